@@ -1,0 +1,3 @@
+//! git's ref commands on refdb's engine.
+
+fn main() {}

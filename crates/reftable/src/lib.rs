@@ -1,0 +1,1 @@
+//! Reads and writes Git's reftable files and stacks.

@@ -1,0 +1,1 @@
+//! What refdb's tests share.

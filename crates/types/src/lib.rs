@@ -1,0 +1,20 @@
+//! The words of Git's reference storage, without I/O: object ids, ref names, targets and reflog entries.
+//!
+//! Read in this order: [`ObjectId`] (what a ref points at), [`RefName`] and [`check_format`] (what a ref may be
+//! called), [`Scope`] (whose ref it is: the repository's or one worktree's), [`Target`] (an object or another
+//! ref), [`LogEntry`] (one line of a reflog).
+
+mod log;
+mod name;
+mod oid;
+mod scope;
+mod target;
+
+pub use log::{Ident, LogEntry};
+pub use name::{FormatOptions, NameError, RefName, check_format, is_safe, normalize};
+pub use oid::{HashKind, HexError, ObjectId};
+pub use scope::{Scope, is_pseudo, is_root_ref};
+pub use target::Target;
+
+/// How many symbolic refs may follow one another before the chain counts as broken. The limit is git's.
+pub const SYMREF_DEPTH_MAX: usize = 5;

@@ -1,0 +1,288 @@
+use bstr::{BStr, BString, ByteSlice};
+use std::{borrow::Borrow, fmt, ops::Deref};
+
+/// A full refname that git accepts: `refs/heads/main`, `HEAD`. Validity is in the type.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RefName(Box<[u8]>);
+
+/// The loosenesses of [`check_format`], by git-check-ref-format(1)'s names.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct FormatOptions {
+    /// Accept names without a slash.
+    pub allow_onelevel: bool,
+    /// Accept one `*` anywhere.
+    pub refspec_pattern: bool,
+}
+
+/// The rule of git-check-ref-format(1) that a name breaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NameError {
+    /// The name is empty, is `@`, begins or ends with `/` or has two slashes in a row.
+    Empty,
+    /// A component begins with a dot.
+    LeadingDot,
+    /// A component ends with `.lock`.
+    LockSuffix,
+    /// `..`.
+    DoubleDot,
+    /// A control character, a space, or one of `~ ^ : ? * [ \`.
+    Forbidden(u8),
+    /// The name ends with a dot.
+    TrailingDot,
+    /// `@{`.
+    AtBrace,
+    /// There is no slash in it.
+    OneLevel,
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NameError::Empty => f.write_str("it is '@' or has an empty component"),
+            NameError::LeadingDot => f.write_str("a component begins with '.'"),
+            NameError::LockSuffix => f.write_str("a component ends with '.lock'"),
+            NameError::DoubleDot => f.write_str("it contains '..'"),
+            NameError::Forbidden(byte) => write!(f, "it contains the byte {:?}", *byte as char),
+            NameError::TrailingDot => f.write_str("it ends with '.'"),
+            NameError::AtBrace => f.write_str("it contains '@{'"),
+            NameError::OneLevel => f.write_str("it has one level only"),
+        }
+    }
+}
+
+impl std::error::Error for NameError {}
+
+/// Checks a name by the rules of git-check-ref-format(1).
+pub fn check_format(name: &[u8], options: FormatOptions) -> Result<(), NameError> {
+    if name == b"@" {
+        return Err(NameError::Empty);
+    }
+    let mut pattern_left = options.refspec_pattern;
+    let mut slashes = 0usize;
+    // The byte before the current one; a component starts after '/', and so does the name.
+    let mut before = b'/';
+    let mut component_start = 0;
+    for (at, &byte) in name.iter().enumerate() {
+        match CLASS[byte as usize] {
+            PLAIN => {}
+            SLASH => {
+                end_component(&name[component_start..at])?;
+                slashes += 1;
+                component_start = at + 1;
+            }
+            DOT if before == b'/' => return Err(NameError::LeadingDot),
+            DOT if before == b'.' => return Err(NameError::DoubleDot),
+            DOT => {}
+            BRACE if before == b'@' => return Err(NameError::AtBrace),
+            BRACE => {}
+            STAR if pattern_left => pattern_left = false,
+            _ => return Err(NameError::Forbidden(byte)),
+        }
+        before = byte;
+    }
+    end_component(&name[component_start..])?;
+    if before == b'.' {
+        return Err(NameError::TrailingDot);
+    }
+    if slashes == 0 && !options.allow_onelevel { Err(NameError::OneLevel) } else { Ok(()) }
+}
+
+fn end_component(component: &[u8]) -> Result<(), NameError> {
+    if component.is_empty() {
+        Err(NameError::Empty)
+    } else if component.ends_with(b".lock") {
+        Err(NameError::LockSuffix)
+    } else {
+        Ok(())
+    }
+}
+
+/// Drops leading slashes and folds runs of slashes, as `git check-ref-format --normalize` does before it checks.
+pub fn normalize(name: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(name.len());
+    for &byte in name {
+        if byte != b'/' || out.last().is_some_and(|last| *last != b'/') {
+            out.push(byte);
+        }
+    }
+    out
+}
+
+/// Whether a name that may be ill-formed cannot lead out of the repository: below `refs/` without an empty, `.` or
+/// `..` component, or upper-case letters and underscores only. Such refs can still be listed and deleted.
+pub fn is_safe(name: &[u8]) -> bool {
+    match name.strip_prefix(b"refs/") {
+        Some(rest) => !rest.is_empty() && rest.split_str("/").all(|part| !matches!(part, b"" | b"." | b"..")),
+        None => !name.is_empty() && name.iter().all(|byte| byte.is_ascii_uppercase() || *byte == b'_'),
+    }
+}
+
+impl RefName {
+    /// A checked full name. One-level names such as `HEAD` are allowed.
+    pub fn new(name: impl Into<Vec<u8>>) -> Result<Self, NameError> {
+        let name = name.into();
+        check_format(&name, FormatOptions { allow_onelevel: true, refspec_pattern: false })?;
+        Ok(RefName(name.into_boxed_slice()))
+    }
+
+    /// A name that breaks git-check-ref-format(1) but [`is_safe`]: such refs exist on disk and must remain
+    /// deletable. `None` for a name that is not even safe.
+    pub fn new_safe(name: impl Into<Vec<u8>>) -> Option<Self> {
+        let name = name.into();
+        (is_safe(&name) || check_format(&name, FormatOptions { allow_onelevel: true, refspec_pattern: false }).is_ok())
+            .then(|| RefName(name.into_boxed_slice()))
+    }
+
+    /// The name's bytes.
+    pub fn as_bstr(&self) -> &BStr {
+        self.0.as_bstr()
+    }
+
+    /// The names of the folders this ref would lie in, longest first: `refs/heads/a`, `refs/heads`, `refs` for
+    /// `refs/heads/a/b`. None of them can be a ref beside this one.
+    pub fn parents(&self) -> impl Iterator<Item = &BStr> {
+        self.0.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/').map(|(at, _)| self.0[..at].as_bstr())
+    }
+}
+
+impl Deref for RefName {
+    type Target = BStr;
+    fn deref(&self) -> &BStr {
+        self.as_bstr()
+    }
+}
+
+impl Borrow<BStr> for RefName {
+    fn borrow(&self) -> &BStr {
+        self.as_bstr()
+    }
+}
+
+impl AsRef<[u8]> for RefName {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for RefName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self.as_bstr(), f)
+    }
+}
+
+impl fmt::Debug for RefName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_bstr(), f)
+    }
+}
+
+impl From<RefName> for BString {
+    fn from(name: RefName) -> Self {
+        name.0.into_vec().into()
+    }
+}
+
+impl TryFrom<&str> for RefName {
+    type Error = NameError;
+    fn try_from(name: &str) -> Result<Self, NameError> {
+        RefName::new(name)
+    }
+}
+
+const PLAIN: u8 = 0;
+const SLASH: u8 = 1;
+const DOT: u8 = 2;
+const BRACE: u8 = 3;
+const STAR: u8 = 4;
+const FORBIDDEN: u8 = 5;
+
+const CLASS: [u8; 256] = {
+    let mut table = [PLAIN; 256];
+    let mut byte = 0;
+    while byte <= b' ' {
+        table[byte as usize] = FORBIDDEN;
+        byte += 1;
+    }
+    let forbidden = b"\x7f~^:?[\\";
+    let mut at = 0;
+    while at < forbidden.len() {
+        table[forbidden[at] as usize] = FORBIDDEN;
+        at += 1;
+    }
+    table[b'/' as usize] = SLASH;
+    table[b'.' as usize] = DOT;
+    table[b'{' as usize] = BRACE;
+    table[b'*' as usize] = STAR;
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str) -> Result<(), NameError> {
+        check_format(name.as_bytes(), FormatOptions::default())
+    }
+
+    #[test]
+    fn each_rule_of_the_manual_page_has_its_error() {
+        assert_eq!(check("refs/heads/main"), Ok(()));
+        assert_eq!(check("refs/heads/@"), Ok(()));
+        assert_eq!(check("refs/heads/a.b{c}"), Ok(()));
+        assert_eq!(check("refs/heads/m\u{e9}"), Ok(()));
+        assert_eq!(check("refs/heads/a.lockb"), Ok(()));
+        for (name, error) in [
+            ("", NameError::Empty),
+            ("@", NameError::Empty),
+            ("/a/b", NameError::Empty),
+            ("a/b/", NameError::Empty),
+            ("a//b", NameError::Empty),
+            ("a/.b", NameError::LeadingDot),
+            (".a/b", NameError::LeadingDot),
+            ("a.lock/b", NameError::LockSuffix),
+            ("a/b.lock", NameError::LockSuffix),
+            ("a/b..c", NameError::DoubleDot),
+            ("a/b.", NameError::TrailingDot),
+            ("a/b@{c", NameError::AtBrace),
+            ("a", NameError::OneLevel),
+            ("a/b*", NameError::Forbidden(b'*')),
+        ] {
+            assert_eq!(check(name), Err(error), "{name}");
+        }
+        for byte in (0..=b' ').chain(*b"\x7f~^:?*[\\") {
+            let name = [b"refs/heads/a", &[byte][..], b"b"].concat();
+            assert_eq!(check_format(&name, FormatOptions::default()), Err(NameError::Forbidden(byte)));
+        }
+    }
+
+    #[test]
+    fn a_pattern_may_have_one_star() {
+        let pattern = FormatOptions { allow_onelevel: true, refspec_pattern: true };
+        assert_eq!(check_format(b"refs/heads/*", pattern), Ok(()));
+        assert_eq!(check_format(b"*", pattern), Ok(()));
+        assert_eq!(check_format(b"a/*/*", pattern), Err(NameError::Forbidden(b'*')));
+    }
+
+    #[test]
+    fn normalizing_folds_slashes_but_keeps_the_last() {
+        assert_eq!(normalize(b"//refs///heads/a/"), b"refs/heads/a/");
+        assert_eq!(normalize(b"heads"), b"heads");
+    }
+
+    #[test]
+    fn parents_come_longest_first() {
+        let name = RefName::new("refs/heads/a/b").unwrap();
+        assert_eq!(name.parents().collect::<Vec<_>>(), ["refs/heads/a", "refs/heads", "refs"]);
+        assert_eq!(RefName::new("HEAD").unwrap().parents().count(), 0);
+    }
+
+    #[test]
+    fn unsafe_names_lead_out_of_the_repository() {
+        for bad in ["refs/../config", "refs/a//b", "refs/./a", "refs/", "config", "../HEAD", "a/b"] {
+            assert!(!is_safe(bad.as_bytes()), "{bad}");
+        }
+        for good in ["refs/heads/a b", "refs/heads/.a", "HEAD", "ORIG_HEAD"] {
+            assert!(is_safe(good.as_bytes()), "{good}");
+        }
+    }
+}

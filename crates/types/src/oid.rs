@@ -1,0 +1,180 @@
+use std::fmt;
+
+/// The hash function that names a repository's objects (`extensions.objectFormat`).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum HashKind {
+    /// 20-byte ids, Git's default.
+    #[default]
+    Sha1,
+    /// 32-byte ids.
+    Sha256,
+}
+
+impl HashKind {
+    /// Bytes in an id.
+    pub const fn len_bytes(self) -> usize {
+        match self {
+            HashKind::Sha1 => 20,
+            HashKind::Sha256 => 32,
+        }
+    }
+
+    /// Hexadecimal digits in an id.
+    pub const fn len_hex(self) -> usize {
+        self.len_bytes() * 2
+    }
+
+    /// The name `extensions.objectFormat` uses.
+    pub const fn name(self) -> &'static str {
+        match self {
+            HashKind::Sha1 => "sha1",
+            HashKind::Sha256 => "sha256",
+        }
+    }
+
+    /// The kind that `extensions.objectFormat` names, if git knows it.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [HashKind::Sha1, HashKind::Sha256].into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// The name of an object. Small, `Copy`, ordered by its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectId {
+    // Bytes past the kind's length stay zero, so that the derived comparisons are right.
+    bytes: [u8; 32],
+    kind: HashKind,
+}
+
+/// Why a text is not an object id.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HexError {
+    /// Neither 40 nor 64 digits, or not the length the repository uses.
+    Length,
+    /// A byte that is no hexadecimal digit.
+    Digit,
+}
+
+impl ObjectId {
+    /// The id that stands for "no object".
+    pub const fn null(kind: HashKind) -> Self {
+        ObjectId { bytes: [0; 32], kind }
+    }
+
+    /// The id with these raw bytes; `None` if there are not exactly as many as `kind` has.
+    pub fn from_bytes(kind: HashKind, raw: &[u8]) -> Option<Self> {
+        if raw.len() != kind.len_bytes() {
+            return None;
+        }
+        let mut bytes = [0; 32];
+        bytes[..raw.len()].copy_from_slice(raw);
+        Some(ObjectId { bytes, kind })
+    }
+
+    /// Reads a full-length id from hexadecimal digits of either case.
+    pub fn from_hex(kind: HashKind, hex: &[u8]) -> Result<Self, HexError> {
+        if hex.len() != kind.len_hex() {
+            return Err(HexError::Length);
+        }
+        let mut bytes = [0; 32];
+        let mut seen = 0u8;
+        for (byte, pair) in bytes.iter_mut().zip(hex.chunks_exact(2)) {
+            let (high, low) = (DIGITS[pair[0] as usize], DIGITS[pair[1] as usize]);
+            seen |= high | low;
+            *byte = high << 4 | (low & 0xf);
+        }
+        // Every digit is below 16; what is no digit is 0xff. One test at the end serves all of them.
+        if seen > 0xf { Err(HexError::Digit) } else { Ok(ObjectId { bytes, kind }) }
+    }
+
+    /// The raw bytes, as many as the kind has.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.kind.len_bytes()]
+    }
+
+    /// The hash function this id comes from.
+    pub const fn kind(&self) -> HashKind {
+        self.kind
+    }
+
+    /// Whether this is the id that stands for "no object".
+    pub fn is_null(&self) -> bool {
+        self.bytes == [0; 32]
+    }
+
+    /// Appends the id as lower-case hexadecimal digits.
+    pub fn write_hex(&self, out: &mut Vec<u8>) {
+        let mut hex = [0; 64];
+        for (pair, byte) in hex.chunks_exact_mut(2).zip(self.as_bytes()) {
+            pair.copy_from_slice(&HEX_PAIRS[*byte as usize]);
+        }
+        out.extend_from_slice(&hex[..self.kind.len_hex()]);
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+const DIGITS: [u8; 256] = {
+    let mut table = [0xff; 256];
+    let mut value = 0;
+    while value < 16 {
+        table[b"0123456789abcdef"[value] as usize] = value as u8;
+        table[b"0123456789ABCDEF"[value] as usize] = value as u8;
+        value += 1;
+    }
+    table
+};
+
+const HEX_PAIRS: [[u8; 2]; 256] = {
+    let digits = b"0123456789abcdef";
+    let mut table = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = [digits[byte >> 4], digits[byte & 0xf]];
+        byte += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hex_round_trips_in_both_kinds() {
+        for kind in [HashKind::Sha1, HashKind::Sha256] {
+            let raw: Vec<u8> = (0..kind.len_bytes() as u8).map(|i| i.wrapping_mul(37)).collect();
+            let id = ObjectId::from_bytes(kind, &raw).unwrap();
+            let mut hex = Vec::new();
+            id.write_hex(&mut hex);
+            assert_eq!(hex, id.to_string().into_bytes());
+            assert_eq!(ObjectId::from_hex(kind, &hex), Ok(id));
+            assert_eq!(ObjectId::from_hex(kind, &hex.to_ascii_uppercase()), Ok(id));
+        }
+    }
+
+    #[test]
+    fn what_is_not_hex_is_refused_wherever_it_stands() {
+        let good = [b'a'; 40];
+        for at in 0..40 {
+            for bad in [b'g', b' ', 0, 0xff, b'/', b':', b'`', b'@'] {
+                let mut hex = good;
+                hex[at] = bad;
+                assert_eq!(ObjectId::from_hex(HashKind::Sha1, &hex), Err(HexError::Digit));
+            }
+        }
+        assert_eq!(ObjectId::from_hex(HashKind::Sha1, &good[..39]), Err(HexError::Length));
+        assert_eq!(ObjectId::from_hex(HashKind::Sha256, &good), Err(HexError::Length));
+    }
+}

@@ -1,0 +1,41 @@
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+/// An operation on a file failed: which operation, on which path, and what the system said.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {operation} '{}': {source}", path.display())]
+pub struct Error {
+    /// A verb: "open", "rename".
+    pub operation: &'static str,
+    /// What it was done to.
+    pub path: PathBuf,
+    /// What the operating system said.
+    pub source: io::Error,
+}
+
+/// What file operations return.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub(crate) fn new(operation: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
+        Error { operation, path: path.to_owned(), source: source.into() }
+    }
+
+    /// Whether the path, or a folder on the way to it, does not exist.
+    pub fn is_not_found(&self) -> bool {
+        // A plain file where a folder was expected (ENOTDIR) means the same to every caller.
+        matches!(self.source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    }
+
+    /// Whether something of that name exists already.
+    pub fn is_exists(&self) -> bool {
+        self.source.kind() == io::ErrorKind::AlreadyExists
+    }
+
+    /// Whether the file was replaced on a network file system while it was open (`ESTALE`): open it again.
+    pub fn is_stale(&self) -> bool {
+        self.source.kind() == io::ErrorKind::StaleNetworkFileHandle
+    }
+}

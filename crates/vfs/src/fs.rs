@@ -1,0 +1,410 @@
+use crate::{Error, Op, Result, Verdict, Witness};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use std::{
+    fmt,
+    io::{self, Read, Write},
+    os::unix::{
+        ffi::OsStringExt,
+        fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The file system. Cheap to clone; all clones share the same witness.
+#[derive(Clone, Default)]
+pub struct Fs {
+    witness: Option<Arc<dyn Witness>>,
+}
+
+impl fmt::Debug for Fs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.witness.is_some() { "Fs(witnessed)" } else { "Fs" })
+    }
+}
+
+/// What identifies the content behind a name, as far as a stat can tell.
+///
+/// Equal stats prove equal content only while a descriptor of the file is held open (inodes are reused) and the
+/// time stamp is not too recent for the file system's clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stat {
+    /// Device number.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+    /// Length in bytes.
+    pub len_bytes: u64,
+    /// Last change of content, in nanoseconds since 1970.
+    pub modified_nanos: i128,
+    /// Last change of the inode, in nanoseconds since 1970.
+    pub changed_nanos: i128,
+    /// Owner.
+    pub uid: u32,
+    /// File type and permission bits.
+    pub mode: u32,
+}
+
+impl Stat {
+    fn of(metadata: &std::fs::Metadata) -> Self {
+        let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        Stat {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            len_bytes: metadata.len(),
+            modified_nanos: nanos(metadata.mtime(), metadata.mtime_nsec()),
+            changed_nanos: nanos(metadata.ctime(), metadata.ctime_nsec()),
+            uid: metadata.uid(),
+            mode: metadata.mode(),
+        }
+    }
+
+    /// Whether it is a folder.
+    pub fn is_dir(&self) -> bool {
+        self.mode & 0o170_000 == 0o040_000
+    }
+
+    /// Whether it is a symbolic link (only [`Fs::stat_link`] tells).
+    pub fn is_symlink(&self) -> bool {
+        self.mode & 0o170_000 == 0o120_000
+    }
+}
+
+/// What a folder entry is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Dir,
+    /// A symbolic link.
+    Symlink,
+    /// A socket, a pipe, a device.
+    Other,
+}
+
+/// An open file. What is written goes to its end.
+#[derive(Debug)]
+pub struct File {
+    inner: std::fs::File,
+    path: PathBuf,
+    fs: Fs,
+}
+
+impl Fs {
+    /// The real file system.
+    pub fn real() -> Self {
+        Fs { witness: None }
+    }
+
+    /// The real file system, with every change shown to `witness` first.
+    pub fn witnessed(witness: Arc<dyn Witness>) -> Self {
+        Fs { witness: Some(witness) }
+    }
+
+    /// Asks the witness about an operation that is done whole or not at all.
+    fn ask(&self, op: Op<'_>) -> io::Result<()> {
+        match self.witness.as_ref().map_or(Verdict::Proceed, |witness| witness.before(op)) {
+            Verdict::Proceed => Ok(()),
+            Verdict::Fail(error) | Verdict::Tear(_, error) => Err(error),
+        }
+    }
+
+    fn change<T>(
+        &self,
+        op: Op<'_>,
+        operation: &'static str,
+        path: &Path,
+        act: impl FnOnce() -> io::Result<T>,
+    ) -> Result<T> {
+        self.ask(op).and_then(|()| act()).map_err(|source| Error::new(operation, path, source))
+    }
+
+    fn file(&self, inner: std::fs::File, path: &Path) -> File {
+        File { inner, path: path.to_owned(), fs: self.clone() }
+    }
+
+    /// Opens a file for reading.
+    pub fn open(&self, path: &Path) -> Result<File> {
+        match std::fs::File::open(path) {
+            Ok(inner) => Ok(self.file(inner, path)),
+            Err(source) => Err(Error::new("open", path, source)),
+        }
+    }
+
+    /// Reads a whole file.
+    pub fn read(&self, path: &Path) -> Result<Vec<u8>> {
+        std::fs::read(path).map_err(|source| Error::new("read", path, source))
+    }
+
+    /// Stats what a path leads to, through symbolic links.
+    pub fn stat(&self, path: &Path) -> Result<Stat> {
+        match std::fs::metadata(path) {
+            Ok(metadata) => Ok(Stat::of(&metadata)),
+            Err(source) => Err(Error::new("stat", path, source)),
+        }
+    }
+
+    /// Stats the path itself, be it a symbolic link.
+    pub fn stat_link(&self, path: &Path) -> Result<Stat> {
+        match std::fs::symlink_metadata(path) {
+            Ok(metadata) => Ok(Stat::of(&metadata)),
+            Err(source) => Err(Error::new("stat", path, source)),
+        }
+    }
+
+    /// The content of a symbolic link.
+    pub fn read_link(&self, path: &Path) -> Result<PathBuf> {
+        std::fs::read_link(path).map_err(|source| Error::new("read the link", path, source))
+    }
+
+    /// A folder's entries, unsorted, without `.` and `..`.
+    pub fn read_dir(&self, path: &Path) -> Result<Vec<(Vec<u8>, EntryKind)>> {
+        let list = || -> io::Result<Vec<_>> {
+            std::fs::read_dir(path)?
+                .map(|entry| {
+                    let entry = entry?;
+                    let kind = entry.file_type()?;
+                    let kind = match () {
+                        () if kind.is_file() => EntryKind::File,
+                        () if kind.is_dir() => EntryKind::Dir,
+                        () if kind.is_symlink() => EntryKind::Symlink,
+                        () => EntryKind::Other,
+                    };
+                    Ok((entry.file_name().into_vec(), kind))
+                })
+                .collect()
+        };
+        list().map_err(|source| Error::new("read the folder", path, source))
+    }
+
+    /// Creates a new, empty file; fails if the name exists. `mode` is subject to the process's umask.
+    pub fn create_new(&self, path: &Path, mode: u32) -> Result<File> {
+        self.change(Op::Create(path), "create", path, || {
+            std::fs::OpenOptions::new().write(true).read(true).create_new(true).mode(mode).open(path)
+        })
+        .map(|inner| self.file(inner, path))
+    }
+
+    /// Opens a file for appending, creating it if need be. `mode` is subject to the process's umask.
+    pub fn append(&self, path: &Path, mode: u32) -> Result<File> {
+        let open = |create| std::fs::OpenOptions::new().append(true).create(create).mode(mode).open(path);
+        let inner = match open(false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.change(Op::Create(path), "create", path, || open(true))
+            }
+            opened => opened.map_err(|source| Error::new("open", path, source)),
+        };
+        inner.map(|inner| self.file(inner, path))
+    }
+
+    /// Renames `from` to `to`, replacing what was there.
+    pub fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.change(Op::Rename(from, to), "rename a file to", to, || std::fs::rename(from, to))
+    }
+
+    /// Makes `to` another name of the file `from`; fails if `to` exists.
+    pub fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
+        self.change(Op::Link(from, to), "link", to, || {
+            rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty()).map_err(Into::into)
+        })
+    }
+
+    /// Makes `path` a symbolic link with this content.
+    pub fn symlink(&self, content: &Path, path: &Path) -> Result<()> {
+        self.change(Op::Symlink(path, content), "link", path, || std::os::unix::fs::symlink(content, path))
+    }
+
+    /// Removes a file's name.
+    pub fn remove_file(&self, path: &Path) -> Result<()> {
+        self.change(Op::Remove(path), "remove", path, || std::fs::remove_file(path))
+    }
+
+    /// Makes a folder; its parent must exist.
+    pub fn create_dir(&self, path: &Path, mode: u32) -> Result<()> {
+        self.change(Op::MakeDir(path), "create the folder", path, || {
+            rustix::fs::mkdirat(CWD, path, Mode::from_raw_mode(mode)).map_err(Into::into)
+        })
+    }
+
+    /// Removes an empty folder.
+    pub fn remove_dir(&self, path: &Path) -> Result<()> {
+        self.change(Op::RemoveDir(path), "remove the folder", path, || std::fs::remove_dir(path))
+    }
+
+    /// Sets permission bits whatever the umask says.
+    pub fn set_mode(&self, path: &Path, mode: u32) -> Result<()> {
+        self.change(Op::SetMode(path, mode), "set the permissions of", path, || {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+        })
+    }
+
+    /// Brings a folder's entries to stable storage.
+    pub fn sync_dir(&self, path: &Path) -> Result<()> {
+        self.change(Op::SyncDir(path), "sync the folder", path, || {
+            let folder = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+            rustix::fs::fsync(folder).map_err(Into::into)
+        })
+    }
+}
+
+impl File {
+    /// The path it was opened at.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn as_std(&self) -> &std::fs::File {
+        &self.inner
+    }
+
+    /// Stats the open file, whatever its name leads to by now.
+    pub fn stat(&self) -> Result<Stat> {
+        match self.inner.metadata() {
+            Ok(metadata) => Ok(Stat::of(&metadata)),
+            Err(source) => Err(Error::new("stat", &self.path, source)),
+        }
+    }
+
+    /// Fills `buffer` from `offset`; fails if the file ends before.
+    pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.inner.read_exact_at(buffer, offset).map_err(|source| Error::new("read", &self.path, source))
+    }
+
+    /// Reads at `offset` into `buffer`; returns how many bytes there were, 0 at the end of the file.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        self.inner.read_at(buffer, offset).map_err(|source| Error::new("read", &self.path, source))
+    }
+
+    /// Reads from the start of the file to its end.
+    pub fn read_to_end(&self) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        (&self.inner).read_to_end(&mut bytes).map_err(|source| Error::new("read", &self.path, source))?;
+        Ok(bytes)
+    }
+
+    /// Writes all of `bytes` at the end of what this handle has written.
+    pub fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
+        let verdict = match &self.fs.witness {
+            None => Verdict::Proceed,
+            Some(witness) => witness.before(Op::Write(&self.path, bytes)),
+        };
+        let written = match verdict {
+            Verdict::Proceed => self.inner.write_all(bytes),
+            Verdict::Fail(error) => Err(error),
+            Verdict::Tear(len, error) => {
+                let len = usize::try_from(len).unwrap_or(usize::MAX).min(bytes.len());
+                self.inner.write_all(&bytes[..len]).and(Err(error))
+            }
+        };
+        written.map_err(|source| Error::new("write", &self.path, source))
+    }
+
+    /// Copies `len` bytes of `source` from `offset` to the end of this file, inside the kernel where it can.
+    pub fn copy_from(&mut self, source: &File, offset: u64, len: u64) -> Result<()> {
+        let op = Op::Copy { from: &source.path, offset, len, to: &self.path };
+        let (len, torn) = match self.fs.witness.as_ref().map_or(Verdict::Proceed, |witness| witness.before(op)) {
+            Verdict::Proceed => (len, None),
+            Verdict::Fail(error) => (0, Some(error)),
+            Verdict::Tear(at, error) => (len.min(at), Some(error)),
+        };
+        copy_range(&source.inner, offset, &mut self.inner, len)
+            .and_then(|()| torn.map_or(Ok(()), Err))
+            .map_err(|source| Error::new("write", &self.path, source))
+    }
+
+    /// Brings the file's content to stable storage.
+    pub fn sync(&self) -> Result<()> {
+        self.fs.change(Op::Sync(&self.path), "sync", &self.path, || self.inner.sync_all())
+    }
+
+    /// Sets the open file's permission bits whatever the umask says.
+    pub fn set_mode(&self, mode: u32) -> Result<()> {
+        self.fs.change(Op::SetMode(&self.path, mode), "set the permissions of", &self.path, || {
+            self.inner.set_permissions(std::fs::Permissions::from_mode(mode))
+        })
+    }
+}
+
+fn copy_range(from: &std::fs::File, mut offset: u64, to: &mut std::fs::File, len: u64) -> io::Result<()> {
+    let end = offset + len;
+    while offset < end {
+        let want = usize::try_from(end - offset).unwrap_or(usize::MAX);
+        match rustix::fs::copy_file_range(from, Some(&mut offset), &*to, None, want) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            // Not between these two file systems, or not on this kernel: through a buffer then.
+            Err(
+                rustix::io::Errno::XDEV
+                | rustix::io::Errno::INVAL
+                | rustix::io::Errno::NOSYS
+                | rustix::io::Errno::OPNOTSUPP,
+            ) => return copy_through_buffer(from, offset, to, end),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn copy_through_buffer(from: &std::fs::File, mut offset: u64, to: &mut std::fs::File, end: u64) -> io::Result<()> {
+    let mut buffer = vec![0; 1 << 20];
+    while offset < end {
+        let want = usize::try_from(end - offset).unwrap_or(usize::MAX).min(buffer.len());
+        let got = from.read_at(&mut buffer[..want], offset)?;
+        if got == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        to.write_all(&buffer[..got])?;
+        offset += got as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[test]
+    fn a_range_is_copied_to_the_end_by_either_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let fs = Fs::real();
+        let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i % 251) as u8).collect();
+        let mut from = fs.create_new(&dir.path().join("from"), 0o666).unwrap();
+        from.write_all(&bytes).unwrap();
+        let mut to = fs.create_new(&dir.path().join("to"), 0o666).unwrap();
+        to.write_all(b"head").unwrap();
+        to.copy_from(&from, 7, 2_500_000).unwrap();
+        copy_through_buffer(from.as_std(), 5, &mut to.inner, 1_200_000).unwrap();
+        let expected = [b"head", &bytes[7..2_500_007], &bytes[5..1_200_000]].concat();
+        assert!(fs.read(&dir.path().join("to")).unwrap() == expected);
+        assert!(to.copy_from(&from, 2_999_999, 2).is_err(), "a range past the end is an error, not a short copy");
+    }
+
+    #[test]
+    fn a_witness_sees_every_change_and_can_tear_a_write() {
+        #[derive(Default)]
+        struct Tearing(Mutex<Vec<String>>);
+        impl Witness for Tearing {
+            fn before(&self, op: Op<'_>) -> Verdict {
+                self.0.lock().unwrap().push(format!("{op:?}").split('(').next().unwrap_or_default().to_owned());
+                match op {
+                    Op::Write(..) => Verdict::Tear(3, io::ErrorKind::StorageFull.into()),
+                    Op::Remove(_) => Verdict::Fail(io::ErrorKind::PermissionDenied.into()),
+                    _ => Verdict::Proceed,
+                }
+            }
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let witness = Arc::new(Tearing::default());
+        let fs = Fs::witnessed(witness.clone());
+        let path = dir.path().join("a");
+        let mut file = fs.create_new(&path, 0o666).unwrap();
+        let torn = file.write_all(b"abcdef").unwrap_err();
+        assert_eq!(torn.source.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(fs.read(&path).unwrap(), b"abc");
+        assert!(fs.remove_file(&path).is_err());
+        assert!(path.exists());
+        assert_eq!(*witness.0.lock().unwrap(), ["Create", "Write", "Remove"]);
+    }
+}

@@ -1,0 +1,19 @@
+//! Files, locks, rename, sync and mappings: refdb's only contact with the operating system.
+//!
+//! [`Fs`] performs the operations. Every one that changes a disk is first shown, as an [`Op`], to an optional
+//! [`Witness`], which may record it, tear it or refuse it: that is how the tests kill a process at each step or fill
+//! a disk, on the very code that runs in production. [`Lock`] is git's `FILE.lock` protocol on top of it, and
+//! [`interrupt`] turns a signal into an ordinary error, so that dropping what is held cleans up.
+
+mod error;
+mod fs;
+pub mod interrupt;
+mod lock;
+mod mapping;
+mod op;
+
+pub use error::{Error, Result};
+pub use fs::{EntryKind, File, Fs, Stat};
+pub use lock::{Lock, LockError, Patience};
+pub use mapping::Mapping;
+pub use op::{Op, Verdict, Witness};

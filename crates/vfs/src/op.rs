@@ -1,0 +1,56 @@
+use std::{io, path::Path};
+
+/// An operation that changes the disk, shown to a [`Witness`] before it is done.
+#[derive(Clone, Copy, Debug)]
+pub enum Op<'a> {
+    /// A new, empty file; fails if the name exists.
+    Create(&'a Path),
+    /// These bytes go to the end of the file.
+    Write(&'a Path, &'a [u8]),
+    /// `len` bytes of `from`, starting at `offset`, go to the end of `to`.
+    Copy {
+        /// Where the bytes come from.
+        from: &'a Path,
+        /// Offset in `from`.
+        offset: u64,
+        /// How many bytes.
+        len: u64,
+        /// The file that grows.
+        to: &'a Path,
+    },
+    /// The file's content goes to stable storage.
+    Sync(&'a Path),
+    /// The folder's entries go to stable storage.
+    SyncDir(&'a Path),
+    /// `to` is replaced by `from`.
+    Rename(&'a Path, &'a Path),
+    /// `to` becomes another name of the file `from`; fails if `to` exists.
+    Link(&'a Path, &'a Path),
+    /// `path` becomes a symbolic link with this content.
+    Symlink(&'a Path, &'a Path),
+    /// The name goes away.
+    Remove(&'a Path),
+    /// A new folder.
+    MakeDir(&'a Path),
+    /// An empty folder goes away.
+    RemoveDir(&'a Path),
+    /// The file's permission bits.
+    SetMode(&'a Path, u32),
+}
+
+/// What a [`Witness`] decides.
+#[derive(Debug)]
+pub enum Verdict {
+    /// Do it.
+    Proceed,
+    /// Do not; the operation fails with this error.
+    Fail(io::Error),
+    /// Of a write or copy, do only the first bytes, then fail with this error.
+    Tear(u64, io::Error),
+}
+
+/// Sees every operation that changes the disk, in order, before it is done.
+pub trait Witness: Send + Sync {
+    /// Decides whether the operation is done.
+    fn before(&self, op: Op<'_>) -> Verdict;
+}
