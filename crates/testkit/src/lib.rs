@@ -1,1 +1,11 @@
-//! What refdb's tests share.
+//! What refdb's tests share. Dev only: it panics with a clear message where a library would return an error.
+//!
+//! Read in this order: [`Git`] and [`Repo`] (the oracle: real git, in a clean environment), [`Rng`].
+
+mod git;
+mod repo;
+mod rng;
+
+pub use git::Git;
+pub use repo::{Listed, RefFormat, Repo};
+pub use rng::Rng;

@@ -1,0 +1,109 @@
+use std::{
+    env,
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    sync::OnceLock,
+};
+
+/// The git that is the oracle, and the clean environment everything is run in.
+#[derive(Debug)]
+pub struct Git {
+    program: PathBuf,
+}
+
+/// Every object and reflog line made in tests carries this time, so that ids are the same in every run.
+const DATE: &str = "1700000000 +0000";
+
+impl Git {
+    /// Real git: `REFDB_GIT` if set, else the one `scripts/install-git` builds. Panics if there is none, because a
+    /// test that cannot ask its oracle proves nothing.
+    pub fn find() -> &'static Git {
+        static FOUND: OnceLock<Git> = OnceLock::new();
+        FOUND.get_or_init(|| {
+            let program = env::var_os("REFDB_GIT").map_or_else(|| cache().join("git/built/bin/git"), PathBuf::from);
+            assert!(program.is_file(), "no git at '{}': run scripts/install-git first", program.display());
+            Git { program }
+        })
+    }
+
+    /// The git binary.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// A helper of git's own test suite (`t/helper/test-tool`), for what no command prints.
+    pub fn test_tool(&self) -> PathBuf {
+        let source = self.program.ancestors().nth(3).expect("git lies in SOURCE/built/bin");
+        let tool = source.join("t/helper/test-tool");
+        assert!(tool.is_file(), "no test-tool at '{}': REFDB_GIT must be a git of scripts/install-git", tool.display());
+        tool
+    }
+
+    /// A git command in the folder `dir`.
+    pub fn command(&self, dir: &Path) -> Command {
+        let mut command = Command::new(&self.program);
+        clean(&mut command, dir);
+        command
+    }
+}
+
+/// The cache outside the tree that the scripts share: `REFDB_CACHE`, else `XDG_CACHE_HOME/refdb`, else `~/.cache/refdb`.
+fn cache() -> PathBuf {
+    let var = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    var("REFDB_CACHE")
+        .or_else(|| var("XDG_CACHE_HOME").map(|dir| dir.join("refdb")))
+        .or_else(|| var("HOME").map(|dir| dir.join(".cache/refdb")))
+        .expect("HOME is set")
+}
+
+/// Makes `command` run in `dir` and see nothing of this machine's or user's configuration: fixed idents and dates,
+/// no locale, no inherited `GIT_*`.
+pub(crate) fn clean(command: &mut Command, dir: &Path) {
+    let git = Git::find().program.parent().expect("a file has a folder");
+    let mut path = git.as_os_str().to_owned();
+    path.push(OsStr::new(":"));
+    path.push(env::var_os("PATH").unwrap_or_default());
+    command.current_dir(dir).env_clear();
+    // Instrumented builds (coverage, valgrind) need their own settings; git and refdb know none of these.
+    command.envs(env::vars_os().filter(|(name, _)| ["TMPDIR", "LLVM_PROFILE_FILE"].iter().any(|keep| name == keep)));
+    command
+        .env("PATH", path)
+        .env("HOME", "/nonexistent")
+        .env("LC_ALL", "C")
+        .env("TZ", "UTC")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_AUTHOR_NAME", "A U Thor")
+        .env("GIT_AUTHOR_EMAIL", "author@example.com")
+        .env("GIT_AUTHOR_DATE", DATE)
+        .env("GIT_COMMITTER_NAME", "C O Mitter")
+        .env("GIT_COMMITTER_EMAIL", "committer@example.com")
+        .env("GIT_COMMITTER_DATE", DATE);
+}
+
+/// Runs a command with `input` on its stdin and waits for it. Output and input may both be large.
+pub(crate) fn run(mut command: Command, input: &[u8]) -> Output {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+    let mut stdin = child.stdin.take().expect("stdin is piped");
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // A command that fails early closes its stdin; its exit status and stderr tell the story.
+            let _ = std::io::Write::write_all(&mut stdin, input);
+        });
+        child.wait_with_output().unwrap_or_else(|error| panic!("cannot wait for {command:?}: {error}"))
+    })
+}
+
+/// As [`run`], and panics with what the command said if it fails.
+pub(crate) fn run_ok(command: Command, input: &[u8]) -> Vec<u8> {
+    let shown = format!("{command:?}");
+    let output = run(command, input);
+    assert!(output.status.success(), "{shown}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}

@@ -1,0 +1,286 @@
+use crate::{Git, git};
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::{HashKind, ObjectId};
+use std::{
+    ffi::OsStr,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+use tempfile::TempDir;
+
+/// Which of git's ref storage formats a repository uses.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RefFormat {
+    /// Loose refs and packed-refs.
+    Files,
+    /// A stack of reftables.
+    Reftable,
+}
+
+impl RefFormat {
+    /// Both.
+    pub const ALL: [RefFormat; 2] = [RefFormat::Files, RefFormat::Reftable];
+
+    /// The name `git init --ref-format` takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            RefFormat::Files => "files",
+            RefFormat::Reftable => "reftable",
+        }
+    }
+}
+
+/// A repository made by real git in a temporary folder, gone when this is dropped.
+#[derive(Debug)]
+pub struct Repo {
+    temp: TempDir,
+    dir: PathBuf,
+    git_dir: PathBuf,
+    format: RefFormat,
+    hash: HashKind,
+}
+
+/// A ref as `git for-each-ref` lists it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Listed {
+    /// Full name.
+    pub name: BString,
+    /// The object it leads to, symbolic refs resolved.
+    pub oid: ObjectId,
+    /// The ref it points at, if it is symbolic.
+    pub symref: Option<BString>,
+}
+
+impl Repo {
+    /// Every combination of ref format and hash.
+    pub const KINDS: [(RefFormat, HashKind); 4] = [
+        (RefFormat::Files, HashKind::Sha1),
+        (RefFormat::Files, HashKind::Sha256),
+        (RefFormat::Reftable, HashKind::Sha1),
+        (RefFormat::Reftable, HashKind::Sha256),
+    ];
+
+    /// A bare repository, as servers have. Without reflogs, unless `core.logAllRefUpdates` is set.
+    pub fn bare(format: RefFormat, hash: HashKind) -> Self {
+        Self::init(format, hash, true)
+    }
+
+    /// A repository with a worktree, and so with reflogs.
+    pub fn with_worktree(format: RefFormat, hash: HashKind) -> Self {
+        Self::init(format, hash, false)
+    }
+
+    fn init(format: RefFormat, hash: HashKind, bare: bool) -> Self {
+        let temp = tempfile::Builder::new().prefix("refdb-test-").tempdir().expect("a temporary folder can be made");
+        let dir = temp.path().join("repo");
+        let git_dir = if bare { dir.clone() } else { dir.join(".git") };
+        let mut command = Git::find().command(temp.path());
+        command.args(["init", "--quiet", "--template=", "--initial-branch=main"]);
+        command.arg(format!("--ref-format={}", format.name())).arg(format!("--object-format={}", hash.name()));
+        command.args(bare.then_some("--bare")).arg(&dir);
+        git::run_ok(command, b"");
+        Repo { temp, dir, git_dir, format, hash }
+    }
+
+    /// The folder commands run in: the top of the worktree, or the bare repository.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The repository itself: `.git`, or the bare repository.
+    pub fn git_dir(&self) -> &Path {
+        &self.git_dir
+    }
+
+    /// A folder beside the repository that goes with it, for whatever a test needs.
+    pub fn scratch(&self) -> &Path {
+        self.temp.path()
+    }
+
+    /// The ref format.
+    pub fn format(&self) -> RefFormat {
+        self.format
+    }
+
+    /// The hash function.
+    pub fn hash(&self) -> HashKind {
+        self.hash
+    }
+
+    /// `program` in this repository and in the clean environment git is run in too: for comparing the two.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        git::clean(&mut command, &self.dir);
+        command
+    }
+
+    /// Runs git; returns what it printed without the last newline. Panics if it fails.
+    pub fn git<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> String {
+        self.git_with_input(args, "")
+    }
+
+    /// As [`Repo::git`], with something on stdin.
+    pub fn git_with_input<S: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = S>,
+        input: impl AsRef<[u8]>,
+    ) -> String {
+        let mut command = self.command(Git::find().program());
+        command.args(args);
+        let mut text = String::from_utf8_lossy(&git::run_ok(command, input.as_ref())).into_owned();
+        if text.ends_with('\n') {
+            text.pop();
+        }
+        text
+    }
+
+    /// Runs git and returns whatever comes of it: exit status, stdout and stderr.
+    pub fn try_git<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>, input: impl AsRef<[u8]>) -> Output {
+        self.try_run(Git::find().program(), args, input)
+    }
+
+    /// Runs any program (refdb, for instance) as [`Repo::try_git`] runs git.
+    pub fn try_run<S: AsRef<OsStr>>(
+        &self,
+        program: impl AsRef<OsStr>,
+        args: impl IntoIterator<Item = S>,
+        input: impl AsRef<[u8]>,
+    ) -> Output {
+        let mut command = self.command(program);
+        command.args(args);
+        git::run(command, input.as_ref())
+    }
+
+    /// Sets a configuration value.
+    pub fn config(&self, key: &str, value: &str) {
+        self.git(["config", key, value]);
+    }
+
+    /// Writes `count` commits, each the parent of the next; no ref points at them. The same in every run.
+    pub fn commits(&self, count: usize) -> Vec<ObjectId> {
+        let mut script = String::from("feature done\n");
+        for mark in 1..=count {
+            let _ = write!(script, "commit refs/made/by-testkit\nmark :{mark}\n");
+            let _ = writeln!(script, "committer C O Mitter <committer@example.com> {} +0000", 1_700_000_000 + mark);
+            let message = format!("commit {mark}\n");
+            let _ = write!(script, "data {}\n{message}", message.len());
+        }
+        for mark in 1..=count {
+            let _ = writeln!(script, "get-mark :{mark}");
+        }
+        // fast-import updates the branches it was told of, even if told to drop them. The branch is made in a
+        // repository of its own, so that this one sees objects only.
+        script.push_str("done\n");
+        let other = self.temp.path().join("fast-import");
+        let mut init = Git::find().command(self.temp.path());
+        init.args(["init", "--quiet", "--bare", "--template="]).arg(format!("--object-format={}", self.hash.name()));
+        init.arg(&other);
+        git::run_ok(init, b"");
+        let mut command = Git::find().command(&other);
+        command.env("GIT_OBJECT_DIRECTORY", self.git_dir.join("objects"));
+        command.args(["fast-import", "--quiet", "--done", "--force"]);
+        let marks = git::run_ok(command, script.as_bytes());
+        std::fs::remove_dir_all(&other).expect("a folder just made can be removed");
+        let oids: Vec<_> = marks.lines().map(|line| self.oid(line)).collect();
+        assert_eq!(oids.len(), count);
+        oids
+    }
+
+    /// One commit.
+    pub fn commit(&self) -> ObjectId {
+        self.commits(1)[0]
+    }
+
+    /// Writes a blob.
+    pub fn blob(&self, content: &str) -> ObjectId {
+        self.oid(self.git_with_input(["hash-object", "-w", "--stdin"], content).as_bytes())
+    }
+
+    /// Writes an annotated tag object; no ref points at it.
+    pub fn tag_object(&self, target: ObjectId, name: &str) -> ObjectId {
+        let kind = self.git(["cat-file", "-t", &target.to_string()]);
+        let tag =
+            format!("object {target}\ntype {kind}\ntag {name}\ntagger T <t@example.com> 1700000000 +0000\n\n{name}\n");
+        self.oid(self.git_with_input(["mktag"], tag).as_bytes())
+    }
+
+    /// Creates refs in one transaction of git's. Fails if one exists.
+    pub fn create_refs<N: AsRef<[u8]>>(&self, refs: impl IntoIterator<Item = (N, ObjectId)>) {
+        let mut input = Vec::new();
+        for (name, oid) in refs {
+            input.extend_from_slice(b"create ");
+            input.extend_from_slice(name.as_ref());
+            input.push(0);
+            oid.write_hex(&mut input);
+            input.push(0);
+        }
+        self.git_with_input(["update-ref", "-z", "--stdin"], input);
+    }
+
+    /// Fills a repository that has no packed refs yet with `count` branches `refs/heads/load/NNN/NNNNNN` which take
+    /// turns over `commits`. Where git would write a file for each (100,000 in six seconds), packed-refs is written here.
+    pub fn fill(&self, count: usize, commits: &[ObjectId]) -> Vec<BString> {
+        let names: Vec<BString> =
+            (0..count).map(|i| format!("refs/heads/load/{:03}/{i:06}", i / 1000).into()).collect();
+        let refs = names.iter().zip(commits.iter().cycle().copied());
+        match self.format {
+            RefFormat::Reftable => self.create_refs(refs),
+            RefFormat::Files => {
+                let path = self.git_dir.join("packed-refs");
+                assert!(!path.exists(), "fill is for repositories without packed refs");
+                // The names of up to a million refs come out sorted: the numbers have a fixed width.
+                let mut text = b"# pack-refs with: peeled fully-peeled sorted \n".to_vec();
+                for (name, oid) in refs {
+                    oid.write_hex(&mut text);
+                    text.push(b' ');
+                    text.extend_from_slice(name);
+                    text.push(b'\n');
+                }
+                std::fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            }
+        }
+        names
+    }
+
+    /// The object a revision names, as git resolves it. Panics if there is none.
+    pub fn rev_parse(&self, revision: &str) -> ObjectId {
+        self.oid(self.git(["rev-parse", "--verify", "--end-of-options", revision]).as_bytes())
+    }
+
+    /// Every ref, root refs such as HEAD included, as git lists them.
+    pub fn refs(&self) -> Vec<Listed> {
+        let mut command = self.command(Git::find().program());
+        command.args(["for-each-ref", "--include-root-refs", "--format=%(refname) %(objectname) %(symref)"]);
+        let text = git::run_ok(command, b"");
+        text.lines()
+            .map(|line| {
+                let mut fields = line.splitn_str(3, " ").map(BStr::new);
+                let mut field = || fields.next().expect("three fields");
+                let (name, oid, symref) = (field(), field(), field());
+                let symref = (!symref.is_empty()).then(|| symref.to_owned());
+                Listed { name: name.to_owned(), oid: self.oid(oid), symref }
+            })
+            .collect()
+    }
+
+    /// A ref's reflog, oldest entry first, as `OLD NEW IDENT TIME ZONE<tab>MESSAGE` lines; empty if there is none.
+    pub fn reflog(&self, name: &str) -> Vec<BString> {
+        let mut command = self.command(Git::find().test_tool());
+        command.args(["ref-store", "main", "for-each-reflog-ent", name]);
+        // It exits 1 both for a ref without a reflog and for a ref that is not there.
+        git::run(command, b"").stdout.lines().map(BString::from).collect()
+    }
+
+    /// Lets git check the whole ref database; panics with what it found.
+    pub fn verify(&self) {
+        let output = self.try_git(["refs", "verify", "--strict"], "");
+        let said = [output.stdout, output.stderr].concat();
+        assert!(output.status.success() && said.is_empty(), "git refs verify: {}", said.as_bstr());
+    }
+
+    fn oid(&self, hex: &[u8]) -> ObjectId {
+        ObjectId::from_hex(self.hash, hex)
+            .unwrap_or_else(|_| panic!("git printed {:?} for an object id", hex.as_bstr()))
+    }
+}
