@@ -1,1 +1,14 @@
-//! Git's reference storage.
+//! Git's reference storage: loose refs, packed-refs and reftable behind one transaction.
+//!
+//! A write is an [`Edit`] (what is to happen, and what must be true for it) in a transaction, which locks, checks
+//! everything in one sorted walk and hands the resulting [`Step`]s to a [`Backend`]. A read asks a [`Snapshot`], by
+//! name or with a [`Cursor`].
+
+pub mod backend;
+mod edit;
+mod error;
+
+pub use backend::{Backend, Cursor, Found, Locked, Probe, RefView, Snapshot, Step, TargetView};
+pub use edit::{Change, Edit, LogWish, Precondition};
+pub use error::{Error, Reason, Rejection, Result};
+pub use refdb_types::{HashKind, Ident, LogEntry, ObjectId, RefName, Scope, Target};

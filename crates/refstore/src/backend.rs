@@ -1,0 +1,206 @@
+//! The contract between transactions and readers above, and the files and reftable backends below.
+//!
+//! A backend knows how refs lie on disk and how to lock them. It decides nothing about old values, name conflicts,
+//! symbolic refs, reflog policy or hooks: the transaction does, once for all backends, and tells the backend what to
+//! do as [`Step`]s. Names are full refnames, in the view of the worktree that the backend was opened for; the backend
+//! routes them by their [`Scope`](refdb_types::Scope).
+//!
+//! A transaction goes through a backend in this order; dropping [`Locked`] at any point undoes and unlocks:
+//!
+//! ```text
+//! Backend::lock(claims) -> Locked      every claimed ref is locked, or listed in Locked::refused
+//! Locked::snapshot().probe(..)         the state under the lock, in one sorted walk
+//! Locked::stage(steps)                 everything that can fail is written beside the real files
+//! Locked::commit()                     the effects, in the order docs/crash-model.md promises
+//! ```
+
+use crate::{Rejection, Result};
+use bstr::BStr;
+use refdb_types::{LogEntry, ObjectId, RefName, Target};
+use std::ops::ControlFlow;
+
+/// A repository's refs in one on-disk format, as seen from one worktree.
+pub trait Backend: Send + Sync {
+    /// The present state, for reading.
+    fn snapshot(&self) -> Result<Box<dyn Snapshot>>;
+
+    /// Locks every claimed ref, waiting as the settings say. Claims are sorted by name, each name once.
+    ///
+    /// Only what concerns the whole store fails the call; a single ref that cannot be locked is refused.
+    fn lock(&self, claims: &[Claim<'_>]) -> Result<Box<dyn Locked + '_>>;
+
+    /// Brings the refs into the form that is read fastest: pack-refs for files, compaction for reftable.
+    fn optimize(&self, options: &OptimizeOptions) -> Result<()>;
+}
+
+/// A ref that a transaction will change or whose value it relies on.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'a> {
+    /// The ref itself, symbolic refs already followed.
+    pub name: &'a RefName,
+    /// What the transaction will do with it.
+    pub intent: Intent,
+}
+
+/// What a transaction will do with a claimed ref.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Intent {
+    /// Give it an object.
+    SetDirect,
+    /// Make it a symbolic ref.
+    SetSymbolic,
+    /// Remove it.
+    Delete,
+    /// Only read it, or only add to its reflog: it must not change meanwhile.
+    Hold,
+}
+
+/// A state of the refs that can be read any number of times.
+///
+/// For reftable it is a point in time. For files it is not one across names: each name is read when it is asked for,
+/// loose refs before packed-refs.
+pub trait Snapshot: Send + Sync {
+    /// One ref, symbolic refs not followed. `Ok(None)` if it does not exist.
+    fn get(&self, name: &BStr) -> Result<Option<Target>>;
+
+    /// Answers many look-ups in one walk. `probes` come in ascending order of name, a name at most once; `found` is
+    /// called for each probe in that order, with its position.
+    fn probe(
+        &self,
+        probes: &mut dyn Iterator<Item = Probe<'_>>,
+        found: &mut dyn FnMut(usize, Found<'_>) -> Result<()>,
+    ) -> Result<()>;
+
+    /// A cursor over all refs below `refs/` and, if `root_refs`, the root refs (`HEAD`, `ORIG_HEAD`), before the first
+    /// ref. The worktree's own refs stand among the shared ones; other worktrees' refs do not appear.
+    fn cursor(&self, root_refs: bool) -> Result<Box<dyn Cursor + '_>>;
+
+    /// The refs that hold `id`, or an annotated tag peeled to it, in order of name; through an index where the format
+    /// has one.
+    fn pointing_at(&self, id: &ObjectId, found: &mut dyn FnMut(RefView<'_>) -> Result<()>) -> Result<()>;
+
+    /// Whether the ref has a reflog, be it empty.
+    fn has_log(&self, name: &BStr) -> Result<bool>;
+
+    /// The reflog's entries, newest first, until `entry` breaks. `Ok(false)` if there is no reflog.
+    fn log(&self, name: &BStr, entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>) -> Result<bool>;
+
+    /// The names of all refs that have a reflog, in order.
+    fn log_names(&self) -> Result<Vec<RefName>>;
+}
+
+/// A question to [`Snapshot::probe`].
+#[derive(Clone, Copy, Debug)]
+pub struct Probe<'a> {
+    /// The refname.
+    pub name: &'a BStr,
+    /// Also look for a ref below it: one whose name begins with `NAME/`.
+    pub below: bool,
+}
+
+/// The answer to a [`Probe`].
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a> {
+    /// What the ref holds; `None` if it does not exist.
+    pub value: Option<TargetView<'a>>,
+    /// The first ref below it, if that was asked for.
+    pub below: Option<&'a BStr>,
+}
+
+/// A [`Target`] borrowed from where it is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TargetView<'a> {
+    /// An object.
+    Direct(ObjectId),
+    /// Another ref, by a name that has not been checked.
+    Symbolic(&'a BStr),
+}
+
+/// A ref borrowed from where it is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RefView<'a> {
+    /// The name, which has not been checked.
+    pub name: &'a BStr,
+    /// The value.
+    pub target: TargetView<'a>,
+    /// What the store knows of the object behind an annotated tag.
+    pub peeled: Peeled,
+}
+
+/// What a store remembers of the object behind an annotated tag.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Peeled {
+    /// Nothing: the object must be read.
+    Unknown,
+    /// The ref holds no tag.
+    NotTag,
+    /// The ref holds a tag that leads to this object.
+    To(ObjectId),
+}
+
+/// Walks refs in ascending order of name.
+///
+/// A cursor sees the snapshot it comes from for as long as it lives.
+pub trait Cursor {
+    /// Makes `next` continue with the first ref whose name is not less than `name`. Going forward costs what lies
+    /// between, at most; going back starts anew.
+    fn seek(&mut self, name: &BStr) -> Result<()>;
+
+    /// The next ref. A ref whose content cannot be read is an error the first time and is passed over by the next call.
+    fn next(&mut self) -> Result<Option<RefView<'_>>>;
+}
+
+/// The claimed refs, locked. Dropping it gives up everything and leaves the refs as they were.
+pub trait Locked {
+    /// The state under the lock. Claimed refs do not change while it is held.
+    fn snapshot(&self) -> &dyn Snapshot;
+
+    /// The claims, by position, that could not be locked, and why.
+    fn refused(&self) -> &[(usize, Rejection)];
+
+    /// Writes what `steps` say where no reader sees it yet. Steps are sorted by name, each for a claimed ref that was
+    /// not refused, each name once. Called once.
+    fn stage(&mut self, steps: &[Step]) -> Result<()>;
+
+    /// Makes the staged steps visible and unlocks.
+    fn commit(self: Box<Self>) -> Result<()>;
+}
+
+/// What shall be done to one ref, all checks passed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// The ref itself.
+    pub name: RefName,
+    /// Its value as read under the lock.
+    pub old: Option<Target>,
+    /// What becomes of it; `None` leaves it (a step for the reflog alone, or a lock that is only held).
+    pub new: Option<NewValue>,
+    /// The reflog entry to add; the policy has been applied.
+    pub log: Option<LogEntry>,
+}
+
+/// A ref's new state.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NewValue {
+    /// An object, and what an annotated tag peels to.
+    Direct(ObjectId, Option<ObjectId>),
+    /// A symbolic ref.
+    Symbolic(RefName),
+    /// Gone, with its reflog.
+    Deleted,
+}
+
+/// How to [optimize](Backend::optimize), by git-pack-refs(1)'s words.
+#[derive(Clone, Debug)]
+pub struct OptimizeOptions {
+    /// Pack all refs, not only tags and those already packed (files only).
+    pub all: bool,
+    /// Remove the loose refs that were packed (files only).
+    pub prune: bool,
+    /// Do it only where a heuristic says that it is worth while.
+    pub auto: bool,
+    /// Patterns of refs to pack; empty for the default (files only).
+    pub include: Vec<String>,
+    /// Patterns of refs not to pack (files only).
+    pub exclude: Vec<String>,
+}

@@ -1,0 +1,102 @@
+use refdb_types::{ObjectId, RefName};
+use refdb_vfs::LockError;
+use std::path::PathBuf;
+
+/// What operations on a store return.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation on a store failed as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The operating system refused.
+    #[error(transparent)]
+    Io(#[from] refdb_vfs::Error),
+    /// A lock was not had in time.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// A loose ref, packed-refs or a reflog is broken.
+    #[error("{}:{line}: {what}", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: u64,
+        /// What is wrong with it, and what can be done.
+        what: String,
+    },
+    /// An edit of an atomic transaction cannot happen, so nothing has.
+    #[error("{0}")]
+    Rejected(Rejection),
+    /// The reference-transaction hook said no.
+    #[error("{0}")]
+    Hook(String),
+    /// The caller asks for something that cannot be: two edits of one ref, a refused repository, a bad setting.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Why one edit of a transaction cannot happen. Its text is git's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejection {
+    /// The edit's refname, as the caller gave it.
+    pub name: RefName,
+    /// The class of the reason, as `git update-ref --batch-updates` names it.
+    pub reason: Reason,
+    /// Git's sentence.
+    pub text: String,
+}
+
+impl std::fmt::Display for Rejection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// The classes of reasons that `git update-ref --batch-updates` reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// A ref exists where this one needs a folder, or the reverse.
+    NameConflict,
+    /// It should not exist yet.
+    CreateExists,
+    /// It should exist.
+    NonexistentRef,
+    /// It has another value.
+    IncorrectOldValue,
+    /// The new value is no good: no such object, or not a commit for a branch.
+    InvalidNewValue,
+    /// A symbolic ref was expected.
+    ExpectedSymref,
+    /// It differs from another ref in case only, on a file system that does not tell them apart.
+    CaseConflict,
+    /// Anything else: a lock, a bad name.
+    Generic,
+}
+
+impl Reason {
+    /// The words in the output of `git update-ref --batch-updates`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::NameConflict => "refname conflict",
+            Reason::CreateExists => "reference already exists",
+            Reason::NonexistentRef => "reference does not exist",
+            Reason::IncorrectOldValue => "incorrect old value provided",
+            Reason::InvalidNewValue => "invalid new value provided",
+            Reason::ExpectedSymref => "expected symref but found regular ref",
+            Reason::CaseConflict => "reference conflict due to case-insensitive filesystem",
+            Reason::Generic => "unknown failure",
+        }
+    }
+}
+
+impl Rejection {
+    /// The text git gives when the checks under the lock fail: "cannot lock ref 'NAME': DETAIL".
+    pub fn cannot_lock(name: &RefName, reason: Reason, detail: impl std::fmt::Display) -> Self {
+        Rejection { name: name.clone(), reason, text: format!("cannot lock ref '{name}': {detail}") }
+    }
+
+    /// The ref has another value than the edit expects.
+    pub fn is_at(name: &RefName, actual: ObjectId, expected: ObjectId) -> Self {
+        Self::cannot_lock(name, Reason::IncorrectOldValue, format_args!("is at {actual} but expected {expected}"))
+    }
+}
