@@ -1,7 +1,8 @@
 //! What refdb's tests share. Dev only: it panics with a clear message where a library would return an error.
 //!
-//! Read in this order: [`Git`] and [`Repo`] (the oracle: real git, in a clean environment), [`Rng`].
+//! Read in this order: [`Git`] and [`Repo`] (the oracle: real git, in a clean environment), [`Rng`], [`crash`].
 
+pub mod crash;
 mod git;
 mod repo;
 mod rng;

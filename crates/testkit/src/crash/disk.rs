@@ -1,0 +1,321 @@
+use super::record::Seen;
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    fs,
+    hash::{DefaultHasher, Hash, Hasher},
+    io,
+    path::{Component, Path, PathBuf},
+    rc::Rc,
+};
+
+/// What is assumed of a disk and its file system when the power goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Disk {
+    /// Changes of folders reach the disk in the order they were made, and any sync brings all earlier ones with it.
+    /// This is what a journal gives: ext4, XFS, btrfs, ZFS. File content is there or not, independently of that.
+    Journaled,
+    /// Nothing is there until it was synced, in any combination: a file's content by a sync of the file, a folder's
+    /// entries by a sync of the folder. This is all that POSIX promises.
+    Unordered,
+}
+
+/// A file, folder or link, whatever its names are.
+type Inode = usize;
+
+#[derive(Clone)]
+enum Node {
+    File { content: Rc<Vec<u8>>, synced: Rc<Vec<u8>> },
+    Link(PathBuf),
+    Folder(BTreeMap<OsString, Inode>),
+}
+
+/// What may be left of a file's content that was not synced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Rest {
+    /// All of it.
+    Whole,
+    /// Nothing.
+    Nothing,
+    /// The first half.
+    Half,
+    /// Its length, but zeros for bytes.
+    Zeros,
+}
+
+impl Rest {
+    pub(super) const ALL: [Rest; 4] = [Rest::Nothing, Rest::Whole, Rest::Half, Rest::Zeros];
+}
+
+/// One change of the tree of names: all of it is there after a crash, or nothing.
+#[derive(Clone, Debug)]
+struct Change {
+    edits: Vec<(Inode, OsString, Option<Inode>)>,
+}
+
+/// A file system in memory that knows what of it was synced.
+pub(super) struct Model {
+    assumed: Disk,
+    /// The tree as programs see it.
+    nodes: Vec<Node>,
+    /// The folders as the disk has them.
+    synced_folders: BTreeMap<Inode, BTreeMap<OsString, Inode>>,
+    /// Changes of folders that the disk may have or not, oldest first.
+    pending: Vec<Change>,
+    /// Which inode was made at a path, for files that are written and synced after they were renamed.
+    made: BTreeMap<PathBuf, Inode>,
+}
+
+const ROOT: Inode = 0;
+
+impl Model {
+    /// The folder `start` as it is on the disk, all synced.
+    pub(super) fn load(start: &Path, assumed: Disk) -> io::Result<Self> {
+        let mut model = Model {
+            assumed,
+            nodes: vec![Node::Folder(BTreeMap::new())],
+            synced_folders: BTreeMap::new(),
+            pending: Vec::new(),
+            made: BTreeMap::new(),
+        };
+        model.load_folder(start, ROOT)?;
+        Ok(model)
+    }
+
+    fn load_folder(&mut self, from: &Path, inode: Inode) -> io::Result<()> {
+        let mut entries = BTreeMap::new();
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            let child = self.nodes.len();
+            if kind.is_dir() {
+                self.nodes.push(Node::Folder(BTreeMap::new()));
+                self.load_folder(&entry.path(), child)?;
+            } else if kind.is_symlink() {
+                self.nodes.push(Node::Link(fs::read_link(entry.path())?));
+            } else {
+                let content = Rc::new(fs::read(entry.path())?);
+                self.nodes.push(Node::File { synced: content.clone(), content });
+            }
+            entries.insert(entry.file_name(), child);
+        }
+        self.synced_folders.insert(inode, entries.clone());
+        self.nodes[inode] = Node::Folder(entries);
+        Ok(())
+    }
+
+    /// Does what the workload did.
+    pub(super) fn apply(&mut self, op: &Seen) {
+        match op {
+            Seen::Create(path) => {
+                let inode = self.add(Node::File { content: Rc::default(), synced: Rc::default() });
+                self.made.insert(path.clone(), inode);
+                self.enter(&[(path, Some(inode))]);
+            }
+            Seen::Write(path, bytes) => self.extend(path, bytes),
+            Seen::Copy { from, offset, len, to } => {
+                let source = self.content(from);
+                let range = *offset as usize..(offset + len) as usize;
+                let bytes = source.get(range).unwrap_or_else(|| panic!("{op} reads past the end")).to_vec();
+                self.extend(to, &bytes);
+            }
+            Seen::Sync(path) => self.sync_file(path),
+            Seen::SyncDir(path) => self.sync_folder(path),
+            Seen::Rename(from, to) => {
+                let inode = self.find(from);
+                self.enter(&[(from, None), (to, Some(inode))]);
+            }
+            Seen::Link(from, to) => {
+                let inode = self.find(from);
+                self.enter(&[(to, Some(inode))]);
+            }
+            Seen::Symlink(path, content) => {
+                let inode = self.add(Node::Link(content.clone()));
+                self.enter(&[(path, Some(inode))]);
+            }
+            Seen::MakeDir(path) => {
+                let inode = self.add(Node::Folder(BTreeMap::new()));
+                self.synced_folders.insert(inode, BTreeMap::new());
+                self.enter(&[(path, Some(inode))]);
+            }
+            Seen::Remove(path) | Seen::RemoveDir(path) => self.enter(&[(path, None)]),
+            Seen::SetMode(_) => {}
+        }
+    }
+
+    /// How many changes of folders the disk may have or not.
+    pub(super) fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Whether changes of folders may be lost in any combination, or only from some point on.
+    pub(super) fn is_ordered(&self) -> bool {
+        self.assumed == Disk::Journaled
+    }
+
+    /// The files with content that was not synced.
+    pub(super) fn unsynced(&self) -> Vec<Inode> {
+        let is_unsynced = |node: &Node| matches!(node, Node::File { content, synced } if content != synced);
+        (0..self.nodes.len()).filter(|inode| is_unsynced(&self.nodes[*inode])).collect()
+    }
+
+    /// What the disk has after a power loss if it kept the pending changes that `keep` says and, of the unsynced
+    /// files, what `rests` says.
+    pub(super) fn image(&self, keep: impl Fn(usize) -> bool, rests: &[(Inode, Rest)]) -> Image {
+        let mut folders = self.synced_folders.clone();
+        for change in self.pending.iter().enumerate().filter(|(at, _)| keep(*at)).map(|(_, change)| change) {
+            change.apply(&mut folders);
+        }
+        let mut entries = Vec::new();
+        self.picture(ROOT, Path::new(""), &folders, rests, &mut entries);
+        Image(entries)
+    }
+
+    fn picture(
+        &self,
+        folder: Inode,
+        at: &Path,
+        folders: &BTreeMap<Inode, BTreeMap<OsString, Inode>>,
+        rests: &[(Inode, Rest)],
+        out: &mut Vec<(PathBuf, Picture)>,
+    ) {
+        for (name, &inode) in &folders[&folder] {
+            let path = at.join(name);
+            match &self.nodes[inode] {
+                Node::Folder(_) => {
+                    out.push((path.clone(), Picture::Folder));
+                    self.picture(inode, &path, folders, rests, out);
+                }
+                Node::Link(content) => out.push((path, Picture::Link(content.clone()))),
+                Node::File { content, synced } => {
+                    let rest = rests.iter().find(|(of, _)| *of == inode).map_or(Rest::Whole, |(_, rest)| *rest);
+                    out.push((path, Picture::File(what_is_left(content, synced, rest))));
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, node: Node) -> Inode {
+        self.nodes.push(node);
+        self.nodes.len() - 1
+    }
+
+    /// Changes names in the tree; all of these changes reach the disk together.
+    fn enter(&mut self, names: &[(&PathBuf, Option<Inode>)]) {
+        let mut edits = Vec::new();
+        for (path, inode) in names {
+            let folder = self.find(path.parent().expect("the root is never changed"));
+            let name = path.file_name().expect("a path has a name").to_owned();
+            let Node::Folder(entries) = &mut self.nodes[folder] else { panic!("{} is no folder", path.display()) };
+            set(entries, &name, *inode);
+            edits.push((folder, name, *inode));
+        }
+        self.pending.push(Change { edits });
+    }
+
+    fn lookup(&self, path: &Path) -> Option<Inode> {
+        path.components().filter(|part| *part != Component::CurDir).try_fold(ROOT, |inode, part| {
+            let Node::Folder(entries) = &self.nodes[inode] else { return None };
+            entries.get(part.as_os_str()).copied()
+        })
+    }
+
+    /// What a path leads to, or led to when it was made: an open file may have been renamed.
+    fn find(&self, path: &Path) -> Inode {
+        let made = || self.made.get(path).copied();
+        self.lookup(path)
+            .or_else(made)
+            .unwrap_or_else(|| panic!("the workload knows '{}', the model does not", path.display()))
+    }
+
+    fn content(&self, path: &Path) -> Rc<Vec<u8>> {
+        match &self.nodes[self.find(path)] {
+            Node::File { content, .. } => content.clone(),
+            _ => panic!("{} is no file", path.display()),
+        }
+    }
+
+    fn extend(&mut self, path: &Path, bytes: &[u8]) {
+        let inode = self.find(path);
+        let Node::File { content, .. } = &mut self.nodes[inode] else { panic!("{} is no file", path.display()) };
+        Rc::make_mut(content).extend_from_slice(bytes);
+    }
+
+    fn sync_file(&mut self, path: &Path) {
+        let inode = self.find(path);
+        let Node::File { content, synced } = &mut self.nodes[inode] else { panic!("{} is no file", path.display()) };
+        *synced = content.clone();
+        if self.is_ordered() {
+            self.persist(|_| true);
+        }
+    }
+
+    fn sync_folder(&mut self, path: &Path) {
+        let folder = self.find(path);
+        let ordered = self.is_ordered();
+        // A rename from one folder to another is one change; the folder that gains the name decides.
+        self.persist(|change| ordered || change.edits.last().is_some_and(|(of, ..)| *of == folder));
+    }
+
+    fn persist(&mut self, which: impl Fn(&Change) -> bool) {
+        let (done, pending): (Vec<_>, Vec<_>) = self.pending.drain(..).partition(which);
+        self.pending = pending;
+        done.iter().for_each(|change| change.apply(&mut self.synced_folders));
+    }
+}
+
+impl Change {
+    fn apply(&self, folders: &mut BTreeMap<Inode, BTreeMap<OsString, Inode>>) {
+        for (folder, name, inode) in &self.edits {
+            set(folders.get_mut(folder).expect("every folder is known"), name, *inode);
+        }
+    }
+}
+
+fn set(entries: &mut BTreeMap<OsString, Inode>, name: &OsStr, inode: Option<Inode>) {
+    match inode {
+        Some(inode) => entries.insert(name.to_owned(), inode),
+        None => entries.remove(name),
+    };
+}
+
+fn what_is_left(content: &Rc<Vec<u8>>, synced: &Rc<Vec<u8>>, rest: Rest) -> Rc<Vec<u8>> {
+    // Files only grow, so what was synced is the start of the content.
+    let mut left = synced.to_vec();
+    match rest {
+        Rest::Whole => return content.clone(),
+        Rest::Nothing => return synced.clone(),
+        Rest::Half => left.extend_from_slice(&content[synced.len()..synced.len() + (content.len() - synced.len()) / 2]),
+        Rest::Zeros => left.resize(content.len(), 0),
+    }
+    Rc::new(left)
+}
+
+/// A folder's content after a power loss.
+#[derive(Hash)]
+pub(super) struct Image(Vec<(PathBuf, Picture)>);
+
+#[derive(Hash)]
+enum Picture {
+    Folder,
+    File(Rc<Vec<u8>>),
+    Link(PathBuf),
+}
+
+impl Image {
+    /// Equal images have equal fingerprints.
+    pub(super) fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Puts it on the real disk, into the folder `dir`, which must exist.
+    pub(super) fn write(&self, dir: &Path) -> io::Result<()> {
+        self.0.iter().try_for_each(|(path, picture)| match picture {
+            Picture::Folder => fs::create_dir(dir.join(path)),
+            Picture::File(content) => fs::write(dir.join(path), content.as_slice()),
+            Picture::Link(content) => std::os::unix::fs::symlink(content, dir.join(path)),
+        })
+    }
+}

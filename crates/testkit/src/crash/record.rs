@@ -1,0 +1,123 @@
+use refdb_vfs::{Op, Verdict, Witness};
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
+
+/// An operation that was seen; paths are relative to the folder the workload runs in.
+#[derive(Clone, Debug)]
+pub(super) enum Seen {
+    Create(PathBuf),
+    Write(PathBuf, Vec<u8>),
+    Copy { from: PathBuf, offset: u64, len: u64, to: PathBuf },
+    Sync(PathBuf),
+    SyncDir(PathBuf),
+    Rename(PathBuf, PathBuf),
+    Link(PathBuf, PathBuf),
+    Symlink(PathBuf, PathBuf),
+    Remove(PathBuf),
+    MakeDir(PathBuf),
+    RemoveDir(PathBuf),
+    SetMode(PathBuf),
+}
+
+impl Seen {
+    pub(super) fn new(root: &Path, op: Op<'_>) -> Self {
+        let at = |path: &Path| match path.strip_prefix(root) {
+            Ok(path) => path.to_owned(),
+            Err(_) => panic!("{op:?} leaves the folder of the workload, '{}'", root.display()),
+        };
+        match op {
+            Op::Create(path) => Seen::Create(at(path)),
+            Op::Write(path, bytes) => Seen::Write(at(path), bytes.to_vec()),
+            Op::Copy { from, offset, len, to } => Seen::Copy { from: at(from), offset, len, to: at(to) },
+            Op::Sync(path) => Seen::Sync(at(path)),
+            Op::SyncDir(path) => Seen::SyncDir(at(path)),
+            Op::Rename(from, to) => Seen::Rename(at(from), at(to)),
+            Op::Link(from, to) => Seen::Link(at(from), at(to)),
+            Op::Symlink(path, content) => Seen::Symlink(at(path), content.to_owned()),
+            Op::Remove(path) => Seen::Remove(at(path)),
+            Op::MakeDir(path) => Seen::MakeDir(at(path)),
+            Op::RemoveDir(path) => Seen::RemoveDir(at(path)),
+            Op::SetMode(path, _) => Seen::SetMode(at(path)),
+        }
+    }
+
+    /// How many bytes the operation adds to a file.
+    pub(super) fn len_bytes(&self) -> u64 {
+        match self {
+            Seen::Write(_, bytes) => bytes.len() as u64,
+            Seen::Copy { len, .. } => *len,
+            _ => 0,
+        }
+    }
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Seen::Create(path) => write!(f, "create {}", path.display()),
+            Seen::Write(path, bytes) => write!(f, "write {} bytes to {}", bytes.len(), path.display()),
+            Seen::Copy { from, len, to, .. } => {
+                write!(f, "copy {len} bytes of {} to {}", from.display(), to.display())
+            }
+            Seen::Sync(path) => write!(f, "sync {}", path.display()),
+            Seen::SyncDir(path) => write!(f, "sync the folder {}", path.display()),
+            Seen::Rename(from, to) => write!(f, "rename {} to {}", from.display(), to.display()),
+            Seen::Link(from, to) => write!(f, "link {} to {}", to.display(), from.display()),
+            Seen::Symlink(path, content) => write!(f, "make {} a link to {}", path.display(), content.display()),
+            Seen::Remove(path) => write!(f, "remove {}", path.display()),
+            Seen::MakeDir(path) => write!(f, "make the folder {}", path.display()),
+            Seen::RemoveDir(path) => write!(f, "remove the folder {}", path.display()),
+            Seen::SetMode(path) => write!(f, "set the mode of {}", path.display()),
+        }
+    }
+}
+
+/// Which operation fails, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fault {
+    /// None does: the run is only recorded.
+    None,
+    /// This one and every later one.
+    Dead(usize),
+    /// Of this one the first bytes are written, it fails, and so does every later one.
+    DeadInside(usize, u64),
+    /// This one only.
+    Once(usize),
+}
+
+/// Records what a workload does below `root`, and lets it fail as told.
+pub(super) struct Recorder {
+    root: PathBuf,
+    fault: Fault,
+    seen: Mutex<Vec<Seen>>,
+}
+
+impl Recorder {
+    pub(super) fn new(root: &Path, fault: Fault) -> Self {
+        Recorder { root: root.to_owned(), fault, seen: Mutex::default() }
+    }
+
+    /// Every operation so far, those that failed included.
+    pub(super) fn take(&self) -> Vec<Seen> {
+        std::mem::take(&mut self.seen.lock().expect("no holder panics"))
+    }
+}
+
+impl Witness for Recorder {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        let op = Seen::new(&self.root, op);
+        let mut seen = self.seen.lock().expect("no holder panics");
+        let now = seen.len();
+        seen.push(op);
+        let error = || io::Error::other("stopped by the crash explorer");
+        match self.fault {
+            Fault::DeadInside(at, len) if now == at => Verdict::Tear(len, error()),
+            Fault::Dead(at) | Fault::DeadInside(at, _) if now >= at => Verdict::Fail(error()),
+            Fault::Once(at) if now == at => Verdict::Fail(io::ErrorKind::StorageFull.into()),
+            _ => Verdict::Proceed,
+        }
+    }
+}
