@@ -1,1 +1,43 @@
-//! Reads and writes Git's reftable files and stacks.
+//! Reads and writes Git's reftable files and stacks, versions 1 (SHA-1) and 2 (SHA-256).
+//!
+//! A reftable is an immutable file of sorted records: refs, reflog entries and, for larger files, an index from
+//! object ids to refs. A stack of tables makes a ref database: newer tables override older ones, and tombstones hide
+//! what was deleted. The bytes are drawn in `docs/formats/reftable.md`.
+//!
+//! ```no_run
+//! use reftable::{HashKind, Merged, ObjectId, RefRecord, RefValue, Source, Table, TableWriter, WriteOptions};
+//!
+//! # fn main() -> reftable::Result<()> {
+//! let id = ObjectId::from_hex(HashKind::Sha1, b"1f2e3d4c5b6a79881f2e3d4c5b6a79881f2e3d4c").unwrap();
+//! let mut bytes = Vec::new();
+//! let mut writer = TableWriter::new(WriteOptions::default(), 1, 1, &mut bytes)?;
+//! writer.add_ref(&RefRecord { name: "refs/heads/main".into(), update_index: 1, value: RefValue::Direct(id) })?;
+//! writer.finish()?;
+//!
+//! let table = Table::open(Source::Memory(bytes.into()), "example")?;
+//! let merged = Merged::new(vec![table])?;
+//! let mut refs = merged.refs();
+//! refs.seek(b"refs/heads/")?;
+//! while let Some(record) = refs.next()? {
+//!     println!("{} {:?}", record.name, record.value);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! From the bottom up: `format` (header, footer, numbers), `record` (what is in a block), `block` (records that share
+//! prefixes, found by restart points), `table` (blocks found by indexes: [`Table`], [`TableWriter`]), `merged` (tables
+//! on top of one another: [`Merged`]).
+
+mod error;
+mod merged;
+mod options;
+mod record;
+mod table;
+
+pub use error::{Corruption, Error, Fault, Result};
+pub use merged::{Merged, MergedLogCursor, MergedRefCursor};
+pub use options::WriteOptions;
+pub use record::{LogRecord, LogValue, RefRecord, RefValue};
+pub use refdb_types::{HashKind, ObjectId};
+pub use table::{BlockCache, LogCursor, PagedFile, PointingRef, RefCursor, Sink, Source, Summary, Table, TableWriter};
