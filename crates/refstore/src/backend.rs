@@ -11,12 +11,15 @@
 //! Backend::lock(claims) -> Locked      every claimed ref is locked, or listed in Locked::refused
 //! Locked::snapshot().probe(..)         the state under the lock, in one sorted walk
 //! Locked::stage(steps)                 everything that can fail is written beside the real files
-//! Locked::commit()                     the effects, in the order docs/crash-model.md promises
+//! Locked::commit(steps)                the effects, in the order docs/crash-model.md promises
 //! ```
+//!
+//! A transaction may have millions of edits. So claims and steps are never lists of owned values: a backend asks for
+//! them one by one and gets borrowed views of the transaction's compact memory.
 
-use crate::{Rejection, Result};
+use crate::{Error, Rejection, Result};
 use bstr::BStr;
-use refdb_types::{LogEntry, ObjectId, RefName, Target};
+use refdb_types::{Ident, LogEntry, ObjectId, RefName, Target};
 use std::ops::ControlFlow;
 
 /// A repository's refs in one on-disk format, as seen from one worktree.
@@ -24,20 +27,38 @@ pub trait Backend: Send + Sync {
     /// The present state, for reading.
     fn snapshot(&self) -> Result<Box<dyn Snapshot>>;
 
-    /// Locks every claimed ref, waiting as the settings say. Claims are sorted by name, each name once.
+    /// Locks every claimed ref, waiting as the settings say.
     ///
     /// Only what concerns the whole store fails the call; a single ref that cannot be locked is refused.
-    fn lock(&self, claims: &[Claim<'_>]) -> Result<Box<dyn Locked + '_>>;
+    fn lock(&self, claims: &dyn Claims) -> Result<Box<dyn Locked + '_>>;
 
     /// Brings the refs into the form that is read fastest: pack-refs for files, compaction for reftable.
     fn optimize(&self, options: &OptimizeOptions) -> Result<()>;
 }
 
+/// The claims of a transaction: sorted by name, each name once.
+pub trait Claims {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// The claim at this position. Panics past the end.
+    fn claim(&self, at: usize) -> Claim<'_>;
+}
+
+impl Claims for Vec<Claim<'_>> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+    fn claim(&self, at: usize) -> Claim<'_> {
+        self[at]
+    }
+}
+
 /// A ref that a transaction will change or whose value it relies on.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
-    /// The ref itself, symbolic refs already followed.
-    pub name: &'a RefName,
+    /// The ref itself, symbolic refs already followed. A valid or at least safe name.
+    pub name: &'a BStr,
     /// What the transaction will do with it.
     pub intent: Intent,
 }
@@ -63,13 +84,8 @@ pub trait Snapshot: Send + Sync {
     /// One ref, symbolic refs not followed. `Ok(None)` if it does not exist.
     fn get(&self, name: &BStr) -> Result<Option<Target>>;
 
-    /// Answers many look-ups in one walk. `probes` come in ascending order of name, a name at most once; `found` is
-    /// called for each probe in that order, with its position.
-    fn probe(
-        &self,
-        probes: &mut dyn Iterator<Item = Probe<'_>>,
-        found: &mut dyn FnMut(usize, Found<'_>) -> Result<()>,
-    ) -> Result<()>;
+    /// Answers many look-ups in one walk. `probes` come in ascending order of name, a name at most once.
+    fn probe(&self, probes: &mut dyn Iterator<Item = Probe<'_>>, answers: &mut dyn Answers) -> Result<()>;
 
     /// A cursor over all refs below `refs/` and, if `root_refs`, the root refs (`HEAD`, `ORIG_HEAD`), before the first
     /// ref. The worktree's own refs stand among the shared ones; other worktrees' refs do not appear.
@@ -98,13 +114,18 @@ pub struct Probe<'a> {
     pub below: bool,
 }
 
-/// The answer to a [`Probe`].
-#[derive(Clone, Copy, Debug)]
-pub struct Found<'a> {
-    /// What the ref holds; `None` if it does not exist.
-    pub value: Option<TargetView<'a>>,
-    /// The first ref below it, if that was asked for.
-    pub below: Option<&'a BStr>,
+/// Takes the answers to [`Snapshot::probe`]. An error it returns ends the walk.
+pub trait Answers {
+    /// What the ref of the probe at this position holds. Called once for each probe, in order, unless
+    /// [`Answers::broken`] is.
+    fn value(&mut self, probe: usize, value: Option<TargetView<'_>>) -> Result<()>;
+
+    /// The ref exists but cannot be read, and why.
+    fn broken(&mut self, probe: usize, error: Error) -> Result<()>;
+
+    /// The first ref below the probe's name. Called only if that was asked for and there is one; maybe later than the
+    /// values of following probes (`a-b` lies between `a` and `a/b`).
+    fn below(&mut self, probe: usize, child: &BStr) -> Result<()>;
 }
 
 /// A [`Target`] borrowed from where it is stored.
@@ -158,36 +179,81 @@ pub trait Locked {
     /// The claims, by position, that could not be locked, and why.
     fn refused(&self) -> &[(usize, Rejection)];
 
-    /// Writes what `steps` say where no reader sees it yet. Steps are sorted by name, each for a claimed ref that was
-    /// not refused, each name once. Called once.
-    fn stage(&mut self, steps: &[Step]) -> Result<()>;
+    /// Writes what `steps` say where no reader sees it yet. Called once.
+    fn stage(&mut self, steps: &dyn Steps) -> Result<()>;
 
-    /// Makes the staged steps visible and unlocks.
-    fn commit(self: Box<Self>) -> Result<()>;
+    /// Makes the staged steps, the same as before, visible and unlocks.
+    fn commit(self: Box<Self>, steps: &dyn Steps) -> Result<()>;
 }
 
-/// What shall be done to one ref, all checks passed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Step {
-    /// The ref itself.
-    pub name: RefName,
+/// What a transaction does, all checks passed: sorted by name, each for a claimed ref that was not refused, each name
+/// once.
+pub trait Steps {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// The step at this position. Panics past the end.
+    fn step(&self, at: usize) -> Step<'_>;
+}
+
+impl Steps for Vec<Step<'_>> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+    fn step(&self, at: usize) -> Step<'_> {
+        self[at]
+    }
+}
+
+impl<'a> dyn Steps + 'a {
+    /// All steps, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Step<'_>> {
+        (0..self.count()).map(|at| self.step(at))
+    }
+}
+
+impl<'a> dyn Claims + 'a {
+    /// All claims, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Claim<'_>> {
+        (0..self.count()).map(|at| self.claim(at))
+    }
+}
+
+/// What shall be done to one ref.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step<'a> {
+    /// The ref itself. A valid or at least safe name.
+    pub name: &'a BStr,
     /// Its value as read under the lock.
-    pub old: Option<Target>,
+    pub old: Option<TargetView<'a>>,
     /// What becomes of it; `None` leaves it (a step for the reflog alone, or a lock that is only held).
-    pub new: Option<NewValue>,
+    pub new: Option<NewValue<'a>>,
     /// The reflog entry to add; the policy has been applied.
-    pub log: Option<LogEntry>,
+    pub log: Option<LogLine<'a>>,
 }
 
 /// A ref's new state.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum NewValue {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NewValue<'a> {
     /// An object, and what an annotated tag peels to.
     Direct(ObjectId, Option<ObjectId>),
     /// A symbolic ref.
-    Symbolic(RefName),
+    Symbolic(&'a BStr),
     /// Gone, with its reflog.
     Deleted,
+}
+
+/// A [`LogEntry`] borrowed from the transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogLine<'a> {
+    /// The value before; null where the ref did not exist.
+    pub old: ObjectId,
+    /// The value after; null where the ref is deleted.
+    pub new: ObjectId,
+    /// Who and when: the same for the whole transaction.
+    pub committer: &'a Ident,
+    /// One line, normalised, without its newline; may be empty.
+    pub message: &'a BStr,
 }
 
 /// How to [optimize](Backend::optimize), by git-pack-refs(1)'s words.

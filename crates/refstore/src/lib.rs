@@ -8,7 +8,7 @@ pub mod backend;
 mod edit;
 mod error;
 
-pub use backend::{Backend, Cursor, Found, Locked, Probe, RefView, Snapshot, Step, TargetView};
+pub use backend::{Backend, Cursor, Locked, Probe, RefView, Snapshot, Step, TargetView};
 pub use edit::{Change, Edit, LogWish, Precondition};
 pub use error::{Error, Reason, Rejection, Result};
 pub use refdb_types::{HashKind, Ident, LogEntry, ObjectId, RefName, Scope, Target};
