@@ -27,12 +27,13 @@
 //!
 //! From the bottom up: `format` (header, footer, numbers), `record` (what is in a block), `block` (records that share
 //! prefixes, found by restart points), `table` (blocks found by indexes: [`Table`], [`TableWriter`]), `merged` (tables
-//! on top of one another: [`Merged`]).
+//! on top of one another: [`Merged`]), [`stack`] (the folder of tables, its list and its lock).
 
 mod error;
 mod merged;
 mod options;
 mod record;
+pub mod stack;
 mod table;
 
 pub use error::{Corruption, Error, Fault, Result};

@@ -254,6 +254,10 @@ impl File {
         &self.path
     }
 
+    pub(crate) fn renamed(self, path: &Path) -> Self {
+        File { path: path.to_owned(), ..self }
+    }
+
     pub(crate) fn as_std(&self) -> &std::fs::File {
         &self.inner
     }

@@ -113,6 +113,14 @@ impl Lock {
         Ok(())
     }
 
+    /// Like [`commit`](Lock::commit), and returns the file, open as it was: nobody can have replaced it before it could
+    /// be opened again. `None` for a lock that was closed.
+    pub fn commit_and_keep_open(mut self) -> Result<Option<File>, Error> {
+        self.fs.rename(&self.path, &self.target)?;
+        self.held = false;
+        Ok(self.file.take().map(|file| file.renamed(&self.target)))
+    }
+
     /// Gives up the lock and leaves the file as it is.
     pub fn release(mut self) -> Result<(), Error> {
         self.unlock()

@@ -1,4 +1,0 @@
-//! `refdb update-ref`.
-
-pub mod records;
-pub mod request;

@@ -1,0 +1,242 @@
+use super::{Listed, NewTable, Snapshot, Stack, StackError, load::merge, options::NEW_FILE_MODE};
+use crate::{LogRecord, LogValue, Merged, Sink, Summary, TableWriter, WriteOptions};
+use refdb_vfs::{Lock, LockError, Patience, interrupt};
+use std::ops::Range;
+
+/// What a compaction takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// What the geometric rule asks for, so far as nobody else is compacting it.
+    Geometric,
+    /// All tables, and of the log only what is not expired.
+    All(Option<LogExpiry>),
+}
+
+/// Which log entries a compaction of all tables drops.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogExpiry {
+    /// Those made before this second since 1970.
+    pub before_seconds: u64,
+    /// Those with an update index below this.
+    pub below_update_index: u64,
+}
+
+/// What came of a compaction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Compacted {
+    /// The stack was compact enough.
+    NotNeeded,
+    /// These tables became one, or none if no record was left.
+    Done(usize),
+    /// Someone replaced the tables meanwhile although they were locked. Nothing was changed.
+    Overtaken,
+}
+
+/// An addition that was made.
+#[must_use = "a stack whose compactions are not run grows without bounds"]
+#[derive(Debug)]
+pub struct Committed {
+    /// The stack right after it.
+    pub snapshot: Snapshot,
+    /// A compaction that is now due. Its tables are locked already, the list is not: it may be run when the caller
+    /// has given up other locks, or by another thread.
+    pub compaction: Option<Compaction>,
+}
+
+/// Neighbouring tables that are locked to be made one. Dropping it unlocks them.
+///
+/// The tables are locked by `NAME.lock`, as C git and JGit do, so that nobody else compacts them; whoever adds to the
+/// stack meanwhile is not held back.
+#[must_use = "the tables are unlocked when this is dropped"]
+#[derive(Debug)]
+pub struct Compaction {
+    stack: Stack,
+    inputs: Vec<Listed>,
+    /// There is nothing below the inputs that a deletion could hide.
+    with_oldest: bool,
+    expiry: Option<LogExpiry>,
+    locks: Vec<Lock>,
+}
+
+/// What to do where another compactor has locked some of the tables.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Claim {
+    Everything,
+    /// The youngest two or more that are free.
+    WhatIsFree,
+}
+
+impl Stack {
+    /// Makes one table of those in `scope`. Locks are waited for as `patience` says.
+    pub fn compact(&self, scope: Scope, patience: Patience) -> Result<Compacted, StackError> {
+        match self.claim_compaction(scope, patience)? {
+            None => Ok(Compacted::NotNeeded),
+            Some(compaction) => compaction.run(patience),
+        }
+    }
+
+    fn claim_compaction(&self, scope: Scope, patience: Patience) -> Result<Option<Compaction>, StackError> {
+        loop {
+            let list_lock = self.lock_list(patience)?;
+            let snapshot = self.reload()?;
+            let tables = snapshot.tables();
+            let claimed = match scope {
+                Scope::Geometric => {
+                    let Some(range) = snapshot.plan(self.options()) else { return Ok(None) };
+                    Compaction::claim(self, tables, range, Claim::WhatIsFree)
+                }
+                Scope::All(None) if tables.len() < 2 => return Ok(None),
+                Scope::All(_) if tables.is_empty() => return Ok(None),
+                Scope::All(expiry) => {
+                    let claimed = Compaction::claim(self, tables, 0..tables.len(), Claim::Everything);
+                    claimed.map(|claimed| claimed.map(|compaction| Compaction { expiry, ..compaction }))
+                }
+            };
+            let Err(StackError::Lock(LockError::Held { path, .. })) = &claimed else { return claimed };
+            // Another compactor has one of the tables. It needs the list's lock to finish; then we look again.
+            let table = path.with_extension("");
+            list_lock.release()?;
+            Lock::acquire(self.fs(), &table, NEW_FILE_MODE, patience)?.release()?;
+        }
+    }
+
+    /// Removes tables that no list names any more; before, that the list does not name them is made to last.
+    pub(super) fn retire(&self, tables: &[Listed]) -> Result<(), StackError> {
+        self.sync_dir()?;
+        for listed in tables {
+            // One that stays, for want of permission perhaps, is clutter that nobody reads.
+            let _ = self.fs().remove_file(&self.path_of(&listed.name));
+        }
+        Ok(())
+    }
+}
+
+impl Compaction {
+    /// Locks the tables of `range`, the youngest first: whoever adds tables while an older compaction runs can so
+    /// compact those. The list must be locked. `None` if less than two are free.
+    pub(super) fn claim(
+        stack: &Stack,
+        tables: &[Listed],
+        range: Range<usize>,
+        claim: Claim,
+    ) -> Result<Option<Self>, StackError> {
+        let mut locks = Vec::with_capacity(range.len());
+        let mut start = range.end;
+        for listed in tables[range.clone()].iter().rev() {
+            match Lock::acquire(stack.fs(), &stack.path_of(&listed.name), NEW_FILE_MODE, Patience::None) {
+                Ok(mut lock) => {
+                    lock.close();
+                    locks.push(lock);
+                    start -= 1;
+                }
+                Err(LockError::Held { .. }) if claim == Claim::WhatIsFree => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if claim == Claim::WhatIsFree && locks.len() < 2 {
+            return Ok(None);
+        }
+        let inputs = tables[start..range.end].to_vec();
+        Ok(Some(Compaction { stack: stack.clone(), inputs, with_oldest: start == 0, expiry: None, locks }))
+    }
+
+    /// Merges the tables, then locks the list, waiting as `patience` says, and puts the new table in their place.
+    pub fn run(self, patience: Patience) -> Result<Compacted, StackError> {
+        let Compaction { stack, inputs, with_oldest, expiry, locks } = self;
+        let (min, max) = limits(&inputs);
+        let mut output = NewTable::without_lock(&stack, min, max);
+        let write = stack.options().write;
+        let summary = write_merged(&merge(&inputs)?, write, (min, max), with_oldest, expiry, &mut output)?;
+        let mut output = (summary.refs + summary.logs > 0).then_some(output);
+        if let Some(output) = &mut output {
+            output.write_out()?;
+        }
+
+        let list_lock = stack.lock_list(patience)?;
+        let mut tables = stack.reload()?.tables().to_vec();
+        let Some(at) = find(&inputs, &tables).filter(|&at| at == 0 || !with_oldest) else {
+            return Ok(Compacted::Overtaken);
+        };
+        let replacement = match &mut output {
+            None => None,
+            Some(output) => {
+                output.put_in_place()?;
+                Some(output.open()?)
+            }
+        };
+        tables.splice(at..at + inputs.len(), replacement);
+        stack.replace_list(list_lock, tables)?;
+        output.into_iter().for_each(NewTable::keep);
+        stack.retire(&inputs)?;
+        drop(locks);
+        Ok(Compacted::Done(inputs.len()))
+    }
+}
+
+/// Lets a signal end a long compaction without asking for signals at every record.
+struct Checkpoint(u32);
+
+impl Checkpoint {
+    fn pass(&mut self) -> Result<(), StackError> {
+        self.0 = self.0.wrapping_add(1);
+        if self.0.is_multiple_of(4096) {
+            interrupt::check().map_err(StackError::Interrupted)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where `inputs` stand in `tables`, next to each other and in this order.
+fn find(inputs: &[Listed], tables: &[Listed]) -> Option<usize> {
+    let first = inputs.first()?;
+    let at = tables.iter().position(|listed| listed.name == first.name)?;
+    let found = tables.get(at..at + inputs.len())?;
+    found.iter().map(|listed| &listed.name).eq(inputs.iter().map(|listed| &listed.name)).then_some(at)
+}
+
+/// The update indexes that the records of these tables may have.
+pub(super) fn limits(tables: &[Listed]) -> (u64, u64) {
+    let min = tables.iter().map(|listed| listed.table.min_update_index()).min();
+    let max = tables.iter().map(|listed| listed.table.max_update_index()).max();
+    (min.unwrap_or(0), max.unwrap_or(0))
+}
+
+/// Writes the records of `merged` as one table. If there is nothing below (`with_oldest`), deletions hide nothing any
+/// more and are left out.
+pub(super) fn write_merged(
+    merged: &Merged,
+    options: WriteOptions,
+    (min, max): (u64, u64),
+    with_oldest: bool,
+    expiry: Option<LogExpiry>,
+    sink: &mut impl Sink,
+) -> Result<Summary, StackError> {
+    let mut writer = TableWriter::new(options, min, max, sink)?;
+    let mut refs = merged.refs();
+    let mut checkpoint = Checkpoint(0);
+    while let Some(record) = refs.next_with_tombstones()? {
+        checkpoint.pass()?;
+        if !(with_oldest && record.is_deletion()) {
+            writer.add_ref(&record)?;
+        }
+    }
+    let mut logs = merged.logs();
+    while let Some(record) = logs.next_with_tombstones()? {
+        checkpoint.pass()?;
+        let expired = expiry.is_some_and(|expiry| expiry.drops(&record));
+        if !expired && !(with_oldest && record.is_deletion()) {
+            writer.add_log(&record)?;
+        }
+    }
+    Ok(writer.finish()?)
+}
+
+impl LogExpiry {
+    fn drops(&self, record: &LogRecord<'_>) -> bool {
+        let before = match record.value {
+            LogValue::Deletion => false,
+            LogValue::Update { time_seconds, .. } => time_seconds < self.before_seconds,
+        };
+        before || record.update_index < self.below_update_index
+    }
+}

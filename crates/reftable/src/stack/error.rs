@@ -1,0 +1,50 @@
+use super::{ListFault, TableName};
+use refdb_vfs::LockError;
+use std::path::PathBuf;
+
+/// Why something failed on a stack.
+#[derive(Debug, thiserror::Error)]
+pub enum StackError {
+    /// A file operation failed.
+    #[error(transparent)]
+    Io(#[from] refdb_vfs::Error),
+    /// A lock was not had.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// A table cannot be read, or records cannot be written as a table.
+    #[error(transparent)]
+    Table(#[from] crate::Error),
+    /// `tables.list` is broken.
+    #[error("'{}' is broken: {fault}; restore it, or remove the line", list.display())]
+    List {
+        /// The path of `tables.list`.
+        list: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        fault: ListFault,
+    },
+    /// `tables.list` names a table that does not exist, and nobody is changing the list.
+    #[error("'{}' names the table '{table}', but there is no such file; restore it from a backup", list.display())]
+    MissingTable {
+        /// The path of `tables.list`.
+        list: PathBuf,
+        /// The missing table.
+        table: TableName,
+    },
+    /// A table was to be added whose update indexes the stack has used already.
+    #[error("update indexes {min} to {max} cannot be added to a stack whose next one is {next}")]
+    UpdateIndex {
+        /// The new table's lowest update index.
+        min: u64,
+        /// The new table's highest.
+        max: u64,
+        /// The stack's next.
+        next: u64,
+    },
+    /// A signal asked the process to end.
+    #[error("compaction was interrupted: {0}")]
+    Interrupted(#[source] std::io::Error),
+    /// The change was made and everyone sees it, but it is not sure to survive a crash of the machine.
+    #[error("the change was made, but is not sure to survive a crash: {0}")]
+    NotDurable(#[source] refdb_vfs::Error),
+}

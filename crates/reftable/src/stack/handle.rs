@@ -1,0 +1,151 @@
+use super::{
+    Addition, Durability, Listed, Snapshot, StackError, StackOptions, TableName,
+    list::{self, LIST_FILE},
+    load::merge,
+    options::NEW_FILE_MODE,
+    snapshot::ListFile,
+};
+use refdb_vfs::{Fs, Lock, Patience};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+};
+
+/// An open stack. Clones are the same open stack; threads may share it.
+#[derive(Clone, Debug)]
+pub struct Stack(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    fs: Fs,
+    dir: PathBuf,
+    list_path: PathBuf,
+    options: StackOptions,
+    current: RwLock<Snapshot>,
+    /// Held from looking at the list on disk until what was seen is `current`, so that an older view never replaces a
+    /// newer one. It holds the last sequence number given away.
+    publishing: Mutex<u64>,
+}
+
+impl Stack {
+    /// Opens the stack in the folder `dir`. A folder without a list is an empty stack.
+    pub fn open(fs: Fs, dir: &Path, options: StackOptions) -> Result<Self, StackError> {
+        let nothing = Snapshot::new(0, ListFile::absent(), Vec::new(), merge(&[])?);
+        let stack = Stack(Arc::new(Shared {
+            fs,
+            dir: dir.to_owned(),
+            list_path: dir.join(LIST_FILE),
+            options,
+            current: RwLock::new(nothing),
+            publishing: Mutex::new(0),
+        }));
+        stack.reload()?;
+        Ok(stack)
+    }
+
+    /// The stack as it was last seen. See [`is_fresh`](Self::is_fresh) and [`reload`](Self::reload).
+    pub fn snapshot(&self) -> Snapshot {
+        self.0.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether the stack on disk is still what [`snapshot`](Self::snapshot) shows, by one stat.
+    pub fn is_fresh(&self) -> Result<bool, StackError> {
+        Ok(self.snapshot().list().is_current(self.fs(), self.list_path())?)
+    }
+
+    /// Reads the list again, opens the tables that are new in it, and returns the snapshot. It deletes nothing.
+    pub fn reload(&self) -> Result<Snapshot, StackError> {
+        let mut publisher = self.publisher();
+        let snapshot = self.load(&self.snapshot(), *publisher.sequence + 1)?;
+        publisher.publish(&snapshot);
+        Ok(snapshot)
+    }
+
+    /// The snapshot if it is fresh, else a reloaded one.
+    pub fn refresh(&self) -> Result<Snapshot, StackError> {
+        let known = self.snapshot();
+        if known.list().is_current(self.fs(), self.list_path())? { Ok(known) } else { self.reload() }
+    }
+
+    /// Locks the stack for an addition, waiting as `patience` says. Under the lock the list is read again, so what
+    /// another writer did meanwhile is no reason to fail.
+    pub fn lock(&self, patience: Patience) -> Result<Addition, StackError> {
+        let lock = self.lock_list(patience)?;
+        let base = self.reload()?;
+        Ok(Addition::new(self.clone(), lock, base))
+    }
+
+    pub(super) fn lock_list(&self, patience: Patience) -> Result<Lock, StackError> {
+        let mut lock = Lock::acquire(self.fs(), self.list_path(), NEW_FILE_MODE, patience)?;
+        if let Some(file) = lock.file() {
+            self.options().permit(file)?;
+        }
+        Ok(lock)
+    }
+
+    /// Writes the new list into the lock file, puts it in place, and makes `tables` what is seen. An error leaves the
+    /// list as it was, but for [`StackError::NotDurable`].
+    pub(super) fn replace_list(&self, mut lock: Lock, tables: Vec<Listed>) -> Result<Snapshot, StackError> {
+        let content = list::format(tables.iter().map(|listed| &listed.name));
+        if let Some(file) = lock.file() {
+            file.write_all(&content)?;
+            self.options().make_durable(file)?;
+        }
+        // What can fail comes before the rename, which is the point of no return.
+        let merged = merge(&tables)?;
+        let mut publisher = self.publisher();
+        let file = lock.commit_and_keep_open()?;
+        let snapshot = Snapshot::new(*publisher.sequence + 1, ListFile::new(content, file), tables, merged);
+        publisher.publish(&snapshot);
+        Ok(snapshot)
+    }
+
+    fn publisher(&self) -> Publisher<'_> {
+        let sequence = self.0.publishing.lock().unwrap_or_else(PoisonError::into_inner);
+        Publisher { current: &self.0.current, sequence }
+    }
+
+    /// Makes what was renamed last, if that is asked for. By now everyone sees it.
+    pub(super) fn sync_dir(&self) -> Result<(), StackError> {
+        match self.options().durability {
+            Durability::None => Ok(()),
+            Durability::Sync => self.fs().sync_dir(self.dir()).map_err(StackError::NotDurable),
+        }
+    }
+
+    /// The folder.
+    pub fn dir(&self) -> &Path {
+        &self.0.dir
+    }
+
+    /// The path of `tables.list`.
+    pub fn list_path(&self) -> &Path {
+        &self.0.list_path
+    }
+
+    /// How it is read and written.
+    pub fn options(&self) -> &StackOptions {
+        &self.0.options
+    }
+
+    pub(super) fn fs(&self) -> &Fs {
+        &self.0.fs
+    }
+
+    pub(super) fn path_of(&self, name: &TableName) -> PathBuf {
+        name.path_in(self.dir())
+    }
+}
+
+/// The right to say what the stack's snapshot is.
+struct Publisher<'a> {
+    current: &'a RwLock<Snapshot>,
+    sequence: MutexGuard<'a, u64>,
+}
+
+impl Publisher<'_> {
+    fn publish(&mut self, snapshot: &Snapshot) {
+        *self.sequence = snapshot.sequence();
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = snapshot.clone();
+    }
+}

@@ -1,0 +1,77 @@
+use super::TableName;
+use bstr::ByteSlice;
+
+/// The file that lists a stack's tables.
+pub(super) const LIST_FILE: &str = "tables.list";
+
+/// A line of `tables.list` that is not a table's name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ListFault {
+    /// It contains a slash or a NUL byte or is `.` or `..`.
+    #[error("line {0} cannot name a table")]
+    Name(usize),
+    /// The same name stands in an earlier line.
+    #[error("line {0} names a table for the second time")]
+    Repeated(usize),
+    /// The last line has no newline: the file was cut short.
+    #[error("line {0} is not complete")]
+    Cut(usize),
+}
+
+/// Reads the content of `tables.list`: the names of the tables, one a line, the oldest first.
+pub(super) fn parse(content: &[u8]) -> Result<Vec<TableName>, ListFault> {
+    let mut names = Vec::with_capacity(content.len().min(1 << 16) / 43 + 1);
+    for (at, line) in content.lines_with_terminator().enumerate() {
+        let Some(line) = line.strip_suffix(b"\n") else { return Err(ListFault::Cut(at + 1)) };
+        // git skips empty lines as well.
+        if !line.is_empty() {
+            names.push((TableName::new(line).ok_or(ListFault::Name(at + 1))?, at + 1));
+        }
+    }
+    match repeated(&names) {
+        Some(line) => Err(ListFault::Repeated(line)),
+        None => Ok(names.into_iter().map(|(name, _)| name).collect()),
+    }
+}
+
+fn repeated(names: &[(TableName, usize)]) -> Option<usize> {
+    let mut sorted: Vec<_> = names.iter().collect();
+    sorted.sort_unstable();
+    sorted.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[1].1)
+}
+
+/// The content of a `tables.list` with these names.
+pub(super) fn format<'a>(names: impl IntoIterator<Item = &'a TableName>) -> Vec<u8> {
+    let mut content = Vec::new();
+    for name in names {
+        content.extend_from_slice(name.as_bstr());
+        content.push(b'\n');
+    }
+    content
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<TableName> {
+        names.iter().map(|name| TableName::new(name.as_bytes()).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_list_round_trips_and_empty_lines_are_skipped() {
+        let tables = names(&["0x1-0x1-a.ref", "2-2.log"]);
+        assert_eq!(format(&tables), b"0x1-0x1-a.ref\n2-2.log\n");
+        assert_eq!(parse(&format(&tables)), Ok(tables.clone()));
+        assert_eq!(parse(b"\n0x1-0x1-a.ref\n\n2-2.log\n\n"), Ok(tables));
+        assert_eq!(parse(b""), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_bad_line_is_named_by_its_number() {
+        assert_eq!(parse(b"a.ref\n../b.ref\n"), Err(ListFault::Name(2)));
+        assert_eq!(parse(b"a.ref\n\nb\0.ref\n"), Err(ListFault::Name(3)));
+        assert_eq!(parse(b"b.ref\na.ref\nb.ref\n"), Err(ListFault::Repeated(3)));
+        assert_eq!(parse(b"a.ref\nb.re"), Err(ListFault::Cut(2)));
+    }
+}

@@ -1,0 +1,112 @@
+use super::{Access, Listed, Snapshot, Stack, StackError, TableName, list, snapshot::ListFile};
+use crate::{Error, Merged, PagedFile, Source, Table};
+use refdb_vfs::Mapping;
+use std::{os::unix::ffi::OsStringExt, sync::Arc, time::Duration};
+
+/// Tables up to this size are read at once and held in memory: one read is cheaper than a mapping and its faults.
+const SMALL_TABLE_BYTES: usize = 16 << 10;
+
+/// Why a listed table was not opened.
+enum OpenError {
+    /// It is not there any more: someone compacted it away since the list was read, or it is lost.
+    Vanished,
+    Failed(StackError),
+}
+
+/// Tables as one.
+pub(super) fn merge(tables: &[Listed]) -> Result<Merged, StackError> {
+    Ok(Merged::new(tables.iter().map(|listed| Arc::clone(&listed.table)).collect::<Arc<[_]>>())?)
+}
+
+impl Stack {
+    /// Reads the list and opens the tables in it that `known` has not. Whoever reads without the list's lock may find
+    /// a table gone that the list still had; then the list has changed, and is read again.
+    pub(super) fn load(&self, known: &Snapshot, sequence: u64) -> Result<Snapshot, StackError> {
+        let mut opened: Vec<Listed> = known.tables().to_vec();
+        let mut before: Option<Vec<u8>> = None;
+        loop {
+            let file = ListFile::read(self.fs(), self.list_path())?;
+            if file.content == known.list().content {
+                return Ok(known.with_list(file));
+            }
+            let names = list::parse(&file.content)
+                .map_err(|fault| StackError::List { list: self.list_path().to_owned(), fault })?;
+            match self.open_all(names, &mut opened)? {
+                Ok(tables) => {
+                    let merged = merge(&tables)?;
+                    return Ok(Snapshot::new(sequence, file, tables, merged));
+                }
+                Err(table) if before.as_ref() == Some(&file.content) => {
+                    return Err(StackError::MissingTable { list: self.list_path().to_owned(), table });
+                }
+                Err(_) => before = Some(file.content),
+            }
+            // Only for a list that changes faster than its tables can be opened: whoever compacts shall finish.
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    /// Opens the named tables, or takes them from `opened`; what is opened is added there. The inner error names a
+    /// table that is not there.
+    fn open_all(
+        &self,
+        names: Vec<TableName>,
+        opened: &mut Vec<Listed>,
+    ) -> Result<Result<Vec<Listed>, TableName>, StackError> {
+        let mut tables = Vec::with_capacity(names.len());
+        for (at, name) in names.into_iter().enumerate() {
+            // Mostly the tables stand where they stood.
+            let known = match opened.get(at) {
+                Some(listed) if listed.name == name => Some(listed),
+                _ => opened.iter().find(|listed| listed.name == name),
+            };
+            let listed = match known {
+                Some(listed) => listed.clone(),
+                None => match self.open_table(&name) {
+                    Ok(table) => Listed { name, table },
+                    Err(OpenError::Vanished) => return Ok(Err(name)),
+                    Err(OpenError::Failed(error)) => return Err(error),
+                },
+            };
+            tables.push(listed);
+        }
+        opened.clone_from(&tables);
+        Ok(Ok(tables))
+    }
+
+    fn open_table(&self, name: &TableName) -> Result<Arc<Table>, OpenError> {
+        let source = match self.open_source(name) {
+            Err(Error::Io(error)) if error.is_not_found() || error.is_stale() => return Err(OpenError::Vanished),
+            source => source.map_err(StackError::Table).map_err(OpenError::Failed)?,
+        };
+        self.table(source, name).map_err(OpenError::Failed)
+    }
+
+    pub(super) fn open_source(&self, name: &TableName) -> Result<Source, Error> {
+        let file = self.fs().open(&self.path_of(name))?;
+        let mut small = vec![0; SMALL_TABLE_BYTES];
+        let mut len = 0;
+        while len < small.len() {
+            match file.read_at(&mut small[len..], len as u64)? {
+                0 => return Ok(Source::Memory(small[..len].into())),
+                got => len += got,
+            }
+        }
+        Ok(match &self.options().access {
+            Access::Map => Source::Mapped(Arc::new(Mapping::new(&file)?)),
+            Access::Page(cache) => Source::Paged(PagedFile::new(file, Arc::clone(cache))?),
+        })
+    }
+
+    /// A table whose bytes are at hand.
+    pub(super) fn table(&self, source: Source, name: &TableName) -> Result<Arc<Table>, StackError> {
+        let path = self.path_of(name).into_os_string().into_vec();
+        let table = Table::open(source, path)?;
+        let expected = self.options().write.hash;
+        if table.hash() == expected {
+            return Ok(table);
+        }
+        let (found, expected) = (table.hash().name(), expected.name());
+        Err(Error::Hash { table: table.name().to_owned(), found, expected }.into())
+    }
+}

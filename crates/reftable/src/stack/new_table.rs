@@ -1,0 +1,109 @@
+use super::{Listed, Stack, StackError, TableName, name::TEMP_SUFFIX, options::NEW_FILE_MODE};
+use crate::{Sink, Source};
+use refdb_vfs::File;
+use std::path::PathBuf;
+
+/// A table up to this size is collected in memory and written at once.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// A table that is being written, or that no list names yet. Dropping it removes its file, if there is one.
+///
+/// A small table gets its file only when it is complete: one write makes it, and one that turns out to be empty leaves
+/// no trace.
+#[derive(Debug)]
+pub struct NewTable {
+    stack: Stack,
+    name: TableName,
+    path: PathBuf,
+    /// What is not in the file yet; of a small table all of it.
+    buffer: Vec<u8>,
+    small: bool,
+    file: Option<File>,
+    /// There is a file of this name that no list names.
+    unlisted: bool,
+}
+
+impl NewTable {
+    /// For a writer that holds the list's lock. It needs no temporary name: what no list names nobody reads, and
+    /// whoever cleans up takes the lock first.
+    pub(super) fn under_lock(stack: &Stack, min_update_index: u64, max_update_index: u64) -> Self {
+        let name = TableName::fresh(min_update_index, max_update_index);
+        let path = stack.path_of(&name);
+        NewTable { stack: stack.clone(), name, path, buffer: Vec::new(), small: true, file: None, unlisted: false }
+    }
+
+    /// For a writer that does not hold the lock. Until it does the file's name is no table's, because C git cleans
+    /// up tables that are not listed.
+    pub(super) fn without_lock(stack: &Stack, min_update_index: u64, max_update_index: u64) -> Self {
+        let mut table = Self::under_lock(stack, min_update_index, max_update_index);
+        table.path.as_mut_os_string().push(TEMP_SUFFIX);
+        table
+    }
+
+    fn flush(&mut self) -> refdb_vfs::Result<()> {
+        if self.file.is_none() {
+            let file = self.stack.fs().create_new(&self.path, NEW_FILE_MODE)?;
+            self.unlisted = true;
+            self.stack.options().permit(&file)?;
+            self.file = Some(file);
+        }
+        self.file.as_mut().map_or(Ok(()), |file| file.write_all(&self.buffer))
+    }
+
+    /// Writes what is not in the file yet, syncs it if that is asked for, and closes it.
+    pub(super) fn write_out(&mut self) -> Result<(), StackError> {
+        self.flush()?;
+        if let Some(file) = self.file.take() {
+            self.stack.options().make_durable(&file)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the written file the name that the list will have for it.
+    pub(super) fn put_in_place(&mut self) -> Result<(), StackError> {
+        let path = self.stack.path_of(&self.name);
+        self.stack.fs().rename(&self.path, &path)?;
+        self.path = path;
+        Ok(())
+    }
+
+    /// Whether all of it is in memory.
+    pub(super) fn is_small(&self) -> bool {
+        self.small
+    }
+
+    /// The complete table, open. One that is not small must have been written out and be in place.
+    pub(super) fn open(&self) -> Result<Listed, StackError> {
+        let source = match self.small {
+            true => Source::Memory(self.buffer.as_slice().into()),
+            false => self.stack.open_source(&self.name)?,
+        };
+        Ok(Listed { name: self.name.clone(), table: self.stack.table(source, &self.name)? })
+    }
+
+    /// From now on a list names it.
+    pub(super) fn keep(mut self) {
+        self.unlisted = false;
+    }
+}
+
+impl Sink for NewTable {
+    fn write(&mut self, bytes: &[u8]) -> refdb_vfs::Result<()> {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.small = false;
+            self.flush()?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for NewTable {
+    fn drop(&mut self) {
+        if self.unlisted {
+            // If it stays it is clutter that nobody reads, and the clean-up takes it in time.
+            let _ = self.stack.fs().remove_file(&self.path);
+        }
+    }
+}

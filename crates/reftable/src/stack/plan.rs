@@ -1,0 +1,63 @@
+use std::ops::Range;
+
+/// Git's own factor between the sizes of neighbouring tables, and its largest.
+pub const DEFAULT_FACTOR: u16 = 2;
+
+/// Which tables of a stack, the oldest first, are to become one.
+///
+/// Git's rule, so that a stack which git and refdb write in turn is left alone by both: each table shall be at least
+/// `factor` times as big as its next younger neighbour, which keeps their number logarithmic. Coming from the young
+/// end, the first table that breaks the rule ends the range; the younger ones form a geometric sequence already. From
+/// there to the old end every table joins that is smaller than `factor` times all of the range that follows it.
+pub fn plan(sizes: &[u64], factor: u16) -> Option<Range<usize>> {
+    let factor = u64::from(if factor == 0 { DEFAULT_FACTOR } else { factor });
+    let breaks = |older: u64, younger: u64| older < younger.saturating_mul(factor);
+    let last = (1..sizes.len()).rev().find(|&at| breaks(sizes[at - 1], sizes[at]))?;
+    let (mut sum, mut start) = (sizes[last], last);
+    for at in (0..last).rev() {
+        if breaks(sizes[at], sum) {
+            start = at;
+        }
+        sum = sum.saturating_add(sizes[at]);
+    }
+    Some(start..last + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_geometric_sequence_is_left_alone() {
+        assert_eq!(plan(&[], 2), None);
+        assert_eq!(plan(&[5], 2), None);
+        assert_eq!(plan(&[64, 32, 16, 8, 4, 2, 1], 2), None);
+        assert_eq!(plan(&[64, 32, 16, 8, 4, 2, 1], 0), None);
+        assert_eq!(plan(&[u64::MAX, u64::MAX / 2], 2), None);
+    }
+
+    #[test]
+    fn the_range_ends_where_the_sequence_breaks_and_takes_all_it_outgrows() {
+        assert_eq!(plan(&[64, 32, 16, 8, 4, 3, 1], 2), Some(0..6));
+        assert_eq!(plan(&[512, 64, 17, 16, 9, 9, 9, 16, 2, 16], 2), Some(1..10));
+        assert_eq!(plan(&[128, 32, 16, 8, 4, 3, 1], 2), Some(1..6));
+        assert_eq!(plan(&[100, 1], 2), None);
+        assert_eq!(plan(&[100, 1, 1], 2), Some(1..3));
+        assert_eq!(plan(&[64, 32, 16, 8, 4, 2, 1], 3), Some(0..7));
+        // A table that is big enough itself joins when an older one is outgrown.
+        assert_eq!(plan(&[10, 30, 9, 6], 2), Some(0..4));
+    }
+
+    proptest! {
+        #[test]
+        fn compacting_the_range_once_restores_the_sequence(mut sizes in prop::collection::vec(1u64..1_000_000, 0..40), factor in 2u16..9) {
+            if let Some(range) = plan(&sizes, factor) {
+                prop_assert!(range.len() >= 2 && range.end <= sizes.len());
+                let sum = sizes[range.clone()].iter().sum();
+                sizes.splice(range, [sum]);
+            }
+            prop_assert!(sizes.windows(2).all(|pair| pair[0] >= pair[1] * u64::from(factor)));
+        }
+    }
+}

@@ -1,0 +1,160 @@
+use super::{StackOptions, TableName, plan};
+use crate::{HashKind, Merged, Table};
+use refdb_vfs::{File, Fs, Stat};
+use std::{
+    fmt,
+    ops::Range,
+    path::Path,
+    sync::{Arc, OnceLock},
+};
+
+/// A stack at one moment: immutable, and cheap to clone. What compaction takes away meanwhile stays readable.
+#[derive(Clone)]
+pub struct Snapshot(Arc<State>);
+
+struct State {
+    sequence: u64,
+    list: ListFile,
+    tables: Vec<Listed>,
+    merged: Merged,
+}
+
+/// A table and the name the list has for it.
+#[derive(Clone)]
+pub struct Listed {
+    /// The name of its file.
+    pub name: TableName,
+    /// The open table.
+    pub table: Arc<Table>,
+}
+
+impl Snapshot {
+    pub(super) fn new(sequence: u64, list: ListFile, tables: Vec<Listed>, merged: Merged) -> Self {
+        Snapshot(Arc::new(State { sequence, list, tables, merged }))
+    }
+
+    /// The same tables, seen through a list file that was replaced by one of the same content.
+    pub(super) fn with_list(&self, list: ListFile) -> Self {
+        let State { sequence, tables, merged, .. } = &*self.0;
+        Snapshot::new(*sequence, list, tables.clone(), merged.clone())
+    }
+
+    /// All tables as one.
+    pub fn merged(&self) -> &Merged {
+        &self.0.merged
+    }
+
+    /// The tables, the oldest first.
+    pub fn tables(&self) -> &[Listed] {
+        &self.0.tables
+    }
+
+    /// Grows each time this open stack sees other tables than before. It means nothing to another process, and unlike
+    /// the update index it never goes back.
+    pub fn sequence(&self) -> u64 {
+        self.0.sequence
+    }
+
+    /// The update index of the next addition. A stack that was compacted to nothing starts at 1 again, as in git.
+    pub fn next_update_index(&self) -> u64 {
+        self.merged().max_update_index().saturating_add(1)
+    }
+
+    /// Which of the tables automatic compaction would make one.
+    pub fn plan(&self, options: &StackOptions) -> Option<Range<usize>> {
+        let sizes: Vec<u64> = self.tables().iter().map(Listed::weight).collect();
+        plan(&sizes, options.geometric_factor)
+    }
+
+    pub(super) fn list(&self) -> &ListFile {
+        &self.0.list
+    }
+}
+
+impl Listed {
+    /// Its size as git's rule for compaction counts it: without the header, so that tables of few records do not all
+    /// seem to be of one size.
+    pub(super) fn weight(&self) -> u64 {
+        let header_bytes = match self.table.hash() {
+            HashKind::Sha1 => 24,
+            HashKind::Sha256 => 28,
+        };
+        (self.table.len_bytes() + 1).saturating_sub(header_bytes)
+    }
+}
+
+impl fmt::Debug for Listed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.name.fmt(f)
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.tables()).finish()
+    }
+}
+
+/// `tables.list` as it was read or written. Its file stays open, so that its inode is not given to another file and
+/// the identity of the file behind the name proves that the list is still this one: the list is only ever replaced
+/// by a rename, never changed in place.
+#[derive(Debug)]
+pub(super) struct ListFile {
+    pub(super) content: Vec<u8>,
+    file: Option<File>,
+    identity: OnceLock<(u64, u64)>,
+}
+
+impl ListFile {
+    /// The list of a stack that has none yet.
+    pub(super) fn absent() -> Self {
+        ListFile { content: Vec::new(), file: None, identity: OnceLock::new() }
+    }
+
+    /// A list whose file is open.
+    pub(super) fn new(content: Vec<u8>, file: Option<File>) -> Self {
+        ListFile { content, file, identity: OnceLock::new() }
+    }
+
+    /// Reads the list.
+    pub(super) fn read(fs: &Fs, path: &Path) -> Result<Self, refdb_vfs::Error> {
+        match fs.open(path) {
+            Ok(file) => {
+                let mut content = vec![0; 4096];
+                let mut len = 0;
+                loop {
+                    match file.read_at(&mut content[len..], len as u64)? {
+                        0 => break,
+                        got => len += got,
+                    }
+                    if len == content.len() {
+                        content.resize(len * 2, 0);
+                    }
+                }
+                content.truncate(len);
+                Ok(Self::new(content, Some(file)))
+            }
+            Err(error) if error.is_not_found() => Ok(Self::absent()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the file behind `path` is still this one, by one stat.
+    pub(super) fn is_current(&self, fs: &Fs, path: &Path) -> Result<bool, refdb_vfs::Error> {
+        let identity = |stat: &Stat| (stat.device, stat.inode);
+        let found = match fs.stat(path) {
+            Ok(found) => Some(identity(&found)),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(error),
+        };
+        let Some(file) = &self.file else { return Ok(found.is_none()) };
+        let own = match self.identity.get() {
+            Some(own) => *own,
+            None => *self.identity.get_or_init({
+                let own = identity(&file.stat()?);
+                move || own
+            }),
+        };
+        Ok(found == Some(own))
+    }
+}
