@@ -7,8 +7,12 @@
 pub mod backend;
 mod edit;
 mod error;
+mod store;
+pub mod transaction;
 
 pub use backend::{Backend, Cursor, Locked, Probe, RefView, Snapshot, Step, TargetView};
 pub use edit::{Change, Edit, LogWish, Precondition};
 pub use error::{Error, Reason, Rejection, Result};
 pub use refdb_types::{HashKind, Ident, LogEntry, ObjectId, RefName, Scope, Target};
+pub use store::{Resolved, Store};
+pub use transaction::{Committed, Prepared, Transaction, TransactionOptions};

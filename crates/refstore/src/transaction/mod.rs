@@ -1,0 +1,21 @@
+//! A transaction: open, then prepared, then committed or aborted.
+//!
+//! ```text
+//! open      edits are added; nothing is locked or checked               Transaction
+//! prepared  every ref is locked, every check passed, new values staged  Prepared
+//! committed everyone sees it                                            Committed
+//! ```
+//!
+//! Dropping a transaction before it is committed leaves all refs as they were. What may happen is decided by functions
+//! that touch no disk: [`decide`] for one ref's value, `conflicts` for names, `log_policy` for reflogs; `prepare`
+//! carries the decisions out.
+
+mod context;
+mod hook;
+mod log_policy;
+mod open;
+
+pub use context::{Context, ObjectCheck, ObjectClass};
+pub use hook::{Hook, HookState, NoHook};
+pub use log_policy::{LogPolicy, normalize_message};
+pub use open::{Committed, Mode, Prepared, Transaction, TransactionOptions};
