@@ -1,6 +1,7 @@
 use crate::{Error, File, Fs, Stat, interrupt};
 use std::{
     ffi::OsString,
+    io,
     path::{Path, PathBuf},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -81,7 +82,11 @@ impl Lock {
     /// are thousands. Nothing can be written into such a lock, and it can only be released.
     pub fn acquire_linked(fs: &Fs, target: &Path, seed: &Path, patience: Patience) -> Result<Self, LockError> {
         let path = Self::path_of(target);
-        wait_for(fs, &path, patience, || fs.hard_link(seed, &path))?;
+        wait_for(fs, &path, patience, || match fs.hard_link(seed, &path) {
+            // A file can have 65,000 names on ext4; the locks beyond that are files of their own.
+            Err(error) if error.source.kind() == io::ErrorKind::TooManyLinks => fs.create_new(&path, 0o666).map(drop),
+            linked => linked,
+        })?;
         Ok(Lock { fs: fs.clone(), target: target.to_owned(), path, file: None, held: true })
     }
 
@@ -278,6 +283,25 @@ mod tests {
         }
         holder.release().unwrap();
         assert!(waiter.join().unwrap().is_ok());
+    }
+
+    #[test]
+    fn a_seed_that_can_have_no_more_names_gives_way_to_files() {
+        struct Exhausted;
+        impl crate::Witness for Exhausted {
+            fn before(&self, op: crate::Op<'_>) -> crate::Verdict {
+                match op {
+                    crate::Op::Link(..) => crate::Verdict::Fail(io::ErrorKind::TooManyLinks.into()),
+                    _ => crate::Verdict::Proceed,
+                }
+            }
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let fs = Fs::witnessed(std::sync::Arc::new(Exhausted));
+        let target = dir.path().join("x");
+        let lock = Lock::acquire_linked(&fs, &target, &dir.path().join("seed"), Patience::None).unwrap();
+        assert!(Lock::acquire(&fs, &target, 0o666, Patience::None).is_err());
+        lock.release().unwrap();
     }
 
     #[test]
