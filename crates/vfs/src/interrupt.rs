@@ -4,9 +4,11 @@
 //! everyone's back, a signal sets a flag; what waits or works for long asks [`check`] now and then and fails, and the
 //! drops on the way out unlock. The program then ends itself by the signal with [`end_by_signal`].
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM};
 use std::{
     io,
+    os::fd::AsFd,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
@@ -43,5 +45,28 @@ pub fn end_by_signal() {
     if let Some(signal) = received() {
         // It only fails for a signal whose default is not known, and those are not caught.
         let _ = signal_hook::low_level::emulate_default_handler(signal);
+    }
+}
+
+/// Ends the process the way writing into a pipe without a reader ends a program that does not ignore `SIGPIPE`, as
+/// Rust programs do.
+pub fn end_by_broken_pipe() {
+    // It only fails for a signal whose default is not known.
+    let _ = signal_hook::low_level::emulate_default_handler(SIGPIPE);
+}
+
+/// Waits until `input` can be read or has ended, or a signal was caught. Reading alone would not notice the signal:
+/// the system starts an interrupted read again.
+pub fn wait_readable(input: impl AsFd) -> io::Result<()> {
+    // A signal may come between the check and the wait; nobody minds that it is seen a little later then.
+    let pause = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+    loop {
+        check()?;
+        let mut fds = [PollFd::new(&input, PollFlags::IN)];
+        match poll(&mut fds, Some(&pause)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
     }
 }

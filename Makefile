@@ -1,0 +1,27 @@
+# The commands a developer needs; CONTRIBUTING.md says what each proves. Every one installs what it lacks.
+
+.PHONY: demo test check bench git-suite dist fuzz-smoke build
+
+demo:                ## show the main job beside git
+	scripts/demo
+
+test:                ## every test
+	scripts/test
+
+check:               ## formatting, lints, licences, tidiness
+	scripts/check
+
+bench:               ## the tables of figures, against git
+	scripts/bench
+
+git-suite:           ## git's own test scripts, with refdb in place of git's ref commands
+	scripts/git-suite "$$(scripts/build-release)"
+
+fuzz-smoke:          ## every fuzz target for a short time
+	scripts/fuzz-smoke
+
+build:               ## the static release binary; prints where it is
+	scripts/build-release
+
+dist:                ## binary, completions and man pages in dist/
+	scripts/dist

@@ -1,0 +1,105 @@
+//! `refdb check-ref-format`. See git-check-ref-format(1).
+
+use crate::{
+    Invocation,
+    failure::{Failure, Result, fatal},
+    options::{Command, Opt},
+    output::Output,
+};
+use bstr::{BString, ByteSlice};
+use refdb_types::{FormatOptions, check_format, normalize};
+use std::os::unix::ffi::OsStrExt;
+
+/// The command line.
+pub static COMMAND: Command = Command {
+    name: "check-ref-format",
+    about: "Ensure that a reference name is well formed",
+    synopsis: &["[--normalize] [<options>] <refname>", "--branch <branchname-shorthand>"],
+    options: &[
+        Opt::flag("normalize", "fold slashes and print the name").fixed(),
+        Opt::flag("print", "the same as --normalize").fixed(),
+        Opt::flag("allow-onelevel", "accept a name without a slash"),
+        Opt::flag("refspec-pattern", "accept one '*'").fixed(),
+        Opt::flag("branch", "check a branch's short name and print it").fixed(),
+    ],
+};
+
+/// Runs the command.
+pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
+    let words: Vec<&[u8]> = invocation.words.iter().map(|word| word.as_bytes()).collect();
+    // This command is older than git's option grammar: nothing may be shortened or reordered, and its usage has no
+    // list of options.
+    match &words[..] {
+        [help] if *help == b"-h" => {
+            print(short_usage().as_bytes())?;
+            Err(Failure::Exit(crate::failure::WRONG_USE))
+        }
+        [option, name] if *option == b"--branch" => branch(invocation, name),
+        [options @ .., name] if !name.starts_with(b"-") => check(options, name),
+        _ => wrong_use(),
+    }
+}
+
+fn check(options: &[&[u8]], name: &[u8]) -> Result<u8> {
+    let mut format = FormatOptions::default();
+    let mut normalized = false;
+    for option in options {
+        match *option {
+            b"--normalize" | b"--print" => normalized = true,
+            b"--allow-onelevel" => format.allow_onelevel = true,
+            b"--no-allow-onelevel" => format.allow_onelevel = false,
+            b"--refspec-pattern" => format.refspec_pattern = true,
+            _ => return wrong_use(),
+        }
+    }
+    let name = if normalized { normalize(name) } else { name.to_vec() };
+    if check_format(&name, format).is_err() {
+        return Ok(1);
+    }
+    if normalized {
+        print(&[&name[..], b"\n"].concat())?;
+    }
+    Ok(0)
+}
+
+fn branch(invocation: &Invocation<'_>, shorthand: &[u8]) -> Result<u8> {
+    let name = match previous_checkout(shorthand) {
+        Some(nth) => invocation.nth_previous_checkout(nth)?,
+        None => Some(BString::from(shorthand)),
+    };
+    match name {
+        Some(name) if is_branch_name(&name) => {
+            print(&[&name[..], b"\n"].concat())?;
+            Ok(0)
+        }
+        _ => fatal!["'", shorthand, "' is not a valid branch name"],
+    }
+}
+
+/// The N of `@{-N}`.
+fn previous_checkout(text: &[u8]) -> Option<u64> {
+    text.strip_prefix(b"@{-")?.strip_suffix(b"}")?.to_str().ok()?.parse().ok().filter(|nth| *nth > 0)
+}
+
+/// Stricter than the format of `refs/heads/NAME`: a branch can neither look like an option nor be called `HEAD`.
+fn is_branch_name(name: &[u8]) -> bool {
+    !name.starts_with(b"-")
+        && name != b"HEAD"
+        && check_format(&[b"refs/heads/", name].concat(), FormatOptions::default()).is_ok()
+}
+
+fn print(text: &[u8]) -> Result<()> {
+    let mut output = Output::default();
+    output.buffer().extend_from_slice(text);
+    output.flush()
+}
+
+fn short_usage() -> String {
+    let usage = COMMAND.usage(crate::failure::Asked::Short);
+    usage.lines().take(COMMAND.synopsis.len()).map(|line| format!("{line}\n")).collect()
+}
+
+fn wrong_use<T>() -> Result<T> {
+    eprint!("{}", short_usage());
+    Err(Failure::Exit(crate::failure::WRONG_USE))
+}

@@ -1,0 +1,69 @@
+use crate::{
+    check_ref_format,
+    failure::{Failure, Result},
+    globals::{Globals, Rest, USAGE},
+    options::Command,
+    output::Output,
+};
+use bstr::{BString, ByteSlice};
+use std::{ffi::OsString, os::unix::ffi::OsStrExt};
+
+/// A command with all that its user said.
+#[derive(Debug)]
+pub struct Invocation<'a> {
+    /// What stood before the command's name.
+    pub globals: &'a Globals,
+    /// What stood after it.
+    pub words: &'a [OsString],
+}
+
+/// A command's table and its work.
+type Entry = (&'static Command, fn(&Invocation<'_>) -> Result<u8>);
+
+static ENTRIES: [Entry; 1] = [(&check_ref_format::COMMAND, check_ref_format::run)];
+
+/// The tables of all commands.
+pub const COMMANDS: [&Command; 1] = [&check_ref_format::COMMAND];
+
+/// Runs the program with the words after its name, and returns its exit code.
+pub fn run(words: &[OsString]) -> u8 {
+    dispatch(words).unwrap_or_else(Failure::report)
+}
+
+fn dispatch(words: &[OsString]) -> Result<u8> {
+    let (globals, rest) = Globals::parse(words)?;
+    let (name, words) = match rest {
+        Rest::Command(name, words) => (name.as_bytes(), words),
+        Rest::Help => return print(&help()).map(|()| 0),
+        Rest::Nothing => return print(&help()).map(|()| 1),
+        Rest::Version => return print(concat!("refdb version ", env!("CARGO_PKG_VERSION"), "\n")).map(|()| 0),
+    };
+    match ENTRIES.iter().find(|(command, _)| command.name.as_bytes() == name) {
+        Some((_, run)) => run(&Invocation { globals: &globals, words }),
+        None => {
+            eprintln!("refdb: '{}' is not a refdb command. See 'refdb --help'.", name.as_bstr());
+            Err(Failure::Exit(1))
+        }
+    }
+}
+
+fn help() -> String {
+    let mut text = format!("{USAGE}\n");
+    for command in COMMANDS {
+        text.push_str(&format!("   {:<18}{}\n", command.name, command.about));
+    }
+    text
+}
+
+fn print(text: &str) -> Result<()> {
+    let mut output = Output::default();
+    output.buffer().extend_from_slice(text.as_bytes());
+    output.flush()
+}
+
+impl Invocation<'_> {
+    /// What was checked out before the last `nth` checkouts, by HEAD's reflog; `None` if it does not reach back so far.
+    pub fn nth_previous_checkout(&self, _nth: u64) -> Result<Option<BString>> {
+        Ok(None)
+    }
+}

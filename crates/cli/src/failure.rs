@@ -1,0 +1,117 @@
+//! Every way in which a command can end early, with git's texts and exit codes.
+
+use crate::options::Command;
+use bstr::BString;
+use std::io::Write;
+
+/// Why a command stops early, in the words and with the exit code that git would use.
+#[derive(Debug)]
+pub enum Failure {
+    /// `fatal: MESSAGE`, exit code 128.
+    Fatal(BString),
+    /// `error: MESSAGE` and this exit code.
+    Error(BString, u8),
+    /// Wrong use: `error: MESSAGE` if there is one, then the usage of the command on standard error; exit code 129.
+    Usage(&'static Command, Option<BString>),
+    /// The same, but the usage goes to standard output, as when it was asked for.
+    UsageAsked(&'static Command, Option<BString>, Asked),
+    /// All has been said; only the exit code is left.
+    Exit(u8),
+    /// Standard output is a pipe that nobody reads any more.
+    BrokenPipe,
+    /// A signal was caught while locks were held; they are given up by now.
+    Interrupted,
+}
+
+/// How much of the usage was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asked {
+    /// `-h`.
+    Short,
+    /// `--help-all`, which shows hidden options too.
+    Full,
+}
+
+/// What the parts of a command return.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// Git's exit code for wrong use.
+pub const WRONG_USE: u8 = 129;
+
+impl Failure {
+    /// Says on standard error (or output) why the program ends, and returns its exit code.
+    pub fn report(self) -> u8 {
+        match self {
+            Failure::Fatal(message) => {
+                say("fatal: ", &message);
+                128
+            }
+            Failure::Error(message, code) => {
+                say("error: ", &message);
+                code
+            }
+            Failure::Usage(command, message) => {
+                if let Some(message) = message {
+                    say("error: ", &message);
+                }
+                // Nothing is left to do if even standard error cannot be written.
+                let _ = std::io::stderr().write_all(command.usage(Asked::Short).as_bytes());
+                WRONG_USE
+            }
+            Failure::UsageAsked(command, message, asked) => {
+                if let Some(message) = message {
+                    say("error: ", &message);
+                }
+                let _ = std::io::stdout().write_all(command.usage(asked).as_bytes());
+                WRONG_USE
+            }
+            Failure::Exit(code) => code,
+            Failure::BrokenPipe => {
+                refdb_vfs::interrupt::end_by_broken_pipe();
+                141
+            }
+            Failure::Interrupted => {
+                refdb_vfs::interrupt::end_by_signal();
+                130
+            }
+        }
+    }
+}
+
+/// Writes one message to standard error in a single call. Control characters become `?`, as git shows them, so that
+/// a refname cannot drive somebody's terminal.
+pub fn say(prefix: &str, message: &[u8]) {
+    let mut line = Vec::with_capacity(prefix.len() + message.len() + 1);
+    line.extend_from_slice(prefix.as_bytes());
+    let shown =
+        message.iter().map(|&byte| if byte.is_ascii_control() && !b"\t\n".contains(&byte) { b'?' } else { byte });
+    line.extend(shown);
+    line.push(b'\n');
+    // If standard error is closed, nobody can be told.
+    let _ = std::io::stderr().write_all(&line);
+}
+
+/// What the system says of an error, without the number that Rust adds.
+pub fn system_text(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error") {
+        Some((text, _)) => text.to_owned(),
+        None => text,
+    }
+}
+
+/// A message made of parts that may be text or bytes: `message!["cannot lock ref '", name, "'"]`.
+macro_rules! message {
+    ($($part:expr),+ $(,)?) => {{
+        let mut message = ::bstr::BString::default();
+        $( message.extend_from_slice(AsRef::<[u8]>::as_ref(&$part)); )+
+        message
+    }};
+}
+
+/// `Err(Failure::Fatal(..))` of a message made of parts.
+macro_rules! fatal {
+    ($($part:expr),+ $(,)?) => { Err($crate::failure::Failure::Fatal($crate::failure::message![$($part),+])) };
+}
+
+pub(crate) use {fatal, message};

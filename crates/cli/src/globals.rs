@@ -1,0 +1,198 @@
+//! What stands before the command: `git -C DIR --git-dir=DIR -c NAME=VALUE CMD`.
+
+use crate::failure::{Failure, Result, WRONG_USE, fatal, message};
+use bstr::{BString, ByteSlice};
+use std::{
+    ffi::{OsStr, OsString},
+    io::Write,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::PathBuf,
+};
+
+/// What stands before the command's name, as in `git -C DIR -c NAME=VALUE CMD`. See git(1).
+///
+/// It takes the place of the environment variables that git would set for itself.
+#[derive(Debug, Default)]
+pub struct Globals {
+    /// `--git-dir`.
+    pub git_dir: Option<PathBuf>,
+    /// `--work-tree`.
+    pub work_tree: Option<PathBuf>,
+    /// `--namespace`.
+    pub namespace: Option<BString>,
+    /// `--bare`: the present folder is the repository unless another one is named.
+    pub bare: bool,
+    /// `-c` and `--config-env`: names and values, in order; no value means true.
+    pub config: Vec<(BString, Option<BString>)>,
+}
+
+/// What follows the global options.
+#[derive(Debug)]
+pub enum Rest<'a> {
+    /// A command's name and its words.
+    Command(&'a OsStr, &'a [OsString]),
+    /// Nothing.
+    Nothing,
+    /// `--help`.
+    Help,
+    /// `--version`.
+    Version,
+}
+
+impl Globals {
+    /// Reads the global options. `-C` takes effect at once.
+    pub fn parse(words: &[OsString]) -> Result<(Self, Rest<'_>)> {
+        let mut globals = Globals::default();
+        let mut at = 0;
+        while let Some(word) = words.get(at) {
+            let bytes = word.as_bytes();
+            if bytes.first() != Some(&b'-') {
+                return Ok((globals, Rest::Command(word, &words[at + 1..])));
+            }
+            at += 1;
+            let (name, stuck) = match bytes.find_byte(b'=') {
+                Some(equals) if bytes.starts_with(b"--") => (&bytes[..equals], Some(&bytes[equals + 1..])),
+                _ => (bytes, None),
+            };
+            let mut value = |missing: &str| match stuck {
+                Some(value) => Ok(value),
+                None => {
+                    let value = words.get(at).map(|word| word.as_bytes());
+                    at += 1;
+                    value.ok_or_else(|| wrong_use(missing.as_bytes()))
+                }
+            };
+            match name {
+                b"-C" => change_folder(value("no directory given for '-C' option")?)?,
+                b"-c" => {
+                    let setting = value("-c expects a configuration string")?;
+                    globals.config.push(match setting.split_once_str("=") {
+                        Some((name, value)) => (name.into(), Some(value.into())),
+                        None => (setting.into(), None),
+                    });
+                }
+                b"--config-env" => {
+                    let setting = value("no config key given for --config-env")?;
+                    globals.config.push(from_environment(setting)?);
+                }
+                b"--git-dir" => {
+                    globals.git_dir = Some(path(value("no directory given for '--git-dir' option")?));
+                }
+                b"--work-tree" => {
+                    globals.work_tree = Some(path(value("no directory given for '--work-tree' option")?));
+                }
+                b"--namespace" => globals.namespace = Some(value("no namespace given for --namespace")?.into()),
+                b"--bare" => globals.bare = true,
+                b"-h" | b"--help" => return Ok((globals, Rest::Help)),
+                b"-v" | b"--version" => return Ok((globals, Rest::Version)),
+                // These concern what ref commands do not do: paging, path specs, fetching objects that are missing,
+                // finding git's other programs.
+                b"-p"
+                | b"--paginate"
+                | b"-P"
+                | b"--no-pager"
+                | b"--no-lazy-fetch"
+                | b"--no-optional-locks"
+                | b"--no-advice"
+                | b"--literal-pathspecs"
+                | b"--no-literal-pathspecs"
+                | b"--glob-pathspecs"
+                | b"--noglob-pathspecs"
+                | b"--icase-pathspecs"
+                | b"--no-replace-objects"
+                    if stuck.is_none() => {}
+                b"--exec-path" | b"--attr-source" if stuck.is_some() => {}
+                b"--attr-source" => drop(value("no attribute source given for --attr-source")?),
+                _ => return Err(wrong_use(&[b"unknown option: ", bytes].concat())),
+            }
+        }
+        Ok((globals, Rest::Nothing))
+    }
+}
+
+/// Git reports wrong global options without `error:`.
+fn wrong_use(message: &[u8]) -> Failure {
+    let mut text = message.to_vec();
+    text.push(b'\n');
+    text.extend_from_slice(USAGE.as_bytes());
+    // Nothing is left to do if even standard error cannot be written.
+    let _ = std::io::stderr().write_all(&text);
+    Failure::Exit(WRONG_USE)
+}
+
+/// The usage of the program as a whole.
+pub const USAGE: &str = "\
+usage: refdb [-C <path>] [-c <name>=<value>] [--config-env=<name>=<variable>]
+             [--git-dir=<path>] [--work-tree=<path>] [--namespace=<name>] [--bare]
+             [-v | --version] [-h | --help] <command> [<args>]
+";
+
+fn path(bytes: &[u8]) -> PathBuf {
+    OsStr::from_bytes(bytes).into()
+}
+
+fn change_folder(folder: &[u8]) -> Result<()> {
+    if folder.is_empty() {
+        return Ok(());
+    }
+    std::env::set_current_dir(path(folder)).map_err(|error| {
+        Failure::Fatal(message!["cannot change to '", folder, "': ", crate::failure::system_text(&error)])
+    })
+}
+
+/// `NAME=VARIABLE`: the value of a setting comes from the environment.
+fn from_environment(setting: &[u8]) -> Result<(BString, Option<BString>)> {
+    let Some((name, variable)) = setting.rsplit_once_str("=") else {
+        return fatal!["invalid config format: ", setting];
+    };
+    if variable.is_empty() {
+        return fatal!["missing environment variable name for configuration '", name, "'"];
+    }
+    match std::env::var_os(OsStr::from_bytes(variable)) {
+        Some(value) => Ok((name.into(), Some(value.into_vec().into()))),
+        None => fatal!["missing environment variable '", variable, "' for configuration '", name, "'"],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<OsString> {
+        words.iter().map(Into::into).collect()
+    }
+
+    #[test]
+    fn global_options_end_at_the_command() {
+        let words = words(&[
+            "--git-dir",
+            "g",
+            "--work-tree=w",
+            "-c",
+            "a.b=c=d",
+            "-c",
+            "a.t",
+            "--namespace=n",
+            "--bare",
+            "--no-pager",
+            "--exec-path=x",
+            "show-ref",
+            "-c",
+        ]);
+        let (globals, rest) = Globals::parse(&words).unwrap();
+        assert_eq!(globals.git_dir, Some("g".into()));
+        assert_eq!(globals.work_tree, Some("w".into()));
+        assert_eq!(globals.namespace, Some("n".into()));
+        assert_eq!(globals.config, [("a.b".into(), Some("c=d".into())), ("a.t".into(), None)]);
+        assert!(globals.bare);
+        assert!(matches!(rest, Rest::Command(name, rest) if name == "show-ref" && rest.len() == 1));
+    }
+
+    #[test]
+    fn a_value_from_the_environment_is_taken_after_the_last_equals_sign() {
+        let path: BString = std::env::var_os("PATH").unwrap().into_vec().into();
+        assert_eq!(from_environment(b"a.x=y.b=PATH").unwrap(), ("a.x=y.b".into(), Some(path)));
+        assert!(from_environment(b"a.b").is_err());
+        assert!(from_environment(b"a.b=REFDB_NO_SUCH_VARIABLE").is_err());
+    }
+}

@@ -1,0 +1,15 @@
+//! git's ref commands on refdb's engine, as a library so that the manual's generator and the fuzzers can use them.
+//!
+//! [`run`] reads the global options ([`globals`]), finds the command by its name and hands it the rest of the command
+//! line. Each command is a file: its table of options, which [`options`] understands as git does, and its work.
+//! [`failure`] holds every way in which a command can end early.
+
+pub mod check_ref_format;
+mod dispatch;
+pub mod failure;
+pub mod globals;
+pub mod options;
+pub mod output;
+pub mod update_ref;
+
+pub use dispatch::{COMMANDS, Invocation, run};

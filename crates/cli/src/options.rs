@@ -1,0 +1,303 @@
+//! git's own grammar for options, from one declarative table a command.
+//!
+//! See gitcli(7): long options may be shortened to a unique prefix, most can be negated with `--no-`, short ones can
+//! be bundled, values follow after `=`, stuck to a short option or as the next word, and options may stand after
+//! arguments until `--`. docs/decisions/ says why no library does this.
+
+use crate::failure::{Asked, Failure, Result, message};
+use bstr::{BStr, ByteSlice};
+use std::{ffi::OsString, os::unix::ffi::OsStrExt};
+
+mod usage;
+
+/// A command and everything its command line can hold.
+#[derive(Debug)]
+pub struct Command {
+    /// The word after `refdb`.
+    pub name: &'static str,
+    /// One line for people.
+    pub about: &'static str,
+    /// The forms of use, each without the program's name in front.
+    pub synopsis: &'static [&'static str],
+    /// What the user may set.
+    pub options: &'static [Opt],
+}
+
+/// One option.
+#[derive(Debug)]
+pub struct Opt {
+    /// The long name, or the letter if there is no long name.
+    pub name: &'static str,
+    /// The letter.
+    pub short: Option<u8>,
+    /// Whether it has a value.
+    pub value: Value,
+    /// Whether `--no-NAME` exists (of an option called `no-NAME`: whether `--NAME` does).
+    pub negatable: bool,
+    /// Whether only `--help-all` shows it.
+    pub hidden: bool,
+    /// One line for people.
+    pub help: &'static str,
+}
+
+/// Whether an option takes a value. The text is the placeholder that usages show.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Value {
+    /// It takes none.
+    None,
+    /// It needs one.
+    Required(&'static str),
+    /// It may have one, after `=` or stuck to the letter.
+    Optional(&'static str),
+    /// It needs one unless it is the last word of the command line.
+    UnlessLast(&'static str),
+}
+
+impl Opt {
+    /// `--NAME` and `--no-NAME`.
+    pub const fn flag(name: &'static str, help: &'static str) -> Self {
+        Opt { name, short: None, value: Value::None, negatable: true, hidden: false, help }
+    }
+
+    /// An option that is a letter only. Letters cannot be negated.
+    pub const fn letter(name: &'static str, help: &'static str) -> Self {
+        let opt = Opt::flag(name, help).short(name.as_bytes()[0]);
+        Opt { negatable: false, ..opt }
+    }
+
+    /// The option has a letter too.
+    pub const fn short(self, letter: u8) -> Self {
+        Opt { short: Some(letter), ..self }
+    }
+
+    /// The option has a value.
+    pub const fn takes(self, value: Value) -> Self {
+        Opt { value, ..self }
+    }
+
+    /// There is no `--no-NAME`.
+    pub const fn fixed(self) -> Self {
+        Opt { negatable: false, ..self }
+    }
+
+    /// The usage does not mention the option.
+    pub const fn hidden(self) -> Self {
+        Opt { hidden: true, ..self }
+    }
+
+    /// Whether there is a long form.
+    pub fn is_long(&self) -> bool {
+        self.name.len() > 1
+    }
+}
+
+/// How an option was given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Setting<'a> {
+    /// Without a value.
+    On,
+    /// Negated.
+    Off,
+    /// With this value.
+    Value(&'a BStr),
+}
+
+impl<'a> Setting<'a> {
+    /// Whether the option is switched on.
+    pub fn is_on(self) -> bool {
+        self != Setting::Off
+    }
+
+    /// The value, if one was given.
+    pub fn value(self) -> Option<&'a BStr> {
+        match self {
+            Setting::Value(value) => Some(value),
+            Setting::On | Setting::Off => None,
+        }
+    }
+}
+
+/// One word of the command line, understood.
+#[derive(Clone, Copy, Debug)]
+pub enum Word<'a> {
+    /// An option of the table.
+    Option(&'static Opt, Setting<'a>),
+    /// Anything else.
+    Argument(&'a BStr),
+}
+
+/// Goes through a command line from left to right, so that of several mistakes the first is reported, as git does.
+#[derive(Debug)]
+pub struct Parser<'a> {
+    command: &'static Command,
+    words: &'a [OsString],
+    at: usize,
+    bundle: &'a [u8],
+    arguments_only: bool,
+}
+
+impl<'a> Parser<'a> {
+    /// A parser of the words that follow the command's name.
+    pub fn new(command: &'static Command, words: &'a [OsString]) -> Self {
+        Parser { command, words, at: 0, bundle: b"", arguments_only: false }
+    }
+
+    /// The next word, or `None` at the end.
+    pub fn next_word(&mut self) -> Result<Option<Word<'a>>> {
+        if !self.bundle.is_empty() {
+            return self.letter().map(Some);
+        }
+        while let Some(word) = self.take() {
+            let bytes: &[u8] = word;
+            if self.arguments_only || bytes.len() < 2 || bytes[0] != b'-' {
+                return Ok(Some(Word::Argument(word)));
+            }
+            match bytes {
+                b"--" | b"--end-of-options" => self.arguments_only = true,
+                b"-h" if self.words.len() == 1 => return Err(self.asked(None, Asked::Short)),
+                b"--help" => return Err(self.asked(None, Asked::Short)),
+                b"--help-all" => return Err(self.asked(None, Asked::Full)),
+                [b'-', b'-', long @ ..] => return self.long(long).map(Some),
+                [_, letters @ ..] => {
+                    self.bundle = letters;
+                    return self.first_letter(letters).map(Some);
+                }
+                [] => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// An error about the use of an option, without the usage.
+    fn misuse(&self, parts: &[&[u8]]) -> Failure {
+        Failure::Error(parts.concat().into(), crate::failure::WRONG_USE)
+    }
+
+    fn asked(&self, error: Option<bstr::BString>, asked: Asked) -> Failure {
+        Failure::UsageAsked(self.command, error, asked)
+    }
+
+    fn take(&mut self) -> Option<&'a BStr> {
+        let word = self.words.get(self.at)?;
+        self.at += 1;
+        Some(word.as_bytes().as_bstr())
+    }
+
+    /// The first letter of a bundle. A bundle that spells a long option is taken for a slip of the fingers.
+    fn first_letter(&mut self, letters: &'a [u8]) -> Result<Word<'a>> {
+        let first = self.letter();
+        let unknown = matches!(first, Err(Failure::Usage(..)));
+        let slip = letters.len() >= 3
+            && (letters.starts_with(b"no-")
+                || self.command.options.iter().any(|opt| opt.is_long() && opt.name.as_bytes().starts_with(letters)));
+        if slip && (unknown || !self.bundle.is_empty()) {
+            return Err(self.misuse(&[b"did you mean `--", letters, b"` (with two dashes)?"]));
+        }
+        first
+    }
+
+    fn letter(&mut self) -> Result<Word<'a>> {
+        let (letter, rest) = (self.bundle[0], &self.bundle[1..]);
+        self.bundle = rest;
+        let Some(opt) = self.command.options.iter().find(|opt| opt.short == Some(letter)) else {
+            if letter == b'h' {
+                return Err(self.asked(None, Asked::Short));
+            }
+            return Err(Failure::Usage(self.command, Some(message!["unknown switch `", [letter], "'"])));
+        };
+        let setting = match opt.value {
+            Value::None => Setting::On,
+            _ if !rest.is_empty() => {
+                self.bundle = b"";
+                Setting::Value(rest.as_bstr())
+            }
+            Value::Optional(_) => Setting::On,
+            Value::UnlessLast(_) | Value::Required(_) => match (self.take(), opt.value) {
+                (Some(value), _) => Setting::Value(value),
+                (None, Value::UnlessLast(_)) => Setting::On,
+                (None, _) => return Err(self.misuse(&[b"switch `", &[letter], b"' requires a value"])),
+            },
+        };
+        Ok(Word::Option(opt, setting))
+    }
+
+    fn long(&mut self, text: &'a [u8]) -> Result<Word<'a>> {
+        let (name, value) = match text.find_byte(b'=') {
+            Some(equals) => (&text[..equals], Some(text[equals + 1..].as_bstr())),
+            None => (text, None),
+        };
+        // The last two options that `name` may be short for.
+        let mut last: Option<(&'static Opt, bool)> = None;
+        let mut before = None;
+        for opt in self.command.options.iter().filter(|opt| opt.is_long()) {
+            for negated in [false, true] {
+                match opt.matches(name, negated) {
+                    Match::Exact => return self.set(opt, negated, value),
+                    Match::Prefix => {
+                        before = last;
+                        last = Some((opt, negated));
+                    }
+                    Match::No => {}
+                }
+            }
+        }
+        match (last, before) {
+            (Some((opt, negated)), None) => self.set(opt, negated, value),
+            (Some(last), Some(before)) => {
+                let spelt = |(opt, negated): (&Opt, bool)| [if negated { "no-" } else { "" }, opt.name].concat();
+                let message =
+                    message!["ambiguous option: ", name, " (could be --", spelt(before), " or --", spelt(last), ")"];
+                Err(self.asked(Some(message), Asked::Short))
+            }
+            (None, _) => Err(Failure::Usage(self.command, Some(message!["unknown option `", text, "'"]))),
+        }
+    }
+
+    fn set(&mut self, opt: &'static Opt, negated: bool, value: Option<&'a BStr>) -> Result<Word<'a>> {
+        let setting = match (negated, opt.value, value) {
+            (true, _, None) => Setting::Off,
+            (false, Value::None, None) | (false, Value::Optional(_), None) => Setting::On,
+            (true, _, Some(_)) | (false, Value::None, Some(_)) => {
+                let no: &[u8] = if negated { b"no-" } else { b"" };
+                return Err(self.misuse(&[b"option `", no, opt.name.as_bytes(), b"' takes no value"]));
+            }
+            (false, _, Some(value)) => Setting::Value(value),
+            (false, Value::Required(_) | Value::UnlessLast(_), None) => match (self.take(), opt.value) {
+                (Some(value), _) => Setting::Value(value),
+                (None, Value::UnlessLast(_)) => Setting::On,
+                (None, _) => return Err(self.misuse(&[b"option `", opt.name.as_bytes(), b"' requires a value"])),
+            },
+        };
+        Ok(Word::Option(opt, setting))
+    }
+}
+
+enum Match {
+    Exact,
+    Prefix,
+    No,
+}
+
+impl Opt {
+    /// Compares a long name from the command line with this option, or with its negation.
+    fn matches(&self, name: &[u8], negated: bool) -> Match {
+        let own = self.name.as_bytes();
+        let (no, rest): (&[u8], &[u8]) = match (negated, own.strip_prefix(b"no-")) {
+            (false, _) => (b"", own),
+            (true, _) if !self.negatable => return Match::No,
+            (true, Some(bare)) => (b"", bare),
+            (true, None) => (b"no-", own),
+        };
+        let Some(tail) = name.strip_prefix(no) else {
+            return if no.starts_with(name) { Match::Prefix } else { Match::No };
+        };
+        match rest.strip_prefix(tail) {
+            Some(b"") => Match::Exact,
+            Some(_) => Match::Prefix,
+            None => Match::No,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! Standard output through one large buffer.
+
+use crate::failure::{Failure, Result, message, system_text};
+use std::io;
+
+/// Standard output through one large buffer, which is written when it is full and at the end.
+///
+/// Commands append to [`Output::buffer`] and call [`Output::relieve`] once a record; that is one comparison.
+#[derive(Debug)]
+pub struct Output {
+    buffer: Vec<u8>,
+}
+
+const FLUSH_BYTES: usize = 128 << 10;
+const SPARE_BYTES: usize = 8 << 10;
+
+impl Default for Output {
+    fn default() -> Self {
+        Output { buffer: Vec::new() }
+    }
+}
+
+impl Output {
+    /// The bytes that wait to be written.
+    #[inline]
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+
+    /// Writes the buffer if it is full.
+    #[inline]
+    pub fn relieve(&mut self) -> Result<()> {
+        if self.buffer.len() < FLUSH_BYTES { Ok(()) } else { self.flush() }
+    }
+
+    /// Reserves the whole buffer at once: for commands that are going to list many refs.
+    pub fn expect_much(&mut self) {
+        self.buffer.reserve(FLUSH_BYTES + SPARE_BYTES);
+    }
+
+    /// Writes all that waits.
+    pub fn flush(&mut self) -> Result<()> {
+        let mut rest = &self.buffer[..];
+        while !rest.is_empty() {
+            match rustix::io::write(io::stdout(), rest) {
+                Ok(written) => rest = &rest[written..],
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::PIPE) => return Err(Failure::BrokenPipe),
+                Err(error) => {
+                    let text = system_text(&error.into());
+                    return Err(Failure::Fatal(message!["write failure on standard output: ", text]));
+                }
+            }
+        }
+        self.buffer.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,4 @@
+//! `refdb update-ref`.
+
+pub mod records;
+pub mod request;

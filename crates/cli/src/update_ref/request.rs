@@ -1,0 +1,516 @@
+//! The language of `git update-ref --stdin`, both forms. See git-update-ref(1).
+
+use super::records::Record;
+use crate::failure::{Failure, Result, fatal, message, say};
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::{HashKind, ObjectId, RefName};
+use std::borrow::Cow;
+
+/// The first word of a request. It is known before anything else of the request is looked at, because whether it may
+/// come at all is decided first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verb {
+    /// `update`.
+    Update,
+    /// `create`.
+    Create,
+    /// `delete`.
+    Delete,
+    /// `verify`.
+    Verify,
+    /// `symref-update`.
+    SymrefUpdate,
+    /// `symref-create`.
+    SymrefCreate,
+    /// `symref-delete`.
+    SymrefDelete,
+    /// `symref-verify`.
+    SymrefVerify,
+    /// `option`.
+    Option,
+    /// `start`.
+    Start,
+    /// `prepare`.
+    Prepare,
+    /// `abort`.
+    Abort,
+    /// `commit`.
+    Commit,
+}
+
+/// A request, understood. Names are checked, values are resolved.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Request {
+    /// Set a ref; a null `new` deletes it. A null `old` means that it must not exist.
+    Update {
+        /// The ref.
+        name: RefName,
+        /// Its new value.
+        new: ObjectId,
+        /// What it must hold.
+        old: Option<ObjectId>,
+    },
+    /// Make a ref that does not exist.
+    Create {
+        /// The ref.
+        name: RefName,
+        /// Its value.
+        new: ObjectId,
+    },
+    /// Remove a ref.
+    Delete {
+        /// The ref.
+        name: RefName,
+        /// What it must hold.
+        old: Option<ObjectId>,
+    },
+    /// Check a ref; null means that it must not exist.
+    Verify {
+        /// The ref.
+        name: RefName,
+        /// What it must hold.
+        old: ObjectId,
+    },
+    /// Make a ref symbolic.
+    SymrefUpdate {
+        /// The ref.
+        name: RefName,
+        /// Where it shall lead.
+        target: RefName,
+        /// What it must hold.
+        old: Option<OldValue>,
+    },
+    /// Make a symbolic ref that does not exist.
+    SymrefCreate {
+        /// The ref.
+        name: RefName,
+        /// Where it shall lead.
+        target: RefName,
+    },
+    /// Remove a symbolic ref.
+    SymrefDelete {
+        /// The ref.
+        name: RefName,
+        /// Where it must lead.
+        old: Option<RefName>,
+    },
+    /// Check a symbolic ref; without a target it must not exist.
+    SymrefVerify {
+        /// The ref.
+        name: RefName,
+        /// Where it must lead.
+        old: Option<RefName>,
+    },
+    /// The next request that names a ref means the ref itself.
+    NoDeref,
+    /// Open a transaction.
+    Start,
+    /// Lock and check.
+    Prepare,
+    /// Give up.
+    Abort,
+    /// Carry out.
+    Commit,
+}
+
+/// What `symref-update` may ask of the ref before.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OldValue {
+    /// It leads to this ref.
+    Target(RefName),
+    /// It holds this object; null: it does not exist.
+    Id(ObjectId),
+}
+
+/// Finds what a value names. A full-length hexadecimal id is not asked for: it stands for itself.
+pub trait Resolve {
+    /// The object that `text` names, in any form of gitrevisions(7); `None` if there is none.
+    fn resolve(&mut self, text: &BStr) -> Result<Option<ObjectId>>;
+}
+
+const VERBS: [(&[u8], Verb, usize); 13] = [
+    (b"update", Verb::Update, 3),
+    (b"create", Verb::Create, 2),
+    (b"delete", Verb::Delete, 2),
+    (b"verify", Verb::Verify, 2),
+    (b"symref-update", Verb::SymrefUpdate, 4),
+    (b"symref-create", Verb::SymrefCreate, 2),
+    (b"symref-delete", Verb::SymrefDelete, 2),
+    (b"symref-verify", Verb::SymrefVerify, 2),
+    (b"option", Verb::Option, 1),
+    (b"start", Verb::Start, 0),
+    (b"prepare", Verb::Prepare, 0),
+    (b"abort", Verb::Abort, 0),
+    (b"commit", Verb::Commit, 0),
+];
+
+/// The verb at the start of `bytes`, with the number of its arguments. Verbs with arguments are followed by a space.
+fn find_verb(bytes: &[u8]) -> Option<(usize, Verb, usize)> {
+    VERBS.into_iter().find_map(|(word, verb, arguments)| {
+        let rest = bytes.strip_prefix(word)?;
+        let fits = if arguments == 0 { rest.is_empty() } else { rest.first() == Some(&b' ') };
+        fits.then_some((word.len() + usize::from(arguments > 0), verb, arguments))
+    })
+}
+
+/// How many NUL-terminated fields a request has whose first field is `first` (`-z`).
+pub fn field_count(first: &[u8]) -> usize {
+    find_verb(first).map_or(1, |(_, _, arguments)| arguments.max(1))
+}
+
+/// Reads the verb of a record. What follows it goes to [`Arguments::request`].
+pub fn read_verb<'a>(record: &Record<'a>) -> Result<(Verb, Arguments<'a>)> {
+    // What C reads as text ends at a NUL, and so do git's lines.
+    let cut = if record.nul { None } else { record.bytes.find_byte(0) };
+    let line = &record.bytes[..cut.unwrap_or(record.bytes.len())];
+    let complete = (record.terminated && cut.is_none()) || record.nul;
+    let first = if record.nul { line.split(|byte| *byte == 0).next().unwrap_or_default() } else { line };
+    match (find_verb(line), first.first()) {
+        (Some((skip, verb, arguments)), _) if arguments > 0 || complete => {
+            Ok((verb, Arguments { line, at: skip, complete, nul: record.nul }))
+        }
+        // With -z a verb without arguments is the whole record, so the same arm serves it.
+        (_, None) if complete => fatal!["empty command in input"],
+        (_, first_byte) => {
+            let lead = if first_byte.is_some_and(u8::is_ascii_whitespace) {
+                "whitespace before command: "
+            } else {
+                "unknown command: "
+            };
+            let end = if complete && !record.nul { "\n" } else { "" };
+            fatal![lead, first, end]
+        }
+    }
+}
+
+/// The part of a record after the verb.
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments<'a> {
+    line: &'a [u8],
+    at: usize,
+    complete: bool,
+    nul: bool,
+}
+
+/// Whether the optional part of a request is there.
+enum Next<'a> {
+    Value(Cow<'a, [u8]>),
+    /// The line ends before it.
+    Missing,
+    /// The input ends before it.
+    Eof,
+}
+
+/// A value that names an object.
+enum Oid {
+    Id(ObjectId),
+    Missing,
+}
+
+impl<'a> Arguments<'a> {
+    /// Understands a request. `deref` tells whether symbolic refs are followed for it.
+    pub fn request(mut self, verb: Verb, deref: bool, kind: HashKind, resolve: &mut dyn Resolve) -> Result<Request> {
+        let word = VERBS.iter().find(|(_, other, _)| *other == verb).map_or(&b""[..], |(word, _, _)| word);
+        match verb {
+            Verb::Start => return Ok(Request::Start),
+            Verb::Prepare => return Ok(Request::Prepare),
+            Verb::Abort => return Ok(Request::Abort),
+            Verb::Commit => return Ok(Request::Commit),
+            Verb::Option => return self.option(),
+            Verb::SymrefDelete | Verb::SymrefVerify if deref => {
+                return fatal![word, ": cannot operate with deref mode"];
+            }
+            _ => {}
+        }
+        let Some(name) = self.name()? else {
+            return fatal![word, ": missing <ref>"];
+        };
+        let context = Context { word, kind };
+        let request = match verb {
+            Verb::Update => {
+                let new = context.new_id(&mut self, &name, resolve)?;
+                let old = match context.id(&mut self, &name, "<old-oid>", Empty::Allowed, resolve)? {
+                    Oid::Id(id) => Some(id),
+                    Oid::Missing => None,
+                };
+                Request::Update { name, new, old }
+            }
+            Verb::Create => {
+                let Oid::Id(new) = context.id(&mut self, &name, "<new-oid>", Empty::Allowed, resolve)? else {
+                    return context.fail(&name, ": missing <new-oid>");
+                };
+                if new.is_null() {
+                    return context.fail(&name, ": zero <new-oid>");
+                }
+                Request::Create { name, new }
+            }
+            Verb::Delete => match context.id(&mut self, &name, "<old-oid>", Empty::Allowed, resolve)? {
+                Oid::Id(old) if old.is_null() => return context.fail(&name, ": zero <old-oid>"),
+                Oid::Id(old) => Request::Delete { name, old: Some(old) },
+                Oid::Missing => Request::Delete { name, old: None },
+            },
+            Verb::Verify => match context.id(&mut self, &name, "<old-oid>", Empty::Allowed, resolve)? {
+                Oid::Id(old) => Request::Verify { name, old },
+                Oid::Missing => Request::Verify { name, old: ObjectId::null(kind) },
+            },
+            _ => self.symref_request(verb, name, &context, resolve)?,
+        };
+        self.end(word, &request)?;
+        Ok(request)
+    }
+
+    fn symref_request(
+        &mut self,
+        verb: Verb,
+        name: RefName,
+        context: &Context<'_>,
+        resolve: &mut dyn Resolve,
+    ) -> Result<Request> {
+        match verb {
+            Verb::SymrefDelete => Ok(Request::SymrefDelete { name, old: self.target()? }),
+            Verb::SymrefVerify => Ok(Request::SymrefVerify { name, old: self.target()? }),
+            _ => {
+                let Some(target) = self.target()? else {
+                    return context.fail(&name, ": missing <new-target>");
+                };
+                if verb == Verb::SymrefCreate {
+                    return Ok(Request::SymrefCreate { name, target });
+                }
+                let old = self.old_value(&name, context, resolve)?;
+                Ok(Request::SymrefUpdate { name, target, old })
+            }
+        }
+    }
+
+    fn option(self) -> Result<Request> {
+        let rest = &self.line[self.at..];
+        if rest == b"no-deref" && self.complete {
+            return Ok(Request::NoDeref);
+        }
+        fatal!["option unknown: ", rest, if self.nul { "" } else { "\n" }]
+    }
+
+    /// `ref OLD-TARGET` or `oid OLD-OID`, or nothing.
+    fn old_value(
+        &mut self,
+        name: &RefName,
+        context: &Context<'_>,
+        resolve: &mut dyn Resolve,
+    ) -> Result<Option<OldValue>> {
+        let word = match self.next_text()? {
+            Next::Value(word) if !word.is_empty() => word,
+            Next::Value(_) | Next::Missing | Next::Eof => return Ok(None),
+        };
+        let value = match self.next_text()? {
+            Next::Value(value) if !value.is_empty() => value,
+            _ => return context.fail(name, ": expected old value"),
+        };
+        match &word[..] {
+            b"ref" => match RefName::new(&value[..]) {
+                Ok(target) => Ok(Some(OldValue::Target(target))),
+                Err(_) => context.fail_with(name, ": invalid ref: ", &value),
+            },
+            b"oid" => match context.resolve(&value, resolve)? {
+                Some(id) => Ok(Some(OldValue::Id(id))),
+                None => context.fail_with(name, ": invalid oid: ", &value),
+            },
+            _ => fatal![context.word, " ", name, ": invalid arg '", word, "' for old value"],
+        }
+    }
+
+    /// The ref that the request is about; `None` if it is empty.
+    fn name(&mut self) -> Result<Option<RefName>> {
+        let text = self.text()?;
+        if text.is_empty() { Ok(None) } else { checked(&text).map(Some) }
+    }
+
+    /// A symbolic ref's target; `None` if it is missing or empty.
+    fn target(&mut self) -> Result<Option<RefName>> {
+        match self.next_text()? {
+            Next::Value(text) if !text.is_empty() => checked(&text).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The text that starts here: with `-z` up to the NUL, else one word, which may be quoted.
+    fn text(&mut self) -> Result<Cow<'a, [u8]>> {
+        let rest = &self.line[self.at..];
+        if self.nul {
+            let len = rest.find_byte(0).unwrap_or(rest.len());
+            self.at += len;
+            return Ok(Cow::Borrowed(&rest[..len]));
+        }
+        if rest.first() == Some(&b'"') {
+            let newline = if self.complete { "\n" } else { "" };
+            let Some((text, used)) = unquote(rest) else {
+                return fatal!["badly quoted argument: ", rest, newline];
+            };
+            if rest.get(used).is_some_and(|byte| !byte.is_ascii_whitespace()) {
+                return fatal!["unexpected character after quoted argument: ", rest, newline];
+            }
+            self.at += used;
+            return Ok(Cow::Owned(text.into()));
+        }
+        let len = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+        self.at += len;
+        Ok(Cow::Borrowed(&rest[..len]))
+    }
+
+    /// The text of the next argument, if there is one.
+    fn next_text(&mut self) -> Result<Next<'a>> {
+        match self.line.get(self.at) {
+            None if self.complete && !self.nul => return Ok(Next::Missing),
+            None => return Ok(Next::Eof),
+            Some(b' ') if !self.nul => {}
+            Some(0) if self.nul => {}
+            // Whoever wants an argument here says what is wrong; whoever does not finds extra input.
+            Some(_) => return Ok(Next::Missing),
+        }
+        self.at += 1;
+        self.text().map(Next::Value)
+    }
+
+    /// Requires that nothing is left.
+    fn end(&self, word: &[u8], request: &Request) -> Result<()> {
+        let rest = &self.line[self.at..];
+        if self.nul || (rest.is_empty() && self.complete) {
+            return Ok(());
+        }
+        let name = request.name().map_or(&b""[..], |name| name.as_ref());
+        fatal![word, " ", name, ": extra input: ", rest, if self.complete { "\n" } else { "" }]
+    }
+}
+
+/// Whether the empty text is a value (zero) in lines, as `update`'s new value is with `-z` too.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Empty {
+    Allowed,
+    ZeroWithWarning,
+}
+
+struct Context<'a> {
+    word: &'a [u8],
+    kind: HashKind,
+}
+
+impl Context<'_> {
+    fn fail<T>(&self, name: &RefName, what: &str) -> Result<T> {
+        fatal![self.word, " ", name, what]
+    }
+
+    fn fail_with<T>(&self, name: &RefName, what: &str, value: &[u8]) -> Result<T> {
+        fatal![self.word, " ", name, what, value]
+    }
+
+    fn new_id(&self, arguments: &mut Arguments<'_>, name: &RefName, resolve: &mut dyn Resolve) -> Result<ObjectId> {
+        match self.id(arguments, name, "<new-oid>", Empty::ZeroWithWarning, resolve)? {
+            Oid::Id(id) => Ok(id),
+            Oid::Missing => self.fail(name, ": missing <new-oid>"),
+        }
+    }
+
+    /// The next argument as an object id. In lines an empty value is zero; with `-z` it is missing, except that the
+    /// new value of `update` is zero then, with a warning.
+    fn id(
+        &self,
+        arguments: &mut Arguments<'_>,
+        name: &RefName,
+        what: &str,
+        empty: Empty,
+        resolve: &mut dyn Resolve,
+    ) -> Result<Oid> {
+        let text = match arguments.next_text()? {
+            Next::Value(text) => text,
+            Next::Missing => match arguments.line.get(arguments.at) {
+                None => return Ok(Oid::Missing),
+                Some(_) => {
+                    let rest = &arguments.line[arguments.at..];
+                    return fatal![self.word, " ", name, ": expected SP but got: ", rest, "\n"];
+                }
+            },
+            Next::Eof => return self.fail(name, &format!(": unexpected end of input when reading {what}")),
+        };
+        if text.is_empty() {
+            return match (arguments.nul, empty) {
+                (false, _) => Ok(Oid::Id(ObjectId::null(self.kind))),
+                (true, Empty::Allowed) => Ok(Oid::Missing),
+                (true, Empty::ZeroWithWarning) => {
+                    say("warning: ", &message![self.word, " ", name, ": missing ", what, ", treating as zero"]);
+                    Ok(Oid::Id(ObjectId::null(self.kind)))
+                }
+            };
+        }
+        match self.resolve(&text, resolve)? {
+            Some(id) => Ok(Oid::Id(id)),
+            None => fatal![self.word, " ", name, ": invalid ", what, ": ", text],
+        }
+    }
+
+    fn resolve(&self, text: &[u8], resolve: &mut dyn Resolve) -> Result<Option<ObjectId>> {
+        match ObjectId::from_hex(self.kind, text) {
+            Ok(id) => Ok(Some(id)),
+            Err(_) => resolve.resolve(text.as_bstr()),
+        }
+    }
+}
+
+fn checked(text: &[u8]) -> Result<RefName> {
+    RefName::new(text).map_err(|_| Failure::Fatal(message!["invalid ref format: ", text]))
+}
+
+/// Undoes C quoting. Returns the text and how many bytes it took, quotes included; `None` if it is badly quoted.
+fn unquote(quoted: &[u8]) -> Option<(BString, usize)> {
+    let mut text = BString::default();
+    let mut at = 1;
+    loop {
+        let byte = *quoted.get(at)?;
+        at += 1;
+        match byte {
+            b'"' => return Some((text, at)),
+            b'\\' => {
+                let escape = *quoted.get(at)?;
+                at += 1;
+                text.push(match escape {
+                    b'a' => 7,
+                    b'b' => 8,
+                    b'f' => 12,
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    b'v' => 11,
+                    b'\\' | b'"' => escape,
+                    b'0'..=b'3' => {
+                        let digits = [escape, *quoted.get(at)?, *quoted.get(at + 1)?];
+                        at += 2;
+                        digits.iter().try_fold(0u8, |value, digit| match digit {
+                            b'0'..=b'7' => Some(value << 3 | (digit - b'0')),
+                            _ => None,
+                        })?
+                    }
+                    _ => return None,
+                });
+            }
+            _ => text.push(byte),
+        }
+    }
+}
+
+impl Request {
+    /// The ref that the request names.
+    pub fn name(&self) -> Option<&RefName> {
+        match self {
+            Request::Update { name, .. }
+            | Request::Create { name, .. }
+            | Request::Delete { name, .. }
+            | Request::Verify { name, .. }
+            | Request::SymrefUpdate { name, .. }
+            | Request::SymrefCreate { name, .. }
+            | Request::SymrefDelete { name, .. }
+            | Request::SymrefVerify { name, .. } => Some(name),
+            Request::NoDeref | Request::Start | Request::Prepare | Request::Abort | Request::Commit => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,6 @@
+//! Command lines that git and refdb must answer alike: same output, same messages, same exit code.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
+
+mod check_ref_format;
+mod common;
