@@ -1,12 +1,15 @@
 //! What refdb's tests share. Dev only: it panics with a clear message where a library would return an error.
 //!
-//! Read in this order: [`Git`] and [`Repo`] (the oracle: real git, in a clean environment), [`Rng`], [`crash`].
+//! Read in this order: [`Git`] and [`Repo`] (the oracle: real git, in a clean environment), [`JGit`] (the other
+//! implementation), [`Rng`], [`crash`] (what a kill or a power loss may leave).
 
 pub mod crash;
 mod git;
+mod jgit;
 mod repo;
 mod rng;
 
 pub use git::Git;
+pub use jgit::JGit;
 pub use repo::{Listed, RefFormat, Repo};
 pub use rng::Rng;

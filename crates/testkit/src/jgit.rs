@@ -1,0 +1,170 @@
+use crate::{Listed, Repo};
+use bstr::BString;
+use refdb_types::{HashKind, ObjectId};
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::PathBuf,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+/// A Java process in which JGit holds one repository open, with `reftable.autoRefresh` on.
+///
+/// JGit knows SHA-1 only. An `Err` holds what JGit's exception said; a result is JGit's own word for it: `NEW`,
+/// `LOCK_FAILURE`, `REJECTED_OTHER_REASON`.
+#[derive(Debug)]
+pub struct JGit {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl JGit {
+    /// Starts JGit on a repository. Panics if the driver was not built.
+    pub fn open(repo: &Repo) -> Self {
+        assert_eq!(repo.hash(), HashKind::Sha1, "JGit knows SHA-1 only");
+        repo.config("reftable.autoRefresh", "true");
+        let driver = driver();
+        let java = std::fs::read_to_string(driver.join("java")).expect("the driver names its java");
+        // JGit measures the file system's clock for seconds, once for each home.
+        let home = driver.join("home");
+        let mut command = repo.command(java.trim());
+        // A quick start is worth more than a quick run: tests ask a few thousand questions at most.
+        command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]);
+        command.arg(format!("-Duser.home={}", home.display())).env("HOME", &home).env("XDG_CONFIG_HOME", &home);
+        command.arg("-jar").arg(driver.join("jgit-driver.jar")).arg(repo.git_dir());
+        let mut child = spawn(command);
+        let stdin = child.stdin.take().expect("stdin is piped");
+        let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
+        JGit { child, stdin, stdout }
+    }
+
+    /// One ref, if it is there.
+    pub fn get(&mut self, name: &str) -> Result<Option<Listed>, String> {
+        Ok(self.ask(&["get", name], &[])?.first().map(|line| listed(line)))
+    }
+
+    /// The refs whose names begin so, sorted.
+    pub fn list(&mut self, prefix: &str) -> Result<Vec<Listed>, String> {
+        let mut refs: Vec<_> = self.ask(&["list", prefix], &[])?.iter().map(|line| listed(line)).collect();
+        refs.sort();
+        Ok(refs)
+    }
+
+    /// The names of the refs that point at an object, or whose tag does.
+    pub fn points_at(&mut self, oid: ObjectId) -> Result<Vec<BString>, String> {
+        let lines = self.ask(&["points-at", &oid.to_string()], &[])?;
+        let mut names: Vec<_> = lines.iter().map(|line| listed(line).name).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// Sets a ref, forced. `old` must match if it is given; the null id stands for "must not exist".
+    pub fn update(
+        &mut self,
+        name: &str,
+        new: ObjectId,
+        old: Option<ObjectId>,
+        message: &str,
+    ) -> Result<String, String> {
+        let old = old.map_or(String::new(), |old| old.to_string());
+        self.ask_word(&["update", name, &new.to_string(), &old, message])
+    }
+
+    /// Deletes a ref whatever its value.
+    pub fn delete(&mut self, name: &str) -> Result<String, String> {
+        self.ask_word(&["delete", name])
+    }
+
+    /// Makes `name` a symbolic ref.
+    pub fn link(&mut self, name: &str, target: &str) -> Result<String, String> {
+        self.ask_word(&["link", name, target])
+    }
+
+    /// Changes many refs, `(name, old, new)`; the null id stands for "no ref". Returns a result for each, in order.
+    pub fn batch(&mut self, atomic: bool, edits: &[(&str, ObjectId, ObjectId)]) -> Result<Vec<String>, String> {
+        let mut lines: Vec<String> = edits.iter().map(|(name, old, new)| format!("{name}\t{old}\t{new}")).collect();
+        lines.push(".".into());
+        let answer = self.ask(&["batch", if atomic { "atomic" } else { "each" }], &lines)?;
+        let word = |line: &String| line.rsplit('\t').next().expect("a field").to_owned();
+        Ok(answer.iter().map(word).collect())
+    }
+
+    /// A reflog, oldest entry first, in the form [`Repo::reflog`] has. That one joins the lines of a reftable's log that
+    /// JGit wrote, because JGit leaves out the newline that git ends a message with.
+    pub fn reflog(&mut self, name: &str) -> Result<Vec<BString>, String> {
+        Ok(self.ask(&["reflog", name], &[])?.into_iter().rev().map(BString::from).collect())
+    }
+
+    /// Does what JGit's own `pack-refs --all` does.
+    pub fn pack(&mut self) -> Result<(), String> {
+        self.ask(&["pack"], &[]).map(drop)
+    }
+
+    /// Merges a reftable stack into one table.
+    pub fn compact(&mut self) -> Result<(), String> {
+        self.ask(&["compact"], &[]).map(drop)
+    }
+
+    fn ask_word(&mut self, fields: &[&str]) -> Result<String, String> {
+        let lines = self.ask(fields, &[])?;
+        Ok(lines.into_iter().next().expect("a result"))
+    }
+
+    fn ask(&mut self, fields: &[&str], more: &[String]) -> Result<Vec<String>, String> {
+        assert!(fields.iter().all(|field| !field.contains(['\t', '\n'])), "{fields:?}: the driver cannot be told this");
+        let mut text = fields.join("\t");
+        for line in more {
+            text.push('\n');
+            text.push_str(line);
+        }
+        text.push('\n');
+        self.stdin.write_all(text.as_bytes()).and_then(|()| self.stdin.flush()).expect("the JGit driver listens");
+        let mut answer = Vec::new();
+        loop {
+            let mut line = String::new();
+            let read = self.stdout.read_line(&mut line).expect("the JGit driver answers");
+            assert_ne!(read, 0, "the JGit driver ended while it did {fields:?}; its stderr says why");
+            let line = line.trim_end_matches('\n');
+            if let Some(data) = line.strip_prefix('=') {
+                answer.push(data.to_owned());
+            } else if let Some(reason) = line.strip_prefix("error ") {
+                return Err(reason.to_owned());
+            } else {
+                assert_eq!(line, "ok", "from the JGit driver");
+                return Ok(answer);
+            }
+        }
+    }
+}
+
+impl Drop for JGit {
+    fn drop(&mut self) {
+        // It holds nothing that needs a clean end; killing it is what tests of crashes want as well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The folder `scripts/build-jgit-driver` fills: `jgit-driver` in cargo's target folder, in which tests lie too.
+fn driver() -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows its path");
+    let found = test.ancestors().map(|dir| dir.join("jgit-driver")).find(|dir| dir.join("java").is_file());
+    found.unwrap_or_else(|| panic!("no jgit-driver above '{}': run scripts/build-jgit-driver", test.display()))
+}
+
+fn spawn(mut command: Command) -> Child {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"))
+}
+
+fn listed(line: &str) -> Listed {
+    let id = |hex: &str| ObjectId::from_hex(HashKind::Sha1, hex.as_bytes()).expect("JGit prints ids");
+    let fields: Vec<&str> = line.split('\t').collect();
+    match fields[1].strip_prefix("-> ") {
+        Some(target) => Listed { name: fields[0].into(), oid: id(fields[2]), symref: Some(target.into()) },
+        None => Listed { name: fields[0].into(), oid: id(fields[1]), symref: None },
+    }
+}
