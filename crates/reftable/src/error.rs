@@ -1,7 +1,7 @@
 use bstr::BString;
 
 /// What this crate's functions return.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a table could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -152,6 +152,9 @@ pub enum Fault {
     /// Index blocks lead to one another without end.
     #[error("the index is too deep")]
     IndexDepth,
+    /// An index block says that another block holds a key or a later one, and that block does not.
+    #[error("the index promises a key that is not there")]
+    IndexPromise,
     /// An update index is larger than 64 bits.
     #[error("an update index is too large")]
     UpdateIndex,

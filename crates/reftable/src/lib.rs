@@ -29,7 +29,9 @@
 //! prefixes, found by restart points), `table` (blocks found by indexes: [`Table`], [`TableWriter`]), `merged` (tables
 //! on top of one another: [`Merged`]), [`stack`] (the folder of tables, its list and its lock).
 
+mod block;
 mod error;
+mod format;
 mod merged;
 mod options;
 mod record;

@@ -1,83 +1,54 @@
-//! What blocks hold. Each record is a key, compressed against the key before it, and a value.
+//! What blocks hold: records in the order of their keys. A record is a key, compressed against the key before it, a
+//! type of three bits, and a value.
 
-use bstr::BStr;
-use refdb_types::ObjectId;
+mod index_record;
+pub(crate) mod key;
+mod log_record;
+mod object_record;
+mod ref_record;
 
-/// What a ref record says of its ref.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RefValue<'a> {
-    /// The ref does not exist, whatever older tables say: a tombstone.
-    Deletion,
-    /// The ref points at this object, which is no tag.
-    Direct(ObjectId),
-    /// The ref points at an annotated tag.
-    Peeled {
-        /// The tag.
-        target: ObjectId,
-        /// What the tag, or a chain of tags, leads to.
-        peeled: ObjectId,
-    },
-    /// The ref names another ref.
-    Symbolic(&'a BStr),
+pub(crate) use index_record::{IndexRecords, IndexValue};
+pub use log_record::{LogRecord, LogValue};
+pub(crate) use log_record::{LogRecords, log_key};
+pub(crate) use object_record::{ObjectRecords, ObjectValue};
+pub(crate) use ref_record::RefRecords;
+pub use ref_record::{RefRecord, RefValue};
+
+use crate::{Fault, format::BlockKind};
+use refdb_types::{HashKind, ObjectId};
+
+/// One of the four kinds of records.
+pub(crate) trait Records {
+    /// The kind of block they are in.
+    const BLOCK: BlockKind;
+    /// Where in the block a record's value is, and what is cheap to know of it.
+    type Value: Copy + Default;
+
+    /// Reads the value at `at` and returns it with where it ends. `records` ends where the block's records end.
+    fn parse(
+        records: &[u8],
+        at: usize,
+        value_type: u8,
+        hash: HashKind,
+        key: &[u8],
+    ) -> Result<(Self::Value, usize), Fault>;
+
+    /// Whether the record hides records of the same key in older tables.
+    fn is_deletion(value: &Self::Value) -> bool;
 }
 
-/// A ref in a table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RefRecord<'a> {
-    /// Its full name.
-    pub name: &'a BStr,
-    /// The transaction that gave it this value.
-    pub update_index: u64,
-    /// Its value.
-    pub value: RefValue<'a>,
+/// The object id at `at`, whose place `parse` has checked.
+#[inline]
+pub(crate) fn id_at(records: &[u8], at: usize, hash: HashKind) -> ObjectId {
+    ObjectId::from_bytes(hash, &records[at..at + hash.len_bytes()]).expect("the slice is as long as the id")
 }
 
-impl RefRecord<'_> {
-    /// Whether this is a tombstone.
-    pub fn is_deletion(&self) -> bool {
-        self.value == RefValue::Deletion
-    }
-}
-
-/// What a log record says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LogValue<'a> {
-    /// There is no such entry, whatever older tables say.
-    Deletion,
-    /// An entry of a ref's log.
-    Update {
-        /// The value before; null where the ref was created.
-        old: ObjectId,
-        /// The value after; null where the ref was deleted.
-        new: ObjectId,
-        /// Who did it.
-        name: &'a BStr,
-        /// Without the angle brackets.
-        email: &'a BStr,
-        /// When, in seconds since 1970.
-        time_seconds: u64,
-        /// The offset from UTC as the file has it. git stores it as it prints it (-0130 is -130), against the format's
-        /// document; JGit stores minutes (-0130 is -90), and nothing in the file tells which of them wrote it.
-        tz_offset: i16,
-        /// The message as the file has it: git always ends it with a newline.
-        message: &'a BStr,
-    },
-}
-
-/// An entry of a ref's log in a table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LogRecord<'a> {
-    /// The ref's full name.
-    pub name: &'a BStr,
-    /// The transaction that made the entry.
-    pub update_index: u64,
-    /// What was logged.
-    pub value: LogValue<'a>,
-}
-
-impl LogRecord<'_> {
-    /// Whether this hides an entry of an older table.
-    pub fn is_deletion(&self) -> bool {
-        self.value == LogValue::Deletion
-    }
+/// The place of a string that its length precedes.
+#[inline]
+fn string_at(records: &[u8], at: &mut usize) -> Result<(u32, u32), Fault> {
+    let len = crate::format::varint::get_len(records, at)?;
+    let start = *at;
+    *at = start.checked_add(len).filter(|end| *end <= records.len()).ok_or(Fault::RecordTruncated)?;
+    // A block is shorter than 16 MiB.
+    Ok((start as u32, len as u32))
 }

@@ -1,0 +1,138 @@
+use crate::Fault;
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+
+/// Deflates log blocks with one state for all of them, set up when it is first needed.
+///
+/// Setting that state up costs more than writing a table of one ref. A table whose log is one small block, as most
+/// transactions have, is therefore written "stored", which is a legal zlib stream; compaction packs it later.
+#[derive(Default)]
+pub(crate) struct Deflater {
+    state: Option<Compress>,
+}
+
+/// Blocks up to this size are stored as long as there is no deflate state.
+const STORED_MAX: usize = 1024;
+/// zlib's header for "deflate, small window": the two bytes are a multiple of 31.
+const ZLIB_HEADER: [u8; 2] = [0x78, 0x01];
+
+impl Deflater {
+    /// Appends `raw` to `out` as a zlib stream. `last` tells that no other block will follow.
+    pub(crate) fn deflate(&mut self, raw: &[u8], last: bool, out: &mut Vec<u8>) {
+        if last && self.state.is_none() && raw.len() <= STORED_MAX {
+            return store(raw, out);
+        }
+        let state = self.state.get_or_insert_with(|| Compress::new(Compression::default(), true));
+        state.reset();
+        // What deflate adds to bytes that it cannot shrink, and some.
+        out.reserve(raw.len() + raw.len() / 128 + 64);
+        loop {
+            let done = state.total_in() as usize;
+            match state.compress_vec(&raw[done..], out, FlushCompress::Finish) {
+                Ok(Status::StreamEnd) => return,
+                // Only an invalid state is an error, and reset has just made it valid.
+                Ok(_) | Err(_) => out.reserve(raw.len() + 64),
+            }
+        }
+    }
+}
+
+fn store(raw: &[u8], out: &mut Vec<u8>) {
+    debug_assert!(raw.len() <= usize::from(u16::MAX));
+    let len = raw.len() as u16;
+    out.extend_from_slice(&ZLIB_HEADER);
+    out.push(1); // the last block of the stream, stored
+    out.extend_from_slice(&len.to_le_bytes());
+    out.extend_from_slice(&(!len).to_le_bytes());
+    out.extend_from_slice(raw);
+    out.extend_from_slice(&adler32(raw).to_be_bytes());
+}
+
+/// The checksum of RFC 1950. The sums cannot overflow on as few bytes as are stored.
+fn adler32(bytes: &[u8]) -> u32 {
+    const MODULUS: u32 = 65_521;
+    let (low, high) =
+        bytes.iter().fold((1u32, 0u32), |(low, high), byte| (low + u32::from(*byte), high + low + u32::from(*byte)));
+    (high % MODULUS) << 16 | low % MODULUS
+}
+
+/// Inflates log blocks with one state for all of them.
+#[derive(Default)]
+pub(crate) struct Inflater {
+    state: Option<Decompress>,
+}
+
+impl Inflater {
+    /// Inflates the zlib stream at the start of `packed` behind what `out` holds, until `out` is `len` bytes long.
+    /// Returns how many bytes the stream has; `Ok(None)` if it is longer than `packed`.
+    pub(crate) fn inflate(&mut self, packed: &[u8], len: usize, out: &mut Vec<u8>) -> Result<Option<usize>, Fault> {
+        let state = self.state.get_or_insert_with(|| Decompress::new(true));
+        state.reset(true);
+        // A byte too many, so that a stream that is longer than announced shows. Deflate packs 1032 bytes into one at
+        // best: a block that announces more is not given the memory.
+        let room = (len - out.len() + 1).min(packed.len().saturating_mul(1032));
+        out.reserve_exact(room);
+        loop {
+            let (consumed, before) = (state.total_in() as usize, out.len());
+            let status =
+                state.decompress_vec(&packed[consumed..], out, FlushDecompress::Finish).map_err(|_| Fault::Inflate)?;
+            if out.len() > len {
+                return Err(Fault::Inflate);
+            }
+            let consumed_now = state.total_in() as usize;
+            match status {
+                Status::StreamEnd if out.len() == len => return Ok(Some(consumed_now)),
+                Status::StreamEnd => return Err(Fault::Inflate),
+                _ if consumed_now == packed.len() => return Ok(None),
+                _ if consumed_now == consumed && out.len() == before => return Err(Fault::Inflate),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(raw: &[u8], last: bool) {
+        let mut packed = Vec::new();
+        Deflater::default().deflate(raw, last, &mut packed);
+        let packed_len = packed.len();
+        packed.extend_from_slice(b"what follows");
+        let mut out = b"head".to_vec();
+        let used = Inflater::default().inflate(&packed, raw.len() + 4, &mut out);
+        assert_eq!(used, Ok(Some(packed_len)));
+        assert_eq!(out[4..], *raw);
+        for len in 0..packed_len {
+            assert_ne!(
+                Inflater::default().inflate(&packed[..len], raw.len() + 4, &mut b"head".to_vec()),
+                Ok(Some(packed_len))
+            );
+        }
+        assert_eq!(Inflater::default().inflate(&packed, raw.len() + 3, &mut b"head".to_vec()), Err(Fault::Inflate));
+        assert_eq!(Inflater::default().inflate(&packed, raw.len() + 5, &mut b"head".to_vec()), Err(Fault::Inflate));
+    }
+
+    #[test]
+    fn blocks_round_trip_stored_and_deflated() {
+        let text: Vec<u8> = (0..900u32).map(|at| (at * at % 251) as u8).collect();
+        round_trip(&text, true);
+        round_trip(&text, false);
+        round_trip(&text.repeat(10), true);
+        round_trip(b"x", true);
+        round_trip(&[0xff; STORED_MAX], true);
+    }
+
+    #[test]
+    fn one_state_serves_many_blocks() {
+        let (mut deflater, mut inflater) = (Deflater::default(), Inflater::default());
+        for turn in 0..5u8 {
+            let raw = vec![turn; 5000];
+            let mut packed = Vec::new();
+            deflater.deflate(&raw, false, &mut packed);
+            let mut out = Vec::new();
+            assert_eq!(inflater.inflate(&packed, 5000, &mut out), Ok(Some(packed.len())));
+            assert_eq!(out, raw);
+        }
+    }
+}

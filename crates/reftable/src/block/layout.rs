@@ -1,0 +1,40 @@
+use crate::{
+    Fault,
+    format::{BLOCK_HEADER_LEN, BlockKind, RESTART_COUNT_LEN, RESTART_LEN, be24},
+};
+
+/// Where the parts of a block are, as offsets from its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Layout {
+    pub(crate) kind: BlockKind,
+    /// The first record. In the first block of a file the file's header comes before it.
+    pub(crate) records_at: usize,
+    /// The restart points, which is where the records end.
+    pub(crate) restarts_at: usize,
+    pub(crate) restart_count: usize,
+}
+
+/// Reads a block's own header, which begins at `at`: its kind and its length (of a log block, when inflated).
+pub(crate) fn peek(bytes: &[u8], at: usize) -> Result<(BlockKind, usize), Fault> {
+    let header = bytes.get(at..at + BLOCK_HEADER_LEN).ok_or(Fault::BlockLen(0))?;
+    let kind = BlockKind::from_byte(header[0]).ok_or(Fault::BlockType(header[0]))?;
+    let len = be24(header, 1);
+    if (len as usize) < at + BLOCK_HEADER_LEN + RESTART_LEN + RESTART_COUNT_LEN {
+        return Err(Fault::BlockLen(len));
+    }
+    Ok((kind, len as usize))
+}
+
+impl Layout {
+    /// Finds the parts of a block of exactly these bytes, which is one that [`peek`] accepted with the header at `at`.
+    pub(crate) fn of(kind: BlockKind, bytes: &[u8], at: usize) -> Result<Self, Fault> {
+        let records_at = at + BLOCK_HEADER_LEN;
+        let count_at = bytes.len() - RESTART_COUNT_LEN;
+        let restart_count = u16::from_be_bytes([bytes[count_at], bytes[count_at + 1]]);
+        let restarts_at = count_at
+            .checked_sub(usize::from(restart_count) * RESTART_LEN)
+            .filter(|restarts_at| restart_count > 0 && *restarts_at >= records_at)
+            .ok_or(Fault::RestartCount(restart_count))?;
+        Ok(Layout { kind, records_at, restarts_at, restart_count: usize::from(restart_count) })
+    }
+}

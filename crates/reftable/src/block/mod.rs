@@ -1,0 +1,15 @@
+//! A block: records that share prefixes with the ones before them, and restart points where a search can begin.
+//!
+//! ```text
+//! | kind | length (3) | record ... | restart offset (3) ... | number of restarts (2) |
+//! ```
+
+mod deflate;
+mod layout;
+mod search;
+mod writer;
+
+pub(crate) use deflate::{Deflater, Inflater};
+pub(crate) use layout::{Layout, peek};
+pub(crate) use search::{first_key, restart_before, restart_offset};
+pub(crate) use writer::BlockWriter;

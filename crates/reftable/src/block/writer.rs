@@ -1,0 +1,96 @@
+use crate::{
+    format::{BLOCK_HEADER_LEN, BlockKind, RESTART_COUNT_LEN, RESTART_LEN, to_be24},
+    record::key,
+};
+
+/// Builds one block after another in one buffer.
+pub(crate) struct BlockWriter {
+    kind: BlockKind,
+    /// The block so far, with the file's header before it where it is the first.
+    buffer: Vec<u8>,
+    /// Where the block's own header is.
+    header_at: usize,
+    restarts: Vec<u32>,
+    restart_interval: u32,
+    /// Records until the next one is stored with its whole key.
+    until_restart: u32,
+}
+
+/// What the format's 16 bits can count.
+const RESTARTS_MAX: usize = u16::MAX as usize;
+
+impl BlockWriter {
+    pub(crate) fn new(restart_interval: u16) -> Self {
+        BlockWriter {
+            kind: BlockKind::Ref,
+            buffer: Vec::new(),
+            header_at: 0,
+            restarts: Vec::new(),
+            restart_interval: u32::from(restart_interval),
+            until_restart: 0,
+        }
+    }
+
+    /// Begins a block behind the bytes that `header` puts before it.
+    pub(crate) fn begin(&mut self, kind: BlockKind, header: impl FnOnce(&mut Vec<u8>)) {
+        self.kind = kind;
+        self.buffer.clear();
+        header(&mut self.buffer);
+        self.header_at = self.buffer.len();
+        self.buffer.extend_from_slice(&[kind as u8, 0, 0, 0]);
+        self.restarts.clear();
+        self.until_restart = 0;
+    }
+
+    pub(crate) fn kind(&self) -> BlockKind {
+        self.kind
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.restarts.is_empty()
+    }
+
+    /// Adds a record, of whose key the first `shared` bytes are those of the key added before, unless the block would
+    /// grow beyond `limit` bytes.
+    #[inline]
+    pub(crate) fn add(
+        &mut self,
+        key: &[u8],
+        shared: usize,
+        value_type: u8,
+        limit: usize,
+        value: impl FnOnce(&mut Vec<u8>),
+    ) -> bool {
+        let start = self.buffer.len();
+        // A key that shares nothing is as good as a restart point, and git counts it as one.
+        let is_restart =
+            (self.until_restart == 0 || shared == 0) && (self.restarts.len() < RESTARTS_MAX || self.is_empty());
+        let shared = if self.until_restart == 0 { 0 } else { shared };
+        key::put(&mut self.buffer, key, shared, value_type);
+        value(&mut self.buffer);
+        let restarts = self.restarts.len() + usize::from(is_restart);
+        if self.buffer.len() + RESTART_LEN * restarts + RESTART_COUNT_LEN > limit {
+            self.buffer.truncate(start);
+            return false;
+        }
+        if is_restart {
+            self.restarts.push(start as u32);
+        }
+        self.until_restart = match self.until_restart {
+            0 => self.restart_interval - 1,
+            more => more - 1,
+        };
+        true
+    }
+
+    /// Completes the block and returns it, with what was put before it.
+    pub(crate) fn finish(&mut self) -> &[u8] {
+        for restart in &self.restarts {
+            self.buffer.extend_from_slice(&to_be24(*restart as usize));
+        }
+        self.buffer.extend_from_slice(&(self.restarts.len() as u16).to_be_bytes());
+        let len = to_be24(self.buffer.len());
+        self.buffer[self.header_at + 1..self.header_at + BLOCK_HEADER_LEN].copy_from_slice(&len);
+        &self.buffer
+    }
+}

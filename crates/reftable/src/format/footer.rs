@@ -1,0 +1,104 @@
+use super::{Header, Version, be64};
+use crate::Fault;
+
+/// What a file ends with: the header again, where the sections are, and a checksum of the footer itself.
+///
+/// ```text
+/// +0         +8                          +16                +24            +32            +40
+/// | ref index | obj position << 5 | id len | obj index       | log position | log index    | CRC-32 |
+/// ```
+///
+/// A position of 0 means that there is no such section.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Footer {
+    pub(crate) header: Header,
+    pub(crate) ref_index: u64,
+    pub(crate) objects: u64,
+    /// To how many bytes object ids are abbreviated.
+    pub(crate) object_id_len: u8,
+    pub(crate) object_index: u64,
+    pub(crate) logs: u64,
+    pub(crate) log_index: u64,
+}
+
+const POSITIONS_LEN: usize = 5 * 8;
+const CHECKSUM_LEN: usize = 4;
+const ID_LEN_BITS: u32 = 5;
+
+/// The longest abbreviation that the footer can tell.
+pub(crate) const OBJECT_ID_LEN_MAX: u8 = (1 << ID_LEN_BITS) - 1;
+
+impl Version {
+    pub(crate) const fn footer_len(self) -> usize {
+        self.header_len() + POSITIONS_LEN + CHECKSUM_LEN
+    }
+}
+
+impl Footer {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        self.header.encode(out);
+        let objects = self.objects << ID_LEN_BITS | u64::from(self.object_id_len);
+        for position in [self.ref_index, objects, self.object_index, self.logs, self.log_index] {
+            out.extend_from_slice(&position.to_be_bytes());
+        }
+        let checksum = crc32fast::hash(&out[start..]);
+        out.extend_from_slice(&checksum.to_be_bytes());
+    }
+
+    /// Reads a footer of exactly the length that the file's header asks for.
+    pub(crate) fn decode(bytes: &[u8], header: &Header) -> Result<Self, Fault> {
+        if bytes.len() != header.version.footer_len() {
+            return Err(Fault::TooShort(bytes.len() as u64));
+        }
+        if Header::decode(bytes).as_ref() != Ok(header) {
+            return Err(Fault::HeaderFooterDiffer);
+        }
+        let (body, checksum) = bytes.split_at(bytes.len() - CHECKSUM_LEN);
+        let (expected, found) = (crc32fast::hash(body), (be64(bytes, bytes.len() - 8) & 0xffff_ffff) as u32);
+        if checksum.len() != CHECKSUM_LEN || expected != found {
+            return Err(Fault::Checksum { expected, found });
+        }
+        let position = |index: usize| be64(bytes, header.len() + 8 * index);
+        Ok(Footer {
+            header: *header,
+            ref_index: position(0),
+            objects: position(1) >> ID_LEN_BITS,
+            object_id_len: (position(1) & u64::from(OBJECT_ID_LEN_MAX)) as u8,
+            object_index: position(2),
+            logs: position(3),
+            log_index: position(4),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use refdb_types::HashKind;
+
+    #[test]
+    fn a_footer_round_trips_and_every_bit_of_it_is_guarded() {
+        for (hash, len) in [(HashKind::Sha1, 68), (HashKind::Sha256, 72)] {
+            let header = Header::new(hash, 4096, 1, 9);
+            let footer = Footer {
+                header,
+                ref_index: 4096,
+                objects: 3 * 4096,
+                object_id_len: 31,
+                object_index: 0,
+                logs: 5 * 4096,
+                log_index: 6 * 4096,
+            };
+            let mut bytes = Vec::new();
+            footer.encode(&mut bytes);
+            assert_eq!(bytes.len(), len);
+            assert_eq!(Footer::decode(&bytes, &header), Ok(footer));
+            for bit in 0..len * 8 {
+                let mut bad = bytes.clone();
+                bad[bit / 8] ^= 1 << (bit % 8);
+                assert!(Footer::decode(&bad, &header).is_err(), "bit {bit}");
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Numbers of variable length, as in a pack's offset deltas: seven bits a byte, the high bit set on all bytes but the
+//! last, and one added for each byte that follows, so that no number has two spellings.
+
+use crate::Fault;
+
+/// The longest a 64-bit number gets.
+pub(crate) const MAX_LEN: usize = 10;
+
+/// Reads the number at `*at` and moves `*at` behind it.
+#[inline(always)]
+pub(crate) fn get(bytes: &[u8], at: &mut usize) -> Result<u64, Fault> {
+    match bytes.get(*at) {
+        Some(&byte) if byte < 0x80 => {
+            *at += 1;
+            Ok(u64::from(byte))
+        }
+        _ => get_long(bytes, at),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn get_long(bytes: &[u8], at: &mut usize) -> Result<u64, Fault> {
+    let mut value = 0u64;
+    for (seen, &byte) in bytes.get(*at..).unwrap_or_default().iter().take(MAX_LEN).enumerate() {
+        if seen > 0 {
+            value = value.checked_add(1).filter(|value| *value >> 57 == 0).ok_or(Fault::Varint)?;
+        }
+        value = value << 7 | u64::from(byte & 0x7f);
+        if byte < 0x80 {
+            *at += seen + 1;
+            return Ok(value);
+        }
+    }
+    Err(Fault::Varint)
+}
+
+/// Reads a number that counts bytes in memory.
+#[inline(always)]
+pub(crate) fn get_len(bytes: &[u8], at: &mut usize) -> Result<usize, Fault> {
+    get(bytes, at).and_then(|value| usize::try_from(value).map_err(|_| Fault::RecordTruncated))
+}
+
+/// Appends a number.
+#[inline]
+pub(crate) fn put(out: &mut Vec<u8>, value: u64) {
+    if value < 0x80 {
+        out.push(value as u8);
+    } else {
+        put_long(out, value);
+    }
+}
+
+fn put_long(out: &mut Vec<u8>, mut value: u64) {
+    let mut raw = [0u8; MAX_LEN];
+    let mut start = MAX_LEN - 1;
+    raw[start] = (value & 0x7f) as u8;
+    loop {
+        value >>= 7;
+        if value == 0 {
+            break;
+        }
+        value -= 1;
+        start -= 1;
+        raw[start] = 0x80 | (value & 0x7f) as u8;
+    }
+    out.extend_from_slice(&raw[start..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_round_trip_at_every_length() {
+        let mut values = vec![0, 1, 127, 128, 129, 16_511, 16_512, u64::MAX - 1, u64::MAX];
+        values.extend((0..64).map(|bit| 1u64 << bit));
+        for value in values {
+            let mut out = vec![0xee];
+            put(&mut out, value);
+            let mut at = 1;
+            assert_eq!(get(&out, &mut at), Ok(value));
+            assert_eq!(at, out.len());
+            assert_eq!(get(&out[..out.len() - 1], &mut 1), Err(Fault::Varint), "{value}");
+        }
+    }
+
+    #[test]
+    fn the_documents_example_of_an_offset_is_read() {
+        // 0x80 0x00 is 128: ((0 + 1) << 7) | 0.
+        assert_eq!(get(&[0x80, 0x00], &mut 0), Ok(128));
+        assert_eq!(get(&[0x81, 0x7f], &mut 0), Ok(383));
+    }
+
+    #[test]
+    fn a_number_above_64_bits_is_refused() {
+        assert_eq!(get(&[0xff; 20], &mut 0), Err(Fault::Varint));
+        assert_eq!(get(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f], &mut 0), Err(Fault::Varint));
+        assert_eq!(get(&[], &mut 0), Err(Fault::Varint));
+    }
+}

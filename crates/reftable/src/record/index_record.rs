@@ -1,0 +1,37 @@
+use super::Records;
+use crate::{
+    Fault,
+    format::{BlockKind, varint},
+};
+use refdb_types::HashKind;
+
+/// The records of index blocks. The key is the last key of another block.
+pub(crate) struct IndexRecords;
+
+/// Where in the file that block begins.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct IndexValue {
+    pub(crate) position: u64,
+}
+
+impl IndexValue {
+    /// The three bits beside the key's length: none is used.
+    pub(crate) const TYPE_BITS: u8 = 0;
+
+    pub(crate) fn encode(self, out: &mut Vec<u8>) {
+        varint::put(out, self.position);
+    }
+}
+
+impl Records for IndexRecords {
+    const BLOCK: BlockKind = BlockKind::Index;
+    type Value = IndexValue;
+
+    fn parse(records: &[u8], mut at: usize, _: u8, _: HashKind, _: &[u8]) -> Result<(IndexValue, usize), Fault> {
+        Ok((IndexValue { position: varint::get(records, &mut at)? }, at))
+    }
+
+    fn is_deletion(_: &IndexValue) -> bool {
+        false
+    }
+}

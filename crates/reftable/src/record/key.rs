@@ -1,0 +1,130 @@
+//! Keys: how many bytes are those of the key before, how many follow, and those.
+//!
+//! ```text
+//! varint(bytes shared with the key before) varint(bytes that follow << 3 | value type) bytes
+//! ```
+
+use crate::{Fault, format::varint};
+
+const TYPE_BITS: u32 = 3;
+const TYPE_MASK: u64 = (1 << TYPE_BITS) - 1;
+
+/// Appends a key of which the first `shared` bytes are those of the key before.
+#[inline]
+pub(crate) fn put(out: &mut Vec<u8>, key: &[u8], shared: usize, value_type: u8) {
+    varint::put(out, shared as u64);
+    varint::put(out, ((key.len() - shared) as u64) << TYPE_BITS | u64::from(value_type));
+    out.extend_from_slice(&key[shared..]);
+}
+
+/// What stands before a key's own bytes.
+pub(crate) struct Start {
+    /// Bytes that it shares with the key before.
+    pub(crate) shared: usize,
+    /// Its own bytes.
+    pub(crate) suffix: usize,
+    /// The three bits that tell the type of the value.
+    pub(crate) value_type: u8,
+}
+
+/// Reads what stands before a key's own bytes, which are sure to be there.
+#[inline(always)]
+pub(crate) fn start(records: &[u8], at: &mut usize) -> Result<Start, Fault> {
+    let shared = varint::get_len(records, at)?;
+    let suffix_and_type = varint::get(records, at)?;
+    if suffix_and_type >> TYPE_BITS > (records.len() - *at) as u64 {
+        return Err(Fault::RecordTruncated);
+    }
+    let suffix = (suffix_and_type >> TYPE_BITS) as usize;
+    Ok(Start { shared, suffix, value_type: (suffix_and_type & TYPE_MASK) as u8 })
+}
+
+/// Reads a key over the key before it, which `key` holds. Returns how many bytes they share and the value's type.
+#[inline(always)]
+pub(crate) fn get(records: &[u8], at: &mut usize, key: &mut Vec<u8>) -> Result<(usize, u8), Fault> {
+    let start = start(records, at)?;
+    if start.shared > key.len() {
+        return Err(Fault::KeyPrefix(start.shared as u64));
+    }
+    key.truncate(start.shared);
+    key.extend_from_slice(&records[*at..*at + start.suffix]);
+    *at += start.suffix;
+    if key.is_empty() {
+        return Err(Fault::Key);
+    }
+    Ok((start.shared, start.value_type))
+}
+
+/// Reads the key of a record at a restart point without copying it.
+#[inline]
+pub(crate) fn get_whole<'a>(records: &'a [u8], at: &mut usize) -> Result<&'a [u8], Fault> {
+    let offset = *at;
+    let start = start(records, at)?;
+    if start.shared != 0 || start.suffix == 0 {
+        return Err(Fault::RestartOffset(offset as u32));
+    }
+    let key = &records[*at..*at + start.suffix];
+    *at += start.suffix;
+    Ok(key)
+}
+
+/// How many leading bytes two keys have in common.
+#[inline]
+pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let len = a.len().min(b.len());
+    let (a, b) = (&a[..len], &b[..len]);
+    let mut at = 0;
+    for (a, b) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
+        let difference = word(a) ^ word(b);
+        if difference != 0 {
+            return at + (difference.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    while at < len && a[at] == b[at] {
+        at += 1;
+    }
+    at
+}
+
+#[inline(always)]
+fn word(chunk: &[u8]) -> u64 {
+    let mut raw = [0; 8];
+    raw.copy_from_slice(chunk);
+    u64::from_le_bytes(raw)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_common_prefix_is_found_at_every_length() {
+        let a: Vec<u8> = (0..40).collect();
+        for len in 0..40 {
+            for shared in 0..len {
+                let mut b = a[..len].to_vec();
+                b[shared] ^= 0x80;
+                assert_eq!(common_prefix(&a, &b), shared);
+                assert_eq!(common_prefix(&b, &a), shared);
+            }
+            assert_eq!(common_prefix(&a, &a[..len]), len);
+        }
+    }
+
+    #[test]
+    fn keys_round_trip_over_their_predecessors() {
+        let mut out = Vec::new();
+        put(&mut out, b"refs/heads/a", 0, 1);
+        let second = out.len();
+        put(&mut out, b"refs/heads/bb", 11, 3);
+        let (mut at, mut key) = (0, Vec::new());
+        assert_eq!(get(&out, &mut at, &mut key), Ok((0, 1)));
+        assert_eq!((at, key.as_slice()), (second, &b"refs/heads/a"[..]));
+        assert_eq!(get(&out, &mut at, &mut key), Ok((11, 3)));
+        assert_eq!((at, key.as_slice()), (out.len(), &b"refs/heads/bb"[..]));
+        assert_eq!(get(&out, &mut second.clone(), &mut b"refs".to_vec()), Err(Fault::KeyPrefix(11)));
+        assert_eq!(get_whole(&out, &mut second.clone()), Err(Fault::RestartOffset(second as u32)));
+        assert_eq!(get_whole(&out, &mut 0), Ok(&b"refs/heads/a"[..]));
+    }
+}

@@ -1,0 +1,81 @@
+use super::Records;
+use crate::{
+    Fault,
+    format::{BlockKind, varint},
+};
+use refdb_types::HashKind;
+
+/// The records of object blocks. The key is the beginning of an object id.
+pub(crate) struct ObjectRecords;
+
+/// Which ref blocks have refs that point at the object.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct ObjectValue {
+    /// How many blocks. 0 means that there were too many to list: any ref may point there.
+    pub(crate) count: u64,
+    /// Where in the block the positions begin.
+    at: u32,
+}
+
+/// Up to so many positions are counted in the three bits beside the key's length.
+const COUNT_IN_TYPE_MAX: usize = 7;
+
+impl ObjectValue {
+    /// The three bits beside the key's length.
+    pub(crate) fn type_bits(positions: &[u64]) -> u8 {
+        if positions.len() <= COUNT_IN_TYPE_MAX { positions.len() as u8 } else { 0 }
+    }
+
+    /// Appends the positions, which ascend: `varint(count)? varint(first) varint(distance)*`.
+    pub(crate) fn encode(positions: &[u64], out: &mut Vec<u8>) {
+        if Self::type_bits(positions) == 0 {
+            varint::put(out, positions.len() as u64);
+        }
+        let mut last = 0;
+        for &position in positions {
+            varint::put(out, position - last);
+            last = position;
+        }
+    }
+
+    /// The positions, in the block that this was parsed from.
+    pub(crate) fn positions<'a>(&self, records: &'a [u8]) -> impl Iterator<Item = Result<u64, Fault>> + use<'a> {
+        let mut at = self.at as usize;
+        let mut last = 0u64;
+        (0..self.count).map(move |_| {
+            last = last.checked_add(varint::get(records, &mut at)?).ok_or(Fault::Varint)?;
+            Ok(last)
+        })
+    }
+}
+
+impl Records for ObjectRecords {
+    const BLOCK: BlockKind = BlockKind::Object;
+    type Value = ObjectValue;
+
+    fn parse(
+        records: &[u8],
+        mut at: usize,
+        value_type: u8,
+        _: HashKind,
+        _: &[u8],
+    ) -> Result<(ObjectValue, usize), Fault> {
+        let count = match value_type {
+            0 => varint::get(records, &mut at)?,
+            few => u64::from(few),
+        };
+        // Each takes a byte at least, which bounds the loop below by the block's length.
+        if count > (records.len() - at) as u64 {
+            return Err(Fault::RecordTruncated);
+        }
+        let value = ObjectValue { count, at: at as u32 };
+        for _ in 0..count {
+            varint::get(records, &mut at)?;
+        }
+        Ok((value, at))
+    }
+
+    fn is_deletion(_: &ObjectValue) -> bool {
+        false
+    }
+}

@@ -1,0 +1,148 @@
+use super::{Records, id_at, string_at};
+use crate::{
+    Fault,
+    format::{BlockKind, varint},
+};
+use bstr::{BStr, ByteSlice};
+use refdb_types::{HashKind, ObjectId};
+
+/// What a ref record says of its ref.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RefValue<'a> {
+    /// The ref does not exist, whatever older tables say: a tombstone.
+    Deletion,
+    /// The ref points at this object, which is no tag.
+    Direct(ObjectId),
+    /// The ref points at an annotated tag.
+    Peeled {
+        /// The tag.
+        target: ObjectId,
+        /// What the tag, or a chain of tags, leads to.
+        peeled: ObjectId,
+    },
+    /// The ref names another ref.
+    Symbolic(&'a BStr),
+}
+
+/// A ref in a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RefRecord<'a> {
+    /// Its full name.
+    pub name: &'a BStr,
+    /// The transaction that gave it this value.
+    pub update_index: u64,
+    /// Its value.
+    pub value: RefValue<'a>,
+}
+
+impl RefRecord<'_> {
+    /// Whether this is a tombstone.
+    pub fn is_deletion(&self) -> bool {
+        self.value == RefValue::Deletion
+    }
+}
+
+const DELETION: u8 = 0;
+const DIRECT: u8 = 1;
+const PEELED: u8 = 2;
+const SYMBOLIC: u8 = 3;
+
+impl RefValue<'_> {
+    /// The three bits beside the key's length.
+    pub(crate) fn type_bits(&self) -> u8 {
+        match self {
+            RefValue::Deletion => DELETION,
+            RefValue::Direct(_) => DIRECT,
+            RefValue::Peeled { .. } => PEELED,
+            RefValue::Symbolic(_) => SYMBOLIC,
+        }
+    }
+
+    /// Appends `varint(update index - the table's lowest) value`.
+    #[inline]
+    pub(crate) fn encode(&self, update_index_delta: u64, out: &mut Vec<u8>) {
+        varint::put(out, update_index_delta);
+        match self {
+            RefValue::Deletion => {}
+            RefValue::Direct(id) => out.extend_from_slice(id.as_bytes()),
+            RefValue::Peeled { target, peeled } => {
+                out.extend_from_slice(target.as_bytes());
+                out.extend_from_slice(peeled.as_bytes());
+            }
+            RefValue::Symbolic(target) => {
+                varint::put(out, target.len() as u64);
+                out.extend_from_slice(target);
+            }
+        }
+    }
+}
+
+/// The records of ref blocks.
+pub(crate) struct RefRecords;
+
+/// A ref's value as it lies in its block.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct RefPlace {
+    pub(crate) update_index_delta: u64,
+    value_type: u8,
+    at: u32,
+    len: u32,
+}
+
+impl Records for RefRecords {
+    const BLOCK: BlockKind = BlockKind::Ref;
+    type Value = RefPlace;
+
+    #[inline(always)]
+    fn parse(
+        records: &[u8],
+        mut at: usize,
+        value_type: u8,
+        hash: HashKind,
+        _: &[u8],
+    ) -> Result<(RefPlace, usize), Fault> {
+        let update_index_delta = varint::get(records, &mut at)?;
+        let (start, len) = match value_type {
+            DELETION => (at, 0),
+            DIRECT => (at, hash.len_bytes()),
+            PEELED => (at, 2 * hash.len_bytes()),
+            SYMBOLIC => {
+                let (start, len) = string_at(records, &mut at)?;
+                (start as usize, len as usize)
+            }
+            unknown => return Err(Fault::ValueType(unknown)),
+        };
+        let end = start + len;
+        if end > records.len() {
+            return Err(Fault::RecordTruncated);
+        }
+        Ok((RefPlace { update_index_delta, value_type, at: start as u32, len: len as u32 }, end))
+    }
+
+    #[inline]
+    fn is_deletion(value: &RefPlace) -> bool {
+        value.value_type == DELETION
+    }
+}
+
+impl RefPlace {
+    /// The value in the block that it was parsed from.
+    #[inline]
+    pub(crate) fn value<'a>(&self, block: &'a [u8], hash: HashKind) -> RefValue<'a> {
+        let at = self.at as usize;
+        match self.value_type {
+            DIRECT => RefValue::Direct(id_at(block, at, hash)),
+            PEELED => {
+                RefValue::Peeled { target: id_at(block, at, hash), peeled: id_at(block, at + hash.len_bytes(), hash) }
+            }
+            SYMBOLIC => RefValue::Symbolic(block[at..at + self.len as usize].as_bstr()),
+            _ => RefValue::Deletion,
+        }
+    }
+
+    /// Whether the ref points at the object, directly or through a tag.
+    pub(crate) fn points_at(&self, block: &[u8], id: &[u8]) -> bool {
+        matches!(self.value_type, DIRECT | PEELED)
+            && block[self.at as usize..(self.at + self.len) as usize].chunks_exact(id.len()).any(|found| found == id)
+    }
+}

@@ -1,0 +1,362 @@
+use super::{Block, BlockLoader, Table};
+use crate::{
+    Fault, Result,
+    block::restart_before,
+    record::{IndexRecords, Records, key},
+};
+use std::{cmp::Ordering, sync::Arc};
+
+/// Steps and seeks through the records of one kind in one table, in the order of their keys.
+///
+/// The key of the current record is assembled in one buffer; its value stays in the block. Only what is touched is
+/// checked: a damaged table gives an error or wrong records, but no panic, and every loop moves forward in the file.
+pub(crate) struct Cursor<R: Records> {
+    table: Arc<Table>,
+    loader: BlockLoader,
+    block: Option<Block>,
+    /// Where in the block the record after the current one begins.
+    after: usize,
+    /// The key of the current record; at the end, of the last one seen.
+    key: Vec<u8>,
+    value: R::Value,
+    at: At,
+    /// So many bytes the current key is known to share with the key before it.
+    shared: usize,
+    /// If set, no record lies between this key, inclusive, and the current record. It makes a seek to a key that is
+    /// known to be missing free, which is what a sorted batch of new names does all the time.
+    floor: Option<Vec<u8>>,
+    spare_floor: Vec<u8>,
+}
+
+/// Where a cursor stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum At {
+    /// Before the first record.
+    Start,
+    /// On a record.
+    Record,
+    /// Behind the last record.
+    End,
+    /// An error was met; only a seek leads on.
+    Lost,
+}
+
+/// A forward seek first steps over so many records, then searches the block's restart points.
+const STEPS_BEFORE_SEARCH: usize = 16;
+/// No sensible index is deeper: each level has at least two records a block.
+const INDEX_DEPTH_MAX: usize = 40;
+
+impl<R: Records> Cursor<R> {
+    pub(crate) fn new(table: Arc<Table>) -> Self {
+        Cursor {
+            table,
+            loader: BlockLoader::default(),
+            block: None,
+            after: 0,
+            key: Vec::new(),
+            value: R::Value::default(),
+            at: At::Start,
+            shared: 0,
+            floor: None,
+            spare_floor: Vec::new(),
+        }
+    }
+
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Whether there is a current record.
+    pub(crate) fn is_on_record(&self) -> bool {
+        self.at == At::Record
+    }
+
+    /// The current record's key.
+    #[inline]
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The current record's value.
+    #[inline]
+    pub(crate) fn value(&self) -> &R::Value {
+        &self.value
+    }
+
+    /// How many bytes the current key at least shares with the key before it, if `step` led here.
+    #[inline]
+    pub(crate) fn shared(&self) -> usize {
+        self.shared
+    }
+
+    /// The records that the current value lies in.
+    #[inline]
+    pub(crate) fn records(&self) -> &[u8] {
+        self.block.as_ref().map_or(&[], |block| block.records(&self.table))
+    }
+
+    /// The block that the current record is in.
+    pub(crate) fn block(&self) -> Option<&Block> {
+        self.block.as_ref()
+    }
+
+    /// Moves to the next record. Returns whether there is one.
+    #[inline]
+    pub(crate) fn step(&mut self) -> Result<bool> {
+        if let (At::Record, Some(block)) = (self.at, &self.block)
+            && self.after < block.layout.restarts_at
+        {
+            self.forget_floor();
+            return self.decode().map(|()| true);
+        }
+        self.step_to_next_block()
+    }
+
+    /// Reads the record at `after`, over the key that the buffer holds.
+    #[inline]
+    fn decode(&mut self) -> Result<()> {
+        let Some(block) = &self.block else { return Ok(()) };
+        let records = block.records(&self.table);
+        let mut at = self.after;
+        let decoded = key::get(records, &mut at, &mut self.key).and_then(|(shared, value_type)| {
+            self.shared = shared;
+            R::parse(records, at, value_type, self.table.hash(), &self.key)
+        });
+        match decoded {
+            Ok((value, end)) => {
+                self.value = value;
+                self.after = end;
+                self.at = At::Record;
+                Ok(())
+            }
+            Err(fault) => {
+                let place = block.place_of(self.after);
+                self.at = At::Lost;
+                Err(self.table.corrupt(place, fault))
+            }
+        }
+    }
+
+    #[cold]
+    fn step_to_next_block(&mut self) -> Result<bool> {
+        let position = match (self.at, &self.block) {
+            (At::End | At::Lost, _) => return Ok(false),
+            (At::Record, Some(block)) => Some(block.next),
+            _ => self.table.section(R::BLOCK).map(|section| section.start),
+        };
+        self.forget_floor();
+        match position {
+            Some(position) => self.enter(position),
+            None => {
+                self.at = At::End;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Moves to the first record of the block at `position`. Returns false, at the end, if the section ends there.
+    fn enter(&mut self, position: u64) -> Result<bool> {
+        if self.load(position)?.is_err() {
+            self.at = At::End;
+            return Ok(false);
+        }
+        // No key is shared across blocks, but at the end the last one is still wanted.
+        self.key.clear();
+        self.decode().map(|()| true)
+    }
+
+    /// Makes the block at `position` the current one, without a current record. If there is a block of another kind,
+    /// its kind is returned, or 0 if there is none at all, and the cursor is lost.
+    fn load(&mut self, position: u64) -> Result<Result<(), u8>> {
+        self.loader.recycle(self.block.take());
+        self.at = At::Lost;
+        match self.loader.load_if(&self.table, position, R::BLOCK)? {
+            Some(Ok(block)) => {
+                self.after = block.layout.records_at;
+                self.block = Some(block);
+                self.at = At::Start;
+                Ok(Ok(()))
+            }
+            Some(Err(kind)) => Ok(Err(kind as u8)),
+            None => Ok(Err(0)),
+        }
+    }
+
+    /// Moves to the first record of the block at `position`, which must be there.
+    pub(crate) fn step_into(&mut self, position: u64) -> Result<bool> {
+        self.forget_floor();
+        if let Err(found) = self.load(position)? {
+            return Err(self.wrong_kind(position, found));
+        }
+        self.key.clear();
+        self.decode().map(|()| true)
+    }
+
+    /// Moves to the next record unless it lies in another block.
+    pub(crate) fn step_within_block(&mut self) -> Result<bool> {
+        self.forget_floor();
+        if self.block.as_ref().is_none_or(|block| self.after >= block.layout.restarts_at) {
+            return Ok(false);
+        }
+        self.decode().map(|()| true)
+    }
+
+    /// Moves to the first record whose key is not less than `wanted`. Returns whether there is one.
+    ///
+    /// Moving forward gallops: a few steps, then the block's restart points, then the next block, then the index.
+    pub(crate) fn seek(&mut self, wanted: &[u8]) -> Result<bool> {
+        match self.at {
+            At::Record => match self.key.as_slice().cmp(wanted) {
+                Ordering::Equal => return Ok(true),
+                Ordering::Less => self.seek_forward(wanted)?,
+                Ordering::Greater if self.floor.as_deref().is_some_and(|floor| floor <= wanted) => return Ok(true),
+                Ordering::Greater => self.seek_from_index(wanted)?,
+            },
+            At::End if self.is_past_end(wanted) => return Ok(false),
+            At::Start | At::End | At::Lost => self.seek_from_index(wanted)?,
+        }
+        self.set_floor(wanted);
+        Ok(self.at == At::Record)
+    }
+
+    /// At the end: whether `wanted` is known to be behind all records.
+    fn is_past_end(&self, wanted: &[u8]) -> bool {
+        match &self.floor {
+            Some(floor) => floor.as_slice() <= wanted,
+            None => self.key.as_slice() < wanted,
+        }
+    }
+
+    fn seek_forward(&mut self, wanted: &[u8]) -> Result<()> {
+        if self.step_in_block(wanted, STEPS_BEFORE_SEARCH)? || self.search_block(wanted)? {
+            return Ok(());
+        }
+        let Some(next) = self.block.as_ref().map(|block| block.next) else { return Ok(()) };
+        if !self.enter(next)? || self.key.as_slice() >= wanted {
+            return Ok(());
+        }
+        match self.table.section(R::BLOCK) {
+            Some(section) if section.index > 0 => {
+                // The next block's last restart points are worth a look before the index is.
+                if self.search_block(wanted)? { Ok(()) } else { self.seek_from_index(wanted) }
+            }
+            _ => self.search_blocks(wanted),
+        }
+    }
+
+    /// Steps at most `steps` times within the block. Returns whether that led to `wanted` or beyond.
+    fn step_in_block(&mut self, wanted: &[u8], steps: usize) -> Result<bool> {
+        let Some(end) = self.block.as_ref().map(|block| block.layout.restarts_at) else { return Ok(false) };
+        // The key is less than `wanted`, and so is every one that shares more with it than it shares with `wanted`.
+        let mut matched = key::common_prefix(&self.key, wanted);
+        for _ in 0..steps {
+            if self.after >= end {
+                return Ok(false);
+            }
+            self.decode()?;
+            if self.shared <= matched {
+                matched = self.shared + key::common_prefix(&self.key[self.shared..], &wanted[self.shared..]);
+                if self.key[matched..] >= wanted[matched..] {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Searches the block, from the current record on, for `wanted` or what follows it. Returns whether it is there.
+    fn search_block(&mut self, wanted: &[u8]) -> Result<bool> {
+        let Some(block) = &self.block else { return Ok(false) };
+        let bytes = block.bytes(&self.table);
+        let restart = match restart_before(bytes, &block.layout, wanted) {
+            Ok(restart) => restart,
+            Err(fault) => {
+                let place = block.place_of(block.layout.restarts_at);
+                self.at = At::Lost;
+                return Err(self.table.corrupt(place, fault));
+            }
+        };
+        if self.at != At::Record || restart > self.after {
+            self.after = restart;
+            self.key.clear();
+            self.decode()?;
+            if self.key.as_slice() >= wanted {
+                return Ok(true);
+            }
+        }
+        self.step_in_block(wanted, usize::MAX)
+    }
+
+    /// Searches the block and those behind it.
+    fn search_blocks(&mut self, wanted: &[u8]) -> Result<()> {
+        while !self.search_block(wanted)? {
+            let Some(next) = self.block.as_ref().map(|block| block.next) else { return Ok(()) };
+            if !self.enter(next)? || self.key.as_slice() >= wanted {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn seek_from_index(&mut self, wanted: &[u8]) -> Result<()> {
+        let start = match self.table.section(R::BLOCK) {
+            Some(section) if section.index > 0 => self.find_in_index(section.index, wanted)?,
+            section => section.map(|section| section.start),
+        };
+        let Some(position) = start else {
+            self.key.clear();
+            self.at = At::End;
+            return Ok(());
+        };
+        if self.block.as_ref().is_some_and(|block| block.position == position) {
+            self.at = At::Start;
+        } else if let Err(found) = self.load(position)? {
+            return Err(self.wrong_kind(position, found));
+        }
+        self.search_blocks(wanted)
+    }
+
+    /// Walks down the index to the block that holds the first record whose key is not less than `wanted`; `None` if
+    /// there is no such record.
+    fn find_in_index(&self, root: u64, wanted: &[u8]) -> Result<Option<u64>> {
+        let mut index = Cursor::<IndexRecords>::new(self.table.clone());
+        if let Err(found) = index.load(root)? {
+            return Err(index.wrong_kind(root, found));
+        }
+        // C git may leave more than one block at the highest level.
+        while !index.search_block(wanted)? {
+            let next = index.block.as_ref().map_or(u64::MAX, |block| block.next);
+            if index.load(next)?.is_err() {
+                return Ok(None);
+            }
+        }
+        for _ in 0..INDEX_DEPTH_MAX {
+            let position = index.value.position;
+            match index.load(position)? {
+                Err(kind) if kind == R::BLOCK as u8 => return Ok(Some(position)),
+                Err(kind) => return Err(self.wrong_kind(position, kind)),
+                Ok(()) if index.search_block(wanted)? => {}
+                Ok(()) => return Err(self.table.corrupt(position, Fault::IndexPromise)),
+            }
+        }
+        Err(self.table.corrupt(root, Fault::IndexDepth))
+    }
+
+    fn wrong_kind(&self, position: u64, found: u8) -> crate::Error {
+        self.table.corrupt(position, Fault::WrongBlockType { expected: R::BLOCK as u8, found })
+    }
+
+    fn set_floor(&mut self, wanted: &[u8]) {
+        let mut floor = self.floor.take().unwrap_or_else(|| std::mem::take(&mut self.spare_floor));
+        floor.clear();
+        floor.extend_from_slice(wanted);
+        self.floor = Some(floor);
+    }
+
+    #[inline]
+    fn forget_floor(&mut self) {
+        if let Some(floor) = self.floor.take() {
+            self.spare_floor = floor;
+        }
+    }
+}

@@ -1,0 +1,217 @@
+use super::{Source, Table, cache::CachedBlock, source::PagedFile};
+use crate::{
+    Error, Fault, Result,
+    block::{Inflater, Layout, peek},
+    format::{BLOCK_HEADER_LEN, BlockKind},
+};
+use std::{ops::Range, sync::Arc};
+
+/// A block at hand.
+pub(crate) struct Block {
+    pub(crate) layout: Layout,
+    /// Where it begins in the file.
+    pub(crate) position: u64,
+    /// Where the next one begins.
+    pub(crate) next: u64,
+    data: Data,
+}
+
+enum Data {
+    /// In the source's memory.
+    Source(Range<usize>),
+    /// In the cache.
+    Cached(Arc<CachedBlock>),
+    /// Inflated for this reader alone.
+    Own(Vec<u8>),
+}
+
+/// What a reader of blocks keeps from one to the next: memory, and the state of zlib.
+#[derive(Default)]
+pub(crate) struct BlockLoader {
+    inflater: Inflater,
+    spare: Vec<u8>,
+}
+
+/// How much of a block is read at first where the file does not say how long its blocks are.
+const BLOCK_LEN_GUESS: usize = 4096;
+
+impl Block {
+    /// The block's bytes; offsets in its layout are relative to them.
+    #[inline(always)]
+    pub(crate) fn bytes<'a>(&'a self, table: &'a Table) -> &'a [u8] {
+        match &self.data {
+            Data::Source(range) => &table.source.whole().unwrap_or_default()[range.clone()],
+            Data::Cached(cached) => &cached.bytes,
+            Data::Own(bytes) => bytes,
+        }
+    }
+
+    /// The block's bytes up to the end of its records.
+    #[inline(always)]
+    pub(crate) fn records<'a>(&'a self, table: &'a Table) -> &'a [u8] {
+        &self.bytes(table)[..self.layout.restarts_at]
+    }
+
+    /// Where in the file to look for what is at `offset` in this block.
+    pub(crate) fn place_of(&self, offset: usize) -> u64 {
+        if self.layout.kind == BlockKind::Log { self.position } else { self.position + offset as u64 }
+    }
+}
+
+impl BlockLoader {
+    /// The memory of a block that is not needed any more.
+    pub(crate) fn recycle(&mut self, block: Option<Block>) {
+        if let Some(Block { data: Data::Own(bytes), .. }) = block {
+            self.spare = bytes;
+        }
+    }
+
+    /// The block at `position`, or its kind if that is not `kind`; `None` if the blocks end there.
+    pub(crate) fn load_if(
+        &mut self,
+        table: &Table,
+        position: u64,
+        kind: BlockKind,
+    ) -> Result<Option<Result<Block, BlockKind>>> {
+        if position >= table.blocks_end {
+            return Ok(None);
+        }
+        let loaded = match &table.source {
+            Source::Paged(paged) => self.load_paged(table, paged, position, kind),
+            Source::Mapped(_) | Source::Memory(_) => self.load_mapped(table, position, kind),
+        };
+        loaded.map(Some)
+    }
+
+    fn load_mapped(&mut self, table: &Table, position: u64, kind: BlockKind) -> Result<Result<Block, BlockKind>> {
+        let bytes = table.source.whole().unwrap_or_default();
+        let bytes = &bytes[position as usize..table.blocks_end as usize];
+        let fail = |fault| table.corrupt(position, fault);
+        let at = table.header_at(position);
+        let (found, len) = peek(bytes, at).map_err(fail)?;
+        if found != kind {
+            return Ok(Err(found));
+        }
+        if kind == BlockKind::Log {
+            let mut out = std::mem::take(&mut self.spare);
+            let inflated = inflate(table, position, len, bytes, &mut self.inflater, &mut out).map_err(fail)?;
+            let (layout, next) = inflated.ok_or_else(|| fail(Fault::Inflate))?;
+            return Ok(Ok(Block { layout, position, next, data: Data::Own(out) }));
+        }
+        let (layout, next) = plain(table, position, kind, len, bytes).map_err(fail)?;
+        let start = position as usize;
+        Ok(Ok(Block { layout, position, next, data: Data::Source(start..start + len) }))
+    }
+
+    fn load_paged(
+        &mut self,
+        table: &Table,
+        paged: &PagedFile,
+        position: u64,
+        kind: BlockKind,
+    ) -> Result<Result<Block, BlockKind>> {
+        let cached = match paged.cache.get(paged.number, position) {
+            Some(cached) => cached,
+            None => match self.read_paged(table, paged, position, kind)? {
+                Ok(read) => {
+                    let read = Arc::new(read);
+                    paged.cache.insert(paged.number, position, read.clone());
+                    read
+                }
+                Err(found) => return Ok(Err(found)),
+            },
+        };
+        if cached.layout.kind != kind {
+            return Ok(Err(cached.layout.kind));
+        }
+        Ok(Ok(Block { layout: cached.layout, position, next: cached.next, data: Data::Cached(cached) }))
+    }
+
+    fn read_paged(
+        &mut self,
+        table: &Table,
+        paged: &PagedFile,
+        position: u64,
+        kind: BlockKind,
+    ) -> Result<Result<CachedBlock, BlockKind>> {
+        let fail = |fault| table.corrupt(position, fault);
+        let left = (table.blocks_end - position) as usize;
+        let read = |want: usize| -> Result<Vec<u8>> {
+            let mut bytes = vec![0; want.min(left)];
+            paged.file.read_exact_at(&mut bytes, position).map_err(Error::from)?;
+            Ok(bytes)
+        };
+        let guess = match table.footer.header.block_size {
+            0 => BLOCK_LEN_GUESS,
+            block_size => block_size as usize,
+        };
+        // One byte more than the block tells whether padding follows.
+        let mut bytes = read(guess + 1)?;
+        let (found, len) = peek(&bytes, table.header_at(position)).map_err(fail)?;
+        // Whoever walks down an index will ask for the block below it next.
+        if found != kind && kind != BlockKind::Index {
+            return Ok(Err(found));
+        }
+        if found != BlockKind::Log {
+            if len > left {
+                return Err(fail(Fault::BlockLen(len as u32)));
+            }
+            if len >= bytes.len() {
+                bytes = read(len + 1)?;
+            }
+            let (layout, next) = plain(table, position, found, len, &bytes).map_err(fail)?;
+            bytes.truncate(len);
+            return Ok(Ok(CachedBlock { layout, next, bytes: bytes.into() }));
+        }
+        loop {
+            let mut out = std::mem::take(&mut self.spare);
+            let inflated = inflate(table, position, len, &bytes, &mut self.inflater, &mut out).map_err(fail)?;
+            match inflated {
+                Some((layout, next)) => return Ok(Ok(CachedBlock { layout, next, bytes: out.into() })),
+                None if bytes.len() == left => return Err(fail(Fault::Inflate)),
+                None => {
+                    self.spare = out;
+                    bytes = read(bytes.len() * 2)?;
+                }
+            }
+        }
+    }
+}
+
+impl Table {
+    /// Where the header of the block at `position` is, seen from there: the file's header is part of its first block.
+    fn header_at(&self, position: u64) -> usize {
+        if position == 0 { self.footer.header.len() } else { 0 }
+    }
+}
+
+/// Finds the parts of a block of `len` bytes that is no log, and where the next one begins. `bytes` has at least one
+/// byte more than the block, unless the blocks end there.
+fn plain(table: &Table, position: u64, kind: BlockKind, len: usize, bytes: &[u8]) -> Result<(Layout, u64), Fault> {
+    let block = bytes.get(..len).ok_or(Fault::BlockLen(len as u32))?;
+    let layout = Layout::of(kind, block, table.header_at(position))?;
+    // Padding is zeros, and no kind of block is: what files say about their alignment is not always true, since
+    // C git writes unaligned files with a block size.
+    let next = match (table.footer.header.block_size as usize, bytes.get(len)) {
+        (block_size @ 1.., Some(0)) => position + (len.div_ceil(block_size) * block_size) as u64,
+        _ => position + len as u64,
+    };
+    Ok((layout, next))
+}
+
+/// Inflates the log block at the start of `packed` into `out`; `None` if it is longer than `packed`.
+fn inflate(
+    table: &Table,
+    position: u64,
+    len: usize,
+    packed: &[u8],
+    inflater: &mut Inflater,
+    out: &mut Vec<u8>,
+) -> Result<Option<(Layout, u64)>, Fault> {
+    let at = table.header_at(position);
+    let records_at = at + BLOCK_HEADER_LEN;
+    out.clear();
+    out.extend_from_slice(&packed[..records_at]);
+    let Some(used) = inflater.inflate(&packed[records_at..], len, out)? else { return Ok(None) };
+    Ok(Some((Layout::of(BlockKind::Log, out, at)?, position + (records_at + used) as u64)))
+}

@@ -1,0 +1,50 @@
+use super::{Cursor, Table};
+use crate::{
+    LogRecord, Result,
+    record::{LogRecords, log_key},
+};
+use std::sync::Arc;
+
+/// Steps through the log entries of one table by name, newest first, deletions among them.
+pub struct LogCursor {
+    records: Cursor<LogRecords>,
+    pending: bool,
+    key: Vec<u8>,
+}
+
+impl LogCursor {
+    pub(crate) fn new(table: Arc<Table>) -> Self {
+        LogCursor { records: Cursor::new(table), pending: false, key: Vec::new() }
+    }
+
+    /// Moves before the newest entry of the first ref whose name is not less than `name`.
+    pub fn seek(&mut self, name: &[u8]) -> Result<()> {
+        // The keys of `name` go on with a NUL byte.
+        self.pending = self.records.seek(name)?;
+        Ok(())
+    }
+
+    /// Moves before the newest entry of `name` that is not newer than `update_index`; if there is none, before the
+    /// first entry of the next name.
+    pub fn seek_log(&mut self, name: &[u8], update_index: u64) -> Result<()> {
+        log_key(&mut self.key, name, update_index);
+        self.pending = self.records.seek(&self.key)?;
+        Ok(())
+    }
+
+    /// The next entry.
+    #[expect(clippy::should_implement_trait, reason = "the record borrows from the cursor")]
+    pub fn next(&mut self) -> Result<Option<LogRecord<'_>>> {
+        if !std::mem::take(&mut self.pending) && !self.records.step()? {
+            return Ok(None);
+        }
+        Ok(Some(self.records.record()))
+    }
+}
+
+impl Cursor<LogRecords> {
+    /// The current record.
+    pub(crate) fn record(&self) -> LogRecord<'_> {
+        self.value().record(self.key(), self.records(), self.table().hash())
+    }
+}

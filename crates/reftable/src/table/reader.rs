@@ -1,0 +1,145 @@
+use super::{LogCursor, PointingRef, RefCursor, Source, pointing};
+use crate::{
+    Corruption, Error, Fault, HashKind, ObjectId, Result,
+    format::{BlockKind, Footer, Header},
+};
+use bstr::{BStr, BString, ByteSlice};
+use std::{fmt, sync::Arc};
+
+/// An open table. Immutable, and usable from several threads; cursors keep it alive.
+pub struct Table {
+    name: BString,
+    pub(crate) source: Source,
+    pub(crate) footer: Footer,
+    /// Where the blocks end and the footer begins.
+    pub(crate) blocks_end: u64,
+    first_kind: Option<BlockKind>,
+}
+
+/// Where a kind of block can be found.
+#[derive(Clone, Copy)]
+pub(crate) struct Section {
+    pub(crate) start: u64,
+    /// The first root block of its index; 0 if there is none.
+    pub(crate) index: u64,
+}
+
+impl Table {
+    /// Opens a table. Only header and footer are read and checked, however large the file is; other damage shows when
+    /// it is met, or by [`check`](crate::check()).
+    pub fn open(source: Source, name: impl Into<BString>) -> Result<Arc<Self>> {
+        let name = name.into();
+        Self::read_ends(source, &name).map(|mut table| {
+            table.name = name;
+            Arc::new(table)
+        })
+    }
+
+    fn read_ends(source: Source, name: &BString) -> Result<Self> {
+        let corrupt = |offset, fault| Error::corrupt(name.as_bstr(), offset, fault);
+        let len = source.len();
+        let start = source.read(0, len.min(Header::MAX_LEN as u64 + 1) as usize)?;
+        let header = Header::decode(&start).map_err(|fault| corrupt(0, fault))?;
+        let footer_len = header.version.footer_len();
+        let blocks_end = len
+            .checked_sub(footer_len as u64)
+            .filter(|end| *end >= header.len() as u64)
+            .ok_or_else(|| corrupt(0, Fault::TooShort(len)))?;
+        let footer = Footer::decode(&source.read(blocks_end, footer_len)?, &header)
+            .map_err(|fault| corrupt(blocks_end, fault))?;
+        check_positions(&footer, blocks_end).map_err(|fault| corrupt(blocks_end, fault))?;
+        let first_kind = match start.get(header.len()) {
+            Some(byte) if blocks_end > header.len() as u64 => match BlockKind::from_byte(*byte) {
+                Some(kind @ (BlockKind::Ref | BlockKind::Log)) => Some(kind),
+                _ => return Err(corrupt(header.len() as u64, Fault::BlockType(*byte))),
+            },
+            _ => None,
+        };
+        Ok(Table { name: BString::default(), source, footer, blocks_end, first_kind })
+    }
+
+    /// The name it was opened under.
+    pub fn name(&self) -> &BStr {
+        self.name.as_bstr()
+    }
+
+    /// The lowest update index that its refs may have.
+    pub fn min_update_index(&self) -> u64 {
+        self.footer.header.min_update_index
+    }
+
+    /// The highest update index that its records may have.
+    pub fn max_update_index(&self) -> u64 {
+        self.footer.header.max_update_index
+    }
+
+    /// The kind of its object ids.
+    pub fn hash(&self) -> HashKind {
+        self.footer.header.hash
+    }
+
+    /// The file's length.
+    pub fn len_bytes(&self) -> u64 {
+        self.source.len()
+    }
+
+    /// A cursor before the first ref.
+    pub fn refs(self: &Arc<Self>) -> RefCursor {
+        RefCursor::new(self.clone())
+    }
+
+    /// A cursor before the first log entry.
+    pub fn logs(self: &Arc<Self>) -> LogCursor {
+        LogCursor::new(self.clone())
+    }
+
+    /// The refs that point at an object directly or through a tag, in order of name.
+    pub fn refs_pointing_at(self: &Arc<Self>, id: &ObjectId) -> Result<Vec<PointingRef>> {
+        pointing::find(self, id)
+    }
+
+    /// Where blocks of this kind are, if there are any.
+    pub(crate) fn section(&self, kind: BlockKind) -> Option<Section> {
+        let Footer { ref_index, objects, object_index, logs, log_index, .. } = self.footer;
+        match kind {
+            BlockKind::Ref if self.first_kind == Some(BlockKind::Ref) => Some(Section { start: 0, index: ref_index }),
+            BlockKind::Object if objects > 0 => Some(Section { start: objects, index: object_index }),
+            BlockKind::Log if logs > 0 => Some(Section { start: logs, index: log_index }),
+            // C git leaves the position out where the first block of the file is a log block.
+            BlockKind::Log if self.first_kind == Some(BlockKind::Log) => Some(Section { start: 0, index: log_index }),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn corrupt(&self, offset: u64, fault: Fault) -> Error {
+        Error::corrupt(self.name(), offset, fault)
+    }
+}
+
+impl Error {
+    #[cold]
+    pub(crate) fn corrupt(table: &BStr, offset: u64, fault: Fault) -> Self {
+        Error::Corrupt(Box::new(Corruption { table: table.to_owned(), offset, fault }))
+    }
+}
+
+fn check_positions(footer: &Footer, blocks_end: u64) -> Result<(), Fault> {
+    let Footer { ref_index, objects, object_index, logs, log_index, .. } = *footer;
+    let inside = footer.header.len() as u64..blocks_end;
+    for position in [ref_index, objects, object_index, logs, log_index] {
+        if position != 0 && !inside.contains(&position) {
+            return Err(Fault::SectionPosition(position));
+        }
+    }
+    let len = footer.object_id_len;
+    if objects > 0 && (len == 0 || usize::from(len) > footer.header.hash.len_bytes()) {
+        return Err(Fault::ObjectIdLen(len));
+    }
+    Ok(())
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Table({:?})", self.name)
+    }
+}

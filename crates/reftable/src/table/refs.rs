@@ -1,0 +1,52 @@
+use super::{Cursor, Table};
+use crate::{Fault, RefRecord, Result, record::RefRecords};
+use bstr::ByteSlice;
+use std::sync::Arc;
+
+/// Steps through the refs of one table in order of name, tombstones among them.
+///
+/// It holds the table, so it outlives a reload of the stack the table was in. Records borrow from the cursor: the name
+/// is assembled in one buffer, the value lies in the block.
+pub struct RefCursor {
+    pub(crate) records: Cursor<RefRecords>,
+    /// Whether the current record is still to be returned.
+    pending: bool,
+}
+
+impl RefCursor {
+    pub(crate) fn new(table: Arc<Table>) -> Self {
+        RefCursor { records: Cursor::new(table), pending: false }
+    }
+
+    /// Moves before the first ref whose name is not less than `name`. Forward it gallops from where it stands.
+    pub fn seek(&mut self, name: &[u8]) -> Result<()> {
+        self.pending = self.records.seek(name)?;
+        Ok(())
+    }
+
+    /// The next ref.
+    #[expect(clippy::should_implement_trait, reason = "the record borrows from the cursor")]
+    pub fn next(&mut self) -> Result<Option<RefRecord<'_>>> {
+        if !std::mem::take(&mut self.pending) && !self.records.step()? {
+            return Ok(None);
+        }
+        self.records.record().map(Some)
+    }
+}
+
+impl Cursor<RefRecords> {
+    /// The current record.
+    #[inline]
+    pub(crate) fn record(&self) -> Result<RefRecord<'_>> {
+        let value = self.value();
+        let Some(update_index) = self.table().min_update_index().checked_add(value.update_index_delta) else {
+            let position = self.block().map_or(0, |block| block.position);
+            return Err(self.table().corrupt(position, Fault::UpdateIndex));
+        };
+        Ok(RefRecord {
+            name: self.key().as_bstr(),
+            update_index,
+            value: value.value(self.records(), self.table().hash()),
+        })
+    }
+}
