@@ -7,6 +7,7 @@
 pub mod check_ref_format;
 mod dispatch;
 pub mod failure;
+pub mod for_each_ref;
 pub mod globals;
 pub mod options;
 pub mod output;

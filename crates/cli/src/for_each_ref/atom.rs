@@ -1,0 +1,376 @@
+//! What `%(...)` can name. See git-for-each-ref(1), "FIELD NAMES".
+
+use super::color;
+use crate::failure::{Failure, Result, fatal, message};
+use bstr::{BStr, BString, ByteSlice};
+
+/// A field, with `*` or without.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Atom {
+    /// `*`: the field of the object behind an annotated tag.
+    pub peeled: bool,
+    /// What it shows.
+    pub field: Field,
+}
+
+/// What an atom shows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Field {
+    /// `refname`.
+    Refname(NameForm),
+    /// `symref`.
+    Symref(NameForm),
+    /// `HEAD`.
+    Head,
+    /// `objectname`.
+    Objectname(IdForm),
+    /// `objecttype`.
+    Objecttype,
+    /// `objectsize`.
+    Objectsize,
+    /// `color`: the bytes that switch it on.
+    Color(BString),
+    /// `tree`.
+    Tree(IdForm),
+    /// `parent`: all parents, separated by spaces.
+    Parent(IdForm),
+    /// `numparent`.
+    Numparent,
+    /// `object`: what a tag points at.
+    TagTarget,
+    /// `type`: the type of what a tag points at.
+    TagType,
+    /// `tag`: the name in a tag.
+    TagName,
+    /// `author`, `committername`, `taggerdate:short` and so on.
+    Person(Role, Part),
+    /// `subject`.
+    Subject {
+        /// In a form that suits a file name.
+        sanitize: bool,
+    },
+    /// `body`: what follows the subject, a tag's signature included.
+    Body,
+    /// `contents` and its parts.
+    Contents(Contents),
+    /// `raw`.
+    Raw,
+    /// `raw:size`.
+    RawSize,
+}
+
+/// How a refname is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NameForm {
+    /// As it is.
+    Full,
+    /// As short as it is unambiguous.
+    Short,
+    /// Without components at the front; negative: with so many left.
+    Lstrip(i32),
+    /// Without components at the end; negative: with so many left.
+    Rstrip(i32),
+}
+
+/// How an object id is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IdForm {
+    /// As it is.
+    Full,
+    /// Shortened to at least so many digits, or git's default, as far as it is unambiguous.
+    Short(Option<usize>),
+}
+
+/// Whose line of a commit or tag it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// A commit's author.
+    Author,
+    /// A commit's committer.
+    Committer,
+    /// A tag's tagger.
+    Tagger,
+    /// The committer or the tagger.
+    Creator,
+}
+
+/// What of a person's line is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// The name.
+    Name,
+    /// The address with its brackets.
+    Email,
+    /// The address alone.
+    EmailTrimmed,
+    /// What stands before the `@`.
+    EmailLocal,
+    /// The time.
+    Date(DateForm),
+}
+
+/// How a time is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DateForm {
+    /// `Thu Sep 4 10:45:06 2022 -0400`.
+    Default,
+    /// `2022-09-04`.
+    Short,
+    /// `2022-09-04 10:45:06 -0400`.
+    Iso,
+    /// `2022-09-04T10:45:06-04:00`.
+    IsoStrict,
+    /// `Sun, 4 Sep 2022 10:45:06 -0400`.
+    Rfc2822,
+    /// `1662302706 -0400`.
+    Raw,
+    /// `1662302706`.
+    Unix,
+}
+
+/// What of a message is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Contents {
+    /// All of it.
+    Whole,
+    /// Its size.
+    Size,
+    /// The first paragraph as one line.
+    Subject,
+    /// What follows the first paragraph, without a signature.
+    Body,
+    /// The signature of a tag.
+    Signature,
+    /// The first lines.
+    Lines(usize),
+}
+
+impl Atom {
+    /// Reads what stands between the brackets.
+    pub fn parse(text: &BStr) -> Result<Self> {
+        let bytes: &[u8] = text;
+        let (peeled, rest) = match bytes.strip_prefix(b"*") {
+            Some(rest) => (true, rest),
+            None => (false, bytes),
+        };
+        if rest.is_empty() {
+            return fatal!["malformed field name: ", text];
+        }
+        let (name, argument) = match rest.find_byte(b':') {
+            Some(colon) => (&rest[..colon], Some(&rest[colon + 1..]).filter(|argument| !argument.is_empty())),
+            None => (rest, None),
+        };
+        Ok(Atom { peeled, field: Spelling { text, name, argument }.field()? })
+    }
+
+    /// Whether the object itself must be read, not only its type and size.
+    pub fn needs_object(&self) -> bool {
+        !matches!(
+            self.field,
+            Field::Refname(_)
+                | Field::Symref(_)
+                | Field::Head
+                | Field::Objectname(_)
+                | Field::Objecttype
+                | Field::Objectsize
+                | Field::Color(_)
+        )
+    }
+}
+
+/// An atom as it is written.
+struct Spelling<'a> {
+    text: &'a BStr,
+    name: &'a [u8],
+    argument: Option<&'a [u8]>,
+}
+
+impl Spelling<'_> {
+    fn field(&self) -> Result<Field> {
+        let field = match self.name {
+            b"refname" => Field::Refname(self.name_form()?),
+            b"symref" => Field::Symref(self.name_form()?),
+            b"HEAD" => self.bare(Field::Head)?,
+            b"objectname" => Field::Objectname(self.id_form()?),
+            b"objecttype" => self.bare(Field::Objecttype)?,
+            b"objectsize" => self.only(Field::Objectsize)?,
+            b"color" => match self.argument {
+                Some(name) => match color::sequence(name.as_bstr()) {
+                    Some(sequence) => Field::Color(sequence),
+                    None => {
+                        crate::failure::say("error: ", &message!["invalid color value: ", name]);
+                        return fatal!["unrecognized color: %(", self.text, ")"];
+                    }
+                },
+                None => return fatal!["expected format: %(color:<color>)"],
+            },
+            b"tree" => Field::Tree(self.id_form()?),
+            b"parent" => Field::Parent(self.id_form()?),
+            b"numparent" => Field::Numparent,
+            b"object" => Field::TagTarget,
+            b"type" => Field::TagType,
+            b"tag" => Field::TagName,
+            b"subject" => match self.argument {
+                None => Field::Subject { sanitize: false },
+                Some(b"sanitize") => Field::Subject { sanitize: true },
+                Some(_) => return self.unrecognized(),
+            },
+            b"body" => self.bare(Field::Body)?,
+            b"contents" => self.contents()?,
+            b"raw" => match self.argument {
+                None => Field::Raw,
+                Some(b"size") => Field::RawSize,
+                Some(_) => return self.unrecognized(),
+            },
+            _ => return self.person(),
+        };
+        Ok(field)
+    }
+
+    fn unrecognized<T>(&self) -> Result<T> {
+        self.unrecognized_rest(self.argument.unwrap_or_default())
+    }
+
+    fn unrecognized_rest<T>(&self, argument: &[u8]) -> Result<T> {
+        fatal!["unrecognized %(", self.name, ") argument: ", argument]
+    }
+
+    fn unknown<T>(&self) -> Result<T> {
+        let text: &[u8] = self.text;
+        let name = text.strip_prefix(b"*").unwrap_or(text);
+        fatal!["unknown field name: ", name]
+    }
+
+    fn bare(&self, field: Field) -> Result<Field> {
+        if self.argument.is_some() {
+            return fatal!["%(", self.name, ") does not take arguments"];
+        }
+        Ok(field)
+    }
+
+    fn only(&self, field: Field) -> Result<Field> {
+        if self.argument.is_some() { self.unrecognized() } else { Ok(field) }
+    }
+
+    fn name_form(&self) -> Result<NameForm> {
+        let Some(argument) = self.argument else {
+            return Ok(NameForm::Full);
+        };
+        if argument == b"short" {
+            return Ok(NameForm::Short);
+        }
+        let number = |text: &[u8]| match text.to_str().ok().and_then(|text| text.parse().ok()) {
+            Some(number) => Ok(number),
+            None => Err(Failure::Fatal(message!["Integer value expected ", self.name, ":", argument])),
+        };
+        if let Some(count) = argument.strip_prefix(b"lstrip=").or_else(|| argument.strip_prefix(b"strip=")) {
+            Ok(NameForm::Lstrip(number(count)?))
+        } else if let Some(count) = argument.strip_prefix(b"rstrip=") {
+            Ok(NameForm::Rstrip(number(count)?))
+        } else {
+            self.unrecognized()
+        }
+    }
+
+    fn id_form(&self) -> Result<IdForm> {
+        let Some(argument) = self.argument else {
+            return Ok(IdForm::Full);
+        };
+        if argument == b"short" {
+            return Ok(IdForm::Short(None));
+        }
+        let Some(digits) = argument.strip_prefix(b"short=") else {
+            return self.unrecognized();
+        };
+        match digits.to_str().ok().and_then(|digits| digits.parse::<u32>().ok()).filter(|digits| *digits > 0) {
+            Some(count) => Ok(IdForm::Short(Some(count as usize))),
+            None => fatal!["positive value expected '", digits, "' in %(", self.name, ":", argument, ")"],
+        }
+    }
+
+    fn contents(&self) -> Result<Field> {
+        let contents = match self.argument {
+            None => Contents::Whole,
+            Some(b"size") => Contents::Size,
+            Some(b"subject") => Contents::Subject,
+            Some(b"body") => Contents::Body,
+            Some(b"signature") => Contents::Signature,
+            Some(argument) => match argument.strip_prefix(b"lines=") {
+                None => return self.unrecognized(),
+                Some(count) => match count.to_str().ok().and_then(|count| count.parse().ok()) {
+                    Some(count) => Contents::Lines(count),
+                    None => return fatal!["positive value expected contents:", argument],
+                },
+            },
+        };
+        Ok(Field::Contents(contents))
+    }
+
+    fn person(&self) -> Result<Field> {
+        const ROLES: [(&[u8], Role); 4] = [
+            (b"author", Role::Author),
+            (b"committer", Role::Committer),
+            (b"tagger", Role::Tagger),
+            (b"creator", Role::Creator),
+        ];
+        let Some((part, role)) = ROLES.iter().find_map(|(word, role)| Some((self.name.strip_prefix(*word)?, *role)))
+        else {
+            return self.unknown();
+        };
+        let part = match part {
+            b"" => Part::Whole,
+            b"date" => Part::Date(self.date()?),
+            b"name" if role != Role::Creator => match self.argument {
+                None => Part::Name,
+                // Mail maps are not read here; to say so beats a name that is not mapped.
+                Some(argument) if argument == b"mailmap" => return self.unknown(),
+                Some(_) => return self.unrecognized(),
+            },
+            b"email" if role != Role::Creator => self.email()?,
+            _ => return self.unknown(),
+        };
+        Ok(Field::Person(role, part))
+    }
+
+    /// Several words may follow one another; the shortest form wins.
+    fn email(&self) -> Result<Part> {
+        let Some(mut rest) = self.argument else {
+            return Ok(Part::Email);
+        };
+        let mut part = Part::Email;
+        loop {
+            let (word, tail) = if let Some(tail) = rest.strip_prefix(b"trim") {
+                (Part::EmailTrimmed, tail)
+            } else if let Some(tail) = rest.strip_prefix(b"localpart") {
+                (Part::EmailLocal, tail)
+            } else if rest.starts_with(b"mailmap") {
+                return self.unknown();
+            } else {
+                return self.unrecognized_rest(rest);
+            };
+            if part != Part::EmailLocal {
+                part = word;
+            }
+            match tail {
+                b"" => return Ok(part),
+                [b',', next @ ..] => rest = next,
+                _ => return self.unrecognized_rest(tail),
+            }
+        }
+    }
+
+    fn date(&self) -> Result<DateForm> {
+        Ok(match self.argument {
+            None | Some(b"default") => DateForm::Default,
+            Some(b"short") => DateForm::Short,
+            Some(b"iso" | b"iso8601") => DateForm::Iso,
+            Some(b"iso-strict" | b"iso8601-strict") => DateForm::IsoStrict,
+            Some(b"rfc" | b"rfc2822") => DateForm::Rfc2822,
+            Some(b"raw") => DateForm::Raw,
+            Some(b"unix") => DateForm::Unix,
+            Some(other) => return fatal!["unknown date format ", other],
+        })
+    }
+}

@@ -1,0 +1,288 @@
+//! `--format`, compiled once into pieces.
+
+use super::atom::Atom;
+use crate::failure::{Failure, Result, fatal, message};
+use bstr::{BStr, BString, ByteSlice};
+
+/// A compiled format.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Format {
+    /// What to write, in order.
+    pub pieces: Vec<Piece>,
+    /// Whether the output may leave the terminal coloured.
+    pub colored: bool,
+}
+
+/// One piece of a format.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Piece {
+    /// These bytes.
+    Text(BString),
+    /// A field.
+    Atom(Atom),
+    /// `%(align:...)` to `%(end)`.
+    Align(Align, Vec<Piece>),
+    /// `%(if)` to `%(end)`.
+    If(Box<If>),
+}
+
+/// How to align.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Align {
+    /// The least width, in characters.
+    pub width: usize,
+    /// Where the content goes.
+    pub side: Side,
+}
+
+/// Where aligned content goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// Padding follows it.
+    Left,
+    /// Padding precedes it.
+    Right,
+    /// Padding on both sides.
+    Middle,
+}
+
+/// A choice.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct If {
+    /// What is looked at.
+    pub condition: Vec<Piece>,
+    /// How.
+    pub test: Test,
+    /// Written if the test holds.
+    pub then: Vec<Piece>,
+    /// Written if it does not.
+    pub otherwise: Vec<Piece>,
+}
+
+/// The test of a choice.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Test {
+    /// Anything but white space.
+    NotBlank,
+    /// Exactly this.
+    Equals(BString),
+    /// Anything but this.
+    NotEquals(BString),
+}
+
+/// The format that git uses if none is given.
+pub const DEFAULT: &str = "%(objectname) %(objecttype)\t%(refname)";
+
+/// A group that is still open.
+enum Open {
+    Align(Align, Vec<Piece>),
+    If { test: Test, stage: Stage, condition: Vec<Piece>, then: Vec<Piece>, otherwise: Vec<Piece> },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Condition,
+    Then,
+    Else,
+}
+
+#[derive(Default)]
+struct Builder {
+    top: Vec<Piece>,
+    open: Vec<Open>,
+    colored: bool,
+}
+
+impl Format {
+    /// Compiles a format. A bracket that is never closed is an error of use, which only the caller can report.
+    pub fn parse(format: &BStr) -> std::result::Result<Self, ParseError> {
+        let mut builder = Builder::default();
+        let mut text = BString::default();
+        let mut rest: &[u8] = format;
+        while let Some(percent) = rest.find_byte(b'%') {
+            text.extend_from_slice(&rest[..percent]);
+            rest = &rest[percent..];
+            match rest {
+                [b'%', b'%', tail @ ..] => {
+                    text.push(b'%');
+                    rest = tail;
+                }
+                [b'%', b'(', inner @ ..] => {
+                    let Some(close) = inner.find_byte(b')') else {
+                        return Err(ParseError::Unclosed(rest.into()));
+                    };
+                    builder.text(std::mem::take(&mut text));
+                    builder.atom(&inner[..close]).map_err(ParseError::Failure)?;
+                    rest = &inner[close + 1..];
+                }
+                [b'%', high, low, tail @ ..] if hex(*high).is_some() && hex(*low).is_some() => {
+                    text.push(hex(*high).unwrap_or(0) << 4 | hex(*low).unwrap_or(0));
+                    rest = tail;
+                }
+                _ => {
+                    text.push(b'%');
+                    rest = &rest[1..];
+                }
+            }
+        }
+        text.extend_from_slice(rest);
+        builder.text(text);
+        if !builder.open.is_empty() {
+            return Err(ParseError::Failure(Failure::Fatal(message!["format: %(end) atom missing"])));
+        }
+        Ok(Format { pieces: builder.top, colored: builder.colored })
+    }
+
+    /// All atoms, wherever they stand.
+    pub fn atoms(&self) -> Vec<&Atom> {
+        let mut found = Vec::new();
+        collect(&self.pieces, &mut found);
+        found
+    }
+}
+
+fn collect<'a>(pieces: &'a [Piece], found: &mut Vec<&'a Atom>) {
+    for piece in pieces {
+        match piece {
+            Piece::Text(_) => {}
+            Piece::Atom(atom) => found.push(atom),
+            Piece::Align(_, body) => collect(body, found),
+            Piece::If(choice) => {
+                for part in [&choice.condition, &choice.then, &choice.otherwise] {
+                    collect(part, found);
+                }
+            }
+        }
+    }
+}
+
+/// Why a format cannot be compiled.
+#[derive(Debug)]
+pub enum ParseError {
+    /// `%(` without `)`: this and what follows.
+    Unclosed(BString),
+    /// Anything else.
+    Failure(Failure),
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).map(|value| value as u8)
+}
+
+impl Builder {
+    /// Where the next piece goes.
+    fn pieces(&mut self) -> &mut Vec<Piece> {
+        match self.open.last_mut() {
+            None => &mut self.top,
+            Some(Open::Align(_, body)) => body,
+            Some(Open::If { stage, condition, then, otherwise, .. }) => match stage {
+                Stage::Condition => condition,
+                Stage::Then => then,
+                Stage::Else => otherwise,
+            },
+        }
+    }
+
+    fn text(&mut self, text: BString) {
+        if !text.is_empty() {
+            self.pieces().push(Piece::Text(text));
+        }
+    }
+
+    fn atom(&mut self, inner: &[u8]) -> Result<()> {
+        let (name, argument) = match inner.find_byte(b':') {
+            Some(colon) => (&inner[..colon], Some(&inner[colon + 1..])),
+            None => (inner, None),
+        };
+        match name {
+            b"align" => {
+                let align = parse_align(argument.unwrap_or_default())?;
+                self.open.push(Open::Align(align, Vec::new()));
+            }
+            b"if" => {
+                let test = parse_test(argument.unwrap_or_default())?;
+                let (condition, then, otherwise) = Default::default();
+                self.open.push(Open::If { test, stage: Stage::Condition, condition, then, otherwise });
+            }
+            b"then" => match self.open.last_mut() {
+                Some(Open::If { stage: stage @ Stage::Condition, .. }) => *stage = Stage::Then,
+                Some(Open::If { stage: Stage::Then, .. }) => return fatal!["format: %(then) atom used more than once"],
+                Some(Open::If { stage: Stage::Else, .. }) => return fatal!["format: %(then) atom used after %(else)"],
+                _ => return fatal!["format: %(then) atom used without a %(if) atom"],
+            },
+            b"else" => match self.open.last_mut() {
+                Some(Open::If { stage: stage @ Stage::Then, .. }) => *stage = Stage::Else,
+                Some(Open::If { stage: Stage::Condition, .. }) => {
+                    return fatal!["format: %(else) atom used without a %(then) atom"];
+                }
+                Some(Open::If { stage: Stage::Else, .. }) => return fatal!["format: %(else) atom used more than once"],
+                _ => return fatal!["format: %(else) atom used without a %(if) atom"],
+            },
+            b"end" => self.end()?,
+            _ => {
+                let atom = Atom::parse(inner.as_bstr())?;
+                if let super::atom::Field::Color(sequence) = &atom.field {
+                    self.colored = sequence != "\x1b[m";
+                }
+                self.pieces().push(Piece::Atom(atom));
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let piece = match self.open.pop() {
+            None => return fatal!["format: %(end) atom used without corresponding atom"],
+            Some(Open::Align(align, body)) => Piece::Align(align, body),
+            Some(Open::If { stage: Stage::Condition, .. }) => {
+                return fatal!["format: %(if) atom used without a %(then) atom"];
+            }
+            Some(Open::If { test, condition, then, otherwise, .. }) => {
+                Piece::If(Box::new(If { condition, test, then, otherwise }))
+            }
+        };
+        self.pieces().push(piece);
+        Ok(())
+    }
+}
+
+fn parse_align(arguments: &[u8]) -> Result<Align> {
+    if arguments.is_empty() {
+        return fatal!["expected format: %(align:<width>,<position>)"];
+    }
+    let mut width = None;
+    let mut side = Side::Left;
+    for argument in arguments.split(|byte| *byte == b',') {
+        let position = argument.strip_prefix(b"position=");
+        let number =
+            argument.strip_prefix(b"width=").unwrap_or(argument).to_str().ok().and_then(|text| text.parse().ok());
+        match (position.unwrap_or(argument), number) {
+            (b"left", _) => side = Side::Left,
+            (b"right", _) => side = Side::Right,
+            (b"middle", _) => side = Side::Middle,
+            (other, _) if position.is_some() => return fatal!["unrecognized position:", other],
+            (_, Some(number)) => width = Some(number),
+            _ => match argument.strip_prefix(b"width=") {
+                Some(value) => return fatal!["unrecognized width:", value],
+                None => return fatal!["unrecognized %(align) argument: ", argument],
+            },
+        }
+    }
+    match width {
+        // Padding is written: a width without bound would fill the memory.
+        Some(width) if width <= u32::MAX as usize / 2 => Ok(Align { width, side }),
+        _ => fatal!["positive width expected with the %(align) atom"],
+    }
+}
+
+fn parse_test(argument: &[u8]) -> Result<Test> {
+    if argument.is_empty() {
+        Ok(Test::NotBlank)
+    } else if let Some(value) = argument.strip_prefix(b"equals=") {
+        Ok(Test::Equals(value.into()))
+    } else if let Some(value) = argument.strip_prefix(b"notequals=") {
+        Ok(Test::NotEquals(value.into()))
+    } else {
+        fatal!["unrecognized %(if) argument: ", argument]
+    }
+}

@@ -1,0 +1,308 @@
+//! The parts of commits and annotated tags that fields show.
+
+use super::atom::{Contents, DateForm, Part, Role};
+use bstr::{BStr, ByteSlice};
+
+/// A commit or tag, taken apart as far as fields need it.
+#[derive(Clone, Copy, Debug)]
+pub struct Parsed<'a> {
+    data: &'a [u8],
+}
+
+/// The message of a commit or tag.
+#[derive(Clone, Copy, Debug)]
+struct Message<'a> {
+    subject: &'a [u8],
+    /// What follows the subject, with the signature.
+    body: &'a [u8],
+    signature: &'a [u8],
+    /// From the subject to the end.
+    whole: &'a [u8],
+}
+
+impl<'a> Parsed<'a> {
+    /// Takes the content of a commit or tag apart.
+    pub fn new(data: &'a [u8]) -> Self {
+        Parsed { data }
+    }
+
+    /// The values of all header lines called `name`.
+    pub fn headers(&self, name: &'static str) -> impl Iterator<Item = &'a BStr> {
+        let lines = self.data.lines_with_terminator().take_while(|line| line.len() > 1);
+        lines.filter_map(move |line| {
+            let value = line.strip_prefix(name.as_bytes())?.strip_prefix(b" ")?;
+            Some(value.strip_suffix(b"\n").unwrap_or(value).as_bstr())
+        })
+    }
+
+    /// The value of the header line called `name`.
+    pub fn header(&self, name: &'static str) -> Option<&'a BStr> {
+        self.headers(name).next()
+    }
+
+    /// Appends what a field shows of somebody's line.
+    pub fn person(&self, role: Role, part: Part, out: &mut Vec<u8>) {
+        let line = match role {
+            Role::Author => self.header("author"),
+            Role::Committer => self.header("committer"),
+            Role::Tagger => self.header("tagger"),
+            Role::Creator => self.header("committer").or_else(|| self.header("tagger")),
+        };
+        let Some(line) = line else { return };
+        let email = line.find_byte(b'<').and_then(|open| Some(&line[open..=open + line[open..].find_byte(b'>')?]));
+        let inner = email.map(|email| &email[1..email.len() - 1]).unwrap_or_default();
+        match part {
+            Part::Whole => out.extend_from_slice(line),
+            Part::Name => out.extend_from_slice(line.find(b" <").map(|end| &line[..end]).unwrap_or_default()),
+            Part::Email => out.extend_from_slice(email.unwrap_or_default()),
+            Part::EmailTrimmed => out.extend_from_slice(inner),
+            Part::EmailLocal => out.extend_from_slice(inner.split(|byte| *byte == b'@').next().unwrap_or_default()),
+            Part::Date(form) => {
+                if let Some(time) = Time::of(line) {
+                    out.extend_from_slice(time.format(form).as_bytes());
+                }
+            }
+        }
+    }
+
+    /// The seconds since 1970 in somebody's line, by which dates are sorted.
+    pub fn seconds(&self, role: Role) -> i64 {
+        let mut raw = Vec::new();
+        self.person(role, Part::Date(DateForm::Unix), &mut raw);
+        raw.to_str().ok().and_then(|raw| raw.parse().ok()).unwrap_or(0)
+    }
+
+    /// Appends the first paragraph as one line.
+    pub fn subject(&self, out: &mut Vec<u8>) {
+        for line in self.message().subject.lines() {
+            if !line.is_empty() {
+                out.extend_from_slice(line);
+                out.push(b' ');
+            }
+        }
+        if out.last() == Some(&b' ') {
+            out.pop();
+        }
+    }
+
+    /// Appends the subject in a form that suits a file name: runs of anything but letters, digits, `.` and `_` become
+    /// one dash, dots do not follow one another, and neither ends it.
+    pub fn sanitized_subject(&self, out: &mut Vec<u8>) {
+        let mut subject = Vec::new();
+        self.subject(&mut subject);
+        let start = out.len();
+        let mut gap = false;
+        for (at, &byte) in subject.iter().enumerate() {
+            if byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_') {
+                if gap && out.len() > start {
+                    out.push(b'-');
+                }
+                gap = false;
+                if byte != b'.' || at == 0 || subject[at - 1] != b'.' {
+                    out.push(byte);
+                }
+            } else {
+                gap = true;
+            }
+        }
+        while out.len() > start && matches!(out.last(), Some(b'.' | b'-')) {
+            out.pop();
+        }
+    }
+
+    /// Appends what follows the subject.
+    pub fn body(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.message().body);
+    }
+
+    /// Appends a part of the message.
+    pub fn contents(&self, contents: Contents, out: &mut Vec<u8>) {
+        let message = self.message();
+        match contents {
+            Contents::Whole => out.extend_from_slice(message.whole),
+            Contents::Size => out.extend_from_slice(message.whole.len().to_string().as_bytes()),
+            Contents::Subject => self.subject(out),
+            Contents::Body => {
+                out.extend_from_slice(
+                    &message.body[..message.body.len() - message.signature.len().min(message.body.len())],
+                );
+            }
+            Contents::Signature => out.extend_from_slice(message.signature),
+            Contents::Lines(count) => {
+                let unsigned = &message.whole[..message.whole.len() - message.signature.len()];
+                for (turn, line) in unsigned.lines().take(count).enumerate() {
+                    if turn > 0 {
+                        out.extend_from_slice(b"\n    ");
+                    }
+                    out.extend_from_slice(line);
+                }
+            }
+        }
+    }
+
+    fn message(&self) -> Message<'a> {
+        let start = match self.data.find(b"\n\n") {
+            Some(blank) => &self.data[blank + 2..],
+            None => &self.data[self.data.len()..],
+        };
+        let whole = start.trim_start_with(|byte| byte == '\n');
+        let signature = &whole[signature_start(whole)..];
+        let unsigned = &whole[..whole.len() - signature.len()];
+        let subject_len = unsigned.find(b"\n\n").map_or(unsigned.len(), |blank| blank + 1);
+        let subject = &unsigned[..subject_len];
+        let body = whole[subject_len..].trim_start_with(|byte| byte == '\n');
+        Message { subject, body, signature, whole }
+    }
+}
+
+/// Where a signature begins: at the first line that starts with one of its marks.
+fn signature_start(text: &[u8]) -> usize {
+    const MARKS: [&[u8]; 4] = [
+        b"-----BEGIN PGP SIGNATURE-----",
+        b"-----BEGIN PGP MESSAGE-----",
+        b"-----BEGIN SIGNED MESSAGE-----",
+        b"-----BEGIN SSH SIGNATURE-----",
+    ];
+    let mut at = 0;
+    for line in text.lines_with_terminator() {
+        if MARKS.iter().any(|mark| line.starts_with(mark)) {
+            return at;
+        }
+        at += line.len();
+    }
+    text.len()
+}
+
+/// A time with its offset, as in somebody's line.
+struct Time {
+    seconds: i64,
+    offset_text: [u8; 5],
+    offset_seconds: i64,
+}
+
+impl Time {
+    fn of(line: &[u8]) -> Option<Self> {
+        let after = &line[line.rfind_byte(b'>')? + 1..];
+        let mut words = after.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+        let seconds = words.next()?.to_str().ok()?.parse().ok()?;
+        let offset_text: [u8; 5] = words.next().and_then(|word| word.try_into().ok()).unwrap_or(*b"+0000");
+        let digits: i64 = offset_text[1..].to_str().ok().and_then(|digits| digits.parse().ok()).unwrap_or(0);
+        let minutes = digits / 100 * 60 + digits % 100;
+        let offset_seconds = if offset_text[0] == b'-' { -minutes } else { minutes } * 60;
+        Some(Time { seconds, offset_text, offset_seconds })
+    }
+
+    fn format(&self, form: DateForm) -> String {
+        const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+        const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        let offset = self.offset_text.to_str_lossy();
+        // What cannot be a date is shown as the beginning of time, which is what git does.
+        let local = self.seconds.checked_add(self.offset_seconds).filter(|local| local.unsigned_abs() < 1 << 46);
+        let (days, second) = (local.unwrap_or(0).div_euclid(86_400), local.unwrap_or(0).rem_euclid(86_400));
+        let (year, month, day) = civil_from_days(days);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        let weekday = DAYS[(days + 4).rem_euclid(7) as usize];
+        let month_name = MONTHS[month as usize - 1];
+        match form {
+            DateForm::Default => {
+                format!("{weekday} {month_name} {day} {hour:02}:{minute:02}:{second:02} {year} {offset}")
+            }
+            DateForm::Short => format!("{year:04}-{month:02}-{day:02}"),
+            DateForm::Iso => format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} {offset}"),
+            DateForm::IsoStrict => {
+                let zone = if self.offset_seconds == 0 {
+                    "Z".to_owned()
+                } else {
+                    format!("{}:{}", &offset[..3], &offset[3..])
+                };
+                format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{zone}")
+            }
+            DateForm::Rfc2822 => {
+                format!("{weekday}, {day} {month_name} {year} {hour:02}:{minute:02}:{second:02} {offset}")
+            }
+            DateForm::Raw => format!("{} {offset}", self.seconds),
+            DateForm::Unix => self.seconds.to_string(),
+        }
+    }
+}
+
+/// The date of a day counted from 1970-01-01, in the Gregorian calendar: Howard Hinnant's `civil_from_days`.
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAG: &[u8] = b"object 1234567890123456789012345678901234567890\ntype commit\ntag v1\n\
+        tagger A B <a.b@c.d> 1151968725 +0200\n\nfirst\nline\n\nbody\n-----BEGIN PGP SIGNATURE-----\nx\n";
+
+    fn shown(show: impl FnOnce(&Parsed<'_>, &mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        show(&Parsed::new(TAG), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_message_falls_into_subject_body_and_signature() {
+        let signature = "-----BEGIN PGP SIGNATURE-----\nx\n";
+        assert_eq!(shown(|tag, out| tag.subject(out)), "first line");
+        assert_eq!(shown(|tag, out| tag.sanitized_subject(out)), "first-line");
+        assert_eq!(shown(|tag, out| tag.body(out)), format!("body\n{signature}"));
+        assert_eq!(shown(|tag, out| tag.contents(Contents::Body, out)), "body\n");
+        assert_eq!(shown(|tag, out| tag.contents(Contents::Signature, out)), signature);
+        assert_eq!(shown(|tag, out| tag.contents(Contents::Lines(3), out)), "first\n    line\n    ");
+        assert_eq!(Parsed::new(TAG).header("tag"), Some("v1".into()));
+        assert_eq!(Parsed::new(TAG).header("first"), None);
+    }
+
+    #[test]
+    fn a_line_falls_into_name_address_and_time() {
+        for (part, expected) in [
+            (Part::Whole, "A B <a.b@c.d> 1151968725 +0200"),
+            (Part::Name, "A B"),
+            (Part::Email, "<a.b@c.d>"),
+            (Part::EmailTrimmed, "a.b@c.d"),
+            (Part::EmailLocal, "a.b"),
+            (Part::Date(DateForm::Default), "Tue Jul 4 01:18:45 2006 +0200"),
+            (Part::Date(DateForm::Short), "2006-07-04"),
+            (Part::Date(DateForm::Iso), "2006-07-04 01:18:45 +0200"),
+            (Part::Date(DateForm::IsoStrict), "2006-07-04T01:18:45+02:00"),
+            (Part::Date(DateForm::Rfc2822), "Tue, 4 Jul 2006 01:18:45 +0200"),
+            (Part::Date(DateForm::Raw), "1151968725 +0200"),
+            (Part::Date(DateForm::Unix), "1151968725"),
+        ] {
+            assert_eq!(shown(|tag, out| tag.person(Role::Creator, part, out)), expected);
+        }
+        assert_eq!(shown(|tag, out| tag.person(Role::Author, Part::Whole, out)), "");
+    }
+
+    #[test]
+    fn broken_objects_show_nothing_and_do_no_harm() {
+        for data in [
+            &b""[..],
+            b"\n",
+            b"tagger",
+            b"tagger \n",
+            b"tagger <\n\n",
+            b"tagger > x\n\n",
+            b"author a <b> 99999999999999999999 x\n",
+        ] {
+            for part in [Part::Whole, Part::Name, Part::Email, Part::EmailLocal, Part::Date(DateForm::Default)] {
+                let mut out = Vec::new();
+                Parsed::new(data).person(Role::Tagger, part, &mut out);
+                Parsed::new(data).contents(Contents::Body, &mut out);
+                assert!(out.len() <= data.len());
+            }
+        }
+    }
+}

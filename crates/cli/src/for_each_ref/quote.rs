@@ -1,0 +1,69 @@
+//! `--shell` and its siblings.
+
+/// `--shell` and its siblings: values as string literals of a language.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Quote {
+    /// As they are.
+    #[default]
+    None,
+    /// `--shell`.
+    Shell,
+    /// `--perl`.
+    Perl,
+    /// `--python`.
+    Python,
+    /// `--tcl`.
+    Tcl,
+}
+
+impl Quote {
+    /// Appends `value` as a literal.
+    pub fn append(self, value: &[u8], out: &mut Vec<u8>) {
+        let mark = match self {
+            Quote::None => {
+                out.extend_from_slice(value);
+                return;
+            }
+            Quote::Tcl => b'"',
+            Quote::Shell | Quote::Perl | Quote::Python => b'\'',
+        };
+        out.push(mark);
+        for &byte in value {
+            match (self, byte) {
+                // A quote ends the literal, stands escaped, and a new literal goes on; `!` likewise, for csh.
+                (Quote::Shell, b'\'' | b'!') => out.extend_from_slice(&[b'\'', b'\\', byte, b'\'']),
+                (Quote::Perl, b'\'' | b'\\') => out.extend_from_slice(&[b'\\', byte]),
+                (Quote::Python, b'\'' | b'\\') => out.extend_from_slice(&[b'\\', byte]),
+                (Quote::Python | Quote::Tcl, b'\n') => out.extend_from_slice(b"\\n"),
+                (Quote::Tcl, b'\x0c') => out.extend_from_slice(b"\\f"),
+                (Quote::Tcl, b'\r') => out.extend_from_slice(b"\\r"),
+                (Quote::Tcl, b'\t') => out.extend_from_slice(b"\\t"),
+                (Quote::Tcl, b'\x0b') => out.extend_from_slice(b"\\v"),
+                (Quote::Tcl, b'[' | b']' | b'{' | b'}' | b'$' | b'\\' | b'"') => out.extend_from_slice(&[b'\\', byte]),
+                _ => out.push(byte),
+            }
+        }
+        out.push(mark);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each literal was seen from git 2.55.
+    #[test]
+    fn each_language_gets_its_own_literals() {
+        for (quote, expected) in [
+            (Quote::None, "a'b\"[{$\\\n!"),
+            (Quote::Shell, "'a'\\''b\"[{$\\\n'\\!''"),
+            (Quote::Perl, "'a\\'b\"[{$\\\\\n!'"),
+            (Quote::Python, "'a\\'b\"[{$\\\\\\n!'"),
+            (Quote::Tcl, "\"a'b\\\"\\[\\{\\$\\\\\\n!\""),
+        ] {
+            let mut out = Vec::new();
+            quote.append(b"a'b\"[{$\\\n!", &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Writing refs by a compiled format.
+
+use super::{
+    atom::{Atom, Contents, Field, IdForm, NameForm},
+    format::{Align, Format, If, Piece, Side, Test},
+    object::Parsed,
+    quote::Quote,
+    world::{ObjectKind, World},
+};
+use crate::failure::{Result, fatal};
+use bstr::{BStr, BString, ByteSlice};
+use refdb::backend::Peeled;
+use refdb_types::ObjectId;
+
+/// A ref that is shown. Symbolic refs have been followed.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    /// The refname.
+    pub name: &'a BStr,
+    /// The object it leads to.
+    pub id: ObjectId,
+    /// The ref at the end of the chain, if it is symbolic.
+    pub symref: Option<&'a BStr>,
+    /// What the store knows of the object behind a tag.
+    pub peeled: Peeled,
+}
+
+/// Writes rows by a format.
+pub struct Renderer<'a> {
+    /// Where objects and other refs are looked up.
+    pub world: &'a mut dyn World,
+    /// How values are quoted.
+    pub quote: Quote,
+    /// Whether colours are written.
+    pub colors: bool,
+    own: Object,
+    behind: Object,
+    scratch: Vec<u8>,
+}
+
+/// The object that was looked at last: refs next to each other often share it.
+#[derive(Default)]
+struct Object {
+    header: Option<(ObjectId, ObjectKind, u64)>,
+    content: Option<ObjectId>,
+    data: Vec<u8>,
+}
+
+impl<'a> Renderer<'a> {
+    /// A renderer that looks things up in `world`.
+    pub fn new(world: &'a mut dyn World, quote: Quote, colors: bool) -> Self {
+        Renderer { world, quote, colors, own: Object::default(), behind: Object::default(), scratch: Vec::new() }
+    }
+
+    /// Appends a row, without a line feed.
+    pub fn row(&mut self, format: &Format, row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
+        for piece in &format.pieces {
+            match piece {
+                Piece::Text(text) => out.extend_from_slice(text),
+                Piece::Atom(atom) if self.quote == Quote::None || matches!(atom.field, Field::Color(_)) => {
+                    self.atom(atom, row, out)?;
+                }
+                // Of a group only its outcome is quoted, not what it is made of.
+                _ => {
+                    let mut value = std::mem::take(&mut self.scratch);
+                    value.clear();
+                    self.piece(piece, row, &mut value)?;
+                    self.quote.append(&value, out);
+                    self.scratch = value;
+                }
+            }
+        }
+        if format.colored && self.colors {
+            out.extend_from_slice(b"\x1b[m");
+        }
+        Ok(())
+    }
+
+    fn pieces(&mut self, pieces: &[Piece], row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
+        pieces.iter().try_for_each(|piece| self.piece(piece, row, out))
+    }
+
+    fn piece(&mut self, piece: &Piece, row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
+        match piece {
+            Piece::Text(text) => out.extend_from_slice(text),
+            Piece::Atom(atom) => self.atom(atom, row, out)?,
+            Piece::Align(align, body) => {
+                let mut value = Vec::new();
+                self.pieces(body, row, &mut value)?;
+                append_aligned(*align, &value, out);
+            }
+            Piece::If(choice) => {
+                let holds = self.holds(choice, row)?;
+                self.pieces(if holds { &choice.then } else { &choice.otherwise }, row, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn holds(&mut self, choice: &If, row: &Row<'_>) -> Result<bool> {
+        let mut value = Vec::new();
+        self.pieces(&choice.condition, row, &mut value)?;
+        Ok(match &choice.test {
+            Test::NotBlank => value.iter().any(|byte| !byte.is_ascii_whitespace()),
+            Test::Equals(text) => *text == value,
+            Test::NotEquals(text) => *text != value,
+        })
+    }
+
+    /// Appends the value of a field.
+    pub fn atom(&mut self, atom: &Atom, row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
+        match &atom.field {
+            Field::Refname(NameForm::Full) if !atom.peeled => out.extend_from_slice(row.name),
+            Field::Objectname(IdForm::Full) if !atom.peeled => row.id.write_hex(out),
+            Field::Refname(form) => self.name(*form, row.name, atom.peeled, out)?,
+            Field::Symref(form) => self.name(*form, row.symref.unwrap_or_default(), atom.peeled, out)?,
+            Field::Head => out.push(if self.world.head() == Some(row.name) { b'*' } else { b' ' }),
+            Field::Color(sequence) => out.extend_from_slice(if self.colors { sequence } else { b"" }),
+            field => {
+                let id = if atom.peeled { self.peel(row)? } else { Some(row.id) };
+                if let Some(id) = id {
+                    self.object_field(field, atom.peeled, id, row.name, out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn name(&mut self, form: NameForm, name: &BStr, peeled: bool, out: &mut Vec<u8>) -> Result<()> {
+        match form {
+            NameForm::Full => out.extend_from_slice(name),
+            NameForm::Short if name.is_empty() => {}
+            NameForm::Short => out.extend_from_slice(self.world.shorten(name)?),
+            NameForm::Lstrip(count) => out.extend_from_slice(lstrip(name, count)),
+            NameForm::Rstrip(count) => out.extend_from_slice(rstrip(name, count)),
+        }
+        if peeled {
+            out.extend_from_slice(b"^{}");
+        }
+        Ok(())
+    }
+
+    fn object_field(
+        &mut self,
+        field: &Field,
+        peeled: bool,
+        id: ObjectId,
+        name: &BStr,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        match field {
+            Field::Objectname(form) => return self.id(*form, &id, out),
+            Field::Objecttype => {
+                let (kind, _) = self.header(peeled, id, name)?;
+                out.extend_from_slice(kind.name().as_bytes());
+                return Ok(());
+            }
+            Field::Objectsize => {
+                let (_, size) = self.header(peeled, id, name)?;
+                out.extend_from_slice(size.to_string().as_bytes());
+                return Ok(());
+            }
+            _ => {}
+        }
+        let kind = self.content(peeled, id, name)?;
+        // The identifiers are found first and shortened afterwards, when the content is no longer borrowed.
+        let mut ids: Vec<BString> = Vec::new();
+        let mut form = IdForm::Full;
+        let data = if peeled { &self.behind.data } else { &self.own.data };
+        let parsed = Parsed::new(data);
+        let (commit, tag) = (kind == ObjectKind::Commit, kind == ObjectKind::Tag);
+        match field {
+            Field::Tree(tree_form) if commit => {
+                form = *tree_form;
+                ids.extend(parsed.header("tree").map(BStr::to_owned));
+            }
+            Field::Parent(parent_form) if commit => {
+                form = *parent_form;
+                ids.extend(parsed.headers("parent").map(BStr::to_owned));
+            }
+            Field::Numparent if commit => {
+                out.extend_from_slice(parsed.headers("parent").count().to_string().as_bytes());
+            }
+            Field::TagTarget if tag => out.extend_from_slice(parsed.header("object").unwrap_or_default()),
+            Field::TagType if tag => out.extend_from_slice(parsed.header("type").unwrap_or_default()),
+            Field::TagName if tag => out.extend_from_slice(parsed.header("tag").unwrap_or_default()),
+            Field::Person(role, part) if commit || tag => parsed.person(*role, *part, out),
+            Field::Subject { sanitize: false } if commit || tag => parsed.subject(out),
+            Field::Subject { sanitize: true } if commit || tag => parsed.sanitized_subject(out),
+            Field::Body if commit || tag => parsed.body(out),
+            Field::Contents(contents) if commit || tag => parsed.contents(*contents, out),
+            Field::Contents(Contents::Whole) => {}
+            Field::Raw => out.extend_from_slice(data),
+            Field::RawSize => out.extend_from_slice(data.len().to_string().as_bytes()),
+            _ => {}
+        }
+        for (turn, hex) in ids.iter().enumerate() {
+            if turn > 0 {
+                out.push(b' ');
+            }
+            match ObjectId::from_hex(id.kind(), hex) {
+                Ok(id) => self.id(form, &id, out)?,
+                Err(_) => out.extend_from_slice(hex),
+            }
+        }
+        Ok(())
+    }
+
+    fn id(&mut self, form: IdForm, id: &ObjectId, out: &mut Vec<u8>) -> Result<()> {
+        let start = out.len();
+        id.write_hex(out);
+        if let IdForm::Short(least) = form {
+            out.truncate(start + self.world.abbreviate(id, least)?);
+        }
+        Ok(())
+    }
+
+    /// The object behind an annotated tag; `None` if the ref holds no tag.
+    pub fn peel(&mut self, row: &Row<'_>) -> Result<Option<ObjectId>> {
+        match row.peeled {
+            Peeled::NotTag => return Ok(None),
+            Peeled::To(id) => return Ok(Some(id)),
+            Peeled::Unknown => {}
+        }
+        let (mut kind, _) = self.header(false, row.id, row.name)?;
+        let mut behind = None;
+        while kind == ObjectKind::Tag {
+            let id = behind.unwrap_or(row.id);
+            let peeled = behind.is_some();
+            self.content(peeled, id, row.name)?;
+            let data = if peeled { &self.behind.data } else { &self.own.data };
+            let Some(target) =
+                Parsed::new(data).header("object").and_then(|hex| ObjectId::from_hex(id.kind(), hex).ok())
+            else {
+                return fatal!["parse_object_buffer failed on ", id.to_string(), " for ", row.name];
+            };
+            behind = Some(target);
+            kind = self.header(true, target, row.name)?.0;
+        }
+        Ok(behind)
+    }
+
+    fn header(&mut self, peeled: bool, id: ObjectId, name: &BStr) -> Result<(ObjectKind, u64)> {
+        let object = if peeled { &mut self.behind } else { &mut self.own };
+        if let Some((known, kind, size)) = object.header
+            && known == id
+        {
+            return Ok((kind, size));
+        }
+        match self.world.header(&id)? {
+            Some((kind, size)) => {
+                object.header = Some((id, kind, size));
+                Ok((kind, size))
+            }
+            None => fatal!["missing object ", id.to_string(), " for ", name],
+        }
+    }
+
+    /// Reads an object into the buffer that belongs to it.
+    fn content(&mut self, peeled: bool, id: ObjectId, name: &BStr) -> Result<ObjectKind> {
+        let object = if peeled { &mut self.behind } else { &mut self.own };
+        if object.content == Some(id)
+            && let Some((_, kind, _)) = object.header.filter(|(known, ..)| *known == id)
+        {
+            return Ok(kind);
+        }
+        object.content = None;
+        match self.world.read(&id, &mut object.data)? {
+            Some(kind) => {
+                object.content = Some(id);
+                object.header = Some((id, kind, object.data.len() as u64));
+                Ok(kind)
+            }
+            None => fatal!["missing object ", id.to_string(), " for ", name],
+        }
+    }
+
+    /// The number by which a date sorts.
+    pub fn seconds(&mut self, atom: &Atom, row: &Row<'_>) -> Result<i64> {
+        let Field::Person(role, _) = atom.field else { return Ok(0) };
+        let Some(id) = (if atom.peeled { self.peel(row)? } else { Some(row.id) }) else { return Ok(0) };
+        let kind = self.content(atom.peeled, id, row.name)?;
+        let data = if atom.peeled { &self.behind.data } else { &self.own.data };
+        let has_people = matches!(kind, ObjectKind::Commit | ObjectKind::Tag);
+        Ok(if has_people { Parsed::new(data).seconds(role) } else { 0 })
+    }
+}
+
+/// Without `count` components at the front; with a negative `count`, so many are left.
+fn lstrip(name: &BStr, count: i32) -> &[u8] {
+    let components = name.split_str("/").count() as i64;
+    let strip = if count < 0 { (components + i64::from(count)).max(0) } else { i64::from(count) };
+    if strip == 0 {
+        return name;
+    }
+    match name.find_iter("/").nth(strip as usize - 1) {
+        Some(slash) => &name[slash + 1..],
+        None => b"",
+    }
+}
+
+/// Without `count` components at the end; with a negative `count`, so many are left.
+fn rstrip(name: &BStr, count: i32) -> &[u8] {
+    let components = name.split_str("/").count() as i64;
+    let strip = if count < 0 { (components + i64::from(count)).max(0) } else { i64::from(count) };
+    if strip == 0 {
+        return name;
+    }
+    match name.rfind_iter("/").nth(strip as usize - 1) {
+        Some(slash) => &name[..slash],
+        None => b"",
+    }
+}
+
+fn append_aligned(align: Align, value: &[u8], out: &mut Vec<u8>) {
+    let padding = align.width.saturating_sub(value.chars().count());
+    let before = match align.side {
+        Side::Left => 0,
+        Side::Right => padding,
+        Side::Middle => padding / 2,
+    };
+    out.resize(out.len() + before, b' ');
+    out.extend_from_slice(value);
+    out.resize(out.len() + padding - before, b' ');
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+use super::*;
+use crate::{failure::Failure, for_each_ref::format::ParseError};
+use refdb_types::HashKind;
+
+const COMMIT: &[u8] = b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor A <a@x> 1 +0000\n\
+    committer C <c@x> 2 +0000\n\nsubject\n\nbody\n";
+
+/// One commit (0xab..), and a tag of it (0xcd..).
+struct Small;
+
+fn id(byte: u8) -> ObjectId {
+    ObjectId::from_bytes(HashKind::Sha1, &[byte; 20]).unwrap()
+}
+
+impl World for Small {
+    fn header(&mut self, id: &ObjectId) -> Result<Option<(ObjectKind, u64)>> {
+        let mut data = Vec::new();
+        Ok(self.read(id, &mut data)?.map(|kind| (kind, data.len() as u64)))
+    }
+    fn read(&mut self, wanted: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>> {
+        data.clear();
+        if *wanted == id(0xab) {
+            data.extend_from_slice(COMMIT);
+            Ok(Some(ObjectKind::Commit))
+        } else if *wanted == id(0xcd) {
+            data.extend_from_slice(format!("object {}\ntype commit\ntag t\n\ntext\n", id(0xab)).as_bytes());
+            Ok(Some(ObjectKind::Tag))
+        } else {
+            Ok(None)
+        }
+    }
+    fn abbreviate(&mut self, _: &ObjectId, least: Option<usize>) -> Result<usize> {
+        Ok(least.unwrap_or(7))
+    }
+    fn shorten<'n>(&mut self, name: &'n BStr) -> Result<&'n BStr> {
+        Ok(name.strip_prefix(b"refs/heads/").unwrap_or(name).as_bstr())
+    }
+    fn head(&self) -> Option<&BStr> {
+        Some("refs/heads/a/b".into())
+    }
+}
+
+fn show(format: &str, quote: Quote, oid: u8) -> String {
+    let format = Format::parse(format.into()).unwrap();
+    let row = Row { name: "refs/heads/a/b".into(), id: id(oid), symref: None, peeled: Peeled::Unknown };
+    let mut out = Vec::new();
+    match Renderer::new(&mut Small, quote, true).row(&format, &row, &mut out) {
+        Ok(()) => String::from_utf8(out).unwrap(),
+        Err(Failure::Fatal(message)) => message.to_string(),
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+/// Each value was seen from git 2.55.
+#[test]
+fn fields_of_the_name_and_of_the_object_are_shown_as_git_shows_them() {
+    let ab = "ab".repeat(20);
+    let cd = "cd".repeat(20);
+    for (format, oid, expected) in [
+        ("%(refname)", 0xab, "refs/heads/a/b"),
+        ("%(refname:)|%(symref)|%(HEAD)", 0xab, "refs/heads/a/b||*"),
+        ("%(refname:short)", 0xab, "a/b"),
+        ("%(refname:lstrip=0) %(refname:lstrip=1) %(refname:strip=4)|", 0xab, "refs/heads/a/b heads/a/b |"),
+        ("%(refname:lstrip=-1) %(refname:lstrip=-4) %(refname:lstrip=-9)", 0xab, "b refs/heads/a/b refs/heads/a/b"),
+        ("%(refname:rstrip=1) %(refname:rstrip=4)|%(refname:rstrip=-1)", 0xab, "refs/heads/a |refs"),
+        ("%(*refname) %(*HEAD)", 0xab, "refs/heads/a/b^{} *"),
+        ("%(objectname) %(objectname:short=4)", 0xab, &format!("{ab} abab")),
+        ("%(objecttype) %(objectsize)", 0xab, &format!("commit {}", COMMIT.len())),
+        ("%(*objectname)|%(*objecttype)|%(object)|%(tag)", 0xab, "|||"),
+        ("%(*objectname)|%(*objecttype)|%(object)|%(type)|%(tag)", 0xcd, &format!("{ab}|commit|{ab}|commit|t")),
+        ("%(objectname)%(tree)%(numparent)", 0xcd, &cd),
+        ("%(tree:short) %(numparent)%(parent)", 0xab, "4b825dc 0"),
+        ("%(authorname)%(committeremail:trim)%(taggerdate)%(subject)%(*subject)", 0xab, "Ac@xsubject"),
+        ("%(*subject)|%(contents:size)|%(raw:size)", 0xcd, "subject|5|72"),
+        ("%%%41%zz%4%", 0xab, "%A%zz%4%"),
+        ("%(color:red)x", 0xab, "\x1b[31mx\x1b[m"),
+        ("%(if)%(symref)%(then)a%(else)b%(end)", 0xab, "b"),
+        ("%(if:equals=commit)%(objecttype)%(then)a%(end)", 0xab, "a"),
+        ("%(if:notequals=commit)%(objecttype)%(then)a%(end)|", 0xab, "|"),
+        (
+            "%(align:5)x%(end)|%(align:5,right)x%(end)|%(align:position=middle,width=4)x%(end)|",
+            0xab,
+            "x    |    x| x  |",
+        ),
+        ("%(objecttype)", 0, &format!("missing object {} for refs/heads/a/b", "0".repeat(40))),
+    ] {
+        assert_eq!(show(format, Quote::None, oid), expected, "{format}");
+    }
+}
+
+#[test]
+fn of_a_group_only_the_outcome_is_quoted() {
+    assert_eq!(show("r=%(refname)", Quote::Shell, 0xab), "r='refs/heads/a/b'");
+    let choice = "%(if)%(refname)%(then)'%(objecttype)%(end)";
+    assert_eq!(show(choice, Quote::Shell, 0xab), "''\\''commit'");
+    assert_eq!(show("%(symref)", Quote::Tcl, 0xab), "\"\"");
+}
+
+/// Each message was seen from git 2.55.
+#[test]
+fn mistakes_in_formats_are_reported_in_gits_words() {
+    for (format, expected) in [
+        ("%(INVALID)", "unknown field name: INVALID"),
+        ("%( refname)", "unknown field name:  refname"),
+        ("%()", "malformed field name: "),
+        ("%(refname:foo)", "unrecognized %(refname) argument: foo"),
+        ("%(refname:lstrip=x)", "Integer value expected refname:lstrip=x"),
+        ("%(objectname:foo)", "unrecognized %(objectname) argument: foo"),
+        ("%(objectname:short=0)", "positive value expected '0' in %(objectname:short=0)"),
+        ("%(objecttype:x)", "%(objecttype) does not take arguments"),
+        ("%(objectsize:x)", "unrecognized %(objectsize) argument: x"),
+        ("%(HEAD:x)", "%(HEAD) does not take arguments"),
+        ("%(symref:x)", "unrecognized %(symref) argument: x"),
+        ("%(if)", "format: %(end) atom missing"),
+        ("%(if)a%(end)", "format: %(if) atom used without a %(then) atom"),
+        ("%(end)", "format: %(end) atom used without corresponding atom"),
+        ("%(then)", "format: %(then) atom used without a %(if) atom"),
+        ("%(else)", "format: %(else) atom used without a %(if) atom"),
+        ("%(if)%(else)%(then)%(end)", "format: %(else) atom used without a %(then) atom"),
+        ("%(if)%(then)%(then)%(end)", "format: %(then) atom used more than once"),
+        ("%(if)%(then)%(else)%(else)%(end)", "format: %(else) atom used more than once"),
+        ("%(if:foo=x)a%(then)b%(end)", "unrecognized %(if) argument: foo=x"),
+        ("%(align)", "expected format: %(align:<width>,<position>)"),
+        ("%(align:x)x%(end)", "unrecognized %(align) argument: x"),
+        ("%(color)", "expected format: %(color:<color>)"),
+        ("%(contents:x)", "unrecognized %(contents) argument: x"),
+        ("%(contents:lines=x)", "positive value expected contents:lines=x"),
+        ("%(body:x)", "%(body) does not take arguments"),
+        ("%(authorname:x)", "unrecognized %(authorname) argument: x"),
+        ("%(authordate:x)", "unknown date format x"),
+        ("%(authoremail:trim,)", "unrecognized %(authoremail) argument: "),
+        ("%(committeremail:trim_localpart)", "unrecognized %(committeremail) argument: _localpart"),
+        ("%(raw:x)", "unrecognized %(raw) argument: x"),
+    ] {
+        match Format::parse(format.into()) {
+            Err(ParseError::Failure(Failure::Fatal(message))) => assert_eq!(message, expected, "{format}"),
+            other => panic!("{format}: {other:?}"),
+        }
+    }
+    assert!(matches!(Format::parse("a%(b".into()), Err(ParseError::Unclosed(rest)) if rest == "%(b"));
+}

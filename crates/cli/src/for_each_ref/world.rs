@@ -1,0 +1,48 @@
+//! What fields need to know beyond the ref itself.
+
+use crate::failure::Result;
+use bstr::BStr;
+use refdb_types::ObjectId;
+
+/// The four types of objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ObjectKind {
+    /// A commit.
+    Commit,
+    /// A tree.
+    Tree,
+    /// A blob.
+    Blob,
+    /// An annotated tag.
+    Tag,
+}
+
+impl ObjectKind {
+    /// As git writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ObjectKind::Commit => "commit",
+            ObjectKind::Tree => "tree",
+            ObjectKind::Blob => "blob",
+            ObjectKind::Tag => "tag",
+        }
+    }
+}
+
+/// What fields need to know beyond the ref itself.
+pub trait World {
+    /// An object's type and size; `None` if it is missing.
+    fn header(&mut self, id: &ObjectId) -> Result<Option<(ObjectKind, u64)>>;
+
+    /// Replaces `data` by an object's content; `None` if it is missing.
+    fn read(&mut self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>>;
+
+    /// How many digits of `id` tell it from all other objects: at least `least`, or git's default.
+    fn abbreviate(&mut self, id: &ObjectId, least: Option<usize>) -> Result<usize>;
+
+    /// The shortest part of a refname that is unambiguous.
+    fn shorten<'n>(&mut self, name: &'n BStr) -> Result<&'n BStr>;
+
+    /// The branch that is checked out.
+    fn head(&self) -> Option<&BStr>;
+}
