@@ -98,6 +98,20 @@ pub trait Snapshot: Send + Sync {
     /// Whether the ref has a reflog, be it empty.
     fn has_log(&self, name: &BStr) -> Result<bool>;
 
+    /// Which of these refs have a reflog, by position. Names come in ascending order, each once.
+    fn having_logs(
+        &self,
+        names: &mut dyn Iterator<Item = &BStr>,
+        found: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<()> {
+        for (at, name) in names.enumerate() {
+            if self.has_log(name)? {
+                found(at)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The reflog's entries, newest first, until `entry` breaks. `Ok(false)` if there is no reflog.
     fn log(&self, name: &BStr, entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>) -> Result<bool>;
 

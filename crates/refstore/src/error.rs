@@ -38,7 +38,8 @@ pub enum Error {
 /// Why one edit of a transaction cannot happen. Its text is git's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
-    /// The edit's refname, as the caller gave it.
+    /// The ref that cannot change: where the edit leads if it names a symbolic ref, as in git's batch updates. The
+    /// text names the ref as the caller gave it.
     pub name: RefName,
     /// The class of the reason, as `git update-ref --batch-updates` names it.
     pub reason: Reason,

@@ -1,3 +1,8 @@
+use super::{
+    edits::{Action, Edits, Value},
+    plan::Resolved,
+};
+use crate::{Result, backend::Snapshot};
 use bstr::{BStr, BString};
 
 /// Which refs get a reflog when they first change: `core.logAllRefUpdates`.
@@ -28,6 +33,50 @@ impl LogPolicy {
                         .any(|prefix| name.starts_with(prefix))
             }
         }
+    }
+}
+
+/// Marks the items that get a reflog entry. Old values are known; rejected items get none.
+pub(super) fn logs(edits: &mut Edits, resolved: &Resolved, snapshot: &dyn Snapshot, policy: LogPolicy) -> Result<()> {
+    let mut doubtful = Vec::new();
+    for position in 0..edits.order.len() {
+        let at = edits.order[position];
+        let item = &edits.items[at as usize];
+        if item.rejected || item.suppress_log || !is_worth_logging(edits, resolved, at) {
+            continue;
+        }
+        if item.force_log || policy.creates_log(edits.text(item.name)) {
+            edits.items[at as usize].logs = true;
+        } else {
+            doubtful.push(at);
+        }
+    }
+    // A reflog that is there is continued, whatever the policy says.
+    let mut logged = Vec::new();
+    let mut names = doubtful.iter().map(|at| edits.name(*at));
+    snapshot.having_logs(&mut names, &mut |found| {
+        logged.push(doubtful[found]);
+        Ok(())
+    })?;
+    for at in logged {
+        edits.items[at as usize].logs = true;
+    }
+    Ok(())
+}
+
+/// Whether git would log what happens to this item. A ref that keeps its value gets no entry, but the symbolic refs
+/// that lead to it do; a symbolic ref that leads nowhere gets none; a ref that goes away takes its reflog along.
+fn is_worth_logging(edits: &Edits, resolved: &Resolved, at: u32) -> bool {
+    let item = &edits.items[at as usize];
+    match item.action {
+        Action::Verify | Action::Delete => false,
+        Action::Set(value @ Value::Direct(_)) => item.old != Some(value),
+        Action::Set(Value::Symbolic(_)) => resolved.new.contains_key(&at),
+        Action::LogOnly(_) => match resolved.leaf(edits, at) {
+            (_, Action::Verify | Action::LogOnly(_)) => false,
+            (leaf, Action::Delete) => edits.items[leaf as usize].old.is_some(),
+            (_, Action::Set(_)) => true,
+        },
     }
 }
 

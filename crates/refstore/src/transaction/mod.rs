@@ -7,13 +7,21 @@
 //! ```
 //!
 //! Dropping a transaction before it is committed leaves all refs as they were. What may happen is decided by functions
-//! that touch no disk: [`decide`] for one ref's value, `conflicts` for names, `log_policy` for reflogs; `prepare`
-//! carries the decisions out.
+//! that touch no disk: `decide` for one ref's value, `conflicts` for names, `expand` for symbolic refs, `log_policy` for
+//! reflogs; `prepare` carries the decisions out.
 
+mod conflicts;
 mod context;
+mod decide;
+mod edits;
+mod expand;
 mod hook;
+mod ids;
 mod log_policy;
 mod open;
+mod plan;
+mod prepare;
+mod walk;
 
 pub use context::{Context, ObjectCheck, ObjectClass};
 pub use hook::{Hook, HookState, NoHook};

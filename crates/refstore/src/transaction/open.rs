@@ -1,5 +1,10 @@
-use super::Context;
-use crate::{Edit, Rejection, Result};
+use super::{
+    Context, HookState, ObjectClass,
+    plan::Plan,
+    prepare::{Preparation, is_branch, not_a_commit},
+};
+use crate::{Change, Edit, Error, Reason, Rejection, Result, Target, backend::Locked};
+use refdb_types::{FormatOptions, ObjectId, check_format, is_pseudo};
 
 /// What becomes of the other edits when one cannot happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,35 +32,88 @@ pub struct TransactionOptions {
 pub struct Transaction<'s> {
     context: Context<'s>,
     options: TransactionOptions,
+    plan: Plan,
+    added: usize,
+    rejected: Vec<(usize, Rejection)>,
 }
 
 impl<'s> Transaction<'s> {
     /// A transaction without edits.
     pub fn new(context: Context<'s>, options: TransactionOptions) -> Self {
-        Transaction { context, options }
+        Transaction { plan: Plan::new(context.hash), context, options, added: 0, rejected: Vec::new() }
     }
 
     /// Adds an edit. Its position is the number of edits added before.
     ///
-    /// Fails at once for a name that no ref may have, whatever its state ("refusing to update ref with bad name").
+    /// What can be said without looking at refs is said at once, as git does: that the name is bad, or the object. A bad
+    /// object is a rejection in [`Mode::PerEdit`], and everything else an error in either mode.
     pub fn add(&mut self, edit: Edit) -> Result<()> {
-        let _ = (edit, &self.context, &self.options);
-        unimplemented!()
+        let position = u32::try_from(self.added).map_err(|_| Error::Refused("too many edits".into()))?;
+        check_name(&edit)?;
+        if let Change::Set(Target::Direct(id)) = &edit.change
+            && let Some(text) = self.check_object(id, &edit)?
+        {
+            let rejection = Rejection { name: edit.name, reason: Reason::InvalidNewValue, text };
+            if self.options.mode == Mode::Atomic {
+                return Err(Error::Rejected(rejection));
+            }
+            self.rejected.push((self.added, rejection));
+        } else {
+            self.plan.edits.add(&edit, position)?;
+        }
+        self.added += 1;
+        Ok(())
+    }
+
+    /// Each distinct id is read once. Returns what is wrong with it.
+    fn check_object(&mut self, id: &ObjectId, edit: &Edit) -> Result<Option<String>> {
+        let ids = &mut self.plan.edits.ids;
+        let at = ids.intern(id);
+        let class = match ids.class(at) {
+            Some(class) => class,
+            None => {
+                let class = self.context.objects.classify(id)?;
+                ids.set_class(at, class);
+                class
+            }
+        };
+        Ok(match class {
+            ObjectClass::Missing => Some(format!("trying to write ref '{}' with nonexistent object {id}", edit.name)),
+            ObjectClass::Tag(_) | ObjectClass::Other if is_branch(&edit.name) => Some(not_a_commit(*id, &edit.name)),
+            _ => None,
+        })
     }
 
     /// How many edits were added.
     pub fn len(&self) -> usize {
-        unimplemented!()
+        self.added
     }
 
     /// Whether no edit was added.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.added == 0
     }
 
     /// Locks and checks everything and stages the new values.
-    pub fn prepare(self) -> Result<Prepared<'s>> {
-        unimplemented!()
+    pub fn prepare(mut self) -> Result<Prepared<'s>> {
+        if self.context.quarantined {
+            return Err(Error::Refused("ref updates forbidden inside quarantine environment".into()));
+        }
+        if let Some((name, _)) = self.plan.edits.sort() {
+            let name = self.plan.edits.name(name);
+            return Err(Error::Refused(format!("multiple updates for ref '{name}' not allowed")));
+        }
+        let has_hook = !self.options.skip_hook && self.context.hook.is_wanted()?;
+        if has_hook {
+            ask_hook(self.context, &self.plan, HookState::Preparing)?;
+        }
+        let (plan, rejected) = (&mut self.plan, &mut self.rejected);
+        let locked = Preparation { context: self.context, options: self.options, plan, rejected }.run()?;
+        if has_hook && let Err(error) = ask_hook(self.context, &self.plan, HookState::Prepared) {
+            drop(locked);
+            return Err(error);
+        }
+        Ok(Prepared { locked, context: self.context, plan: self.plan, has_hook, rejected: self.rejected })
     }
 
     /// Prepares and commits in one go.
@@ -65,31 +123,45 @@ impl<'s> Transaction<'s> {
 
     /// Gives the transaction up, and tells the hook.
     pub fn abort(self) -> Result<()> {
-        unimplemented!()
+        if !self.options.skip_hook && self.context.hook.is_wanted()? {
+            self.context.hook.run(HookState::Aborted, &self.plan.hook_lines())?;
+        }
+        Ok(())
     }
 }
 
 /// A transaction whose refs are locked and whose checks have passed.
 pub struct Prepared<'s> {
+    locked: Box<dyn Locked + 's>,
     context: Context<'s>,
+    plan: Plan,
+    has_hook: bool,
     rejected: Vec<(usize, Rejection)>,
 }
 
 impl Prepared<'_> {
     /// The edits that will not happen, by position, in that order. None in [`Mode::Atomic`].
     pub fn rejected(&self) -> &[(usize, Rejection)] {
-        let _ = &self.context;
         &self.rejected
     }
 
     /// Makes the new values visible, gives up the locks and tells the hook.
     pub fn commit(self) -> Result<Committed> {
-        unimplemented!()
+        self.locked.commit(&self.plan)?;
+        if self.has_hook {
+            // Git does not care what the hook says now.
+            self.context.hook.run(HookState::Committed, &self.plan.hook_lines())?;
+        }
+        Ok(Committed { rejected: self.rejected })
     }
 
     /// Gives up the locks, leaves all refs as they were and tells the hook.
     pub fn abort(self) -> Result<()> {
-        unimplemented!()
+        drop(self.locked);
+        if self.has_hook {
+            self.context.hook.run(HookState::Aborted, &self.plan.hook_lines())?;
+        }
+        Ok(())
     }
 }
 
@@ -98,4 +170,28 @@ impl Prepared<'_> {
 pub struct Committed {
     /// The edits that did not happen, by position, in that order. None in [`Mode::Atomic`].
     pub rejected: Vec<(usize, Rejection)>,
+}
+
+/// Refuses names that no ref may have. A badly named ref that exists may still be deleted.
+fn check_name(edit: &Edit) -> Result<()> {
+    let name = &edit.name;
+    let options = FormatOptions { allow_onelevel: true, refspec_pattern: false };
+    if is_pseudo(name) {
+        return Err(Error::Refused(format!("refusing to update pseudoref '{name}'")));
+    }
+    if matches!(edit.change, Change::Set(_)) && check_format(name, options).is_err() {
+        return Err(Error::Refused(format!("refusing to update ref with bad name '{name}'")));
+    }
+    Ok(())
+}
+
+/// Runs the hook in a state where it can say no. If it does, it is told of the end that this makes, as by git.
+fn ask_hook(context: Context<'_>, plan: &Plan, state: HookState) -> Result<()> {
+    let lines = plan.hook_lines();
+    if context.hook.run(state, &lines)? {
+        return Ok(());
+    }
+    context.hook.run(HookState::Aborted, &lines)?;
+    let state = state.as_str();
+    Err(Error::Hook(format!("in '{state}' phase, update aborted by the reference-transaction hook")))
 }

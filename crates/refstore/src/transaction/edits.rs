@@ -1,0 +1,248 @@
+//! The memory of a transaction: a few dozen bytes an edit, names and ids stored once, nothing allocated per edit.
+
+use super::{ids::Ids, normalize_message};
+use crate::{Change, Edit, Error, Precondition, Result, Target, TargetView};
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::{ObjectId, RefName};
+use std::sync::Arc;
+
+/// A piece of [`Edits::text`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Span {
+    start: u32,
+    len: u32,
+}
+
+/// A [`Target`], interned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Value {
+    Direct(u32),
+    Symbolic(Span),
+}
+
+/// What an item does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Action {
+    Set(Value),
+    Delete,
+    Verify,
+    /// Only adds to the reflog of a symbolic ref what happens to the item at this position, where it leads.
+    LogOnly(u32),
+}
+
+/// A [`Precondition`], interned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Expected {
+    Any,
+    MustExist,
+    MustNotExist,
+    MustMatch(Value),
+    ExistingMustMatch(Value),
+}
+
+impl Expected {
+    /// The value that is expected, where it is a certain one.
+    pub(super) fn value(self) -> Option<Value> {
+        match self {
+            Expected::MustMatch(value) | Expected::ExistingMustMatch(value) => Some(value),
+            Expected::Any | Expected::MustExist | Expected::MustNotExist => None,
+        }
+    }
+}
+
+/// One ref that the transaction deals with: an edit as it was added, or one that follows from it because a symbolic
+/// ref leads on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Item {
+    pub(super) name: Span,
+    pub(super) action: Action,
+    pub(super) expected: Expected,
+    /// The value under the lock; `None` if the ref does not exist.
+    pub(super) old: Option<Value>,
+    /// Index in `messages`.
+    message: u32,
+    /// How many edits were added before the one this comes from.
+    pub(super) position: u32,
+    /// The item as it was added, whose name errors carry.
+    pub(super) root: u32,
+    pub(super) deref: bool,
+    pub(super) force_log: bool,
+    pub(super) suppress_log: bool,
+    pub(super) rejected: bool,
+    /// Whether a reflog entry is due.
+    pub(super) logs: bool,
+}
+
+/// All items of a transaction. Those that were added come first, those that follow from them after.
+#[derive(Default)]
+pub(super) struct Edits {
+    text: Vec<u8>,
+    pub(super) items: Vec<Item>,
+    pub(super) ids: Ids,
+    messages: Vec<BString>,
+    /// The last message as it was given: most transactions have one for all edits.
+    last_message: Option<Arc<BString>>,
+    /// Positions in `items`, by name.
+    pub(super) order: Vec<u32>,
+    /// What items wanted before they became reflog entries for what follows from them.
+    followed: Vec<(u32, Action)>,
+}
+
+const NO_MESSAGE: u32 = u32::MAX;
+
+impl Edits {
+    pub(super) fn text(&self, span: Span) -> &BStr {
+        self.text[span.start as usize..][..span.len as usize].as_bstr()
+    }
+
+    pub(super) fn name(&self, item: u32) -> &BStr {
+        self.text(self.items[item as usize].name)
+    }
+
+    /// The name, by its type again. Names were checked when they came in.
+    pub(super) fn ref_name(&self, span: Span) -> Result<RefName> {
+        let name = self.text(span);
+        RefName::new_safe(name.to_vec())
+            .ok_or_else(|| Error::Refused(format!("refusing to update ref with bad name '{name}'")))
+    }
+
+    pub(super) fn message(&self, item: &Item) -> &BStr {
+        match item.message {
+            NO_MESSAGE => BStr::new(""),
+            at => self.messages[at as usize].as_bstr(),
+        }
+    }
+
+    pub(super) fn view(&self, value: Value) -> TargetView<'_> {
+        match value {
+            Value::Direct(id) => TargetView::Direct(self.ids.get(id)),
+            Value::Symbolic(name) => TargetView::Symbolic(self.text(name)),
+        }
+    }
+
+    /// Adds an edit that passed its checks.
+    pub(super) fn add(&mut self, edit: &Edit, position: u32) -> Result<()> {
+        let root = self.items.len() as u32;
+        let item = Item {
+            name: self.store(&edit.name)?,
+            action: match &edit.change {
+                Change::Set(target) => Action::Set(self.value(target)?),
+                Change::Delete => Action::Delete,
+                Change::Verify => Action::Verify,
+            },
+            expected: match &edit.expected {
+                Precondition::Any => Expected::Any,
+                Precondition::MustExist => Expected::MustExist,
+                Precondition::MustNotExist => Expected::MustNotExist,
+                Precondition::MustMatch(target) => Expected::MustMatch(self.value(target)?),
+                Precondition::ExistingMustMatch(target) => Expected::ExistingMustMatch(self.value(target)?),
+            },
+            old: None,
+            message: edit.log.message.as_ref().map_or(NO_MESSAGE, |message| self.intern_message(message)),
+            position,
+            root,
+            deref: edit.deref,
+            force_log: edit.log.force_create,
+            suppress_log: edit.log.suppress,
+            rejected: false,
+            logs: false,
+        };
+        self.items.push(item);
+        Ok(())
+    }
+
+    pub(super) fn store(&mut self, bytes: &[u8]) -> Result<Span> {
+        let too_much = |_| Error::Refused("too many refs in one transaction: their names exceed 4 GiB".into());
+        let start = u32::try_from(self.text.len()).map_err(too_much)?;
+        let len = u32::try_from(bytes.len()).map_err(too_much)?;
+        self.text.extend_from_slice(bytes);
+        Ok(Span { start, len })
+    }
+
+    fn value(&mut self, target: &Target) -> Result<Value> {
+        Ok(match target {
+            Target::Direct(id) => Value::Direct(self.ids.intern(id)),
+            Target::Symbolic(name) => Value::Symbolic(self.store(name)?),
+        })
+    }
+
+    fn intern_message(&mut self, message: &Arc<BString>) -> u32 {
+        if !self.last_message.as_ref().is_some_and(|last| Arc::ptr_eq(last, message)) {
+            self.messages.push(normalize_message(message.as_bstr()));
+            self.last_message = Some(Arc::clone(message));
+        }
+        self.messages.len() as u32 - 1
+    }
+
+    /// Brings all items in order of name. Returns the first two of the same name, if there are any.
+    pub(super) fn sort(&mut self) -> Option<(u32, u32)> {
+        self.order.clear();
+        self.order.extend(0..self.items.len() as u32);
+        let Edits { text, items, order, .. } = self;
+        let name = |at: &u32| {
+            let span = items[*at as usize].name;
+            &text[span.start as usize..][..span.len as usize]
+        };
+        // Most callers add their edits sorted, which this finds out in one pass.
+        if !order.is_sorted_by(|a, b| name(a) < name(b)) {
+            order.sort_by(|a, b| name(a).cmp(name(b)));
+        }
+        order.windows(2).find(|pair| name(&pair[0]) == name(&pair[1])).map(|pair| (pair[0], pair[1]))
+    }
+
+    /// The item of this name. The items must be sorted.
+    pub(super) fn find(&self, name: &BStr) -> Option<u32> {
+        let found = self.order.binary_search_by(|at| self.name(*at).cmp(name));
+        found.ok().map(|at| self.order[at])
+    }
+
+    /// The range of `order` whose names lie below `name`, that is, begin with `NAME/`.
+    pub(super) fn below(&self, name: &BStr) -> std::ops::Range<usize> {
+        let before = |end: u8| {
+            let bound = [name.as_bytes(), &[end]].concat();
+            self.order.partition_point(|at| self.name(*at) < bound.as_bstr())
+        };
+        let (start, end) = (before(b'/'), before(b'/' + 1));
+        start..end
+    }
+
+    /// Adds an item that follows from `from`: the same wish for the ref that it leads to.
+    pub(super) fn follow(&mut self, from: u32, to: &BStr) -> Result<u32> {
+        let name = self.store(to)?;
+        let at = self.items.len() as u32;
+        self.items.push(Item { name, ..self.items[from as usize] });
+        self.followed.push((from, self.items[from as usize].action));
+        self.items[from as usize].action = Action::LogOnly(at);
+        Ok(at)
+    }
+
+    /// Goes back to the edits as they were added, of which there are `added`, sorted.
+    pub(super) fn reset(&mut self, added: usize) {
+        for (at, action) in self.followed.drain(..) {
+            self.items[at as usize].action = action;
+        }
+        if self.items.len() > added {
+            self.items.truncate(added);
+            self.order.retain(|at| (*at as usize) < added);
+        }
+        for item in &mut self.items {
+            (item.old, item.rejected, item.logs) = (None, false, false);
+        }
+    }
+
+    /// Adds a reflog entry for `name`, a symbolic ref that leads to the item `of`.
+    pub(super) fn log_also(&mut self, name: &BStr, of: u32) -> Result<()> {
+        let name = self.store(name)?;
+        let of_item = self.items[of as usize];
+        self.items.push(Item { name, action: Action::LogOnly(of), expected: Expected::Any, ..of_item });
+        Ok(())
+    }
+
+    /// The id in a value that is one.
+    pub(super) fn id(&self, value: Option<Value>) -> Option<ObjectId> {
+        match value {
+            Some(Value::Direct(id)) => Some(self.ids.get(id)),
+            Some(Value::Symbolic(_)) | None => None,
+        }
+    }
+}

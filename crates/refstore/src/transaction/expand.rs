@@ -1,0 +1,116 @@
+//! Which refs an edit really concerns: where symbolic refs lead, and what HEAD's reflog shall say.
+
+use super::edits::{Action, Edits, Item};
+use crate::{Result, backend::TargetView};
+use bstr::{BStr, BString, ByteSlice};
+use std::collections::BTreeMap;
+
+/// The symbolic refs that are known to lead on from an edit, or to one. What was read without a lock is read again
+/// under it; if it changed, the transaction starts over with what it learnt.
+#[derive(Default)]
+pub(super) struct Links {
+    followed: BTreeMap<BString, BString>,
+    /// Where HEAD leads, if it is symbolic and has a reflog or gets one.
+    pub(super) logged_head: Option<BString>,
+}
+
+/// An edit that cannot be followed: the item, and git's words.
+pub(super) type Unfollowable = (u32, String);
+
+impl Links {
+    pub(super) fn learn(&mut self, name: &BStr, target: &BStr) {
+        self.followed.insert(name.to_owned(), target.to_owned());
+    }
+
+    pub(super) fn forget(&mut self, name: &BStr) {
+        self.followed.remove(name);
+    }
+}
+
+/// Adds what follows from the edits, of which there are `added`, and sorts everything.
+pub(super) fn expand(edits: &mut Edits, added: usize, links: &Links) -> Result<Vec<Unfollowable>> {
+    let mut unfollowable = Vec::new();
+    for name in links.followed.keys() {
+        let Some(mut from) = edits.find(name.as_bstr()).filter(|at| (*at as usize) < added) else { continue };
+        while let Some(target) = next(edits, from, links) {
+            if item_named(edits, added, target.as_bstr()).is_some() {
+                let via = edits.name(from);
+                let text =
+                    format!("multiple updates for '{target}' (including one via symref '{via}') are not allowed");
+                unfollowable.push((from, text));
+                break;
+            }
+            from = edits.follow(from, target.as_bstr())?;
+        }
+    }
+    if let Some(head) = &links.logged_head
+        && let Some(of) = item_named(edits, added, head.as_bstr())
+    {
+        match item_named(edits, added, BStr::new("HEAD")) {
+            None => edits.log_also(BStr::new("HEAD"), of)?,
+            Some(own) if leads_to(edits, own, of) => {}
+            Some(own) => {
+                let text =
+                    format!("multiple updates for 'HEAD' (including one via its referent '{head}') are not allowed");
+                unfollowable.push((own, text));
+            }
+        }
+    }
+    if edits.items.len() > added {
+        edits.sort();
+    }
+    Ok(unfollowable)
+}
+
+/// Where the ref of this item leads, if the edit shall follow it.
+fn next(edits: &Edits, from: u32, links: &Links) -> Option<BString> {
+    let item: &Item = &edits.items[from as usize];
+    if item.deref { links.followed.get(edits.text(item.name)).cloned() } else { None }
+}
+
+/// The items that were added are sorted; those that follow from them are few.
+fn item_named(edits: &Edits, added: usize, name: &BStr) -> Option<u32> {
+    let following = (added..edits.items.len()).map(|at| at as u32);
+    edits.find(name).or_else(|| following.into_iter().find(|at| edits.name(*at) == name))
+}
+
+fn leads_to(edits: &Edits, mut from: u32, to: u32) -> bool {
+    while let Action::LogOnly(next) = edits.items[from as usize].action {
+        if next == to {
+            return true;
+        }
+        from = next;
+    }
+    false
+}
+
+/// Holds what the walk under the lock found against what the expansion took for granted. Returns whether it was so;
+/// if not, `links` knows better now.
+pub(super) fn confirm(edits: &Edits, links: &mut Links) -> bool {
+    let mut confirmed = true;
+    for at in &edits.order {
+        let item = &edits.items[*at as usize];
+        let symbolic = match item.old.map(|old| edits.view(old)) {
+            Some(TargetView::Symbolic(target)) => Some(target),
+            _ => None,
+        };
+        let expected = match item.action {
+            Action::LogOnly(to) => Some(edits.name(to)),
+            _ if !item.deref => continue,
+            _ => None,
+        };
+        if symbolic == expected {
+            continue;
+        }
+        confirmed = false;
+        let name = edits.text(item.name);
+        if name == "HEAD" && links.logged_head.is_some() {
+            links.logged_head = symbolic.map(ToOwned::to_owned);
+        }
+        match symbolic {
+            Some(target) => links.learn(name, target),
+            None => links.forget(name),
+        }
+    }
+    confirmed
+}

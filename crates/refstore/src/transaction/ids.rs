@@ -1,0 +1,52 @@
+use super::ObjectClass;
+use refdb_types::ObjectId;
+use std::collections::HashMap;
+
+/// Object ids, each stored once, with what is known of their objects. Transactions name few objects in many edits.
+#[derive(Default)]
+pub(super) struct Ids {
+    list: Vec<ObjectId>,
+    /// Shorter than `list`, or as long.
+    classes: Vec<Option<ObjectClass>>,
+    index: HashMap<ObjectId, u32>,
+    last: Option<(ObjectId, u32)>,
+}
+
+impl Ids {
+    pub(super) fn intern(&mut self, id: &ObjectId) -> u32 {
+        if let Some((last, at)) = &self.last
+            && last == id
+        {
+            return *at;
+        }
+        let at = *self.index.entry(*id).or_insert_with(|| {
+            self.list.push(*id);
+            self.list.len() as u32 - 1
+        });
+        self.last = Some((*id, at));
+        at
+    }
+
+    pub(super) fn get(&self, at: u32) -> ObjectId {
+        self.list[at as usize]
+    }
+
+    pub(super) fn class(&self, at: u32) -> Option<ObjectClass> {
+        self.classes.get(at as usize).copied().flatten()
+    }
+
+    pub(super) fn set_class(&mut self, at: u32, class: ObjectClass) {
+        if self.classes.len() <= at as usize {
+            self.classes.resize(at as usize + 1, None);
+        }
+        self.classes[at as usize] = Some(class);
+    }
+
+    /// What an annotated tag leads to.
+    pub(super) fn peeled(&self, at: u32) -> Option<ObjectId> {
+        match self.class(at) {
+            Some(ObjectClass::Tag(peeled)) => peeled,
+            _ => None,
+        }
+    }
+}

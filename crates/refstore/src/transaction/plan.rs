@@ -1,0 +1,149 @@
+use super::{
+    Context,
+    edits::{Action, Edits, Value},
+};
+use crate::{
+    Result,
+    backend::{LogLine, NewValue, Step, Steps, TargetView},
+};
+use refdb_types::{HashKind, Ident, ObjectId};
+use std::collections::HashMap;
+
+/// All a transaction knows: its edits, what follows from them, and in the end the steps that a backend shall take.
+pub(super) struct Plan {
+    pub(super) edits: Edits,
+    pub(super) resolved: Resolved,
+    committer: Option<Ident>,
+    /// The items that change something, by name.
+    steps: Vec<u32>,
+    hash: HashKind,
+}
+
+/// The objects behind symbolic values, by item.
+#[derive(Default)]
+pub(super) struct Resolved {
+    pub(super) old: HashMap<u32, ObjectId>,
+    pub(super) new: HashMap<u32, ObjectId>,
+}
+
+impl Resolved {
+    /// The item that a chain of symbolic refs ends at, and what it does.
+    pub(super) fn leaf(&self, edits: &Edits, mut at: u32) -> (u32, Action) {
+        loop {
+            match edits.items[at as usize].action {
+                // Items are only ever followed by newer ones, or stand beside older ones that are no reflog entries.
+                Action::LogOnly(next) => at = next,
+                action => return (at, action),
+            }
+        }
+    }
+}
+
+impl Plan {
+    pub(super) fn new(hash: HashKind) -> Self {
+        Plan { edits: Edits::default(), resolved: Resolved::default(), committer: None, steps: Vec::new(), hash }
+    }
+
+    pub(super) fn reset(&mut self, added: usize) {
+        self.edits.reset(added);
+        self.resolved = Resolved::default();
+    }
+
+    /// Leaves the items that do something, and finds out who does it if there is something to log.
+    pub(super) fn finish(&mut self, context: Context<'_>) -> Result<()> {
+        let mut steps = std::mem::take(&mut self.edits.order);
+        steps.retain(|at| {
+            let item = &self.edits.items[*at as usize];
+            !item.rejected && (item.logs || self.new_value(*at).is_some())
+        });
+        if self.committer.is_none() && steps.iter().any(|at| self.edits.items[*at as usize].logs) {
+            self.committer = Some((context.committer)()?);
+        }
+        self.steps = steps;
+        Ok(())
+    }
+
+    /// What becomes of the item's ref; `None` if it stays as it is.
+    fn new_value(&self, at: u32) -> Option<NewValue<'_>> {
+        let item = &self.edits.items[at as usize];
+        match item.action {
+            Action::Verify | Action::LogOnly(_) => None,
+            Action::Delete => item.old.map(|_| NewValue::Deleted),
+            Action::Set(value) => {
+                if item.old.map(|old| self.edits.view(old)) == Some(self.edits.view(value)) {
+                    return None;
+                }
+                Some(match value {
+                    Value::Direct(id) => NewValue::Direct(self.edits.ids.get(id), self.edits.ids.peeled(id)),
+                    Value::Symbolic(name) => NewValue::Symbolic(self.edits.text(name)),
+                })
+            }
+        }
+    }
+
+    fn log_line(&self, at: u32) -> Option<LogLine<'_>> {
+        let item = &self.edits.items[at as usize];
+        let committer = self.committer.as_ref().filter(|_| item.logs)?;
+        let (leaf, action) = self.resolved.leaf(&self.edits, at);
+        let null = ObjectId::null(self.hash);
+        let old = self.edits.id(self.edits.items[leaf as usize].old);
+        let new = match action {
+            Action::Set(value) => self.edits.id(Some(value)),
+            _ => None,
+        };
+        Some(LogLine {
+            old: old.or_else(|| self.resolved.old.get(&leaf).copied()).unwrap_or(null),
+            new: new.or_else(|| self.resolved.new.get(&leaf).copied()).unwrap_or(null),
+            committer,
+            message: self.edits.message(item),
+        })
+    }
+
+    /// The hook's input: a line for each edit, in the order they were added; for a symbolic ref that was followed, for
+    /// the ref it leads to, last. Rejected edits are among them, as with git.
+    pub(super) fn hook_lines(&self) -> Vec<u8> {
+        let mut lines = Vec::new();
+        for item in &self.edits.items {
+            let new = match item.action {
+                Action::LogOnly(_) => continue,
+                Action::Set(value) => Some(value),
+                Action::Delete | Action::Verify => None,
+            };
+            self.write_value(item.expected.value(), &mut lines);
+            lines.push(b' ');
+            self.write_value(new, &mut lines);
+            lines.push(b' ');
+            lines.extend_from_slice(self.edits.text(item.name));
+            lines.push(b'\n');
+        }
+        lines
+    }
+
+    fn write_value(&self, value: Option<Value>, out: &mut Vec<u8>) {
+        match value.map(|value| self.edits.view(value)) {
+            None => ObjectId::null(self.hash).write_hex(out),
+            Some(TargetView::Direct(id)) => id.write_hex(out),
+            Some(TargetView::Symbolic(name)) => {
+                out.extend_from_slice(b"ref:");
+                out.extend_from_slice(name);
+            }
+        }
+    }
+}
+
+impl Steps for Plan {
+    fn count(&self) -> usize {
+        self.steps.len()
+    }
+
+    fn step(&self, at: usize) -> Step<'_> {
+        let at = self.steps[at];
+        let item = &self.edits.items[at as usize];
+        Step {
+            name: self.edits.text(item.name),
+            old: item.old.map(|old| self.edits.view(old)),
+            new: self.new_value(at),
+            log: self.log_line(at),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! From edits to staged steps: lock, read, decide, stage, and start over if a symbolic ref was moved meanwhile.
+
+use super::{
+    Context, Mode, ObjectClass, TransactionOptions,
+    conflicts::conflicts,
+    decide::{Current, Decision, Expects, decide},
+    edits::{Action, Edits, Expected, Value},
+    expand::{Links, confirm, expand},
+    log_policy::logs,
+    plan::Plan,
+    walk::walk,
+};
+use crate::{
+    Error, Reason, Rejection, Result,
+    backend::{Claim, Claims, Intent, Locked, Snapshot},
+};
+use bstr::{BStr, ByteSlice};
+use refdb_types::{ObjectId, SYMREF_DEPTH_MAX, Target};
+
+/// How often symbolic refs may be moved under a transaction's feet before it gives up. Each time means that another
+/// writer got on, so this is for the case that something else is wrong.
+const ATTEMPTS_MAX: usize = 100;
+
+/// A transaction under way to being prepared.
+pub(super) struct Preparation<'a, 's> {
+    pub(super) context: Context<'s>,
+    pub(super) options: TransactionOptions,
+    pub(super) plan: &'a mut Plan,
+    /// Rejections by the position of their edits.
+    pub(super) rejected: &'a mut Vec<(usize, Rejection)>,
+}
+
+impl<'s> Preparation<'_, 's> {
+    /// Locks and stages.
+    pub(super) fn run(mut self) -> Result<Box<dyn Locked + 's>> {
+        let added = self.plan.edits.items.len();
+        let mut links = self.first_links()?;
+        let known = self.rejected.len();
+        for _ in 0..ATTEMPTS_MAX {
+            if let Some(mut locked) = self.attempt(added, &mut links)? {
+                locked.stage(self.plan)?;
+                return Ok(locked);
+            }
+            self.plan.reset(added);
+            self.rejected.truncate(known);
+        }
+        Err(Error::Refused("symbolic refs were changed again and again while they were to be locked; try again".into()))
+    }
+
+    /// Reads HEAD ahead, without a lock: nearly all symbolic refs that matter are it.
+    fn first_links(&self) -> Result<Links> {
+        let mut links = Links::default();
+        let edits = &self.plan.edits;
+        let head = BStr::new("HEAD");
+        let snapshot = self.context.backend.snapshot()?;
+        let is_edited = edits.find(head).is_some();
+        let has_log = self.context.log_policy.creates_log(head) || snapshot.has_log(head)?;
+        if (is_edited || has_log)
+            && let Some(target) = snapshot.get(head)?.as_ref().and_then(|target| target.symbolic())
+        {
+            links.learn(head, target.as_bstr());
+            links.logged_head = has_log.then(|| target.as_bstr().to_owned());
+        }
+        Ok(links)
+    }
+
+    /// One attempt; `None` if a symbolic ref turned out to be other than `links` has it.
+    fn attempt(&mut self, added: usize, links: &mut Links) -> Result<Option<Box<dyn Locked + 's>>> {
+        for (at, text) in expand(&mut self.plan.edits, added, links)? {
+            self.reject(at, Reason::NameConflict, text)?;
+        }
+        let locked = self.context.backend.lock(&ClaimsOf(&self.plan.edits))?;
+        let findings = walk(&mut self.plan.edits, locked.snapshot())?;
+        if !confirm(&self.plan.edits, links) {
+            return Ok(None);
+        }
+        for (position, rejection) in locked.refused() {
+            let at = self.plan.edits.order[*position];
+            self.reject_with(at, rejection.clone())?;
+        }
+        for (at, error) in &findings.broken {
+            let name = self.plan.edits.name(*at);
+            self.cannot_lock(*at, Reason::Generic, format!("unable to resolve reference '{name}': {error}"))?;
+        }
+        self.resolve_symbolic(locked.snapshot())?;
+        self.check_values()?;
+        self.check_branches()?;
+        let in_the_way =
+            conflicts(&self.plan.edits, locked.snapshot(), &findings, self.options.allow_replacing_parents)?;
+        for (at, text) in in_the_way {
+            self.reject(at, Reason::NameConflict, text)?;
+        }
+        self.spread_rejections();
+        logs(&mut self.plan.edits, &self.plan.resolved, locked.snapshot(), self.context.log_policy)?;
+        self.plan.finish(self.context)?;
+        Ok(Some(locked))
+    }
+
+    /// Finds the objects behind symbolic values, old and new, where decisions or reflogs need them.
+    fn resolve_symbolic(&mut self, snapshot: &dyn Snapshot) -> Result<()> {
+        let Plan { edits, resolved, .. } = &mut *self.plan;
+        for (at, item) in edits.items.iter().enumerate() {
+            if matches!(item.action, Action::LogOnly(_)) {
+                continue;
+            }
+            if let Some(Value::Symbolic(target)) = item.old
+                && let Some(id) = resolve(snapshot, edits.text(target))?
+            {
+                resolved.old.insert(at as u32, id);
+            }
+            if let Action::Set(Value::Symbolic(target)) = item.action
+                && let Some(id) = resolve(snapshot, edits.text(target))?
+            {
+                resolved.new.insert(at as u32, id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds every ref against its edit's precondition.
+    fn check_values(&mut self) -> Result<()> {
+        for at in 0..self.plan.edits.items.len() as u32 {
+            let Plan { edits, resolved, .. } = &*self.plan;
+            let item = &edits.items[at as usize];
+            if item.rejected || matches!((item.action, item.expected), (Action::LogOnly(_), _) | (_, Expected::Any)) {
+                continue;
+            }
+            let current = Current {
+                name: edits.text(item.name),
+                given: edits.name(item.root),
+                value: item.old.map(|old| edits.view(old)),
+                resolved: edits.id(item.old).or_else(|| resolved.old.get(&at).copied()),
+            };
+            let expects = match item.expected {
+                Expected::Any => Expects::Anything,
+                Expected::MustExist => Expects::Something,
+                Expected::MustNotExist => Expects::Nothing,
+                Expected::MustMatch(value) => Expects::Value(edits.view(value), false),
+                Expected::ExistingMustMatch(value) => Expects::Value(edits.view(value), true),
+            };
+            match decide(current, expects) {
+                Decision::Allowed => {}
+                Decision::CannotLock(reason, text) => self.cannot_lock(at, reason, text)?,
+                Decision::Refused(reason, text) => self.reject(at, reason, text)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A symbolic ref outside `refs/heads/` may lead to a branch: that takes commits only, too.
+    fn check_branches(&mut self) -> Result<()> {
+        for at in 0..self.plan.edits.items.len() as u32 {
+            let edits = &self.plan.edits;
+            let item = &edits.items[at as usize];
+            if item.root == at || !is_branch(edits.text(item.name)) {
+                continue;
+            }
+            if let Action::Set(Value::Direct(id)) = item.action
+                && edits.ids.class(id) != Some(ObjectClass::Commit)
+            {
+                let text = not_a_commit(edits.ids.get(id), edits.text(item.name));
+                self.reject(at, Reason::InvalidNewValue, text)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn cannot_lock(&mut self, at: u32, reason: Reason, detail: String) -> Result<()> {
+        let edits = &self.plan.edits;
+        let given = edits.name(edits.items[at as usize].root);
+        let text = format!("cannot lock ref '{given}': {detail}");
+        self.reject(at, reason, text)
+    }
+
+    fn reject(&mut self, at: u32, reason: Reason, text: String) -> Result<()> {
+        let name = self.plan.edits.ref_name(self.plan.edits.items[at as usize].name)?;
+        self.reject_with(at, Rejection { name, reason, text })
+    }
+
+    /// In an atomic transaction, a rejection is the end. Elsewhere too if it has none of the reasons that git lets pass.
+    fn reject_with(&mut self, at: u32, rejection: Rejection) -> Result<()> {
+        if self.options.mode == Mode::Atomic || rejection.reason == Reason::Generic {
+            return Err(Error::Rejected(rejection));
+        }
+        let root = self.plan.edits.items[at as usize].root;
+        let root = &mut self.plan.edits.items[root as usize];
+        root.rejected = true;
+        self.rejected.push((root.position as usize, rejection));
+        self.plan.edits.items[at as usize].rejected = true;
+        Ok(())
+    }
+
+    /// All items of an edit share its fate.
+    fn spread_rejections(&mut self) {
+        if self.rejected.is_empty() {
+            return;
+        }
+        for at in 0..self.plan.edits.items.len() {
+            let root = self.plan.edits.items[at].root;
+            self.plan.edits.items[at].rejected |= self.plan.edits.items[root as usize].rejected;
+        }
+        self.rejected.sort_by_key(|(position, _)| *position);
+        self.rejected.dedup_by_key(|(position, _)| *position);
+    }
+}
+
+/// What is locked: every ref of the transaction, in order.
+struct ClaimsOf<'a>(&'a Edits);
+
+impl Claims for ClaimsOf<'_> {
+    fn count(&self) -> usize {
+        self.0.order.len()
+    }
+
+    fn claim(&self, at: usize) -> Claim<'_> {
+        let item = &self.0.items[self.0.order[at] as usize];
+        let intent = match item.action {
+            Action::Set(Value::Direct(_)) => Intent::SetDirect,
+            Action::Set(Value::Symbolic(_)) => Intent::SetSymbolic,
+            Action::Delete => Intent::Delete,
+            Action::Verify | Action::LogOnly(_) => Intent::Hold,
+        };
+        Claim { name: self.0.text(item.name), intent }
+    }
+}
+
+/// The object that a ref leads to, if it does.
+fn resolve(snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<ObjectId>> {
+    let mut name = name.to_owned();
+    for _ in 0..SYMREF_DEPTH_MAX {
+        match snapshot.get(name.as_bstr())? {
+            None => return Ok(None),
+            Some(Target::Direct(id)) => return Ok(Some(id)),
+            Some(Target::Symbolic(next)) => name = next.into(),
+        }
+    }
+    Ok(None)
+}
+
+/// Whether only commits may go there.
+pub(super) fn is_branch(name: &BStr) -> bool {
+    name == "HEAD" || name.starts_with(b"refs/heads/")
+}
+
+pub(super) fn not_a_commit(id: ObjectId, name: &BStr) -> String {
+    format!("trying to write non-commit object {id} to branch '{name}'")
+}

@@ -1,0 +1,171 @@
+//! One walk over the refs under the lock: what every item holds, and which names are in its way.
+
+use super::edits::{Action, Edits, Expected, Item, Value};
+use crate::{
+    Error, Result, TargetView,
+    backend::{Answers, Probe, Snapshot},
+};
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::ObjectId;
+use std::{cell::RefCell, collections::VecDeque};
+
+/// What the walk found besides the old values.
+#[derive(Default)]
+pub(super) struct Findings {
+    /// Refs that are no items and lie where items need a folder.
+    pub(super) parent_refs: Vec<BString>,
+    /// Items whose names other items need as a folder.
+    pub(super) parent_items: Vec<u32>,
+    /// For each item that has refs below it, the first of them.
+    pub(super) children: Vec<BString>,
+    /// Items whose refs cannot be read, and why.
+    pub(super) broken: Vec<(u32, Error)>,
+}
+
+/// Reads the values of all items, which are sorted, and what lies above and below those that may be new.
+pub(super) fn walk(edits: &mut Edits, snapshot: &dyn Snapshot) -> Result<Findings> {
+    let parents = parents(edits);
+    let asked = RefCell::new(VecDeque::new());
+    let mut parent_items = Vec::new();
+    let mut taker =
+        Taker { edits, asked: &asked, direct: Vec::new(), symbolic: Vec::new(), findings: Findings::default() };
+    let mut asks =
+        Asks { edits, items: &edits.order, parents: &parents, asked: &asked, parent_items: &mut parent_items };
+    snapshot.probe(&mut asks, &mut taker)?;
+    let Taker { direct, symbolic, mut findings, .. } = taker;
+    findings.parent_items = parent_items;
+    for (at, id) in direct {
+        edits.items[at as usize].old = Some(Value::Direct(edits.ids.intern(&id)));
+    }
+    for (at, name) in symbolic {
+        edits.items[at as usize].old = Some(Value::Symbolic(edits.store(&name)?));
+    }
+    Ok(findings)
+}
+
+impl Item {
+    /// Whether the edit may go on if the ref does not exist.
+    fn may_be_new(&self) -> bool {
+        let expects_none =
+            matches!(self.expected, Expected::Any | Expected::MustNotExist | Expected::ExistingMustMatch(_));
+        expects_none && !matches!(self.action, Action::LogOnly(_))
+    }
+}
+
+/// A name to ask for.
+#[derive(Clone, Copy)]
+enum Ask {
+    Item(u32),
+    Parent(Parent),
+}
+
+/// The first `len` bytes of an item's name.
+#[derive(Clone, Copy)]
+struct Parent {
+    of: u32,
+    len: u32,
+}
+
+impl Parent {
+    fn name(self, edits: &Edits) -> &BStr {
+        edits.name(self.of)[..self.len as usize].as_bstr()
+    }
+}
+
+/// The distinct folders that new items need, sorted. Those of one component, as `refs`, cannot be refs.
+fn parents(edits: &Edits) -> Vec<Parent> {
+    let mut parents = Vec::new();
+    let mut last: &BStr = BStr::new("");
+    for &of in edits.order.iter().filter(|at| edits.items[**at as usize].may_be_new()) {
+        let name = edits.name(of);
+        // All names below one folder stand together, so a folder is known already exactly if the last name has it too.
+        let common = last.iter().zip(name.iter()).take_while(|(a, b)| a == b).count();
+        let mut has_slash = name[..common].contains(&b'/');
+        for len in name[common..].find_iter("/").map(|at| common + at) {
+            if has_slash {
+                parents.push(Parent { of, len: len as u32 });
+            }
+            has_slash = true;
+        }
+        last = name;
+    }
+    // `a-b` sorts before `a/b`, but its folder's name does not always.
+    parents.sort_by(|a, b| a.name(edits).cmp(b.name(edits)));
+    parents
+}
+
+/// Merges items and parents into the sorted probes of the walk.
+struct Asks<'a> {
+    edits: &'a Edits,
+    items: &'a [u32],
+    parents: &'a [Parent],
+    asked: &'a RefCell<VecDeque<Ask>>,
+    parent_items: &'a mut Vec<u32>,
+}
+
+impl<'a> Iterator for Asks<'a> {
+    type Item = Probe<'a>;
+
+    fn next(&mut self) -> Option<Probe<'a>> {
+        let edits = self.edits;
+        let item = self.items.first().map(|at| (*at, edits.name(*at)));
+        if let Some(parent) = self.parents.first() {
+            let name = parent.name(edits);
+            if item.is_none_or(|(_, item)| name < item) {
+                self.parents = &self.parents[1..];
+                self.asked.borrow_mut().push_back(Ask::Parent(*parent));
+                return Some(Probe { name, below: false });
+            }
+            if item.is_some_and(|(_, item)| name == item) {
+                self.parents = &self.parents[1..];
+                self.parent_items.extend(item.map(|(at, _)| at));
+            }
+        }
+        let (at, name) = item?;
+        self.items = &self.items[1..];
+        self.asked.borrow_mut().push_back(Ask::Item(at));
+        Some(Probe { name, below: edits.items[at as usize].may_be_new() })
+    }
+}
+
+/// Takes down the answers, which come in the order of the questions.
+struct Taker<'a> {
+    edits: &'a Edits,
+    asked: &'a RefCell<VecDeque<Ask>>,
+    direct: Vec<(u32, ObjectId)>,
+    symbolic: Vec<(u32, BString)>,
+    findings: Findings,
+}
+
+impl Taker<'_> {
+    fn next(&self) -> Result<Ask> {
+        let ask = self.asked.borrow_mut().pop_front();
+        ask.ok_or_else(|| Error::Refused("internal error: an answer without a question".into()))
+    }
+}
+
+impl Answers for Taker<'_> {
+    fn value(&mut self, _: usize, value: Option<TargetView<'_>>) -> Result<()> {
+        match (self.next()?, value) {
+            (_, None) => {}
+            (Ask::Item(at), Some(TargetView::Direct(id))) => self.direct.push((at, id)),
+            (Ask::Item(at), Some(TargetView::Symbolic(name))) => self.symbolic.push((at, name.to_owned())),
+            (Ask::Parent(parent), Some(_)) => self.findings.parent_refs.push(parent.name(self.edits).to_owned()),
+        }
+        Ok(())
+    }
+
+    fn broken(&mut self, _: usize, error: Error) -> Result<()> {
+        match self.next()? {
+            Ask::Item(at) => self.findings.broken.push((at, error)),
+            // It exists, and that is all that matters of a parent.
+            Ask::Parent(parent) => self.findings.parent_refs.push(parent.name(self.edits).to_owned()),
+        }
+        Ok(())
+    }
+
+    fn below(&mut self, _: usize, child: &BStr) -> Result<()> {
+        self.findings.children.push(child.to_owned());
+        Ok(())
+    }
+}
