@@ -1,15 +1,19 @@
 //! What refdb's tests share. Dev only: it panics with a clear message where a library would return an error.
 //!
 //! Read in this order: [`Git`] and [`Repo`] (the oracle: real git, in a clean environment), [`JGit`] (the other
-//! implementation), [`Rng`], [`crash`] (what a kill or a power loss may leave).
+//! implementation), [`Rng`] and [`names`] (what to try), [`Model`] (what should come of it), [`crash`] (what a kill or
+//! a power loss may leave).
 
 pub mod crash;
 mod git;
 mod jgit;
+mod model;
+pub mod names;
 mod repo;
 mod rng;
 
 pub use git::Git;
 pub use jgit::JGit;
+pub use model::{Model, ModelChange, ModelEdit, Old, Refusal};
 pub use repo::{Listed, RefFormat, Repo};
 pub use rng::Rng;
