@@ -1,0 +1,250 @@
+use super::Merged;
+use crate::{
+    Result,
+    record::{Records, key::common_prefix},
+    table::Cursor,
+};
+
+/// Steps and seeks through the records of one kind in a stack of tables.
+pub(crate) struct MergedCursor<R: Records> {
+    tables: Merged,
+    /// One a table, oldest first; made when they are first needed.
+    cursors: Vec<Cursor<R>>,
+    /// The cursors that are on a record, by key, and among equal keys the newest first. The first has the current
+    /// record; those behind it are on later keys, since its older namesakes are stepped over at once.
+    order: Vec<usize>,
+    /// How many bytes the keys of the first two have in common.
+    matched: usize,
+    state: State,
+    /// If set, no record that exists lies between this key, inclusive, and the current record, or the end. A seek to a
+    /// key in between is free, so that a sorted batch of prefixes walks over any run of tombstones once.
+    floor: Option<Vec<u8>>,
+    spare_floor: Vec<u8>,
+    /// Whether the last seek was free: tombstones between `floor` and the current record may have been passed by.
+    skipped: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Before the first record.
+    Start,
+    /// On a record that is still to be returned.
+    Before,
+    /// On a record that was returned, or at the end.
+    On,
+}
+
+impl<R: Records> MergedCursor<R> {
+    pub(crate) fn new(tables: Merged) -> Self {
+        MergedCursor {
+            tables,
+            cursors: Vec::new(),
+            order: Vec::new(),
+            matched: 0,
+            state: State::Start,
+            floor: None,
+            spare_floor: Vec::new(),
+            skipped: false,
+        }
+    }
+
+    /// The cursor that is on the current record.
+    #[inline]
+    pub(crate) fn current(&self) -> Option<&Cursor<R>> {
+        self.order.first().map(|first| &self.cursors[*first])
+    }
+
+    /// Moves to the next record that is no tombstone. Returns whether there is one.
+    #[inline]
+    pub(crate) fn next_visible(&mut self) -> Result<bool> {
+        if self.state == State::On {
+            // The record that is left exists: what follows the floor is not empty any more.
+            self.forget_floor();
+        }
+        loop {
+            let found = self.step();
+            if found.is_err() {
+                self.lose();
+            }
+            if !found? || self.current().is_some_and(|cursor| !R::is_deletion(cursor.value())) {
+                return Ok(!self.order.is_empty());
+            }
+        }
+    }
+
+    /// Moves to the next record, be it a tombstone. Returns whether there is one.
+    pub(crate) fn next_any(&mut self) -> Result<bool> {
+        if self.state == State::Before
+            && self.skipped
+            && let Some(wanted) = self.floor.take()
+        {
+            let sought = self.seek_all(&wanted);
+            self.spare_floor = wanted;
+            if sought.is_err() {
+                self.lose();
+            }
+            sought?;
+        }
+        self.forget_floor();
+        let found = self.step();
+        if found.is_err() {
+            self.lose();
+        }
+        found
+    }
+
+    /// After an error: at the end, knowing nothing. A table that was dropped from the order must not seem to be empty.
+    #[cold]
+    fn lose(&mut self) {
+        self.forget_floor();
+        self.order.clear();
+        self.state = State::On;
+    }
+
+    #[inline]
+    fn step(&mut self) -> Result<bool> {
+        match self.state {
+            State::On => self.advance()?,
+            State::Before => {}
+            State::Start => {
+                self.make_cursors();
+                for cursor in &mut self.cursors {
+                    cursor.step()?;
+                }
+                self.arrange()?;
+            }
+        }
+        self.state = State::On;
+        Ok(!self.order.is_empty())
+    }
+
+    /// Moves before the first record whose key is not less than `wanted`.
+    pub(crate) fn seek(&mut self, wanted: &[u8]) -> Result<()> {
+        let ahead = self.current().is_none_or(|cursor| cursor.key() >= wanted);
+        if self.state != State::Start && ahead && self.floor.as_deref().is_some_and(|floor| floor <= wanted) {
+            self.skipped = true;
+        } else {
+            let sought = if ahead { self.seek_all(wanted) } else { self.seek_forward(wanted) };
+            if sought.is_err() {
+                self.lose();
+            }
+            sought?;
+        }
+        self.state = State::Before;
+        let mut floor = self.floor.take().unwrap_or_else(|| std::mem::take(&mut self.spare_floor));
+        floor.clear();
+        floor.extend_from_slice(wanted);
+        self.floor = Some(floor);
+        Ok(())
+    }
+
+    fn seek_all(&mut self, wanted: &[u8]) -> Result<()> {
+        self.skipped = false;
+        self.make_cursors();
+        for cursor in &mut self.cursors {
+            cursor.seek(wanted)?;
+        }
+        self.arrange()?;
+        self.state = State::Before;
+        Ok(())
+    }
+
+    /// Moves only the cursors that are before `wanted`: the others are on their first record from there on, for each
+    /// passed only what is not later than the current record.
+    fn seek_forward(&mut self, wanted: &[u8]) -> Result<()> {
+        self.skipped = false;
+        while let Some(&first) = self.order.first()
+            && self.cursors[first].key() < wanted
+        {
+            let there = self.cursors[first].seek(wanted);
+            self.reposition(0, there)?;
+        }
+        self.settle()
+    }
+
+    fn make_cursors(&mut self) {
+        if self.cursors.is_empty() {
+            self.cursors = self.tables.tables().iter().map(|table| Cursor::new(table.clone())).collect();
+            self.order.reserve(self.cursors.len());
+        }
+    }
+
+    /// Orders all cursors anew.
+    fn arrange(&mut self) -> Result<()> {
+        self.order.clear();
+        self.order.extend((0..self.cursors.len()).filter(|at| self.cursors[*at].is_on_record()));
+        let cursors = &self.cursors;
+        self.order.sort_unstable_by(|a, b| cursors[*a].key().cmp(cursors[*b].key()).then(b.cmp(a)));
+        self.settle()
+    }
+
+    /// Leaves the current record behind.
+    #[inline]
+    fn advance(&mut self) -> Result<()> {
+        let Some(&first) = self.order.first() else { return Ok(()) };
+        let cursor = &mut self.cursors[first];
+        let stepped = cursor.step();
+        let Some(&second) = self.order.get(1) else {
+            if !matches!(stepped, Ok(true)) {
+                self.order.clear();
+            }
+            return stepped.map(drop);
+        };
+        if matches!(stepped, Ok(true)) {
+            // The key left behind shared `matched` bytes with the second cursor's and was less. A key that shares more
+            // with the key left behind is less too, at the same byte; nothing need be compared.
+            let cursor = &self.cursors[first];
+            let shared = cursor.shared();
+            if shared > self.matched {
+                return Ok(());
+            }
+            let (key, other) = (&cursor.key()[shared..], &self.cursors[second].key()[shared..]);
+            let more = common_prefix(key, other);
+            if key[more..] < other[more..] {
+                self.matched = shared + more;
+                return Ok(());
+            }
+        }
+        self.reposition(0, stepped)?;
+        self.settle()
+    }
+
+    /// Puts the cursor at place `at` of the order, which has moved forward, where it belongs by now.
+    fn reposition(&mut self, at: usize, moved: Result<bool>) -> Result<()> {
+        if !matches!(moved, Ok(true)) {
+            self.order.remove(at);
+            return moved.map(drop);
+        }
+        let this = self.order[at];
+        let key = self.cursors[this].key();
+        let before = |other: &usize| match self.cursors[*other].key().cmp(key) {
+            std::cmp::Ordering::Equal => *other > this,
+            order => order.is_lt(),
+        };
+        let places = self.order[at + 1..].partition_point(before);
+        self.order[at..=at + places].rotate_left(1);
+        Ok(())
+    }
+
+    /// Steps over older records of the first cursor's key, and notes how much its key has in common with the next.
+    fn settle(&mut self) -> Result<()> {
+        while let [first, second, ..] = self.order[..] {
+            let (key, other) = (self.cursors[first].key(), self.cursors[second].key());
+            self.matched = common_prefix(key, other);
+            if self.matched < key.len() || self.matched < other.len() {
+                break;
+            }
+            let stepped = self.cursors[second].step();
+            self.reposition(1, stepped)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn forget_floor(&mut self) {
+        self.skipped = false;
+        if let Some(floor) = self.floor.take() {
+            self.spare_floor = floor;
+        }
+    }
+}

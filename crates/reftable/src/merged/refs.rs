@@ -1,0 +1,53 @@
+use super::{Merged, cursor::MergedCursor};
+use crate::{RefRecord, Result, record::RefRecords, table::Cursor};
+
+/// Steps through the refs of a stack in order of name.
+///
+/// A sorted batch of names costs one walk, be they sought with [`seek`](Self::seek) and [`next`](Self::next) or with
+/// [`lookup`](Self::lookup), and however many tombstones lie between.
+pub struct MergedRefCursor {
+    walk: MergedCursor<RefRecords>,
+    tables: Merged,
+    /// The look-ups' own cursors, newest table first.
+    points: Vec<Cursor<RefRecords>>,
+}
+
+impl MergedRefCursor {
+    pub(crate) fn new(tables: Merged) -> Self {
+        MergedRefCursor { walk: MergedCursor::new(tables.clone()), tables, points: Vec::new() }
+    }
+
+    /// Moves before the first ref whose name is not less than `name`. Forward it gallops from where it stands.
+    pub fn seek(&mut self, name: &[u8]) -> Result<()> {
+        self.walk.seek(name)
+    }
+
+    /// The next ref that exists.
+    #[expect(clippy::should_implement_trait, reason = "the record borrows from the cursor")]
+    #[inline]
+    pub fn next(&mut self) -> Result<Option<RefRecord<'_>>> {
+        self.walk.next_visible()?;
+        self.walk.current().map(Cursor::<RefRecords>::record).transpose()
+    }
+
+    /// The next record, be it a tombstone: what compaction copies.
+    pub fn next_with_tombstones(&mut self) -> Result<Option<RefRecord<'_>>> {
+        self.walk.next_any()?;
+        self.walk.current().map(Cursor::<RefRecords>::record).transpose()
+    }
+
+    /// Looks up exactly one ref, `None` if it does not exist or is deleted. It keeps a place of its own, apart from
+    /// that of [`seek`](Self::seek) and [`next`](Self::next), and is cheapest when names ascend.
+    pub fn lookup(&mut self, name: &[u8]) -> Result<Option<RefRecord<'_>>> {
+        if self.points.is_empty() {
+            self.points = self.tables.tables().iter().rev().map(|table| Cursor::new(table.clone())).collect();
+        }
+        for cursor in &mut self.points {
+            if cursor.seek(name)? && cursor.key() == name {
+                let record = cursor.record()?;
+                return Ok(Some(record).filter(|record| !record.is_deletion()));
+            }
+        }
+        Ok(None)
+    }
+}
