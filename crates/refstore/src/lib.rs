@@ -7,6 +7,7 @@
 pub mod backend;
 mod edit;
 mod error;
+pub mod files;
 mod store;
 pub mod transaction;
 

@@ -34,6 +34,16 @@ impl Error {
         self.source.kind() == io::ErrorKind::AlreadyExists
     }
 
+    /// Whether the path is a folder where a file was expected.
+    pub fn is_folder(&self) -> bool {
+        self.source.kind() == io::ErrorKind::IsADirectory
+    }
+
+    /// Whether [`Fs::open_no_follow`](crate::Fs::open_no_follow) met a symbolic link.
+    pub fn is_symlink(&self) -> bool {
+        self.source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+    }
+
     /// Whether the file was replaced on a network file system while it was open (`ESTALE`): open it again.
     pub fn is_stale(&self) -> bool {
         self.source.kind() == io::ErrorKind::StaleNetworkFileHandle

@@ -1,12 +1,10 @@
 use crate::{Error, Op, Result, Verdict, Witness};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use std::{
     fmt,
     io::{self, Read, Write},
-    os::unix::{
-        ffi::OsStringExt,
-        fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
-    },
+    ops::ControlFlow,
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -132,6 +130,15 @@ impl Fs {
         }
     }
 
+    /// Opens a file for reading, but not through a symbolic link: that fails, see [`Error::is_symlink`].
+    pub fn open_no_follow(&self, path: &Path) -> Result<File> {
+        let flags = OFlags::NOFOLLOW.bits() as i32;
+        match std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
+            Ok(inner) => Ok(self.file(inner, path)),
+            Err(source) => Err(Error::new("open", path, source)),
+        }
+    }
+
     /// Reads a whole file.
     pub fn read(&self, path: &Path) -> Result<Vec<u8>> {
         std::fs::read(path).map_err(|source| Error::new("read", path, source))
@@ -160,20 +167,46 @@ impl Fs {
 
     /// A folder's entries, unsorted, without `.` and `..`.
     pub fn read_dir(&self, path: &Path) -> Result<Vec<(Vec<u8>, EntryKind)>> {
-        let list = || -> io::Result<Vec<_>> {
-            std::fs::read_dir(path)?
-                .map(|entry| {
-                    let entry = entry?;
-                    let kind = entry.file_type()?;
-                    let kind = match () {
-                        () if kind.is_file() => EntryKind::File,
-                        () if kind.is_dir() => EntryKind::Dir,
-                        () if kind.is_symlink() => EntryKind::Symlink,
-                        () => EntryKind::Other,
-                    };
-                    Ok((entry.file_name().into_vec(), kind))
-                })
-                .collect()
+        let mut entries = Vec::new();
+        self.read_dir_with(path, &mut |name, kind| {
+            entries.push((name.to_vec(), kind));
+            ControlFlow::Continue(())
+        })?;
+        Ok(entries)
+    }
+
+    /// Shows a folder's entries to `entry`, unsorted, without `.` and `..`, until it breaks.
+    pub fn read_dir_with(&self, path: &Path, entry: &mut dyn FnMut(&[u8], EntryKind) -> ControlFlow<()>) -> Result<()> {
+        let mut list = || -> io::Result<()> {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let folder = rustix::fs::open(path, flags, Mode::empty())?;
+            let mut buffer = Vec::with_capacity(32 << 10);
+            let mut entries = rustix::fs::RawDir::new(&folder, buffer.spare_capacity_mut());
+            while let Some(found) = entries.next() {
+                let found = found?;
+                let name = found.file_name().to_bytes();
+                if matches!(name, b"." | b"..") {
+                    continue;
+                }
+                let kind = match found.file_type() {
+                    // Some file systems do not tell.
+                    FileType::Unknown => {
+                        let stat = rustix::fs::statat(&folder, found.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
+                        FileType::from_raw_mode(stat.st_mode)
+                    }
+                    kind => kind,
+                };
+                let kind = match kind {
+                    FileType::RegularFile => EntryKind::File,
+                    FileType::Directory => EntryKind::Dir,
+                    FileType::Symlink => EntryKind::Symlink,
+                    _ => EntryKind::Other,
+                };
+                if entry(name, kind).is_break() {
+                    break;
+                }
+            }
+            Ok(())
         };
         list().map_err(|source| Error::new("read the folder", path, source))
     }

@@ -1,0 +1,104 @@
+use crate::Result;
+use refdb_vfs::{EntryKind, Fs};
+use std::{collections::HashSet, ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, path::Path};
+
+/// An entry of a folder below `refs/` that is or may hold a ref.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Entry {
+    /// The entry's name; a folder's ends with `/`, so that sorting entries sorts the refs in them.
+    pub(super) name: Vec<u8>,
+}
+
+impl Entry {
+    pub(super) fn is_folder(&self) -> bool {
+        self.name.last() == Some(&b'/')
+    }
+}
+
+/// What is known of the locks in a folder that is listed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Rivals {
+    /// Others may be writing.
+    Possible,
+    /// Whoever asks holds the locks of all names it asks for.
+    LockedOut,
+}
+
+/// A folder's refs and folders, sorted as refnames sort; empty if there is no such folder. Gives up with `None` when
+/// there are more than `limit` entries.
+///
+/// While a ref is renamed from its lock file, a listing on some file systems shows neither its old nor its new entry,
+/// only the lock. So where a lock is seen without its ref, the ref is listed as well; whoever opens it finds out.
+pub(super) fn list(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Result<Option<Vec<Entry>>> {
+    let mut entries = Vec::new();
+    let mut locked: Vec<Vec<u8>> = Vec::new();
+    let mut seen = 0;
+    let listed = fs.read_dir_with(folder, &mut |name, kind| {
+        seen += 1;
+        if seen > limit {
+            return ControlFlow::Break(());
+        }
+        match name.strip_suffix(b".lock") {
+            // Git passes over both.
+            _ if name.starts_with(b".") => {}
+            Some(name) if kind != EntryKind::Dir => {
+                if rivals == Rivals::Possible && !name.is_empty() {
+                    locked.push(name.to_vec());
+                }
+            }
+            Some(_) => {}
+            None => match is_folder(fs, folder, name, kind) {
+                Some(true) => entries.push(Entry { name: [name, b"/"].concat() }),
+                Some(false) => entries.push(Entry { name: name.to_vec() }),
+                None => {}
+            },
+        }
+        ControlFlow::Continue(())
+    });
+    match listed {
+        Err(error) if error.is_not_found() => return Ok(Some(Vec::new())),
+        listed => listed?,
+    }
+    if seen > limit {
+        return Ok(None);
+    }
+    if !locked.is_empty() {
+        let known: HashSet<&[u8]> = entries.iter().map(|entry| &entry.name[..]).collect();
+        locked.retain(|name| !known.contains(&name[..]));
+        entries.extend(locked.into_iter().map(|name| Entry { name }));
+    }
+    entries.sort_unstable();
+    Ok(Some(entries))
+}
+
+/// Whether an entry is a folder. Git follows a symbolic link, and lists none that leads nowhere (`None`).
+fn is_folder(fs: &Fs, folder: &Path, name: &[u8], kind: EntryKind) -> Option<bool> {
+    match kind {
+        EntryKind::Dir => Some(true),
+        EntryKind::Symlink => fs.stat(&folder.join(OsStr::from_bytes(name))).ok().map(|stat| stat.is_dir()),
+        EntryKind::File | EntryKind::Other => Some(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_sort_by_the_refs_in_them_and_locks_stand_for_refs_in_flight() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("a")).unwrap();
+        for file in ["a-b", "a0", ".hidden", "b", "b.lock", "c.lock"] {
+            std::fs::write(dir.path().join(file), "").unwrap();
+        }
+        std::os::unix::fs::symlink("a", dir.path().join("link")).unwrap();
+        let names = |rivals| -> Vec<String> {
+            let entries = list(&Fs::real(), dir.path(), 100, rivals).unwrap().unwrap();
+            entries.into_iter().map(|entry| String::from_utf8(entry.name).unwrap()).collect()
+        };
+        assert_eq!(names(Rivals::Possible), ["a-b", "a/", "a0", "b", "c", "link/"]);
+        assert_eq!(names(Rivals::LockedOut), ["a-b", "a/", "a0", "b", "link/"]);
+        assert_eq!(list(&Fs::real(), dir.path(), 5, Rivals::Possible).unwrap(), None);
+        assert_eq!(list(&Fs::real(), &dir.path().join("none"), 5, Rivals::Possible).unwrap(), Some(vec![]));
+    }
+}

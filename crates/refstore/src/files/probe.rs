@@ -1,0 +1,221 @@
+//! Many look-ups in one walk: a folder with many of the names is listed once instead of opening each, then packed-refs
+//! is validated once and galloped through.
+
+use super::{
+    Packed,
+    backend::Store,
+    listing::{self, Entry, Rivals},
+    loose::{self, At, LooseRef},
+};
+use crate::{Error, Probe, Result, TargetView, backend::Answers};
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::ObjectId;
+use std::{
+    cmp::Ordering,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// So many probes are answered at a time: their loose refs first, packed-refs afterwards.
+const CHUNK_LEN: usize = 4096;
+
+/// From so many names in one folder on, the folder is listed.
+const LIST_FROM: usize = 16;
+
+/// Listing an entry is about so many times cheaper than opening a file that is not there.
+const ENTRIES_PER_OPEN: usize = 8;
+
+/// What the loose files say of a probe.
+enum LooseAnswer {
+    Missing,
+    Direct(ObjectId),
+    Symbolic(BString),
+    Broken(Error),
+}
+
+struct Answer {
+    loose: LooseAnswer,
+    below: Option<BString>,
+}
+
+/// See [`Snapshot::probe`](crate::Snapshot::probe).
+pub(super) fn probe(
+    store: &Store,
+    rivals: Rivals,
+    probes: &mut dyn Iterator<Item = Probe<'_>>,
+    answers: &mut dyn Answers,
+) -> Result<()> {
+    let mut prober = Prober { store, rivals, buffer: Vec::new(), answers: Vec::new() };
+    let mut probes = probes.peekable();
+    let mut first = 0;
+    while probes.peek().is_some() {
+        let chunk: Vec<Probe<'_>> = probes.by_ref().take(CHUNK_LEN).collect();
+        prober.look_at_loose(&chunk)?;
+        prober.look_at_packed(&chunk, first, answers)?;
+        first += chunk.len();
+    }
+    Ok(())
+}
+
+/// The object of `name` in packed-refs; `position` goes forward to it.
+pub(super) fn look_up(packed: &Packed, position: &mut usize, name: &BStr) -> Result<Option<ObjectId>> {
+    *position = packed.seek((*position).max(packed.start()), name)?;
+    if *position >= packed.end() {
+        return Ok(None);
+    }
+    let record = packed.record(*position)?;
+    Ok((record.name == name).then_some(record.id))
+}
+
+struct Prober<'s> {
+    store: &'s Store,
+    rivals: Rivals,
+    buffer: Vec<u8>,
+    answers: Vec<Answer>,
+}
+
+impl Prober<'_> {
+    fn look_at_loose(&mut self, chunk: &[Probe<'_>]) -> Result<()> {
+        self.answers.clear();
+        let mut rest = chunk;
+        while let Some(probe) = rest.first() {
+            let folder = folder_of(probe.name);
+            let len = rest.iter().take_while(|probe| folder_of(probe.name) == folder).count();
+            let (run, after) = rest.split_at(len);
+            rest = after;
+            if run.len() < LIST_FROM || !self.list_for(run)? {
+                for probe in run {
+                    let path = self.store.layout.ref_path(probe.name);
+                    self.open_for(probe, path.as_deref())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers probes for names in one folder by listing it; not if it has too many entries.
+    fn list_for(&mut self, run: &[Probe<'_>]) -> Result<bool> {
+        let path = run.first().and_then(|probe| self.store.layout.ref_path(probe.name));
+        let Some(folder) = path.as_deref().and_then(Path::parent) else { return Ok(false) };
+        let fs = &self.store.options.fs;
+        let Some(entries) = listing::list(fs, folder, run.len() * ENTRIES_PER_OPEN, self.rivals)? else {
+            return Ok(false);
+        };
+        let mut entries = entries.as_slice();
+        for probe in run {
+            let base = &probe.name[probe.name.rfind_byte(b'/').map_or(0, |slash| slash + 1)..];
+            // A folder's entry sorts behind files whose names go on with a byte below '/', so look for both.
+            let at = entries.partition_point(|entry| entry.name.as_slice() < base);
+            entries = &entries[at..];
+            let is_file = entries.first().is_some_and(|entry| entry.name == base);
+            let is_folder = probe.below && has_folder(entries, base);
+            if is_file || is_folder {
+                self.open_for(probe, Some(&folder.join(OsStr::from_bytes(base))))?;
+            } else {
+                self.answers.push(Answer { loose: LooseAnswer::Missing, below: None });
+            }
+        }
+        Ok(true)
+    }
+
+    fn open_for(&mut self, probe: &Probe<'_>, path: Option<&Path>) -> Result<()> {
+        let options = &self.store.options;
+        let at = match path {
+            Some(path) => loose::read(&options.fs, options.hash, path, &mut self.buffer)?,
+            None => At::Missing,
+        };
+        let is_folder = matches!(at, At::Folder);
+        let loose = match at {
+            At::Missing | At::Folder => LooseAnswer::Missing,
+            At::Ref(LooseRef::Direct(id)) => LooseAnswer::Direct(id),
+            At::Ref(LooseRef::Symbolic(name)) => LooseAnswer::Symbolic(name.to_owned()),
+            At::Broken(error) => LooseAnswer::Broken(error),
+        };
+        let below = match path {
+            Some(path) if is_folder && probe.below => first_below(self.store, path, probe.name)?,
+            _ => None,
+        };
+        self.answers.push(Answer { loose, below });
+        Ok(())
+    }
+
+    fn look_at_packed(&mut self, chunk: &[Probe<'_>], first: usize, answers: &mut dyn Answers) -> Result<()> {
+        let file = self.store.packed()?;
+        let packed = &file.packed;
+        let mut position = packed.start();
+        for (at, (probe, answer)) in chunk.iter().zip(self.answers.drain(..)).enumerate() {
+            match answer.loose {
+                LooseAnswer::Missing => {
+                    let id = look_up(packed, &mut position, probe.name)?;
+                    answers.value(first + at, id.map(TargetView::Direct))?;
+                }
+                LooseAnswer::Direct(id) => answers.value(first + at, Some(TargetView::Direct(id)))?,
+                LooseAnswer::Symbolic(name) => answers.value(first + at, Some(TargetView::Symbolic(name.as_bstr())))?,
+                LooseAnswer::Broken(error) => answers.broken(first + at, error)?,
+            }
+            if probe.below {
+                position = packed.seek(position, probe.name)?;
+                let child = packed_below(packed, position, probe.name, &mut self.buffer)?;
+                match (child, answer.below.as_ref().map(|name| name.as_bstr())) {
+                    (Some(packed), Some(loose)) => answers.below(first + at, packed.min(loose))?,
+                    (Some(child), None) | (None, Some(child)) => answers.below(first + at, child)?,
+                    (None, None) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn folder_of(name: &BStr) -> &BStr {
+    name[..name.rfind_byte(b'/').unwrap_or(0)].as_bstr()
+}
+
+fn has_folder(entries: &[Entry], base: &[u8]) -> bool {
+    let compare = |entry: &Entry| -> Ordering {
+        let split = entry.name.len().min(base.len());
+        entry.name[..split]
+            .cmp(&base[..split])
+            .then_with(|| entry.name[split..].cmp(if split == base.len() { b"/" } else { &base[split..] }))
+    };
+    entries.binary_search_by(compare).is_ok()
+}
+
+/// The first ref in packed-refs below `name`, looked for from `position` on.
+fn packed_below<'p>(
+    packed: &'p Packed,
+    position: usize,
+    name: &BStr,
+    buffer: &mut Vec<u8>,
+) -> Result<Option<&'p BStr>> {
+    buffer.clear();
+    buffer.extend_from_slice(name);
+    buffer.push(b'/');
+    let at = packed.seek(position, buffer.as_bstr())?;
+    if at >= packed.end() {
+        return Ok(None);
+    }
+    let record = packed.record(at)?;
+    Ok(record.name.starts_with(buffer).then_some(record.name))
+}
+
+/// The first ref below a folder, broken ones included, as git counts them.
+pub(super) fn first_below(store: &Store, folder: &Path, name: &BStr) -> Result<Option<BString>> {
+    let mut pending: Vec<(PathBuf, BString)> = vec![(folder.to_owned(), [name.as_bytes(), b"/"].concat().into())];
+    let options = &store.options;
+    while let Some((path, prefix)) = pending.pop() {
+        if prefix.last() != Some(&b'/') {
+            match loose::read(&options.fs, options.hash, &path, &mut Vec::new())? {
+                At::Ref(_) | At::Broken(_) => return Ok(Some(prefix)),
+                At::Missing | At::Folder => continue,
+            }
+        }
+        let entries = listing::list(&options.fs, &path, usize::MAX, Rivals::Possible)?.unwrap_or_default();
+        for entry in entries.into_iter().rev() {
+            let child = [prefix.as_bytes(), &entry.name].concat().into();
+            pending.push((path.join(OsStr::from_bytes(&entry.name)), child));
+        }
+    }
+    Ok(None)
+}

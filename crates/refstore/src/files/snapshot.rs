@@ -1,0 +1,79 @@
+use super::{
+    backend::Store,
+    cursor::FilesCursor,
+    listing::Rivals,
+    loose::{self, At},
+    probe, reflog,
+};
+use crate::{
+    Cursor, Error, Probe, RefView, Result, Snapshot, TargetView,
+    backend::{Answers, Peeled},
+};
+use bstr::BStr;
+use refdb_types::{LogEntry, ObjectId, RefName, Target};
+use std::{ops::ControlFlow, sync::Arc};
+
+/// The refs as they are whenever one asks.
+#[derive(Debug)]
+pub(super) struct FilesSnapshot {
+    store: Arc<Store>,
+    rivals: Rivals,
+}
+
+impl FilesSnapshot {
+    pub(super) fn new(store: Arc<Store>) -> Self {
+        FilesSnapshot { store, rivals: Rivals::Possible }
+    }
+}
+
+impl Snapshot for FilesSnapshot {
+    fn get(&self, name: &BStr) -> Result<Option<Target>> {
+        let Some(path) = self.store.layout.ref_path(name) else { return Ok(None) };
+        let options = &self.store.options;
+        match loose::read(&options.fs, options.hash, &path, &mut Vec::new())? {
+            At::Ref(content) => content.to_target(&path).map(Some),
+            At::Broken(error) => Err(error),
+            At::Missing | At::Folder => {
+                let file = self.store.packed()?;
+                Ok(probe::look_up(&file.packed, &mut 0, name)?.map(Target::Direct))
+            }
+        }
+    }
+
+    fn probe(&self, probes: &mut dyn Iterator<Item = Probe<'_>>, answers: &mut dyn Answers) -> Result<()> {
+        probe::probe(&self.store, self.rivals, probes, answers)
+    }
+
+    fn cursor(&self, root_refs: bool) -> Result<Box<dyn Cursor + '_>> {
+        Ok(Box::new(FilesCursor::new(&self.store, root_refs)?))
+    }
+
+    fn pointing_at(&self, id: &ObjectId, found: &mut dyn FnMut(RefView<'_>) -> Result<()>) -> Result<()> {
+        let mut cursor = FilesCursor::new(&self.store, false)?;
+        loop {
+            match cursor.next() {
+                Ok(None) => return Ok(()),
+                Ok(Some(view)) => {
+                    if view.target == TargetView::Direct(*id) || view.peeled == Peeled::To(*id) {
+                        found(view)?;
+                    }
+                }
+                // A broken loose ref points at nothing.
+                Err(Error::Corrupt { path, .. }) if path != self.store.layout.packed_path() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn has_log(&self, name: &BStr) -> Result<bool> {
+        reflog::exists(&self.store, name)
+    }
+
+    fn log(&self, name: &BStr, entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>) -> Result<bool> {
+        reflog::read(&self.store, name, entry)
+    }
+
+    fn log_names(&self) -> Result<Vec<RefName>> {
+        reflog::names(&self.store)
+    }
+}
