@@ -5,15 +5,22 @@
 //! name or with a [`Cursor`].
 
 pub mod backend;
+pub mod config;
 mod edit;
+mod environment;
 mod error;
 pub mod files;
+mod ident;
+mod repository;
 mod store;
 pub mod transaction;
 
 pub use backend::{Backend, Cursor, Locked, Probe, RefView, Snapshot, Step, TargetView};
+pub use config::{Config, Settings};
 pub use edit::{Change, Edit, LogWish, Precondition};
+pub use environment::Environment;
 pub use error::{Error, Reason, Rejection, Result};
 pub use refdb_types::{HashKind, Ident, LogEntry, ObjectId, RefName, Scope, Target};
+pub use repository::{RefFormat, RefStorage, Repository, RepositoryError, Worktree};
 pub use store::{Resolved, Store};
 pub use transaction::{Committed, Prepared, Transaction, TransactionOptions};

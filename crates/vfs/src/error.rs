@@ -29,6 +29,11 @@ impl Error {
         matches!(self.source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
     }
 
+    /// Whether the path is a symbolic link where none was to be followed.
+    pub fn is_symlink(&self) -> bool {
+        self.source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+    }
+
     /// Whether something of that name exists already.
     pub fn is_exists(&self) -> bool {
         self.source.kind() == io::ErrorKind::AlreadyExists
@@ -37,11 +42,6 @@ impl Error {
     /// Whether the path is a folder where a file was expected.
     pub fn is_folder(&self) -> bool {
         self.source.kind() == io::ErrorKind::IsADirectory
-    }
-
-    /// Whether [`Fs::open_no_follow`](crate::Fs::open_no_follow) met a symbolic link.
-    pub fn is_symlink(&self) -> bool {
-        self.source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
     }
 
     /// Whether the file was replaced on a network file system while it was open (`ESTALE`): open it again.

@@ -9,6 +9,9 @@ use std::{
     sync::Arc,
 };
 
+/// More than nearly every HEAD and config file has.
+const SMALL_FILE_BYTES: usize = 4096;
+
 /// The file system. Cheap to clone; all clones share the same witness.
 #[derive(Clone, Default)]
 pub struct Fs {
@@ -60,6 +63,11 @@ impl Stat {
     /// Whether it is a folder.
     pub fn is_dir(&self) -> bool {
         self.mode & 0o170_000 == 0o040_000
+    }
+
+    /// Whether it is a regular file.
+    pub fn is_file(&self) -> bool {
+        self.mode & 0o170_000 == 0o100_000
     }
 
     /// Whether it is a symbolic link (only [`Fs::stat_link`] tells).
@@ -142,6 +150,28 @@ impl Fs {
     /// Reads a whole file.
     pub fn read(&self, path: &Path) -> Result<Vec<u8>> {
         std::fs::read(path).map_err(|source| Error::new("read", path, source))
+    }
+
+    /// Reads a whole small file into `buffer`, which is cleared first, with as few system calls as can be: start-up is
+    /// a third of a command that reads one ref. A symbolic link is read through only if `follow` is set.
+    pub fn read_small(&self, path: &Path, follow: bool, buffer: &mut Vec<u8>) -> Result<()> {
+        buffer.clear();
+        let link = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
+        let mut read = || -> io::Result<()> {
+            let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | link, Mode::empty())?;
+            loop {
+                buffer.reserve(SMALL_FILE_BYTES);
+                if rustix::io::read(&file, rustix::buffer::spare_capacity(buffer))? == 0 {
+                    return Ok(());
+                }
+            }
+        };
+        read().map_err(|source| Error::new("read", path, source))
+    }
+
+    /// Whether this process may execute the file, or enter the folder.
+    pub fn is_executable(&self, path: &Path) -> bool {
+        rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
     }
 
     /// Stats what a path leads to, through symbolic links.
@@ -361,6 +391,11 @@ impl File {
             self.inner.set_permissions(std::fs::Permissions::from_mode(mode))
         })
     }
+}
+
+/// The user whose rights this process has.
+pub fn effective_user() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 fn copy_range(from: &std::fs::File, mut offset: u64, to: &mut std::fs::File, len: u64) -> io::Result<()> {

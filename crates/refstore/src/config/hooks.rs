@@ -1,0 +1,145 @@
+//! Hooks from the configuration: git-hook(1).
+
+use super::{Config, ConfigError, parse_boolean};
+use bstr::{BStr, BString, ByteSlice};
+
+/// A hook that `hook.NAME.*` configures for an event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConfiguredHook {
+    /// `NAME`.
+    pub name: BString,
+    /// `hook.NAME.command`: a program or a line for the shell.
+    pub command: BString,
+}
+
+/// The events of githooks(5) that concern refs. A hook must not be called as one of them.
+const REF_EVENTS: [&str; 8] = [
+    "reference-transaction",
+    "pre-receive",
+    "update",
+    "post-receive",
+    "post-update",
+    "proc-receive",
+    "push-to-checkout",
+    "pre-push",
+];
+
+impl Config {
+    /// The hooks configured for `event`, in the order they are to be run, without those that are switched off.
+    ///
+    /// The hook of the same name in the hooks folder runs after these; [`Config::is_event_enabled`] holds for it too.
+    pub fn hooks(&self, event: &str) -> Result<Vec<ConfiguredHook>, ConfigError> {
+        let mut names: Vec<&BStr> = Vec::new();
+        let mut in_use: Vec<&BStr> = Vec::new();
+        for value in self.iter() {
+            let Some((name, variable)) = split(value.key) else { continue };
+            match variable {
+                b"event" => {
+                    let text = value.text()?;
+                    if text.is_empty() {
+                        // An empty value clears the events of this hook.
+                        names.retain(|known| *known != name);
+                    } else {
+                        in_use.push(name);
+                        if text == event {
+                            names.retain(|known| *known != name);
+                            names.push(name);
+                        }
+                    }
+                }
+                b"command" => {
+                    value.text()?;
+                }
+                _ => {}
+            }
+        }
+        if let Some(name) =
+            in_use.iter().find(|name| REF_EVENTS.iter().any(|known| name.as_bytes() == known.as_bytes()))
+        {
+            return Err(ConfigError::OutOfRange(format!(
+                "hook friendly-name '{name}' collides with a known event name; please choose a different friendly-name"
+            )));
+        }
+        let mut hooks = Vec::new();
+        for name in names.into_iter().filter(|name| self.is_enabled(name)) {
+            let command = self.hook_value(name, b"command").flatten().ok_or_else(|| {
+                ConfigError::OutOfRange(format!(
+                    "'hook.{name}.command' must be configured or 'hook.{name}.event' must be removed; aborting."
+                ))
+            })?;
+            hooks.push(ConfiguredHook { name: name.into(), command: command.into() });
+        }
+        Ok(hooks)
+    }
+
+    /// Whether hooks for this event run at all: `hook.EVENT.enabled`.
+    pub fn is_event_enabled(&self, event: &str) -> bool {
+        self.is_enabled(event.into())
+    }
+
+    fn is_enabled(&self, name: &BStr) -> bool {
+        // What is no boolean does not switch anything off.
+        self.hook_value(name, b"enabled").is_none_or(|value| parse_boolean(value).unwrap_or(true))
+    }
+
+    fn hook_value(&self, name: &BStr, variable: &[u8]) -> Option<Option<&BStr>> {
+        self.iter().rev().find(|value| split(value.key) == Some((name, variable))).map(|value| value.raw)
+    }
+}
+
+/// `hook.NAME.variable`.
+fn split(key: &BStr) -> Option<(&BStr, &[u8])> {
+    let rest = key.strip_prefix(b"hook.")?;
+    let dot = rest.rfind_byte(b'.')?;
+    Some((rest[..dot].as_bstr(), &rest[dot + 1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{config::Loader, environment::Environment};
+    use refdb_vfs::Fs;
+
+    fn hooks(settings: &[&str]) -> Result<String, String> {
+        let mut environment = Environment::empty("/nonexistent").with("GIT_CONFIG_NOSYSTEM", "1");
+        for setting in settings {
+            environment = environment.with_config((*setting).into());
+        }
+        let config = Loader::new(&Fs::real(), &environment, None).load().map_err(|error| error.report())?;
+        let hooks = config.hooks("reference-transaction").map_err(|error| error.report())?;
+        let texts: Vec<_> = hooks.iter().map(|hook| format!("{}:{}", hook.name, hook.command)).collect();
+        Ok(texts.join(" "))
+    }
+
+    #[test]
+    fn hooks_run_in_the_order_of_their_last_event() {
+        let a = ["hook.a.event=reference-transaction", "hook.a.command=x"];
+        let b = ["hook.b.event=reference-transaction", "hook.b.command=y"];
+        assert_eq!(hooks(&a).unwrap(), "a:x");
+        assert_eq!(hooks(&[&a[..], &b[..], &a[..1]].concat()).unwrap(), "b:y a:x");
+        assert_eq!(hooks(&[&a[..], &["hook.a.event=update"]].concat()).unwrap(), "a:x");
+        assert_eq!(hooks(&[&a[..], &["hook.a.event="]].concat()).unwrap(), "");
+        assert_eq!(hooks(&[&a[..], &["hook.a.enabled=false"]].concat()).unwrap(), "");
+        assert_eq!(hooks(&[&a[..], &["hook.a.enabled=bogus"]].concat()).unwrap(), "a:x");
+        assert_eq!(hooks(&["hook.a.command=x"]).unwrap(), "");
+    }
+
+    #[test]
+    fn what_git_refuses_is_refused() {
+        for (settings, report) in [
+            (
+                &["hook.a.event=reference-transaction"][..],
+                "fatal: 'hook.a.command' must be configured or 'hook.a.event' must be removed; aborting.\n",
+            ),
+            (
+                &["hook.a.event=reference-transaction", "hook.a.command"],
+                "error: missing value for 'hook.a.command'\nfatal: unable to parse 'hook.a.command' from command-line config\n",
+            ),
+            (
+                &["hook.update.event=reference-transaction", "hook.update.command=x"],
+                "fatal: hook friendly-name 'update' collides with a known event name; please choose a different friendly-name\n",
+            ),
+        ] {
+            assert_eq!(hooks(settings).unwrap_err(), report);
+        }
+    }
+}

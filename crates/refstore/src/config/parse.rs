@@ -1,0 +1,314 @@
+//! git-config(1), "Syntax": bytes to (key, value) pairs.
+
+/// What a file says, one variable after the other.
+pub(crate) struct Parser<'a> {
+    text: &'a [u8],
+    at: usize,
+    /// The line that the next byte is on, counted from 1.
+    line: u32,
+    past_end: bool,
+    /// The canonical key: `section.Sub section.name`. It keeps the section between variables.
+    key: Vec<u8>,
+    section_len: usize,
+    value: Vec<u8>,
+}
+
+/// One variable.
+pub(crate) struct Variable<'a> {
+    /// Canonical: the section and the name in lower case, the subsection as it is.
+    pub(crate) key: &'a [u8],
+    /// `None` for a variable without `=`, which counts as true.
+    pub(crate) value: Option<&'a [u8]>,
+    /// The line the variable ends on.
+    pub(crate) line: u32,
+}
+
+/// The line that cannot be understood.
+pub(crate) struct BadLine(pub(crate) u32);
+
+impl<'a> Parser<'a> {
+    pub(crate) fn new(text: &'a [u8]) -> Self {
+        const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+        let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+        Parser { text, at: 0, line: 1, past_end: false, key: Vec::new(), section_len: 0, value: Vec::new() }
+    }
+
+    /// The next variable; `None` at the end.
+    pub(crate) fn next(&mut self) -> Result<Option<Variable<'_>>, BadLine> {
+        loop {
+            match self.byte() {
+                b'\n' if self.past_end => return Ok(None),
+                byte if is_space(byte) => {}
+                b'#' | b';' => self.skip_line(),
+                b'[' => self.section()?,
+                byte if byte.is_ascii_alphabetic() => {
+                    let has_value = self.variable(byte)?;
+                    // The newline has been read, so the count is one ahead.
+                    let value = has_value.then_some(&self.value[..]);
+                    return Ok(Some(Variable { key: &self.key, value, line: self.line - 1 }));
+                }
+                _ => return Err(BadLine(self.line)),
+            }
+        }
+    }
+
+    /// The next byte; CR LF counts as LF, and the end of the file as one more LF.
+    fn byte(&mut self) -> u8 {
+        let mut byte = match self.text.get(self.at) {
+            Some(byte) => *byte,
+            None => {
+                self.past_end = true;
+                b'\n'
+            }
+        };
+        self.at += 1;
+        if byte == b'\r' && self.text.get(self.at) == Some(&b'\n') {
+            self.at += 1;
+            byte = b'\n';
+        }
+        self.line += u32::from(byte == b'\n');
+        byte
+    }
+
+    fn skip_line(&mut self) {
+        while self.byte() != b'\n' {}
+    }
+
+    /// `[section]`, `[section.subsection]` or `[section "Sub section"]`, the bracket read already.
+    fn section(&mut self) -> Result<(), BadLine> {
+        self.key.clear();
+        loop {
+            match self.byte() {
+                b']' if self.key.is_empty() => return Err(BadLine(self.line)),
+                b']' => break,
+                _ if self.past_end => return Err(BadLine(self.line)),
+                byte if is_space(byte) => {
+                    self.subsection(byte)?;
+                    break;
+                }
+                byte if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.') => {
+                    self.key.push(byte.to_ascii_lowercase());
+                }
+                _ => return Err(BadLine(self.line)),
+            }
+        }
+        self.key.push(b'.');
+        self.section_len = self.key.len();
+        Ok(())
+    }
+
+    /// `"Sub section"]`, the blank `byte` before it read already.
+    fn subsection(&mut self, mut byte: u8) -> Result<(), BadLine> {
+        while is_space(byte) {
+            if byte == b'\n' {
+                return self.bad_line_end();
+            }
+            byte = self.byte();
+        }
+        if byte != b'"' {
+            return Err(BadLine(self.line));
+        }
+        self.key.push(b'.');
+        loop {
+            match self.byte() {
+                b'\n' => return self.bad_line_end(),
+                b'"' => break,
+                b'\\' => match self.byte() {
+                    b'\n' => return self.bad_line_end(),
+                    byte => self.key.push(byte),
+                },
+                byte => self.key.push(byte),
+            }
+        }
+        if self.byte() == b']' { Ok(()) } else { Err(BadLine(self.line)) }
+    }
+
+    /// The line ended too early: it is the bad one, not the line after it.
+    fn bad_line_end<T>(&self) -> Result<T, BadLine> {
+        Err(BadLine(self.line - 1))
+    }
+
+    /// `name = value` or `name`, its first byte read already. Whether there is a value.
+    fn variable(&mut self, first: u8) -> Result<bool, BadLine> {
+        self.key.truncate(self.section_len);
+        let mut byte = first;
+        while byte.is_ascii_alphanumeric() || byte == b'-' {
+            self.key.push(byte.to_ascii_lowercase());
+            byte = self.byte();
+        }
+        while matches!(byte, b' ' | b'\t') {
+            byte = self.byte();
+        }
+        match byte {
+            b'\n' => Ok(false),
+            b'=' => self.value().map(|()| true),
+            _ => Err(BadLine(self.line)),
+        }
+    }
+
+    /// The value to the end of its line, and of the lines that continue it.
+    fn value(&mut self) -> Result<(), BadLine> {
+        self.value.clear();
+        let (mut quoted, mut comment) = (false, false);
+        // How much of the value stays if nothing but blanks follows.
+        let mut kept = 0;
+        loop {
+            let byte = self.byte();
+            match byte {
+                b'\n' if quoted => return self.bad_line_end(),
+                b'\n' => {
+                    self.value.truncate(kept);
+                    return Ok(());
+                }
+                _ if comment => {}
+                _ if is_space(byte) && !quoted => {
+                    // Blanks before the value do not count.
+                    if kept > 0 {
+                        self.value.push(byte);
+                    }
+                }
+                b'#' | b';' if !quoted => comment = true,
+                b'"' => {
+                    quoted = !quoted;
+                    kept = self.value.len();
+                }
+                b'\\' => {
+                    match self.byte() {
+                        b'\n' => {}
+                        b't' => self.value.push(b'\t'),
+                        b'b' => self.value.push(8),
+                        b'n' => self.value.push(b'\n'),
+                        byte @ (b'\\' | b'"') => self.value.push(byte),
+                        _ => return Err(BadLine(self.line)),
+                    }
+                    kept = self.value.len();
+                }
+                _ => {
+                    self.value.push(byte);
+                    kept = self.value.len();
+                }
+            }
+        }
+    }
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+/// Brings a key that a user typed into its canonical form. `None` if it is not one.
+///
+/// The section and the name may have letters, digits and `-`; anything goes in the subsection but a newline.
+pub(crate) fn canonical_key(key: &[u8]) -> Result<Vec<u8>, BadKey> {
+    let last_dot = match key.iter().rposition(|byte| *byte == b'.') {
+        None | Some(0) => return Err(BadKey::NoSection),
+        Some(at) if at + 1 == key.len() => return Err(BadKey::NoName),
+        Some(at) => at,
+    };
+    let first_dot = key.iter().position(|byte| *byte == b'.').unwrap_or(last_dot);
+    let mut canonical = Vec::with_capacity(key.len());
+    for (at, &byte) in key.iter().enumerate() {
+        if first_dot <= at && at <= last_dot {
+            if byte == b'\n' {
+                return Err(BadKey::Newline);
+            }
+            canonical.push(byte);
+        } else if byte.is_ascii_alphanumeric() || byte == b'-' {
+            if at == last_dot + 1 && !byte.is_ascii_alphabetic() {
+                return Err(BadKey::Invalid);
+            }
+            canonical.push(byte.to_ascii_lowercase());
+        } else {
+            return Err(BadKey::Invalid);
+        }
+    }
+    Ok(canonical)
+}
+
+/// What is wrong with a key that a user typed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BadKey {
+    /// There is no dot, or nothing before it.
+    NoSection,
+    /// Nothing follows the last dot.
+    NoName,
+    /// A byte that cannot stand there.
+    Invalid,
+    /// A newline in the subsection.
+    Newline,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(text: &[u8]) -> Result<Vec<String>, u32> {
+        let mut parser = Parser::new(text);
+        let mut found = Vec::new();
+        while let Some(variable) = parser.next().map_err(|bad| bad.0)? {
+            let value = variable.value.map(|value| format!("={}", value.escape_ascii())).unwrap_or_default();
+            found.push(format!("{}{value}@{}", variable.key.escape_ascii(), variable.line));
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn values_are_unquoted_and_trimmed() {
+        assert_eq!(all(b"[a]b = 1 2 \t # x\n c=\"1  # x\" ; c\r\n d").unwrap(), ["a.b=1 2@1", "a.c=1  # x@2", "a.d@3"]);
+        assert_eq!(
+            all(b"[A]B=x\"y  \"  \n[a.B \"C\\\"\\q\"]d=\\t\\\nz").unwrap(),
+            ["a.b=xy  @1", "a.b.C\\\"q.d=\\tz@3"]
+        );
+        assert_eq!(all(b"[a]b=\n[a]c= \"\"").unwrap(), ["a.b=@1", "a.c=@2"]);
+        assert_eq!(all(b"[a]b=x  \\\n\n").unwrap(), ["a.b=x  @2"]);
+        assert_eq!(all(b"\xef\xbb\xbf[a]b").unwrap(), ["a.b@1"]);
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        for (text, line) in [
+            (&b"[a]b\n[]c=2\n"[..], 2),
+            (b"[a]b=1\\\n2\n[x\n", 3),
+            (b"[a]b=\"x\n", 1),
+            (b"[a \"x\" ]b=1", 1),
+            (b"[a]b #x\n", 1),
+            (b"[a]b=\\q", 1),
+            (b"[a]\n1b=1", 2),
+            (b"[a_]", 1),
+            (b"[a", 2),
+            (b"[a \"b", 1),
+            (b"[a]b=x \"y\\", 2),
+        ] {
+            assert_eq!(all(text), Err(line), "{}", text.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn no_input_makes_it_panic() {
+        // Every string of up to six of the bytes that mean something.
+        const BYTES: &[u8] = b"[]\"\\=#\na. \r";
+        for len in 0..=5u32 {
+            for number in 0..BYTES.len().pow(len) {
+                let text: Vec<u8> =
+                    (0..len).map(|digit| BYTES[number / BYTES.len().pow(digit) % BYTES.len()]).collect();
+                let _ = all(&text);
+            }
+        }
+    }
+
+    #[test]
+    fn typed_keys_are_checked_as_git_does() {
+        assert_eq!(canonical_key(b"Core.Bare").unwrap(), b"core.bare");
+        assert_eq!(canonical_key(b"A.B c.D.E").unwrap(), b"a.B c.D.e");
+        for (key, error) in [
+            (&b"foo"[..], BadKey::NoSection),
+            (b".foo", BadKey::NoSection),
+            (b"foo.", BadKey::NoName),
+            (b"a.b.c*", BadKey::Invalid),
+            (b"a.1", BadKey::Invalid),
+            (b"a.b\nc.d", BadKey::Newline),
+        ] {
+            assert_eq!(canonical_key(key), Err(error));
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! What the engine needs to know from the configuration, read in one pass.
+
+use super::{Config, ConfigError, Value};
+use crate::{environment::Environment, transaction::LogPolicy};
+use bstr::ByteSlice;
+use refdb_vfs::Patience;
+use std::path::PathBuf;
+
+/// The settings of the engine. Where git has a default of its own that the engine does not share, an unset value is
+/// `None`.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `core.logAllRefUpdates`.
+    pub log_policy: LogPolicy,
+    /// `core.sharedRepository`.
+    pub shared_repository: SharedRepository,
+    /// How `core.fsync` and `core.fsyncMethod` want refs to be brought to stable storage.
+    pub fsync: Fsync,
+    /// `core.filesRefLockTimeout`; git's default is 100 ms.
+    pub files_ref_lock_timeout: Option<Patience>,
+    /// `core.packedRefsTimeout`; git's default is 1 s.
+    pub packed_refs_timeout: Option<Patience>,
+    /// `reftable.*`.
+    pub reftable: ReftableSettings,
+    /// `core.hooksPath`.
+    pub hooks_path: Option<PathBuf>,
+    /// `core.warnAmbiguousRefs`.
+    pub warn_ambiguous_refs: bool,
+    /// `core.preferSymlinkRefs`.
+    pub prefer_symlink_refs: bool,
+    /// `core.ignoreCase`: names that differ in case only are one file.
+    pub ignore_case: bool,
+    /// Git's warnings about values it does not know, without `warning: `.
+    pub warnings: Vec<String>,
+}
+
+/// How refs are brought to stable storage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fsync {
+    /// Not at all, git's default.
+    No,
+    /// By fsync.
+    Fsync,
+    /// Written out, without flushing the disk's own cache.
+    WriteoutOnly,
+}
+
+/// `reftable.*`; `None` where the default counts.
+#[derive(Clone, Debug)]
+pub struct ReftableSettings {
+    /// Bytes in a block.
+    pub block_size: Option<u32>,
+    /// Records from one restart point to the next.
+    pub restart_interval: Option<u16>,
+    /// Whether the index by object id is written.
+    pub index_objects: bool,
+    /// How many times larger an older table is than the next.
+    pub geometric_factor: Option<u8>,
+    /// How long to wait for `tables.list.lock`; git's default is 100 ms.
+    pub lock_timeout: Option<Patience>,
+}
+
+/// `core.sharedRepository`: who else may use the files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SharedRepository {
+    /// Whoever the umask allows.
+    Umask,
+    /// These permissions besides what the umask allows.
+    AtLeast(u32),
+    /// Exactly these permissions.
+    Exactly(u32),
+}
+
+impl Settings {
+    /// Reads the settings. `files` and `reftable` tell whose settings must be valid: git does not look at the other's.
+    pub fn load(
+        config: &Config,
+        environment: &Environment,
+        is_bare: bool,
+        is_reftable: bool,
+    ) -> Result<Self, ConfigError> {
+        let usual = if is_bare { LogPolicy::Never } else { LogPolicy::Usual };
+        let mut settings = Settings {
+            log_policy: usual,
+            shared_repository: SharedRepository::Umask,
+            fsync: Fsync::No,
+            files_ref_lock_timeout: None,
+            packed_refs_timeout: None,
+            reftable: ReftableSettings {
+                block_size: None,
+                restart_interval: None,
+                index_objects: true,
+                geometric_factor: None,
+                lock_timeout: None,
+            },
+            hooks_path: None,
+            warn_ambiguous_refs: true,
+            prefer_symlink_refs: false,
+            ignore_case: false,
+            warnings: Vec::new(),
+        };
+        let mut sync = (false, Fsync::Fsync);
+        for value in config.iter() {
+            if let Some(name) = value.key.strip_prefix(b"core.") {
+                settings.core(name, &value, environment, &mut sync)?;
+            } else if is_reftable && let Some(name) = value.key.strip_prefix(b"reftable.") {
+                settings.reftable.set(name, &value)?;
+            }
+        }
+        if !is_reftable {
+            settings.files_ref_lock_timeout = timeout(config.last("core.filesreflocktimeout"))?;
+            settings.packed_refs_timeout = timeout(config.last("core.packedrefstimeout"))?;
+        }
+        if sync.0 {
+            settings.fsync = sync.1;
+        }
+        Ok(settings)
+    }
+
+    fn core(
+        &mut self,
+        name: &[u8],
+        value: &Value<'_>,
+        environment: &Environment,
+        sync: &mut (bool, Fsync),
+    ) -> Result<(), ConfigError> {
+        match name {
+            b"logallrefupdates" => {
+                self.log_policy = match value.raw {
+                    Some(word) if word.eq_ignore_ascii_case(b"always") => LogPolicy::Always,
+                    _ if value.boolean()? => LogPolicy::Usual,
+                    _ => LogPolicy::Never,
+                }
+            }
+            b"sharedrepository" => self.shared_repository = SharedRepository::parse(value)?,
+            b"fsync" => sync.0 = self.syncs_references(value)?,
+            b"fsyncmethod" => {
+                sync.1 = match value.text()?.as_bytes() {
+                    // A batch is for loose objects; everything else is synced one by one.
+                    b"fsync" | b"batch" => Fsync::Fsync,
+                    b"writeout-only" => Fsync::WriteoutOnly,
+                    other => {
+                        let other = other.as_bstr();
+                        self.warnings.push(format!("ignoring unknown core.fsyncMethod value '{other}'"));
+                        sync.1
+                    }
+                }
+            }
+            b"hookspath" => self.hooks_path = value.path(environment)?,
+            b"warnambiguousrefs" => self.warn_ambiguous_refs = value.boolean()?,
+            b"prefersymlinkrefs" => self.prefer_symlink_refs = value.boolean()?,
+            b"ignorecase" => self.ignore_case = value.boolean()?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether `core.fsync` asks for refs. What is asked for counts whatever is taken away beside it: only the platform's
+    /// own set is reduced by `-reference` and `none`, and refs are not in it.
+    fn syncs_references(&mut self, value: &Value<'_>) -> Result<bool, ConfigError> {
+        const OTHERS: [&[u8]; 8] = [
+            b"none",
+            b"loose-object",
+            b"pack",
+            b"pack-metadata",
+            b"commit-graph",
+            b"index",
+            b"objects",
+            b"derived-metadata",
+        ];
+        let mut references = false;
+        for word in value.text()?.split(|byte| matches!(byte, b',' | b' ' | b'\t' | b'\n' | b'\r')) {
+            let component = word.strip_prefix(b"-").unwrap_or(word);
+            if [&b"reference"[..], b"committed", b"added", b"all"].contains(&component) {
+                references |= component.len() == word.len();
+            } else if !component.is_empty() && !OTHERS.contains(&component) {
+                let component = component.as_bstr();
+                self.warnings.push(format!("ignoring unknown core.fsync component '{component}'"));
+            }
+        }
+        Ok(references)
+    }
+}
+
+fn timeout(value: Option<Value<'_>>) -> Result<Option<Patience>, ConfigError> {
+    value.map(|value| value.int().map(|millis| Patience::from_millis(millis.into()))).transpose()
+}
+
+impl ReftableSettings {
+    fn set(&mut self, name: &[u8], value: &Value<'_>) -> Result<(), ConfigError> {
+        // 0 stands for the default, as in git.
+        fn limited<T: TryFrom<u64> + Default + PartialEq>(
+            value: &Value<'_>,
+            max: u64,
+            error: &str,
+        ) -> Result<Option<T>, ConfigError> {
+            let out_of_range = || ConfigError::OutOfRange(error.to_owned());
+            let number = value.unsigned()?;
+            if number > max {
+                return Err(out_of_range());
+            }
+            let number = T::try_from(number).map_err(|_| out_of_range())?;
+            Ok((number != T::default()).then_some(number))
+        }
+        match name {
+            b"blocksize" => self.block_size = limited(value, 0xff_ffff, "reftable block size cannot exceed 16MB")?,
+            b"restartinterval" => {
+                self.restart_interval = limited(value, 0xffff, "reftable block size cannot exceed 65535")?;
+            }
+            b"indexobjects" => self.index_objects = value.boolean()?,
+            b"geometricfactor" => {
+                self.geometric_factor = limited(value, 0xff, "reftable geometric factor cannot exceed 255")?;
+            }
+            b"locktimeout" => self.lock_timeout = Some(Patience::from_millis(value.long()?)),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl SharedRepository {
+    const GROUP: Self = SharedRepository::AtLeast(0o660);
+    const EVERYBODY: Self = SharedRepository::AtLeast(0o664);
+
+    fn parse(value: &Value<'_>) -> Result<Self, ConfigError> {
+        let Some(text) = value.raw else { return Ok(Self::GROUP) };
+        match text.as_bytes() {
+            b"umask" => return Ok(SharedRepository::Umask),
+            b"group" => return Ok(Self::GROUP),
+            b"all" | b"world" | b"everybody" => return Ok(Self::EVERYBODY),
+            _ => {}
+        }
+        let octal = text.to_str().ok().and_then(|text| u32::from_str_radix(text, 8).ok());
+        match octal {
+            None => Ok(if value.boolean()? { Self::GROUP } else { SharedRepository::Umask }),
+            // Numbers that older gits wrote.
+            Some(0) => Ok(SharedRepository::Umask),
+            Some(1) => Ok(Self::GROUP),
+            Some(2) => Ok(Self::EVERYBODY),
+            Some(mode) if mode & 0o600 != 0o600 => Err(ConfigError::OutOfRange(format!(
+                "problem with core.sharedRepository filemode value (0{mode:03o}).\n\
+                 The owner of files must always have read and write permissions."
+            ))),
+            Some(mode) => Ok(SharedRepository::Exactly(mode & 0o666)),
+        }
+    }
+
+    /// The permission bits that a file or folder with these bits shall have instead; `None` if it is right as it is.
+    pub fn adjust(self, mode: u32, is_dir: bool) -> Option<u32> {
+        let (SharedRepository::AtLeast(mut extra) | SharedRepository::Exactly(mut extra)) = self else { return None };
+        if mode & 0o200 == 0 {
+            extra &= !0o222;
+        }
+        if mode & 0o100 != 0 {
+            extra |= (extra & 0o444) >> 2;
+        }
+        let kept = if matches!(self, SharedRepository::Exactly(_)) { mode & !0o777 } else { mode };
+        let mut wanted = kept | extra;
+        if is_dir {
+            // Whoever may read a folder may enter it, and what is made in it belongs to its group.
+            wanted |= (wanted & 0o444) >> 2 | 0o2000;
+        }
+        (wanted & 0o7777 != mode & 0o7777).then_some(wanted & 0o7777)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Loader;
+    use refdb_vfs::Fs;
+
+    fn load(settings: &[&str], is_reftable: bool) -> Result<Settings, String> {
+        let mut environment = Environment::empty("/nonexistent").with("GIT_CONFIG_NOSYSTEM", "1");
+        for setting in settings {
+            environment = environment.with_config((*setting).into());
+        }
+        let config = Loader::new(&Fs::real(), &environment, None).load().map_err(|error| error.report())?;
+        Settings::load(&config, &environment, false, is_reftable).map_err(|error| error.report())
+    }
+
+    #[test]
+    fn fsync_counts_only_what_is_asked_for() {
+        for (value, expected) in [
+            ("", false),
+            ("none", false),
+            ("objects", false),
+            ("-reference", false),
+            ("committed", true),
+            ("added", true),
+            ("all", true),
+            ("reference", true),
+            (",reference", true),
+            ("committed,-reference", true),
+            ("reference,none", true),
+        ] {
+            let settings = load(&[&format!("core.fsync={value}")], false).unwrap();
+            assert_eq!(settings.fsync == Fsync::Fsync, expected, "{value}");
+        }
+        let settings = load(&["core.fsync=all,foo", "core.fsyncMethod=writeout-only"], false).unwrap();
+        assert_eq!(settings.fsync, Fsync::WriteoutOnly);
+        assert_eq!(settings.warnings, ["ignoring unknown core.fsync component 'foo'"]);
+    }
+
+    #[test]
+    fn each_formats_settings_are_checked_for_that_format_only() {
+        assert!(load(&["reftable.blockSize=12x"], false).is_ok());
+        assert!(load(&["core.packedRefsTimeout=12x"], true).is_ok());
+        for (setting, is_reftable, error) in [
+            ("reftable.blockSize=12x", true, "bad numeric config value '12x' for 'reftable.blocksize': invalid unit"),
+            ("reftable.blockSize=999999999", true, "reftable block size cannot exceed 16MB"),
+            ("reftable.restartInterval=70000", true, "reftable block size cannot exceed 65535"),
+            ("reftable.geometricFactor=256", true, "reftable geometric factor cannot exceed 255"),
+            (
+                "core.packedRefsTimeout=12x",
+                false,
+                "bad numeric config value '12x' for 'core.packedrefstimeout': invalid unit",
+            ),
+            ("core.logAllRefUpdates=foo", false, "bad boolean config value 'foo' for 'core.logallrefupdates'"),
+        ] {
+            assert_eq!(load(&[setting], is_reftable).unwrap_err(), format!("fatal: {error}\n"));
+        }
+        let reftable = load(&["reftable.blockSize=0", "reftable.restartInterval=32"], true).unwrap().reftable;
+        assert_eq!((reftable.block_size, reftable.restart_interval), (None, Some(32)));
+    }
+
+    #[test]
+    fn shared_files_get_the_bits_git_gives_them() {
+        let adjust = |value: &str, mode, is_dir| {
+            load(&[&format!("core.sharedRepository={value}")], false).unwrap().shared_repository.adjust(mode, is_dir)
+        };
+        assert_eq!(adjust("umask", 0o600, false), None);
+        assert_eq!(adjust("group", 0o600, false), Some(0o660));
+        assert_eq!(adjust("true", 0o444, false), None);
+        assert_eq!(adjust("group", 0o700, true), Some(0o2770));
+        assert_eq!(adjust("all", 0o600, false), Some(0o664));
+        assert_eq!(adjust("0640", 0o666, false), Some(0o640));
+        assert_eq!(adjust("0640", 0o755, true), Some(0o2750));
+        assert!(load(&["core.sharedRepository=0400"], false).is_err());
+    }
+}

@@ -1,0 +1,193 @@
+//! git-config(1), "Values": booleans, integers, paths.
+
+use super::{ConfigError, Origin};
+use crate::environment::Environment;
+use bstr::{BStr, ByteSlice};
+use std::path::PathBuf;
+
+/// One variable's value and where it was set.
+#[derive(Clone, Copy, Debug)]
+pub struct Value<'a> {
+    /// The canonical key.
+    pub key: &'a BStr,
+    /// `None` for a variable without `=`.
+    pub raw: Option<&'a BStr>,
+    /// Where it was set.
+    pub origin: &'a Origin,
+    /// The line in the file.
+    pub line: u32,
+}
+
+impl<'a> Value<'a> {
+    /// The value as a string.
+    pub fn text(&self) -> Result<&'a BStr, ConfigError> {
+        self.raw.ok_or_else(|| ConfigError::missing_value(self.key, self.origin, self.line))
+    }
+
+    /// The value as a boolean.
+    pub fn boolean(&self) -> Result<bool, ConfigError> {
+        parse_boolean(self.raw)
+            .ok_or_else(|| ConfigError::BadBoolean { value: self.raw.unwrap_or_default().into(), key: self.key.into() })
+    }
+
+    /// The value as an integer of C's `int`.
+    pub fn int(&self) -> Result<i32, ConfigError> {
+        self.number(|text| parse_signed(text, i32::MAX.into())).map(|number| number as i32)
+    }
+
+    /// The value as a 64-bit integer.
+    pub fn long(&self) -> Result<i64, ConfigError> {
+        self.number(|text| parse_signed(text, i64::MAX))
+    }
+
+    /// The value as an unsigned 64-bit integer.
+    pub fn unsigned(&self) -> Result<u64, ConfigError> {
+        self.number(parse_unsigned)
+    }
+
+    fn number<T>(&self, parse: impl FnOnce(&[u8]) -> Result<T, NotANumber>) -> Result<T, ConfigError> {
+        parse(self.raw.unwrap_or_default()).map_err(|error| ConfigError::BadNumber {
+            value: self.raw.unwrap_or_default().into(),
+            key: self.key.into(),
+            origin: self.origin.file.as_ref().map_or(String::new(), |file| format!(" in file {}", file.display())),
+            out_of_range: error == NotANumber::OutOfRange,
+        })
+    }
+
+    /// The value as a path, `~/` and `~user/` expanded. `None` for an optional path (`:(optional)PATH`) where there is
+    /// nothing.
+    pub fn path(&self, environment: &Environment) -> Result<Option<PathBuf>, ConfigError> {
+        let text = self.text()?;
+        let (text, optional) = match text.strip_prefix(b":(optional)") {
+            Some(rest) => (rest.as_bstr(), true),
+            None => (text, false),
+        };
+        let path = expand_path(text, environment).ok_or_else(|| ConfigError::NoHome(text.into()))?;
+        Ok((!optional || path.exists()).then_some(path))
+    }
+}
+
+/// A boolean as git reads it anywhere; a variable without `=` is true.
+pub(crate) fn parse_boolean(value: Option<&BStr>) -> Option<bool> {
+    let Some(value) = value else { return Some(true) };
+    match value.as_bytes() {
+        // The two forms that nearly every file has.
+        b"true" => Some(true),
+        b"false" | b"" => Some(false),
+        other if ["true", "yes", "on"].iter().any(|word| other.eq_ignore_ascii_case(word.as_bytes())) => Some(true),
+        other if ["false", "no", "off"].iter().any(|word| other.eq_ignore_ascii_case(word.as_bytes())) => Some(false),
+        other => parse_signed(other, i32::MAX.into()).ok().map(|number| number != 0),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NotANumber {
+    InvalidUnit,
+    OutOfRange,
+}
+
+/// A number as C's strtoimax reads it (octal and hexadecimal too), times its unit, within plus or minus `max`.
+pub(crate) fn parse_signed(text: &[u8], max: i64) -> Result<i64, NotANumber> {
+    let (negative, magnitude) = parse_magnitude(text)?;
+    let limit = max.unsigned_abs();
+    if magnitude > limit {
+        return Err(NotANumber::OutOfRange);
+    }
+    let magnitude = magnitude as i64;
+    Ok(if negative { -magnitude } else { magnitude })
+}
+
+pub(crate) fn parse_unsigned(text: &[u8]) -> Result<u64, NotANumber> {
+    // C's strtoumax would take a negative number and turn it round.
+    if text.contains(&b'-') { Err(NotANumber::InvalidUnit) } else { Ok(parse_magnitude(text)?.1) }
+}
+
+fn parse_magnitude(text: &[u8]) -> Result<(bool, u64), NotANumber> {
+    let text = text.trim_start();
+    let (negative, text) = match text.first() {
+        Some(b'-') => (true, &text[1..]),
+        Some(b'+') => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let (radix, text) = match text {
+        [b'0', b'x' | b'X', digit, ..] if digit.is_ascii_hexdigit() => (16, &text[2..]),
+        [b'0', ..] => (8, text),
+        _ => (10, text),
+    };
+    let digits = text.iter().position(|byte| (*byte as char).to_digit(radix).is_none()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(digits);
+    if digits.is_empty() {
+        return Err(NotANumber::InvalidUnit);
+    }
+    let factor = match unit {
+        b"" => 1,
+        b"k" | b"K" => 1u64 << 10,
+        b"m" | b"M" => 1 << 20,
+        b"g" | b"G" => 1 << 30,
+        _ => return Err(NotANumber::InvalidUnit),
+    };
+    digits
+        .iter()
+        .try_fold(0u64, |number, byte| {
+            let digit = (*byte as char).to_digit(radix)?;
+            number.checked_mul(radix.into())?.checked_add(digit.into())
+        })
+        .and_then(|number| number.checked_mul(factor))
+        .map(|number| (negative, number))
+        .ok_or(NotANumber::OutOfRange)
+}
+
+/// Expands `~/`, `~user/` and `%(prefix)/` at the start of a path. `None` if there is no such home.
+pub(crate) fn expand_path(text: &BStr, environment: &Environment) -> Option<PathBuf> {
+    if let Some(rest) = text.strip_prefix(b"%(prefix)/") {
+        // Where git would be installed: refdb has no prefix of its own, and system-wide paths are git's.
+        return Some(PathBuf::from("/usr").join(bstr::BStr::new(rest).to_path_lossy()));
+    }
+    let Some(rest) = text.strip_prefix(b"~") else { return Some(text.to_path_lossy().into_owned()) };
+    let (user, below) = match rest.find_byte(b'/') {
+        Some(slash) => (&rest[..slash], rest[slash..].trim_start_with(|c| c == '/')),
+        None => (rest, &b""[..]),
+    };
+    let mut home = if user.is_empty() { environment.home()? } else { environment.home_of(user.as_bstr())? };
+    if !below.is_empty() {
+        home.push(below.to_path_lossy());
+    }
+    Some(home)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_c_reads_them() {
+        let int = |text: &str| parse_signed(text.as_bytes(), i64::MAX);
+        for (text, number) in
+            [("1", 1), (" -1", -1), ("2k", 2048), ("0x10", 16), ("010", 8), ("1G", 1 << 30), ("+7", 7), ("0", 0)]
+        {
+            assert_eq!(int(text), Ok(number), "{text}");
+        }
+        for text in ["", "k", "1kk", "1 ", "yes", "08", "0x", "- 1"] {
+            assert_eq!(int(text), Err(NotANumber::InvalidUnit), "{text}");
+        }
+        for text in ["9223372036854775808", "8589934592g", "99999999999999999999"] {
+            assert_eq!(int(text), Err(NotANumber::OutOfRange), "{text}");
+        }
+        assert_eq!(parse_unsigned(b"-1"), Err(NotANumber::InvalidUnit));
+    }
+
+    #[test]
+    fn booleans_have_many_spellings() {
+        let boolean = |text: &str| parse_boolean(Some(text.into()));
+        for text in ["true", "TRUE", "yes", "on", "1", "-1", "2k"] {
+            assert_eq!(boolean(text), Some(true), "{text}");
+        }
+        for text in ["false", "No", "off", "0", ""] {
+            assert_eq!(boolean(text), Some(false), "{text}");
+        }
+        for text in ["nope", "1 ", "k", "9223372036854775807"] {
+            assert_eq!(boolean(text), None, "{text}");
+        }
+        assert_eq!(parse_boolean(None), Some(true));
+    }
+}

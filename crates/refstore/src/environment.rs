@@ -1,0 +1,113 @@
+//! Where a command stands: its folder and its environment variables.
+
+use bstr::{BStr, ByteSlice};
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::{Path, PathBuf},
+};
+
+/// The environment variables and the folder that decide which repository is meant and what its configuration is.
+///
+/// A command line uses [`Environment::process`]; a server, whose own variables mean nothing for the repositories it
+/// serves, starts from [`Environment::empty`].
+#[derive(Clone, Debug)]
+pub struct Environment {
+    inherit: bool,
+    variables: Vec<(OsString, OsString)>,
+    directory: PathBuf,
+}
+
+impl Environment {
+    /// This process's variables and current folder.
+    pub fn process() -> Self {
+        Environment { inherit: true, variables: Vec::new(), directory: PathBuf::new() }
+    }
+
+    /// No variables. Paths are relative to `directory`.
+    pub fn empty(directory: impl Into<PathBuf>) -> Self {
+        Environment { inherit: false, variables: Vec::new(), directory: directory.into() }
+    }
+
+    /// Sets a variable, as `--git-dir`, `--work-tree` and `--namespace` do.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// Adds a setting `key=value` as `-c` does: it outranks every file and every earlier `-c`.
+    #[must_use]
+    pub fn with_config(self, setting: &BStr) -> Self {
+        const PARAMETERS: &str = "GIT_CONFIG_PARAMETERS";
+        let mut parameters = self.get(PARAMETERS).map(OsString::into_vec).unwrap_or_default();
+        if !parameters.is_empty() {
+            parameters.push(b' ');
+        }
+        match setting.find_byte(b'=') {
+            Some(at) => {
+                quote(&setting[..at], &mut parameters);
+                parameters.push(b'=');
+                quote(&setting[at + 1..], &mut parameters);
+            }
+            None => {
+                quote(setting, &mut parameters);
+                parameters.push(b'=');
+            }
+        }
+        self.with(PARAMETERS, OsString::from_vec(parameters))
+    }
+
+    /// A variable's value. An empty one is a value too.
+    pub fn get(&self, name: &str) -> Option<OsString> {
+        match self.variables.iter().rev().find(|(known, _)| known == name) {
+            Some((_, value)) => Some(value.clone()),
+            None if self.inherit => std::env::var_os(name),
+            None => None,
+        }
+    }
+
+    /// What was set beyond the process's own variables: hooks and other children need it too.
+    pub fn overrides(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+
+    /// A path as seen from the folder of this environment; short where it can be.
+    pub fn resolve(&self, path: &Path) -> PathBuf {
+        match (self.directory.as_os_str().is_empty(), path.as_os_str().is_empty()) {
+            (true, _) => path.to_owned(),
+            (false, true) => self.directory.clone(),
+            (false, false) => self.directory.join(path),
+        }
+    }
+
+    /// The absolute path of the folder.
+    pub fn current_dir(&self) -> std::io::Result<PathBuf> {
+        if self.directory.as_os_str().is_empty() { std::env::current_dir() } else { self.directory.canonicalize() }
+    }
+
+    pub(crate) fn home(&self) -> Option<PathBuf> {
+        self.get("HOME").map(PathBuf::from)
+    }
+
+    /// The home of a user that is listed in `/etc/passwd`.
+    pub(crate) fn home_of(&self, user: &BStr) -> Option<PathBuf> {
+        crate::ident::passwd::by_name(user).map(|entry| entry.home)
+    }
+}
+
+/// As a shell would need it: `it's` becomes `'it'\''s'`.
+fn quote(text: &[u8], out: &mut Vec<u8>) {
+    out.push(b'\'');
+    for &byte in text {
+        match byte {
+            b'\'' | b'!' => out.extend_from_slice(&[b'\'', b'\\', byte, b'\'']),
+            _ => out.push(byte),
+        }
+    }
+    out.push(b'\'');
+}
+
+pub(crate) fn os(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}

@@ -1,0 +1,189 @@
+//! Which repository is meant, and how its refs are stored.
+//!
+//! Read in this order: [`Repository`], `discover` (where it is), `ownership` (whether it is safe), `format` (whether we
+//! understand it), `storage` (where its refs are).
+
+mod discover;
+mod error;
+mod format;
+mod gitfile;
+mod ownership;
+mod storage;
+mod worktrees;
+
+pub use error::RepositoryError;
+pub use storage::{RefFormat, RefStorage};
+pub use worktrees::Worktree;
+
+use crate::{
+    config::{Config, ConfigError, Loader, Settings},
+    environment::Environment,
+};
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::{FormatOptions, HashKind, check_format};
+use refdb_vfs::Fs;
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// A repository that was found, is safe to use and whose format is understood. Nothing but its own `config` has been
+/// read.
+#[derive(Clone, Debug)]
+pub struct Repository {
+    git_dir: PathBuf,
+    common_dir: PathBuf,
+    work_tree: Option<PathBuf>,
+    shown_git_dir: PathBuf,
+    worktree_id: Option<BString>,
+    hash: HashKind,
+    storage: RefStorage,
+    is_bare: bool,
+    partial_clone: Option<BString>,
+    config_text: Vec<u8>,
+    worktree_config_text: Option<Vec<u8>>,
+}
+
+impl Repository {
+    /// Finds the repository as git does: `GIT_DIR`, or upwards from the environment's folder.
+    pub fn discover(fs: &Fs, environment: &Environment) -> Result<Self, RepositoryError> {
+        discover::discover(fs, environment)
+    }
+
+    /// The repository's own folder, or the worktree's below `worktrees/`.
+    pub fn git_dir(&self) -> &Path {
+        &self.git_dir
+    }
+
+    /// The folder that all worktrees share.
+    pub fn common_dir(&self) -> &Path {
+        &self.common_dir
+    }
+
+    /// The top of the working tree; `None` if there is none.
+    pub fn work_tree(&self) -> Option<&Path> {
+        self.work_tree.as_deref()
+    }
+
+    /// The linked worktree's id; `None` for the main one.
+    pub fn worktree_id(&self) -> Option<&BStr> {
+        self.worktree_id.as_ref().map(|id| id.as_bstr())
+    }
+
+    /// The hash function of its objects.
+    pub fn hash(&self) -> HashKind {
+        self.hash
+    }
+
+    /// The format of its refs.
+    pub fn ref_format(&self) -> RefFormat {
+        self.storage.format
+    }
+
+    /// The folder of the shared refs: the common folder, unless `extensions.refStorage` or `GIT_REFERENCE_BACKEND` name
+    /// another.
+    pub fn refs_dir(&self) -> &Path {
+        self.storage.location.as_deref().unwrap_or(&self.common_dir)
+    }
+
+    /// The folder of the refs of the worktree that we are in.
+    pub fn worktree_refs_dir(&self) -> PathBuf {
+        match &self.storage.location {
+            None => self.git_dir.clone(),
+            Some(_) => self.refs_dir_of(self.worktree_id()),
+        }
+    }
+
+    /// The folder of the refs of any worktree; `None` is the main one.
+    pub fn refs_dir_of(&self, worktree_id: Option<&BStr>) -> PathBuf {
+        match worktree_id {
+            None => self.refs_dir().to_owned(),
+            Some(id) => self.refs_dir().join("worktrees").join(id.to_path_lossy()),
+        }
+    }
+
+    /// Whether it is bare: without a worktree.
+    pub fn is_bare(&self) -> bool {
+        self.is_bare
+    }
+
+    /// The remote that promises missing objects, in a partial clone.
+    pub fn partial_clone(&self) -> Option<&BStr> {
+        self.partial_clone.as_ref().map(|remote| remote.as_bstr())
+    }
+
+    /// The prefix of all refs in the view of `GIT_NAMESPACE` (gitnamespaces(7)): `refs/namespaces/a/refs/namespaces/b/`
+    /// for `a/b`, or nothing.
+    pub fn namespace(&self, environment: &Environment) -> Result<BString, RepositoryError> {
+        let given = environment.get("GIT_NAMESPACE").unwrap_or_default();
+        let mut prefix = BString::default();
+        for component in given.as_bytes().split(|byte| *byte == b'/').filter(|component| !component.is_empty()) {
+            prefix.extend_from_slice(b"refs/namespaces/");
+            prefix.extend_from_slice(component);
+            prefix.push(b'/');
+        }
+        let name = prefix.strip_suffix(b"/").unwrap_or(&prefix);
+        if name.is_empty() || check_format(name, FormatOptions::default()).is_ok() {
+            Ok(prefix)
+        } else {
+            Err(RepositoryError::BadNamespace(given.as_bytes().into()))
+        }
+    }
+
+    /// Whether new objects are in quarantine (git-receive-pack(1)), when no ref may be changed.
+    pub fn is_quarantined(&self, environment: &Environment) -> bool {
+        environment.get("GIT_QUARANTINE_PATH").is_some()
+    }
+
+    /// The object folder: `GIT_OBJECT_DIRECTORY` or `objects`.
+    pub fn objects_dir(&self, environment: &Environment) -> PathBuf {
+        match environment.get("GIT_OBJECT_DIRECTORY") {
+            Some(path) => environment.resolve(path.as_ref()),
+            None => self.common_dir.join("objects"),
+        }
+    }
+
+    /// All linked worktrees, by id.
+    pub fn worktrees(&self, fs: &Fs) -> Result<Vec<Worktree>, refdb_vfs::Error> {
+        worktrees::list(fs, &self.common_dir)
+    }
+
+    /// Reads the whole configuration.
+    ///
+    /// `branch` tells the branch that is checked out, for `includeIf.onbranch:`; it is asked only if there is such a
+    /// condition, and [`Repository::branch_in_files`] answers it where refs are files.
+    pub fn config(
+        &self,
+        fs: &Fs,
+        environment: &Environment,
+        branch: &dyn Fn() -> Option<BString>,
+    ) -> Result<Config, ConfigError> {
+        let file = self.common_dir.join("config");
+        let worktree_file = self.git_dir.join("config.worktree");
+        let shown = self.shown_common_dir().join("config");
+        let shown_worktree = self.shown_git_dir.join("config.worktree");
+        let local = crate::config::Local {
+            git_dir: &self.git_dir,
+            file: (&self.config_text, &file, &shown),
+            worktree_file: self.worktree_config_text.as_deref().map(|text| (text, &*worktree_file, &*shown_worktree)),
+            branch,
+        };
+        Loader::new(fs, environment, Some(&local)).load()
+    }
+
+    /// The settings of the engine.
+    pub fn settings(&self, config: &Config, environment: &Environment) -> Result<Settings, ConfigError> {
+        Settings::load(config, environment, self.is_bare, self.storage.format == RefFormat::Reftable)
+    }
+
+    /// The branch that HEAD names, without `refs/heads/`, where refs are files.
+    pub fn branch_in_files(&self, fs: &Fs) -> Option<BString> {
+        let text = fs.read(&self.worktree_refs_dir().join("HEAD")).ok()?;
+        let target = text.strip_prefix(b"ref:")?.trim();
+        target.strip_prefix(b"refs/heads/").map(BString::from)
+    }
+
+    fn shown_common_dir(&self) -> &Path {
+        if self.git_dir == self.common_dir { &self.shown_git_dir } else { &self.common_dir }
+    }
+}

@@ -1,0 +1,294 @@
+//! Where the repository is: git(1), "GIT_DIR", "GIT_CEILING_DIRECTORIES", and gitrepository-layout(5).
+
+use super::{RefStorage, Repository, RepositoryError, format::Format, gitfile, ownership};
+use crate::{
+    config::parse_boolean,
+    environment::{Environment, os},
+};
+use bstr::{BString, ByteSlice};
+use refdb_types::{HashKind, ObjectId};
+use refdb_vfs::{Fs, Stat};
+use std::{
+    ffi::OsString,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// A folder that looks like a repository.
+struct Found {
+    git_dir: PathBuf,
+    common_dir: PathBuf,
+    /// The folder as git, which goes to the top of the worktree, would show it.
+    shown: PathBuf,
+    how: How,
+}
+
+enum How {
+    /// `GIT_DIR` or `--git-dir` names it.
+    Named,
+    /// By the `.git` in this folder.
+    DotGit(PathBuf),
+    /// We are in it.
+    Inside,
+}
+
+pub(super) fn discover(fs: &Fs, environment: &Environment) -> Result<Repository, RepositoryError> {
+    let finder = Finder { fs, environment };
+    let found = match environment.get("GIT_DIR") {
+        Some(named) => finder.named(named.as_ref())?,
+        None => finder.upwards()?,
+    };
+    finder.open(found)
+}
+
+struct Finder<'a> {
+    fs: &'a Fs,
+    environment: &'a Environment,
+}
+
+impl Finder<'_> {
+    fn named(&self, given: &Path) -> Result<Found, RepositoryError> {
+        let path = self.environment.resolve(given);
+        if let Some(common_dir) = self.common_dir_if_repository(&path)? {
+            return Ok(Found { git_dir: path, common_dir, shown: given.to_owned(), how: How::Named });
+        }
+        if self.fs.stat(&path).is_ok_and(|stat| stat.is_file()) {
+            let git_dir = real(gitfile::read(self.fs, &path, given)?);
+            if let Some(common_dir) = self.common_dir_if_repository(&git_dir)? {
+                return Ok(Found { shown: git_dir.clone(), git_dir, common_dir, how: How::Named });
+            }
+        }
+        Err(RepositoryError::NotARepository(given.to_owned()))
+    }
+
+    fn upwards(&self) -> Result<Found, RepositoryError> {
+        // Mostly we are at the top of the worktree or in a bare repository, and need not know where that is.
+        let here = self.environment.resolve(Path::new(""));
+        if let Some(found) = self.at(&here)? {
+            return Ok(found);
+        }
+        let start = self.environment.current_dir().map_err(RepositoryError::CurrentDir)?;
+        let ceiling = self.ceiling(&start);
+        let device = if self.may_cross_file_systems()? { None } else { Some(self.fs.stat(&start)?.device) };
+        for folder in start.ancestors().skip(1).take_while(|folder| ceiling.as_deref() != Some(*folder)) {
+            if device.is_some_and(|device| self.fs.stat(folder).map_or(true, |stat| stat.device != device)) {
+                return Err(RepositoryError::Boundary { mount_point: folder.to_owned() });
+            }
+            if let Some(found) = self.at(folder)? {
+                return Ok(found);
+            }
+        }
+        Err(RepositoryError::NotFound)
+    }
+
+    /// Looks for `.git` in `folder`, and whether it is a bare repository itself.
+    fn at(&self, folder: &Path) -> Result<Option<Found>, RepositoryError> {
+        let dot_git = folder.join(".git");
+        if let Ok(link) = self.fs.stat_link(&dot_git) {
+            let stat = if link.is_symlink() { self.fs.stat(&dot_git).ok() } else { Some(link) };
+            let found = match stat {
+                Some(stat) if stat.is_dir() => self.git_folder(folder, &dot_git, link)?,
+                Some(stat) if stat.is_file() => Some(self.git_file(folder, &dot_git, link)?),
+                Some(_) => return Err(RepositoryError::NotARegularFile(self.absolute(&dot_git))),
+                None => None,
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        self.bare(folder)
+    }
+
+    fn git_folder(&self, folder: &Path, dot_git: &Path, link: Stat) -> Result<Option<Found>, RepositoryError> {
+        let Some(common_dir) = self.common_dir_if_repository(dot_git)? else { return Ok(None) };
+        let work_tree = self.fs.stat_link(or_dot(folder))?;
+        self.check_owner(&[work_tree, link], folder)?;
+        let how = How::DotGit(or_dot(folder).to_owned());
+        Ok(Some(Found { git_dir: dot_git.to_owned(), common_dir, shown: ".git".into(), how }))
+    }
+
+    fn git_file(&self, folder: &Path, dot_git: &Path, link: Stat) -> Result<Found, RepositoryError> {
+        let git_dir = real(gitfile::read(self.fs, dot_git, &self.absolute(dot_git))?);
+        let Some(common_dir) = self.common_dir_if_repository(&git_dir)? else {
+            return Err(RepositoryError::GitFileTarget(git_dir));
+        };
+        let work_tree = self.fs.stat_link(or_dot(folder))?;
+        self.check_owner(&[link, work_tree, self.fs.stat_link(&git_dir)?], folder)?;
+        Ok(Found { shown: git_dir.clone(), git_dir, common_dir, how: How::DotGit(or_dot(folder).to_owned()) })
+    }
+
+    fn bare(&self, folder: &Path) -> Result<Option<Found>, RepositoryError> {
+        let folder = or_dot(folder);
+        let Some(common_dir) = self.common_dir_if_repository(folder)? else { return Ok(None) };
+        self.check_owner(&[self.fs.stat_link(folder)?], folder)?;
+        ownership::check_bare(self.fs, self.environment, &|| self.absolute(folder))?;
+        Ok(Some(Found { git_dir: folder.to_owned(), common_dir, shown: ".".into(), how: How::Inside }))
+    }
+
+    fn check_owner(&self, parts: &[Stat], folder: &Path) -> Result<(), RepositoryError> {
+        ownership::check(self.fs, self.environment, parts, &|| self.absolute(folder))
+    }
+
+    /// Whether the folder has what makes a repository: a HEAD, objects, refs. If so, the folder it shares with its
+    /// worktrees.
+    fn common_dir_if_repository(&self, folder: &Path) -> Result<Option<PathBuf>, RepositoryError> {
+        let mut buffer = Vec::new();
+        if !self.has_head(folder, &mut buffer) {
+            return Ok(None);
+        }
+        let common_dir = match self.environment.get("GIT_COMMON_DIR") {
+            Some(named) => self.environment.resolve(named.as_ref()),
+            None => match self.fs.read_small(&folder.join("commondir"), true, &mut buffer) {
+                Ok(()) => real(folder.join(os(buffer.trim_end_with(|c| c == '\n' || c == '\r')))),
+                Err(error) if error.is_not_found() => folder.to_owned(),
+                Err(error) => return Err(error.into()),
+            },
+        };
+        let objects = match self.environment.get("GIT_OBJECT_DIRECTORY") {
+            Some(named) => self.environment.resolve(named.as_ref()),
+            None => common_dir.join("objects"),
+        };
+        let whole = self.fs.is_executable(&objects) && self.fs.is_executable(&common_dir.join("refs"));
+        Ok(whole.then_some(common_dir))
+    }
+
+    fn has_head(&self, folder: &Path, buffer: &mut Vec<u8>) -> bool {
+        let head = folder.join("HEAD");
+        match self.fs.read_small(&head, false, buffer) {
+            Ok(()) => match buffer.strip_prefix(b"ref:") {
+                Some(target) => target.trim_start().starts_with(b"refs/"),
+                // Which hash the repository has is not known yet.
+                None => [HashKind::Sha1, HashKind::Sha256]
+                    .iter()
+                    .any(|kind| buffer.get(..kind.len_hex()).is_some_and(|hex| ObjectId::from_hex(*kind, hex).is_ok())),
+            },
+            // Long ago HEAD was a symbolic link, to a branch that need not exist.
+            Err(error) if error.is_symlink() => {
+                self.fs.read_link(&head).is_ok_and(|target| target.as_os_str().as_bytes().starts_with(b"refs/"))
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// The nearest folder above `start` that the search must not look into.
+    fn ceiling(&self, start: &Path) -> Option<PathBuf> {
+        let list = self.environment.get("GIT_CEILING_DIRECTORIES")?;
+        let mut resolve_links = true;
+        let mut nearest: Option<PathBuf> = None;
+        for entry in list.as_bytes().split(|byte| *byte == b':') {
+            if entry.is_empty() {
+                // What follows an empty entry is taken as it is, to save slow look-ups.
+                resolve_links = false;
+                continue;
+            }
+            let path = os(entry);
+            let path = if resolve_links { real(path.to_owned()) } else { path.components().collect() };
+            let above = path.is_absolute() && path != start && start.starts_with(&path);
+            if above && nearest.as_ref().is_none_or(|known| known.as_os_str().len() < path.as_os_str().len()) {
+                nearest = Some(path);
+            }
+        }
+        nearest
+    }
+
+    fn may_cross_file_systems(&self) -> Result<bool, RepositoryError> {
+        const NAME: &str = "GIT_DISCOVERY_ACROSS_FILESYSTEM";
+        let value: Option<OsString> = self.environment.get(NAME);
+        value.map_or(Ok(false), |value| {
+            parse_boolean(Some(value.as_bytes().as_bstr()))
+                .ok_or_else(|| RepositoryError::BadEnvironment { value: value.as_bytes().into(), name: NAME })
+        })
+    }
+
+    /// Reads the repository's `config` and checks that its format is understood.
+    fn open(&self, found: Found) -> Result<Repository, RepositoryError> {
+        let Found { git_dir, common_dir, shown, how } = found;
+        let is_linked = git_dir != common_dir;
+        let shown_common = if is_linked { &common_dir } else { &shown };
+        let config_text = self.optional(&common_dir.join("config"))?.unwrap_or_default();
+        let mut format = Format::parse(&config_text, &common_dir, &shown_common.join("config"))?;
+        if is_linked {
+            // What the shared file says of the working tree holds for the main one.
+            format.work_tree = None;
+            if !matches!(how, How::Inside) {
+                format.bare = None;
+            }
+        }
+        let worktree_config_text =
+            if format.worktree_config { self.optional(&git_dir.join("config.worktree"))? } else { None };
+        if let Some(text) = &worktree_config_text {
+            format.parse_worktree(text, &shown.join("config.worktree"))?;
+        }
+        format.check()?;
+        let storage = match self.environment.get("GIT_REFERENCE_BACKEND") {
+            None => format.storage.clone(),
+            Some(value) => RefStorage::parse(value.as_bytes().as_bstr(), &common_dir)
+                .map_err(|name| RepositoryError::UnknownRefStorage(name.to_string()))?,
+        };
+        let work_tree = self.work_tree(&format, &how, &git_dir);
+        Ok(Repository {
+            is_bare: format.bare != Some(false) && work_tree.is_none(),
+            worktree_id: if is_linked { worktree_id(&git_dir) } else { None },
+            git_dir,
+            common_dir,
+            work_tree,
+            shown_git_dir: shown,
+            hash: format.hash,
+            storage,
+            partial_clone: format.partial_clone,
+            config_text,
+            worktree_config_text,
+        })
+    }
+
+    fn work_tree(&self, format: &Format, how: &How, git_dir: &Path) -> Option<PathBuf> {
+        if let Some(named) = self.environment.get("GIT_WORK_TREE") {
+            return Some(self.environment.resolve(named.as_ref()));
+        }
+        if let Some(configured) = &format.work_tree
+            && self.environment.get("GIT_COMMON_DIR").is_none()
+        {
+            return Some(git_dir.join(os(configured)));
+        }
+        match how {
+            _ if format.bare == Some(true) => None,
+            How::DotGit(folder) => Some(folder.clone()),
+            How::Inside => None,
+            How::Named => Some(or_dot(&self.environment.resolve(Path::new(""))).to_owned()),
+        }
+    }
+
+    fn optional(&self, path: &Path) -> Result<Option<Vec<u8>>, RepositoryError> {
+        let mut text = Vec::new();
+        match self.fs.read_small(path, true, &mut text) {
+            Ok(()) => Ok(Some(text)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// For messages, in which git gives whole paths.
+    fn absolute(&self, path: &Path) -> PathBuf {
+        match self.environment.current_dir() {
+            Ok(folder) if path == Path::new(".") => folder,
+            Ok(folder) => folder.join(path),
+            Err(_) => path.to_owned(),
+        }
+    }
+}
+
+/// A linked worktree's folder is `worktrees/ID`.
+fn worktree_id(git_dir: &Path) -> Option<BString> {
+    let path = real(git_dir.to_owned());
+    let is_worktree = path.parent().and_then(Path::file_name).is_some_and(|name| name == "worktrees");
+    is_worktree.then(|| path.file_name().map(|name| name.as_bytes().into())).flatten()
+}
+
+fn or_dot(folder: &Path) -> &Path {
+    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
+}
+
+/// The path with its symbolic links resolved, or as it is where that cannot be done.
+fn real(path: PathBuf) -> PathBuf {
+    path.canonicalize().unwrap_or(path)
+}

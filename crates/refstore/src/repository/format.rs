@@ -1,0 +1,152 @@
+//! Whether a repository's format is understood: gitrepository-layout(5) and git-config(1), "extensions".
+
+use super::{RefStorage, RepositoryError};
+use crate::config::{BadLine, ConfigError, Level, Origin, Parser, Place, Value};
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::HashKind;
+use std::path::Path;
+
+/// The highest `core.repositoryFormatVersion` there is.
+const VERSION_MAX: i32 = 1;
+
+/// What the repository's own `config` says of its format. Includes are not followed, as in git.
+#[derive(Debug, Default)]
+pub(super) struct Format {
+    version: Option<i32>,
+    pub(super) hash: HashKind,
+    pub(super) storage: RefStorage,
+    pub(super) worktree_config: bool,
+    pub(super) partial_clone: Option<BString>,
+    pub(super) bare: Option<bool>,
+    pub(super) work_tree: Option<BString>,
+    /// Extensions that count in version 1 only.
+    only_in_v1: Vec<BString>,
+    unknown: Vec<BString>,
+}
+
+impl Format {
+    /// Reads `config`. `shown` is the file's path as git shows it.
+    pub(super) fn parse(text: &[u8], common_dir: &Path, shown: &Path) -> Result<Self, RepositoryError> {
+        let mut format = Format::default();
+        each(text, shown, &mut |value| format.set(value, common_dir))?;
+        // Without a version, git takes nothing of it as said.
+        Ok(if format.version.is_some() { format } else { Format::default() })
+    }
+
+    /// Reads `core.bare` and `core.worktree` of `config.worktree`.
+    pub(super) fn parse_worktree(&mut self, text: &[u8], shown: &Path) -> Result<(), RepositoryError> {
+        each(text, shown, &mut |value| self.set_worktree(value).map(|_| ()))
+    }
+
+    fn set(&mut self, value: &Value<'_>, common_dir: &Path) -> Result<(), ConfigError> {
+        if value.key == "core.repositoryformatversion" {
+            self.version = Some(value.int()?);
+            return Ok(());
+        }
+        if let Some(name) = value.key.strip_prefix(b"extensions.") {
+            return self.set_extension(name, value, common_dir);
+        }
+        self.set_worktree(value)
+    }
+
+    fn set_worktree(&mut self, value: &Value<'_>) -> Result<(), ConfigError> {
+        match value.key.as_bytes() {
+            b"core.bare" => self.bare = Some(value.boolean()?),
+            b"core.worktree" => self.work_tree = Some(text(value)?.into()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn set_extension(&mut self, name: &[u8], value: &Value<'_>, common_dir: &Path) -> Result<(), ConfigError> {
+        match name {
+            // These count in version 0 too.
+            b"noop" => return Ok(()),
+            b"preciousobjects" => return value.boolean().map(|_| ()),
+            b"partialclone" => {
+                self.partial_clone = Some(text(value)?.into());
+                return Ok(());
+            }
+            b"worktreeconfig" => {
+                self.worktree_config = value.boolean()?;
+                return Ok(());
+            }
+            b"noop-v1" => {}
+            b"relativeworktrees" | b"submodulepathconfig" => {
+                value.boolean()?;
+            }
+            b"objectformat" => self.hash = hash(value)?,
+            b"compatobjectformat" => {
+                hash(value)?;
+            }
+            b"refstorage" => {
+                let raw = text(value)?;
+                self.storage = RefStorage::parse(raw, common_dir).map_err(|_| invalid(value, raw))?;
+            }
+            _ => {
+                self.unknown.push(name.into());
+                return Ok(());
+            }
+        }
+        self.only_in_v1.push(name.into());
+        Ok(())
+    }
+
+    /// Refuses a version or an extension that is not known.
+    pub(super) fn check(&self) -> Result<(), RepositoryError> {
+        let listed = |names: &[BString]| names.iter().map(|name| format!("\n\t{name}")).collect::<String>();
+        let plural = |names: &[BString]| if names.len() == 1 { "" } else { "s" };
+        match self.version {
+            Some(version) if version > VERSION_MAX => Err(RepositoryError::Version { found: version }),
+            Some(version) if version >= 1 && !self.unknown.is_empty() => Err(RepositoryError::Format(format!(
+                "unknown repository extension{} found:{}",
+                plural(&self.unknown),
+                listed(&self.unknown)
+            ))),
+            Some(0) if !self.only_in_v1.is_empty() => Err(RepositoryError::Format(format!(
+                "repo version is 0, but v1-only extension{} found:{}",
+                plural(&self.only_in_v1),
+                listed(&self.only_in_v1)
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn each(
+    text: &[u8],
+    shown: &Path,
+    set: &mut dyn FnMut(&Value<'_>) -> Result<(), ConfigError>,
+) -> Result<(), RepositoryError> {
+    let origin = Origin { level: Level::Local, file: Some(shown.to_owned()) };
+    let mut parser = Parser::new(text);
+    loop {
+        match parser.next() {
+            Ok(None) => return Ok(()),
+            Err(BadLine(line)) => return Err(ConfigError::BadLine { line, file: shown.to_owned() }.into()),
+            Ok(Some(variable)) => {
+                let raw = variable.value.map(BStr::new);
+                set(&Value { key: variable.key.as_bstr(), raw, origin: &origin, line: variable.line })?;
+            }
+        }
+    }
+}
+
+fn text<'a>(value: &Value<'a>) -> Result<&'a BStr, ConfigError> {
+    value.raw.ok_or_else(|| at_line(value, format!("missing value for '{}'", value.key)))
+}
+
+fn hash(value: &Value<'_>) -> Result<HashKind, ConfigError> {
+    let raw = text(value)?;
+    raw.to_str().ok().and_then(HashKind::from_name).ok_or_else(|| invalid(value, raw))
+}
+
+fn invalid(value: &Value<'_>, raw: &BStr) -> ConfigError {
+    at_line(value, format!("invalid value for '{}': '{raw}'", value.key))
+}
+
+/// Here git names the line, not the variable, because it looks while it parses.
+fn at_line(value: &Value<'_>, detail: String) -> ConfigError {
+    let file = value.origin.file.clone().unwrap_or_default();
+    ConfigError::BadVariable { detail, place: Place::Parsing(value.line, file) }
+}

@@ -1,0 +1,121 @@
+//! Whether a repository may be trusted: git-config(1), "safe.directory".
+//!
+//! Its configuration can name commands, so that whoever owns it can have them run by whoever uses it.
+
+use super::RepositoryError;
+use crate::{
+    config::{Config, ConfigError, Loader, Place},
+    environment::{Environment, os},
+};
+use bstr::ByteSlice;
+use refdb_vfs::{Fs, Stat};
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// Refuses a repository of which a part (its `.git` file, its worktree, its folder) belongs to someone else.
+pub(super) fn check(
+    fs: &Fs,
+    environment: &Environment,
+    parts: &[Stat],
+    path: &dyn Fn() -> PathBuf,
+) -> Result<(), RepositoryError> {
+    if is_ours(environment, parts) {
+        return Ok(());
+    }
+    let shown = path();
+    let mut relative = Vec::new();
+    if is_declared_safe(fs, environment, &shown, &mut relative)? {
+        return Ok(());
+    }
+    let path = shown.to_string_lossy().into_owned();
+    // Git quotes a path only if a shell would make something else of it.
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,".contains(&byte);
+    let quoted = if path.bytes().all(plain) { path.clone() } else { format!("'{}'", path.replace('\'', "'\\''")) };
+    Err(RepositoryError::DubiousOwnership { path, quoted, relative })
+}
+
+fn is_ours(environment: &Environment, parts: &[Stat]) -> bool {
+    let user = refdb_vfs::effective_user();
+    let mut also = None;
+    if parts.iter().any(|part| part.uid != user) && user == 0 {
+        // Under sudo, what belongs to the user who called it is his own too.
+        let caller = environment.get("SUDO_UID");
+        also = caller.and_then(|uid| uid.to_str().and_then(|uid| uid.parse::<u32>().ok()));
+    }
+    parts.iter().all(|part| part.uid == user || Some(part.uid) == also)
+}
+
+/// Looks into the configuration that the repository itself has no hand in.
+fn protected(fs: &Fs, environment: &Environment) -> Result<Config, ConfigError> {
+    Loader::new(fs, environment, None).load()
+}
+
+fn is_declared_safe(
+    fs: &Fs,
+    environment: &Environment,
+    shown: &Path,
+    relative: &mut Vec<String>,
+) -> Result<bool, ConfigError> {
+    let real = shown.canonicalize().unwrap_or_else(|_| shown.to_owned());
+    let mut safe = false;
+    for value in protected(fs, environment)?.all("safe.directory") {
+        match value.raw.map(|raw| raw.as_bytes()) {
+            None | Some(b"") => safe = false,
+            Some(b"*") => safe = true,
+            Some(_) => {
+                let Some(allowed) = value.path(environment)? else { continue };
+                safe |= covers(&allowed, &real, environment);
+                if !allowed.is_absolute() && allowed != Path::new(".") {
+                    relative.push(allowed.display().to_string());
+                }
+            }
+        }
+    }
+    Ok(safe)
+}
+
+fn covers(allowed: &Path, real: &Path, environment: &Environment) -> bool {
+    if allowed == Path::new(".") {
+        return environment.current_dir().is_ok_and(|folder| folder == real);
+    }
+    if !allowed.is_absolute() {
+        return false;
+    }
+    let canonical = |path: &Path| path.canonicalize();
+    match allowed.as_os_str().as_bytes().strip_suffix(b"/*") {
+        Some(above) => canonical(os(above)).is_ok_and(|above| real != above && real.starts_with(&above)),
+        None => canonical(allowed).is_ok_and(|allowed| allowed == real),
+    }
+}
+
+/// Refuses a bare repository that was come across if `safe.bareRepository` is `explicit`.
+pub(super) fn check_bare(
+    fs: &Fs,
+    environment: &Environment,
+    path: &dyn Fn() -> PathBuf,
+) -> Result<(), RepositoryError> {
+    let config = protected(fs, environment)?;
+    let mut explicit = false;
+    for value in config.all("safe.barerepository") {
+        explicit = match value.raw.map(|raw| raw.as_bytes()) {
+            Some(b"all") => false,
+            Some(b"explicit") => true,
+            _ => {
+                let place = Place::variable(value.key, value.origin, value.line);
+                return Err(ConfigError::BadVariable { detail: String::new(), place }.into());
+            }
+        };
+    }
+    if !explicit {
+        return Ok(());
+    }
+    let path = path();
+    // Who stands in the `.git` of a worktree did not come across it by chance.
+    let of_worktree = path.ends_with(".git")
+        || [&b"/.git/worktrees/"[..], b"/.git/modules/"]
+            .iter()
+            .any(|part| path.as_os_str().as_bytes().contains_str(part));
+    if of_worktree { Ok(()) } else { Err(RepositoryError::BareForbidden(path)) }
+}

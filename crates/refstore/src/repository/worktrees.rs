@@ -1,0 +1,32 @@
+use bstr::BString;
+use refdb_vfs::{EntryKind, Fs};
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// A linked worktree: git-worktree(1).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Worktree {
+    /// Its name below `worktrees/`.
+    pub id: BString,
+    /// Its folder there.
+    pub git_dir: PathBuf,
+}
+
+pub(super) fn list(fs: &Fs, common_dir: &Path) -> Result<Vec<Worktree>, refdb_vfs::Error> {
+    let folder = common_dir.join("worktrees");
+    let entries = match fs.read_dir(&folder) {
+        Err(error) if error.is_not_found() => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut worktrees: Vec<_> = entries
+        .into_iter()
+        .filter(|(_, kind)| *kind == EntryKind::Dir)
+        .map(|(id, _)| Worktree { git_dir: folder.join(std::ffi::OsStr::from_bytes(&id)), id: id.into() })
+        // git counts as a worktree what says where its working tree is.
+        .filter(|worktree| fs.stat(&worktree.git_dir.join("gitdir")).is_ok())
+        .collect();
+    worktrees.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+    Ok(worktrees)
+}
