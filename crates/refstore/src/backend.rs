@@ -151,6 +151,15 @@ pub enum TargetView<'a> {
     Symbolic(&'a BStr),
 }
 
+impl<'a> From<&'a Target> for TargetView<'a> {
+    fn from(target: &'a Target) -> Self {
+        match target {
+            Target::Direct(id) => TargetView::Direct(*id),
+            Target::Symbolic(name) => TargetView::Symbolic(name),
+        }
+    }
+}
+
 /// A ref borrowed from where it is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RefView<'a> {

@@ -14,6 +14,15 @@ pub enum Error {
     /// A lock was not had in time.
     #[error(transparent)]
     Lock(#[from] LockError),
+    /// A stack of reftables could not be locked in time.
+    #[error("cannot lock references: {0}")]
+    StackLocked(#[source] LockError),
+    /// A stack of reftables is broken, or cannot be read or written.
+    #[error(transparent)]
+    Stack(#[from] reftable::stack::StackError),
+    /// A reftable is broken.
+    #[error(transparent)]
+    Table(#[from] reftable::Error),
     /// A loose ref, packed-refs or a reflog is broken.
     #[error("{}:{line}: {what}", path.display())]
     Corrupt {

@@ -11,6 +11,7 @@ mod environment;
 mod error;
 pub mod files;
 mod ident;
+pub mod reftable;
 mod repository;
 mod store;
 pub mod transaction;

@@ -30,6 +30,11 @@ impl MergedRefCursor {
         self.walk.current().map(Cursor::<RefRecords>::record).transpose()
     }
 
+    /// The record that [`next`](Self::next) returned last, once more.
+    pub fn current(&self) -> Result<Option<RefRecord<'_>>> {
+        self.walk.current().map(Cursor::<RefRecords>::record).transpose()
+    }
+
     /// The next record, be it a tombstone: what compaction copies.
     pub fn next_with_tombstones(&mut self) -> Result<Option<RefRecord<'_>>> {
         self.walk.next_any()?;

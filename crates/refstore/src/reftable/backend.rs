@@ -1,0 +1,76 @@
+use super::{locked::ReftableLocked, snapshot::ReftableSnapshot, stacks::Stacks};
+use crate::{
+    Backend, Error, Locked, Result, Snapshot,
+    backend::{Claims, OptimizeOptions},
+};
+use refdb_vfs::{Fs, LockError, Patience};
+use reftable::stack::{Scope, StackError, StackOptions};
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+/// What the reftable backend has to know of a repository. All of it is context: nothing has a default.
+#[derive(Clone, Debug)]
+pub struct ReftableOptions {
+    /// Where changes go through.
+    pub fs: Fs,
+    /// The worktree's own folder: `FETCH_HEAD`, and `reftable/` with its own refs.
+    pub git_dir: PathBuf,
+    /// The repository's folder: `reftable/` with all other refs. The same as `git_dir` in the main worktree.
+    pub common_dir: PathBuf,
+    /// How tables are read and written, and the hash function.
+    pub stack: StackOptions,
+    /// `reftable.lockTimeout`, if set.
+    pub lock_patience: Option<Patience>,
+}
+
+impl ReftableOptions {
+    /// How long to wait for the lock of a stack while no other is held. A holder writes one table, so one that keeps
+    /// the lock this long has died, most likely; git's default of 100 ms fails under everyday load.
+    pub(super) fn patience(&self) -> Patience {
+        self.lock_patience.unwrap_or(Patience::For(Duration::from_secs(15)))
+    }
+}
+
+/// Refs in stacks of reftables.
+#[derive(Clone, Debug)]
+pub struct ReftableBackend {
+    stacks: Arc<Stacks>,
+}
+
+impl ReftableBackend {
+    /// The refs of a repository as one of its worktrees sees them. Touches no file.
+    pub fn new(options: ReftableOptions) -> Self {
+        ReftableBackend { stacks: Arc::new(Stacks::new(options)) }
+    }
+
+    /// The folders of the stacks that this worktree reads: the shared one, then its own if it has one.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        self.stacks.own_places().map(|place| self.stacks.folder(place)).collect()
+    }
+}
+
+impl Backend for ReftableBackend {
+    fn snapshot(&self) -> Result<Box<dyn Snapshot>> {
+        Ok(Box::new(ReftableSnapshot::fresh(&self.stacks)?))
+    }
+
+    fn lock(&self, claims: &dyn Claims) -> Result<Box<dyn Locked + '_>> {
+        Ok(Box::new(ReftableLocked::lock(&self.stacks, claims)?))
+    }
+
+    fn optimize(&self, options: &OptimizeOptions) -> Result<()> {
+        let patience = self.stacks.options.patience();
+        let scope = if options.auto { Scope::Geometric } else { Scope::All(None) };
+        for place in self.stacks.own_places() {
+            let stack = self.stacks.stack(place)?;
+            match stack.compact(scope, patience) {
+                // Git's words, which its tests compare.
+                Err(StackError::Lock(LockError::Held { .. })) => {
+                    return Err(Error::Refused("unable to compact stack: data is locked".into()));
+                }
+                done => done?,
+            };
+            stack.clean(patience)?;
+        }
+        Ok(())
+    }
+}

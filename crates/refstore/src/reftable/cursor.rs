@@ -1,0 +1,132 @@
+use super::{
+    snapshot::{ReftableSnapshot, view},
+    stacks::Place,
+};
+use crate::{Cursor, RefView, Result, TargetView, backend::Peeled};
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::{Target, is_root_ref};
+use reftable::MergedRefCursor;
+
+/// Root refs, then everything below `refs/`, each part from the stack that has it.
+pub(super) struct ReftableCursor {
+    common: MergedRefCursor,
+    own: Option<MergedRefCursor>,
+    /// The root refs, which are few, and how many were returned.
+    roots: Vec<(BString, Target)>,
+    roots_done: usize,
+    parts: &'static [Part],
+    part: usize,
+    /// Whether the cursor of the present part stands inside it.
+    entered: bool,
+}
+
+/// Names that are all in one stack.
+struct Part {
+    is_own: bool,
+    start: &'static [u8],
+    /// The first name after it.
+    end: &'static [u8],
+}
+
+/// In the main worktree everything is in one stack. `0` is the byte after `/`.
+const PLAIN: &[Part] = &[Part { is_own: false, start: b"refs/", end: b"refs0" }];
+
+/// A linked worktree has some folders of its own (git-worktree(1), "REFS").
+const LINKED: &[Part] = &[
+    Part { is_own: false, start: b"refs/", end: b"refs/bisect/" },
+    Part { is_own: true, start: b"refs/bisect/", end: b"refs/bisect0" },
+    Part { is_own: false, start: b"refs/bisect0", end: b"refs/rewritten/" },
+    Part { is_own: true, start: b"refs/rewritten/", end: b"refs/rewritten0" },
+    Part { is_own: false, start: b"refs/rewritten0", end: b"refs/worktree/" },
+    Part { is_own: true, start: b"refs/worktree/", end: b"refs/worktree0" },
+    Part { is_own: false, start: b"refs/worktree0", end: b"refs0" },
+];
+
+impl ReftableCursor {
+    pub(super) fn new(snapshot: &ReftableSnapshot, root_refs: bool) -> Result<Self> {
+        let is_linked = snapshot.stacks().is_linked();
+        let common = snapshot.merged(&Place::Common)?.refs();
+        let own = if is_linked { Some(snapshot.merged(&Place::Own)?.refs()) } else { None };
+        let parts = if is_linked { LINKED } else { PLAIN };
+        let mut cursor =
+            ReftableCursor { common, own, roots: Vec::new(), roots_done: 0, parts, part: 0, entered: false };
+        if root_refs {
+            cursor.read_roots()?;
+        }
+        Ok(cursor)
+    }
+
+    fn read_roots(&mut self) -> Result<()> {
+        let cursor = self.own.as_mut().unwrap_or(&mut self.common);
+        while let Some(record) = cursor.next()?
+            && record.name < b"refs/".as_bstr()
+        {
+            if is_root_ref(record.name) {
+                let target = super::snapshot::owned(record.name, &record)?;
+                self.roots.push((record.name.to_owned(), target));
+            }
+        }
+        Ok(())
+    }
+
+    fn cursor(&mut self) -> &mut MergedRefCursor {
+        match &mut self.own {
+            Some(own) if self.parts[self.part].is_own => own,
+            _ => &mut self.common,
+        }
+    }
+
+    /// Moves to the next record of any part. Returns whether there is one.
+    fn advance(&mut self) -> Result<bool> {
+        while let Some(part) = self.parts.get(self.part) {
+            let must_enter = !std::mem::replace(&mut self.entered, true);
+            let cursor = self.cursor();
+            if must_enter {
+                cursor.seek(part.start)?;
+            }
+            if cursor.next()?.is_some_and(|record| record.name < part.end.as_bstr()) {
+                return Ok(true);
+            }
+            self.part += 1;
+            self.entered = false;
+        }
+        Ok(false)
+    }
+}
+
+impl Cursor for ReftableCursor {
+    fn seek(&mut self, name: &BStr) -> Result<()> {
+        self.roots_done = self.roots.partition_point(|(root, _)| root.as_bstr() < name);
+        self.part = self.parts.partition_point(|part| part.end.as_bstr() <= name);
+        self.entered = false;
+        if let Some(part) = self.parts.get(self.part)
+            && part.start.as_bstr() <= name
+        {
+            self.entered = true;
+            self.cursor().seek(name)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<Option<RefView<'_>>> {
+        if self.roots_done < self.roots.len() {
+            let (name, target) = &self.roots[self.roots_done];
+            self.roots_done += 1;
+            return Ok(Some(RefView {
+                name: name.as_bstr(),
+                target: TargetView::from(target),
+                peeled: Peeled::Unknown,
+            }));
+        }
+        if self.own.is_none() && self.entered {
+            // The one part there is.
+            let record = self.common.next()?;
+            return Ok(record.filter(|record| record.name < PLAIN[0].end.as_bstr()).as_ref().and_then(view));
+        }
+        if !self.advance()? {
+            return Ok(None);
+        }
+        Ok(self.cursor().current()?.as_ref().and_then(view))
+    }
+}

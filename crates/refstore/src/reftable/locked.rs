@@ -1,0 +1,203 @@
+use super::{
+    snapshot::ReftableSnapshot,
+    stacks::{Place, Stacks},
+};
+use crate::{
+    Error, Locked, Rejection, Result, Snapshot,
+    backend::{Claims, LogLine, NewValue, Step, Steps},
+};
+use bstr::{BStr, BString, ByteSlice};
+use refdb_vfs::{LockError, Patience};
+use reftable::{
+    LogRecord, LogValue, Merged, RefRecord, RefValue, TableWriter,
+    stack::{Addition, Compaction, NewTable, StackError},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long whoever holds one stack's lock waits for the next, before it gives up both and starts over.
+const NEXT_LOCK: Duration = Duration::from_millis(100);
+/// How long it starts over before it gives up for good.
+const START_OVER: Duration = Duration::from_secs(60);
+
+/// Locked stacks. Where a ref lives decides which; a stack has one lock for all its refs.
+pub(super) struct ReftableLocked {
+    stacks: Arc<Stacks>,
+    snapshot: ReftableSnapshot,
+    additions: BTreeMap<Place, Addition>,
+}
+
+impl ReftableLocked {
+    pub(super) fn lock(stacks: &Arc<Stacks>, claims: &dyn Claims) -> Result<Self> {
+        let places: BTreeSet<Place> = claims.iter().map(|claim| stacks.route(claim.name).0).collect();
+        let since = Instant::now();
+        let mut pause = Duration::from_millis(1);
+        loop {
+            match lock_all(stacks, &places)? {
+                Ok(additions) => {
+                    let merged = additions.iter().map(|(place, added)| (place.clone(), under(added))).collect();
+                    let snapshot = ReftableSnapshot::with(stacks, merged)?;
+                    return Ok(ReftableLocked { stacks: Arc::clone(stacks), snapshot, additions });
+                }
+                Err(held) if since.elapsed() > START_OVER => return Err(Error::StackLocked(held)),
+                Err(_) => {
+                    thread::sleep(pause);
+                    pause = (pause * 2).min(NEXT_LOCK);
+                }
+            }
+        }
+    }
+}
+
+impl Locked for ReftableLocked {
+    fn snapshot(&self) -> &dyn Snapshot {
+        &self.snapshot
+    }
+
+    /// A stack is locked as a whole or not at all.
+    fn refused(&self) -> &[(usize, Rejection)] {
+        &[]
+    }
+
+    fn stage(&mut self, steps: &dyn Steps) -> Result<()> {
+        let stacks = Arc::clone(&self.stacks);
+        let mut parts: BTreeMap<Place, Part> = BTreeMap::new();
+        for (at, step) in steps.iter().enumerate() {
+            let (place, name) = stacks.route(step.name);
+            let part = parts.entry(place).or_default();
+            part.is_renamed |= name.len() != step.name.len();
+            part.steps.push(at as u32);
+        }
+        for (place, mut part) in parts {
+            let Some(addition) = self.additions.get_mut(&place) else {
+                return Err(Error::Refused(format!("internal error: {place:?} is not locked")));
+            };
+            let name = |at: u32| stacks.route(steps.step(at as usize).name).1;
+            if part.is_renamed {
+                part.steps.sort_by(|a, b| name(*a).cmp(name(*b)));
+            }
+            let index = addition.next_update_index();
+            let existing = under(addition);
+            addition.add_table(index..=index, |writer| {
+                let mut table = Table { writer, index, existing };
+                for &at in &part.steps {
+                    table.add_ref(name(at), &steps.step(at as usize))?;
+                }
+                for &at in &part.steps {
+                    table.add_logs(name(at), &steps.step(at as usize))?;
+                }
+                Ok::<_, Error>(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn commit(self: Box<Self>, _: &dyn Steps) -> Result<()> {
+        let patience = self.stacks.options.patience();
+        let mut due: Vec<Compaction> = Vec::new();
+        for addition in self.additions.into_values() {
+            due.extend(addition.commit()?.compaction);
+        }
+        // All locks are given up, so that nobody waits for the tidying. If it fails, the refs have changed all the
+        // same, and the next writer tries again.
+        for compaction in due {
+            let _ = compaction.run(patience);
+        }
+        Ok(())
+    }
+}
+
+/// What goes into one stack.
+#[derive(Default)]
+struct Part {
+    /// Positions of steps, by name.
+    steps: Vec<u32>,
+    /// Whether some refs have other names in the stack, as `main-worktree/HEAD` does; they may sort differently.
+    is_renamed: bool,
+}
+
+/// A new table.
+struct Table<'w, 'a> {
+    writer: &'w mut TableWriter<&'a mut NewTable>,
+    index: u64,
+    /// The stack that it comes on top of.
+    existing: Merged,
+}
+
+impl Table<'_, '_> {
+    fn add_ref(&mut self, name: &BStr, step: &Step<'_>) -> Result<()> {
+        let value = match step.new {
+            None => return Ok(()),
+            Some(NewValue::Deleted) => RefValue::Deletion,
+            Some(NewValue::Direct(target, Some(peeled))) => RefValue::Peeled { target, peeled },
+            Some(NewValue::Direct(id, None)) => RefValue::Direct(id),
+            Some(NewValue::Symbolic(target)) => RefValue::Symbolic(target),
+        };
+        self.writer.add_ref(&RefRecord { name, update_index: self.index, value })?;
+        Ok(())
+    }
+
+    /// Adds a reflog entry, or hides all there are if the ref goes away.
+    fn add_logs(&mut self, name: &BStr, step: &Step<'_>) -> Result<()> {
+        if let Some(line) = step.log {
+            self.add_line(name, &line)?;
+        }
+        if step.new == Some(NewValue::Deleted) {
+            let mut cursor = self.existing.logs();
+            cursor.seek_log(name, u64::MAX)?;
+            while let Some(record) = cursor.next()?
+                && record.name == name
+            {
+                let update_index = record.update_index;
+                self.writer.add_log(&LogRecord { name, update_index, value: LogValue::Deletion })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_line(&mut self, name: &BStr, line: &LogLine<'_>) -> Result<()> {
+        // git ends each message with a newline.
+        let message = BString::from([line.message.as_bytes(), b"\n"].concat());
+        let value = LogValue::Update {
+            old: line.old,
+            new: line.new,
+            name: line.committer.name.as_bstr(),
+            email: line.committer.email.as_bstr(),
+            time_seconds: line.committer.time_seconds,
+            tz_offset: line.committer.offset_decimal,
+            message: message.as_bstr(),
+        };
+        self.writer.add_log(&LogRecord { name, update_index: self.index, value })?;
+        Ok(())
+    }
+}
+
+/// The stack under the lock.
+fn under(addition: &Addition) -> Merged {
+    addition.snapshot().merged().clone()
+}
+
+/// Locks all of these stacks, the common one first, or none. The first lock is waited for as the settings say, the
+/// others but briefly: who waits long while holding a lock makes others wait in turn.
+fn lock_all(
+    stacks: &Stacks,
+    places: &BTreeSet<Place>,
+) -> Result<std::result::Result<BTreeMap<Place, Addition>, LockError>> {
+    let mut additions = BTreeMap::new();
+    for place in places {
+        let patience = if additions.is_empty() { stacks.options.patience() } else { Patience::For(NEXT_LOCK) };
+        match stacks.stack(place)?.lock(patience) {
+            Ok(addition) => {
+                additions.insert(place.clone(), addition);
+            }
+            Err(StackError::Lock(held @ LockError::Held { .. })) if !additions.is_empty() => return Ok(Err(held)),
+            Err(StackError::Lock(held)) => return Err(Error::StackLocked(held)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Ok(additions))
+}

@@ -1,0 +1,143 @@
+//! Reflogs: log records of a name, the newest first.
+//!
+//! An entry whose two ids are both null marks a reflog that exists without entries; it is never shown.
+
+use super::{snapshot::ReftableSnapshot, stacks::Place};
+use crate::Result;
+use bstr::{BStr, BString};
+use refdb_types::{Ident, LogEntry, RefName};
+use reftable::{LogRecord, LogValue, MergedLogCursor};
+use std::{collections::BTreeMap, ops::ControlFlow};
+
+pub(super) fn has(snapshot: &ReftableSnapshot, name: &BStr) -> Result<bool> {
+    let mut found = false;
+    having(snapshot, &mut std::iter::once(name), &mut |_| {
+        found = true;
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Which of the names, sorted, have a reflog: one walk a stack.
+pub(super) fn having(
+    snapshot: &ReftableSnapshot,
+    names: &mut dyn Iterator<Item = &BStr>,
+    found: &mut dyn FnMut(usize) -> Result<()>,
+) -> Result<()> {
+    let mut walks: BTreeMap<Place, Walk> = BTreeMap::new();
+    for (at, name) in names.enumerate() {
+        let (place, inner) = snapshot.stacks().route(name);
+        let walk = match walks.get_mut(&place) {
+            Some(walk) => walk,
+            None => {
+                let cursor = snapshot.merged(&place)?.logs();
+                walks.entry(place).or_insert(Walk { cursor, next: Next::Unknown, name: BString::default() })
+            }
+        };
+        if walk.has(inner)? {
+            found(at)?;
+        }
+    }
+    Ok(())
+}
+
+/// A walk over the names that have entries. The name of the record it stands at is kept, so that names which sort
+/// before it need no seek.
+struct Walk {
+    cursor: MergedLogCursor,
+    next: Next,
+    name: BString,
+}
+
+enum Next {
+    Unknown,
+    /// The first existing entry at or after the last name asked for has the name that is kept.
+    Known,
+    /// There is none.
+    End,
+}
+
+impl Walk {
+    fn has(&mut self, name: &BStr) -> Result<bool> {
+        match self.next {
+            Next::End => return Ok(false),
+            Next::Known if self.name >= name => return Ok(self.name == name),
+            Next::Known | Next::Unknown => {}
+        }
+        self.cursor.seek_log(name, u64::MAX)?;
+        self.next = match self.cursor.next()? {
+            None => Next::End,
+            Some(record) => {
+                self.name.clear();
+                self.name.extend_from_slice(record.name);
+                Next::Known
+            }
+        };
+        Ok(matches!(self.next, Next::Known) && self.name == name)
+    }
+}
+
+pub(super) fn read(
+    snapshot: &ReftableSnapshot,
+    name: &BStr,
+    entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>,
+) -> Result<bool> {
+    let (place, inner) = snapshot.stacks().route(name);
+    let mut cursor = snapshot.merged(&place)?.logs();
+    cursor.seek_log(inner, u64::MAX)?;
+    let mut exists = false;
+    while let Some(record) = cursor.next()?
+        && record.name == inner
+    {
+        exists = true;
+        if let Some(shown) = shown(&record)
+            && entry(&shown).is_break()
+        {
+            break;
+        }
+    }
+    Ok(exists)
+}
+
+/// The entry, unless it only marks that the log exists.
+fn shown(record: &LogRecord<'_>) -> Option<LogEntry> {
+    match record.value {
+        LogValue::Update { old, new, name, email, time_seconds, tz_offset, message }
+            if !(old.is_null() && new.is_null()) =>
+        {
+            Some(LogEntry {
+                old,
+                new,
+                committer: Ident {
+                    name: name.to_owned(),
+                    email: email.to_owned(),
+                    time_seconds,
+                    offset_decimal: tz_offset,
+                },
+                message: message.strip_suffix(b"\n").unwrap_or(message).into(),
+            })
+        }
+        LogValue::Update { .. } | LogValue::Deletion => None,
+    }
+}
+
+pub(super) fn names(snapshot: &ReftableSnapshot) -> Result<Vec<RefName>> {
+    let mut names = Vec::new();
+    for place in snapshot.stacks().own_places() {
+        let mut cursor = snapshot.merged(place)?.logs();
+        let mut after = Vec::new();
+        loop {
+            // No refname goes on with a byte this small.
+            cursor.seek(&after)?;
+            let Some(record) = cursor.next()? else { break };
+            after.clear();
+            after.extend_from_slice(record.name);
+            after.push(1);
+            if snapshot.is_visible(place, record.name) {
+                names.extend(RefName::new_safe(record.name.to_vec()));
+            }
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}

@@ -1,0 +1,99 @@
+//! Many questions, one walk a stack.
+
+use super::{
+    snapshot::{ReftableSnapshot, view},
+    stacks::Place,
+};
+use crate::{Probe, Result, TargetView, backend::Answers};
+use bstr::{BStr, ByteSlice};
+use refdb_types::is_pseudo;
+use reftable::{Merged, MergedRefCursor};
+use std::collections::BTreeMap;
+
+/// Answers sorted probes.
+pub(super) fn probe(
+    snapshot: &ReftableSnapshot,
+    probes: &mut dyn Iterator<Item = Probe<'_>>,
+    answers: &mut dyn Answers,
+) -> Result<()> {
+    let mut common = Walk::new(snapshot.merged(&Place::Common)?);
+    let mut others: BTreeMap<Place, Walk> = BTreeMap::new();
+    for (at, probe) in probes.enumerate() {
+        if is_pseudo(probe.name) {
+            let value = snapshot.pseudo(probe.name)?;
+            answers.value(at, value.as_ref().map(TargetView::from))?;
+            continue;
+        }
+        let (place, name) = snapshot.stacks().route(probe.name);
+        let walk = match place {
+            Place::Common => &mut common,
+            place => match others.entry(place) {
+                std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+                std::collections::btree_map::Entry::Vacant(entry) => {
+                    let merged = snapshot.merged(entry.key())?;
+                    entry.insert(Walk::new(merged))
+                }
+            },
+        };
+        walk.answer(at, name, probe.below, answers)?;
+    }
+    common.finish(answers)?;
+    others.into_values().try_for_each(|walk| walk.finish(answers))
+}
+
+/// The way through one stack. It never goes back: questions about later names wait for their turn.
+struct Walk {
+    cursor: MergedRefCursor,
+    /// Prefixes `NAME/` and the probes that ask what is below them, the smallest last: each begins with the name of the
+    /// one before it.
+    waiting: Vec<(Vec<u8>, usize)>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Walk {
+    fn new(merged: Merged) -> Self {
+        Walk { cursor: merged.refs(), waiting: Vec::new(), spare: Vec::new() }
+    }
+
+    fn answer(&mut self, at: usize, name: &BStr, below: bool, answers: &mut dyn Answers) -> Result<()> {
+        while let Some((prefix, _)) = self.waiting.last()
+            && prefix.as_bstr() <= name
+        {
+            self.look_below(answers)?;
+        }
+        let record = self.cursor.lookup(name)?;
+        answers.value(at, record.as_ref().and_then(view).map(|view| view.target))?;
+        if below {
+            let mut prefix = self.spare.pop().unwrap_or_default();
+            prefix.clear();
+            prefix.extend_from_slice(name);
+            prefix.push(b'/');
+            self.waiting.push((prefix, at));
+        }
+        Ok(())
+    }
+
+    /// Answers the smallest of what waits. It stops at the first record that has not the prefix, so that a single new
+    /// ref beside a hundred thousand tombstones does not walk past them.
+    fn look_below(&mut self, answers: &mut dyn Answers) -> Result<()> {
+        let Some((prefix, at)) = self.waiting.pop() else { return Ok(()) };
+        self.cursor.seek(&prefix)?;
+        while let Some(record) = self.cursor.next_with_tombstones()?
+            && record.name.starts_with(&prefix)
+        {
+            if !record.is_deletion() {
+                answers.below(at, record.name)?;
+                break;
+            }
+        }
+        self.spare.push(prefix);
+        Ok(())
+    }
+
+    fn finish(mut self, answers: &mut dyn Answers) -> Result<()> {
+        while !self.waiting.is_empty() {
+            self.look_below(answers)?;
+        }
+        Ok(())
+    }
+}

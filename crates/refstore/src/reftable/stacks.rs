@@ -1,0 +1,105 @@
+use super::ReftableOptions;
+use crate::Result;
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::Scope;
+use reftable::stack::Stack;
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Mutex, OnceLock, PoisonError},
+};
+
+/// Which stack a ref lives in. Stacks are locked in this order.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Place {
+    /// The repository's, which is the main worktree's too.
+    Common,
+    /// That of the linked worktree we are in.
+    Own,
+    /// That of another worktree.
+    Other(BString),
+}
+
+/// The stacks of a repository, opened when they are needed first.
+#[derive(Debug)]
+pub(super) struct Stacks {
+    pub(super) options: ReftableOptions,
+    common: OnceLock<Stack>,
+    own: OnceLock<Stack>,
+    others: Mutex<BTreeMap<BString, Stack>>,
+}
+
+impl Stacks {
+    pub(super) fn new(options: ReftableOptions) -> Self {
+        Stacks { options, common: OnceLock::new(), own: OnceLock::new(), others: Mutex::default() }
+    }
+
+    /// Whether this is a linked worktree, with a stack of its own.
+    pub(super) fn is_linked(&self) -> bool {
+        self.options.git_dir != self.options.common_dir
+    }
+
+    /// The stacks whose refs this worktree sees under plain names.
+    pub(super) fn own_places(&self) -> impl Iterator<Item = &'static Place> {
+        [&Place::Common, &Place::Own].into_iter().take(if self.is_linked() { 2 } else { 1 })
+    }
+
+    /// The stack of a ref and its name there.
+    #[inline]
+    pub(super) fn route<'n>(&self, name: &'n BStr) -> (Place, &'n BStr) {
+        // Nearly all names are of this kind.
+        if name.starts_with(b"refs/heads/") || name.starts_with(b"refs/tags/") {
+            return (Place::Common, name);
+        }
+        match Scope::of(name) {
+            Scope::Shared => (Place::Common, name),
+            Scope::Worktree if self.is_linked() => (Place::Own, name),
+            Scope::Worktree => (Place::Common, name),
+            Scope::Main(inner) => (Place::Common, inner),
+            Scope::Other { id, name } if self.is_own_id(id) => (Place::Own, name),
+            Scope::Other { id, name } => (Place::Other(id.to_owned()), name),
+        }
+    }
+
+    fn is_own_id(&self, id: &BStr) -> bool {
+        self.is_linked() && self.folder(&Place::Other(id.to_owned())) == self.folder(&Place::Own)
+    }
+
+    pub(super) fn folder(&self, place: &Place) -> PathBuf {
+        let dir = match place {
+            Place::Common => self.options.common_dir.clone(),
+            Place::Own => self.options.git_dir.clone(),
+            Place::Other(id) => self.options.common_dir.join("worktrees").join(id.to_path_lossy()),
+        };
+        dir.join("reftable")
+    }
+
+    /// The stack of this place.
+    pub(super) fn stack(&self, place: &Place) -> Result<Stack> {
+        let cell = match place {
+            Place::Common => &self.common,
+            Place::Own => &self.own,
+            Place::Other(id) => {
+                let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(stack) = others.get(id) {
+                    return Ok(stack.clone());
+                }
+                let stack = self.open(place)?;
+                others.insert(id.clone(), stack.clone());
+                return Ok(stack);
+            }
+        };
+        match cell.get() {
+            Some(stack) => Ok(stack.clone()),
+            None => {
+                let opened = self.open(place)?;
+                Ok(cell.get_or_init(|| opened).clone())
+            }
+        }
+    }
+
+    fn open(&self, place: &Place) -> Result<Stack> {
+        let options = self.options.stack.clone();
+        Ok(Stack::open(self.options.fs.clone(), &self.folder(place), options)?)
+    }
+}
