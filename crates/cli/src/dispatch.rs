@@ -1,9 +1,11 @@
 use crate::{
     check_ref_format,
     failure::{Failure, Result},
+    for_each_ref,
     globals::{Globals, Rest, USAGE},
     options::Command,
     output::Output,
+    pack_refs, show_ref, symbolic_ref, update_ref,
 };
 use bstr::{BString, ByteSlice};
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
@@ -20,10 +22,19 @@ pub struct Invocation<'a> {
 /// A command's table and its work.
 type Entry = (&'static Command, fn(&Invocation<'_>) -> Result<u8>);
 
-static ENTRIES: [Entry; 1] = [(&check_ref_format::COMMAND, check_ref_format::run)];
+static ENTRIES: [Entry; 6] = [
+    (&check_ref_format::COMMAND, check_ref_format::run),
+    (&for_each_ref::COMMAND, for_each_ref::run),
+    (&pack_refs::COMMAND, pack_refs::run),
+    (&show_ref::COMMAND, show_ref::run),
+    (&symbolic_ref::COMMAND, symbolic_ref::run),
+    (&update_ref::COMMAND, update_ref::run),
+];
 
 /// The tables of all commands.
-pub const COMMANDS: [&Command; 1] = [&check_ref_format::COMMAND];
+pub fn commands() -> impl Iterator<Item = &'static Command> {
+    ENTRIES.iter().map(|(command, _)| *command)
+}
 
 /// Runs the program with the words after its name, and returns its exit code.
 pub fn run(words: &[OsString]) -> u8 {
@@ -49,7 +60,7 @@ fn dispatch(words: &[OsString]) -> Result<u8> {
 
 fn help() -> String {
     let mut text = format!("{USAGE}\n");
-    for command in COMMANDS {
+    for command in commands() {
         text.push_str(&format!("   {:<18}{}\n", command.name, command.about));
     }
     text

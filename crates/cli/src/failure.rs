@@ -115,3 +115,12 @@ macro_rules! fatal {
 }
 
 pub(crate) use {fatal, message};
+
+impl From<refdb::Error> for Failure {
+    fn from(error: refdb::Error) -> Self {
+        if refdb_vfs::interrupt::received().is_some() {
+            return Failure::Interrupted;
+        }
+        Failure::Fatal(error.to_string().into())
+    }
+}

@@ -1,9 +1,23 @@
 //! `refdb for-each-ref`. See git-for-each-ref(1).
+//!
+//! [`format`] compiles `--format` into pieces made of [`atom`]s; [`patterns`] say which refs are listed; [`render`]
+//! writes them, asking the [`world`] for objects only if a field needs one. [`sort`] takes refs down only if they are not to be
+//! shown in the order in which they are stored; [`reach`] looks at history.
 
 pub mod atom;
 pub mod color;
+pub mod filter;
 pub mod format;
 pub mod object;
+pub mod options;
+pub mod patterns;
 pub mod quote;
+pub mod reach;
 pub mod render;
+mod run;
+pub mod sort;
+pub mod version;
 pub mod world;
+
+pub use options::COMMAND;
+pub use run::run;

@@ -2,10 +2,11 @@
 
 use crate::failure::{Failure, Result, WRONG_USE, fatal, message};
 use bstr::{BString, ByteSlice};
+use refdb::Environment;
 use std::{
     ffi::{OsStr, OsString},
     io::Write,
-    os::unix::ffi::{OsStrExt, OsStringExt},
+    os::unix::ffi::OsStrExt,
     path::PathBuf,
 };
 
@@ -22,8 +23,8 @@ pub struct Globals {
     pub namespace: Option<BString>,
     /// `--bare`: the present folder is the repository unless another one is named.
     pub bare: bool,
-    /// `-c` and `--config-env`: names and values, in order; no value means true.
-    pub config: Vec<(BString, Option<BString>)>,
+    /// `-c` and `--config-env`: `NAME=VALUE`, in order; without a value it means true.
+    pub config: Vec<BString>,
 }
 
 /// What follows the global options.
@@ -66,10 +67,7 @@ impl Globals {
                 b"-C" => change_folder(value("no directory given for '-C' option")?)?,
                 b"-c" => {
                     let setting = value("-c expects a configuration string")?;
-                    globals.config.push(match setting.split_once_str("=") {
-                        Some((name, value)) => (name.into(), Some(value.into())),
-                        None => (setting.into(), None),
-                    });
+                    globals.config.push(setting.into());
                 }
                 b"--config-env" => {
                     let setting = value("no config key given for --config-env")?;
@@ -110,6 +108,28 @@ impl Globals {
     }
 }
 
+impl Globals {
+    /// The environment in which the repository is looked for.
+    pub fn environment(&self) -> Environment {
+        let mut environment = Environment::process();
+        for (name, value) in [("GIT_DIR", &self.git_dir), ("GIT_WORK_TREE", &self.work_tree)] {
+            if let Some(value) = value {
+                environment = environment.with(name, value);
+            }
+        }
+        if let Some(namespace) = &self.namespace {
+            environment = environment.with("GIT_NAMESPACE", OsStr::from_bytes(namespace));
+        }
+        if self.bare && environment.get("GIT_DIR").is_none() {
+            environment = environment.with("GIT_DIR", ".");
+        }
+        for setting in &self.config {
+            environment = environment.with_config(setting.as_bstr());
+        }
+        environment
+    }
+}
+
 /// Git reports wrong global options without `error:`.
 fn wrong_use(message: &[u8]) -> Failure {
     let mut text = message.to_vec();
@@ -141,7 +161,7 @@ fn change_folder(folder: &[u8]) -> Result<()> {
 }
 
 /// `NAME=VARIABLE`: the value of a setting comes from the environment.
-fn from_environment(setting: &[u8]) -> Result<(BString, Option<BString>)> {
+fn from_environment(setting: &[u8]) -> Result<BString> {
     let Some((name, variable)) = setting.rsplit_once_str("=") else {
         return fatal!["invalid config format: ", setting];
     };
@@ -149,7 +169,7 @@ fn from_environment(setting: &[u8]) -> Result<(BString, Option<BString>)> {
         return fatal!["missing environment variable name for configuration '", name, "'"];
     }
     match std::env::var_os(OsStr::from_bytes(variable)) {
-        Some(value) => Ok((name.into(), Some(value.into_vec().into()))),
+        Some(value) => Ok(message![name, "=", value.as_bytes()]),
         None => fatal!["missing environment variable '", variable, "' for configuration '", name, "'"],
     }
 }
@@ -183,15 +203,15 @@ mod tests {
         assert_eq!(globals.git_dir, Some("g".into()));
         assert_eq!(globals.work_tree, Some("w".into()));
         assert_eq!(globals.namespace, Some("n".into()));
-        assert_eq!(globals.config, [("a.b".into(), Some("c=d".into())), ("a.t".into(), None)]);
+        assert_eq!(globals.config, ["a.b=c=d", "a.t"]);
         assert!(globals.bare);
         assert!(matches!(rest, Rest::Command(name, rest) if name == "show-ref" && rest.len() == 1));
     }
 
     #[test]
     fn a_value_from_the_environment_is_taken_after_the_last_equals_sign() {
-        let path: BString = std::env::var_os("PATH").unwrap().into_vec().into();
-        assert_eq!(from_environment(b"a.x=y.b=PATH").unwrap(), ("a.x=y.b".into(), Some(path)));
+        let path = std::env::var("PATH").unwrap();
+        assert_eq!(from_environment(b"a.x=y.b=PATH").unwrap(), format!("a.x=y.b={path}"));
         assert!(from_environment(b"a.b").is_err());
         assert!(from_environment(b"a.b=REFDB_NO_SUCH_VARIABLE").is_err());
     }

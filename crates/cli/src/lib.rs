@@ -9,8 +9,16 @@ mod dispatch;
 pub mod failure;
 pub mod for_each_ref;
 pub mod globals;
+pub mod listing;
+pub mod names;
+pub mod objects;
 pub mod options;
 pub mod output;
+pub mod pack_refs;
+pub mod revision;
+pub mod session;
+pub mod show_ref;
+pub mod symbolic_ref;
 pub mod update_ref;
 
-pub use dispatch::{COMMANDS, Invocation, run};
+pub use dispatch::{Invocation, commands, run};

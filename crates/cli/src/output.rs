@@ -6,19 +6,13 @@ use std::io;
 /// Standard output through one large buffer, which is written when it is full and at the end.
 ///
 /// Commands append to [`Output::buffer`] and call [`Output::relieve`] once a record; that is one comparison.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Output {
     buffer: Vec<u8>,
 }
 
 const FLUSH_BYTES: usize = 128 << 10;
 const SPARE_BYTES: usize = 8 << 10;
-
-impl Default for Output {
-    fn default() -> Self {
-        Output { buffer: Vec::new() }
-    }
-}
 
 impl Output {
     /// The bytes that wait to be written.

@@ -1,4 +1,112 @@
-//! `refdb update-ref`.
+//! `refdb update-ref`. See git-update-ref(1).
+//!
+//! One ref is changed by [`single`], many by requests on standard input: [`records`] cuts the stream, [`request`]
+//! understands each piece, [`batch`] turns them into transactions.
 
+pub mod batch;
 pub mod records;
 pub mod request;
+mod single;
+
+use crate::{
+    Invocation,
+    failure::{Failure, Result, fatal},
+    options::{Command, Opt, Parser, Value, Word},
+    session::Session,
+};
+use bstr::{BString, ByteSlice};
+use refdb::LogWish;
+use std::sync::Arc;
+
+/// The command line.
+pub static COMMAND: Command = Command {
+    name: "update-ref",
+    about: "Update the object name stored in a ref safely",
+    synopsis: &[
+        "[<options>] -d <refname> [<old-oid>]",
+        "[<options>]    <refname> <new-oid> [<old-oid>]",
+        "[<options>] --stdin [-z] [--batch-updates]",
+    ],
+    options: &[
+        Opt::letter("m", "what the reflog shall say").takes(Value::Required("reason")),
+        Opt::letter("d", "delete the reference"),
+        Opt::flag("no-deref", "change a symbolic reference itself, not what it points to"),
+        Opt::letter("z", "requests on stdin have NUL-terminated fields"),
+        Opt::flag("stdin", "read requests from stdin"),
+        Opt::flag("create-reflog", "create a reflog whatever the configuration says"),
+        Opt::flag("batch-updates", "let updates fail one by one").short(b'0'),
+    ],
+};
+
+/// What the options say.
+#[derive(Debug, Default)]
+struct Options {
+    reason: Option<BString>,
+    delete: bool,
+    no_deref: bool,
+    nul: bool,
+    stdin: bool,
+    create_reflog: bool,
+    batch_updates: bool,
+    arguments: Vec<BString>,
+}
+
+impl Options {
+    fn log(&self) -> LogWish {
+        let message = self.reason.clone().map(Arc::new);
+        LogWish { message, force_create: self.create_reflog, suppress: false }
+    }
+}
+
+/// Runs the command.
+pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
+    if invocation.words.iter().any(|word| word == "-h") {
+        parse(invocation)?;
+    }
+    let mut session = Session::open(invocation.globals)?;
+    let options = parse(invocation)?;
+    if options.reason.as_ref().is_some_and(|reason| reason.is_empty()) {
+        return fatal!["Refusing to perform update with empty message."];
+    }
+    let count = options.arguments.len();
+    if options.stdin {
+        if options.delete || count > 0 {
+            return Err(Failure::Usage(&COMMAND, None));
+        }
+    } else if options.batch_updates {
+        return fatal!["--batch-updates can only be used with --stdin"];
+    } else if options.nul || !if options.delete { 1..=2 } else { 2..=3 }.contains(&count) {
+        return Err(Failure::Usage(&COMMAND, None));
+    }
+    // From here on there may be locks, which a signal must not leave behind.
+    if let Err(error) = refdb_vfs::interrupt::catch_signals() {
+        return fatal!["cannot catch signals: ", error.to_string()];
+    }
+    if options.stdin {
+        batch::run(&mut session, &options)
+    } else if options.delete {
+        single::delete(&mut session, &options)
+    } else {
+        single::update(&mut session, &options)
+    }
+}
+
+fn parse(invocation: &Invocation<'_>) -> Result<Options> {
+    let mut options = Options::default();
+    let mut parser = Parser::new(&COMMAND, invocation.words);
+    while let Some(word) = parser.next_word()? {
+        match word {
+            Word::Argument(argument) => options.arguments.push(argument.to_owned()),
+            Word::Option(opt, setting) => match opt.name {
+                "m" => options.reason = setting.value().map(|reason| reason.as_bstr().to_owned()),
+                "d" => options.delete = true,
+                "no-deref" => options.no_deref = setting.is_on(),
+                "z" => options.nul = true,
+                "stdin" => options.stdin = setting.is_on(),
+                "create-reflog" => options.create_reflog = setting.is_on(),
+                _ => options.batch_updates = setting.is_on(),
+            },
+        }
+    }
+    Ok(options)
+}

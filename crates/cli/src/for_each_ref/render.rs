@@ -151,7 +151,7 @@ impl<'a> Renderer<'a> {
         match field {
             Field::Objectname(form) => return self.id(*form, &id, out),
             Field::Objecttype => {
-                let (kind, _) = self.header(peeled, id, name)?;
+                let kind = self.kind(peeled, id, name)?;
                 out.extend_from_slice(kind.name().as_bytes());
                 return Ok(());
             }
@@ -222,7 +222,7 @@ impl<'a> Renderer<'a> {
             Peeled::To(id) => return Ok(Some(id)),
             Peeled::Unknown => {}
         }
-        let (mut kind, _) = self.header(false, row.id, row.name)?;
+        let mut kind = self.kind(false, row.id, row.name)?;
         let mut behind = None;
         while kind == ObjectKind::Tag {
             let id = behind.unwrap_or(row.id);
@@ -235,9 +235,20 @@ impl<'a> Renderer<'a> {
                 return fatal!["parse_object_buffer failed on ", id.to_string(), " for ", row.name];
             };
             behind = Some(target);
-            kind = self.header(true, target, row.name)?.0;
+            kind = self.kind(true, target, row.name)?;
         }
         Ok(behind)
+    }
+
+    fn kind(&mut self, peeled: bool, id: ObjectId, name: &BStr) -> Result<ObjectKind> {
+        let object = if peeled { &self.behind } else { &self.own };
+        match object.header {
+            Some((known, kind, _)) if known == id => Ok(kind),
+            _ => match self.world.kind(&id)? {
+                Some(kind) => Ok(kind),
+                None => fatal!["missing object ", id.to_string(), " for ", name],
+            },
+        }
     }
 
     fn header(&mut self, peeled: bool, id: ObjectId, name: &BStr) -> Result<(ObjectKind, u64)> {

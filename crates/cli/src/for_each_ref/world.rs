@@ -31,6 +31,9 @@ impl ObjectKind {
 
 /// What fields need to know beyond the ref itself.
 pub trait World {
+    /// An object's type; `None` if it is missing.
+    fn kind(&mut self, id: &ObjectId) -> Result<Option<ObjectKind>>;
+
     /// An object's type and size; `None` if it is missing.
     fn header(&mut self, id: &ObjectId) -> Result<Option<(ObjectKind, u64)>>;
 

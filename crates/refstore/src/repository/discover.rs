@@ -235,7 +235,7 @@ impl Finder<'_> {
             shown_git_dir: shown,
             hash: format.hash,
             storage,
-            is_partial_clone: format.is_partial_clone,
+            partial_clone: format.partial_clone,
             config_text,
             worktree_config_text,
         })

@@ -16,8 +16,7 @@ pub(super) struct Format {
     pub(super) hash: HashKind,
     pub(super) storage: RefStorage,
     pub(super) worktree_config: bool,
-    /// By the extension, or because a remote is said to be a promisor.
-    pub(super) is_partial_clone: bool,
+    pub(super) partial_clone: Option<BString>,
     pub(super) bare: Option<bool>,
     pub(super) work_tree: Option<BString>,
     /// Extensions that count in version 1 only.
@@ -47,9 +46,6 @@ impl Format {
         if let Some(name) = value.key.strip_prefix(b"extensions.") {
             return self.set_extension(name, value, common_dir);
         }
-        if value.key.starts_with(b"remote.") && value.key.ends_with(b".promisor") {
-            self.is_partial_clone |= value.boolean().unwrap_or(false);
-        }
         self.set_worktree(value)
     }
 
@@ -68,8 +64,7 @@ impl Format {
             b"noop" => return Ok(()),
             b"preciousobjects" => return value.boolean().map(|_| ()),
             b"partialclone" => {
-                text(value)?;
-                self.is_partial_clone = true;
+                self.partial_clone = Some(text(value)?.into());
                 return Ok(());
             }
             b"worktreeconfig" => {

@@ -13,6 +13,9 @@ fn id(byte: u8) -> ObjectId {
 }
 
 impl World for Small {
+    fn kind(&mut self, id: &ObjectId) -> Result<Option<ObjectKind>> {
+        Ok(self.header(id)?.map(|(kind, _)| kind))
+    }
     fn header(&mut self, id: &ObjectId) -> Result<Option<(ObjectKind, u64)>> {
         let mut data = Vec::new();
         Ok(self.read(id, &mut data)?.map(|kind| (kind, data.len() as u64)))

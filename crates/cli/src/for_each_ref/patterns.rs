@@ -1,0 +1,139 @@
+//! Which refs are listed: `<pattern>...` and `--exclude`.
+
+use bstr::{BStr, BString, ByteSlice};
+use gix_glob::{wildmatch, wildmatch::Mode};
+
+/// Patterns of git-for-each-ref(1): each matches a name exactly, from its beginning up to a slash, or as a glob.
+#[derive(Debug, Default)]
+pub struct Patterns {
+    patterns: Vec<Pattern>,
+    mode: Mode,
+}
+
+#[derive(Debug)]
+struct Pattern {
+    text: BString,
+    /// Whether there is anything special in it.
+    is_glob: bool,
+}
+
+/// How much of the refs must be looked at.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ranges {
+    /// Everything.
+    All,
+    /// What begins with one of these, which are sorted and do not overlap.
+    Prefixes(Vec<BString>),
+}
+
+impl Patterns {
+    /// Patterns as the user gave them.
+    pub fn new(patterns: Vec<BString>, ignore_case: bool) -> Self {
+        let mut mode = Mode::NO_MATCH_SLASH_LITERAL;
+        mode.set(Mode::IGNORE_CASE, ignore_case);
+        let patterns = patterns.into_iter().map(|text| Pattern { is_glob: literal_len(&text) < text.len(), text });
+        Patterns { patterns: patterns.collect(), mode }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.patterns.is_empty()
+    }
+
+    /// Whether a name matches one of them.
+    pub fn matches(&self, name: &BStr) -> bool {
+        self.patterns.iter().any(|pattern| pattern.matches(name, self.mode))
+    }
+
+    /// The parts of the sorted list of refs in which matches can lie.
+    pub fn ranges(&self) -> Ranges {
+        if self.patterns.is_empty() || self.mode.contains(Mode::IGNORE_CASE) {
+            return Ranges::All;
+        }
+        let literal = |pattern: &Pattern| BString::from(&pattern.text[..literal_len(&pattern.text)]);
+        let mut prefixes: Vec<BString> = self.patterns.iter().map(literal).collect();
+        prefixes.sort();
+        prefixes.dedup_by(|later, earlier| later.starts_with(earlier));
+        if prefixes.iter().any(|prefix| prefix.is_empty()) { Ranges::All } else { Ranges::Prefixes(prefixes) }
+    }
+
+    /// Whether every ref below `folder`, which ends with a slash, matches: a walk can step over all of them.
+    pub fn covers(&self, name: &BStr) -> Option<&BStr> {
+        let covering = self.patterns.iter().find(|pattern| !pattern.is_glob && is_below(name, pattern.text.as_bstr()));
+        covering.map(|pattern| pattern.text.as_bstr())
+    }
+}
+
+impl Pattern {
+    fn matches(&self, name: &BStr, mode: Mode) -> bool {
+        if name == self.text || is_below(name, self.text.as_bstr()) {
+            return true;
+        }
+        (self.is_glob || mode.contains(Mode::IGNORE_CASE)) && wildmatch(self.text.as_bstr(), name, mode)
+    }
+}
+
+/// Whether `name` begins with `folder` up to a slash.
+fn is_below(name: &BStr, folder: &BStr) -> bool {
+    name.strip_prefix(folder.as_bytes()).is_some_and(|rest| {
+        (rest.first() == Some(&b'/') && !folder.is_empty()) || (folder.ends_with(b"/") && !rest.is_empty())
+    })
+}
+
+/// How many bytes of a pattern stand for themselves.
+fn literal_len(pattern: &[u8]) -> usize {
+    pattern.find_byteset(b"*?[\\").unwrap_or(pattern.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patterns(texts: &[&str]) -> Patterns {
+        Patterns::new(texts.iter().map(|text| (*text).into()).collect(), false)
+    }
+
+    #[test]
+    fn a_pattern_matches_whole_components_or_as_a_glob() {
+        for (pattern, name, expected) in [
+            ("refs/heads", "refs/heads/a", true),
+            ("refs/heads/", "refs/heads/a", true),
+            ("refs/heads", "refs/headsx", false),
+            ("refs/heads/", "refs/heads", false),
+            ("refs/heads/a", "refs/heads/a", true),
+            ("refs/heads/a", "refs/heads/ab", false),
+            ("refs/heads/*", "refs/heads/a", true),
+            ("refs/heads/*", "refs/heads/a/b", false),
+            ("refs/heads/**", "refs/heads/a/b", true),
+            ("**/b", "refs/heads/a/b", true),
+            ("refs/*/a", "refs/heads/a", true),
+            ("refs/heads/[ab]", "refs/heads/b", true),
+            ("\\refs/heads/a", "refs/heads/a", true),
+            ("a", "refs/heads/a", false),
+            ("", "refs/heads/a", false),
+            ("/", "refs/heads/a", false),
+            ("refs/", "refs/heads/a", true),
+        ] {
+            assert_eq!(patterns(&[pattern]).matches(name.into()), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn without_case_only_the_glob_match_is_loose() {
+        let loose = |pattern: &str, name: &str| Patterns::new(vec![pattern.into()], true).matches(name.into());
+        assert!(loose("REFS/HEADS/A", "refs/heads/a"));
+        assert!(loose("REFS/HEADS/*", "refs/heads/a"));
+        assert!(!loose("REFS/HEADS", "refs/heads/a"));
+        assert!(loose("refs/heads", "refs/heads/a"));
+    }
+
+    #[test]
+    fn ranges_hold_every_match_and_do_not_overlap() {
+        assert_eq!(patterns(&[]).ranges(), Ranges::All);
+        assert_eq!(patterns(&["**/a", "refs/heads"]).ranges(), Ranges::All);
+        assert_eq!(
+            patterns(&["refs/tags/v*", "refs/heads/x/", "refs/heads", "refs/tags/v1"]).ranges(),
+            Ranges::Prefixes(vec!["refs/heads".into(), "refs/tags/v".into()])
+        );
+    }
+}

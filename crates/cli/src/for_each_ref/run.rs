@@ -1,0 +1,223 @@
+use super::{
+    filter::Filter,
+    format::Format,
+    options::Options,
+    patterns::{Patterns, Ranges},
+    reach::{Reach, peel_to_commit},
+    render::{Renderer, Row},
+    sort::{Entry, Order},
+    world::{ObjectKind, World},
+};
+use crate::{
+    Invocation,
+    failure::{Failure, Result, WRONG_USE, fatal, message, say},
+    listing::{self, Broken, Visitor, Walk},
+    names,
+    objects::Objects,
+    output::Output,
+    session::{Paths, Session},
+};
+use bstr::{BStr, BString, ByteSlice};
+use refdb::{Snapshot, Store, Target};
+use refdb_types::ObjectId;
+use std::ops::ControlFlow;
+
+/// Runs the command.
+pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
+    if invocation.words.iter().any(|word| word == "-h") {
+        Options::parse(invocation)?;
+    }
+    let mut session = Session::open(invocation.globals)?;
+    let options = Options::parse(invocation)?;
+    let format = options.compile()?;
+    let order = Order::new(&options.sort, options.ignore_case)?;
+    let mut output = Output::default();
+    let result = list(&mut session, &options, &format, &order, &mut output);
+    // What was listed before a failure is shown.
+    output.flush()?;
+    result.map(|()| 0)
+}
+
+fn list(session: &mut Session, options: &Options, format: &Format, order: &Order, output: &mut Output) -> Result<()> {
+    let mut filter = filter(session, options)?;
+    let snapshot = session.store.snapshot()?;
+    let head = match snapshot.get("HEAD".into()) {
+        Ok(Some(Target::Symbolic(branch))) => Some(BString::from(branch)),
+        _ => None,
+    };
+    let mut world = RepositoryWorld {
+        store: &session.store,
+        objects: &mut session.objects,
+        strict_names: session.strict_names,
+        head,
+    };
+    let ranges = filter.patterns.ranges();
+    let walk = Walk {
+        ranges: &ranges,
+        root_refs: options.root_refs,
+        after: options.start_after.as_ref().map(|name| name.as_bstr()).filter(|name| !name.is_empty()),
+    };
+    output.expect_much();
+    let mut lister = Lister {
+        filter: &mut filter,
+        renderer: Renderer::new(&mut world, options.quote, options.colors()),
+        format,
+        order,
+        output,
+        omit_empty: options.omit_empty,
+        left: if options.count == 0 { u64::MAX } else { options.count },
+        entries: Vec::new(),
+        sorts: !order.is_natural(),
+        paths: &session.paths,
+    };
+    walk_all(&*snapshot, &walk, &mut lister)?;
+    lister.finish()
+}
+
+/// With root refs the patterns' prefixes do not tell where they lie; there are few of them.
+fn walk_all(snapshot: &dyn Snapshot, walk: &Walk<'_>, lister: &mut Lister<'_, '_>) -> Result<()> {
+    let all = Ranges::All;
+    let ranges = if walk.root_refs { &all } else { walk.ranges };
+    listing::walk(snapshot, &Walk { ranges, ..*walk }, lister)
+}
+
+fn filter(session: &mut Session, options: &Options) -> Result<Filter> {
+    let mut points_at = Vec::new();
+    for text in &options.points_at {
+        match session.revisions().resolve(text.as_bstr())? {
+            Some(id) => points_at.push(id),
+            None => return Err(Failure::Error(message!["malformed object name '", text, "'"], WRONG_USE)),
+        }
+    }
+    let mut reach = Reach::default();
+    reach.contains = commits(session, &options.contains, WRONG_USE)?;
+    reach.no_contains = commits(session, &options.no_contains, WRONG_USE)?;
+    reach.merged = commits(session, &options.merged, 128)?;
+    reach.no_merged = commits(session, &options.no_merged, 128)?;
+    Ok(Filter {
+        patterns: Patterns::new(options.patterns.clone(), options.ignore_case),
+        exclude: Patterns::new(options.exclude.clone(), options.ignore_case),
+        points_at,
+        reach,
+    })
+}
+
+/// The commits that conditions name. Git ends with different codes for different options.
+fn commits(session: &mut Session, texts: &[BString], code: u8) -> Result<Vec<ObjectId>> {
+    let fail = |message: BString| match code {
+        128 => Failure::Fatal(message),
+        code => Failure::Error(message, code),
+    };
+    let mut found = Vec::new();
+    for text in texts {
+        let Some(id) = session.revisions().resolve(text.as_bstr())? else {
+            return Err(fail(message!["malformed object name ", text]));
+        };
+        let mut world =
+            RepositoryWorld { store: &session.store, objects: &mut session.objects, strict_names: true, head: None };
+        match peel_to_commit(&mut world, id)? {
+            Some(commit) => found.push(commit),
+            None if code == 128 => return fatal!["object '", text, "' does not point to a commit"],
+            None => return Err(fail(message!["no such commit ", text])),
+        }
+    }
+    Ok(found)
+}
+
+/// Shows refs as they come, or takes them down to be sorted.
+struct Lister<'a, 'w> {
+    filter: &'a mut Filter,
+    renderer: Renderer<'w>,
+    format: &'a Format,
+    order: &'a Order,
+    output: &'a mut Output,
+    omit_empty: bool,
+    left: u64,
+    entries: Vec<Entry>,
+    sorts: bool,
+    paths: &'a Paths,
+}
+
+impl Lister<'_, '_> {
+    fn show(&mut self, row: &Row<'_>) -> Result<()> {
+        let out = self.output.buffer();
+        let start = out.len();
+        self.renderer.row(self.format, row, out)?;
+        if !self.omit_empty || out.len() > start {
+            out.push(b'\n');
+        }
+        self.output.relieve()
+    }
+
+    fn finish(mut self) -> Result<()> {
+        let mut entries = std::mem::take(&mut self.entries);
+        self.order.sort(&mut entries);
+        let count = usize::try_from(self.left).unwrap_or(usize::MAX);
+        entries.iter().take(count).try_for_each(|entry| self.show(&entry.row()))
+    }
+}
+
+impl Visitor for Lister<'_, '_> {
+    fn wants(&mut self, name: &BStr) -> bool {
+        self.filter.name(name)
+    }
+
+    fn row(&mut self, row: &Row<'_>) -> Result<ControlFlow<()>> {
+        if !self.filter.object(self.renderer.world, row)? {
+            return Ok(ControlFlow::Continue(()));
+        }
+        if self.sorts {
+            self.entries.push(self.order.entry(row, &mut self.renderer)?);
+            return Ok(ControlFlow::Continue(()));
+        }
+        self.show(row)?;
+        self.left -= 1;
+        Ok(if self.left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+
+    fn broken(&mut self, broken: Broken<'_>) -> Result<()> {
+        match broken {
+            Broken::Content(name) => say("warning: ", &message!["ignoring broken ref ", name]),
+            Broken::Name(name) => say("warning: ", &message!["ignoring ref with broken name ", name]),
+        }
+        Ok(())
+    }
+
+    fn name_of(&self, error: &refdb::Error) -> Option<BString> {
+        self.paths.broken_ref(error)
+    }
+}
+
+/// The repository as fields see it.
+struct RepositoryWorld<'a> {
+    store: &'a Store,
+    objects: &'a mut Objects,
+    strict_names: bool,
+    head: Option<BString>,
+}
+
+impl World for RepositoryWorld<'_> {
+    fn kind(&mut self, id: &ObjectId) -> Result<Option<ObjectKind>> {
+        self.objects.object_kind(id)
+    }
+
+    fn header(&mut self, id: &ObjectId) -> Result<Option<(ObjectKind, u64)>> {
+        self.objects.header(id)
+    }
+
+    fn read(&mut self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>> {
+        self.objects.read(id, data)
+    }
+
+    fn abbreviate(&mut self, id: &ObjectId, least: Option<usize>) -> Result<usize> {
+        self.objects.abbreviate(id, least)
+    }
+
+    fn shorten<'n>(&mut self, name: &'n BStr) -> Result<&'n BStr> {
+        names::shorten(self.store, name, self.strict_names)
+    }
+
+    fn head(&self) -> Option<&BStr> {
+        self.head.as_ref().map(|head| head.as_bstr())
+    }
+}

@@ -1,0 +1,169 @@
+//! `--sort`.
+
+use super::{
+    atom::{Atom, Field, NameForm, Part},
+    render::{Renderer, Row},
+    version,
+};
+use crate::failure::{Result, fatal};
+use bstr::{BStr, BString, ByteSlice};
+use refdb::backend::Peeled;
+use refdb_types::ObjectId;
+use std::cmp::Ordering;
+
+/// One key of the order.
+#[derive(Debug)]
+pub struct Key {
+    atom: Atom,
+    reverse: bool,
+    version: bool,
+}
+
+/// The order in which refs are shown.
+#[derive(Debug, Default)]
+pub struct Order {
+    /// The primary key first.
+    keys: Vec<Key>,
+    ignore_case: bool,
+}
+
+/// A ref that waits to be shown, with the values of the keys.
+pub struct Entry {
+    name: BString,
+    id: ObjectId,
+    symref: Option<BString>,
+    peeled: Peeled,
+    values: Vec<KeyValue>,
+}
+
+enum KeyValue {
+    Text(BString),
+    Number(i64),
+}
+
+impl Order {
+    /// The keys in the order of the command line: the last one is the primary key.
+    pub fn new(keys: &[BString], ignore_case: bool) -> Result<Self> {
+        let mut parsed = keys.iter().map(|key| Key::parse(key.as_bstr())).collect::<Result<Vec<_>>>()?;
+        parsed.reverse();
+        Ok(Order { keys: parsed, ignore_case })
+    }
+
+    /// Whether it is the order in which refs are stored.
+    pub fn is_natural(&self) -> bool {
+        let natural = |key: &Key| {
+            key.atom == Atom { peeled: false, field: Field::Refname(NameForm::Full) } && !key.reverse && !key.version
+        };
+        !self.ignore_case && self.keys.first().is_none_or(natural)
+    }
+
+    /// The atoms of the keys.
+    pub fn atoms(&self) -> impl Iterator<Item = &Atom> {
+        self.keys.iter().map(|key| &key.atom)
+    }
+
+    /// Takes down a row and what it is ordered by.
+    pub fn entry(&self, row: &Row<'_>, renderer: &mut Renderer<'_>) -> Result<Entry> {
+        let value = |key: &Key, renderer: &mut Renderer<'_>| match key.atom.field {
+            // A date with a form of its own is compared as it is shown.
+            Field::Person(_, Part::Date(super::atom::DateForm::Default)) => {
+                renderer.seconds(&key.atom, row).map(KeyValue::Number)
+            }
+            _ => {
+                let mut text = Vec::new();
+                renderer.atom(&key.atom, row, &mut text)?;
+                let is_number = matches!(key.atom.field, Field::Objectsize | Field::RawSize | Field::Numparent);
+                Ok(match text.to_str().ok().and_then(|text| text.parse().ok()).filter(|_| is_number) {
+                    Some(number) => KeyValue::Number(number),
+                    None if is_number => KeyValue::Number(0),
+                    None => KeyValue::Text(text.into()),
+                })
+            }
+        };
+        let values = self.keys.iter().map(|key| value(key, renderer)).collect::<Result<Vec<_>>>()?;
+        Ok(Entry {
+            name: row.name.to_owned(),
+            id: row.id,
+            symref: row.symref.map(ToOwned::to_owned),
+            peeled: row.peeled,
+            values,
+        })
+    }
+
+    /// Sorts what was taken down. Refs that no key tells apart are ordered by name.
+    pub fn sort(&self, entries: &mut [Entry]) {
+        entries.sort_by(|one, two| {
+            let by_keys = self.keys.iter().zip(one.values.iter().zip(&two.values)).map(|(key, (one, two))| {
+                let order = match (one, two) {
+                    (KeyValue::Number(one), KeyValue::Number(two)) => one.cmp(two),
+                    (KeyValue::Text(one), KeyValue::Text(two)) if key.version => version::compare(one, two),
+                    (KeyValue::Text(one), KeyValue::Text(two)) => self.compare(one, two),
+                    (KeyValue::Number(_), KeyValue::Text(_)) => Ordering::Less,
+                    (KeyValue::Text(_), KeyValue::Number(_)) => Ordering::Greater,
+                };
+                if key.reverse { order.reverse() } else { order }
+            });
+            let by_keys = by_keys.fold(Ordering::Equal, Ordering::then);
+            by_keys.then_with(|| self.compare(&one.name, &two.name)).then_with(|| one.name.cmp(&two.name))
+        });
+    }
+
+    fn compare(&self, one: &[u8], two: &[u8]) -> Ordering {
+        if self.ignore_case {
+            let lower = |text: &[u8]| text.to_ascii_lowercase();
+            lower(one).cmp(&lower(two))
+        } else {
+            one.cmp(two)
+        }
+    }
+}
+
+impl Entry {
+    /// The row again.
+    pub fn row(&self) -> Row<'_> {
+        Row {
+            name: self.name.as_bstr(),
+            id: self.id,
+            symref: self.symref.as_ref().map(|name| name.as_bstr()),
+            peeled: self.peeled,
+        }
+    }
+}
+
+impl Key {
+    fn parse(text: &BStr) -> Result<Self> {
+        let text: &[u8] = text;
+        let (reverse, rest) = match text.strip_prefix(b"-") {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let (version, rest) = match rest.strip_prefix(b"version:").or_else(|| rest.strip_prefix(b"v:")) {
+            Some(rest) => (true, rest),
+            None => (false, rest),
+        };
+        let name = rest.split(|byte| *byte == b':').next().unwrap_or_default();
+        if matches!(name, b"if" | b"then" | b"else" | b"end" | b"align") {
+            return fatal!["field cannot be sorted by: ", name];
+        }
+        Ok(Key { atom: Atom::parse(rest.as_bstr())?, reverse, version })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_order_of_names_is_natural() {
+        let order =
+            |keys: &[&str]| Order::new(&keys.iter().map(|key| (*key).into()).collect::<Vec<_>>(), false).unwrap();
+        assert!(order(&[]).is_natural());
+        assert!(order(&["refname"]).is_natural());
+        assert!(order(&["objectname", "refname"]).is_natural(), "the last key decides, and names are all different");
+        assert!(!order(&["refname", "objectname"]).is_natural());
+        assert!(!order(&["-refname"]).is_natural());
+        assert!(!order(&["version:refname"]).is_natural());
+        assert!(!order(&["refname:short"]).is_natural());
+        assert!(!Order::new(&[], true).unwrap().is_natural());
+    }
+}

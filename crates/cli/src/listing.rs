@@ -1,0 +1,136 @@
+//! Walking over refs as show-ref and for-each-ref do: symbolic refs followed, broken refs told apart.
+
+use crate::{
+    failure::Result,
+    for_each_ref::{patterns::Ranges, render::Row},
+};
+use bstr::{BStr, BString, ByteSlice};
+use refdb::{Cursor, RefView, Snapshot, Target, TargetView, backend::Peeled};
+use refdb_types::{FormatOptions, ObjectId, RefName, SYMREF_DEPTH_MAX, check_format};
+use std::ops::ControlFlow;
+
+/// Where to walk.
+#[derive(Debug)]
+pub struct Walk<'a> {
+    /// The parts of the list.
+    pub ranges: &'a Ranges,
+    /// Also `HEAD` and its kin.
+    pub root_refs: bool,
+    /// Only what comes after this name.
+    pub after: Option<&'a BStr>,
+}
+
+/// A ref that cannot be used.
+#[derive(Clone, Copy, Debug)]
+pub enum Broken<'a> {
+    /// Its content is no value, or the null id.
+    Content(&'a BStr),
+    /// Its name is none that git would make.
+    Name(&'a BStr),
+}
+
+/// Whoever is shown the refs.
+pub trait Visitor {
+    /// Whether the ref is wanted: asked before a symbolic ref is followed.
+    fn wants(&mut self, name: &BStr) -> bool;
+
+    /// A ref that leads to an object. Dangling symbolic refs are passed over.
+    fn row(&mut self, row: &Row<'_>) -> Result<ControlFlow<()>>;
+
+    /// A ref that cannot be used.
+    fn broken(&mut self, broken: Broken<'_>) -> Result<()>;
+
+    /// The name of the ref that an error of the store is about, if the walk can go on without it.
+    fn name_of(&self, error: &refdb::Error) -> Option<BString>;
+}
+
+/// Shows all refs of a walk in order of name.
+pub fn walk(snapshot: &dyn Snapshot, walk: &Walk<'_>, visitor: &mut dyn Visitor) -> Result<()> {
+    let mut cursor = snapshot.cursor(walk.root_refs)?;
+    let all = [BString::default()];
+    let prefixes = match walk.ranges {
+        Ranges::All => &all[..],
+        Ranges::Prefixes(prefixes) => prefixes,
+    };
+    for prefix in prefixes {
+        let start = walk.after.map_or(prefix.as_bstr(), |after| after.max(prefix.as_bstr()));
+        if !start.is_empty() {
+            cursor.seek(start)?;
+        }
+        if range(snapshot, &mut *cursor, prefix.as_bstr(), walk, visitor)?.is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn range(
+    snapshot: &dyn Snapshot,
+    cursor: &mut dyn Cursor,
+    prefix: &BStr,
+    walk: &Walk<'_>,
+    visitor: &mut dyn Visitor,
+) -> Result<ControlFlow<()>> {
+    loop {
+        let view = match cursor.next() {
+            Ok(Some(view)) => view,
+            Ok(None) => return Ok(ControlFlow::Continue(())),
+            Err(error) => match visitor.name_of(&error) {
+                Some(name) => {
+                    if visitor.wants(name.as_bstr()) {
+                        visitor.broken(Broken::Content(name.as_bstr()))?;
+                    }
+                    continue;
+                }
+                None => return Err(error.into()),
+            },
+        };
+        if !view.name.starts_with(prefix) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        if walk.after == Some(view.name) || !visitor.wants(view.name) {
+            continue;
+        }
+        if show(snapshot, &view, visitor)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+}
+
+fn show(snapshot: &dyn Snapshot, view: &RefView<'_>, visitor: &mut dyn Visitor) -> Result<ControlFlow<()>> {
+    if check_format(view.name, FormatOptions { allow_onelevel: true, refspec_pattern: false }).is_err() {
+        visitor.broken(Broken::Name(view.name))?;
+        return Ok(ControlFlow::Continue(()));
+    }
+    match view.target {
+        TargetView::Direct(id) if id.is_null() => visitor.broken(Broken::Content(view.name))?,
+        TargetView::Direct(id) => {
+            return visitor.row(&Row { name: view.name, id, symref: None, peeled: view.peeled });
+        }
+        TargetView::Symbolic(target) => {
+            if let Some((end, id)) = follow(snapshot, target)? {
+                let row = Row { name: view.name, id, symref: Some(end.as_bstr()), peeled: Peeled::Unknown };
+                return visitor.row(&row);
+            }
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+/// The end of a chain of symbolic refs, if it leads to an object.
+pub fn follow(snapshot: &dyn Snapshot, target: &BStr) -> Result<Option<(RefName, ObjectId)>> {
+    let mut name = match RefName::new(target.to_vec()) {
+        Ok(name) => name,
+        Err(_) => return Ok(None),
+    };
+    for _ in 0..SYMREF_DEPTH_MAX {
+        match snapshot.get(name.as_bstr()) {
+            Ok(Some(Target::Direct(id))) => return Ok((!id.is_null()).then_some((name, id))),
+            Ok(Some(Target::Symbolic(next))) => name = next,
+            // What cannot be read leads nowhere.
+            Ok(None) | Err(refdb::Error::Corrupt { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,68 @@
+//! `refdb pack-refs`. See git-pack-refs(1).
+
+use crate::{
+    Invocation,
+    failure::{Failure, Result, fatal},
+    options::{Command, Opt, Parser, Setting, Value, Word},
+    session::Session,
+};
+use bstr::ByteSlice;
+use refdb::backend::OptimizeOptions;
+
+/// The command line.
+pub static COMMAND: Command = Command {
+    name: "pack-refs",
+    about: "Pack heads and tags for efficient repository access",
+    synopsis: &["[--all] [--no-prune] [--auto] [--include <pattern>] [--exclude <pattern>]"],
+    options: &[
+        Opt::flag("all", "pack all references, not only tags and those packed before"),
+        Opt::flag("prune", "remove the loose references that were packed (the default)"),
+        Opt::flag("auto", "pack only as far as it is worth while"),
+        Opt::flag("include", "pack references that match the pattern").takes(Value::Required("pattern")),
+        Opt::flag("exclude", "do not pack references that match the pattern").takes(Value::Required("pattern")),
+    ],
+};
+
+/// Runs the command.
+pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
+    if invocation.words.iter().any(|word| word == "-h") {
+        parse(invocation)?;
+    }
+    let session = Session::open(invocation.globals)?;
+    let options = parse(invocation)?;
+    if let Err(error) = refdb_vfs::interrupt::catch_signals() {
+        return fatal!["cannot catch signals: ", error.to_string()];
+    }
+    session.store.optimize(&options)?;
+    Ok(0)
+}
+
+fn parse(invocation: &Invocation<'_>) -> Result<OptimizeOptions> {
+    let mut options =
+        OptimizeOptions { all: false, prune: true, auto: false, include: Vec::new(), exclude: Vec::new() };
+    let mut parser = Parser::new(&COMMAND, invocation.words);
+    while let Some(word) = parser.next_word()? {
+        let Word::Option(opt, setting) = word else { return Err(Failure::Usage(&COMMAND, None)) };
+        let list = match opt.name {
+            "all" => {
+                options.all = setting.is_on();
+                continue;
+            }
+            "prune" => {
+                options.prune = setting.is_on();
+                continue;
+            }
+            "auto" => {
+                options.auto = setting.is_on();
+                continue;
+            }
+            "include" => &mut options.include,
+            _ => &mut options.exclude,
+        };
+        match setting {
+            Setting::Value(pattern) => list.push(pattern.to_str_lossy().into_owned()),
+            Setting::On | Setting::Off => list.clear(),
+        }
+    }
+    Ok(options)
+}

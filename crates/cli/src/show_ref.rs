@@ -1,0 +1,349 @@
+//! `refdb show-ref`. See git-show-ref(1).
+
+use crate::{
+    Invocation,
+    failure::{Result, fatal, message, say},
+    for_each_ref::{patterns::Ranges, render::Row, world::ObjectKind},
+    listing::{self, Broken, Visitor, Walk},
+    options::{Command, Opt, Parser, Setting, Value, Word},
+    output::Output,
+    session::Session,
+};
+use bstr::{BStr, BString, ByteSlice};
+use refdb::backend::Peeled;
+use refdb_types::{FormatOptions, ObjectId, RefName, check_format, is_safe};
+use std::{io::BufRead, ops::ControlFlow};
+
+/// The command line.
+pub static COMMAND: Command = Command {
+    name: "show-ref",
+    about: "List references in a local repository",
+    synopsis: &[
+        "[--head] [-d | --dereference]\n[-s | --hash[=<n>]] [--abbrev[=<n>]] [--branches] [--tags]\n[--] [<pattern>...]",
+        "--verify [-q | --quiet] [-d | --dereference]\n[-s | --hash[=<n>]] [--abbrev[=<n>]]\n[--] [<ref>...]",
+        "--exclude-existing[=<pattern>]",
+        "--exists <ref>",
+    ],
+    options: &[
+        Opt::flag("tags", "list tags, and with --branches branches too"),
+        Opt::flag("branches", "list branches, and with --tags tags too"),
+        Opt::flag("heads", "the same as --branches").hidden(),
+        Opt::flag("exists", "tell whether a reference exists, without following it"),
+        Opt::flag("verify", "show the references with exactly these full names"),
+        Opt::letter("h", "the same as --head").hidden(),
+        Opt::flag("head", "show HEAD whatever else is shown"),
+        Opt::flag("dereference", "also show the objects behind tags").short(b'd'),
+        Opt::flag("hash", "show only object ids, of <n> digits").short(b's').takes(Value::Optional("n")),
+        Opt::flag("abbrev", "show object ids of <n> digits").takes(Value::Optional("n")),
+        Opt::flag("quiet", "print nothing (useful with --verify)").short(b'q'),
+        Opt::flag("exclude-existing", "show the lines of stdin whose reference does not exist")
+            .takes(Value::Optional("pattern"))
+            .fixed(),
+    ],
+};
+
+#[derive(Default)]
+struct Options {
+    tags: bool,
+    branches: bool,
+    exists: bool,
+    verify: bool,
+    head: bool,
+    quiet: bool,
+    exclude_existing: Option<Option<BString>>,
+    style: Style,
+    names: Vec<BString>,
+}
+
+/// How a ref is shown.
+#[derive(Clone, Copy, Default)]
+struct Style {
+    ids_only: bool,
+    dereference: bool,
+    /// How many digits; `None` for all, `Some(None)` for git's default.
+    digits: Option<Option<usize>>,
+}
+
+/// Runs the command.
+pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
+    let asked_only = matches!(invocation.words, [word] if word == "-h");
+    let mut session = if asked_only { None } else { Some(Session::open(invocation.globals)?) };
+    let options = parse(invocation)?;
+    let Some(session) = &mut session else { return Ok(0) };
+    let mut output = Output::default();
+    let result = perform(session, &options, &mut output);
+    output.flush()?;
+    result
+}
+
+fn parse(invocation: &Invocation<'_>) -> Result<Options> {
+    let mut options = Options::default();
+    let mut parser = Parser::new(&COMMAND, invocation.words);
+    while let Some(word) = parser.next_word()? {
+        let (opt, setting) = match word {
+            Word::Argument(name) => {
+                options.names.push(name.to_owned());
+                continue;
+            }
+            Word::Option(opt, setting) => (opt, setting),
+        };
+        let on = setting.is_on();
+        match opt.name {
+            "tags" => options.tags = on,
+            "branches" | "heads" => options.branches = on,
+            "exists" => options.exists = on,
+            "verify" => options.verify = on,
+            "h" | "head" => options.head = on,
+            "quiet" => options.quiet = on,
+            "dereference" => options.style.dereference = on,
+            "hash" => {
+                options.style.ids_only = on;
+                options.style.digits = digits("hash", setting, options.style.digits)?;
+            }
+            "abbrev" => options.style.digits = digits("abbrev", setting, Some(None))?,
+            _ => options.exclude_existing = Some(setting.value().map(ToOwned::to_owned)),
+        }
+    }
+    Ok(options)
+}
+
+/// The number of digits that `--hash` and `--abbrev` ask for; without a value it is `default`.
+fn digits(name: &str, setting: Setting<'_>, default: Option<Option<usize>>) -> Result<Option<Option<usize>>> {
+    let value = match setting {
+        Setting::On => return Ok(default),
+        Setting::Off => return Ok(None),
+        Setting::Value(value) => value,
+    };
+    match value.to_str().ok().and_then(|value| value.parse::<i64>().ok()) {
+        Some(0) => Ok(None),
+        Some(count) => Ok(Some(Some(usize::try_from(count).unwrap_or(0).max(4)))),
+        None => {
+            let message = message!["option `", name, "' expects a numerical value"];
+            Err(crate::failure::Failure::Error(message, crate::failure::WRONG_USE))
+        }
+    }
+}
+
+fn perform(session: &mut Session, options: &Options, output: &mut Output) -> Result<u8> {
+    check_modes(options)?;
+    if let Some(pattern) = &options.exclude_existing {
+        exclude_existing(session, pattern.as_ref().map(|pattern| pattern.as_bstr()), output)
+    } else if options.verify {
+        verify(session, options, output)
+    } else if options.exists {
+        exists(session, options)
+    } else {
+        list(session, options, output)
+    }
+}
+
+fn check_modes(options: &Options) -> Result<()> {
+    let modes: Vec<&str> = [
+        (options.exclude_existing.is_some(), "'--exclude-existing'"),
+        (options.verify, "'--verify'"),
+        (options.exists, "'--exists'"),
+    ]
+    .into_iter()
+    .filter_map(|(given, name)| given.then_some(name))
+    .collect();
+    match modes[..] {
+        [one, two] => fatal!["options ", one, " and ", two, " cannot be used together"],
+        [one, two, three] => fatal!["options ", one, ", ", two, ", and ", three, " cannot be used together"],
+        _ => Ok(()),
+    }
+}
+
+fn list(session: &mut Session, options: &Options, output: &mut Output) -> Result<u8> {
+    let ranges = match (options.branches, options.tags) {
+        (false, false) => Ranges::All,
+        (true, false) => Ranges::Prefixes(vec!["refs/heads/".into()]),
+        (false, true) => Ranges::Prefixes(vec!["refs/tags/".into()]),
+        (true, true) => Ranges::Prefixes(vec!["refs/heads/".into(), "refs/tags/".into()]),
+    };
+    let snapshot = session.store.snapshot()?;
+    let mut found = false;
+    if options.head
+        && let Some((_, id)) = listing::follow(&*snapshot, "HEAD".into())?
+    {
+        let row = Row { name: "HEAD".into(), id, symref: None, peeled: Peeled::Unknown };
+        Shower { session_objects: &mut session.objects, options, output }.show(&row)?;
+        found = true;
+    }
+    output.expect_much();
+    let mut lister = Lister {
+        shower: Shower { session_objects: &mut session.objects, options, output },
+        broken_ref: &session.paths,
+        found,
+    };
+    listing::walk(&*snapshot, &Walk { ranges: &ranges, root_refs: false, after: None }, &mut lister)?;
+    Ok(u8::from(!lister.found))
+}
+
+/// Shows the refs of a walk that match the patterns.
+struct Lister<'a> {
+    shower: Shower<'a>,
+    broken_ref: &'a crate::session::Paths,
+    found: bool,
+}
+
+impl Visitor for Lister<'_> {
+    fn wants(&mut self, name: &BStr) -> bool {
+        let patterns = &self.shower.options.names;
+        patterns.is_empty() || patterns.iter().any(|pattern| ends_with_components(name, pattern.as_bstr()))
+    }
+
+    fn row(&mut self, row: &Row<'_>) -> Result<ControlFlow<()>> {
+        self.found = true;
+        self.shower.show(row)?;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn broken(&mut self, broken: Broken<'_>) -> Result<()> {
+        let (Broken::Content(name) | Broken::Name(name)) = broken;
+        let null = ObjectId::null(self.shower.session_objects.kind());
+        fatal!["git show-ref: bad ref ", name, " (", null.to_string(), ")"]
+    }
+
+    fn name_of(&self, error: &refdb::Error) -> Option<BString> {
+        self.broken_ref.broken_ref(error)
+    }
+}
+
+/// Whether `pattern` is the end of `name`, and begins where a component does.
+fn ends_with_components(name: &BStr, pattern: &BStr) -> bool {
+    !pattern.is_empty()
+        && name.strip_suffix(pattern.as_bytes()).is_some_and(|before| before.is_empty() || before.ends_with(b"/"))
+}
+
+/// Shows single refs.
+struct Shower<'a> {
+    session_objects: &'a mut crate::objects::Objects,
+    options: &'a Options,
+    output: &'a mut Output,
+}
+
+impl Shower<'_> {
+    fn show(&mut self, row: &Row<'_>) -> Result<()> {
+        if !self.session_objects.exists(&row.id)? {
+            return fatal!["git show-ref: bad ref ", row.name, " (", row.id.to_string(), ")"];
+        }
+        if self.options.quiet {
+            return Ok(());
+        }
+        self.id(&row.id)?;
+        let out = self.output.buffer();
+        if !self.options.style.ids_only {
+            out.push(b' ');
+            out.extend_from_slice(row.name);
+        }
+        out.push(b'\n');
+        if self.options.style.dereference
+            && let Some(peeled) = self.peel(row)?
+        {
+            self.id(&peeled)?;
+            let out = self.output.buffer();
+            out.push(b' ');
+            out.extend_from_slice(row.name);
+            out.extend_from_slice(b"^{}\n");
+        }
+        self.output.relieve()
+    }
+
+    fn id(&mut self, id: &ObjectId) -> Result<()> {
+        let out = self.output.buffer();
+        let start = out.len();
+        id.write_hex(out);
+        if let Some(least) = self.options.style.digits {
+            let digits = self.session_objects.abbreviate(id, least)?;
+            self.output.buffer().truncate(start + digits);
+        }
+        Ok(())
+    }
+
+    fn peel(&mut self, row: &Row<'_>) -> Result<Option<ObjectId>> {
+        match row.peeled {
+            Peeled::NotTag => Ok(None),
+            Peeled::To(id) => Ok(Some(id)),
+            Peeled::Unknown if self.session_objects.object_kind(&row.id)? != Some(ObjectKind::Tag) => Ok(None),
+            Peeled::Unknown => Ok(self.session_objects.peel(&row.id)?.map(|(id, _)| id)),
+        }
+    }
+}
+
+fn verify(session: &mut Session, options: &Options, output: &mut Output) -> Result<u8> {
+    if options.names.is_empty() {
+        return fatal!["--verify requires a reference"];
+    }
+    let snapshot = session.store.snapshot()?;
+    for name in &options.names {
+        let may_be_ref = is_safe(name) && (name.starts_with(b"refs/") || !refdb_types::is_pseudo(name.as_bstr()));
+        let found = if may_be_ref { listing::follow(&*snapshot, name.as_bstr())? } else { None };
+        match found {
+            Some((_, id)) => {
+                let row = Row { name: name.as_bstr(), id, symref: None, peeled: Peeled::Unknown };
+                Shower { session_objects: &mut session.objects, options, output }.show(&row)?;
+            }
+            None if options.quiet => return Ok(1),
+            None => return fatal!["'", name, "' - not a valid ref"],
+        }
+    }
+    Ok(0)
+}
+
+fn exists(session: &Session, options: &Options) -> Result<u8> {
+    let name = match &options.names[..] {
+        [] => return fatal!["--exists requires a reference"],
+        [name] => name,
+        _ => return fatal!["--exists requires exactly one reference"],
+    };
+    let found = match RefName::new_safe(&name[..]) {
+        Some(name) => session.store.get(name.as_bstr()),
+        None => Ok(None),
+    };
+    match found {
+        Ok(Some(_)) => Ok(0),
+        Ok(None) => {
+            say("error: ", b"reference does not exist");
+            Ok(2)
+        }
+        Err(refdb::Error::Corrupt { .. }) => {
+            say("error: ", b"failed to look up reference: Invalid argument");
+            Ok(1)
+        }
+        Err(error) => {
+            say("error: ", &message!["failed to look up reference: ", error.to_string()]);
+            Ok(1)
+        }
+    }
+}
+
+/// Copies the lines of standard input whose ref does not exist.
+fn exclude_existing(session: &Session, pattern: Option<&BStr>, output: &mut Output) -> Result<u8> {
+    let snapshot = session.store.snapshot()?;
+    let mut input = std::io::stdin().lock();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match input.read_until(b'\n', &mut line) {
+            Ok(0) => return Ok(0),
+            Ok(_) => {}
+            Err(error) => return fatal!["cannot read standard input: ", crate::failure::system_text(&error)],
+        }
+        let text = line.strip_suffix(b"\n").unwrap_or(&line);
+        let text = text.strip_suffix(b"^{}").unwrap_or(text);
+        let start = text.iter().rposition(u8::is_ascii_whitespace).map_or(0, |space| space + 1);
+        let name = text[start..].as_bstr();
+        if pattern.is_some_and(|pattern| !name.starts_with(pattern)) {
+            continue;
+        }
+        if check_format(name, FormatOptions::default()).is_err() {
+            say("warning: ", &message!["ref '", name, "' ignored"]);
+            continue;
+        }
+        if !name.starts_with(b"refs/") || listing::follow(&*snapshot, name)?.is_none() {
+            output.buffer().extend_from_slice(text);
+            output.buffer().push(b'\n');
+            output.relieve()?;
+        }
+    }
+}

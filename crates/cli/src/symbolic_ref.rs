@@ -1,0 +1,169 @@
+//! `refdb symbolic-ref`. See git-symbolic-ref(1).
+
+use crate::{
+    Invocation,
+    failure::{Failure, Result, fatal},
+    names,
+    options::{Command, Opt, Parser, Value, Word},
+    output::Output,
+    session::Session,
+};
+use bstr::{BStr, BString, ByteSlice};
+use refdb::{Change, Edit, LogWish, Precondition, RefName, Target, TransactionOptions};
+use refdb_types::{FormatOptions, SYMREF_DEPTH_MAX, check_format};
+use std::sync::Arc;
+
+/// The command line.
+pub static COMMAND: Command = Command {
+    name: "symbolic-ref",
+    about: "Read, modify and delete symbolic refs",
+    synopsis: &["[-m <reason>] <name> <ref>", "[-q] [--short] [--no-recurse] <name>", "--delete [-q] <name>"],
+    options: &[
+        Opt::flag("quiet", "say nothing of a reference that is not symbolic").short(b'q'),
+        Opt::flag("delete", "delete the symbolic reference").short(b'd'),
+        Opt::flag("short", "print the shortest unambiguous name"),
+        Opt::flag("recurse", "follow symbolic references to the end (the default)"),
+        Opt::letter("m", "what the reflog shall say").takes(Value::Required("reason")),
+    ],
+};
+
+struct Options {
+    quiet: bool,
+    delete: bool,
+    short: bool,
+    recurse: bool,
+    reason: Option<BString>,
+    arguments: Vec<BString>,
+}
+
+/// Runs the command.
+pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
+    if invocation.words.iter().any(|word| word == "-h") {
+        parse(invocation)?;
+    }
+    let session = Session::open(invocation.globals)?;
+    let options = parse(invocation)?;
+    if options.reason.as_ref().is_some_and(|reason| reason.is_empty()) {
+        return fatal!["Refusing to perform update with empty message"];
+    }
+    match (&options.arguments[..], options.delete) {
+        ([name], true) => delete(&session, name.as_bstr()),
+        ([name], false) => read(&session, &options, name.as_bstr()),
+        ([name, target], false) => write(&session, &options, name.as_bstr(), target.as_bstr()),
+        _ => Err(Failure::Usage(&COMMAND, None)),
+    }
+}
+
+fn parse(invocation: &Invocation<'_>) -> Result<Options> {
+    let mut options =
+        Options { quiet: false, delete: false, short: false, recurse: true, reason: None, arguments: Vec::new() };
+    let mut parser = Parser::new(&COMMAND, invocation.words);
+    while let Some(word) = parser.next_word()? {
+        match word {
+            Word::Argument(argument) => options.arguments.push(argument.to_owned()),
+            Word::Option(opt, setting) => match opt.name {
+                "quiet" => options.quiet = setting.is_on(),
+                "delete" => options.delete = setting.is_on(),
+                "short" => options.short = setting.is_on(),
+                "recurse" => options.recurse = setting.is_on(),
+                _ => options.reason = setting.value().map(ToOwned::to_owned),
+            },
+        }
+    }
+    Ok(options)
+}
+
+/// Where a symbolic ref leads.
+enum Leads {
+    To(RefName),
+    /// It is no symbolic ref, or does not exist.
+    NotSymbolic,
+    /// It has no name that a ref could have, or its content or its chain is broken.
+    NoSuchRef,
+}
+
+fn lookup(session: &Session, name: &BStr, recurse: bool) -> Result<Leads> {
+    let Some(first) = RefName::new_safe(name.to_vec()) else { return Ok(Leads::NoSuchRef) };
+    let snapshot = session.store.snapshot()?;
+    let mut found = None;
+    let mut at = first;
+    for _ in 0..=SYMREF_DEPTH_MAX {
+        match (snapshot.get(at.as_bstr()), found) {
+            (Ok(Some(Target::Symbolic(target))), _) if !recurse => return Ok(Leads::To(target)),
+            (Ok(Some(Target::Symbolic(target))), _) => {
+                at = target.clone();
+                found = Some(target);
+            }
+            (Ok(_), Some(target)) => return Ok(Leads::To(target)),
+            (Ok(_), None) => return Ok(Leads::NotSymbolic),
+            (Err(refdb::Error::Corrupt { .. }), _) => return Ok(Leads::NoSuchRef),
+            (Err(error), _) => return Err(error.into()),
+        }
+    }
+    Ok(Leads::NoSuchRef)
+}
+
+fn read(session: &Session, options: &Options, name: &BStr) -> Result<u8> {
+    let target = match lookup(session, name, options.recurse)? {
+        Leads::To(target) => target,
+        Leads::NotSymbolic if options.quiet => return Ok(1),
+        Leads::NotSymbolic => return fatal!["ref ", name, " is not a symbolic ref"],
+        Leads::NoSuchRef => return fatal!["No such ref: ", name],
+    };
+    let shown = if options.short { names::shorten(&session.store, target.as_bstr(), false)? } else { target.as_bstr() };
+    let mut output = Output::default();
+    output.buffer().extend_from_slice(shown);
+    output.buffer().push(b'\n');
+    output.flush()?;
+    Ok(0)
+}
+
+fn delete(session: &Session, name: &BStr) -> Result<u8> {
+    match lookup(session, name, false)? {
+        Leads::NotSymbolic => return fatal!["Cannot delete ", name, ", not a symbolic ref"],
+        Leads::NoSuchRef => return fatal!["No such ref: ", name],
+        Leads::To(_) if name == "HEAD" => return fatal!["deleting '", name, "' is not allowed"],
+        Leads::To(_) => {}
+    }
+    apply(session, name, Change::Delete, LogWish::default())
+}
+
+fn write(session: &Session, options: &Options, name: &BStr, target: &BStr) -> Result<u8> {
+    if name == "HEAD" && !target.starts_with(b"refs/") {
+        return fatal!["Refusing to point HEAD outside of refs/"];
+    }
+    let any_level = FormatOptions { allow_onelevel: true, refspec_pattern: false };
+    if check_format(target, any_level).is_err() {
+        return fatal!["Refusing to set '", name, "' to invalid ref '", target, "'"];
+    }
+    let log = LogWish { message: options.reason.clone().map(Arc::new), ..LogWish::default() };
+    match RefName::new(target.to_vec()) {
+        Ok(target) => apply(session, name, Change::Set(Target::Symbolic(target)), log),
+        Err(_) => fatal!["Refusing to set '", name, "' to invalid ref '", target, "'"],
+    }
+}
+
+fn apply(session: &Session, name: &BStr, change: Change, log: LogWish) -> Result<u8> {
+    if let Err(error) = refdb_vfs::interrupt::catch_signals() {
+        return fatal!["cannot catch signals: ", error.to_string()];
+    }
+    let edit = || {
+        let safe = RefName::new_safe(name.to_vec()).filter(|name| refdb_types::is_safe(name));
+        let name =
+            safe.ok_or_else(|| refdb::Error::Refused(format!("refusing to update ref with bad name '{}'", name)));
+        Ok::<_, refdb::Error>(Edit { name: name?, change, expected: Precondition::Any, deref: false, log })
+    };
+    let commit = || {
+        let mut transaction = session.store.transaction(TransactionOptions::default());
+        transaction.add(edit()?)?;
+        transaction.commit()
+    };
+    match commit() {
+        Ok(_) => Ok(0),
+        Err(refdb::Error::Hook(text)) => fatal![text],
+        Err(error) => match Failure::from(error) {
+            Failure::Fatal(text) => Err(Failure::Error(text, 1)),
+            other => Err(other),
+        },
+    }
+}

@@ -1,0 +1,287 @@
+//! `update-ref --stdin`.
+
+use super::{
+    Options,
+    records::Records,
+    request::{self, OldValue, Request, Verb},
+};
+use crate::{
+    failure::{Failure, Result, fatal, message, say},
+    output::Output,
+    revision::Revisions,
+    session::Session,
+};
+use refdb::{
+    Change, Edit, LogWish, Precondition, Prepared, Rejection, Store, Target, Transaction, TransactionOptions,
+    transaction::Mode,
+};
+use refdb_types::{ObjectId, RefName};
+use std::io::{self, Read};
+
+/// Standard input, which notices signals while it waits.
+struct Stdin(io::StdinLock<'static>);
+
+impl Read for Stdin {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        refdb_vfs::interrupt::wait_readable(io::stdin())?;
+        self.0.read(buffer)
+    }
+}
+
+/// Where a session stands.
+enum State<'s> {
+    /// Requests are collected; the end of the input commits them.
+    Open(Transaction<'s>),
+    /// The same after `start`; the end of the input gives them up.
+    Started(Transaction<'s>),
+    /// Everything is locked.
+    Prepared(Prepared<'s>),
+    /// Only `start` can follow.
+    Closed,
+}
+
+/// A session of requests.
+struct Batch<'s> {
+    store: &'s Store,
+    options: TransactionOptions,
+    no_deref: bool,
+    /// `option no-deref` holds for one request.
+    no_deref_once: bool,
+    log: LogWish,
+    state: State<'s>,
+    /// What was asked of each ref, for the report of those that fail. Kept only where they may fail one by one.
+    asked: Option<Vec<Asked>>,
+}
+
+/// The values of a request as git reports them: `None` where the request has none.
+struct Asked {
+    new: Option<ObjectId>,
+    old: Option<ObjectId>,
+}
+
+/// Runs the requests on standard input.
+pub(super) fn run(session: &mut Session, options: &Options) -> Result<u8> {
+    let mode = if options.batch_updates { Mode::PerEdit } else { Mode::Atomic };
+    let transaction_options = TransactionOptions { mode, ..TransactionOptions::default() };
+    let kind = session.store.hash();
+    let mut batch = Batch {
+        store: &session.store,
+        options: transaction_options,
+        no_deref: options.no_deref,
+        no_deref_once: false,
+        log: options.log(),
+        state: State::Open(session.store.transaction(transaction_options)),
+        asked: options.batch_updates.then(Vec::new),
+    };
+    let mut revisions = Revisions { store: &session.store, objects: &mut session.objects };
+    let mut records = Records::new(Stdin(io::stdin().lock()));
+    loop {
+        let record = if options.nul { records.fields(request::field_count)? } else { records.line()? };
+        let Some(record) = record else { break };
+        let (verb, arguments) = request::read_verb(&record)?;
+        batch.check_state(verb)?;
+        let request = arguments.request(verb, batch.follows(), kind, &mut revisions)?;
+        batch.perform(request)?;
+    }
+    batch.end()?;
+    Ok(0)
+}
+
+impl<'s> Batch<'s> {
+    fn follows(&self) -> bool {
+        !(self.no_deref || self.no_deref_once)
+    }
+
+    /// Whether a request may come now is decided before it is understood.
+    fn check_state(&self, verb: Verb) -> Result<()> {
+        match (&self.state, verb) {
+            (State::Prepared(_), Verb::Commit | Verb::Abort) | (State::Closed, Verb::Start) => Ok(()),
+            (State::Prepared(_), _) => fatal!["prepared transactions can only be closed"],
+            (State::Closed, _) => fatal!["transaction is closed"],
+            (State::Started(_), Verb::Start) => fatal!["cannot restart ongoing transaction"],
+            (State::Open(_) | State::Started(_), _) => Ok(()),
+        }
+    }
+
+    fn perform(&mut self, request: Request) -> Result<()> {
+        let edit = match request {
+            Request::NoDeref => {
+                self.no_deref_once = true;
+                return Ok(());
+            }
+            Request::Start => return self.start(),
+            Request::Prepare => return self.prepare(),
+            Request::Abort => return self.abort(),
+            Request::Commit => return self.commit(),
+            request => self.edit(request),
+        };
+        self.no_deref_once = false;
+        if let Some(asked) = &mut self.asked {
+            asked.push(Asked::of(&edit, self.store));
+        }
+        match &mut self.state {
+            State::Open(transaction) | State::Started(transaction) => Ok(transaction.add(edit)?),
+            // check_state lets nothing through that would come here.
+            State::Prepared(_) | State::Closed => fatal!["transaction is closed"],
+        }
+    }
+
+    fn edit(&self, request: Request) -> Edit {
+        let (name, change, expected) = translate(request);
+        Edit { name, change, expected, deref: self.follows(), log: self.log.clone() }
+    }
+
+    fn start(&mut self) -> Result<()> {
+        self.state = match std::mem::replace(&mut self.state, State::Closed) {
+            State::Open(transaction) => State::Started(transaction),
+            _ => {
+                if let Some(asked) = &mut self.asked {
+                    asked.clear();
+                }
+                State::Started(self.store.transaction(self.options))
+            }
+        };
+        report("start: ok\n")
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        let (State::Open(transaction) | State::Started(transaction)) =
+            std::mem::replace(&mut self.state, State::Closed)
+        else {
+            return Ok(());
+        };
+        self.state = State::Prepared(transaction.prepare().map_err(|error| failed("prepare: ", error))?);
+        report("prepare: ok\n")
+    }
+
+    fn abort(&mut self) -> Result<()> {
+        self.give_up("abort: ")?;
+        report("abort: ok\n")
+    }
+
+    fn give_up(&mut self, lead: &str) -> Result<()> {
+        match std::mem::replace(&mut self.state, State::Closed) {
+            State::Open(transaction) | State::Started(transaction) => transaction.abort(),
+            State::Prepared(prepared) => prepared.abort(),
+            State::Closed => Ok(()),
+        }
+        .map_err(|error| failed(lead, error))
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        self.finish("commit: ")?;
+        report("commit: ok\n")
+    }
+
+    fn finish(&mut self, lead: &str) -> Result<()> {
+        let committed = match std::mem::replace(&mut self.state, State::Closed) {
+            State::Open(transaction) | State::Started(transaction) => transaction.commit(),
+            State::Prepared(prepared) => prepared.commit(),
+            State::Closed => return Ok(()),
+        };
+        let committed = committed.map_err(|error| failed(lead, error))?;
+        self.report_rejected(&committed.rejected)
+    }
+
+    fn report_rejected(&self, rejected: &[(usize, Rejection)]) -> Result<()> {
+        let Some(asked) = &self.asked else { return Ok(()) };
+        let mut output = Output::default();
+        for (position, rejection) in rejected {
+            say("error: ", rejection.text.as_bytes());
+            let out = output.buffer();
+            out.extend_from_slice(b"rejected ");
+            out.extend_from_slice(&rejection.name);
+            let values = asked.get(*position).map_or([None, None], |asked| [asked.new, asked.old]);
+            for value in values {
+                out.push(b' ');
+                match value {
+                    Some(id) => id.write_hex(out),
+                    // This is what git shows.
+                    None => out.extend_from_slice(b"(null)"),
+                }
+            }
+            out.push(b' ');
+            out.extend_from_slice(rejection.reason.as_str().as_bytes());
+            out.push(b'\n');
+        }
+        output.flush()
+    }
+
+    /// The input has ended.
+    fn end(&mut self) -> Result<()> {
+        match self.state {
+            State::Open(_) => self.finish(""),
+            State::Started(_) | State::Prepared(_) => self.give_up(""),
+            State::Closed => Ok(()),
+        }
+    }
+}
+
+fn translate(request: Request) -> (RefName, Change, Precondition) {
+    let at = |old: Option<ObjectId>| match old {
+        None => Precondition::Any,
+        Some(id) if id.is_null() => Precondition::MustNotExist,
+        Some(id) => Precondition::MustMatch(Target::Direct(id)),
+    };
+    let leads_to =
+        |old: Option<RefName>, otherwise| old.map_or(otherwise, |old| Precondition::MustMatch(Target::Symbolic(old)));
+    match request {
+        Request::Update { name, new, old } if new.is_null() => (name, Change::Delete, at(old)),
+        Request::Update { name, new, old } => (name, Change::Set(Target::Direct(new)), at(old)),
+        Request::Create { name, new } => (name, Change::Set(Target::Direct(new)), Precondition::MustNotExist),
+        Request::Delete { name, old } => (name, Change::Delete, at(old)),
+        Request::Verify { name, old } => (name, Change::Verify, at(Some(old))),
+        Request::SymrefUpdate { name, target, old } => {
+            let expected = match old {
+                None => Precondition::Any,
+                Some(OldValue::Id(id)) => at(Some(id)),
+                Some(OldValue::Target(target)) => Precondition::MustMatch(Target::Symbolic(target)),
+            };
+            (name, Change::Set(Target::Symbolic(target)), expected)
+        }
+        Request::SymrefCreate { name, target } => {
+            (name, Change::Set(Target::Symbolic(target)), Precondition::MustNotExist)
+        }
+        Request::SymrefDelete { name, old } => (name, Change::Delete, leads_to(old, Precondition::Any)),
+        Request::SymrefVerify { name, old } => (name, Change::Verify, leads_to(old, Precondition::MustNotExist)),
+        Request::NoDeref | Request::Start | Request::Prepare | Request::Abort | Request::Commit => {
+            unreachable!("requests that name no ref are performed at once")
+        }
+    }
+}
+
+impl Asked {
+    /// Symbolic values are reported as zero, since git has no other place for them.
+    fn of(edit: &Edit, store: &Store) -> Self {
+        let zero = ObjectId::null(store.hash());
+        let new = match &edit.change {
+            Change::Set(Target::Direct(id)) => Some(*id),
+            Change::Set(Target::Symbolic(_)) | Change::Delete => Some(zero),
+            Change::Verify => None,
+        };
+        let old = match &edit.expected {
+            Precondition::Any | Precondition::MustExist => None,
+            Precondition::MustMatch(target) | Precondition::ExistingMustMatch(target) => {
+                Some(target.id().unwrap_or(zero))
+            }
+            Precondition::MustNotExist => Some(zero),
+        };
+        Asked { new, old }
+    }
+}
+
+/// What a failed request or the failed end of the input is reported as. Hooks speak for themselves.
+fn failed(lead: &str, error: refdb::Error) -> Failure {
+    let is_hook = matches!(error, refdb::Error::Hook(_));
+    match Failure::from(error) {
+        Failure::Fatal(text) if !is_hook => Failure::Fatal(message![lead, text]),
+        other => other,
+    }
+}
+
+/// Whoever drives the session waits for this line.
+fn report(line: &str) -> Result<()> {
+    let mut output = Output::default();
+    output.buffer().extend_from_slice(line.as_bytes());
+    output.flush()
+}

@@ -1,0 +1,92 @@
+use super::Options;
+use crate::{
+    failure::{Failure, Result, fatal, message},
+    session::Session,
+};
+use bstr::{BStr, BString, ByteSlice};
+use refdb::{Change, Edit, Precondition, RefName, Target, TransactionOptions};
+use refdb_types::ObjectId;
+
+/// `update-ref REF NEW [OLD]`.
+pub(super) fn update(session: &mut Session, options: &Options) -> Result<u8> {
+    let name = &options.arguments[0];
+    let new = resolve(session, options.arguments[1].as_bstr(), "not a valid SHA1")?;
+    let expected = match options.arguments.get(2) {
+        None => Precondition::Any,
+        // An old value that is empty or zero says that the ref must not exist.
+        Some(old) => match old_id(session, old)? {
+            Some(id) => Precondition::MustMatch(Target::Direct(id)),
+            None => Precondition::MustNotExist,
+        },
+    };
+    let change = if new.is_null() { Change::Delete } else { Change::Set(Target::Direct(new)) };
+    match apply(session, options, name, change, expected) {
+        Ok(()) => Ok(0),
+        Err(refdb::Error::Hook(text)) => fatal![text],
+        Err(error) => {
+            let failure = Failure::from(error);
+            match failure {
+                Failure::Fatal(text) => fatal!["update_ref failed for ref '", name, "': ", text],
+                other => Err(other),
+            }
+        }
+    }
+}
+
+/// `update-ref -d REF [OLD]`.
+pub(super) fn delete(session: &mut Session, options: &Options) -> Result<u8> {
+    let name = &options.arguments[0];
+    let expected = match options.arguments.get(1) {
+        None => Precondition::Any,
+        // Unlike elsewhere a zero old value says nothing here.
+        Some(old) => match old_id(session, old)? {
+            Some(id) => Precondition::MustMatch(Target::Direct(id)),
+            None => Precondition::Any,
+        },
+    };
+    match apply(session, options, name, Change::Delete, expected) {
+        Ok(()) => Ok(0),
+        Err(refdb::Error::Hook(text)) => fatal![text],
+        Err(error) => match Failure::from(error) {
+            Failure::Fatal(text) => Err(Failure::Error(text, 1)),
+            other => Err(other),
+        },
+    }
+}
+
+fn apply(
+    session: &Session,
+    options: &Options,
+    name: &BString,
+    change: Change,
+    expected: Precondition,
+) -> refdb::Result<()> {
+    let checked = match &change {
+        Change::Set(_) => RefName::new(&name[..]).ok(),
+        Change::Delete | Change::Verify => {
+            RefName::new_safe(&name[..]).filter(|name| refdb_types::is_safe(name) || name.starts_with(b"refs/"))
+        }
+    };
+    let Some(name) = checked else {
+        return Err(refdb::Error::Refused(format!("refusing to update ref with bad name '{name}'")));
+    };
+    let edit = Edit { name, change, expected, deref: !options.no_deref, log: options.log() };
+    let mut transaction = session.store.transaction(TransactionOptions::default());
+    transaction.add(edit)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+fn old_id(session: &mut Session, text: &BString) -> Result<Option<ObjectId>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(resolve(session, text.as_bstr(), "not a valid old SHA1")?).filter(|id| !id.is_null()))
+}
+
+fn resolve(session: &mut Session, text: &BStr, otherwise: &str) -> Result<ObjectId> {
+    match session.revisions().resolve(text)? {
+        Some(id) => Ok(id),
+        None => Err(Failure::Fatal(message![text, ": ", otherwise])),
+    }
+}
