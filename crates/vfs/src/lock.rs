@@ -90,6 +90,23 @@ impl Lock {
         Ok(Lock { fs: fs.clone(), target: target.to_owned(), path, file: None, held: true })
     }
 
+    /// Waits until nobody holds the lock of `target`, without taking it.
+    pub fn wait_until_free(fs: &Fs, target: &Path, patience: Patience) -> Result<(), LockError> {
+        let path = Self::path_of(target);
+        wait_for(fs, &path, patience, || match fs.stat_link(&path) {
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) => Err(Error::new("lock", target, io::Error::from(io::ErrorKind::AlreadyExists))),
+        })
+    }
+
+    /// Turns the guard into the lock file's path: the lock is held until that file is removed. For those who hold
+    /// thousands of locks and know their names anyway.
+    pub fn into_path(mut self) -> PathBuf {
+        self.held = false;
+        std::mem::take(&mut self.path)
+    }
+
     /// The file this lock is for.
     pub fn target(&self) -> &Path {
         &self.target

@@ -1,20 +1,26 @@
 use super::{
     FilesOptions,
     layout::Layout,
+    listing::Rivals,
+    optimize,
     packed_cache::{PackedCache, PackedFile},
     snapshot::FilesSnapshot,
+    transaction::FilesLocked,
 };
 use crate::{
-    Backend, Locked, Result, Snapshot,
+    Backend, Error, Locked, Result, Snapshot,
     backend::{Claims, OptimizeOptions},
 };
-use std::{fmt, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 /// Refs in loose files and packed-refs.
 #[derive(Clone, Debug)]
 pub struct FilesBackend {
     pub(super) store: Arc<Store>,
 }
+
+/// As the system allows when it follows links (Linux: 40), or fewer.
+const SYMLINK_DEPTH_MAX: usize = 10;
 
 /// What the backend, its snapshots and its transactions share.
 pub(super) struct Store {
@@ -34,6 +40,27 @@ impl Store {
     pub(super) fn packed(&self) -> Result<Arc<PackedFile>> {
         self.cache.get(&self.options)
     }
+
+    /// How long packed-refs is; 0 if there is none.
+    pub(super) fn packed_len_bytes(&self) -> Result<u64> {
+        match self.options.fs.stat(&self.layout.packed_path()) {
+            Ok(stat) => Ok(stat.len_bytes),
+            Err(error) if error.is_not_found() => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The file that packed-refs really is, if someone made it a symbolic link: that is locked and replaced.
+    pub(super) fn packed_target(&self) -> Result<PathBuf> {
+        let mut path = self.layout.packed_path();
+        for _ in 0..SYMLINK_DEPTH_MAX {
+            match self.options.fs.read_link(&path) {
+                Ok(target) => path = path.parent().map_or_else(|| target.clone(), |parent| parent.join(&target)),
+                Err(_) => return Ok(path),
+            }
+        }
+        Err(Error::Refused(format!("too many symbolic links lead from '{}'", self.layout.packed_path().display())))
+    }
 }
 
 impl FilesBackend {
@@ -47,14 +74,14 @@ impl FilesBackend {
 
 impl Backend for FilesBackend {
     fn snapshot(&self) -> Result<Box<dyn Snapshot>> {
-        Ok(Box::new(FilesSnapshot::new(Arc::clone(&self.store))))
+        Ok(Box::new(FilesSnapshot::new(Arc::clone(&self.store), Rivals::Possible)))
     }
 
-    fn lock(&self, _claims: &dyn Claims) -> Result<Box<dyn Locked + '_>> {
-        Err(crate::Error::Refused("writing to the files backend is not there yet".into()))
+    fn lock(&self, claims: &dyn Claims) -> Result<Box<dyn Locked + '_>> {
+        Ok(Box::new(FilesLocked::lock(&self.store, claims)?))
     }
 
-    fn optimize(&self, _options: &OptimizeOptions) -> Result<()> {
-        Err(crate::Error::Refused("packing refs is not there yet".into()))
+    fn optimize(&self, options: &OptimizeOptions) -> Result<()> {
+        optimize::optimize(&self.store, options)
     }
 }

@@ -265,3 +265,18 @@ impl Cursor for FilesCursor<'_> {
         }
     }
 }
+
+/// Calls `act` with the name of each loose file below `refs/`, in order.
+pub(super) fn loose_names(store: &Store, act: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<()> {
+    let mut cursor = FilesCursor::new(store, false)?;
+    while let Some(name) = cursor.pop_head() {
+        if name.last() == Some(&b'/') {
+            let mut names = cursor.children(name.as_bstr())?;
+            names.reverse();
+            cursor.levels.push(names);
+        } else {
+            act(name.as_bstr())?;
+        }
+    }
+    Ok(())
+}

@@ -39,6 +39,15 @@ impl Layout {
         }
     }
 
+    /// The folder that the ref's path is relative to.
+    pub(super) fn base_path(&self, name: &BStr) -> PathBuf {
+        let (base, worktree, _) = self.base(name);
+        match worktree {
+            None => base.to_owned(),
+            Some(id) => base.join("worktrees").join(OsStr::from_bytes(id)),
+        }
+    }
+
     fn path(&self, name: &BStr, folder: &str) -> Option<PathBuf> {
         let fits = |part: &[u8]| !matches!(part, b"" | b"." | b"..");
         if name.contains(&0) || !name.split_str("/").all(fits) {

@@ -6,23 +6,29 @@
 //!
 //! Read in this order: [`FilesOptions`] (what a repository says), `layout` (where a ref lies), `loose` (one small
 //! file), `packed_read` and `packed_cache` (the big one), `listing` (a folder), `snapshot`, `probe` and `cursor` (all of
-//! it for readers), `reflog`.
-
-#![allow(dead_code, reason = "the writing half lands next")]
+//! it for readers), `reflog`; then `locks` and `way` (who may write, and how), `packed_write`, `bulk`, `transaction` and
+//! `optimize` (pack-refs).
 
 mod backend;
+mod bulk;
 mod cursor;
+mod folders;
 mod layout;
 mod listing;
+mod locks;
 mod loose;
+mod optimize;
 mod options;
 mod packed_cache;
 mod packed_read;
+mod packed_write;
 mod probe;
 mod reflog;
 mod snapshot;
+mod transaction;
+mod way;
 
 pub use backend::FilesBackend;
 pub use loose::{LooseError, LooseRef, parse as parse_loose};
-pub use options::{FilesOptions, PackedAccess, Peeler, Peeling};
+pub use options::{FilesOptions, PackedAccess, Sharing};
 pub use packed_read::{Packed, PackedRecord};

@@ -1,5 +1,5 @@
-use crate::Result;
-use refdb_types::{HashKind, ObjectId};
+use crate::transaction::ObjectCheck;
+use refdb_types::HashKind;
 use refdb_vfs::{Fs, Patience};
 use std::{path::PathBuf, sync::Arc};
 
@@ -16,8 +16,8 @@ pub struct FilesOptions {
     pub hash: HashKind,
     /// How packed-refs is read.
     pub access: PackedAccess,
-    /// Permission bits that `core.sharedRepository` adds to what the umask leaves; 0 for none.
-    pub shared_mode: u32,
+    /// `core.sharedRepository`.
+    pub sharing: Sharing,
     /// `core.filesRefLockTimeout`, if set.
     pub ref_patience: Option<Patience>,
     /// `core.packedRefsTimeout`, if set.
@@ -25,7 +25,7 @@ pub struct FilesOptions {
     /// Whether refs are synced to stable storage (`core.fsync`).
     pub sync: bool,
     /// Tells what the objects behind annotated tags are: packed-refs records it.
-    pub peeler: Arc<dyn Peeler>,
+    pub objects: Arc<dyn ObjectCheck + Send>,
 }
 
 /// How packed-refs is read.
@@ -37,19 +37,39 @@ pub enum PackedAccess {
     InMemory,
 }
 
-/// Looks into the object database for what packed-refs records beside a ref.
-pub trait Peeler: Send + Sync {
-    /// What `id` is, and what it leads to if it is an annotated tag.
-    fn peel(&self, id: &ObjectId) -> Result<Peeling>;
+/// Who may read and write what is created (`core.sharedRepository`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sharing {
+    /// Whoever the umask allows.
+    Umask,
+    /// These permissions besides what the umask allows.
+    AtLeast(u32),
+    /// Exactly these permissions.
+    Exactly(u32),
 }
 
-/// What a [`Peeler`] found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Peeling {
-    /// There is no such object, or it cannot be read.
-    Missing,
-    /// It is no tag, or a tag that leads nowhere.
-    NotTag,
-    /// It is a tag that leads to this object.
-    To(ObjectId),
+impl Sharing {
+    /// The permission bits for a file or folder that was created with `mode`; `None` where they need not change.
+    /// Whoever may read a folder may enter it, and what is made in it belongs to its group.
+    pub(super) fn adjust(self, mode: u32, is_folder: bool) -> Option<u32> {
+        let bits = match self {
+            Sharing::Umask => return None,
+            Sharing::AtLeast(bits) => mode & 0o777 | bits,
+            Sharing::Exactly(bits) => bits,
+        };
+        Some(if is_folder { bits | (bits & 0o444) >> 2 | 0o2000 } else { bits })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_folders_can_be_entered_by_whoever_may_read_them() {
+        assert_eq!(Sharing::Umask.adjust(0o600, true), None);
+        assert_eq!(Sharing::AtLeast(0o660).adjust(0o100_644, false), Some(0o664));
+        assert_eq!(Sharing::AtLeast(0o664).adjust(0o700, true), Some(0o2775));
+        assert_eq!(Sharing::Exactly(0o640).adjust(0o777, true), Some(0o2750));
+    }
 }

@@ -151,16 +151,8 @@ impl Packed {
         self.traits.sorted
     }
 
-    pub(super) fn traits(&self) -> Traits {
-        self.traits
-    }
-
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// The record at a position before the end.

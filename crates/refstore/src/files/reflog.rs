@@ -5,7 +5,9 @@
 //! ```
 
 use super::{
+    Sharing,
     backend::Store,
+    folders,
     listing::{self, Rivals},
 };
 use crate::{Result, backend::LogLine};
@@ -14,6 +16,7 @@ use refdb_types::{HashKind, Ident, LogEntry, ObjectId, RefName, Scope};
 use refdb_vfs::File;
 use std::{
     ffi::OsStr,
+    io::ErrorKind,
     ops::ControlFlow,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -151,6 +154,75 @@ impl LinesFromEnd {
             self.pending = block;
             self.start = from;
         }
+    }
+}
+
+/// Appends to reflogs, one write(2) an entry.
+pub(super) struct Writer<'s> {
+    store: &'s Store,
+    /// The logs that did not exist before, if anybody wants to know.
+    pub(super) created: Vec<PathBuf>,
+    track: bool,
+    line: Vec<u8>,
+}
+
+impl<'s> Writer<'s> {
+    /// `track`: remember which logs are new, in case they must go again.
+    pub(super) fn new(store: &'s Store, track: bool) -> Self {
+        Writer { store, created: Vec::new(), track, line: Vec::new() }
+    }
+
+    /// Adds a line to a ref's reflog, which is created if need be.
+    pub(super) fn append(&mut self, name: &BStr, line: &LogLine<'_>) -> Result<()> {
+        let Some(path) = self.store.layout.log_path(name) else { return Ok(()) };
+        self.line.clear();
+        encode(line, &mut self.line);
+        let mut file = match self.open(&path) {
+            // Folders of logs that are gone may lie where the log belongs.
+            Err(error) if error.is_folder() && folders::remove_empty_tree(&self.store.options.fs, &path)? => {
+                self.open(&path)?
+            }
+            opened => opened?,
+        };
+        file.write_all(&self.line)?;
+        Ok(())
+    }
+
+    fn open(&mut self, path: &Path) -> refdb_vfs::Result<File> {
+        let options = &self.store.options;
+        let mut created = false;
+        let open = || {
+            if self.track || options.sharing != Sharing::Umask {
+                match options.fs.create_new(path, 0o666) {
+                    Err(error) if error.is_exists() => {}
+                    file => {
+                        created = file.is_ok();
+                        return file;
+                    }
+                }
+            }
+            options.fs.append(path, 0o666)
+        };
+        let is_missing = |error: &refdb_vfs::Error| error.source.kind() == ErrorKind::NotFound;
+        let file = folders::with_parents(&options.fs, path, options.sharing, &mut Vec::new(), is_missing, open)?;
+        if created {
+            folders::share(&options.fs, path, options.sharing, false)?;
+            self.created.push(path.to_owned());
+        }
+        Ok(file)
+    }
+}
+
+/// Removes a ref's reflog and the folders that are empty without it.
+pub(super) fn remove(store: &Store, name: &BStr) -> Result<()> {
+    let Some(path) = store.layout.log_path(name) else { return Ok(()) };
+    match store.options.fs.remove_file(&path) {
+        Ok(()) => {
+            folders::remove_empty_parents(&store.options.fs, &store.layout.base_path(name).join("logs"), &path);
+            Ok(())
+        }
+        Err(error) if error.is_not_found() || error.is_folder() => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -21,8 +21,8 @@ pub(super) struct FilesSnapshot {
 }
 
 impl FilesSnapshot {
-    pub(super) fn new(store: Arc<Store>) -> Self {
-        FilesSnapshot { store, rivals: Rivals::Possible }
+    pub(super) fn new(store: Arc<Store>, rivals: Rivals) -> Self {
+        FilesSnapshot { store, rivals }
     }
 }
 

@@ -1,23 +1,27 @@
 //! What the tests of the files backend share.
 #![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "only tests use it")]
 
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
-    Cursor, HashKind, ObjectId, Probe, Result, Snapshot, Target, TargetView,
-    backend::{Answers, Peeled},
-    files::{FilesBackend, FilesOptions, PackedAccess, Peeler, Peeling},
+    Backend, Cursor, Error, HashKind, ObjectId, Probe, Reason, RefName, Rejection, Result, Snapshot, Step, Target,
+    TargetView,
+    backend::{Answers, Claim, Claims, Intent, LogLine, NewValue, OptimizeOptions, Peeled, Steps},
+    files::{FilesBackend, FilesOptions, PackedAccess, Sharing},
+    transaction::{ObjectCheck, ObjectClass},
 };
 use refdb_testkit::Repo;
+use refdb_types::Ident;
 use refdb_vfs::Fs;
 use std::{collections::HashMap, path::Path, sync::Arc};
 
-/// Knows the tags it was told of; everything else is no tag.
+/// Knows the tags it was told of; everything else is a commit.
 #[derive(Default)]
 pub(crate) struct KnownTags(pub(crate) HashMap<ObjectId, ObjectId>);
 
-impl Peeler for KnownTags {
-    fn peel(&self, id: &ObjectId) -> Result<Peeling> {
-        Ok(self.0.get(id).map_or(Peeling::NotTag, |to| Peeling::To(*to)))
+impl ObjectCheck for KnownTags {
+    fn classify(&self, id: &ObjectId) -> Result<ObjectClass> {
+        Ok(self.0.get(id).map_or(ObjectClass::Commit, |to| ObjectClass::Tag(Some(*to))))
     }
 }
 
@@ -28,11 +32,11 @@ pub(crate) fn options(fs: Fs, git_dir: &Path, hash: HashKind) -> FilesOptions {
         common_dir: git_dir.to_owned(),
         hash,
         access: PackedAccess::Mapped,
-        shared_mode: 0,
+        sharing: Sharing::Umask,
         ref_patience: None,
         packed_patience: None,
         sync: false,
-        peeler: Arc::new(KnownTags::default()),
+        objects: Arc::new(KnownTags::default()),
     }
 }
 
@@ -111,4 +115,151 @@ pub(crate) fn probe<'a>(snapshot: &dyn Snapshot, names: impl IntoIterator<Item =
     let mut probes = names.into_iter().map(|name| Probe { name: name.as_bytes().as_bstr(), below: true });
     snapshot.probe(&mut probes, &mut collected).unwrap();
     collected
+}
+
+/// A wish for one ref.
+#[derive(Clone, Debug)]
+pub(crate) struct Wish {
+    pub(crate) name: String,
+    pub(crate) new: Option<Target>,
+    /// Whether the ref must not exist.
+    pub(crate) create: bool,
+    pub(crate) log: Option<String>,
+}
+
+pub(crate) fn set(name: impl Into<String>, id: ObjectId) -> Wish {
+    Wish { name: name.into(), new: Some(Target::Direct(id)), create: false, log: None }
+}
+
+pub(crate) fn create(name: impl Into<String>, id: ObjectId) -> Wish {
+    Wish { create: true, ..set(name, id) }
+}
+
+pub(crate) fn delete(name: impl Into<String>) -> Wish {
+    Wish { name: name.into(), new: None, create: false, log: None }
+}
+
+pub(crate) fn link(name: impl Into<String>, target: &str) -> Wish {
+    let target = Target::Symbolic(RefName::new(target).unwrap());
+    Wish { name: name.into(), new: Some(target), create: false, log: None }
+}
+
+pub(crate) fn rejection(name: &str, reason: Reason, text: &str) -> Error {
+    Error::Rejected(Rejection { name: RefName::new(name).unwrap(), reason, text: text.into() })
+}
+
+/// A transaction as the store does it, with the checks that matter here: values under the lock and name conflicts.
+pub(crate) fn transact(backend: &FilesBackend, wishes: &[Wish]) -> Result<()> {
+    let mut wishes = wishes.to_vec();
+    wishes.sort_by(|a, b| a.name.cmp(&b.name));
+    let claims: Vec<Claim<'_>> = wishes
+        .iter()
+        .map(|wish| {
+            let intent = match &wish.new {
+                Some(Target::Direct(_)) => Intent::SetDirect,
+                Some(Target::Symbolic(_)) => Intent::SetSymbolic,
+                None => Intent::Delete,
+            };
+            Claim { name: wish.name.as_bytes().as_bstr(), intent }
+        })
+        .collect();
+    let mut locked = backend.lock(&claims as &dyn Claims)?;
+    if let Some((_, rejection)) = locked.refused().first() {
+        return Err(Error::Rejected(rejection.clone()));
+    }
+    let names: Vec<&str> = wishes.iter().map(|wish| wish.name.as_str()).collect();
+    let mut seen = Seen::default();
+    let mut probes = names.iter().map(|name| Probe { name: name.as_bytes().as_bstr(), below: true });
+    locked.snapshot().probe(&mut probes, &mut seen)?;
+    if let Some((probe, child)) = seen.below.first().filter(|(probe, _)| wishes[*probe].new.is_some()) {
+        let text = format!("'{child}' exists; cannot create '{}'", names[*probe]);
+        return Err(rejection(names[*probe], Reason::NameConflict, &text));
+    }
+    let mut parents: Vec<String> = Vec::new();
+    for wish in wishes.iter().filter(|wish| wish.new.is_some()) {
+        parents.extend(wish.name.match_indices('/').map(|(at, _)| wish.name[..at].to_string()));
+    }
+    parents.sort();
+    parents.dedup();
+    let mut found = Seen::default();
+    let mut probes = parents.iter().map(|name| Probe { name: name.as_bytes().as_bstr(), below: false });
+    locked.snapshot().probe(&mut probes, &mut found)?;
+    if let Some(at) = found.values.iter().position(Option::is_some) {
+        return Err(rejection(&parents[at], Reason::NameConflict, &format!("'{}' exists", parents[at])));
+    }
+    let ident =
+        Ident { name: "A".into(), email: "a@example.com".into(), time_seconds: 1_700_000_000, offset_decimal: 0 };
+    let null = ObjectId::null(match wishes.iter().find_map(|wish| wish.new.as_ref().and_then(Target::id)) {
+        Some(id) => id.kind(),
+        None => HashKind::Sha1,
+    });
+    let mut steps: Vec<Step<'_>> = Vec::new();
+    for (wish, value) in wishes.iter().zip(&seen.values) {
+        let old = value.as_ref().map(|target| match target {
+            Target::Direct(id) => TargetView::Direct(*id),
+            Target::Symbolic(name) => TargetView::Symbolic(name.as_bstr()),
+        });
+        if wish.create && old.is_some() {
+            return Err(rejection(&wish.name, Reason::CreateExists, "reference already exists"));
+        }
+        let log = wish.log.as_ref().map(|message| LogLine {
+            old: value.as_ref().and_then(Target::id).unwrap_or(null),
+            new: wish.new.as_ref().and_then(Target::id).unwrap_or(null),
+            committer: &ident,
+            message: message.as_bytes().as_bstr(),
+        });
+        let new = match &wish.new {
+            Some(Target::Direct(id)) => NewValue::Direct(*id, None),
+            Some(Target::Symbolic(name)) => NewValue::Symbolic(name.as_bstr()),
+            None => NewValue::Deleted,
+        };
+        steps.push(Step { name: wish.name.as_bytes().as_bstr(), old, new: Some(new), log });
+    }
+    locked.stage(&steps as &dyn Steps)?;
+    locked.commit(&steps as &dyn Steps)
+}
+
+/// What a probe said.
+#[derive(Default)]
+struct Seen {
+    values: Vec<Option<Target>>,
+    below: Vec<(usize, String)>,
+}
+
+impl Answers for Seen {
+    fn value(&mut self, _: usize, value: Option<TargetView<'_>>) -> Result<()> {
+        self.values.push(value.map(|value| match value {
+            TargetView::Direct(id) => Target::Direct(id),
+            TargetView::Symbolic(name) => Target::Symbolic(RefName::new(name.to_vec()).unwrap()),
+        }));
+        Ok(())
+    }
+    fn broken(&mut self, _: usize, error: Error) -> Result<()> {
+        Err(error)
+    }
+    fn below(&mut self, probe: usize, child: &BStr) -> Result<()> {
+        self.below.push((probe, child.to_string()));
+        Ok(())
+    }
+}
+
+pub(crate) fn pack_all() -> OptimizeOptions {
+    OptimizeOptions { all: true, prune: true, auto: false, include: Vec::new(), exclude: Vec::new() }
+}
+
+/// The files below a folder that are locks or belong to an unfinished write.
+pub(crate) fn leftovers(dir: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut pending = vec![dir.to_owned()];
+    while let Some(folder) = pending.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                pending.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "lock" || extension == "refdb") {
+                found.push(path.display().to_string());
+            }
+        }
+    }
+    found
 }

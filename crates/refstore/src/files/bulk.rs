@@ -1,0 +1,270 @@
+//! What a transaction that writes many refs into packed-refs must do besides, because a packed ref leaves no path in the
+//! file system for others to collide with.
+
+use super::{
+    backend::Store,
+    folders,
+    listing::{self, Rivals},
+    locks::{self, Locks},
+    packed_cache::PackedFile,
+    packed_write::{self, PackedEdit},
+    probe,
+};
+use crate::{Result, TargetView};
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::ObjectId;
+use refdb_vfs::{EntryKind, Lock, LockError};
+use std::{
+    collections::BTreeSet,
+    ffi::OsStr,
+    ops::ControlFlow,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Moves the loose values of refs that are going to be written to packed-refs there, and removes their files: otherwise
+/// the old loose values would hide the new packed ones. `loose` are the locked refs that have a loose file, with their
+/// values, in order. No reader sees a difference.
+pub(super) fn pack_old_values(store: &Arc<Store>, old: &PackedFile, loose: &[(&BStr, ObjectId)]) -> Result<()> {
+    let mut edits = Vec::with_capacity(loose.len());
+    for (name, id) in loose {
+        edits.push(PackedEdit::Put(name, *id, packed_write::peel(store, id)?));
+    }
+    packed_write::rewrite(store, old, &mut edits.into_iter())?.publish()?;
+    let mut emptied = BTreeSet::new();
+    for (name, _) in loose {
+        let Some(path) = store.layout.ref_path(name) else { continue };
+        store.options.fs.remove_file(&path)?;
+        emptied.extend(path.parent().map(Path::to_owned));
+    }
+    if store.options.sync {
+        // A file that came back after a loss of power would hide the new value.
+        for folder in &emptied {
+            store.options.fs.sync_dir(folder)?;
+        }
+    }
+    Ok(())
+}
+
+/// The positions of the names, sorted, that have a loose file; their locks are held.
+pub(super) fn with_loose_file(store: &Store, names: &[&BStr]) -> Result<Vec<usize>> {
+    let mut found = Vec::new();
+    for_each_folder(store, names, &mut |first, run, folder| {
+        let limit = run.len().saturating_mul(LISTED_PER_NAME);
+        match listing::list(&store.options.fs, folder, limit, Rivals::LockedOut)? {
+            Some(entries) => {
+                let mut entries = entries.iter().peekable();
+                for (at, name) in run.iter().enumerate() {
+                    let base = base_of(name);
+                    while entries.next_if(|entry| entry.name.as_slice() < base).is_some() {}
+                    if entries.peek().is_some_and(|entry| entry.name == base) {
+                        found.push(first + at);
+                    }
+                }
+            }
+            None => {
+                for (at, name) in run.iter().enumerate() {
+                    match store.options.fs.stat_link(&folder.join(OsStr::from_bytes(base_of(name)))) {
+                        Ok(stat) if !stat.is_dir() => found.push(first + at),
+                        Ok(_) => {}
+                        Err(error) if error.is_not_found() => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            }
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Listing a folder is worth while up to so many entries for each name that is looked for in it.
+const LISTED_PER_NAME: usize = 8;
+
+/// Takes the position of the first name of a run, the run and its folder.
+type OnFolder<'f, 'n> = dyn FnMut(usize, &[&'n BStr], &Path) -> Result<()> + 'f;
+
+/// Calls `act` for each run of names in one folder.
+fn for_each_folder<'n>(store: &Store, names: &[&'n BStr], act: &mut OnFolder<'_, 'n>) -> Result<()> {
+    let folder_of = |name: &BStr| name.len() - base_of(name).len();
+    let mut first = 0;
+    while let Some(name) = names.get(first) {
+        let folder = &name[..folder_of(name)];
+        let len = names[first..].iter().take_while(|name| name[..folder_of(name)] == *folder).count();
+        let path = store.layout.ref_path(name);
+        if let Some(folder) = path.as_deref().and_then(Path::parent) {
+            act(first, &names[first..first + len], folder)?;
+        }
+        first += len;
+    }
+    Ok(())
+}
+
+fn base_of(name: &BStr) -> &[u8] {
+    &name[name.rfind_byte(b'/').map_or(0, |slash| slash + 1)..]
+}
+
+/// Someone else's ref, committed or about to be, that cannot stand beside one of ours.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Rival {
+    pub(super) ours: BString,
+    pub(super) theirs: BString,
+}
+
+/// Looks, with the new packed-refs in place and the locks still held, for whoever checked the old packed-refs and so did
+/// not see our refs.
+///
+/// - A parent of ours: its file cannot appear while the folder with our lock is there, but its lock may be held by
+///   someone who would commit once we are gone. Whoever locks it from now on sees our refs in packed-refs.
+/// - A child of ours: nothing keeps its file from appearing. Its lock was made before packed-refs was replaced, or its
+///   owner sees our refs.
+pub(super) fn find_rival(store: &Store, locks: &Locks, names: &[&BStr]) -> Result<Option<Rival>> {
+    let mut parents: BTreeSet<&BStr> = BTreeSet::new();
+    for name in names {
+        for parent in name.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &name[..at]) {
+            if !parents.insert(parent.as_bstr()) {
+                break;
+            }
+        }
+    }
+    for parent in parents {
+        if !locks.holds(parent) && !wait_for_rival(store, parent)? {
+            let ours = names.iter().find(|name| name.starts_with(parent) && name.get(parent.len()) == Some(&b'/'));
+            let ours = ours.map(|name| name.to_vec().into()).unwrap_or_default();
+            return Ok(Some(Rival { ours, theirs: parent.to_owned() }));
+        }
+    }
+    let mut rival = None;
+    for_each_folder(store, names, &mut |_, run, folder| {
+        for name in with_folder(store, run, folder)? {
+            if rival.is_none() {
+                rival = rival_below(store, locks, name)?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(rival)
+}
+
+/// The names of one folder whose path is a folder itself.
+fn with_folder<'n>(store: &Store, run: &[&'n BStr], folder: &Path) -> Result<Vec<&'n BStr>> {
+    let mut found = BTreeSet::new();
+    let mut seen = 0;
+    let listed = store.options.fs.read_dir_with(folder, &mut |entry, kind| {
+        seen += 1;
+        if matches!(kind, EntryKind::Dir | EntryKind::Symlink)
+            && let Ok(at) = run.binary_search_by(|name| base_of(name).cmp(entry))
+        {
+            found.insert(run[at]);
+        }
+        if seen > run.len().saturating_mul(LISTED_PER_NAME) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
+    match listed {
+        Err(error) if error.is_not_found() => {}
+        listed => listed?,
+    }
+    if seen > run.len().saturating_mul(LISTED_PER_NAME) {
+        let is_folder = |name: &&&BStr| {
+            store.options.fs.stat(&folder.join(OsStr::from_bytes(base_of(name)))).is_ok_and(|stat| stat.is_dir())
+        };
+        return Ok(run.iter().filter(is_folder).copied().collect());
+    }
+    Ok(found.into_iter().collect())
+}
+
+/// Waits until nobody holds the ref's lock. `Ok(false)` if that takes too long.
+fn wait_for_rival(store: &Store, name: &BStr) -> Result<bool> {
+    let Some(path) = store.layout.ref_path(name) else { return Ok(true) };
+    match Lock::wait_until_free(&store.options.fs, &path, locks::patience_for_rivals(store)) {
+        Ok(()) => Ok(true),
+        Err(LockError::Held { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Looks below a ref of ours, and waits for those who are busy there, until there is a ref or nobody is left.
+fn rival_below(store: &Store, locks: &Locks, name: &BStr) -> Result<Option<Rival>> {
+    loop {
+        let Some(folder) = store.layout.ref_path(name) else { return Ok(None) };
+        let mut refs = Vec::new();
+        let mut busy = Vec::new();
+        look_below(store, &folder, name, &mut refs, &mut busy)?;
+        // Locks were looked for with their refs in one listing; who was busy then may have committed since.
+        let rival = refs.into_iter().filter(|theirs| !locks.holds(theirs.as_bstr())).find_map(|theirs| {
+            let path = store.layout.ref_path(theirs.as_bstr())?;
+            store.options.fs.stat_link(&path).ok().map(|_| theirs)
+        });
+        if let Some(theirs) = rival {
+            return Ok(Some(Rival { ours: name.to_owned(), theirs }));
+        }
+        busy.retain(|theirs| !locks.holds(theirs.as_bstr()));
+        if busy.is_empty() {
+            return Ok(None);
+        }
+        for theirs in busy {
+            if !wait_for_rival(store, theirs.as_bstr())? {
+                return Ok(Some(Rival { ours: name.to_owned(), theirs }));
+            }
+        }
+    }
+}
+
+/// Collects the refs below a folder, and those whose lock is held.
+fn look_below(
+    store: &Store,
+    folder: &Path,
+    name: &BStr,
+    refs: &mut Vec<BString>,
+    busy: &mut Vec<BString>,
+) -> Result<()> {
+    let mut pending: Vec<(PathBuf, BString)> = vec![(folder.to_owned(), name.to_owned())];
+    while let Some((folder, name)) = pending.pop() {
+        let child = |entry: &[u8]| -> BString { [name.as_bytes(), b"/", entry].concat().into() };
+        let listed = store.options.fs.read_dir_with(&folder, &mut |entry, kind| {
+            match (entry.strip_suffix(b".lock"), kind) {
+                (_, EntryKind::Dir) => pending.push((folder.join(OsStr::from_bytes(entry)), child(entry))),
+                (Some(locked), _) => {
+                    busy.push(child(locked));
+                    // It may be renamed from its lock while we list.
+                    refs.push(child(locked));
+                }
+                (None, _) => refs.push(child(entry)),
+            }
+            ControlFlow::Continue(())
+        });
+        match listed {
+            Err(error) if error.is_not_found() => {}
+            listed => listed?,
+        }
+    }
+    Ok(())
+}
+
+/// Whether the ref is packed: whether deleting it needs packed-refs rewritten. `position` goes forward to it.
+pub(super) fn is_packed(old: &PackedFile, position: &mut usize, name: &BStr) -> Result<bool> {
+    Ok(probe::look_up(&old.packed, position, name)?.is_some())
+}
+
+/// The object of a direct value.
+pub(super) fn direct(value: Option<TargetView<'_>>) -> Option<ObjectId> {
+    match value {
+        Some(TargetView::Direct(id)) => Some(id),
+        Some(TargetView::Symbolic(_)) | None => None,
+    }
+}
+
+/// Removes the folders that were emptied by removing loose files.
+pub(super) fn remove_emptied(store: &Store, names: &[&BStr]) {
+    let _ = for_each_folder(store, names, &mut |_, run, _| {
+        if let Some(path) = run.first().and_then(|name| store.layout.ref_path(name)) {
+            let base = store.layout.base_path(run[0]);
+            folders::remove_empty_parents(&store.options.fs, &base, &path);
+        }
+        Ok(())
+    });
+}

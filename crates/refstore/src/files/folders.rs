@@ -1,0 +1,155 @@
+//! Folders come and go with the refs in them. Git removes emptied ones beside us at any time, so whoever needs a folder
+//! tries again.
+
+use super::Sharing;
+use crate::Result;
+use refdb_vfs::{EntryKind, Fs};
+use std::{
+    ffi::OsStr,
+    io,
+    ops::ControlFlow,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// So often others may remove a folder before we have put something into it.
+const ATTEMPTS: usize = 32;
+
+/// Does `act`, which needs the folder of `path`, and makes the folder if it is missing. The folders it made are added
+/// to `made`.
+pub(super) fn with_parents<T, E: From<refdb_vfs::Error>>(
+    fs: &Fs,
+    path: &Path,
+    sharing: Sharing,
+    made: &mut Vec<PathBuf>,
+    is_missing: impl Fn(&E) -> bool,
+    mut act: impl FnMut() -> std::result::Result<T, E>,
+) -> std::result::Result<T, E> {
+    for _ in 0..ATTEMPTS {
+        match act() {
+            Err(error) if is_missing(&error) => make_parents(fs, path, sharing, made)?,
+            done => return done,
+        }
+    }
+    act()
+}
+
+fn make_parents(fs: &Fs, path: &Path, sharing: Sharing, made: &mut Vec<PathBuf>) -> refdb_vfs::Result<()> {
+    let Some(parent) = path.parent() else { return Ok(()) };
+    for _ in 0..ATTEMPTS {
+        match fs.create_dir(parent, 0o777) {
+            Ok(()) => {
+                made.push(parent.to_owned());
+                return share(fs, parent, sharing, true);
+            }
+            Err(error) if error.is_exists() => return Ok(()),
+            Err(error) if error.source.kind() == io::ErrorKind::NotFound => make_parents(fs, parent, sharing, made)?,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Gives a file or folder that we made the permissions of a shared repository.
+pub(super) fn share(fs: &Fs, path: &Path, sharing: Sharing, is_folder: bool) -> refdb_vfs::Result<()> {
+    if sharing == Sharing::Umask {
+        return Ok(());
+    }
+    let Some(mode) = sharing.adjust(fs.stat(path)?.mode, is_folder) else { return Ok(()) };
+    fs.set_mode(path, mode)
+}
+
+/// The file on the way to `path`, below `base`, where a folder would have to be.
+pub(super) fn file_in_the_way(fs: &Fs, base: &Path, path: &Path) -> Option<PathBuf> {
+    let parents: Vec<&Path> = path.ancestors().skip(1).take_while(|parent| *parent != base).collect();
+    let blocker = parents.into_iter().rev().find(|parent| fs.stat(parent).is_ok_and(|stat| !stat.is_dir()));
+    blocker.map(Path::to_owned)
+}
+
+/// Removes a folder that holds nothing but empty folders. `Ok(false)` if something else is in it.
+pub(super) fn remove_empty_tree(fs: &Fs, folder: &Path) -> Result<bool> {
+    match fs.remove_dir(folder) {
+        Ok(()) => return Ok(true),
+        Err(error) if error.source.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(error) if error.source.kind() != io::ErrorKind::DirectoryNotEmpty => return Ok(false),
+        Err(_) => {}
+    }
+    let mut children = Vec::new();
+    let mut empty = true;
+    let listed = fs.read_dir_with(folder, &mut |name, kind| {
+        empty = kind == EntryKind::Dir;
+        if !empty {
+            return ControlFlow::Break(());
+        }
+        children.push(folder.join(OsStr::from_bytes(name)));
+        ControlFlow::Continue(())
+    });
+    match listed {
+        Err(error) if error.is_not_found() => return Ok(true),
+        listed => listed?,
+    }
+    if !empty {
+        return Ok(false);
+    }
+    for child in &children {
+        if !remove_empty_tree(fs, child)? {
+            return Ok(false);
+        }
+    }
+    Ok(fs.remove_dir(folder).is_ok())
+}
+
+/// Removes the folders above `path` that are empty, up to but without the first two below `base`: like git, which
+/// keeps `refs/heads`.
+pub(super) fn remove_empty_parents(fs: &Fs, base: &Path, path: &Path) {
+    for parent in path.ancestors().skip(1) {
+        let is_deep = parent.strip_prefix(base).is_ok_and(|below| below.components().count() > 2);
+        // Not empty, or gone: nothing to do either way.
+        if !is_deep || fs.remove_dir(parent).is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_of_empty_folders_goes_and_one_with_a_file_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().join("a");
+        std::fs::create_dir_all(top.join("b/c")).unwrap();
+        std::fs::create_dir_all(top.join("d")).unwrap();
+        assert!(remove_empty_tree(&Fs::real(), &top).unwrap());
+        assert!(!top.exists());
+        assert!(remove_empty_tree(&Fs::real(), &top).unwrap());
+        std::fs::create_dir_all(top.join("b/c")).unwrap();
+        std::fs::write(top.join("b/x"), "").unwrap();
+        assert!(!remove_empty_tree(&Fs::real(), &top).unwrap());
+        assert!(top.join("b/x").exists());
+    }
+
+    #[test]
+    fn emptied_parents_go_but_the_first_two_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("refs/heads/a/b/c");
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        remove_empty_parents(&Fs::real(), dir.path(), &path);
+        assert!(dir.path().join("refs/heads").exists() && !dir.path().join("refs/heads/a").exists());
+    }
+
+    #[test]
+    fn missing_parents_are_made_and_remembered() {
+        let dir = tempfile::tempdir().unwrap();
+        let fs = Fs::real();
+        let path = dir.path().join("a/b/c");
+        let mut made = Vec::new();
+        let missing = |error: &refdb_vfs::Error| error.is_not_found();
+        let create = || fs.create_new(&path, 0o666);
+        with_parents(&fs, &path, Sharing::AtLeast(0o660), &mut made, missing, create).unwrap();
+        assert_eq!(made, [dir.path().join("a"), dir.path().join("a/b")]);
+        assert_eq!(fs.stat(&dir.path().join("a")).unwrap().mode & 0o2770, 0o2770);
+        assert_eq!(file_in_the_way(&fs, dir.path(), &path.join("d/e")), Some(path));
+    }
+}

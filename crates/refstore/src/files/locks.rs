@@ -1,0 +1,413 @@
+//! The locks of one transaction: loose names in byte order, packed-refs last.
+//!
+//! Only the first lock is waited for at length. Whoever holds one waits at most [`NEXT_PATIENCE`] for the next, then
+//! drops all, waits without holding anything and starts over, so no two processes wait for each other.
+
+use super::{
+    backend::Store,
+    folders,
+    way::{self, Way},
+};
+use crate::{
+    Error, Reason, Rejection, Result,
+    backend::{Claim, Claims, Intent},
+};
+use bstr::{BStr, ByteSlice};
+use refdb_types::RefName;
+use refdb_vfs::{Lock, LockError, Patience, interrupt};
+use std::{
+    collections::BTreeMap,
+    io,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+/// How long a lock is waited for where nothing is set: long enough for any writer that is alive.
+const GENEROUS: Patience = Patience::For(Duration::from_secs(10));
+
+/// How long a lock is waited for while others are held.
+const NEXT_PATIENCE: Duration = Duration::from_millis(100);
+
+/// So many lock files stay open at most between locking and writing.
+const OPEN_MAX: usize = 64;
+
+/// How a claimed ref is locked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Held {
+    /// Not at all: refused, or given up again.
+    No,
+    /// By another name of an empty file, into which nothing can be written.
+    Linked,
+    /// By a lock file of its own, at this index of `own`.
+    Own(usize),
+}
+
+/// All locks of a transaction. Dropping it unlocks and removes the folders that were made for the locks.
+pub(super) struct Locks {
+    store: Arc<Store>,
+    names: Names,
+    held: Vec<Held>,
+    own: Vec<Option<Lock>>,
+    seed: Option<PathBuf>,
+    made: Vec<PathBuf>,
+    packed: Option<Lock>,
+    any: bool,
+}
+
+/// The claims' names in one piece of memory.
+#[derive(Default)]
+struct Names {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Names {
+    fn push(&mut self, name: &BStr) {
+        self.bytes.extend_from_slice(name);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn get(&self, at: usize) -> &BStr {
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        self.bytes[start..self.ends[at]].as_bstr()
+    }
+}
+
+/// What a transaction locks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scheme {
+    pub(super) way: Way,
+    /// Whether locks without content are links.
+    link: bool,
+    /// Whether packed-refs may have to be rewritten.
+    packed: bool,
+}
+
+impl Scheme {
+    pub(super) fn of(claims: &dyn Claims, packed_len_bytes: u64) -> Self {
+        let packable = claims.iter().filter(way::packable).count();
+        let deletes = claims.iter().filter(|claim| claim.intent == Intent::Delete).count();
+        let holds = claims.iter().filter(|claim| claim.intent == Intent::Hold).count();
+        let way = way::choose(packable, packed_len_bytes);
+        let bulk = way == Way::Bulk;
+        let link = way::worth_linking(deletes + holds + if bulk { packable } else { 0 });
+        Scheme { way, link, packed: bulk || deletes > 0 }
+    }
+
+    fn links(&self, claim: &Claim<'_>) -> bool {
+        self.link
+            && match claim.intent {
+                Intent::Delete | Intent::Hold => true,
+                Intent::SetDirect => self.way == Way::Bulk && way::packable(claim),
+                Intent::SetSymbolic => false,
+            }
+    }
+}
+
+/// Why an attempt to lock everything ended.
+enum Stop {
+    /// Someone holds a lock that is not the first: `None` for that of packed-refs.
+    Blocked(Option<usize>, PathBuf),
+    /// Nothing can be locked.
+    Fatal(Error),
+}
+
+/// Locks every claim that can be locked; the others are refused.
+pub(super) fn lock(
+    store: &Arc<Store>,
+    claims: &dyn Claims,
+    scheme: Scheme,
+) -> Result<(Locks, Vec<(usize, Rejection)>)> {
+    let mut refused = BTreeMap::new();
+    loop {
+        let (claim, target) = match attempt(store, claims, scheme, &mut refused) {
+            Ok(locks) => return Ok((locks, refused.into_iter().collect())),
+            Err(Stop::Fatal(error)) => return Err(error),
+            Err(Stop::Blocked(claim, target)) => (claim, target),
+        };
+        let patience = if claim.is_some() { store.options.ref_patience } else { store.options.packed_patience };
+        match (Lock::wait_until_free(&store.options.fs, &target, patience.unwrap_or(GENEROUS)), claim) {
+            (Ok(()), _) => {}
+            (Err(error @ LockError::Held { .. }), Some(at)) => {
+                refused.insert(at, held_by_other(claims.claim(at).name, &error)?);
+            }
+            (Err(error), _) => return Err(error.into()),
+        }
+    }
+}
+
+fn attempt(
+    store: &Arc<Store>,
+    claims: &dyn Claims,
+    scheme: Scheme,
+    refused: &mut BTreeMap<usize, Rejection>,
+) -> std::result::Result<Locks, Stop> {
+    let mut locks = Locks {
+        store: Arc::clone(store),
+        names: Names::default(),
+        held: Vec::with_capacity(claims.count()),
+        own: Vec::new(),
+        seed: None,
+        made: Vec::new(),
+        packed: None,
+        any: false,
+    };
+    for (at, claim) in claims.iter().enumerate() {
+        locks.names.push(claim.name);
+        locks.held.push(Held::No);
+        if !refused.contains_key(&at)
+            && let Some(rejection) = locks.take(at, &claim, scheme)?
+        {
+            refused.insert(at, rejection);
+        }
+    }
+    if scheme.packed {
+        locks.take_packed()?;
+    }
+    Ok(locks)
+}
+
+impl Locks {
+    /// Locks one claim; returns why that cannot be.
+    fn take(&mut self, at: usize, claim: &Claim<'_>, scheme: Scheme) -> std::result::Result<Option<Rejection>, Stop> {
+        let Some(path) = self.store.layout.ref_path(claim.name) else {
+            return reject(claim.name, Reason::Generic, "refusing to update ref with bad name")
+                .map(Some)
+                .map_err(Stop::Fatal);
+        };
+        let patience = self.patience(self.store.options.ref_patience);
+        let locked = if scheme.links(claim) { self.link(&path, patience) } else { self.create(&path, patience) };
+        match locked {
+            Ok(held) => {
+                self.held[at] = held;
+                self.any = true;
+                Ok(None)
+            }
+            Err(error) => self.refuse(at, claim.name, &path, error),
+        }
+    }
+
+    fn refuse(
+        &self,
+        at: usize,
+        name: &BStr,
+        path: &Path,
+        error: LockError,
+    ) -> std::result::Result<Option<Rejection>, Stop> {
+        let rejection = match error {
+            LockError::Held { .. } if self.any => return Err(Stop::Blocked(Some(at), path.to_owned())),
+            LockError::Held { .. } => held_by_other(name, &error),
+            LockError::Io(error) if error.source.kind() == io::ErrorKind::Interrupted => Err(error.into()),
+            LockError::Io(error) => match self.blocker(path) {
+                Some(blocker) => {
+                    let text = format!("'{blocker}' exists; cannot create '{name}'");
+                    reject(name, Reason::NameConflict, text)
+                }
+                None => {
+                    let lock = Lock::path_of(path);
+                    let text = format!("Unable to create '{}': {}", lock.display(), without_number(&error.source));
+                    reject(name, Reason::Generic, text)
+                }
+            },
+        };
+        rejection.map(Some).map_err(Stop::Fatal)
+    }
+
+    /// The ref whose file stands where `path` needs a folder.
+    fn blocker(&self, path: &Path) -> Option<String> {
+        let layout = &self.store.layout;
+        let base = if path.starts_with(&layout.git_dir) { &layout.git_dir } else { &layout.common_dir };
+        let file = folders::file_in_the_way(&self.store.options.fs, base, path)?;
+        Some(file.strip_prefix(base).ok()?.as_os_str().as_bytes().as_bstr().to_string())
+    }
+
+    fn patience(&self, set: Option<Patience>) -> Patience {
+        let long = set.unwrap_or(GENEROUS);
+        match long {
+            Patience::None => Patience::None,
+            Patience::For(limit) if self.any => Patience::For(limit.min(NEXT_PATIENCE)),
+            Patience::Forever if self.any => Patience::For(NEXT_PATIENCE),
+            long => long,
+        }
+    }
+
+    fn create(&mut self, path: &Path, patience: Patience) -> std::result::Result<Held, LockError> {
+        let options = &self.store.options;
+        let acquire = || Lock::acquire(&options.fs, path, 0o666, patience);
+        let mut lock = folders::with_parents(&options.fs, path, options.sharing, &mut self.made, is_missing, acquire)?;
+        if self.own.len() >= OPEN_MAX {
+            lock.close();
+        }
+        self.own.push(Some(lock));
+        Ok(Held::Own(self.own.len() - 1))
+    }
+
+    fn link(&mut self, path: &Path, patience: Patience) -> std::result::Result<Held, LockError> {
+        let options = &self.store.options;
+        let (fs, sharing) = (&options.fs, options.sharing);
+        let Some(seed) = self.seed.clone() else {
+            // The first lock is the file that the others are links to.
+            let acquire = || Lock::acquire(fs, path, 0o666, patience);
+            let lock = folders::with_parents(fs, path, sharing, &mut self.made, is_missing, acquire)?;
+            self.seed = Some(lock.into_path());
+            return Ok(Held::Linked);
+        };
+        let acquire = || match Lock::acquire_linked(fs, path, &seed, patience) {
+            // The seed's file system knows no links, or this folder lies on another one.
+            Err(LockError::Io(error)) if cannot_link(&error) => Lock::acquire(fs, path, 0o666, patience),
+            linked => linked,
+        };
+        folders::with_parents(fs, path, sharing, &mut self.made, is_missing, acquire)?.into_path();
+        Ok(Held::Linked)
+    }
+
+    fn take_packed(&mut self) -> std::result::Result<(), Stop> {
+        let fatal = |error: Error| Stop::Fatal(error);
+        let target = self.store.packed_target().map_err(fatal)?;
+        let patience = self.patience(self.store.options.packed_patience);
+        match Lock::acquire(&self.store.options.fs, &target, 0o666, patience) {
+            Ok(mut lock) => {
+                lock.close();
+                self.packed = Some(lock);
+                Ok(())
+            }
+            Err(LockError::Held { .. }) if self.any => Err(Stop::Blocked(None, target)),
+            Err(error) => Err(fatal(error.into())),
+        }
+    }
+
+    /// How the claim at this position is locked.
+    pub(super) fn held(&self, at: usize) -> Held {
+        self.held[at]
+    }
+
+    /// How many claims there were.
+    pub(super) fn count(&self) -> usize {
+        self.held.len()
+    }
+
+    /// The name of the claim at this position.
+    pub(super) fn name(&self, at: usize) -> &BStr {
+        self.names.get(at)
+    }
+
+    /// Whether we hold the lock of this ref.
+    pub(super) fn holds(&self, name: &BStr) -> bool {
+        let (mut low, mut high) = (0, self.count());
+        while low < high {
+            let at = low + (high - low) / 2;
+            match self.names.get(at).cmp(name) {
+                std::cmp::Ordering::Less => low = at + 1,
+                std::cmp::Ordering::Greater => high = at,
+                std::cmp::Ordering::Equal => return self.held[at] != Held::No,
+            }
+        }
+        false
+    }
+
+    /// Whether packed-refs is locked.
+    pub(super) fn holds_packed(&self) -> bool {
+        self.packed.is_some()
+    }
+
+    /// A lock file of a claim's own.
+    pub(super) fn own(&mut self, index: usize) -> Option<&mut Lock> {
+        self.own.get_mut(index).and_then(Option::as_mut)
+    }
+
+    /// Takes a lock out, to commit it.
+    pub(super) fn take_own(&mut self, at: usize) -> Option<Lock> {
+        let Held::Own(index) = std::mem::replace(&mut self.held[at], Held::No) else { return None };
+        self.own.get_mut(index).and_then(Option::take)
+    }
+
+    /// The lock file of the claim at `at` was renamed over the ref.
+    pub(super) fn spent(&mut self, at: usize) {
+        self.held[at] = Held::No;
+    }
+
+    /// The folders that were made for locks.
+    pub(super) fn made(&mut self) -> &mut Vec<PathBuf> {
+        &mut self.made
+    }
+
+    /// Gives up every lock, packed-refs' first, then removes the folders that were made and are empty.
+    pub(super) fn release(&mut self) {
+        self.packed = None;
+        let fs = &self.store.options.fs;
+        for at in 0..self.held.len() {
+            match std::mem::replace(&mut self.held[at], Held::No) {
+                Held::No => {}
+                Held::Own(index) => self.own[index] = None,
+                Held::Linked => {
+                    if let Some(path) = self.store.layout.ref_path(self.names.get(at)) {
+                        // Nothing better can be done about it than for a `Lock` that is dropped.
+                        let _ = fs.remove_file(&Lock::path_of(&path));
+                    }
+                }
+            }
+        }
+        for folder in self.made.drain(..).rev() {
+            // Refs may be in it by now.
+            let _ = fs.remove_dir(&folder);
+        }
+    }
+}
+
+impl Drop for Locks {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+fn is_missing(error: &LockError) -> bool {
+    matches!(error, LockError::Io(error) if error.source.kind() == io::ErrorKind::NotFound)
+}
+
+fn cannot_link(error: &refdb_vfs::Error) -> bool {
+    use io::ErrorKind::{CrossesDevices, PermissionDenied, Unsupported};
+    matches!(error.source.kind(), CrossesDevices | PermissionDenied | Unsupported)
+}
+
+/// A refusal of one ref: "cannot lock ref 'NAME': DETAIL".
+pub(super) fn reject(name: &BStr, reason: Reason, detail: impl std::fmt::Display) -> Result<Rejection> {
+    match RefName::new_safe(name.to_vec()) {
+        Some(name) => Ok(Rejection::cannot_lock(&name, reason, detail)),
+        None => Err(Error::Refused(format!("no ref can be called '{name}'"))),
+    }
+}
+
+fn held_by_other(name: &BStr, error: &LockError) -> Result<Rejection> {
+    let detail = match error {
+        LockError::Held { path, age_seconds, uid } => format!(
+            "Unable to create '{}': File exists.\n\nAnother git process seems to be running in this repository, or \
+             the lock file may be stale: it is {age_seconds} s old and belongs to user {uid}",
+            path.display()
+        ),
+        LockError::Io(error) => error.to_string(),
+    };
+    reject(name, Reason::Generic, detail)
+}
+
+/// The system's words, as git prints them.
+fn without_number(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+/// Fails if a signal came.
+pub(super) fn heed_signals() -> Result<()> {
+    interrupt::check().map_err(|error| Error::Refused(error.to_string()))
+}
+
+/// How long someone who is about to finish is waited for.
+pub(super) fn patience_for_rivals(store: &Store) -> Patience {
+    store.options.ref_patience.unwrap_or(GENEROUS)
+}
+
+/// How long the lock of packed-refs is waited for where no other is held.
+pub(super) fn patience_for_packed(store: &Store) -> Patience {
+    store.options.packed_patience.unwrap_or(GENEROUS)
+}

@@ -1,0 +1,167 @@
+//! pack-refs: moves loose refs into packed-refs.
+
+use super::{
+    backend::Store,
+    bulk, cursor,
+    locks::patience_for_packed,
+    loose::{self, At, LooseRef},
+    packed_write::{self, PackedEdit},
+};
+use crate::{Result, backend::OptimizeOptions, transaction::ObjectClass};
+use bstr::{BStr, BString, ByteSlice};
+use gix_glob::wildmatch;
+use refdb_types::{ObjectId, Scope};
+use refdb_vfs::{Lock, LockError, Patience};
+use std::{path::Path, sync::Arc};
+
+/// See [`Backend::optimize`](crate::Backend::optimize).
+pub(super) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<()> {
+    let choice = Choice::new(options);
+    if options.auto && !is_worth_while(count_loose(store, &choice)?, store.packed_len_bytes()?) {
+        return Ok(());
+    }
+    let target = store.packed_target()?;
+    let mut lock = Lock::acquire(&store.options.fs, &target, 0o666, patience_for_packed(store))?;
+    lock.close();
+    let loose = loose_refs(store, &choice)?;
+    let old = store.packed()?;
+    if loose.is_empty() && old.file.is_some() && old.packed.is_copyable() {
+        return Ok(());
+    }
+    let mut edits = loose.iter().map(|loose| PackedEdit::Put(loose.name.as_bstr(), loose.id, loose.peeled));
+    packed_write::rewrite(store, &old, &mut edits)?.publish()?;
+    if options.prune {
+        prune(store, &loose, lock.path())?;
+    }
+    // Held until now: a ref that was deleted and created again meanwhile would be pruned though it is no longer packed.
+    lock.release()?;
+    Ok(())
+}
+
+/// git 2.55's rule for --auto: the more is packed, the more loose refs must there be. It takes 100 bytes for the size
+/// of a packed ref.
+fn is_worth_while(loose: usize, packed_len_bytes: u64) -> bool {
+    let refs = packed_len_bytes / 100;
+    let log2 = u64::from(refs.checked_ilog2().unwrap_or(0));
+    loose as u64 >= (log2 * 5).max(16)
+}
+
+/// Which refs are packed.
+struct Choice<'o> {
+    options: &'o OptimizeOptions,
+}
+
+impl<'o> Choice<'o> {
+    fn new(options: &'o OptimizeOptions) -> Self {
+        Choice { options }
+    }
+
+    fn wants(&self, name: &BStr) -> bool {
+        let matches = |patterns: &[String]| {
+            patterns.iter().any(|pattern| wildmatch(pattern.as_bytes().as_bstr(), name, wildmatch::Mode::empty()))
+        };
+        let by_default = self.options.include.is_empty() && name.starts_with(b"refs/tags/");
+        Scope::of(name) == Scope::Shared
+            && !matches(&self.options.exclude)
+            && (self.options.all || by_default || matches(&self.options.include))
+    }
+}
+
+/// A loose ref that is being packed.
+struct Loose {
+    name: BString,
+    id: ObjectId,
+    peeled: Option<ObjectId>,
+}
+
+fn count_loose(store: &Arc<Store>, choice: &Choice<'_>) -> Result<usize> {
+    let mut count = 0;
+    for_each_loose(store, choice, &mut |_, _| {
+        count += 1;
+        Ok(())
+    })?;
+    Ok(count)
+}
+
+/// The chosen loose refs; neither symbolic nor broken ones, nor those whose object is missing.
+fn loose_refs(store: &Arc<Store>, choice: &Choice<'_>) -> Result<Vec<Loose>> {
+    let mut refs = Vec::new();
+    for_each_loose(store, choice, &mut |name, id| {
+        let peeled = match store.options.objects.classify(&id)? {
+            ObjectClass::Missing => return Ok(()),
+            ObjectClass::Tag(to) => to,
+            ObjectClass::Commit | ObjectClass::Other => None,
+        };
+        refs.push(Loose { name: name.to_owned(), id, peeled });
+        Ok(())
+    })?;
+    Ok(refs)
+}
+
+fn for_each_loose(
+    store: &Arc<Store>,
+    choice: &Choice<'_>,
+    act: &mut dyn FnMut(&BStr, ObjectId) -> Result<()>,
+) -> Result<()> {
+    let mut buffer = Vec::new();
+    let options = &store.options;
+    cursor::loose_names(store, &mut |name| {
+        if !choice.wants(name) {
+            return Ok(());
+        }
+        let Some(path) = store.layout.ref_path(name) else { return Ok(()) };
+        match loose::read(&options.fs, options.hash, &path, &mut buffer)? {
+            At::Ref(LooseRef::Direct(id)) => act(name, id),
+            At::Ref(LooseRef::Symbolic(_)) | At::Broken(_) | At::Missing | At::Folder => Ok(()),
+        }
+    })
+}
+
+/// Removes the loose files whose values are packed now, each under its lock and only if it still has that value. A ref
+/// that someone is writing stays loose. packed-refs is locked, so no lock is waited for.
+fn prune(store: &Arc<Store>, refs: &[Loose], seed: &Path) -> Result<()> {
+    let options = &store.options;
+    let mut buffer = Vec::new();
+    for Loose { name, id, .. } in refs {
+        let Some(path) = store.layout.ref_path(name.as_bstr()) else { continue };
+        let lock = match Lock::acquire_linked(&options.fs, &path, seed, Patience::None) {
+            Err(LockError::Io(error)) if !error.is_not_found() => {
+                Lock::acquire(&options.fs, &path, 0o666, Patience::None)
+            }
+            locked => locked,
+        };
+        let lock = match lock {
+            Ok(lock) => lock,
+            Err(LockError::Held { .. }) => continue,
+            Err(LockError::Io(error)) if error.is_not_found() => continue,
+            Err(error) => return Err(error.into()),
+        };
+        match loose::read(&options.fs, options.hash, &path, &mut buffer)? {
+            At::Ref(LooseRef::Direct(now)) if now == *id => options.fs.remove_file(&path)?,
+            _ => {}
+        }
+        lock.release()?;
+    }
+    let names: Vec<&BStr> = refs.iter().map(|loose| loose.name.as_bstr()).collect();
+    bulk::remove_emptied(store, &names);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_is_packed_the_more_loose_refs_auto_needs() {
+        for (loose, packed_len_bytes, expected) in [
+            (15, 0, false),
+            (16, 0, true),
+            (16, 1000, true),
+            (24, 6700, false),
+            (30, 6700, true),
+            (99, 99_000_000, true),
+        ] {
+            assert_eq!(is_worth_while(loose, packed_len_bytes), expected, "{loose} beside {packed_len_bytes} bytes");
+        }
+    }
+}

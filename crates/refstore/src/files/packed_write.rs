@@ -1,0 +1,244 @@
+//! Rewrites packed-refs by copying what does not change: in the kernel where the ranges are long.
+
+use super::{Packed, backend::Store, folders, packed_cache::PackedFile, packed_read::HEADER};
+use crate::{Error, Result, backend::Peeled, transaction::ObjectClass};
+use bstr::BStr;
+use refdb_types::ObjectId;
+use refdb_vfs::{File, interrupt};
+use std::{ops::Range, path::PathBuf, sync::Arc};
+
+/// A change of packed-refs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum PackedEdit<'a> {
+    /// The ref gets this line, and one for what it peels to.
+    Put(&'a BStr, ObjectId, Option<ObjectId>),
+    /// The ref goes away, if it is there.
+    Remove(&'a BStr),
+}
+
+impl<'a> PackedEdit<'a> {
+    fn name(&self) -> &'a BStr {
+        match self {
+            PackedEdit::Put(name, ..) | PackedEdit::Remove(name) => name,
+        }
+    }
+}
+
+/// Ranges from this length on are copied by the kernel.
+const COPY_FROM: usize = 64 << 10;
+/// What is written by us goes out in pieces of this size.
+const BUFFER_LEN: usize = 256 << 10;
+
+/// A complete new packed-refs beside the old one, waiting to replace it. Dropping it removes it.
+///
+/// As git does, it is written into a file of its own, so that `packed-refs.lock` is held on while it replaces the old
+/// one and afterwards. Another name than git's `packed-refs.new`: git fails if that is left behind, and we need not.
+#[derive(Debug)]
+#[must_use = "the new packed-refs goes away when this is dropped"]
+pub(super) struct NewPacked {
+    store: Arc<Store>,
+    path: PathBuf,
+    target: PathBuf,
+    pending: bool,
+}
+
+impl NewPacked {
+    /// Starts a new file; `packed-refs.lock` must be held.
+    fn create(store: &Arc<Store>) -> Result<(Self, File)> {
+        let target = store.packed_target()?;
+        let path = target.with_file_name("packed-refs.refdb");
+        let fs = &store.options.fs;
+        let file = match fs.create_new(&path, 0o666) {
+            Err(error) if error.is_exists() => {
+                // Left behind by a process that died: nobody else writes it while we hold the lock.
+                fs.remove_file(&path)?;
+                fs.create_new(&path, 0o666)?
+            }
+            created => created?,
+        };
+        let new = NewPacked { store: Arc::clone(store), path, target, pending: true };
+        folders::share(fs, &new.path, store.options.sharing, false)?;
+        Ok((new, file))
+    }
+
+    /// Makes it the repository's packed-refs.
+    pub(super) fn publish(mut self) -> Result<()> {
+        let options = &self.store.options;
+        options.fs.rename(&self.path, &self.target)?;
+        self.pending = false;
+        if options.sync
+            && let Some(folder) = self.target.parent()
+        {
+            options.fs.sync_dir(folder)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for NewPacked {
+    fn drop(&mut self) {
+        if self.pending {
+            // The next writer would remove it.
+            let _ = self.store.options.fs.remove_file(&self.path);
+        }
+    }
+}
+
+/// Writes `old` with the edits, which come in order of name, each name once. `packed-refs.lock` must be held.
+pub(super) fn rewrite<'e>(
+    store: &Arc<Store>,
+    old: &PackedFile,
+    edits: &mut dyn Iterator<Item = PackedEdit<'e>>,
+) -> Result<NewPacked> {
+    let (new, file) = NewPacked::create(store)?;
+    let packed = &old.packed;
+    let source = if packed.is_copyable() { old.file.as_ref().map(|(file, _)| file) } else { None };
+    let mut writer = RangeWriter { file, source, packed, kept: 0..0, buffer: Vec::with_capacity(BUFFER_LEN + 4096) };
+    let mut position = packed.start();
+    if packed.is_copyable() && position > 0 {
+        writer.keep(0..position)?;
+    } else {
+        writer.buffer.extend_from_slice(HEADER);
+    }
+    for edit in edits {
+        let at = packed.seek(position, edit.name())?;
+        keep_records(store, &mut writer, position..at)?;
+        position = at;
+        if position < packed.end() {
+            let record = packed.record(position)?;
+            if record.name == edit.name() {
+                position = record.next;
+            }
+        }
+        if let PackedEdit::Put(name, id, peeled) = edit {
+            writer.put(name, id, peeled)?;
+        }
+    }
+    keep_records(store, &mut writer, position..packed.end())?;
+    let file = writer.finish()?;
+    if store.options.sync {
+        file.sync()?;
+    }
+    Ok(new)
+}
+
+/// Writes `old` again as it is, to take back what [`rewrite`] changed. `None` if there was none.
+pub(super) fn restore(store: &Arc<Store>, old: &PackedFile) -> Result<Option<NewPacked>> {
+    let Some((source, stat)) = &old.file else { return Ok(None) };
+    let (new, mut file) = NewPacked::create(store)?;
+    file.copy_from(source, 0, stat.len_bytes)?;
+    if store.options.sync {
+        file.sync()?;
+    }
+    Ok(Some(new))
+}
+
+/// Takes records over. From a file that does not keep git's promises each is written anew, with what it peels to.
+fn keep_records(store: &Store, writer: &mut RangeWriter<'_>, range: Range<usize>) -> Result<()> {
+    let packed = writer.packed;
+    if packed.is_copyable() {
+        return writer.keep(range);
+    }
+    let mut at = range.start;
+    while at < range.end {
+        let record = packed.record(at)?;
+        let peeled = match record.peeled {
+            Peeled::To(id) => Some(id),
+            Peeled::NotTag => None,
+            Peeled::Unknown => peel(store, &record.id)?,
+        };
+        writer.put(record.name, record.id, peeled)?;
+        at = record.next;
+    }
+    Ok(())
+}
+
+/// What an annotated tag leads to, for its peeled line.
+pub(super) fn peel(store: &Store, id: &ObjectId) -> Result<Option<ObjectId>> {
+    Ok(match store.options.objects.classify(id)? {
+        ObjectClass::Tag(to) => to,
+        ObjectClass::Missing | ObjectClass::Commit | ObjectClass::Other => None,
+    })
+}
+
+struct RangeWriter<'p> {
+    file: File,
+    /// The file that `packed` is read from, if positions are the same.
+    source: Option<&'p File>,
+    packed: &'p Packed,
+    /// What of the old file comes next: not written yet, in case it goes on.
+    kept: Range<usize>,
+    buffer: Vec<u8>,
+}
+
+impl RangeWriter<'_> {
+    fn keep(&mut self, range: Range<usize>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        if self.kept.end != range.start {
+            self.flush_kept()?;
+            self.kept.start = range.start;
+        }
+        self.kept.end = range.end;
+        Ok(())
+    }
+
+    fn flush_kept(&mut self) -> Result<()> {
+        let range = std::mem::take(&mut self.kept);
+        match self.source {
+            Some(source) if range.len() >= COPY_FROM => {
+                self.flush_buffer()?;
+                self.copy(source, range)
+            }
+            _ => {
+                self.buffer.extend_from_slice(&self.packed.bytes()[range]);
+                if self.buffer.len() >= BUFFER_LEN { self.flush_buffer() } else { Ok(()) }
+            }
+        }
+    }
+
+    /// In pieces, so that a signal is heeded in between.
+    fn copy(&mut self, source: &File, range: Range<usize>) -> Result<()> {
+        const PIECE_LEN: usize = 256 << 20;
+        let mut at = range.start;
+        while at < range.end {
+            interrupt::check().map_err(|error| Error::Refused(error.to_string()))?;
+            let len = (range.end - at).min(PIECE_LEN);
+            self.file.copy_from(source, at as u64, len as u64)?;
+            at += len;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, name: &BStr, id: ObjectId, peeled: Option<ObjectId>) -> Result<()> {
+        if name.contains(&b'\n') {
+            return Err(Error::Refused(format!("a ref cannot be called {name:?}")));
+        }
+        self.flush_kept()?;
+        id.write_hex(&mut self.buffer);
+        self.buffer.push(b' ');
+        self.buffer.extend_from_slice(name);
+        self.buffer.push(b'\n');
+        if let Some(peeled) = peeled {
+            self.buffer.push(b'^');
+            peeled.write_hex(&mut self.buffer);
+            self.buffer.push(b'\n');
+        }
+        if self.buffer.len() >= BUFFER_LEN { self.flush_buffer() } else { Ok(()) }
+    }
+
+    fn flush_buffer(&mut self) -> Result<()> {
+        if !self.buffer.is_empty() {
+            self.file.write_all(&self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<File> {
+        self.flush_kept()?;
+        self.flush_buffer()?;
+        Ok(self.file)
+    }
+}

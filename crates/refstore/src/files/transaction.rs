@@ -1,0 +1,312 @@
+//! One transaction's way through the files: locked, staged, committed.
+
+use super::{
+    backend::Store,
+    bulk, folders,
+    listing::Rivals,
+    locks::{self, Held, Locks, Scheme},
+    loose,
+    packed_cache::PackedFile,
+    packed_write::{self, NewPacked, PackedEdit},
+    reflog,
+    snapshot::FilesSnapshot,
+    way::Way,
+};
+use crate::{
+    Error, Locked, Reason, Rejection, Result, Snapshot, Step, TargetView,
+    backend::{Claims, NewValue, Steps},
+};
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::ObjectId;
+use refdb_vfs::{File, Lock};
+use std::{
+    collections::BTreeSet,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// A transaction on the files backend that holds its locks.
+pub(super) struct FilesLocked {
+    store: Arc<Store>,
+    // Before the locks: a new packed-refs is removed while they are still held.
+    staged: Option<NewPacked>,
+    locks: Locks,
+    way: Way,
+    refused: Vec<(usize, Rejection)>,
+    snapshot: FilesSnapshot,
+    /// packed-refs before the transaction, to go back to.
+    before: Option<Arc<PackedFile>>,
+    /// Claims whose linked lock was replaced by a lock file with content.
+    rewritten: Vec<usize>,
+    /// Refs whose loose files were packed and removed.
+    cleared: Vec<BString>,
+}
+
+impl FilesLocked {
+    pub(super) fn lock(store: &Arc<Store>, claims: &dyn Claims) -> Result<Self> {
+        let scheme = Scheme::of(claims, store.packed_len_bytes()?);
+        let (locks, refused) = locks::lock(store, claims, scheme)?;
+        Ok(FilesLocked {
+            store: Arc::clone(store),
+            staged: None,
+            locks,
+            way: scheme.way,
+            refused,
+            snapshot: FilesSnapshot::new(Arc::clone(store), Rivals::LockedOut),
+            before: None,
+            rewritten: Vec::new(),
+            cleared: Vec::new(),
+        })
+    }
+
+    /// The steps with the positions of their claims.
+    fn claimed<'a>(&self, steps: &'a dyn Steps) -> Result<Vec<(usize, Step<'a>)>> {
+        let mut claim = 0;
+        steps
+            .iter()
+            .map(|step| {
+                while claim < self.locks.count() && self.locks.name(claim) < step.name {
+                    claim += 1;
+                }
+                if claim < self.locks.count() && self.locks.name(claim) == step.name {
+                    Ok((claim, step))
+                } else {
+                    Err(Error::Refused(format!("ref '{}' is changed without being claimed", step.name)))
+                }
+            })
+            .collect()
+    }
+
+    /// Whether the step's value goes to packed-refs. A symbolic ref cannot stand there, nor be hidden by what does.
+    fn is_packed_put(&self, claim: usize, step: &Step<'_>) -> bool {
+        self.way == Way::Bulk
+            && self.locks.held(claim) == Held::Linked
+            && matches!(step.new, Some(NewValue::Direct(..)))
+            && !matches!(step.old, Some(TargetView::Symbolic(_)))
+    }
+
+    /// Writes a loose ref's new content into its lock file.
+    fn stage_loose(&mut self, claim: usize, step: &Step<'_>, value: TargetView<'_>) -> Result<()> {
+        let options = &self.store.options;
+        let Some(path) = self.store.layout.ref_path(step.name) else { return Ok(()) };
+        if step.old.is_none() && !folders::remove_empty_tree(&options.fs, &path)? && is_folder(&self.store, &path) {
+            return Err(Error::Rejected(blocked(step.name, &path)?));
+        }
+        let mut content = Vec::with_capacity(options.hash.len_hex() + 1);
+        loose::encode(value, &mut content);
+        let fill = |file: &mut File| -> Result<()> {
+            file.write_all(&content)?;
+            if options.sync { file.sync().map_err(Into::into) } else { Ok(()) }
+        };
+        if let Held::Own(index) = self.locks.held(claim) {
+            let Some(lock) = self.locks.own(index) else { return Ok(()) };
+            match lock.file() {
+                Some(file) => fill(file)?,
+                None => fill(&mut options.fs.append(lock.path(), 0o666)?)?,
+            }
+            lock.close();
+            folders::share(&options.fs, lock.path(), options.sharing, false)?;
+            return Ok(());
+        }
+        // No ref can be called X.lock, so nobody else makes X.lock.lock.
+        let lock_path = Lock::path_of(&path);
+        let temporary = Lock::path_of(&lock_path);
+        fill(&mut options.fs.create_new(&temporary, 0o666)?)?;
+        folders::share(&options.fs, &temporary, options.sharing, false)?;
+        options.fs.rename(&temporary, &lock_path)?;
+        self.rewritten.push(claim);
+        Ok(())
+    }
+
+    /// Moves the loose values of refs that will be packed out of the way.
+    fn clear_loose(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<()> {
+        let puts = claimed.iter().filter(|(claim, step)| self.is_packed_put(*claim, step));
+        let (names, values): (Vec<&BStr>, Vec<Option<ObjectId>>) =
+            puts.filter_map(|(_, step)| bulk::direct(step.old).map(|id| (step.name, Some(id)))).unzip();
+        let loose: Vec<(&BStr, ObjectId)> = bulk::with_loose_file(&self.store, &names)?
+            .into_iter()
+            .filter_map(|at| values[at].map(|id| (names[at], id)))
+            .collect();
+        if loose.is_empty() {
+            return Ok(());
+        }
+        bulk::pack_old_values(&self.store, &*self.store.packed()?, &loose)?;
+        self.cleared = loose.into_iter().map(|(name, _)| name.to_owned()).collect();
+        Ok(())
+    }
+
+    /// Writes the new packed-refs, if it changes.
+    fn stage_packed(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<()> {
+        let old = self.store.packed()?;
+        let mut position = old.packed.start();
+        let mut edits = Vec::new();
+        for (claim, step) in claimed {
+            match step.new {
+                Some(NewValue::Deleted) if bulk::is_packed(&old, &mut position, step.name)? => {
+                    edits.push(PackedEdit::Remove(step.name));
+                }
+                Some(NewValue::Direct(id, peeled)) if self.is_packed_put(*claim, step) => {
+                    edits.push(PackedEdit::Put(step.name, id, peeled));
+                }
+                _ => {}
+            }
+        }
+        if !edits.is_empty() {
+            self.staged = Some(packed_write::rewrite(&self.store, &old, &mut edits.into_iter())?);
+        }
+        self.before = Some(old);
+        Ok(())
+    }
+
+    /// Replaces packed-refs and makes sure that nobody committed what cannot stand beside it.
+    fn publish_packed(&mut self, claimed: &[(usize, Step<'_>)], logs: &[PathBuf]) -> Result<()> {
+        let Some(new) = self.staged.take() else { return Ok(()) };
+        new.publish()?;
+        let puts = claimed.iter().filter(|(claim, step)| self.is_packed_put(*claim, step));
+        let names: Vec<&BStr> = puts.filter(|(_, step)| step.old.is_none()).map(|(_, step)| step.name).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let Some(rival) = bulk::find_rival(&self.store, &self.locks, &names)? else { return Ok(()) };
+        let fs = &self.store.options.fs;
+        if let Some(before) = &self.before {
+            match packed_write::restore(&self.store, before)? {
+                Some(old) => old.publish()?,
+                None => fs.remove_file(&self.store.packed_target()?)?,
+            }
+        }
+        for log in logs {
+            // Only a log that nobody needs is left if that fails.
+            let _ = fs.remove_file(log);
+        }
+        let text = format!("'{}' exists; cannot create '{}'", rival.theirs, rival.ours);
+        Err(Error::Rejected(locks::reject(rival.ours.as_bstr(), Reason::NameConflict, text)?))
+    }
+
+    /// Adds the reflog lines of refs that remain; returns the logs that did not exist before.
+    fn append_logs(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<Vec<PathBuf>> {
+        let mut writer = reflog::Writer::new(&self.store, self.way == Way::Bulk);
+        for (_, step) in claimed {
+            if let (Some(line), false) = (&step.log, matches!(step.new, Some(NewValue::Deleted))) {
+                writer.append(step.name, line)?;
+            }
+        }
+        Ok(writer.created)
+    }
+
+    /// Renames the lock files over the loose refs.
+    fn publish_loose(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<()> {
+        let mut changed = BTreeSet::new();
+        for (claim, step) in claimed {
+            let is_rewritten = self.rewritten.binary_search(claim).is_ok();
+            let is_value = matches!(step.new, Some(NewValue::Direct(..) | NewValue::Symbolic(_)));
+            if !is_value || self.is_packed_put(*claim, step) && !is_rewritten {
+                continue;
+            }
+            let Some(path) = self.store.layout.ref_path(step.name) else { continue };
+            let lock_path = match self.locks.take_own(*claim) {
+                Some(lock) => lock.into_path(),
+                None => Lock::path_of(&path),
+            };
+            self.locks.spent(*claim);
+            rename_over(&self.store, step.name, &lock_path, &path)?;
+            changed.extend(path.parent().filter(|_| self.store.options.sync).map(Path::to_owned));
+        }
+        if self.store.options.sync {
+            changed.extend(self.locks.made().iter().filter_map(|folder| folder.parent()).map(Path::to_owned));
+        }
+        changed.iter().try_for_each(|folder| self.store.options.fs.sync_dir(folder)).map_err(Into::into)
+    }
+
+    /// Removes the loose files and the reflogs of deleted refs.
+    fn remove_deleted(&mut self, deleted: &[&BStr]) -> Result<()> {
+        let options = &self.store.options;
+        let mut changed = BTreeSet::new();
+        for name in deleted {
+            let Some(path) = self.store.layout.ref_path(name) else { continue };
+            match options.fs.remove_file(&path) {
+                Ok(()) => changed.extend(path.parent().filter(|_| options.sync).map(Path::to_owned)),
+                Err(error) if error.is_not_found() || error.is_folder() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        for folder in changed {
+            options.fs.sync_dir(&folder)?;
+        }
+        deleted.iter().try_for_each(|name| reflog::remove(&self.store, name))
+    }
+}
+
+impl Locked for FilesLocked {
+    fn snapshot(&self) -> &dyn Snapshot {
+        &self.snapshot
+    }
+
+    fn refused(&self) -> &[(usize, Rejection)] {
+        &self.refused
+    }
+
+    fn stage(&mut self, steps: &dyn Steps) -> Result<()> {
+        let claimed = self.claimed(steps)?;
+        for (claim, step) in &claimed {
+            match step.new {
+                Some(NewValue::Direct(id, _)) if !self.is_packed_put(*claim, step) => {
+                    self.stage_loose(*claim, step, TargetView::Direct(id))?;
+                }
+                Some(NewValue::Symbolic(target)) => self.stage_loose(*claim, step, TargetView::Symbolic(target))?,
+                _ => {}
+            }
+        }
+        locks::heed_signals()?;
+        if self.locks.holds_packed() {
+            self.clear_loose(&claimed)?;
+            self.stage_packed(&claimed)?;
+        }
+        locks::heed_signals()
+    }
+
+    fn commit(mut self: Box<Self>, steps: &dyn Steps) -> Result<()> {
+        let claimed = self.claimed(steps)?;
+        let logs = self.append_logs(&claimed)?;
+        self.publish_packed(&claimed, &logs)?;
+        self.publish_loose(&claimed)?;
+        let is_deleted = |step: &Step<'_>| matches!(step.new, Some(NewValue::Deleted));
+        let deleted: Vec<&BStr> =
+            claimed.iter().filter(|(_, step)| is_deleted(step)).map(|(_, step)| step.name).collect();
+        self.remove_deleted(&deleted)?;
+        self.locks.release();
+        bulk::remove_emptied(&self.store, &deleted);
+        bulk::remove_emptied(&self.store, &self.cleared.iter().map(|name| name.as_bstr()).collect::<Vec<_>>());
+        Ok(())
+    }
+}
+
+/// Renames a lock file over its ref, where an empty folder may have come up meanwhile.
+fn rename_over(store: &Store, name: &BStr, lock: &Path, path: &Path) -> Result<()> {
+    let fs = &store.options.fs;
+    let renamed = match fs.rename(lock, path) {
+        Err(error) if matches!(error.source.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::DirectoryNotEmpty) => {
+            if !folders::remove_empty_tree(fs, path)? {
+                // The lock must not stay behind: its guard is gone.
+                let _ = fs.remove_file(lock);
+                return Err(Error::Rejected(blocked(name, path)?));
+            }
+            fs.rename(lock, path)
+        }
+        renamed => renamed,
+    };
+    renamed.map_err(|error| {
+        let _ = fs.remove_file(lock);
+        error.into()
+    })
+}
+
+fn is_folder(store: &Store, path: &Path) -> bool {
+    store.options.fs.stat(path).is_ok_and(|stat| stat.is_dir())
+}
+
+fn blocked(name: &BStr, path: &Path) -> Result<Rejection> {
+    let text = format!("there is a non-empty directory '{}' blocking reference '{name}'", path.display());
+    locks::reject(name, Reason::NameConflict, text)
+}

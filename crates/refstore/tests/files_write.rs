@@ -1,0 +1,272 @@
+//! What the files backend writes, real git reads as its own; and the other way round.
+
+mod files_common;
+
+use files_common::*;
+use refdb::{Backend, Error, HashKind, Reason};
+use refdb_testkit::{RefFormat, Repo};
+use refdb_types::ObjectId;
+
+const HASHES: [HashKind; 2] = [HashKind::Sha1, HashKind::Sha256];
+
+fn names(count: usize) -> Vec<String> {
+    (0..count).map(|i| format!("refs/heads/new/{}/b{i:05}", i / 50)).collect()
+}
+
+/// git and we list the same, git finds nothing wrong, and nothing is left behind.
+fn agree(repo: &Repo) -> Vec<String> {
+    let snapshot = backend(repo).snapshot().unwrap();
+    let ours = rest(&mut *snapshot.cursor(false).unwrap());
+    // Root refs apart: git does not list a HEAD without a branch.
+    let git: Vec<String> = git_list(repo).into_iter().filter(|line| line.starts_with("refs/")).collect();
+    assert!(ours == git, "differs: {:?}", ours.iter().zip(&git).find(|(ours, git)| ours != git));
+    repo.verify();
+    assert_eq!(leftovers(repo.git_dir()), Vec::<String>::new());
+    ours
+}
+
+#[test]
+fn single_refs_are_created_updated_linked_and_deleted_in_loose_files() {
+    for hash in HASHES {
+        let repo = Repo::bare(RefFormat::Files, hash);
+        let ids = repo.commits(2);
+        let store = backend(&repo);
+        transact(&store, &[create("refs/heads/main", ids[0]), create("refs/heads/a/b/c", ids[0])]).unwrap();
+        transact(&store, &[set("refs/heads/main", ids[1]), link("refs/remotes/o/HEAD", "refs/heads/main")]).unwrap();
+        let listed = agree(&repo);
+        assert_eq!(listed[1], format!("refs/heads/main {}", ids[1]));
+        assert_eq!(listed[2], "refs/remotes/o/HEAD -> refs/heads/main");
+        assert_eq!(std::fs::read_to_string(repo.git_dir().join("refs/heads/main")).unwrap(), format!("{}\n", ids[1]));
+        transact(&store, &[delete("refs/heads/a/b/c"), delete("refs/remotes/o/HEAD")]).unwrap();
+        assert_eq!(agree(&repo).len(), 1);
+        assert!(!repo.git_dir().join("refs/heads/a").exists(), "emptied folders go");
+        assert!(!repo.git_dir().join("packed-refs").exists());
+    }
+}
+
+#[test]
+fn many_new_refs_go_to_packed_refs_and_leave_no_folder() {
+    for hash in HASHES {
+        let repo = Repo::bare(RefFormat::Files, hash);
+        let ids = repo.commits(3);
+        repo.create_refs([("refs/heads/main", ids[0]), ("refs/tags/old", ids[0])]);
+        repo.git(["pack-refs", "--all"]);
+        let store = backend(&repo);
+        let wishes: Vec<Wish> = names(300).into_iter().map(|name| create(name, ids[1])).collect();
+        transact(&store, &wishes).unwrap();
+        assert_eq!(agree(&repo).len(), 302);
+        assert!(!repo.git_dir().join("refs/heads/new").exists());
+        let text = std::fs::read_to_string(repo.git_dir().join("packed-refs")).unwrap();
+        assert_eq!(text.lines().count(), 303);
+        // Again over what is there: packed and loose ones, one of them symbolic.
+        for name in ["refs/heads/new/0/b00000", "refs/heads/new/3/b00170"] {
+            repo.git(["update-ref", name, &ids[2].to_string()]);
+        }
+        repo.git(["symbolic-ref", "refs/heads/new/1/b00050", "refs/heads/main"]);
+        let wishes: Vec<Wish> = names(300).into_iter().map(|name| set(name, ids[2])).collect();
+        transact(&store, &wishes).unwrap();
+        let listed = agree(&repo);
+        assert_eq!(listed.iter().filter(|line| line.ends_with(&ids[2].to_string())).count(), 300);
+        assert!(!repo.git_dir().join("refs/heads/new/0").exists(), "loose values were packed and pruned");
+        // And away.
+        let wishes: Vec<Wish> = names(300).into_iter().map(delete).collect();
+        transact(&store, &wishes).unwrap();
+        assert_eq!(agree(&repo).len(), 2);
+    }
+}
+
+#[test]
+fn deleting_a_packed_ref_keeps_header_peeled_lines_and_neighbours_byte_for_byte() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let tag = repo.tag_object(id, "v");
+    repo.create_refs((0..500).map(|i| (format!("refs/tags/t{i:03}"), if i % 2 == 0 { tag } else { id })));
+    repo.git(["pack-refs", "--all"]);
+    let path = repo.git_dir().join("packed-refs");
+    let before = std::fs::read_to_string(&path).unwrap().replacen("sorted", "sorted strange", 1);
+    std::fs::write(&path, &before).unwrap();
+    let store = backend(&repo);
+    transact(&store, &[delete("refs/tags/t100"), delete("refs/tags/t101"), delete("refs/tags/none")]).unwrap();
+    let expected =
+        before.replace(&format!("{tag} refs/tags/t100\n^{id}\n"), "").replace(&format!("{id} refs/tags/t101\n"), "");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
+    agree(&repo);
+}
+
+#[test]
+fn a_packed_refs_without_sorted_is_rewritten_whole_sorted_and_peeled() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let tag = repo.tag_object(id, "v");
+    let path = repo.git_dir().join("packed-refs");
+    std::fs::write(&path, format!("{tag} refs/tags/c\n{id} refs/heads/z\n{id} refs/tags/a\n")).unwrap();
+    let mut options = options(refdb_vfs::Fs::real(), repo.git_dir(), HashKind::Sha1);
+    options.objects = std::sync::Arc::new(KnownTags([(tag, id)].into()));
+    transact(&refdb::files::FilesBackend::new(options), &[delete("refs/tags/a")]).unwrap();
+    let expected =
+        format!("# pack-refs with: peeled fully-peeled sorted \n{id} refs/heads/z\n{tag} refs/tags/c\n^{id}\n");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
+    agree(&repo);
+}
+
+#[test]
+fn deleting_a_packed_ref_that_is_also_loose_removes_both_and_its_reflog() {
+    let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);
+    let ids = repo.commits(2);
+    repo.git(["update-ref", "-m", "one", "refs/heads/deep/a", &ids[0].to_string()]);
+    repo.git(["pack-refs", "--all"]);
+    repo.git(["update-ref", "-m", "two", "refs/heads/deep/a", &ids[1].to_string()]);
+    assert!(repo.git_dir().join("logs/refs/heads/deep/a").exists());
+    transact(&backend(&repo), &[delete("refs/heads/deep/a")]).unwrap();
+    assert_eq!(agree(&repo), Vec::<String>::new());
+    assert!(!repo.git_dir().join("logs/refs/heads/deep").exists());
+    assert!(!repo.git_dir().join("refs/heads/deep").exists());
+}
+
+#[test]
+fn reflog_lines_are_appended_as_git_writes_them_loose_and_in_bulk() {
+    let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);
+    let ids = repo.commits(2);
+    let store = backend(&repo);
+    let logged = |name: &str, id: ObjectId, message: &str| Wish { log: Some(message.into()), ..set(name, id) };
+    transact(&store, &[logged("refs/heads/x/y", ids[0], "one")]).unwrap();
+    transact(&store, &[logged("refs/heads/x/y", ids[1], "")]).unwrap();
+    repo.git(["update-ref", "-m", "three", "refs/heads/x/y", &ids[0].to_string()]);
+    let log: Vec<String> = repo.reflog("refs/heads/x/y").iter().map(ToString::to_string).collect();
+    let null = ObjectId::null(HashKind::Sha1);
+    assert_eq!(log[0], format!("{null} {} A <a@example.com> 1700000000 +0000\tone", ids[0]));
+    assert_eq!(log[1], format!("{} {} A <a@example.com> 1700000000 +0000", ids[0], ids[1]));
+    assert!(log[2].ends_with("\tthree"));
+    let wishes: Vec<Wish> = names(100).iter().map(|name| logged(name, ids[0], "bulk")).collect();
+    transact(&store, &wishes).unwrap();
+    for name in names(100) {
+        assert_eq!(repo.reflog(&name).len(), 1);
+    }
+}
+
+#[test]
+fn name_conflicts_with_files_and_folders_are_refused_and_empty_folders_are_not() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    repo.create_refs([("refs/heads/file", id)]);
+    let store = backend(&repo);
+    let error = transact(&store, &[create("refs/heads/file/below", id)]).unwrap_err().to_string();
+    let git = repo.try_git(["update-ref", "refs/heads/file/below", &id.to_string()], "");
+    let git = String::from_utf8_lossy(&git.stderr).into_owned();
+    assert!(git.contains(&error) && error.contains("'refs/heads/file' exists; cannot create"), "{git}\n{error}");
+    let folder = repo.git_dir().join("refs/heads/folder");
+    std::fs::create_dir_all(folder.join("empty/too")).unwrap();
+    transact(&store, &[create("refs/heads/folder", id)]).unwrap();
+    let full = repo.git_dir().join("refs/heads/full");
+    std::fs::create_dir_all(&full).unwrap();
+    std::fs::write(full.join("x.lock"), "").unwrap();
+    let error = transact(&store, &[create("refs/heads/full", id)]).unwrap_err().to_string();
+    assert!(error.contains("there is a non-empty directory") && error.contains("blocking reference"), "{error}");
+    std::fs::remove_dir_all(&full).unwrap();
+    agree(&repo);
+}
+
+#[test]
+fn a_transaction_that_is_dropped_at_any_stage_leaves_nothing() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    repo.create_refs([("refs/heads/main", id), ("refs/heads/loose", id)]);
+    repo.git(["pack-refs", "--all"]);
+    let before = agree(&repo);
+    let store = backend(&repo);
+    for count in [2, 100] {
+        let mut wishes: Vec<Wish> = names(count).into_iter().map(|name| create(name, id)).collect();
+        // Found out only when all locks are held.
+        wishes.push(create("refs/heads/main", id));
+        let error = transact(&store, &wishes).unwrap_err();
+        assert!(matches!(error, Error::Rejected(rejection) if rejection.reason == Reason::CreateExists));
+        assert_eq!(agree(&repo), before);
+        assert!(!repo.git_dir().join("refs/heads/new").exists());
+    }
+}
+
+#[test]
+fn permissions_follow_core_shared_repository() {
+    use std::os::unix::fs::PermissionsExt;
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let mut options = options(refdb_vfs::Fs::real(), repo.git_dir(), HashKind::Sha1);
+    options.sharing = refdb::files::Sharing::AtLeast(0o660);
+    let store = refdb::files::FilesBackend::new(options);
+    transact(&store, &[create("refs/heads/s/a", id)]).unwrap();
+    store.optimize(&pack_all()).unwrap();
+    transact(&store, &[create("refs/heads/s/b", id)]).unwrap();
+    let mode = |path: &str| std::fs::metadata(repo.git_dir().join(path)).unwrap().permissions().mode();
+    assert_eq!(mode("refs/heads/s/b") & 0o660, 0o660);
+    assert_eq!(mode("packed-refs") & 0o660, 0o660);
+    assert_eq!(mode("refs/heads/s") & 0o2770, 0o2770);
+}
+
+#[test]
+fn packing_moves_what_git_moves() {
+    for hash in HASHES {
+        let by_git = Repo::bare(RefFormat::Files, hash);
+        let by_us = Repo::bare(RefFormat::Files, hash);
+        let choices: [(&[&str], refdb::backend::OptimizeOptions); 5] = [
+            (&["--all", "--exclude", "refs/heads/a*"], with(|options| options.exclude = vec!["refs/heads/a*".into()])),
+            (&[], with(|options| options.all = false)),
+            (
+                &["--include", "refs/*/x/*"],
+                with(|options| {
+                    options.all = false;
+                    options.include = vec!["refs/*/x/*".into()];
+                }),
+            ),
+            (&["--all", "--no-prune"], with(|options| options.prune = false)),
+            (&["--all"], with(|_| {})),
+        ];
+        let mut tag = None;
+        for repo in [&by_git, &by_us] {
+            let id = repo.commit();
+            let tagged = repo.tag_object(id, "v");
+            tag = Some((tagged, id));
+            repo.create_refs(["a1", "a2", "b", "x/y"].map(|name| (format!("refs/heads/{name}"), id)));
+            repo.create_refs([("refs/tags/v", tagged), ("refs/remotes/x/1", id), ("refs/bisect/bad", id)]);
+            repo.git(["symbolic-ref", "refs/remotes/x/HEAD", "refs/remotes/x/1"]);
+        }
+        let mut options = options(refdb_vfs::Fs::real(), by_us.git_dir(), hash);
+        options.objects = std::sync::Arc::new(KnownTags(tag.into_iter().collect()));
+        let store = refdb::files::FilesBackend::new(options);
+        for (args, choice) in choices {
+            by_git.git([&["pack-refs"], args].concat());
+            store.optimize(&choice).unwrap();
+            let packed = |repo: &Repo| std::fs::read_to_string(repo.git_dir().join("packed-refs")).unwrap();
+            assert_eq!(packed(&by_us), packed(&by_git), "{args:?}");
+            let loose = |repo: &Repo| {
+                let mut files = walk(&repo.git_dir().join("refs"));
+                files.sort();
+                files
+            };
+            assert_eq!(loose(&by_us), loose(&by_git), "{args:?}");
+            agree(&by_us);
+        }
+    }
+}
+
+fn with(change: impl Fn(&mut refdb::backend::OptimizeOptions)) -> refdb::backend::OptimizeOptions {
+    let mut options = pack_all();
+    change(&mut options);
+    options
+}
+
+/// The files below a folder.
+fn walk(dir: &std::path::Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut pending = vec![dir.to_owned()];
+    while let Some(folder) = pending.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                pending.push(path);
+            } else {
+                found.push(path.strip_prefix(dir).unwrap().display().to_string());
+            }
+        }
+    }
+    found
+}
