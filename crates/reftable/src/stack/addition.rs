@@ -78,10 +78,11 @@ impl Addition {
             }
             tables.push(table.open()?);
         }
-        let due = self.plan(&tables);
+        let mut due = self.plan(&tables);
         let mut replaced = old..old;
         if let Some(start) = due.as_ref().and_then(|range| self.merge_start(&tables, range)) {
-            replaced.start = start;
+            replaced.start = start.min(old);
+            due = None;
             self.merge_from(start, &mut tables)?;
         }
         for table in &mut self.tables {
@@ -89,12 +90,8 @@ impl Addition {
         }
         // A larger compaction claims its tables here, where the list is locked anyway: under contention the lock would
         // never be free for it. If another compactor has them, it is that one's turn.
-        let compaction = match due {
-            Some(range) if replaced.is_empty() => {
-                Compaction::claim(&self.stack, &tables, range, Claim::WhatIsFree).unwrap_or_default()
-            }
-            _ => None,
-        };
+        let claim = |range| Compaction::claim(&self.stack, &tables, range, Claim::WhatIsFree).unwrap_or_default();
+        let compaction = due.and_then(claim);
         let Addition { stack, base, tables: added, lock, .. } = self;
         let snapshot = stack.replace_list(lock, tables)?;
         added.into_iter().for_each(NewTable::keep);

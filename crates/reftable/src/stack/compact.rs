@@ -100,9 +100,9 @@ impl Stack {
         }
     }
 
-    /// Removes tables that no list names any more; before, that the list does not name them is made to last.
+    /// Removes tables that the new list does not name any more, once that list is sure to last.
     pub(super) fn retire(&self, tables: &[Listed]) -> Result<(), StackError> {
-        self.sync_dir()?;
+        self.sync_names().map_err(StackError::NotDurable)?;
         for listed in tables {
             // One that stays, for want of permission perhaps, is clutter that nobody reads.
             let _ = self.fs().remove_file(&self.path_of(&listed.name));

@@ -91,6 +91,8 @@ impl Stack {
             file.write_all(&content)?;
             self.options().make_durable(file)?;
         }
+        // No list shall last whose tables' names do not.
+        self.sync_names()?;
         // What can fail comes before the rename, which is the point of no return.
         let merged = merge(&tables)?;
         let mut publisher = self.publisher();
@@ -105,11 +107,11 @@ impl Stack {
         Publisher { current: &self.0.current, sequence }
     }
 
-    /// Makes what was renamed last, if that is asked for. By now everyone sees it.
-    pub(super) fn sync_dir(&self) -> Result<(), StackError> {
+    /// Brings the names in the folder to stable storage if that is asked for.
+    pub(super) fn sync_names(&self) -> refdb_vfs::Result<()> {
         match self.options().durability {
             Durability::None => Ok(()),
-            Durability::Sync => self.fs().sync_dir(self.dir()).map_err(StackError::NotDurable),
+            Durability::Sync => self.fs().sync_dir(self.dir()),
         }
     }
 

@@ -84,7 +84,7 @@ impl Stack {
 
     pub(super) fn open_source(&self, name: &TableName) -> Result<Source, Error> {
         let file = self.fs().open(&self.path_of(name))?;
-        let mut small = vec![0; SMALL_TABLE_BYTES];
+        let mut small = [0; SMALL_TABLE_BYTES];
         let mut len = 0;
         while len < small.len() {
             match file.read_at(&mut small[len..], len as u64)? {

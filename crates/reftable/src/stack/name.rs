@@ -3,7 +3,10 @@ use std::{
     fmt,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -12,7 +15,7 @@ use std::{
 /// A name that is read is opaque: JGit's lack the `0x`, older ones end in `.log`. Whatever can name a file directly
 /// in the folder is accepted, and nothing else.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TableName(Box<[u8]>);
+pub struct TableName(Arc<[u8]>);
 
 impl TableName {
     /// The name with these bytes, unless they cannot name a file in the stack's own folder.

@@ -50,9 +50,12 @@ impl NewTable {
         self.file.as_mut().map_or(Ok(()), |file| file.write_all(&self.buffer))
     }
 
-    /// Writes what is not in the file yet, syncs it if that is asked for, and closes it.
+    /// Writes what is not in the file yet, syncs it if that is asked for, and closes it; once.
     pub(super) fn write_out(&mut self) -> Result<(), StackError> {
-        self.flush()?;
+        let is_done = self.unlisted && self.file.is_none();
+        if !is_done {
+            self.flush()?;
+        }
         if let Some(file) = self.file.take() {
             self.stack.options().make_durable(&file)?;
         }

@@ -45,7 +45,7 @@ pub enum Durability {
     /// Nothing, as git does unless `core.fsync` names references: a crash of the machine may lose the newest changes,
     /// or leave files whose content never arrived.
     None,
-    /// The new table, then the new list, then, once that is in place, the folder.
+    /// The new table, the new list and their names in the folder; and, once the list is in place, the folder again.
     Sync,
 }
 

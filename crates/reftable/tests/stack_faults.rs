@@ -1,0 +1,296 @@
+//! What is wrong in a stack's folder gives an error that names the file and says what to do, and loses nothing.
+
+mod stack_support;
+
+use refdb_types::HashKind;
+use refdb_vfs::{Fs, LockError, Op, Patience, Verdict, Witness};
+use reftable::{
+    WriteOptions,
+    stack::{Compacted, Durability, LEFTOVER_AGE, ListFault, LogExpiry, Scope, Stack, StackError, StackOptions},
+};
+use stack_support::{PATIENCE, add, files, files_of, log, logs, oid, open, options, refs, try_write, write};
+use std::{
+    fs, io,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+fn without_compaction(dir: &Path) -> Stack {
+    Stack::open(Fs::real(), dir, StackOptions { auto_compact: false, ..options(HashKind::Sha1) }).unwrap()
+}
+
+/// Refuses what its switch is for: all changes, as a read-only folder does, or all writes, as a full disk does.
+#[derive(Default)]
+struct Refusing {
+    changes: AtomicBool,
+    writes: AtomicBool,
+}
+
+impl Witness for Refusing {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        if self.changes.load(Ordering::Relaxed) {
+            return Verdict::Fail(io::ErrorKind::PermissionDenied.into());
+        }
+        match op {
+            Op::Write(..) if self.writes.load(Ordering::Relaxed) => Verdict::Fail(io::ErrorKind::StorageFull.into()),
+            _ => Verdict::Proceed,
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_fails_the_addition_and_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let refusing = Arc::new(Refusing::default());
+    let stack = Stack::open(Fs::witnessed(refusing.clone()), dir.path(), options(HashKind::Sha1)).unwrap();
+    write(&stack, &[("refs/heads/a", Some(oid(1)))]);
+    let before = files(dir.path());
+    refusing.writes.store(true, Ordering::Relaxed);
+    let error = try_write(&stack, &[("refs/heads/b", Some(oid(2)))]).unwrap_err();
+    assert!(error.to_string().contains(".ref'"), "{error}");
+    assert_eq!(files(dir.path()), before);
+    refusing.writes.store(false, Ordering::Relaxed);
+    write(&stack, &[("refs/heads/b", Some(oid(2)))]);
+    assert_eq!(refs(&open(dir.path()).snapshot()).len(), 2);
+}
+
+#[test]
+fn a_large_table_on_a_full_disk_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let refusing = Arc::new(Refusing::default());
+    let stack = Stack::open(Fs::witnessed(refusing.clone()), dir.path(), options(HashKind::Sha1)).unwrap();
+    refusing.writes.store(true, Ordering::Relaxed);
+    let names: Vec<_> = (0..30_000).map(|number| format!("refs/heads/{number:06}")).collect();
+    let edits: Vec<_> = names.iter().map(|name| (name.as_str(), Some(oid(7)))).collect();
+    assert!(try_write(&stack, &edits).is_err());
+    assert!(files(dir.path()).is_empty());
+    refusing.writes.store(false, Ordering::Relaxed);
+    write(&stack, &edits);
+    assert_eq!(refs(&open(dir.path()).snapshot()).len(), 30_000);
+}
+
+#[test]
+fn a_folder_that_may_not_be_written_can_be_read_and_says_so_to_a_writer() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&open(dir.path()), &[("refs/heads/a", Some(oid(1)))]);
+    let refusing = Arc::new(Refusing::default());
+    refusing.changes.store(true, Ordering::Relaxed);
+    let stack = Stack::open(Fs::witnessed(refusing), dir.path(), options(HashKind::Sha1)).unwrap();
+    assert_eq!(refs(&stack.snapshot()).len(), 1);
+    let error = stack.lock(PATIENCE).unwrap_err();
+    assert!(error.to_string().contains("tables.list.lock"), "{error}");
+}
+
+#[test]
+fn a_table_that_is_listed_but_missing_is_named_with_its_list() {
+    let dir = tempfile::tempdir().unwrap();
+    let stack = open(dir.path());
+    write(&stack, &[("refs/heads/a", Some(oid(1)))]);
+    let table = stack.snapshot().tables()[0].name.to_string();
+    fs::remove_file(dir.path().join(&table)).unwrap();
+    let error = Stack::open(Fs::real(), dir.path(), options(HashKind::Sha1)).unwrap_err();
+    assert!(matches!(error, StackError::MissingTable { .. }));
+    let text = error.to_string();
+    assert!(text.contains("tables.list") && text.contains(&table), "{text}");
+    assert_eq!(refs(&stack.snapshot()).len(), 1, "who has it open keeps it");
+}
+
+#[test]
+fn an_empty_list_and_no_list_are_empty_stacks() {
+    let dir = tempfile::tempdir().unwrap();
+    let stack = open(&dir.path().join("not-there"));
+    assert!(stack.snapshot().tables().is_empty() && stack.is_fresh().unwrap());
+    fs::write(dir.path().join("tables.list"), "").unwrap();
+    let stack = open(dir.path());
+    assert!(refs(&stack.snapshot()).is_empty());
+    write(&stack, &[("refs/heads/a", Some(oid(1)))]);
+    assert_eq!(refs(&stack.snapshot()).len(), 1);
+}
+
+#[test]
+fn a_line_that_is_no_name_is_given_with_its_number() {
+    let dir = tempfile::tempdir().unwrap();
+    for (content, expected) in [
+        ("../../etc/passwd\n", ListFault::Name(1)),
+        ("a.ref\nb.ref\na.ref\n", ListFault::Repeated(3)),
+        ("0x000000000001-0x0000", ListFault::Cut(1)),
+    ] {
+        fs::write(dir.path().join("tables.list"), content).unwrap();
+        let error = Stack::open(Fs::real(), dir.path(), options(HashKind::Sha1)).unwrap_err();
+        assert!(matches!(&error, StackError::List { fault, .. } if *fault == expected), "{error}");
+        assert!(error.to_string().contains("tables.list' is broken: line"), "{error}");
+    }
+}
+
+#[test]
+fn a_table_that_is_damaged_or_of_another_hash_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let stack = open(dir.path());
+    write(&stack, &[("refs/heads/a", Some(oid(1)))]);
+    let error = Stack::open(Fs::real(), dir.path(), options(HashKind::Sha256)).unwrap_err();
+    let table = stack.snapshot().tables()[0].name.to_string();
+    assert!(error.to_string().contains(&table) && error.to_string().contains("sha256"), "{error}");
+    fs::write(dir.path().join(&table), "REFT").unwrap();
+    let error = Stack::open(Fs::real(), dir.path(), options(HashKind::Sha1)).unwrap_err();
+    assert!(error.to_string().contains(&table), "{error}");
+}
+
+#[test]
+fn a_lock_left_behind_is_reported_with_its_age_and_owner_and_not_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let stack = open(dir.path());
+    let lock = dir.path().join("tables.list.lock");
+    fs::write(&lock, "").unwrap();
+    let old = SystemTime::now() - Duration::from_secs(100);
+    fs::File::options().write(true).open(&lock).unwrap().set_modified(old).unwrap();
+    for patience in [Patience::None, Patience::For(Duration::from_millis(30))] {
+        let error = stack.lock(patience).unwrap_err();
+        assert!(matches!(&error, StackError::Lock(LockError::Held { age_seconds: 100..110, .. })), "{error}");
+        assert!(error.to_string().contains("tables.list.lock' is held by someone else (user "), "{error}");
+    }
+    assert!(lock.exists());
+}
+
+#[test]
+fn a_table_locked_by_another_compactor_is_left_to_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let stack = open(dir.path());
+    write(&stack, &[("refs/heads/a", Some(oid(1)))]);
+    let first = stack.snapshot().tables()[0].name.to_string();
+    let lock = dir.path().join(format!("{first}.lock"));
+    fs::write(&lock, "").unwrap();
+    for number in 0..20 {
+        write(&stack, &[(format!("refs/heads/{number:02}").as_str(), Some(oid(number)))]);
+        let tables = stack.snapshot().tables().len();
+        assert!(tables <= 3, "the younger {tables} tables are compacted without it");
+    }
+    assert_eq!(stack.snapshot().tables()[0].name.to_string(), first);
+    let error = stack.compact(Scope::All(None), Patience::For(Duration::from_millis(50))).unwrap_err();
+    assert!(error.to_string().contains(&first), "{error}");
+    assert!(!dir.path().join("tables.list.lock").exists());
+    fs::remove_file(&lock).unwrap();
+    assert!(matches!(stack.compact(Scope::All(None), Patience::None).unwrap(), Compacted::Done(_)));
+    assert_eq!(files(dir.path()), files_of(&stack.snapshot()));
+    assert_eq!(refs(&stack.snapshot()).len(), 21);
+}
+
+#[test]
+fn a_compaction_holds_no_writer_back_and_finds_its_tables_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let stack = without_compaction(dir.path());
+    let large: Vec<_> = (0..2_000).map(|number| format!("refs/heads/{number:06}")).collect();
+    let edits: Vec<_> = large.iter().map(|name| (name.as_str(), Some(oid(7)))).collect();
+    for _ in 0..2 {
+        write(&stack, &edits);
+    }
+    let compacting = open(dir.path());
+    let mut addition = compacting.lock(PATIENCE).unwrap();
+    add(&mut addition, &[("refs/heads/x", Some(oid(1)))]);
+    let compaction = addition.commit().unwrap().compaction.expect("two tables of one size are to become one");
+    write(&open(dir.path()), &[("refs/heads/y", Some(oid(2)))]);
+    assert!(matches!(compaction.run(Patience::None).unwrap(), Compacted::Done(2..)));
+    let snapshot = stack.reload().unwrap();
+    assert_eq!(refs(&snapshot).len(), 2_002);
+    assert_eq!(files(dir.path()), files_of(&snapshot));
+}
+
+#[test]
+fn clean_up_takes_old_leftovers_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let stack = open(dir.path());
+    write(&stack, &[("refs/heads/a", Some(oid(1)))]);
+    let listed = stack.snapshot().tables()[0].name.to_string();
+    let old = ["0x000000000009-0x000000000009-00000001.ref", "000000000001-000000000001_77.ref", "x.ref.lock", "x.log"];
+    let kept = ["0x000000000009-0x000000000009-00000002.ref", "notes.txt", "notes.txt.lock"];
+    let lock_of_listed = format!("{listed}.lock");
+    for name in old.iter().chain(&kept).copied().chain([lock_of_listed.as_str()]) {
+        fs::write(dir.path().join(name), "").unwrap();
+        if name != kept[0] {
+            let file = fs::File::options().write(true).open(dir.path().join(name)).unwrap();
+            file.set_modified(SystemTime::now() - LEFTOVER_AGE - Duration::from_secs(5)).unwrap();
+        }
+    }
+    assert_eq!(stack.leftovers().unwrap().len(), 5);
+    let mut removed: Vec<_> = stack.clean(PATIENCE).unwrap().into_iter().map(|left| left.name.to_string()).collect();
+    removed.sort();
+    let mut expected = old.map(String::from);
+    expected.sort();
+    assert_eq!(removed, expected);
+    let mut left = files_of(&stack.snapshot());
+    left.extend(kept.map(String::from).into_iter().chain([lock_of_listed]));
+    left.sort();
+    assert_eq!(files(dir.path()), left);
+}
+
+#[test]
+fn new_files_have_exactly_the_mode_that_was_asked_for() {
+    for durability in [Durability::None, Durability::Sync] {
+        let dir = tempfile::tempdir().unwrap();
+        let options = StackOptions { file_mode: Some(0o664), durability, ..options(HashKind::Sha1) };
+        let stack = Stack::open(Fs::real(), dir.path(), options).unwrap();
+        for number in 0..3 {
+            write(&stack, &[(format!("refs/heads/{number}").as_str(), Some(oid(1)))]);
+        }
+        stack.compact(Scope::All(None), PATIENCE).unwrap();
+        for name in files(dir.path()) {
+            let mode = fs::metadata(dir.path().join(&name)).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode, 0o664, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_used_update_index_is_refused_and_the_addition_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let stack = open(dir.path());
+    write(&stack, &[("refs/heads/a", Some(oid(1)))]);
+    let mut addition = stack.lock(PATIENCE).unwrap();
+    assert_eq!(addition.next_update_index(), 2);
+    for limits in [1..=2, 3..=2] {
+        let error = addition.add_table(limits, |_| Ok::<_, StackError>(())).unwrap_err();
+        assert!(matches!(error, StackError::UpdateIndex { next: 2, .. }), "{error}");
+    }
+    add(&mut addition, &[("refs/heads/b", Some(oid(2)))]);
+    assert_eq!(addition.next_update_index(), 3);
+    drop(addition.commit().unwrap());
+    assert_eq!(refs(&stack.snapshot()).len(), 2);
+}
+
+#[test]
+fn an_addition_without_records_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let stack = open(dir.path());
+    write(&stack, &[("refs/heads/a", Some(oid(1)))]);
+    let before = fs::metadata(stack.list_path()).unwrap().modified().unwrap();
+    let mut addition = stack.lock(PATIENCE).unwrap();
+    add(&mut addition, &[]);
+    assert!(addition.commit().unwrap().compaction.is_none());
+    assert_eq!(fs::metadata(stack.list_path()).unwrap().modified().unwrap(), before);
+    assert_eq!(files(dir.path()), files_of(&stack.snapshot()));
+}
+
+#[test]
+fn compacting_everything_can_expire_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let stack = Stack::open(Fs::real(), dir.path(), StackOptions::new(WriteOptions::default())).unwrap();
+    for index in 1..=4 {
+        let mut addition = stack.lock(PATIENCE).unwrap();
+        let written = addition
+            .add_table(index..=index, |w| Ok::<_, StackError>(w.add_log(&log("refs/heads/a", index, "m\n"))?));
+        written.unwrap();
+        drop(addition.commit().unwrap());
+    }
+    let kept = |stack: &Stack| logs(&stack.snapshot()).into_keys().map(|(_, index)| index).collect::<Vec<_>>();
+    assert_eq!(kept(&stack), [1, 2, 3, 4]);
+    let expiry = LogExpiry { before_seconds: 1_700_000_002, below_update_index: 0 };
+    stack.compact(Scope::All(Some(expiry)), PATIENCE).unwrap();
+    assert_eq!(kept(&stack), [2, 3, 4]);
+    let expiry = LogExpiry { before_seconds: 0, below_update_index: 4 };
+    stack.compact(Scope::All(Some(expiry)), PATIENCE).unwrap();
+    assert_eq!(kept(&stack), [4]);
+}
