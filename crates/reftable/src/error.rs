@@ -143,6 +143,9 @@ pub enum Fault {
     /// A key is empty, or a log's key is not a name, a NUL byte and an update index.
     #[error("a key is malformed")]
     Key,
+    /// A key sorts before the one before it, or is the same.
+    #[error("a key is out of order")]
+    KeyOrder,
     /// The type of a record's value is unknown.
     #[error("a value of type {0} is unknown")]
     ValueType(u8),

@@ -18,9 +18,12 @@ pub(crate) fn get(bytes: &[u8], at: &mut usize) -> Result<u64, Fault> {
     }
 }
 
-#[cold]
 #[inline(never)]
 fn get_long(bytes: &[u8], at: &mut usize) -> Result<u64, Fault> {
+    if let Some(&[first, second @ 0..0x80]) = bytes.get(*at..).and_then(|rest| rest.first_chunk()) {
+        *at += 2;
+        return Ok((u64::from(first & 0x7f) + 1) << 7 | u64::from(second));
+    }
     let mut value = 0u64;
     for (seen, &byte) in bytes.get(*at..).unwrap_or_default().iter().take(MAX_LEN).enumerate() {
         if seen > 0 {

@@ -18,8 +18,8 @@ pub(crate) struct MergedCursor<R: Records> {
     state: State,
     /// If set, no record that exists lies between this key, inclusive, and the current record, or the end. A seek to a
     /// key in between is free, so that a sorted batch of prefixes walks over any run of tombstones once.
-    floor: Option<Vec<u8>>,
-    spare_floor: Vec<u8>,
+    floor: Vec<u8>,
+    floor_is_set: bool,
     /// Whether the last seek was free: tombstones between `floor` and the current record may have been passed by.
     skipped: bool,
 }
@@ -42,8 +42,8 @@ impl<R: Records> MergedCursor<R> {
             order: Vec::new(),
             matched: 0,
             state: State::Start,
-            floor: None,
-            spare_floor: Vec::new(),
+            floor: Vec::new(),
+            floor_is_set: false,
             skipped: false,
         }
     }
@@ -74,12 +74,10 @@ impl<R: Records> MergedCursor<R> {
 
     /// Moves to the next record, be it a tombstone. Returns whether there is one.
     pub(crate) fn next_any(&mut self) -> Result<bool> {
-        if self.state == State::Before
-            && self.skipped
-            && let Some(wanted) = self.floor.take()
-        {
+        if self.state == State::Before && self.skipped && self.floor_is_set {
+            let wanted = std::mem::take(&mut self.floor);
             let sought = self.seek_all(&wanted);
-            self.spare_floor = wanted;
+            self.floor = wanted;
             if sought.is_err() {
                 self.lose();
             }
@@ -121,7 +119,7 @@ impl<R: Records> MergedCursor<R> {
     /// Moves before the first record whose key is not less than `wanted`.
     pub(crate) fn seek(&mut self, wanted: &[u8]) -> Result<()> {
         let ahead = self.current().is_none_or(|cursor| cursor.key() >= wanted);
-        if self.state != State::Start && ahead && self.floor.as_deref().is_some_and(|floor| floor <= wanted) {
+        if self.state != State::Start && ahead && self.floor_is_set && self.floor.as_slice() <= wanted {
             self.skipped = true;
         } else {
             let sought = if ahead { self.seek_all(wanted) } else { self.seek_forward(wanted) };
@@ -131,10 +129,9 @@ impl<R: Records> MergedCursor<R> {
             sought?;
         }
         self.state = State::Before;
-        let mut floor = self.floor.take().unwrap_or_else(|| std::mem::take(&mut self.spare_floor));
-        floor.clear();
-        floor.extend_from_slice(wanted);
-        self.floor = Some(floor);
+        self.floor.clear();
+        self.floor.extend_from_slice(wanted);
+        self.floor_is_set = true;
         Ok(())
     }
 
@@ -243,8 +240,6 @@ impl<R: Records> MergedCursor<R> {
     #[inline]
     fn forget_floor(&mut self) {
         self.skipped = false;
-        if let Some(floor) = self.floor.take() {
-            self.spare_floor = floor;
-        }
+        self.floor_is_set = false;
     }
 }

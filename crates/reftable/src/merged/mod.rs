@@ -63,7 +63,7 @@ impl Merged {
         for table in self.tables.iter().rev() {
             let mut cursor = Cursor::<RefRecords>::new(table.clone());
             if cursor.seek(name)? && cursor.key() == name {
-                let record = cursor.record()?;
+                let record = cursor.record();
                 return Ok((!record.is_deletion()).then(|| then(record)));
             }
         }

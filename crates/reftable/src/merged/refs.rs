@@ -27,18 +27,18 @@ impl MergedRefCursor {
     #[inline]
     pub fn next(&mut self) -> Result<Option<RefRecord<'_>>> {
         self.walk.next_visible()?;
-        self.walk.current().map(Cursor::<RefRecords>::record).transpose()
+        Ok(self.walk.current().map(Cursor::<RefRecords>::record))
     }
 
     /// The record that [`next`](Self::next) returned last, once more.
     pub fn current(&self) -> Result<Option<RefRecord<'_>>> {
-        self.walk.current().map(Cursor::<RefRecords>::record).transpose()
+        Ok(self.walk.current().map(Cursor::<RefRecords>::record))
     }
 
     /// The next record, be it a tombstone: what compaction copies.
     pub fn next_with_tombstones(&mut self) -> Result<Option<RefRecord<'_>>> {
         self.walk.next_any()?;
-        self.walk.current().map(Cursor::<RefRecords>::record).transpose()
+        Ok(self.walk.current().map(Cursor::<RefRecords>::record))
     }
 
     /// Looks up exactly one ref, `None` if it does not exist or is deleted. It keeps a place of its own, apart from
@@ -49,7 +49,7 @@ impl MergedRefCursor {
         }
         for cursor in &mut self.points {
             if cursor.seek(name)? && cursor.key() == name {
-                let record = cursor.record()?;
+                let record = cursor.record();
                 return Ok(Some(record).filter(|record| !record.is_deletion()));
             }
         }

@@ -1,9 +1,8 @@
-use super::Records;
+use super::{Context, Records};
 use crate::{
     Fault,
     format::{BlockKind, varint},
 };
-use refdb_types::HashKind;
 
 /// The records of index blocks. The key is the last key of another block.
 pub(crate) struct IndexRecords;
@@ -27,7 +26,7 @@ impl Records for IndexRecords {
     const BLOCK: BlockKind = BlockKind::Index;
     type Value = IndexValue;
 
-    fn parse(records: &[u8], mut at: usize, _: u8, _: HashKind, _: &[u8]) -> Result<(IndexValue, usize), Fault> {
+    fn parse(records: &[u8], mut at: usize, _: u8, _: &Context, _: &[u8]) -> Result<(IndexValue, usize), Fault> {
         Ok((IndexValue { position: varint::get(records, &mut at)? }, at))
     }
 

@@ -1,4 +1,4 @@
-use super::{Records, id_at, string_at};
+use super::{Context, Records, id_at, string_at};
 use crate::{
     Fault,
     format::{BlockKind, be64, varint},
@@ -112,7 +112,7 @@ impl Records for LogRecords {
         records: &[u8],
         mut at: usize,
         value_type: u8,
-        hash: HashKind,
+        context: &Context,
         key: &[u8],
     ) -> Result<(LogPlace, usize), Fault> {
         if key.len() <= INDEX_LEN + 1 || key[key.len() - INDEX_LEN - 1] != 0 {
@@ -124,7 +124,7 @@ impl Records for LogRecords {
             UPDATE => {}
             unknown => return Err(Fault::ValueType(unknown)),
         }
-        at += 2 * hash.len_bytes();
+        at += 2 * context.hash.len_bytes();
         place.name = string_at(records, &mut at)?;
         place.email = string_at(records, &mut at)?;
         place.time_seconds = varint::get(records, &mut at)?;

@@ -17,6 +17,13 @@ pub use ref_record::{RefRecord, RefValue};
 use crate::{Fault, format::BlockKind};
 use refdb_types::{HashKind, ObjectId};
 
+/// What a file's header says that its records depend on.
+#[derive(Clone, Copy)]
+pub(crate) struct Context {
+    pub(crate) hash: HashKind,
+    pub(crate) min_update_index: u64,
+}
+
 /// One of the four kinds of records.
 pub(crate) trait Records {
     /// The kind of block they are in.
@@ -29,7 +36,7 @@ pub(crate) trait Records {
         records: &[u8],
         at: usize,
         value_type: u8,
-        hash: HashKind,
+        context: &Context,
         key: &[u8],
     ) -> Result<(Self::Value, usize), Fault>;
 
@@ -38,7 +45,7 @@ pub(crate) trait Records {
 }
 
 /// The object id at `at`, whose place `parse` has checked.
-#[inline]
+#[inline(always)]
 pub(crate) fn id_at(records: &[u8], at: usize, hash: HashKind) -> ObjectId {
     ObjectId::from_bytes(hash, &records[at..at + hash.len_bytes()]).expect("the slice is as long as the id")
 }

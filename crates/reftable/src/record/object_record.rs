@@ -1,9 +1,8 @@
-use super::Records;
+use super::{Context, Records};
 use crate::{
     Fault,
     format::{BlockKind, varint},
 };
-use refdb_types::HashKind;
 
 /// The records of object blocks. The key is the beginning of an object id.
 pub(crate) struct ObjectRecords;
@@ -57,7 +56,7 @@ impl Records for ObjectRecords {
         records: &[u8],
         mut at: usize,
         value_type: u8,
-        _: HashKind,
+        _: &Context,
         _: &[u8],
     ) -> Result<(ObjectValue, usize), Fault> {
         let count = match value_type {

@@ -1,4 +1,4 @@
-use super::{Records, id_at, string_at};
+use super::{Context, Records, id_at, string_at};
 use crate::{
     Fault,
     format::{BlockKind, varint},
@@ -83,7 +83,7 @@ pub(crate) struct RefRecords;
 /// A ref's value as it lies in its block.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RefPlace {
-    pub(crate) update_index_delta: u64,
+    pub(crate) update_index: u64,
     value_type: u8,
     at: u32,
     len: u32,
@@ -98,10 +98,12 @@ impl Records for RefRecords {
         records: &[u8],
         mut at: usize,
         value_type: u8,
-        hash: HashKind,
+        context: &Context,
         _: &[u8],
     ) -> Result<(RefPlace, usize), Fault> {
-        let update_index_delta = varint::get(records, &mut at)?;
+        let delta = varint::get(records, &mut at)?;
+        let update_index = context.min_update_index.checked_add(delta).ok_or(Fault::UpdateIndex)?;
+        let hash = context.hash;
         let (start, len) = match value_type {
             DELETION => (at, 0),
             DIRECT => (at, hash.len_bytes()),
@@ -116,7 +118,7 @@ impl Records for RefRecords {
         if end > records.len() {
             return Err(Fault::RecordTruncated);
         }
-        Ok((RefPlace { update_index_delta, value_type, at: start as u32, len: len as u32 }, end))
+        Ok((RefPlace { update_index, value_type, at: start as u32, len: len as u32 }, end))
     }
 
     #[inline]
@@ -127,7 +129,7 @@ impl Records for RefRecords {
 
 impl RefPlace {
     /// The value in the block that it was parsed from.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn value<'a>(&self, block: &'a [u8], hash: HashKind) -> RefValue<'a> {
         let at = self.at as usize;
         match self.value_type {

@@ -1,8 +1,11 @@
 use super::{Block, BlockLoader, Table};
 use crate::{
     Fault, Result,
-    block::restart_before,
-    record::{IndexRecords, Records, key},
+    block::{first_key, restart_before, restart_offset},
+    record::{
+        Context, IndexRecords, Records,
+        key::{Key, common_prefix, get_whole},
+    },
 };
 use std::{cmp::Ordering, sync::Arc};
 
@@ -12,20 +15,23 @@ use std::{cmp::Ordering, sync::Arc};
 /// checked: a damaged table gives an error or wrong records, but no panic, and every loop moves forward in the file.
 pub(crate) struct Cursor<R: Records> {
     table: Arc<Table>,
+    context: Context,
     loader: BlockLoader,
     block: Option<Block>,
     /// Where in the block the record after the current one begins.
     after: usize,
+    /// Where the block's records end; 0 unless there is a current record.
+    end: usize,
     /// The key of the current record; at the end, of the last one seen.
-    key: Vec<u8>,
+    key: Key,
     value: R::Value,
     at: At,
     /// So many bytes the current key is known to share with the key before it.
     shared: usize,
     /// If set, no record lies between this key, inclusive, and the current record. It makes a seek to a key that is
     /// known to be missing free, which is what a sorted batch of new names does all the time.
-    floor: Option<Vec<u8>>,
-    spare_floor: Vec<u8>,
+    floor: Vec<u8>,
+    floor_is_set: bool,
 }
 
 /// Where a cursor stands.
@@ -42,23 +48,26 @@ enum At {
 }
 
 /// A forward seek first steps over so many records, then searches the block's restart points.
-const STEPS_BEFORE_SEARCH: usize = 16;
+const STEPS_BEFORE_SEARCH: usize = 8;
 /// No sensible index is deeper: each level has at least two records a block.
 const INDEX_DEPTH_MAX: usize = 40;
 
 impl<R: Records> Cursor<R> {
     pub(crate) fn new(table: Arc<Table>) -> Self {
+        let context = Context { hash: table.hash(), min_update_index: table.min_update_index() };
         Cursor {
             table,
+            context,
             loader: BlockLoader::default(),
             block: None,
             after: 0,
-            key: Vec::new(),
+            end: 0,
+            key: Key::default(),
             value: R::Value::default(),
             at: At::Start,
             shared: 0,
-            floor: None,
-            spare_floor: Vec::new(),
+            floor: Vec::new(),
+            floor_is_set: false,
         }
     }
 
@@ -74,7 +83,7 @@ impl<R: Records> Cursor<R> {
     /// The current record's key.
     #[inline]
     pub(crate) fn key(&self) -> &[u8] {
-        &self.key
+        self.key.as_slice()
     }
 
     /// The current record's value.
@@ -92,7 +101,7 @@ impl<R: Records> Cursor<R> {
     /// The records that the current value lies in.
     #[inline]
     pub(crate) fn records(&self) -> &[u8] {
-        self.block.as_ref().map_or(&[], |block| block.records(&self.table))
+        self.block.as_ref().map_or(&[], Block::records)
     }
 
     /// The block that the current record is in.
@@ -103,38 +112,49 @@ impl<R: Records> Cursor<R> {
     /// Moves to the next record. Returns whether there is one.
     #[inline]
     pub(crate) fn step(&mut self) -> Result<bool> {
-        if let (At::Record, Some(block)) = (self.at, &self.block)
-            && self.after < block.layout.restarts_at
-        {
-            self.forget_floor();
-            return self.decode().map(|()| true);
+        if self.after >= self.end {
+            return self.step_to_next_block();
         }
-        self.step_to_next_block()
+        self.floor_is_set = false;
+        self.decode().map(|()| true)
     }
 
     /// Reads the record at `after`, over the key that the buffer holds.
     #[inline]
     fn decode(&mut self) -> Result<()> {
         let Some(block) = &self.block else { return Ok(()) };
-        let records = block.records(&self.table);
+        let records = block.records();
         let mut at = self.after;
-        let decoded = key::get(records, &mut at, &mut self.key).and_then(|(shared, value_type)| {
-            self.shared = shared;
-            R::parse(records, at, value_type, self.table.hash(), &self.key)
-        });
+        let decoded = match self.key.read(records, &mut at) {
+            Ok((shared, value_type)) => {
+                self.shared = shared;
+                R::parse(records, at, value_type, &self.context, self.key.as_slice())
+            }
+            Err(fault) => Err(fault),
+        };
         match decoded {
-            Ok((value, end)) => {
+            Ok((value, after)) => {
                 self.value = value;
-                self.after = end;
+                self.after = after;
+                self.end = records.len();
                 self.at = At::Record;
                 Ok(())
             }
-            Err(fault) => {
-                let place = block.place_of(self.after);
-                self.at = At::Lost;
-                Err(self.table.corrupt(place, fault))
-            }
+            Err(fault) => self.fail_in_block(self.after, fault),
         }
+    }
+
+    #[cold]
+    fn fail_in_block<T>(&mut self, offset: usize, fault: Fault) -> Result<T> {
+        let place = self.block.as_ref().map_or(0, |block| block.place_of(offset));
+        self.be(At::Lost);
+        Err(self.table.corrupt(place, fault))
+    }
+
+    /// Leaves the current record for a state without one.
+    fn be(&mut self, at: At) {
+        self.at = at;
+        self.end = 0;
     }
 
     #[cold]
@@ -144,11 +164,11 @@ impl<R: Records> Cursor<R> {
             (At::Record, Some(block)) => Some(block.next),
             _ => self.table.section(R::BLOCK).map(|section| section.start),
         };
-        self.forget_floor();
+        self.floor_is_set = false;
         match position {
             Some(position) => self.enter(position),
             None => {
-                self.at = At::End;
+                self.be(At::End);
                 Ok(false)
             }
         }
@@ -157,7 +177,7 @@ impl<R: Records> Cursor<R> {
     /// Moves to the first record of the block at `position`. Returns false, at the end, if the section ends there.
     fn enter(&mut self, position: u64) -> Result<bool> {
         if self.load(position)?.is_err() {
-            self.at = At::End;
+            self.be(At::End);
             return Ok(false);
         }
         // No key is shared across blocks, but at the end the last one is still wanted.
@@ -169,12 +189,10 @@ impl<R: Records> Cursor<R> {
     /// its kind is returned, or 0 if there is none at all, and the cursor is lost.
     fn load(&mut self, position: u64) -> Result<Result<(), u8>> {
         self.loader.recycle(self.block.take());
-        self.at = At::Lost;
+        self.be(At::Lost);
         match self.loader.load_if(&self.table, position, R::BLOCK)? {
             Some(Ok(block)) => {
-                self.after = block.layout.records_at;
-                self.block = Some(block);
-                self.at = At::Start;
+                self.stand_before(block);
                 Ok(Ok(()))
             }
             Some(Err(kind)) => Ok(Err(kind as u8)),
@@ -184,7 +202,7 @@ impl<R: Records> Cursor<R> {
 
     /// Moves to the first record of the block at `position`, which must be there.
     pub(crate) fn step_into(&mut self, position: u64) -> Result<bool> {
-        self.forget_floor();
+        self.floor_is_set = false;
         if let Err(found) = self.load(position)? {
             return Err(self.wrong_kind(position, found));
         }
@@ -194,53 +212,118 @@ impl<R: Records> Cursor<R> {
 
     /// Moves to the next record unless it lies in another block.
     pub(crate) fn step_within_block(&mut self) -> Result<bool> {
-        self.forget_floor();
+        self.floor_is_set = false;
         if self.block.as_ref().is_none_or(|block| self.after >= block.layout.restarts_at) {
             return Ok(false);
         }
         self.decode().map(|()| true)
     }
 
+    /// Makes `block` the current one, without a current record.
+    fn stand_before(&mut self, block: Block) {
+        self.loader.recycle(self.block.take());
+        self.after = block.layout.records_at;
+        self.block = Some(block);
+        self.be(At::Start);
+    }
+
     /// Moves to the first record whose key is not less than `wanted`. Returns whether there is one.
     ///
     /// Moving forward gallops: a few steps, then the block's restart points, then the next block, then the index.
     pub(crate) fn seek(&mut self, wanted: &[u8]) -> Result<bool> {
-        match self.at {
-            At::Record => match self.key.as_slice().cmp(wanted) {
+        let sought = match self.at {
+            At::Record => match self.key().cmp(wanted) {
                 Ordering::Equal => return Ok(true),
-                Ordering::Less => self.seek_forward(wanted)?,
-                Ordering::Greater if self.floor.as_deref().is_some_and(|floor| floor <= wanted) => return Ok(true),
-                Ordering::Greater => self.seek_from_index(wanted)?,
+                Ordering::Greater if self.floor_is_set && self.floor.as_slice() <= wanted => return Ok(true),
+                Ordering::Less => self.seek_forward(wanted),
+                Ordering::Greater => self.seek_from_index(wanted),
             },
             At::End if self.is_past_end(wanted) => return Ok(false),
-            At::Start | At::End | At::Lost => self.seek_from_index(wanted)?,
+            At::Start | At::End | At::Lost => self.seek_from_index(wanted),
+        };
+        if sought.is_err() {
+            self.be(At::Lost);
         }
-        self.set_floor(wanted);
+        sought?;
+        self.floor.clear();
+        self.floor.extend_from_slice(wanted);
+        self.floor_is_set = true;
         Ok(self.at == At::Record)
     }
 
     /// At the end: whether `wanted` is known to be behind all records.
     fn is_past_end(&self, wanted: &[u8]) -> bool {
-        match &self.floor {
-            Some(floor) => floor.as_slice() <= wanted,
-            None => self.key.as_slice() < wanted,
-        }
+        if self.floor_is_set { self.floor.as_slice() <= wanted } else { self.key.as_slice() < wanted }
     }
 
     fn seek_forward(&mut self, wanted: &[u8]) -> Result<()> {
-        if self.step_in_block(wanted, STEPS_BEFORE_SEARCH)? || self.search_block(wanted)? {
+        if self.step_in_block(wanted, STEPS_BEFORE_SEARCH)? {
             return Ok(());
         }
-        let Some(next) = self.block.as_ref().map(|block| block.next) else { return Ok(()) };
-        if !self.enter(next)? || self.key.as_slice() >= wanted {
-            return Ok(());
+        let indexed = self.table.section(R::BLOCK).is_some_and(|section| section.index > 0);
+        if self.search_blocks(wanted, if indexed { 1 } else { usize::MAX })? {
+            Ok(())
+        } else {
+            self.seek_from_index(wanted)
         }
-        match self.table.section(R::BLOCK) {
-            Some(section) if section.index > 0 => {
-                // The next block's last restart points are worth a look before the index is.
-                if self.search_block(wanted)? { Ok(()) } else { self.seek_from_index(wanted) }
+    }
+
+    /// Searches the block, from the current record on, and at most so many blocks behind it. Returns false if `wanted`
+    /// may lie farther on.
+    fn search_blocks(&mut self, wanted: &[u8], mut hops: usize) -> Result<bool> {
+        loop {
+            if self.is_before_last_restart(wanted)? {
+                return match self.search_block(wanted)? {
+                    true => Ok(true),
+                    false => self.fail_in_block(self.after, Fault::KeyOrder),
+                };
             }
-            _ => self.search_blocks(wanted),
+            let position = self.block.as_ref().map_or(u64::MAX, |block| block.next);
+            let next = self.loader.load_if(&self.table, position, R::BLOCK)?.and_then(Result::ok);
+            match next {
+                Some(next) if self.begins_at_or_before(&next, wanted)? => {
+                    if hops == 0 {
+                        return Ok(false);
+                    }
+                    hops -= 1;
+                    self.stand_before(next);
+                }
+                _ if self.search_block(wanted)? => return Ok(true),
+                Some(next) => {
+                    self.stand_before(next);
+                    self.key.clear();
+                    return self.decode().map(|()| true);
+                }
+                None => {
+                    self.be(At::End);
+                    return Ok(true);
+                }
+            }
+        }
+    }
+
+    /// Whether the block's last restart point is behind `wanted`: then what is wanted, or follows it, is in the block.
+    fn is_before_last_restart(&mut self, wanted: &[u8]) -> Result<bool> {
+        let Some(block) = &self.block else { return Ok(false) };
+        let bytes = block.bytes();
+        let key = restart_offset(bytes, &block.layout, block.layout.restart_count - 1)
+            .and_then(|mut offset| get_whole(block.records(), &mut offset));
+        match key {
+            Ok(key) => Ok(key > wanted),
+            Err(fault) => {
+                let offset = block.layout.restarts_at;
+                self.fail_in_block(offset, fault)
+            }
+        }
+    }
+
+    fn begins_at_or_before(&mut self, block: &Block, wanted: &[u8]) -> Result<bool> {
+        match first_key(block.bytes(), &block.layout) {
+            Ok(key) => Ok(key <= wanted),
+            Err(fault) => {
+                self.be(At::Lost);
+                Err(self.table.corrupt(block.place_of(block.layout.records_at), fault))
+            }
         }
     }
 
@@ -248,15 +331,15 @@ impl<R: Records> Cursor<R> {
     fn step_in_block(&mut self, wanted: &[u8], steps: usize) -> Result<bool> {
         let Some(end) = self.block.as_ref().map(|block| block.layout.restarts_at) else { return Ok(false) };
         // The key is less than `wanted`, and so is every one that shares more with it than it shares with `wanted`.
-        let mut matched = key::common_prefix(&self.key, wanted);
+        let mut matched = common_prefix(self.key(), wanted);
         for _ in 0..steps {
             if self.after >= end {
                 return Ok(false);
             }
             self.decode()?;
             if self.shared <= matched {
-                matched = self.shared + key::common_prefix(&self.key[self.shared..], &wanted[self.shared..]);
-                if self.key[matched..] >= wanted[matched..] {
+                matched = self.shared + common_prefix(&self.key()[self.shared..], &wanted[self.shared..]);
+                if self.key()[matched..] >= wanted[matched..] {
                     return Ok(true);
                 }
             }
@@ -267,13 +350,12 @@ impl<R: Records> Cursor<R> {
     /// Searches the block, from the current record on, for `wanted` or what follows it. Returns whether it is there.
     fn search_block(&mut self, wanted: &[u8]) -> Result<bool> {
         let Some(block) = &self.block else { return Ok(false) };
-        let bytes = block.bytes(&self.table);
+        let bytes = block.bytes();
         let restart = match restart_before(bytes, &block.layout, wanted) {
             Ok(restart) => restart,
             Err(fault) => {
-                let place = block.place_of(block.layout.restarts_at);
-                self.at = At::Lost;
-                return Err(self.table.corrupt(place, fault));
+                let offset = block.layout.restarts_at;
+                return self.fail_in_block(offset, fault);
             }
         };
         if self.at != At::Record || restart > self.after {
@@ -287,17 +369,6 @@ impl<R: Records> Cursor<R> {
         self.step_in_block(wanted, usize::MAX)
     }
 
-    /// Searches the block and those behind it.
-    fn search_blocks(&mut self, wanted: &[u8]) -> Result<()> {
-        while !self.search_block(wanted)? {
-            let Some(next) = self.block.as_ref().map(|block| block.next) else { return Ok(()) };
-            if !self.enter(next)? || self.key.as_slice() >= wanted {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
     fn seek_from_index(&mut self, wanted: &[u8]) -> Result<()> {
         let start = match self.table.section(R::BLOCK) {
             Some(section) if section.index > 0 => self.find_in_index(section.index, wanted)?,
@@ -305,15 +376,15 @@ impl<R: Records> Cursor<R> {
         };
         let Some(position) = start else {
             self.key.clear();
-            self.at = At::End;
+            self.be(At::End);
             return Ok(());
         };
         if self.block.as_ref().is_some_and(|block| block.position == position) {
-            self.at = At::Start;
+            self.be(At::Start);
         } else if let Err(found) = self.load(position)? {
             return Err(self.wrong_kind(position, found));
         }
-        self.search_blocks(wanted)
+        self.search_blocks(wanted, usize::MAX).map(drop)
     }
 
     /// Walks down the index to the block that holds the first record whose key is not less than `wanted`; `None` if
@@ -344,19 +415,5 @@ impl<R: Records> Cursor<R> {
 
     fn wrong_kind(&self, position: u64, found: u8) -> crate::Error {
         self.table.corrupt(position, Fault::WrongBlockType { expected: R::BLOCK as u8, found })
-    }
-
-    fn set_floor(&mut self, wanted: &[u8]) {
-        let mut floor = self.floor.take().unwrap_or_else(|| std::mem::take(&mut self.spare_floor));
-        floor.clear();
-        floor.extend_from_slice(wanted);
-        self.floor = Some(floor);
-    }
-
-    #[inline]
-    fn forget_floor(&mut self) {
-        if let Some(floor) = self.floor.take() {
-            self.spare_floor = floor;
-        }
     }
 }

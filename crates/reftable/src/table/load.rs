@@ -4,6 +4,7 @@ use crate::{
     block::{Inflater, Layout, peek},
     format::{BLOCK_HEADER_LEN, BlockKind},
 };
+use refdb_vfs::Mapping;
 use std::{ops::Range, sync::Arc};
 
 /// A block at hand.
@@ -17,8 +18,10 @@ pub(crate) struct Block {
 }
 
 enum Data {
-    /// In the source's memory.
-    Source(Range<usize>),
+    /// In a mapped file.
+    Mapped(Arc<Mapping>, Range<usize>),
+    /// In memory.
+    Memory(Arc<[u8]>, Range<usize>),
     /// In the cache.
     Cached(Arc<CachedBlock>),
     /// Inflated for this reader alone.
@@ -38,9 +41,10 @@ const BLOCK_LEN_GUESS: usize = 4096;
 impl Block {
     /// The block's bytes; offsets in its layout are relative to them.
     #[inline(always)]
-    pub(crate) fn bytes<'a>(&'a self, table: &'a Table) -> &'a [u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         match &self.data {
-            Data::Source(range) => &table.source.whole().unwrap_or_default()[range.clone()],
+            Data::Mapped(mapping, range) => &mapping[range.clone()],
+            Data::Memory(bytes, range) => &bytes[range.clone()],
             Data::Cached(cached) => &cached.bytes,
             Data::Own(bytes) => bytes,
         }
@@ -48,8 +52,8 @@ impl Block {
 
     /// The block's bytes up to the end of its records.
     #[inline(always)]
-    pub(crate) fn records<'a>(&'a self, table: &'a Table) -> &'a [u8] {
-        &self.bytes(table)[..self.layout.restarts_at]
+    pub(crate) fn records(&self) -> &[u8] {
+        &self.bytes()[..self.layout.restarts_at]
     }
 
     /// Where in the file to look for what is at `offset` in this block.
@@ -99,8 +103,13 @@ impl BlockLoader {
             return Ok(Ok(Block { layout, position, next, data: Data::Own(out) }));
         }
         let (layout, next) = plain(table, position, kind, len, bytes).map_err(fail)?;
-        let start = position as usize;
-        Ok(Ok(Block { layout, position, next, data: Data::Source(start..start + len) }))
+        let range = position as usize..position as usize + len;
+        let data = match &table.source {
+            Source::Mapped(mapping) => Data::Mapped(mapping.clone(), range),
+            Source::Memory(bytes) => Data::Memory(bytes.clone(), range),
+            Source::Paged(_) => return Err(fail(Fault::BlockLen(len as u32))),
+        };
+        Ok(Ok(Block { layout, position, next, data }))
     }
 
     fn load_paged(

@@ -32,14 +32,14 @@ pub(crate) fn find(table: &Arc<Table>, id: &ObjectId) -> Result<Vec<PointingRef>
     match blocks_pointing_at(table, id)? {
         None => {
             while refs.step()? {
-                push_if_pointing(&refs, id, &mut found)?;
+                push_if_pointing(&refs, id, &mut found);
             }
         }
         Some(positions) => {
             for position in positions {
                 let mut more = refs.step_into(position)?;
                 while more {
-                    push_if_pointing(&refs, id, &mut found)?;
+                    push_if_pointing(&refs, id, &mut found);
                     more = refs.step_within_block()?;
                 }
             }
@@ -48,18 +48,17 @@ pub(crate) fn find(table: &Arc<Table>, id: &ObjectId) -> Result<Vec<PointingRef>
     Ok(found)
 }
 
-fn push_if_pointing(refs: &Cursor<RefRecords>, id: &ObjectId, found: &mut Vec<PointingRef>) -> Result<()> {
+fn push_if_pointing(refs: &Cursor<RefRecords>, id: &ObjectId, found: &mut Vec<PointingRef>) {
     if !refs.value().points_at(refs.records(), id.as_bytes()) {
-        return Ok(());
+        return;
     }
-    let record = refs.record()?;
+    let record = refs.record();
     let (target, peeled) = match record.value {
         RefValue::Direct(target) => (target, None),
         RefValue::Peeled { target, peeled } => (target, Some(peeled)),
-        RefValue::Deletion | RefValue::Symbolic(_) => return Ok(()),
+        RefValue::Deletion | RefValue::Symbolic(_) => return,
     };
     found.push(PointingRef { name: record.name.to_owned(), update_index: record.update_index, target, peeled });
-    Ok(())
 }
 
 /// The ref blocks that have such refs; `None` if only looking through all of them can tell.

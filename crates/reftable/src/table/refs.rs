@@ -1,5 +1,5 @@
 use super::{Cursor, Table};
-use crate::{Fault, RefRecord, Result, record::RefRecords};
+use crate::{RefRecord, Result, record::RefRecords};
 use bstr::ByteSlice;
 use std::sync::Arc;
 
@@ -26,27 +26,24 @@ impl RefCursor {
 
     /// The next ref.
     #[expect(clippy::should_implement_trait, reason = "the record borrows from the cursor")]
+    #[inline]
     pub fn next(&mut self) -> Result<Option<RefRecord<'_>>> {
         if !std::mem::take(&mut self.pending) && !self.records.step()? {
             return Ok(None);
         }
-        self.records.record().map(Some)
+        Ok(Some(self.records.record()))
     }
 }
 
 impl Cursor<RefRecords> {
     /// The current record.
-    #[inline]
-    pub(crate) fn record(&self) -> Result<RefRecord<'_>> {
+    #[inline(always)]
+    pub(crate) fn record(&self) -> RefRecord<'_> {
         let value = self.value();
-        let Some(update_index) = self.table().min_update_index().checked_add(value.update_index_delta) else {
-            let position = self.block().map_or(0, |block| block.position);
-            return Err(self.table().corrupt(position, Fault::UpdateIndex));
-        };
-        Ok(RefRecord {
+        RefRecord {
             name: self.key().as_bstr(),
-            update_index,
+            update_index: value.update_index,
             value: value.value(self.records(), self.table().hash()),
-        })
+        }
     }
 }

@@ -380,7 +380,7 @@ impl<S: Sink> TableWriter<S> {
 fn check_name(name: &BStr) -> Result<()> {
     let reason = match name {
         name if name.is_empty() => "its name is empty",
-        name if name.contains(&0) => "its name contains a NUL byte",
+        name if name.find_byte(0).is_some() => "its name contains a NUL byte",
         _ => return Ok(()),
     };
     Err(Error::Unstorable { name: name.as_bstr().to_owned(), reason })
