@@ -36,6 +36,9 @@ pub enum Error {
     /// An edit of an atomic transaction cannot happen, so nothing has.
     #[error("{0}")]
     Rejected(Rejection),
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] crate::config::ConfigError),
     /// The reference-transaction hook said no.
     #[error("{0}")]
     Hook(String),

@@ -1,16 +1,62 @@
 use crate::{
-    Result, Snapshot, Target,
+    Backend, Environment, RefFormat, Repository, Result, Settings, Snapshot, Target,
     backend::OptimizeOptions,
-    transaction::{Transaction, TransactionOptions},
+    config::{Config, Fsync, SharedRepository},
+    files::{FilesBackend, FilesOptions, PackedAccess, Peeler, Peeling},
+    hooks::RepositoryHooks,
+    reftable::{ReftableBackend, ReftableOptions},
+    transaction::{Context, ObjectCheck, ObjectClass, Transaction, TransactionOptions},
 };
-use bstr::BStr;
-use refdb_types::{HashKind, ObjectId, RefName};
+use bstr::{BStr, BString};
+use refdb_types::{HashKind, Ident, ObjectId, RefName, SYMREF_DEPTH_MAX};
+use refdb_vfs::{Fs, Patience};
+use reftable::{
+    BlockCache, WriteOptions,
+    stack::{Access, Durability, StackOptions},
+};
+use std::sync::Arc;
 
 /// A repository's refs, as seen from one worktree.
 ///
-/// Opening it reads nothing that is not needed to know where the refs are.
+/// Opening it touches no ref; each stack, table or file is opened when it is needed first. Other worktrees' refs are
+/// read and written under the names that git gives them: `main-worktree/HEAD`, `worktrees/ID/HEAD`.
 pub struct Store {
-    hash: HashKind,
+    repository: Repository,
+    environment: Environment,
+    config: Arc<Config>,
+    settings: Settings,
+    backend: Box<dyn Backend>,
+    context: StoreContext,
+}
+
+/// What a [`Store`] needs besides the repository.
+pub struct StoreOptions {
+    /// Where changes go through.
+    pub fs: Fs,
+    /// How tables and packed-refs are read.
+    pub reading: Reading,
+    /// Whether refs are brought to stable storage; `None` for what `core.fsync` says, which is no if nothing is set.
+    pub sync: Option<bool>,
+    /// Answers what new ids are.
+    pub objects: Arc<dyn ObjectCheck + Send + Sync>,
+    /// Who the reflog says it was.
+    pub committer: Box<dyn Fn() -> Result<Ident> + Send + Sync>,
+}
+
+/// How large files are read.
+#[derive(Clone)]
+pub enum Reading {
+    /// Mapped: the quickest, for programs that end soon.
+    Mapped,
+    /// Into private memory or a cache of so many bytes: for servers, whom a file that someone truncates must not kill.
+    Cached(usize),
+}
+
+struct StoreContext {
+    objects: Arc<dyn ObjectCheck + Send + Sync>,
+    committer: Box<dyn Fn() -> Result<Ident> + Send + Sync>,
+    hooks: RepositoryHooks,
+    quarantined: bool,
 }
 
 /// Where a refname leads once symbolic refs are followed.
@@ -25,19 +71,64 @@ pub enum Resolved {
         /// Whether a symbolic ref was followed.
         through_symref: bool,
     },
-    /// To a ref that does not exist: the ref itself, or where a dangling symbolic ref leads (an unborn branch).
+    /// To a ref that does not exist: the ref itself, or where a dangling symbolic ref leads (an unborn branch). A chain
+    /// that is too long, or has no end, counts as one that leads to nothing.
     Missing(RefName),
 }
 
 impl Store {
+    /// Opens the refs of a repository.
+    pub fn open(repository: Repository, environment: Environment, options: StoreOptions) -> Result<Self> {
+        let StoreOptions { fs, reading, sync, objects, committer } = options;
+        let branch = || branch_of(&fs, &repository);
+        let config = Arc::new(repository.config(&fs, &environment, &branch)?);
+        let settings = repository.settings(&config, &environment)?;
+        let sync = sync.unwrap_or(settings.fsync != Fsync::No);
+        let backend: Box<dyn Backend> = match repository.ref_format() {
+            RefFormat::Reftable => {
+                let stack = stack_options(&repository, &settings, &environment, &reading, sync);
+                Box::new(reftable_backend(&fs, &repository, stack, settings.reftable.lock_timeout))
+            }
+            RefFormat::Files => {
+                let peeler = Arc::new(PeelBy(Arc::clone(&objects)));
+                Box::new(FilesBackend::new(files_options(&fs, &repository, &settings, &reading, sync, peeler)))
+            }
+        };
+        let hooks =
+            RepositoryHooks::new(fs, &repository, &environment, Arc::clone(&config), settings.hooks_path.clone());
+        let quarantined = repository.is_quarantined(&environment);
+        let context = StoreContext { objects, committer, hooks, quarantined };
+        Ok(Store { repository, environment, config, settings, backend, context })
+    }
+
+    /// The repository.
+    pub fn repository(&self) -> &Repository {
+        &self.repository
+    }
+
+    /// The environment it was opened in.
+    pub fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// The whole configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What the configuration means for the engine.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// The kind of all object ids.
     pub fn hash(&self) -> HashKind {
-        self.hash
+        self.repository.hash()
     }
 
     /// The present state. Every call looks at the disk again.
-    pub fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>> {
-        unimplemented!()
+    pub fn snapshot(&self) -> Result<Box<dyn Snapshot>> {
+        self.backend.snapshot()
     }
 
     /// One ref, symbolic refs not followed.
@@ -47,19 +138,139 @@ impl Store {
 
     /// Follows symbolic refs from `name`.
     pub fn resolve(&self, name: &RefName) -> Result<Resolved> {
-        let _ = name;
-        unimplemented!()
+        resolve(&*self.snapshot()?, name)
     }
 
     /// A transaction without edits.
     pub fn transaction(&self, options: TransactionOptions) -> Transaction<'_> {
-        let _ = options;
-        unimplemented!()
+        let context = Context {
+            backend: &*self.backend,
+            objects: &*self.context.objects,
+            hooks: &self.context.hooks,
+            committer: &*self.context.committer,
+            log_policy: self.settings.log_policy,
+            hash: self.hash(),
+            quarantined: self.context.quarantined,
+        };
+        Transaction::new(context, options)
     }
 
     /// Brings the refs into the form that is read fastest.
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<()> {
-        let _ = options;
-        unimplemented!()
+        self.backend.optimize(options)
     }
+}
+
+/// Follows symbolic refs from `name` within one snapshot.
+pub fn resolve(snapshot: &dyn Snapshot, name: &RefName) -> Result<Resolved> {
+    let mut name = name.clone();
+    for followed in 0..=SYMREF_DEPTH_MAX {
+        match snapshot.get(&name)? {
+            None => break,
+            Some(Target::Direct(id)) => return Ok(Resolved::Object { name, id, through_symref: followed > 0 }),
+            Some(Target::Symbolic(next)) => name = next,
+        }
+    }
+    Ok(Resolved::Missing(name))
+}
+
+/// Packed-refs records what the object check finds out about tags.
+struct PeelBy(Arc<dyn ObjectCheck + Send + Sync>);
+
+impl Peeler for PeelBy {
+    fn peel(&self, id: &ObjectId) -> Result<Peeling> {
+        Ok(match self.0.classify(id)? {
+            ObjectClass::Missing => Peeling::Missing,
+            ObjectClass::Tag(Some(peeled)) => Peeling::To(peeled),
+            ObjectClass::Tag(None) | ObjectClass::Commit | ObjectClass::Other => Peeling::NotTag,
+        })
+    }
+}
+
+fn files_options(
+    fs: &Fs,
+    repository: &Repository,
+    settings: &Settings,
+    reading: &Reading,
+    sync: bool,
+    peeler: Arc<dyn Peeler>,
+) -> FilesOptions {
+    FilesOptions {
+        fs: fs.clone(),
+        git_dir: repository.worktree_refs_dir(),
+        common_dir: repository.refs_dir().to_owned(),
+        hash: repository.hash(),
+        access: match reading {
+            Reading::Mapped => PackedAccess::Mapped,
+            Reading::Cached(_) => PackedAccess::InMemory,
+        },
+        shared_mode: shared_bits(settings.shared_repository),
+        ref_patience: settings.files_ref_lock_timeout,
+        packed_patience: settings.packed_refs_timeout,
+        sync,
+        peeler,
+    }
+}
+
+fn reftable_backend(
+    fs: &Fs,
+    repository: &Repository,
+    stack: StackOptions,
+    lock_patience: Option<Patience>,
+) -> ReftableBackend {
+    ReftableBackend::new(ReftableOptions {
+        fs: fs.clone(),
+        git_dir: repository.worktree_refs_dir(),
+        common_dir: repository.refs_dir().to_owned(),
+        stack,
+        lock_patience,
+    })
+}
+
+fn stack_options(
+    repository: &Repository,
+    settings: &Settings,
+    environment: &Environment,
+    reading: &Reading,
+    sync: bool,
+) -> StackOptions {
+    let defaults = WriteOptions::default();
+    let write = WriteOptions {
+        hash: repository.hash(),
+        block_size: settings.reftable.block_size.unwrap_or(defaults.block_size),
+        restart_interval: settings.reftable.restart_interval.unwrap_or(defaults.restart_interval),
+        index_objects: settings.reftable.index_objects,
+        ..defaults
+    };
+    let mut stack = StackOptions::new(write);
+    if let Reading::Cached(capacity_bytes) = reading {
+        stack.access = Access::Page(BlockCache::new(*capacity_bytes));
+    }
+    if sync {
+        stack.durability = Durability::Sync;
+    }
+    if let Some(factor) = settings.reftable.geometric_factor {
+        stack.geometric_factor = factor.into();
+    }
+    // Git's tests switch it off to see single tables.
+    stack.auto_compact = environment.get("GIT_TEST_REFTABLE_AUTOCOMPACTION").is_none_or(|value| value != "false");
+    stack
+}
+
+fn shared_bits(shared: SharedRepository) -> u32 {
+    match shared {
+        SharedRepository::Umask => 0,
+        SharedRepository::AtLeast(mode) | SharedRepository::Exactly(mode) => mode,
+    }
+}
+
+/// The branch that is checked out, for conditions in the configuration; the settings are not known yet.
+fn branch_of(fs: &Fs, repository: &Repository) -> Option<BString> {
+    if repository.ref_format() == RefFormat::Files {
+        return repository.branch_in_files(fs);
+    }
+    let stack = StackOptions::new(WriteOptions { hash: repository.hash(), ..WriteOptions::default() });
+    let backend = reftable_backend(fs, repository, stack, None);
+    let head = backend.snapshot().ok()?.get(BStr::new("HEAD")).ok()??;
+    head.symbolic()?.strip_prefix(b"refs/heads/").map(BString::from)
 }

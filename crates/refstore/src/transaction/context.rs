@@ -1,4 +1,4 @@
-use super::{Hook, LogPolicy};
+use super::{HookSource, LogPolicy};
 use crate::{Backend, Result};
 use refdb_types::{HashKind, Ident, ObjectId};
 
@@ -10,7 +10,7 @@ pub struct Context<'s> {
     /// Answers what new ids are.
     pub objects: &'s dyn ObjectCheck,
     /// Whoever may forbid the transaction, or wants to hear of it.
-    pub hook: &'s dyn Hook,
+    pub hooks: &'s dyn HookSource,
     /// Who the reflog says it was. Asked once a transaction, and only if there is something to log.
     pub committer: &'s dyn Fn() -> Result<Ident>,
     /// Which refs get reflogs.

@@ -23,31 +23,27 @@ impl HookState {
             HookState::Aborted => "aborted",
         }
     }
-
-    /// Whether a failure of the hook ends the transaction.
-    pub fn can_refuse(self) -> bool {
-        matches!(self, HookState::Preparing | HookState::Prepared)
-    }
 }
 
-/// What runs at each state of a transaction: the reference-transaction hook, or nothing.
-pub trait Hook: Sync {
-    /// Whether there is anything to run. It is asked once a transaction, and decides for all its states.
-    fn is_wanted(&self) -> Result<bool>;
+/// Where transactions find who may forbid them, or wants to hear of them.
+pub trait HookSource: Sync {
+    /// What runs at each state of one transaction; `None` if there is nothing. Asked once a transaction.
+    fn find(&self) -> Result<Option<Box<dyn Hook>>>;
+}
 
-    /// Runs it; `lines` is its stdin, `OLD NEW NAME` a line. `Ok(false)` if it failed.
-    fn run(&self, state: HookState, lines: &[u8]) -> Result<bool>;
+/// What runs at each state of a transaction: the reference-transaction hooks.
+pub trait Hook {
+    /// Runs it; `lines` is its stdin, `OLD NEW NAME` a line. `Ok(false)` if it failed, which counts only before the
+    /// transaction is committed.
+    fn run(&mut self, state: HookState, lines: &[u8]) -> Result<bool>;
 }
 
 /// For callers that want no hook.
 #[derive(Clone, Copy, Debug)]
 pub struct NoHook;
 
-impl Hook for NoHook {
-    fn is_wanted(&self) -> Result<bool> {
-        Ok(false)
-    }
-    fn run(&self, _: HookState, _: &[u8]) -> Result<bool> {
-        Ok(true)
+impl HookSource for NoHook {
+    fn find(&self) -> Result<Option<Box<dyn Hook>>> {
+        Ok(None)
     }
 }

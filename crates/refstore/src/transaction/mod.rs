@@ -16,6 +16,7 @@ mod decide;
 mod edits;
 mod expand;
 mod hook;
+mod hook_program;
 mod ids;
 mod log_policy;
 mod open;
@@ -24,6 +25,7 @@ mod prepare;
 mod walk;
 
 pub use context::{Context, ObjectCheck, ObjectClass};
-pub use hook::{Hook, HookState, NoHook};
+pub use hook::{Hook, HookSource, HookState, NoHook};
+pub use hook_program::{HookProgram, HookPrograms};
 pub use log_policy::{LogPolicy, normalize_message};
 pub use open::{Committed, Mode, Prepared, Transaction, TransactionOptions};

@@ -1,5 +1,5 @@
 use super::{
-    Context, HookState, ObjectClass,
+    Context, Hook, HookState, ObjectClass,
     plan::Plan,
     prepare::{Preparation, is_branch, not_a_commit},
 };
@@ -103,17 +103,19 @@ impl<'s> Transaction<'s> {
             let name = self.plan.edits.name(name);
             return Err(Error::Refused(format!("multiple updates for ref '{name}' not allowed")));
         }
-        let has_hook = !self.options.skip_hook && self.context.hook.is_wanted()?;
-        if has_hook {
-            ask_hook(self.context, &self.plan, HookState::Preparing)?;
-        }
+        let mut hook = self.hook()?;
+        ask(&mut hook, &self.plan, HookState::Preparing)?;
         let (plan, rejected) = (&mut self.plan, &mut self.rejected);
         let locked = Preparation { context: self.context, options: self.options, plan, rejected }.run()?;
-        if has_hook && let Err(error) = ask_hook(self.context, &self.plan, HookState::Prepared) {
+        if let Err(error) = ask(&mut hook, &self.plan, HookState::Prepared) {
             drop(locked);
             return Err(error);
         }
-        Ok(Prepared { locked, context: self.context, plan: self.plan, has_hook, rejected: self.rejected })
+        Ok(Prepared { locked, plan: self.plan, hook, rejected: self.rejected })
+    }
+
+    fn hook(&self) -> Result<Option<Box<dyn Hook>>> {
+        if self.options.skip_hook { Ok(None) } else { self.context.hooks.find() }
     }
 
     /// Prepares and commits in one go.
@@ -123,19 +125,15 @@ impl<'s> Transaction<'s> {
 
     /// Gives the transaction up, and tells the hook.
     pub fn abort(self) -> Result<()> {
-        if !self.options.skip_hook && self.context.hook.is_wanted()? {
-            self.context.hook.run(HookState::Aborted, &self.plan.hook_lines())?;
-        }
-        Ok(())
+        tell(&mut self.hook()?, &self.plan, HookState::Aborted)
     }
 }
 
 /// A transaction whose refs are locked and whose checks have passed.
 pub struct Prepared<'s> {
     locked: Box<dyn Locked + 's>,
-    context: Context<'s>,
     plan: Plan,
-    has_hook: bool,
+    hook: Option<Box<dyn Hook>>,
     rejected: Vec<(usize, Rejection)>,
 }
 
@@ -146,22 +144,16 @@ impl Prepared<'_> {
     }
 
     /// Makes the new values visible, gives up the locks and tells the hook.
-    pub fn commit(self) -> Result<Committed> {
+    pub fn commit(mut self) -> Result<Committed> {
         self.locked.commit(&self.plan)?;
-        if self.has_hook {
-            // Git does not care what the hook says now.
-            self.context.hook.run(HookState::Committed, &self.plan.hook_lines())?;
-        }
+        tell(&mut self.hook, &self.plan, HookState::Committed)?;
         Ok(Committed { rejected: self.rejected })
     }
 
     /// Gives up the locks, leaves all refs as they were and tells the hook.
-    pub fn abort(self) -> Result<()> {
+    pub fn abort(mut self) -> Result<()> {
         drop(self.locked);
-        if self.has_hook {
-            self.context.hook.run(HookState::Aborted, &self.plan.hook_lines())?;
-        }
-        Ok(())
+        tell(&mut self.hook, &self.plan, HookState::Aborted)
     }
 }
 
@@ -186,12 +178,19 @@ fn check_name(edit: &Edit) -> Result<()> {
 }
 
 /// Runs the hook in a state where it can say no. If it does, it is told of the end that this makes, as by git.
-fn ask_hook(context: Context<'_>, plan: &Plan, state: HookState) -> Result<()> {
+fn ask(hook: &mut Option<Box<dyn Hook>>, plan: &Plan, state: HookState) -> Result<()> {
+    let Some(hook) = hook else { return Ok(()) };
     let lines = plan.hook_lines();
-    if context.hook.run(state, &lines)? {
+    if hook.run(state, &lines)? {
         return Ok(());
     }
-    context.hook.run(HookState::Aborted, &lines)?;
+    hook.run(HookState::Aborted, &lines)?;
     let state = state.as_str();
     Err(Error::Hook(format!("in '{state}' phase, update aborted by the reference-transaction hook")))
+}
+
+/// Runs the hook in a state where nobody cares what it says.
+fn tell(hook: &mut Option<Box<dyn Hook>>, plan: &Plan, state: HookState) -> Result<()> {
+    let Some(hook) = hook else { return Ok(()) };
+    hook.run(state, &plan.hook_lines()).map(drop)
 }

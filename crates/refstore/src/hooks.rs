@@ -1,0 +1,118 @@
+//! The reference-transaction hooks of a repository: githooks(5), git-hook(1).
+
+use crate::{
+    Config, Environment, Repository, Result,
+    transaction::{Hook, HookProgram, HookPrograms, HookSource},
+};
+use bstr::{BString, ByteSlice};
+use refdb_vfs::Fs;
+use std::{
+    ffi::OsString,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+const EVENT: &str = "reference-transaction";
+
+/// Where a repository's hooks are.
+pub(crate) struct RepositoryHooks {
+    fs: Fs,
+    config: Arc<Config>,
+    /// The folder of hook files.
+    folder: PathBuf,
+    /// Where hooks run: at the top of the working tree, or in a bare repository.
+    directory: PathBuf,
+    git_dir: PathBuf,
+    is_bare: bool,
+    environment: Environment,
+}
+
+impl RepositoryHooks {
+    pub(crate) fn new(
+        fs: Fs,
+        repository: &Repository,
+        environment: &Environment,
+        config: Arc<Config>,
+        hooks_path: Option<PathBuf>,
+    ) -> Self {
+        let directory = repository.work_tree().unwrap_or(repository.git_dir()).to_owned();
+        let folder = match hooks_path {
+            // A relative path is relative to where the hook runs.
+            Some(path) => directory.join(path),
+            None => repository.common_dir().join("hooks"),
+        };
+        RepositoryHooks {
+            fs,
+            config,
+            folder,
+            directory,
+            git_dir: repository.git_dir().to_owned(),
+            is_bare: repository.work_tree().is_none(),
+            environment: environment.clone(),
+        }
+    }
+
+    fn programs(&self) -> Result<Vec<HookProgram>> {
+        let mut programs = Vec::new();
+        if self.config.is_event_enabled(EVENT) {
+            for hook in self.config.hooks(EVENT)? {
+                programs.push(HookProgram::Command(OsString::from_vec(hook.command.into())));
+            }
+        }
+        let file = self.folder.join(EVENT);
+        const EXECUTABLE: u32 = 0o111;
+        if self.fs.stat(&file).is_ok_and(|stat| !stat.is_dir() && stat.mode & EXECUTABLE != 0) {
+            programs.push(HookProgram::File(absolute(&self.environment, &file)));
+        }
+        Ok(programs)
+    }
+
+    /// What git sets for its hooks. `GIT_DIR` is set where it was given or where it cannot be found from the folder the
+    /// hook runs in; a path that was relative to our folder would not be right there.
+    fn variables(&self) -> Vec<(OsString, Option<OsString>)> {
+        let mut variables: Vec<_> =
+            self.environment.overrides().map(|(name, value)| (name.to_owned(), Some(value.to_owned()))).collect();
+        if self.is_bare || self.environment.get("GIT_DIR").is_some() {
+            let git_dir = absolute(&self.environment, &self.git_dir);
+            variables.push(("GIT_DIR".into(), Some(git_dir.into_os_string())));
+        }
+        for name in ["GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"] {
+            if let Some(path) = self.environment.get(name).filter(|path| !path.is_empty()) {
+                variables.push((name.into(), Some(absolute(&self.environment, Path::new(&path)).into_os_string())));
+            }
+        }
+        variables.push(("GIT_PREFIX".into(), Some(self.prefix())));
+        variables
+    }
+
+    /// The folder we are in as seen from where the hook runs, with a slash at its end.
+    fn prefix(&self) -> OsString {
+        let from = self.directory.canonicalize().ok();
+        let here = self.environment.current_dir().ok();
+        let below = from.zip(here).and_then(|(from, here)| here.strip_prefix(from).ok().map(ToOwned::to_owned));
+        let mut prefix = BString::from(below.unwrap_or_default().as_os_str().as_bytes());
+        if !prefix.is_empty() && !prefix.ends_with_str("/") {
+            prefix.push(b'/');
+        }
+        OsString::from_vec(prefix.into())
+    }
+}
+
+fn absolute(environment: &Environment, path: &Path) -> PathBuf {
+    match environment.current_dir() {
+        Ok(here) => here.join(path),
+        Err(_) => path.to_owned(),
+    }
+}
+
+impl HookSource for RepositoryHooks {
+    fn find(&self) -> Result<Option<Box<dyn Hook>>> {
+        let programs = self.programs()?;
+        if programs.is_empty() {
+            return Ok(None);
+        }
+        let directory = absolute(&self.environment, &self.directory);
+        Ok(Some(Box::new(HookPrograms { programs, directory, environment: self.variables() })))
+    }
+}

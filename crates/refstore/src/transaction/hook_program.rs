@@ -1,0 +1,129 @@
+use super::{Hook, HookState};
+use crate::{Error, Result};
+use bstr::ByteSlice;
+use std::{
+    ffi::OsString,
+    io::{self, Write},
+    os::fd::AsFd,
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+/// One program that wants to be run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HookProgram {
+    /// `hook.NAME.command`: the name or path of a program, or a line for the shell.
+    Command(OsString),
+    /// The file of the event's name in the hooks folder.
+    File(PathBuf),
+}
+
+/// The programs of one event, run one after the other as `git hook` does: each with the same input, and all of them
+/// even if one fails.
+#[derive(Clone, Debug)]
+pub struct HookPrograms {
+    /// In the order they run.
+    pub programs: Vec<HookProgram>,
+    /// The folder they run in.
+    pub directory: PathBuf,
+    /// Variables to set, or to unset.
+    pub environment: Vec<(OsString, Option<OsString>)>,
+}
+
+impl Hook for HookPrograms {
+    fn run(&mut self, state: HookState, lines: &[u8]) -> Result<bool> {
+        let mut all_succeeded = true;
+        for program in &self.programs {
+            let succeeded = self.run_one(program, state, lines).map_err(|error| {
+                let shown = match program {
+                    HookProgram::Command(command) => command.to_string_lossy(),
+                    HookProgram::File(path) => path.to_string_lossy(),
+                };
+                Error::Hook(format!("cannot run the reference-transaction hook '{shown}': {error}"))
+            })?;
+            all_succeeded &= succeeded;
+        }
+        Ok(all_succeeded)
+    }
+}
+
+impl HookPrograms {
+    fn run_one(&self, program: &HookProgram, state: HookState, lines: &[u8]) -> io::Result<bool> {
+        const EXEC_FORMAT: i32 = 8;
+        let mut child = match self.command(program, false, state)?.spawn() {
+            // A script without its `#!` line. The shell is the interpreter then, as for execvp(3).
+            Err(error) if error.raw_os_error() == Some(EXEC_FORMAT) => self.command(program, true, state)?.spawn()?,
+            spawned => spawned?,
+        };
+        if let Some(mut stdin) = child.stdin.take()
+            && let Err(error) = stdin.write_all(lines)
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            // A hook need not read its input; any other failure is one.
+            return Err(error);
+        }
+        Ok(child.wait()?.success())
+    }
+
+    fn command(&self, program: &HookProgram, by_shell: bool, state: HookState) -> io::Result<Command> {
+        let mut command = match program {
+            HookProgram::File(path) if by_shell => {
+                let mut command = Command::new("sh");
+                command.arg(path);
+                command
+            }
+            HookProgram::File(path) => Command::new(path),
+            HookProgram::Command(line) if is_plain(line.as_bytes()) => Command::new(line),
+            HookProgram::Command(line) => {
+                let mut script = line.clone();
+                script.push(" \"$@\"");
+                let mut command = Command::new("sh");
+                command.arg("-c").arg(script).arg(line);
+                command
+            }
+        };
+        // What hooks print is for the user, not for whoever reads git's output.
+        let stderr = io::stderr().as_fd().try_clone_to_owned()?;
+        command.arg(state.as_str()).current_dir(&self.directory).stdin(Stdio::piped()).stdout(stderr);
+        for (name, value) in &self.environment {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        Ok(command)
+    }
+}
+
+/// Whether a command needs no shell.
+fn is_plain(command: &[u8]) -> bool {
+    command.find_byteset(b"|&;<>()$`\\\"' \t\n*?[#~=%").is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn programs(programs: Vec<HookProgram>, directory: &std::path::Path) -> HookPrograms {
+        HookPrograms { programs, directory: directory.to_owned(), environment: vec![("X".into(), Some("y".into()))] }
+    }
+
+    #[test]
+    fn every_hook_runs_with_its_input_and_one_failure_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("hook");
+        // Without `#!`, and it does not read its input.
+        std::fs::write(&file, "echo file $1 $X >>out\n").unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let line = |line: &str| HookProgram::Command(line.into());
+        let all = vec![line("cat >>out; echo shell"), line("false"), HookProgram::File(file)];
+        let lines = b"0 1 refs/heads/x\n".repeat(10_000);
+        assert!(!programs(all, dir.path()).run(HookState::Prepared, &lines).unwrap());
+        let out = std::fs::read(dir.path().join("out")).unwrap();
+        assert_eq!(out, [&lines[..], b"file prepared y\n"].concat());
+        assert!(programs(vec![line("true")], dir.path()).run(HookState::Aborted, b"").unwrap());
+        let missing = programs(vec![line("/nonexistent/hook")], dir.path()).run(HookState::Aborted, b"");
+        assert!(missing.unwrap_err().to_string().contains("/nonexistent/hook"));
+    }
+}
