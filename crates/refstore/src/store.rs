@@ -2,10 +2,10 @@ use crate::{
     Backend, Environment, RefFormat, Repository, Result, Settings, Snapshot, Target,
     backend::OptimizeOptions,
     config::{Config, Fsync, SharedRepository},
-    files::{FilesBackend, FilesOptions, PackedAccess, Peeler, Peeling},
+    files::{FilesBackend, FilesOptions, PackedAccess, Sharing},
     hooks::RepositoryHooks,
     reftable::{ReftableBackend, ReftableOptions},
-    transaction::{Context, ObjectCheck, ObjectClass, Transaction, TransactionOptions},
+    transaction::{Context, ObjectCheck, Transaction, TransactionOptions},
 };
 use bstr::{BStr, BString};
 use refdb_types::{HashKind, Ident, ObjectId, RefName, SYMREF_DEPTH_MAX};
@@ -38,7 +38,7 @@ pub struct StoreOptions {
     /// Whether refs are brought to stable storage; `None` for what `core.fsync` says, which is no if nothing is set.
     pub sync: Option<bool>,
     /// Answers what new ids are.
-    pub objects: Arc<dyn ObjectCheck + Send + Sync>,
+    pub objects: Arc<dyn ObjectCheck + Send>,
     /// Who the reflog says it was.
     pub committer: Box<dyn Fn() -> Result<Ident> + Send + Sync>,
 }
@@ -53,7 +53,7 @@ pub enum Reading {
 }
 
 struct StoreContext {
-    objects: Arc<dyn ObjectCheck + Send + Sync>,
+    objects: Arc<dyn ObjectCheck + Send>,
     committer: Box<dyn Fn() -> Result<Ident> + Send + Sync>,
     hooks: RepositoryHooks,
     quarantined: bool,
@@ -90,8 +90,8 @@ impl Store {
                 Box::new(reftable_backend(&fs, &repository, stack, settings.reftable.lock_timeout))
             }
             RefFormat::Files => {
-                let peeler = Arc::new(PeelBy(Arc::clone(&objects)));
-                Box::new(FilesBackend::new(files_options(&fs, &repository, &settings, &reading, sync, peeler)))
+                let objects = Arc::clone(&objects);
+                Box::new(FilesBackend::new(files_options(&fs, &repository, &settings, &reading, sync, objects)))
             }
         };
         let hooks =
@@ -174,26 +174,13 @@ pub fn resolve(snapshot: &dyn Snapshot, name: &RefName) -> Result<Resolved> {
     Ok(Resolved::Missing(name))
 }
 
-/// Packed-refs records what the object check finds out about tags.
-struct PeelBy(Arc<dyn ObjectCheck + Send + Sync>);
-
-impl Peeler for PeelBy {
-    fn peel(&self, id: &ObjectId) -> Result<Peeling> {
-        Ok(match self.0.classify(id)? {
-            ObjectClass::Missing => Peeling::Missing,
-            ObjectClass::Tag(Some(peeled)) => Peeling::To(peeled),
-            ObjectClass::Tag(None) | ObjectClass::Commit | ObjectClass::Other => Peeling::NotTag,
-        })
-    }
-}
-
 fn files_options(
     fs: &Fs,
     repository: &Repository,
     settings: &Settings,
     reading: &Reading,
     sync: bool,
-    peeler: Arc<dyn Peeler>,
+    objects: Arc<dyn ObjectCheck + Send>,
 ) -> FilesOptions {
     FilesOptions {
         fs: fs.clone(),
@@ -204,11 +191,15 @@ fn files_options(
             Reading::Mapped => PackedAccess::Mapped,
             Reading::Cached(_) => PackedAccess::InMemory,
         },
-        shared_mode: shared_bits(settings.shared_repository),
+        sharing: match settings.shared_repository {
+            SharedRepository::Umask => Sharing::Umask,
+            SharedRepository::AtLeast(mode) => Sharing::AtLeast(mode),
+            SharedRepository::Exactly(mode) => Sharing::Exactly(mode),
+        },
         ref_patience: settings.files_ref_lock_timeout,
         packed_patience: settings.packed_refs_timeout,
         sync,
-        peeler,
+        objects,
     }
 }
 
@@ -255,13 +246,6 @@ fn stack_options(
     // Git's tests switch it off to see single tables.
     stack.auto_compact = environment.get("GIT_TEST_REFTABLE_AUTOCOMPACTION").is_none_or(|value| value != "false");
     stack
-}
-
-fn shared_bits(shared: SharedRepository) -> u32 {
-    match shared {
-        SharedRepository::Umask => 0,
-        SharedRepository::AtLeast(mode) | SharedRepository::Exactly(mode) => mode,
-    }
 }
 
 /// The branch that is checked out, for conditions in the configuration; the settings are not known yet.

@@ -24,7 +24,8 @@ pub struct TransactionOptions {
     pub mode: Mode,
     /// Run no reference-transaction hook.
     pub skip_hook: bool,
-    /// Allow to delete `a` and create `a/b` (or the reverse) in one transaction, as JGit's callers expect. Git refuses.
+    /// Allow to delete `a` and create `a/b` (or the reverse) in one transaction, as JGit's callers expect. Git refuses,
+    /// and so does the files backend where the deleted ref is a loose one, or lies below the created one.
     pub allow_replacing_parents: bool,
 }
 

@@ -1,0 +1,319 @@
+use bstr::{BStr, BString};
+use refdb::{
+    Backend, Change, Committed, Cursor, Edit, Error, HashKind, Ident, ObjectId, Precondition, RefName, Result, Target,
+    TargetView, Transaction, TransactionOptions,
+    files::{FilesBackend, FilesOptions, PackedAccess, Sharing},
+    reftable::{ReftableBackend, ReftableOptions},
+    transaction::{Context, Hook, HookSource, HookState, LogPolicy, Mode, ObjectCheck, ObjectClass},
+};
+use refdb_testkit::{RefFormat, Repo};
+use refdb_vfs::Fs;
+use reftable::{WriteOptions, stack::StackOptions};
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+/// A repository of real git's and our backend on it.
+pub(crate) struct Subject {
+    pub(crate) repo: Repo,
+    pub(crate) backend: Box<dyn Backend>,
+    pub(crate) policy: LogPolicy,
+    objects: Arc<Objects>,
+    hooks: Recorder,
+}
+
+/// Runs `behaviour` on every backend with each hash.
+pub(crate) fn everywhere(behaviour: impl Fn(&mut Subject)) {
+    for (format, hash) in Repo::KINDS {
+        behaviour(&mut Subject::new(format, hash, Fs::real()));
+    }
+}
+
+impl Subject {
+    pub(crate) fn new(format: RefFormat, hash: HashKind, fs: Fs) -> Self {
+        let repo = Repo::bare(format, hash);
+        let objects = Arc::new(Objects::default());
+        let backend = backend(format, hash, fs, repo.git_dir(), repo.git_dir(), objects.clone());
+        Subject { repo, backend, policy: LogPolicy::Never, objects, hooks: Recorder::default() }
+    }
+
+    /// `count` commits.
+    pub(crate) fn commits(&self, count: usize) -> Vec<ObjectId> {
+        let ids = self.repo.commits(count);
+        let mut classes = self.objects.0.lock().unwrap();
+        classes.extend(ids.iter().map(|id| (*id, ObjectClass::Commit)));
+        ids
+    }
+
+    /// An annotated tag of `target`.
+    pub(crate) fn tag(&self, target: ObjectId, name: &str) -> ObjectId {
+        let id = self.repo.tag_object(target, name);
+        self.objects.0.lock().unwrap().insert(id, ObjectClass::Tag(Some(target)));
+        id
+    }
+
+    pub(crate) fn blob(&self) -> ObjectId {
+        let id = self.repo.blob("content");
+        self.objects.0.lock().unwrap().insert(id, ObjectClass::Other);
+        id
+    }
+
+    pub(crate) fn context(&self) -> Context<'_> {
+        Context {
+            backend: &*self.backend,
+            objects: &*self.objects,
+            hooks: &self.hooks,
+            committer: &committer,
+            log_policy: self.policy,
+            hash: self.repo.hash(),
+            quarantined: false,
+        }
+    }
+
+    pub(crate) fn transaction(&self, mode: Mode, edits: impl IntoIterator<Item = Edit>) -> Result<Transaction<'_>> {
+        let mut transaction =
+            Transaction::new(self.context(), TransactionOptions { mode, ..TransactionOptions::default() });
+        edits.into_iter().try_for_each(|edit| transaction.add(edit))?;
+        Ok(transaction)
+    }
+
+    /// One atomic transaction.
+    pub(crate) fn commit(&self, edits: impl IntoIterator<Item = Edit>) -> Result<Committed> {
+        self.transaction(Mode::Atomic, edits)?.commit()
+    }
+
+    /// The error of an atomic transaction that must not be possible, and must leave everything as it was.
+    pub(crate) fn refusal(&self, edits: impl IntoIterator<Item = Edit>) -> String {
+        let before = self.repo.refs();
+        let text = match self.commit(edits) {
+            Ok(_) => panic!("{:?}: the transaction should have been refused", self.repo.format()),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(self.repo.refs(), before);
+        self.repo.verify();
+        text
+    }
+
+    /// Commits, and has git verify and list the result.
+    pub(crate) fn succeed(&self, edits: impl IntoIterator<Item = Edit>) {
+        if let Err(error) = self.commit(edits) {
+            panic!("{:?} {:?}: {error}", self.repo.format(), self.repo.hash());
+        }
+        self.repo.verify();
+    }
+
+    /// What git lists, as `NAME ID` or `NAME -> TARGET`.
+    pub(crate) fn git_lists(&self) -> Vec<String> {
+        let show = |listed: refdb_testkit::Listed| match listed.symref {
+            Some(target) => format!("{} -> {target}", listed.name),
+            None => format!("{} {}", listed.name, listed.oid),
+        };
+        self.repo.refs().into_iter().map(show).collect()
+    }
+
+    /// What we list below `refs/`.
+    pub(crate) fn lists(&self) -> Vec<String> {
+        let snapshot = self.backend.snapshot().unwrap();
+        let mut cursor = snapshot.cursor(false).unwrap();
+        rest(&mut *cursor)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Target> {
+        self.backend.snapshot().unwrap().get(name.into()).unwrap()
+    }
+
+    /// The ref's reflog as we read it, oldest first: `OLD NEW MESSAGE`, ids by their place in `ids`.
+    pub(crate) fn log(&self, name: &str, ids: &[ObjectId]) -> Vec<String> {
+        let mut entries = Vec::new();
+        let snapshot = self.backend.snapshot().unwrap();
+        snapshot
+            .log(name.into(), &mut |entry| {
+                assert_eq!(entry.committer, committer().unwrap());
+                entries.push(format!("{} {} {}", place(entry.old, ids), place(entry.new, ids), entry.message));
+                std::ops::ControlFlow::Continue(())
+            })
+            .unwrap();
+        entries.reverse();
+        let by_git: Vec<String> = self.repo.reflog(name).iter().map(|line| shorten(line.as_ref(), ids)).collect();
+        assert_eq!(entries, by_git, "{:?} {name}: we read another reflog than git", self.repo.format());
+        entries
+    }
+
+    /// What the hook was told since the last call, as `STATE: LINE, LINE`.
+    pub(crate) fn hook_calls(&self) -> Vec<String> {
+        std::mem::take(&mut *self.hooks.calls.lock().unwrap())
+    }
+
+    /// Lets the hook be wanted, and fail in this state.
+    pub(crate) fn hook_fails_in(&mut self, state: Option<HookState>) {
+        self.hooks.wanted = true;
+        self.hooks.fails_in = state;
+    }
+}
+
+fn shorten(line: &BStr, ids: &[ObjectId]) -> String {
+    let line = line.to_string();
+    let (head, message) = line.split_once('\t').unwrap_or((&line, ""));
+    let mut words = head.split(' ');
+    let mut id = || {
+        let hex = words.next().unwrap();
+        let id = ids.iter().position(|id| id.to_string() == hex);
+        id.map_or("-".to_owned(), |at| at.to_string())
+    };
+    format!("{} {} {message}", id(), id())
+}
+
+fn place(id: ObjectId, ids: &[ObjectId]) -> String {
+    ids.iter().position(|known| *known == id).map_or("-".to_owned(), |at| at.to_string())
+}
+
+pub(crate) fn backend(
+    format: RefFormat,
+    hash: HashKind,
+    fs: Fs,
+    git_dir: &Path,
+    common_dir: &Path,
+    objects: Arc<dyn ObjectCheck + Send>,
+) -> Box<dyn Backend> {
+    let (git_dir, common_dir) = (git_dir.to_owned(), common_dir.to_owned());
+    match format {
+        RefFormat::Files => Box::new(FilesBackend::new(FilesOptions {
+            fs,
+            git_dir,
+            common_dir,
+            hash,
+            access: PackedAccess::Mapped,
+            sharing: Sharing::Umask,
+            ref_patience: None,
+            packed_patience: None,
+            sync: false,
+            objects,
+        })),
+        RefFormat::Reftable => Box::new(ReftableBackend::new(ReftableOptions {
+            fs,
+            git_dir,
+            common_dir,
+            stack: StackOptions::new(WriteOptions { hash, ..WriteOptions::default() }),
+            lock_patience: None,
+        })),
+    }
+}
+
+pub(crate) fn rest(cursor: &mut dyn Cursor) -> Vec<String> {
+    let mut names = Vec::new();
+    while let Some(view) = cursor.next().unwrap() {
+        names.push(match view.target {
+            TargetView::Direct(id) => format!("{} {id}", view.name),
+            TargetView::Symbolic(target) => format!("{} -> {target}", view.name),
+        });
+    }
+    names
+}
+
+/// The one that testkit's git uses.
+pub(crate) fn committer() -> Result<Ident> {
+    Ok(Ident {
+        name: "C O Mitter".into(),
+        email: "committer@example.com".into(),
+        time_seconds: 1_700_000_000,
+        offset_decimal: 0,
+    })
+}
+
+/// Knows the objects it was told of.
+#[derive(Default)]
+struct Objects(Mutex<HashMap<ObjectId, ObjectClass>>);
+
+impl ObjectCheck for Objects {
+    fn classify(&self, id: &ObjectId) -> Result<ObjectClass> {
+        Ok(self.0.lock().unwrap().get(id).copied().unwrap_or(ObjectClass::Missing))
+    }
+}
+
+#[derive(Default, Clone)]
+struct Recorder {
+    wanted: bool,
+    fails_in: Option<HookState>,
+    calls: Arc<Mutex<Vec<String>>>,
+}
+
+impl HookSource for Recorder {
+    fn find(&self) -> Result<Option<Box<dyn Hook>>> {
+        Ok(if self.wanted { Some(Box::new(self.clone())) } else { None })
+    }
+}
+
+impl Hook for Recorder {
+    fn run(&mut self, state: HookState, lines: &[u8]) -> Result<bool> {
+        let lines = String::from_utf8(lines.to_vec()).unwrap();
+        let lines: Vec<_> = lines.lines().collect();
+        self.calls.lock().unwrap().push(format!("{}: {}", state.as_str(), lines.join(", ")));
+        Ok(self.fails_in != Some(state))
+    }
+}
+
+pub(crate) fn name(name: &str) -> RefName {
+    RefName::new(name).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+pub(crate) fn symbolic(target: &str) -> Target {
+    Target::Symbolic(name(target))
+}
+
+pub(crate) fn create(ref_name: &str, id: ObjectId) -> Edit {
+    Edit::new(name(ref_name), Change::Set(Target::Direct(id)), Precondition::MustNotExist)
+}
+
+pub(crate) fn set(ref_name: &str, target: impl Into<Wish>) -> Edit {
+    Edit::new(name(ref_name), Change::Set(target.into().0), Precondition::Any)
+}
+
+pub(crate) fn delete(ref_name: &str) -> Edit {
+    Edit::new(name(ref_name), Change::Delete, Precondition::Any)
+}
+
+pub(crate) fn verify(ref_name: &str, expected: Precondition) -> Edit {
+    Edit::new(name(ref_name), Change::Verify, expected)
+}
+
+pub(crate) trait With {
+    fn expecting(self, expected: Precondition) -> Edit;
+    fn no_deref(self) -> Edit;
+    fn message(self, message: &str) -> Edit;
+}
+
+impl With for Edit {
+    fn expecting(mut self, expected: Precondition) -> Edit {
+        self.expected = expected;
+        self
+    }
+    fn no_deref(mut self) -> Edit {
+        self.deref = false;
+        self
+    }
+    fn message(mut self, message: &str) -> Edit {
+        self.log.message = Some(Arc::new(BString::from(message)));
+        self
+    }
+}
+
+/// A value by id or by name.
+pub(crate) struct Wish(Target);
+
+impl From<ObjectId> for Wish {
+    fn from(id: ObjectId) -> Self {
+        Wish(Target::Direct(id))
+    }
+}
+
+impl From<&str> for Wish {
+    fn from(target: &str) -> Self {
+        Wish(symbolic(target))
+    }
+}
+
+pub(crate) fn at(id: ObjectId) -> Precondition {
+    Precondition::MustMatch(Target::Direct(id))
+}

@@ -1,0 +1,90 @@
+use crate::common::{create, delete, everywhere, verify};
+use refdb::{Precondition, Transaction, TransactionOptions};
+use refdb_testkit::RefFormat;
+
+#[test]
+fn a_ref_and_a_folder_cannot_have_one_name() {
+    everywhere(|subject| {
+        let ids = subject.commits(1);
+        subject.repo.create_refs([("refs/heads/a", ids[0]), ("refs/heads/x/y/z", ids[0])]);
+        subject.repo.git(["pack-refs", "--all"]);
+        subject.repo.create_refs([("refs/heads/loose", ids[0]), ("refs/heads/l/m", ids[0])]);
+        for (name, text) in [
+            ("refs/heads/a/b", "'refs/heads/a' exists; cannot create 'refs/heads/a/b'"),
+            ("refs/heads/a/b/c", "'refs/heads/a' exists; cannot create 'refs/heads/a/b/c'"),
+            ("refs/heads/x", "'refs/heads/x/y/z' exists; cannot create 'refs/heads/x'"),
+            ("refs/heads/x/y", "'refs/heads/x/y/z' exists; cannot create 'refs/heads/x/y'"),
+            ("refs/heads/loose/b", "'refs/heads/loose' exists; cannot create 'refs/heads/loose/b'"),
+            ("refs/heads/l", "'refs/heads/l/m' exists; cannot create 'refs/heads/l'"),
+        ] {
+            let said = subject.refusal([create("refs/heads/innocent", ids[0]), create(name, ids[0])]);
+            assert!(said.ends_with(text), "{said}");
+            // Git wants the name to be free even if nothing is to be created.
+            let said = subject.refusal([verify(name, Precondition::MustNotExist)]);
+            assert!(said.ends_with(text), "{said}");
+        }
+        // Neighbours that only share the beginning are no conflict.
+        subject.succeed(
+            ["a-b", "a.b", "a0", "x-y", "x/y-z", "x/y0", "x/y/zz"]
+                .map(|name| create(&format!("refs/heads/{name}"), ids[0])),
+        );
+    });
+}
+
+#[test]
+fn a_transaction_cannot_create_a_ref_and_its_folder() {
+    everywhere(|subject| {
+        let ids = subject.commits(1);
+        for (names, text) in [
+            (["refs/heads/p", "refs/heads/p/q"], "cannot process 'refs/heads/p' and 'refs/heads/p/q' at the same time"),
+            (["refs/heads/p/q", "refs/heads/p"], "cannot process 'refs/heads/p/q' and 'refs/heads/p' at the same time"),
+            (["refs/a/b/c/d", "refs/a/b"], "cannot process 'refs/a/b/c/d' and 'refs/a/b' at the same time"),
+        ] {
+            let between = create("refs/heads/p-1", ids[0]);
+            assert_eq!(subject.refusal([create(names[0], ids[0]), between, create(names[1], ids[0])]), text);
+        }
+    });
+}
+
+#[test]
+fn deleting_a_folder_to_make_a_ref_is_refused_as_by_git() {
+    everywhere(|subject| {
+        let ids = subject.commits(1);
+        subject.repo.create_refs([("refs/heads/a", ids[0]), ("refs/heads/x/y", ids[0])]);
+        let said = subject.refusal([delete("refs/heads/a"), create("refs/heads/a/b", ids[0])]);
+        assert!(said.ends_with("'refs/heads/a' exists; cannot create 'refs/heads/a/b'"), "{said}");
+        let said = subject.refusal([delete("refs/heads/x/y"), create("refs/heads/x", ids[0])]);
+        assert!(said.ends_with("'refs/heads/x/y' exists; cannot create 'refs/heads/x'"), "{said}");
+    });
+}
+
+#[test]
+fn jgits_callers_may_replace_folders_by_refs() {
+    everywhere(|subject| {
+        let ids = subject.commits(1);
+        subject.repo.create_refs([("refs/heads/a", ids[0]), ("refs/heads/x/y", ids[0]), ("refs/heads/x/z", ids[0])]);
+        // A loose ref is a file where the folder would have to be, even while it is being deleted.
+        subject.repo.git(["pack-refs", "--all"]);
+        let options = TransactionOptions { allow_replacing_parents: true, ..TransactionOptions::default() };
+        let commit = |edits: Vec<refdb::Edit>| {
+            let mut transaction = Transaction::new(subject.context(), options);
+            edits.into_iter().try_for_each(|edit| transaction.add(edit)).unwrap();
+            transaction.commit()
+        };
+        let said = commit(vec![delete("refs/heads/x/y"), create("refs/heads/x", ids[0])]).unwrap_err().to_string();
+        assert!(said.ends_with("'refs/heads/x/z' exists; cannot create 'refs/heads/x'"), "{said}");
+        let mut edits = vec![delete("refs/heads/a"), create("refs/heads/a/b", ids[0])];
+        let mut expected = vec![format!("refs/heads/a/b {}", ids[0])];
+        if subject.repo.format() == RefFormat::Reftable {
+            let below = [delete("refs/heads/x/y"), delete("refs/heads/x/z"), create("refs/heads/x", ids[0])];
+            edits.extend(below);
+            expected.push(format!("refs/heads/x {}", ids[0]));
+        } else {
+            // The locks of the refs below lie in the folder that would have to go.
+            expected.extend(["y", "z"].map(|name| format!("refs/heads/x/{name} {}", ids[0])));
+        }
+        commit(edits).unwrap_or_else(|error| panic!("{:?}: {error}", subject.repo.format()));
+        subject.repo.verify();
+        assert_eq!(subject.git_lists(), expected);
+    });
+}

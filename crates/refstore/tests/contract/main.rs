@@ -1,0 +1,8 @@
+//! One suite of behaviours for every backend and both hashes. Real git makes the repositories and judges the result.
+
+mod common;
+mod conflicts;
+mod preconditions;
+mod reading;
+mod reflogs;
+mod symbolic;

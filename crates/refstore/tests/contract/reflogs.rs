@@ -1,0 +1,84 @@
+use crate::common::{With, at, create, delete, everywhere, name, set};
+use refdb::transaction::LogPolicy;
+
+#[test]
+fn branches_and_head_are_logged_as_git_logs_them() {
+    everywhere(|subject| {
+        let ids = subject.commits(2);
+        subject.policy = LogPolicy::Usual;
+        subject
+            .succeed([create("HEAD", ids[0]).message("first\n commit"), create("refs/tags/t", ids[0]).message("tag")]);
+        subject.succeed([set("refs/heads/main", ids[1]).expecting(at(ids[0])).message("  second ")]);
+        assert_eq!(subject.log("HEAD", &ids), ["- 0 first commit", "0 1 second"]);
+        assert_eq!(subject.log("refs/heads/main", &ids), ["- 0 first commit", "0 1 second"]);
+        assert_eq!(subject.log("refs/tags/t", &ids), [""; 0]);
+        // The branch keeps its value and gets no entry; HEAD gets one.
+        subject.succeed([set("refs/heads/main", ids[1]).message("again")]);
+        assert_eq!(subject.log("refs/heads/main", &ids).len(), 2);
+        assert_eq!(subject.log("HEAD", &ids).last().unwrap(), "1 1 again");
+        // The branch's reflog goes with it; HEAD's tells of it.
+        subject.succeed([delete("refs/heads/main").message("gone")]);
+        assert_eq!(subject.log("refs/heads/main", &ids), [""; 0]);
+        assert_eq!(subject.log("HEAD", &ids).last().unwrap(), "1 - gone");
+    });
+}
+
+#[test]
+fn a_reflog_that_exists_is_continued_and_one_can_be_forced() {
+    everywhere(|subject| {
+        let ids = subject.commits(2);
+        subject.policy = LogPolicy::Never;
+        let mut forced = create("refs/tags/t", ids[0]);
+        forced.log.force_create = true;
+        subject.succeed([forced, create("refs/tags/u", ids[0])]);
+        subject.succeed([set("refs/tags/t", ids[1]), set("refs/tags/u", ids[1])]);
+        assert_eq!(subject.log("refs/tags/t", &ids), ["- 0 ", "0 1 "]);
+        assert_eq!(subject.log("refs/tags/u", &ids), [""; 0]);
+        let snapshot = subject.backend.snapshot().unwrap();
+        assert!(snapshot.has_log("refs/tags/t".into()).unwrap());
+        assert!(!snapshot.has_log("refs/tags/u".into()).unwrap());
+        assert_eq!(snapshot.log_names().unwrap(), [name("refs/tags/t")]);
+        let mut silent = set("refs/tags/t", ids[0]);
+        silent.log.suppress = true;
+        subject.succeed([silent]);
+        assert_eq!(subject.log("refs/tags/t", &ids).len(), 2);
+    });
+}
+
+#[test]
+fn symbolic_refs_log_what_they_lead_to() {
+    everywhere(|subject| {
+        let ids = subject.commits(2);
+        subject.repo.create_refs([("refs/heads/a", ids[0]), ("refs/heads/b", ids[1])]);
+        subject.policy = LogPolicy::Usual;
+        for (target, message) in [
+            ("refs/heads/a", "one"),
+            ("refs/heads/b", "two"),
+            ("refs/heads/nowhere", "three"),
+            ("refs/heads/a", "four"),
+        ] {
+            subject.succeed([set("refs/heads/s", target).no_deref().message(message)]);
+        }
+        assert_eq!(subject.log("refs/heads/s", &ids), ["- 0 one", "0 1 two", "- 0 four"]);
+        subject.succeed([set("refs/heads/s", ids[1]).message("through")]);
+        assert_eq!(subject.log("refs/heads/s", &ids).last().unwrap(), "0 1 through");
+        assert_eq!(subject.log("refs/heads/a", &ids), ["0 1 through"]);
+        subject.succeed([delete("refs/heads/s").no_deref()]);
+        assert_eq!(subject.log("refs/heads/s", &ids), [""; 0]);
+    });
+}
+
+#[test]
+fn a_recreated_ref_begins_a_new_reflog() {
+    everywhere(|subject| {
+        let ids = subject.commits(2);
+        subject.policy = LogPolicy::Usual;
+        subject.succeed([create("refs/heads/a", ids[0]).message("one")]);
+        subject.succeed([set("refs/heads/a", ids[1]).message("two")]);
+        subject.succeed([delete("refs/heads/a")]);
+        subject.succeed([create("refs/heads/a", ids[1]).message("three")]);
+        assert_eq!(subject.log("refs/heads/a", &ids), ["- 1 three"]);
+        subject.repo.git(["pack-refs", "--all"]);
+        assert_eq!(subject.log("refs/heads/a", &ids), ["- 1 three"]);
+    });
+}

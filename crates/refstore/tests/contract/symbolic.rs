@@ -1,0 +1,134 @@
+use crate::common::{With, at, create, delete, everywhere, set, symbolic, verify};
+use refdb::{Precondition, Target, transaction::HookState};
+
+#[test]
+fn an_edit_follows_symbolic_refs_unless_told_not_to() {
+    everywhere(|subject| {
+        let ids = subject.commits(2);
+        subject.repo.create_refs([("refs/heads/main", ids[0])]);
+        subject.repo.git(["symbolic-ref", "refs/heads/s", "refs/heads/main"]);
+        subject.repo.git(["symbolic-ref", "refs/heads/ss", "refs/heads/s"]);
+        subject.succeed([set("HEAD", ids[1]).expecting(at(ids[0]))]);
+        assert_eq!(subject.get("refs/heads/main"), Some(Target::Direct(ids[1])));
+        subject.succeed([set("refs/heads/ss", ids[0]).expecting(at(ids[1]))]);
+        assert_eq!(subject.get("refs/heads/main"), Some(Target::Direct(ids[0])));
+        assert_eq!(subject.get("refs/heads/ss"), Some(symbolic("refs/heads/s")));
+        subject.succeed([set("refs/heads/ss", ids[1]).no_deref()]);
+        assert_eq!(subject.get("refs/heads/ss"), Some(Target::Direct(ids[1])));
+        subject.succeed([delete("refs/heads/s")]);
+        assert_eq!(subject.get("refs/heads/main"), None);
+        assert_eq!(subject.get("refs/heads/s"), Some(symbolic("refs/heads/main")));
+        subject.succeed([delete("refs/heads/s").no_deref()]);
+        assert_eq!(subject.get("refs/heads/s"), None);
+        // HEAD leads to a branch that is yet to be born.
+        subject.succeed([create("HEAD", ids[0])]);
+        assert_eq!(
+            subject.git_lists(),
+            [
+                "HEAD -> refs/heads/main".to_owned(),
+                format!("refs/heads/main {}", ids[0]),
+                format!("refs/heads/ss {}", ids[1]),
+            ]
+        );
+    });
+}
+
+#[test]
+fn symbolic_refs_are_created_moved_and_verified() {
+    everywhere(|subject| {
+        let ids = subject.commits(1);
+        subject.repo.create_refs([("refs/heads/main", ids[0])]);
+        let expects = |target: &str| Precondition::MustMatch(symbolic(target));
+        subject.succeed([
+            set("refs/heads/s", "refs/heads/main").expecting(Precondition::MustNotExist),
+            set("refs/remotes/o/HEAD", "refs/remotes/o/main"),
+        ]);
+        subject.succeed([
+            set("refs/heads/s", "refs/heads/other").expecting(expects("refs/heads/main")).no_deref(),
+            set("HEAD", "refs/heads/new").expecting(expects("refs/heads/main")).no_deref(),
+            verify("refs/remotes/o/HEAD", expects("refs/remotes/o/main")).no_deref(),
+        ]);
+        assert_eq!(subject.repo.git(["symbolic-ref", "HEAD"]), "refs/heads/new");
+        assert_eq!(subject.repo.git(["symbolic-ref", "refs/heads/s"]), "refs/heads/other");
+        assert_eq!(subject.repo.git(["symbolic-ref", "refs/remotes/o/HEAD"]), "refs/remotes/o/main");
+        subject.succeed([delete("refs/heads/s").expecting(expects("refs/heads/other")).no_deref()]);
+        assert_eq!(subject.get("refs/heads/s"), None);
+    });
+}
+
+#[test]
+fn two_edits_that_lead_to_one_ref_are_refused() {
+    everywhere(|subject| {
+        let ids = subject.commits(1);
+        subject.repo.create_refs([("refs/heads/main", ids[0])]);
+        for (from, to) in [("a", "b"), ("b", "a"), ("self", "self")] {
+            subject.repo.git(["symbolic-ref", &format!("refs/heads/{from}"), &format!("refs/heads/{to}")]);
+        }
+        let both = [set("refs/heads/main", ids[0]), set("HEAD", ids[0])];
+        let text = |name: &str, via: &str| {
+            format!("multiple updates for '{name}' (including one via symref '{via}') are not allowed")
+        };
+        assert_eq!(subject.refusal(both), text("refs/heads/main", "HEAD"));
+        assert_eq!(subject.refusal([set("refs/heads/self", ids[0])]), text("refs/heads/self", "refs/heads/self"));
+        assert_eq!(subject.refusal([delete("refs/heads/a")]), text("refs/heads/a", "refs/heads/b"));
+        subject.succeed([delete("refs/heads/self").no_deref(), delete("refs/heads/a").no_deref()]);
+    });
+}
+
+#[test]
+fn a_symbolic_ref_to_a_branch_takes_commits_only() {
+    everywhere(|subject| {
+        let ids = subject.commits(1);
+        let blob = subject.blob();
+        subject.repo.create_refs([("refs/heads/main", ids[0])]);
+        subject.repo.git(["symbolic-ref", "refs/foo/s", "refs/heads/main"]);
+        let said = subject.refusal([set("refs/foo/s", blob)]);
+        assert_eq!(said, format!("trying to write non-commit object {blob} to branch 'refs/heads/main'"));
+    });
+}
+
+#[test]
+fn the_hook_sees_what_gits_hook_sees() {
+    everywhere(|subject| {
+        let ids = subject.commits(2);
+        subject.repo.create_refs([("refs/heads/main", ids[0]), ("refs/heads/gone", ids[0])]);
+        subject.hook_fails_in(None);
+        let zero = refdb::ObjectId::null(subject.repo.hash());
+        subject.succeed([
+            create("refs/heads/z", ids[0]),
+            set("HEAD", ids[1]).expecting(at(ids[0])),
+            delete("refs/heads/gone"),
+            verify("refs/heads/none", Precondition::MustNotExist),
+            set("refs/heads/s", "refs/heads/z"),
+        ]);
+        let [a, b] = [ids[0], ids[1]];
+        let common = format!(
+            "{zero} {zero} refs/heads/gone, {zero} {zero} refs/heads/none, {zero} ref:refs/heads/z refs/heads/s"
+        );
+        let before = format!("{zero} {a} refs/heads/z, {a} {b} HEAD, {common}");
+        let after = format!("{zero} {a} refs/heads/z, {common}, {a} {b} refs/heads/main");
+        let expected = [format!("preparing: {before}"), format!("prepared: {after}"), format!("committed: {after}")];
+        assert_eq!(subject.hook_calls(), expected);
+    });
+}
+
+#[test]
+fn the_hook_can_say_no_before_the_commit() {
+    everywhere(|subject| {
+        let ids = subject.commits(1);
+        let line = format!("{} {} refs/heads/a", refdb::ObjectId::null(subject.repo.hash()), ids[0]);
+        for (state, calls) in [
+            (HookState::Preparing, &["preparing", "aborted"][..]),
+            (HookState::Prepared, &["preparing", "prepared", "aborted"]),
+        ] {
+            subject.hook_fails_in(Some(state));
+            let said = subject.refusal([create("refs/heads/a", ids[0])]);
+            let phase = state.as_str();
+            assert_eq!(said, format!("in '{phase}' phase, update aborted by the reference-transaction hook"));
+            let expected: Vec<_> = calls.iter().map(|call| format!("{call}: {line}")).collect();
+            assert_eq!(subject.hook_calls(), expected);
+        }
+        subject.hook_fails_in(Some(HookState::Committed));
+        subject.succeed([create("refs/heads/a", ids[0])]);
+    });
+}
