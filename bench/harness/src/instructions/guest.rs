@@ -1,0 +1,135 @@
+//! Counting in an emulator, from the inside: this program is the only process of the machine, its `init`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Instant,
+};
+
+use anyhow::{Context, Result, ensure};
+use rustix::{
+    mount::{MountFlags, mount},
+    system::{RebootCommand, reboot},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    process::{Line, clean, limit, was_cut},
+    run::make_repository,
+};
+
+/// Where the list of tasks lies.
+pub const PLAN: &str = "/plan.json";
+
+/// What a report on the console begins with.
+pub const MARK: &str = "refdb-bench-report:";
+
+/// Steps below this are repeated, because what a cold start adds is not small against them.
+const SHORT: u64 = 100_000_000;
+
+/// How often a short step is run.
+const REPEATS: usize = 5;
+
+/// One job done by one program.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Task {
+    /// The binary, inside the machine.
+    pub program: PathBuf,
+    /// The repository to start from.
+    pub seed: PathBuf,
+    /// Whether reflogs are written.
+    pub reflogs: bool,
+    /// The steps.
+    pub lines: Vec<Line>,
+}
+
+/// What a task cost.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// The task's place in the plan.
+    pub job: usize,
+    /// What each step took.
+    pub steps: Vec<Counted>,
+    /// Why there are none.
+    pub error: Option<String>,
+}
+
+/// What a step took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Counted {
+    /// Instructions of its process tree.
+    pub instructions: u64,
+    /// Whether it was ended at the limit.
+    pub cut: bool,
+}
+
+/// Whether this process is the machine's init.
+pub fn is_init() -> bool {
+    std::process::id() == 1
+}
+
+/// Does all tasks, reports each, and turns the machine off.
+pub fn run() {
+    if let Err(error) = run_plan() {
+        println!("refdb-bench: {error:#}");
+    }
+    reboot(RebootCommand::PowerOff).ok();
+}
+
+fn run_plan() -> Result<()> {
+    mount("proc", "/proc", "proc", MountFlags::empty(), None)?;
+    mount("dev", "/dev", "devtmpfs", MountFlags::empty(), None)?;
+    mount("work", "/work", "tmpfs", MountFlags::empty(), Some(c"size=90%"))?;
+    let plan: Vec<Task> = serde_json::from_slice(&fs::read(PLAN)?)?;
+    for (job, task) in plan.iter().enumerate() {
+        let report = match repeat(task) {
+            Ok(steps) => Report { job, steps, error: None },
+            Err(error) => Report { job, steps: Vec::new(), error: Some(format!("{error:#}")) },
+        };
+        // A kernel message may end without a line feed.
+        println!("\n{MARK}{}", serde_json::to_string(&report)?);
+    }
+    Ok(())
+}
+
+/// The median of each step; only short tasks are run more than once.
+fn repeat(task: &Task) -> Result<Vec<Counted>> {
+    let first = once(task)?;
+    if first.iter().any(|step| step.instructions > SHORT) {
+        return Ok(first);
+    }
+    let runs = (0..REPEATS).map(|_| once(task)).collect::<Result<Vec<_>>>()?;
+    let median = |step: usize| {
+        let mut counts: Vec<Counted> = runs.iter().map(|run| run[step]).collect();
+        counts.sort_unstable();
+        counts[counts.len() / 2]
+    };
+    Ok((0..first.len()).map(median).collect())
+}
+
+fn once(task: &Task) -> Result<Vec<Counted>> {
+    let work = Path::new("/work/repository");
+    fs::remove_dir_all(work).ok();
+    make_repository(&task.seed, work, task.reflogs)?;
+    task.lines.iter().map(|line| count(&task.program, work, line)).collect()
+}
+
+/// Instructions from the start to the end of one command: the machine's clock ticks once an instruction. What this
+/// side adds is some 20,000, because a command that keeps its parent's folder is started without copying the parent.
+fn count(program: &Path, dir: &Path, line: &Line) -> Result<Counted> {
+    let said = Path::new("/work/stderr");
+    std::env::set_current_dir(dir)?;
+    let mut command = Command::new(program);
+    command.args(&line.args);
+    clean(&mut command, line.input.as_deref())?;
+    command.stdout(Stdio::null()).stderr(fs::File::create(said)?);
+    let start = Instant::now();
+    let mut child = command.spawn().with_context(|| program.display().to_string())?;
+    limit(&child)?;
+    let status = child.wait()?;
+    let nanoseconds = start.elapsed().as_nanos();
+    let cut = was_cut(status);
+    ensure!(cut || status.success(), "{} {} ({status})", fs::read_to_string(said)?.trim(), line.args.join(" "));
+    Ok(Counted { instructions: u64::try_from(nanoseconds)?, cut })
+}

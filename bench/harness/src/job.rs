@@ -1,0 +1,123 @@
+//! A job: what is done to a repository, by which commands, and what is to be reached.
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::Result;
+
+use crate::{
+    place::Disk,
+    process::Line,
+    seed::{Commits, Content, Format, fresh},
+};
+
+/// A job, the same for every program.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// Its name on the command line and in results.
+    pub id: &'static str,
+    /// The format of the repository.
+    pub format: Format,
+    /// What the repository holds at the start.
+    pub content: Content,
+    /// Where the repository lies.
+    pub disk: Disk,
+    /// Whether the repository writes reflogs.
+    pub reflogs: bool,
+    /// Whether the commands only read, so that one copy of the repository serves every run.
+    pub reads: bool,
+    /// How many of its steps lead to the refs that the last step leaves. git, the judge, does only these; none means
+    /// that there is nothing to compare.
+    pub judged: usize,
+    /// What is run, one after the other; each step has a row of its own.
+    pub steps: Vec<Step>,
+}
+
+/// One command of a job.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// Its row's title.
+    pub title: String,
+    /// The arguments after the program's name.
+    pub args: Vec<String>,
+    /// What is on standard input.
+    pub input: Option<Input>,
+    /// What is to be reached at the full size.
+    pub reach: Reach,
+    /// What a minimal program that moves the same bytes costs at the full size, in millions of instructions.
+    pub floor: Option<f64>,
+}
+
+/// Targets, at the full size; absent where none is set.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Reach {
+    /// Millions of instructions.
+    pub millions: Option<f64>,
+    /// The part of git's instructions.
+    pub part: Option<f64>,
+    /// The part of git's wall time.
+    pub wall: Option<f64>,
+    /// Peak memory in MiB.
+    pub peak: Option<f64>,
+}
+
+/// Lines for `update-ref --stdin`, one transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
+    /// Creates this many branches that all point at one commit.
+    Create(usize),
+    /// Creates this many branches, each at a commit of its own as far as the repository has enough.
+    CreateDistinct(usize),
+    /// Deletes this many branches.
+    Delete(usize),
+}
+
+impl Input {
+    /// The file name under which the input is kept.
+    fn file_name(self) -> String {
+        match self {
+            Input::Create(count) => format!("create-{count}"),
+            Input::CreateDistinct(count) => format!("create-distinct-{count}"),
+            Input::Delete(count) => format!("delete-{count}"),
+        }
+    }
+
+    /// Writes the input into the folder `dir`, unless it is there.
+    pub fn write(self, dir: &Path, commits: &Commits) -> Result<PathBuf> {
+        let path = dir.join(self.file_name());
+        if path.exists() {
+            return Ok(path);
+        }
+        let mut out = BufWriter::new(File::create(&path)?);
+        match self {
+            Input::Create(count) => {
+                for n in 0..count {
+                    writeln!(out, "create {} {}", fresh(n), commits[0])?;
+                }
+            }
+            Input::CreateDistinct(count) => {
+                for n in 0..count {
+                    writeln!(out, "create {} {}", fresh(n), commits[n % commits.len()])?;
+                }
+            }
+            Input::Delete(count) => {
+                for n in 0..count {
+                    writeln!(out, "delete {}", fresh(n))?;
+                }
+            }
+        }
+        out.flush()?;
+        Ok(path)
+    }
+}
+
+impl Step {
+    /// The step as a command line; its input is written into `inputs`.
+    pub fn line(&self, inputs: &Path, commits: &Commits) -> Result<Line> {
+        let input = self.input.map(|input| input.write(inputs, commits)).transpose()?;
+        Ok(Line { args: self.args.clone(), input })
+    }
+}

@@ -1,0 +1,101 @@
+//! Wall time on a shared machine: two programs run in turn, A B B A, and only the ratio within a pair counts.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::{process::Usage, size::Size};
+
+/// The median of some values, and between which quartiles half of them lie.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Spread {
+    /// A quarter of the values is below this.
+    pub low: f64,
+    /// The median.
+    pub median: f64,
+    /// A quarter of the values is above this.
+    pub high: f64,
+    /// How many values there were.
+    pub count: usize,
+}
+
+impl Spread {
+    /// The spread of `values`; absent if there are none.
+    pub fn of(mut values: Vec<f64>) -> Option<Spread> {
+        values.sort_by(f64::total_cmp);
+        let at = |part: f64| -> Option<f64> {
+            let place = (values.len().checked_sub(1)?) as f64 * part;
+            let (below, above) = (values.get(place.floor() as usize)?, values.get(place.ceil() as usize)?);
+            Some(below + (above - below) * place.fract())
+        };
+        Some(Spread { low: at(0.25)?, median: at(0.5)?, high: at(0.75)?, count: values.len() })
+    }
+}
+
+/// The usages of one step in every run.
+#[derive(Debug, Clone, Default)]
+pub struct Pairs {
+    /// Of the program under test; empty if it cannot do the job.
+    pub own: Vec<Usage>,
+    /// Of its rival, as many.
+    pub rival: Vec<Usage>,
+}
+
+impl Pairs {
+    /// The part of the rival's wall time that the program took.
+    pub fn wall_ratio(&self) -> Option<Spread> {
+        let pairs = self.own.iter().zip(&self.rival);
+        Spread::of(pairs.map(|(own, rival)| own.wall.as_secs_f64() / rival.wall.as_secs_f64()).collect())
+    }
+}
+
+/// Who runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Who {
+    /// The program under test.
+    Own,
+    /// The program it is compared with.
+    Rival,
+}
+
+/// Runs pairs as the size asks for, one pair where a program had to be ended; the rival alone if `who` says so. `run` answers the usage of each step.
+pub fn in_turn(size: Size, who: &[Who], mut run: impl FnMut(Who) -> Result<Vec<Usage>>) -> Result<Vec<Pairs>> {
+    let start = Instant::now();
+    let (fewest, most) = size.pairs;
+    let mut steps: Vec<Pairs> = Vec::new();
+    let mut order = who.to_vec();
+    for pair in 0..most {
+        if pair >= fewest && start.elapsed() > size.patience {
+            break;
+        }
+        for who in &order {
+            let usages = run(*who)?;
+            steps.resize_with(usages.len(), Pairs::default);
+            for (step, usage) in steps.iter_mut().zip(usages) {
+                match who {
+                    Who::Own => step.own.push(usage),
+                    Who::Rival => step.rival.push(usage),
+                }
+            }
+        }
+        if steps.iter().any(|step| step.own.iter().chain(&step.rival).any(|usage| usage.cut)) {
+            break;
+        }
+        order.reverse();
+    }
+    Ok(steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Spread;
+
+    #[test]
+    fn the_median_and_quartiles_are_between_the_values() {
+        let spread = Spread::of(vec![4.0, 1.0, 3.0, 2.0, 5.0]).unwrap();
+        assert_eq!((spread.low, spread.median, spread.high), (2.0, 3.0, 4.0));
+        assert_eq!(Spread::of(vec![1.0, 2.0]).unwrap().median, 1.5);
+        assert_eq!(Spread::of(Vec::new()), None);
+    }
+}

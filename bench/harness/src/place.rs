@@ -1,0 +1,113 @@
+//! Where the repositories of a run lie: memory, or a fresh ext4 file system on the disk.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, ensure};
+
+/// A folder of our own, gone with the value.
+#[derive(Debug)]
+pub struct Place {
+    dir: PathBuf,
+    image: Option<PathBuf>,
+}
+
+/// The kind of file system a job runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disk {
+    /// A memory file system: only the programs and the kernel are measured.
+    Tmpfs,
+    /// An ext4 file system made for this run, so that no run inherits another's journal or folders.
+    Ext4,
+}
+
+impl Disk {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Disk::Tmpfs => "tmpfs",
+            Disk::Ext4 => "ext4",
+        }
+    }
+}
+
+/// The size of an ext4 image; the file is sparse.
+const IMAGE_BYTES: u64 = 4 << 30;
+
+impl Place {
+    /// A new empty folder on `disk`. The image of an ext4 file system is kept in `cache`.
+    pub fn new(disk: Disk, cache: &Path) -> Result<Place> {
+        match disk {
+            Disk::Tmpfs => Place::memory(),
+            Disk::Ext4 => Place::image(cache),
+        }
+    }
+
+    /// The folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    fn memory() -> Result<Place> {
+        let dir = unique(Path::new("/dev/shm"));
+        fs::create_dir_all(&dir).with_context(|| format!("cannot make '{}'", dir.display()))?;
+        Ok(Place { dir, image: None })
+    }
+
+    fn image(cache: &Path) -> Result<Place> {
+        let base = unique(cache);
+        let (image, dir) = (base.with_extension("img"), base.with_extension("mnt"));
+        fs::create_dir_all(&dir)?;
+        fs::File::create(&image)?.set_len(IMAGE_BYTES)?;
+        let place = Place { dir, image: Some(image.clone()) };
+        tool(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image))?;
+        tool(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&place.dir))
+            .context("an ext4 job mounts a file system of its own: run as root, or leave the ext4 jobs out")?;
+        Ok(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(image) = &self.image {
+            // Not mounted after a failed `new`: then there is nothing to unmount, and the folder is empty.
+            tool(Command::new("umount").arg(&self.dir)).ok();
+            fs::remove_dir(&self.dir).ok();
+            fs::remove_file(image).ok();
+        } else {
+            fs::remove_dir_all(&self.dir).ok();
+        }
+    }
+}
+
+fn unique(parent: &Path) -> PathBuf {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    parent.join(format!("refdb-bench.{}.{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// Runs a helper program that must succeed.
+pub fn tool(command: &mut Command) -> Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| format!("cannot run {name}"))?;
+    ensure!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(())
+}
+
+/// Copies the folder `from` with all it holds to the new folder `to`.
+pub fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot make '{}'", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read '{}'", from.display()))? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), &target).with_context(|| format!("cannot copy to '{}'", target.display()))?;
+        }
+    }
+    Ok(())
+}

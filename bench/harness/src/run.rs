@@ -1,0 +1,314 @@
+//! Doing the jobs: prepare a repository, check that both programs leave the same, then measure.
+
+use std::{
+    cell::RefCell,
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::{
+    instructions::{Counts, Measure},
+    job::{Job, Reach},
+    paired::{Pairs, Spread, Who, in_turn},
+    place::{Disk, Place, copy_folder},
+    process::{Line, Program, Usage},
+    same::{same_output, same_reflogs, same_refs},
+    seed::{Commits, Format, Seeds, fresh},
+    size::Size,
+    syscalls,
+};
+
+/// Everything a run needs.
+#[derive(Debug)]
+pub struct Bench<'a> {
+    /// The program under test; absent when only git is measured.
+    pub own: Option<&'a Program>,
+    /// What it is compared with, and the judge of all results.
+    pub git: &'a Program,
+    /// How big.
+    pub size: Size,
+    /// Repositories to start from.
+    pub seeds: &'a Seeds,
+    /// The commits in them.
+    pub commits: &'a Commits,
+    /// What is to be done.
+    pub jobs: &'a [Job],
+    /// Where inputs and repositories are kept between runs.
+    pub cache: PathBuf,
+    /// Whether system calls are counted.
+    pub syscalls: bool,
+}
+
+/// One row of a table: one step of one job.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// The job.
+    pub job: &'static str,
+    /// The step's place in the job.
+    pub step: usize,
+    /// What is done.
+    pub title: String,
+    /// `files` or `reftable`.
+    pub format: &'static str,
+    /// `tmpfs` or `ext4`.
+    pub disk: &'static str,
+    /// What the program under test cost, or why it could not do the job.
+    pub own: Result<Figures, String>,
+    /// What git cost.
+    pub git: Figures,
+    /// The part of git's wall time.
+    pub wall: Option<Spread>,
+    /// Targets, only at the size they are stated for.
+    #[serde(skip)]
+    pub reach: Reach,
+    /// Floor, likewise.
+    #[serde(skip)]
+    pub floor: Option<f64>,
+}
+
+/// What one step cost one program.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Figures {
+    /// Millions of instructions.
+    pub millions: Option<f64>,
+    /// Median wall time in seconds.
+    pub wall: f64,
+    /// Median CPU time in user space, seconds.
+    pub user: f64,
+    /// Median CPU time in the kernel, seconds.
+    pub system: f64,
+    /// Peak memory in MiB.
+    pub peak: f64,
+    /// System calls.
+    pub syscalls: Option<u64>,
+    /// Whether the command was ended at the limit: time and instructions are lower bounds.
+    pub cut: bool,
+}
+
+/// A repository made for one run.
+#[derive(Debug)]
+pub struct Work {
+    place: Place,
+}
+
+impl Work {
+    /// The repository.
+    pub fn repository(&self) -> PathBuf {
+        self.place.dir().join("repository")
+    }
+}
+
+impl Bench<'_> {
+    /// The job called `id`.
+    pub fn job(&self, id: &str) -> Result<&Job> {
+        self.jobs.iter().find(|job| job.id == id).with_context(|| format!("no job is called {id}"))
+    }
+
+    /// The program meant by `who`.
+    pub fn program(&self, who: Who) -> &Program {
+        match who {
+            Who::Own => self.own.unwrap_or(self.git),
+            Who::Rival => self.git,
+        }
+    }
+
+    /// The command lines of `job`, with their inputs written.
+    pub fn lines(&self, job: &Job) -> Result<Vec<Line>> {
+        let inputs = self.cache.join(format!("inputs-{}", self.size.name));
+        fs::create_dir_all(&inputs)?;
+        job.steps.iter().map(|step| step.line(&inputs, self.commits)).collect()
+    }
+
+    /// A fresh copy of the job's repository.
+    pub fn start(&self, job: &Job) -> Result<Work> {
+        let seed = self.seeds.repository(job.format, job.content)?;
+        let work = Work { place: Place::new(job.disk, &self.cache)? };
+        make_repository(&seed, &work.repository(), job.reflogs)?;
+        Ok(work)
+    }
+
+    /// Does all jobs and answers the rows of the tables.
+    pub fn run(&self, measure: Measure) -> Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        let mut able = Vec::new();
+        for job in self.jobs {
+            progress(&format!("{} ({}, {})", job.id, job.format.name(), job.disk.name()));
+            let checked = self.check(job).with_context(|| format!("job {}", job.id))?;
+            let who: &[Who] = if checked.is_ok() { &[Who::Own, Who::Rival] } else { &[Who::Rival] };
+            if job.disk == Disk::Tmpfs {
+                able.extend(who.iter().map(|who| (job.id, *who)));
+            }
+            rows.extend(self.measure(job, who, checked)?);
+        }
+        if measure != Measure::Nothing {
+            progress(&format!("counting instructions of {} runs", able.len()));
+            fill(&mut rows, &measure.count(self, &able)?);
+        }
+        progress("");
+        Ok(rows)
+    }
+
+    /// Does the job once with each program and compares; the inner error is the program's own.
+    fn check(&self, job: &Job) -> Result<Result<(), String>> {
+        let Some(own) = self.own else { return Ok(Err("not measured".to_owned())) };
+        let expected = self.start(job)?;
+        let lines = self.lines(job)?;
+        for line in &lines[..job.judged] {
+            self.git.measure(&expected.repository(), line)?;
+        }
+        let found = self.start(job)?;
+        let outcome = lines
+            .iter()
+            .try_for_each(|line| own.measure(&found.repository(), line).map(drop))
+            .and_then(|()| self.compare(job, own, &lines, &expected, &found));
+        Ok(outcome.map_err(|error| format!("{error:#}")))
+    }
+
+    fn compare(&self, job: &Job, own: &Program, lines: &[Line], expected: &Work, found: &Work) -> Result<()> {
+        if job.reads {
+            return lines[..job.judged]
+                .iter()
+                .try_for_each(|line| same_output(self.git, own, &expected.repository(), line, expected.place.dir()));
+        }
+        same_refs(self.git, &expected.repository(), &found.repository())?;
+        if job.reflogs {
+            let last = fresh(self.size.edits - 1);
+            same_reflogs(self.git, &expected.repository(), &found.repository(), &[fresh(0), last])?;
+        }
+        Ok(())
+    }
+
+    fn measure(&self, job: &Job, who: &[Who], checked: Result<(), String>) -> Result<Vec<Row>> {
+        let lines = self.lines(job)?;
+        // Readers leave the repository as it is, so all of them share one.
+        let shared = if job.reads { Some(self.start(job)?) } else { None };
+        let shared = RefCell::new(shared);
+        let usages = |who: Who| -> Result<Vec<Usage>> {
+            let mut shared = shared.borrow_mut();
+            let own;
+            let work = match &mut *shared {
+                Some(work) => &*work,
+                None => {
+                    own = self.start(job)?;
+                    &own
+                }
+            };
+            lines.iter().map(|line| self.program(who).measure(&work.repository(), line)).collect()
+        };
+        let pairs = in_turn(self.size, who, usages)?;
+        let mut rows: Vec<Row> =
+            pairs.iter().enumerate().map(|(step, pairs)| self.row(job, step, pairs, &checked)).collect();
+        if self.syscalls {
+            for who in who {
+                self.count_calls(job, *who, &lines, &mut rows)?;
+            }
+        }
+        Ok(rows)
+    }
+
+    fn count_calls(&self, job: &Job, who: Who, lines: &[Line], rows: &mut [Row]) -> Result<()> {
+        let work = self.start(job)?;
+        for (row, line) in rows.iter_mut().zip(lines) {
+            if row.figures_mut(who).is_none_or(|figures| figures.cut) {
+                break;
+            }
+            let calls = syscalls::count(self.program(who), &work.repository(), line)?;
+            if let Some(figures) = row.figures_mut(who) {
+                figures.syscalls = Some(calls);
+            }
+        }
+        Ok(())
+    }
+
+    fn row(&self, job: &Job, step: usize, pairs: &Pairs, checked: &Result<(), String>) -> Row {
+        let full = self.size == Size::FULL;
+        let of = &job.steps[step];
+        Row {
+            job: job.id,
+            step,
+            title: of.title.clone(),
+            format: job.format.name(),
+            disk: job.disk.name(),
+            own: checked.clone().map(|()| Figures::of(&pairs.own)),
+            git: Figures::of(&pairs.rival),
+            wall: pairs.wall_ratio(),
+            reach: if full { of.reach } else { Reach::default() },
+            floor: of.floor.filter(|_| full),
+        }
+    }
+}
+
+impl Row {
+    /// The format, for grouping rows into tables.
+    pub fn is(&self, format: Format) -> bool {
+        self.format == format.name()
+    }
+
+    fn figures_mut(&mut self, who: Who) -> Option<&mut Figures> {
+        match who {
+            Who::Own => self.own.as_mut().ok(),
+            Who::Rival => Some(&mut self.git),
+        }
+    }
+}
+
+impl Figures {
+    fn of(runs: &[Usage]) -> Figures {
+        let median = |figure: fn(&Usage) -> f64| {
+            Spread::of(runs.iter().map(figure).collect()).map_or(0.0, |spread| spread.median)
+        };
+        Figures {
+            millions: None,
+            wall: median(|usage| usage.wall.as_secs_f64()),
+            user: median(|usage| usage.user.as_secs_f64()),
+            system: median(|usage| usage.system.as_secs_f64()),
+            peak: median(|usage| usage.peak as f64 / f64::from(1 << 20)),
+            syscalls: None,
+            cut: runs.iter().any(|usage| usage.cut),
+        }
+    }
+}
+
+fn fill(rows: &mut [Row], counts: &Counts) {
+    for row in rows {
+        for who in [Who::Own, Who::Rival] {
+            match counts.get(&(row.job, who)) {
+                Some(Ok(steps)) => {
+                    let count = steps.get(row.step).copied();
+                    if let Some(figures) = row.figures_mut(who) {
+                        figures.millions = count.map(|count| count.millions);
+                        figures.cut |= count.is_some_and(|count| count.cut);
+                    }
+                }
+                Some(Err(error)) => progress(&format!("{}: no instruction count: {error}\n", row.job)),
+                None => {}
+            }
+        }
+    }
+}
+
+/// Makes a repository from the one in `seed`, with or without reflogs.
+pub fn make_repository(seed: &Path, to: &Path, reflogs: bool) -> Result<()> {
+    copy_folder(seed, to)?;
+    if reflogs {
+        let mut config = fs::OpenOptions::new().append(true).open(to.join("config"))?;
+        config.write_all(b"[core]\n\tlogAllRefUpdates = true\n")?;
+    }
+    Ok(())
+}
+
+/// Tells on a terminal what is being done.
+pub fn progress(what: &str) {
+    use std::io::IsTerminal;
+    let mut out = std::io::stderr();
+    if out.is_terminal() {
+        write!(out, "\r\x1b[K{what}").ok();
+        out.flush().ok();
+    } else if !what.is_empty() {
+        writeln!(out, "{}", what.trim_end()).ok();
+    }
+}

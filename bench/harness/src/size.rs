@@ -1,0 +1,67 @@
+//! How big the jobs are: the size the targets are stated for, a quick one, and a tiny one for the tests.
+
+use std::time::Duration;
+
+/// The numbers every job is made from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Its name in folders and results.
+    pub name: &'static str,
+    /// Refs that exist before a job of the S1 family.
+    pub existing: usize,
+    /// Refs that a job creates or deletes; also the number of distinct object ids in a repository.
+    pub edits: usize,
+    /// Refs in the larger tombstone job.
+    pub tombstones: usize,
+    /// Refs created by the S3 job.
+    pub bulk: usize,
+    /// Refs in the big repository.
+    pub big: usize,
+    /// Transactions of each of the eight writers.
+    pub updates: usize,
+    /// Fewest and most pairs of runs for a wall-time ratio.
+    pub pairs: (usize, usize),
+    /// No new pair is started after this time.
+    pub patience: Duration,
+}
+
+impl Size {
+    /// The size that the targets are stated for.
+    pub const FULL: Size = Size {
+        name: "full",
+        existing: 100_000,
+        edits: 10_000,
+        tombstones: 100_000,
+        bulk: 1_000_000,
+        big: 1_500_000,
+        updates: 500,
+        pairs: (3, 21),
+        patience: Duration::from_secs(12),
+    };
+
+    /// A tenth of it: a first impression in a minute or two.
+    pub const QUICK: Size = Size {
+        name: "quick",
+        existing: 10_000,
+        edits: 1_000,
+        tombstones: 3_000,
+        bulk: 100_000,
+        big: 150_000,
+        updates: 100,
+        pairs: (3, 11),
+        patience: Duration::from_secs(2),
+    };
+
+    /// Every workload in seconds, so that the tests can run all of them.
+    pub const SMALL: Size = Size {
+        name: "small",
+        existing: 300,
+        edits: 60,
+        tombstones: 90,
+        bulk: 500,
+        big: 700,
+        updates: 10,
+        pairs: (1, 1),
+        patience: Duration::ZERO,
+    };
+}

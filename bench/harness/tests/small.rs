@@ -1,0 +1,117 @@
+//! Every workload at a tiny size, so that none rots: both programs must do every job and leave the same.
+
+use std::path::Path;
+
+use refdb_bench::{
+    catalogue,
+    instructions::Measure,
+    job::Job,
+    place::Disk,
+    process::Program,
+    record::{Setting, append},
+    report,
+    run::Bench,
+    seed::Seeds,
+    size::Size,
+    writers,
+};
+use refdb_testkit::Git;
+
+const SIZE: Size = Size::SMALL;
+
+fn git() -> Program {
+    Program { name: "git", path: Git::find().program().to_owned() }
+}
+
+/// The catalogue, but in memory only: a file system of its own takes root.
+fn jobs(commits: &Vec<String>) -> Vec<Job> {
+    let mut jobs = catalogue::jobs(SIZE, commits);
+    jobs.iter_mut().for_each(|job| job.disk = Disk::Tmpfs);
+    jobs
+}
+
+fn with_bench<T>(own: &Program, cache: &Path, test: impl FnOnce(&Bench<'_>) -> T) -> T {
+    let git = git();
+    let seeds = Seeds::new(cache, git.clone(), SIZE);
+    let commits = seeds.commits().unwrap();
+    let bench = Bench {
+        own: Some(own),
+        git: &git,
+        size: SIZE,
+        seeds: &seeds,
+        commits: &commits,
+        jobs: &jobs(&commits),
+        cache: cache.to_owned(),
+        syscalls: false,
+    };
+    test(&bench)
+}
+
+/// Does all jobs with `own`; each must leave what git leaves.
+fn does_every_job(own: &Program) {
+    let cache = tempfile::tempdir().unwrap();
+    with_bench(own, cache.path(), |bench| {
+        let rows = bench.run(Measure::Nothing).unwrap();
+        for row in &rows {
+            assert!(row.own.is_ok(), "{}, {}: {:?}", row.job, row.title, row.own);
+            assert!(row.wall.is_some_and(|wall| wall.median > 0.0), "{} was not timed", row.job);
+        }
+        let steps: usize = bench.jobs.iter().map(|job| job.steps.len()).sum();
+        assert_eq!(rows.len(), steps);
+    });
+}
+
+/// Runs all races of `own` and git; nothing may be lost.
+fn loses_nothing(own: &Program) {
+    let cache = tempfile::tempdir().unwrap();
+    with_bench(own, cache.path(), |bench| {
+        for race in writers::races() {
+            let outcome = writers::run(bench, race).unwrap();
+            assert_eq!(outcome.lost, 0, "{}: {outcome:?}", race.id);
+            assert_eq!(outcome.asked, (race.own + race.git) * SIZE.updates);
+        }
+    });
+}
+
+#[test]
+fn git_does_every_job_of_its_own() {
+    does_every_job(&git());
+}
+
+#[test]
+fn eight_git_writers_lose_nothing() {
+    loses_nothing(&git());
+}
+
+#[test]
+fn a_program_that_leaves_something_else_is_found_out() {
+    let cache = tempfile::tempdir().unwrap();
+    let idle = Program { name: "true", path: "/bin/true".into() };
+    with_bench(&idle, cache.path(), |bench| {
+        let rows = bench.run(Measure::Nothing).unwrap();
+        let judged = rows.iter().filter(|row| bench.job(row.job).unwrap().judged > 0);
+        for row in judged {
+            assert!(row.own.is_err(), "{}, {}: doing nothing went unnoticed", row.job, row.title);
+        }
+    });
+}
+
+#[test]
+fn the_report_names_every_row_and_the_record_has_a_line_for_each() {
+    let cache = tempfile::tempdir().unwrap();
+    with_bench(&git(), cache.path(), |bench| {
+        let rows = bench.run(Measure::Nothing).unwrap();
+        let race = writers::races().into_iter().find(|race| race.id == "s6").unwrap();
+        let races = [writers::run(bench, race).unwrap()];
+        let setting = Setting::find(&bench.git.path, Measure::Nothing, SIZE);
+
+        let text = report::text(&setting, &rows, &races);
+        for row in &rows {
+            assert!(text.contains(&format!("| `{}` {} |", row.job, row.title)), "{} is missing in:\n{text}", row.job);
+        }
+        let file = cache.path().join("results.jsonl");
+        append(&file, &setting, &rows, &races).unwrap();
+        let lines = std::fs::read_to_string(file).unwrap();
+        assert_eq!(lines.lines().count(), rows.len() + 1);
+    });
+}
