@@ -39,7 +39,7 @@ pub struct Repository {
     hash: HashKind,
     storage: RefStorage,
     is_bare: bool,
-    partial_clone: Option<BString>,
+    is_partial_clone: bool,
     config_text: Vec<u8>,
     worktree_config_text: Option<Vec<u8>>,
 }
@@ -107,9 +107,9 @@ impl Repository {
         self.is_bare
     }
 
-    /// The remote that promises missing objects, in a partial clone.
-    pub fn partial_clone(&self) -> Option<&BStr> {
-        self.partial_clone.as_ref().map(|remote| remote.as_bstr())
+    /// Whether it is a partial clone: a remote has promised to send objects that are missing.
+    pub fn is_partial_clone(&self) -> bool {
+        self.is_partial_clone
     }
 
     /// The prefix of all refs in the view of `GIT_NAMESPACE` (gitnamespaces(7)): `refs/namespaces/a/refs/namespaces/b/`

@@ -235,7 +235,7 @@ impl Finder<'_> {
             shown_git_dir: shown,
             hash: format.hash,
             storage,
-            partial_clone: format.partial_clone,
+            is_partial_clone: format.is_partial_clone,
             config_text,
             worktree_config_text,
         })

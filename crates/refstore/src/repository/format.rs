@@ -16,7 +16,8 @@ pub(super) struct Format {
     pub(super) hash: HashKind,
     pub(super) storage: RefStorage,
     pub(super) worktree_config: bool,
-    pub(super) partial_clone: Option<BString>,
+    /// By the extension, or because a remote is said to be a promisor.
+    pub(super) is_partial_clone: bool,
     pub(super) bare: Option<bool>,
     pub(super) work_tree: Option<BString>,
     /// Extensions that count in version 1 only.
@@ -46,6 +47,9 @@ impl Format {
         if let Some(name) = value.key.strip_prefix(b"extensions.") {
             return self.set_extension(name, value, common_dir);
         }
+        if value.key.starts_with(b"remote.") && value.key.ends_with(b".promisor") {
+            self.is_partial_clone |= value.boolean().unwrap_or(false);
+        }
         self.set_worktree(value)
     }
 
@@ -64,7 +68,8 @@ impl Format {
             b"noop" => return Ok(()),
             b"preciousobjects" => return value.boolean().map(|_| ()),
             b"partialclone" => {
-                self.partial_clone = Some(text(value)?.into());
+                text(value)?;
+                self.is_partial_clone = true;
                 return Ok(());
             }
             b"worktreeconfig" => {

@@ -1,0 +1,172 @@
+//! What new object ids are: each distinct one is read, its content verified and parsed, once.
+//!
+//! Read in this order: [`Objects`], `content` (what makes an object good), `database` (where it is read from), `known`
+//! (what has been read), `name` (how a user may name one).
+
+mod content;
+mod database;
+mod known;
+mod name;
+mod promisor;
+
+pub use database::{Header, ObjectKind};
+pub use name::{NameError, resolve_name};
+
+use crate::{
+    Result,
+    environment::Environment,
+    repository::Repository,
+    transaction::{ObjectCheck, ObjectClass},
+};
+use content::Content;
+use database::Database;
+use known::Known;
+use promisor::Promisor;
+use refdb_types::{HashKind, ObjectId};
+use std::{
+    path::PathBuf,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+/// A repository's objects. Nothing of the object database is opened before the first one is asked for.
+#[derive(Debug)]
+pub struct Objects {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    dir: PathBuf,
+    hash: HashKind,
+    promisor: Option<Promisor>,
+    database: Option<Database>,
+    known: Known,
+    buffer: Vec<u8>,
+}
+
+impl Objects {
+    /// The objects of a repository.
+    pub fn of(repository: &Repository, environment: &Environment) -> Self {
+        let mut objects = Self::in_dir(repository.objects_dir(environment), repository.hash());
+        if repository.is_partial_clone() {
+            let promisor = Promisor::new(repository.git_dir().to_owned());
+            objects.state.get_mut().unwrap_or_else(PoisonError::into_inner).promisor = Some(promisor);
+        }
+        objects
+    }
+
+    /// The objects in a folder, `.git/objects` for instance.
+    pub fn in_dir(dir: PathBuf, hash: HashKind) -> Self {
+        let state = State { dir, hash, promisor: None, database: None, known: Known::new(hash), buffer: Vec::new() };
+        Objects { state: Mutex::new(state) }
+    }
+
+    /// The kind of all object ids.
+    pub fn hash(&self) -> HashKind {
+        self.state().hash
+    }
+
+    /// Whether there is an object of this id. Its content is not looked at.
+    pub fn exists(&self, id: &ObjectId) -> Result<bool> {
+        let state = &mut *self.state();
+        Ok(state.known.get(id).is_some() || state.database()?.exists(id))
+    }
+
+    /// The object's kind and size, from its header alone. `None` if there is no such object.
+    pub fn header(&self, id: &ObjectId) -> Result<Option<Header>> {
+        Ok(self.state().database()?.header(id))
+    }
+
+    /// The object that an annotated tag leads to; the object itself if it is no tag. `None` if it, or one of the tags on
+    /// the way, is missing or broken.
+    pub fn peel(&self, id: &ObjectId) -> Result<Option<ObjectId>> {
+        Ok(match self.classify(id)? {
+            ObjectClass::Missing => None,
+            ObjectClass::Tag(peeled) => peeled,
+            ObjectClass::Commit | ObjectClass::Other => Some(*id),
+        })
+    }
+
+    /// Where a commit leads. `None` if there is no such commit.
+    fn commit(&self, id: &ObjectId) -> Result<Option<content::Commit>> {
+        let state = &mut *self.state();
+        Ok(match state.read(id)? {
+            Some(Content::Commit) => content::Commit::parse(&state.buffer, state.hash),
+            _ => None,
+        })
+    }
+
+    fn read(&self, id: &ObjectId) -> Result<Option<Content>> {
+        self.state().read(id)
+    }
+
+    /// The ids that begin with these hexadecimal digits, sorted.
+    fn with_prefix(&self, digits: &str) -> Result<Vec<ObjectId>> {
+        self.state().database()?.with_prefix(digits)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What is kept here is a cache, right or absent at any moment.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ObjectCheck for Objects {
+    fn classify(&self, id: &ObjectId) -> Result<ObjectClass> {
+        self.state().classify(id)
+    }
+}
+
+impl State {
+    fn database(&mut self) -> Result<&mut Database> {
+        match &mut self.database {
+            Some(database) => Ok(database),
+            none => Ok(none.insert(Database::open(&self.dir, self.hash)?)),
+        }
+    }
+
+    fn classify(&mut self, id: &ObjectId) -> Result<ObjectClass> {
+        if let Some(class) = self.known.get(id) {
+            return Ok(class);
+        }
+        let class = match self.read_or_fetch(id)? {
+            // It may be there the next time: another process may be writing it.
+            None => return Ok(ObjectClass::Missing),
+            Some(Content::Commit) => ObjectClass::Commit,
+            Some(Content::Other) => ObjectClass::Other,
+            Some(Content::Tag { target, kind }) => ObjectClass::Tag(self.peel(target, kind)?),
+        };
+        self.known.insert(id, class);
+        Ok(class)
+    }
+
+    /// Follows a tag. As in git the object at the end must exist and be of the kind that the tag says; its content is
+    /// not read.
+    fn peel(&mut self, mut target: ObjectId, mut kind: ObjectKind) -> Result<Option<ObjectId>> {
+        // A tag names its target's id, which depends on the content: no chain can be a circle.
+        while kind == ObjectKind::Tag {
+            match self.read(&target)? {
+                Some(Content::Tag { target: next, kind: next_kind }) => (target, kind) = (next, next_kind),
+                _ => return Ok(None),
+            }
+        }
+        let header = self.database()?.header(&target);
+        Ok(header.is_some_and(|header| header.kind == kind).then_some(target))
+    }
+
+    /// Reads the object into the buffer, verifies its id and parses it. `None` if it is missing or broken.
+    fn read(&mut self, id: &ObjectId) -> Result<Option<Content>> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let kind = self.database().map(|database| database.read(id, &mut buffer));
+        self.buffer = buffer;
+        Ok(kind?.and_then(|kind| Content::check(id, kind, &self.buffer)))
+    }
+
+    fn read_or_fetch(&mut self, id: &ObjectId) -> Result<Option<Content>> {
+        let read = self.read(id)?;
+        match &self.promisor {
+            Some(promisor) if read.is_none() && promisor.fetch(id) => self.read(id),
+            _ => Ok(read),
+        }
+    }
+}

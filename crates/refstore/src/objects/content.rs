@@ -1,0 +1,75 @@
+//! What makes an object good: its content has its id, and it can be parsed as far as git parses it.
+
+use super::database::{ObjectKind, from_gix, gix_kind};
+use gix_object::TagRefIter;
+use gix_object::tag::ref_iter::Token;
+use refdb_types::{HashKind, ObjectId};
+
+/// A verified object, as far as refs are concerned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Content {
+    Commit,
+    Tag {
+        target: ObjectId,
+        /// What the tag says its target is.
+        kind: ObjectKind,
+    },
+    /// A tree or a blob.
+    Other,
+}
+
+/// Where a commit leads.
+#[derive(Debug)]
+pub(super) struct Commit {
+    pub(super) tree: ObjectId,
+    pub(super) parents: Vec<ObjectId>,
+}
+
+impl Content {
+    pub(super) fn check(id: &ObjectId, kind: ObjectKind, data: &[u8]) -> Option<Self> {
+        // Where it is SHA-1, this is the one with collision detection.
+        let actual = gix_object::compute_hash(gix_kind(id.kind()), kind.into(), data).ok()?;
+        if actual.as_bytes() != id.as_bytes() {
+            return None;
+        }
+        match kind {
+            ObjectKind::Commit => parse_commit(data, id.kind(), |_| ()).map(|_| Content::Commit),
+            ObjectKind::Tag => parse_tag(data, id.kind()),
+            ObjectKind::Tree | ObjectKind::Blob => Some(Content::Other),
+        }
+    }
+}
+
+impl Commit {
+    pub(super) fn parse(data: &[u8], hash: HashKind) -> Option<Self> {
+        let mut parents = Vec::new();
+        let tree = parse_commit(data, hash, |parent| parents.push(parent))?;
+        Some(Commit { tree, parents })
+    }
+}
+
+/// git asks for a tree, for parents that are ids, and for something behind them. Returns the tree.
+fn parse_commit(data: &[u8], hash: HashKind, mut parent: impl FnMut(ObjectId)) -> Option<ObjectId> {
+    let digits = hash.len_hex();
+    let line = |rest: &[u8]| {
+        let id = ObjectId::from_hex(hash, rest.get(..digits)?).ok()?;
+        (rest.get(digits) == Some(&b'\n')).then_some(id)
+    };
+    let rest = data.strip_prefix(b"tree ")?;
+    let tree = line(rest)?;
+    let mut rest = &rest[digits + 1..];
+    // What is too short for a parent line with something behind it is taken for something else, as in git.
+    while let Some(after) = rest.strip_prefix(b"parent ").filter(|after| after.len() > digits + 1) {
+        parent(line(after)?);
+        rest = &after[digits + 1..];
+    }
+    (!rest.is_empty()).then_some(tree)
+}
+
+fn parse_tag(data: &[u8], hash: HashKind) -> Option<Content> {
+    let mut tokens = TagRefIter::from_bytes(data, gix_kind(hash));
+    let target = from_gix(tokens.next()?.ok()?.id()?);
+    let Token::TargetKind(kind) = tokens.next()?.ok()? else { return None };
+    tokens.next()?.ok()?;
+    Some(Content::Tag { target, kind: kind.into() })
+}

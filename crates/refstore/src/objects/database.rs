@@ -1,0 +1,157 @@
+//! Git's object database, read with gitoxide: loose objects, packs, multi-pack indexes, alternates.
+
+use crate::{Error, Result};
+use gix_object::{Exists, FindHeader};
+use gix_odb::{HandleArc, Store, store};
+use gix_pack::Find;
+use refdb_types::{HashKind, ObjectId};
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The four kinds of objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ObjectKind {
+    /// A snapshot and its history.
+    Commit,
+    /// A folder.
+    Tree,
+    /// A file's content.
+    Blob,
+    /// An annotated tag.
+    Tag,
+}
+
+/// What an object's header says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// The kind.
+    pub kind: ObjectKind,
+    /// Bytes of content.
+    pub size_bytes: u64,
+}
+
+impl ObjectKind {
+    /// The word that stands for it in objects and in `%(objecttype)`.
+    pub fn name(self) -> &'static str {
+        match self {
+            ObjectKind::Commit => "commit",
+            ObjectKind::Tree => "tree",
+            ObjectKind::Blob => "blob",
+            ObjectKind::Tag => "tag",
+        }
+    }
+}
+
+impl From<gix_object::Kind> for ObjectKind {
+    fn from(kind: gix_object::Kind) -> Self {
+        match kind {
+            gix_object::Kind::Commit => ObjectKind::Commit,
+            gix_object::Kind::Tree => ObjectKind::Tree,
+            gix_object::Kind::Blob => ObjectKind::Blob,
+            gix_object::Kind::Tag => ObjectKind::Tag,
+        }
+    }
+}
+
+impl From<ObjectKind> for gix_object::Kind {
+    fn from(kind: ObjectKind) -> Self {
+        match kind {
+            ObjectKind::Commit => gix_object::Kind::Commit,
+            ObjectKind::Tree => gix_object::Kind::Tree,
+            ObjectKind::Blob => gix_object::Kind::Blob,
+            ObjectKind::Tag => gix_object::Kind::Tag,
+        }
+    }
+}
+
+pub(super) struct Database {
+    dir: PathBuf,
+    handle: HandleArc,
+    hash: HashKind,
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Database({})", self.handle.store_ref().path().display())
+    }
+}
+
+impl Database {
+    pub(super) fn open(dir: &Path, hash: HashKind) -> Result<Self> {
+        Ok(Database { dir: dir.to_owned(), handle: open(dir, hash)?, hash })
+    }
+
+    /// Does it again with a newly opened database if it fails: one that was opened long ago has no room for many more
+    /// packs.
+    fn twice<T, E>(&mut self, mut act: impl FnMut(&HandleArc) -> std::result::Result<Option<T>, E>) -> Option<T> {
+        match act(&self.handle) {
+            Ok(found) => found,
+            Err(_) => {
+                self.handle = open(&self.dir, self.hash).ok()?;
+                // What cannot be unpacked is missing to whoever wants to refer to it.
+                act(&self.handle).ok().flatten()
+            }
+        }
+    }
+
+    /// Reads an object's content, as its pack or file has it. `None` if there is none, or none that can be unpacked.
+    pub(super) fn read(&mut self, id: &ObjectId, buffer: &mut Vec<u8>) -> Option<ObjectKind> {
+        self.twice(|handle| {
+            let found = handle.try_find_cached(to_gix(id), buffer, &mut gix_pack::cache::Never);
+            found.map(|found| found.map(|(data, _)| data.kind.into()))
+        })
+    }
+
+    pub(super) fn exists(&mut self, id: &ObjectId) -> bool {
+        self.handle.exists(to_gix(id)) || self.header(id).is_some()
+    }
+
+    pub(super) fn header(&mut self, id: &ObjectId) -> Option<Header> {
+        let header = self.twice(|handle| FindHeader::try_header(handle, to_gix(id)))?;
+        Some(Header { kind: header.kind.into(), size_bytes: header.size })
+    }
+
+    /// All ids that begin with these digits, sorted.
+    pub(super) fn with_prefix(&self, digits: &str) -> Result<Vec<ObjectId>> {
+        // A prefix must be of the repository's kind, whatever its length.
+        let padded = format!("{digits:0<len$}", len = self.hash.len_hex());
+        let Ok(id) = ObjectId::from_hex(self.hash, padded.as_bytes()) else { return Ok(Vec::new()) };
+        let Ok(prefix) = gix_hash::Prefix::new(to_gix(&id), digits.len()) else { return Ok(Vec::new()) };
+        let mut found = HashSet::new();
+        self.handle
+            .lookup_prefix(prefix, Some(&mut found))
+            .map_err(|error| Error::Refused(format!("cannot look for objects that begin with {digits}: {error}")))?;
+        let mut ids: Vec<_> = found.iter().map(|id| from_gix(id)).filter(|id| id.kind() == self.hash).collect();
+        ids.sort_unstable();
+        Ok(ids)
+    }
+}
+
+/// Replace refs are not applied: a ref holds what it is given.
+fn open(dir: &Path, hash: HashKind) -> Result<HandleArc> {
+    let store =
+        Store::at_opts(dir.to_owned(), gix_kind(hash), &mut std::iter::empty(), store::init::Options::default());
+    let store = store
+        .map_err(|error| Error::Refused(format!("cannot open the object database '{}': {error}", dir.display())))?;
+    Ok(Arc::new(store).to_cache_arc())
+}
+
+pub(super) fn gix_kind(hash: HashKind) -> gix_hash::Kind {
+    match hash {
+        HashKind::Sha1 => gix_hash::Kind::Sha1,
+        HashKind::Sha256 => gix_hash::Kind::Sha256,
+    }
+}
+
+fn to_gix(id: &ObjectId) -> &gix_hash::oid {
+    gix_hash::oid::from_bytes_unchecked(id.as_bytes())
+}
+
+pub(super) fn from_gix(id: &gix_hash::oid) -> ObjectId {
+    let bytes = id.as_bytes();
+    let kind = if bytes.len() == HashKind::Sha1.len_bytes() { HashKind::Sha1 } else { HashKind::Sha256 };
+    ObjectId::from_bytes(kind, bytes).unwrap_or(ObjectId::null(kind))
+}

@@ -1,0 +1,332 @@
+//! How a user may name an object: gitrevisions(7), as far as scripts give such names to update-ref.
+//!
+//! Not understood are `:/TEXT`, `^{/TEXT}`, paths (`REV:PATH`), `@{upstream}`, `@{push}` and dates in `@{...}`: these
+//! need a search through history, a tree, remotes, or git's reading of human dates.
+
+use super::{ObjectKind, Objects, content::Content};
+use crate::{Error, Snapshot};
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
+use std::ops::ControlFlow;
+
+/// Why a name does not lead to an object.
+#[derive(Debug, thiserror::Error)]
+pub enum NameError {
+    /// There is nothing of that name, or it is no name that is understood.
+    #[error("{0}: not a valid SHA1")]
+    NotFound(BString),
+    /// Several objects begin with these digits.
+    #[error("short object ID {digits} is ambiguous")]
+    Ambiguous {
+        /// The digits.
+        digits: String,
+        /// The objects.
+        candidates: Vec<ObjectId>,
+    },
+    /// A reflog does not reach that far back.
+    #[error("log for '{name}' only has {entries} entries")]
+    LogTooShort {
+        /// The ref, as it was given.
+        name: BString,
+        /// How many entries there are.
+        entries: usize,
+    },
+    /// Refs or objects could not be read.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+/// The shortest abbreviation of an id.
+const DIGITS_MIN: usize = 4;
+
+/// Finds the object that `text` names. The refs are looked at only if `text` is not a full id.
+pub fn resolve_name<'s>(
+    snapshot: &dyn Fn() -> crate::Result<Box<dyn Snapshot + 's>>,
+    objects: &Objects,
+    text: &BStr,
+) -> Result<ObjectId, NameError> {
+    if let Ok(id) = ObjectId::from_hex(objects.hash(), text) {
+        return Ok(id);
+    }
+    let names = Names { snapshot: snapshot()?, objects };
+    names.resolve(text, Wanted::Any)?.ok_or_else(|| NameError::NotFound(text.into()))
+}
+
+/// What an abbreviated id is expected to be; it decides between several candidates.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Any,
+    Commitish,
+    Treeish,
+}
+
+/// `^{commit}` and its like.
+#[derive(Clone, Copy)]
+enum PeelTo {
+    Object,
+    NoTag,
+    Kind(ObjectKind),
+}
+
+struct Names<'a, 's> {
+    snapshot: Box<dyn Snapshot + 's>,
+    objects: &'a Objects,
+}
+
+type Found = Result<Option<ObjectId>, NameError>;
+
+impl Names<'_, '_> {
+    fn resolve(&self, text: &BStr, wanted: Wanted) -> Found {
+        if let Some((base, mark, count)) = split_ancestor(text) {
+            let Some(commit) = self.resolve(base, Wanted::Commitish)? else { return Ok(None) };
+            let Some(commit) = self.peel(commit, PeelTo::Kind(ObjectKind::Commit))? else { return Ok(None) };
+            return if mark == b'^' { self.parent(commit, count) } else { self.ancestor(commit, count) };
+        }
+        if let Some((base, to)) = split_peel(text) {
+            let wanted = match to {
+                PeelTo::Kind(ObjectKind::Commit) => Wanted::Commitish,
+                PeelTo::Kind(ObjectKind::Tree) => Wanted::Treeish,
+                _ => Wanted::Any,
+            };
+            let Some(id) = self.resolve(base, wanted)? else { return Ok(None) };
+            return self.peel(id, to);
+        }
+        self.basic(text, wanted)
+    }
+
+    /// The `number`th parent; the commit itself for 0.
+    fn parent(&self, commit: ObjectId, number: usize) -> Found {
+        if number == 0 {
+            return Ok(Some(commit));
+        }
+        Ok(self.objects.commit(&commit)?.and_then(|commit| commit.parents.get(number - 1).copied()))
+    }
+
+    fn ancestor(&self, mut commit: ObjectId, generations: usize) -> Found {
+        for _ in 0..generations {
+            match self.parent(commit, 1)? {
+                Some(parent) => commit = parent,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(commit))
+    }
+
+    fn peel(&self, id: ObjectId, to: PeelTo) -> Found {
+        let mut at = id;
+        loop {
+            let Some(header) = self.objects.header(&at)? else { return Ok(None) };
+            at = match (to, header.kind) {
+                (PeelTo::Object, _) => return Ok(Some(at)),
+                (PeelTo::Kind(kind), found) if kind == found => return Ok(Some(at)),
+                (_, ObjectKind::Tag) => match self.objects.read(&at)? {
+                    Some(Content::Tag { target, .. }) => target,
+                    _ => return Ok(None),
+                },
+                (PeelTo::NoTag, _) => return Ok(Some(at)),
+                (PeelTo::Kind(ObjectKind::Tree), ObjectKind::Commit) => {
+                    return Ok(self.objects.commit(&at)?.map(|commit| commit.tree));
+                }
+                (PeelTo::Kind(_), _) => return Ok(None),
+            };
+        }
+    }
+
+    fn basic(&self, text: &BStr, wanted: Wanted) -> Found {
+        if let Ok(id) = ObjectId::from_hex(self.objects.hash(), text) {
+            return Ok(Some(id));
+        }
+        if let Some((name, inside)) = split_reflog(text) {
+            return self.at_reflog(name, inside);
+        }
+        let name = if text == "@" { "HEAD".into() } else { text };
+        if let Some((_, id)) = self.find_ref(name)? {
+            return Ok(Some(id));
+        }
+        if let Some(digits) = describe_digits(text) {
+            return self.abbreviated(digits, Wanted::Commitish);
+        }
+        self.abbreviated(text, wanted)
+    }
+
+    /// The first ref that the rules of gitrevisions(7) make of the name.
+    fn find_ref(&self, name: &BStr) -> Result<Option<(RefName, ObjectId)>, NameError> {
+        const RULES: [(&str, &str); 6] = [
+            ("", ""),
+            ("refs/", ""),
+            ("refs/tags/", ""),
+            ("refs/heads/", ""),
+            ("refs/remotes/", ""),
+            ("refs/remotes/", "/HEAD"),
+        ];
+        for (before, after) in RULES {
+            let full = [before.as_bytes(), name, after.as_bytes()].concat();
+            if let Ok(full) = RefName::new(full)
+                && let Some(id) = self.follow(&full)?
+            {
+                return Ok(Some((full, id)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn follow(&self, name: &RefName) -> Found {
+        let mut name = name.clone();
+        for _ in 0..=SYMREF_DEPTH_MAX {
+            match self.snapshot.get(&name)? {
+                None => return Ok(None),
+                Some(Target::Direct(id)) => return Ok(Some(id)),
+                Some(Target::Symbolic(next)) => name = next,
+            }
+        }
+        Ok(None)
+    }
+
+    /// `NAME@{N}`, `@{N}` and `@{-N}`.
+    fn at_reflog(&self, name: &BStr, inside: &BStr) -> Found {
+        let number =
+            |digits: &[u8]| digits.to_str().ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()))?.parse().ok();
+        if let Some(back) = inside.strip_prefix(b"-") {
+            return match number(back) {
+                Some(back) if name.is_empty() && back > 0 => self.checked_out_before(back),
+                _ => Ok(None),
+            };
+        }
+        let Some(number) = number(inside) else { return Ok(None) };
+        let full = if name.is_empty() { self.current_branch()? } else { self.find_ref(name)?.map(|(full, _)| full) };
+        let Some(full) = full else { return Ok(None) };
+        let shown = if name.is_empty() { BString::from(full.clone()) } else { name.into() };
+        self.log_value(&full, number, shown)
+    }
+
+    /// What HEAD names, or HEAD itself.
+    fn current_branch(&self) -> Result<Option<RefName>, NameError> {
+        let head = RefName::try_from("HEAD").ok();
+        Ok(match self.snapshot.get("HEAD".into())? {
+            Some(Target::Symbolic(branch)) => Some(branch),
+            Some(Target::Direct(_)) => head,
+            None => None,
+        })
+    }
+
+    fn log_value(&self, name: &RefName, number: usize, shown: BString) -> Found {
+        let (mut seen, mut value, mut oldest) = (0, None, None);
+        let exists = self.snapshot.log(name, &mut |entry| {
+            if seen == number {
+                value = Some(entry.new);
+                return ControlFlow::Break(());
+            }
+            seen += 1;
+            oldest = Some(entry.old);
+            ControlFlow::Continue(())
+        })?;
+        match (value, oldest) {
+            (Some(value), _) => Ok(Some(value)),
+            // The value before the oldest entry is known too.
+            (None, Some(oldest)) if seen == number && !oldest.is_null() => Ok(Some(oldest)),
+            (None, None) if number == 0 && exists => self.follow(name),
+            (None, _) if exists => Err(NameError::LogTooShort { name: shown, entries: seen }),
+            (None, _) => Ok(None),
+        }
+    }
+
+    /// What was checked out before the last `back` changes of branch, as HEAD's reflog tells.
+    fn checked_out_before(&self, back: usize) -> Found {
+        let (mut left, mut found) = (back, None);
+        self.snapshot.log("HEAD".into(), &mut |entry| {
+            let from =
+                entry.message.strip_prefix(b"checkout: moving from ").and_then(|rest| rest.split_str(" to ").next());
+            if let Some(from) = from {
+                left -= 1;
+                if left == 0 {
+                    found = Some(BString::from(from));
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        let Some(from) = found else { return Ok(None) };
+        let branch = RefName::new([b"refs/heads/", &from[..]].concat()).ok();
+        match branch.map(|branch| self.follow(&branch)).transpose()?.flatten() {
+            Some(id) => Ok(Some(id)),
+            None => self.basic(from.as_bstr(), Wanted::Commitish),
+        }
+    }
+
+    fn abbreviated(&self, digits: &BStr, wanted: Wanted) -> Found {
+        let Ok(digits) = digits.to_str() else { return Ok(None) };
+        let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !is_hex || digits.len() < DIGITS_MIN || digits.len() > self.objects.hash().len_hex() {
+            return Ok(None);
+        }
+        let digits = digits.to_ascii_lowercase();
+        let candidates = self.objects.with_prefix(&digits)?;
+        if let [only] = candidates[..] {
+            return Ok(Some(only));
+        }
+        // Several: what is asked for decides, if it does.
+        let mut fitting = Vec::new();
+        for id in &candidates {
+            if self.fits(*id, wanted)? {
+                fitting.push(*id);
+            }
+        }
+        match fitting[..] {
+            [only] => Ok(Some(only)),
+            _ if candidates.is_empty() => Ok(None),
+            _ => Err(NameError::Ambiguous { digits, candidates }),
+        }
+    }
+
+    fn fits(&self, id: ObjectId, wanted: Wanted) -> Result<bool, NameError> {
+        let peeled = self.peel(id, PeelTo::NoTag)?;
+        let kind = peeled.map(|id| self.objects.header(&id)).transpose()?.flatten().map(|header| header.kind);
+        Ok(match wanted {
+            Wanted::Any => true,
+            Wanted::Commitish => kind == Some(ObjectKind::Commit),
+            Wanted::Treeish => matches!(kind, Some(ObjectKind::Commit | ObjectKind::Tree)),
+        })
+    }
+}
+
+/// `BASE^`, `BASE^2`, `BASE~`, `BASE~3`: the base, the mark and the number.
+fn split_ancestor(text: &BStr) -> Option<(&BStr, u8, usize)> {
+    let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let (head, digits) = text.split_at(text.len() - digits);
+    let (mark, base) = head.split_last()?;
+    if !matches!(mark, b'^' | b'~') || base.is_empty() {
+        return None;
+    }
+    let number = if digits.is_empty() { 1 } else { digits.to_str().ok()?.parse().ok()? };
+    Some((base.as_bstr(), *mark, number))
+}
+
+/// `BASE^{commit}` and its like.
+fn split_peel(text: &BStr) -> Option<(&BStr, PeelTo)> {
+    let inner = text.strip_suffix(b"}")?;
+    let at = inner.rfind("^{")?;
+    let to = match &inner[at + 2..] {
+        b"" => PeelTo::NoTag,
+        b"object" => PeelTo::Object,
+        b"commit" => PeelTo::Kind(ObjectKind::Commit),
+        b"tree" => PeelTo::Kind(ObjectKind::Tree),
+        b"blob" => PeelTo::Kind(ObjectKind::Blob),
+        b"tag" => PeelTo::Kind(ObjectKind::Tag),
+        _ => return None,
+    };
+    Some((inner[..at].as_bstr(), to))
+}
+
+/// `NAME@{INSIDE}`.
+fn split_reflog(text: &BStr) -> Option<(&BStr, &BStr)> {
+    let inner = text.strip_suffix(b"}")?;
+    let at = inner.rfind("@{")?;
+    Some((inner[..at].as_bstr(), inner[at + 2..].as_bstr()))
+}
+
+/// The digits of `v1.0-3-gabcdef`, as git-describe(1) prints it.
+fn describe_digits(text: &BStr) -> Option<&BStr> {
+    let at = text.rfind("-g")?;
+    let digits = &text[at + 2..];
+    (at > 0 && !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit)).then_some(digits.as_bstr())
+}
