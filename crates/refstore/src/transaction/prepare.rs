@@ -74,16 +74,16 @@ impl<'s> Preparation<'_, 's> {
         if !confirm(&self.plan.edits, links) {
             return Ok(None);
         }
-        for (position, rejection) in locked.refused() {
-            let at = self.plan.edits.order[*position];
-            self.reject_with(at, rejection.clone())?;
-        }
+        // A name that cannot be locked because of another ref does not exist, and git looks at what was expected first.
+        let is_name = |rejection: &Rejection| rejection.reason == Reason::NameConflict;
+        self.refuse(&*locked, |rejection| !is_name(rejection))?;
         for (at, error) in &findings.broken {
             let name = self.plan.edits.name(*at);
             self.cannot_lock(*at, Reason::Generic, format!("unable to resolve reference '{name}': {error}"))?;
         }
         self.resolve_symbolic(locked.snapshot())?;
         self.check_values()?;
+        self.refuse(&*locked, is_name)?;
         self.check_branches()?;
         let in_the_way =
             conflicts(&self.plan.edits, locked.snapshot(), &findings, self.options.allow_replacing_parents)?;
@@ -94,6 +94,14 @@ impl<'s> Preparation<'_, 's> {
         logs(&mut self.plan.edits, &self.plan.resolved, locked.snapshot(), self.context.log_policy)?;
         self.plan.finish(self.context)?;
         Ok(Some(locked))
+    }
+
+    /// Rejects those items that could not be locked for a reason of this kind.
+    fn refuse(&mut self, locked: &dyn Locked, is_kind: impl Fn(&Rejection) -> bool) -> Result<()> {
+        for (position, rejection) in locked.refused().iter().filter(|(_, rejection)| is_kind(rejection)) {
+            self.reject_with(self.plan.edits.order[*position], rejection.clone())?;
+        }
+        Ok(())
     }
 
     /// Finds the objects behind symbolic values, old and new, where decisions or reflogs need them.

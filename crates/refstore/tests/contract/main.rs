@@ -2,6 +2,7 @@
 
 mod common;
 mod conflicts;
+mod model;
 mod preconditions;
 mod reading;
 mod reflogs;

@@ -1,0 +1,147 @@
+//! Random transactions: both backends, a plain map with git's rules, and now and then git itself must agree.
+
+use crate::common::{Subject, rest};
+use refdb::{
+    Change, Edit, Error, ObjectId, Precondition, Reason, Target,
+    backend::OptimizeOptions,
+    transaction::{LogPolicy, Mode},
+};
+use refdb_testkit::{Model, ModelChange, ModelEdit, Old, Refusal, Repo, Rng};
+use refdb_vfs::Fs;
+
+const ROUNDS: usize = 150;
+
+#[test]
+fn random_transactions_do_what_the_model_says() {
+    for (turn, (format, hash)) in Repo::KINDS.into_iter().enumerate() {
+        let seed = 4711 + turn as u64;
+        println!("{format:?} {hash:?} seed {seed}");
+        let mut subject = Subject::new(format, hash, Fs::real());
+        subject.policy = LogPolicy::Usual;
+        subject.repo.config("core.logAllRefUpdates", "true");
+        let ids = subject.commits(4);
+        let (mut model, mut rng) = (Model::default(), Rng::new(seed));
+        for round in 0..ROUNDS {
+            let most = if rng.one_in(10) { 40 } else { 6 };
+            let count = 1 + rng.below(most);
+            let edits: Vec<_> = (0..count).map(|_| ModelEdit::random(&mut rng, &model, &ids)).collect();
+            match rng.below(10) {
+                0 => by_git(&subject, &mut model, edits),
+                1..=3 => edit_by_edit(&subject, &mut model, &edits),
+                _ => atomically(&subject, &mut model, &edits),
+            }
+            tidy_up(&subject, &mut rng);
+            if round % 10 == 0 || round + 1 == ROUNDS {
+                subject.repo.verify();
+                agree(&subject, &model, &ids);
+            }
+        }
+    }
+}
+
+fn edit(from: &ModelEdit) -> Edit {
+    let change = match &from.change {
+        ModelChange::Set(target) => Change::Set(target.clone()),
+        ModelChange::Delete => Change::Delete,
+        ModelChange::Verify => Change::Verify,
+    };
+    let expected = match &from.old {
+        Old::Any => Precondition::Any,
+        Old::Missing => Precondition::MustNotExist,
+        Old::Is(target) => Precondition::MustMatch(target.clone()),
+    };
+    Edit { deref: false, ..Edit::new(from.name.clone(), change, expected) }
+}
+
+fn atomically(subject: &Subject, model: &mut Model, edits: &[ModelEdit]) {
+    let result = subject.commit(edits.iter().map(edit));
+    match (model.apply(edits), result) {
+        (Ok(()), Ok(_)) => {}
+        (Err(refused), Err(Error::Rejected(rejection))) => {
+            let fits = |(at, refusal): &(usize, Refusal)| {
+                edits[*at].name == rejection.name && is_same(*refusal, rejection.reason)
+            };
+            assert!(refused.iter().any(fits), "{rejection}, but the model refuses {refused:?} of {edits:#?}");
+        }
+        (Err(refused), Err(Error::Refused(text))) => {
+            assert!(refused.iter().any(|(_, refusal)| *refusal == Refusal::Duplicate), "{text}: {refused:?}");
+        }
+        (model, ours) => panic!("the model says {model:?}, and we {ours:?} for {edits:#?}"),
+    }
+}
+
+/// What we accept, the model must accept; what we reject, it must refuse beside all others.
+fn edit_by_edit(subject: &Subject, model: &mut Model, edits: &[ModelEdit]) {
+    let refused = model.clone().apply(edits).err().unwrap_or_default();
+    if refused.iter().any(|(_, refusal)| *refusal == Refusal::Duplicate) {
+        return;
+    }
+    let committed = subject.transaction(Mode::PerEdit, edits.iter().map(edit)).unwrap().commit().unwrap();
+    for (at, rejection) in &committed.rejected {
+        let is_known = refused.iter().any(|(known, refusal)| known == at && is_same(*refusal, rejection.reason));
+        assert!(is_known, "{rejection} for {:?}, but the model says {refused:?}", edits[*at]);
+    }
+    let is_rejected = |at: usize| committed.rejected.iter().any(|(rejected, _)| *rejected == at);
+    let rest: Vec<_> =
+        edits.iter().enumerate().filter(|(at, _)| !is_rejected(*at)).map(|(_, edit)| edit.clone()).collect();
+    model.apply(&rest).unwrap_or_else(|refused| panic!("we did {rest:#?}, but the model refuses {refused:?}"));
+}
+
+fn by_git(subject: &Subject, model: &mut Model, mut edits: Vec<ModelEdit>) {
+    edits.retain(|edit| edit.for_git().is_some());
+    let script: String = edits.iter().filter_map(ModelEdit::for_git).collect();
+    let output = subject.repo.try_git(["update-ref", "-z", "--stdin"], script);
+    let modelled = model.apply(&edits);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.success(), modelled.is_ok(), "git said {said}, the model {modelled:?}: {edits:#?}");
+}
+
+fn tidy_up(subject: &Subject, rng: &mut Rng) {
+    if rng.one_in(20) {
+        subject.repo.git(["pack-refs", "--all"]);
+    }
+    if rng.one_in(20) {
+        let auto = rng.one_in(2);
+        let options = OptimizeOptions { all: true, prune: true, auto, include: Vec::new(), exclude: Vec::new() };
+        subject.backend.optimize(&options).unwrap();
+    }
+}
+
+fn is_same(refusal: Refusal, reason: Reason) -> bool {
+    match refusal {
+        Refusal::Duplicate => false,
+        Refusal::Exists => reason == Reason::CreateExists,
+        Refusal::Missing => reason == Reason::NonexistentRef,
+        // A symbolic ref that leads nowhere has no object to compare.
+        Refusal::Mismatch => {
+            matches!(reason, Reason::IncorrectOldValue | Reason::ExpectedSymref | Reason::NonexistentRef)
+        }
+        Refusal::NameConflict => reason == Reason::NameConflict,
+    }
+}
+
+/// Refs and reflogs are what the model says, for us and for git.
+fn agree(subject: &Subject, model: &Model, ids: &[ObjectId]) {
+    let show = |(name, target): (_, &Target)| match target {
+        Target::Direct(id) => format!("{name} {id}"),
+        Target::Symbolic(to) => format!("{name} -> {to}"),
+    };
+    let expected: Vec<_> = model.refs().iter().map(show).collect();
+    assert_eq!(subject.lists(), expected);
+    let snapshot = subject.backend.snapshot().unwrap();
+    for (name, target) in model.refs() {
+        assert_eq!(snapshot.get(name).unwrap().as_ref(), Some(target), "{name}");
+        if name.starts_with(b"refs/heads/") {
+            let log = subject.log(&name.to_string(), ids);
+            let place = |id: &ObjectId| ids.iter().position(|known| known == id).unwrap().to_string();
+            let entry = |(old, new): &(Option<ObjectId>, ObjectId)| {
+                format!("{} {} ", old.as_ref().map_or("-".to_owned(), place), place(new))
+            };
+            assert_eq!(log, model.log(name).iter().map(entry).collect::<Vec<_>>(), "{name}");
+        }
+    }
+    let mut cursor = snapshot.cursor(false).unwrap();
+    cursor.seek("refs/heads/".into()).unwrap();
+    let from_heads: Vec<_> = expected.into_iter().filter(|line| line.as_str() >= "refs/heads/").collect();
+    assert_eq!(rest(&mut *cursor), from_heads);
+}
