@@ -1,11 +1,11 @@
 use crate::{
-    check_ref_format,
+    check_ref_format, dump,
     failure::{Failure, Result},
     for_each_ref,
     globals::{Globals, Rest, USAGE},
     options::Command,
     output::Output,
-    pack_refs, show_ref, symbolic_ref, update_ref,
+    pack_refs, show_ref, stat, symbolic_ref, update_ref,
 };
 use bstr::{BString, ByteSlice};
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
@@ -22,11 +22,13 @@ pub struct Invocation<'a> {
 /// A command's table and its work.
 type Entry = (&'static Command, fn(&Invocation<'_>) -> Result<u8>);
 
-static ENTRIES: [Entry; 6] = [
+static ENTRIES: [Entry; 8] = [
     (&check_ref_format::COMMAND, check_ref_format::run),
+    (&dump::COMMAND, dump::run),
     (&for_each_ref::COMMAND, for_each_ref::run),
     (&pack_refs::COMMAND, pack_refs::run),
     (&show_ref::COMMAND, show_ref::run),
+    (&stat::COMMAND, stat::run),
     (&symbolic_ref::COMMAND, symbolic_ref::run),
     (&update_ref::COMMAND, update_ref::run),
 ];

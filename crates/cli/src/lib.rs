@@ -6,6 +6,7 @@
 
 pub mod check_ref_format;
 mod dispatch;
+pub mod dump;
 pub mod failure;
 pub mod for_each_ref;
 pub mod globals;
@@ -15,9 +16,11 @@ pub mod objects;
 pub mod options;
 pub mod output;
 pub mod pack_refs;
+pub mod progress;
 pub mod revision;
 pub mod session;
 pub mod show_ref;
+pub mod stat;
 pub mod symbolic_ref;
 pub mod update_ref;
 

@@ -1,10 +1,15 @@
 //! A command's repository: found, opened, and ready to be asked.
 
-use crate::{failure::Result, globals::Globals, objects::Objects, revision::Revisions};
+use crate::{
+    failure::{Failure, Result, say},
+    globals::Globals,
+    objects::Objects,
+    revision::Revisions,
+};
 use bstr::{BString, ByteSlice};
-use refdb::{Environment, Store};
+use refdb::{Reading, Repository, Store, StoreOptions, transaction::ObjectCheck};
 use refdb_vfs::Fs;
-use std::{os::unix::ffi::OsStrExt, path::PathBuf};
+use std::{os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc};
 
 /// An open repository.
 pub struct Session {
@@ -12,6 +17,8 @@ pub struct Session {
     pub store: Store,
     /// Its objects.
     pub objects: Objects,
+    /// The engine's own view of the objects, which reads each of them whole.
+    pub checks: Arc<refdb::Objects>,
     /// Its folders.
     pub paths: Paths,
     /// `core.warnAmbiguousRefs`.
@@ -23,14 +30,44 @@ impl Session {
     pub fn open(globals: &Globals) -> Result<Self> {
         let environment = globals.environment();
         let fs = Fs::real();
-        let _ = (environment, fs);
-        unimplemented!()
+        let repository = Repository::discover(&fs, &environment).map_err(said)?;
+        let checks = Arc::new(refdb::Objects::of(&repository, &environment));
+        let objects = Objects::new(repository.objects_dir(&environment), repository.hash());
+        let paths = Paths { git_dir: repository.git_dir().to_owned(), common_dir: repository.common_dir().to_owned() };
+        let options = StoreOptions {
+            fs,
+            reading: Reading::Mapped,
+            sync: None,
+            objects: Arc::clone(&checks) as Arc<dyn ObjectCheck + Send + Sync>,
+            committer: Box::new(|| {
+                let get = |name: &str| std::env::var(name).unwrap_or_default();
+                let date = get("GIT_COMMITTER_DATE");
+                let (seconds, offset) = date.split_once(' ').unwrap_or(("0", "+0000"));
+                Ok(refdb::Ident {
+                    name: get("GIT_COMMITTER_NAME").into(),
+                    email: get("GIT_COMMITTER_EMAIL").into(),
+                    time_seconds: seconds.trim_start_matches('@').parse().unwrap_or(0),
+                    offset_decimal: offset.parse().unwrap_or(0),
+                })
+            }),
+        };
+        let store = Store::open(repository, environment, options)?;
+        for warning in &store.settings().warnings {
+            say("warning: ", warning.as_bytes());
+        }
+        let strict_names = store.settings().warn_ambiguous_refs;
+        Ok(Session { store, objects, checks, paths, strict_names })
     }
 
     /// Answers questions about names of objects.
     pub fn revisions(&mut self) -> Revisions<'_> {
         Revisions { store: &self.store, objects: &mut self.objects }
     }
+}
+
+/// What the engine says of a repository is what git says.
+fn said(error: impl std::fmt::Display) -> Failure {
+    Failure::Fatal(error.to_string().into())
 }
 
 /// Where a repository's refs are files.

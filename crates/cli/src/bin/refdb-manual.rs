@@ -1,0 +1,78 @@
+//! Writes shell completions and man pages into a folder, from the tables that the program itself understands its
+//! command line by: `cargo run -p refdb-cli --features manual --bin refdb-manual -- DIR`.
+
+use clap::{Arg, ArgAction, Command};
+use clap_complete::Shell;
+use refdb_cli::options::{Opt, Value};
+use std::{error::Error, fs, path::Path};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let folder = std::env::args_os().nth(1).ok_or("usage: refdb-manual DIR")?;
+    let folder = Path::new(&folder);
+    fs::create_dir_all(folder)?;
+    let mut program = program();
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        clap_complete::generate_to(shell, &mut program, "refdb", folder)?;
+    }
+    page(&program, &folder.join("refdb.1"))?;
+    for command in refdb_cli::commands() {
+        let name = format!("refdb-{}", command.name);
+        page(&subcommand(command).name(name.clone()), &folder.join(format!("{name}.1")))?;
+    }
+    Ok(())
+}
+
+fn page(command: &Command, path: &Path) -> Result<(), Box<dyn Error>> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    Ok(fs::write(path, page)?)
+}
+
+fn program() -> Command {
+    let value = |name: &'static str, help: &'static str| Arg::new(name).long(name).num_args(1).help(help);
+    Command::new("refdb")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("git's ref commands on refdb's engine")
+        .arg(Arg::new("C").short('C').num_args(1).help("change to this folder first"))
+        .arg(Arg::new("c").short('c').num_args(1).action(ArgAction::Append).help("set name=value in the configuration"))
+        .arg(value("config-env", "set name=variable in the configuration, from the environment"))
+        .arg(value("git-dir", "the repository"))
+        .arg(value("work-tree", "the working tree"))
+        .arg(value("namespace", "the namespace of refs"))
+        .arg(Arg::new("bare").long("bare").action(ArgAction::SetTrue).help("take the folder for a bare repository"))
+        .subcommands(refdb_cli::commands().map(subcommand))
+}
+
+fn subcommand(command: &'static refdb_cli::options::Command) -> Command {
+    let synopsis = command.synopsis.join("\n").replace('\n', &format!("\nrefdb {} ", command.name));
+    Command::new(command.name)
+        .about(command.about)
+        .override_usage(format!("refdb {} {synopsis}", command.name))
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .args(command.options.iter().flat_map(arguments))
+        .arg(Arg::new("arguments").num_args(0..).value_name("ARGUMENT").hide(true))
+}
+
+/// The option, and its negation.
+fn arguments(opt: &'static Opt) -> Vec<Arg> {
+    let mut arg = Arg::new(opt.name).help(opt.help).hide(opt.hidden);
+    if let Some(letter) = opt.short {
+        arg = arg.short(char::from(letter));
+    }
+    if opt.is_long() {
+        arg = arg.long(opt.name);
+    }
+    arg = match opt.value {
+        Value::None => arg.action(ArgAction::SetTrue),
+        Value::Required(value) => arg.num_args(1).value_name(value),
+        Value::Optional(value) => arg.num_args(0..=1).require_equals(true).value_name(value),
+        Value::UnlessLast(value) => arg.num_args(0..=1).value_name(value),
+    };
+    let mut found = vec![arg];
+    if opt.negatable {
+        let negated = opt.name.strip_prefix("no-").map_or_else(|| format!("no-{}", opt.name), str::to_owned);
+        found.push(Arg::new(negated.clone()).long(negated).action(ArgAction::SetTrue).hide(true));
+    }
+    found
+}

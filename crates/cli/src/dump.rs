@@ -1,0 +1,178 @@
+//! `refdb dump`: a text picture of any file that holds refs, for people and for tests.
+
+mod packed;
+mod table;
+
+use crate::{
+    Invocation,
+    failure::{Failure, Result, fatal, message},
+    options::{Command, Opt, Parser, Word},
+    output::Output,
+    session::Session,
+};
+use bstr::{BStr, BString, ByteSlice};
+use refdb_vfs::{EntryKind, File, Fs, Mapping};
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// The command line.
+pub static COMMAND: Command = Command {
+    name: "dump",
+    about: "Show what reftables, packed-refs and loose refs hold, record by record",
+    synopsis: &["[--no-log] [<file>|<folder>]..."],
+    options: &[Opt::flag("log", "show reflog records of reftables too (the default)")],
+};
+
+/// What is shown.
+pub(crate) struct Dumper<'a> {
+    pub(crate) fs: &'a Fs,
+    pub(crate) output: &'a mut Output,
+    pub(crate) logs: bool,
+}
+
+/// Runs the command.
+pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
+    let mut parser = Parser::new(&COMMAND, invocation.words);
+    let mut paths: Vec<PathBuf> = Vec::new();
+    let mut logs = true;
+    while let Some(word) = parser.next_word()? {
+        match word {
+            Word::Argument(path) => paths.push(OsStr::from_bytes(path).into()),
+            Word::Option(_, setting) => logs = setting.is_on(),
+        }
+    }
+    if paths.is_empty() {
+        let session = Session::open(invocation.globals)?;
+        paths.push(session.paths.common_dir.clone());
+        if session.paths.git_dir != session.paths.common_dir {
+            paths.push(session.paths.git_dir.clone());
+        }
+    }
+    let mut output = Output::default();
+    output.expect_much();
+    let fs = Fs::real();
+    let mut dumper = Dumper { fs: &fs, output: &mut output, logs };
+    let result = paths.iter().try_for_each(|path| dumper.path(path));
+    output.flush()?;
+    result.map(|()| 0)
+}
+
+impl Dumper<'_> {
+    /// Whatever lies at a path.
+    fn path(&mut self, path: &Path) -> Result<()> {
+        let stat = self.fs.stat(path).map_err(cannot)?;
+        if !stat.is_dir() {
+            return self.file(path);
+        }
+        for below in [path.join(".git"), path.join("reftable")] {
+            if self.fs.stat(&below).is_ok_and(|stat| stat.is_dir()) {
+                return self.path(&below);
+            }
+        }
+        if self.fs.stat(&path.join("tables.list")).is_ok() {
+            return self.stack(path);
+        }
+        self.files(path)
+    }
+
+    fn file(&mut self, path: &Path) -> Result<()> {
+        let file = self.fs.open(path).map_err(cannot)?;
+        if path.file_name().is_some_and(|name| name == "tables.list") {
+            return self.stack(path.parent().unwrap_or(Path::new(".")));
+        }
+        let mut magic = [0; 4];
+        let got = file.read_at(&mut magic, 0).map_err(cannot)?;
+        if magic[..got] == *b"REFT" { self.table(path, &file) } else { self.text(path, &file) }
+    }
+
+    fn table(&mut self, path: &Path, file: &File) -> Result<()> {
+        let mapping = Mapping::new(file).map_err(cannot)?;
+        table::dump(self, path, mapping)
+    }
+
+    /// Loose refs are one line, packed-refs any number of them.
+    fn text(&mut self, path: &Path, file: &File) -> Result<()> {
+        let bytes = file.read_to_end().map_err(cannot)?;
+        if bytes.starts_with(b"#") || bytes.len() > 4096 || bytes.lines().count() > 1 || has_name(&bytes) {
+            return packed::dump(self, path, bytes);
+        }
+        self.loose(path.as_os_str().as_bytes().as_bstr(), path)
+    }
+
+    /// A stack's tables, the oldest first.
+    fn stack(&mut self, folder: &Path) -> Result<()> {
+        let list = self.fs.read(&folder.join("tables.list")).map_err(cannot)?;
+        for name in list.lines().filter(|line| !line.is_empty()) {
+            self.file(&folder.join(OsStr::from_bytes(name)))?;
+        }
+        Ok(())
+    }
+
+    /// A repository whose refs are files.
+    fn files(&mut self, folder: &Path) -> Result<()> {
+        let packed = folder.join("packed-refs");
+        if let Ok(bytes) = self.fs.read(&packed) {
+            packed::dump(self, &packed, bytes)?;
+        }
+        if self.fs.stat(&folder.join("HEAD")).is_ok() {
+            self.loose("HEAD".into(), &folder.join("HEAD"))?;
+        }
+        self.loose_below("refs".into(), &folder.join("refs"))
+    }
+
+    fn loose_below(&mut self, name: BString, folder: &Path) -> Result<()> {
+        let mut entries = match self.fs.read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) => return Err(cannot(error)),
+        };
+        entries.sort_by(|(one, _), (two, _)| one.cmp(two));
+        for (entry, kind) in entries {
+            let name = message![name, "/", entry];
+            let path = folder.join(OsStr::from_bytes(&entry));
+            match kind {
+                EntryKind::Dir => self.loose_below(name, &path)?,
+                EntryKind::File | EntryKind::Symlink => self.loose(name.as_bstr(), &path)?,
+                EntryKind::Other => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn loose(&mut self, name: &BStr, path: &Path) -> Result<()> {
+        let content = self.fs.read(path).map_err(cannot)?;
+        let content = content.strip_suffix(b"\n").unwrap_or(&content);
+        let shown = match content.strip_prefix(b"ref: ") {
+            Some(target) => message!["-> ", target],
+            None => content.into(),
+        };
+        self.line(&[b"loose ", name, b" ", &shown])
+    }
+
+    /// One line of the picture.
+    pub(crate) fn line(&mut self, parts: &[&[u8]]) -> Result<()> {
+        for part in parts {
+            self.output.buffer().extend_from_slice(part);
+        }
+        self.output.buffer().push(b'\n');
+        self.output.relieve()
+    }
+}
+
+/// Whether the first line is `ID SP NAME`, as in packed-refs.
+fn has_name(bytes: &[u8]) -> bool {
+    let line = bytes.lines().next().unwrap_or_default();
+    line.find_byte(b' ').is_some_and(|space| space >= 40) && !line.starts_with(b"ref:")
+}
+
+fn cannot(error: refdb_vfs::Error) -> Failure {
+    Failure::Fatal(error.to_string().into())
+}
+
+/// What a damaged file is reported as: what was good is shown before.
+fn damaged<T>(error: impl std::fmt::Display) -> Result<T> {
+    fatal![error.to_string()]
+}

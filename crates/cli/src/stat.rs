@@ -1,0 +1,194 @@
+//! `refdb stat`: what a repository's refs look like, and what packing or compaction would win.
+
+mod files;
+mod stack;
+
+use crate::{
+    Invocation,
+    failure::{Failure, Result, fatal},
+    listing,
+    options::{Command, Opt, Parser, Word},
+    output::Output,
+    progress::Progress,
+    session::Session,
+};
+use bstr::{BStr, ByteSlice};
+use refdb::{RefFormat, Snapshot, TargetView, backend::Peeled};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The command line.
+pub static COMMAND: Command = Command {
+    name: "stat",
+    about: "Count a repository's refs and say how they are stored",
+    synopsis: &["[--json]"],
+    options: &[Opt::flag("json", "print JSON for programs")],
+};
+
+/// Everything there is to say.
+#[derive(Debug, Serialize)]
+struct Report {
+    format: &'static str,
+    hash: &'static str,
+    refs: Refs,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    files: Option<files::Files>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stack: Option<stack::Stack>,
+}
+
+/// The refs, wherever they are stored.
+#[derive(Debug, Default, Serialize)]
+struct Refs {
+    total: u64,
+    /// By the first two components of the name.
+    by_prefix: BTreeMap<String, u64>,
+    symbolic: u64,
+    dangling: u64,
+    /// Of annotated tags the store knows what they lead to.
+    peeled: u64,
+    broken: u64,
+    with_reflog: u64,
+}
+
+/// Runs the command.
+pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
+    let mut parser = Parser::new(&COMMAND, invocation.words);
+    let mut json = false;
+    while let Some(word) = parser.next_word()? {
+        match word {
+            Word::Argument(_) => return Err(Failure::Usage(&COMMAND, None)),
+            Word::Option(_, setting) => json = setting.is_on(),
+        }
+    }
+    let session = Session::open(invocation.globals)?;
+    let progress = Progress::start("Counting refs");
+    let report = report(&session)?;
+    progress.finish();
+    let mut output = Output::default();
+    if json {
+        match serde_json::to_vec_pretty(&report) {
+            Ok(text) => output.buffer().extend_from_slice(&text),
+            Err(error) => return fatal![error.to_string()],
+        }
+        output.buffer().push(b'\n');
+    } else {
+        output.buffer().extend_from_slice(report.text().as_bytes());
+    }
+    output.flush()?;
+    Ok(0)
+}
+
+fn report(session: &Session) -> Result<Report> {
+    let snapshot = session.store.snapshot()?;
+    let repository = session.store.repository();
+    let (files, stack) = match repository.ref_format() {
+        RefFormat::Files => (Some(files::look(repository)?), None),
+        RefFormat::Reftable => (None, Some(stack::look(repository)?)),
+    };
+    Ok(Report {
+        format: if files.is_some() { "files" } else { "reftable" },
+        hash: repository.hash().name(),
+        refs: count(session, &*snapshot)?,
+        files,
+        stack,
+    })
+}
+
+fn count(session: &Session, snapshot: &dyn Snapshot) -> Result<Refs> {
+    let mut refs = Refs::default();
+    let mut cursor = snapshot.cursor(false)?;
+    loop {
+        let view = match cursor.next() {
+            Ok(Some(view)) => view,
+            Ok(None) => break,
+            Err(error) if session.paths.broken_ref(&error).is_some() => {
+                refs.broken += 1;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        refs.total += 1;
+        refs.peeled += u64::from(matches!(view.peeled, Peeled::To(_)));
+        if let TargetView::Symbolic(target) = view.target {
+            refs.symbolic += 1;
+            refs.dangling += u64::from(listing::follow(snapshot, target)?.is_none());
+        }
+        let prefix = prefix_of(view.name);
+        match refs.by_prefix.get_mut(prefix) {
+            Some(count) => *count += 1,
+            None => {
+                refs.by_prefix.insert(prefix.to_owned(), 1);
+            }
+        }
+    }
+    refs.with_reflog = snapshot.log_names()?.len() as u64;
+    Ok(refs)
+}
+
+/// `refs/heads/` of `refs/heads/a/b`.
+fn prefix_of(name: &BStr) -> &str {
+    let end = name.find_iter("/").nth(1).map_or(name.len(), |slash| slash + 1);
+    name[..end].to_str().unwrap_or("(not UTF-8)")
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let mut text = format!("format: {}, {}\nrefs: {}\n", self.format, self.hash, self.refs.total);
+        for (prefix, count) in &self.refs.by_prefix {
+            text.push_str(&format!("  {prefix}: {count}\n"));
+        }
+        for (what, count) in [
+            ("symbolic", self.refs.symbolic),
+            ("dangling", self.refs.dangling),
+            ("peeled tags", self.refs.peeled),
+            ("broken", self.refs.broken),
+            ("with a reflog", self.refs.with_reflog),
+        ] {
+            if count > 0 {
+                text.push_str(&format!("{what}: {count}\n"));
+            }
+        }
+        if let Some(files) = &self.files {
+            text.push_str(&files.text());
+        }
+        if let Some(stack) = &self.stack {
+            text.push_str(&stack.text());
+        }
+        text
+    }
+}
+
+/// Bytes for people.
+fn bytes(count: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if count < 1024 {
+        return format!("{count} B");
+    }
+    let mut value = count as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_written_for_people() {
+        for (count, expected) in [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (99 << 20, "99.0 MiB")] {
+            assert_eq!(bytes(count), expected);
+        }
+    }
+
+    #[test]
+    fn refs_are_counted_by_their_first_two_components() {
+        for (name, expected) in [("refs/heads/a/b", "refs/heads/"), ("refs/stash", "refs/stash"), ("HEAD", "HEAD")] {
+            assert_eq!(prefix_of(name.into()), expected);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+use super::bytes;
+use crate::failure::{Failure, Result};
+use bstr::ByteSlice;
+use refdb::{Repository, files::Packed};
+use refdb_vfs::{EntryKind, Fs};
+use serde::Serialize;
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+
+/// How refs are stored in files.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Files {
+    loose: u64,
+    /// Folders below `refs/`, which every listing must open.
+    folders: u64,
+    packed: u64,
+    packed_bytes: u64,
+    /// What the first line of packed-refs promises.
+    packed_header: String,
+    /// Lines that a loose ref of the same name outranks.
+    packed_shadowed: u64,
+}
+
+/// Counts files and lines.
+pub(super) fn look(repository: &Repository) -> Result<Files> {
+    let fs = Fs::real();
+    let mut files = Files::default();
+    let root = repository.refs_dir();
+    let path = root.join("packed-refs");
+    let packed = match fs.read(&path) {
+        Ok(content) => content,
+        Err(error) if error.is_not_found() => Vec::new(),
+        Err(error) => return Err(Failure::Fatal(error.to_string().into())),
+    };
+    files.packed_bytes = packed.len() as u64;
+    let header = packed.lines().next().and_then(|line| line.strip_prefix(b"# pack-refs with:"));
+    files.packed_header = header.unwrap_or_default().trim().to_str_lossy().into_owned();
+    let packed = Packed::parse(&path, repository.hash(), packed)?;
+    let mut at = packed.start();
+    while at < packed.end() {
+        files.packed += 1;
+        at = packed.record(at)?.next;
+    }
+    files.walk(&fs, &root.join("refs"), b"refs", &packed)?;
+    Ok(files)
+}
+
+impl Files {
+    fn walk(&mut self, fs: &Fs, folder: &Path, name: &[u8], packed: &Packed) -> Result<()> {
+        self.folders += 1;
+        let entries = match fs.read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) => return Err(Failure::Fatal(error.to_string().into())),
+        };
+        for (entry, kind) in entries {
+            let name = [name, b"/", &entry].concat();
+            match kind {
+                EntryKind::Dir => self.walk(fs, &folder.join(OsStr::from_bytes(&entry)), &name, packed)?,
+                EntryKind::File | EntryKind::Symlink if !entry.ends_with(b".lock") => {
+                    self.loose += 1;
+                    let at = packed.seek(packed.start(), name.as_bstr())?;
+                    self.packed_shadowed += u64::from(at < packed.end() && packed.record(at)?.name == name);
+                }
+                EntryKind::File | EntryKind::Symlink | EntryKind::Other => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn text(&self) -> String {
+        format!(
+            "loose refs: {} in {} folders\npacked-refs: {} refs, {} ({})\n\
+             packing would remove {} small files and replace {} packed lines\n",
+            self.loose,
+            self.folders,
+            self.packed,
+            bytes(self.packed_bytes),
+            if self.packed_header.is_empty() { "no header" } else { &self.packed_header },
+            self.loose,
+            self.packed_shadowed,
+        )
+    }
+}

@@ -1,0 +1,126 @@
+use super::bytes;
+use crate::failure::{Failure, Result};
+use refdb::Repository;
+use refdb_vfs::Fs;
+use reftable::{
+    Merged, Sink, TableWriter, WriteOptions,
+    stack::{Stack as OpenStack, StackOptions},
+};
+use serde::Serialize;
+
+/// How refs are stored in a stack of tables.
+#[derive(Debug, Serialize)]
+pub(super) struct Stack {
+    /// The oldest first.
+    tables: Vec<Table>,
+    bytes: u64,
+    /// What one table of all that counts would hold.
+    compacted_bytes: u64,
+    compacted_refs: u64,
+    compacted_logs: u64,
+    /// The tables that git's rule for automatic compaction would make one, counted from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due: Option<[usize; 2]>,
+}
+
+#[derive(Debug, Serialize)]
+struct Table {
+    name: String,
+    bytes: u64,
+    refs: u64,
+    tombstones: u64,
+    logs: u64,
+    update_indexes: [u64; 2],
+}
+
+/// Counts the records of each table, and writes the compacted table to nowhere to see how large it would be.
+pub(super) fn look(repository: &Repository) -> Result<Stack> {
+    let options = StackOptions::new(WriteOptions { hash: repository.hash(), ..WriteOptions::default() });
+    let folder = repository.refs_dir().join("reftable");
+    let snapshot = OpenStack::open(Fs::real(), &folder, options.clone()).map_err(failed)?.snapshot();
+    let mut tables = Vec::new();
+    for listed in snapshot.tables() {
+        let table = &listed.table;
+        let mut counted = Table {
+            name: listed.name.as_bstr().to_string(),
+            bytes: table.len_bytes(),
+            refs: 0,
+            tombstones: 0,
+            logs: 0,
+            update_indexes: [table.min_update_index(), table.max_update_index()],
+        };
+        let mut refs = table.refs();
+        while let Some(record) = refs.next().map_err(failed)? {
+            if record.is_deletion() { counted.tombstones += 1 } else { counted.refs += 1 }
+        }
+        let mut logs = table.logs();
+        while logs.next().map_err(failed)?.is_some() {
+            counted.logs += 1;
+        }
+        tables.push(counted);
+    }
+    let compacted = compact(snapshot.merged(), options.write)?;
+    Ok(Stack {
+        bytes: tables.iter().map(|table| table.bytes).sum(),
+        tables,
+        compacted_bytes: compacted.bytes,
+        compacted_refs: compacted.refs,
+        compacted_logs: compacted.logs,
+        due: snapshot.plan(&options).map(|range| [range.start, range.end - 1]),
+    })
+}
+
+/// Takes bytes and forgets them.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn write(&mut self, _: &[u8]) -> refdb_vfs::Result<()> {
+        Ok(())
+    }
+}
+
+fn compact(merged: &Merged, write: WriteOptions) -> Result<reftable::Summary> {
+    let mut writer = TableWriter::new(write, 0, merged.max_update_index(), Nowhere).map_err(failed)?;
+    let mut refs = merged.refs();
+    while let Some(record) = refs.next().map_err(failed)? {
+        writer.add_ref(&record).map_err(failed)?;
+    }
+    let mut logs = merged.logs();
+    while let Some(record) = logs.next().map_err(failed)? {
+        writer.add_log(&record).map_err(failed)?;
+    }
+    writer.finish().map_err(failed)
+}
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::Fatal(error.to_string().into())
+}
+
+impl Stack {
+    pub(super) fn text(&self) -> String {
+        let mut text = format!("tables: {}, {}\n", self.tables.len(), bytes(self.bytes));
+        for table in &self.tables {
+            text.push_str(&format!(
+                "  {}: {}, {} refs, {} tombstones, {} log records, update index {} to {}\n",
+                table.name,
+                bytes(table.bytes),
+                table.refs,
+                table.tombstones,
+                table.logs,
+                table.update_indexes[0],
+                table.update_indexes[1],
+            ));
+        }
+        text.push_str(&format!(
+            "compaction would leave {}: {} refs, {} log records; it would free {}\n",
+            bytes(self.compacted_bytes),
+            self.compacted_refs,
+            self.compacted_logs,
+            bytes(self.bytes.saturating_sub(self.compacted_bytes)),
+        ));
+        if let Some([first, last]) = self.due {
+            text.push_str(&format!("automatic compaction is due for tables {first} to {last}\n"));
+        }
+        text
+    }
+}
