@@ -104,6 +104,11 @@ impl Config {
         }
     }
 
+    /// With room for what a usual set of files says.
+    fn with_room() -> Self {
+        Config { text: Vec::with_capacity(2048), entries: Vec::with_capacity(32), origins: Vec::with_capacity(4) }
+    }
+
     fn push(&mut self, key: &[u8], value: Option<&[u8]>, origin: usize, line: u32) {
         let key_start = self.text.len();
         self.text.extend_from_slice(key);

@@ -179,7 +179,7 @@ impl Repository {
     /// The branch that HEAD names, without `refs/heads/`, where refs are files.
     pub fn branch_in_files(&self, fs: &Fs) -> Option<BString> {
         let text = fs.read(&self.worktree_refs_dir().join("HEAD")).ok()?;
-        let target = text.strip_prefix(b"ref:")?.trim();
+        let target = text.strip_prefix(b"ref:")?.trim_ascii();
         target.strip_prefix(b"refs/heads/").map(BString::from)
     }
 

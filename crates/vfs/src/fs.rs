@@ -160,7 +160,9 @@ impl Fs {
         let mut read = || -> io::Result<()> {
             let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | link, Mode::empty())?;
             loop {
-                buffer.reserve(SMALL_FILE_BYTES);
+                if buffer.len() == buffer.capacity() {
+                    buffer.reserve(SMALL_FILE_BYTES);
+                }
                 if rustix::io::read(&file, rustix::buffer::spare_capacity(buffer))? == 0 {
                     return Ok(());
                 }
@@ -396,6 +398,11 @@ impl File {
 /// The user whose rights this process has.
 pub fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
+}
+
+/// What this machine is called, with or without its domain.
+pub fn host_name() -> Vec<u8> {
+    rustix::system::uname().nodename().to_bytes().to_owned()
 }
 
 fn copy_range(from: &std::fs::File, mut offset: u64, to: &mut std::fs::File, len: u64) -> io::Result<()> {

@@ -50,7 +50,7 @@ fn numbered(
 }
 
 fn checked_key(key: &[u8]) -> Result<Vec<u8>, ConfigError> {
-    let key = key.trim();
+    let key = key.trim_ascii();
     if key.is_empty() {
         return Err(ConfigError::CommandLine("empty config key".into()));
     }
@@ -81,7 +81,7 @@ fn next_parameter(rest: &mut &[u8]) -> Result<Option<Parameter>, ConfigError> {
     if !at_end(rest) {
         return Err(bogus());
     }
-    *rest = rest.trim_start();
+    *rest = rest.trim_ascii_start();
     Ok(Some(parameter))
 }
 

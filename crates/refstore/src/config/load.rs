@@ -43,7 +43,7 @@ impl<'a> Loader<'a> {
             fs,
             environment,
             local,
-            config: Config::default(),
+            config: Config::with_room(),
             depth: 0,
             only_urls: false,
             urls_forbidden: false,

@@ -146,6 +146,17 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Takes at once what needs no thought: most of what values are made of.
+    fn plain_run(&mut self, kept: &mut usize) {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let len = rest.iter().position(|byte| !is_plain(*byte)).unwrap_or(rest.len());
+        if len > 0 {
+            self.value.extend_from_slice(&rest[..len]);
+            self.at += len;
+            *kept = self.value.len();
+        }
+    }
+
     /// The value to the end of its line, and of the lines that continue it.
     fn value(&mut self) -> Result<(), BadLine> {
         self.value.clear();
@@ -153,6 +164,9 @@ impl<'a> Parser<'a> {
         // How much of the value stays if nothing but blanks follows.
         let mut kept = 0;
         loop {
+            if !comment {
+                self.plain_run(&mut kept);
+            }
             let byte = self.byte();
             match byte {
                 b'\n' if quoted => return self.bad_line_end(),
@@ -190,6 +204,11 @@ impl<'a> Parser<'a> {
             }
         }
     }
+}
+
+/// Whether a byte of a value stands for itself wherever it is.
+fn is_plain(byte: u8) -> bool {
+    byte > b' ' && !matches!(byte, b'"' | b'#' | b';' | b'\\')
 }
 
 fn is_space(byte: u8) -> bool {

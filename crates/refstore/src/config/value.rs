@@ -103,7 +103,7 @@ pub(crate) fn parse_unsigned(text: &[u8]) -> Result<u64, NotANumber> {
 }
 
 fn parse_magnitude(text: &[u8]) -> Result<(bool, u64), NotANumber> {
-    let text = text.trim_start();
+    let text = text.trim_ascii_start();
     let (negative, text) = match text.first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),

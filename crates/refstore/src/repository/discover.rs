@@ -156,7 +156,7 @@ impl Finder<'_> {
         let head = folder.join("HEAD");
         match self.fs.read_small(&head, false, buffer) {
             Ok(()) => match buffer.strip_prefix(b"ref:") {
-                Some(target) => target.trim_start().starts_with(b"refs/"),
+                Some(target) => target.trim_ascii_start().starts_with(b"refs/"),
                 // Which hash the repository has is not known yet.
                 None => [HashKind::Sha1, HashKind::Sha256]
                     .iter()

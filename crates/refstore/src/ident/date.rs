@@ -1,0 +1,370 @@
+//! What `GIT_COMMITTER_DATE` may say: git's Documentation/date-formats.
+//!
+//! Git reads a date as a row of numbers and words and guesses of each what it is. So do we, since scripts rely on what
+//! it guesses; tests compare the two.
+
+use super::zone::Zone;
+use bstr::ByteSlice;
+
+/// Seconds since 1970, and minutes east of UTC. `None` if it is no date. Without an offset, local time is meant.
+pub(super) fn parse(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<(u64, i32)> {
+    if let Some(raw) = text.strip_prefix(b"@")
+        && let Some((seconds, offset)) = parse_raw(raw)
+    {
+        return Some((seconds, offset));
+    }
+    let mut fields = Fields { now: i64::try_from(now).ok()?, ..Fields::default() };
+    let mut rest = text;
+    while let [first, ..] = rest
+        && *first != b'\n'
+    {
+        let eaten = match first {
+            b'0'..=b'9' => fields.digits(rest),
+            byte if byte.is_ascii_alphabetic() => fields.word(rest),
+            b'-' | b'+' if fields.hour.is_some() && rest.get(1).is_some_and(u8::is_ascii_digit) => fields.offset(rest),
+            _ => 1,
+        };
+        rest = &rest[eaten.max(1)..];
+    }
+    let wall = fields.seconds()?;
+    let offset = fields.offset_minutes.unwrap_or_else(|| zone.offset_minutes_of_wall_clock(wall));
+    let seconds = if fields.is_utc { wall } else { wall - i64::from(offset) * 60 };
+    Some((u64::try_from(seconds).ok()?, offset))
+}
+
+/// `SECONDS +HHMM`, git's own format.
+fn parse_raw(text: &[u8]) -> Option<(u64, i32)> {
+    let (seconds, rest) = number(text)?;
+    let rest = rest.strip_prefix(b" ")?;
+    let (sign, digits) = match rest.first()? {
+        b'+' => (1, &rest[1..]),
+        b'-' => (-1, &rest[1..]),
+        _ => return None,
+    };
+    let (offset, end) = number(digits)?;
+    let is_whole = matches!(end.first(), None | Some(b'\n')) && digits.len() - end.len() == 4;
+    let offset = i32::try_from(offset).ok()?;
+    is_whole.then_some((seconds, sign * (offset / 100 * 60 + offset % 100)))
+}
+
+/// Reads digits at the start. `None` if there are none or the number is too large.
+fn number(text: &[u8]) -> Option<(u64, &[u8])> {
+    let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let number = text[..len].to_str().ok()?.parse().ok()?;
+    Some((number, &text[len..]))
+}
+
+/// What has been understood so far.
+#[derive(Default)]
+struct Fields {
+    now: i64,
+    year: Option<i64>,
+    /// 1 to 12.
+    month: Option<i64>,
+    day: Option<i64>,
+    hour: Option<i64>,
+    minute: Option<i64>,
+    second: Option<i64>,
+    offset_minutes: Option<i32>,
+    /// The fields come from a number of seconds, whatever the offset.
+    is_utc: bool,
+}
+
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+const WEEKDAYS: [&str; 7] = ["Sundays", "Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays"];
+
+/// Names of time zones with their offset in hours, summer time included.
+const ZONES: [(&str, i32); 30] = [
+    ("HST", -10),
+    ("YST", -9),
+    ("YDT", -8),
+    ("PST", -8),
+    ("PDT", -7),
+    ("MST", -7),
+    ("MDT", -6),
+    ("CST", -6),
+    ("CDT", -5),
+    ("EST", -5),
+    ("EDT", -4),
+    ("AST", -3),
+    ("ADT", -2),
+    ("GMT", 0),
+    ("UTC", 0),
+    ("Z", 0),
+    ("WET", 0),
+    ("BST", 1),
+    ("CET", 1),
+    ("MET", 1),
+    ("MEZ", 1),
+    ("CEST", 2),
+    ("MEST", 2),
+    ("MESZ", 2),
+    ("EET", 2),
+    ("EEST", 3),
+    ("JST", 9),
+    ("EAST", 10),
+    ("NZST", 12),
+    ("NZDT", 13),
+];
+
+impl Fields {
+    /// Reads what begins with a digit; returns how many bytes that took.
+    fn digits(&mut self, text: &[u8]) -> usize {
+        let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let value = number(text).and_then(|(value, _)| i64::try_from(value).ok()).unwrap_or(i64::MAX);
+        // Nine digits are seconds since 1970: it was 1973 when there were as many.
+        if value >= 100_000_000 && self.year.is_none() && self.month.is_none() && self.day.is_none() {
+            self.set_seconds(value);
+            return len;
+        }
+        if let Some(separator @ (b':' | b'.' | b'/' | b'-')) = text.get(len)
+            && text.get(len + 1).is_some_and(u8::is_ascii_digit)
+            && let Some(eaten) = self.group(value, *separator, text, len)
+        {
+            return eaten;
+        }
+        match len {
+            8 => {
+                self.set_date(Some(value / 10_000), value / 100 % 100, value % 100, false);
+            }
+            6 if self.set_time(value / 10_000, value / 100 % 100, value % 100) => {
+                return len + fraction(&text[len..]);
+            }
+            4 if value <= 1400 && self.offset_minutes.is_none() => {
+                self.offset_minutes = i32::try_from(value / 100 * 60 + value % 100).ok();
+            }
+            4 if value > 1900 && value < 2100 => self.year = Some(value),
+            1 | 2 => self.small_number(value, len),
+            _ => {}
+        }
+        len
+    }
+
+    /// One or two digits alone: a day rather than a year, a year rather than a month.
+    fn small_number(&mut self, value: i64, len: usize) {
+        if (1..32).contains(&value) && self.day.is_none() {
+            self.day = Some(value);
+        } else if len == 2 && self.year.is_none() && value < 10 && self.day.is_some() {
+            self.year = Some(value + 2000);
+        } else if len == 2 && self.year.is_none() && value >= 70 {
+            self.year = Some(value + 1900);
+        } else if (1..13).contains(&value) && self.month.is_none() {
+            self.month = Some(value);
+        }
+    }
+
+    /// `12:30:00`, `2005-04-07`, `04/07/2005`, `07.04.2005`: returns how many bytes it took, if it makes sense.
+    fn group(&mut self, first: i64, separator: u8, text: &[u8], first_len: usize) -> Option<usize> {
+        let next = |rest: &[u8]| number(rest).and_then(|(value, end)| Some((i64::try_from(value).ok()?, end.len())));
+        let (second, left) = next(&text[first_len + 1..])?;
+        let mut at = text.len() - left;
+        let mut third = None;
+        if text.get(at) == Some(&separator) && text.get(at + 1).is_some_and(u8::is_ascii_digit) {
+            let (value, left) = next(&text[at + 1..])?;
+            third = Some(value);
+            at = text.len() - left;
+        }
+        if separator == b':' {
+            if !self.set_time(first, second, third.unwrap_or(0)) {
+                return None;
+            }
+            let has_date = self.year.is_some() && self.month.is_some() && self.day.is_some();
+            return Some(if has_date { at + fraction(&text[at..]) } else { at });
+        }
+        let third_or_none = third.unwrap_or(-1);
+        let by_year_first = first > 70
+            && (self.set_date(Some(first), second, third_or_none, false)
+                || self.set_date(Some(first), third_or_none, second, false));
+        // Eastern Europe writes dd.mm.yyyy, America mm/dd/yyyy; a date far in the future was meant otherwise.
+        let understood = by_year_first
+            || separator != b'.' && self.set_date(third, first, second, true)
+            || self.set_date(third, second, first, true)
+            || separator == b'.' && self.set_date(third, first, second, true);
+        understood.then_some(at)
+    }
+
+    /// Takes the date if there is such a day. The year may be missing, or have two digits.
+    fn set_date(&mut self, year: Option<i64>, month: i64, day: i64, refuse_future: bool) -> bool {
+        const TEN_DAYS: i64 = 10 * 24 * 60 * 60;
+        if !(1..13).contains(&month) || !(1..32).contains(&day) {
+            return false;
+        }
+        let full = match year {
+            None if !refuse_future => {
+                (self.month, self.day) = (Some(month), Some(day));
+                return true;
+            }
+            None => civil_from_days(self.now.div_euclid(86_400)).0,
+            Some(year @ 1970..2100) => year,
+            Some(year @ 71..100) => year + 1900,
+            Some(year @ 0..38) => year + 2000,
+            Some(_) => return false,
+        };
+        if refuse_future && days_from_civil(full, month, day) * 86_400 > self.now + TEN_DAYS {
+            return false;
+        }
+        (self.month, self.day) = (Some(month), Some(day));
+        if year.is_some() {
+            self.year = Some(full);
+        }
+        true
+    }
+
+    fn set_time(&mut self, hour: i64, minute: i64, second: i64) -> bool {
+        let good = (0..25).contains(&hour) && (0..60).contains(&minute) && (0..61).contains(&second);
+        if good {
+            (self.hour, self.minute, self.second) = (Some(hour), Some(minute), Some(second));
+        }
+        good
+    }
+
+    fn set_seconds(&mut self, seconds: i64) {
+        let (year, month, day) = civil_from_days(seconds.div_euclid(86_400));
+        let of_day = seconds.rem_euclid(86_400);
+        (self.year, self.month, self.day) = (Some(year), Some(month), Some(day));
+        self.set_time(of_day / 3600, of_day / 60 % 60, of_day % 60);
+        self.is_utc = true;
+    }
+
+    /// Reads what begins with a letter: a month, a weekday, a time zone, AM or PM, the T of ISO 8601.
+    fn word(&mut self, text: &[u8]) -> usize {
+        let word_len = text.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+        let word = &text[..word_len];
+        let letters = text.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+        let abbreviates = |name: &str| {
+            word_len >= 3 && name.get(..word_len).is_some_and(|head| head.as_bytes().eq_ignore_ascii_case(word))
+        };
+        if let Some(month) = MONTHS.iter().position(|name| abbreviates(name)) {
+            self.month = i64::try_from(month + 1).ok();
+            return word_len;
+        }
+        if WEEKDAYS.iter().any(|name| abbreviates(name)) {
+            return word_len;
+        }
+        if let Some((_, hours)) = ZONES.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(word)) {
+            self.offset_minutes.get_or_insert(hours * 60);
+            return word_len;
+        }
+        if let Some(hour) = self.hour
+            && (1..13).contains(&hour)
+        {
+            if word.eq_ignore_ascii_case(b"PM") {
+                self.hour = Some(hour % 12 + 12);
+                return 2;
+            }
+            if word.eq_ignore_ascii_case(b"AM") {
+                self.hour = Some(hour % 12);
+                return 2;
+            }
+        }
+        if text[0] == b'T' && text.get(1).is_some_and(u8::is_ascii_digit) && self.hour.is_none() {
+            self.set_time(0, 0, 0);
+            return 1;
+        }
+        letters
+    }
+
+    /// Reads `+0200`, `+02:00` or `+02`. What cannot be an offset is passed over.
+    fn offset(&mut self, text: &[u8]) -> usize {
+        let len = text[1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let value = number(&text[1..]).map_or(u64::MAX, |(value, _)| value);
+        let mut eaten = len + 1;
+        let (hours, minutes) = match len {
+            2 if text.get(eaten) == Some(&b':') => {
+                let after = &text[eaten + 1..];
+                let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
+                eaten += 1 + digits;
+                (value, number(after).filter(|_| digits == 2).map_or(u64::MAX, |(minutes, _)| minutes))
+            }
+            2 => (value, 0),
+            4 => (value / 100, value % 100),
+            _ => (0, u64::MAX),
+        };
+        if minutes < 60 && hours < 24 {
+            let total = (hours * 60 + minutes) as i32;
+            self.offset_minutes = Some(if text[0] == b'-' { -total } else { total });
+        }
+        eaten
+    }
+
+    /// All of it as seconds since 1970, as if it were UTC.
+    fn seconds(&self) -> Option<i64> {
+        let year = self.year.filter(|year| (1970..2100).contains(year))?;
+        let days = days_from_civil(year, self.month?, self.day?);
+        Some(days * 86_400 + self.hour? * 3600 + self.minute? * 60 + self.second?)
+    }
+}
+
+/// The length of `.019` behind a time; it is passed over.
+fn fraction(text: &[u8]) -> usize {
+    let digits = text.iter().skip(1).take_while(|byte| byte.is_ascii_digit()).count();
+    if text.first() == Some(&b'.') && digits > 0 { digits + 1 } else { 0 }
+}
+
+/// Days from 1970-01-01 to a day of the Gregorian calendar. Years begin in March here, so that the leap day is last.
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
+/// The reverse: year, month, day.
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    (year, month, day_of_year - (153 * shifted + 2) / 5 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environment::Environment;
+
+    #[test]
+    fn days_round_trip() {
+        assert_eq!(days_from_civil(1970, 1, 1), 0);
+        assert_eq!(days_from_civil(2005, 4, 7), 12_880);
+        for days in (-800_000..800_000).step_by(17) {
+            let (year, month, day) = civil_from_days(days);
+            assert_eq!(days_from_civil(year, month, day), days);
+        }
+    }
+
+    #[test]
+    fn no_input_makes_it_panic() {
+        let environment = Environment::empty("/").with("TZ", "UTC");
+        const BYTES: &[u8] = b"09@+-:./T Az";
+        for len in 0..=5u32 {
+            for number in 0..BYTES.len().pow(len) {
+                let text: Vec<u8> =
+                    (0..len).map(|digit| BYTES[number / BYTES.len().pow(digit) % BYTES.len()]).collect();
+                let _ = parse(&text, 1_700_000_000, &Zone::of(&environment));
+            }
+        }
+        for text in
+            ["99999999999999999999 +99999999999999999999", "9223372036854775807 -2359", "@18446744073709551615 -9999"]
+        {
+            let _ = parse(text.as_bytes(), 1_700_000_000, &Zone::of(&environment));
+        }
+    }
+}

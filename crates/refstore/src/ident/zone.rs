@@ -1,0 +1,58 @@
+//! How far local time is from UTC: `TZ`, or `/etc/localtime`.
+
+use crate::environment::Environment;
+use jiff::{
+    Timestamp,
+    civil::DateTime,
+    tz::{AmbiguousOffset, Offset, TimeZone},
+};
+use std::path::Path;
+
+/// The local time zone. Nothing is read before an offset is asked for.
+pub(super) struct Zone<'a> {
+    environment: &'a Environment,
+}
+
+impl<'a> Zone<'a> {
+    pub(super) fn of(environment: &'a Environment) -> Self {
+        Zone { environment }
+    }
+
+    fn load(&self) -> TimeZone {
+        let file = |path: &Path| TimeZone::tzif("local", &std::fs::read(path).ok()?).ok();
+        // As the C library reads it: a file below the folder of zones, or a rule such as EST5EDT; UTC failing that.
+        let zone = match self.environment.get("TZ") {
+            None => file(Path::new("/etc/localtime")),
+            Some(name) => {
+                let name = name.to_string_lossy();
+                let name = name.strip_prefix(':').unwrap_or(&name);
+                let folder = self.environment.get("TZDIR").unwrap_or_else(|| "/usr/share/zoneinfo".into());
+                let named = (!name.is_empty()).then(|| file(&Path::new(&folder).join(name))).flatten();
+                named.or_else(|| TimeZone::posix(name).ok())
+            }
+        };
+        zone.unwrap_or(TimeZone::UTC)
+    }
+
+    /// Minutes east of UTC at a time.
+    pub(super) fn offset_minutes(&self, seconds: u64) -> i32 {
+        let time = i64::try_from(seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+        time.map_or(0, |time| minutes(self.load().to_offset(time)))
+    }
+
+    /// Minutes east of UTC at what the clock on the wall shows, given as if it were UTC.
+    pub(super) fn offset_minutes_of_wall_clock(&self, seconds: i64) -> i32 {
+        let Ok(time) = Timestamp::from_second(seconds) else { return 0 };
+        let wall: DateTime = Offset::UTC.to_datetime(time);
+        match self.load().to_ambiguous_timestamp(wall).offset() {
+            AmbiguousOffset::Unambiguous { offset } => minutes(offset),
+            // An hour that is left out or comes twice counts as winter time, as with C's mktime.
+            AmbiguousOffset::Gap { before, .. } => minutes(before),
+            AmbiguousOffset::Fold { after, .. } => minutes(after),
+        }
+    }
+}
+
+fn minutes(offset: Offset) -> i32 {
+    offset.seconds() / 60
+}
