@@ -11,5 +11,5 @@ mod writer;
 
 pub(crate) use deflate::{Deflater, Inflater};
 pub(crate) use layout::{Layout, peek};
-pub(crate) use search::{first_key, restart_before, restart_offset};
+pub(crate) use search::{first_key, restart_from, restart_offset};
 pub(crate) use writer::BlockWriter;

@@ -21,21 +21,30 @@ pub(crate) fn first_key<'a>(block: &'a [u8], layout: &Layout) -> Result<&'a [u8]
     key::get_whole(&block[..layout.restarts_at], &mut layout.records_at.clone())
 }
 
-/// Where to begin to look for the first record whose key is not less than `wanted`: at the last restart point whose
-/// key is not greater, or else at the first record. Only the restart points that the search touches are checked.
-pub(crate) fn restart_before(block: &[u8], layout: &Layout, wanted: &[u8]) -> Result<usize, Fault> {
+/// The last restart point whose key is not greater than `wanted`, at or behind number `from`; `from` itself if there is
+/// none. It steps forward with doubled strides, since the next thing sought is often near the last, and then halves.
+/// Only the restart points that it touches are checked.
+pub(crate) fn restart_from(block: &[u8], layout: &Layout, from: usize, wanted: &[u8]) -> Result<usize, Fault> {
     let records = &block[..layout.restarts_at];
-    let (mut low, mut high) = (0, layout.restart_count);
-    let mut found = layout.records_at;
-    while low < high {
+    let is_before = |index| {
+        let mut offset = restart_offset(block, layout, index)?;
+        Ok(key::get_whole(records, &mut offset)? <= wanted)
+    };
+    // What is sought lies behind `low` and before `high`.
+    let (mut low, mut high, mut stride) = (from, from + 1, 1);
+    while high < layout.restart_count && is_before(high)? {
+        low = high;
+        stride *= 2;
+        high += stride;
+    }
+    high = high.min(layout.restart_count);
+    while high - low > 1 {
         let middle = low + (high - low) / 2;
-        let offset = restart_offset(block, layout, middle)?;
-        if key::get_whole(records, &mut offset.clone())? <= wanted {
-            found = offset;
-            low = middle + 1;
+        if is_before(middle)? {
+            low = middle;
         } else {
             high = middle;
         }
     }
-    Ok(found)
+    Ok(low)
 }

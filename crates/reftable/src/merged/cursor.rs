@@ -20,8 +20,8 @@ pub(crate) struct MergedCursor<R: Records> {
     /// key in between is free, so that a sorted batch of prefixes walks over any run of tombstones once.
     floor: Vec<u8>,
     floor_is_set: bool,
-    /// Whether the last seek was free: tombstones between `floor` and the current record may have been passed by.
-    skipped: bool,
+    /// Whether there are tombstones in that gap.
+    passed: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl<R: Records> MergedCursor<R> {
             state: State::Start,
             floor: Vec::new(),
             floor_is_set: false,
-            skipped: false,
+            passed: false,
         }
     }
 
@@ -69,12 +69,15 @@ impl<R: Records> MergedCursor<R> {
             if !found? || self.current().is_some_and(|cursor| !R::is_deletion(cursor.value())) {
                 return Ok(!self.order.is_empty());
             }
+            self.passed = true;
         }
     }
 
     /// Moves to the next record, be it a tombstone. Returns whether there is one.
     pub(crate) fn next_any(&mut self) -> Result<bool> {
-        if self.state == State::Before && self.skipped && self.floor_is_set {
+        if self.state == State::On {
+            self.forget_floor();
+        } else if self.passed {
             let wanted = std::mem::take(&mut self.floor);
             let sought = self.seek_all(&wanted);
             self.floor = wanted;
@@ -83,7 +86,6 @@ impl<R: Records> MergedCursor<R> {
             }
             sought?;
         }
-        self.forget_floor();
         let found = self.step();
         if found.is_err() {
             self.lose();
@@ -119,9 +121,8 @@ impl<R: Records> MergedCursor<R> {
     /// Moves before the first record whose key is not less than `wanted`.
     pub(crate) fn seek(&mut self, wanted: &[u8]) -> Result<()> {
         let ahead = self.current().is_none_or(|cursor| cursor.key() >= wanted);
-        if self.state != State::Start && ahead && self.floor_is_set && self.floor.as_slice() <= wanted {
-            self.skipped = true;
-        } else {
+        // If the gap reaches back to `wanted`, what was found last is what is wanted now.
+        if self.state == State::Start || !ahead || !self.floor_is_set || self.floor.as_slice() > wanted {
             let sought = if ahead { self.seek_all(wanted) } else { self.seek_forward(wanted) };
             if sought.is_err() {
                 self.lose();
@@ -136,7 +137,7 @@ impl<R: Records> MergedCursor<R> {
     }
 
     fn seek_all(&mut self, wanted: &[u8]) -> Result<()> {
-        self.skipped = false;
+        self.passed = false;
         self.make_cursors();
         for cursor in &mut self.cursors {
             cursor.seek(wanted)?;
@@ -149,7 +150,7 @@ impl<R: Records> MergedCursor<R> {
     /// Moves only the cursors that are before `wanted`: the others are on their first record from there on, for each
     /// passed only what is not later than the current record.
     fn seek_forward(&mut self, wanted: &[u8]) -> Result<()> {
-        self.skipped = false;
+        self.passed = false;
         while let Some(&first) = self.order.first()
             && self.cursors[first].key() < wanted
         {
@@ -239,7 +240,7 @@ impl<R: Records> MergedCursor<R> {
 
     #[inline]
     fn forget_floor(&mut self) {
-        self.skipped = false;
+        self.passed = false;
         self.floor_is_set = false;
     }
 }

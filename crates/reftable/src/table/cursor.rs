@@ -1,10 +1,10 @@
 use super::{Block, BlockLoader, Table};
 use crate::{
     Fault, Result,
-    block::{first_key, restart_before, restart_offset},
+    block::{first_key, restart_from, restart_offset},
     record::{
         Context, IndexRecords, Records,
-        key::{Key, common_prefix, get_whole},
+        key::{Key, common_prefix},
     },
 };
 use std::{cmp::Ordering, sync::Arc};
@@ -22,6 +22,8 @@ pub(crate) struct Cursor<R: Records> {
     after: usize,
     /// Where the block's records end; 0 unless there is a current record.
     end: usize,
+    /// A restart point that is not behind the current record. It only ever moves forward in a block.
+    restart: usize,
     /// The key of the current record; at the end, of the last one seen.
     key: Key,
     value: R::Value,
@@ -48,7 +50,7 @@ enum At {
 }
 
 /// A forward seek first steps over so many records, then searches the block's restart points.
-const STEPS_BEFORE_SEARCH: usize = 8;
+const STEPS_BEFORE_SEARCH: usize = 3;
 /// No sensible index is deeper: each level has at least two records a block.
 const INDEX_DEPTH_MAX: usize = 40;
 
@@ -62,6 +64,7 @@ impl<R: Records> Cursor<R> {
             block: None,
             after: 0,
             end: 0,
+            restart: 0,
             key: Key::default(),
             value: R::Value::default(),
             at: At::Start,
@@ -223,6 +226,7 @@ impl<R: Records> Cursor<R> {
     fn stand_before(&mut self, block: Block) {
         self.loader.recycle(self.block.take());
         self.after = block.layout.records_at;
+        self.restart = 0;
         self.block = Some(block);
         self.be(At::Start);
     }
@@ -272,8 +276,8 @@ impl<R: Records> Cursor<R> {
     /// may lie farther on.
     fn search_blocks(&mut self, wanted: &[u8], mut hops: usize) -> Result<bool> {
         loop {
-            if self.is_before_last_restart(wanted)? {
-                return match self.search_block(wanted)? {
+            if self.gallop_restarts(wanted)? {
+                return match self.search_interval(wanted)? {
                     true => Ok(true),
                     false => self.fail_in_block(self.after, Fault::KeyOrder),
                 };
@@ -288,7 +292,7 @@ impl<R: Records> Cursor<R> {
                     hops -= 1;
                     self.stand_before(next);
                 }
-                _ if self.search_block(wanted)? => return Ok(true),
+                _ if self.search_interval(wanted)? => return Ok(true),
                 Some(next) => {
                     self.stand_before(next);
                     self.key.clear();
@@ -302,14 +306,18 @@ impl<R: Records> Cursor<R> {
         }
     }
 
-    /// Whether the block's last restart point is behind `wanted`: then what is wanted, or follows it, is in the block.
-    fn is_before_last_restart(&mut self, wanted: &[u8]) -> Result<bool> {
+    /// Moves `restart` forward to the last restart point whose key is not greater than `wanted`, doubling its steps and
+    /// then halving them. Returns whether there is a restart point behind it, so that what is wanted, or follows it,
+    /// lies before that.
+    fn gallop_restarts(&mut self, wanted: &[u8]) -> Result<bool> {
         let Some(block) = &self.block else { return Ok(false) };
-        let bytes = block.bytes();
-        let key = restart_offset(bytes, &block.layout, block.layout.restart_count - 1)
-            .and_then(|mut offset| get_whole(block.records(), &mut offset));
-        match key {
-            Ok(key) => Ok(key > wanted),
+        let count = block.layout.restart_count;
+        let found = restart_from(block.bytes(), &block.layout, self.restart, wanted);
+        match found {
+            Ok(restart) => {
+                self.restart = restart;
+                Ok(restart + 1 < count)
+            }
             Err(fault) => {
                 let offset = block.layout.restarts_at;
                 self.fail_in_block(offset, fault)
@@ -347,22 +355,31 @@ impl<R: Records> Cursor<R> {
         Ok(false)
     }
 
-    /// Searches the block, from the current record on, for `wanted` or what follows it. Returns whether it is there.
+    /// Searches the block for `wanted` or what follows it. Returns whether it is there.
     fn search_block(&mut self, wanted: &[u8]) -> Result<bool> {
+        self.gallop_restarts(wanted)?;
+        self.search_interval(wanted)
+    }
+
+    /// Searches the block for `wanted` or what follows it, from `restart` or the current record on, whichever is later.
+    fn search_interval(&mut self, wanted: &[u8]) -> Result<bool> {
         let Some(block) = &self.block else { return Ok(false) };
-        let bytes = block.bytes();
-        let restart = match restart_before(bytes, &block.layout, wanted) {
-            Ok(restart) => restart,
+        let start = match self.restart {
+            0 => Ok(block.layout.records_at),
+            restart => restart_offset(block.bytes(), &block.layout, restart),
+        };
+        let start = match start {
+            Ok(start) => start,
             Err(fault) => {
                 let offset = block.layout.restarts_at;
                 return self.fail_in_block(offset, fault);
             }
         };
-        if self.at != At::Record || restart > self.after {
-            self.after = restart;
+        if self.at != At::Record || start >= self.after {
+            self.after = start;
             self.key.clear();
             self.decode()?;
-            if self.key.as_slice() >= wanted {
+            if self.key() >= wanted {
                 return Ok(true);
             }
         }
@@ -380,6 +397,7 @@ impl<R: Records> Cursor<R> {
             return Ok(());
         };
         if self.block.as_ref().is_some_and(|block| block.position == position) {
+            self.restart = 0;
             self.be(At::Start);
         } else if let Err(found) = self.load(position)? {
             return Err(self.wrong_kind(position, found));
