@@ -56,6 +56,9 @@ pub enum Error {
         /// What the others have.
         expected: &'static str,
     },
+    /// What [`dump`](crate::dump()) writes could not be written.
+    #[error("cannot write the picture of a table: {0}")]
+    Output(std::io::Error),
     /// The block size is 0 or above the format's limit.
     #[error("a block size of {0} bytes is outside 1..=16777215")]
     BlockSize(u32),
@@ -146,6 +149,9 @@ pub enum Fault {
     /// A key sorts before the one before it, or is the same.
     #[error("a key is out of order")]
     KeyOrder,
+    /// An object's blocks are listed twice.
+    #[error("an object's blocks do not ascend")]
+    PositionOrder,
     /// The type of a record's value is unknown.
     #[error("a value of type {0} is unknown")]
     ValueType(u8),
@@ -158,7 +164,25 @@ pub enum Fault {
     /// An index block says that another block holds a key or a later one, and that block does not.
     #[error("the index promises a key that is not there")]
     IndexPromise,
-    /// An update index is larger than 64 bits.
+    /// An update index is larger than 64 bits, or than the header allows.
     #[error("an update index is too large")]
     UpdateIndex,
+    /// Padding is zeros. Only `check` looks.
+    #[error("there is something in the padding")]
+    Padding,
+    /// An index entry that leads to no block with its key at the end. Only `check` looks.
+    #[error("the index leads to byte {0} for a key that is not the last of a block there")]
+    IndexEntry(u64),
+    /// An index that leaves out a block of its section, or lists one of another. Only `check` looks.
+    #[error("the index does not list the blocks of its section")]
+    IndexIncomplete,
+    /// Blocks of a section that the footer says nothing of. Only `check` looks.
+    #[error("the footer does not tell of this section")]
+    Unreachable,
+    /// An object that a ref points at is not in the object index. Only `check` looks.
+    #[error("the object index leaves out the object whose id begins with {0:016x}")]
+    ObjectMissing(u64),
+    /// An object in the object index with other blocks than those that point at it. Only `check` looks.
+    #[error("the object index lists an object with the wrong blocks")]
+    ObjectPositions,
 }

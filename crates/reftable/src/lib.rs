@@ -4,7 +4,7 @@
 //! object ids to refs. A stack of tables makes a ref database: newer tables override older ones, and tombstones hide
 //! what was deleted. The bytes are drawn in `docs/formats/reftable.md`.
 //!
-//! ```no_run
+//! ```
 //! use reftable::{HashKind, Merged, ObjectId, RefRecord, RefValue, Source, Table, TableWriter, WriteOptions};
 //!
 //! # fn main() -> reftable::Result<()> {
@@ -27,9 +27,12 @@
 //!
 //! From the bottom up: `format` (header, footer, numbers), `record` (what is in a block), `block` (records that share
 //! prefixes, found by restart points), `table` (blocks found by indexes: [`Table`], [`TableWriter`]), `merged` (tables
-//! on top of one another: [`Merged`]), [`stack`] (the folder of tables, its list and its lock).
+//! on top of one another: [`Merged`]), [`stack`] (the folder of tables, its list and its lock); beside them [`check()`] and
+//! [`dump()`], which look at whole files.
 
 mod block;
+mod check;
+mod dump;
 mod error;
 mod format;
 mod merged;
@@ -38,6 +41,8 @@ mod record;
 pub mod stack;
 mod table;
 
+pub use check::check;
+pub use dump::dump;
 pub use error::{Corruption, Error, Fault, Result};
 pub use merged::{Merged, MergedLogCursor, MergedRefCursor};
 pub use options::WriteOptions;

@@ -61,7 +61,7 @@ fn stack(seed: u64, tables: usize, names: u64) -> Stack {
 
 #[test]
 fn a_walk_gives_the_newest_record_of_each_name() {
-    for seed in 0..60 {
+    for seed in 0..40 {
         let Stack { merged, refs, logs } = stack(seed, 1 + seed as usize % 7, 400);
         let (mut cursor, mut all) = (merged.refs(), Vec::new());
         while let Some(record) = cursor.next_with_tombstones().unwrap() {
@@ -88,7 +88,7 @@ fn a_walk_gives_the_newest_record_of_each_name() {
 
 #[test]
 fn seeks_steps_and_look_ups_in_any_order_agree_with_a_sorted_map() {
-    for seed in 0..60 {
+    for seed in 0..40 {
         let Stack { merged, refs, .. } = stack(seed, 1 + seed as usize % 7, 300);
         let exists = |record: &&OwnRef| record.value != OwnValue::Deletion;
         let mut cursor = merged.refs();
@@ -96,7 +96,7 @@ fn seeks_steps_and_look_ups_in_any_order_agree_with_a_sorted_map() {
         // Where the cursor stands: before the first name from here on.
         let mut from = Vec::new();
         let mut last = 0;
-        for turn in 0..3000 {
+        for turn in 0..1500 {
             // Mostly forward, as batches go, at times anywhere.
             last = if random(&mut state) % 8 == 0 {
                 random(&mut state) % 310

@@ -20,9 +20,9 @@ fn shapes() -> Vec<(WriteOptions, u64, u64)> {
                 (4096, 150, 40),
                 (4096, 1000, 1000),
                 (4096, 0, 1000),
-                (512, 3000, 300),
-                (256, 3000, 300),
-                (65_536, 5000, 5000),
+                (512, 600, 100),
+                (256, 900, 100),
+                (65_536, 4000, 2000),
             ] {
                 for restart_interval in [1, 16] {
                     let options = WriteOptions { hash, block_size, aligned, restart_interval, index_objects: true };

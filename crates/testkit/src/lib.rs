@@ -5,6 +5,7 @@
 //! a power loss may leave).
 
 pub mod crash;
+pub mod exercise;
 mod git;
 mod jgit;
 mod model;

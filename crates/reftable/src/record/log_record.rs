@@ -63,6 +63,11 @@ pub(crate) fn log_key(key: &mut Vec<u8>, name: &[u8], update_index: u64) {
     key.extend_from_slice(&(!update_index).to_be_bytes());
 }
 
+/// The update index in a log record's key, which `parse` has checked.
+pub(crate) fn log_update_index(key: &[u8]) -> u64 {
+    !be64(key, key.len() - INDEX_LEN)
+}
+
 impl LogValue<'_> {
     /// The three bits beside the key's length.
     pub(crate) fn type_bits(&self) -> u8 {
@@ -158,6 +163,6 @@ impl LogPlace {
             },
         };
         let name_len = key.len() - INDEX_LEN - 1;
-        LogRecord { name: key[..name_len].as_bstr(), update_index: !be64(key, name_len + 1), value }
+        LogRecord { name: key[..name_len].as_bstr(), update_index: log_update_index(key), value }
     }
 }

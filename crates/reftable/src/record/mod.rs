@@ -9,7 +9,7 @@ mod ref_record;
 
 pub(crate) use index_record::{IndexRecords, IndexValue};
 pub use log_record::{LogRecord, LogValue};
-pub(crate) use log_record::{LogRecords, log_key};
+pub(crate) use log_record::{LogRecords, log_key, log_update_index};
 pub(crate) use object_record::{ObjectRecords, ObjectValue};
 pub(crate) use ref_record::RefRecords;
 pub use ref_record::{RefRecord, RefValue};

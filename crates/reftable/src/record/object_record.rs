@@ -41,8 +41,12 @@ impl ObjectValue {
     pub(crate) fn positions<'a>(&self, records: &'a [u8]) -> impl Iterator<Item = Result<u64, Fault>> + use<'a> {
         let mut at = self.at as usize;
         let mut last = 0u64;
-        (0..self.count).map(move |_| {
-            last = last.checked_add(varint::get(records, &mut at)?).ok_or(Fault::Varint)?;
+        (0..self.count).map(move |number| {
+            let distance = varint::get(records, &mut at)?;
+            if distance == 0 && number > 0 {
+                return Err(Fault::PositionOrder);
+            }
+            last = last.checked_add(distance).ok_or(Fault::Varint)?;
             Ok(last)
         })
     }

@@ -142,6 +142,15 @@ impl RefPlace {
         }
     }
 
+    /// The objects that the ref points at: none, one, or a tag and what it leads to.
+    pub(crate) fn objects<'a>(&self, block: &'a [u8], hash: HashKind) -> impl Iterator<Item = ObjectId> + use<'a> {
+        let (at, len) = match self.value_type {
+            DIRECT | PEELED => (self.at as usize, self.len as usize),
+            _ => (0, 0),
+        };
+        (at..at + len).step_by(hash.len_bytes()).map(move |at| id_at(block, at, hash))
+    }
+
     /// Whether the ref points at the object, directly or through a tag.
     pub(crate) fn points_at(&self, block: &[u8], id: &[u8]) -> bool {
         matches!(self.value_type, DIRECT | PEELED)

@@ -13,6 +13,7 @@ mod output;
 mod pointing;
 mod reader;
 mod refs;
+mod scan;
 mod source;
 mod writer;
 
@@ -24,5 +25,6 @@ pub use output::Sink;
 pub use pointing::PointingRef;
 pub use reader::Table;
 pub use refs::RefCursor;
+pub(crate) use scan::BlockScan;
 pub use source::{PagedFile, Source};
 pub use writer::{Summary, TableWriter};

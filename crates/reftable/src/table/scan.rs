@@ -1,0 +1,74 @@
+use super::{Block, BlockLoader, Table};
+use crate::{
+    Fault, Result,
+    format::BlockKind,
+    record::{Context, Records, key::Key},
+};
+use std::sync::Arc;
+
+/// Goes through all blocks of a file as they lie there, whatever the indexes say.
+pub(crate) struct BlockScan {
+    table: Arc<Table>,
+    loader: BlockLoader,
+    position: u64,
+}
+
+impl BlockScan {
+    pub(crate) fn new(table: Arc<Table>) -> Self {
+        let header = table.footer.header.len() as u64;
+        // Where the first block is one of refs, the file's header is part of it. C git does the same with logs, but
+        // then leaves the section's position out.
+        let position = if table.footer.logs == header { header } else { 0 };
+        BlockScan { table, loader: BlockLoader::default(), position }
+    }
+
+    /// Where the next block begins.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Goes on at `position`.
+    pub(crate) fn skip_to(&mut self, position: u64) {
+        self.position = position;
+    }
+
+    pub(crate) fn next(&mut self) -> Result<Option<Block>> {
+        if self.table.blocks_end == self.table.footer.header.len() as u64 {
+            return Ok(None);
+        }
+        let kind = match self.loader.load_if(&self.table, self.position, BlockKind::Index)? {
+            None => return Ok(None),
+            Some(Ok(block)) => {
+                self.position = block.next;
+                return Ok(Some(block));
+            }
+            Some(Err(kind)) => kind,
+        };
+        let block = self.loader.load_if(&self.table, self.position, kind)?.and_then(|block| block.ok());
+        self.position = block.as_ref().map_or(self.table.blocks_end, |block| block.next);
+        Ok(block)
+    }
+}
+
+impl Block {
+    /// Calls `each` with the offset, the key and the value of every record. An error has the offset of its record.
+    pub(crate) fn each<R: Records>(
+        &self,
+        context: &Context,
+        mut each: impl FnMut(usize, &[u8], &R::Value),
+    ) -> Result<(), (usize, Fault)> {
+        let records = self.records();
+        let mut key = Key::default();
+        let mut at = self.layout.records_at;
+        while at < records.len() {
+            let offset = at;
+            let (value, end) = key
+                .read(records, &mut at)
+                .and_then(|(_, value_type)| R::parse(records, at, value_type, context, key.as_slice()))
+                .map_err(|fault| (offset, fault))?;
+            each(offset, key.as_slice(), &value);
+            at = end;
+        }
+        Ok(())
+    }
+}
