@@ -1,5 +1,7 @@
 //! The files backend reads what real git wrote, wherever it lies.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod files_common;
 
 use bstr::ByteSlice;

@@ -1,5 +1,7 @@
 //! What the files backend writes, real git reads as its own; and the other way round.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod files_common;
 
 use files_common::*;

@@ -104,8 +104,12 @@ impl Model {
         Ok(())
     }
 
-    /// Does what the workload did.
+    /// Does what the workload did. A witness is asked before an operation is tried, so some of those it saw failed: a
+    /// folder was missing, a name was taken.
     pub(super) fn apply(&mut self, op: &Seen) {
+        if self.is_refused(op) {
+            return;
+        }
         match op {
             Seen::Create(path) => {
                 let inode = self.add(Node::File { content: Rc::default(), synced: Rc::default() });
@@ -140,6 +144,27 @@ impl Model {
             }
             Seen::Remove(path) | Seen::RemoveDir(path) => self.enter(&[(path, None)]),
             Seen::SetMode(_) => {}
+        }
+    }
+
+    /// Whether the system refuses the operation because of what names exist.
+    fn is_refused(&self, op: &Seen) -> bool {
+        let folder_missing = |path: &Path| {
+            let folder = path.parent().and_then(|parent| self.lookup(parent));
+            !folder.is_some_and(|folder| matches!(self.nodes[folder], Node::Folder(_)))
+        };
+        let taken = |path: &Path| self.lookup(path).is_some();
+        let holds = |path: &Path| {
+            let inode = self.lookup(path).map(|inode| &self.nodes[inode]);
+            matches!(inode, Some(Node::Folder(entries)) if !entries.is_empty())
+        };
+        match op {
+            Seen::Create(path) | Seen::MakeDir(path) | Seen::Symlink(path, _) => folder_missing(path) || taken(path),
+            Seen::Link(from, to) => !taken(from) || folder_missing(to) || taken(to),
+            Seen::Rename(from, to) => !taken(from) || folder_missing(to) || holds(to),
+            Seen::Remove(path) => !taken(path),
+            Seen::RemoveDir(path) => !taken(path) || holds(path),
+            Seen::Write(..) | Seen::Copy { .. } | Seen::Sync(_) | Seen::SyncDir(_) | Seen::SetMode(_) => false,
         }
     }
 

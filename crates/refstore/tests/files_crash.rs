@@ -1,0 +1,210 @@
+//! The files backend is stopped at every operation that changes the disk; afterwards exactly what
+//! docs/crash-model.md allows.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod files_common;
+
+use files_common::*;
+use refdb::{Backend, HashKind, Result, files::FilesBackend};
+use refdb_testkit::{
+    RefFormat, Repo,
+    crash::{Crash, Disk, kill_everywhere, lose_power_everywhere, refuse_everywhere},
+};
+use refdb_vfs::Fs;
+use std::{collections::BTreeMap, path::Path};
+
+type Refs = BTreeMap<String, String>;
+
+/// A bare repository's refs as we read them.
+fn read(dir: &Path) -> Refs {
+    let store = FilesBackend::new(options(Fs::real(), dir, HashKind::Sha1));
+    let snapshot = store.snapshot().unwrap();
+    let lines = rest(&mut *snapshot.cursor(false).unwrap());
+    lines.iter().map(|line| line.split_once(' ').unwrap()).map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+fn store(fs: &Fs, dir: &Path, sync: bool) -> FilesBackend {
+    let mut options = options(fs.clone(), dir, HashKind::Sha1);
+    options.sync = sync;
+    FilesBackend::new(options)
+}
+
+/// What a transaction starts from: packed, loose and doubly stored refs.
+struct Scene {
+    repo: Repo,
+    before: Refs,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+        let ids = repo.commits(3);
+        let names = ["refs/heads/both", "refs/heads/loose", "refs/heads/packed", "refs/heads/deep/er/both"];
+        repo.create_refs([0, 2, 3].map(|at| (names[at], ids[0])));
+        repo.git(["pack-refs", "--all"]);
+        for name in [names[0], names[1], names[3]] {
+            repo.git(["update-ref", name, &ids[1].to_string()]);
+        }
+        let before = read(repo.git_dir());
+        assert_eq!(before.len(), 4);
+        Scene { repo, before }
+    }
+
+    /// A copy without objects and settings, which we do not read: there are many copies to make of it.
+    fn refs_only(&self) -> tempfile::TempDir {
+        let temp = tempfile::tempdir().unwrap();
+        let from = self.repo.git_dir();
+        for file in ["packed-refs", "refs/heads/both", "refs/heads/loose", "refs/heads/deep/er/both"] {
+            std::fs::create_dir_all(temp.path().join(file).parent().unwrap()).unwrap();
+            std::fs::copy(from.join(file), temp.path().join(file)).unwrap();
+        }
+        temp
+    }
+
+    fn after(&self, wishes: &[Wish]) -> Refs {
+        let mut refs = self.before.clone();
+        for wish in wishes {
+            match &wish.new {
+                Some(target) => refs.insert(wish.name.clone(), show_target(target)),
+                None => refs.remove(&wish.name),
+            };
+        }
+        refs
+    }
+
+    /// 40 new refs and new values for all but one old one: everything goes to packed-refs.
+    fn bulk(&self) -> Vec<Wish> {
+        let id = self.repo.commits(3)[2];
+        let new = (0..40).map(|i| create(format!("refs/heads/new/{}/n{i:02}", i % 2), id));
+        let old = self.before.keys().filter(|name| !name.ends_with("packed")).map(|name| set(name, id));
+        new.chain(old).collect()
+    }
+}
+
+/// Whether each ref has its old or its new value.
+fn each_old_or_new(now: &Refs, before: &Refs, after: &Refs) -> bool {
+    let names = before.keys().chain(after.keys()).chain(now.keys());
+    names.into_iter().all(|name| [before.get(name), after.get(name)].contains(&now.get(name)))
+}
+
+/// git accepts what is left once the locks are gone.
+fn git_agrees(scene: &Scene, dir: &Path) {
+    for lock in leftovers(dir) {
+        std::fs::remove_file(lock).unwrap();
+    }
+    let output = scene.repo.try_git(["-C", dir.to_str().unwrap(), "refs", "verify", "--strict"], "");
+    assert!(output.status.success(), "{output:?}");
+    let listed = scene.repo.git(["-C", dir.to_str().unwrap(), "for-each-ref", "--format=%(refname) %(objectname)"]);
+    let ours: Vec<String> = read(dir).iter().map(|(name, value)| format!("{name} {value}")).collect();
+    assert_eq!(ours.join("\n"), listed);
+}
+
+#[test]
+fn a_bulk_transaction_is_whole_wherever_it_is_killed() {
+    let scene = Scene::new();
+    let wishes = scene.bulk();
+    let after = scene.after(&wishes);
+    let count = std::cell::Cell::new(0);
+    let work = |fs: &Fs, dir: &Path| transact(&store(fs, dir, false), &wishes);
+    kill_everywhere(scene.repo.git_dir(), work, |dir, crash| {
+        let now = read(dir);
+        assert!(now == after || !crash.claimed && now == scene.before);
+        // git takes a while: every 20th state.
+        count.set(count.get() + 1);
+        if count.get() % 20 == 0 {
+            git_agrees(&scene, dir);
+        }
+    });
+    refuse_everywhere(scene.repo.git_dir(), work, |dir, crash| {
+        let now = read(dir);
+        assert!(now == after || !crash.claimed && now == scene.before);
+    });
+}
+
+#[test]
+fn a_bulk_transaction_is_whole_after_a_loss_of_power_if_it_is_synced() {
+    let scene = Scene::new();
+    let wishes = scene.bulk();
+    let after = scene.after(&wishes);
+    let work = |fs: &Fs, dir: &Path| transact(&store(fs, dir, true), &wishes);
+    // The locks of 43 refs are so many changes of folders that a disk without any order has too many states to try.
+    lose_power_everywhere(scene.refs_only().path(), Disk::Journaled, work, |dir, crash| {
+        let now = read(dir);
+        assert!(now == after || !crash.claimed && now == scene.before, "{now:?}");
+    });
+}
+
+#[test]
+fn loose_updates_and_deletions_leave_each_ref_old_or_new() {
+    let scene = Scene::new();
+    let id = scene.repo.commits(3)[2];
+    let wishes = vec![
+        create("refs/heads/a/new", id),
+        set("refs/heads/loose", id),
+        delete("refs/heads/both"),
+        delete("refs/heads/packed"),
+        delete("refs/heads/deep/er/both"),
+    ];
+    let after = scene.after(&wishes);
+    let check = |dir: &Path, crash: &Crash| {
+        let now = read(dir);
+        assert!(each_old_or_new(&now, &scene.before, &after), "{now:?}");
+        assert!(!crash.claimed || now == after);
+        if crash.at % 4 == 0 {
+            git_agrees(&scene, dir);
+        }
+    };
+    kill_everywhere(scene.repo.git_dir(), |fs, dir| transact(&store(fs, dir, false), &wishes), check);
+    refuse_everywhere(scene.repo.git_dir(), |fs, dir| transact(&store(fs, dir, false), &wishes), check);
+    for disk in [Disk::Journaled, Disk::Unordered] {
+        let work = |fs: &Fs, dir: &Path| transact(&store(fs, dir, true), &wishes);
+        lose_power_everywhere(scene.refs_only().path(), disk, work, |dir, crash| {
+            let now = read(dir);
+            assert!(each_old_or_new(&now, &scene.before, &after), "{now:?}");
+            assert!(!crash.claimed || now == after, "{now:?}");
+        });
+    }
+}
+
+#[test]
+fn many_deletions_never_bring_an_older_value_back() {
+    let scene = Scene::new();
+    let mut wishes: Vec<Wish> = scene.before.keys().map(delete).collect();
+    wishes.extend((0..10).map(|i| delete(format!("refs/heads/none{i}"))));
+    let work = |fs: &Fs, dir: &Path| transact(&store(fs, dir, false), &wishes);
+    kill_everywhere(scene.repo.git_dir(), work, |dir, crash| {
+        let now = read(dir);
+        assert!(each_old_or_new(&now, &scene.before, &Refs::new()), "{now:?}");
+        assert!(!crash.claimed || now.is_empty());
+    });
+}
+
+#[test]
+fn packing_changes_no_value_wherever_it_is_stopped() {
+    let scene = Scene::new();
+    let work = |sync| move |fs: &Fs, dir: &Path| -> Result<()> { store(fs, dir, sync).optimize(&pack_all()) };
+    let check = |dir: &Path, crash: &Crash| {
+        assert_eq!(read(dir), scene.before);
+        if crash.at % 4 == 0 {
+            git_agrees(&scene, dir);
+        }
+    };
+    kill_everywhere(scene.repo.git_dir(), work(false), check);
+    refuse_everywhere(scene.repo.git_dir(), work(false), check);
+    for disk in [Disk::Journaled, Disk::Unordered] {
+        let check = |dir: &Path, _: &Crash| assert_eq!(read(dir), scene.before);
+        lose_power_everywhere(scene.refs_only().path(), disk, work(true), check);
+    }
+}
+
+#[test]
+fn a_failing_disk_leaves_no_lock_behind() {
+    let scene = Scene::new();
+    let wishes = scene.bulk();
+    let work = |fs: &Fs, dir: &Path| transact(&store(fs, dir, false), &wishes);
+    refuse_everywhere(scene.repo.git_dir(), work, |dir, crash| {
+        // Only what could not be removed itself may stay.
+        let expected = usize::from(crash.next.starts_with("remove"));
+        assert!(leftovers(dir).len() <= expected, "{:?}", leftovers(dir));
+    });
+}
