@@ -3,8 +3,10 @@
 use crate::{
     Invocation,
     failure::{Failure, Result, fatal},
+    names,
     options::{Command, Opt},
     output::Output,
+    session::Session,
 };
 use bstr::{BString, ByteSlice};
 use refdb_types::{FormatOptions, check_format, normalize};
@@ -64,7 +66,7 @@ fn check(options: &[&[u8]], name: &[u8]) -> Result<u8> {
 
 fn branch(invocation: &Invocation<'_>, shorthand: &[u8]) -> Result<u8> {
     let name = match previous_checkout(shorthand) {
-        Some(nth) => invocation.nth_previous_checkout(nth)?,
+        Some(nth) => checked_out_before(invocation, nth)?,
         None => Some(BString::from(shorthand)),
     };
     match name {
@@ -73,6 +75,14 @@ fn branch(invocation: &Invocation<'_>, shorthand: &[u8]) -> Result<u8> {
             Ok(0)
         }
         _ => fatal!["'", shorthand, "' is not a valid branch name"],
+    }
+}
+
+/// What was checked out before the last `nth` checkouts; nothing outside of a repository.
+fn checked_out_before(invocation: &Invocation<'_>, nth: u64) -> Result<Option<BString>> {
+    match Session::open(invocation.globals) {
+        Ok(session) => names::previous_checkout(&session.store, nth),
+        Err(_) => Ok(None),
     }
 }
 

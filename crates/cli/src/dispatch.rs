@@ -7,7 +7,7 @@ use crate::{
     output::Output,
     pack_refs, show_ref, stat, symbolic_ref, update_ref,
 };
-use bstr::{BString, ByteSlice};
+use bstr::ByteSlice;
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
 /// A command with all that its user said.
@@ -72,11 +72,4 @@ fn print(text: &str) -> Result<()> {
     let mut output = Output::default();
     output.buffer().extend_from_slice(text.as_bytes());
     output.flush()
-}
-
-impl Invocation<'_> {
-    /// What was checked out before the last `nth` checkouts, by HEAD's reflog; `None` if it does not reach back so far.
-    pub fn nth_previous_checkout(&self, _nth: u64) -> Result<Option<BString>> {
-        Ok(None)
-    }
 }
