@@ -60,7 +60,7 @@ struct Staging {
 impl Staging {
     fn new(root: &Path) -> Result<Staging> {
         fs::remove_dir_all(root).ok();
-        for dir in ["bin", "proc", "dev", "work", "seeds", "inputs", "tmp"] {
+        for dir in ["bin", "proc", "dev", "run", "seeds", "inputs", "tmp"] {
             fs::create_dir_all(root.join(dir))?;
         }
         let staging = Staging { root: root.to_owned() };

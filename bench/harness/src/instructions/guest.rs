@@ -80,7 +80,7 @@ pub fn run() {
 fn run_plan() -> Result<()> {
     mount("proc", "/proc", "proc", MountFlags::empty(), None)?;
     mount("dev", "/dev", "devtmpfs", MountFlags::empty(), None)?;
-    mount("work", "/work", "tmpfs", MountFlags::empty(), Some(c"size=90%"))?;
+    mount("run", "/run", "tmpfs", MountFlags::empty(), Some(c"size=90%"))?;
     let plan: Vec<Task> = serde_json::from_slice(&fs::read(PLAN)?)?;
     for (job, task) in plan.iter().enumerate() {
         let report = match repeat(task) {
@@ -109,7 +109,7 @@ fn repeat(task: &Task) -> Result<Vec<Counted>> {
 }
 
 fn once(task: &Task) -> Result<Vec<Counted>> {
-    let work = Path::new("/work/repository");
+    let work = Path::new("/run/repository");
     fs::remove_dir_all(work).ok();
     make_repository(&task.seed, work, task.reflogs)?;
     task.lines.iter().map(|line| count(&task.program, work, line)).collect()
@@ -118,7 +118,7 @@ fn once(task: &Task) -> Result<Vec<Counted>> {
 /// Instructions from the start to the end of one command: the machine's clock ticks once an instruction. What this
 /// side adds is some 20,000, because a command that keeps its parent's folder is started without copying the parent.
 fn count(program: &Path, dir: &Path, line: &Line) -> Result<Counted> {
-    let said = Path::new("/work/stderr");
+    let said = Path::new("/run/stderr");
     std::env::set_current_dir(dir)?;
     let mut command = Command::new(program);
     command.args(&line.args);
