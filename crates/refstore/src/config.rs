@@ -1,14 +1,15 @@
 //! Git's configuration: files in the order git reads them, includes, `-c` and the environment.
 //!
 //! It is our own reader because it runs in every command and start-up is a third of a command that reads one ref;
-//! docs/decisions/0003-config-reader.md has the measurement. Read in this order: `parse` (bytes to variables), `load`
-//! (which files, in which order), `include`, [`Value`] (types), [`Settings`] (what the engine needs to know).
+//! docs/decisions/0003-config-reader.md has the measurement. Read in this order: `parse` (bytes to variables), `outer`
+//! and `load` (which files, in which order), `include`, [`Value`] (types), [`Settings`] (what the engine needs to know).
 
 mod command_line;
 mod error;
 mod hooks;
 mod include;
 mod load;
+mod outer;
 mod parse;
 mod settings;
 mod value;
@@ -17,6 +18,7 @@ pub(crate) use error::reason;
 pub use error::{ConfigError, Place};
 pub use hooks::ConfiguredHook;
 pub(crate) use load::{Loader, Local};
+pub(crate) use outer::Outer;
 pub use parse::BadKey;
 pub(crate) use parse::{BadLine, Parser};
 pub use settings::{Fsync, ReftableSettings, Settings, SharedRepository};

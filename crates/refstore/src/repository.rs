@@ -16,7 +16,7 @@ pub use storage::{RefFormat, RefStorage};
 pub use worktrees::Worktree;
 
 use crate::{
-    config::{Config, ConfigError, Loader, Settings},
+    config::{Config, ConfigError, Loader, Outer, Settings},
     environment::Environment,
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -42,6 +42,8 @@ pub struct Repository {
     is_partial_clone: bool,
     config_text: Vec<u8>,
     worktree_config_text: Option<Vec<u8>>,
+    /// The files above it, if finding it made us read them.
+    outer: Option<Outer>,
 }
 
 impl Repository {
@@ -168,7 +170,11 @@ impl Repository {
             worktree_file: self.worktree_config_text.as_deref().map(|text| (text, &*worktree_file, &*shown_worktree)),
             branch,
         };
-        Loader::new(fs, environment, Some(&local)).load()
+        let outer = match &self.outer {
+            Some(outer) => outer,
+            None => &Outer::read(fs, environment)?,
+        };
+        Loader::new(fs, environment, outer, Some(&local)).load()
     }
 
     /// The settings of the engine.

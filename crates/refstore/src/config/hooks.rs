@@ -96,15 +96,15 @@ fn split(key: &BStr) -> Option<(&BStr, &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{config::Loader, environment::Environment};
+    use crate::{config::Outer, environment::Environment};
     use refdb_vfs::Fs;
 
     fn hooks(settings: &[&str]) -> Result<String, String> {
-        let mut environment = Environment::empty("/nonexistent").with("GIT_CONFIG_NOSYSTEM", "1");
+        let mut environment = Environment::empty("/nonexistent");
         for setting in settings {
             environment = environment.with_config((*setting).into());
         }
-        let config = Loader::new(&Fs::real(), &environment, None).load().map_err(|error| error.report())?;
+        let config = Outer::default().protected(&Fs::real(), &environment).map_err(|error| error.report())?;
         let hooks = config.hooks("reference-transaction").map_err(|error| error.report())?;
         let texts: Vec<_> = hooks.iter().map(|hook| format!("{}:{}", hook.name, hook.command)).collect();
         Ok(texts.join(" "))

@@ -147,7 +147,7 @@ impl Loader<'_> {
             return Ok(false);
         }
         if self.remote_urls.is_none() {
-            let mut scan = Loader::new(self.fs, self.environment, self.local);
+            let mut scan = Loader::new(self.fs, self.environment, self.outer, self.local);
             scan.only_urls = true;
             scan.read_all()?;
             let urls = scan.config.iter().filter(|value| is_remote_url(value.key)).filter_map(|value| value.raw);

@@ -1,14 +1,10 @@
-//! Which files there are and in which order they are read: git-config(1), "FILES".
+//! In which order files are read, and what becomes of them: git-config(1), "FILES".
 
-use super::{BadLine, Config, ConfigError, Level, Origin, Parser, command_line, include, parse_boolean};
-use crate::environment::{Environment, os};
-use bstr::{BString, ByteSlice};
+use super::{BadLine, Config, ConfigError, Level, Origin, Outer, Parser, command_line, include};
+use crate::environment::Environment;
+use bstr::BString;
 use refdb_vfs::Fs;
-use std::{
-    io,
-    os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
-};
+use std::path::Path;
 
 /// What reading the configuration of a repository needs to know of it.
 pub(crate) struct Local<'a> {
@@ -26,6 +22,7 @@ pub(crate) struct Local<'a> {
 pub(crate) struct Loader<'a> {
     pub(super) fs: &'a Fs,
     pub(super) environment: &'a Environment,
+    pub(super) outer: &'a Outer,
     pub(super) local: Option<&'a Local<'a>>,
     pub(super) config: Config,
     pub(super) depth: u32,
@@ -38,10 +35,16 @@ pub(crate) struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    pub(crate) fn new(fs: &'a Fs, environment: &'a Environment, local: Option<&'a Local<'a>>) -> Self {
+    pub(crate) fn new(
+        fs: &'a Fs,
+        environment: &'a Environment,
+        outer: &'a Outer,
+        local: Option<&'a Local<'a>>,
+    ) -> Self {
         Loader {
             fs,
             environment,
+            outer,
             local,
             config: Config::with_room(),
             depth: 0,
@@ -58,13 +61,8 @@ impl<'a> Loader<'a> {
     }
 
     pub(super) fn read_all(&mut self) -> Result<(), ConfigError> {
-        let mut buffer = Vec::new();
-        if !no_system(self.environment)? {
-            let path = self.environment.get("GIT_CONFIG_SYSTEM").unwrap_or_else(|| "/etc/gitconfig".into());
-            self.optional_file(Level::System, path.as_ref(), &mut buffer)?;
-        }
-        for path in global_files(self.environment).into_iter().flatten() {
-            self.optional_file(Level::Global, &path, &mut buffer)?;
+        for (level, path, text) in &self.outer.files {
+            self.text(*level, text, path, path)?;
         }
         if let Some(local) = self.local {
             let (text, path, shown) = local.file;
@@ -74,17 +72,6 @@ impl<'a> Loader<'a> {
             }
         }
         self.command_line()
-    }
-
-    /// Reads a file that need not be there.
-    pub(super) fn optional_file(&mut self, level: Level, path: &Path, buffer: &mut Vec<u8>) -> Result<(), ConfigError> {
-        match self.fs.read_small(&self.environment.resolve(path), true, buffer) {
-            Ok(()) => self.text(level, buffer, path, path),
-            Err(error) if error.is_not_found() => Ok(()),
-            // The user's own files may lie where this process has no right to look, under sudo for instance.
-            Err(error) if level == Level::Global && error.source.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// Reads what a file holds, includes too.
@@ -121,26 +108,4 @@ impl<'a> Loader<'a> {
             Ok(())
         })
     }
-}
-
-fn no_system(environment: &Environment) -> Result<bool, ConfigError> {
-    const NAME: &str = "GIT_CONFIG_NOSYSTEM";
-    match environment.get(NAME) {
-        None => Ok(false),
-        Some(value) => parse_boolean(Some(value.as_bytes().as_bstr()))
-            .ok_or_else(|| ConfigError::BadEnvironment { value: value.as_bytes().into(), name: NAME }),
-    }
-}
-
-/// The user's files: the one that XDG wants, then the old one; or the one that `GIT_CONFIG_GLOBAL` names.
-fn global_files(environment: &Environment) -> [Option<PathBuf>; 2] {
-    if let Some(only) = environment.get("GIT_CONFIG_GLOBAL") {
-        return [Some(only.into()), None];
-    }
-    let home = environment.home();
-    let xdg = match environment.get("XDG_CONFIG_HOME") {
-        Some(folder) if !folder.is_empty() => Some(PathBuf::from(folder).join("git/config")),
-        _ => home.as_ref().map(|home| home.join(".config/git/config")),
-    };
-    [xdg, home.map(|home| home.join(os(b".gitconfig")))]
 }

@@ -267,15 +267,15 @@ impl SharedRepository {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Loader;
+    use crate::config::Outer;
     use refdb_vfs::Fs;
 
     fn load(settings: &[&str], is_reftable: bool) -> Result<Settings, String> {
-        let mut environment = Environment::empty("/nonexistent").with("GIT_CONFIG_NOSYSTEM", "1");
+        let mut environment = Environment::empty("/nonexistent");
         for setting in settings {
             environment = environment.with_config((*setting).into());
         }
-        let config = Loader::new(&Fs::real(), &environment, None).load().map_err(|error| error.report())?;
+        let config = Outer::default().protected(&Fs::real(), &environment).map_err(|error| error.report())?;
         Settings::load(&config, &environment, false, is_reftable).map_err(|error| error.report())
     }
 

@@ -81,16 +81,18 @@ impl std::fmt::Debug for Database {
 
 impl Database {
     pub(super) fn open(dir: &Path, hash: HashKind) -> Result<Self> {
-        Ok(Database { dir: dir.to_owned(), handle: open(dir, hash)?, hash })
+        // Enough for nearly all, without a look at the folder.
+        let few = store::init::Slots::Given(32);
+        Ok(Database { dir: dir.to_owned(), handle: open(dir, hash, few)?, hash })
     }
 
-    /// Does it again with a newly opened database if it fails: one that was opened long ago has no room for many more
-    /// packs.
+    /// Does it again with a newly opened database if it fails: the first has room for few packs.
     fn twice<T, E>(&mut self, mut act: impl FnMut(&HandleArc) -> std::result::Result<Option<T>, E>) -> Option<T> {
         match act(&self.handle) {
             Ok(found) => found,
             Err(_) => {
-                self.handle = open(&self.dir, self.hash).ok()?;
+                let many = store::init::Slots::AsNeededByDiskState { multiplier: 2.0, minimum: 1024 };
+                self.handle = open(&self.dir, self.hash, many).ok()?;
                 // What cannot be unpacked is missing to whoever wants to refer to it.
                 act(&self.handle).ok().flatten()
             }
@@ -115,15 +117,15 @@ impl Database {
     }
 
     /// All ids that begin with these digits, sorted.
-    pub(super) fn with_prefix(&self, digits: &str) -> Result<Vec<ObjectId>> {
+    pub(super) fn with_prefix(&mut self, digits: &str) -> Result<Vec<ObjectId>> {
         // A prefix must be of the repository's kind, whatever its length.
         let padded = format!("{digits:0<len$}", len = self.hash.len_hex());
         let Ok(id) = ObjectId::from_hex(self.hash, padded.as_bytes()) else { return Ok(Vec::new()) };
         let Ok(prefix) = gix_hash::Prefix::new(to_gix(&id), digits.len()) else { return Ok(Vec::new()) };
         let mut found = HashSet::new();
-        self.handle
-            .lookup_prefix(prefix, Some(&mut found))
-            .map_err(|error| Error::Refused(format!("cannot look for objects that begin with {digits}: {error}")))?;
+        if self.twice(|handle| handle.lookup_prefix(prefix, Some(&mut found)).map(Some)).is_none() {
+            return Err(Error::Refused(format!("cannot look for objects that begin with {digits}")));
+        }
         let mut ids: Vec<_> = found.iter().map(|id| from_gix(id)).filter(|id| id.kind() == self.hash).collect();
         ids.sort_unstable();
         Ok(ids)
@@ -131,9 +133,9 @@ impl Database {
 }
 
 /// Replace refs are not applied: a ref holds what it is given.
-fn open(dir: &Path, hash: HashKind) -> Result<HandleArc> {
-    let store =
-        Store::at_opts(dir.to_owned(), gix_kind(hash), &mut std::iter::empty(), store::init::Options::default());
+fn open(dir: &Path, hash: HashKind, slots: store::init::Slots) -> Result<HandleArc> {
+    let options = store::init::Options { slots, ..Default::default() };
+    let store = Store::at_opts(dir.to_owned(), gix_kind(hash), &mut std::iter::empty(), options);
     let store = store
         .map_err(|error| Error::Refused(format!("cannot open the object database '{}': {error}", dir.display())))?;
     Ok(Arc::new(store).to_cache_arc())

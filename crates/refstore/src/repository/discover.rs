@@ -2,13 +2,14 @@
 
 use super::{RefStorage, Repository, RepositoryError, format::Format, gitfile, ownership};
 use crate::{
-    config::parse_boolean,
+    config::{Outer, parse_boolean},
     environment::{Environment, os},
 };
 use bstr::{BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId};
 use refdb_vfs::{Fs, Stat};
 use std::{
+    cell::RefCell,
     ffi::OsString,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -33,7 +34,7 @@ enum How {
 }
 
 pub(super) fn discover(fs: &Fs, environment: &Environment) -> Result<Repository, RepositoryError> {
-    let finder = Finder { fs, environment };
+    let finder = Finder { fs, environment, outer: RefCell::default() };
     let found = match environment.get("GIT_DIR") {
         Some(named) => finder.named(named.as_ref())?,
         None => finder.upwards()?,
@@ -44,6 +45,8 @@ pub(super) fn discover(fs: &Fs, environment: &Environment) -> Result<Repository,
 struct Finder<'a> {
     fs: &'a Fs,
     environment: &'a Environment,
+    /// The files above the repository, if they had to be read.
+    outer: RefCell<Option<Outer>>,
 }
 
 impl Finder<'_> {
@@ -121,12 +124,15 @@ impl Finder<'_> {
         let folder = or_dot(folder);
         let Some(common_dir) = self.common_dir_if_repository(folder)? else { return Ok(None) };
         self.check_owner(&[self.fs.stat_link(folder)?], folder)?;
-        ownership::check_bare(self.fs, self.environment, &|| self.absolute(folder))?;
+        let outer = Outer::read(self.fs, self.environment)?;
+        ownership::check_bare(self.fs, self.environment, &outer, &|| self.absolute(folder))?;
+        self.outer.replace(Some(outer));
         Ok(Some(Found { git_dir: folder.to_owned(), common_dir, shown: ".".into(), how: How::Inside }))
     }
 
     fn check_owner(&self, parts: &[Stat], folder: &Path) -> Result<(), RepositoryError> {
-        ownership::check(self.fs, self.environment, parts, &|| self.absolute(folder))
+        let outer = || Outer::read(self.fs, self.environment);
+        ownership::check(self.fs, self.environment, parts, &outer, &|| self.absolute(folder))
     }
 
     /// Whether the folder has what makes a repository: a HEAD, objects, refs. If so, the folder it shares with its
@@ -238,6 +244,7 @@ impl Finder<'_> {
             is_partial_clone: format.is_partial_clone,
             config_text,
             worktree_config_text,
+            outer: self.outer.take(),
         })
     }
 

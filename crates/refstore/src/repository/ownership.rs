@@ -4,7 +4,7 @@
 
 use super::RepositoryError;
 use crate::{
-    config::{Config, ConfigError, Loader, Place},
+    config::{ConfigError, Outer, Place},
     environment::{Environment, os},
 };
 use bstr::ByteSlice;
@@ -19,6 +19,7 @@ pub(super) fn check(
     fs: &Fs,
     environment: &Environment,
     parts: &[Stat],
+    outer: &dyn Fn() -> Result<Outer, ConfigError>,
     path: &dyn Fn() -> PathBuf,
 ) -> Result<(), RepositoryError> {
     if is_ours(environment, parts) {
@@ -26,7 +27,7 @@ pub(super) fn check(
     }
     let shown = path();
     let mut relative = Vec::new();
-    if is_declared_safe(fs, environment, &shown, &mut relative)? {
+    if is_declared_safe(fs, environment, &outer()?, &shown, &mut relative)? {
         return Ok(());
     }
     let path = shown.to_string_lossy().into_owned();
@@ -47,20 +48,16 @@ fn is_ours(environment: &Environment, parts: &[Stat]) -> bool {
     parts.iter().all(|part| part.uid == user || Some(part.uid) == also)
 }
 
-/// Looks into the configuration that the repository itself has no hand in.
-fn protected(fs: &Fs, environment: &Environment) -> Result<Config, ConfigError> {
-    Loader::new(fs, environment, None).load()
-}
-
 fn is_declared_safe(
     fs: &Fs,
     environment: &Environment,
+    outer: &Outer,
     shown: &Path,
     relative: &mut Vec<String>,
 ) -> Result<bool, ConfigError> {
     let real = shown.canonicalize().unwrap_or_else(|_| shown.to_owned());
     let mut safe = false;
-    for value in protected(fs, environment)?.all("safe.directory") {
+    for value in outer.protected(fs, environment)?.all("safe.directory") {
         match value.raw.map(|raw| raw.as_bytes()) {
             None | Some(b"") => safe = false,
             Some(b"*") => safe = true,
@@ -94,9 +91,10 @@ fn covers(allowed: &Path, real: &Path, environment: &Environment) -> bool {
 pub(super) fn check_bare(
     fs: &Fs,
     environment: &Environment,
+    outer: &Outer,
     path: &dyn Fn() -> PathBuf,
 ) -> Result<(), RepositoryError> {
-    let config = protected(fs, environment)?;
+    let config = outer.protected(fs, environment)?;
     let mut explicit = false;
     for value in config.all("safe.barerepository") {
         explicit = match value.raw.map(|raw| raw.as_bytes()) {

@@ -1,0 +1,66 @@
+//! The files that stand above any repository: the machine's and the user's.
+
+use super::{Config, ConfigError, Level, Loader, parse_boolean};
+use crate::environment::Environment;
+use bstr::ByteSlice;
+use refdb_vfs::Fs;
+use std::{io, os::unix::ffi::OsStrExt, path::PathBuf};
+
+/// What these files hold. It is kept, since it may be wanted twice: before a repository is trusted, and after.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outer {
+    pub(super) files: Vec<(Level, PathBuf, Vec<u8>)>,
+}
+
+impl Outer {
+    pub(crate) fn read(fs: &Fs, environment: &Environment) -> Result<Self, ConfigError> {
+        let mut outer = Outer::default();
+        if !no_system(environment)? {
+            let path = environment.get("GIT_CONFIG_SYSTEM").unwrap_or_else(|| "/etc/gitconfig".into());
+            outer.add(fs, environment, Level::System, path.into())?;
+        }
+        for path in global_files(environment).into_iter().flatten() {
+            outer.add(fs, environment, Level::Global, path)?;
+        }
+        Ok(outer)
+    }
+
+    /// The configuration that a repository has no hand in: these files and the command line.
+    pub(crate) fn protected(&self, fs: &Fs, environment: &Environment) -> Result<Config, ConfigError> {
+        Loader::new(fs, environment, self, None).load()
+    }
+
+    fn add(&mut self, fs: &Fs, environment: &Environment, level: Level, path: PathBuf) -> Result<(), ConfigError> {
+        let mut text = Vec::new();
+        match fs.read_small(&environment.resolve(&path), true, &mut text) {
+            Ok(()) => self.files.push((level, path, text)),
+            Err(error) if error.is_not_found() => {}
+            // The user's own files may lie where this process has no right to look, under sudo for instance.
+            Err(error) if level == Level::Global && error.source.kind() == io::ErrorKind::PermissionDenied => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}
+
+fn no_system(environment: &Environment) -> Result<bool, ConfigError> {
+    const NAME: &str = "GIT_CONFIG_NOSYSTEM";
+    match environment.get(NAME) {
+        None => Ok(false),
+        Some(value) => parse_boolean(Some(value.as_bytes().as_bstr()))
+            .ok_or_else(|| ConfigError::BadEnvironment { value: value.as_bytes().into(), name: NAME }),
+    }
+}
+
+/// The user's files: the one that XDG wants, then the old one; or the one that `GIT_CONFIG_GLOBAL` names.
+fn global_files(environment: &Environment) -> [Option<PathBuf>; 2] {
+    if let Some(only) = environment.get("GIT_CONFIG_GLOBAL") {
+        return [Some(only.into()), None];
+    }
+    let home = environment.home();
+    let xdg = match environment.get("XDG_CONFIG_HOME") {
+        Some(folder) if !folder.is_empty() => Some(PathBuf::from(folder).join("git/config")),
+        _ => home.as_ref().map(|home| home.join(".config/git/config")),
+    };
+    [xdg, home.map(|home| home.join(".gitconfig"))]
+}
