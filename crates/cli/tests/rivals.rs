@@ -1,0 +1,198 @@
+//! refdb, git and JGit write to one repository at the same time, and pack it in between. Nothing is lost.
+
+use refdb_testkit::{Git, JGit, RefFormat, Repo};
+use refdb_types::{HashKind, ObjectId};
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+/// Transactions of each writer.
+const COUNT: usize = 300;
+
+fn refdb() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_refdb"))
+}
+
+/// A long `update-ref --stdin`, told one transaction after the other.
+struct Writer {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Writer {
+    fn start(repo: &Repo, program: &Path) -> Self {
+        let mut command = repo.command(program);
+        command.args(["update-ref", "--stdin"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+        let stdin = child.stdin.take().expect("stdin is piped");
+        let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
+        Writer { child, stdin, stdout }
+    }
+
+    /// One transaction; returns once it is committed.
+    fn transact(&mut self, commands: &str) {
+        write!(self.stdin, "start\n{commands}commit\n").expect("the writer lives; its stderr says why if not");
+        for answer in ["start: ok", "commit: ok"] {
+            let mut line = String::new();
+            self.stdout.read_line(&mut line).expect("the writer answers");
+            assert_eq!(line.trim_end(), answer, "after {commands}");
+        }
+    }
+
+    fn end(self) {
+        let Writer { mut child, stdin, .. } = self;
+        drop(stdin);
+        assert!(child.wait().expect("the writer ends").success());
+    }
+}
+
+/// The refs a writer has made after its last transaction. Every transaction makes one ref and moves another, which all
+/// of the writer's transactions move; every fifth deletes the ref before.
+fn own_refs(who: &str, commits: &[ObjectId]) -> BTreeMap<String, ObjectId> {
+    let mut refs = BTreeMap::new();
+    for turn in 0..COUNT {
+        refs.insert(format!("refs/heads/{who}/{turn:04}"), commits[turn % commits.len()]);
+        refs.insert(format!("refs/heads/{who}/moved"), commits[turn % commits.len()]);
+        if turn % 5 == 4 {
+            refs.remove(&format!("refs/heads/{who}/{:04}", turn - 1));
+        }
+    }
+    refs
+}
+
+fn write_all(repo: &Repo, program: &Path, who: &str, commits: &[ObjectId]) {
+    let mut writer = Writer::start(repo, program);
+    let value = |turn: usize| commits[turn % commits.len()];
+    for turn in 0..COUNT {
+        let old = if turn == 0 { ObjectId::null(repo.hash()) } else { value(turn - 1) };
+        let mut commands = format!("create refs/heads/{who}/{turn:04} {}\n", value(turn));
+        commands += &format!("update refs/heads/{who}/moved {} {old}\n", value(turn));
+        if turn % 5 == 4 {
+            commands += &format!("delete refs/heads/{who}/{:04} {}\n", turn - 1, value(turn - 1));
+        }
+        writer.transact(&commands);
+    }
+    writer.end();
+}
+
+/// Packs the repository again and again until the writers are done, with git and refdb in turn.
+fn pack_until(repo: &Repo, done: &AtomicBool) {
+    for turn in 0.. {
+        if done.load(Ordering::Relaxed) {
+            return;
+        }
+        let program = if turn % 2 == 0 { refdb() } else { Git::find().program() };
+        // Either may find the lock taken. That it loses nothing is what counts here.
+        repo.try_run(program, ["pack-refs", "--all"], "");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// git gives up at once or soon where refdb waits; told to, it waits as well.
+fn let_git_wait(repo: &Repo) {
+    for key in ["reftable.lockTimeout", "core.filesRefLockTimeout", "core.packedRefsTimeout"] {
+        repo.config(key, "-1");
+    }
+}
+
+#[test]
+fn refdb_and_git_write_and_pack_at_the_same_time_and_nothing_is_lost() {
+    for (format, hash) in Repo::KINDS {
+        let repo = Repo::bare(format, hash);
+        let_git_wait(&repo);
+        let commits = repo.commits(7);
+        let done = AtomicBool::new(false);
+        let writers = [("git-0", false), ("git-1", false), ("refdb-0", true), ("refdb-1", true)];
+        thread::scope(|scope| {
+            let packer = scope.spawn(|| pack_until(&repo, &done));
+            let running: Vec<_> = writers
+                .iter()
+                .map(|(who, is_refdb)| {
+                    let program = if *is_refdb { refdb() } else { Git::find().program() };
+                    scope.spawn(|| write_all(&repo, program, who, &commits))
+                })
+                .collect();
+            let ended: Vec<_> = running.into_iter().map(|writer| writer.join()).collect();
+            done.store(true, Ordering::Relaxed);
+            packer.join().expect("the packer ends");
+            assert!(ended.iter().all(Result::is_ok), "{format:?} {hash:?}");
+        });
+        let expected = writers.iter().flat_map(|(who, _)| own_refs(who, &commits)).collect();
+        assert_refs(&repo, &expected);
+    }
+}
+
+/// Both git and refdb list exactly these branches, and git finds nothing wrong.
+fn assert_refs(repo: &Repo, expected: &BTreeMap<String, ObjectId>) {
+    let expected: String = expected.iter().map(|(name, id)| format!("{id} {name}\n")).collect();
+    for program in [Git::find().program(), refdb()] {
+        let listed = repo.try_run(program, ["for-each-ref", "--format=%(objectname) %(refname)"], "");
+        assert!(listed.status.success(), "{listed:?}");
+        let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+        let (missing, extra) = difference(&expected, &listed);
+        assert!(listed == expected, "{}: missing {missing:?}, too many {extra:?}", program.display());
+    }
+    repo.verify();
+}
+
+fn difference<'a>(expected: &'a str, listed: &'a str) -> (Vec<&'a str>, Vec<&'a str>) {
+    let only_in = |one: &'a str, other: &'a str| {
+        let other: std::collections::HashSet<_> = other.lines().collect();
+        one.lines().filter(|line| !other.contains(line)).collect()
+    };
+    (only_in(expected, listed), only_in(listed, expected))
+}
+
+#[test]
+fn jgit_writes_and_compacts_beside_refdb_and_git_and_nothing_is_lost() {
+    for format in RefFormat::ALL {
+        let repo = Repo::bare(format, HashKind::Sha1);
+        let_git_wait(&repo);
+        let commits = repo.commits(7);
+        let mut jgit = JGit::open(&repo);
+        thread::scope(|scope| {
+            let git = scope.spawn(|| write_all(&repo, Git::find().program(), "git", &commits));
+            let own = scope.spawn(|| write_all(&repo, refdb(), "refdb", &commits));
+            write_with_jgit(&mut jgit, &commits, format == RefFormat::Reftable);
+            git.join().expect("git writes");
+            own.join().expect("refdb writes");
+        });
+        let mut expected = own_refs("git", &commits);
+        expected.extend(own_refs("refdb", &commits));
+        expected.extend((0..COUNT / 2).map(|turn| (format!("refs/heads/jgit/{turn:04}"), commits[turn % 7])));
+        assert_refs(&repo, &expected);
+        let seen: BTreeMap<_, _> = jgit
+            .list("refs/heads/")
+            .expect("JGit lists")
+            .into_iter()
+            .map(|listed| (listed.name.to_string(), listed.oid))
+            .collect();
+        assert_eq!(seen, expected, "as JGit sees it");
+    }
+}
+
+fn write_with_jgit(jgit: &mut JGit, commits: &[ObjectId], compact: bool) {
+    let none = ObjectId::null(HashKind::Sha1);
+    for turn in 0..COUNT / 2 {
+        let name = format!("refs/heads/jgit/{turn:04}");
+        // JGit gives up when it finds the lock taken, and leaves trying again to its caller.
+        for attempt in 0.. {
+            match jgit.update(&name, commits[turn % commits.len()], Some(none), "made") {
+                Ok(result) if result == "NEW" => break,
+                refused if attempt == 5000 => panic!("JGit cannot make {name}: {refused:?}"),
+                _ => thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        if compact && turn % 25 == 24 {
+            // As above; a compaction that was not done is no loss.
+            let _ = jgit.compact();
+        }
+    }
+}
