@@ -163,7 +163,8 @@ fn attempt(
             refused.insert(at, rejection);
         }
     }
-    if scheme.packed {
+    // With every claim refused there is nothing to do.
+    if scheme.packed && locks.any {
         locks.take_packed()?;
     }
     Ok(locks)
