@@ -217,6 +217,11 @@ pub trait Steps {
 
     /// The step at this position. Panics past the end.
     fn step(&self, at: usize) -> Step<'_>;
+
+    /// The step's name alone.
+    fn name(&self, at: usize) -> &BStr {
+        self.step(at).name
+    }
 }
 
 impl Steps for Vec<Step<'_>> {

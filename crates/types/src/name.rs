@@ -1,9 +1,13 @@
 use bstr::{BStr, BString, ByteSlice};
 use std::{borrow::Borrow, fmt, ops::Deref};
 
-/// A full refname that git accepts: `refs/heads/main`, `HEAD`. Validity is in the type.
+/// A full refname that git accepts, or must at least be able to delete: `refs/heads/main`, `HEAD`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RefName(Box<[u8]>);
+pub struct RefName {
+    bytes: Box<[u8]>,
+    /// Whether it passes [`check_format`]; otherwise it is only [safe](is_safe).
+    is_valid: bool,
+}
 
 /// The loosenesses of [`check_format`], by git-check-ref-format(1)'s names.
 #[derive(Clone, Copy, Default, Debug)]
@@ -59,12 +63,18 @@ pub fn check_format(name: &[u8], options: FormatOptions) -> Result<(), NameError
     }
     let mut pattern_left = options.refspec_pattern;
     let mut slashes = 0usize;
-    // The byte before the current one; a component starts after '/', and so does the name.
-    let mut before = b'/';
     let mut component_start = 0;
-    for (at, &byte) in name.iter().enumerate() {
-        match CLASS[byte as usize] {
-            PLAIN => {}
+    let mut at = 0;
+    while let Some(&byte) = name.get(at) {
+        let class = CLASS[byte as usize];
+        // Nearly all bytes.
+        if class == PLAIN {
+            at += 1;
+            continue;
+        }
+        // A component starts after '/', and so does the name.
+        let before = if at == 0 { b'/' } else { name[at - 1] };
+        match class {
             SLASH => {
                 end_component(&name[component_start..at])?;
                 slashes += 1;
@@ -78,10 +88,10 @@ pub fn check_format(name: &[u8], options: FormatOptions) -> Result<(), NameError
             STAR if pattern_left => pattern_left = false,
             _ => return Err(NameError::Forbidden(byte)),
         }
-        before = byte;
+        at += 1;
     }
     end_component(&name[component_start..])?;
-    if before == b'.' {
+    if name.last() == Some(&b'.') {
         return Err(NameError::TrailingDot);
     }
     if slashes == 0 && !options.allow_onelevel { Err(NameError::OneLevel) } else { Ok(()) }
@@ -122,26 +132,31 @@ impl RefName {
     pub fn new(name: impl Into<Vec<u8>>) -> Result<Self, NameError> {
         let name = name.into();
         check_format(&name, FormatOptions { allow_onelevel: true, refspec_pattern: false })?;
-        Ok(RefName(name.into_boxed_slice()))
+        Ok(RefName { bytes: name.into_boxed_slice(), is_valid: true })
     }
 
     /// A name that breaks git-check-ref-format(1) but [`is_safe`]: such refs exist on disk and must remain
     /// deletable. `None` for a name that is not even safe.
     pub fn new_safe(name: impl Into<Vec<u8>>) -> Option<Self> {
         let name = name.into();
-        (is_safe(&name) || check_format(&name, FormatOptions { allow_onelevel: true, refspec_pattern: false }).is_ok())
-            .then(|| RefName(name.into_boxed_slice()))
+        let is_valid = check_format(&name, FormatOptions { allow_onelevel: true, refspec_pattern: false }).is_ok();
+        (is_valid || is_safe(&name)).then(|| RefName { bytes: name.into_boxed_slice(), is_valid })
+    }
+
+    /// Whether it obeys git-check-ref-format(1). One that does not can be listed and deleted, but not created.
+    pub fn is_valid(&self) -> bool {
+        self.is_valid
     }
 
     /// The name's bytes.
     pub fn as_bstr(&self) -> &BStr {
-        self.0.as_bstr()
+        self.bytes.as_bstr()
     }
 
     /// The names of the folders this ref would lie in, longest first: `refs/heads/a`, `refs/heads`, `refs` for
     /// `refs/heads/a/b`. None of them can be a ref beside this one.
     pub fn parents(&self) -> impl Iterator<Item = &BStr> {
-        self.0.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/').map(|(at, _)| self.0[..at].as_bstr())
+        self.bytes.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/').map(|(at, _)| self.bytes[..at].as_bstr())
     }
 }
 
@@ -160,7 +175,7 @@ impl Borrow<BStr> for RefName {
 
 impl AsRef<[u8]> for RefName {
     fn as_ref(&self) -> &[u8] {
-        &self.0
+        &self.bytes
     }
 }
 
@@ -178,7 +193,7 @@ impl fmt::Debug for RefName {
 
 impl From<RefName> for BString {
     fn from(name: RefName) -> Self {
-        name.0.into_vec().into()
+        name.bytes.into_vec().into()
     }
 }
 

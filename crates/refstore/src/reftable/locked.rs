@@ -66,17 +66,18 @@ impl Locked for ReftableLocked {
     fn stage(&mut self, steps: &dyn Steps) -> Result<()> {
         let stacks = Arc::clone(&self.stacks);
         let mut parts: BTreeMap<Place, Part> = BTreeMap::new();
-        for (at, step) in steps.iter().enumerate() {
-            let (place, name) = stacks.route(step.name);
+        for at in 0..steps.count() {
+            let given = steps.name(at);
+            let (place, name) = stacks.route(given);
             let part = parts.entry(place).or_default();
-            part.is_renamed |= name.len() != step.name.len();
+            part.is_renamed |= name.len() != given.len();
             part.steps.push(at as u32);
         }
         for (place, mut part) in parts {
             let Some(addition) = self.additions.get_mut(&place) else {
                 return Err(Error::Refused(format!("internal error: {place:?} is not locked")));
             };
-            let name = |at: u32| stacks.route(steps.step(at as usize).name).1;
+            let name = |at: u32| stacks.route(steps.name(at as usize)).1;
             if part.is_renamed {
                 part.steps.sort_by(|a, b| name(*a).cmp(name(*b)));
             }
@@ -84,10 +85,15 @@ impl Locked for ReftableLocked {
             let existing = under(addition);
             addition.add_table(index..=index, |writer| {
                 let mut table = Table { writer, index, existing };
+                let mut logged = Vec::new();
                 for &at in &part.steps {
-                    table.add_ref(name(at), &steps.step(at as usize))?;
+                    let step = steps.step(at as usize);
+                    table.add_ref(name(at), &step)?;
+                    if step.log.is_some() || step.new == Some(NewValue::Deleted) {
+                        logged.push(at);
+                    }
                 }
-                for &at in &part.steps {
+                for &at in &logged {
                     table.add_logs(name(at), &steps.step(at as usize))?;
                 }
                 Ok::<_, Error>(())

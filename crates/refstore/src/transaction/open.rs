@@ -4,7 +4,7 @@ use super::{
     prepare::{Preparation, is_branch, not_a_commit},
 };
 use crate::{Change, Edit, Error, Reason, Rejection, Result, Target, backend::Locked};
-use refdb_types::{FormatOptions, ObjectId, check_format, is_pseudo};
+use refdb_types::{ObjectId, is_pseudo};
 
 /// What becomes of the other edits when one cannot happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -168,11 +168,10 @@ pub struct Committed {
 /// Refuses names that no ref may have. A badly named ref that exists may still be deleted.
 fn check_name(edit: &Edit) -> Result<()> {
     let name = &edit.name;
-    let options = FormatOptions { allow_onelevel: true, refspec_pattern: false };
     if is_pseudo(name) {
         return Err(Error::Refused(format!("refusing to update pseudoref '{name}'")));
     }
-    if matches!(edit.change, Change::Set(_)) && check_format(name, options).is_err() {
+    if matches!(edit.change, Change::Set(_)) && !name.is_valid() {
         return Err(Error::Refused(format!("refusing to update ref with bad name '{name}'")));
     }
     Ok(())

@@ -1,11 +1,12 @@
 use super::{
     Context,
-    edits::{Action, Edits, Value},
+    edits::{Action, Edits, Item, Value},
 };
 use crate::{
     Result,
     backend::{LogLine, NewValue, Step, Steps, TargetView},
 };
+use bstr::BStr;
 use refdb_types::{HashKind, Ident, ObjectId};
 use std::collections::HashMap;
 
@@ -54,7 +55,7 @@ impl Plan {
         let mut steps = std::mem::take(&mut self.edits.order);
         steps.retain(|at| {
             let item = &self.edits.items[*at as usize];
-            !item.rejected && (item.logs || self.new_value(*at).is_some())
+            !item.rejected && (item.logs || self.changes(item))
         });
         if self.committer.is_none() && steps.iter().any(|at| self.edits.items[*at as usize].logs) {
             self.committer = Some((context.committer)()?);
@@ -63,21 +64,24 @@ impl Plan {
         Ok(())
     }
 
-    /// What becomes of the item's ref; `None` if it stays as it is.
-    fn new_value(&self, at: u32) -> Option<NewValue<'_>> {
-        let item = &self.edits.items[at as usize];
+    /// Whether the item's ref gets another value than it has.
+    fn changes(&self, item: &Item) -> bool {
+        match (item.action, item.old) {
+            (Action::Verify | Action::LogOnly(_), _) | (Action::Delete, None) => false,
+            (Action::Delete, Some(_)) | (Action::Set(_), None) => true,
+            (Action::Set(Value::Direct(new)), Some(Value::Direct(old))) => new != old,
+            (Action::Set(new), Some(old)) => self.edits.view(new) != self.edits.view(old),
+        }
+    }
+
+    fn new_value(&self, item: &Item) -> Option<NewValue<'_>> {
+        if !self.changes(item) {
+            return None;
+        }
         match item.action {
-            Action::Verify | Action::LogOnly(_) => None,
-            Action::Delete => item.old.map(|_| NewValue::Deleted),
-            Action::Set(value) => {
-                if item.old.map(|old| self.edits.view(old)) == Some(self.edits.view(value)) {
-                    return None;
-                }
-                Some(match value {
-                    Value::Direct(id) => NewValue::Direct(self.edits.ids.get(id), self.edits.ids.peeled(id)),
-                    Value::Symbolic(name) => NewValue::Symbolic(self.edits.text(name)),
-                })
-            }
+            Action::Set(Value::Direct(id)) => Some(NewValue::Direct(self.edits.ids.get(id), self.edits.ids.peeled(id))),
+            Action::Set(Value::Symbolic(name)) => Some(NewValue::Symbolic(self.edits.text(name))),
+            Action::Delete | Action::Verify | Action::LogOnly(_) => Some(NewValue::Deleted),
         }
     }
 
@@ -136,13 +140,17 @@ impl Steps for Plan {
         self.steps.len()
     }
 
+    fn name(&self, at: usize) -> &BStr {
+        self.edits.name(self.steps[at])
+    }
+
     fn step(&self, at: usize) -> Step<'_> {
         let at = self.steps[at];
         let item = &self.edits.items[at as usize];
         Step {
             name: self.edits.text(item.name),
             old: item.old.map(|old| self.edits.view(old)),
-            new: self.new_value(at),
+            new: self.new_value(item),
             log: self.log_line(at),
         }
     }

@@ -79,11 +79,14 @@ fn parents(edits: &Edits) -> Vec<Parent> {
     for &of in edits.order.iter().filter(|at| edits.items[**at as usize].may_be_new()) {
         let name = edits.name(of);
         // All names below one folder stand together, so a folder is known already exactly if the last name has it too.
-        let common = last.iter().zip(name.iter()).take_while(|(a, b)| a == b).count();
+        let common = common_prefix(last, name);
         let mut has_slash = name[..common].contains(&b'/');
-        for len in name[common..].find_iter("/").map(|at| common + at) {
+        for at in common..name.len() {
+            if name[at] != b'/' {
+                continue;
+            }
             if has_slash {
-                parents.push(Parent { of, len: len as u32 });
+                parents.push(Parent { of, len: at as u32 });
             }
             has_slash = true;
         }
@@ -92,6 +95,20 @@ fn parents(edits: &Edits) -> Vec<Parent> {
     // `a-b` sorts before `a/b`, but its folder's name does not always.
     parents.sort_by(|a, b| a.name(edits).cmp(b.name(edits)));
     parents
+}
+
+/// How many bytes both begin with, eight at a time.
+fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let chunk = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
+    let mut common = 0;
+    for (a, b) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
+        let differing = chunk(a) ^ chunk(b);
+        if differing != 0 {
+            return common + differing.trailing_zeros() as usize / 8;
+        }
+        common += 8;
+    }
+    common + a[common..].iter().zip(&b[common..]).take_while(|(a, b)| a == b).count()
 }
 
 /// Merges items and parents into the sorted probes of the walk.
