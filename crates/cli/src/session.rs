@@ -38,18 +38,8 @@ impl Session {
             fs,
             reading: Reading::Mapped,
             sync: None,
-            objects: Arc::clone(&checks) as Arc<dyn ObjectCheck + Send + Sync>,
-            committer: Box::new(|| {
-                let get = |name: &str| std::env::var(name).unwrap_or_default();
-                let date = get("GIT_COMMITTER_DATE");
-                let (seconds, offset) = date.split_once(' ').unwrap_or(("0", "+0000"));
-                Ok(refdb::Ident {
-                    name: get("GIT_COMMITTER_NAME").into(),
-                    email: get("GIT_COMMITTER_EMAIL").into(),
-                    time_seconds: seconds.trim_start_matches('@').parse().unwrap_or(0),
-                    offset_decimal: offset.parse().unwrap_or(0),
-                })
-            }),
+            objects: Arc::clone(&checks) as Arc<dyn ObjectCheck + Send>,
+            committer: None,
         };
         let store = Store::open(repository, environment, options)?;
         for warning in &store.settings().warnings {

@@ -194,6 +194,15 @@ pub trait Cursor {
     fn next(&mut self) -> Result<Option<RefView<'_>>>;
 }
 
+impl<C: Cursor + ?Sized> Cursor for Box<C> {
+    fn seek(&mut self, name: &BStr) -> Result<()> {
+        (**self).seek(name)
+    }
+    fn next(&mut self) -> Result<Option<RefView<'_>>> {
+        (**self).next()
+    }
+}
+
 /// The claimed refs, locked. Dropping it gives up everything and leaves the refs as they were.
 pub trait Locked {
     /// The state under the lock. Claimed refs do not change while it is held.

@@ -39,6 +39,9 @@ pub enum Error {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] crate::config::ConfigError),
+    /// Nobody can be named as the committer.
+    #[error(transparent)]
+    Ident(#[from] crate::IdentError),
     /// The reference-transaction hook said no.
     #[error("{0}")]
     Hook(String),

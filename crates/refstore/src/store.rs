@@ -39,9 +39,12 @@ pub struct StoreOptions {
     pub sync: Option<bool>,
     /// Answers what new ids are.
     pub objects: Arc<dyn ObjectCheck + Send>,
-    /// Who the reflog says it was.
-    pub committer: Box<dyn Fn() -> Result<Ident> + Send + Sync>,
+    /// Who the reflog says it was; `None` for whom environment and configuration name.
+    pub committer: Option<Committer>,
 }
+
+/// Names the committer. Asked once a transaction, where there is something to log.
+pub type Committer = Box<dyn Fn() -> Result<Ident> + Send + Sync>;
 
 /// How large files are read.
 #[derive(Clone)]
@@ -54,7 +57,7 @@ pub enum Reading {
 
 struct StoreContext {
     objects: Arc<dyn ObjectCheck + Send>,
-    committer: Box<dyn Fn() -> Result<Ident> + Send + Sync>,
+    committer: Committer,
     hooks: RepositoryHooks,
     quarantined: bool,
 }
@@ -96,6 +99,10 @@ impl Store {
         };
         let hooks =
             RepositoryHooks::new(fs, &repository, &environment, Arc::clone(&config), settings.hooks_path.clone());
+        let committer = committer.unwrap_or_else(|| {
+            let (config, environment) = (Arc::clone(&config), environment.clone());
+            Box::new(move || Ok(crate::committer(&config, &environment)?))
+        });
         let quarantined = repository.is_quarantined(&environment);
         let context = StoreContext { objects, committer, hooks, quarantined };
         Ok(Store { repository, environment, config, settings, backend, context })

@@ -1,0 +1,67 @@
+use super::end_of;
+use crate::{Cursor, RefView, Result, TargetView};
+use bstr::{BStr, BString, ByteSlice};
+
+/// The refs whose names begin with none of some prefixes.
+pub struct Excluding<C> {
+    inner: C,
+    gaps: Vec<Gap>,
+    /// The ref that was returned last. It is a copy: only once a ref was looked at is it known whether the inner cursor
+    /// must move on.
+    name: BString,
+    symbolic: BString,
+}
+
+/// What is left out. Sorted, none within another.
+struct Gap {
+    prefix: BString,
+    /// The first name after it; `None` if nothing is.
+    end: Option<BString>,
+}
+
+impl<C: Cursor> Excluding<C> {
+    /// Leaves out what begins with one of `prefixes`. For a whole folder give it with its slash: `refs/changes/`.
+    pub fn new(inner: C, prefixes: impl IntoIterator<Item = BString>) -> Self {
+        let mut prefixes: Vec<BString> = prefixes.into_iter().collect();
+        prefixes.sort_unstable();
+        prefixes.dedup_by(|later, earlier| later.starts_with(earlier));
+        let gaps = prefixes.into_iter().map(|prefix| Gap { end: end_of(&prefix), prefix }).collect();
+        Excluding { inner, gaps, name: BString::default(), symbolic: BString::default() }
+    }
+}
+
+fn gap_of<'g>(gaps: &'g [Gap], name: &BStr) -> Option<&'g Gap> {
+    let after = gaps.partition_point(|gap| gap.prefix.as_bstr() <= name);
+    gaps[..after].last().filter(|gap| name.starts_with(&gap.prefix))
+}
+
+impl<C: Cursor> Cursor for Excluding<C> {
+    fn seek(&mut self, name: &BStr) -> Result<()> {
+        self.inner.seek(name)
+    }
+
+    fn next(&mut self) -> Result<Option<RefView<'_>>> {
+        let (target, peeled) = loop {
+            let Some(view) = self.inner.next()? else { return Ok(None) };
+            let Some(gap) = gap_of(&self.gaps, view.name) else {
+                self.name.clear();
+                self.name.extend_from_slice(view.name);
+                self.symbolic.clear();
+                let id = match view.target {
+                    TargetView::Direct(id) => Some(id),
+                    TargetView::Symbolic(target) => {
+                        self.symbolic.extend_from_slice(target);
+                        None
+                    }
+                };
+                break (id, view.peeled);
+            };
+            match &gap.end {
+                None => return Ok(None),
+                Some(end) => self.inner.seek(end.as_bstr())?,
+            }
+        };
+        let target = target.map_or(TargetView::Symbolic(self.symbolic.as_bstr()), TargetView::Direct);
+        Ok(Some(RefView { name: self.name.as_bstr(), target, peeled }))
+    }
+}

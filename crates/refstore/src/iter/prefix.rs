@@ -1,0 +1,27 @@
+use crate::{Cursor, RefView, Result};
+use bstr::{BStr, BString, ByteSlice};
+
+/// The refs whose names begin with a prefix.
+pub struct WithPrefix<C> {
+    inner: C,
+    prefix: BString,
+}
+
+impl<C: Cursor> WithPrefix<C> {
+    /// Stands before the first ref with this prefix.
+    pub fn new(mut inner: C, prefix: impl Into<BString>) -> Result<Self> {
+        let prefix = prefix.into();
+        inner.seek(prefix.as_bstr())?;
+        Ok(WithPrefix { inner, prefix })
+    }
+}
+
+impl<C: Cursor> Cursor for WithPrefix<C> {
+    fn seek(&mut self, name: &BStr) -> Result<()> {
+        self.inner.seek(name.max(self.prefix.as_bstr()))
+    }
+
+    fn next(&mut self) -> Result<Option<RefView<'_>>> {
+        Ok(self.inner.next()?.filter(|view| view.name.starts_with(&self.prefix)))
+    }
+}
