@@ -224,7 +224,7 @@ pub(super) fn write_merged(
     while let Some(record) = logs.next_with_tombstones()? {
         checkpoint.pass()?;
         let expired = expiry.is_some_and(|expiry| expiry.drops(&record));
-        if !expired && !(with_oldest && record.is_deletion()) {
+        if !(expired || with_oldest && record.is_deletion()) {
             writer.add_log(&record)?;
         }
     }

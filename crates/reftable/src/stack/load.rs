@@ -1,4 +1,4 @@
-use super::{Access, Listed, Snapshot, Stack, StackError, TableName, list, snapshot::ListFile};
+use super::{Access, Listed, Snapshot, Stack, StackError, TableName, list};
 use crate::{Error, Merged, PagedFile, Source, Table};
 use refdb_vfs::Mapping;
 use std::{os::unix::ffi::OsStringExt, sync::Arc, time::Duration};
@@ -22,12 +22,15 @@ impl Stack {
     /// Reads the list and opens the tables in it that `known` has not. Whoever reads without the list's lock may find
     /// a table gone that the list still had; then the list has changed, and is read again.
     pub(super) fn load(&self, known: &Snapshot, sequence: u64) -> Result<Snapshot, StackError> {
-        let mut opened: Vec<Listed> = known.tables().to_vec();
+        let mut opened: Vec<Listed> = Vec::new();
         let mut before: Option<Vec<u8>> = None;
         loop {
-            let file = ListFile::read(self.fs(), self.list_path())?;
+            let file = known.list().read_again(self.fs(), self.list_path())?;
             if file.content == known.list().content {
                 return Ok(known.with_list(file));
+            }
+            if opened.is_empty() {
+                opened = known.tables().to_vec();
             }
             let names = list::parse(&file.content)
                 .map_err(|fault| StackError::List { list: self.list_path().to_owned(), fault })?;
@@ -63,14 +66,16 @@ impl Stack {
             let listed = match known {
                 Some(listed) => listed.clone(),
                 None => match self.open_table(&name) {
-                    Ok(table) => Listed { name, table },
+                    Ok(table) => {
+                        opened.push(Listed { name: name.clone(), table: Arc::clone(&table) });
+                        Listed { name, table }
+                    }
                     Err(OpenError::Vanished) => return Ok(Err(name)),
                     Err(OpenError::Failed(error)) => return Err(error),
                 },
             };
             tables.push(listed);
         }
-        opened.clone_from(&tables);
         Ok(Ok(tables))
     }
 

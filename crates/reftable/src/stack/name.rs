@@ -1,13 +1,10 @@
 use bstr::{BStr, ByteSlice};
 use std::{
     fmt,
+    hash::{BuildHasher, Hasher, RandomState},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{SystemTime, UNIX_EPOCH},
+    sync::Arc,
 };
 
 /// The name of a table's file in its stack's folder.
@@ -27,8 +24,15 @@ impl TableName {
     /// A name of our own for a table of these update indexes, as git makes them: the suffix tells tables of the same
     /// range apart, which compaction leaves behind one another.
     pub fn fresh(min_update_index: u64, max_update_index: u64) -> Self {
-        let name = format!("0x{min_update_index:012x}-0x{max_update_index:012x}-{:08x}.ref", random());
-        TableName(name.into_bytes().into())
+        let mut name = Vec::with_capacity(48);
+        for (before, number, digits) in
+            [("0x", min_update_index, 12), ("-0x", max_update_index, 12), ("-", u64::from(random()), 8)]
+        {
+            name.extend_from_slice(before.as_bytes());
+            put_hex(&mut name, number, digits);
+        }
+        name.extend_from_slice(b".ref");
+        TableName(name.into())
     }
 
     /// The name's bytes.
@@ -74,17 +78,19 @@ pub(super) fn is_leftover(name: &[u8]) -> bool {
         || name.rfind(b".temp.").is_some_and(|at| name[at + 6..].len() == 6 && name.starts_with(b"0x"))
 }
 
-/// 32 bits that differ between processes, threads and calls. Names need no better: a name that is taken is an error,
-/// never a file overwritten.
+/// Appends a number in hexadecimal, with zeros before it up to `digits`. Every small transaction makes a name, and the
+/// standard formatting would be a twentieth of its instructions.
+fn put_hex(out: &mut Vec<u8>, number: u64, digits: u32) {
+    let needed = (u64::BITS - number.leading_zeros()).div_ceil(4);
+    for at in (0..digits.max(needed)).rev() {
+        out.push(b"0123456789abcdef"[(number >> (at * 4) & 0xf) as usize]);
+    }
+}
+
+/// 32 bits that differ between processes, threads and calls: the standard library's hashers start from the system's
+/// randomness. A name that is taken all the same is an error, never a file overwritten.
 fn random() -> u32 {
-    static COUNTER: AtomicU64 = AtomicU64::new(0);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64);
-    let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-    // The finaliser of splitmix64 spreads what little differs over all bits.
-    let mut mixed = now ^ u64::from(std::process::id()).rotate_left(40) ^ count.rotate_left(20);
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (mixed >> 32) as u32
+    RandomState::new().build_hasher().finish() as u32
 }
 
 #[cfg(test)]
@@ -98,6 +104,8 @@ mod tests {
         assert!(a.to_string().ends_with(".ref"), "{a}");
         assert_eq!(a.as_bstr().len(), "0x000000000001-0x000000000002-624fa1ae.ref".len());
         assert_ne!(a, b);
+        let wide = TableName::fresh(0, u64::MAX).to_string();
+        assert!(wide.starts_with("0x000000000000-0xffffffffffffffff-"), "{wide}");
     }
 
     #[test]

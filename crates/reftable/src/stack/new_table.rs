@@ -6,6 +6,9 @@ use std::path::PathBuf;
 /// A table up to this size is collected in memory and written at once.
 const BUFFER_BYTES: usize = 256 << 10;
 
+/// Room for the tables of most transactions.
+const BUFFER_START_BYTES: usize = 1 << 10;
+
 /// A table that is being written, or that no list names yet. Dropping it removes its file, if there is one.
 ///
 /// A small table gets its file only when it is complete: one write makes it, and one that turns out to be empty leaves
@@ -29,7 +32,15 @@ impl NewTable {
     pub(super) fn under_lock(stack: &Stack, min_update_index: u64, max_update_index: u64) -> Self {
         let name = TableName::fresh(min_update_index, max_update_index);
         let path = stack.path_of(&name);
-        NewTable { stack: stack.clone(), name, path, buffer: Vec::new(), small: true, file: None, unlisted: false }
+        NewTable {
+            stack: stack.clone(),
+            name,
+            path,
+            buffer: Vec::with_capacity(BUFFER_START_BYTES),
+            small: true,
+            file: None,
+            unlisted: false,
+        }
     }
 
     /// For a writer that does not hold the lock. Until it does the file's name is no table's, because C git cleans

@@ -15,7 +15,7 @@ pub struct Snapshot(Arc<State>);
 struct State {
     sequence: u64,
     list: ListFile,
-    tables: Vec<Listed>,
+    tables: Arc<[Listed]>,
     merged: Merged,
 }
 
@@ -30,13 +30,14 @@ pub struct Listed {
 
 impl Snapshot {
     pub(super) fn new(sequence: u64, list: ListFile, tables: Vec<Listed>, merged: Merged) -> Self {
-        Snapshot(Arc::new(State { sequence, list, tables, merged }))
+        Snapshot(Arc::new(State { sequence, list, tables: tables.into(), merged }))
     }
 
     /// The same tables, seen through a list file that was replaced by one of the same content.
     pub(super) fn with_list(&self, list: ListFile) -> Self {
         let State { sequence, tables, merged, .. } = &*self.0;
-        Snapshot::new(*sequence, list, tables.clone(), merged.clone())
+        let (tables, merged) = (Arc::clone(tables), merged.clone());
+        Snapshot(Arc::new(State { sequence: *sequence, list, tables, merged }))
     }
 
     /// All tables as one.
@@ -116,11 +117,11 @@ impl ListFile {
         ListFile { content, file, identity: OnceLock::new() }
     }
 
-    /// Reads the list.
-    pub(super) fn read(fs: &Fs, path: &Path) -> Result<Self, refdb_vfs::Error> {
+    /// Reads the list, which is probably not much longer than this one.
+    pub(super) fn read_again(&self, fs: &Fs, path: &Path) -> Result<Self, refdb_vfs::Error> {
         match fs.open(path) {
             Ok(file) => {
-                let mut content = vec![0; 4096];
+                let mut content = vec![0; self.content.len() + 512];
                 let mut len = 0;
                 loop {
                     match file.read_at(&mut content[len..], len as u64)? {
