@@ -1,5 +1,7 @@
 //! What is wrong in a stack's folder gives an error that names the file and says what to do, and loses nothing.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails shall panic")]
+
 mod stack_support;
 
 use refdb_types::HashKind;
@@ -251,8 +253,8 @@ fn a_used_update_index_is_refused_and_the_addition_goes_on() {
     write(&stack, &[("refs/heads/a", Some(oid(1)))]);
     let mut addition = stack.lock(PATIENCE).unwrap();
     assert_eq!(addition.next_update_index(), 2);
-    for limits in [1..=2, 3..=2] {
-        let error = addition.add_table(limits, |_| Ok::<_, StackError>(())).unwrap_err();
+    for (min, max) in [(1, 2), (3, 2)] {
+        let error = addition.add_table(min..=max, |_| Ok::<_, StackError>(())).unwrap_err();
         assert!(matches!(error, StackError::UpdateIndex { next: 2, .. }), "{error}");
     }
     add(&mut addition, &[("refs/heads/b", Some(oid(2)))]);

@@ -3,6 +3,8 @@
 //! Git does not write here: JGit and git 2.55 alone, without refdb, lose a ref of git's now and then (three times in ten
 //! runs of 300 transactions each), and git fails where JGit deletes a table under it.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails shall panic")]
+
 mod stack_support;
 
 use refdb_testkit::{JGit, RefFormat, Repo};

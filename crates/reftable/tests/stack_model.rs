@@ -1,6 +1,8 @@
 //! Random additions, roll-backs, compactions and reloads, through several open stacks of one folder, against a plain
 //! map.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails shall panic")]
+
 mod stack_support;
 
 use refdb_testkit::Rng;

@@ -211,9 +211,9 @@ struct Wait {
 }
 
 impl Wait {
-    const FIRST_PAUSE: Duration = Duration::from_micros(50);
+    const FIRST_PAUSE: Duration = Duration::from_micros(200);
     /// With 5 ms eight writers waited twice as long at worst, and shared less evenly.
-    const LONGEST_PAUSE: Duration = Duration::from_millis(1);
+    const LONGEST_PAUSE: Duration = Duration::from_micros(1500);
 
     fn new(holder: Option<Stat>) -> Self {
         let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());

@@ -6,7 +6,10 @@ use super::{
 };
 use crate::{Summary, TableWriter};
 use refdb_vfs::Lock;
-use std::ops::{Range, RangeInclusive};
+use std::{
+    ops::{Range, RangeInclusive},
+    time::Instant,
+};
 
 /// New tables are merged with their neighbours while the list is locked if all that comes to at most this size.
 /// So little is merged in less time than the system calls of a compaction of its own would take, so that no other
@@ -20,15 +23,16 @@ pub struct Addition {
     stack: Stack,
     base: Snapshot,
     next_update_index: u64,
+    locked: Instant,
     // In this order: the files go before the lock does.
     tables: Vec<NewTable>,
     lock: Lock,
 }
 
 impl Addition {
-    pub(super) fn new(stack: Stack, lock: Lock, base: Snapshot) -> Self {
+    pub(super) fn new(stack: Stack, lock: Lock, locked: Instant, base: Snapshot) -> Self {
         let next_update_index = base.next_update_index();
-        Addition { stack, base, next_update_index, tables: Vec::new(), lock }
+        Addition { stack, base, next_update_index, locked, tables: Vec::new(), lock }
     }
 
     /// The stack as it is under the lock, without what this addition adds.
@@ -92,8 +96,9 @@ impl Addition {
         // never be free for it. If another compactor has them, it is that one's turn.
         let claim = |range| Compaction::claim(&self.stack, &tables, range, Claim::WhatIsFree).unwrap_or_default();
         let compaction = due.and_then(claim);
-        let Addition { stack, base, tables: added, lock, .. } = self;
+        let Addition { stack, base, tables: added, lock, locked, next_update_index } = self;
         let snapshot = stack.replace_list(lock, tables)?;
+        stack.courtesy().end_turn(locked, base.next_update_index(), next_update_index);
         added.into_iter().for_each(NewTable::keep);
         stack.retire(&base.tables()[replaced])?;
         Ok(Committed { snapshot, compaction })

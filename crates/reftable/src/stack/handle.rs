@@ -1,5 +1,6 @@
 use super::{
     Addition, Durability, Listed, Snapshot, StackError, StackOptions, TableName,
+    courtesy::Courtesy,
     list::{self, LIST_FILE},
     load::merge,
     options::NEW_FILE_MODE,
@@ -9,6 +10,7 @@ use refdb_vfs::{Fs, Lock, Patience};
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    time::Instant,
 };
 
 /// An open stack. Clones are the same open stack; threads may share it.
@@ -25,6 +27,7 @@ struct Shared {
     /// Held from looking at the list on disk until what was seen is `current`, so that an older view never replaces a
     /// newer one. It holds the last sequence number given away.
     publishing: Mutex<u64>,
+    courtesy: Mutex<Courtesy>,
 }
 
 impl Stack {
@@ -38,6 +41,7 @@ impl Stack {
             options,
             current: RwLock::new(nothing),
             publishing: Mutex::new(0),
+            courtesy: Mutex::default(),
         }));
         stack.reload()?;
         Ok(stack)
@@ -70,9 +74,14 @@ impl Stack {
     /// Locks the stack for an addition, waiting as `patience` says. Under the lock the list is read again, so what
     /// another writer did meanwhile is no reason to fail.
     pub fn lock(&self, patience: Patience) -> Result<Addition, StackError> {
+        let pause = self.courtesy().pause();
+        if !pause.is_zero() && patience != Patience::None {
+            std::thread::sleep(pause);
+        }
         let lock = self.lock_list(patience)?;
+        let locked = Instant::now();
         let base = self.reload()?;
-        Ok(Addition::new(self.clone(), lock, base))
+        Ok(Addition::new(self.clone(), lock, locked, base))
     }
 
     pub(super) fn lock_list(&self, patience: Patience) -> Result<Lock, StackError> {
@@ -100,6 +109,10 @@ impl Stack {
         let snapshot = Snapshot::new(*publisher.sequence + 1, ListFile::new(content, file), tables, merged);
         publisher.publish(&snapshot);
         Ok(snapshot)
+    }
+
+    pub(super) fn courtesy(&self) -> MutexGuard<'_, Courtesy> {
+        self.0.courtesy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn publisher(&self) -> Publisher<'_> {

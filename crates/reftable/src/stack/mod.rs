@@ -11,6 +11,7 @@
 mod addition;
 mod clean;
 mod compact;
+mod courtesy;
 mod error;
 mod handle;
 mod list;

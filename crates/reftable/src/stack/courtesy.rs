@@ -1,0 +1,72 @@
+use std::time::{Duration, Instant};
+
+/// Lets others have the list's lock.
+///
+/// Nobody is woken when a lock file goes, so whoever waits finds the lock free only if it looks at the right moment.
+/// A writer that has just unlocked the stack and wants it again at once would nearly always come first, and git, which
+/// looks seven times in its 100 ms and then gives up, would hardly ever get it. So a writer that sees that others have
+/// written since its last turn pauses before its next one. Who writes alone never does.
+///
+/// Of four gits beside four refdb writers 22 of 24 gave up before this, of eight gits among themselves 33 of 48; since
+/// then 11 of 24 beside refdb (docs/decisions/0031).
+#[derive(Debug, Default)]
+pub(super) struct Courtesy {
+    last_turn: Option<LastTurn>,
+}
+
+#[derive(Debug)]
+struct LastTurn {
+    ended: Instant,
+    pause: Duration,
+    next_update_index: u64,
+}
+
+impl Courtesy {
+    /// What is left of the pause after the last turn.
+    pub(super) fn pause(&self) -> Duration {
+        self.last_turn.as_ref().map_or(Duration::ZERO, |last| last.pause.saturating_sub(last.ended.elapsed()))
+    }
+
+    /// Notes a turn: when the stack was locked, its next update index then, and the one that was left to others.
+    pub(super) fn end_turn(&mut self, locked: Instant, found: u64, left: u64) {
+        let others = self.last_turn.as_ref().map_or(0, |last| found.saturating_sub(last.next_update_index));
+        let pause = pause_after(locked.elapsed(), others);
+        self.last_turn = Some(LastTurn { ended: Instant::now(), pause, next_update_index: left });
+    }
+}
+
+/// The pause after a turn of this length if so many transactions of others came before it: time for about as many
+/// again, and then half as much to spare.
+fn pause_after(turn: Duration, others: u64) -> Duration {
+    const LONGEST: Duration = Duration::from_millis(1);
+    let others = u32::try_from(others).unwrap_or(u32::MAX);
+    turn.saturating_mul(others).min(LONGEST).mul_f64(1.5).min(LONGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_writes_alone_does_not_pause() {
+        let mut courtesy = Courtesy::default();
+        assert_eq!(courtesy.pause(), Duration::ZERO);
+        courtesy.end_turn(Instant::now(), 5, 6);
+        assert_eq!(courtesy.pause(), Duration::ZERO, "what came before the first turn does not count");
+        courtesy.end_turn(Instant::now() - Duration::from_secs(1), 6, 7);
+        assert_eq!(courtesy.pause(), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_pause_grows_with_the_others_and_is_bounded() {
+        let turn = Duration::from_micros(80);
+        assert_eq!(pause_after(turn, 1), Duration::from_micros(120));
+        assert_eq!(pause_after(turn, 7), Duration::from_micros(840));
+        assert_eq!(pause_after(turn, u64::MAX), Duration::from_millis(1));
+        assert_eq!(pause_after(Duration::from_secs(1), 1), Duration::from_millis(1));
+        let mut courtesy = Courtesy::default();
+        courtesy.end_turn(Instant::now(), 1, 2);
+        courtesy.end_turn(Instant::now() - Duration::from_secs(1), 4, 5);
+        assert!(courtesy.pause() > Duration::from_micros(1) && courtesy.pause() <= Duration::from_millis(1));
+    }
+}
