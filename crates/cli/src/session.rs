@@ -30,7 +30,7 @@ impl Session {
     pub fn open(globals: &Globals) -> Result<Self> {
         let environment = globals.environment();
         let fs = Fs::real();
-        let repository = Repository::discover(&fs, &environment).map_err(said)?;
+        let repository = Repository::discover(&fs, &environment).map_err(|error| said(&error.report()))?;
         let checks = Arc::new(refdb::Objects::of(&repository, &environment));
         let objects = Objects::new(repository.objects_dir(&environment), repository.hash());
         let paths = Paths { git_dir: repository.git_dir().to_owned(), common_dir: repository.common_dir().to_owned() };
@@ -41,7 +41,10 @@ impl Session {
             objects: Arc::clone(&checks) as Arc<dyn ObjectCheck + Send>,
             committer: None,
         };
-        let store = Store::open(repository, environment, options)?;
+        let store = Store::open(repository, environment, options).map_err(|error| match error {
+            refdb::Error::Config(error) => said(&error.report()),
+            error => error.into(),
+        })?;
         for warning in &store.settings().warnings {
             say("warning: ", warning.as_bytes());
         }
@@ -55,9 +58,10 @@ impl Session {
     }
 }
 
-/// What the engine says of a repository is what git says.
-fn said(error: impl std::fmt::Display) -> Failure {
-    Failure::Fatal(error.to_string().into())
+/// Says what is wrong with a repository or its configuration: git needs two lines for some of it.
+fn said(report: &str) -> Failure {
+    say("", report.trim_end().as_bytes());
+    Failure::Exit(128)
 }
 
 /// Where a repository's refs are files.
