@@ -6,7 +6,7 @@ mod table;
 use crate::{
     Invocation,
     failure::{Failure, Result, fatal, message},
-    options::{Command, Opt, Parser, Word},
+    options::{Command, Parser, Word},
     output::Output,
     session::Session,
 };
@@ -22,26 +22,25 @@ use std::{
 pub static COMMAND: Command = Command {
     name: "dump",
     about: "Show what reftables, packed-refs and loose refs hold, record by record",
-    synopsis: &["[--no-log] [<file>|<folder>]..."],
-    options: &[Opt::flag("log", "show reflog records of reftables too (the default)")],
+    synopsis: &["[<file>|<folder>]..."],
+    options: &[],
 };
 
 /// What is shown.
 pub(crate) struct Dumper<'a> {
     pub(crate) fs: &'a Fs,
     pub(crate) output: &'a mut Output,
-    pub(crate) logs: bool,
 }
 
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let mut parser = Parser::new(&COMMAND, invocation.words);
     let mut paths: Vec<PathBuf> = Vec::new();
-    let mut logs = true;
     while let Some(word) = parser.next_word()? {
         match word {
             Word::Argument(path) => paths.push(OsStr::from_bytes(path).into()),
-            Word::Option(_, setting) => logs = setting.is_on(),
+            // There are none.
+            Word::Option(..) => {}
         }
     }
     if paths.is_empty() {
@@ -54,7 +53,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let mut output = Output::default();
     output.expect_much();
     let fs = Fs::real();
-    let mut dumper = Dumper { fs: &fs, output: &mut output, logs };
+    let mut dumper = Dumper { fs: &fs, output: &mut output };
     let result = paths.iter().try_for_each(|path| dumper.path(path));
     output.flush()?;
     result.map(|()| 0)

@@ -2,6 +2,7 @@
 
 use crate::options::Command;
 use bstr::BString;
+use refdb_vfs::LockError;
 use std::io::Write;
 
 /// Why a command stops early, in the words and with the exit code that git would use.
@@ -15,6 +16,8 @@ pub enum Failure {
     Usage(&'static Command, Option<BString>),
     /// The same, but the usage goes to standard output, as when it was asked for.
     UsageAsked(&'static Command, Option<BString>, Asked),
+    /// These lines as they are, exit code 128.
+    Lines(String),
     /// All has been said; only the exit code is left.
     Exit(u8),
     /// Standard output is a pipe that nobody reads any more.
@@ -64,6 +67,10 @@ impl Failure {
                 }
                 let _ = std::io::stdout().write_all(command.usage(asked).as_bytes());
                 WRONG_USE
+            }
+            Failure::Lines(lines) => {
+                let _ = std::io::stderr().write_all(lines.as_bytes());
+                128
             }
             Failure::Exit(code) => code,
             Failure::BrokenPipe => {
@@ -121,6 +128,24 @@ impl From<refdb::Error> for Failure {
         if refdb_vfs::interrupt::received().is_some() {
             return Failure::Interrupted;
         }
-        Failure::Fatal(error.to_string().into())
+        match error {
+            refdb::Error::Config(error) => Failure::Lines(error.report()),
+            error => Failure::Fatal(text_of(&error).into()),
+        }
+    }
+}
+
+/// An error of the store in git's words, where git has words for it.
+pub fn text_of(error: &refdb::Error) -> String {
+    match error {
+        refdb::Error::Lock(LockError::Held { path, age_seconds, uid }) => format!(
+            "Unable to create '{}': File exists.\n\n\
+             Another process (user {uid}) has held this lock for {age_seconds} s. If no such process is running any \
+             more,\nremove the file.",
+            std::path::absolute(path).unwrap_or_else(|_| path.clone()).display()
+        ),
+        // Git's text of a broken line in packed-refs names the file itself.
+        refdb::Error::Corrupt { path, what, .. } if what.contains(&*path.to_string_lossy()) => what.clone(),
+        _ => error.to_string(),
     }
 }

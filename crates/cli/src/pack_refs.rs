@@ -4,10 +4,11 @@ use crate::{
     Invocation,
     failure::{Failure, Result, fatal},
     options::{Command, Opt, Parser, Setting, Value, Word},
+    progress::Progress,
     session::Session,
 };
 use bstr::ByteSlice;
-use refdb::backend::OptimizeOptions;
+use refdb::{RefFormat, backend::OptimizeOptions};
 
 /// The command line.
 pub static COMMAND: Command = Command {
@@ -33,8 +34,18 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     if let Err(error) = refdb_vfs::interrupt::catch_signals() {
         return fatal!["cannot catch signals: ", error.to_string()];
     }
-    session.store.optimize(&options)?;
-    Ok(0)
+    let progress = Progress::start("Packing refs");
+    let result = session.store.optimize(&options);
+    progress.finish();
+    match result {
+        Ok(()) => Ok(0),
+        // Git reports a stack that cannot be compacted, unlike packed-refs, as an error that ends it with -1.
+        Err(error) if session.store.repository().ref_format() == RefFormat::Reftable => match Failure::from(error) {
+            Failure::Fatal(text) => Err(Failure::Error(text, 255)),
+            other => Err(other),
+        },
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn parse(invocation: &Invocation<'_>) -> Result<OptimizeOptions> {

@@ -30,7 +30,7 @@ impl Session {
     pub fn open(globals: &Globals) -> Result<Self> {
         let environment = globals.environment();
         let fs = Fs::real();
-        let repository = Repository::discover(&fs, &environment).map_err(|error| said(&error.report()))?;
+        let repository = Repository::discover(&fs, &environment).map_err(|error| Failure::Lines(error.report()))?;
         let checks = Arc::new(refdb::Objects::of(&repository, &environment));
         let objects = Objects::new(repository.objects_dir(&environment), repository.hash());
         let paths = Paths { git_dir: repository.git_dir().to_owned(), common_dir: repository.common_dir().to_owned() };
@@ -41,10 +41,7 @@ impl Session {
             objects: Arc::clone(&checks) as Arc<dyn ObjectCheck + Send>,
             committer: None,
         };
-        let store = Store::open(repository, environment, options).map_err(|error| match error {
-            refdb::Error::Config(error) => said(&error.report()),
-            error => error.into(),
-        })?;
+        let store = Store::open(repository, environment, options)?;
         for warning in &store.settings().warnings {
             say("warning: ", warning.as_bytes());
         }
@@ -56,12 +53,6 @@ impl Session {
     pub fn revisions(&mut self) -> Revisions<'_> {
         Revisions { store: &self.store, objects: &mut self.objects }
     }
-}
-
-/// Says what is wrong with a repository or its configuration: git needs two lines for some of it.
-fn said(report: &str) -> Failure {
-    say("", report.trim_end().as_bytes());
-    Failure::Exit(128)
 }
 
 /// Where a repository's refs are files.

@@ -97,7 +97,8 @@ fn parse(invocation: &Invocation<'_>) -> Result<Options> {
             "quiet" => options.quiet = on,
             "dereference" => options.style.dereference = on,
             "hash" => {
-                options.style.ids_only = on;
+                // Whatever is said of the number of digits, even --no-hash: so it is in git.
+                options.style.ids_only = true;
                 options.style.digits = digits("hash", setting, options.style.digits)?;
             }
             "abbrev" => options.style.digits = digits("abbrev", setting, Some(None))?,

@@ -15,7 +15,8 @@ use crate::{
     session::Session,
 };
 use bstr::{BString, ByteSlice};
-use refdb::LogWish;
+use refdb::{Change, LogWish, RefName, Target};
+use refdb_types::is_safe;
 use std::sync::Arc;
 
 /// The command line.
@@ -56,6 +57,19 @@ impl Options {
         let message = self.reason.clone().map(Arc::new);
         LogWish { message, force_create: self.create_reflog, suppress: false }
     }
+}
+
+/// Refuses a change that only sets a value if the name is well formed, and any other one if the name cannot lead out
+/// of the repository: ill-formed refs must remain deletable.
+fn check_name(name: &[u8], change: &Change) -> refdb::Result<RefName> {
+    let checked = match change {
+        Change::Set(Target::Direct(_)) => RefName::new(name).ok(),
+        Change::Set(Target::Symbolic(_)) | Change::Delete | Change::Verify => {
+            RefName::new_safe(name).filter(|name| is_safe(name))
+        }
+    };
+    let bad = || refdb::Error::Refused(format!("refusing to update ref with bad name '{}'", name.as_bstr()));
+    checked.ok_or_else(bad)
 }
 
 /// Runs the command.

@@ -7,7 +7,7 @@ use super::{
     quote::Quote,
     world::{ObjectKind, World},
 };
-use crate::failure::{Result, fatal};
+use crate::failure::{Result, fatal, message, say};
 use bstr::{BStr, BString, ByteSlice};
 use refdb::backend::Peeled;
 use refdb_types::ObjectId;
@@ -229,13 +229,17 @@ impl<'a> Renderer<'a> {
             let peeled = behind.is_some();
             self.content(peeled, id, row.name)?;
             let data = if peeled { &self.behind.data } else { &self.own.data };
-            let Some(target) =
-                Parsed::new(data).header("object").and_then(|hex| ObjectId::from_hex(id.kind(), hex).ok())
-            else {
+            let parsed = Parsed::new(data);
+            let claimed = parsed.header("type").map(ToOwned::to_owned);
+            let Some(target) = parsed.header("object").and_then(|hex| ObjectId::from_hex(id.kind(), hex).ok()) else {
                 return fatal!["parse_object_buffer failed on ", id.to_string(), " for ", row.name];
             };
-            behind = Some(target);
             kind = self.kind(true, target, row.name)?;
+            if claimed.is_none_or(|claimed| claimed != kind.name()) {
+                say("error: ", &message!["bad tag pointer to ", target.to_string(), " in ", id.to_string()]);
+                return fatal!["parse_object_buffer failed on ", id.to_string(), " for ", row.name];
+            }
+            behind = Some(target);
         }
         Ok(behind)
     }

@@ -142,7 +142,11 @@ impl Lister<'_, '_> {
     fn show(&mut self, row: &Row<'_>) -> Result<()> {
         let out = self.output.buffer();
         let start = out.len();
-        self.renderer.row(self.format, row, out)?;
+        if let Err(failure) = self.renderer.row(self.format, row, out) {
+            // A row is shown whole or not at all.
+            out.truncate(start);
+            return Err(failure);
+        }
         if !self.omit_empty || out.len() > start {
             out.push(b'\n');
         }

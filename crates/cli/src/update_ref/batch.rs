@@ -1,7 +1,7 @@
 //! `update-ref --stdin`.
 
 use super::{
-    Options,
+    Options, check_name,
     records::Records,
     request::{self, OldValue, Request, Verb},
 };
@@ -113,7 +113,7 @@ impl<'s> Batch<'s> {
             Request::Prepare => return self.prepare(),
             Request::Abort => return self.abort(),
             Request::Commit => return self.commit(),
-            request => self.edit(request),
+            request => self.edit(request)?,
         };
         self.no_deref_once = false;
         if let Some(asked) = &mut self.asked {
@@ -126,9 +126,13 @@ impl<'s> Batch<'s> {
         }
     }
 
-    fn edit(&self, request: Request) -> Edit {
+    fn edit(&self, request: Request) -> Result<Edit> {
         let (name, change, expected) = translate(request);
-        Edit { name, change, expected, deref: self.follows(), log: self.log.clone() }
+        // A well-formed name was required already; the rest of the rule is about names outside of refs/.
+        if !name.starts_with(b"refs/") {
+            check_name(&name, &change)?;
+        }
+        Ok(Edit { name, change, expected, deref: self.follows(), log: self.log.clone() })
     }
 
     fn start(&mut self) -> Result<()> {

@@ -1,10 +1,10 @@
-use super::Options;
+use super::{Options, check_name};
 use crate::{
     failure::{Failure, Result, fatal, message},
     session::Session,
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Change, Edit, Precondition, RefName, Target, TransactionOptions};
+use refdb::{Change, Edit, Precondition, Target, TransactionOptions};
 use refdb_types::ObjectId;
 
 /// `update-ref REF NEW [OLD]`.
@@ -61,15 +61,7 @@ fn apply(
     change: Change,
     expected: Precondition,
 ) -> refdb::Result<()> {
-    let checked = match &change {
-        Change::Set(_) => RefName::new(&name[..]).ok(),
-        Change::Delete | Change::Verify => {
-            RefName::new_safe(&name[..]).filter(|name| refdb_types::is_safe(name) || name.starts_with(b"refs/"))
-        }
-    };
-    let Some(name) = checked else {
-        return Err(refdb::Error::Refused(format!("refusing to update ref with bad name '{name}'")));
-    };
+    let name = check_name(name, &change)?;
     let edit = Edit { name, change, expected, deref: !options.no_deref, log: options.log() };
     let mut transaction = session.store.transaction(TransactionOptions::default());
     transaction.add(edit)?;

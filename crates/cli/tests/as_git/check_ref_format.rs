@@ -1,10 +1,10 @@
 //! `refdb check-ref-format` beside git's, on the same words.
 
-use crate::common::Repo;
+use crate::common::Folder;
 
 #[test]
 fn names_are_judged_as_git_judges_them() {
-    let repo = Repo::outside();
+    let repo = Folder::outside();
     let names = [
         "",
         "/",
@@ -69,7 +69,7 @@ fn names_are_judged_as_git_judges_them() {
 
 #[test]
 fn wrong_use_ends_as_in_git() {
-    let repo = Repo::outside();
+    let repo = Folder::outside();
     for words in [
         &["-h"][..],
         &[],

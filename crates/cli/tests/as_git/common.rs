@@ -1,6 +1,6 @@
 //! Runs one command line through git and through refdb and compares what they say.
 
-use refdb_testkit::Git;
+use refdb_testkit::{Git, RefFormat, Repo};
 use std::{
     ffi::OsStr,
     io::Write,
@@ -9,45 +9,73 @@ use std::{
 };
 
 /// A folder in which both programs run.
-pub(crate) struct Repo {
+pub(crate) struct Folder {
     folder: tempfile::TempDir,
 }
 
-impl Repo {
+impl Folder {
     /// A folder that is no repository.
     pub(crate) fn outside() -> Self {
-        Repo { folder: tempfile::tempdir().unwrap() }
+        Folder { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// Runs git.
-    pub(crate) fn git<S: AsRef<OsStr>>(&self, words: &[S], input: &[u8]) -> Output {
-        run(Git::find().program(), self.path(), words, input)
-    }
-
-    /// Runs refdb.
-    pub(crate) fn refdb<S: AsRef<OsStr>>(&self, words: &[S], input: &[u8]) -> Output {
-        run(Path::new(env!("CARGO_BIN_EXE_refdb")), self.path(), words, input)
-    }
-
-    /// Runs both, for a command that changes nothing, and requires the same output, messages and exit code.
+    /// Runs both, and requires the same output, messages and exit code.
     pub(crate) fn same<S: AsRef<OsStr>>(&self, words: &[S]) {
-        let shown = || words.iter().map(|word| word.as_ref().to_string_lossy()).collect::<Vec<_>>().join(" ");
-        assert_same(&shown(), &self.git(words, b""), &self.refdb(words, b""));
+        same(self.folder.path(), words, b"");
     }
 }
 
+/// Runs both in one folder, for a command that changes nothing, and requires the same output, messages and exit code.
+pub(crate) fn same<S: AsRef<OsStr>>(folder: &Path, words: &[S], input: &[u8]) {
+    assert_same(&shown(words, input), &git(folder, words, input), &refdb(folder, words, input));
+}
+
+/// Two repositories of the same content, for commands that change something: git works on one, refdb on the other.
+pub(crate) struct Twins {
+    pub(crate) git: Repo,
+    pub(crate) refdb: Repo,
+    format: RefFormat,
+}
+
+impl Twins {
+    /// Makes both, and lets real git do the same in both.
+    pub(crate) fn new(format: RefFormat, set_up: &dyn Fn(&Repo)) -> Self {
+        let make = || {
+            let repo = Repo::with_worktree(format, refdb_types::HashKind::Sha1);
+            set_up(&repo);
+            repo
+        };
+        Twins { git: make(), refdb: make(), format }
+    }
+
+    /// Runs git on one and refdb on the other, and requires the same output, messages, exit code, refs and reflogs.
+    pub(crate) fn same<S: AsRef<OsStr>>(&self, words: &[S], input: &[u8]) {
+        let what = format!("{}: {}", self.format.name(), shown(words, input));
+        let (git, refdb) = (git(self.git.dir(), words, input), refdb(self.refdb.dir(), words, input));
+        assert_same(&what, &git, &refdb);
+        let state = |repo: &Repo| {
+            let refs = repo.git(["for-each-ref", "--include-root-refs", "--format=%(refname) %(objectname) %(symref)"]);
+            let logs: Vec<_> = ["HEAD", "refs/heads/main", "refs/heads/new", "refs/heads/other", "refs/notes/x"]
+                .map(|name| repo.reflog(name))
+                .into();
+            (refs, logs)
+        };
+        assert_eq!(state(&self.git), state(&self.refdb), "{what}");
+    }
+}
+
+fn shown<S: AsRef<OsStr>>(words: &[S], input: &[u8]) -> String {
+    let words = words.iter().map(|word| word.as_ref().to_string_lossy()).collect::<Vec<_>>().join(" ");
+    format!("{words} <<< {:?}", String::from_utf8_lossy(input))
+}
+
 /// Requires that two runs said the same and ended the same.
-pub(crate) fn assert_same(what: &str, git: &Output, refdb: &Output) {
+fn assert_same(what: &str, git: &Output, refdb: &Output) {
     let tell = |output: &Output| {
         format!(
             "{}\n-- stdout\n{}\n-- stderr\n{}",
             output.status,
-            String::from_utf8_lossy(&output.stdout),
+            without_descriptions(&String::from_utf8_lossy(&output.stdout)),
             without_descriptions(&String::from_utf8_lossy(&output.stderr))
         )
     };
@@ -60,13 +88,43 @@ fn without_descriptions(text: &str) -> String {
     let mut list = false;
     let mut kept = String::new();
     for line in text.lines() {
+        let line = without_lock(line);
         list |= line.is_empty() && kept.contains("usage: git ");
         if !list {
-            kept.push_str(line);
+            kept.push_str(&line);
             kept.push('\n');
         }
     }
     kept
+}
+
+/// Whether git puts `cannot lock ref 'NAME': ` before a conflict of names depends on which of its steps notices it, and
+/// so does the order of the two names.
+fn without_lock(line: &str) -> String {
+    let text = match line.find("cannot lock ref '") {
+        Some(at) if line.contains("exists; cannot create") || line.contains("cannot process") => {
+            let end = line[at..].find("': ").map_or(line.len(), |end| at + end + 3);
+            format!("{}{}", &line[..at], &line[end..])
+        }
+        _ => line.to_owned(),
+    };
+    match text.split_once("cannot process '") {
+        Some((lead, names)) => {
+            let mut names: Vec<&str> = names.split('\'').collect();
+            names.sort_unstable();
+            format!("{lead}cannot process {names:?}")
+        }
+        None => text,
+    }
+}
+
+fn git<S: AsRef<OsStr>>(folder: &Path, words: &[S], input: &[u8]) -> Output {
+    run(Git::find().program(), folder, words, input)
+}
+
+/// Runs refdb alone.
+pub(crate) fn refdb<S: AsRef<OsStr>>(folder: &Path, words: &[S], input: &[u8]) -> Output {
+    run(Path::new(env!("CARGO_BIN_EXE_refdb")), folder, words, input)
 }
 
 fn run<S: AsRef<OsStr>>(program: &Path, folder: &Path, words: &[S], input: &[u8]) -> Output {

@@ -4,3 +4,9 @@
 
 mod check_ref_format;
 mod common;
+mod for_each_ref;
+mod global_options;
+mod show_ref;
+mod symbolic_ref;
+mod update_ref;
+mod update_ref_stdin;

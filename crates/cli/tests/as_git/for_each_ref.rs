@@ -1,0 +1,156 @@
+//! `refdb for-each-ref` beside git's.
+
+use crate::common::same;
+use refdb_testkit::{RefFormat, Repo};
+use refdb_types::HashKind;
+
+fn repo(format: RefFormat, hash: HashKind) -> Repo {
+    let repo = Repo::with_worktree(format, hash);
+    let commits = repo.commits(4);
+    let tag = repo.tag_object(commits[0], "v1");
+    let nested = repo.tag_object(tag, "v2");
+    let blob = repo.blob("text");
+    repo.create_refs([
+        ("refs/heads/main", commits[3]),
+        ("refs/heads/v1", commits[1]),
+        ("refs/heads/A", commits[0]),
+        ("refs/heads/b", commits[2]),
+        ("refs/heads/dir/x", commits[2]),
+        ("refs/heads/dir-y", commits[2]),
+        ("refs/remotes/origin/main", commits[0]),
+        ("refs/remotes/main/HEAD", commits[0]),
+        ("refs/tags/v1", tag),
+        ("refs/tags/v2", nested),
+        ("refs/tags/v1.10", commits[1]),
+        ("refs/tags/v1.9", commits[1]),
+        ("refs/blob", blob),
+    ]);
+    repo.git(["symbolic-ref", "refs/heads/link", "refs/heads/dir/x"]);
+    repo.git(["symbolic-ref", "refs/heads/dangling", "refs/heads/none"]);
+    repo.git(["update-ref", "ORIG_HEAD", "refs/heads/A"]);
+    repo
+}
+
+const ALL_FIELDS: &str = "%(refname)|%(refname:short)|%(refname:lstrip=1)|%(refname:rstrip=-1)|%(objectname)|\
+    %(objectname:short)|%(objectname:short=12)|%(objecttype)|%(objectsize)|%(symref)|%(symref:short)|%(HEAD)|\
+    %(*objectname)|%(*objecttype)|%(*objectsize)|%(*refname)|%(tree)|%(tree:short)|%(parent)|%(parent:short)|\
+    %(numparent)|%(object)|%(type)|%(tag)|%(*tag)|%(author)|%(authorname)|%(authoremail)|%(authoremail:trim)|\
+    %(authoremail:localpart)|%(authordate)|%(authordate:short)|%(authordate:iso)|%(authordate:iso-strict)|\
+    %(authordate:rfc)|%(authordate:raw)|%(authordate:unix)|%(committer)|%(committerdate)|%(tagger)|%(taggername)|\
+    %(taggerdate)|%(creator)|%(creatordate)|%(*authorname)|%(subject)|%(subject:sanitize)|%(body)|%(contents)|\
+    %(contents:subject)|%(contents:body)|%(contents:size)|%(contents:lines=2)|%(contents:signature)|%(raw:size)|\
+    %(if)%(HEAD)%(then)%(HEAD)%(else)no%(end)|%(if:equals=tag)%(objecttype)%(then)t%(end)|%(align:20,right)%(refname)%(end)|\
+    %(align:width=30,position=middle)%(refname:short)%(end)|%%|%41|%zz";
+
+const LINES: &[&[&str]] = &[
+    &[],
+    &["--format=%(refname)"],
+    &["--format=%(objectname) %(refname)"],
+    &["--format=x"],
+    &["--format="],
+    &["--omit-empty", "--format=%(symref)"],
+    &["--include-root-refs"],
+    &["--include-root-refs", "refs/heads", "HEAD"],
+    &["--count=3"],
+    &["--count=2k", "--sort=-refname"],
+    &["--count=0"],
+    &["--count=-1"],
+    &["--count=x"],
+    &["--count"],
+    &["--count=99999999999"],
+    &["refs/heads"],
+    &["refs/heads/"],
+    &["refs/heads/d"],
+    &["refs/heads/dir"],
+    &["refs/heads/*"],
+    &["refs/heads/**"],
+    &["**/main"],
+    &["refs/*/main", "refs/tags/v1"],
+    &["refs/heads", "refs/heads/dir", "refs"],
+    &["refs/tags/v1.[0-9]*"],
+    &["main"],
+    &[""],
+    &["--exclude=refs/heads", "--exclude=refs/tags/*"],
+    &["--exclude=refs/heads/", "refs/heads"],
+    &["--ignore-case", "REFS/HEADS/MAIN"],
+    &["--ignore-case", "REFS/HEADS"],
+    &["--ignore-case", "--sort=refname", "refs/heads"],
+    &["--start-after=refs/heads/main"],
+    &["--start-after=refs/heads/mai"],
+    &["--start-after=refs/tags", "--count=1"],
+    &["--start-after=refs/heads/main", "--exclude=refs/tags"],
+    &["--start-after=x", "--sort=refname"],
+    &["--start-after=x", "refs"],
+    &["--sort=-refname"],
+    &["--sort=version:refname", "refs/tags"],
+    &["--sort=-v:refname", "refs/tags"],
+    &["--sort=objecttype"],
+    &["--sort=objectsize", "--sort=-objecttype"],
+    &["--sort=-objectname", "--sort=refname:short"],
+    &["--sort=creatordate", "--sort=-refname"],
+    &["--sort=-creatordate"],
+    &["--sort=*objectname"],
+    &["--sort=HEAD"],
+    &["--sort=foo"],
+    &["--sort="],
+    &["--sort"],
+    &["--sort=foo", "--no-sort"],
+    &["--points-at=main"],
+    &["--points-at=v1"],
+    &["--points-at", "refs/heads/A"],
+    &["--points-at=refs/heads/A", "--points-at=main", "refs/heads"],
+    &["--points-at=nothing"],
+    &["--contains=refs/heads/v1"],
+    &["--contains"],
+    &["--no-contains=refs/heads/v1"],
+    &["--contains", "refs/heads/b", "--no-contains", "refs/heads/main"],
+    &["--merged=refs/heads/b"],
+    &["--merged"],
+    &["--no-merged=refs/heads/b", "refs/heads"],
+    &["--merged=nothing"],
+    &["--contains=nothing"],
+    &["--shell", "--format=r=%(refname) s=%(subject)", "refs/tags"],
+    &["--perl", "--format=%(contents)"],
+    &["--python", "--format=%(contents)"],
+    &["--tcl", "--format=%(contents)"],
+    &["--shell", "--perl"],
+    &["--shell", "--no-shell", "--tcl", "--format=%(refname)"],
+    &["--shell", "--format=%(raw)"],
+    &["--format=%(color:red)%(refname)%(color:reset)", "--color"],
+    &["--format=%(color:bold red)%(refname)", "--color=always"],
+    &["--format=%(color:red)%(refname)", "--color=never"],
+    &["--color=foo"],
+    &["--format=%(nothing)"],
+    &["--format=%(refname"],
+    &["--format=%(if)x"],
+    &["--no-c"],
+    &["--foo"],
+    &["--stdin", "x"],
+    &["--end-of-options", "refs/heads"],
+    &["-h"],
+];
+
+#[test]
+fn refs_are_listed_as_git_lists_them() {
+    for (format, hash) in Repo::KINDS {
+        let repo = repo(format, hash);
+        for packed in [false, true] {
+            if packed {
+                repo.git(["pack-refs", "--all"]);
+            }
+            for words in LINES {
+                same(repo.dir(), &[&["for-each-ref"], *words].concat(), b"");
+            }
+            same(repo.dir(), &["for-each-ref", &format!("--format={ALL_FIELDS}")], b"");
+            same(repo.dir(), &["for-each-ref", "--shell", &format!("--format={ALL_FIELDS}")], b"");
+        }
+    }
+}
+
+#[test]
+fn patterns_come_from_standard_input_too() {
+    let repo = repo(RefFormat::Reftable, HashKind::Sha1);
+    for input in [&b"refs/tags/v1\nrefs/heads\n"[..], b"", b"\n", b"refs/tags"] {
+        same(repo.dir(), &["for-each-ref", "--stdin"], input);
+    }
+}

@@ -1,0 +1,150 @@
+//! `refdb show-ref` beside git's.
+
+use crate::common::same;
+use refdb_testkit::{RefFormat, Repo};
+use refdb_types::HashKind;
+
+/// Branches, tags of all sorts, a dangling symbolic ref, names that only look alike.
+fn repo(format: RefFormat, hash: HashKind) -> Repo {
+    let repo = Repo::with_worktree(format, hash);
+    let commits = repo.commits(3);
+    let tag = repo.tag_object(commits[0], "v1");
+    let nested = repo.tag_object(tag, "v2");
+    repo.create_refs([
+        ("refs/heads/main", commits[2]),
+        ("refs/heads/a/main", commits[1]),
+        ("refs/heads/domain", commits[0]),
+        ("refs/remotes/origin/main", commits[0]),
+        ("refs/tags/v1", tag),
+        ("refs/tags/v2", nested),
+        ("refs/tags/light", commits[1]),
+        ("refs/notes/x", commits[0]),
+    ]);
+    repo.git(["symbolic-ref", "refs/heads/link", "refs/heads/a/main"]);
+    repo.git(["symbolic-ref", "refs/heads/dangling", "refs/heads/none"]);
+    repo.git(["symbolic-ref", "refs/heads/loop", "refs/heads/loop"]);
+    repo.git(["update-ref", "ORIG_HEAD", "refs/heads/domain"]);
+    repo
+}
+
+const LINES: &[&[&str]] = &[
+    &[],
+    &["main"],
+    &["heads/main"],
+    &["refs/heads/main"],
+    &["main", "v1"],
+    &["/main"],
+    &[""],
+    &["nothing"],
+    &["--head"],
+    &["--head", "nothing"],
+    &["--head", "-d", "v1"],
+    &["-h", "main"],
+    &["-d"],
+    &["-s"],
+    &["-ds"],
+    &["-s5"],
+    &["--hash=7", "-d"],
+    &["--hash=2"],
+    &["--hash=100"],
+    &["--hash=x"],
+    &["--hash="],
+    &["--no-hash", "main"],
+    &["--abbrev"],
+    &["--abbrev=10"],
+    &["--abbrev=0", "-s"],
+    &["--abbrev", "--no-abbrev"],
+    &["--tags"],
+    &["--branches"],
+    &["--heads"],
+    &["--tags", "--branches", "main"],
+    &["--tags", "--no-tags", "--branches"],
+    &["-q"],
+    &["-q", "nothing"],
+    &["--verify"],
+    &["--verify", "refs/heads/main"],
+    &["--verify", "refs/heads/main", "HEAD", "-d", "refs/tags/v2"],
+    &["--verify", "-s", "-d", "refs/tags/v1"],
+    &["--verify", "main"],
+    &["--verify", "heads/main"],
+    &["--verify", "-q", "refs/heads/none"],
+    &["--verify", "refs/heads/none", "refs/heads/main"],
+    &["--verify", "refs/heads/dangling"],
+    &["--verify", "refs/heads/loop"],
+    &["--verify", "refs/heads/link"],
+    &["--verify", "ORIG_HEAD"],
+    &["--verify", "FETCH_HEAD"],
+    &["--verify", "config"],
+    &["--verify", "refs/heads/../heads/main"],
+    &["--verify", "--tags", "refs/heads/main"],
+    &["--exists"],
+    &["--exists", "a", "b"],
+    &["--exists", "refs/heads/main"],
+    &["--exists", "refs/heads/dangling"],
+    &["--exists", "refs/heads/loop"],
+    &["--exists", "refs/heads/none"],
+    &["--exists", "refs/heads"],
+    &["--exists", "HEAD"],
+    &["--exists", "bad..name"],
+    &["--verify", "--exists"],
+    &["--exists", "--exclude-existing"],
+    &["--verify", "--exists", "--exclude-existing"],
+    &["--ex"],
+    &["--foo"],
+    &["-X"],
+    &["-tags"],
+    &["--verify=1"],
+    &["--help-all"],
+];
+
+#[test]
+fn refs_are_shown_as_git_shows_them() {
+    for (format, hash) in Repo::KINDS {
+        let repo = repo(format, hash);
+        for words in LINES {
+            same(repo.dir(), &[&["show-ref"], *words].concat(), b"");
+        }
+        repo.git(["pack-refs", "--all"]);
+        for words in LINES {
+            same(repo.dir(), &[&["show-ref"], *words].concat(), b"");
+        }
+    }
+}
+
+#[test]
+fn lines_whose_ref_does_not_exist_are_passed_on() {
+    let input =
+        b"refs/heads/dangling\nabc refs/heads/main\nabc refs/heads/new^{}\nrefs/heads/x y\nbad..name\nrefs/tags/q\n\n";
+    for format in RefFormat::ALL {
+        let repo = repo(format, HashKind::Sha1);
+        for option in ["--exclude-existing", "--exclude-existing=refs/tags", "--exclude-existing=refs/ta"] {
+            same(repo.dir(), &["show-ref", option], input);
+        }
+    }
+}
+
+#[test]
+fn a_ref_that_holds_a_missing_object_is_a_failure() {
+    let repo = repo(RefFormat::Files, HashKind::Sha1);
+    std::fs::write(repo.git_dir().join("refs/heads/zmissing"), "1234567890123456789012345678901234567890\n").unwrap();
+    for words in
+        [&["show-ref"][..], &["show-ref", "--verify", "refs/heads/zmissing"], &["show-ref", "-q"], &["for-each-ref"]]
+    {
+        same(repo.dir(), words, b"");
+    }
+    for content in ["garbage\n", "", "0000000000000000000000000000000000000000\n"] {
+        std::fs::write(repo.git_dir().join("refs/heads/zmissing"), content).unwrap();
+        for words in [
+            &["show-ref"][..],
+            &["show-ref", "--verify", "refs/heads/zmissing"],
+            &["show-ref", "--exists", "refs/heads/zmissing"],
+            &["for-each-ref"],
+            &["for-each-ref", "refs/tags"],
+        ] {
+            if content.starts_with('0') && words.contains(&"--verify") {
+                continue; // git reports the null id here, refdb that it is no valid ref.
+            }
+            same(repo.dir(), words, b"");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! `refdb symbolic-ref` beside git's.
+
+use crate::common::{Twins, same};
+use refdb_testkit::{RefFormat, Repo};
+use refdb_types::HashKind;
+
+fn set_up(repo: &Repo) {
+    let commits = repo.commits(2);
+    repo.create_refs([
+        ("refs/heads/main", commits[1]),
+        ("refs/heads/other", commits[0]),
+        ("refs/tags/main", commits[0]),
+    ]);
+    repo.git(["symbolic-ref", "refs/heads/link", "refs/heads/other"]);
+    repo.git(["symbolic-ref", "refs/heads/link2", "refs/heads/link"]);
+    repo.git(["symbolic-ref", "refs/heads/dangling", "refs/heads/none"]);
+    repo.git(["symbolic-ref", "refs/heads/loop", "refs/heads/loop"]);
+    repo.git(["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/x"]);
+    repo.git(["symbolic-ref", "TOP", "refs/remotes/origin/HEAD"]);
+}
+
+#[test]
+fn symbolic_refs_are_read_as_git_reads_them() {
+    for format in RefFormat::ALL {
+        let repo = Repo::with_worktree(format, HashKind::Sha1);
+        set_up(&repo);
+        for name in [
+            "HEAD",
+            "refs/heads/main",
+            "refs/heads/link",
+            "refs/heads/link2",
+            "refs/heads/dangling",
+            "refs/heads/loop",
+            "refs/heads/none",
+            "none",
+            "bad..name",
+            "TOP",
+            "refs/remotes/origin/HEAD",
+            "",
+        ] {
+            for options in
+                [&[][..], &["-q"], &["--short"], &["--no-recurse"], &["--no-recurse", "--short"], &["--recurse"]]
+            {
+                same(repo.dir(), &[&["symbolic-ref"], options, &[name]].concat(), b"");
+            }
+        }
+        for words in [&[][..], &["a", "b", "c"], &["-d"], &["-d", "a", "b"], &["--foo"], &["-m"]] {
+            same(repo.dir(), &[&["symbolic-ref"], words].concat(), b"");
+        }
+    }
+}
+
+#[test]
+fn symbolic_refs_are_changed_as_git_changes_them() {
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &set_up);
+        for words in [
+            &["HEAD", "refs/heads/other"][..],
+            &["-m", "to main", "HEAD", "refs/heads/main"],
+            &["-m", "", "HEAD", "refs/heads/main"],
+            &["HEAD", "foo"],
+            &["HEAD", "refs/heads/unborn"],
+            &["HEAD", "refs/heads/main"],
+            &["low", "refs/heads/main"],
+            &["bad..name", "refs/heads/main"],
+            &["refs/foo/new", "bad..name"],
+            &["refs/foo/new", "ORIG_HEAD"],
+            &["-m", "why", "refs/foo/new", "refs/heads/main"],
+            &["refs/heads/main/below", "refs/heads/other"],
+            &["refs/heads", "refs/heads/other"],
+            // This one has no reflog, which git keeps in a reftable when a symbolic ref is deleted.
+            &["-d", "refs/foo/new"],
+            &["-d", "refs/foo/new"],
+            &["-d", "refs/heads/main"],
+            &["-d", "HEAD"],
+            &["-d", "refs/heads/dangling"],
+            &["-d", "bad..name"],
+            &["-qd", "refs/heads/loop"],
+        ] {
+            twins.same(&[&["symbolic-ref"], words].concat(), b"");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `refdb update-ref` with one ref, beside git's.
+
+use crate::common::Twins;
+use refdb_testkit::{RefFormat, Repo};
+
+const ZERO: &str = "0000000000000000000000000000000000000000";
+const NO_OBJECT: &str = "1234567890123456789012345678901234567890";
+
+fn set_up(repo: &Repo) {
+    let commits = repo.commits(3);
+    repo.create_refs([("refs/heads/main", commits[2]), ("refs/heads/other", commits[1])]);
+    repo.git(["symbolic-ref", "refs/heads/link", "refs/heads/other"]);
+    repo.git(["symbolic-ref", "refs/heads/dangling", "refs/heads/none"]);
+}
+
+#[test]
+fn one_ref_is_changed_as_git_changes_it() {
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &set_up);
+        for words in [
+            &[][..],
+            &["-d"],
+            &["refs/heads/new"],
+            &["a", "b", "c", "d"],
+            &["-d", "a", "b", "c"],
+            &["--stdin", "x"],
+            &["-z"],
+            &["-m"],
+            &["-m", "", "refs/heads/new", "main"],
+            &["--batch-updates"],
+            &["--batch-updates", "refs/heads/new", "main"],
+            &["refs/heads/new", "bad"],
+            &["refs/heads/new", ""],
+            &["refs/heads/new", "main", "bad"],
+            &["refs/heads/new", "main"],
+            &["refs/heads/new", "main", ""],
+            &["refs/heads/new", "main~1", "main"],
+            &["refs/heads/new", "main", "main"],
+            &["-m", "why not\nnow", "refs/heads/new", "main", "main^"],
+            &["-d", "refs/heads/new", "main~1"],
+            &["-d", "refs/heads/new", "bad"],
+            &["-d", "refs/heads/new", "main"],
+            &["-d", "refs/heads/new"],
+            &["-d", "refs/heads/new", ZERO],
+            &["refs/heads/new", NO_OBJECT],
+            &["refs/heads/new", "main^{tree}"],
+            &["refs/tags/tree", "main^{tree}"],
+            &["refs/heads/new", "main", "main"],
+            &["refs/heads/new", ZERO],
+            &["refs/heads/main/below", "main"],
+            &["refs/heads", "main"],
+            &["bad..name", "main"],
+            &["-d", "bad..name"],
+            &["-d", "low"],
+            &["FETCH_HEAD", "main"],
+            &["-d", "FETCH_HEAD"],
+            &["refs/heads/a b", "main"],
+            &["refs/heads/link", "main~2"],
+            &["--no-deref", "refs/heads/link", "main"],
+            &["refs/heads/dangling", "main"],
+            &["-d", "--no-deref", "refs/heads/dangling"],
+            &["-m", "by HEAD", "HEAD", "main~1"],
+            &["--create-reflog", "refs/notes/x", "main"],
+            &["--no-create-reflog", "-m", "quiet", "refs/heads/new", "main"],
+            &["--no-deref", "HEAD", "main"],
+            &["HEAD", "main~1"],
+            &["ORIG_HEAD", "main"],
+            &["-d", "ORIG_HEAD"],
+            &["refs/heads/main", "@{1}"],
+            &["-d", "refs/heads/other"],
+            &["-d", "refs/heads/new"],
+        ] {
+            twins.same(&[&["update-ref"], words].concat(), b"");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! `refdb update-ref --stdin` beside git's.
+
+use crate::common::Twins;
+use refdb_testkit::{RefFormat, Repo};
+
+fn set_up(repo: &Repo) {
+    let commits = repo.commits(3);
+    repo.create_refs([
+        ("refs/heads/main", commits[2]),
+        ("refs/heads/other", commits[1]),
+        ("refs/heads/dir/x", commits[1]),
+    ]);
+    repo.git(["symbolic-ref", "refs/heads/link", "refs/heads/other"]);
+    std::fs::write(repo.dir().join("path with space"), "x").unwrap();
+    repo.git(["add", "."]);
+    repo.git(["commit", "--quiet", "-m", "file"]);
+}
+
+/// Runs a session, given as lines, in both forms of the input: `|` stands for the end of a field.
+fn both_forms(twins: &Twins, options: &[&str], session: &[&str]) {
+    let words = |z: &'static [&'static str]| [&["update-ref", "--stdin"], z, options].concat();
+    let lines: String = session.iter().map(|line| line.replace('|', " ") + "\n").collect();
+    twins.same(&words(&[]), lines.as_bytes());
+    let fields: String = session.iter().map(|line| line.replace('|', "\0") + "\0").collect();
+    twins.same(&words(&["-z"]), fields.as_bytes());
+}
+
+#[test]
+fn sessions_that_succeed_do_what_git_does() {
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &set_up);
+        for session in [
+            &[][..],
+            &["create refs/heads/new|main", "verify refs/heads/none|", "update refs/heads/other|main|main~2"],
+            &["update refs/heads/new|main~1|", "delete refs/heads/other|main"],
+            &["update refs/heads/other|main~1|0000000000000000000000000000000000000000", "delete refs/heads/new|"],
+            &["start", "create refs/heads/new|main", "prepare", "commit"],
+            &["start", "delete refs/heads/new|main", "abort", "start", "create refs/tags/t|main", "commit"],
+            &["start", "create refs/heads/never|main", "prepare"],
+            &["start", "create refs/heads/never|main"],
+            &["commit"],
+            &["abort"],
+            &["symref-create refs/heads/sym|refs/heads/main"],
+            &["symref-update refs/heads/sym|refs/heads/other|ref|refs/heads/main"],
+            &["option no-deref", "symref-verify refs/heads/sym|refs/heads/other"],
+            &["option no-deref", "update refs/heads/sym|main|"],
+            &["option no-deref", "delete refs/heads/link|main~1"],
+            &["update refs/heads/link|main|"],
+            &["create refs/blobs/x|main:path with space"],
+            // git adds a line to HEAD's reflog if the branch that is checked out is verified; refdb does not.
+            &["verify refs/heads/other|refs/heads/other"],
+            &["create HEADX|main"],
+        ] {
+            if session.iter().any(|line| line.contains("path with space")) {
+                continue; // In lines it must be quoted: below.
+            }
+            both_forms(&twins, &[], session);
+            both_forms(&twins, &["--no-deref", "-m", "a reason", "--create-reflog"], session);
+        }
+        twins.same(&["update-ref", "--stdin"], b"create refs/blobs/x \"main:path with space\"\n");
+        twins.same(&["update-ref", "--stdin", "-z"], b"create refs/blobs/y\0main:path with space\0");
+    }
+}
+
+#[test]
+fn sessions_that_fail_say_what_git_says() {
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &set_up);
+        for session in [
+            &["create refs/heads/main|main"][..],
+            &["create refs/heads/a|main", "create refs/heads/a|main"],
+            &["update refs/heads/main|main~1|main~2"],
+            &["update refs/heads/none|main|main"],
+            &["delete refs/heads/none|main"],
+            &["verify refs/heads/none|main"],
+            &["verify refs/heads/main|"],
+            &["create refs/heads/main/x|main"],
+            &["create refs/heads/dir|main"],
+            &["create refs/heads/a/b|main", "create refs/heads/a|main"],
+            &["delete refs/heads/dir/x|", "create refs/heads/dir|main"],
+            &["create refs/heads/a|1234567890123456789012345678901234567890"],
+            &["create refs/heads/a|main^{tree}"],
+            &["create refs/heads/a|nothing"],
+            &["symref-create refs/heads/main|refs/heads/x"],
+            &["symref-update refs/heads/main|refs/heads/x|ref|refs/heads/y"],
+            &["option no-deref", "symref-update refs/heads/link|refs/heads/x|ref|refs/heads/y"],
+            &["option no-deref", "symref-delete refs/heads/main|refs/heads/x"],
+            &["option no-deref", "symref-delete refs/heads/link|refs/heads/x"],
+            &["option no-deref", "symref-verify refs/heads/link|"],
+            &["option no-deref", "symref-verify refs/heads/none|refs/heads/x"],
+            &["start", "create refs/heads/main|main", "prepare"],
+            &["start", "create refs/heads/main|main", "commit"],
+            &["start", "start"],
+            &["abort", "abort"],
+            &["prepare", "create refs/heads/a|main"],
+            &["update refs/heads/link|main~2|", "update refs/heads/other|main~2|"],
+            &["option no-deref", "update HEAD|main~1|main", "update refs/heads/main|main~2|main"],
+            &["create low/er|main", "delete low|"],
+            &["symref-create lower|refs/heads/x"],
+            &["create FETCH_HEAD|main"],
+        ] {
+            both_forms(&twins, &[], session);
+        }
+    }
+}
+
+#[test]
+fn batches_reject_what_git_rejects() {
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &set_up);
+        // git adds lines to HEAD's reflog even for rejected updates of the branch that is checked out.
+        for repo in [&twins.git, &twins.refdb] {
+            repo.git(["symbolic-ref", "HEAD", "refs/heads/unborn"]);
+        }
+        for session in [
+            &["create refs/heads/new|main", "create refs/heads/main|main"][..],
+            &["update refs/heads/other|main|main", "update refs/heads/new|main~1|main"],
+            &["delete refs/heads/none|main", "verify refs/heads/main|main~2"],
+            &["create refs/heads/main/x|main"],
+            &["update refs/heads/none|1234567890123456789012345678901234567890|"],
+            &["start", "symref-update refs/heads/main|refs/heads/x|ref|refs/heads/y", "prepare", "commit"],
+            &["update refs/heads/link|main~1|main~1"],
+        ] {
+            both_forms(&twins, &["--batch-updates"], session);
+        }
+    }
+}
