@@ -101,7 +101,8 @@ impl RepositoryHooks {
 
 fn absolute(environment: &Environment, path: &Path) -> PathBuf {
     match environment.current_dir() {
-        Ok(here) => here.join(path),
+        // `.` as the repository's folder shall not show in the path.
+        Ok(here) => here.join(path).components().collect(),
         Err(_) => path.to_owned(),
     }
 }

@@ -171,7 +171,7 @@ impl Store {
 /// Follows symbolic refs from `name` within one snapshot.
 pub fn resolve(snapshot: &dyn Snapshot, name: &RefName) -> Result<Resolved> {
     let mut name = name.clone();
-    for followed in 0..=SYMREF_DEPTH_MAX {
+    for followed in 0..SYMREF_DEPTH_MAX {
         match snapshot.get(&name)? {
             None => break,
             Some(Target::Direct(id)) => return Ok(Resolved::Object { name, id, through_symref: followed > 0 }),

@@ -71,15 +71,14 @@ fn below_a_ref(edits: &Edits, parent: &BStr, found: &mut BTreeMap<u32, String>) 
     }
 }
 
-/// Of two items that conflict, the one that was added first is the one that cannot happen, as with git's reftables.
+/// Of two items that conflict it is the outer one that cannot happen, as with git's loose refs: the inner one's lock
+/// lies in its way. Git names first what was added first.
 fn below_a_new_item(edits: &Edits, parent: u32, found: &mut BTreeMap<u32, String>) {
-    for &child in &edits.order[edits.below(edits.name(parent))] {
-        if edits.items[child as usize].is_new() {
-            let (first, second) = (parent.min(child), parent.max(child));
-            let text =
-                || format!("cannot process '{}' and '{}' at the same time", edits.name(first), edits.name(second));
-            found.entry(first).or_insert_with(text);
-        }
+    let below = &edits.order[edits.below(edits.name(parent))];
+    if let Some(&child) = below.iter().find(|child| edits.items[**child as usize].is_new()) {
+        let (first, second) = (parent.min(child), parent.max(child));
+        let text = || format!("cannot process '{}' and '{}' at the same time", edits.name(first), edits.name(second));
+        found.entry(parent).or_insert_with(text);
     }
 }
 

@@ -90,6 +90,10 @@ pub(super) fn confirm(edits: &Edits, links: &mut Links) -> bool {
     let mut confirmed = true;
     for at in &edits.order {
         let item = &edits.items[*at as usize];
+        if item.rejected {
+            // It could not be followed, and stays where it is.
+            continue;
+        }
         let symbolic = match item.old.map(|old| edits.view(old)) {
             Some(TargetView::Symbolic(target)) => Some(target),
             _ => None,

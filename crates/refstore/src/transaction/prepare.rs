@@ -76,30 +76,36 @@ impl<'s> Preparation<'_, 's> {
         }
         // A name that cannot be locked because of another ref does not exist, and git looks at what was expected first.
         let is_name = |rejection: &Rejection| rejection.reason == Reason::NameConflict;
-        self.refuse(&*locked, |rejection| !is_name(rejection))?;
+        // Nor can one be locked in whose place another item needs a folder; `conflicts` has the words for it.
+        self.refuse(&*locked, |at, rejection| !is_name(rejection) && !findings.parent_items.contains(&at))?;
         for (at, error) in &findings.broken {
             let name = self.plan.edits.name(*at);
             self.cannot_lock(*at, Reason::Generic, format!("unable to resolve reference '{name}': {error}"))?;
         }
         self.resolve_symbolic(locked.snapshot())?;
         self.check_values()?;
-        self.refuse(&*locked, is_name)?;
+        self.refuse(&*locked, |_, rejection| is_name(rejection))?;
         self.check_branches()?;
         let in_the_way =
             conflicts(&self.plan.edits, locked.snapshot(), &findings, self.options.allow_replacing_parents)?;
         for (at, text) in in_the_way {
             self.reject(at, Reason::NameConflict, text)?;
         }
+        // Nothing happens without its lock, whatever was said above.
+        self.refuse(&*locked, |_, _| true)?;
         self.spread_rejections();
         logs(&mut self.plan.edits, &self.plan.resolved, locked.snapshot(), self.context.log_policy)?;
         self.plan.finish(self.context)?;
         Ok(Some(locked))
     }
 
-    /// Rejects those items that could not be locked for a reason of this kind.
-    fn refuse(&mut self, locked: &dyn Locked, is_kind: impl Fn(&Rejection) -> bool) -> Result<()> {
-        for (position, rejection) in locked.refused().iter().filter(|(_, rejection)| is_kind(rejection)) {
-            self.reject_with(self.plan.edits.order[*position], rejection.clone())?;
+    /// Rejects the items that could not be locked, as far as `is_meant` says and nothing else is wrong with them.
+    fn refuse(&mut self, locked: &dyn Locked, is_meant: impl Fn(u32, &Rejection) -> bool) -> Result<()> {
+        for (position, rejection) in locked.refused() {
+            let at = self.plan.edits.order[*position];
+            if !self.plan.edits.items[at as usize].rejected && is_meant(at, rejection) {
+                self.reject_with(at, rejection.clone())?;
+            }
         }
         Ok(())
     }
@@ -232,10 +238,10 @@ impl Claims for ClaimsOf<'_> {
     }
 }
 
-/// The object that a ref leads to, if it does.
+/// The object that the target of a symbolic ref leads to, if it does.
 fn resolve(snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<ObjectId>> {
     let mut name = name.to_owned();
-    for _ in 0..SYMREF_DEPTH_MAX {
+    for _ in 1..SYMREF_DEPTH_MAX {
         match snapshot.get(name.as_bstr())? {
             None => return Ok(None),
             Some(Target::Direct(id)) => return Ok(Some(id)),

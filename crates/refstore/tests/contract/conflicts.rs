@@ -1,5 +1,5 @@
 use crate::common::{create, delete, everywhere, verify};
-use refdb::{Precondition, Transaction, TransactionOptions};
+use refdb::{Precondition, Reason, Transaction, TransactionOptions, transaction::Mode};
 use refdb_testkit::RefFormat;
 
 #[test]
@@ -43,6 +43,21 @@ fn a_transaction_cannot_create_a_ref_and_its_folder() {
             let between = create("refs/heads/p-1", ids[0]);
             assert_eq!(subject.refusal([create(names[0], ids[0]), between, create(names[1], ids[0])]), text);
         }
+    });
+}
+
+#[test]
+fn edit_by_edit_one_of_two_conflicting_edits_happens() {
+    everywhere(|subject| {
+        let ids = subject.commits(1);
+        for names in [["refs/heads/p", "refs/heads/p/q"], ["refs/heads/x/y", "refs/heads/x"]] {
+            let edits = names.map(|name| create(name, ids[0]));
+            let committed = subject.transaction(Mode::PerEdit, edits).unwrap().commit().unwrap();
+            assert_eq!(committed.rejected.len(), 1, "{:?}", committed.rejected);
+            assert_eq!(committed.rejected[0].1.reason, Reason::NameConflict);
+            subject.repo.verify();
+        }
+        assert_eq!(subject.git_lists().len(), 2);
     });
 }
 

@@ -1,5 +1,8 @@
 use crate::common::{With, at, create, delete, everywhere, set, symbolic, verify};
-use refdb::{Precondition, Target, transaction::HookState};
+use refdb::{
+    Precondition, Target,
+    transaction::{HookState, Mode},
+};
 
 #[test]
 fn an_edit_follows_symbolic_refs_unless_told_not_to() {
@@ -71,6 +74,10 @@ fn two_edits_that_lead_to_one_ref_are_refused() {
         assert_eq!(subject.refusal(both), text("refs/heads/main", "HEAD"));
         assert_eq!(subject.refusal([set("refs/heads/self", ids[0])]), text("refs/heads/self", "refs/heads/self"));
         assert_eq!(subject.refusal([delete("refs/heads/a")]), text("refs/heads/a", "refs/heads/b"));
+        let edits = [set("refs/heads/main", ids[0]), set("HEAD", ids[0]), create("refs/heads/other", ids[0])];
+        let committed = subject.transaction(Mode::PerEdit, edits).unwrap().commit().unwrap();
+        let rejected: Vec<_> = committed.rejected.iter().map(|(at, why)| (*at, why.to_string())).collect();
+        assert_eq!(rejected, [(1, text("refs/heads/main", "HEAD"))]);
         subject.succeed([delete("refs/heads/self").no_deref(), delete("refs/heads/a").no_deref()]);
     });
 }
