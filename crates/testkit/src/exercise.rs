@@ -44,6 +44,15 @@ pub fn reftable_blocks(bytes: &[u8]) -> (usize, bool) {
     reftable(&file)
 }
 
+/// Treats `bytes` as the content of a stack's `tables.list`. Returns how many tables it names.
+pub fn tables_list(bytes: &[u8]) -> usize {
+    let Ok(names) = reftable::stack::table_names(bytes) else { return 0 };
+    for name in &names {
+        assert_eq!(name.path_in("stack".as_ref()).parent(), Some("stack".as_ref()), "{name} leads out of the folder");
+    }
+    names.len()
+}
+
 /// Makes a reftable's footer right again after a change: the header in it, and the checksum.
 pub fn mend_checksum(file: &mut [u8]) {
     let (header_len, footer_len) = if file.get(4) == Some(&2) { (28, 72) } else { (24, 68) };

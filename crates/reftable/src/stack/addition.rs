@@ -4,7 +4,7 @@ use super::{
     load::merge,
     plan,
 };
-use crate::{Summary, TableWriter};
+use crate::{Summary, TableWriter, format::BlockKind};
 use refdb_vfs::Lock;
 use std::{
     ops::{Range, RangeInclusive},
@@ -15,6 +15,9 @@ use std::{
 /// So little is merged in less time than the system calls of a compaction of its own would take, so that no other
 /// writer waits longer for it.
 const MERGE_AT_ONCE_BYTES: u64 = 32 << 10;
+
+/// A table with log entries counts so many times: they are deflated, and to inflate and deflate them takes longer.
+const LOGS_COUNT_TIMES: u64 = 4;
 
 /// A locked stack, to which tables are being added. Dropping it removes what it made and unlocks the stack.
 #[must_use = "the addition is rolled back when this is dropped"]
@@ -114,7 +117,11 @@ impl Addition {
     /// nothing to be merged at once.
     fn merge_start(&self, tables: &[Listed], due: &Range<usize>) -> Option<usize> {
         let old = self.base.tables().len();
-        let bytes: u64 = tables[due.clone()].iter().map(|listed| listed.table.len_bytes()).sum();
+        let cost = |listed: &Listed| {
+            let has_logs = listed.table.section(BlockKind::Log).is_some();
+            listed.table.len_bytes().saturating_mul(if has_logs { LOGS_COUNT_TIMES } else { 1 })
+        };
+        let bytes: u64 = tables[due.clone()].iter().map(cost).fold(0, u64::saturating_add);
         if due.end < tables.len() || bytes > MERGE_AT_ONCE_BYTES {
             return None;
         }

@@ -19,7 +19,7 @@ pub enum ListFault {
 }
 
 /// Reads the content of `tables.list`: the names of the tables, one a line, the oldest first.
-pub(super) fn parse(content: &[u8]) -> Result<Vec<TableName>, ListFault> {
+pub fn table_names(content: &[u8]) -> Result<Vec<TableName>, ListFault> {
     let mut names = Vec::with_capacity(content.len().min(1 << 16) / 43 + 1);
     for (at, line) in content.lines_with_terminator().enumerate() {
         let Some(line) = line.strip_suffix(b"\n") else { return Err(ListFault::Cut(at + 1)) };
@@ -53,6 +53,7 @@ pub(super) fn format<'a>(names: impl IntoIterator<Item = &'a TableName>) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn names(names: &[&str]) -> Vec<TableName> {
         names.iter().map(|name| TableName::new(name.as_bytes()).unwrap()).collect()
@@ -62,16 +63,26 @@ mod tests {
     fn a_list_round_trips_and_empty_lines_are_skipped() {
         let tables = names(&["0x1-0x1-a.ref", "2-2.log"]);
         assert_eq!(format(&tables), b"0x1-0x1-a.ref\n2-2.log\n");
-        assert_eq!(parse(&format(&tables)), Ok(tables.clone()));
-        assert_eq!(parse(b"\n0x1-0x1-a.ref\n\n2-2.log\n\n"), Ok(tables));
-        assert_eq!(parse(b""), Ok(vec![]));
+        assert_eq!(table_names(&format(&tables)), Ok(tables.clone()));
+        assert_eq!(table_names(b"\n0x1-0x1-a.ref\n\n2-2.log\n\n"), Ok(tables));
+        assert_eq!(table_names(b""), Ok(vec![]));
     }
 
     #[test]
     fn a_bad_line_is_named_by_its_number() {
-        assert_eq!(parse(b"a.ref\n../b.ref\n"), Err(ListFault::Name(2)));
-        assert_eq!(parse(b"a.ref\n\nb\0.ref\n"), Err(ListFault::Name(3)));
-        assert_eq!(parse(b"b.ref\na.ref\nb.ref\n"), Err(ListFault::Repeated(3)));
-        assert_eq!(parse(b"a.ref\nb.re"), Err(ListFault::Cut(2)));
+        assert_eq!(table_names(b"a.ref\n../b.ref\n"), Err(ListFault::Name(2)));
+        assert_eq!(table_names(b"a.ref\n\nb\0.ref\n"), Err(ListFault::Name(3)));
+        assert_eq!(table_names(b"b.ref\na.ref\nb.ref\n"), Err(ListFault::Repeated(3)));
+        assert_eq!(table_names(b"a.ref\nb.re"), Err(ListFault::Cut(2)));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_written_the_same_but_for_empty_lines(content in prop::collection::vec(prop::sample::select(b"ab./\n\n\0".to_vec()), 0..40)) {
+            if let Ok(tables) = table_names(&content) {
+                let lines: Vec<u8> = content.split_inclusive(|byte| *byte == b'\n').filter(|line| line.len() > 1).flatten().copied().collect();
+                prop_assert_eq!(format(&tables), lines);
+            }
+        }
     }
 }

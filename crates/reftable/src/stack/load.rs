@@ -32,7 +32,7 @@ impl Stack {
             if opened.is_empty() {
                 opened = known.tables().to_vec();
             }
-            let names = list::parse(&file.content)
+            let names = list::table_names(&file.content)
                 .map_err(|fault| StackError::List { list: self.list_path().to_owned(), fault })?;
             match self.open_all(names, &mut opened)? {
                 Ok(tables) => {

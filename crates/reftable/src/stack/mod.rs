@@ -27,7 +27,7 @@ pub use clean::{LEFTOVER_AGE, Leftover};
 pub use compact::{Committed, Compacted, Compaction, LogExpiry, Scope};
 pub use error::StackError;
 pub use handle::Stack;
-pub use list::ListFault;
+pub use list::{ListFault, table_names};
 pub use name::TableName;
 pub use new_table::NewTable;
 pub use options::{Access, Durability, StackOptions};
