@@ -14,7 +14,7 @@ use reftable::{
     BlockCache, WriteOptions,
     stack::{Access, Durability, StackOptions},
 };
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 /// A repository's refs, as seen from one worktree.
 ///
@@ -89,7 +89,7 @@ impl Store {
         let sync = sync.unwrap_or(settings.fsync != Fsync::No);
         let backend: Box<dyn Backend> = match repository.ref_format() {
             RefFormat::Reftable => {
-                let stack = stack_options(&repository, &settings, &environment, &reading, sync);
+                let stack = stack_options(&fs, &repository, &settings, &environment, &reading, sync);
                 Box::new(reftable_backend(&fs, &repository, stack, settings.reftable.lock_timeout))
             }
             RefFormat::Files => {
@@ -226,6 +226,7 @@ fn reftable_backend(
 }
 
 fn stack_options(
+    fs: &Fs,
     repository: &Repository,
     settings: &Settings,
     environment: &Environment,
@@ -247,12 +248,26 @@ fn stack_options(
     if sync {
         stack.durability = Durability::Sync;
     }
+    stack.file_mode = match settings.shared_repository {
+        SharedRepository::Umask => None,
+        SharedRepository::AtLeast(extra) => Some(0o666 & !umask(fs) | extra),
+        SharedRepository::Exactly(mode) => Some(mode),
+    };
     if let Some(factor) = settings.reftable.geometric_factor {
         stack.geometric_factor = factor.into();
     }
     // Git's tests switch it off to see single tables.
     stack.auto_compact = environment.get("GIT_TEST_REFTABLE_AUTOCOMPACTION").is_none_or(|value| value != "false");
     stack
+}
+
+/// The process's umask. The system call that tells it also sets it, which would be seen by other threads.
+fn umask(fs: &Fs) -> u32 {
+    const USUAL: u32 = 0o022;
+    let status = fs.read(Path::new("/proc/self/status")).unwrap_or_default();
+    let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Umask:"));
+    let digits = line.and_then(|line| std::str::from_utf8(line).ok()).map(str::trim);
+    digits.and_then(|digits| u32::from_str_radix(digits, 8).ok()).unwrap_or(USUAL)
 }
 
 /// The branch that is checked out, for conditions in the configuration; the settings are not known yet.

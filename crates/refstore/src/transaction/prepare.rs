@@ -104,10 +104,22 @@ impl<'s> Preparation<'_, 's> {
         for (position, rejection) in locked.refused() {
             let at = self.plan.edits.order[*position];
             if !self.plan.edits.items[at as usize].rejected && is_meant(at, rejection) {
-                self.reject_with(at, rejection.clone())?;
+                self.reject_with(at, self.as_given(at, rejection))?;
             }
         }
         Ok(())
+    }
+
+    /// A backend's rejection with the name that the caller gave.
+    fn as_given(&self, at: u32, rejection: &Rejection) -> Rejection {
+        let edits = &self.plan.edits;
+        let given = edits.name(edits.items[at as usize].root);
+        let named = |name: &BStr| format!("cannot lock ref '{name}': ");
+        let text = match rejection.text.strip_prefix(&named(edits.name(at))) {
+            Some(detail) => named(given) + detail,
+            None => rejection.text.clone(),
+        };
+        Rejection { text, ..rejection.clone() }
     }
 
     /// Finds the objects behind symbolic values, old and new, where decisions or reflogs need them.
