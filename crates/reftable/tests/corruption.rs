@@ -2,6 +2,8 @@
 //!
 //! The first tests are the nine faults that git's reader had for years, until it was fuzzed in July 2026.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
+
 mod common;
 
 use common::*;

@@ -2,6 +2,8 @@
 //!
 //! `REFDB_BLESS=1 cargo test -p reftable --test golden` writes the pictures anew, and the seeds of the fuzz targets.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
+
 mod common;
 
 use common::*;

@@ -1,5 +1,7 @@
 //! Real git is the oracle: what it writes is read, and what is written here it reads.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
+
 mod common;
 
 use bstr::{BString, ByteSlice};

@@ -1,5 +1,7 @@
 //! Tables on top of one another: the newest record counts, tombstones hide, and a sorted batch is one walk.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
+
 mod common;
 
 use common::*;
@@ -31,7 +33,7 @@ fn stack(seed: u64, tables: usize, names: u64) -> Stack {
         let share = 1 + random(&mut state) % 20;
         let (mut own_refs, mut own_logs) = (Vec::new(), Vec::new());
         for number in 0..names {
-            if random(&mut state) % share != 0 {
+            if !random(&mut state).is_multiple_of(share) {
                 continue;
             }
             let value = match random(&mut state) % 3 {
@@ -42,7 +44,7 @@ fn stack(seed: u64, tables: usize, names: u64) -> Stack {
             let update_index = 1 + random(&mut state) % 7;
             let mut log =
                 OwnLog { name: name(number).into(), update_index, ..common::logs(HashKind::Sha1, 1).remove(0) };
-            if random(&mut state) % 3 == 0 {
+            if random(&mut state).is_multiple_of(3) {
                 log.entry = None;
             }
             own_logs.push(log);
@@ -98,13 +100,13 @@ fn seeks_steps_and_look_ups_in_any_order_agree_with_a_sorted_map() {
         let mut last = 0;
         for turn in 0..1500 {
             // Mostly forward, as batches go, at times anywhere.
-            last = if random(&mut state) % 8 == 0 {
+            last = if random(&mut state).is_multiple_of(8) {
                 random(&mut state) % 310
             } else {
                 (last + random(&mut state) % 4) % 310
             };
             let mut wanted = name(last).into_bytes();
-            if random(&mut state) % 4 == 0 {
+            if random(&mut state).is_multiple_of(4) {
                 wanted.push(b'/');
             }
             match random(&mut state) % 4 {
@@ -116,13 +118,13 @@ fn seeks_steps_and_look_ups_in_any_order_agree_with_a_sorted_map() {
                 1 => {
                     cursor.seek(&wanted).unwrap();
                     from = wanted;
-                    if random(&mut state) % 4 == 0 {
+                    if random(&mut state).is_multiple_of(4) {
                         continue;
                     }
                 }
                 _ => {}
             }
-            let tombstones = random(&mut state) % 5 == 0;
+            let tombstones = random(&mut state).is_multiple_of(5);
             let expected =
                 refs.range(from.clone()..).map(|(_, record)| record).find(|record| tombstones || exists(record));
             let found = if tombstones { cursor.next_with_tombstones() } else { cursor.next() }.unwrap().map(OwnRef::of);

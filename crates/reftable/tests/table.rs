@@ -1,5 +1,7 @@
 //! One table: what is written is read, by walking and by looking up, from memory and block by block.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
+
 mod common;
 
 use common::*;

@@ -52,7 +52,7 @@ fn adler32(bytes: &[u8]) -> u32 {
     const MODULUS: u32 = 65_521;
     let (low, high) =
         bytes.iter().fold((1u32, 0u32), |(low, high), byte| (low + u32::from(*byte), high + low + u32::from(*byte)));
-    (high % MODULUS) << 16 | low % MODULUS
+    ((high % MODULUS) << 16) | (low % MODULUS)
 }
 
 /// Inflates log blocks with one state for all of them.

@@ -1,5 +1,6 @@
 //! Tables for tests, and the plain values that they hold.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 use bstr::BString;
