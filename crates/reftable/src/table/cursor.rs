@@ -1,9 +1,10 @@
-use super::{Block, BlockLoader, Table};
+use super::{Block, BlockLoader, Table, index::IndexWalk};
 use crate::{
-    Fault, Result,
+    Error, Fault, Result,
     block::{first_key, restart_from, restart_offset},
+    format::BlockKind,
     record::{
-        Context, IndexRecords, Records,
+        Context, Records,
         key::{Key, common_prefix},
     },
 };
@@ -34,6 +35,7 @@ pub(crate) struct Cursor<R: Records> {
     /// known to be missing free, which is what a sorted batch of new names does all the time.
     floor: Vec<u8>,
     floor_is_set: bool,
+    index: Option<Box<IndexWalk>>,
 }
 
 /// Where a cursor stands.
@@ -51,8 +53,6 @@ enum At {
 
 /// A forward seek first steps over so many records, then searches the block's restart points.
 const STEPS_BEFORE_SEARCH: usize = 3;
-/// No sensible index is deeper: each level has at least two records a block.
-const INDEX_DEPTH_MAX: usize = 40;
 
 impl<R: Records> Cursor<R> {
     pub(crate) fn new(table: Arc<Table>) -> Self {
@@ -71,6 +71,7 @@ impl<R: Records> Cursor<R> {
             shared: 0,
             floor: Vec::new(),
             floor_is_set: false,
+            index: None,
         }
     }
 
@@ -190,7 +191,7 @@ impl<R: Records> Cursor<R> {
 
     /// Makes the block at `position` the current one, without a current record. If there is a block of another kind,
     /// its kind is returned, or 0 if there is none at all, and the cursor is lost.
-    fn load(&mut self, position: u64) -> Result<Result<(), u8>> {
+    pub(super) fn load(&mut self, position: u64) -> Result<Result<(), u8>> {
         self.loader.recycle(self.block.take());
         self.be(At::Lost);
         match self.loader.load_if(&self.table, position, R::BLOCK)? {
@@ -207,7 +208,7 @@ impl<R: Records> Cursor<R> {
     pub(crate) fn step_into(&mut self, position: u64) -> Result<bool> {
         self.floor_is_set = false;
         if let Err(found) = self.load(position)? {
-            return Err(self.wrong_kind(position, found));
+            return Err(wrong_kind(&self.table, position, R::BLOCK, found));
         }
         self.key.clear();
         self.decode().map(|()| true)
@@ -223,7 +224,7 @@ impl<R: Records> Cursor<R> {
     }
 
     /// Makes `block` the current one, without a current record.
-    fn stand_before(&mut self, block: Block) {
+    pub(super) fn stand_before(&mut self, block: Block) {
         self.loader.recycle(self.block.take());
         self.after = block.layout.records_at;
         self.restart = 0;
@@ -240,10 +241,10 @@ impl<R: Records> Cursor<R> {
                 Ordering::Equal => return Ok(true),
                 Ordering::Greater if self.floor_is_set && self.floor.as_slice() <= wanted => return Ok(true),
                 Ordering::Less => self.seek_forward(wanted),
-                Ordering::Greater => self.seek_from_index(wanted),
+                Ordering::Greater => self.seek_from_index(wanted, false),
             },
             At::End if self.is_past_end(wanted) => return Ok(false),
-            At::Start | At::End | At::Lost => self.seek_from_index(wanted),
+            At::Start | At::End | At::Lost => self.seek_from_index(wanted, false),
         };
         if sought.is_err() {
             self.be(At::Lost);
@@ -268,7 +269,7 @@ impl<R: Records> Cursor<R> {
         if self.search_blocks(wanted, if indexed { 1 } else { usize::MAX })? {
             Ok(())
         } else {
-            self.seek_from_index(wanted)
+            self.seek_from_index(wanted, true)
         }
     }
 
@@ -356,7 +357,7 @@ impl<R: Records> Cursor<R> {
     }
 
     /// Searches the block for `wanted` or what follows it. Returns whether it is there.
-    fn search_block(&mut self, wanted: &[u8]) -> Result<bool> {
+    pub(super) fn search_block(&mut self, wanted: &[u8]) -> Result<bool> {
         self.gallop_restarts(wanted)?;
         self.search_interval(wanted)
     }
@@ -386,9 +387,13 @@ impl<R: Records> Cursor<R> {
         self.step_in_block(wanted, usize::MAX)
     }
 
-    fn seek_from_index(&mut self, wanted: &[u8]) -> Result<()> {
+    /// Finds the block through the index, where there is one. `ahead` tells that `wanted` is behind the current record.
+    fn seek_from_index(&mut self, wanted: &[u8], ahead: bool) -> Result<()> {
         let start = match self.table.section(R::BLOCK) {
-            Some(section) if section.index > 0 => self.find_in_index(section.index, wanted)?,
+            Some(section) if section.index > 0 => {
+                let index = self.index.get_or_insert_with(|| Box::new(IndexWalk::new(self.table.clone())));
+                index.find(section.index, R::BLOCK, wanted, ahead)?
+            }
             section => section.map(|section| section.start),
         };
         let Some(position) = start else {
@@ -400,38 +405,12 @@ impl<R: Records> Cursor<R> {
             self.restart = 0;
             self.be(At::Start);
         } else if let Err(found) = self.load(position)? {
-            return Err(self.wrong_kind(position, found));
+            return Err(wrong_kind(&self.table, position, R::BLOCK, found));
         }
         self.search_blocks(wanted, usize::MAX).map(drop)
     }
+}
 
-    /// Walks down the index to the block that holds the first record whose key is not less than `wanted`; `None` if
-    /// there is no such record.
-    fn find_in_index(&self, root: u64, wanted: &[u8]) -> Result<Option<u64>> {
-        let mut index = Cursor::<IndexRecords>::new(self.table.clone());
-        if let Err(found) = index.load(root)? {
-            return Err(index.wrong_kind(root, found));
-        }
-        // C git may leave more than one block at the highest level.
-        while !index.search_block(wanted)? {
-            let next = index.block.as_ref().map_or(u64::MAX, |block| block.next);
-            if index.load(next)?.is_err() {
-                return Ok(None);
-            }
-        }
-        for _ in 0..INDEX_DEPTH_MAX {
-            let position = index.value.position;
-            match index.load(position)? {
-                Err(kind) if kind == R::BLOCK as u8 => return Ok(Some(position)),
-                Err(kind) => return Err(self.wrong_kind(position, kind)),
-                Ok(()) if index.search_block(wanted)? => {}
-                Ok(()) => return Err(self.table.corrupt(position, Fault::IndexPromise)),
-            }
-        }
-        Err(self.table.corrupt(root, Fault::IndexDepth))
-    }
-
-    fn wrong_kind(&self, position: u64, found: u8) -> crate::Error {
-        self.table.corrupt(position, Fault::WrongBlockType { expected: R::BLOCK as u8, found })
-    }
+pub(super) fn wrong_kind(table: &Table, position: u64, expected: BlockKind, found: u8) -> Error {
+    table.corrupt(position, Fault::WrongBlockType { expected: expected as u8, found })
 }

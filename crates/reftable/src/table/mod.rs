@@ -6,6 +6,7 @@
 
 mod cache;
 mod cursor;
+mod index;
 mod load;
 mod logs;
 mod objects;
