@@ -3,6 +3,7 @@
 //! Read in this order: [`Objects`], `content` (what makes an object good), `database` (where it is read from), `known`
 //! (what has been read), `name` (how a user may name one).
 
+mod bases;
 mod content;
 mod database;
 mod known;
@@ -156,6 +157,14 @@ impl State {
 
     /// Reads the object into the buffer, verifies its id and parses it. `None` if it is missing or broken.
     fn read(&mut self, id: &ObjectId) -> Result<Option<Content>> {
+        let content = self.read_once(id)?;
+        if content.is_none() && self.database()?.forget() {
+            return self.read_once(id);
+        }
+        Ok(content)
+    }
+
+    fn read_once(&mut self, id: &ObjectId) -> Result<Option<Content>> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let kind = self.database().map(|database| database.read(id, &mut buffer));
         self.buffer = buffer;

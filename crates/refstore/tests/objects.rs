@@ -113,6 +113,25 @@ fn objects_that_appear_later_are_found() {
 }
 
 #[test]
+fn packs_may_be_rewritten_under_an_open_database() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let commits = repo.commits(600);
+    repo.create_refs([("refs/heads/m", commits[599])]);
+    let objects = objects(&repo);
+    for (round, share) in commits.chunks(100).enumerate() {
+        // Deltas against deltas, each time in another order.
+        repo.git(["repack", "-adfq", "--depth=20", &format!("--window={}", round + 5)]);
+        for commit in share {
+            assert_eq!(objects.classify(commit).unwrap(), ObjectClass::Commit, "round {round}");
+        }
+        repo.blob(&round.to_string());
+    }
+    let deltas = repo.git(["cat-file", "--batch-all-objects", "--batch-check=%(deltabase)"]);
+    let null = ObjectId::null(HashKind::Sha1).to_string();
+    assert!(deltas.lines().filter(|base| *base != null).count() > 300, "the commits are no deltas");
+}
+
+#[test]
 fn content_that_git_refuses_is_refused() {
     for hash in HASHES {
         let repo = Repo::bare(RefFormat::Files, hash);

@@ -1,5 +1,6 @@
 //! Git's object database, read with gitoxide: loose objects, packs, multi-pack indexes, alternates.
 
+use super::bases::Bases;
 use crate::{Error, Result};
 use gix_object::{Exists, FindHeader};
 use gix_odb::{HandleArc, Store, store};
@@ -71,6 +72,7 @@ pub(super) struct Database {
     dir: PathBuf,
     handle: HandleArc,
     hash: HashKind,
+    bases: Bases,
 }
 
 impl std::fmt::Debug for Database {
@@ -83,7 +85,7 @@ impl Database {
     pub(super) fn open(dir: &Path, hash: HashKind) -> Result<Self> {
         // Enough for nearly all, without a look at the folder.
         let few = store::init::Slots::Given(32);
-        Ok(Database { dir: dir.to_owned(), handle: open(dir, hash, few)?, hash })
+        Ok(Database { dir: dir.to_owned(), handle: open(dir, hash, few)?, hash, bases: Bases::default() })
     }
 
     /// Does it again with a newly opened database if it fails: the first has room for few packs.
@@ -100,11 +102,22 @@ impl Database {
     }
 
     /// Reads an object's content, as its pack or file has it. `None` if there is none, or none that can be unpacked.
+    ///
+    /// The content must be verified. If it is wrong, [`Database::forget`] and a second try decide: what is kept of packs
+    /// goes by numbers that are given anew when packs come and go.
     pub(super) fn read(&mut self, id: &ObjectId, buffer: &mut Vec<u8>) -> Option<ObjectKind> {
-        self.twice(|handle| {
-            let found = handle.try_find_cached(to_gix(id), buffer, &mut gix_pack::cache::Never);
+        let mut bases = std::mem::take(&mut self.bases);
+        let kind = self.twice(|handle| {
+            let found = handle.try_find_cached(to_gix(id), buffer, &mut bases);
             found.map(|found| found.map(|(data, _)| data.kind.into()))
-        })
+        });
+        self.bases = bases;
+        kind
+    }
+
+    /// Forgets what is kept of packs. Whether there was anything.
+    pub(super) fn forget(&mut self) -> bool {
+        !std::mem::take(&mut self.bases).is_empty()
     }
 
     pub(super) fn exists(&mut self, id: &ObjectId) -> bool {
