@@ -15,35 +15,6 @@ const RULES: [(&str, &str); 6] = [
     ("refs/remotes/", "/HEAD"),
 ];
 
-/// What a short name leads to.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
-    /// The full name.
-    pub name: RefName,
-    /// The object.
-    pub id: ObjectId,
-    /// Whether later rules lead to refs as well.
-    pub ambiguous: bool,
-}
-
-/// Finds the ref that a name, short or full, stands for.
-pub fn find(store: &Store, name: &BStr) -> Result<Option<Found>> {
-    let mut found: Option<Found> = None;
-    for rule in RULES {
-        let Some(full) = apply(rule, name) else { continue };
-        if let Some(id) = object(store, &full)? {
-            match &mut found {
-                None => found = Some(Found { name: full, id, ambiguous: false }),
-                Some(found) => {
-                    found.ambiguous = true;
-                    break;
-                }
-            }
-        }
-    }
-    Ok(found)
-}
-
 /// The name that a rule makes; `None` if it cannot be a ref's.
 fn apply((before, after): (&str, &str), name: &BStr) -> Option<RefName> {
     RefName::new([before.as_bytes(), name, after.as_bytes()].concat()).ok()

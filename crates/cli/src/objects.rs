@@ -4,7 +4,7 @@ use crate::{
     failure::{Failure, Result, message},
     for_each_ref::world::ObjectKind,
 };
-use bstr::{BStr, ByteSlice};
+use bstr::ByteSlice;
 use gix_object::{Exists, Find, FindHeader};
 use refdb_types::{HashKind, ObjectId};
 use std::{cell::OnceCell, fmt::Display, path::PathBuf};
@@ -41,17 +41,6 @@ impl Known {
         self.slots.resize(Self::SLOTS, None);
         self.slots[Self::slot(&id)] = Some((id, kind));
     }
-}
-
-/// What a short or long hexadecimal prefix leads to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Prefixed {
-    /// No object.
-    None,
-    /// This one.
-    One(ObjectId),
-    /// Several.
-    Several,
 }
 
 impl Objects {
@@ -139,19 +128,6 @@ impl Objects {
                 Ok(target) => id = target,
                 Err(_) => return Err(Failure::Fatal(message!["bad tag object ", id.to_string()])),
             }
-        }
-    }
-
-    /// What begins with these digits.
-    pub fn by_prefix(&self, digits: &BStr) -> Result<Prefixed> {
-        let Some(prefix) = digits.to_str().ok().and_then(|digits| gix_hash::Prefix::from_hex(digits).ok()) else {
-            return Ok(Prefixed::None);
-        };
-        let found = self.handle()?.lookup_prefix(prefix, None);
-        match found.map_err(|error| Failure::Fatal(message!["cannot look up ", digits, ": ", error.to_string()]))? {
-            None => Ok(Prefixed::None),
-            Some(Err(())) => Ok(Prefixed::Several),
-            Some(Ok(id)) => Ok(ObjectId::from_bytes(self.kind, id.as_bytes()).map_or(Prefixed::None, Prefixed::One)),
         }
     }
 

@@ -51,7 +51,7 @@ impl Session {
 
     /// Answers questions about names of objects.
     pub fn revisions(&mut self) -> Revisions<'_> {
-        Revisions { store: &self.store, objects: &mut self.objects }
+        Revisions { store: &self.store, objects: &self.checks }
     }
 }
 

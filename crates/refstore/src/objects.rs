@@ -101,6 +101,15 @@ impl Objects {
         self.state().read(id)
     }
 
+    /// The entry of a tree. `None` if there is no such tree or no such entry.
+    fn tree_entry(&self, tree: &ObjectId, name: &[u8]) -> Result<Option<ObjectId>> {
+        let state = &mut *self.state();
+        Ok(match state.read(tree)? {
+            Some(Content::Other) => content::tree_entry(&state.buffer, state.hash, name),
+            _ => None,
+        })
+    }
+
     /// The ids that begin with these hexadecimal digits, sorted.
     fn with_prefix(&self, digits: &str) -> Result<Vec<ObjectId>> {
         self.state().database()?.with_prefix(digits)

@@ -340,6 +340,13 @@ fn names_lead_where_git_says() {
                 commits[10]
             ),
         );
+        let (file, folder) = (repo.blob("file"), repo.blob("other"));
+        let tree =
+            |entries: String| ObjectId::from_hex(hash, repo.git_with_input(["mktree"], entries).as_bytes()).unwrap();
+        let below = tree(format!("100644 blob {folder}\tdeep\n"));
+        let top = tree(format!("100644 blob {file}\ta\n040000 tree {below}\tdir\n"));
+        let with_files =
+            literally(&repo, "commit", &format!("tree {top}\nauthor a <b> 1 +0000\ncommitter a <b> 1 +0000\n\nx\n"));
         let annotated = repo.tag_object(commits[5], "v1");
         let outer = repo.tag_object(annotated, "v2");
         for (name, id) in [
@@ -355,6 +362,7 @@ fn names_lead_where_git_says() {
             ("refs/heads/abcd", commits[9]),
             ("refs/tags/blob", repo.blob("x")),
             ("ORIG_HEAD", commits[3]),
+            ("refs/heads/files", with_files),
         ] {
             repo.git(["update-ref", "-m", "made", name, &id.to_string()]);
         }
@@ -445,6 +453,19 @@ fn names_lead_where_git_says() {
             "0000000000",
             "main^-1",
             "main@{-1}",
+            "files:",
+            "files:a",
+            "files:dir",
+            "files:dir/",
+            "files:dir/deep",
+            "files:a/b",
+            "files:nope",
+            "files^0:a",
+            "files@{0}:a",
+            "files^{tree}:dir/deep",
+            "files:dir:deep",
+            "blob:a",
+            "nope:a",
             "@{}",
         ]
         .map(str::to_owned)
@@ -460,13 +481,18 @@ fn names_lead_where_git_says() {
         texts.push(format!("{}~1", commits[3]));
         texts.push(missing(hash).to_string());
         for text in texts {
-            let ours = resolve_name(&|| Ok(Box::new(&refs)), &objects, text.as_str().into());
+            let mut warnings = Vec::new();
+            let ours =
+                resolve_name(&|| Ok(Box::new(&refs)), &objects, text.as_str().into(), &mut |text| warnings.push(text));
             // `rev-parse --verify` takes exactly one object name, as update-ref does.
             let git = repo.try_git(["rev-parse", "--verify", "--end-of-options", &text], "");
+            let warned = git.stderr.lines().filter_map(|line| line.strip_prefix(b"warning: refname"));
+            let warned: Vec<_> = warned.map(|rest| format!("refname{}", rest.as_bstr())).collect();
+            assert_eq!(warnings, warned, "{text:?}");
             let git = git.status.success().then(|| String::from_utf8(git.stdout).unwrap().trim_end().to_owned());
             assert_eq!(ours.as_ref().ok().map(ToString::to_string), git, "{text:?}: {ours:?}");
         }
-        let too_far = resolve_name(&|| Ok(Box::new(&refs)), &objects, "main@{9}".into()).unwrap_err();
+        let too_far = resolve_name(&|| Ok(Box::new(&refs)), &objects, "main@{9}".into(), &mut drop).unwrap_err();
         assert_eq!(too_far.to_string(), "log for 'main' only has 3 entries");
         assert!(repo.try_git(["rev-parse", "main@{9}"], "").stderr.contains_str(too_far.to_string()));
     }
@@ -484,7 +510,7 @@ fn ambiguous_digits_are_an_error_unless_the_kind_decides() {
     }
     let objects = objects(&repo);
     let refs = FromGit::new(&repo);
-    let resolve = |text: &str| resolve_name(&|| Ok(Box::new(&refs)), &objects, text.into());
+    let resolve = |text: &str| resolve_name(&|| Ok(Box::new(&refs)), &objects, text.into(), &mut drop);
     let mut ambiguous = 0;
     for (digits, ids) in by_digits.iter().filter(|(_, ids)| ids.len() > 1) {
         match resolve(digits) {

@@ -73,7 +73,7 @@ pub(super) fn run(session: &mut Session, options: &Options) -> Result<u8> {
         state: State::Open(session.store.transaction(transaction_options)),
         asked: options.batch_updates.then(Vec::new),
     };
-    let mut revisions = Revisions { store: &session.store, objects: &mut session.objects };
+    let mut revisions = Revisions { store: &session.store, objects: &session.checks };
     let mut records = Records::new(Stdin(io::stdin().lock()));
     loop {
         let record = if options.nul { records.fields(request::field_count)? } else { records.line()? };

@@ -1,8 +1,7 @@
 //! What makes an object good: its content has its id, and it can be parsed as far as git parses it.
 
 use super::database::{ObjectKind, from_gix, gix_kind};
-use gix_object::TagRefIter;
-use gix_object::tag::ref_iter::Token;
+use gix_object::{TagRefIter, TreeRefIter, tag::ref_iter::Token};
 use refdb_types::{HashKind, ObjectId};
 
 /// A verified object, as far as refs are concerned.
@@ -64,6 +63,12 @@ fn parse_commit(data: &[u8], hash: HashKind, mut parent: impl FnMut(ObjectId)) -
         rest = &after[digits + 1..];
     }
     (!rest.is_empty()).then_some(tree)
+}
+
+/// The id of a tree's entry.
+pub(super) fn tree_entry(data: &[u8], hash: HashKind, name: &[u8]) -> Option<ObjectId> {
+    let entries = TreeRefIter::from_bytes(data, gix_kind(hash));
+    entries.map_while(|entry| entry.ok()).find(|entry| entry.filename == name).map(|entry| from_gix(entry.oid))
 }
 
 fn parse_tag(data: &[u8], hash: HashKind) -> Option<Content> {

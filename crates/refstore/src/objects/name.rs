@@ -1,13 +1,13 @@
 //! How a user may name an object: gitrevisions(7), as far as scripts give such names to update-ref.
 //!
-//! Not understood are `:/TEXT`, `^{/TEXT}`, paths (`REV:PATH`), `@{upstream}`, `@{push}` and dates in `@{...}`: these
-//! need a search through history, a tree, remotes, or git's reading of human dates.
+//! Not understood are `:/TEXT`, `^{/TEXT}`, the index (`:PATH`), `@{upstream}`, `@{push}` and dates in `@{...}`: these
+//! need a search through history, a worktree, remotes, or git's reading of human dates.
 
 use super::{ObjectKind, Objects, content::Content};
 use crate::{Error, Snapshot};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
-use std::ops::ControlFlow;
+use std::{cell::RefCell, ops::ControlFlow};
 
 /// Why a name does not lead to an object.
 #[derive(Debug, thiserror::Error)]
@@ -40,16 +40,26 @@ pub enum NameError {
 const DIGITS_MIN: usize = 4;
 
 /// Finds the object that `text` names. The refs are looked at only if `text` is not a full id.
+///
+/// `warn` is told of names that mean several refs, in git's words.
 pub fn resolve_name<'s>(
     snapshot: &dyn Fn() -> crate::Result<Box<dyn Snapshot + 's>>,
     objects: &Objects,
     text: &BStr,
+    warn: &mut dyn FnMut(String),
 ) -> Result<ObjectId, NameError> {
     if let Ok(id) = ObjectId::from_hex(objects.hash(), text) {
         return Ok(id);
     }
-    let names = Names { snapshot: snapshot()?, objects };
-    names.resolve(text, Wanted::Any)?.ok_or_else(|| NameError::NotFound(text.into()))
+    let names = Names { snapshot: snapshot()?, objects, warn: RefCell::new(warn) };
+    let found = match split_path(text) {
+        None => names.resolve(text, Wanted::Any)?,
+        Some((revision, path)) => match names.resolve(revision, Wanted::Treeish)? {
+            Some(id) => names.at_path(id, path)?,
+            None => None,
+        },
+    };
+    found.ok_or_else(|| NameError::NotFound(text.into()))
 }
 
 /// What an abbreviated id is expected to be; it decides between several candidates.
@@ -71,6 +81,7 @@ enum PeelTo {
 struct Names<'a, 's> {
     snapshot: Box<dyn Snapshot + 's>,
     objects: &'a Objects,
+    warn: RefCell<&'a mut dyn FnMut(String)>,
 }
 
 type Found = Result<Option<ObjectId>, NameError>;
@@ -159,24 +170,39 @@ impl Names<'_, '_> {
             ("refs/remotes/", ""),
             ("refs/remotes/", "/HEAD"),
         ];
+        let mut found = None;
         for (before, after) in RULES {
             let full = [before.as_bytes(), name, after.as_bytes()].concat();
-            if let Ok(full) = RefName::new(full)
-                && let Some(id) = self.follow(&full)?
-            {
-                return Ok(Some((full, id)));
+            let Ok(full) = RefName::new(full) else { continue };
+            let Some(id) = self.follow(&full)? else { continue };
+            if found.is_some() {
+                (self.warn.borrow_mut())(format!("refname '{name}' is ambiguous."));
+                break;
             }
+            found = Some((full, id));
         }
-        Ok(None)
+        Ok(found)
+    }
+
+    /// What lies at a path in a commit's or tag's tree, or in a tree.
+    fn at_path(&self, id: ObjectId, path: &BStr) -> Found {
+        let mut at = self.peel(id, PeelTo::Kind(ObjectKind::Tree))?;
+        for component in path.split_str("/").filter(|component| !component.is_empty()) {
+            let Some(tree) = at else { return Ok(None) };
+            at = self.objects.tree_entry(&tree, component)?;
+        }
+        Ok(at)
     }
 
     fn follow(&self, name: &RefName) -> Found {
         let mut name = name.clone();
         for _ in 0..=SYMREF_DEPTH_MAX {
-            match self.snapshot.get(&name)? {
-                None => return Ok(None),
-                Some(Target::Direct(id)) => return Ok(Some(id)),
-                Some(Target::Symbolic(next)) => name = next,
+            match self.snapshot.get(&name) {
+                // At the root any file of the repository may have the name: what holds no ref is none.
+                Ok(None) | Err(Error::Corrupt { .. }) => return Ok(None),
+                Ok(Some(Target::Direct(id))) => return Ok(Some(id)),
+                Ok(Some(Target::Symbolic(next))) => name = next,
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(None)
@@ -287,6 +313,20 @@ impl Names<'_, '_> {
             Wanted::Treeish => matches!(kind, Some(ObjectKind::Commit | ObjectKind::Tree)),
         })
     }
+}
+
+/// `REVISION:PATH`. A colon in braces belongs to the revision.
+fn split_path(text: &BStr) -> Option<(&BStr, &BStr)> {
+    let mut depth = 0u32;
+    let at = text.iter().position(|byte| {
+        match byte {
+            b'{' => depth += 1,
+            b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        *byte == b':' && depth == 0
+    })?;
+    Some((text[..at].as_bstr(), text[at + 1..].as_bstr()))
 }
 
 /// `BASE^`, `BASE^2`, `BASE~`, `BASE~3`: the base, the mark and the number.
