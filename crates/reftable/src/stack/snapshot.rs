@@ -119,24 +119,18 @@ impl ListFile {
 
     /// Reads the list, which is probably not much longer than this one.
     pub(super) fn read_again(&self, fs: &Fs, path: &Path) -> Result<Self, refdb_vfs::Error> {
-        match fs.open(path) {
-            Ok(file) => {
-                let mut content = vec![0; self.content.len() + 512];
-                let mut len = 0;
-                loop {
-                    match file.read_at(&mut content[len..], len as u64)? {
-                        0 => break,
-                        got => len += got,
-                    }
-                    if len == content.len() {
-                        content.resize(len * 2, 0);
-                    }
-                }
-                content.truncate(len);
-                Ok(Self::new(content, Some(file)))
+        let mut attempts_left = 3;
+        loop {
+            attempts_left -= 1;
+            let file = match fs.open(path) {
+                Err(error) if error.is_not_found() => return Ok(Self::absent()),
+                file => file?,
+            };
+            match read_whole(&file, self.content.len() + 512) {
+                // Replaced on a network file system since it was opened.
+                Err(error) if error.is_stale() && attempts_left > 0 => {}
+                content => return Ok(Self::new(content?, Some(file))),
             }
-            Err(error) if error.is_not_found() => Ok(Self::absent()),
-            Err(error) => Err(error),
         }
     }
 
@@ -158,4 +152,21 @@ impl ListFile {
         };
         Ok(found == Some(own))
     }
+}
+
+/// A file's content; cheap if it is shorter than `room`.
+fn read_whole(file: &File, room: usize) -> Result<Vec<u8>, refdb_vfs::Error> {
+    let mut content = vec![0; room];
+    let mut len = 0;
+    loop {
+        match file.read_at(&mut content[len..], len as u64)? {
+            0 => break,
+            got => len += got,
+        }
+        if len == content.len() {
+            content.resize(len * 2, 0);
+        }
+    }
+    content.truncate(len);
+    Ok(content)
 }
