@@ -75,19 +75,25 @@ impl ObjectId {
     }
 
     /// Reads a full-length id from hexadecimal digits of either case.
+    #[inline]
     pub fn from_hex(kind: HashKind, hex: &[u8]) -> Result<Self, HexError> {
-        if hex.len() != kind.len_hex() {
-            return Err(HexError::Length);
-        }
+        // Filled up with zeros to whole vector registers; the lengths are known when this is compiled.
+        let mut digits = [b'0'; 64];
+        let good = match kind {
+            HashKind::Sha1 => {
+                digits[..40].copy_from_slice(<&[u8; 40]>::try_from(hex).map_err(|_| HexError::Length)?);
+                digits.first_chunk_mut::<48>().is_some_and(to_values)
+            }
+            HashKind::Sha256 => {
+                digits.copy_from_slice(<&[u8; 64]>::try_from(hex).map_err(|_| HexError::Length)?);
+                to_values(&mut digits)
+            }
+        };
         let mut bytes = [0; 32];
-        let mut seen = 0u8;
-        for (byte, pair) in bytes.iter_mut().zip(hex.chunks_exact(2)) {
-            let (high, low) = (DIGITS[pair[0] as usize], DIGITS[pair[1] as usize]);
-            seen |= high | low;
-            *byte = high << 4 | (low & 0xf);
+        for (byte, pair) in bytes.iter_mut().zip(digits.as_chunks::<2>().0) {
+            *byte = pair[0] << 4 | pair[1] & 0xf;
         }
-        // Every digit is below 16; what is no digit is 0xff. One test at the end serves all of them.
-        if seen > 0xf { Err(HexError::Digit) } else { Ok(ObjectId { bytes, kind }) }
+        if good { Ok(ObjectId { bytes, kind }) } else { Err(HexError::Digit) }
     }
 
     /// The raw bytes, as many as the kind has.
@@ -106,6 +112,7 @@ impl ObjectId {
     }
 
     /// Appends the id as lower-case hexadecimal digits.
+    #[inline]
     pub fn write_hex(&self, out: &mut Vec<u8>) {
         let mut hex = [0; 64];
         for (pair, byte) in hex.chunks_exact_mut(2).zip(self.as_bytes()) {
@@ -127,16 +134,25 @@ impl fmt::Debug for ObjectId {
     }
 }
 
-const DIGITS: [u8; 256] = {
-    let mut table = [0xff; 256];
-    let mut value = 0;
-    while value < 16 {
-        table[b"0123456789abcdef"[value] as usize] = value as u8;
-        table[b"0123456789ABCDEF"[value] as usize] = value as u8;
-        value += 1;
+/// Turns hexadecimal digits into their values, all at once: the compiler makes vector instructions of this, where a
+/// table would be read digit by digit. Returns whether all of them were digits.
+fn to_values<const N: usize>(digits: &mut [u8; N]) -> bool {
+    let mut values = [0; N];
+    let mut faults = [0; N];
+    for at in 0..N {
+        let digit = digits[at];
+        // 0x40 tells letters (0x41 or 0x61 for a) from numbers (0x30 for 0).
+        let letter = digit >> 6 & 1;
+        let value = (digit & 0xf).wrapping_add(letter.wrapping_mul(9));
+        let high = digit & 0xf0 & !(letter << 5);
+        // A number is below 10 and a letter's value from 10 to 15: adding 6 carries for letters only.
+        let carry = (value.wrapping_add(6) ^ letter << 4 | value) & 0x10;
+        faults[at] = high ^ (0x30u8.wrapping_add(letter << 4)) | carry;
+        values[at] = value;
     }
-    table
-};
+    *digits = values;
+    faults.iter().fold(0, |all, fault| all | fault) == 0
+}
 
 const HEX_PAIRS: [[u8; 2]; 256] = {
     let digits = b"0123456789abcdef";
@@ -170,7 +186,7 @@ mod tests {
     fn what_is_not_hex_is_refused_wherever_it_stands() {
         let good = [b'a'; 40];
         for at in 0..40 {
-            for bad in [b'g', b' ', 0, 0xff, b'/', b':', b'`', b'@'] {
+            for bad in (0..=255u8).filter(|byte| !byte.is_ascii_hexdigit()) {
                 let mut hex = good;
                 hex[at] = bad;
                 assert_eq!(ObjectId::from_hex(HashKind::Sha1, &hex), Err(HexError::Digit));

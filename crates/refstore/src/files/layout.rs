@@ -1,8 +1,8 @@
-use bstr::{BStr, ByteSlice};
+use bstr::BStr;
 use refdb_types::Scope;
 use std::{
-    ffi::OsStr,
-    os::unix::ffi::OsStrExt,
+    ffi::{OsStr, OsString},
+    os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
 };
 
@@ -49,20 +49,54 @@ impl Layout {
     }
 
     fn path(&self, name: &BStr, folder: &str) -> Option<PathBuf> {
-        let fits = |part: &[u8]| !matches!(part, b"" | b"." | b"..");
-        if name.contains(&0) || !name.split_str("/").all(fits) {
-            return None;
+        let mut path = Vec::new();
+        self.append(name, folder, &mut path).then(|| OsString::from_vec(path).into())
+    }
+
+    /// Puts the lock file of a loose ref into `path`, which is working memory. `false` as for [`Layout::ref_path`].
+    pub(super) fn lock_path_into(&self, name: &BStr, path: &mut Vec<u8>) -> bool {
+        path.clear();
+        let fits = self.append(name, "", path);
+        path.extend_from_slice(b".lock");
+        fits
+    }
+
+    fn append(&self, name: &BStr, folder: &str, path: &mut Vec<u8>) -> bool {
+        if !stays_inside(name) {
+            return false;
         }
         let (base, worktree, rest) = self.base(name);
-        let mut path = PathBuf::with_capacity(base.as_os_str().len() + name.len() + folder.len() + 16).into_os_string();
-        path.push(base);
-        for part in [worktree.map(|_| "/worktrees/".as_bytes()), worktree.map(|id| id.as_bytes()), Some(b"/")] {
-            path.push(OsStr::from_bytes(part.unwrap_or_default()));
+        let base = base.as_os_str().as_bytes();
+        path.reserve(base.len() + name.len() + folder.len() + 16);
+        path.extend_from_slice(base);
+        if let Some(id) = worktree {
+            path.extend_from_slice(b"/worktrees/");
+            path.extend_from_slice(id);
         }
-        path.push(folder);
-        path.push(OsStr::from_bytes(rest));
-        Some(path.into())
+        path.push(b'/');
+        path.extend_from_slice(folder.as_bytes());
+        path.extend_from_slice(rest);
+        true
     }
+}
+
+/// Whether a name is a path that does not lead out of its folder: no empty part, no `.` or `..`, no NUL.
+fn stays_inside(name: &[u8]) -> bool {
+    // The last three bytes, with slashes before the start and behind the end.
+    let mut last = [b'/'; 3];
+    for &byte in name.iter().chain(b"/") {
+        let part_ends_badly = byte == b'/' && (last[2] == b'/' || last[2] == b'.' && is_dots([last[0], last[1]]));
+        if part_ends_badly || byte == 0 {
+            return false;
+        }
+        last = [last[1], last[2], byte];
+    }
+    true
+}
+
+/// Whether a dot behind these two bytes makes a part `.` or `..`.
+fn is_dots(before: [u8; 2]) -> bool {
+    before[1] == b'/' || before == *b"/."
 }
 
 #[cfg(test)]
@@ -87,10 +121,24 @@ mod tests {
     #[test]
     fn no_name_leads_out_of_the_repository() {
         let layout = Layout { git_dir: "/r".into(), common_dir: "/r".into() };
-        for name in
-            ["", "refs/../../x", "../x", "refs//x", "refs/heads/", "/etc/x", "refs/./x", "worktrees/../x", "a\0b"]
-        {
+        for name in [
+            "",
+            "refs/../../x",
+            "../x",
+            "refs//x",
+            "refs/heads/",
+            "/etc/x",
+            "refs/./x",
+            "worktrees/../x",
+            "a\0b",
+            "..",
+            ".",
+            "a/..",
+        ] {
             assert_eq!(layout.ref_path(name.into()), None, "{name:?}");
+        }
+        for name in ["a", "a/...", "a/.b", "a/b.", "a/..b", "a/b.."] {
+            assert!(layout.ref_path(name.into()).is_some(), "{name:?}");
         }
     }
 }

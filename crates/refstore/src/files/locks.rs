@@ -17,6 +17,7 @@ use refdb_types::RefName;
 use refdb_vfs::{Lock, LockError, Patience, interrupt};
 use std::{
     collections::BTreeMap,
+    ffi::OsStr,
     io,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -54,6 +55,8 @@ pub(super) struct Locks {
     made: Vec<PathBuf>,
     packed: Option<Lock>,
     any: bool,
+    /// Working memory for paths.
+    buffer: Vec<u8>,
 }
 
 /// The claims' names in one piece of memory.
@@ -153,6 +156,7 @@ fn attempt(
         made: Vec::new(),
         packed: None,
         any: false,
+        buffer: Vec::new(),
     };
     for (at, claim) in claims.iter().enumerate() {
         locks.names.push(claim.name);
@@ -173,13 +177,18 @@ fn attempt(
 impl Locks {
     /// Locks one claim; returns why that cannot be.
     fn take(&mut self, at: usize, claim: &Claim<'_>, scheme: Scheme) -> std::result::Result<Option<Rejection>, Stop> {
+        let links = scheme.links(claim);
+        if links && self.link_at_once(claim.name) {
+            self.held[at] = Held::Linked;
+            return Ok(None);
+        }
         let Some(path) = self.store.layout.ref_path(claim.name) else {
             return reject(claim.name, Reason::Generic, "refusing to update ref with bad name")
                 .map(Some)
                 .map_err(Stop::Fatal);
         };
         let patience = self.patience(self.store.options.ref_patience);
-        let locked = if scheme.links(claim) { self.link(&path, patience) } else { self.create(&path, patience) };
+        let locked = if links { self.link(&path, patience) } else { self.create(&path, patience) };
         match locked {
             Ok(held) => {
                 self.held[at] = held;
@@ -243,6 +252,14 @@ impl Locks {
         }
         self.own.push(Some(lock));
         Ok(Held::Own(self.own.len() - 1))
+    }
+
+    /// The usual case, without an allocation: there is a seed, the folder exists, nobody holds the lock. Whatever else
+    /// is the case, `false`.
+    fn link_at_once(&mut self, name: &BStr) -> bool {
+        let Some(seed) = &self.seed else { return false };
+        self.store.layout.lock_path_into(name, &mut self.buffer)
+            && self.store.options.fs.hard_link(seed, Path::new(OsStr::from_bytes(&self.buffer))).is_ok()
     }
 
     fn link(&mut self, path: &Path, patience: Patience) -> std::result::Result<Held, LockError> {
@@ -343,9 +360,9 @@ impl Locks {
                 Held::No => {}
                 Held::Own(index) => self.own[index] = None,
                 Held::Linked => {
-                    if let Some(path) = self.store.layout.ref_path(self.names.get(at)) {
+                    if self.store.layout.lock_path_into(self.names.get(at), &mut self.buffer) {
                         // Nothing better can be done about it than for a `Lock` that is dropped.
-                        let _ = fs.remove_file(&Lock::path_of(&path));
+                        let _ = fs.remove_file(Path::new(OsStr::from_bytes(&self.buffer)));
                     }
                 }
             }
