@@ -216,7 +216,7 @@ impl Packed {
                 (Ordering::Greater, _) => return self.bisect(low, at, name),
             }
             step = if step == 1 { 256 } else { step.saturating_mul(2) };
-            if step > self.end() - low {
+            if step >= self.end() - low {
                 return self.bisect(low, self.end(), name);
             }
         }
@@ -321,6 +321,18 @@ mod tests {
     }
 
     const SORTED: &str = "# pack-refs with: peeled fully-peeled sorted \n";
+
+    #[test]
+    fn a_seek_past_the_last_record_ends_at_the_end_however_long_the_file() {
+        let id = "1".repeat(40);
+        for len in 1..600 {
+            let text = format!("{id} refs/a\n{id} refs/b{}\n", "x".repeat(len));
+            let traits = "# pack-refs with: peeled fully-peeled sorted \n";
+            let bytes = [traits.as_bytes(), text.as_bytes()].concat();
+            let packed = Packed::parse(Path::new("packed-refs"), HashKind::Sha1, bytes).unwrap();
+            assert_eq!(packed.seek(packed.start(), "refs/z".into()).unwrap(), packed.end(), "{len}");
+        }
+    }
 
     #[test]
     fn the_header_says_what_a_missing_peeled_line_means() {

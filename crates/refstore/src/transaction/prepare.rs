@@ -254,10 +254,12 @@ impl Claims for ClaimsOf<'_> {
 fn resolve(snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<ObjectId>> {
     let mut name = name.to_owned();
     for _ in 1..SYMREF_DEPTH_MAX {
-        match snapshot.get(name.as_bstr())? {
-            None => return Ok(None),
-            Some(Target::Direct(id)) => return Ok(Some(id)),
-            Some(Target::Symbolic(next)) => name = next.into(),
+        match snapshot.get(name.as_bstr()) {
+            // What cannot be read leads nowhere.
+            Ok(None) | Err(Error::Corrupt { .. }) => return Ok(None),
+            Ok(Some(Target::Direct(id))) => return Ok(Some(id)),
+            Ok(Some(Target::Symbolic(next))) => name = next.into(),
+            Err(error) => return Err(error),
         }
     }
     Ok(None)

@@ -60,6 +60,10 @@ impl Subject {
         id
     }
 
+    pub(crate) fn objects(&self) -> Arc<dyn ObjectCheck + Send> {
+        self.objects.clone()
+    }
+
     pub(crate) fn context(&self) -> Context<'_> {
         Context {
             backend: &*self.backend,
@@ -224,7 +228,7 @@ pub(crate) fn committer() -> Result<Ident> {
 
 /// Knows the objects it was told of.
 #[derive(Default)]
-struct Objects(Mutex<HashMap<ObjectId, ObjectClass>>);
+pub(crate) struct Objects(Mutex<HashMap<ObjectId, ObjectClass>>);
 
 impl ObjectCheck for Objects {
     fn classify(&self, id: &ObjectId) -> Result<ObjectClass> {

@@ -2,8 +2,10 @@
 
 mod common;
 mod conflicts;
+mod crash;
 mod model;
 mod preconditions;
 mod reading;
 mod reflogs;
 mod symbolic;
+mod worktrees;
