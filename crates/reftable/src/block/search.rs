@@ -22,22 +22,29 @@ pub(crate) fn first_key<'a>(block: &'a [u8], layout: &Layout) -> Result<&'a [u8]
 }
 
 /// The last restart point whose key is not greater than `wanted`, at or behind number `from`; `from` itself if there is
-/// none. It steps forward with doubled strides, since the next thing sought is often near the last, and then halves.
-/// Only the restart points that it touches are checked.
+/// none. What is sought next is often near the last, or else far behind the block: so the next restart point is looked
+/// at first, then the last one, and then strides are doubled and halved. Only what it touches is checked.
 pub(crate) fn restart_from(block: &[u8], layout: &Layout, from: usize, wanted: &[u8]) -> Result<usize, Fault> {
     let records = &block[..layout.restarts_at];
     let is_before = |index| {
         let mut offset = restart_offset(block, layout, index)?;
         Ok(key::get_whole(records, &mut offset)? <= wanted)
     };
+    let last = layout.restart_count - 1;
+    if from >= last || !is_before(from + 1)? {
+        return Ok(from);
+    }
+    if is_before(last)? {
+        return Ok(last);
+    }
     // What is sought lies behind `low` and before `high`.
-    let (mut low, mut high, mut stride) = (from, from + 1, 1);
-    while high < layout.restart_count && is_before(high)? {
+    let (mut low, mut high, mut stride) = (from + 1, from + 2, 1);
+    while high < last && is_before(high)? {
         low = high;
         stride *= 2;
         high += stride;
     }
-    high = high.min(layout.restart_count);
+    high = high.min(last);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         if is_before(middle)? {
@@ -47,4 +54,34 @@ pub(crate) fn restart_from(block: &[u8], layout: &Layout, from: usize, wanted: &
         }
     }
     Ok(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{block::BlockWriter, format::BlockKind};
+
+    #[test]
+    fn the_restart_point_before_a_key_is_found_from_every_place() {
+        for count in 1..40u8 {
+            let mut writer = BlockWriter::new(1);
+            writer.begin(BlockKind::Ref, |_| {});
+            for at in 0..count {
+                assert!(writer.add(&[b'k', 2 * at + 1], 0, 0, 4096, |out| out.push(0)));
+            }
+            let block = writer.finish().to_vec();
+            let layout = Layout::of(BlockKind::Ref, &block, 0).unwrap();
+            assert_eq!(first_key(&block, &layout), Ok(&[b'k', 1][..]));
+            for from in 0..usize::from(count) {
+                for wanted in 0..2 * count + 2 {
+                    let expected = usize::from(wanted.saturating_sub(1) / 2).clamp(from, usize::from(count) - 1);
+                    assert_eq!(
+                        restart_from(&block, &layout, from, &[b'k', wanted]),
+                        Ok(expected),
+                        "{count} {from} {wanted}"
+                    );
+                }
+            }
+        }
+    }
 }
