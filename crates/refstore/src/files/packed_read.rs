@@ -377,6 +377,19 @@ mod tests {
     }
 
     #[test]
+    fn seeking_does_not_step_onto_the_end_when_a_stride_leads_exactly_there() {
+        // Lines of 64 bytes, of which four make the first stride.
+        let names: Vec<String> = (0..60).map(|n| format!("refs/heads/new/{n:07}")).collect();
+        let text: String = names.iter().map(|name| format!("%1 {name}\n")).collect();
+        let packed = packed(&format!("{SORTED}{text}")).unwrap();
+        let mut position = packed.start();
+        for name in &names {
+            position = packed.seek(position, name.as_str().into()).unwrap();
+            assert_eq!(packed.record(position).unwrap().name, name.as_str());
+        }
+    }
+
+    #[test]
     fn seeking_finds_every_name_from_every_position() {
         let mut text = SORTED.to_string();
         let names: Vec<String> = (0..60).map(|i| format!("refs/{:03}{}", i * 2 + 1, "x".repeat(i % 7 * 40))).collect();
