@@ -59,7 +59,7 @@ impl Place {
 
     fn image(cache: &Path) -> Result<Place> {
         let base = unique(cache);
-        let (image, dir) = (base.with_extension("img"), base.with_extension("mnt"));
+        let (image, dir) = (base.join("image"), base.join("mounted"));
         fs::create_dir_all(&dir)?;
         fs::File::create(&image)?.set_len(IMAGE_BYTES)?;
         let place = Place { dir, image: Some(image.clone()) };
@@ -77,6 +77,7 @@ impl Drop for Place {
             tool(Command::new("umount").arg(&self.dir)).ok();
             fs::remove_dir(&self.dir).ok();
             fs::remove_file(image).ok();
+            image.parent().map(fs::remove_dir);
         } else {
             fs::remove_dir_all(&self.dir).ok();
         }

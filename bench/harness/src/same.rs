@@ -1,18 +1,23 @@
 //! Whoever did a job, the repository must end the same: real git is asked, whatever program wrote it.
 
-use std::{fs, path::Path};
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader, Read},
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::{
     process::{Line, Program},
-    seed::listing,
+    seed::LISTING,
 };
 
 /// Fails unless git lists the same refs in both repositories and finds the second one sound.
 pub fn same_refs(git: &Program, expected: &Path, found: &Path) -> Result<()> {
-    let (expected, found_refs) = (listing(git, expected)?, listing(git, found)?);
-    compare(&expected, &found_refs).context("the refs differ from those git leaves")?;
+    let line = Line { args: LISTING.map(str::to_owned).to_vec(), input: None };
+    let list = |dir: &Path| print(git, dir, &line, &dir.with_extension("list"));
+    compare_files(&list(expected)?, &list(found)?).context("the refs differ from those git leaves")?;
     git.output(found, &["refs", "verify"]).context("git finds fault with the repository")?;
     Ok(())
 }
@@ -23,38 +28,52 @@ pub fn same_reflogs(git: &Program, expected: &Path, found: &Path, names: &[Strin
         let args = ["reflog", "show", "--format=%H %gn %ge %gs", name];
         let lines = git.output(expected, &args)?;
         ensure!(!lines.is_empty(), "git left no reflog of {name}");
-        compare(&lines, &git.output(found, &args)?).with_context(|| format!("the reflog of {name} differs"))?;
+        compare(&lines[..], &git.output(found, &args)?[..]).with_context(|| format!("the reflog of {name} differs"))?;
     }
     Ok(())
 }
 
 /// Fails unless both programs print the same for `line` in `dir`.
 pub fn same_output(expected: &Program, found: &Program, dir: &Path, line: &Line, scratch: &Path) -> Result<()> {
-    let print = |program: &Program| -> Result<Vec<u8>> {
-        let path = scratch.join("output");
-        let mut command = program.command(dir, line)?;
-        let status = command.stdout(fs::File::create(&path)?).status()?;
-        ensure!(status.success(), "{} {} failed: {status}", program.name, line.args.join(" "));
-        let text = fs::read(&path)?;
-        fs::remove_file(&path)?;
-        Ok(text)
-    };
-    let wanted = print(expected)?;
-    compare(&wanted, &print(found)?).with_context(|| format!("{} prints something else", found.name))
+    let wanted = print(expected, dir, line, &scratch.join("expected"))?;
+    let printed = print(found, dir, line, &scratch.join("found"))?;
+    compare_files(&wanted, &printed).with_context(|| format!("{} prints something else", found.name))
+}
+
+/// The output as a file: held in memory, it would count as the peak memory of every command started later, since a
+/// new process is its parent's copy until it executes something else.
+fn print(program: &Program, dir: &Path, line: &Line, file: &Path) -> Result<PathBuf> {
+    let mut command = program.command(dir, line)?;
+    let status = command.stdout(File::create(file)?).status()?;
+    ensure!(status.success(), "{} {} failed: {status}", program.name, line.args.join(" "));
+    Ok(file.to_owned())
+}
+
+/// Compares two files and removes them.
+fn compare_files(expected: &Path, found: &Path) -> Result<()> {
+    let outcome = compare(File::open(expected)?, File::open(found)?);
+    fs::remove_file(expected)?;
+    fs::remove_file(found)?;
+    outcome
 }
 
 /// Fails with the first line that differs.
-fn compare(expected: &[u8], found: &[u8]) -> Result<()> {
-    if expected == found {
-        return Ok(());
+fn compare(expected: impl Read, found: impl Read) -> Result<()> {
+    let (mut expected, mut found) = (BufReader::new(expected), BufReader::new(found));
+    let (mut wanted, mut line) = (Vec::new(), Vec::new());
+    for number in 1.. {
+        wanted.clear();
+        line.clear();
+        let ended = expected.read_until(b'\n', &mut wanted)? + found.read_until(b'\n', &mut line)? == 0;
+        if wanted != line {
+            let text = |line: &[u8]| String::from_utf8_lossy(line).trim_end().to_owned();
+            bail!("line {number}: expected '{}', found '{}'", text(&wanted), text(&line));
+        }
+        if ended {
+            break;
+        }
     }
-    let lines = |text: &'_ [u8]| -> Vec<String> {
-        text.split(|byte| *byte == b'\n').map(|line| String::from_utf8_lossy(line).into_owned()).collect()
-    };
-    let (expected, found) = (lines(expected), lines(found));
-    let at = expected.iter().zip(&found).take_while(|(a, b)| a == b).count();
-    let line = |of: &[String]| of.get(at).cloned().unwrap_or_else(|| "nothing".to_owned());
-    bail!("line {}: expected '{}', found '{}'", at + 1, line(&expected), line(&found))
+    Ok(())
 }
 
 #[cfg(test)]
@@ -63,8 +82,8 @@ mod tests {
 
     #[test]
     fn the_first_line_that_differs_is_named() {
-        assert!(compare(b"a\nb\n", b"a\nb\n").is_ok());
-        let error = compare(b"a\nb\n", b"a\nc\n").unwrap_err().to_string();
+        assert!(compare(&b"a\nb\n"[..], &b"a\nb\n"[..]).is_ok());
+        let error = compare(&b"a\nb\n"[..], &b"a\nc\n"[..]).unwrap_err().to_string();
         assert_eq!(error, "line 2: expected 'b', found 'c'");
     }
 }

@@ -164,7 +164,5 @@ pub fn change(n: usize) -> String {
     format!("refs/changes/{:02}/{number}/{}", number % 100, n % 3 + 1)
 }
 
-/// What `git for-each-ref` prints of the repository in `dir`, one line a ref.
-pub fn listing(git: &Program, dir: &Path) -> Result<Vec<u8>> {
-    git.output(dir, &["for-each-ref", "--format=%(objectname) %(refname) %(symref)"])
-}
+/// How git lists all refs, one line a ref.
+pub const LISTING: [&str; 2] = ["for-each-ref", "--format=%(objectname) %(refname) %(symref)"];

@@ -18,7 +18,7 @@ use crate::{
     place::{Disk, Place},
     process::{Line, Program},
     run::{Bench, make_repository},
-    seed::{Content, Format, listing},
+    seed::{Content, Format, LISTING},
 };
 
 /// A race: who writes, and how long they wait for locks.
@@ -109,7 +109,8 @@ pub fn run(bench: &Bench<'_>, race: Race) -> Result<Outcome> {
     })?;
 
     let time = ended.iter().map(|ended| ended.time).max().unwrap_or_default();
-    let there: HashSet<Vec<u8>> = listing(bench.git, &dir)?.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+    let there: HashSet<Vec<u8>> =
+        bench.git.output(&dir, &LISTING)?.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
     let there = |name: &str| there.contains(format!("{} {name} ", bench.commits[0]).as_bytes());
     let (mut own, mut git, mut applied, mut lost) = (Vec::new(), Vec::new(), 0, 0);
     for (writer, ended) in writers.iter().zip(&ended) {
