@@ -79,20 +79,13 @@ impl ObjectId {
     pub fn from_hex(kind: HashKind, hex: &[u8]) -> Result<Self, HexError> {
         // Filled up with zeros to whole vector registers; the lengths are known when this is compiled.
         let mut digits = [b'0'; 64];
-        let good = match kind {
+        match kind {
             HashKind::Sha1 => {
                 digits[..40].copy_from_slice(<&[u8; 40]>::try_from(hex).map_err(|_| HexError::Length)?);
-                digits.first_chunk_mut::<48>().is_some_and(to_values)
             }
-            HashKind::Sha256 => {
-                digits.copy_from_slice(<&[u8; 64]>::try_from(hex).map_err(|_| HexError::Length)?);
-                to_values(&mut digits)
-            }
-        };
-        let mut bytes = [0; 32];
-        for (byte, pair) in bytes.iter_mut().zip(digits.as_chunks::<2>().0) {
-            *byte = pair[0] << 4 | pair[1] & 0xf;
+            HashKind::Sha256 => digits.copy_from_slice(<&[u8; 64]>::try_from(hex).map_err(|_| HexError::Length)?),
         }
+        let (bytes, good) = decode(&digits);
         if good { Ok(ObjectId { bytes, kind }) } else { Err(HexError::Digit) }
     }
 
@@ -134,12 +127,13 @@ impl fmt::Debug for ObjectId {
     }
 }
 
-/// Turns hexadecimal digits into their values, all at once: the compiler makes vector instructions of this, where a
-/// table would be read digit by digit. Returns whether all of them were digits.
-fn to_values<const N: usize>(digits: &mut [u8; N]) -> bool {
-    let mut values = [0; N];
-    let mut faults = [0; N];
-    for at in 0..N {
+/// Reads hexadecimal digits, all at once: the compiler makes vector instructions of these loops over arrays, where a
+/// table would be read digit by digit. Also returns whether all of them were digits.
+#[inline]
+fn decode(digits: &[u8; 64]) -> ([u8; 32], bool) {
+    let mut values = [0u8; 64];
+    let mut faults = [0u8; 64];
+    for at in 0..64 {
         let digit = digits[at];
         // 0x40 tells letters (0x41 or 0x61 for a) from numbers (0x30 for 0).
         let letter = digit >> 6 & 1;
@@ -147,11 +141,18 @@ fn to_values<const N: usize>(digits: &mut [u8; N]) -> bool {
         let high = digit & 0xf0 & !(letter << 5);
         // A number is below 10 and a letter's value from 10 to 15: adding 6 carries for letters only.
         let carry = (value.wrapping_add(6) ^ letter << 4 | value) & 0x10;
-        faults[at] = high ^ (0x30u8.wrapping_add(letter << 4)) | carry;
+        faults[at] = high ^ 0x30u8.wrapping_add(letter << 4) | carry;
         values[at] = value;
     }
-    *digits = values;
-    faults.iter().fold(0, |all, fault| all | fault) == 0
+    let mut bytes = [0u8; 32];
+    for at in 0..32 {
+        bytes[at] = values[2 * at] << 4 | values[2 * at + 1];
+    }
+    let mut all = 0;
+    for fault in faults {
+        all |= fault;
+    }
+    (bytes, all == 0)
 }
 
 const HEX_PAIRS: [[u8; 2]; 256] = {
