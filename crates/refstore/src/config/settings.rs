@@ -105,6 +105,8 @@ impl Settings {
                 settings.core(name, &value, environment, &mut sync)?;
             } else if is_reftable && let Some(name) = value.key.strip_prefix(b"reftable.") {
                 settings.reftable.set(name, &value)?;
+            } else {
+                check_identity(&value)?;
             }
         }
         if !is_reftable {
@@ -179,6 +181,17 @@ impl Settings {
             }
         }
         Ok(references)
+    }
+}
+
+/// Git looks at these in every command, be an identity needed or not.
+fn check_identity(value: &Value<'_>) -> Result<(), ConfigError> {
+    match value.key.as_bytes() {
+        b"user.name" | b"user.email" | b"author.name" | b"author.email" | b"committer.name" | b"committer.email" => {
+            value.text().map(|_| ())
+        }
+        b"user.useconfigonly" => value.boolean().map(|_| ()),
+        _ => Ok(()),
     }
 }
 
@@ -317,9 +330,14 @@ mod tests {
                 "bad numeric config value '12x' for 'core.packedrefstimeout': invalid unit",
             ),
             ("core.logAllRefUpdates=foo", false, "bad boolean config value 'foo' for 'core.logallrefupdates'"),
+            ("user.useConfigOnly=foo", true, "bad boolean config value 'foo' for 'user.useconfigonly'"),
         ] {
             assert_eq!(load(&[setting], is_reftable).unwrap_err(), format!("fatal: {error}\n"));
         }
+        assert_eq!(
+            load(&["user.name"], false).unwrap_err(),
+            "error: missing value for 'user.name'\nfatal: unable to parse 'user.name' from command-line config\n"
+        );
         let reftable = load(&["reftable.blockSize=0", "reftable.restartInterval=32"], true).unwrap().reftable;
         assert_eq!((reftable.block_size, reftable.restart_interval), (None, Some(32)));
     }

@@ -2,14 +2,14 @@
 
 use gix_object::Kind;
 use gix_pack::cache::DecodeEntry;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// What has been put together from deltas, so that a chain of them is not walked to its end for each of its objects.
 #[derive(Debug, Default)]
 pub(super) struct Bases {
     /// One after the other.
     content: Vec<u8>,
-    entries: HashMap<(u32, u64), Entry>,
+    entries: BTreeMap<(u32, u64), Entry>,
 }
 
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use crate::transaction::ObjectClass;
 use hashbrown::HashTable;
 use refdb_types::{HashKind, ObjectId};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// A set of ids with their classes. It only grows; an object does not change.
 #[derive(Debug)]
@@ -13,8 +13,8 @@ pub(super) struct Known {
     rows: Vec<u8>,
     /// The numbers of the rows, found by id.
     table: HashTable<u32>,
-    /// Where tags lead, by row: there are few.
-    peeled: HashMap<u32, ObjectId>,
+    /// Where tags lead, by row: there are few. (A HashMap asks the system for random numbers, in every command.)
+    peeled: BTreeMap<u32, ObjectId>,
 }
 
 const COMMIT: u8 = 0;
@@ -23,7 +23,7 @@ const TAG: u8 = 2;
 
 impl Known {
     pub(super) fn new(hash: HashKind) -> Self {
-        Known { hash, rows: Vec::new(), table: HashTable::new(), peeled: HashMap::new() }
+        Known { hash, rows: Vec::new(), table: HashTable::new(), peeled: BTreeMap::new() }
     }
 
     fn row(&self, number: u32) -> &[u8] {
