@@ -64,6 +64,10 @@ fn listed_by_us(merged: &Merged) -> Vec<(BString, String, String)> {
 /// Reads the whole stack and looks up every name, in several ways.
 fn assert_read_as_git_does(repo: &Repo) {
     let merged = stack(repo);
+    for table in merged.tables() {
+        let bytes = std::fs::read(repo.git_dir().join("reftable").join(table.name().to_string())).unwrap();
+        assert_eq!(reftable::check(Source::Memory(bytes.into()), table.name()).unwrap(), []);
+    }
     let listed = listed_by_us(&merged);
     assert_eq!(listed.len(), listed_by_git(repo).len());
     assert!(listed == listed_by_git(repo));
