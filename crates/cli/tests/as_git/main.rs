@@ -4,8 +4,10 @@
 
 mod check_ref_format;
 mod common;
+mod endings;
 mod for_each_ref;
 mod global_options;
+mod pictures;
 mod show_ref;
 mod symbolic_ref;
 mod update_ref;

@@ -1,0 +1,63 @@
+//! How refdb ends when the world does not wait for it: a closed pipe, a signal while refs are locked.
+
+use refdb_testkit::{RefFormat, Repo};
+use refdb_types::HashKind;
+use std::{
+    io::{BufRead, BufReader, Write},
+    os::unix::process::ExitStatusExt,
+    process::{Command, Stdio},
+};
+
+const SIGPIPE: i32 = 13;
+const SIGTERM: i32 = 15;
+
+fn refdb(repo: &Repo) -> Command {
+    repo.command(env!("CARGO_BIN_EXE_refdb"))
+}
+
+#[test]
+fn a_closed_pipe_ends_a_listing_quietly_as_sigpipe_would() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let commits = repo.commits(1);
+    repo.create_refs((0..5000).map(|n| (format!("refs/heads/a-name-of-some-length-{n:05}"), commits[0])));
+    let mut child = refdb(&repo)
+        .args(["for-each-ref", "--format=%(objectname) %(refname)"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    BufReader::with_capacity(16, child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(first.starts_with(&commits[0].to_string()));
+    assert_eq!(output.status.signal(), Some(SIGPIPE));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn a_signal_while_waiting_for_input_gives_up_the_locks() {
+    for format in RefFormat::ALL {
+        let repo = Repo::bare(format, HashKind::Sha1);
+        let commits = repo.commits(1);
+        repo.create_refs([("refs/heads/main", commits[0])]);
+        let mut child =
+            refdb(&repo).args(["update-ref", "--stdin"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(b"start\ncreate refs/heads/new refs/heads/main\nprepare\n").unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "start: ok");
+        assert_eq!(lines.next().unwrap().unwrap(), "prepare: ok");
+        let lock = repo.git_dir().join(match format {
+            RefFormat::Files => "refs/heads/new.lock",
+            RefFormat::Reftable => "reftable/tables.list.lock",
+        });
+        assert!(lock.exists());
+        let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        assert_eq!(child.wait().unwrap().signal(), Some(SIGTERM));
+        assert!(!lock.exists());
+        drop(stdin);
+        assert!(!repo.try_git(["show-ref", "--verify", "-q", "refs/heads/new"], b"").status.success());
+        repo.git(["update-ref", "refs/heads/new", "refs/heads/main"]);
+    }
+}

@@ -1,0 +1,71 @@
+//! `refdb dump` and `refdb stat`, which git has not.
+
+use refdb_testkit::{RefFormat, Repo};
+use refdb_types::HashKind;
+
+fn repo(format: RefFormat) -> Repo {
+    let repo = Repo::bare(format, HashKind::Sha1);
+    let commits = repo.commits(2);
+    let tag = repo.tag_object(commits[0], "v1");
+    repo.create_refs([("refs/heads/main", commits[1]), ("refs/tags/v1", tag), ("refs/heads/gone", commits[0])]);
+    repo.git(["pack-refs", "--all"]);
+    repo.git(["update-ref", "-d", "refs/heads/gone"]);
+    repo.git(["update-ref", "refs/heads/new", "refs/heads/main"]);
+    repo
+}
+
+fn run(repo: &Repo, words: &[&str]) -> String {
+    let output = repo.try_run(env!("CARGO_BIN_EXE_refdb"), words, b"");
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_dump_shows_every_ref_where_it_lies() {
+    for format in RefFormat::ALL {
+        let repo = repo(format);
+        let main = repo.rev_parse("refs/heads/main").to_string();
+        let dump = run(&repo, &["dump"]);
+        for name in ["refs/heads/main", "refs/heads/new", "refs/tags/v1"] {
+            assert!(dump.contains(name), "{name}: {dump}");
+        }
+        assert!(dump.contains(&main), "{dump}");
+        let marks: &[&str] = match format {
+            RefFormat::Files => &["packed ", "fully-peeled", "loose HEAD -> refs/heads/main", "loose refs/heads/new "],
+            RefFormat::Reftable => &["table ", "header: version 1, sha1", "ref block"],
+        };
+        for mark in marks {
+            assert!(dump.contains(mark), "{mark}: {dump}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_table_is_shown_up_to_the_damage() {
+    let repo = repo(RefFormat::Reftable);
+    let list = std::fs::read_to_string(repo.git_dir().join("reftable/tables.list")).unwrap();
+    let path = repo.git_dir().join("reftable").join(list.lines().next().unwrap());
+    let bytes = std::fs::read(&path).unwrap();
+    let damaged = repo.dir().join("damaged.ref");
+    std::fs::write(&damaged, &bytes[..bytes.len() - 9]).unwrap();
+    let output = repo.try_run(env!("CARGO_BIN_EXE_refdb"), ["dump", "damaged.ref"], b"");
+    assert_eq!(output.status.code(), Some(128));
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(message.starts_with("fatal: ") && message.contains("damaged.ref"), "{message}");
+}
+
+#[test]
+fn statistics_count_what_git_lists() {
+    for format in RefFormat::ALL {
+        let repo = repo(format);
+        let text = run(&repo, &["stat"]);
+        assert!(text.contains(&format!("format: {}, sha1\nrefs: 3\n", format.name())), "{text}");
+        assert!(text.contains("  refs/heads/: 2\n  refs/tags/: 1\n"), "{text}");
+        let json = run(&repo, &["stat", "--json"]);
+        let mark = match format {
+            RefFormat::Files => "\"packed\": 2",
+            RefFormat::Reftable => "\"compacted_refs\": 4",
+        };
+        assert!(json.contains("\"total\": 3") && json.contains(mark), "{json}");
+    }
+}
