@@ -111,7 +111,7 @@ fn a_bulk_transaction_is_whole_wherever_it_is_killed() {
         assert!(now == after || !crash.claimed && now == scene.before);
         // git takes a while: every 20th state.
         count.set(count.get() + 1);
-        if count.get() % 20 == 0 {
+        if u32::is_multiple_of(count.get(), 20) {
             git_agrees(&scene, dir);
         }
     });
@@ -150,7 +150,7 @@ fn loose_updates_and_deletions_leave_each_ref_old_or_new() {
         let now = read(dir);
         assert!(each_old_or_new(&now, &scene.before, &after), "{now:?}");
         assert!(!crash.claimed || now == after);
-        if crash.at % 4 == 0 {
+        if crash.at.is_multiple_of(4) {
             git_agrees(&scene, dir);
         }
     };
@@ -185,7 +185,7 @@ fn packing_changes_no_value_wherever_it_is_stopped() {
     let work = |sync| move |fs: &Fs, dir: &Path| -> Result<()> { store(fs, dir, sync).optimize(&pack_all()) };
     let check = |dir: &Path, crash: &Crash| {
         assert_eq!(read(dir), scene.before);
-        if crash.at % 4 == 0 {
+        if crash.at.is_multiple_of(4) {
             git_agrees(&scene, dir);
         }
     };
