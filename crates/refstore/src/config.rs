@@ -108,7 +108,7 @@ impl Config {
 
     /// With room for what a usual set of files says.
     fn with_room() -> Self {
-        Config { text: Vec::with_capacity(2048), entries: Vec::with_capacity(32), origins: Vec::with_capacity(4) }
+        Config { text: Vec::with_capacity(1024), entries: Vec::with_capacity(32), origins: Vec::with_capacity(4) }
     }
 
     fn push(&mut self, key: &[u8], value: Option<&[u8]>, origin: usize, line: u32) {
