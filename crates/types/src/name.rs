@@ -63,11 +63,13 @@ pub fn check_format(name: &[u8], options: FormatOptions) -> Result<(), NameError
     }
     let known = usual_prefix_len(name);
     let mut state = Components { start: known, inner: known > 0, stars_left: options.refspec_pattern };
-    for at in (known..name.len()).step_by(CHUNK) {
+    let mut at = known;
+    while at < name.len() {
         let end = name.len().min(at + CHUNK);
         if !is_plain(&name[at..end]) {
             (at..end).try_for_each(|at| state.check_byte(name, at))?;
         }
+        at = end;
     }
     end_component(&name[state.start..])?;
     if name.last() == Some(&b'.') {
@@ -89,24 +91,35 @@ fn usual_prefix_len(name: &[u8]) -> usize {
 /// So many bytes are looked at together.
 const CHUNK: usize = 16;
 
-/// Whether there is no byte in `chunk` that a rule speaks of. A few harmless ones (`+`, `;`, `]`) are taken for such;
-/// they are looked at again one by one. The compiler makes vector instructions of this.
+/// Whether no rule speaks of any byte of `chunk`, which is [`CHUNK`] bytes or less. A few harmless ones (`+`, `;`, `]`)
+/// are taken for such; they are looked at again one by one.
 #[inline]
 fn is_plain(chunk: &[u8]) -> bool {
-    match chunk.first_chunk::<CHUNK>() {
-        Some(whole) => is_plain_chunk(whole),
-        None => chunk.iter().all(|byte| CLASS[*byte as usize] == PLAIN),
+    if let Some(whole) = chunk.first_chunk() {
+        return is_plain_chunk(whole);
+    }
+    // The two halves of less than a chunk may overlap: a byte can well be looked at twice.
+    match (chunk.first_chunk::<8>(), chunk.last_chunk::<8>()) {
+        (Some(first), Some(last)) => {
+            let mut both = [0; CHUNK];
+            both[..8].copy_from_slice(first);
+            both[8..].copy_from_slice(last);
+            is_plain_chunk(&both)
+        }
+        _ => chunk.iter().all(|byte| CLASS[*byte as usize] == PLAIN),
     }
 }
 
-#[inline]
+/// The compiler makes vector instructions of this, as long as it stays by itself.
+#[inline(never)]
 fn is_plain_chunk(chunk: &[u8; CHUNK]) -> bool {
-    let mut special = [0; CHUNK];
-    for (special, &byte) in special.iter_mut().zip(chunk) {
-        let within = |first: u8, last: u8| (byte.wrapping_sub(first) <= last - first) as u8;
-        *special = within(0, b',') | within(b'.', b'/') | within(b':', b'@') | within(b'[', b'^') | within(b'{', 0x7f);
+    let mut special = [0u8; CHUNK];
+    for at in 0..CHUNK {
+        let within = |first: u8, last: u8| (chunk[at].wrapping_sub(first) <= last - first) as u8;
+        special[at] =
+            within(0, b',') | within(b'.', b'/') | within(b':', b'@') | within(b'[', b'^') | within(b'{', 0x7f);
     }
-    u128::from_ne_bytes(special) == 0
+    special.iter().fold(0, |all, special| all | special) == 0
 }
 
 /// What has been seen of a name's components.
@@ -326,7 +339,7 @@ mod tests {
             _ => Ok(()),
         };
         for prefix in ["refs/heads/", "refs/changes/", "refs/x/"] {
-            for len in [1, 2, 15, 16, 17, 33] {
+            for len in [1, 2, 7, 8, 9, 15, 16, 17, 33] {
                 for at in 0..len {
                     for byte in (0..=255).filter(|byte| !(at == 0 && matches!(byte, b'.' | b'/'))) {
                         let mut name = [prefix.as_bytes(), &vec![b'a'; len]].concat();

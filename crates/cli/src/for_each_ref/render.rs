@@ -46,6 +46,18 @@ struct Object {
     data: Vec<u8>,
 }
 
+/// Appends the value if it is one of those that lists of millions are made of, which cost nothing but their bytes.
+#[inline(always)]
+fn append_usual(atom: &Atom, row: &Row<'_>, out: &mut Vec<u8>) -> bool {
+    match atom.field {
+        _ if atom.peeled => return false,
+        Field::Refname(NameForm::Full) => out.extend_from_slice(row.name),
+        Field::Objectname(IdForm::Full) => row.id.write_hex(out),
+        _ => return false,
+    }
+    true
+}
+
 impl<'a> Renderer<'a> {
     /// A renderer that looks things up in `world`.
     pub fn new(world: &'a mut dyn World, quote: Quote, colors: bool) -> Self {
@@ -57,6 +69,7 @@ impl<'a> Renderer<'a> {
         for piece in &format.pieces {
             match piece {
                 Piece::Text(text) => out.extend_from_slice(text),
+                Piece::Atom(atom) if self.quote == Quote::None && append_usual(atom, row, out) => {}
                 Piece::Atom(atom) if self.quote == Quote::None || matches!(atom.field, Field::Color(_)) => {
                     self.atom(atom, row, out)?;
                 }
@@ -110,8 +123,7 @@ impl<'a> Renderer<'a> {
     /// Appends the value of a field.
     pub fn atom(&mut self, atom: &Atom, row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
         match &atom.field {
-            Field::Refname(NameForm::Full) if !atom.peeled => out.extend_from_slice(row.name),
-            Field::Objectname(IdForm::Full) if !atom.peeled => row.id.write_hex(out),
+            _ if append_usual(atom, row, out) => {}
             Field::Refname(form) => self.name(*form, row.name, atom.peeled, out)?,
             Field::Symref(form) => self.name(*form, row.symref.unwrap_or_default(), atom.peeled, out)?,
             Field::Head => out.push(if self.world.head() == Some(row.name) { b'*' } else { b' ' }),

@@ -29,7 +29,8 @@ struct Part {
 }
 
 /// In the main worktree everything is in one stack. `0` is the byte after `/`.
-const PLAIN: &[Part] = &[Part { is_own: false, start: b"refs/", end: b"refs0" }];
+const PLAIN: &[Part] = &[Part { is_own: false, start: PLAIN_START, end: b"refs0" }];
+const PLAIN_START: &[u8] = b"refs/";
 
 /// A linked worktree has some folders of its own (git-worktree(1), "REFS").
 const LINKED: &[Part] = &[
@@ -122,7 +123,7 @@ impl Cursor for ReftableCursor {
         if self.own.is_none() && self.entered {
             // The one part there is.
             let record = self.common.next()?;
-            return Ok(record.filter(|record| record.name < PLAIN[0].end.as_bstr()).as_ref().and_then(view));
+            return Ok(record.filter(|record| record.name.starts_with(PLAIN_START)).as_ref().and_then(view));
         }
         if !self.advance()? {
             return Ok(None);
