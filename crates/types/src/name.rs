@@ -270,7 +270,7 @@ const BRACE: u8 = 3;
 const STAR: u8 = 4;
 const FORBIDDEN: u8 = 5;
 
-const CLASS: [u8; 256] = {
+static CLASS: [u8; 256] = {
     let mut table = [PLAIN; 256];
     let mut byte = 0;
     while byte <= b' ' {

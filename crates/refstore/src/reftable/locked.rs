@@ -21,8 +21,6 @@ use std::{
 
 /// How long whoever holds one stack's lock waits for the next, before it gives up both and starts over.
 const NEXT_LOCK: Duration = Duration::from_millis(100);
-/// How long it starts over before it gives up for good.
-const START_OVER: Duration = Duration::from_secs(60);
 
 /// Locked stacks. Where a ref lives decides which; a stack has one lock for all its refs.
 pub(super) struct ReftableLocked {
@@ -43,7 +41,7 @@ impl ReftableLocked {
                     let snapshot = ReftableSnapshot::with(stacks, merged)?;
                     return Ok(ReftableLocked { stacks: Arc::clone(stacks), snapshot, additions });
                 }
-                Err(held) if since.elapsed() > START_OVER => return Err(Error::StackLocked(held)),
+                Err(held) if is_over(stacks.options.patience(), since) => return Err(Error::StackLocked(held)),
                 Err(_) => {
                     thread::sleep(pause);
                     pause = (pause * 2).min(NEXT_LOCK);
@@ -179,6 +177,15 @@ impl Table<'_, '_> {
         };
         self.writer.add_log(&LogRecord { name, update_index: self.index, value })?;
         Ok(())
+    }
+}
+
+/// Whether starting over has gone on for as long as one lock may be waited for.
+fn is_over(patience: Patience, since: Instant) -> bool {
+    match patience {
+        Patience::None => true,
+        Patience::For(limit) => since.elapsed() > limit,
+        Patience::Forever => false,
     }
 }
 

@@ -72,7 +72,7 @@ impl Parent {
     }
 }
 
-/// The distinct folders that new items need, sorted. Those of one component, as `refs`, cannot be refs.
+/// The distinct folders that new items need, sorted.
 fn parents(edits: &Edits) -> Vec<Parent> {
     let mut parents = Vec::new();
     let mut last: &BStr = BStr::new("");
@@ -80,15 +80,10 @@ fn parents(edits: &Edits) -> Vec<Parent> {
         let name = edits.name(of);
         // All names below one folder stand together, so a folder is known already exactly if the last name has it too.
         let common = common_prefix(last, name);
-        let mut has_slash = name[..common].contains(&b'/');
         for at in common..name.len() {
-            if name[at] != b'/' {
-                continue;
-            }
-            if has_slash {
+            if name[at] == b'/' {
                 parents.push(Parent { of, len: at as u32 });
             }
-            has_slash = true;
         }
         last = name;
     }

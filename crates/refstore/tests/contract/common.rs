@@ -1,13 +1,13 @@
 use bstr::{BStr, BString};
 use refdb::{
-    Backend, Change, Committed, Cursor, Edit, Error, HashKind, Ident, ObjectId, Precondition, RefName, Result, Target,
+    Backend, Change, Committed, Cursor, Edit, HashKind, Ident, ObjectId, Precondition, RefName, Result, Target,
     TargetView, Transaction, TransactionOptions,
     files::{FilesBackend, FilesOptions, PackedAccess, Sharing},
     reftable::{ReftableBackend, ReftableOptions},
     transaction::{Context, Hook, HookSource, HookState, LogPolicy, Mode, ObjectCheck, ObjectClass},
 };
 use refdb_testkit::{RefFormat, Repo};
-use refdb_vfs::Fs;
+use refdb_vfs::{Fs, Patience};
 use reftable::{WriteOptions, stack::StackOptions};
 use std::{
     collections::HashMap,
@@ -195,14 +195,24 @@ pub(crate) fn backend(
             sync: false,
             objects,
         })),
-        RefFormat::Reftable => Box::new(ReftableBackend::new(ReftableOptions {
-            fs,
-            git_dir,
-            common_dir,
-            stack: StackOptions::new(WriteOptions { hash, ..WriteOptions::default() }),
-            lock_patience: None,
-        })),
+        RefFormat::Reftable => reftable_backend(hash, fs, &git_dir, &common_dir, None),
     }
+}
+
+pub(crate) fn reftable_backend(
+    hash: HashKind,
+    fs: Fs,
+    git_dir: &Path,
+    common_dir: &Path,
+    lock_patience: Option<Patience>,
+) -> Box<dyn Backend> {
+    Box::new(ReftableBackend::new(ReftableOptions {
+        fs,
+        git_dir: git_dir.to_owned(),
+        common_dir: common_dir.to_owned(),
+        stack: StackOptions::new(WriteOptions { hash, ..WriteOptions::default() }),
+        lock_patience,
+    }))
 }
 
 pub(crate) fn rest(cursor: &mut dyn Cursor) -> Vec<String> {

@@ -16,6 +16,7 @@ fn a_ref_and_a_folder_cannot_have_one_name() {
             ("refs/heads/x/y", "'refs/heads/x/y/z' exists; cannot create 'refs/heads/x/y'"),
             ("refs/heads/loose/b", "'refs/heads/loose' exists; cannot create 'refs/heads/loose/b'"),
             ("refs/heads/l", "'refs/heads/l/m' exists; cannot create 'refs/heads/l'"),
+            ("HEAD/x", "'HEAD' exists; cannot create 'HEAD/x'"),
         ] {
             let said = subject.refusal([create("refs/heads/innocent", ids[0]), create(name, ids[0])]);
             assert!(said.ends_with(text), "{said}");

@@ -1,8 +1,9 @@
 //! A linked worktree has refs of its own and sees those of others under longer names: git-worktree(1), "REFS".
 
-use crate::common::{Subject, With, backend, create, delete, everywhere, rest, set};
-use refdb::{Backend, Target, Transaction, TransactionOptions};
-use refdb_vfs::Fs;
+use crate::common::{Subject, With, backend, create, delete, everywhere, reftable_backend, rest, set};
+use refdb::{Backend, HashKind, Target, Transaction, TransactionOptions};
+use refdb_vfs::{Fs, Patience};
+use std::time::{Duration, Instant};
 
 struct Linked {
     backend: Box<dyn Backend>,
@@ -74,4 +75,31 @@ fn each_worktree_lists_its_own_refs_among_the_shared_ones() {
         assert!(git.contains(&format!("refs/worktree/mine {}", ids[0])), "{git:?}");
         assert!(!git.iter().any(|line| line.starts_with("refs/bisect/bad")), "{git:?}");
     });
+}
+
+#[test]
+fn a_stack_that_stays_locked_does_not_keep_the_other_one_locked() {
+    let mut subject = Subject::new(refdb_testkit::RefFormat::Reftable, HashKind::Sha1, Fs::real());
+    let ids = subject.commits(1);
+    subject.repo.create_refs([("refs/heads/main", ids[0])]);
+    linked(&subject);
+    let git_dir = subject.repo.git_dir().to_owned();
+    let lock = git_dir.join("worktrees/w1/reftable/tables.list.lock");
+    std::fs::write(&lock, "").unwrap();
+    let patience = Patience::For(Duration::from_millis(700));
+    subject.backend = reftable_backend(HashKind::Sha1, Fs::real(), &git_dir, &git_dir, Some(patience));
+    let edits = || [create("refs/heads/new", ids[0]), create("worktrees/w1/refs/bisect/x", ids[0])];
+    let began = Instant::now();
+    let said = subject.commit(edits()).map(drop).unwrap_err().to_string();
+    assert!(said.starts_with("cannot lock references: ") && said.contains("w1/reftable/tables.list.lock"), "{said}");
+    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(!git_dir.join("reftable/tables.list.lock").exists());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(300));
+            std::fs::remove_file(&lock).unwrap();
+        });
+        subject.commit(edits()).unwrap();
+    });
+    subject.repo.verify();
 }
