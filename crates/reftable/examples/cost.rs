@@ -2,13 +2,16 @@
 //!
 //! ```text
 //! cost write FILE COUNT [distinct]     a table of COUNT refs, at one object or at as many
+//! cost log COUNT                       a table in memory of one ref and COUNT log entries
 //! cost list FILE...                    a walk over a stack, oldest table first
 //! cost batch STEP FILE...              looks up every STEP-th name in one sorted batch
 //! cost lookup NAME FILE...             looks up one name
 //! ```
 
 use refdb_vfs::{Fs, Mapping};
-use reftable::{HashKind, Merged, ObjectId, RefRecord, RefValue, Source, Table, TableWriter, WriteOptions};
+use reftable::{
+    HashKind, LogRecord, LogValue, Merged, ObjectId, RefRecord, RefValue, Source, Table, TableWriter, WriteOptions,
+};
 use std::{error::Error, path::Path, sync::Arc};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -17,6 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     match args[..] {
         ["write", file, count] => write(file, count.parse()?, false),
         ["write", file, count, "distinct"] => write(file, count.parse()?, true),
+        ["log", count] => log(count.parse()?),
         ["list", ref files @ ..] => list(files),
         ["batch", step, ref files @ ..] => batch(step.parse()?, files),
         ["lookup", name, ref files @ ..] => {
@@ -24,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             Ok(())
         }
         _ => {
-            Err("usage: cost write FILE COUNT [distinct] | list FILE... | batch STEP FILE... | lookup NAME FILE..."
+            Err("usage: cost write FILE COUNT [distinct] | log COUNT | list FILE... | batch STEP FILE... | lookup NAME FILE..."
                 .into())
         }
     }
@@ -60,6 +64,29 @@ fn write(file: &str, count: u64, distinct: bool) -> Result<(), Box<dyn Error>> {
         }
         let id = ObjectId::from_bytes(HashKind::Sha1, &raw).ok_or("20 bytes")?;
         writer.add_ref(&RefRecord { name: buffer.as_slice().into(), update_index: 1, value: RefValue::Direct(id) })?;
+    }
+    println!("{:?}", writer.finish()?);
+    Ok(())
+}
+
+fn log(count: u64) -> Result<(), Box<dyn Error>> {
+    let mut bytes = Vec::new();
+    let mut writer = TableWriter::new(WriteOptions::default(), 1, 1, &mut bytes)?;
+    let id = ObjectId::null(HashKind::Sha1);
+    writer.add_ref(&RefRecord { name: "refs/heads/main".into(), update_index: 1, value: RefValue::Direct(id) })?;
+    let mut buffer = Vec::new();
+    for at in 0..count {
+        name(&mut buffer, at);
+        let value = LogValue::Update {
+            old: id,
+            new: id,
+            name: "C O Mitter".into(),
+            email: "committer@example.com".into(),
+            time_seconds: 1_700_000_000,
+            tz_offset: 0,
+            message: "push\n".into(),
+        };
+        writer.add_log(&LogRecord { name: buffer.as_slice().into(), update_index: 1, value })?;
     }
     println!("{:?}", writer.finish()?);
     Ok(())

@@ -65,6 +65,11 @@ impl BlockList {
     }
 }
 
+/// Each block resets the deflate state at the price of thousands of bytes of log, so log blocks hold several blocks' worth
+/// where that is not much to inflate for one entry. The format suggests twice the block size.
+const LOG_BLOCK_FACTOR: u32 = 4;
+const LOG_BLOCK_MAX: u32 = 16 * 1024;
+
 /// Aligned sections of up to so many blocks are searched without an index, as git does.
 const UNINDEXED_BLOCKS_MAX: usize = 3;
 
@@ -203,13 +208,21 @@ impl<S: Sink> TableWriter<S> {
         if !ascends {
             return Err(Error::Order { name: name.to_owned() });
         }
-        let block_size = self.options.block_size as usize;
-        if !self.block.add(key, shared, value_type, block_size, &value) {
+        let limit = match self.block.kind() {
+            BlockKind::Log => self.log_block_size(),
+            _ => self.options.block_size,
+        };
+        if !self.block.add(key, shared, value_type, limit as usize, &value) {
             self.add_to_next(key, value_type, name, &value)?;
         }
         self.last_key.truncate(shared);
         self.last_key.extend_from_slice(&key[shared..]);
         Ok(())
+    }
+
+    fn log_block_size(&self) -> u32 {
+        let block_size = self.options.block_size;
+        block_size.max(LOG_BLOCK_MAX.min(block_size.saturating_mul(LOG_BLOCK_FACTOR)))
     }
 
     #[cold]
