@@ -166,7 +166,7 @@ impl Packed {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn record_of<const LEN_HEX: usize>(&self, at: usize) -> Result<PackedRecord<'_>> {
         let line = self.bytes.get(at..).unwrap_or_default();
         let Some((hex, [separator, rest @ ..])) = line.split_first_chunk::<LEN_HEX>() else {
