@@ -1,11 +1,11 @@
-//! Short names of refs, both ways. See gitrevisions(7), "refname".
+//! Short names of refs. See gitrevisions(7), "refname".
 
 use crate::failure::Result;
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{Resolved, Store};
 use refdb_types::{ObjectId, RefName};
 
-/// Where a short name is looked for, in this order.
+/// What git makes of a short name, in this order.
 const RULES: [(&str, &str); 6] = [
     ("", ""),
     ("refs/", ""),

@@ -50,7 +50,7 @@ impl Session {
     }
 
     /// Answers questions about names of objects.
-    pub fn revisions(&mut self) -> Revisions<'_> {
+    pub fn revisions(&self) -> Revisions<'_> {
         Revisions { store: &self.store, objects: &self.checks }
     }
 }

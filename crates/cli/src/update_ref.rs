@@ -77,7 +77,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     if invocation.words.iter().any(|word| word == "-h") {
         parse(invocation)?;
     }
-    let mut session = Session::open(invocation.globals)?;
+    let session = Session::open(invocation.globals)?;
     let options = parse(invocation)?;
     if options.reason.as_ref().is_some_and(|reason| reason.is_empty()) {
         return fatal!["Refusing to perform update with empty message."];
@@ -97,11 +97,11 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
         return fatal!["cannot catch signals: ", error.to_string()];
     }
     if options.stdin {
-        batch::run(&mut session, &options)
+        batch::run(&session, &options)
     } else if options.delete {
-        single::delete(&mut session, &options)
+        single::delete(&session, &options)
     } else {
-        single::update(&mut session, &options)
+        single::update(&session, &options)
     }
 }
 

@@ -8,7 +8,6 @@ use super::{
 use crate::{
     failure::{Failure, Result, fatal, message, say},
     output::Output,
-    revision::Revisions,
     session::Session,
 };
 use refdb::{
@@ -60,7 +59,7 @@ struct Asked {
 }
 
 /// Runs the requests on standard input.
-pub(super) fn run(session: &mut Session, options: &Options) -> Result<u8> {
+pub(super) fn run(session: &Session, options: &Options) -> Result<u8> {
     let mode = if options.batch_updates { Mode::PerEdit } else { Mode::Atomic };
     let transaction_options = TransactionOptions { mode, ..TransactionOptions::default() };
     let kind = session.store.hash();
@@ -73,7 +72,7 @@ pub(super) fn run(session: &mut Session, options: &Options) -> Result<u8> {
         state: State::Open(session.store.transaction(transaction_options)),
         asked: options.batch_updates.then(Vec::new),
     };
-    let mut revisions = Revisions { store: &session.store, objects: &session.checks };
+    let mut revisions = session.revisions();
     let mut records = Records::new(Stdin(io::stdin().lock()));
     loop {
         let record = if options.nul { records.fields(request::field_count)? } else { records.line()? };

@@ -8,7 +8,7 @@ use refdb::{Change, Edit, Precondition, Target, TransactionOptions};
 use refdb_types::ObjectId;
 
 /// `update-ref REF NEW [OLD]`.
-pub(super) fn update(session: &mut Session, options: &Options) -> Result<u8> {
+pub(super) fn update(session: &Session, options: &Options) -> Result<u8> {
     let name = &options.arguments[0];
     let new = resolve(session, options.arguments[1].as_bstr(), "not a valid SHA1")?;
     let expected = match options.arguments.get(2) {
@@ -34,7 +34,7 @@ pub(super) fn update(session: &mut Session, options: &Options) -> Result<u8> {
 }
 
 /// `update-ref -d REF [OLD]`.
-pub(super) fn delete(session: &mut Session, options: &Options) -> Result<u8> {
+pub(super) fn delete(session: &Session, options: &Options) -> Result<u8> {
     let name = &options.arguments[0];
     let expected = match options.arguments.get(1) {
         None => Precondition::Any,
@@ -69,14 +69,14 @@ fn apply(
     Ok(())
 }
 
-fn old_id(session: &mut Session, text: &BString) -> Result<Option<ObjectId>> {
+fn old_id(session: &Session, text: &BString) -> Result<Option<ObjectId>> {
     if text.is_empty() {
         return Ok(None);
     }
     Ok(Some(resolve(session, text.as_bstr(), "not a valid old SHA1")?).filter(|id| !id.is_null()))
 }
 
-fn resolve(session: &mut Session, text: &BStr, otherwise: &str) -> Result<ObjectId> {
+fn resolve(session: &Session, text: &BStr, otherwise: &str) -> Result<ObjectId> {
     match session.revisions().resolve(text)? {
         Some(id) => Ok(id),
         None => Err(Failure::Fatal(message![text, ": ", otherwise])),
