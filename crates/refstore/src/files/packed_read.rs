@@ -411,6 +411,18 @@ mod tests {
         }
     }
 
+    /// A gallop that landed exactly on the end of the file looked for a record there.
+    #[test]
+    fn seeking_in_a_file_of_any_length_stays_in_it() {
+        for len in 0..600 {
+            let last = format!("refs/b{}", "x".repeat(len));
+            let packed = packed(&format!("{SORTED}%1 refs/a\n%1 {last}\n")).unwrap();
+            let second = packed.record(packed.start()).unwrap().next;
+            assert_eq!(packed.seek(packed.start(), last.as_bytes().as_bstr()).unwrap(), second, "{len}");
+            assert_eq!(packed.seek(packed.start(), "refs/c".into()).unwrap(), packed.end(), "{len}");
+        }
+    }
+
     #[test]
     fn no_mutation_of_a_file_makes_the_reader_panic() {
         let seed = format!("{SORTED}%1 refs/heads/a\n%1 refs/tags/b\n^%2\n%2 refs/tags/c\n");

@@ -1,4 +1,8 @@
-use super::{locked::ReftableLocked, snapshot::ReftableSnapshot, stacks::Stacks};
+use super::{
+    locked::ReftableLocked,
+    snapshot::ReftableSnapshot,
+    stacks::{Place, Stacks},
+};
 use crate::{
     Backend, Error, Locked, Result, Snapshot,
     backend::{Claims, OptimizeOptions},
@@ -60,17 +64,17 @@ impl Backend for ReftableBackend {
     fn optimize(&self, options: &OptimizeOptions) -> Result<()> {
         let patience = self.stacks.options.patience();
         let scope = if options.auto { Scope::Geometric } else { Scope::All(None) };
-        for place in self.stacks.own_places() {
-            let stack = self.stacks.stack(place)?;
-            match stack.compact(scope, patience) {
-                // Git's words, which its tests compare.
-                Err(StackError::Lock(LockError::Held { .. })) => {
-                    return Err(Error::Refused("unable to compact stack: data is locked".into()));
-                }
-                done => done?,
-            };
-            stack.clean(patience)?;
-        }
+        // In a linked worktree its own stack only, as git does; the shared one is packed from the main worktree.
+        let place = self.stacks.own_places().last().unwrap_or(&Place::Common);
+        let stack = self.stacks.stack(place)?;
+        match stack.compact(scope, patience) {
+            // Git's words, which its tests compare.
+            Err(StackError::Lock(LockError::Held { .. })) => {
+                return Err(Error::Refused("unable to compact stack: data is locked".into()));
+            }
+            done => done?,
+        };
+        stack.clean(patience)?;
         Ok(())
     }
 }

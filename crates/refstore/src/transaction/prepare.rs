@@ -38,7 +38,7 @@ impl<'s> Preparation<'_, 's> {
         let known = self.rejected.len();
         for _ in 0..ATTEMPTS_MAX {
             if let Some(mut locked) = self.attempt(added, &mut links)? {
-                locked.stage(self.plan)?;
+                locked.stage(self.plan).map_err(|error| self.error_as_given(error))?;
                 return Ok(locked);
             }
             self.plan.reset(added);
@@ -80,7 +80,12 @@ impl<'s> Preparation<'_, 's> {
         self.refuse(&*locked, |at, rejection| !is_name(rejection) && !findings.parent_items.contains(&at))?;
         for (at, error) in &findings.broken {
             let name = self.plan.edits.name(*at);
-            self.cannot_lock(*at, Reason::Generic, format!("unable to resolve reference '{name}': {error}"))?;
+            let what = match error {
+                // Git's words alone, which its tests compare; the ref's name leads to the file.
+                Error::Corrupt { what, .. } => what.split(':').next().unwrap_or(what).to_owned(),
+                error => error.to_string(),
+            };
+            self.cannot_lock(*at, Reason::Generic, format!("unable to resolve reference '{name}': {what}"))?;
         }
         self.resolve_symbolic(locked.snapshot())?;
         self.check_values()?;
@@ -120,6 +125,13 @@ impl<'s> Preparation<'_, 's> {
             None => rejection.text.clone(),
         };
         Rejection { text, ..rejection.clone() }
+    }
+
+    fn error_as_given(&self, error: Error) -> Error {
+        let Error::Rejected(rejection) = error else { return error };
+        let edits = &self.plan.edits;
+        let at = (0..edits.items.len() as u32).find(|at| edits.name(*at) == rejection.name.as_bstr());
+        Error::Rejected(at.map_or_else(|| rejection.clone(), |at| self.as_given(at, &rejection)))
     }
 
     /// Finds the objects behind symbolic values, old and new, where decisions or reflogs need them.
@@ -250,12 +262,12 @@ impl Claims for ClaimsOf<'_> {
     }
 }
 
-/// The object that the target of a symbolic ref leads to, if it does.
+/// The object that the target of a symbolic ref leads to, if it does. A broken ref leads nowhere: symbolic refs to it can
+/// still be made, changed and deleted.
 fn resolve(snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<ObjectId>> {
     let mut name = name.to_owned();
     for _ in 1..SYMREF_DEPTH_MAX {
         match snapshot.get(name.as_bstr()) {
-            // What cannot be read leads nowhere.
             Ok(None) | Err(Error::Corrupt { .. }) => return Ok(None),
             Ok(Some(Target::Direct(id))) => return Ok(Some(id)),
             Ok(Some(Target::Symbolic(next))) => name = next.into(),

@@ -73,14 +73,14 @@ impl Snapshot {
 }
 
 impl Listed {
-    /// Its size as git's rule for compaction counts it: without the header, so that tables of few records do not all
-    /// seem to be of one size.
+    /// Its size as git's rule for compaction counts it: without header and footer, so that tables of few records do
+    /// not all seem to be of one size.
     pub(super) fn weight(&self) -> u64 {
-        let header_bytes = match self.table.hash() {
-            HashKind::Sha1 => 24,
-            HashKind::Sha256 => 28,
+        let header_and_footer_bytes = match self.table.hash() {
+            HashKind::Sha1 => 24 + 68,
+            HashKind::Sha256 => 28 + 72,
         };
-        (self.table.len_bytes() + 1).saturating_sub(header_bytes)
+        (self.table.len_bytes() + 1).saturating_sub(header_and_footer_bytes)
     }
 }
 
