@@ -16,8 +16,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     page(&program, &folder.join("refdb.1"))?;
     for command in refdb_cli::commands() {
-        let name = format!("refdb-{}", command.name);
-        page(&subcommand(command).name(name.clone()), &folder.join(format!("{name}.1")))?;
+        // clap wants names that live as long as the program, which is short.
+        let name: &'static str = format!("refdb-{}", command.name).leak();
+        page(&subcommand(command).name(name), &folder.join(format!("{name}.1")))?;
     }
     Ok(())
 }
@@ -44,10 +45,12 @@ fn program() -> Command {
 }
 
 fn subcommand(command: &'static refdb_cli::options::Command) -> Command {
-    let synopsis = command.synopsis.join("\n").replace('\n', &format!("\nrefdb {} ", command.name));
+    let form =
+        |form: &&str| format!("refdb {} {}", command.name, form.split_whitespace().collect::<Vec<_>>().join(" "));
+    let synopsis = command.synopsis.iter().map(form).collect::<Vec<_>>().join("\n");
     Command::new(command.name)
         .about(command.about)
-        .override_usage(format!("refdb {} {synopsis}", command.name))
+        .override_usage(synopsis)
         .disable_help_flag(true)
         .disable_version_flag(true)
         .args(command.options.iter().flat_map(arguments))
@@ -71,8 +74,11 @@ fn arguments(opt: &'static Opt) -> Vec<Arg> {
     };
     let mut found = vec![arg];
     if opt.negatable {
-        let negated = opt.name.strip_prefix("no-").map_or_else(|| format!("no-{}", opt.name), str::to_owned);
-        found.push(Arg::new(negated.clone()).long(negated).action(ArgAction::SetTrue).hide(true));
+        let negated: &'static str = match opt.name.strip_prefix("no-") {
+            Some(bare) => bare,
+            None => format!("no-{}", opt.name).leak(),
+        };
+        found.push(Arg::new(negated).long(negated).action(ArgAction::SetTrue).hide(true));
     }
     found
 }
