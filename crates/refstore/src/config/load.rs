@@ -109,3 +109,19 @@ impl<'a> Loader<'a> {
         })
     }
 }
+
+impl Config {
+    /// What one file says, without following its includes. `file` is for messages.
+    pub fn parse(text: &[u8], file: &Path) -> Result<Config, ConfigError> {
+        let mut config = Config::with_room();
+        config.origins.push(Origin { level: Level::Local, file: Some(file.to_owned()) });
+        let mut parser = Parser::new(text);
+        loop {
+            match parser.next() {
+                Ok(None) => return Ok(config),
+                Ok(Some(variable)) => config.push(variable.key, variable.value, 0, variable.line),
+                Err(BadLine(line)) => return Err(ConfigError::BadLine { line, file: file.to_owned() }),
+            }
+        }
+    }
+}
