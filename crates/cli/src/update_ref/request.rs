@@ -320,6 +320,15 @@ impl<'a> Arguments<'a> {
 
     /// The ref that the request is about; `None` if it is empty.
     fn name(&mut self) -> Result<Option<RefName>> {
+        // What is a name up to the next separator is one: no quotes, no other white space, all that needs a closer look.
+        let rest = &self.line[self.at..];
+        let len = rest.find_byte(if self.nul { 0 } else { b' ' }).unwrap_or(rest.len());
+        if rest.first() != Some(&b'"')
+            && let Ok(name) = RefName::new(&rest[..len])
+        {
+            self.at += len;
+            return Ok(Some(name));
+        }
         let text = self.text()?;
         if text.is_empty() { Ok(None) } else { checked(&text).map(Some) }
     }
@@ -368,6 +377,19 @@ impl<'a> Arguments<'a> {
         }
         self.at += 1;
         self.text().map(Next::Value)
+    }
+
+    /// The next argument if it is a full-length id: nearly always it is, and then nothing else needs to be looked at.
+    fn full_id(&mut self, kind: HashKind) -> Option<ObjectId> {
+        let separator = if self.nul { 0 } else { b' ' };
+        let (start, end) = (self.at + 1, self.at + 1 + kind.len_hex());
+        let ends = self.line.get(end).is_none_or(|byte| *byte == separator);
+        if self.line.get(self.at) != Some(&separator) || !ends {
+            return None;
+        }
+        let id = ObjectId::from_hex(kind, self.line.get(start..end)?).ok()?;
+        self.at = end;
+        Some(id)
     }
 
     /// Requires that nothing is left.
@@ -419,6 +441,9 @@ impl Context<'_> {
         empty: Empty,
         resolve: &mut dyn Resolve,
     ) -> Result<Oid> {
+        if let Some(id) = arguments.full_id(self.kind) {
+            return Ok(Oid::Id(id));
+        }
         let text = match arguments.next_text()? {
             Next::Value(text) => text,
             Next::Missing => match arguments.line.get(arguments.at) {
