@@ -273,6 +273,7 @@ impl Packed {
 
     #[cold]
     fn unexpected(&self, at: usize) -> Error {
+        let at = at.min(self.end());
         let line_end = self.bytes[at..].find_byte(b'\n').map_or(self.end(), |len| at + len);
         self.corrupt("unexpected", at, &self.bytes[at..line_end])
     }
@@ -421,6 +422,12 @@ mod tests {
             assert_eq!(packed.seek(packed.start(), last.as_bytes().as_bstr()).unwrap(), second, "{len}");
             assert_eq!(packed.seek(packed.start(), "refs/c".into()).unwrap(), packed.end(), "{len}");
         }
+    }
+
+    #[test]
+    fn a_position_behind_the_end_is_an_error() {
+        let packed = packed("%1 refs/heads/a\n").unwrap();
+        assert!(packed.record(packed.end()).is_err() && packed.record(packed.end() + 9).is_err());
     }
 
     #[test]
