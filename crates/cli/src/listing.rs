@@ -47,6 +47,7 @@ pub trait Visitor {
 /// Shows all refs of a walk in order of name.
 pub fn walk(snapshot: &dyn Snapshot, walk: &Walk<'_>, visitor: &mut dyn Visitor) -> Result<()> {
     let mut cursor = snapshot.cursor(walk.root_refs)?;
+    let mut names = Names::default();
     let all = [BString::default()];
     let prefixes = match walk.ranges {
         Ranges::All => &all[..],
@@ -57,7 +58,7 @@ pub fn walk(snapshot: &dyn Snapshot, walk: &Walk<'_>, visitor: &mut dyn Visitor)
         if !start.is_empty() {
             cursor.seek(start)?;
         }
-        if range(snapshot, &mut *cursor, prefix.as_bstr(), walk, visitor)?.is_break() {
+        if range(snapshot, &mut *cursor, prefix.as_bstr(), walk, &mut names, visitor)?.is_break() {
             break;
         }
     }
@@ -69,6 +70,7 @@ fn range(
     cursor: &mut dyn Cursor,
     prefix: &BStr,
     walk: &Walk<'_>,
+    names: &mut Names,
     visitor: &mut dyn Visitor,
 ) -> Result<ControlFlow<()>> {
     loop {
@@ -91,17 +93,15 @@ fn range(
         if walk.after == Some(view.name) || !visitor.wants(view.name) {
             continue;
         }
-        if show(snapshot, &view, visitor)?.is_break() {
+        if !names.is_well_formed(view.name) {
+            visitor.broken(Broken::Name(view.name))?;
+        } else if show(snapshot, &view, visitor)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }
 }
 
 fn show(snapshot: &dyn Snapshot, view: &RefView<'_>, visitor: &mut dyn Visitor) -> Result<ControlFlow<()>> {
-    if check_format(view.name, FormatOptions { allow_onelevel: true, refspec_pattern: false }).is_err() {
-        visitor.broken(Broken::Name(view.name))?;
-        return Ok(ControlFlow::Continue(()));
-    }
     match view.target {
         TargetView::Direct(id) if id.is_null() => visitor.broken(Broken::Content(view.name))?,
         TargetView::Direct(id) => {
@@ -115,6 +115,35 @@ fn show(snapshot: &dyn Snapshot, view: &RefView<'_>, visitor: &mut dyn Visitor) 
         }
     }
     Ok(ControlFlow::Continue(()))
+}
+
+/// Checks the format of names that come in order, and so mostly differ from the one before in their last bytes.
+#[derive(Default)]
+struct Names {
+    /// The last name that was well formed.
+    before: Vec<u8>,
+}
+
+impl Names {
+    fn is_well_formed(&mut self, name: &[u8]) -> bool {
+        let common = common_prefix_len(&self.before, name);
+        let rest = &name[common..];
+        // Bytes that no rule speaks of cannot spoil what was good without them, unless they complete ".lock".
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        let good = (common > 0 && !rest.is_empty() && rest.iter().all(plain) && !name.ends_with(b".lock"))
+            || check_format(name, FormatOptions { allow_onelevel: true, refspec_pattern: false }).is_ok();
+        if good {
+            self.before.truncate(common);
+            self.before.extend_from_slice(rest);
+        }
+        good
+    }
+}
+
+fn common_prefix_len(one: &[u8], two: &[u8]) -> usize {
+    let chunks = one.as_chunks::<8>().0.iter().zip(two.as_chunks::<8>().0).take_while(|(one, two)| one == two).count();
+    let start = chunks * 8;
+    start + one[start..].iter().zip(&two[start..]).take_while(|(one, two)| one == two).count()
 }
 
 /// The end of a chain of symbolic refs, if it leads to an object.
@@ -133,4 +162,36 @@ pub fn follow(snapshot: &dyn Snapshot, target: &BStr) -> Result<Option<(RefName,
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_judged_alike_whatever_came_before_it() {
+        let parts =
+            ["a", "b", ".", "/", "@", "{", "lock", ".loc", "k", "-", "_", "*", " ", "refs/heads/", "feature", "\u{e9}"];
+        let any_level = FormatOptions { allow_onelevel: true, refspec_pattern: false };
+        let mut random = 0x9e37_79b9_7f4a_7c15u64;
+        for _ in 0..2000 {
+            let mut names: Vec<String> = Vec::new();
+            for _ in 0..30 {
+                let mut name = String::new();
+                for _ in 0..=random % 6 {
+                    random ^= random << 13;
+                    random ^= random >> 7;
+                    random ^= random << 17;
+                    name.push_str(parts[(random >> 32) as usize % parts.len()]);
+                }
+                names.push(name);
+            }
+            names.sort();
+            let mut checker = Names::default();
+            for name in &names {
+                let expected = check_format(name.as_bytes(), any_level).is_ok();
+                assert_eq!(checker.is_well_formed(name.as_bytes()), expected, "{name} of {names:?}");
+            }
+        }
+    }
 }
