@@ -13,7 +13,7 @@ use crate::{
 /// Everything as one text.
 pub fn text(setting: &Setting, rows: &[Row], races: &[Outcome]) -> String {
     let mut out = format!(
-        "refdb {} beside git {}, size {}; {}, Linux {}.\nM: millions of {}.\nWall: refdb's time over git's, runs in \
+        "refdb {} beside git {}, size {}; {}, Linux {}.\nM: {}.\nWall: refdb's time over git's, runs in \
          turn, the median of the pairs and the quartiles.\n",
         setting.refdb,
         setting.git,

@@ -144,7 +144,7 @@ impl Bench<'_> {
             }
             rows.extend(self.measure(job, who, checked)?);
         }
-        if measure != Measure::Nothing {
+        if measure != Measure::Nothing && !able.is_empty() {
             progress(&format!("counting instructions of {} runs", able.len()));
             fill(&mut rows, &measure.count(self, &able)?);
         }

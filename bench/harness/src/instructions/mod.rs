@@ -51,12 +51,14 @@ impl Measure {
     /// What the tables say about it.
     pub fn describe(self) -> &'static str {
         match self {
-            Measure::Perf => "instructions of the process tree, user and kernel, counted by the processor (perf)",
+            Measure::Perf => {
+                "millions of instructions of the process tree, user and kernel, counted by the processor (perf)"
+            }
             Measure::Emulator => {
-                "instructions of the process tree, user and kernel, counted by qemu while it emulates a machine with \
+                "millions of instructions of the process tree, user and kernel, counted by qemu while it emulates a machine with \
                  one processor and Debian's kernel, repositories on tmpfs"
             }
-            Measure::Nothing => "no instruction counter on this machine (neither perf events nor qemu): wall time only",
+            Measure::Nothing => "not counted (no perf events and no qemu here, or not asked for)",
         }
     }
 
