@@ -1,4 +1,4 @@
-//! A `.git` that is a file: gitrepository-layout(5), "gitdir: <path>".
+//! A `.git` that is a file: gitrepository-layout(5), `gitdir: <path>`.
 
 use super::RepositoryError;
 use crate::environment::os;
