@@ -1,8 +1,8 @@
 //! `refdb for-each-ref`. See git-for-each-ref(1).
 //!
-//! [`format`] compiles `--format` into pieces made of [`atom`]s; [`patterns`] say which refs are listed; [`render`]
-//! writes them, asking the [`world`] for objects only if a field needs one. [`sort`] takes refs down only if they are not to be
-//! shown in the order in which they are stored; [`reach`] looks at history.
+//! `format` compiles `--format` into pieces made of `atom`s; `patterns` say which refs are listed; `render`
+//! writes them, asking the `world` for objects only if a field needs one. `sort` takes refs down only if they are not to be
+//! shown in the order in which they are stored; `reach` looks at history.
 
 pub mod atom;
 pub mod color;

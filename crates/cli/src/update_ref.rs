@@ -1,7 +1,7 @@
 //! `refdb update-ref`. See git-update-ref(1).
 //!
-//! One ref is changed by [`single`], many by requests on standard input: [`records`] cuts the stream, [`request`]
-//! understands each piece, [`batch`] turns them into transactions.
+//! One ref is changed by `single`, many by requests on standard input: `records` cuts the stream, `request`
+//! understands each piece, `batch` turns them into transactions.
 
 pub mod batch;
 pub mod records;
