@@ -5,7 +5,7 @@ use crate::{
     for_each_ref::world::ObjectKind,
 };
 use bstr::ByteSlice;
-use gix_object::{Exists, Find, FindHeader};
+use gix_object::{Find, FindHeader};
 use refdb_types::{HashKind, ObjectId};
 use std::{cell::OnceCell, fmt::Display, path::PathBuf};
 
@@ -14,6 +14,8 @@ pub struct Objects {
     folder: PathBuf,
     kind: HashKind,
     handle: OnceCell<gix_odb::Handle>,
+    /// Says what exists without a look at the folder of packs beforehand.
+    engine: refdb::Objects,
     known: Known,
     buffer: Vec<u8>,
 }
@@ -46,7 +48,8 @@ impl Known {
 impl Objects {
     /// The objects in `folder` and its alternates.
     pub fn new(folder: PathBuf, kind: HashKind) -> Self {
-        Objects { folder, kind, handle: OnceCell::new(), known: Known::default(), buffer: Vec::new() }
+        let engine = refdb::Objects::in_dir(folder.clone(), kind);
+        Objects { folder, kind, handle: OnceCell::new(), engine, known: Known::default(), buffer: Vec::new() }
     }
 
     /// The kind of the ids.
@@ -78,7 +81,7 @@ impl Objects {
         if self.handle.get().is_none() && self.folder.join(&hex[..2]).join(&hex[2..]).exists() {
             return Ok(true);
         }
-        Ok(self.handle()?.exists(&convert(id)))
+        Ok(self.engine.exists(id)?)
     }
 
     /// Type and size; `None` if the object is missing.
