@@ -2,18 +2,8 @@
 
 use crate::failure::Result;
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Resolved, Store};
+use refdb::{Resolved, Store, objects::SHORT_NAME_RULES as RULES};
 use refdb_types::{ObjectId, RefName};
-
-/// What git makes of a short name, in this order.
-const RULES: [(&str, &str); 6] = [
-    ("", ""),
-    ("refs/", ""),
-    ("refs/tags/", ""),
-    ("refs/heads/", ""),
-    ("refs/remotes/", ""),
-    ("refs/remotes/", "/HEAD"),
-];
 
 /// The name that a rule makes; `None` if it cannot be a ref's.
 fn apply((before, after): (&str, &str), name: &BStr) -> Option<RefName> {

@@ -15,7 +15,7 @@ pub struct Objects {
     kind: HashKind,
     handle: OnceCell<gix_odb::Handle>,
     /// Says what exists without a look at the folder of packs beforehand.
-    engine: refdb::Objects,
+    engine: OnceCell<refdb::Objects>,
     known: Known,
     buffer: Vec<u8>,
 }
@@ -48,8 +48,14 @@ impl Known {
 impl Objects {
     /// The objects in `folder` and its alternates.
     pub fn new(folder: PathBuf, kind: HashKind) -> Self {
-        let engine = refdb::Objects::in_dir(folder.clone(), kind);
-        Objects { folder, kind, handle: OnceCell::new(), engine, known: Known::default(), buffer: Vec::new() }
+        Objects {
+            folder,
+            kind,
+            handle: OnceCell::new(),
+            engine: OnceCell::new(),
+            known: Known::default(),
+            buffer: Vec::new(),
+        }
     }
 
     /// The kind of the ids.
@@ -76,18 +82,21 @@ impl Objects {
         if self.known.get(id).is_some() {
             return Ok(true);
         }
-        // A loose object is found without listing the packs.
-        let hex = id.to_string();
-        if self.handle.get().is_none() && self.folder.join(&hex[..2]).join(&hex[2..]).exists() {
-            return Ok(true);
+        if self.engine.get().is_none() {
+            // A loose object is found without listing the packs. Once they are known, they come first.
+            let hex = id.to_string();
+            if self.folder.join(&hex[..2]).join(&hex[2..]).exists() {
+                return Ok(true);
+            }
         }
-        Ok(self.engine.exists(id)?)
+        let open = || refdb::Objects::in_dir(self.folder.clone(), self.kind);
+        Ok(self.engine.get_or_init(open).exists(id)?)
     }
 
     /// Type and size; `None` if the object is missing.
     pub fn header(&mut self, id: &ObjectId) -> Result<Option<(ObjectKind, u64)>> {
         let header = self.handle()?.try_header(&convert(id)).map_err(broken(id))?;
-        Ok(header.map(|header| (kind_of(header.kind), header.size)))
+        Ok(header.map(|header| (header.kind.into(), header.size)))
     }
 
     /// The type; `None` if the object is missing.
@@ -109,7 +118,7 @@ impl Objects {
         let kind = found.map(|found| {
             data.clear();
             data.extend_from_slice(found.data);
-            kind_of(found.kind)
+            found.kind.into()
         });
         self.buffer = buffer;
         Ok(kind)
@@ -160,15 +169,6 @@ impl Objects {
 
 fn convert(id: &ObjectId) -> gix_hash::ObjectId {
     gix_hash::ObjectId::from_bytes_or_panic(id.as_bytes())
-}
-
-fn kind_of(kind: gix_object::Kind) -> ObjectKind {
-    match kind {
-        gix_object::Kind::Commit => ObjectKind::Commit,
-        gix_object::Kind::Tree => ObjectKind::Tree,
-        gix_object::Kind::Blob => ObjectKind::Blob,
-        gix_object::Kind::Tag => ObjectKind::Tag,
-    }
 }
 
 fn broken<E: Display>(id: &ObjectId) -> impl Fn(E) -> Failure + '_ {

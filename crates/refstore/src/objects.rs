@@ -11,7 +11,7 @@ mod name;
 mod promisor;
 
 pub use database::{Header, ObjectKind};
-pub use name::{NameError, resolve_name};
+pub use name::{NameError, SHORT_NAME_RULES, resolve_name};
 
 use crate::{
     Result,

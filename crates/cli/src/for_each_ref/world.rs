@@ -4,30 +4,7 @@ use crate::failure::Result;
 use bstr::BStr;
 use refdb_types::ObjectId;
 
-/// The four types of objects.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ObjectKind {
-    /// A commit.
-    Commit,
-    /// A tree.
-    Tree,
-    /// A blob.
-    Blob,
-    /// An annotated tag.
-    Tag,
-}
-
-impl ObjectKind {
-    /// As git writes it.
-    pub fn name(self) -> &'static str {
-        match self {
-            ObjectKind::Commit => "commit",
-            ObjectKind::Tree => "tree",
-            ObjectKind::Blob => "blob",
-            ObjectKind::Tag => "tag",
-        }
-    }
-}
+pub use refdb::objects::ObjectKind;
 
 /// What fields need to know beyond the ref itself.
 pub trait World {

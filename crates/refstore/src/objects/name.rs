@@ -39,6 +39,16 @@ pub enum NameError {
 /// The shortest abbreviation of an id.
 const DIGITS_MIN: usize = 4;
 
+/// What stands before and after a short name in the refnames that gitrevisions(7) makes of it, in its order.
+pub const SHORT_NAME_RULES: [(&str, &str); 6] = [
+    ("", ""),
+    ("refs/", ""),
+    ("refs/tags/", ""),
+    ("refs/heads/", ""),
+    ("refs/remotes/", ""),
+    ("refs/remotes/", "/HEAD"),
+];
+
 /// Finds the object that `text` names. The refs are looked at only if `text` is not a full id.
 ///
 /// `warn` is told of names that mean several refs, in git's words.
@@ -162,16 +172,8 @@ impl Names<'_, '_> {
 
     /// The first ref that the rules of gitrevisions(7) make of the name.
     fn find_ref(&self, name: &BStr) -> Result<Option<(RefName, ObjectId)>, NameError> {
-        const RULES: [(&str, &str); 6] = [
-            ("", ""),
-            ("refs/", ""),
-            ("refs/tags/", ""),
-            ("refs/heads/", ""),
-            ("refs/remotes/", ""),
-            ("refs/remotes/", "/HEAD"),
-        ];
         let mut found = None;
-        for (before, after) in RULES {
+        for (before, after) in SHORT_NAME_RULES {
             let full = [before.as_bytes(), name, after.as_bytes()].concat();
             let Ok(full) = RefName::new(full) else { continue };
             let Some(id) = self.follow(&full)? else { continue };
