@@ -1,0 +1,24 @@
+use crate::failure::{Failure, Throw};
+use jni::{Env, EnvUnowned, objects::JByteArray};
+
+/// What every entry point goes through: a failure or a panic becomes a Java exception, and the value returned then is
+/// the type's default, which no entry point gives as a good answer (no handle is 0, no answer is empty, no array null).
+pub(crate) fn call<'l, T: Default>(
+    mut env: EnvUnowned<'l>,
+    body: impl FnOnce(&mut Env<'l>) -> Result<T, Failure>,
+) -> T {
+    env.with_env(body).resolve::<Throw>()
+}
+
+/// A copy of an array's content.
+pub(crate) fn bytes_of(env: &Env<'_>, array: &JByteArray<'_>) -> Result<Vec<u8>, Failure> {
+    Ok(env.convert_byte_array(array)?)
+}
+
+/// A new array with this content.
+pub(crate) fn new_array<'l>(env: &mut Env<'l>, content: &[u8]) -> Result<JByteArray<'l>, Failure> {
+    if i32::try_from(content.len()).is_err() {
+        return Err(Failure::TooLarge(content.len()));
+    }
+    Ok(env.byte_array_from_slice(content)?)
+}

@@ -1,0 +1,199 @@
+use bstr::BString;
+use jni::{
+    Env,
+    errors::{Error as JniError, ErrorPolicy, JniError as JniCode},
+    jni_sig, jni_str,
+    objects::{JObject, JString, JThrowable},
+};
+use refdb::RepositoryError;
+use std::{any::Any, path::PathBuf};
+
+/// Why an entry point gives no answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Java refused something: an exception is pending, or memory ran out.
+    Jni(JniError),
+    /// The handle was closed, or never was one.
+    Closed(&'static str),
+    /// The request cannot be decoded: the jar and the library do not fit.
+    Malformed(&'static str),
+    /// The answer is larger than a Java array can be, in bytes.
+    TooLarge(usize),
+    /// The engine said no.
+    Engine(Box<Report>),
+}
+
+/// What the engine has to say about an error: `org.refdb.engine.EngineException`.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) kind: Kind,
+    pub(crate) message: String,
+    pub(crate) ref_name: Option<BString>,
+    pub(crate) path: Option<PathBuf>,
+}
+
+/// The classes of errors, by what a caller can do. The names are those of `EngineException.Kind`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    Io,
+    Locked,
+    Corrupt,
+    Rejected,
+    Refused,
+    Bug,
+}
+
+impl Kind {
+    fn java_name(self) -> &'static str {
+        match self {
+            Kind::Io => "IO",
+            Kind::Locked => "LOCKED",
+            Kind::Corrupt => "CORRUPT",
+            Kind::Rejected => "REJECTED",
+            Kind::Refused => "REFUSED",
+            Kind::Bug => "BUG",
+        }
+    }
+}
+
+impl Failure {
+    pub(crate) fn engine(kind: Kind, message: impl Into<String>) -> Self {
+        Failure::Engine(Box::new(Report { kind, message: message.into(), ref_name: None, path: None }))
+    }
+}
+
+impl From<JniError> for Failure {
+    fn from(error: JniError) -> Self {
+        Failure::Jni(error)
+    }
+}
+
+impl From<refdb::Error> for Failure {
+    fn from(error: refdb::Error) -> Self {
+        use refdb::Error;
+        let (mut ref_name, mut path) = (None, None);
+        let kind = match &error {
+            Error::Io(_) => Kind::Io,
+            Error::Lock(_) | Error::StackLocked(_) => Kind::Locked,
+            Error::Stack(_) | Error::Table(_) => Kind::Corrupt,
+            Error::Corrupt { path: file, .. } => {
+                path = Some(file.clone());
+                Kind::Corrupt
+            }
+            Error::Rejected(rejection) => {
+                ref_name = Some(rejection.name.clone().into());
+                Kind::Rejected
+            }
+            Error::Config(_) | Error::Ident(_) | Error::Hook(_) | Error::Refused(_) => Kind::Refused,
+        };
+        Failure::Engine(Box::new(Report { kind, message: error.to_string(), ref_name, path }))
+    }
+}
+
+impl From<RepositoryError> for Failure {
+    fn from(error: RepositoryError) -> Self {
+        Failure::engine(Kind::Refused, error.to_string())
+    }
+}
+
+/// Turns failures and panics into Java exceptions.
+pub(crate) struct Throw;
+
+impl<T: Default> ErrorPolicy<T, Failure> for Throw {
+    type Captures<'unowned_env_local: 'native_method, 'native_method> = ();
+
+    fn on_error<'unowned_env_local: 'native_method, 'native_method>(
+        env: &mut Env<'unowned_env_local>,
+        _captures: &mut (),
+        failure: Failure,
+    ) -> jni::errors::Result<T> {
+        raise(env, failure);
+        Ok(T::default())
+    }
+
+    fn on_panic<'unowned_env_local: 'native_method, 'native_method>(
+        env: &mut Env<'unowned_env_local>,
+        _captures: &mut (),
+        payload: Box<dyn Any + Send + 'static>,
+    ) -> jni::errors::Result<T> {
+        let what = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+            (Some(text), _) => text,
+            (_, Some(text)) => text.as_str(),
+            _ => "no reason given",
+        };
+        let message = format!("a bug in refdb's engine: {what}; please report it with the log around this");
+        // What was caught may itself do harm when it is dropped; a few bytes are the lesser evil.
+        std::mem::forget(payload);
+        // An exception that Java had raised before the panic says less than the panic.
+        env.exception_clear();
+        raise(env, Failure::engine(Kind::Bug, message));
+        Ok(T::default())
+    }
+}
+
+fn raise(env: &mut Env<'_>, failure: Failure) {
+    if env.exception_check() {
+        return;
+    }
+    let thrown = match failure {
+        Failure::Jni(JniError::CaughtJavaException { exception, .. }) => env.throw(&*exception),
+        Failure::Jni(JniError::JniCall(JniCode::NoMemory)) => {
+            env.throw_new(jni_str!("java/lang/OutOfMemoryError"), jni_str!("Java heap space (asked by refdb)"))
+        }
+        Failure::Jni(error) => raise_report(env, &Report::bug(format!("a call into Java failed: {error}"))),
+        Failure::Closed(what) => raise_closed(env, what),
+        Failure::Malformed(what) => {
+            raise_report(env, &Report::bug(format!("the engine does not understand a request: {what}")))
+        }
+        Failure::TooLarge(len) => raise_report(
+            env,
+            &Report::bug(format!("an answer of {len} bytes is larger than a Java array can be; ask for less at once")),
+        ),
+        Failure::Engine(report) => raise_report(env, &report),
+    };
+    // Throwing is reported as the error that is wanted here. Anything else means that the exception could not be made.
+    if !matches!(thrown, Err(JniError::JavaException)) && !env.exception_check() {
+        let _ = env.throw_new(jni_str!("java/lang/IllegalStateException"), jni_str!("refdb cannot report an error"));
+    }
+}
+
+impl Report {
+    fn bug(message: String) -> Self {
+        Report { kind: Kind::Bug, message, ref_name: None, path: None }
+    }
+}
+
+fn raise_report(env: &mut Env<'_>, report: &Report) -> jni::errors::Result<()> {
+    let kind = JString::from_str(env, report.kind.java_name())?;
+    let message = JString::from_str(env, &report.message)?;
+    let name = optional(env, report.ref_name.as_ref().map(ToString::to_string))?;
+    let path = optional(env, report.path.as_ref().map(|path| path.display().to_string()))?;
+    let exception = env.new_object(
+        jni_str!("org/refdb/engine/EngineException"),
+        jni_sig!("(Ljava/lang/String;Ljava/lang/String;Ljava/lang/String;Ljava/lang/String;)V"),
+        &[(&kind).into(), (&message).into(), (&name).into(), (&path).into()],
+    )?;
+    throw(env, exception)
+}
+
+fn raise_closed(env: &mut Env<'_>, what: &str) -> jni::errors::Result<()> {
+    let what = JString::from_str(env, what)?;
+    let exception = env.new_object(
+        jni_str!("org/refdb/engine/ClosedHandleException"),
+        jni_sig!("(Ljava/lang/String;)V"),
+        &[(&what).into()],
+    )?;
+    throw(env, exception)
+}
+
+fn throw<'l>(env: &mut Env<'l>, exception: JObject<'l>) -> jni::errors::Result<()> {
+    let exception = env.cast_local::<JThrowable>(exception)?;
+    env.throw(exception)
+}
+
+fn optional<'l>(env: &mut Env<'l>, text: Option<String>) -> jni::errors::Result<JString<'l>> {
+    match text {
+        Some(text) => JString::from_str(env, text),
+        None => Ok(JString::null()),
+    }
+}

@@ -1,0 +1,21 @@
+//! The bridge: refdb's engine, called from Java.
+//!
+//! It is thin: each entry point decodes its arguments, makes one call and encodes the answer. Bytes from Java are
+//! trusted no more than bytes from a disk.
+//!
+//! Read in this order: `call` (what every entry point goes through), `failure` (how an error becomes a Java exception),
+//! `handle` (what Java holds instead of pointers), `wire` (how lists are packed into one array), then a file an area:
+//! `library` (versions), `refs` (the ref store).
+
+// Java finds entry points by their unmangled names, which is what the lint is about; there is no other unsafe code.
+#![allow(unsafe_code)]
+
+mod call;
+mod failure;
+mod handle;
+mod library;
+mod wire;
+
+// A panic must reach Java as an exception; with `panic = "abort"` it would end the server.
+#[cfg(not(panic = "unwind"))]
+compile_error!("refdb-jni must be built with panic = \"unwind\"");

@@ -1,0 +1,115 @@
+//! How requests and answers are packed into one array: little-endian integers, and byte strings after their length in
+//! four bytes. `org.refdb.engine.Packer` and `Unpacker` are the other end.
+
+use crate::failure::Failure;
+
+/// Reads a request. Every length is checked against what is there.
+pub(crate) struct Request<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Request<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Request { rest: bytes }
+    }
+
+    fn take(&mut self, len: usize) -> Result<&'a [u8], Failure> {
+        let (taken, rest) = self.rest.split_at_checked(len).ok_or(Failure::Malformed("it ends early"))?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, Failure> {
+        Ok(self.take(1)?[0])
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, Failure> {
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(self.take(4)?);
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, Failure> {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(self.take(8)?);
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Failure> {
+        let len = self.u32()?;
+        self.take(len as usize)
+    }
+
+    /// All that is left, where it must be this long.
+    pub(crate) fn raw(&mut self, len: usize) -> Result<&'a [u8], Failure> {
+        self.take(len)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+}
+
+/// Builds an answer.
+#[derive(Default)]
+pub(crate) struct Answer {
+    bytes: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn u8(&mut self, value: u8) {
+        self.bytes.push(value);
+    }
+
+    pub(crate) fn u32(&mut self, value: u32) {
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub(crate) fn u64(&mut self, value: u64) {
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// A byte string. Nothing that Java could take is longer than 4 GiB.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.u32(u32::try_from(bytes.len()).map_err(|_| Failure::TooLarge(bytes.len()))?);
+        self.raw(bytes);
+        Ok(())
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_packed_is_unpacked() {
+        let mut answer = Answer::default();
+        answer.u8(7);
+        answer.u32(u32::MAX);
+        answer.u64(1 << 40);
+        answer.bytes(b"name").unwrap();
+        answer.raw(&[1, 2]);
+        let mut request = Request::new(answer.as_slice());
+        assert_eq!(request.u8().unwrap(), 7);
+        assert_eq!(request.u32().unwrap(), u32::MAX);
+        assert_eq!(request.u64().unwrap(), 1 << 40);
+        assert_eq!(request.bytes().unwrap(), b"name");
+        assert_eq!(request.raw(2).unwrap(), [1, 2]);
+        assert!(request.is_empty());
+    }
+
+    #[test]
+    fn a_length_beyond_the_end_is_refused() {
+        for bytes in [&[][..], &[1, 0, 0], &[5, 0, 0, 0, 1], &[0xff, 0xff, 0xff, 0xff, 0]] {
+            assert!(matches!(Request::new(bytes).bytes(), Err(Failure::Malformed(_))), "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+package org.refdb.engine;
+
+import java.util.Arrays;
+
+/** Reads an answer of the library: the other end of {@link Packer}. Past the end it throws. */
+public final class Unpacker {
+  private final byte[] bytes;
+  private final int end;
+  private int at;
+
+  /** Reads a whole array. */
+  public Unpacker(byte[] bytes) {
+    this(bytes, 0, bytes.length);
+  }
+
+  /** Reads the bytes from {@code start} to before {@code end}. */
+  public Unpacker(byte[] bytes, int start, int end) {
+    this.bytes = bytes;
+    this.at = start;
+    this.end = end;
+  }
+
+  /** One byte, from 0 to 255. */
+  public int u8() {
+    return bytes[take(1)] & 0xff;
+  }
+
+  /** Four bytes. */
+  public int i32() {
+    return (int) Packer.INT.get(bytes, take(4));
+  }
+
+  /** Eight bytes. */
+  public long i64() {
+    return (long) Packer.LONG.get(bytes, take(8));
+  }
+
+  /** A byte string. */
+  public byte[] bytes() {
+    return raw(i32());
+  }
+
+  /** So many bytes. */
+  public byte[] raw(int count) {
+    int start = take(count);
+    return Arrays.copyOfRange(bytes, start, start + count);
+  }
+
+  /** Passes over so many bytes and says where they start in the array. */
+  public int take(int count) {
+    if (count < 0 || count > end - at) {
+      throw new IllegalStateException("refdb's jar and library do not fit: an answer ends early");
+    }
+    int start = at;
+    at += count;
+    return start;
+  }
+
+  /** Whether anything is left. */
+  public boolean hasMore() {
+    return at < end;
+  }
+}

@@ -1,0 +1,114 @@
+package org.refdb.engine;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.lang.reflect.InvocationTargetException;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.function.Function;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class NativeLibraryTest {
+  @TempDir Path folder;
+
+  @Test
+  void loadingLeavesNothingBehindAndCanBeRepeated() throws Exception {
+    Path unpack = folder.resolve("made/when/missing");
+    loadApart(unpack, Function.identity());
+    try (Stream<Path> left = Files.list(unpack)) {
+      assertEquals(0, left.count());
+    }
+    NativeLibrary.load(unpack);
+    NativeLibrary.load(unpack);
+    assertTrue(NativeLibrary.isLoaded());
+  }
+
+  @Test
+  void aLibraryOfAnotherVersionIsRefused() {
+    EngineLoadProblem problem =
+        assertThrows(EngineLoadProblem.class, () -> loadApart(folder, version -> "version=0.0.1\n"));
+    assertTrue(problem.getMessage().contains("0.0.1"), problem.getMessage());
+    assertTrue(problem.getMessage().contains(NativeLibrary.version()), problem.getMessage());
+  }
+
+  @Test
+  void aFolderThatCannotBeWrittenIsNamed() throws IOException {
+    Path file = Files.createFile(folder.resolve("file"));
+    EngineLoadProblem problem =
+        assertThrows(EngineLoadProblem.class, () -> loadApart(file.resolve("below"), Function.identity()));
+    assertTrue(problem.getMessage().contains(file.toString()), problem.getMessage());
+    assertTrue(problem.getMessage().contains(NativeLibrary.FOLDER_PROPERTY), problem.getMessage());
+  }
+
+  @Test
+  void eachReasonOfTheLinkerHasItsAdvice() {
+    Platform platform = new Platform("linux-x86_64");
+    String[][] cases = {
+      {"x.so: failed to map segment from shared object", "noexec"},
+      {"libc.so.6: version `GLIBC_2.34' not found (required by x.so)", "older"},
+      {"libc.musl-x86_64.so.1: cannot open shared object file", "not glibc"},
+      {"x.so: wrong ELF class: ELFCLASS32", "linux-x86_64"},
+      {"something else", "something else"},
+    };
+    for (String[] one : cases) {
+      String advice = LoadAdvice.of(one[0], Path.of("x.so"), platform);
+      assertTrue(advice.contains(one[1]) && advice.contains(one[0]), advice);
+    }
+  }
+
+  @Test
+  void platformsAreNamedAsTheJarsFolders() {
+    assertEquals("linux-x86_64", Platform.of("Linux", "amd64").folder());
+    assertEquals("linux-aarch64", Platform.of("Linux", "aarch64").folder());
+    Platform none = Platform.of("Plan 9", "mips");
+    EngineLoadException missing = assertThrows(EngineLoadException.class, none::open);
+    assertTrue(missing.getMessage().contains("plan-9-mips"), missing.getMessage());
+  }
+
+  /** Loads the library in classes of its own, as if this were another JVM. */
+  private void loadApart(Path unpack, Function<String, String> properties) throws Exception {
+    URL[] classes = {NativeLibrary.class.getProtectionDomain().getCodeSource().getLocation()};
+    try (URLClassLoader loader =
+        new URLClassLoader(classes, ClassLoader.getPlatformClassLoader()) {
+          @Override
+          public InputStream getResourceAsStream(String name) {
+            InputStream given = super.getResourceAsStream(name);
+            if (!name.endsWith("engine.properties")) {
+              return given;
+            }
+            try (given) {
+              String text = new String(given.readAllBytes(), StandardCharsets.UTF_8);
+              return new ByteArrayInputStream(properties.apply(text).getBytes(StandardCharsets.UTF_8));
+            } catch (IOException e) {
+              throw new IllegalStateException(e);
+            }
+          }
+        }) {
+      Class<?> library = loader.loadClass(NativeLibrary.class.getName());
+      try {
+        library.getMethod("load", Path.class).invoke(null, unpack);
+      } catch (InvocationTargetException e) {
+        assertEquals(EngineLoadException.class.getName(), e.getCause().getClass().getName());
+        throw new EngineLoadProblem(e.getCause().getMessage());
+      }
+    }
+  }
+
+  private static final class EngineLoadProblem extends Exception {
+    private static final long serialVersionUID = 1L;
+
+    EngineLoadProblem(String message) {
+      super(message);
+    }
+  }
+}
