@@ -32,6 +32,9 @@ pub trait Backend: Send + Sync {
     /// Only what concerns the whole store fails the call; a single ref that cannot be locked is refused.
     fn lock(&self, claims: &dyn Claims) -> Result<Box<dyn Locked + '_>>;
 
+    /// Whether the reflog of a symbolic ref stays, and tells of it, when the ref is deleted: in git's reftable format.
+    fn keeps_symref_logs(&self) -> bool;
+
     /// Brings the refs into the form that is read fastest: pack-refs for files, compaction for reftable.
     fn optimize(&self, options: &OptimizeOptions) -> Result<()>;
 }
@@ -276,7 +279,7 @@ pub enum NewValue<'a> {
     Direct(ObjectId, Option<ObjectId>),
     /// A symbolic ref.
     Symbolic(&'a BStr),
-    /// Gone, with its reflog.
+    /// Gone, with its reflog, unless [`Backend::keeps_symref_logs`].
     Deleted,
 }
 

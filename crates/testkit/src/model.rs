@@ -1,4 +1,4 @@
-use crate::{Rng, names};
+use crate::{RefFormat, Rng, names};
 use bstr::ByteSlice;
 use refdb_types::{ObjectId, RefName, Target};
 use std::collections::BTreeMap;
@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 /// A ref store in memory with git's rules for transactions: what both backends are compared with.
 ///
 /// Edits are of the named ref itself (`--no-deref`), a new direct value under `refs/heads/` is logged.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Debug)]
 pub struct Model {
     refs: BTreeMap<RefName, Target>,
     logs: BTreeMap<RefName, Vec<(Option<ObjectId>, ObjectId)>>,
+    /// A deleted symbolic ref's reflog stays in a reftable; in files it goes, as every other ref's does.
+    keeps_symref_logs: bool,
 }
 
 /// One edit of a transaction.
@@ -61,6 +63,12 @@ pub enum Refusal {
 }
 
 impl Model {
+    /// An empty store of this format.
+    pub fn new(format: RefFormat) -> Self {
+        let keeps_symref_logs = format == RefFormat::Reftable;
+        Model { refs: BTreeMap::new(), logs: BTreeMap::new(), keeps_symref_logs }
+    }
+
     /// The refs, sorted by name.
     pub fn refs(&self) -> &BTreeMap<RefName, Target> {
         &self.refs
@@ -111,8 +119,10 @@ impl Model {
         match &edit.change {
             ModelChange::Verify => {}
             ModelChange::Delete => {
-                self.refs.remove(&edit.name);
-                self.logs.remove(&edit.name);
+                let was_symref = matches!(self.refs.remove(&edit.name), Some(Target::Symbolic(_)));
+                if !(was_symref && self.keeps_symref_logs) {
+                    self.logs.remove(&edit.name);
+                }
             }
             ModelChange::Set(new) => {
                 let old = self.refs.insert(edit.name.clone(), new.clone());

@@ -10,7 +10,7 @@ fn random_transactions_end_in_the_model_as_they_end_in_git() {
     {
         let repo = Repo::with_worktree(format, HashKind::Sha1);
         let commits = repo.commits(4);
-        let (mut model, mut rng) = (Model::default(), Rng::new(seed));
+        let (mut model, mut rng) = (Model::new(format), Rng::new(seed));
         let mut accepted = 0;
         for turn in 0..300 {
             let count = 1 + rng.below(3);

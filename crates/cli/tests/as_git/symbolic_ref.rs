@@ -68,7 +68,6 @@ fn symbolic_refs_are_changed_as_git_changes_them() {
             &["-m", "why", "refs/foo/new", "refs/heads/main"],
             &["refs/heads/main/below", "refs/heads/other"],
             &["refs/heads", "refs/heads/other"],
-            // This one has no reflog, which git keeps in a reftable when a symbolic ref is deleted.
             &["-d", "refs/foo/new"],
             &["-d", "refs/foo/new"],
             &["-d", "refs/heads/main"],
@@ -76,6 +75,10 @@ fn symbolic_refs_are_changed_as_git_changes_them() {
             &["-d", "refs/heads/dangling"],
             &["-d", "bad..name"],
             &["-qd", "refs/heads/loop"],
+            // A reftable keeps its reflog.
+            &["-m", "made", "refs/heads/new", "refs/heads/main"],
+            &["-d", "refs/heads/new"],
+            &["-m", "made again", "refs/heads/new", "refs/heads/other"],
         ] {
             twins.same(&[&["symbolic-ref"], words].concat(), b"");
         }

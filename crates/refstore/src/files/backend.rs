@@ -81,6 +81,10 @@ impl Backend for FilesBackend {
         Ok(Box::new(FilesLocked::lock(&self.store, claims)?))
     }
 
+    fn keeps_symref_logs(&self) -> bool {
+        false
+    }
+
     fn optimize(&self, options: &OptimizeOptions) -> Result<()> {
         optimize::optimize(&self.store, options)
     }

@@ -61,6 +61,10 @@ impl Backend for ReftableBackend {
         Ok(Box::new(ReftableLocked::lock(&self.stacks, claims)?))
     }
 
+    fn keeps_symref_logs(&self) -> bool {
+        true
+    }
+
     fn optimize(&self, options: &OptimizeOptions) -> Result<()> {
         let patience = self.stacks.options.patience();
         let scope = if options.auto { Scope::Geometric } else { Scope::All(None) };

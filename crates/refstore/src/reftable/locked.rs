@@ -3,7 +3,7 @@ use super::{
     stacks::{Place, Stacks},
 };
 use crate::{
-    Error, Locked, Rejection, Result, Snapshot,
+    Error, Locked, Rejection, Result, Snapshot, TargetView,
     backend::{Claims, LogLine, NewValue, Step, Steps},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -87,7 +87,7 @@ impl Locked for ReftableLocked {
                 for &at in &part.steps {
                     let step = steps.step(at as usize);
                     table.add_ref(name(at), &step)?;
-                    if step.log.is_some() || step.new == Some(NewValue::Deleted) {
+                    if step.log.is_some() || hides_logs(&step) {
                         logged.push(at);
                     }
                 }
@@ -145,12 +145,12 @@ impl Table<'_, '_> {
         Ok(())
     }
 
-    /// Adds a reflog entry, or hides all there are if the ref goes away.
+    /// Adds a reflog entry, or hides all there are if they go with the ref.
     fn add_logs(&mut self, name: &BStr, step: &Step<'_>) -> Result<()> {
         if let Some(line) = step.log {
             self.add_line(name, &line)?;
         }
-        if step.new == Some(NewValue::Deleted) {
+        if hides_logs(step) {
             let mut cursor = self.existing.logs();
             cursor.seek_log(name, u64::MAX)?;
             while let Some(record) = cursor.next()?
@@ -178,6 +178,11 @@ impl Table<'_, '_> {
         self.writer.add_log(&LogRecord { name, update_index: self.index, value })?;
         Ok(())
     }
+}
+
+/// Whether the reflog goes with the ref. Git keeps a symbolic ref's in a reftable, unlike in files.
+fn hides_logs(step: &Step<'_>) -> bool {
+    step.new == Some(NewValue::Deleted) && !matches!(step.old, Some(TargetView::Symbolic(_)))
 }
 
 /// Whether starting over has gone on for as long as one lock may be waited for.

@@ -1,6 +1,7 @@
 use super::{
+    Context,
     edits::{Action, Edits, Value},
-    plan::Resolved,
+    plan::{Plan, Resolved},
 };
 use crate::{Result, backend::Snapshot};
 use bstr::{BStr, BString};
@@ -37,15 +38,17 @@ impl LogPolicy {
 }
 
 /// Marks the items that get a reflog entry. Old values are known; rejected items get none.
-pub(super) fn logs(edits: &mut Edits, resolved: &Resolved, snapshot: &dyn Snapshot, policy: LogPolicy) -> Result<()> {
+pub(super) fn logs(plan: &mut Plan, snapshot: &dyn Snapshot, context: Context<'_>) -> Result<()> {
+    let Plan { edits, resolved, .. } = plan;
+    let keeps_symref_logs = context.backend.keeps_symref_logs();
     let mut doubtful = Vec::new();
     for position in 0..edits.order.len() {
         let at = edits.order[position];
         let item = &edits.items[at as usize];
-        if item.rejected || item.suppress_log || !is_worth_logging(edits, resolved, at) {
+        if item.rejected || item.suppress_log || !is_worth_logging(edits, resolved, at, keeps_symref_logs) {
             continue;
         }
-        if item.force_log || policy.creates_log(edits.text(item.name)) {
+        if item.force_log || context.log_policy.creates_log(edits.text(item.name)) {
             edits.items[at as usize].logs = true;
         } else {
             doubtful.push(at);
@@ -65,11 +68,13 @@ pub(super) fn logs(edits: &mut Edits, resolved: &Resolved, snapshot: &dyn Snapsh
 }
 
 /// Whether git would log what happens to this item. A ref that keeps its value gets no entry, but the symbolic refs
-/// that lead to it do; a symbolic ref that leads nowhere gets none; a ref that goes away takes its reflog along.
-fn is_worth_logging(edits: &Edits, resolved: &Resolved, at: u32) -> bool {
+/// that lead to it do; a symbolic ref that leads nowhere gets none; a ref that goes away takes its reflog along, or it is
+/// a symbolic ref whose reflog stays.
+fn is_worth_logging(edits: &Edits, resolved: &Resolved, at: u32, keeps_symref_logs: bool) -> bool {
     let item = &edits.items[at as usize];
     match item.action {
-        Action::Verify | Action::Delete => false,
+        Action::Verify => false,
+        Action::Delete => keeps_symref_logs && matches!(item.old, Some(Value::Symbolic(_))),
         Action::Set(value @ Value::Direct(_)) => item.old != Some(value),
         Action::Set(Value::Symbolic(_)) => resolved.new.contains_key(&at),
         Action::LogOnly(_) => match resolved.leaf(edits, at) {

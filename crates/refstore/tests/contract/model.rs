@@ -20,7 +20,7 @@ fn random_transactions_do_what_the_model_says() {
         subject.policy = LogPolicy::Usual;
         subject.repo.config("core.logAllRefUpdates", "true");
         let ids = subject.commits(4);
-        let (mut model, mut rng) = (Model::default(), Rng::new(seed));
+        let (mut model, mut rng) = (Model::new(format), Rng::new(seed));
         for round in 0..ROUNDS {
             let most = if rng.one_in(10) { 40 } else { 6 };
             let count = 1 + rng.below(most);

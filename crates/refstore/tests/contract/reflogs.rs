@@ -1,5 +1,6 @@
 use crate::common::{With, at, create, delete, everywhere, name, set};
 use refdb::transaction::LogPolicy;
+use refdb_testkit::RefFormat;
 
 #[test]
 fn branches_and_head_are_logged_as_git_logs_them() {
@@ -63,8 +64,31 @@ fn symbolic_refs_log_what_they_lead_to() {
         subject.succeed([set("refs/heads/s", ids[1]).message("through")]);
         assert_eq!(subject.log("refs/heads/s", &ids).last().unwrap(), "0 1 through");
         assert_eq!(subject.log("refs/heads/a", &ids), ["0 1 through"]);
-        subject.succeed([delete("refs/heads/s").no_deref()]);
+    });
+}
+
+#[test]
+fn a_reftable_keeps_the_reflog_of_a_deleted_symbolic_ref_as_git_does() {
+    everywhere(|subject| {
+        let ids = subject.commits(2);
+        subject.repo.create_refs([("refs/heads/a", ids[0])]);
+        subject.policy = LogPolicy::Usual;
+        subject.succeed([set("refs/heads/s", "refs/heads/a").no_deref().message("made")]);
+        subject.succeed([delete("refs/heads/s").no_deref().message("gone")]);
+        let kept = match subject.repo.format() {
+            RefFormat::Files => vec![],
+            RefFormat::Reftable => vec!["- 0 made", "0 - gone"],
+        };
+        assert_eq!(subject.log("refs/heads/s", &ids), kept);
+        subject.succeed([create("refs/heads/s", ids[1]).message("again")]);
+        assert_eq!(subject.log("refs/heads/s", &ids), [kept, vec!["- 1 again"]].concat());
+        subject.succeed([delete("refs/heads/s")]);
         assert_eq!(subject.log("refs/heads/s", &ids), [""; 0]);
+        // One that leads nowhere leaves a reflog without entries.
+        subject.succeed([set("refs/heads/dangling", "refs/heads/none").no_deref()]);
+        subject.succeed([delete("refs/heads/dangling").no_deref()]);
+        let exists = subject.backend.snapshot().unwrap().has_log("refs/heads/dangling".into()).unwrap();
+        assert_eq!(exists, subject.repo.format() == RefFormat::Reftable);
     });
 }
 
