@@ -2,7 +2,7 @@
 
 use crate::{
     Invocation,
-    failure::{Failure, Result, fatal},
+    failure::{Failure, Result, fatal, message, say},
     options::{Command, Opt, Parser, Setting, Value, Word},
     progress::Progress,
     session::Session,
@@ -38,7 +38,12 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let result = session.store.optimize(&options);
     progress.finish();
     match result {
-        Ok(()) => Ok(0),
+        Ok(optimized) => {
+            for name in &optimized.missing {
+                say("error: ", &message![name, " does not point to a valid object!"]);
+            }
+            Ok(0)
+        }
         // Git reports a stack that cannot be compacted, unlike packed-refs, as an error that ends it with -1.
         Err(error) if session.store.repository().ref_format() == RefFormat::Reftable => match Failure::from(error) {
             Failure::Fatal(text) => Err(Failure::Error(text, 255)),

@@ -18,7 +18,7 @@
 //! them one by one and gets borrowed views of the transaction's compact memory.
 
 use crate::{Error, Rejection, Result};
-use bstr::BStr;
+use bstr::{BStr, BString};
 use refdb_types::{Ident, LogEntry, ObjectId, RefName, Target};
 use std::ops::ControlFlow;
 
@@ -36,7 +36,7 @@ pub trait Backend: Send + Sync {
     fn keeps_symref_logs(&self) -> bool;
 
     /// Brings the refs into the form that is read fastest: pack-refs for files, compaction for reftable.
-    fn optimize(&self, options: &OptimizeOptions) -> Result<()>;
+    fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized>;
 }
 
 /// The claims of a transaction: sorted by name, each name once.
@@ -309,4 +309,11 @@ pub struct OptimizeOptions {
     pub include: Vec<String>,
     /// Patterns of refs not to pack (files only).
     pub exclude: Vec<String>,
+}
+
+/// What [`Backend::optimize`] came across.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Optimized {
+    /// Loose refs whose object is missing, in order. They stay loose.
+    pub missing: Vec<BString>,
 }

@@ -125,6 +125,10 @@ impl ObjectCheck for Objects {
     fn classify(&self, id: &ObjectId) -> Result<ObjectClass> {
         self.state().classify(id)
     }
+
+    fn exists(&self, id: &ObjectId) -> Result<bool> {
+        Objects::exists(self, id)
+    }
 }
 
 impl State {

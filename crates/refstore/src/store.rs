@@ -1,6 +1,6 @@
 use crate::{
     Backend, Environment, RefFormat, Repository, Result, Settings, Snapshot, Target,
-    backend::OptimizeOptions,
+    backend::{OptimizeOptions, Optimized},
     config::{Config, Fsync, SharedRepository},
     files::{FilesBackend, FilesOptions, PackedAccess, Sharing},
     hooks::RepositoryHooks,
@@ -163,7 +163,7 @@ impl Store {
     }
 
     /// Brings the refs into the form that is read fastest.
-    pub fn optimize(&self, options: &OptimizeOptions) -> Result<()> {
+    pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         self.backend.optimize(options)
     }
 }

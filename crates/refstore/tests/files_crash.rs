@@ -182,7 +182,7 @@ fn many_deletions_never_bring_an_older_value_back() {
 #[test]
 fn packing_changes_no_value_wherever_it_is_stopped() {
     let scene = Scene::new();
-    let work = |sync| move |fs: &Fs, dir: &Path| -> Result<()> { store(fs, dir, sync).optimize(&pack_all()) };
+    let work = |sync| move |fs: &Fs, dir: &Path| -> Result<()> { store(fs, dir, sync).optimize(&pack_all()).map(drop) };
     let check = |dir: &Path, crash: &Crash| {
         assert_eq!(read(dir), scene.before);
         if crash.at.is_multiple_of(4) {

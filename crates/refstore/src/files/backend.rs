@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Backend, Error, Locked, Result, Snapshot,
-    backend::{Claims, OptimizeOptions},
+    backend::{Claims, OptimizeOptions, Optimized},
 };
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -85,7 +85,7 @@ impl Backend for FilesBackend {
         false
     }
 
-    fn optimize(&self, options: &OptimizeOptions) -> Result<()> {
+    fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         optimize::optimize(&self.store, options)
     }
 }

@@ -7,26 +7,33 @@ use super::{
     loose::{self, At, LooseRef},
     packed_write::{self, PackedEdit},
 };
-use crate::{Result, backend::OptimizeOptions, transaction::ObjectClass};
+use crate::{
+    Result,
+    backend::{OptimizeOptions, Optimized},
+    transaction::ObjectClass,
+};
 use bstr::{BStr, BString, ByteSlice};
 use gix_glob::wildmatch;
-use refdb_types::{ObjectId, Scope};
+use refdb_types::{FormatOptions, ObjectId, Scope, check_format};
 use refdb_vfs::{Lock, LockError, Patience};
 use std::{path::Path, sync::Arc};
 
 /// See [`Backend::optimize`](crate::Backend::optimize).
-pub(super) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<()> {
+pub(super) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<Optimized> {
     let choice = Choice::new(options);
-    if options.auto && !is_worth_while(count_loose(store, &choice)?, store.packed_len_bytes()?) {
-        return Ok(());
+    if options.auto {
+        let (count, optimized) = count_loose(store, &choice)?;
+        if !is_worth_while(count, store.packed_len_bytes()?) {
+            return Ok(optimized);
+        }
     }
     let target = store.packed_target()?;
     let mut lock = Lock::acquire(&store.options.fs, &target, 0o666, patience_for_packed(store))?;
     lock.close();
-    let loose = loose_refs(store, &choice)?;
+    let (loose, optimized) = loose_refs(store, &choice)?;
     let old = store.packed()?;
     if loose.is_empty() && old.file.is_some() && old.packed.is_copyable() {
-        return Ok(());
+        return Ok(optimized);
     }
     let mut edits = loose.iter().map(|loose| PackedEdit::Put(loose.name.as_bstr(), loose.id, loose.peeled));
     packed_write::rewrite(store, &old, &mut edits)?.publish()?;
@@ -35,7 +42,7 @@ pub(super) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<
     }
     // Held until now: a ref that was deleted and created again meanwhile would be pruned though it is no longer packed.
     lock.release()?;
-    Ok(())
+    Ok(optimized)
 }
 
 /// git 2.55's rule for --auto: the more is packed, the more loose refs must there be. It takes 100 bytes for the size
@@ -61,9 +68,7 @@ impl<'o> Choice<'o> {
             patterns.iter().any(|pattern| wildmatch(pattern.as_bytes().as_bstr(), name, wildmatch::Mode::empty()))
         };
         let by_default = self.options.include.is_empty() && name.starts_with(b"refs/tags/");
-        Scope::of(name) == Scope::Shared
-            && !matches(&self.options.exclude)
-            && (self.options.all || by_default || matches(&self.options.include))
+        !matches(&self.options.exclude) && (self.options.all || by_default || matches(&self.options.include))
     }
 }
 
@@ -74,45 +79,56 @@ struct Loose {
     peeled: Option<ObjectId>,
 }
 
-fn count_loose(store: &Arc<Store>, choice: &Choice<'_>) -> Result<usize> {
-    let mut count = 0;
-    for_each_loose(store, choice, &mut |_, _| {
-        count += 1;
+fn count_loose(store: &Arc<Store>, choice: &Choice<'_>) -> Result<(usize, Optimized)> {
+    let (mut count, mut optimized) = (0, Optimized::default());
+    for_each_loose(store, &mut |name, id| {
+        if !store.options.objects.exists(&id)? {
+            optimized.missing.push(name.to_owned());
+        } else if choice.wants(name) {
+            count += 1;
+        }
         Ok(())
     })?;
-    Ok(count)
+    Ok((count, optimized))
 }
 
-/// The chosen loose refs; neither symbolic nor broken ones, nor those whose object is missing.
-fn loose_refs(store: &Arc<Store>, choice: &Choice<'_>) -> Result<Vec<Loose>> {
-    let mut refs = Vec::new();
-    for_each_loose(store, choice, &mut |name, id| {
-        let peeled = match store.options.objects.classify(&id)? {
-            ObjectClass::Missing => return Ok(()),
+/// The chosen loose refs.
+fn loose_refs(store: &Arc<Store>, choice: &Choice<'_>) -> Result<(Vec<Loose>, Optimized)> {
+    let (mut refs, mut optimized) = (Vec::new(), Optimized::default());
+    let objects = &store.options.objects;
+    for_each_loose(store, &mut |name, id| {
+        // As git does, all refs are held against the objects, be they packed or not.
+        let class = match choice.wants(name) {
+            true => objects.classify(&id)?,
+            false if objects.exists(&id)? => return Ok(()),
+            false => ObjectClass::Missing,
+        };
+        let peeled = match class {
+            ObjectClass::Missing => {
+                optimized.missing.push(name.to_owned());
+                return Ok(());
+            }
             ObjectClass::Tag(to) => to,
             ObjectClass::Commit | ObjectClass::Other => None,
         };
         refs.push(Loose { name: name.to_owned(), id, peeled });
         Ok(())
     })?;
-    Ok(refs)
+    Ok((refs, optimized))
 }
 
-fn for_each_loose(
-    store: &Arc<Store>,
-    choice: &Choice<'_>,
-    act: &mut dyn FnMut(&BStr, ObjectId) -> Result<()>,
-) -> Result<()> {
+/// The loose refs that could be packed: neither symbolic nor broken ones, nor those of a worktree.
+fn for_each_loose(store: &Arc<Store>, act: &mut dyn FnMut(&BStr, ObjectId) -> Result<()>) -> Result<()> {
     let mut buffer = Vec::new();
     let options = &store.options;
     cursor::loose_names(store, &mut |name| {
-        if !choice.wants(name) {
+        if Scope::of(name) != Scope::Shared || check_format(name, FormatOptions::default()).is_err() {
             return Ok(());
         }
         let Some(path) = store.layout.ref_path(name) else { return Ok(()) };
         match loose::read(&options.fs, options.hash, &path, &mut buffer)? {
-            At::Ref(LooseRef::Direct(id)) => act(name, id),
-            At::Ref(LooseRef::Symbolic(_)) | At::Broken(_) | At::Missing | At::Folder => Ok(()),
+            At::Ref(LooseRef::Direct(id)) if !id.is_null() => act(name, id),
+            At::Ref(_) | At::Broken(_) | At::Missing | At::Folder => Ok(()),
         }
     })
 }

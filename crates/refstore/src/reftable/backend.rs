@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     Backend, Error, Locked, Result, Snapshot,
-    backend::{Claims, OptimizeOptions},
+    backend::{Claims, OptimizeOptions, Optimized},
 };
 use refdb_vfs::{Fs, LockError, Patience};
 use reftable::stack::{Scope, StackError, StackOptions};
@@ -65,7 +65,7 @@ impl Backend for ReftableBackend {
         true
     }
 
-    fn optimize(&self, options: &OptimizeOptions) -> Result<()> {
+    fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         let patience = self.stacks.options.patience();
         let scope = if options.auto { Scope::Geometric } else { Scope::All(None) };
         // In a linked worktree its own stack only, as git does; the shared one is packed from the main worktree.
@@ -79,6 +79,7 @@ impl Backend for ReftableBackend {
             done => done?,
         };
         stack.clean(patience)?;
-        Ok(())
+        // Compaction looks at no object, in git neither.
+        Ok(Optimized::default())
     }
 }

@@ -39,4 +39,9 @@ pub enum ObjectClass {
 pub trait ObjectCheck: Sync {
     /// Reads the object, verifies that its content has this id, and parses it.
     fn classify(&self, id: &ObjectId) -> Result<ObjectClass>;
+
+    /// Whether there is such an object, whatever its content.
+    fn exists(&self, id: &ObjectId) -> Result<bool> {
+        Ok(self.classify(id)? != ObjectClass::Missing)
+    }
 }

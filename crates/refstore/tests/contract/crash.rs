@@ -102,7 +102,7 @@ fn compaction_changes_nothing_wherever_it_is_stopped() {
     let scene = Scene::new();
     let work = |fs: &Fs, dir: &Path| {
         let options = OptimizeOptions { all: true, prune: true, auto: false, include: Vec::new(), exclude: Vec::new() };
-        open(fs, dir, &scene.subject).optimize(&options)
+        open(fs, dir, &scene.subject).optimize(&options).map(drop)
     };
     kill_everywhere(scene.subject.repo.git_dir(), work, |dir, crash| {
         assert_eq!(state(dir), scene.before, "{crash}");

@@ -1,0 +1,98 @@
+//! `refdb pack-refs` beside git's.
+
+use crate::common::Twins;
+use refdb_testkit::{RefFormat, Repo};
+use std::{collections::BTreeMap, fs, path::Path};
+
+fn set_up(repo: &Repo) {
+    let commits = repo.commits(2);
+    let tag = repo.tag_object(commits[0], "v1");
+    repo.create_refs([
+        ("refs/heads/main", commits[1]),
+        ("refs/heads/dir/a", commits[0]),
+        ("refs/tags/v1", tag),
+        ("refs/tags/light", commits[0]),
+        ("refs/bisect/bad", commits[0]),
+    ]);
+    repo.git(["symbolic-ref", "refs/heads/link", "refs/heads/main"]);
+}
+
+/// Loose refs as only an accident makes them.
+fn damage(repo: &Repo) {
+    let missing = "1234567890123456789012345678901234567890\n";
+    let good = fs::read(repo.git_dir().join("refs/heads/main")).unwrap();
+    for (name, content) in [
+        ("refs/heads/missing", missing.as_bytes()),
+        ("refs/tags/gone", missing.as_bytes()),
+        ("refs/worktree/missing", missing.as_bytes()),
+        ("refs/heads/null", b"0000000000000000000000000000000000000000\n"),
+        ("refs/heads/empty", b""),
+        ("refs/heads/broken", b"zzz\n"),
+        ("refs/heads/bad..name", &good[..]),
+    ] {
+        let path = repo.git_dir().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+}
+
+/// The loose files and packed-refs.
+fn files(repo: &Repo) -> BTreeMap<String, Vec<u8>> {
+    fn walk(dir: &Path, base: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(&path, base, found);
+            } else {
+                let name = path.strip_prefix(base).unwrap().to_str().unwrap().to_owned();
+                found.insert(name, fs::read(&path).unwrap());
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    walk(&repo.git_dir().join("refs"), repo.git_dir(), &mut found);
+    found.insert("packed-refs".into(), fs::read(repo.git_dir().join("packed-refs")).unwrap_or_default());
+    found
+}
+
+#[test]
+fn refs_are_packed_and_missing_objects_reported_as_git_does() {
+    for words in [
+        &["--all"][..],
+        &[],
+        &["--all", "--no-prune"],
+        &["--include", "refs/heads/m*"],
+        &["--all", "--exclude", "refs/heads/*"],
+        &["--auto"],
+        &["--foo"],
+        &["x"],
+    ] {
+        let twins = Twins::new(RefFormat::Files, &|repo| {
+            set_up(repo);
+            damage(repo);
+        });
+        twins.same(&[&["pack-refs"], words].concat(), b"");
+        assert_eq!(files(&twins.git), files(&twins.refdb), "{words:?}");
+    }
+}
+
+#[test]
+fn packing_for_its_own_sake_waits_until_there_is_enough_to_pack() {
+    let twins = Twins::new(RefFormat::Files, &|repo| {
+        set_up(repo);
+        damage(repo);
+        let id = repo.rev_parse("refs/heads/main");
+        repo.create_refs((0..20).map(|number| (format!("refs/heads/many/{number}"), id)));
+    });
+    for _ in 0..2 {
+        twins.same(&["pack-refs", "--auto"], b"");
+        assert_eq!(files(&twins.git), files(&twins.refdb));
+    }
+}
+
+#[test]
+fn a_reftable_is_packed_as_git_packs_it() {
+    for words in [&["--all"][..], &[], &["--auto"], &["--include", "x"], &["--foo"]] {
+        Twins::new(RefFormat::Reftable, &set_up).same(&[&["pack-refs"], words].concat(), b"");
+    }
+}
