@@ -284,31 +284,23 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("x");
         let fs = Fs::real();
-        let first = Lock::acquire(&fs, &target, 0o666, Patience::None).unwrap();
-        let waiter = std::thread::spawn({
-            let (fs, target) = (fs.clone(), target.clone());
-            move || Lock::acquire(&fs, &target, 0o666, Patience::For(Duration::from_millis(400))).map(drop)
-        });
-        // Six holders in a row keep the name taken for 600 ms, none of them for more than about 100 ms.
-        let mut holder = first;
-        for turn in 0..6 {
-            std::thread::sleep(Duration::from_millis(100));
-            let next = dir.path().join(format!("next{turn}"));
+        let path = Lock::path_of(&target);
+        Lock::acquire(&fs, &target, 0o666, Patience::None).unwrap().into_path();
+        let limit = Duration::from_millis(1);
+        let mut holders = 0;
+        let taken = || Error::new("create", &path, io::Error::from(io::ErrorKind::AlreadyExists));
+        // Each attempt takes longer than a holder is waited for, and meets another holder.
+        let attempt = || {
+            std::thread::sleep(limit * 2);
+            let next = dir.path().join(format!("next{holders}"));
             std::fs::write(&next, "").unwrap();
-            fs.rename(&next, holder.path()).unwrap();
-            holder = Lock {
-                fs: fs.clone(),
-                target: target.clone(),
-                path: Lock::path_of(&target),
-                file: None,
-                held: {
-                    holder.held = false;
-                    true
-                },
-            };
-        }
-        holder.release().unwrap();
-        assert!(waiter.join().unwrap().is_ok());
+            fs.rename(&next, &path).unwrap();
+            holders += 1;
+            if holders == 20 { Ok(()) } else { Err(taken()) }
+        };
+        wait_for(&fs, &path, Patience::For(limit), attempt).unwrap();
+        let waited = wait_for(&fs, &path, Patience::For(limit), || fs.create_new(&path, 0o666).map(drop));
+        assert!(matches!(waited, Err(LockError::Held { .. })), "the last holder stays");
     }
 
     #[test]

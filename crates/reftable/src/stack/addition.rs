@@ -101,7 +101,7 @@ impl Addition {
         let compaction = due.and_then(claim);
         let Addition { stack, base, tables: added, lock, locked, next_update_index } = self;
         let snapshot = stack.replace_list(lock, tables)?;
-        stack.courtesy().end_turn(locked, base.next_update_index(), next_update_index);
+        stack.courtesy().end_turn(locked, Instant::now(), base.next_update_index(), next_update_index);
         added.into_iter().for_each(NewTable::keep);
         stack.retire(&base.tables()[replaced])?;
         Ok(Committed { snapshot, compaction })

@@ -23,15 +23,17 @@ struct LastTurn {
 
 impl Courtesy {
     /// What is left of the pause after the last turn.
-    pub(super) fn pause(&self) -> Duration {
-        self.last_turn.as_ref().map_or(Duration::ZERO, |last| last.pause.saturating_sub(last.ended.elapsed()))
+    pub(super) fn pause(&self, now: Instant) -> Duration {
+        let left = |last: &LastTurn| last.pause.saturating_sub(now.saturating_duration_since(last.ended));
+        self.last_turn.as_ref().map_or(Duration::ZERO, left)
     }
 
-    /// Notes a turn: when the stack was locked, its next update index then, and the one that was left to others.
-    pub(super) fn end_turn(&mut self, locked: Instant, found: u64, left: u64) {
+    /// Notes a turn: when the stack was locked and unlocked, its next update index in the beginning, and the one that
+    /// was left to others.
+    pub(super) fn end_turn(&mut self, locked: Instant, ended: Instant, found: u64, left: u64) {
         let others = self.last_turn.as_ref().map_or(0, |last| found.saturating_sub(last.next_update_index));
-        let pause = pause_after(locked.elapsed(), others);
-        self.last_turn = Some(LastTurn { ended: Instant::now(), pause, next_update_index: left });
+        let pause = pause_after(ended.saturating_duration_since(locked), others);
+        self.last_turn = Some(LastTurn { ended, pause, next_update_index: left });
     }
 }
 
@@ -49,12 +51,13 @@ mod tests {
 
     #[test]
     fn who_writes_alone_does_not_pause() {
-        let mut courtesy = Courtesy::default();
-        assert_eq!(courtesy.pause(), Duration::ZERO);
-        courtesy.end_turn(Instant::now(), 5, 6);
-        assert_eq!(courtesy.pause(), Duration::ZERO, "what came before the first turn does not count");
-        courtesy.end_turn(Instant::now() - Duration::from_secs(1), 6, 7);
-        assert_eq!(courtesy.pause(), Duration::ZERO);
+        let (mut courtesy, start) = (Courtesy::default(), Instant::now());
+        let second = Duration::from_secs(1);
+        assert_eq!(courtesy.pause(start), Duration::ZERO);
+        courtesy.end_turn(start, start, 5, 6);
+        assert_eq!(courtesy.pause(start), Duration::ZERO, "what came before the first turn does not count");
+        courtesy.end_turn(start, start + second, 6, 7);
+        assert_eq!(courtesy.pause(start + second), Duration::ZERO);
     }
 
     #[test]
@@ -64,9 +67,11 @@ mod tests {
         assert_eq!(pause_after(turn, 7), Duration::from_micros(840));
         assert_eq!(pause_after(turn, u64::MAX), Duration::from_millis(1));
         assert_eq!(pause_after(Duration::from_secs(1), 1), Duration::from_millis(1));
-        let mut courtesy = Courtesy::default();
-        courtesy.end_turn(Instant::now(), 1, 2);
-        courtesy.end_turn(Instant::now() - Duration::from_secs(1), 4, 5);
-        assert!(courtesy.pause() > Duration::from_micros(1) && courtesy.pause() <= Duration::from_millis(1));
+        let (mut courtesy, start) = (Courtesy::default(), Instant::now());
+        let end = start + Duration::from_secs(1);
+        courtesy.end_turn(start, start, 1, 2);
+        courtesy.end_turn(start, end, 4, 5);
+        let after = |micros| courtesy.pause(end + Duration::from_micros(micros));
+        assert_eq!([after(0), after(400), after(1001)].map(|pause| pause.as_micros()), [1000, 600, 0]);
     }
 }

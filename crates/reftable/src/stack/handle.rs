@@ -74,7 +74,7 @@ impl Stack {
     /// Locks the stack for an addition, waiting as `patience` says. Under the lock the list is read again, so what
     /// another writer did meanwhile is no reason to fail.
     pub fn lock(&self, patience: Patience) -> Result<Addition, StackError> {
-        let pause = self.courtesy().pause();
+        let pause = self.courtesy().pause(Instant::now());
         if !pause.is_zero() && patience != Patience::None {
             std::thread::sleep(pause);
         }
