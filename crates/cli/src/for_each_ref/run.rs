@@ -18,7 +18,7 @@ use crate::{
     session::{Paths, Session},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Snapshot, Store, Target};
+use refdb::{Snapshot, Store, Target, config::Config};
 use refdb_types::ObjectId;
 use std::ops::ControlFlow;
 
@@ -69,6 +69,7 @@ fn list(session: &mut Session, options: &Options, format: &Format, order: &Order
         entries: Vec::new(),
         sorts: !order.is_natural(),
         paths: &session.paths,
+        config: session.store.config(),
     };
     walk_all(&*snapshot, &walk, &mut lister)?;
     lister.finish()
@@ -136,6 +137,7 @@ struct Lister<'a, 'w> {
     entries: Vec<Entry>,
     sorts: bool,
     paths: &'a Paths,
+    config: &'a Config,
 }
 
 impl Lister<'_, '_> {
@@ -155,7 +157,7 @@ impl Lister<'_, '_> {
 
     fn finish(mut self) -> Result<()> {
         let mut entries = std::mem::take(&mut self.entries);
-        self.order.sort(&mut entries);
+        self.order.sort(&mut entries, self.config);
         let count = usize::try_from(self.left).unwrap_or(usize::MAX);
         entries.iter().take(count).try_for_each(|entry| self.show(&entry.row()))
     }

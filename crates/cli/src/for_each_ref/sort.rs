@@ -3,11 +3,11 @@
 use super::{
     atom::{Atom, Field, NameForm, Part},
     render::{Renderer, Row},
-    version,
+    version::{self, Suffixes},
 };
 use crate::failure::{Result, fatal};
 use bstr::{BStr, BString, ByteSlice};
-use refdb::backend::Peeled;
+use refdb::{backend::Peeled, config::Config};
 use refdb_types::ObjectId;
 use std::cmp::Ordering;
 
@@ -91,12 +91,14 @@ impl Order {
     }
 
     /// Sorts what was taken down. Refs that no key tells apart are ordered by name.
-    pub fn sort(&self, entries: &mut [Entry]) {
+    pub fn sort(&self, entries: &mut [Entry], config: &Config) {
+        let by_version = entries.len() > 1 && self.keys.iter().any(|key| key.version);
+        let suffixes = if by_version { Suffixes::configured(config) } else { Suffixes::default() };
         entries.sort_by(|one, two| {
             let by_keys = self.keys.iter().zip(one.values.iter().zip(&two.values)).map(|(key, (one, two))| {
                 let order = match (one, two) {
                     (KeyValue::Number(one), KeyValue::Number(two)) => one.cmp(two),
-                    (KeyValue::Text(one), KeyValue::Text(two)) if key.version => version::compare(one, two),
+                    (KeyValue::Text(one), KeyValue::Text(two)) if key.version => version::compare(one, two, &suffixes),
                     (KeyValue::Text(one), KeyValue::Text(two)) => self.compare(one, two),
                     (KeyValue::Number(_), KeyValue::Text(_)) => Ordering::Less,
                     (KeyValue::Text(_), KeyValue::Number(_)) => Ordering::Greater,

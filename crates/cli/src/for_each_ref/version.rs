@@ -1,10 +1,77 @@
-//! `--sort=version:refname`: numbers inside names count as numbers.
+//! `--sort=version:refname`: numbers inside names count as numbers, and `versionsort.suffix` moves pre-releases.
 
+use crate::failure::say;
+use bstr::BString;
+use refdb::config::Config;
 use std::cmp::Ordering;
 
+/// `versionsort.suffix` (git-config(1)): endings of version numbers, in the order in which they sort.
+#[derive(Debug, Default)]
+pub struct Suffixes(Vec<BString>);
+
+impl Suffixes {
+    /// What the configuration says. A setting without a value switches all off, with git's error.
+    pub fn configured(config: &Config) -> Self {
+        const NAME: &str = "versionsort.suffix";
+        const OLD_NAME: &str = "versionsort.prereleasesuffix";
+        let is_set = |name| config.last(name).is_some();
+        let name = match (is_set(NAME), is_set(OLD_NAME)) {
+            (true, true) => {
+                say("warning: ", format!("ignoring {OLD_NAME} because {NAME} is set").as_bytes());
+                NAME
+            }
+            (false, true) => OLD_NAME,
+            _ => NAME,
+        };
+        let values: Option<Vec<BString>> = config.all(name).map(|value| value.raw.map(Into::into)).collect();
+        let values = values.unwrap_or_else(|| {
+            say("error: ", format!("missing value for '{name}'").as_bytes());
+            Vec::new()
+        });
+        Suffixes(values)
+    }
+
+    /// Compares two texts that differ first at `differ`.
+    fn compare(&self, one: &[u8], two: &[u8], differ: usize) -> Option<Ordering> {
+        let (one, two) = (self.place(one, differ), self.place(two, differ));
+        match (one, two) {
+            (Some(one), Some(two)) if one != two => Some(one.cmp(&two)),
+            (Some(_), None) => Some(Ordering::Less),
+            (None, Some(_)) => Some(Ordering::Greater),
+            _ => None,
+        }
+    }
+
+    /// The number of the suffix that reaches the difference, or begins there: the one that begins first, and of those
+    /// the longest.
+    fn place(&self, text: &[u8], differ: usize) -> Option<usize> {
+        let begins = |suffix: &BString| {
+            (differ.saturating_sub(suffix.len())..=differ.min(text.len())).find(|at| text[*at..].starts_with(suffix))
+        };
+        let found =
+            self.0.iter().enumerate().filter_map(|(place, suffix)| Some((begins(suffix)?, suffix.len(), place)));
+        found.min_by_key(|(begin, len, _)| (*begin, std::cmp::Reverse(*len))).map(|(_, _, place)| place)
+    }
+}
+
+/// Compares two versions: by their suffixes if they decide, else by their numbers.
+pub fn compare(one: &[u8], two: &[u8], suffixes: &Suffixes) -> Ordering {
+    if !suffixes.0.is_empty() && one != two {
+        let differ = first_difference(one, two);
+        if let Some(order) = suffixes.compare(one, two, differ) {
+            return order;
+        }
+    }
+    compare_numbers(one, two)
+}
+
+fn first_difference(one: &[u8], two: &[u8]) -> usize {
+    one.iter().zip(two).position(|(one, two)| one != two).unwrap_or(one.len().min(two.len()))
+}
+
 /// Compares as `strverscmp(3)` does: runs of digits by value, except that a run with a leading zero is a fraction.
-pub fn compare(one: &[u8], two: &[u8]) -> Ordering {
-    let differ = one.iter().zip(two).position(|(one, two)| one != two).unwrap_or(one.len().min(two.len()));
+fn compare_numbers(one: &[u8], two: &[u8]) -> Ordering {
+    let differ = first_difference(one, two);
     let bytes = || one[differ..].first().cmp(&two[differ..].first());
     // The first difference may lie inside a run of digits, part of which both have in common.
     let start = one[..differ].iter().rposition(|byte| !byte.is_ascii_digit()).map_or(0, |at| at + 1);
@@ -37,7 +104,7 @@ mod tests {
         let ordered = ["000", "00", "01", "010", "09", "0", "1", "9", "10"];
         for (at, one) in ordered.iter().enumerate() {
             for (other, two) in ordered.iter().enumerate() {
-                assert_eq!(compare(one.as_bytes(), two.as_bytes()), at.cmp(&other), "{one} {two}");
+                assert_eq!(compare_numbers(one.as_bytes(), two.as_bytes()), at.cmp(&other), "{one} {two}");
             }
         }
     }
@@ -46,9 +113,26 @@ mod tests {
     fn what_is_no_number_is_ordered_by_bytes() {
         for (one, two) in [("v1.9", "v1.10"), ("v1", "v1.1"), ("a", "b"), ("v2", "v10"), ("v1-rc1", "v1.0"), ("", "a")]
         {
-            assert_eq!(compare(one.as_bytes(), two.as_bytes()), Ordering::Less, "{one} {two}");
-            assert_eq!(compare(two.as_bytes(), one.as_bytes()), Ordering::Greater, "{one} {two}");
+            assert_eq!(compare_numbers(one.as_bytes(), two.as_bytes()), Ordering::Less, "{one} {two}");
+            assert_eq!(compare_numbers(two.as_bytes(), one.as_bytes()), Ordering::Greater, "{one} {two}");
         }
-        assert_eq!(compare(b"v1.0", b"v1.0"), Ordering::Equal);
+        assert_eq!(compare_numbers(b"v1.0", b"v1.0"), Ordering::Equal);
+    }
+    #[test]
+    fn suffixes_are_ordered_as_they_are_configured() {
+        let suffixes = |list: &[&str]| Suffixes(list.iter().map(|suffix| (*suffix).into()).collect());
+        for (list, ordered) in [
+            (&["-rc"][..], &["1.0-rc1", "1.0-rc2", "1.0", "1.0-pre1", "1.1"][..]),
+            (&["-pre", "-rc"], &["1.0-pre2", "1.0-rc1", "1.0"]),
+            (&["-rc", "", "-ck", "-bfs"], &["4.8-rc1", "4.8", "4.8-ck1", "4.8-bfs1"]),
+            (&["-alpha", "-alpha-beta", "-al"], &["1-alphax", "1-alpha-beta", "1-alter"]),
+        ] {
+            for (at, one) in ordered.iter().enumerate() {
+                for (other, two) in ordered.iter().enumerate() {
+                    let order = compare(one.as_bytes(), two.as_bytes(), &suffixes(list));
+                    assert_eq!(order, at.cmp(&other), "{one} {two} with {list:?}");
+                }
+            }
+        }
     }
 }

@@ -154,3 +154,32 @@ fn patterns_come_from_standard_input_too() {
         same(repo.dir(), &["for-each-ref", "--stdin"], input);
     }
 }
+
+#[test]
+fn versions_are_sorted_by_their_configured_suffixes() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let versions =
+        ["1.0", "1.0-rc1", "1.0-rc10", "1.0-rc2", "1.0-pre1", "1.0-ck1", "1.0rc", "1.10", "1.9-rc", "-rc", "rc-rc-pre"];
+    repo.create_refs(versions.map(|version| (format!("refs/tags/v{version}"), id)));
+    for settings in [
+        &["versionsort.suffix=-rc"][..],
+        &["versionsort.suffix=-pre", "versionsort.suffix=-rc"],
+        &["versionsort.suffix=-rc", "versionsort.suffix=", "versionsort.suffix=-ck"],
+        &["versionsort.suffix=-r", "versionsort.suffix=-rc", "versionsort.suffix=rc"],
+        &["versionsort.prereleaseSuffix=-rc"],
+        &["versionsort.prereleaseSuffix=-rc", "versionsort.suffix=-pre"],
+        &["versionsort.suffix=-rc", "versionsort.suffix"],
+        &["versionsort.prereleaseSuffix"],
+    ] {
+        let globals: Vec<&str> = settings.iter().flat_map(|setting| ["-c", setting]).collect();
+        for words in [
+            &["for-each-ref", "--sort=version:refname", "--format=%(refname)"][..],
+            &["for-each-ref", "--sort=-v:refname:short"],
+            &["for-each-ref", "--sort=refname"],
+            &["for-each-ref", "--sort=v:refname", "refs/tags/v1.0"],
+        ] {
+            same(repo.dir(), &[&globals[..], words].concat(), b"");
+        }
+    }
+}
