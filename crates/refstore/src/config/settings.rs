@@ -26,8 +26,6 @@ pub struct Settings {
     pub hooks_path: Option<PathBuf>,
     /// `core.warnAmbiguousRefs`.
     pub warn_ambiguous_refs: bool,
-    /// `core.preferSymlinkRefs`.
-    pub prefer_symlink_refs: bool,
     /// `core.ignoreCase`: names that differ in case only are one file.
     pub ignore_case: bool,
     /// Git's warnings about values it does not know, without `warning: `.
@@ -95,7 +93,6 @@ impl Settings {
             },
             hooks_path: None,
             warn_ambiguous_refs: true,
-            prefer_symlink_refs: false,
             ignore_case: false,
             warnings: Vec::new(),
         };
@@ -150,7 +147,8 @@ impl Settings {
             }
             b"hookspath" => self.hooks_path = value.path(environment)?,
             b"warnambiguousrefs" => self.warn_ambiguous_refs = value.boolean()?,
-            b"prefersymlinkrefs" => self.prefer_symlink_refs = value.boolean()?,
+            // Git 3.0 drops it. Symbolic links are read, but not written.
+            b"prefersymlinkrefs" => drop(value.boolean()?),
             b"ignorecase" => self.ignore_case = value.boolean()?,
             _ => {}
         }
@@ -329,6 +327,7 @@ mod tests {
                 false,
                 "bad numeric config value '12x' for 'core.packedrefstimeout': invalid unit",
             ),
+            ("core.preferSymlinkRefs=foo", false, "bad boolean config value 'foo' for 'core.prefersymlinkrefs'"),
             ("core.logAllRefUpdates=foo", false, "bad boolean config value 'foo' for 'core.logallrefupdates'"),
             ("user.useConfigOnly=foo", true, "bad boolean config value 'foo' for 'user.useconfigonly'"),
         ] {
