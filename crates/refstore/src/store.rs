@@ -26,6 +26,7 @@ pub struct Store {
     config: Arc<Config>,
     settings: Settings,
     backend: Box<dyn Backend>,
+    reftable: Option<ReftableBackend>,
     context: StoreContext,
 }
 
@@ -53,6 +54,8 @@ pub enum Reading {
     Mapped,
     /// Into private memory or a cache of so many bytes: for servers, whom a file that someone truncates must not kill.
     Cached(usize),
+    /// The same, with a cache of blocks of reftables that any number of stores share.
+    Shared(Arc<BlockCache>),
 }
 
 struct StoreContext {
@@ -87,10 +90,13 @@ impl Store {
         let config = Arc::new(repository.config(&fs, &environment, &branch)?);
         let settings = repository.settings(&config, &environment)?;
         let sync = sync.unwrap_or(settings.fsync != Fsync::No);
+        let mut reftable = None;
         let backend: Box<dyn Backend> = match repository.ref_format() {
             RefFormat::Reftable => {
                 let stack = stack_options(&fs, &repository, &settings, &environment, &reading, sync);
-                Box::new(reftable_backend(&fs, &repository, stack, settings.reftable.lock_timeout))
+                let backend = reftable_backend(&fs, &repository, stack, settings.reftable.lock_timeout);
+                reftable = Some(backend.clone());
+                Box::new(backend)
             }
             RefFormat::Files => {
                 let objects = Arc::clone(&objects);
@@ -105,7 +111,7 @@ impl Store {
         });
         let quarantined = repository.is_quarantined(&environment);
         let context = StoreContext { objects, committer, hooks, quarantined };
-        Ok(Store { repository, environment, config, settings, backend, context })
+        Ok(Store { repository, environment, config, settings, backend, reftable, context })
     }
 
     /// The repository.
@@ -148,9 +154,14 @@ impl Store {
         resolve(&*self.snapshot()?, name)
     }
 
-    /// A transaction without edits.
-    pub fn transaction(&self, options: TransactionOptions) -> Transaction<'_> {
-        let context = Context {
+    /// The backend, if refs are in reftables: who shares its open stacks sees what this store writes.
+    pub fn reftable(&self) -> Option<&ReftableBackend> {
+        self.reftable.as_ref()
+    }
+
+    /// What a transaction on this store needs.
+    pub fn context(&self) -> Context<'_> {
+        Context {
             backend: &*self.backend,
             objects: &*self.context.objects,
             hooks: &self.context.hooks,
@@ -158,8 +169,12 @@ impl Store {
             log_policy: self.settings.log_policy,
             hash: self.hash(),
             quarantined: self.context.quarantined,
-        };
-        Transaction::new(context, options)
+        }
+    }
+
+    /// A transaction without edits.
+    pub fn transaction(&self, options: TransactionOptions) -> Transaction<'_> {
+        Transaction::new(self.context(), options)
     }
 
     /// Brings the refs into the form that is read fastest.
@@ -196,7 +211,7 @@ fn files_options(
         hash: repository.hash(),
         access: match reading {
             Reading::Mapped => PackedAccess::Mapped,
-            Reading::Cached(_) => PackedAccess::InMemory,
+            Reading::Cached(_) | Reading::Shared(_) => PackedAccess::InMemory,
         },
         sharing: match settings.shared_repository {
             SharedRepository::Umask => Sharing::Umask,
@@ -242,8 +257,10 @@ fn stack_options(
         ..defaults
     };
     let mut stack = StackOptions::new(write);
-    if let Reading::Cached(capacity_bytes) = reading {
-        stack.access = Access::Page(BlockCache::new(*capacity_bytes));
+    match reading {
+        Reading::Mapped => {}
+        Reading::Cached(capacity_bytes) => stack.access = Access::Page(BlockCache::new(*capacity_bytes)),
+        Reading::Shared(cache) => stack.access = Access::Page(Arc::clone(cache)),
     }
     if sync {
         stack.durability = Durability::Sync;

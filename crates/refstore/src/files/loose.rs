@@ -60,7 +60,7 @@ fn trim(mut text: &[u8]) -> &[u8] {
 
 /// What lies at a loose ref's path.
 #[derive(Debug)]
-pub(super) enum At<'a> {
+pub enum At<'a> {
     /// Nothing, or nothing that is a ref.
     Missing,
     /// A folder.
@@ -76,7 +76,7 @@ const CONTENT_LEN_MAX: usize = 8192;
 const CONTENT_LEN_USUAL: usize = 512;
 
 /// Reads what lies at a loose ref's path. `buffer` is working memory, kept between calls.
-pub(super) fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, buffer: &'a mut Vec<u8>) -> Result<At<'a>> {
+pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, buffer: &'a mut Vec<u8>) -> Result<At<'a>> {
     let file = match fs.open_no_follow(path) {
         Ok(file) => file,
         Err(error) if error.is_not_found() => return Ok(At::Missing),
@@ -133,7 +133,7 @@ impl<'a> From<LooseRef<'a>> for TargetView<'a> {
 
 impl LooseRef<'_> {
     /// The content as an owned target; fails if the name in a symbolic ref is one that no ref can have.
-    pub(super) fn to_target(self, path: &Path) -> Result<Target> {
+    pub fn to_target(self, path: &Path) -> Result<Target> {
         match self {
             LooseRef::Direct(id) => Ok(Target::Direct(id)),
             LooseRef::Symbolic(name) => RefName::new_safe(name.to_vec()).map(Target::Symbolic).ok_or_else(|| {

@@ -29,6 +29,6 @@ mod transaction;
 mod way;
 
 pub use backend::FilesBackend;
-pub use loose::{LooseError, LooseRef, parse as parse_loose};
+pub use loose::{At as AtLoosePath, LooseError, LooseRef, parse as parse_loose, read as read_loose};
 pub use options::{FilesOptions, PackedAccess, Sharing};
 pub use packed_read::{Packed, PackedRecord};

@@ -8,7 +8,7 @@ use crate::{
     backend::{Claims, OptimizeOptions, Optimized},
 };
 use refdb_vfs::{Fs, LockError, Patience};
-use reftable::stack::{Scope, StackError, StackOptions};
+use reftable::stack::{Scope, Stack, StackError, StackOptions};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// What the reftable backend has to know of a repository. All of it is context: nothing has a default.
@@ -44,6 +44,11 @@ impl ReftableBackend {
     /// The refs of a repository as one of its worktrees sees them. Touches no file.
     pub fn new(options: ReftableOptions) -> Self {
         ReftableBackend { stacks: Arc::new(Stacks::new(options)) }
+    }
+
+    /// The open stack that all shared refs are in, and in the main worktree its own too.
+    pub fn stack(&self) -> Result<Stack> {
+        self.stacks.stack(&Place::Common)
     }
 
     /// The folders of the stacks that this worktree reads: the shared one, then its own if it has one.

@@ -1,0 +1,63 @@
+use refdb::{
+    Edit, Rejection,
+    transaction::{Mode, ObjectCheck, ObjectClass, TransactionOptions},
+};
+use refdb_types::{Ident, ObjectId};
+use std::collections::BTreeMap;
+
+/// Edits that are checked and made in one transaction.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// The edits.
+    pub edits: Vec<Edit>,
+    /// What one impossible edit means for the others, and which of git's checks are left out.
+    pub options: TransactionOptions,
+    /// What new ids are, where the caller has looked already. Others are asked of the repository.
+    pub known: BTreeMap<ObjectId, ObjectClass>,
+    /// Who the reflog says it was; `None` for whom the view's settings name.
+    pub committer: Option<Ident>,
+}
+
+impl Batch {
+    /// A batch that happens whole or not at all.
+    pub fn atomic(edits: Vec<Edit>) -> Self {
+        Batch { edits, ..Batch::default() }
+    }
+
+    /// A batch whose edits happen each for itself, in one transaction all the same.
+    pub fn per_edit(edits: Vec<Edit>) -> Self {
+        let options = TransactionOptions { mode: Mode::PerEdit, ..TransactionOptions::default() };
+        Batch { edits, options, ..Batch::default() }
+    }
+
+    /// Says what an id is, so that it need not be read.
+    #[must_use]
+    pub fn knowing(mut self, id: ObjectId, class: ObjectClass) -> Self {
+        self.known.insert(id, class);
+        self
+    }
+}
+
+/// What came of a batch.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// The edits that did not happen, by position. None if the batch is atomic: then a rejection is an error.
+    pub rejected: Vec<(usize, Rejection)>,
+    /// How many batches were made durable together with this one, itself included.
+    pub group: usize,
+}
+
+/// Answers from the batch first.
+pub(crate) struct Known<'a> {
+    pub(crate) known: &'a BTreeMap<ObjectId, ObjectClass>,
+    pub(crate) others: &'a dyn ObjectCheck,
+}
+
+impl ObjectCheck for Known<'_> {
+    fn classify(&self, id: &ObjectId) -> refdb::Result<ObjectClass> {
+        match self.known.get(id) {
+            Some(class) => Ok(*class),
+            None => self.others.classify(id),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+use std::path::PathBuf;
+
+/// What a view returns.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a view cannot answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The store says why: a broken file, a lock, an edit that cannot happen.
+    #[error(transparent)]
+    Store(#[from] refdb::Error),
+    /// The folder is no repository, or one that is not understood.
+    #[error(transparent)]
+    Repository(#[from] refdb::RepositoryError),
+    /// The repository was there and is gone.
+    #[error("the repository '{}' is gone: it was removed or renamed while it was open", .0.display())]
+    Gone(PathBuf),
+    /// The repository was replaced or converted again and again while it was being read.
+    #[error("the repository '{}' changes faster than it can be opened; try again", .0.display())]
+    Restless(PathBuf),
+}
+
+impl From<refdb_vfs::Error> for Error {
+    fn from(error: refdb_vfs::Error) -> Self {
+        Error::Store(error.into())
+    }
+}
+
+impl From<reftable::Error> for Error {
+    fn from(error: reftable::Error) -> Self {
+        Error::Store(error.into())
+    }
+}
+
+impl From<reftable::stack::StackError> for Error {
+    fn from(error: reftable::stack::StackError) -> Self {
+        Error::Store(error.into())
+    }
+}

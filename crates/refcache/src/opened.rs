@@ -1,0 +1,115 @@
+use crate::{
+    Error, Found, Result, ViewSettings,
+    files::FilesReader,
+    identity::{Identity, Verdict},
+    list::{Listing, Plan},
+    tables::TablesReader,
+};
+use bstr::{BStr, BString};
+use refdb::{Environment, Objects, RefFormat, Repository, Store, StoreOptions, transaction::ObjectCheck};
+use refdb_types::ObjectId;
+use refdb_vfs::Fs;
+use reftable::BlockCache;
+use std::{path::Path, sync::Arc};
+
+/// A repository as it was when it was opened: its store, what reads it, and how to tell that it is still the same.
+pub(crate) struct Opened {
+    pub(crate) store: Store,
+    pub(crate) reader: Reader,
+    identity: Identity,
+    fs: Fs,
+}
+
+/// Reads the refs of one format.
+pub(crate) enum Reader {
+    Files(FilesReader),
+    Tables(TablesReader),
+}
+
+impl Opened {
+    pub(crate) fn open(git_dir: &Path, settings: &ViewSettings, blocks: &Arc<BlockCache>) -> Result<Self> {
+        let fs = Fs::real();
+        let mut environment = Environment::empty(git_dir).with("GIT_DIR", git_dir);
+        for setting in &settings.config {
+            environment = environment.with_config(setting.as_ref());
+        }
+        let repository = Repository::discover(&fs, &environment)?;
+        // Before the store reads the configuration: what changes afterwards is noticed.
+        let identity = Identity::of(&fs, repository.common_dir())?;
+        let objects: Arc<dyn ObjectCheck + Send> = match &settings.objects {
+            Some(objects) => Arc::clone(objects),
+            None => Arc::new(Objects::of(&repository, &environment)),
+        };
+        let format = repository.ref_format();
+        let committer = settings.committer.clone().map(|committer| Box::new(move || committer()) as refdb::Committer);
+        let options = StoreOptions {
+            fs: fs.clone(),
+            reading: refdb::Reading::Shared(Arc::clone(blocks)),
+            sync: settings.sync,
+            objects,
+            committer,
+        };
+        let store = Store::open(repository, environment, options)?;
+        let reader = match (format, store.reftable()) {
+            (RefFormat::Reftable, Some(backend)) => Reader::Tables(TablesReader::new(&fs, backend, settings.trust)?),
+            _ => Reader::Files(FilesReader::new(&fs, &store, settings.trust)),
+        };
+        Ok(Opened { store, reader, identity, fs })
+    }
+
+    /// Whether the folder still holds the repository that was opened.
+    pub(crate) fn is_same(&self) -> Result<bool> {
+        match self.identity.check(&self.fs)? {
+            Verdict::Same => Ok(true),
+            Verdict::Changed => Ok(false),
+            Verdict::Gone => Err(Error::Gone(self.store.repository().common_dir().to_owned())),
+        }
+    }
+
+    /// One ref; the flag says whether the answer is right only if the repository is still the same.
+    pub(crate) fn get(&self, name: &BStr) -> Result<(Option<Found>, bool)> {
+        match &self.reader {
+            Reader::Files(reader) => reader.get(&self.store, name),
+            Reader::Tables(reader) => reader.get(&self.store, name),
+        }
+    }
+
+    pub(crate) fn list(&self, plan: Plan) -> Result<Listing> {
+        match &self.reader {
+            Reader::Files(reader) => reader.list(&self.store, plan),
+            Reader::Tables(reader) => reader.list(plan),
+        }
+    }
+
+    /// The names, in order, of the refs that hold the object or a tag that leads to it.
+    pub(crate) fn pointing_at(&self, id: &ObjectId) -> Result<Vec<BString>> {
+        match &self.reader {
+            Reader::Files(reader) => reader.pointing_at(&self.store, id),
+            Reader::Tables(reader) => reader.pointing_at(id),
+        }
+    }
+
+    /// Grows whenever the refs are found changed.
+    pub(crate) fn sequence(&self) -> u64 {
+        match &self.reader {
+            Reader::Files(reader) => reader.sequence(),
+            Reader::Tables(reader) => reader.sequence(),
+        }
+    }
+
+    /// Makes the next question look at the disk.
+    pub(crate) fn distrust(&self) {
+        match &self.reader {
+            Reader::Files(reader) => reader.distrust(),
+            Reader::Tables(reader) => reader.distrust(),
+        }
+    }
+
+    /// Private memory, besides the block cache.
+    pub(crate) fn bytes(&self) -> u64 {
+        match &self.reader {
+            Reader::Files(reader) => reader.bytes(),
+            Reader::Tables(_) => 0,
+        }
+    }
+}

@@ -1,0 +1,45 @@
+use crate::TrustSettings;
+use bstr::BString;
+use refdb::{Committer, transaction::ObjectCheck};
+use std::sync::Arc;
+
+/// The settings of a process.
+#[derive(Clone, Debug)]
+pub struct ViewsSettings {
+    /// How many bytes all caches of the process may take together.
+    pub memory_bytes: usize,
+}
+
+impl Default for ViewsSettings {
+    fn default() -> Self {
+        ViewsSettings { memory_bytes: 256 << 20 }
+    }
+}
+
+/// The settings of one repository's view.
+#[derive(Clone)]
+pub struct ViewSettings {
+    /// What counts as a proof.
+    pub trust: TrustSettings,
+    /// Whether refs are brought to stable storage before a commit returns. `None` for what `core.fsync` says.
+    pub sync: Option<bool>,
+    /// Settings `key=value` that outrank the repository's configuration.
+    pub config: Vec<BString>,
+    /// Answers what new ids are where a [`Batch`](crate::Batch) does not say; `None` to read the repository's objects.
+    pub objects: Option<Arc<dyn ObjectCheck + Send>>,
+    /// Who the reflog says it was where a batch does not say; `None` for whom the configuration names.
+    pub committer: Option<Arc<Committer>>,
+}
+
+impl Default for ViewSettings {
+    /// As a server wants it: attributes are trusted, what is committed is on stable storage.
+    fn default() -> Self {
+        ViewSettings {
+            trust: TrustSettings::default(),
+            sync: Some(true),
+            config: Vec::new(),
+            objects: None,
+            committer: None,
+        }
+    }
+}

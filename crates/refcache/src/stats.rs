@@ -1,0 +1,53 @@
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What a view has done since it was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Look-ups that were answered from memory, once their proof was checked.
+    pub hits: u64,
+    /// Look-ups that had to read.
+    pub misses: u64,
+    /// How often the refs, or a part of them, were found changed by someone else or for the first time.
+    pub loads: u64,
+    /// Time spent on that.
+    pub load_nanos: u64,
+    /// How often the repository was opened again: it was replaced or converted.
+    pub reopens: u64,
+    /// Bytes of private memory that this view holds now, besides its share of the block cache.
+    pub bytes: u64,
+    /// Batches committed.
+    pub commits: u64,
+    /// Groups they were committed in.
+    pub groups: u64,
+    /// The largest group.
+    pub largest_group: u64,
+    /// Batches, or edits of one, that were refused.
+    pub rejections: u64,
+    /// Refs that a verification found to differ from the disk.
+    pub stale: u64,
+    /// Verifications made.
+    pub verifications: u64,
+}
+
+macro_rules! counters {
+    ($($name:ident),*) => {
+        /// The living form of [`Stats`].
+        #[derive(Default, Debug)]
+        pub(crate) struct Counters {
+            $(pub(crate) $name: AtomicU64,)*
+        }
+
+        impl Counters {
+            pub(crate) fn read(&self, bytes: u64) -> Stats {
+                Stats { bytes, $($name: self.$name.load(Relaxed),)* }
+            }
+        }
+    };
+}
+
+counters!(hits, misses, loads, load_nanos, reopens, commits, groups, largest_group, rejections, stale, verifications);
+
+/// Adds to a counter.
+pub(crate) fn count(counter: &AtomicU64, more: u64) {
+    counter.fetch_add(more, Relaxed);
+}

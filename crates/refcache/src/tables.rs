@@ -1,0 +1,112 @@
+//! Refs in reftables, through the store's own open stack: what this process writes is there at once.
+
+use crate::{
+    Found, Result, Storage, Trust, TrustSettings,
+    list::{Listing, Plan, Source},
+};
+use bstr::{BStr, BString};
+use refdb::{RefName, Store, Target, backend::Peeled, reftable::ReftableBackend};
+use refdb_types::{ObjectId, Scope, is_pseudo};
+use refdb_vfs::Fs;
+use reftable::{
+    RefRecord, RefValue,
+    stack::{Snapshot, Stack},
+};
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Instant,
+};
+
+/// Reads a stack whose freshness is proved by its list.
+pub(crate) struct TablesReader {
+    fs: Fs,
+    stack: Stack,
+    trust: TrustSettings,
+    begun: Instant,
+    /// When the list was last looked at, in nanoseconds since `begun`; 0 for never.
+    looked: AtomicU64,
+}
+
+impl TablesReader {
+    pub(crate) fn new(fs: &Fs, backend: &ReftableBackend, trust: TrustSettings) -> Result<Self> {
+        let stack = backend.stack()?;
+        Ok(TablesReader { fs: fs.clone(), stack, trust, begun: Instant::now(), looked: AtomicU64::new(0) })
+    }
+
+    /// The present state. The flag is set if the list was replaced or is not there, which may mean that the repository
+    /// is another one now.
+    fn fresh(&self) -> Result<(Snapshot, bool)> {
+        let known = self.stack.snapshot();
+        let now = self.begun.elapsed().as_nanos() as u64 + 1;
+        if let Some(believe) = self.trust.believe {
+            let looked = self.looked.load(Relaxed);
+            if looked > 0 && now.saturating_sub(looked) < believe.as_nanos() as u64 {
+                return Ok((known, false));
+            }
+        }
+        let fresh = match self.trust.tables_list {
+            Trust::Always => self.stack.refresh()?,
+            Trust::AfterOpen => {
+                // That there is a file is all that opening shall tell; who has replaced it is told by the stat.
+                let _open = self.fs.open(self.stack.list_path());
+                self.stack.refresh()?
+            }
+            Trust::Never => self.stack.reload()?,
+        };
+        self.looked.fetch_max(now, Relaxed);
+        // A stack without tables is as good as none: git puts HEAD into one when it makes the repository.
+        let is_doubtful = fresh.sequence() != known.sequence() || fresh.tables().is_empty();
+        Ok((fresh, is_doubtful))
+    }
+
+    pub(crate) fn get(&self, store: &Store, name: &BStr) -> Result<(Option<Found>, bool)> {
+        if is_pseudo(name) || matches!(Scope::of(name), Scope::Main(_) | Scope::Other { .. }) {
+            return Ok((store.get(name)?.map(of_other_place), true));
+        }
+        let (snapshot, is_doubtful) = self.fresh()?;
+        let found = snapshot.merged().get(name, |record| found(name, &record))?;
+        Ok((found.transpose()?, is_doubtful))
+    }
+
+    pub(crate) fn list(&self, plan: Plan) -> Result<Listing> {
+        let (snapshot, is_doubtful) = self.fresh()?;
+        Ok(Listing::new(plan, Source::Tables(Box::new(snapshot.merged().refs())), is_doubtful))
+    }
+
+    pub(crate) fn pointing_at(&self, id: &ObjectId) -> Result<Vec<BString>> {
+        let (snapshot, _) = self.fresh()?;
+        let pointing = snapshot.merged().refs_pointing_at(id)?;
+        Ok(pointing.into_iter().map(|pointing| pointing.name).collect())
+    }
+
+    pub(crate) fn sequence(&self) -> u64 {
+        self.stack.snapshot().sequence()
+    }
+
+    pub(crate) fn distrust(&self) {
+        self.looked.store(0, Relaxed);
+    }
+}
+
+/// A ref that is read afresh each time: there are few.
+pub(crate) fn of_other_place(target: Target) -> Found {
+    Found { target, peeled: Peeled::Unknown, storage: Storage::Loose, update_index: 0 }
+}
+
+fn found(name: &BStr, record: &RefRecord<'_>) -> Result<Found> {
+    let (target, peeled) = match record.value {
+        RefValue::Direct(id) => (Target::Direct(id), Peeled::NotTag),
+        RefValue::Peeled { target, peeled } => (Target::Direct(target), Peeled::To(peeled)),
+        RefValue::Symbolic(target) => match RefName::new_safe(target.to_vec()) {
+            Some(target) => (Target::Symbolic(target), Peeled::NotTag),
+            None => {
+                let text = format!("'{name}' leads to '{target}', which is no refname");
+                return Err(refdb::Error::Refused(text).into());
+            }
+        },
+        RefValue::Deletion => {
+            return Err(refdb::Error::Refused(format!("'{name}' was read although it is deleted")).into());
+        }
+    };
+    Ok(Found { target, peeled, storage: Storage::Table, update_index: record.update_index })
+}

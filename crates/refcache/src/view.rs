@@ -1,0 +1,283 @@
+use crate::{
+    Batch, Error, Found, ListOptions, Listing, Outcome, Report, Resolved, Result, Stats, ViewSettings,
+    batch::Known,
+    list::Plan,
+    opened::Opened,
+    stats::{Counters, count},
+    verify,
+};
+use bstr::{BStr, BString, ByteSlice};
+use refdb::{
+    Environment, LogEntry, Objects, Reading, RefFormat, RefName, Repository, Snapshot, Store, StoreOptions, Target,
+    backend::{OptimizeOptions, Optimized},
+    transaction::{Context, Transaction},
+};
+use refdb_types::{HashKind, ObjectId, SYMREF_DEPTH_MAX, is_safe};
+use refdb_vfs::Fs;
+use reftable::BlockCache;
+use std::{
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
+
+/// How often a repository may be replaced under a question before that is an error.
+const ATTEMPTS_MAX: usize = 5;
+
+/// One repository's refs, shared by all threads of the process.
+///
+/// Names are full refnames as the main worktree sees them. Names that no ref can have are answered with `None`.
+pub struct View {
+    git_dir: PathBuf,
+    settings: ViewSettings,
+    blocks: Arc<BlockCache>,
+    opened: RwLock<Arc<Opened>>,
+    /// Held while the repository is opened again, so that one thread does it; how often that was.
+    opening: Mutex<u64>,
+    counters: Counters,
+}
+
+impl View {
+    pub(crate) fn open(git_dir: &Path, settings: ViewSettings, blocks: &Arc<BlockCache>) -> Result<Self> {
+        let opened = Opened::open(git_dir, &settings, blocks)?;
+        Ok(View {
+            git_dir: git_dir.to_owned(),
+            settings,
+            blocks: Arc::clone(blocks),
+            opened: RwLock::new(Arc::new(opened)),
+            opening: Mutex::new(0),
+            counters: Counters::default(),
+        })
+    }
+
+    /// The repository's folder, as it was given.
+    pub fn git_dir(&self) -> &Path {
+        &self.git_dir
+    }
+
+    /// The format of its refs at present.
+    pub fn format(&self) -> RefFormat {
+        self.opened().store.repository().ref_format()
+    }
+
+    /// The hash function of its objects at present.
+    pub fn hash(&self) -> HashKind {
+        self.opened().store.hash()
+    }
+
+    /// One ref, symbolic refs not followed.
+    pub fn get(&self, name: &BStr) -> Result<Option<Found>> {
+        if !is_safe(name) {
+            return Ok(None);
+        }
+        self.ask(|opened| opened.get(name))
+    }
+
+    /// Many refs, in the order of the names.
+    pub fn get_many(&self, names: &[&BStr]) -> Result<Vec<Option<Found>>> {
+        names.iter().map(|name| self.get(name)).collect()
+    }
+
+    /// The first of these names that is a ref, by position.
+    pub fn first_existing(&self, names: &[&BStr]) -> Result<Option<(usize, Found)>> {
+        for (at, name) in names.iter().enumerate() {
+            if let Some(found) = self.get(name)? {
+                return Ok(Some((at, found)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Follows symbolic refs from `name`.
+    pub fn resolve(&self, name: &BStr) -> Result<Resolved> {
+        let mut resolved = Resolved { links: Vec::new(), name: name.to_owned(), found: None };
+        for _ in 0..=SYMREF_DEPTH_MAX {
+            let found = self.get(resolved.name.as_bstr())?;
+            let Some(Found { target: Target::Symbolic(next), .. }) = &found else {
+                resolved.found = found;
+                break;
+            };
+            let link = std::mem::replace(&mut resolved.name, next.as_bstr().to_owned());
+            resolved.links.extend(RefName::new_safe(link));
+        }
+        Ok(resolved)
+    }
+
+    /// Lists refs.
+    pub fn list(&self, options: &ListOptions) -> Result<Listing> {
+        let plan = Plan::of(options);
+        self.ask(|opened| {
+            let listing = opened.list(plan.clone())?;
+            let is_doubtful = listing.is_doubtful();
+            Ok((listing, is_doubtful))
+        })
+    }
+
+    /// Whether there is any ref below `refs/`.
+    pub fn has_refs(&self) -> Result<bool> {
+        Ok(self.list(&ListOptions::default())?.next()?.is_some())
+    }
+
+    /// The refs that make it impossible to create `name`: one whose name is a folder of it, or those below it.
+    pub fn conflicting(&self, name: &BStr) -> Result<Vec<BString>> {
+        let mut conflicting = Vec::new();
+        for slash in name.find_iter(b"/") {
+            let parent = name[..slash].as_bstr();
+            if parent.contains(&b'/') && self.get(parent)?.is_some() {
+                conflicting.push(parent.to_owned());
+            }
+        }
+        let below = BString::from([name.as_bytes(), b"/"].concat());
+        let mut listing = self.list(&ListOptions { prefixes: vec![below], ..ListOptions::default() })?;
+        while let Some(row) = listing.next()? {
+            conflicting.push(row.name.to_owned());
+        }
+        Ok(conflicting)
+    }
+
+    /// The names, in order, of the refs that hold the object or an annotated tag that leads to it.
+    pub fn pointing_at(&self, id: &ObjectId) -> Result<Vec<BString>> {
+        self.ask(|opened| Ok((opened.pointing_at(id)?, false)))
+    }
+
+    /// The reflog's entries, newest first, until `entry` breaks. `false` if there is no reflog.
+    pub fn log(&self, name: &BStr, entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>) -> Result<bool> {
+        Ok(self.snapshot()?.log(name, entry)?)
+    }
+
+    /// Whether the ref has a reflog, be it empty.
+    pub fn has_log(&self, name: &BStr) -> Result<bool> {
+        Ok(self.snapshot()?.has_log(name)?)
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn Snapshot>> {
+        let opened = self.same()?;
+        Ok(opened.store.snapshot()?)
+    }
+
+    /// Makes the edits of a batch, in one transaction. The next look-up by any thread sees them.
+    pub fn commit(&self, batch: &Batch) -> Result<Outcome> {
+        let opened = self.same()?;
+        let outcome = commit(&opened, batch);
+        // Refused or not: what is cached may be why.
+        opened.distrust();
+        match &outcome {
+            Ok(outcome) => {
+                count(&self.counters.commits, 1);
+                count(&self.counters.groups, 1);
+                count(&self.counters.rejections, outcome.rejected.len() as u64);
+            }
+            Err(Error::Store(refdb::Error::Rejected(_))) => count(&self.counters.rejections, 1),
+            Err(_) => {}
+        }
+        outcome
+    }
+
+    /// Brings the refs into the form that is read fastest: pack-refs for files, compaction for reftable.
+    pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
+        let opened = self.same()?;
+        let done = opened.store.optimize(options);
+        opened.distrust();
+        Ok(done?)
+    }
+
+    /// Someone says that the refs have changed. It may be true, late or wrong: all it does is that the next question
+    /// looks at the disk whatever the settings let it believe.
+    pub fn hint(&self) {
+        self.opened().distrust();
+    }
+
+    /// Forgets all that is cached of this repository and opens it again.
+    pub fn flush(&self) -> Result<()> {
+        self.reopen(&self.opened()).map(drop)
+    }
+
+    /// Compares the view with the disk, without stopping anyone.
+    pub fn verify(&self) -> Result<Report> {
+        let report = verify::verify(self)?;
+        count(&self.counters.verifications, 1);
+        count(&self.counters.stale, report.differences.len() as u64);
+        Ok(report)
+    }
+
+    /// A number that has grown whenever the view has found its refs changed. It means nothing to another process.
+    pub fn version(&self) -> u64 {
+        const SEQUENCE_BITS: u32 = 40;
+        let opened = *self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        opened << SEQUENCE_BITS | self.opened().sequence()
+    }
+
+    /// What the view has done so far.
+    pub fn stats(&self) -> Stats {
+        self.counters.read(self.opened().bytes())
+    }
+
+    /// A store that shares nothing with this view.
+    pub(crate) fn from_disk(&self) -> Result<Store> {
+        let fs = Fs::real();
+        let environment = Environment::empty(&self.git_dir).with("GIT_DIR", &self.git_dir);
+        let repository = Repository::discover(&fs, &environment)?;
+        let objects = Arc::new(Objects::of(&repository, &environment));
+        const BLOCKS_BYTES: usize = 1 << 20;
+        let options = StoreOptions { fs, reading: Reading::Cached(BLOCKS_BYTES), sync: None, objects, committer: None };
+        Ok(Store::open(repository, environment, options)?)
+    }
+
+    fn opened(&self) -> Arc<Opened> {
+        Arc::clone(&self.opened.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The repository, opened again if it is another one than it was.
+    fn same(&self) -> Result<Arc<Opened>> {
+        let mut opened = self.opened();
+        for _ in 0..ATTEMPTS_MAX {
+            if opened.is_same()? {
+                return Ok(opened);
+            }
+            opened = self.reopen(&opened)?;
+        }
+        Err(Error::Restless(self.git_dir.clone()))
+    }
+
+    /// Asks a question; its answer comes with a flag that says whether it is right only if the repository is still the
+    /// same. So is every error.
+    fn ask<T>(&self, question: impl Fn(&Opened) -> Result<(T, bool)>) -> Result<T> {
+        let mut opened = self.opened();
+        for _ in 0..ATTEMPTS_MAX {
+            match question(&opened) {
+                Ok((answer, false)) => return Ok(answer),
+                Ok((answer, true)) if opened.is_same()? => return Ok(answer),
+                Err(error) if opened.is_same()? => return Err(error),
+                _ => opened = self.reopen(&opened)?,
+            }
+        }
+        Err(Error::Restless(self.git_dir.clone()))
+    }
+
+    /// Opens the repository again, unless someone else has done so since `old` was taken.
+    fn reopen(&self, old: &Arc<Opened>) -> Result<Arc<Opened>> {
+        let mut times = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let present = self.opened();
+        if !Arc::ptr_eq(&present, old) {
+            return Ok(present);
+        }
+        let fresh = Arc::new(Opened::open(&self.git_dir, &self.settings, &self.blocks)?);
+        *self.opened.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&fresh);
+        *times += 1;
+        count(&self.counters.reopens, 1);
+        Ok(fresh)
+    }
+}
+
+fn commit(opened: &Opened, batch: &Batch) -> Result<Outcome> {
+    let context = opened.store.context();
+    let objects = Known { known: &batch.known, others: context.objects };
+    let committer = || batch.committer.clone().map_or_else(context.committer, Ok);
+    let context = Context { objects: &objects, committer: &committer, ..context };
+    let mut transaction = Transaction::new(context, batch.options);
+    for edit in &batch.edits {
+        transaction.add(edit.clone())?;
+    }
+    let committed = transaction.commit()?;
+    Ok(Outcome { rejected: committed.rejected, group: 1 })
+}
