@@ -135,6 +135,17 @@ impl From<refdb::Error> for Failure {
     }
 }
 
+/// How most commands report that a change was refused: `error: MESSAGE` and exit code 1, but a hook's no is fatal.
+pub fn refused(error: refdb::Error) -> Failure {
+    match error {
+        refdb::Error::Hook(text) => Failure::Fatal(text.into()),
+        error => match Failure::from(error) {
+            Failure::Fatal(text) => Failure::Error(text, 1),
+            other => other,
+        },
+    }
+}
+
 /// An error of the store in git's words, where git has words for it.
 pub fn text_of(error: &refdb::Error) -> String {
     match error {

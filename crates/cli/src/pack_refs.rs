@@ -2,10 +2,10 @@
 
 use crate::{
     Invocation,
-    failure::{Failure, Result, fatal, message, say},
+    failure::{Failure, Result, message, say},
     options::{Command, Opt, Parser, Setting, Value, Word},
     progress::Progress,
-    session::Session,
+    session::{Session, before_locks},
 };
 use bstr::ByteSlice;
 use refdb::{RefFormat, backend::OptimizeOptions};
@@ -26,14 +26,8 @@ pub static COMMAND: Command = Command {
 
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
-    if invocation.words.iter().any(|word| word == "-h") {
-        parse(invocation)?;
-    }
-    let session = Session::open(invocation.globals)?;
-    let options = parse(invocation)?;
-    if let Err(error) = refdb_vfs::interrupt::catch_signals() {
-        return fatal!["cannot catch signals: ", error.to_string()];
-    }
+    let (session, options) = Session::begin(invocation, parse)?;
+    before_locks()?;
     let progress = Progress::start("Packing refs");
     let result = session.store.optimize(&options);
     progress.finish();

@@ -1,7 +1,8 @@
 //! A command's repository: found, opened, and ready to be asked.
 
 use crate::{
-    failure::{Failure, Result, say},
+    Invocation,
+    failure::{Failure, Result, fatal, say},
     globals::Globals,
     objects::Objects,
     revision::Revisions,
@@ -26,6 +27,17 @@ pub struct Session {
 }
 
 impl Session {
+    /// Opens the repository and reads a command's words: in git's order, which reports that there is no repository
+    /// before it looks at options, but answers `-h` anywhere.
+    pub fn begin<O>(invocation: &Invocation<'_>, parse: impl Fn(&Invocation<'_>) -> Result<O>) -> Result<(Session, O)> {
+        if matches!(invocation.words, [word] if word == "-h") {
+            parse(invocation)?;
+        }
+        let session = Session::open(invocation.globals)?;
+        let options = parse(invocation)?;
+        Ok((session, options))
+    }
+
     /// Finds and opens the repository that the global options and the environment mean.
     pub fn open(globals: &Globals) -> Result<Self> {
         let environment = globals.environment();
@@ -52,6 +64,14 @@ impl Session {
     /// Answers questions about names of objects.
     pub fn revisions(&self) -> Revisions<'_> {
         Revisions { store: &self.store, objects: &self.checks }
+    }
+}
+
+/// From here on there may be locks, which a signal must not leave behind.
+pub fn before_locks() -> Result<()> {
+    match refdb_vfs::interrupt::catch_signals() {
+        Ok(()) => Ok(()),
+        Err(error) => fatal!["cannot catch signals: ", error.to_string()],
     }
 }
 

@@ -66,12 +66,9 @@ struct Style {
 
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
-    let asked_only = matches!(invocation.words, [word] if word == "-h");
-    let mut session = if asked_only { None } else { Some(Session::open(invocation.globals)?) };
-    let options = parse(invocation)?;
-    let Some(session) = &mut session else { return Ok(0) };
+    let (mut session, options) = Session::begin(invocation, parse)?;
     let mut output = Output::default();
-    let result = perform(session, &options, &mut output);
+    let result = perform(&mut session, &options, &mut output);
     output.flush()?;
     result
 }

@@ -2,11 +2,11 @@
 
 use crate::{
     Invocation,
-    failure::{Failure, Result, fatal},
+    failure::{Failure, Result, fatal, refused},
     names,
     options::{Command, Opt, Parser, Value, Word},
     output::Output,
-    session::Session,
+    session::{Session, before_locks},
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{Change, Edit, LogWish, Precondition, RefName, Target, TransactionOptions};
@@ -38,11 +38,7 @@ struct Options {
 
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
-    if invocation.words.iter().any(|word| word == "-h") {
-        parse(invocation)?;
-    }
-    let session = Session::open(invocation.globals)?;
-    let options = parse(invocation)?;
+    let (session, options) = Session::begin(invocation, parse)?;
     if options.reason.as_ref().is_some_and(|reason| reason.is_empty()) {
         return fatal!["Refusing to perform update with empty message"];
     }
@@ -144,9 +140,7 @@ fn write(session: &Session, options: &Options, name: &BStr, target: &BStr) -> Re
 }
 
 fn apply(session: &Session, name: &BStr, change: Change, log: LogWish) -> Result<u8> {
-    if let Err(error) = refdb_vfs::interrupt::catch_signals() {
-        return fatal!["cannot catch signals: ", error.to_string()];
-    }
+    before_locks()?;
     let edit = || {
         let safe = RefName::new_safe(name.to_vec()).filter(|name| refdb_types::is_safe(name));
         let name =
@@ -158,12 +152,6 @@ fn apply(session: &Session, name: &BStr, change: Change, log: LogWish) -> Result
         transaction.add(edit()?)?;
         transaction.commit()
     };
-    match commit() {
-        Ok(_) => Ok(0),
-        Err(refdb::Error::Hook(text)) => fatal![text],
-        Err(error) => match Failure::from(error) {
-            Failure::Fatal(text) => Err(Failure::Error(text, 1)),
-            other => Err(other),
-        },
-    }
+    commit().map_err(refused)?;
+    Ok(0)
 }

@@ -12,7 +12,7 @@ use crate::{
     Invocation,
     failure::{Failure, Result, fatal},
     options::{Command, Opt, Parser, Value, Word},
-    session::Session,
+    session::{Session, before_locks},
 };
 use bstr::{BString, ByteSlice};
 use refdb::{Change, LogWish, RefName, Target};
@@ -74,11 +74,7 @@ fn check_name(name: &[u8], change: &Change) -> refdb::Result<RefName> {
 
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
-    if invocation.words.iter().any(|word| word == "-h") {
-        parse(invocation)?;
-    }
-    let session = Session::open(invocation.globals)?;
-    let options = parse(invocation)?;
+    let (session, options) = Session::begin(invocation, parse)?;
     if options.reason.as_ref().is_some_and(|reason| reason.is_empty()) {
         return fatal!["Refusing to perform update with empty message."];
     }
@@ -92,10 +88,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     } else if options.nul || !if options.delete { 1..=2 } else { 2..=3 }.contains(&count) {
         return Err(Failure::Usage(&COMMAND, None));
     }
-    // From here on there may be locks, which a signal must not leave behind.
-    if let Err(error) = refdb_vfs::interrupt::catch_signals() {
-        return fatal!["cannot catch signals: ", error.to_string()];
-    }
+    before_locks()?;
     if options.stdin {
         batch::run(&session, &options)
     } else if options.delete {

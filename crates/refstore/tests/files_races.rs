@@ -76,7 +76,7 @@ fn a_child_that_was_committed_before_our_packed_refs_wins_and_ours_is_taken_back
         );
         assert_eq!(std::fs::read(repo.git_dir().join("packed-refs")).ok(), packed);
         assert_eq!(listing(&repo), [format!("refs/heads/deep/b07/child {id}"), format!("refs/heads/main {id}")]);
-        assert_eq!(leftovers(repo.git_dir()), Vec::<String>::new());
+        assert_eq!(leftovers(repo.git_dir()), Vec::<std::path::PathBuf>::new());
     }
 }
 
@@ -226,7 +226,7 @@ fn in_thousands_of_races_with_git_no_ref_stands_beside_its_parent_and_none_is_lo
     eprintln!("{rounds} rounds: {ours_won} won by refdb, {git_won} by git");
     assert!(ours_won > 0 && git_won > 0, "{ours_won} and {git_won} of {rounds}: no race");
     repo.verify();
-    assert_eq!(leftovers(repo.git_dir()), Vec::<String>::new());
+    assert_eq!(leftovers(repo.git_dir()), Vec::<std::path::PathBuf>::new());
 }
 
 /// git and we list these refs and no others; then they go.
@@ -320,7 +320,7 @@ fn writers_of_ours_and_gits_beside_packers_lose_nothing() {
     assert!(ours == expected, "{} for {}; {missing:?}", ours.len(), expected.len());
     eprintln!("{} refs at the end", ours.len());
     repo.verify();
-    assert_eq!(leftovers(repo.git_dir()), Vec::<String>::new());
+    assert_eq!(leftovers(repo.git_dir()), Vec::<std::path::PathBuf>::new());
 }
 
 #[test]
@@ -380,7 +380,7 @@ fn locks_are_waited_for_in_order_so_that_opposite_writers_both_finish() {
             });
         }
     });
-    assert_eq!(leftovers(repo.git_dir()), Vec::<String>::new());
+    assert_eq!(leftovers(repo.git_dir()), Vec::<std::path::PathBuf>::new());
 }
 
 #[test]
@@ -409,7 +409,7 @@ fn a_stale_lock_is_reported_with_path_age_and_owner_and_stays() {
         assert!(error.contains("s old and belongs to user"), "{error}");
         assert!(lock.exists());
         std::fs::remove_file(lock).unwrap();
-        assert_eq!(listing(&repo), Vec::<String>::new());
+        assert_eq!(listing(&repo), Vec::<std::path::PathBuf>::new());
     }
     put(&repo.git_dir().join("packed-refs.lock"), "");
     let error = transact(&store, &[delete("refs/heads/a")]).unwrap_err().to_string();
@@ -437,5 +437,5 @@ fn a_read_only_folder_and_a_bad_name_are_refused_with_their_reason() {
     assert!(error.contains("no ref can be called") || error.contains("bad name"), "{error}");
     let newline: Vec<Wish> = (0..40).map(|i| create(format!("refs/heads/n{i}\nrefs/heads/x"), id)).collect();
     assert!(transact(&backend(&repo), &newline).is_err());
-    assert_eq!(listing(&repo), Vec::<String>::new());
+    assert_eq!(listing(&repo), Vec::<std::path::PathBuf>::new());
 }

@@ -6,7 +6,7 @@ mod files_common;
 
 use files_common::*;
 use refdb::{Backend, Error, HashKind, Reason};
-use refdb_testkit::{RefFormat, Repo};
+use refdb_testkit::{RefFormat, Repo, files_below};
 use refdb_types::ObjectId;
 
 const HASHES: [HashKind; 2] = [HashKind::Sha1, HashKind::Sha256];
@@ -23,7 +23,7 @@ fn agree(repo: &Repo) -> Vec<String> {
     let git: Vec<String> = git_list(repo).into_iter().filter(|line| line.starts_with("refs/")).collect();
     assert!(ours == git, "differs: {:?}", ours.iter().zip(&git).find(|(ours, git)| ours != git));
     repo.verify();
-    assert_eq!(leftovers(repo.git_dir()), Vec::<String>::new());
+    assert_eq!(leftovers(repo.git_dir()), Vec::<std::path::PathBuf>::new());
     ours
 }
 
@@ -239,11 +239,7 @@ fn packing_moves_what_git_moves() {
             store.optimize(&choice).unwrap();
             let packed = |repo: &Repo| std::fs::read_to_string(repo.git_dir().join("packed-refs")).unwrap();
             assert_eq!(packed(&by_us), packed(&by_git), "{args:?}");
-            let loose = |repo: &Repo| {
-                let mut files = walk(&repo.git_dir().join("refs"));
-                files.sort();
-                files
-            };
+            let loose = |repo: &Repo| files_below(&repo.git_dir().join("refs"));
             assert_eq!(loose(&by_us), loose(&by_git), "{args:?}");
             agree(&by_us);
         }
@@ -254,21 +250,4 @@ fn with(change: impl Fn(&mut refdb::backend::OptimizeOptions)) -> refdb::backend
     let mut options = pack_all();
     change(&mut options);
     options
-}
-
-/// The files below a folder.
-fn walk(dir: &std::path::Path) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut pending = vec![dir.to_owned()];
-    while let Some(folder) = pending.pop() {
-        for entry in std::fs::read_dir(&folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                pending.push(path);
-            } else {
-                found.push(path.strip_prefix(dir).unwrap().display().to_string());
-            }
-        }
-    }
-    found
 }

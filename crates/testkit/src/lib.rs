@@ -6,6 +6,7 @@
 
 pub mod crash;
 pub mod exercise;
+mod folder;
 mod git;
 mod jgit;
 mod model;
@@ -13,6 +14,7 @@ pub mod names;
 mod repo;
 mod rng;
 
+pub use folder::files_below;
 pub use git::Git;
 pub use jgit::JGit;
 pub use model::{Model, ModelChange, ModelEdit, Old, Refusal};

@@ -24,11 +24,7 @@ use std::ops::ControlFlow;
 
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
-    if invocation.words.iter().any(|word| word == "-h") {
-        Options::parse(invocation)?;
-    }
-    let mut session = Session::open(invocation.globals)?;
-    let options = Options::parse(invocation)?;
+    let (mut session, options) = Session::begin(invocation, Options::parse)?;
     let format = options.compile()?;
     let order = Order::new(&options.sort, options.ignore_case)?;
     let mut output = Output::default();

@@ -1,6 +1,6 @@
 use super::{Options, check_name};
 use crate::{
-    failure::{Failure, Result, fatal, message},
+    failure::{Failure, Result, fatal, message, refused},
     session::Session,
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -44,14 +44,8 @@ pub(super) fn delete(session: &Session, options: &Options) -> Result<u8> {
             None => Precondition::Any,
         },
     };
-    match apply(session, options, name, Change::Delete, expected) {
-        Ok(()) => Ok(0),
-        Err(refdb::Error::Hook(text)) => fatal![text],
-        Err(error) => match Failure::from(error) {
-            Failure::Fatal(text) => Err(Failure::Error(text, 1)),
-            other => Err(other),
-        },
-    }
+    apply(session, options, name, Change::Delete, expected).map_err(refused)?;
+    Ok(0)
 }
 
 fn apply(

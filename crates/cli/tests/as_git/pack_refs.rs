@@ -1,8 +1,8 @@
 //! `refdb pack-refs` beside git's.
 
 use crate::common::Twins;
-use refdb_testkit::{RefFormat, Repo};
-use std::{collections::BTreeMap, fs, path::Path};
+use refdb_testkit::{RefFormat, Repo, files_below};
+use std::{collections::BTreeMap, fs};
 
 fn set_up(repo: &Repo) {
     let commits = repo.commits(2);
@@ -38,21 +38,12 @@ fn damage(repo: &Repo) {
 
 /// The loose files and packed-refs.
 fn files(repo: &Repo) -> BTreeMap<String, Vec<u8>> {
-    fn walk(dir: &Path, base: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
-        for entry in fs::read_dir(dir).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                walk(&path, base, found);
-            } else {
-                let name = path.strip_prefix(base).unwrap().to_str().unwrap().to_owned();
-                found.insert(name, fs::read(&path).unwrap());
-            }
-        }
-    }
-    let mut found = BTreeMap::new();
-    walk(&repo.git_dir().join("refs"), repo.git_dir(), &mut found);
-    found.insert("packed-refs".into(), fs::read(repo.git_dir().join("packed-refs")).unwrap_or_default());
-    found
+    let loose = files_below(&repo.git_dir().join("refs")).into_iter().map(|name| format!("refs/{name}"));
+    let content = |name: String| {
+        let bytes = fs::read(repo.git_dir().join(&name)).unwrap_or_default();
+        (name, bytes)
+    };
+    loose.chain(["packed-refs".to_owned()]).map(content).collect()
 }
 
 #[test]

@@ -99,7 +99,7 @@ impl<'s> Preparation<'_, 's> {
         // Nothing happens without its lock, whatever was said above.
         self.refuse(&*locked, |_, _| true)?;
         self.spread_rejections();
-        logs(&mut self.plan, locked.snapshot(), self.context)?;
+        logs(self.plan, locked.snapshot(), self.context)?;
         self.plan.finish(self.context)?;
         Ok(Some(locked))
     }

@@ -1,5 +1,6 @@
 use crate::common::{With, at, create, delete, everywhere, set, symbolic, verify};
 use refdb::{Precondition, Reason, transaction::Mode};
+use refdb_testkit::files_below;
 
 #[test]
 fn what_is_created_is_listed_by_git_and_by_us() {
@@ -168,20 +169,7 @@ fn a_dropped_or_aborted_transaction_leaves_no_trace() {
 }
 
 /// The files that make up the refs.
-fn files(subject: &crate::common::Subject) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
-    let mut folders = vec![subject.repo.git_dir().to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let entry = entry.unwrap();
-            let is_dir = entry.file_type().unwrap().is_dir();
-            if is_dir && entry.file_name() != "objects" {
-                folders.push(entry.path());
-            } else if !is_dir {
-                found.push(entry.path());
-            }
-        }
-    }
-    found.sort();
-    found
+fn files(subject: &crate::common::Subject) -> Vec<String> {
+    let all = files_below(subject.repo.git_dir()).into_iter();
+    all.filter(|name| !name.starts_with("objects/")).collect()
 }

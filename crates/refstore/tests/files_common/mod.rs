@@ -10,10 +10,14 @@ use refdb::{
     files::{FilesBackend, FilesOptions, PackedAccess, Sharing},
     transaction::{ObjectCheck, ObjectClass},
 };
-use refdb_testkit::Repo;
+use refdb_testkit::{Repo, files_below};
 use refdb_types::Ident;
 use refdb_vfs::Fs;
-use std::{collections::HashMap, path::Path, sync::Arc};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// Knows the tags it was told of; everything else is a commit.
 #[derive(Default)]
@@ -248,18 +252,7 @@ pub(crate) fn pack_all() -> OptimizeOptions {
 }
 
 /// The files below a folder that are locks or belong to an unfinished write.
-pub(crate) fn leftovers(dir: &Path) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut pending = vec![dir.to_owned()];
-    while let Some(folder) = pending.pop() {
-        for entry in std::fs::read_dir(&folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                pending.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "lock" || extension == "refdb") {
-                found.push(path.display().to_string());
-            }
-        }
-    }
-    found
+pub(crate) fn leftovers(dir: &Path) -> Vec<PathBuf> {
+    let files = files_below(dir).into_iter().filter(|name| name.ends_with(".lock") || name.ends_with(".refdb"));
+    files.map(|name| dir.join(name)).collect()
 }
