@@ -5,7 +5,6 @@ use jni::{
     jni_sig, jni_str,
     objects::{JObject, JString, JThrowable},
 };
-use refdb::RepositoryError;
 use std::{any::Any, path::PathBuf};
 
 /// Why an entry point gives no answer.
@@ -90,9 +89,14 @@ impl From<refdb::Error> for Failure {
     }
 }
 
-impl From<RepositoryError> for Failure {
-    fn from(error: RepositoryError) -> Self {
-        Failure::engine(Kind::Refused, error.to_string())
+impl From<refdb_refcache::Error> for Failure {
+    fn from(error: refdb_refcache::Error) -> Self {
+        use refdb_refcache::Error;
+        match error {
+            Error::Store(error) => error.into(),
+            Error::Repository(error) => Failure::engine(Kind::Refused, error.to_string()),
+            Error::Gone(_) | Error::Restless(_) => Failure::engine(Kind::Io, error.to_string()),
+        }
     }
 }
 

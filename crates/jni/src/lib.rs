@@ -14,6 +14,7 @@ mod call;
 mod failure;
 mod handle;
 mod library;
+mod refs;
 mod wire;
 
 // A panic must reach Java as an exception; with `panic = "abort"` it would end the server.

@@ -40,11 +40,6 @@ impl<'a> Request<'a> {
         self.take(len as usize)
     }
 
-    /// All that is left, where it must be this long.
-    pub(crate) fn raw(&mut self, len: usize) -> Result<&'a [u8], Failure> {
-        self.take(len)
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -80,6 +75,19 @@ impl Answer {
         Ok(())
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Takes away what stands behind this place.
+    pub(crate) fn split_off(&mut self, at: usize) -> Self {
+        Answer { bytes: self.bytes.split_off(at) }
+    }
+
     pub(crate) fn as_slice(&self) -> &[u8] {
         &self.bytes
     }
@@ -96,13 +104,11 @@ mod tests {
         answer.u32(u32::MAX);
         answer.u64(1 << 40);
         answer.bytes(b"name").unwrap();
-        answer.raw(&[1, 2]);
         let mut request = Request::new(answer.as_slice());
         assert_eq!(request.u8().unwrap(), 7);
         assert_eq!(request.u32().unwrap(), u32::MAX);
         assert_eq!(request.u64().unwrap(), 1 << 40);
         assert_eq!(request.bytes().unwrap(), b"name");
-        assert_eq!(request.raw(2).unwrap(), [1, 2]);
         assert!(request.is_empty());
     }
 

@@ -1,4 +1,3 @@
-use super::PageBudget;
 use crate::transaction::ObjectCheck;
 use refdb_types::HashKind;
 use refdb_vfs::{Fs, Patience};
@@ -30,12 +29,12 @@ pub struct FilesOptions {
 }
 
 /// How packed-refs is read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PackedAccess {
     /// Mapped: the quickest, for short-lived processes.
     Mapped,
-    /// Into private memory, which nobody can truncate, as far as it is needed: for servers.
-    Paged(Arc<PageBudget>),
+    /// Into private memory, which nobody can truncate: for servers.
+    InMemory,
 }
 
 /// Who may read and write what is created (`core.sharedRepository`).

@@ -1,5 +1,6 @@
 package org.refdb.engine;
 
+import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
 /** Reads an answer of the library: the other end of {@link Packer}. Past the end it throws. */
@@ -44,6 +45,22 @@ public final class Unpacker {
   public byte[] raw(int count) {
     int start = take(count);
     return Arrays.copyOfRange(bytes, start, start + count);
+  }
+
+  /** A byte string that is text in UTF-8. */
+  public String text() {
+    int length = i32();
+    return new String(bytes, take(length), length, StandardCharsets.UTF_8);
+  }
+
+  /** The array that is read. What {@link #take} gives is a place in it. */
+  public byte[] array() {
+    return bytes;
+  }
+
+  /** Where the next byte stands in the array. */
+  public int position() {
+    return at;
   }
 
   /** Passes over so many bytes and says where they start in the array. */

@@ -1,0 +1,440 @@
+//! The refs of a process's repositories: `org.refdb.engine.RefNatives`.
+//!
+//! `request` decodes what Java asks, `answer` encodes what it gets; both are little-endian and described there.
+
+mod answer;
+mod request;
+
+use crate::{
+    call::{bytes_of, call, new_array},
+    failure::Failure,
+    handle::Handles,
+    wire::{Answer, Request},
+};
+use answer::{encode_difference, encode_entry, encode_outcome, encode_resolved, encode_row, encode_stats};
+use bstr::{BStr, ByteSlice};
+use jni::{
+    Env, EnvUnowned,
+    objects::{JByteArray, JClass},
+    sys::{jint, jlong},
+};
+use refdb_refcache::{ListOptions, Listing, View, Views, ViewsSettings};
+use refdb_types::ObjectId;
+use request::{batch, id, names, optimize_options, path, view_settings};
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+static VIEWS: Handles<Views> = Handles::new("the ref views");
+static VIEW: Handles<Arc<View>> = Handles::new("the ref database");
+static LISTING: Handles<Mutex<OpenListing>> = Handles::new("the list of refs");
+
+/// A listing, and the row that did not fit into the last chunk.
+struct OpenListing {
+    listing: Listing,
+    left_over: Answer,
+}
+
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_viewsOpen<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    memory_bytes: jlong,
+) -> jlong {
+    call(env, |_| {
+        let memory_bytes = usize::try_from(memory_bytes).map_err(|_| Failure::Malformed("a negative size"))?;
+        VIEWS.insert(Views::new(&ViewsSettings { memory_bytes }))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_viewsClose<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    views: jlong,
+) {
+    call(env, |_| {
+        drop(VIEWS.remove(views));
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_open<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    views: jlong,
+    request: JByteArray<'l>,
+) -> jlong {
+    call(env, |env| {
+        let request = bytes_of(env, &request)?;
+        let mut request = Request::new(&request);
+        let git_dir = path(&mut request)?;
+        let settings = view_settings(&mut request)?;
+        VIEW.insert(VIEWS.get(views)?.open(&git_dir, &settings)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_close<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    view: jlong,
+) {
+    call(env, |_| {
+        drop(VIEW.remove(view));
+        Ok(())
+    })
+}
+
+/// Lets go of what is cached of the repository in a folder; whoever has it open can go on.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_forget<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    views: jlong,
+    git_dir: JByteArray<'l>,
+) {
+    call(env, |env| {
+        let git_dir = bytes_of(env, &git_dir)?;
+        VIEWS.get(views)?.close(&request::to_path(&git_dir));
+        Ok(())
+    })
+}
+
+/// The formats of refs and object ids, and the version of the refs.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_info<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    view: jlong,
+) -> JByteArray<'l> {
+    call(env, |env| {
+        let view = VIEW.get(view)?;
+        let mut answer = Answer::default();
+        answer::encode_info(&view, &mut answer);
+        new_array(env, answer.as_slice())
+    })
+}
+
+/// Looks one ref up, symbolic refs followed. The name comes in the buffer and the answer goes there; the result is the
+/// answer's length, or if the buffer is too small for it the negative of that.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_lookup<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    view: jlong,
+    buffer: JByteArray<'l>,
+    name_len: jint,
+) -> jint {
+    call(env, |env| {
+        let name_len = usize::try_from(name_len).map_err(|_| Failure::Malformed("a negative length"))?;
+        let mut name = SmallName::new(name_len);
+        buffer.get_region(env, 0, name.as_mut())?;
+        let view = VIEW.get(view)?;
+        let mut answer = Answer::default();
+        answer.u64(view.version());
+        encode_resolved(&view.resolve(name.as_bstr())?, &mut answer)?;
+        put(env, &buffer, answer.as_slice())
+    })
+}
+
+/// Looks many refs up; the answers stand in the order of the names.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_lookupMany<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    view: jlong,
+    request: JByteArray<'l>,
+) -> JByteArray<'l> {
+    call(env, |env| {
+        let request = bytes_of(env, &request)?;
+        let view = VIEW.get(view)?;
+        let mut answer = Answer::default();
+        for name in names(&mut Request::new(&request))? {
+            encode_resolved(&view.resolve(name)?, &mut answer)?;
+        }
+        answer.u64(view.version());
+        new_array(env, answer.as_slice())
+    })
+}
+
+/// Begins a list of refs.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    view: jlong,
+    request: JByteArray<'l>,
+) -> jlong {
+    call(env, |env| {
+        let request = bytes_of(env, &request)?;
+        let mut request = Request::new(&request);
+        let owned = |names: Vec<&BStr>| names.into_iter().map(ToOwned::to_owned).collect();
+        let options = ListOptions {
+            prefixes: owned(names(&mut request)?),
+            exclude: owned(names(&mut request)?),
+            root_refs: false,
+        };
+        let listing = VIEW.get(view)?.list(&options)?;
+        LISTING.insert(Mutex::new(OpenListing { listing, left_over: Answer::default() }))
+    })
+}
+
+/// Fills the buffer with whole rows and says how many bytes they take; -1 at the end. A row that does not fit into an
+/// empty buffer is asked for again with one of the size that the negative result, less one, names.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_listNext<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    listing: jlong,
+    buffer: JByteArray<'l>,
+) -> jint {
+    call(env, |env| {
+        let listing = LISTING.get(listing)?;
+        let mut listing = listing.lock().unwrap_or_else(PoisonError::into_inner);
+        let capacity = buffer.len(env)?;
+        let mut chunk = std::mem::take(&mut listing.left_over);
+        while chunk.len() <= capacity {
+            let end = chunk.len();
+            let Some(row) = listing.listing.next()? else { break };
+            encode_row(&row, &mut chunk)?;
+            if chunk.len() > capacity && end > 0 {
+                listing.left_over = chunk.split_off(end);
+                break;
+            }
+        }
+        if chunk.is_empty() {
+            return Ok(-1);
+        }
+        let put = put(env, &buffer, chunk.as_slice())?;
+        if put < 0 {
+            listing.left_over = chunk;
+            return Ok(put - 1);
+        }
+        Ok(put)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_listClose<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    listing: jlong,
+) {
+    call(env, |_| {
+        drop(LISTING.remove(listing));
+        Ok(())
+    })
+}
+
+/// The refs that hold an object, or a tag that leads to it.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_pointingAt<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    view: jlong,
+    object: JByteArray<'l>,
+) -> JByteArray<'l> {
+    call(env, |env| {
+        let object = bytes_of(env, &object)?;
+        let view = VIEW.get(view)?;
+        let object = id(&object)?;
+        let mut answer = Answer::default();
+        answer.u64(view.version());
+        for name in view.pointing_at(&object)? {
+            answer.bytes(&name)?;
+        }
+        new_array(env, answer.as_slice())
+    })
+}
+
+/// The refs that make it impossible to create one of this name.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_conflicting<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    view: jlong,
+    name: JByteArray<'l>,
+) -> JByteArray<'l> {
+    call(env, |env| {
+        let name = bytes_of(env, &name)?;
+        let mut answer = Answer::default();
+        answer.u8(1);
+        for name in VIEW.get(view)?.conflicting(name.as_bstr())? {
+            answer.bytes(&name)?;
+        }
+        new_array(env, answer.as_slice())
+    })
+}
+
+/// Makes edits. That one of them cannot happen is an answer, no exception.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_commit<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    view: jlong,
+    request: JByteArray<'l>,
+) -> JByteArray<'l> {
+    call(env, |env| {
+        let request = bytes_of(env, &request)?;
+        let view = VIEW.get(view)?;
+        let batch = batch(&mut Request::new(&request))?;
+        let mut answer = Answer::default();
+        encode_outcome(view.commit(&batch), &mut answer)?;
+        new_array(env, answer.as_slice())
+    })
+}
+
+/// Entries of a reflog, newest first, from `skip` on and `max` at most; the first byte says whether there is one.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_log<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    view: jlong,
+    name: JByteArray<'l>,
+    skip: jint,
+    max: jint,
+) -> JByteArray<'l> {
+    call(env, |env| {
+        let name = bytes_of(env, &name)?;
+        let (mut skip, mut max) = (skip, max);
+        let mut entries = Answer::default();
+        let mut failure = None;
+        let exists = VIEW.get(view)?.log(name.as_bstr(), &mut |entry| {
+            if skip > 0 {
+                skip -= 1;
+                return ControlFlow::Continue(());
+            }
+            if max <= 0 {
+                return ControlFlow::Break(());
+            }
+            max -= 1;
+            failure = encode_entry(entry, &mut entries).err();
+            if failure.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let mut answer = Answer::default();
+        answer.u8(exists.into());
+        answer.raw(entries.as_slice());
+        new_array(env, answer.as_slice())
+    })
+}
+
+/// Packs refs, or compacts tables.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_optimize<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    view: jlong,
+    request: JByteArray<'l>,
+) {
+    call(env, |env| {
+        let request = bytes_of(env, &request)?;
+        let options = optimize_options(&mut Request::new(&request))?;
+        VIEW.get(view)?.optimize(&options)?;
+        Ok(())
+    })
+}
+
+/// Makes the next question look at the disk, whatever the settings let it believe.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_hint<'l>(env: EnvUnowned<'l>, _class: JClass<'l>, view: jlong) {
+    call(env, |_| {
+        VIEW.get(view)?.hint();
+        Ok(())
+    })
+}
+
+/// Forgets all that is cached and opens the repository again.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_flush<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    view: jlong,
+) {
+    call(env, |_| Ok(VIEW.get(view)?.flush()?))
+}
+
+/// Compares view and disk.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_verify<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    view: jlong,
+) -> JByteArray<'l> {
+    call(env, |env| {
+        let report = VIEW.get(view)?.verify()?;
+        let mut answer = Answer::default();
+        answer.u64(report.refs);
+        for difference in &report.differences {
+            encode_difference(difference, &mut answer)?;
+        }
+        new_array(env, answer.as_slice())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_stats<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    view: jlong,
+) -> JByteArray<'l> {
+    call(env, |env| {
+        let mut answer = Answer::default();
+        encode_stats(&VIEW.get(view)?.stats(), &mut answer);
+        new_array(env, answer.as_slice())
+    })
+}
+
+/// Puts an answer into a buffer of Java's.
+fn put(env: &Env<'_>, buffer: &JByteArray<'_>, answer: &[u8]) -> Result<jint, Failure> {
+    let len = jint::try_from(answer.len()).map_err(|_| Failure::TooLarge(answer.len()))?;
+    if answer.len() > buffer.len(env)? {
+        return Ok(-len);
+    }
+    buffer.set_region(env, 0, signed(answer))?;
+    Ok(len)
+}
+
+/// Java's bytes are signed.
+fn signed(bytes: &[u8]) -> &[i8] {
+    // SAFETY: both types are single bytes for which every value is valid; the length is the slice's own.
+    unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) }
+}
+
+/// A name, on the stack if it is of a usual length.
+struct SmallName {
+    inline: [i8; SmallName::INLINE],
+    long: Vec<i8>,
+    len: usize,
+}
+
+impl SmallName {
+    const INLINE: usize = 256;
+
+    fn new(len: usize) -> Self {
+        let long = if len > Self::INLINE { vec![0; len] } else { Vec::new() };
+        SmallName { inline: [0; Self::INLINE], long, len }
+    }
+
+    fn as_mut(&mut self) -> &mut [i8] {
+        if self.len > Self::INLINE { &mut self.long } else { &mut self.inline[..self.len] }
+    }
+
+    fn as_bstr(&self) -> &BStr {
+        let bytes = if self.len > Self::INLINE { &self.long[..] } else { &self.inline[..self.len] };
+        // SAFETY: both types are single bytes for which every value is valid; the length is the slice's own.
+        unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u8>(), bytes.len()) }.as_bstr()
+    }
+}
+
+/// The kind is told by the length.
+fn object_id(bytes: &[u8]) -> Option<ObjectId> {
+    use refdb_types::HashKind;
+    let kind = [HashKind::Sha1, HashKind::Sha256].into_iter().find(|kind| kind.len_bytes() == bytes.len())?;
+    ObjectId::from_bytes(kind, bytes)
+}

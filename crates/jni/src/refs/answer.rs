@@ -1,0 +1,200 @@
+//! What Java gets, encoded.
+
+use crate::{failure::Failure, wire::Answer};
+use refdb::{LogEntry, Reason, RefFormat, Rejection, Target, TargetView, backend::Peeled};
+use refdb_refcache::{Difference, Error, Found, Outcome, Resolved, Row, Stats, Storage, View};
+
+/// ```text
+/// format of refs: 0 files, 1 reftable   1
+/// length of an object id in bytes       1
+/// version                               8
+/// ```
+pub(super) fn encode_info(view: &View, answer: &mut Answer) {
+    answer.u8(match view.format() {
+        RefFormat::Files => 0,
+        RefFormat::Reftable => 1,
+    });
+    answer.u8(view.hash().len_bytes() as u8);
+    answer.u64(view.version());
+}
+
+/// A ref and the symbolic refs that were followed.
+///
+/// ```text
+/// how many symbolic refs were followed   1
+/// where each leads                       byte string each
+/// what the last name holds               value
+/// ```
+pub(super) fn encode_resolved(resolved: &Resolved, answer: &mut Answer) -> Result<(), Failure> {
+    answer.u8(resolved.links.len() as u8);
+    if !resolved.links.is_empty() {
+        for name in &resolved.links[1..] {
+            answer.bytes(name)?;
+        }
+        answer.bytes(&resolved.name)?;
+    }
+    match &resolved.found {
+        None => {
+            answer.u8(MISSING);
+            Ok(())
+        }
+        Some(Found { target, peeled, storage, update_index }) => {
+            encode_value(TargetView::from(target), *peeled, *storage, *update_index, answer)
+        }
+    }
+}
+
+const MISSING: u8 = 0;
+const DIRECT: u8 = 1;
+const SYMBOLIC: u8 = 2;
+const NOT_TAG: u8 = 1 << 2;
+const TAG: u8 = 2 << 2;
+const STORAGE_SHIFT: u8 = 4;
+
+/// What a ref holds.
+///
+/// ```text
+/// 0 missing, or: 1 id, 2 name; +4 no tag, +8 tag; +0 loose, +16 packed, +32 in a table   1
+/// update index                                                                            8
+/// id, and what a tag leads to; or name                                                    raw; or byte string
+/// ```
+fn encode_value(
+    target: TargetView<'_>,
+    peeled: Peeled,
+    storage: Storage,
+    update_index: u64,
+    answer: &mut Answer,
+) -> Result<(), Failure> {
+    let storage = match storage {
+        Storage::Loose => 0,
+        Storage::Packed => 1,
+        Storage::Table => 2,
+    } << STORAGE_SHIFT;
+    match target {
+        TargetView::Symbolic(name) => {
+            answer.u8(SYMBOLIC | storage);
+            answer.u64(update_index);
+            answer.bytes(name)
+        }
+        TargetView::Direct(id) => {
+            let (flag, leads_to) = match peeled {
+                Peeled::Unknown => (0, None),
+                Peeled::NotTag => (NOT_TAG, None),
+                Peeled::To(leads_to) => (TAG, Some(leads_to)),
+            };
+            answer.u8(DIRECT | flag | storage);
+            answer.u64(update_index);
+            answer.raw(id.as_bytes());
+            if let Some(leads_to) = leads_to {
+                answer.raw(leads_to.as_bytes());
+            }
+            Ok(())
+        }
+    }
+}
+
+/// A row of a list: the name, and what it holds.
+pub(super) fn encode_row(row: &Row<'_>, answer: &mut Answer) -> Result<(), Failure> {
+    answer.bytes(row.name)?;
+    encode_value(row.target, row.peeled, row.storage, row.update_index, answer)
+}
+
+/// What came of a batch.
+///
+/// ```text
+/// 0 done, but for the rejected edits; 1 refused as a whole    1
+/// rejections: position, reason, ref, text, to the end         4, 1, byte string, byte string
+/// ```
+pub(super) fn encode_outcome(outcome: Result<Outcome, Error>, answer: &mut Answer) -> Result<(), Failure> {
+    match outcome {
+        Ok(outcome) => {
+            answer.u8(0);
+            outcome.rejected.iter().try_for_each(|(at, rejection)| encode_rejection(*at, rejection, answer))
+        }
+        Err(Error::Store(refdb::Error::Rejected(rejection))) => {
+            answer.u8(1);
+            encode_rejection(0, &rejection, answer)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn encode_rejection(at: usize, rejection: &Rejection, answer: &mut Answer) -> Result<(), Failure> {
+    answer.u32(u32::try_from(at).map_err(|_| Failure::TooLarge(at))?);
+    answer.u8(match rejection.reason {
+        Reason::NameConflict => 0,
+        Reason::CreateExists => 1,
+        Reason::NonexistentRef => 2,
+        Reason::IncorrectOldValue => 3,
+        Reason::InvalidNewValue => 4,
+        Reason::ExpectedSymref => 5,
+        Reason::CaseConflict => 6,
+        Reason::Generic => 7,
+    });
+    answer.bytes(&rejection.name)?;
+    answer.bytes(rejection.text.as_bytes())
+}
+
+/// An entry of a reflog.
+///
+/// ```text
+/// old id, new id, name, email    byte strings
+/// seconds since 1970             8
+/// offset from UTC                4
+/// message                        byte string
+/// ```
+pub(super) fn encode_entry(entry: &LogEntry, answer: &mut Answer) -> Result<(), Failure> {
+    answer.bytes(entry.old.as_bytes())?;
+    answer.bytes(entry.new.as_bytes())?;
+    answer.bytes(&entry.committer.name)?;
+    answer.bytes(&entry.committer.email)?;
+    answer.u64(entry.committer.time_seconds);
+    answer.u32(i32::from(entry.committer.offset_decimal) as u32);
+    answer.bytes(&entry.message)
+}
+
+/// A ref about which view and disk differ: its name, what each says in words.
+pub(super) fn encode_difference(difference: &Difference, answer: &mut Answer) -> Result<(), Failure> {
+    let words = |target: &Option<Target>| match target {
+        None => "missing".to_owned(),
+        Some(Target::Direct(id)) => id.to_string(),
+        Some(Target::Symbolic(name)) => format!("ref: {name}"),
+    };
+    answer.bytes(&difference.name)?;
+    answer.bytes(words(&difference.view).as_bytes())?;
+    answer.bytes(words(&difference.disk).as_bytes())
+}
+
+/// Eight bytes each, in the order of `org.refdb.engine.RefStats`.
+pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
+    let Stats {
+        hits,
+        misses,
+        loads,
+        load_nanos,
+        reopens,
+        bytes,
+        commits,
+        groups,
+        largest_group,
+        rejections,
+        stale,
+        verifications,
+    } = *stats;
+    for number in [
+        hits,
+        misses,
+        loads,
+        load_nanos,
+        reopens,
+        bytes,
+        commits,
+        groups,
+        largest_group,
+        rejections,
+        stale,
+        verifications,
+    ] {
+        answer.u64(number);
+    }
+}

@@ -1,0 +1,182 @@
+//! What Java asks, decoded.
+
+use super::object_id;
+use crate::{
+    failure::{Failure, Kind},
+    wire::Request,
+};
+use bstr::{BStr, BString, ByteSlice};
+use refdb::{
+    Change, Edit, LogWish, Precondition, RefName, Target,
+    backend::OptimizeOptions,
+    transaction::{Mode, ObjectClass, TransactionOptions},
+};
+use refdb_refcache::{Batch, Trust, TrustSettings, ViewSettings};
+use refdb_types::{Ident, ObjectId};
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+pub(super) fn path(request: &mut Request<'_>) -> Result<PathBuf, Failure> {
+    Ok(to_path(request.bytes()?))
+}
+
+pub(super) fn to_path(bytes: &[u8]) -> PathBuf {
+    Path::new(OsStr::from_bytes(bytes)).to_owned()
+}
+
+/// ```text
+/// trust of packed-refs, of loose refs, of tables.list   1 each
+/// how long a proof is believed, in ms; 0 for not at all 8
+/// sync: 0 no, 1 yes, 2 as core.fsync says               1
+/// settings, `key=value`                                 names
+/// ```
+pub(super) fn view_settings(request: &mut Request<'_>) -> Result<ViewSettings, Failure> {
+    let (packed_refs, loose_refs, tables_list) = (trust(request)?, trust(request)?, trust(request)?);
+    let believe = Some(request.u64()?).filter(|millis| *millis > 0).map(Duration::from_millis);
+    let sync = match request.u8()? {
+        0 => Some(false),
+        1 => Some(true),
+        2 => None,
+        _ => return Err(Failure::Malformed("whether to sync")),
+    };
+    let config = names(request)?.into_iter().map(ToOwned::to_owned).collect();
+    let trust = TrustSettings { packed_refs, loose_refs, tables_list, believe };
+    Ok(ViewSettings { trust, sync, config, ..ViewSettings::default() })
+}
+
+fn trust(request: &mut Request<'_>) -> Result<Trust, Failure> {
+    match request.u8()? {
+        0 => Ok(Trust::Always),
+        1 => Ok(Trust::AfterOpen),
+        2 => Ok(Trust::Never),
+        _ => Err(Failure::Malformed("a trust setting")),
+    }
+}
+
+/// Their number, then the names.
+pub(super) fn names<'a>(request: &mut Request<'a>) -> Result<Vec<&'a BStr>, Failure> {
+    let count = request.u32()?;
+    // No allocation by a number that has not proved true.
+    let mut names = Vec::new();
+    for _ in 0..count {
+        names.push(request.bytes()?.as_bstr());
+    }
+    Ok(names)
+}
+
+pub(super) fn id(bytes: &[u8]) -> Result<ObjectId, Failure> {
+    object_id(bytes).ok_or(Failure::Malformed("an object id"))
+}
+
+/// ```text
+/// flags: 1 atomic, 2 parents may be replaced by children          1
+/// committer: 0 none, 1 given                                      1
+///   name, email; seconds since 1970; offset as git prints it      byte strings, 8, 4
+/// known objects: their number                                     4
+///   id; 0 commit, 1 other, 2 tag, 3 tag and the id it leads to    byte string, 1, byte string
+/// edits: their number                                             4
+///   name                                                          byte string
+///   change: 0 set to an id, 1 to a name, 2 delete, 3 verify       1, byte string
+///   expected: 0 any, 1 exists, 2 does not, 3 id, 4 name           1, byte string
+///   flags: 1 follow symbolic refs, 2 no log, 4 force log          1
+///   message: 0 none, 1 as the edit before, 2 given                1, byte string
+/// ```
+pub(super) fn batch(request: &mut Request<'_>) -> Result<Batch, Failure> {
+    let flags = request.u8()?;
+    let options = TransactionOptions {
+        mode: if flags & 1 != 0 { Mode::Atomic } else { Mode::PerEdit },
+        // As with JGit: the hook is C git's affair.
+        skip_hook: true,
+        allow_replacing_parents: flags & 2 != 0,
+    };
+    let committer = match request.u8()? {
+        0 => None,
+        _ => Some(ident(request)?),
+    };
+    let mut known = BTreeMap::new();
+    for _ in 0..request.u32()? {
+        known.insert(id(request.bytes()?)?, class(request)?);
+    }
+    let mut edits = Vec::new();
+    let mut message = None;
+    for _ in 0..request.u32()? {
+        edits.push(edit(request, &mut message)?);
+    }
+    if !request.is_empty() {
+        return Err(Failure::Malformed("more follows a batch"));
+    }
+    Ok(Batch { edits, options, known, committer })
+}
+
+fn ident(request: &mut Request<'_>) -> Result<Ident, Failure> {
+    let (name, email) = (request.bytes()?.into(), request.bytes()?.into());
+    let time_seconds = request.u64()?;
+    let offset_decimal = i16::try_from(request.u32()? as i32).map_err(|_| Failure::Malformed("an offset from UTC"))?;
+    Ok(Ident { name, email, time_seconds, offset_decimal })
+}
+
+fn class(request: &mut Request<'_>) -> Result<ObjectClass, Failure> {
+    Ok(match request.u8()? {
+        0 => ObjectClass::Commit,
+        1 => ObjectClass::Other,
+        2 => ObjectClass::Tag(None),
+        3 => ObjectClass::Tag(Some(id(request.bytes()?)?)),
+        _ => return Err(Failure::Malformed("the kind of an object")),
+    })
+}
+
+fn edit(request: &mut Request<'_>, message: &mut Option<Arc<BString>>) -> Result<Edit, Failure> {
+    let name = ref_name(request.bytes()?)?;
+    let change = match request.u8()? {
+        0 => Change::Set(Target::Direct(id(request.bytes()?)?)),
+        1 => Change::Set(Target::Symbolic(ref_name(request.bytes()?)?)),
+        2 => Change::Delete,
+        3 => Change::Verify,
+        _ => return Err(Failure::Malformed("what an edit does")),
+    };
+    let expected = match request.u8()? {
+        0 => Precondition::Any,
+        1 => Precondition::MustExist,
+        2 => Precondition::MustNotExist,
+        3 => Precondition::MustMatch(Target::Direct(id(request.bytes()?)?)),
+        4 => Precondition::MustMatch(Target::Symbolic(ref_name(request.bytes()?)?)),
+        _ => return Err(Failure::Malformed("what an edit expects")),
+    };
+    let flags = request.u8()?;
+    match request.u8()? {
+        0 => *message = None,
+        1 => {}
+        _ => *message = Some(Arc::new(request.bytes()?.into())),
+    }
+    let log = LogWish { message: message.clone(), suppress: flags & 2 != 0, force_create: flags & 4 != 0 };
+    Ok(Edit { name, change, expected, deref: flags & 1 != 0, log })
+}
+
+fn ref_name(name: &[u8]) -> Result<RefName, Failure> {
+    RefName::new_safe(name).ok_or_else(|| {
+        Failure::engine(
+            Kind::Refused,
+            format!("'{}' is no name that a ref can have (git-check-ref-format)", name.as_bstr()),
+        )
+    })
+}
+
+/// ```text
+/// flags: 1 all refs, 2 prune, 4 only if worth while   1
+/// ```
+pub(super) fn optimize_options(request: &mut Request<'_>) -> Result<OptimizeOptions, Failure> {
+    let flags = request.u8()?;
+    Ok(OptimizeOptions {
+        all: flags & 1 != 0,
+        prune: flags & 2 != 0,
+        auto: flags & 4 != 0,
+        include: Vec::new(),
+        exclude: Vec::new(),
+    })
+}

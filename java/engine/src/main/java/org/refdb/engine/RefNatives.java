@@ -1,0 +1,46 @@
+package org.refdb.engine;
+
+/** The library's entry points for refs: its files {@code refs.rs} and {@code refs/} say what goes in and out. */
+final class RefNatives {
+  private RefNatives() {}
+
+  static native long viewsOpen(long memoryBytes);
+
+  static native void viewsClose(long views);
+
+  static native long open(long views, byte[] request) throws EngineException;
+
+  static native void close(long view);
+
+  static native void forget(long views, byte[] gitDir);
+
+  static native byte[] info(long view) throws EngineException;
+
+  static native int lookup(long view, byte[] buffer, int nameLength) throws EngineException;
+
+  static native byte[] lookupMany(long view, byte[] request) throws EngineException;
+
+  static native long list(long view, byte[] request) throws EngineException;
+
+  static native int listNext(long listing, byte[] buffer) throws EngineException;
+
+  static native void listClose(long listing);
+
+  static native byte[] pointingAt(long view, byte[] object) throws EngineException;
+
+  static native byte[] conflicting(long view, byte[] name) throws EngineException;
+
+  static native byte[] commit(long view, byte[] request) throws EngineException;
+
+  static native byte[] log(long view, byte[] name, int skip, int max) throws EngineException;
+
+  static native void optimize(long view, byte[] request) throws EngineException;
+
+  static native void hint(long view);
+
+  static native void flush(long view) throws EngineException;
+
+  static native byte[] verify(long view) throws EngineException;
+
+  static native byte[] stats(long view) throws EngineException;
+}

@@ -1,0 +1,39 @@
+package org.refdb.engine;
+
+/**
+ * What a repository's view has done since it was opened in this process.
+ *
+ * @param hits look-ups that were answered from memory, once their proof was checked
+ * @param misses look-ups that had to read
+ * @param loads how often refs were found changed by someone else, or for the first time
+ * @param loadNanos time spent on that
+ * @param reopens how often the repository was opened again, because it was replaced or converted
+ * @param bytes memory held, besides the share of the block cache
+ * @param commits batches that were committed
+ * @param groups groups they were committed in
+ * @param largestGroup the largest of them
+ * @param rejections batches, or edits of one, that were refused
+ * @param stale refs that a verification found to differ from the disk
+ * @param verifications how many verifications were made
+ */
+public record RefStats(
+    long hits,
+    long misses,
+    long loads,
+    long loadNanos,
+    long reopens,
+    long bytes,
+    long commits,
+    long groups,
+    long largestGroup,
+    long rejections,
+    long stale,
+    long verifications) {
+
+  static RefStats unpack(byte[] answer) {
+    Unpacker in = new Unpacker(answer);
+    return new RefStats(
+        in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(),
+        in.i64());
+  }
+}

@@ -1,0 +1,218 @@
+package org.refdb.engine;
+
+import java.nio.charset.StandardCharsets;
+import java.util.Collection;
+
+/**
+ * A repository's refs, for any number of threads.
+ *
+ * <p>Answers are packed; the library's file {@code refs/answer.rs} describes them, and whoever turns them into objects
+ * reads them with an {@link Unpacker}. Names are full refnames.
+ */
+public final class RefView implements AutoCloseable {
+  /** Room for the usual answer; more is made where it is not enough. */
+  private static final int BUFFER_BYTES = 1024;
+
+  private static final ThreadLocal<byte[]> BUFFER = ThreadLocal.withInitial(() -> new byte[BUFFER_BYTES]);
+
+  private final Handle handle;
+
+  RefView(Handle handle) {
+    this.handle = handle;
+  }
+
+  /**
+   * Looks a ref up, symbolic refs followed.
+   *
+   * @return the view's version and what was found; to be read before this thread makes another look-up
+   */
+  public Unpacker lookup(String name) throws EngineException {
+    byte[] buffer = BUFFER.get();
+    byte[] bytes = name.getBytes(StandardCharsets.UTF_8);
+    try {
+      while (true) {
+        if (bytes.length > buffer.length) {
+          buffer = new byte[bytes.length + BUFFER_BYTES];
+        }
+        System.arraycopy(bytes, 0, buffer, 0, bytes.length);
+        int length = RefNatives.lookup(handle.id(), buffer, bytes.length);
+        if (length > 0) {
+          return new Unpacker(buffer, 0, length);
+        }
+        buffer = new byte[more(-length, buffer.length)];
+      }
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /** Looks many refs up: the answers in the order of the names, then the view's version. */
+  public Unpacker lookupMany(Collection<String> names) throws EngineException {
+    Packer request = new Packer();
+    packNames(request, names);
+    try {
+      return new Unpacker(RefNatives.lookupMany(handle.id(), request.toByteArray()));
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /**
+   * Lists the refs below {@code refs/} whose names begin with one of some strings and none of others, in order of their
+   * bytes. Nothing but names under {@code refs/} is listed.
+   *
+   * @param prefixes none for all refs
+   * @param excluded may be empty
+   */
+  public RefListing list(Collection<String> prefixes, Collection<String> excluded) throws EngineException {
+    Packer request = new Packer();
+    packNames(request, prefixes);
+    packNames(request, excluded);
+    try {
+      return new RefListing(new Handle(RefNatives.list(handle.id(), request.toByteArray()), RefNatives::listClose));
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /** The names of the refs that hold an object or a tag that leads to it, after the view's version. */
+  public Unpacker pointingAt(byte[] objectId) throws EngineException {
+    try {
+      return new Unpacker(RefNatives.pointingAt(handle.id(), objectId));
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /** The names of the refs that make it impossible to create one of this name. */
+  public Unpacker conflicting(String name) throws EngineException {
+    try {
+      Unpacker answer = new Unpacker(RefNatives.conflicting(handle.id(), name.getBytes(StandardCharsets.UTF_8)));
+      answer.u8();
+      return answer;
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /**
+   * Makes a batch of edits.
+   *
+   * @return what came of it
+   * @throws EngineException if nothing was done for a reason that concerns the whole batch
+   */
+  public BatchResult commit(RefBatch batch) throws EngineException {
+    try {
+      return BatchResult.unpack(RefNatives.commit(handle.id(), batch.pack()));
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /**
+   * Reads a reflog.
+   *
+   * @param skip how many of the newest entries are passed over
+   * @param max how many are wanted at most
+   * @return the entries, newest first, after a byte that is 0 if there is no reflog
+   */
+  public Unpacker log(String name, int skip, int max) throws EngineException {
+    try {
+      return new Unpacker(RefNatives.log(handle.id(), name.getBytes(StandardCharsets.UTF_8), skip, max));
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /**
+   * Brings the refs into the form that is read fastest: packed, or in one table.
+   *
+   * @param all also refs other than tags and those that are packed already (files only)
+   */
+  public void optimize(boolean all) throws EngineException {
+    final int allRefs = 1;
+    final int prune = 2;
+    try {
+      RefNatives.optimize(handle.id(), new Packer().u8(all ? allRefs | prune : prune).toByteArray());
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /** Whether the refs are in a stack of reftables. */
+  public boolean isReftable() throws EngineException {
+    return info().u8() == 1;
+  }
+
+  /** A number that has grown whenever the refs were found changed. */
+  public long version() throws EngineException {
+    Unpacker info = info();
+    info.u8();
+    info.u8();
+    return info.i64();
+  }
+
+  /** The refs may have changed: the next question looks at the disk, whatever the settings let it believe. */
+  public void hint() {
+    try {
+      RefNatives.hint(handle.id());
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /** Forgets what is cached, for all views of this repository, and opens it again. */
+  public void flush() throws EngineException {
+    try {
+      RefNatives.flush(handle.id());
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /** Compares what is cached with the disk, without stopping anyone. */
+  public VerifyReport verify() throws EngineException {
+    try {
+      return VerifyReport.unpack(RefNatives.verify(handle.id()));
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /** What this repository's views in this process have done. */
+  public RefStats stats() throws EngineException {
+    try {
+      return RefStats.unpack(RefNatives.stats(handle.id()));
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /** Closes this view; what is cached is kept for the next one. */
+  @Override
+  public void close() {
+    handle.close();
+  }
+
+  private Unpacker info() throws EngineException {
+    try {
+      return new Unpacker(RefNatives.info(handle.id()));
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  private static void packNames(Packer request, Collection<String> names) {
+    request.i32(names.size());
+    for (String name : names) {
+      request.bytes(name.getBytes(StandardCharsets.UTF_8));
+    }
+  }
+
+  static int more(int needed, int had) {
+    if (needed <= had) {
+      throw new IllegalStateException("refdb's jar and library do not fit: no answer in " + had + " bytes");
+    }
+    return needed;
+  }
+}

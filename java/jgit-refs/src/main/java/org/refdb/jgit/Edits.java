@@ -1,0 +1,72 @@
+package org.refdb.jgit;
+
+import java.io.IOException;
+import java.time.Instant;
+import java.util.HashSet;
+import java.util.Set;
+import org.eclipse.jgit.lib.AnyObjectId;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.PersonIdent;
+import org.eclipse.jgit.lib.Repository;
+import org.eclipse.jgit.revwalk.RevCommit;
+import org.eclipse.jgit.revwalk.RevObject;
+import org.eclipse.jgit.revwalk.RevTag;
+import org.eclipse.jgit.revwalk.RevWalk;
+import org.refdb.engine.RefBatch;
+
+/** Edits in JGit's terms. */
+final class Edits {
+  private final RefBatch batch;
+  private final Set<ObjectId> known = new HashSet<>();
+
+  /**
+   * @param atomic whether one impossible edit means that none is made
+   * @param who the reflogs name; null for the repository's user. His time is not used, but now.
+   */
+  Edits(Repository repository, boolean atomic, PersonIdent who) {
+    // JGit's callers may delete a ref and create one below it at once.
+    batch = new RefBatch(atomic, true);
+    PersonIdent ident = who != null ? who : new PersonIdent(repository);
+    Instant now = Instant.now();
+    int offsetSeconds = ident.getZoneId().getRules().getOffset(now).getTotalSeconds();
+    batch.committer(ident.getName(), ident.getEmailAddress(), now.getEpochSecond(), offsetSeconds / 60);
+  }
+
+  RefBatch batch() {
+    return batch;
+  }
+
+  RefBatch.Edit edit(String name) {
+    return batch.edit(name);
+  }
+
+  /**
+   * Says what an object is, which JGit has parsed already.
+   *
+   * @throws org.eclipse.jgit.errors.MissingObjectException if there is none
+   */
+  void describe(RevWalk walk, ObjectId id) throws IOException {
+    if (!known.add(id)) {
+      return;
+    }
+    RevObject object = walk.parseAny(id);
+    if (object instanceof RevTag) {
+      batch.tag(raw(id), raw(walk.peel(object)));
+    } else {
+      batch.object(raw(id), object instanceof RevCommit ? RefBatch.ObjectClass.COMMIT : RefBatch.ObjectClass.OTHER);
+    }
+  }
+
+  /** The same for an object that JGit has not parsed yet. */
+  void describe(Repository repository, ObjectId id) throws IOException {
+    try (RevWalk walk = new RevWalk(repository)) {
+      describe(walk, id);
+    }
+  }
+
+  static byte[] raw(AnyObjectId id) {
+    byte[] raw = new byte[RefDecoder.ID_BYTES];
+    id.copyRawTo(raw, 0);
+    return raw;
+  }
+}

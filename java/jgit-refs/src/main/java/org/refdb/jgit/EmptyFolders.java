@@ -1,0 +1,65 @@
+package org.refdb.jgit;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.DirectoryNotEmptyException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import org.eclipse.jgit.lib.Constants;
+
+/**
+ * Removes folders below {@code refs/} in which no ref is left, as JGit's garbage collection does for its own ref
+ * directory only: a change's refs leave two folders behind once they are packed.
+ */
+final class EmptyFolders {
+  /** A younger folder may just have been made by someone who is going to put a ref there. */
+  private static final Duration AGE_MIN = Duration.ofDays(1);
+
+  private EmptyFolders() {}
+
+  static void remove(File gitDir) throws IOException {
+    remove(gitDir, Instant.now().minus(AGE_MIN));
+  }
+
+  static void remove(File gitDir, Instant madeBefore) throws IOException {
+    Path refs = gitDir.toPath().resolve(Constants.R_REFS);
+    try (DirectoryStream<Path> spaces = Files.newDirectoryStream(refs, EmptyFolders::isFolder)) {
+      // refs/heads, refs/tags and their like stay.
+      for (Path space : spaces) {
+        removeBelow(space, madeBefore);
+      }
+    }
+  }
+
+  private static void removeBelow(Path folder, Instant madeBefore) throws IOException {
+    try (DirectoryStream<Path> folders = Files.newDirectoryStream(folder, EmptyFolders::isFolder)) {
+      for (Path below : folders) {
+        // Its time changes when what is in it goes.
+        boolean isOld = Files.getLastModifiedTime(below).toInstant().isBefore(madeBefore);
+        removeBelow(below, madeBefore);
+        if (isOld) {
+          removeIfEmpty(below);
+        }
+      }
+    } catch (NoSuchFileException e) {
+      // Someone else removes folders too.
+    }
+  }
+
+  private static void removeIfEmpty(Path folder) throws IOException {
+    try {
+      Files.delete(folder);
+    } catch (DirectoryNotEmptyException | NoSuchFileException e) {
+      // It holds refs, or is gone already.
+    }
+  }
+
+  private static boolean isFolder(Path path) {
+    return Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS);
+  }
+}

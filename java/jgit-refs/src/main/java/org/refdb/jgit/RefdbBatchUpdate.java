@@ -1,0 +1,212 @@
+package org.refdb.jgit;
+
+import java.io.IOException;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import org.eclipse.jgit.errors.MissingObjectException;
+import org.eclipse.jgit.lib.AnyObjectId;
+import org.eclipse.jgit.lib.BatchRefUpdate;
+import org.eclipse.jgit.lib.Constants;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.ProgressMonitor;
+import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.revwalk.RevWalk;
+import org.eclipse.jgit.transport.ReceiveCommand;
+import org.eclipse.jgit.transport.ReceiveCommand.Result;
+import org.refdb.engine.BatchResult;
+import org.refdb.engine.EngineException;
+import org.refdb.engine.RefBatch;
+
+/**
+ * Commands that are carried out in one transaction of the engine: all or none of them, or each for itself.
+ *
+ * <p>Symbolic refs may be among them, also where all or none is asked for.
+ */
+final class RefdbBatchUpdate extends BatchRefUpdate {
+  private final RefdbDatabase database;
+
+  RefdbBatchUpdate(RefdbDatabase database) {
+    super(database);
+    this.database = database;
+  }
+
+  @Override
+  public void execute(RevWalk walk, ProgressMonitor monitor, List<String> options) throws IOException {
+    List<ReceiveCommand> pending = pending();
+    if (pending.isEmpty() || !blockUntilTimestamps(MAX_WAIT)) {
+      return;
+    }
+    if (options != null) {
+      setPushOptions(options);
+    }
+    if (hasRepeatedNames(pending)) {
+      executeRepeated(walk, monitor, options);
+      return;
+    }
+    monitor.beginTask("Update references", pending.size());
+    try {
+      // One command is all or nothing anyway; JGit then treats it like any single one.
+      boolean whole = isAtomic() && pending.size() > 1;
+      if (check(walk, whole, pending)) {
+        carryOut(walk, whole, pending());
+      }
+      monitor.update(pending.size());
+    } finally {
+      monitor.endTask();
+    }
+  }
+
+  private List<ReceiveCommand> pending() {
+    return ReceiveCommand.filter(getCommands(), Result.NOT_ATTEMPTED);
+  }
+
+  private static boolean hasRepeatedNames(List<ReceiveCommand> commands) {
+    Set<String> names = new HashSet<>();
+    return !commands.stream().allMatch(command -> names.add(command.getRefName()));
+  }
+
+  /** One after the other, as the commands say. Not as a whole: what should a ref become then? */
+  private void executeRepeated(RevWalk walk, ProgressMonitor monitor, List<String> options) throws IOException {
+    if (isAtomic()) {
+      throw new IOException("a ref is named twice in one atomic update");
+    }
+    super.execute(walk, monitor, options);
+  }
+
+  /**
+   * Finds what is impossible before any ref is looked at.
+   *
+   * @return whether to go on
+   */
+  private boolean check(RevWalk walk, boolean whole, List<ReceiveCommand> commands) throws IOException {
+    for (ReceiveCommand command : commands) {
+      if (isMissing(walk, command.getNewId()) || (!whole && isMissing(walk, command.getOldId()))) {
+        command.setResult(Result.REJECTED_MISSING_OBJECT);
+      } else if (!whole && command.getType() == ReceiveCommand.Type.DELETE && isCheckedOut(command.getRefName())) {
+        command.setResult(Result.REJECTED_CURRENT_BRANCH);
+      } else {
+        checkFastForward(walk, command);
+      }
+      if (whole && command.getResult() != Result.NOT_ATTEMPTED) {
+        ReceiveCommand.abort(commands);
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private static boolean isMissing(RevWalk walk, ObjectId id) throws IOException {
+    if (isZero(id)) {
+      return false;
+    }
+    try {
+      walk.parseAny(id);
+      return false;
+    } catch (MissingObjectException e) {
+      return true;
+    }
+  }
+
+  private void checkFastForward(RevWalk walk, ReceiveCommand command) throws IOException {
+    if (isAllowNonFastForwards() || command.getNewSymref() != null) {
+      return;
+    }
+    command.updateType(walk);
+    if (command.getType() == ReceiveCommand.Type.UPDATE_NONFASTFORWARD) {
+      command.setResult(Result.REJECTED_NONFASTFORWARD);
+    }
+  }
+
+  private boolean isCheckedOut(String name) throws IOException {
+    if (!name.startsWith(Constants.R_HEADS) || database.repository().isBare()) {
+      return false;
+    }
+    for (Ref head = database.exactRef(Constants.HEAD); head != null && head.isSymbolic(); head = head.getTarget()) {
+      if (head.getTarget().getName().equals(name)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private void carryOut(RevWalk walk, boolean whole, List<ReceiveCommand> commands) throws IOException {
+    if (commands.isEmpty()) {
+      return;
+    }
+    Edits edits = new Edits(database.repository(), whole, getRefLogIdent());
+    for (ReceiveCommand command : commands) {
+      add(walk, edits, command);
+    }
+    BatchResult result;
+    try {
+      result = database.commit(edits.batch());
+    } catch (EngineException e) {
+      if (e.kind() != EngineException.Kind.LOCKED) {
+        throw e;
+      }
+      commands.get(0).setResult(Result.LOCK_FAILURE, e.getMessage());
+      ReceiveCommand.abort(commands);
+      return;
+    }
+    report(result, commands);
+  }
+
+  private void add(RevWalk walk, Edits edits, ReceiveCommand command) throws IOException {
+    RefBatch.Edit edit = edits.edit(command.getRefName());
+    boolean isLink = command.getOldSymref() != null || command.getNewSymref() != null;
+    if (command.getNewSymref() != null) {
+      edit.link(command.getNewSymref());
+    } else if (isZero(command.getNewId())) {
+      edit.delete();
+    } else {
+      edits.describe(walk, command.getNewId());
+      edit.set(Edits.raw(command.getNewId()));
+    }
+    if (command.getOldSymref() != null) {
+      edit.expectLink(command.getOldSymref());
+    } else if (!isZero(command.getOldId())) {
+      edit.expectId(Edits.raw(command.getOldId()));
+    } else if (command.getType() == ReceiveCommand.Type.DELETE) {
+      edit.expectAnything();
+    } else {
+      edit.expectNothing();
+    }
+    edit.end(!isLink, message(command), isForceRefLog(command));
+  }
+
+  private String message(ReceiveCommand command) {
+    if (isRefLogDisabled(command)) {
+      return null;
+    }
+    String message = getRefLogMessage(command);
+    return isRefLogIncludingResult(command)
+        ? Results.withResult(message, Results.inWords(command, isAllowNonFastForwards()))
+        : message;
+  }
+
+  private static void report(BatchResult result, List<ReceiveCommand> commands) {
+    for (BatchResult.Rejection rejection : result.rejections()) {
+      ReceiveCommand command = result.done() ? commands.get(rejection.position()) : named(rejection.name(), commands);
+      Results.set(command, rejection);
+    }
+    if (!result.done()) {
+      ReceiveCommand.abort(commands);
+      return;
+    }
+    for (ReceiveCommand command : commands) {
+      if (command.getResult() == Result.NOT_ATTEMPTED) {
+        command.setResult(Result.OK);
+      }
+    }
+  }
+
+  /** The command whose ref stands in the way of all; the first where the engine followed a symbolic ref. */
+  private static ReceiveCommand named(String name, List<ReceiveCommand> commands) {
+    return commands.stream().filter(command -> command.getRefName().equals(name)).findFirst().orElse(commands.get(0));
+  }
+
+  private static boolean isZero(AnyObjectId id) {
+    return AnyObjectId.isEqual(ObjectId.zeroId(), id);
+  }
+}

@@ -1,0 +1,336 @@
+package org.refdb.jgit;
+
+import java.io.File;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.atomic.AtomicLong;
+import org.eclipse.jgit.api.PackRefsCommand;
+import org.eclipse.jgit.events.RefsChangedEvent;
+import org.eclipse.jgit.lib.BatchRefUpdate;
+import org.eclipse.jgit.lib.Constants;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.ObjectIdRef;
+import org.eclipse.jgit.lib.ProgressMonitor;
+import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.lib.RefDatabase;
+import org.eclipse.jgit.lib.ReflogReader;
+import org.eclipse.jgit.lib.RefRename;
+import org.eclipse.jgit.lib.RefUpdate;
+import org.eclipse.jgit.lib.Repository;
+import org.eclipse.jgit.util.FileUtils;
+import org.eclipse.jgit.util.RefList;
+import org.eclipse.jgit.util.RefMap;
+import org.refdb.engine.BatchResult;
+import org.refdb.engine.EngineException;
+import org.refdb.engine.RefBatch;
+import org.refdb.engine.RefListing;
+import org.refdb.engine.RefView;
+import org.refdb.engine.RefViews;
+import org.refdb.engine.Unpacker;
+
+/**
+ * A repository's refs by refdb's engine, in either format.
+ *
+ * <p>Nothing is cached here: every answer is the engine's, which proves it fresh as far as {@code core.trustStat} and
+ * its relations ask. A ref that is given out is a value of its own: it outlives this database. Conversions and
+ * replacements of the repository by anyone are noticed by the engine. Once closed, every method throws a {@link
+ * org.refdb.engine.ClosedHandleException}.
+ *
+ * <p>Where JGit's two databases differ, this follows {@code RefDirectory}.
+ */
+public final class RefdbDatabase extends RefDatabase {
+  private final Repository repository;
+  private final RefView view;
+  /** The version that listeners have been told of; 0 for none. */
+  private final AtomicLong notified = new AtomicLong();
+
+  private RefdbDatabase(Repository repository, RefView view) {
+    this.repository = repository;
+    this.view = view;
+  }
+
+  /**
+   * Opens a repository's refs, with the settings that JGit reads from its configuration.
+   *
+   * @param views the process's
+   * @param repository lies in a folder; it may give its refs to anyone else than this method's caller
+   * @throws EngineException if the engine does not understand the repository
+   */
+  public static RefdbDatabase open(RefViews views, Repository repository) throws EngineException {
+    File folder = repository.getDirectory();
+    return new RefdbDatabase(
+        repository, views.open(folder.toPath().toAbsolutePath(), ViewSettings.of(repository.getConfig())));
+  }
+
+  /** The engine's view of these refs: statistics, verification. */
+  public RefView view() {
+    return view;
+  }
+
+  Repository repository() {
+    return repository;
+  }
+
+  /** Makes the folders that a new repository needs. A repository that has them is left as it is. */
+  @Override
+  public void create() throws IOException {
+    File folder = repository.getDirectory();
+    if (view.isReftable()) {
+      FileUtils.mkdirs(new File(folder, Constants.REFTABLE), true);
+      return;
+    }
+    FileUtils.mkdirs(new File(folder, Constants.R_HEADS), true);
+    FileUtils.mkdirs(new File(folder, Constants.R_TAGS), true);
+  }
+
+  @Override
+  public void close() {
+    view.close();
+  }
+
+  /** Update indexes start anew when a stack of tables empties, and files have none. */
+  @Override
+  public boolean hasVersioning() {
+    return false;
+  }
+
+  @Override
+  public boolean performsAtomicTransactions() {
+    return true;
+  }
+
+  @Override
+  public Ref exactRef(String name) throws IOException {
+    Unpacker answer = view.lookup(name);
+    long version = answer.i64();
+    Ref ref = RefDecoder.resolved(name, answer);
+    seen(version);
+    return ref;
+  }
+
+  @Override
+  public Map<String, Ref> exactRef(String... names) throws IOException {
+    Map<String, Ref> found = new HashMap<>();
+    Unpacker answer = view.lookupMany(Arrays.asList(names));
+    for (String name : names) {
+      Ref ref = RefDecoder.resolved(name, answer);
+      if (ref != null) {
+        found.put(name, ref);
+      }
+    }
+    seen(answer.i64());
+    return found;
+  }
+
+  @Override
+  public Ref firstExactRef(String... names) throws IOException {
+    for (String name : names) {
+      Ref ref = exactRef(name);
+      if (ref != null) {
+        return ref;
+      }
+    }
+    return null;
+  }
+
+  @Override
+  public List<Ref> getRefs() throws IOException {
+    return getRefsByPrefix(ALL);
+  }
+
+  @Override
+  @Deprecated
+  public Map<String, Ref> getRefs(String prefix) throws IOException {
+    List<Ref> refs = getRefsByPrefix(prefix);
+    RefList.Builder<Ref> sorted = new RefList.Builder<>(refs.size());
+    refs.forEach(sorted::add);
+    // The engine sorts by bytes, JGit by UTF-16 units.
+    sorted.sort();
+    return new RefMap(prefix, sorted.toRefList(), RefList.emptyList(), RefList.emptyList());
+  }
+
+  @Override
+  public List<Ref> getRefsByPrefix(String prefix) throws IOException {
+    return list(List.of(prefix), Set.of());
+  }
+
+  @Override
+  public List<Ref> getRefsByPrefix(String... prefixes) throws IOException {
+    return prefixes.length == 0 ? List.of() : list(Arrays.asList(prefixes), Set.of());
+  }
+
+  @Override
+  public List<Ref> getRefsByPrefixWithExclusions(String include, Set<String> excludes) throws IOException {
+    return list(List.of(include), excludes);
+  }
+
+  private List<Ref> list(Collection<String> prefixes, Collection<String> excluded) throws IOException {
+    Ref head = null;
+    if (prefixes.stream().anyMatch(Constants.HEAD::startsWith) && excluded.stream().noneMatch(Constants.HEAD::startsWith)) {
+      head = existing(Constants.HEAD);
+    }
+    try (RefListing listing = view.list(prefixes, excluded)) {
+      return RowList.read(head, listing, this::existing);
+    }
+  }
+
+  /** A ref, unless it leads to nothing. */
+  private Ref existing(String name) throws IOException {
+    Ref ref = exactRef(name);
+    return ref == null || ref.getObjectId() == null ? null : ref;
+  }
+
+  @Override
+  public boolean hasRefs() throws IOException {
+    if (existing(Constants.HEAD) != null) {
+      return true;
+    }
+    try (RefListing listing = view.list(List.of(), List.of())) {
+      return listing.next() != null;
+    }
+  }
+
+  @Override
+  public List<Ref> getAdditionalRefs() throws IOException {
+    List<Ref> found = new ArrayList<>();
+    for (String name : additionalRefsNames) {
+      Ref ref = exactRef(name);
+      if (ref != null) {
+        found.add(ref);
+      }
+    }
+    return found;
+  }
+
+  /** The refs, HEAD among them, that hold the object or a tag that leads to it. */
+  @Override
+  public Set<Ref> getTipsWithSha1(ObjectId id) throws IOException {
+    byte[] raw = new byte[RefDecoder.ID_BYTES];
+    id.copyRawTo(raw, 0);
+    Unpacker answer = view.pointingAt(raw);
+    seen(answer.i64());
+    List<String> names = new ArrayList<>();
+    names.add(Constants.HEAD);
+    while (answer.hasMore()) {
+      names.add(answer.text());
+    }
+    Set<Ref> tips = new HashSet<>();
+    Unpacker refs = view.lookupMany(names);
+    for (String name : names) {
+      Ref ref = RefDecoder.resolved(name, refs);
+      // Someone may have changed it since.
+      if (ref != null && ref.getObjectId() != null && (id.equals(ref.getObjectId()) || id.equals(peeled(ref)))) {
+        tips.add(ref);
+      }
+    }
+    return tips;
+  }
+
+  private ObjectId peeled(Ref ref) throws IOException {
+    return peel(ref).getPeeledObjectId();
+  }
+
+  @Override
+  public boolean hasFastTipsWithSha1() {
+    return true;
+  }
+
+  @Override
+  public Ref peel(Ref ref) throws IOException {
+    return Peeler.peel(repository, ref);
+  }
+
+  @Override
+  public boolean isNameConflicting(String name) throws IOException {
+    return view.conflicting(name).hasMore();
+  }
+
+  @Override
+  public Collection<String> getConflictingNames(String name) throws IOException {
+    List<String> names = new ArrayList<>();
+    Unpacker answer = view.conflicting(name);
+    while (answer.hasMore()) {
+      names.add(answer.text());
+    }
+    return List.copyOf(names);
+  }
+
+  @Override
+  public RefUpdate newUpdate(String name, boolean detach) throws IOException {
+    Ref ref = exactRef(name);
+    if (ref == null) {
+      return new RefdbUpdate(this, new ObjectIdRef.Unpeeled(Ref.Storage.NEW, name, null));
+    }
+    RefdbUpdate update = new RefdbUpdate(this, ref);
+    if (detach && ref.isSymbolic()) {
+      update.setDetachingSymbolicRef();
+    }
+    return update;
+  }
+
+  @Override
+  public BatchRefUpdate newBatchUpdate() {
+    return new RefdbBatchUpdate(this);
+  }
+
+  @Override
+  public RefRename newRename(String fromName, String toName) throws IOException {
+    return new RefdbRename(this, newUpdate(fromName, false), newUpdate(toName, false));
+  }
+
+  @Override
+  public ReflogReader getReflogReader(String name) throws IOException {
+    return exactRef(name) == null ? null : new RefdbReflogReader(view, name);
+  }
+
+  @Override
+  public ReflogReader getReflogReader(Ref ref) {
+    return new RefdbReflogReader(view, ref.getName());
+  }
+
+  /** The next question looks at the disk, even where the settings would let the engine believe for a while. */
+  @Override
+  public void refresh() {
+    view.hint();
+  }
+
+  /** Packs the refs that the command names, or merges the tables, and removes folders that hold no ref any more. */
+  @Override
+  public void packRefs(ProgressMonitor monitor, PackRefsCommand command) throws IOException {
+    monitor.beginTask("Pack refs", ProgressMonitor.UNKNOWN);
+    try {
+      view.optimize(command.isAll());
+      if (!view.isReftable()) {
+        EmptyFolders.remove(repository.getDirectory());
+      }
+    } finally {
+      monitor.endTask();
+    }
+  }
+
+  /** Makes a batch of edits and tells the listeners. */
+  BatchResult commit(RefBatch batch) throws IOException {
+    BatchResult result = view.commit(batch);
+    if (result.done() && result.rejections().size() < batch.size()) {
+      // What follows from our own change is no news to tell again.
+      notified.set(view.version());
+      repository.fireEvent(new RefsChangedEvent());
+    }
+    return result;
+  }
+
+  /** Tells the listeners, once, that someone has changed refs; as JGit does, when a question finds it out. */
+  private void seen(long version) {
+    long last = notified.get();
+    if (last != version && notified.compareAndSet(last, version) && last != 0) {
+      repository.fireEvent(new RefsChangedEvent());
+    }
+  }
+}

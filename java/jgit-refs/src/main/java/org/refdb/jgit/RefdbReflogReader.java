@@ -1,0 +1,54 @@
+package org.refdb.jgit;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import org.eclipse.jgit.lib.ReflogEntry;
+import org.eclipse.jgit.lib.ReflogReader;
+import org.refdb.engine.RefView;
+import org.refdb.engine.Unpacker;
+
+/** Reads a ref's reflog as it is when it is asked. */
+final class RefdbReflogReader implements ReflogReader {
+  private final RefView view;
+  private final String name;
+
+  RefdbReflogReader(RefView view, String name) {
+    this.view = view;
+    this.name = name;
+  }
+
+  @Override
+  public ReflogEntry getLastEntry() throws IOException {
+    return getReverseEntry(0);
+  }
+
+  @Override
+  public List<ReflogEntry> getReverseEntries() throws IOException {
+    return getReverseEntries(Integer.MAX_VALUE);
+  }
+
+  @Override
+  public ReflogEntry getReverseEntry(int number) throws IOException {
+    if (number < 0) {
+      throw new IllegalArgumentException("a reflog has no entry " + number);
+    }
+    List<ReflogEntry> entries = read(number, 1);
+    return entries.isEmpty() ? null : entries.get(0);
+  }
+
+  @Override
+  public List<ReflogEntry> getReverseEntries(int max) throws IOException {
+    return max <= 0 ? new ArrayList<>() : read(0, max);
+  }
+
+  private List<ReflogEntry> read(int skip, int max) throws IOException {
+    Unpacker answer = view.log(name, skip, max);
+    answer.u8();
+    List<ReflogEntry> entries = new ArrayList<>();
+    while (answer.hasMore()) {
+      entries.add(RefdbReflogEntry.read(answer));
+    }
+    return entries;
+  }
+}

@@ -1,0 +1,63 @@
+package org.refdb.jgit;
+
+import java.io.IOException;
+import org.eclipse.jgit.lib.AnyObjectId;
+import org.eclipse.jgit.lib.Constants;
+import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.lib.RefRename;
+import org.eclipse.jgit.lib.RefUpdate;
+import org.refdb.engine.BatchResult;
+import org.refdb.engine.EngineException;
+import org.refdb.engine.RefBatch;
+
+/** Renames a ref, and HEAD with it, in one transaction. Its reflog goes along where refs are files. */
+final class RefdbRename extends RefRename {
+  private final RefdbDatabase database;
+
+  RefdbRename(RefdbDatabase database, RefUpdate from, RefUpdate to) {
+    super(from, to);
+    this.database = database;
+  }
+
+  @Override
+  protected RefUpdate.Result doRename() throws IOException {
+    Ref from = database.exactRef(source.getName());
+    if (from == null || !AnyObjectId.isEqual(source.getOldObjectId(), from.getObjectId())) {
+      return RefUpdate.Result.LOCK_FAILURE;
+    }
+    if (from.isSymbolic()) {
+      return RefUpdate.Result.IO_FAILURE;
+    }
+    if (database.exactRef(destination.getName()) != null) {
+      return RefUpdate.Result.LOCK_FAILURE;
+    }
+    try (MovedLog log = MovedLog.move(database, source.getName(), destination.getName())) {
+      BatchResult result = database.commit(edits(from));
+      if (result.rejections().isEmpty()) {
+        log.keep();
+        return RefUpdate.Result.RENAMED;
+      }
+      return Results.ofUpdate(result.rejections().get(0));
+    } catch (EngineException e) {
+      if (e.kind() == EngineException.Kind.LOCKED) {
+        return RefUpdate.Result.LOCK_FAILURE;
+      }
+      throw e;
+    }
+  }
+
+  private RefBatch edits(Ref from) throws IOException {
+    byte[] id = Edits.raw(from.getObjectId());
+    String message = getRefLogMessage();
+    boolean isLogged = message != null && !message.isEmpty();
+    Edits edits = new Edits(database.repository(), true, getRefLogIdent());
+    edits.describe(database.repository(), from.getObjectId());
+    edits.edit(from.getName()).delete().expectId(id).end(false, null, false);
+    edits.edit(destination.getName()).set(id).expectNothing().end(false, isLogged ? message : null, false);
+    if (needToUpdateHEAD()) {
+      String target = destination.getName();
+      edits.edit(Constants.HEAD).link(target).expectLink(from.getName()).end(false, isLogged ? message : null, false);
+    }
+    return edits.batch();
+  }
+}

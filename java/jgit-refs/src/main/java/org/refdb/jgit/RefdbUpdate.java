@@ -1,0 +1,166 @@
+package org.refdb.jgit;
+
+import java.io.IOException;
+import org.eclipse.jgit.lib.AnyObjectId;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.lib.RefUpdate;
+import org.eclipse.jgit.lib.Repository;
+import org.eclipse.jgit.revwalk.RevWalk;
+import org.refdb.engine.BatchResult;
+import org.refdb.engine.EngineException;
+import org.refdb.engine.RefBatch;
+
+/**
+ * One ref's update.
+ *
+ * <p>JGit looks at the ref, thinks (is it a fast-forward?) and writes, all under a lock. Here nothing is locked while it
+ * thinks: the write says what the ref held when it was looked at, and the engine refuses it if that is no longer so.
+ * Then all is done over, as if the lock had been had later; so a writer never fails because another was quick, unless it
+ * said which value it expects.
+ */
+final class RefdbUpdate extends RefUpdate {
+  /** Each time someone else has made progress; more than this many in one update's time is no accident. */
+  private static final int ATTEMPTS_MAX = 1000;
+
+  private final RefdbDatabase database;
+  private RevWalk walk;
+  /** Whether a symbolic ref stands for the one it leads to. */
+  private boolean deref;
+  /** The ref as it was when we looked: the basis of what we write. Null if there was none. */
+  private Ref basis;
+  private boolean overtaken;
+
+  RefdbUpdate(RefdbDatabase database, Ref ref) {
+    super(ref);
+    this.database = database;
+  }
+
+  @Override
+  protected RefdbDatabase getRefDatabase() {
+    return database;
+  }
+
+  @Override
+  protected Repository getRepository() {
+    return database.repository();
+  }
+
+  @Override
+  public Result update(RevWalk revWalk) throws IOException {
+    walk = revWalk;
+    return persist(() -> super.update(revWalk));
+  }
+
+  @Override
+  public Result delete(RevWalk revWalk) throws IOException {
+    return persist(() -> super.delete(revWalk));
+  }
+
+  @Override
+  public Result link(String target) throws IOException {
+    return persist(() -> super.link(target));
+  }
+
+  private interface Attempt {
+    Result make() throws IOException;
+  }
+
+  private Result persist(Attempt attempt) throws IOException {
+    Result result = Result.NOT_ATTEMPTED;
+    for (int i = 0; i < ATTEMPTS_MAX; i++) {
+      overtaken = false;
+      result = attempt.make();
+      if (!overtaken) {
+        break;
+      }
+      Thread.onSpinWait();
+    }
+    return result;
+  }
+
+  @Override
+  protected boolean tryLock(boolean followLinks) throws IOException {
+    deref = followLinks;
+    basis = database.exactRef(getName());
+    setOldObjectId(basis == null ? null : basis.getObjectId());
+    return true;
+  }
+
+  @Override
+  protected void unlock() {
+    basis = null;
+  }
+
+  @Override
+  protected Result doUpdate(Result status) throws IOException {
+    ObjectId id = getNewObjectId();
+    Edits edits = edits();
+    if (AnyObjectId.isEqual(ObjectId.zeroId(), id)) {
+      return delete(edits, status);
+    }
+    edits.describe(walk, id);
+    RefBatch.Edit edit = expectBasis(edits.edit(getName()).set(Edits.raw(id)));
+    return commit(edit.end(deref, message(status), isForceRefLog()), status);
+  }
+
+  @Override
+  protected Result doDelete(Result status) throws IOException {
+    return delete(edits(), status);
+  }
+
+  private Result delete(Edits edits, Result status) throws IOException {
+    Ref gone = basis == null || !deref ? basis : basis.getLeaf();
+    if (gone == null || gone.getStorage() == Ref.Storage.NEW) {
+      return status;
+    }
+    return commit(expectBasis(edits.edit(gone.getName()).delete()).end(false, null, false), status);
+  }
+
+  @Override
+  protected Result doLink(String target) throws IOException {
+    deref = false;
+    RefBatch.Edit edit = expectBasis(edits().edit(getName()).link(target));
+    Result result = getRef().getStorage() == Ref.Storage.NEW ? Result.NEW : Result.FORCED;
+    return commit(edit.end(false, getRefLogMessage(), isForceRefLog()), result);
+  }
+
+  private Edits edits() {
+    return new Edits(getRepository(), true, getRefLogIdent());
+  }
+
+  /** What the engine shall find where it writes. */
+  private RefBatch.Edit expectBasis(RefBatch.Edit edit) {
+    if (basis != null && basis.isSymbolic() && !deref) {
+      return edit.expectLink(basis.getTarget().getName());
+    }
+    return basis == null || basis.getObjectId() == null
+        ? edit.expectNothing()
+        : edit.expectId(Edits.raw(basis.getObjectId()));
+  }
+
+  private String message(Result status) {
+    String message = getRefLogMessage();
+    return message != null && isRefLogIncludingResult()
+        ? Results.withResult(message, Results.inWords(status))
+        : message;
+  }
+
+  private Result commit(RefBatch batch, Result success) throws IOException {
+    BatchResult result;
+    try {
+      result = database.commit(batch);
+    } catch (EngineException e) {
+      if (e.kind() == EngineException.Kind.LOCKED) {
+        return Result.LOCK_FAILURE;
+      }
+      throw e;
+    }
+    if (result.rejections().isEmpty()) {
+      return success;
+    }
+    BatchResult.Rejection rejection = result.rejections().get(0);
+    overtaken = Results.isStale(rejection);
+    return Results.ofUpdate(rejection);
+  }
+}

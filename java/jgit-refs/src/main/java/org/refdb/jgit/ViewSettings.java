@@ -1,0 +1,78 @@
+package org.refdb.jgit;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.eclipse.jgit.lib.Config;
+import org.eclipse.jgit.lib.CoreConfig;
+import org.eclipse.jgit.lib.CoreConfig.TrustStat;
+import org.refdb.engine.RefViewSettings;
+import org.refdb.engine.RefViewSettings.Sync;
+import org.refdb.engine.RefViewSettings.Trust;
+
+/**
+ * What a repository's configuration, as JGit reads it, means for the engine.
+ *
+ * <p>JGit also knows files that the engine does not read: the system's, the user's, and the site's {@code jgit.config}.
+ * So it reads the settings, and the engine gets them.
+ */
+final class ViewSettings {
+  /** For how long, in milliseconds, an answer is given again without looking at the disk. Off by default. */
+  private static final String BELIEVE_SECTION = "refdb";
+
+  private static final String BELIEVE_KEY = "trustMillis";
+
+  /** Settings that the engine heeds, wherever they were made. */
+  private static final String[][] PASSED_ON = {
+    {"core", "fsync"},
+    {"core", "fsyncMethod"},
+    {"core", "logAllRefUpdates"},
+    {"core", "sharedRepository"},
+    {"core", "filesRefLockTimeout"},
+    {"core", "packedRefsTimeout"},
+    {"reftable", "blockSize"},
+    {"reftable", "restartInterval"},
+    {"reftable", "indexObjects"},
+    {"reftable", "geometricFactor"},
+    {"reftable", "lockTimeout"},
+  };
+
+  private ViewSettings() {}
+
+  static RefViewSettings of(Config config) {
+    CoreConfig core = config.get(CoreConfig.KEY);
+    return new RefViewSettings(
+        trust(core.getTrustPackedRefsStat()),
+        trust(core.getTrustLooseRefStat()),
+        trust(core.getTrustTablesListStat()),
+        Math.max(0, config.getLong(BELIEVE_SECTION, BELIEVE_KEY, 0)),
+        sync(config),
+        passedOn(config));
+  }
+
+  private static Trust trust(TrustStat trust) {
+    return switch (trust) {
+      case AFTER_OPEN -> Trust.AFTER_OPEN;
+      case NEVER -> Trust.NEVER;
+      default -> Trust.ALWAYS;
+    };
+  }
+
+  /** Git's setting decides, then JGit's; where there is neither, a server's refs are synced. */
+  private static Sync sync(Config config) {
+    if (config.getString("core", null, "fsync") != null) {
+      return Sync.AS_CONFIGURED;
+    }
+    return config.getBoolean("core", "fsyncRefFiles", true) ? Sync.YES : Sync.NO;
+  }
+
+  private static List<String> passedOn(Config config) {
+    List<String> settings = new ArrayList<>();
+    for (String[] key : PASSED_ON) {
+      String value = config.getString(key[0], null, key[1]);
+      if (value != null) {
+        settings.add(key[0] + "." + key[1] + "=" + value);
+      }
+    }
+    return settings;
+  }
+}
