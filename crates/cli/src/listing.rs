@@ -45,9 +45,8 @@ pub trait Visitor {
 }
 
 /// Shows all refs of a walk in order of name.
-pub fn walk(snapshot: &dyn Snapshot, walk: &Walk<'_>, visitor: &mut dyn Visitor) -> Result<()> {
+pub fn walk(snapshot: &dyn Snapshot, walk: &Walk<'_>, visitor: &mut impl Visitor) -> Result<()> {
     let mut cursor = snapshot.cursor(walk.root_refs)?;
-    let mut names = Names::default();
     let all = [BString::default()];
     let prefixes = match walk.ranges {
         Ranges::All => &all[..],
@@ -58,92 +57,70 @@ pub fn walk(snapshot: &dyn Snapshot, walk: &Walk<'_>, visitor: &mut dyn Visitor)
         if !start.is_empty() {
             cursor.seek(start)?;
         }
-        if range(snapshot, &mut *cursor, prefix.as_bstr(), walk, &mut names, visitor)?.is_break() {
+        if range(snapshot, &mut *cursor, prefix.as_bstr(), walk.after, visitor)?.is_break() {
             break;
         }
     }
     Ok(())
 }
 
+/// Shows the refs from where the cursor stands on, as far as they begin with `prefix`.
 fn range(
     snapshot: &dyn Snapshot,
     cursor: &mut dyn Cursor,
     prefix: &BStr,
-    walk: &Walk<'_>,
-    names: &mut Names,
-    visitor: &mut dyn Visitor,
+    after: Option<&BStr>,
+    visitor: &mut impl Visitor,
 ) -> Result<ControlFlow<()>> {
     loop {
-        let view = match cursor.next() {
-            Ok(Some(view)) => view,
-            Ok(None) => return Ok(ControlFlow::Continue(())),
+        let mut stopped = Ok(ControlFlow::Continue(()));
+        let walked = cursor.for_each(&mut |view| {
+            if !view.name.starts_with(prefix) {
+                return ControlFlow::Break(());
+            }
+            if after == Some(view.name) {
+                return ControlFlow::Continue(());
+            }
+            let shown = show(snapshot, view, visitor);
+            if matches!(shown, Ok(ControlFlow::Continue(()))) {
+                return ControlFlow::Continue(());
+            }
+            stopped = shown;
+            ControlFlow::Break(())
+        });
+        match walked {
+            Ok(_) => return stopped,
             Err(error) => match visitor.name_of(&error) {
-                Some(name) => {
-                    if visitor.wants(name.as_bstr()) {
-                        visitor.broken(Broken::Content(name.as_bstr()))?;
-                    }
-                    continue;
-                }
+                Some(name) if visitor.wants(name.as_bstr()) => visitor.broken(Broken::Content(name.as_bstr()))?,
+                Some(_) => {}
                 None => return Err(error.into()),
             },
-        };
-        if !view.name.starts_with(prefix) {
-            return Ok(ControlFlow::Continue(()));
-        }
-        if walk.after == Some(view.name) || !visitor.wants(view.name) {
-            continue;
-        }
-        if !names.is_well_formed(view.name) {
-            visitor.broken(Broken::Name(view.name))?;
-        } else if show(snapshot, &view, visitor)?.is_break() {
-            return Ok(ControlFlow::Break(()));
         }
     }
 }
 
-fn show(snapshot: &dyn Snapshot, view: &RefView<'_>, visitor: &mut dyn Visitor) -> Result<ControlFlow<()>> {
-    match view.target {
+#[inline]
+fn show(snapshot: &dyn Snapshot, view: &RefView<'_>, visitor: &mut impl Visitor) -> Result<ControlFlow<()>> {
+    if !visitor.wants(view.name) {
+        return Ok(ControlFlow::Continue(()));
+    }
+    if check_format(view.name, FormatOptions { allow_onelevel: true, refspec_pattern: false }).is_err() {
+        visitor.broken(Broken::Name(view.name))?;
+        return Ok(ControlFlow::Continue(()));
+    }
+    match &view.target {
         TargetView::Direct(id) if id.is_null() => visitor.broken(Broken::Content(view.name))?,
         TargetView::Direct(id) => {
             return visitor.row(&Row { name: view.name, id, symref: None, peeled: view.peeled });
         }
         TargetView::Symbolic(target) => {
             if let Some((end, id)) = follow(snapshot, target)? {
-                let row = Row { name: view.name, id, symref: Some(end.as_bstr()), peeled: Peeled::Unknown };
+                let row = Row { name: view.name, id: &id, symref: Some(end.as_bstr()), peeled: Peeled::Unknown };
                 return visitor.row(&row);
             }
         }
     }
     Ok(ControlFlow::Continue(()))
-}
-
-/// Checks the format of names that come in order, and so mostly differ from the one before in their last bytes.
-#[derive(Default)]
-struct Names {
-    /// The last name that was well formed.
-    before: Vec<u8>,
-}
-
-impl Names {
-    fn is_well_formed(&mut self, name: &[u8]) -> bool {
-        let common = common_prefix_len(&self.before, name);
-        let rest = &name[common..];
-        // Bytes that no rule speaks of cannot spoil what was good without them, unless they complete ".lock".
-        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        let good = (common > 0 && !rest.is_empty() && rest.iter().all(plain) && !name.ends_with(b".lock"))
-            || check_format(name, FormatOptions { allow_onelevel: true, refspec_pattern: false }).is_ok();
-        if good {
-            self.before.truncate(common);
-            self.before.extend_from_slice(rest);
-        }
-        good
-    }
-}
-
-fn common_prefix_len(one: &[u8], two: &[u8]) -> usize {
-    let chunks = one.as_chunks::<8>().0.iter().zip(two.as_chunks::<8>().0).take_while(|(one, two)| one == two).count();
-    let start = chunks * 8;
-    start + one[start..].iter().zip(&two[start..]).take_while(|(one, two)| one == two).count()
 }
 
 /// The end of a chain of symbolic refs, if it leads to an object.
@@ -162,36 +139,4 @@ pub fn follow(snapshot: &dyn Snapshot, target: &BStr) -> Result<Option<(RefName,
         }
     }
     Ok(None)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_is_judged_alike_whatever_came_before_it() {
-        let parts =
-            ["a", "b", ".", "/", "@", "{", "lock", ".loc", "k", "-", "_", "*", " ", "refs/heads/", "feature", "\u{e9}"];
-        let any_level = FormatOptions { allow_onelevel: true, refspec_pattern: false };
-        let mut random = 0x9e37_79b9_7f4a_7c15u64;
-        for _ in 0..2000 {
-            let mut names: Vec<String> = Vec::new();
-            for _ in 0..30 {
-                let mut name = String::new();
-                for _ in 0..=random % 6 {
-                    random ^= random << 13;
-                    random ^= random >> 7;
-                    random ^= random << 17;
-                    name.push_str(parts[(random >> 32) as usize % parts.len()]);
-                }
-                names.push(name);
-            }
-            names.sort();
-            let mut checker = Names::default();
-            for name in &names {
-                let expected = check_format(name.as_bytes(), any_level).is_ok();
-                assert_eq!(checker.is_well_formed(name.as_bytes()), expected, "{name} of {names:?}");
-            }
-        }
-    }
 }

@@ -163,7 +163,7 @@ fn list(session: &mut Session, options: &Options, output: &mut Output) -> Result
     if options.head
         && let Some((_, id)) = listing::follow(&*snapshot, "HEAD".into())?
     {
-        let row = Row { name: "HEAD".into(), id, symref: None, peeled: Peeled::Unknown };
+        let row = Row { name: "HEAD".into(), id: &id, symref: None, peeled: Peeled::Unknown };
         Shower { session_objects: &mut session.objects, options, output }.show(&row)?;
         found = true;
     }
@@ -222,13 +222,13 @@ struct Shower<'a> {
 
 impl Shower<'_> {
     fn show(&mut self, row: &Row<'_>) -> Result<()> {
-        if !self.session_objects.exists(&row.id)? {
+        if !self.session_objects.exists(row.id)? {
             return fatal!["git show-ref: bad ref ", row.name, " (", row.id.to_string(), ")"];
         }
         if self.options.quiet {
             return Ok(());
         }
-        self.id(&row.id)?;
+        self.id(row.id)?;
         let out = self.output.buffer();
         if !self.options.style.ids_only {
             out.push(b' ');
@@ -262,8 +262,8 @@ impl Shower<'_> {
         match row.peeled {
             Peeled::NotTag => Ok(None),
             Peeled::To(id) => Ok(Some(id)),
-            Peeled::Unknown if self.session_objects.object_kind(&row.id)? != Some(ObjectKind::Tag) => Ok(None),
-            Peeled::Unknown => Ok(self.session_objects.peel(&row.id)?.map(|(id, _)| id)),
+            Peeled::Unknown if self.session_objects.object_kind(row.id)? != Some(ObjectKind::Tag) => Ok(None),
+            Peeled::Unknown => Ok(self.session_objects.peel(row.id)?.map(|(id, _)| id)),
         }
     }
 }
@@ -278,7 +278,7 @@ fn verify(session: &mut Session, options: &Options, output: &mut Output) -> Resu
         let found = if may_be_ref { listing::follow(&*snapshot, name.as_bstr())? } else { None };
         match found {
             Some((_, id)) => {
-                let row = Row { name: name.as_bstr(), id, symref: None, peeled: Peeled::Unknown };
+                let row = Row { name: name.as_bstr(), id: &id, symref: None, peeled: Peeled::Unknown };
                 Shower { session_objects: &mut session.objects, options, output }.show(&row)?;
             }
             None if options.quiet => return Ok(1),

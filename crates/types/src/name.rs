@@ -58,76 +58,100 @@ impl std::error::Error for NameError {}
 
 /// Checks a name by the rules of git-check-ref-format(1).
 pub fn check_format(name: &[u8], options: FormatOptions) -> Result<(), NameError> {
+    if !is_plain(name) {
+        check_bytes(name, options)?;
+    }
+    if options.allow_onelevel || name.contains(&b'/') { Ok(()) } else { Err(NameError::OneLevel) }
+}
+
+/// Checks every rule that does not depend on the whole name having a slash.
+fn check_bytes(name: &[u8], options: FormatOptions) -> Result<(), NameError> {
     if name == b"@" {
         return Err(NameError::Empty);
     }
-    let known = usual_prefix_len(name);
-    let mut state = Components { start: known, inner: known > 0, stars_left: options.refspec_pattern };
-    let mut at = known;
-    while at < name.len() {
-        let end = name.len().min(at + CHUNK);
-        if !is_plain(&name[at..end]) {
-            (at..end).try_for_each(|at| state.check_byte(name, at))?;
-        }
-        at = end;
-    }
+    let mut state = Components { start: 0, stars_left: options.refspec_pattern };
+    (0..name.len()).try_for_each(|at| state.check_byte(name, at))?;
     end_component(&name[state.start..])?;
-    if name.last() == Some(&b'.') {
-        return Err(NameError::TrailingDot);
-    }
-    if state.inner || options.allow_onelevel { Ok(()) } else { Err(NameError::OneLevel) }
-}
-
-/// The length of the folders that most names begin with. What is left is mostly one component of plain bytes.
-#[inline]
-fn usual_prefix_len(name: &[u8]) -> usize {
-    match name {
-        [b'r', b'e', b'f', b's', b'/', b'h', b'e', b'a', b'd', b's', b'/', ..] => 11,
-        [b'r', b'e', b'f', b's', b'/', b't', b'a', b'g', b's', b'/', ..] => 10,
-        _ => 0,
-    }
+    if name.last() == Some(&b'.') { Err(NameError::TrailingDot) } else { Ok(()) }
 }
 
 /// So many bytes are looked at together.
 const CHUNK: usize = 16;
 
-/// Whether no rule speaks of any byte of `chunk`, which is [`CHUNK`] bytes or less. A few harmless ones (`+`, `;`, `]`)
-/// are taken for such; they are looked at again one by one.
-#[inline]
-fn is_plain(chunk: &[u8]) -> bool {
-    if let Some(whole) = chunk.first_chunk() {
-        return is_plain_chunk(whole);
-    }
-    // The two halves of less than a chunk may overlap: a byte can well be looked at twice.
-    match (chunk.first_chunk::<8>(), chunk.last_chunk::<8>()) {
-        (Some(first), Some(last)) => {
-            let mut both = [0; CHUNK];
-            both[..8].copy_from_slice(first);
-            both[8..].copy_from_slice(last);
-            is_plain_chunk(&both)
+/// Whether the name is sure to break no rule. Almost all names are; the few harmless ones that look suspicious (with
+/// `]`, `;`, `>`, `{`, `./`) are checked byte by byte.
+fn is_plain(name: &[u8]) -> bool {
+    let mut padded = [b'a'; CHUNK + 1];
+    let long = match padded.get_mut(..name.len()) {
+        Some(start) => {
+            start.copy_from_slice(name);
+            &padded[..]
         }
-        _ => chunk.iter().all(|byte| CLASS[*byte as usize] == PLAIN),
-    }
+        None => name,
+    };
+    let seen = look(long);
+    let ends_well = match name {
+        [] | [_] | [.., b'.' | b'/'] => false,
+        [first, ..] => CLASS[*first as usize] == PLAIN,
+    };
+    ends_well && seen < SUSPICIOUS && (seen == 0 || !name.windows(5).any(|five| five == b".lock"))
 }
 
-/// The compiler makes vector instructions of this, as long as it stays by itself.
+/// There is a dot.
+const DOTTED: u8 = 1;
+/// There is a byte that can break a rule, alone or after the one before it.
+const SUSPICIOUS: u8 = 2;
+
+/// What is seen of at least 17 bytes. The first is looked at only as the one before the second.
+///
+/// The compiler makes vector instructions of this as long as it stays by itself.
 #[inline(never)]
-fn is_plain_chunk(chunk: &[u8; CHUNK]) -> bool {
-    let mut special = [0u8; CHUNK];
-    for at in 0..CHUNK {
-        let within = |first: u8, last: u8| (chunk[at].wrapping_sub(first) <= last - first) as u8;
-        special[at] =
-            within(0, b',') | within(b'.', b'/') | within(b':', b'@') | within(b'[', b'^') | within(b'{', 0x7f);
+fn look(name: &[u8]) -> u8 {
+    let (before, this) = (&name[..name.len() - 1], &name[1..]);
+    let mut seen = [0; CHUNK];
+    for (before, this) in before.as_chunks().0.iter().zip(this.as_chunks().0) {
+        seen = look_at_chunk(seen, before, this);
     }
-    special.iter().fold(0, |all, special| all | special) == 0
+    // The last chunk may overlap: a byte can well be looked at twice.
+    if let (Some(before), Some(this)) = (before.last_chunk(), this.last_chunk()) {
+        seen = look_at_chunk(seen, before, this);
+    }
+    let mut all = 0;
+    for seen in seen {
+        all |= seen;
+    }
+    all
+}
+
+/// Adds to `seen` what is seen of each byte of `this` beside the one before it. No byte waits for another's result.
+#[inline(always)]
+fn look_at_chunk(seen: [u8; CHUNK], before: &[u8; CHUNK], this: &[u8; CHUNK]) -> [u8; CHUNK] {
+    let mut all = [0; CHUNK];
+    for at in 0..CHUNK {
+        all[at] = seen[at] | look_at_byte(before[at], this[at]);
+    }
+    all
+}
+
+#[inline(always)]
+fn look_at_byte(before: u8, this: u8) -> u8 {
+    let if_so = |so: bool, what: u8| if so { what } else { 0 };
+    // Controls and the space; `:`, `?`; `[`, `\`, `^`; `~` and DEL; `*`; and `{`, which may follow `@`.
+    let mut seen = if_so(this <= b' ', SUSPICIOUS);
+    seen |= if_so(this & 0xfa == b':', SUSPICIOUS);
+    seen |= if_so(this.wrapping_sub(b'[') <= b'^' - b'[', SUSPICIOUS);
+    seen |= if_so(this | 1 == 0x7f, SUSPICIOUS);
+    seen |= if_so(this == b'*', SUSPICIOUS);
+    seen |= if_so(this == b'{', SUSPICIOUS);
+    // `..`, `//`, `/.`, and `./`, which is harmless.
+    seen |= if_so(this | 1 == b'/', SUSPICIOUS) & if_so(before | 1 == b'/', SUSPICIOUS);
+    seen | if_so(this == b'.', DOTTED)
 }
 
 /// What has been seen of a name's components.
 struct Components {
     /// Where the current one starts.
     start: usize,
-    /// Whether one has ended: there was a slash.
-    inner: bool,
     stars_left: bool,
 }
 
@@ -141,7 +165,6 @@ impl Components {
             PLAIN => {}
             SLASH => {
                 end_component(&name[self.start..at])?;
-                self.inner = true;
                 self.start = at + 1;
             }
             DOT if before() == b'/' => return Err(NameError::LeadingDot),
@@ -329,10 +352,49 @@ mod tests {
         }
     }
 
+    /// The rules told one after the other, without regard to speed.
+    fn verdict(name: &[u8], options: FormatOptions) -> bool {
+        let forbidden = |byte: &u8| matches!(byte, 0..=b' ' | 0x7f | b'~' | b'^' | b':' | b'?' | b'[' | b'\\');
+        let stars = name.iter().filter(|byte| **byte == b'*').count();
+        let good = |part: &[u8]| !part.is_empty() && !part.starts_with(b".") && !part.ends_with(b".lock");
+        name != b"@"
+            && name.split_str("/").all(good)
+            && !name.iter().any(|byte| forbidden(byte))
+            && !name.contains_str("..")
+            && !name.contains_str("@{")
+            && !name.ends_with(b".")
+            && stars <= usize::from(options.refspec_pattern)
+            && (options.allow_onelevel || name.contains(&b'/'))
+    }
+
+    #[test]
+    fn names_made_of_tricky_parts_are_judged_by_the_rules() {
+        let parts =
+            ["a", "b", ".", "/", "@", "{", "lock", ".loc", "k", "-", "]", "*", " ", "refs/heads/", "feature", "\u{e9}"];
+        let mut random = 0x9e37_79b9_7f4a_7c15u64;
+        let mut good = 0;
+        for _ in 0..60_000 {
+            let mut name = String::new();
+            for _ in 0..=random % 9 {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                name.push_str(parts[(random >> 32) as usize % parts.len()]);
+            }
+            for (allow_onelevel, refspec_pattern) in [(false, false), (true, false), (true, true)] {
+                let options = FormatOptions { allow_onelevel, refspec_pattern };
+                let expected = verdict(name.as_bytes(), options);
+                assert_eq!(check_format(name.as_bytes(), options).is_ok(), expected, "{name:?} {options:?}");
+                good += u32::from(expected);
+            }
+        }
+        assert!(good > 5_000, "{good}");
+    }
+
     #[test]
     fn no_byte_hides_wherever_it_stands() {
         // The rules for one byte, told without chunks.
-        let verdict = |byte: u8, last: bool| match byte {
+        let expected = |byte: u8, last: bool| match byte {
             0..=b' ' | 0x7f | b'~' | b'^' | b':' | b'?' | b'*' | b'[' | b'\\' => Err(NameError::Forbidden(byte)),
             b'/' if last => Err(NameError::Empty),
             b'.' if last => Err(NameError::TrailingDot),
@@ -341,12 +403,18 @@ mod tests {
         for prefix in ["refs/heads/", "refs/changes/", "refs/x/"] {
             for len in [1, 2, 7, 8, 9, 15, 16, 17, 33] {
                 for at in 0..len {
+                    let mut name = vec![b'a'; len + 1];
+                    for byte in 0..=255 {
+                        name[at] = byte;
+                        let any_level = FormatOptions { allow_onelevel: true, refspec_pattern: false };
+                        assert_eq!(check_format(&name, any_level).is_ok(), verdict(&name, any_level), "{name:?}");
+                    }
                     for byte in (0..=255).filter(|byte| !(at == 0 && matches!(byte, b'.' | b'/'))) {
                         let mut name = [prefix.as_bytes(), &vec![b'a'; len]].concat();
                         name[prefix.len() + at] = byte;
                         assert_eq!(
                             check_format(&name, FormatOptions::default()),
-                            verdict(byte, at + 1 == len),
+                            expected(byte, at + 1 == len),
                             "{name:?}"
                         );
                     }

@@ -77,15 +77,22 @@ impl ObjectId {
     /// Reads a full-length id from hexadecimal digits of either case.
     #[inline]
     pub fn from_hex(kind: HashKind, hex: &[u8]) -> Result<Self, HexError> {
-        // Filled up with zeros to whole vector registers; the lengths are known when this is compiled.
-        let mut digits = [b'0'; 64];
-        match kind {
+        // Lengths that are known when this is compiled, filled up with zeros to whole vector registers.
+        let mut bytes = [0; 32];
+        let good = match kind {
             HashKind::Sha1 => {
+                let mut digits = [b'0'; 48];
                 digits[..40].copy_from_slice(<&[u8; 40]>::try_from(hex).map_err(|_| HexError::Length)?);
+                let (first, good) = decode::<48, 24>(&digits);
+                bytes[..24].copy_from_slice(&first);
+                good
             }
-            HashKind::Sha256 => digits.copy_from_slice(<&[u8; 64]>::try_from(hex).map_err(|_| HexError::Length)?),
-        }
-        let (bytes, good) = decode(&digits);
+            HashKind::Sha256 => {
+                let (all, good) = decode::<64, 32>(hex.try_into().map_err(|_| HexError::Length)?);
+                bytes = all;
+                good
+            }
+        };
         if good { Ok(ObjectId { bytes, kind }) } else { Err(HexError::Digit) }
     }
 
@@ -107,13 +114,14 @@ impl ObjectId {
     /// Appends the id as lower-case hexadecimal digits.
     #[inline]
     pub fn write_hex(&self, out: &mut Vec<u8>) {
-        // All 32 bytes, whatever the kind, and no table: the compiler makes vector instructions of this.
-        let mut hex = [0; 64];
-        for (pair, byte) in hex.chunks_exact_mut(2).zip(self.bytes) {
-            pair[0] = digit(byte >> 4);
-            pair[1] = digit(byte & 0xf);
+        match self.kind {
+            HashKind::Sha1 => {
+                let mut bytes = [0; 24];
+                bytes.copy_from_slice(&self.bytes[..24]);
+                out.extend_from_slice(&encode::<24, 48>(&bytes)[..40]);
+            }
+            HashKind::Sha256 => out.extend_from_slice(&encode::<32, 64>(&self.bytes)),
         }
-        out.extend_from_slice(&hex[..self.kind.len_hex()]);
     }
 }
 
@@ -129,36 +137,43 @@ impl fmt::Debug for ObjectId {
     }
 }
 
-/// Reads hexadecimal digits, all at once: the compiler makes vector instructions of these loops over arrays, where a
-/// table would be read digit by digit. Also returns whether all of them were digits.
-#[inline]
-fn decode(digits: &[u8; 64]) -> ([u8; 32], bool) {
-    let mut values = [0u8; 64];
-    let mut faults = [0u8; 64];
-    for at in 0..64 {
-        let digit = digits[at];
-        // 0x40 tells letters (0x41 or 0x61 for a) from numbers (0x30 for 0).
-        let letter = digit >> 6 & 1;
-        let value = (digit & 0xf).wrapping_add(letter.wrapping_mul(9));
-        let high = digit & 0xf0 & !(letter << 5);
-        // A number is below 10 and a letter's value from 10 to 15: adding 6 carries for letters only.
-        let carry = (value.wrapping_add(6) ^ letter << 4 | value) & 0x10;
-        faults[at] = high ^ 0x30u8.wrapping_add(letter << 4) | carry;
-        values[at] = value;
+// The compiler makes vector instructions of these loops over arrays, as long as the functions stay by themselves. A table
+// would be asked digit by digit.
+
+/// Reads hexadecimal digits. Also returns whether all of them were digits.
+#[inline(never)]
+fn decode<const DIGITS: usize, const BYTES: usize>(digits: &[u8; DIGITS]) -> ([u8; BYTES], bool) {
+    let if_so = |so: bool| if so { 0xff } else { 0 };
+    let mut values = [0u8; DIGITS];
+    let mut goods = [0u8; DIGITS];
+    for at in 0..DIGITS {
+        let number = digits[at].wrapping_sub(b'0');
+        let letter = (digits[at] | 0x20).wrapping_sub(b'a');
+        let (is_number, is_letter) = (if_so(number <= 9), if_so(letter <= 5));
+        values[at] = number & is_number | letter.wrapping_add(10) & is_letter;
+        goods[at] = is_number | is_letter;
     }
-    let mut bytes = [0u8; 32];
-    for at in 0..32 {
-        bytes[at] = values[2 * at] << 4 | values[2 * at + 1];
+    let mut bytes = [0u8; BYTES];
+    for at in 0..BYTES {
+        let pair = u16::from_le_bytes([values[2 * at], values[2 * at + 1]]);
+        bytes[at] = (pair << 4 | pair >> 8) as u8;
     }
-    let mut all = 0;
-    for fault in faults {
-        all |= fault;
-    }
-    (bytes, all == 0)
+    (bytes, goods.into_iter().fold(0xff, |all, good| all & good) == 0xff)
 }
 
-fn digit(value: u8) -> u8 {
-    value + b'0' + if value > 9 { b'a' - b'0' - 10 } else { 0 }
+/// Writes hexadecimal digits.
+#[inline(never)]
+fn encode<const BYTES: usize, const DIGITS: usize>(bytes: &[u8; BYTES]) -> [u8; DIGITS] {
+    let mut values = [0u8; DIGITS];
+    for at in 0..BYTES {
+        let byte = u16::from(bytes[at]);
+        [values[2 * at], values[2 * at + 1]] = ((byte << 8 | byte >> 4) & 0x0f0f).to_le_bytes();
+    }
+    let mut digits = [0; DIGITS];
+    for at in 0..DIGITS {
+        digits[at] = values[at] + b'0' + if values[at] > 9 { b'a' - b'0' - 10 } else { 0 };
+    }
+    digits
 }
 
 #[cfg(test)]

@@ -32,16 +32,22 @@ impl Filter {
     }
 
     /// The conditions on the object.
+    #[inline]
     pub fn object(&mut self, world: &mut dyn World, row: &Row<'_>) -> Result<bool> {
+        if self.points_at.is_empty() && self.reach.is_empty() { Ok(true) } else { self.holds(world, row) }
+    }
+
+    #[inline(never)]
+    fn holds(&mut self, world: &mut dyn World, row: &Row<'_>) -> Result<bool> {
         if !self.points_at.is_empty() && !self.points_at(world, row)? {
             return Ok(false);
         }
-        if self.reach.is_empty() { Ok(true) } else { self.reach.holds(world, row.id) }
+        if self.reach.is_empty() { Ok(true) } else { self.reach.holds(world, *row.id) }
     }
 
     /// Whether the ref holds one of the objects, or a tag that leads to it over any number of tags.
     fn points_at(&self, world: &mut dyn World, row: &Row<'_>) -> Result<bool> {
-        let mut id = row.id;
+        let mut id = *row.id;
         let mut data = Vec::new();
         loop {
             if self.points_at.contains(&id) {

@@ -1,6 +1,6 @@
 //! `--format`, compiled once into pieces.
 
-use super::atom::Atom;
+use super::atom::{Atom, Field, IdForm, NameForm};
 use crate::failure::{Failure, Result, fatal, message};
 use bstr::{BStr, BString, ByteSlice};
 
@@ -9,8 +9,37 @@ use bstr::{BStr, BString, ByteSlice};
 pub struct Format {
     /// What to write, in order.
     pub pieces: Vec<Piece>,
+    /// The same, if there are only usual pieces.
+    pub usual: Option<Vec<Usual>>,
     /// Whether the output may leave the terminal coloured.
     pub colored: bool,
+}
+
+/// A piece of what lists of millions are made of, which costs nothing but its bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Usual {
+    /// This byte.
+    Byte(u8),
+    /// These bytes.
+    Text(BString),
+    /// The full refname.
+    Refname,
+    /// All digits of the object id.
+    Objectname,
+}
+
+impl Usual {
+    fn of(piece: &Piece) -> Option<Self> {
+        match piece {
+            Piece::Text(text) => match text[..] {
+                [byte] => Some(Usual::Byte(byte)),
+                _ => Some(Usual::Text(text.clone())),
+            },
+            Piece::Atom(Atom { peeled: false, field: Field::Refname(NameForm::Full) }) => Some(Usual::Refname),
+            Piece::Atom(Atom { peeled: false, field: Field::Objectname(IdForm::Full) }) => Some(Usual::Objectname),
+            _ => None,
+        }
+    }
 }
 
 /// One piece of a format.
@@ -130,7 +159,8 @@ impl Format {
         if !builder.open.is_empty() {
             return Err(ParseError::Failure(Failure::Fatal(message!["format: %(end) atom missing"])));
         }
-        Ok(Format { pieces: builder.top, colored: builder.colored })
+        let usual = builder.top.iter().map(Usual::of).collect();
+        Ok(Format { pieces: builder.top, usual, colored: builder.colored })
     }
 
     /// All atoms, wherever they stand.
@@ -221,7 +251,7 @@ impl Builder {
             b"end" => self.end()?,
             _ => {
                 let atom = Atom::parse(inner.as_bstr())?;
-                if let super::atom::Field::Color(sequence) = &atom.field {
+                if let Field::Color(sequence) = &atom.field {
                     self.colored = sequence != "\x1b[m";
                 }
                 self.pieces().push(Piece::Atom(atom));

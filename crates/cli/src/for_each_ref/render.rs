@@ -2,7 +2,7 @@
 
 use super::{
     atom::{Atom, Contents, Field, IdForm, NameForm},
-    format::{Align, Format, If, Piece, Side, Test},
+    format::{Align, Format, If, Piece, Side, Test, Usual},
     object::Parsed,
     quote::Quote,
     world::{ObjectKind, World},
@@ -18,7 +18,7 @@ pub struct Row<'a> {
     /// The refname.
     pub name: &'a BStr,
     /// The object it leads to.
-    pub id: ObjectId,
+    pub id: &'a ObjectId,
     /// The ref at the end of the chain, if it is symbolic.
     pub symref: Option<&'a BStr>,
     /// What the store knows of the object behind a tag.
@@ -46,18 +46,6 @@ struct Object {
     data: Vec<u8>,
 }
 
-/// Appends the value if it is one of those that lists of millions are made of, which cost nothing but their bytes.
-#[inline(always)]
-fn append_usual(atom: &Atom, row: &Row<'_>, out: &mut Vec<u8>) -> bool {
-    match atom.field {
-        _ if atom.peeled => return false,
-        Field::Refname(NameForm::Full) => out.extend_from_slice(row.name),
-        Field::Objectname(IdForm::Full) => row.id.write_hex(out),
-        _ => return false,
-    }
-    true
-}
-
 impl<'a> Renderer<'a> {
     /// A renderer that looks things up in `world`.
     pub fn new(world: &'a mut dyn World, quote: Quote, colors: bool) -> Self {
@@ -66,10 +54,19 @@ impl<'a> Renderer<'a> {
 
     /// Appends a row, without a line feed.
     pub fn row(&mut self, format: &Format, row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
+        match &format.usual {
+            Some(pieces) if self.quote == Quote::None => {
+                append_usual(pieces, row, out);
+                Ok(())
+            }
+            _ => self.unusual_row(format, row, out),
+        }
+    }
+
+    fn unusual_row(&mut self, format: &Format, row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
         for piece in &format.pieces {
             match piece {
                 Piece::Text(text) => out.extend_from_slice(text),
-                Piece::Atom(atom) if self.quote == Quote::None && append_usual(atom, row, out) => {}
                 Piece::Atom(atom) if self.quote == Quote::None || matches!(atom.field, Field::Color(_)) => {
                     self.atom(atom, row, out)?;
                 }
@@ -123,13 +120,12 @@ impl<'a> Renderer<'a> {
     /// Appends the value of a field.
     pub fn atom(&mut self, atom: &Atom, row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
         match &atom.field {
-            _ if append_usual(atom, row, out) => {}
             Field::Refname(form) => self.name(*form, row.name, atom.peeled, out)?,
             Field::Symref(form) => self.name(*form, row.symref.unwrap_or_default(), atom.peeled, out)?,
             Field::Head => out.push(if self.world.head() == Some(row.name) { b'*' } else { b' ' }),
             Field::Color(sequence) => out.extend_from_slice(if self.colors { sequence } else { b"" }),
             field => {
-                let id = if atom.peeled { self.peel(row)? } else { Some(row.id) };
+                let id = if atom.peeled { self.peel(row)? } else { Some(*row.id) };
                 if let Some(id) = id {
                     self.object_field(field, atom.peeled, id, row.name, out)?;
                 }
@@ -234,10 +230,10 @@ impl<'a> Renderer<'a> {
             Peeled::To(id) => return Ok(Some(id)),
             Peeled::Unknown => {}
         }
-        let mut kind = self.kind(false, row.id, row.name)?;
+        let mut kind = self.kind(false, *row.id, row.name)?;
         let mut behind = None;
         while kind == ObjectKind::Tag {
-            let id = behind.unwrap_or(row.id);
+            let id = behind.unwrap_or(*row.id);
             let peeled = behind.is_some();
             self.content(peeled, id, row.name)?;
             let data = if peeled { &self.behind.data } else { &self.own.data };
@@ -305,11 +301,22 @@ impl<'a> Renderer<'a> {
     /// The number by which a date sorts.
     pub fn seconds(&mut self, atom: &Atom, row: &Row<'_>) -> Result<i64> {
         let Field::Person(role, _) = atom.field else { return Ok(0) };
-        let Some(id) = (if atom.peeled { self.peel(row)? } else { Some(row.id) }) else { return Ok(0) };
+        let Some(id) = (if atom.peeled { self.peel(row)? } else { Some(*row.id) }) else { return Ok(0) };
         let kind = self.content(atom.peeled, id, row.name)?;
         let data = if atom.peeled { &self.behind.data } else { &self.own.data };
         let has_people = matches!(kind, ObjectKind::Commit | ObjectKind::Tag);
         Ok(if has_people { Parsed::new(data).seconds(role) } else { 0 })
+    }
+}
+
+fn append_usual(pieces: &[Usual], row: &Row<'_>, out: &mut Vec<u8>) {
+    for piece in pieces {
+        match piece {
+            Usual::Byte(byte) => out.push(*byte),
+            Usual::Text(text) => out.extend_from_slice(text),
+            Usual::Refname => out.extend_from_slice(row.name),
+            Usual::Objectname => row.id.write_hex(out),
+        }
     }
 }
 

@@ -151,6 +151,13 @@ impl Lister<'_, '_> {
         self.output.relieve()
     }
 
+    /// Keeps the row until all can be sorted.
+    #[inline(never)]
+    fn take_down(&mut self, row: &Row<'_>) -> Result<ControlFlow<()>> {
+        self.entries.push(self.order.entry(row, &mut self.renderer)?);
+        Ok(ControlFlow::Continue(()))
+    }
+
     fn finish(mut self) -> Result<()> {
         let mut entries = std::mem::take(&mut self.entries);
         self.order.sort(&mut entries, self.config);
@@ -164,13 +171,13 @@ impl Visitor for Lister<'_, '_> {
         self.filter.name(name)
     }
 
+    #[inline]
     fn row(&mut self, row: &Row<'_>) -> Result<ControlFlow<()>> {
         if !self.filter.object(self.renderer.world, row)? {
             return Ok(ControlFlow::Continue(()));
         }
         if self.sorts {
-            self.entries.push(self.order.entry(row, &mut self.renderer)?);
-            return Ok(ControlFlow::Continue(()));
+            return self.take_down(row);
         }
         self.show(row)?;
         self.left -= 1;

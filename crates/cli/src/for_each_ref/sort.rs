@@ -83,7 +83,7 @@ impl Order {
         let values = self.keys.iter().map(|key| value(key, renderer)).collect::<Result<Vec<_>>>()?;
         Ok(Entry {
             name: row.name.to_owned(),
-            id: row.id,
+            id: *row.id,
             symref: row.symref.map(ToOwned::to_owned),
             peeled: row.peeled,
             values,
@@ -125,7 +125,7 @@ impl Entry {
     pub fn row(&self) -> Row<'_> {
         Row {
             name: self.name.as_bstr(),
-            id: self.id,
+            id: &self.id,
             symref: self.symref.as_ref().map(|name| name.as_bstr()),
             peeled: self.peeled,
         }

@@ -7,7 +7,7 @@ use super::{
 use crate::{Cursor, RefView, Result, TargetView, backend::Peeled};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{Scope, is_root_ref};
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
+use std::{ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 /// Merges the loose refs, folder by folder as they are reached, with packed-refs.
 ///
@@ -220,6 +220,30 @@ impl<'s> FilesCursor<'s> {
         }
     }
 
+    /// Hands over the records of packed-refs up to the limit.
+    fn for_each_packed(&mut self, visit: &mut dyn FnMut(&RefView<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
+        let Some(file) = self.packed.clone() else { return Ok(ControlFlow::Continue(())) };
+        let mut last = None;
+        let mut flow = Ok(ControlFlow::Continue(()));
+        while self.position < self.limit && matches!(flow, Ok(ControlFlow::Continue(()))) {
+            flow = match file.packed.record(self.position) {
+                Ok(record) => {
+                    last = Some(self.position);
+                    self.position = record.next;
+                    Ok(visit(&record.view()))
+                }
+                Err(error) => {
+                    self.position = file.packed.after_line(self.position);
+                    Err(error)
+                }
+            };
+        }
+        if let Some(last) = last {
+            self.last = Last::Packed(last);
+        }
+        flow
+    }
+
     fn is_behind(&self, name: &BStr) -> bool {
         match &self.last {
             Last::Nothing => name < self.floor.as_bstr(),
@@ -262,6 +286,18 @@ impl Cursor for FilesCursor<'_> {
         match content {
             Some(content) => Ok(self.loose_view(&content)),
             None => self.next_packed(),
+        }
+    }
+
+    fn for_each(&mut self, visit: &mut dyn FnMut(&RefView<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
+        loop {
+            let flow = match self.next()? {
+                None => return Ok(ControlFlow::Continue(())),
+                Some(view) => visit(&view),
+            };
+            if flow.is_break() || self.for_each_packed(visit)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
         }
     }
 }

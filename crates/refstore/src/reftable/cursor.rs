@@ -6,6 +6,7 @@ use crate::{Cursor, RefView, Result, TargetView, backend::Peeled};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{Target, is_root_ref};
 use reftable::MergedRefCursor;
+use std::ops::ControlFlow;
 
 /// Root refs, then everything below `refs/`, each part from the stack that has it.
 pub(super) struct ReftableCursor {
@@ -77,6 +78,12 @@ impl ReftableCursor {
         }
     }
 
+    /// Whether there is but one part, and the cursor stands in it.
+    #[inline]
+    fn has_one_part_left(&self) -> bool {
+        self.own.is_none() && self.entered && self.roots_done == self.roots.len()
+    }
+
     /// Moves to the next record of any part. Returns whether there is one.
     fn advance(&mut self) -> Result<bool> {
         while let Some(part) = self.parts.get(self.part) {
@@ -120,8 +127,7 @@ impl Cursor for ReftableCursor {
                 peeled: Peeled::Unknown,
             }));
         }
-        if self.own.is_none() && self.entered {
-            // The one part there is.
+        if self.has_one_part_left() {
             let record = self.common.next()?;
             return Ok(record.filter(|record| record.name.starts_with(PLAIN_START)).as_ref().and_then(view));
         }
@@ -129,5 +135,24 @@ impl Cursor for ReftableCursor {
             return Ok(None);
         }
         Ok(self.cursor().current()?.as_ref().and_then(view))
+    }
+
+    fn for_each(&mut self, visit: &mut dyn FnMut(&RefView<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
+        while !self.has_one_part_left() {
+            match self.next()? {
+                None => return Ok(ControlFlow::Continue(())),
+                Some(view) if visit(&view).is_break() => return Ok(ControlFlow::Break(())),
+                Some(_) => {}
+            }
+        }
+        let mut is_past_end = false;
+        let flow = self.common.for_each(|record| match view(record) {
+            Some(view) if view.name.starts_with(PLAIN_START) => visit(&view),
+            _ => {
+                is_past_end = true;
+                ControlFlow::Break(())
+            }
+        })?;
+        Ok(if is_past_end { ControlFlow::Continue(()) } else { flow })
     }
 }

@@ -14,25 +14,28 @@ pub(crate) fn get(bytes: &[u8], at: &mut usize) -> Result<u64, Fault> {
             *at += 1;
             Ok(u64::from(byte))
         }
-        _ => get_long(bytes, at),
+        _ => {
+            let (value, after) = get_long(bytes, *at)?;
+            *at = after;
+            Ok(value)
+        }
     }
 }
 
+/// By values, so that `get` keeps its position in a register.
 #[inline(never)]
-fn get_long(bytes: &[u8], at: &mut usize) -> Result<u64, Fault> {
-    if let Some(&[first, second @ 0..0x80]) = bytes.get(*at..).and_then(|rest| rest.first_chunk()) {
-        *at += 2;
-        return Ok((u64::from(first & 0x7f) + 1) << 7 | u64::from(second));
+fn get_long(bytes: &[u8], at: usize) -> Result<(u64, usize), Fault> {
+    if let Some(&[first, second @ 0..0x80]) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        return Ok(((u64::from(first & 0x7f) + 1) << 7 | u64::from(second), at + 2));
     }
     let mut value = 0u64;
-    for (seen, &byte) in bytes.get(*at..).unwrap_or_default().iter().take(MAX_LEN).enumerate() {
+    for (seen, &byte) in bytes.get(at..).unwrap_or_default().iter().take(MAX_LEN).enumerate() {
         if seen > 0 {
             value = value.checked_add(1).filter(|value| *value >> 57 == 0).ok_or(Fault::Varint)?;
         }
         value = value << 7 | u64::from(byte & 0x7f);
         if byte < 0x80 {
-            *at += seen + 1;
-            return Ok(value);
+            return Ok((value, at + seen + 1));
         }
     }
     Err(Fault::Varint)

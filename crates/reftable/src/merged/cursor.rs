@@ -2,8 +2,9 @@ use super::Merged;
 use crate::{
     Result,
     record::{Records, key::common_prefix},
-    table::Cursor,
+    table::{Cursor, Visit},
 };
+use std::ops::ControlFlow;
 
 /// Steps and seeks through the records of one kind in a stack of tables.
 pub(crate) struct MergedCursor<R: Records> {
@@ -71,6 +72,28 @@ impl<R: Records> MergedCursor<R> {
             }
             self.passed = true;
         }
+    }
+
+    /// Hands the records that follow to `visit`, but for tombstones, until it breaks or there are no more.
+    #[inline]
+    pub(crate) fn for_each_visible(&mut self, mut visit: impl Visit<R>) -> Result<ControlFlow<()>> {
+        while self.next_visible()? {
+            // If one table is left, no other can say anything of what it has.
+            let (first, is_last) = (self.order[0], self.order.len() == 1);
+            if is_last {
+                self.forget_floor();
+            }
+            match self.cursors[first].for_each_visible(is_last, &mut visit) {
+                Ok(ControlFlow::Continue(())) if is_last => self.order.clear(),
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => return Ok(ControlFlow::Break(())),
+                Err(error) => {
+                    self.lose();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Moves to the next record, be it a tombstone. Returns whether there is one.

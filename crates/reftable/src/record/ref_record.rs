@@ -128,6 +128,12 @@ impl Records for RefRecords {
 }
 
 impl RefPlace {
+    /// The record with this key.
+    #[inline(always)]
+    pub(crate) fn record<'a>(&self, key: &'a [u8], context: &Context, records: &'a [u8]) -> RefRecord<'a> {
+        RefRecord { name: key.as_bstr(), update_index: self.update_index, value: self.value(records, context.hash) }
+    }
+
     /// The value in the block that it was parsed from.
     #[inline(always)]
     pub(crate) fn value<'a>(&self, block: &'a [u8], hash: HashKind) -> RefValue<'a> {

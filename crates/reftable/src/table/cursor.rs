@@ -8,7 +8,11 @@ use crate::{
         key::{Key, common_prefix},
     },
 };
-use std::{cmp::Ordering, sync::Arc};
+use std::{cmp::Ordering, ops::ControlFlow, sync::Arc};
+
+/// Takes a key, its value, what values depend on, and the records that the value lies in.
+pub(crate) trait Visit<R: Records>: FnMut(&[u8], &R::Value, &Context, &[u8]) -> ControlFlow<()> {}
+impl<R: Records, F: FnMut(&[u8], &R::Value, &Context, &[u8]) -> ControlFlow<()>> Visit<R> for F {}
 
 /// Steps and seeks through the records of one kind in one table, in the order of their keys.
 ///
@@ -96,6 +100,12 @@ impl<R: Records> Cursor<R> {
         &self.value
     }
 
+    /// What the values of this table's records depend on.
+    #[inline]
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
     /// How many bytes the current key at least shares with the key before it, if `step` led here.
     #[inline]
     pub(crate) fn shared(&self) -> usize {
@@ -121,6 +131,41 @@ impl<R: Records> Cursor<R> {
         }
         self.floor_is_set = false;
         self.decode().map(|()| true)
+    }
+
+    /// Hands the current record, and if `on` is set those that follow, to `visit`, but for tombstones, until it breaks
+    /// or there are no more. The one that was handed over last is the current record then.
+    #[inline(always)]
+    pub(crate) fn for_each_visible(&mut self, on: bool, visit: &mut impl Visit<R>) -> Result<ControlFlow<()>> {
+        while self.at == At::Record
+            && let Some(block) = &self.block
+        {
+            let records = block.records();
+            loop {
+                let is_visible = !R::is_deletion(&self.value);
+                if is_visible && visit(self.key.as_slice(), &self.value, &self.context, records).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                if !on {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                if self.after >= records.len() {
+                    break;
+                }
+                let mut at = self.after;
+                let decoded = self.key.read(records, &mut at).and_then(|(shared, value_type)| {
+                    self.shared = shared;
+                    R::parse(records, at, value_type, &self.context, self.key.as_slice())
+                });
+                match decoded {
+                    Ok((value, after)) => (self.value, self.after) = (value, after),
+                    Err(fault) => return self.fail_in_block(self.after, fault),
+                }
+                self.floor_is_set = false;
+            }
+            self.step_to_next_block()?;
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Reads the record at `after`, over the key that the buffer holds.

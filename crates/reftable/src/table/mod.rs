@@ -19,7 +19,7 @@ mod source;
 mod writer;
 
 pub use cache::BlockCache;
-pub(crate) use cursor::Cursor;
+pub(crate) use cursor::{Cursor, Visit};
 pub(crate) use load::{Block, BlockLoader};
 pub use logs::LogCursor;
 pub use output::Sink;

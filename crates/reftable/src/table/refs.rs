@@ -1,6 +1,5 @@
 use super::{Cursor, Table};
 use crate::{RefRecord, Result, record::RefRecords};
-use bstr::ByteSlice;
 use std::sync::Arc;
 
 /// Steps through the refs of one table in order of name, tombstones among them.
@@ -39,11 +38,6 @@ impl Cursor<RefRecords> {
     /// The current record.
     #[inline(always)]
     pub(crate) fn record(&self) -> RefRecord<'_> {
-        let value = self.value();
-        RefRecord {
-            name: self.key().as_bstr(),
-            update_index: value.update_index,
-            value: value.value(self.records(), self.table().hash()),
-        }
+        self.value().record(self.key(), self.context(), self.records())
     }
 }

@@ -45,7 +45,8 @@ impl World for Small {
 
 fn show(format: &str, quote: Quote, oid: u8) -> String {
     let format = Format::parse(format.into()).unwrap();
-    let row = Row { name: "refs/heads/a/b".into(), id: id(oid), symref: None, peeled: Peeled::Unknown };
+    let id = id(oid);
+    let row = Row { name: "refs/heads/a/b".into(), id: &id, symref: None, peeled: Peeled::Unknown };
     let mut out = Vec::new();
     match Renderer::new(&mut Small, quote, true).row(&format, &row, &mut out) {
         Ok(()) => String::from_utf8(out).unwrap(),
