@@ -210,6 +210,24 @@ impl Fs {
         std::fs::read_link(path).map_err(|source| Error::new("read the link", path, source))
     }
 
+    /// Whether the path lies on a file system of this machine's own, of a kind known not to lose files that are open.
+    pub fn is_local(&self, path: &Path) -> Result<bool> {
+        let stat = rustix::fs::statfs(path).map_err(|source| Error::new("stat the file system of", path, source))?;
+        // From Linux' magic.h: ext2-4, XFS, btrfs, tmpfs, ramfs, F2FS, overlayfs, ZFS (from OpenZFS), bcachefs.
+        const LOCAL: [u64; 9] = [
+            0xef53,
+            0x5846_5342,
+            0x9123_683e,
+            0x0102_1994,
+            0x8584_58f6,
+            0xf2f5_2010,
+            0x794c_7630,
+            0x2fc1_2fc1,
+            0xca45_1a4e,
+        ];
+        Ok(LOCAL.contains(&(stat.f_type as u64)))
+    }
+
     /// A folder's entries, unsorted, without `.` and `..`.
     pub fn read_dir(&self, path: &Path) -> Result<Vec<(Vec<u8>, EntryKind)>> {
         let mut entries = Vec::new();
@@ -380,6 +398,34 @@ impl File {
             }
         };
         written.map_err(|source| Error::new("write", &self.path, source))
+    }
+
+    /// Writes all of `bytes` at `offset`, which is where what was written so far ends: after a failure the same bytes
+    /// can be written to the same place again.
+    pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        let verdict = match &self.fs.witness {
+            None => Verdict::Proceed,
+            Some(witness) => witness.before(Op::Write(&self.path, bytes)),
+        };
+        let written = match verdict {
+            Verdict::Proceed => self.inner.write_all_at(bytes, offset),
+            Verdict::Fail(error) => Err(error),
+            Verdict::Tear(len, error) => {
+                let len = usize::try_from(len).unwrap_or(usize::MAX).min(bytes.len());
+                self.inner.write_all_at(&bytes[..len], offset).and(Err(error))
+            }
+        };
+        written.map_err(|source| Error::new("write", &self.path, source))
+    }
+
+    /// Locks the file for this handle alone, until it is dropped or the process ends however it ends; false if another
+    /// handle, of this or another process, has it.
+    pub fn try_lock(&self) -> Result<bool> {
+        match self.inner.try_lock() {
+            Ok(()) => Ok(true),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(false),
+            Err(std::fs::TryLockError::Error(source)) => Err(Error::new("lock", &self.path, source)),
+        }
     }
 
     /// Copies `len` bytes of `source` from `offset` to the end of this file, inside the kernel where it can.

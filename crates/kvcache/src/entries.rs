@@ -1,0 +1,76 @@
+//! Walking over all entries: export, verify.
+
+use crate::{cache::Cache, error::Result, format::check_record, place::Place, sync::lock};
+
+/// What is known of an entry without its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryInfo {
+    /// When it was created, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// How often it was read since it was last copied, 0 to 3.
+    pub uses: u8,
+    /// Bytes it takes on disk.
+    pub disk_bytes: u64,
+}
+
+/// What a walk over all records found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Records whose checksum is right and that can be decrypted.
+    pub good: u64,
+    /// Records that are harmed; they would be misses.
+    pub bad: u64,
+}
+
+impl Cache {
+    /// Shows every entry: its key, its value and what is known of it. Entries that change meanwhile are shown old or new
+    /// or not at all. Stops at the first error that `entry` returns.
+    pub fn for_each<E>(&self, mut entry: impl FnMut(&[u8], &[u8], &EntryInfo) -> Result<(), E>) -> Result<Verified, E> {
+        let mut places = Vec::new();
+        self.shared.index.for_each(|hash, place| places.push((place, hash)));
+        // In the order of the files, so that they are read once from start to end.
+        places.sort_by_key(|(place, _)| (place.slot(), place.offset()));
+        let (mut scratch, mut verified) = (Vec::new(), Verified::default());
+        for (place, hash) in places {
+            match self.open_record(place, &mut scratch) {
+                Some((mut record, key_at, value_at, value_end, info)) => {
+                    verified.good += 1;
+                    entry(&record[key_at..value_at], &record[value_at..value_end], &info)?;
+                    record.clear();
+                }
+                // Moved or removed since the walk began.
+                None if self.shared.index.get(hash).is_none_or(|now| !now.is_same(place)) => {}
+                None => verified.bad += 1,
+            }
+        }
+        Ok(verified)
+    }
+
+    fn open_record(&self, place: Place, scratch: &mut Vec<u8>) -> Option<(Vec<u8>, usize, usize, usize, EntryInfo)> {
+        let segment = self.shared.slots[usize::from(place.slot())].load_full()?;
+        let bytes = segment.record(place, scratch)?;
+        let header = check_record(bytes, segment.seq, place.offset() as u64)?;
+        let mut record = bytes.to_vec();
+        let (key_at, value_at) = self.shared.sealer.open(&header, &mut record)?;
+        let value_end = value_at + header.value_len as usize;
+        let disk_bytes = crate::layout::record_cost(place.len());
+        let info = EntryInfo { created_ms: header.created_ms, uses: place.uses(), disk_bytes };
+        Some((record, key_at, value_at, value_end, info))
+    }
+
+    /// Reads and checks every record.
+    pub fn verify(&self) -> Verified {
+        let checked: Result<Verified, std::convert::Infallible> = self.for_each(|_, _, _| Ok(()));
+        match checked {
+            Ok(verified) => verified,
+        }
+    }
+
+    /// Frees the dead space in all segments, waiting for the disk. Returns how many bytes the files lost.
+    pub fn compact(&self) -> Result<u64> {
+        self.check_writable()?;
+        let before = lock(&self.shared.log).disk_bytes();
+        self.shared.compact_all()?;
+        Ok(before.saturating_sub(lock(&self.shared.log).disk_bytes()))
+    }
+}

@@ -1,0 +1,202 @@
+//! Where each key's record is: an open-addressing hash table in memory, in shards that grow by themselves.
+//!
+//! Readers take no lock. A slot's hash never changes once it is set, and its place changes in one step; a table that is
+//! full is replaced by a larger copy, and a reader that still holds the old one sees what was true when it began. All
+//! changes but the use counters are made by the holder of the log's lock, who proves it with [`Fill`].
+
+use crate::{
+    place::{MAX_USES, Place},
+    sync::{AtomicU64, Ordering, Shared},
+};
+use std::sync::Arc;
+
+const SHARD_BITS: u32 = 9;
+const SHARDS: usize = 1 << SHARD_BITS;
+const SMALLEST_TABLE: usize = 8;
+
+struct Slot {
+    /// 0 as long as the slot was never used.
+    hash: AtomicU64,
+    /// 0 when the key has no record.
+    place: AtomicU64,
+}
+
+struct Table {
+    slots: Box<[Slot]>,
+}
+
+impl Table {
+    fn new(len: usize) -> Self {
+        let slot = || Slot { hash: AtomicU64::new(0), place: AtomicU64::new(0) };
+        Table { slots: (0..len).map(|_| slot()).collect() }
+    }
+
+    /// The slot of this hash, or the empty one where it would go. Tables are never full.
+    fn find(&self, hash: u64) -> &Slot {
+        let mask = self.slots.len() - 1;
+        let mut at = hash as usize & mask;
+        loop {
+            let slot = &self.slots[at];
+            let here = slot.hash.load(Ordering::Acquire);
+            if here == hash || here == 0 {
+                return slot;
+            }
+            at = (at + 1) & mask;
+        }
+    }
+}
+
+/// How many slots of each shard are in use, those without a record included. Whoever holds it may change the index.
+pub(crate) struct Fill {
+    used: Box<[u32]>,
+}
+
+/// Hash to place.
+pub(crate) struct Index {
+    shards: Box<[Shared<Table>]>,
+}
+
+fn shard_of(hash: u64) -> usize {
+    (hash >> (64 - SHARD_BITS)) as usize
+}
+
+/// A table for this many entries, filled to at most three quarters.
+fn table_len(entries: usize) -> usize {
+    (entries * 4 / 3 + 1).next_power_of_two().max(SMALLEST_TABLE)
+}
+
+impl Index {
+    /// An empty index with room for `entries`.
+    pub(crate) fn new(entries: usize) -> (Self, Fill) {
+        let len = table_len(entries.div_ceil(SHARDS));
+        let shards = (0..SHARDS).map(|_| Shared::new(Arc::new(Table::new(len)))).collect();
+        (Index { shards }, Fill { used: vec![0; SHARDS].into() })
+    }
+
+    /// Where the record of this hash is.
+    pub(crate) fn get(&self, hash: u64) -> Option<Place> {
+        let table = self.shards[shard_of(hash)].load();
+        let slot = table.find(hash);
+        if slot.hash.load(Ordering::Acquire) != hash {
+            // Empty when it was looked at; a writer may be filling it for another key.
+            return None;
+        }
+        Place::from_word(slot.place.load(Ordering::Acquire))
+    }
+
+    /// Counts one use of the record at `place`, if it is still there.
+    pub(crate) fn touch(&self, hash: u64, place: Place) {
+        if place.uses() < MAX_USES {
+            let table = self.shards[shard_of(hash)].load();
+            let used = place.with_uses(place.uses() + 1).word();
+            let slot = table.find(hash);
+            // A rival's use, or a new record, is as good: nothing is tried again.
+            let _ = slot.place.compare_exchange(place.word(), used, Ordering::Release, Ordering::Relaxed);
+        }
+    }
+
+    /// Sets the place of a hash and returns the one before.
+    pub(crate) fn set(&self, fill: &mut Fill, hash: u64, place: Place) -> Option<Place> {
+        let shard = shard_of(hash);
+        let mut table = self.shards[shard].load_full();
+        if table.find(hash).hash.load(Ordering::Relaxed) == 0 {
+            let used = &mut fill.used[shard];
+            if (*used as usize + 1) * 4 > table.slots.len() * 3 {
+                let (copy, live) = rebuilt(&table);
+                table = Arc::new(copy);
+                *used = live;
+                self.shards[shard].store(table.clone());
+            }
+            *used += 1;
+        }
+        let slot = table.find(hash);
+        let old = slot.place.swap(place.word(), Ordering::AcqRel);
+        slot.hash.store(hash, Ordering::Release);
+        Place::from_word(old)
+    }
+
+    /// Forgets the record of this hash and returns where it was.
+    pub(crate) fn remove(&self, _fill: &mut Fill, hash: u64) -> Option<Place> {
+        let table = self.shards[shard_of(hash)].load();
+        let slot = table.find(hash);
+        if slot.hash.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        Place::from_word(slot.place.swap(0, Ordering::AcqRel))
+    }
+
+    /// Forgets everything; returns the old tables, whose memory the caller gives back when no lock is held.
+    pub(crate) fn clear(&self, fill: &mut Fill) -> impl Send + use<> {
+        fill.used.fill(0);
+        let empty = || Arc::new(Table::new(SMALLEST_TABLE));
+        self.shards.iter().map(|shard| shard.swap(empty())).collect::<Vec<_>>()
+    }
+
+    /// Shows every entry once, in no order; entries that change meanwhile are shown old or new.
+    pub(crate) fn for_each(&self, mut entry: impl FnMut(u64, Place)) {
+        for shard in &self.shards {
+            let table = shard.load_full();
+            for slot in &table.slots {
+                if let Some(place) = Place::from_word(slot.place.load(Ordering::Acquire)) {
+                    entry(slot.hash.load(Ordering::Acquire), place);
+                }
+            }
+        }
+    }
+}
+
+/// A copy with room for as many again, without the slots that have no record, and how many slots it uses.
+fn rebuilt(old: &Table) -> (Table, u32) {
+    let has_record = |slot: &&Slot| slot.place.load(Ordering::Relaxed) != 0;
+    let live = old.slots.iter().filter(has_record).count();
+    let copy = Table::new(table_len(live * 3 / 2 + 1));
+    for slot in old.slots.iter().filter(has_record) {
+        let hash = slot.hash.load(Ordering::Relaxed);
+        let target = copy.find(hash);
+        target.hash.store(hash, Ordering::Relaxed);
+        target.place.store(slot.place.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    (copy, live as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use refdb_testkit::Rng;
+    use std::collections::HashMap;
+
+    #[test]
+    fn it_agrees_with_a_map_while_it_grows_and_shrinks() {
+        let (index, mut fill) = Index::new(0);
+        let (mut model, mut rng) = (HashMap::new(), Rng::new(1));
+        for step in 0..60_000 {
+            let hash = (rng.bits() % 9_000 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let place = Place::new(rng.below(100) as u16, 16 * (1 + rng.below(1000)), 16 * (1 + rng.below(9)));
+            if rng.one_in(if step < 40_000 { 4 } else { 2 }) {
+                assert_eq!(index.remove(&mut fill, hash), model.remove(&hash));
+            } else {
+                assert_eq!(index.set(&mut fill, hash, place), model.insert(hash, place));
+            }
+            assert_eq!(index.get(hash), model.get(&hash).copied());
+        }
+        let mut seen = HashMap::new();
+        index.for_each(|hash, place| assert!(seen.insert(hash, place).is_none()));
+        assert_eq!(seen, model);
+        drop(index.clear(&mut fill));
+        index.for_each(|_, _| panic!("an entry is left"));
+    }
+
+    #[test]
+    fn uses_are_counted_up_to_their_limit_and_only_for_the_record_that_was_read() {
+        let (index, mut fill) = Index::new(0);
+        let (old, new) = (Place::new(1, 64, 32), Place::new(1, 96, 32));
+        index.set(&mut fill, 7, old);
+        for _ in 0..9 {
+            index.touch(7, index.get(7).unwrap());
+        }
+        assert_eq!(index.get(7).unwrap().uses(), MAX_USES);
+        index.set(&mut fill, 7, new);
+        index.touch(7, old);
+        assert_eq!(index.get(7), Some(new));
+    }
+}

@@ -1,0 +1,221 @@
+//! Opening a cache: the lock, the identity, the replay of the log.
+
+use crate::{
+    cache::Cache,
+    error::{Error, Result},
+    format::Kind,
+    identity::{self, Opened},
+    index::{Fill, Index},
+    layout::{Layout, SEGMENT_EXTRA_BYTES},
+    log::{Log, Meta, Old, Slots, Start},
+    options::{Clock, Options},
+    place::{ALIGN, MAX_SEGMENTS, Place},
+    recover::{Found, Recovered, recover, seal},
+    seal::Key,
+    segment::Segment,
+    shared::{Parts, Shared},
+    stats::Counters,
+    sync::SharedOption,
+    worker,
+};
+use refdb_vfs::{File, Fs};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+
+impl Cache {
+    /// Opens the cache in a folder, which is made if need be, for reading and writing. One handle at a time may do so.
+    ///
+    /// Files that are harmed, or encrypted with another key, are not served: the cache starts without them, and
+    /// [`Cache::notices`] says so.
+    pub fn open(dir: &Path, options: Options) -> Result<Cache> {
+        Cache::open_on(Fs::real(), dir, options)
+    }
+
+    /// The same on a file system whose operations a test sees.
+    pub fn open_on(fs: Fs, dir: &Path, options: Options) -> Result<Cache> {
+        let cache = Cache::open_idle(fs, dir, options)?;
+        let worker = worker::start(cache.shared.clone()).map_err(|source| start_error(dir, source))?;
+        *crate::sync::lock(&cache.worker) = Some(worker);
+        Ok(cache)
+    }
+
+    /// The same without a worker: nothing happens on its own. For tests that need to know what happens when.
+    #[doc(hidden)]
+    pub fn open_idle(fs: Fs, dir: &Path, options: Options) -> Result<Cache> {
+        let (least, most) = (Options::SMALLEST_LIMIT_BYTES, Options::LARGEST_LIMIT_BYTES);
+        if !(least..=most).contains(&options.limit_bytes) {
+            let limit = options.limit_bytes;
+            return Err(Error::Misuse(format!("a limit of {limit} bytes is not possible; give {least} to {most}")));
+        }
+        make_private_dir(&fs, dir)?;
+        let lock_file = take_lock(&fs, dir)?;
+        let Opened { store, sealer, started_anew } =
+            identity::read_or_create(&fs, dir, options.key.as_ref(), &options.old_keys)?;
+        let mut recovered = recover(&fs, dir, store)?;
+        let mut notices: Vec<Error> = started_anew.into_iter().collect();
+        discard_useless(&fs, dir, &recovered)?;
+        if let Some(last) = recovered.segments.last_mut().filter(|last| !last.sealed) {
+            // Without it the next start reads the records once more; no reason to fail on a full disk.
+            let _ = seal(&fs, last);
+        }
+        let layout = Layout::new(options.limit_bytes);
+        let maps = fs.is_local(dir)?;
+        let counters = Counters::default();
+        let before_end = recovered.segments.last().map_or(0, |last| last.records_end);
+        let (next_seq, floor) = (recovered.next_seq, recovered.floor);
+        let Replayed { index, fill, old, slots } = replay(recovered, &layout, maps, &counters, &mut notices)?;
+        let start = Start { dir: dir.to_owned(), store, layout, fill, old, floor, next_seq, before_end };
+        let log = Log::new(start, &slots);
+        let Options { max_age, patience, clock, .. } = options;
+        let dir = dir.to_owned();
+        let parts = Parts { fs, dir, layout, sealer, max_age, patience, clock, maps, index, slots, counters, log };
+        Ok(Cache {
+            shared: Arc::new(Shared::new(parts)),
+            worker: Mutex::new(None),
+            lock_file: Mutex::new(Some(lock_file)),
+            read_only: false,
+            notices,
+        })
+    }
+
+    /// Opens a cache for reading, also while another process writes to it: what the files say at this moment. Changes
+    /// nothing. Later changes are not seen; a value whose segment is deleted meanwhile may be missed.
+    pub fn open_read_only(dir: &Path, key: Option<&Key>) -> Result<Cache> {
+        let fs = Fs::real();
+        let Opened { store, sealer, .. } = identity::read(&fs, dir, key)?;
+        let recovered = recover(&fs, dir, store)?;
+        let disk_bytes: u64 = recovered.segments.iter().map(|found| found.file_bytes).sum();
+        let mut layout = Layout::new(disk_bytes.max(Options::SMALLEST_LIMIT_BYTES));
+        layout.slots = layout.slots.max((recovered.segments.len() + 1).min(MAX_SEGMENTS));
+        let (counters, mut notices) = (Counters::default(), Vec::new());
+        let (next_seq, floor) = (recovered.next_seq, recovered.floor);
+        // A mapping would keep the space of deleted segments, and another process may not follow our rules.
+        let Replayed { index, fill, old, slots } = replay(recovered, &layout, false, &counters, &mut notices)?;
+        let start = Start { dir: dir.to_owned(), store, layout, fill, old, floor, next_seq, before_end: 0 };
+        let log = Log::new(start, &slots);
+        let (dir, clock) = (dir.to_owned(), Clock::system());
+        let (max_age, patience, maps) = (None, Default::default(), false);
+        let parts = Parts { fs, dir, layout, sealer, max_age, patience, clock, maps, index, slots, counters, log };
+        Ok(Cache {
+            shared: Arc::new(Shared::new(parts)),
+            worker: Mutex::new(None),
+            lock_file: Mutex::new(None),
+            read_only: true,
+            notices,
+        })
+    }
+
+    /// Whether the cache in a folder is encrypted, so that its keys are not for everyone's eyes.
+    pub fn is_encrypted(dir: &Path) -> Result<bool> {
+        identity::is_encrypted(&Fs::real(), dir)
+    }
+}
+
+fn start_error(dir: &Path, source: std::io::Error) -> Error {
+    Error::File(refdb_vfs::Error { operation: "start a thread for", path: dir.to_owned(), source })
+}
+
+/// Makes a folder, and those above it, that only the user may enter.
+pub(crate) fn make_private_dir(fs: &Fs, dir: &Path) -> Result<()> {
+    match fs.stat(dir) {
+        Ok(stat) if stat.is_dir() => return Ok(()),
+        Ok(_) => {}
+        Err(error) if error.is_not_found() => {
+            if let Some(parent) = dir.parent() {
+                make_private_dir(fs, parent)?;
+            }
+        }
+        Err(error) => return Err(error.into()),
+    }
+    match fs.create_dir(dir, 0o700) {
+        Err(error) if !error.is_exists() => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn take_lock(fs: &Fs, dir: &Path) -> Result<File> {
+    let path = dir.join("lock");
+    let file = fs.append(&path, 0o600)?;
+    if file.try_lock()? { Ok(file) } else { Err(Error::Locked { path }) }
+}
+
+fn discard_useless(fs: &Fs, dir: &Path, recovered: &Recovered) -> Result<()> {
+    let remove = |path: &PathBuf| match fs.remove_file(path) {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    };
+    // From the end, so that a crash in between leaves no later segment without its predecessor.
+    recovered.useless.iter().rev().try_for_each(remove)?;
+    if !recovered.useless.is_empty() {
+        // Their numbers are given out again.
+        fs.sync_dir(dir)?;
+    }
+    Ok(())
+}
+
+struct Replayed {
+    index: Index,
+    fill: Fill,
+    old: Vec<Old>,
+    slots: Slots,
+}
+
+/// Fills the index from what the segments say, oldest first.
+fn replay(
+    recovered: Recovered,
+    layout: &Layout,
+    maps: bool,
+    counters: &Counters,
+    notices: &mut Vec<Error>,
+) -> Result<Replayed> {
+    let count: usize = recovered.segments.iter().map(|found| found.entries.len()).sum();
+    let (index, mut fill) = Index::new(count);
+    let slots_len = layout.slots.max(recovered.segments.len() + 64).min(MAX_SEGMENTS);
+    let slots: Slots = (0..slots_len).map(|_| SharedOption::empty()).collect();
+    let (mut old, mut live) = (Vec::new(), vec![0; slots_len]);
+    if recovered.segments.len() >= slots_len {
+        return Err(Error::Misuse(format!("a cache of {} segments is too large to open", recovered.segments.len())));
+    }
+    let (mut entries, mut live_bytes) = (0, 0);
+    for (slot, found) in recovered.segments.into_iter().enumerate() {
+        let Found { path, file, header, entries: records, file_bytes, newest_ms, .. } = found;
+        for record in records {
+            let change = match record.kind {
+                Kind::Put => {
+                    live[slot] += record.len as u64;
+                    live_bytes += record.len as u64;
+                    entries += 1;
+                    index.set(
+                        &mut fill,
+                        record.hash,
+                        Place::new(slot as u16, record.offset / ALIGN * ALIGN, record.len),
+                    )
+                }
+                Kind::Remove => index.remove(&mut fill, record.hash),
+                Kind::Dropped => None,
+            };
+            if let Some(before) = change {
+                live[usize::from(before.slot())] -= before.len() as u64;
+                live_bytes -= before.len() as u64;
+                entries -= 1;
+            }
+        }
+        let segment = Segment::sealed(path, header.seq, slot as u16, file_bytes);
+        if let Err(error) = segment.attach(file, maps) {
+            notices.push(error.into());
+        }
+        let disk_bytes = file_bytes.max(SEGMENT_EXTRA_BYTES);
+        old.push(Old {
+            segment: Arc::new(segment),
+            meta: Meta { seq: header.seq, live_bytes: 0, disk_bytes, newest_ms, sealed: true },
+        });
+    }
+    for (old, live) in old.iter_mut().zip(live) {
+        old.meta.live_bytes = live;
+    }
+    counters.entries.set(entries);
+    counters.live_bytes.set(live_bytes);
+    Ok(Replayed { index, fill, old, slots })
+}

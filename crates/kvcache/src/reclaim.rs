@@ -1,0 +1,288 @@
+//! Frees segments: the effects of what `evict` decides. Only the worker runs it.
+
+use crate::{
+    error::Result,
+    evict::{Keep, Victim, expired, make_room, tidy},
+    format::{Entry, Kind, body_crc, check_record},
+    log::{Meta, NoRoom},
+    place::{MAX_USES, Place},
+    recover::read_footer,
+    segment::Segment,
+    shared::Shared,
+    sync::{Ordering, lock},
+};
+use std::sync::Arc;
+
+/// What happens to the live entries of a victim.
+enum Fate {
+    /// Those in use are kept, as far as this allows; the others are dropped.
+    Chosen(Keep),
+    /// All are kept.
+    All,
+}
+
+impl Shared {
+    /// Frees one segment if that is due; false if nothing is.
+    pub(crate) fn reclaim_step(&self) -> Result<bool> {
+        let mut scratch = lock(&self.reclaiming);
+        if self.delete_void()? {
+            return Ok(true);
+        }
+        match self.next_victim() {
+            None => Ok(false),
+            Some(victim) => self.reclaim(victim, &mut scratch),
+        }
+    }
+
+    fn next_victim(&self) -> Option<Victim> {
+        let max_age = self.max_age_ms.load(Ordering::Relaxed);
+        let (sealed, disk_bytes) = {
+            let log = lock(&self.log);
+            (log.sealed(), log.disk_bytes())
+        };
+        if disk_bytes > self.layout.evict_above_bytes() {
+            return make_room(&sealed);
+        }
+        let old = (max_age != u64::MAX).then(|| expired(&sealed, self.clock.now_ms(), max_age)).flatten();
+        old.or_else(|| {
+            // What is in flight is no waste: the segment that is being filled and the next.
+            let slack = 2 * self.layout.segment_bytes as u64;
+            tidy(&sealed, disk_bytes, self.counters.live_bytes.get(), slack)
+        })
+    }
+
+    /// Frees one segment, whichever is next to go; false if there is none.
+    pub(crate) fn free_one(&self) -> Result<bool> {
+        let mut scratch = lock(&self.reclaiming);
+        let sealed = lock(&self.log).sealed();
+        match make_room(&sealed) {
+            None => Ok(false),
+            Some(victim) => self.reclaim(victim, &mut scratch),
+        }
+    }
+
+    /// Compacts every segment that has dead space worth a copy.
+    pub(crate) fn compact_all(&self) -> Result<()> {
+        let mut scratch = lock(&self.reclaiming);
+        let _ = lock(&self.log).seal_active(&self.view());
+        self.flush_all()?;
+        let is_wasteful = |(_, meta): &(u16, Meta)| meta.live_bytes * 100 < meta.disk_bytes * 90;
+        let wasteful: Vec<_> = lock(&self.log).sealed().into_iter().filter(is_wasteful).collect();
+        for (slot, meta) in wasteful {
+            // The slot of one that is gone may have been given to a new segment.
+            if self.slots[usize::from(slot)].load().as_ref().is_some_and(|segment| segment.seq == meta.seq) {
+                self.reclaim(Victim::Compact(slot), &mut scratch)?;
+            }
+        }
+        self.flush_all()
+    }
+
+    fn reclaim(&self, victim: Victim, scratch: &mut Vec<u8>) -> Result<bool> {
+        let (Victim::Evict(slot) | Victim::Compact(slot)) = victim;
+        let Some(segment) = self.slots[usize::from(slot)].load_full() else { return Ok(false) };
+        let entries = self.entries_of(&segment)?;
+        match victim {
+            Victim::Evict(_) => self.evict(&segment, &entries, scratch)?,
+            Victim::Compact(_) => {
+                if !self.compact(&segment, &entries, scratch)? {
+                    return Ok(false);
+                }
+            }
+        }
+        self.delete(&segment)?;
+        lock(&self.log).condemned = 0;
+        Ok(true)
+    }
+
+    /// What the footer of a sealed segment says. A footer that cannot be read any more leads to no entry, so each entry
+    /// the index has there is looked for.
+    fn entries_of(&self, segment: &Segment) -> Result<Vec<Entry>> {
+        let read = || -> Result<Option<Vec<Entry>>> {
+            let file = self.fs.open(segment.path())?;
+            let file_bytes = file.stat()?.len_bytes;
+            Ok(read_footer(&file, file_bytes, segment.seq)?.map(|(_, entries)| entries))
+        };
+        if let Ok(Some(entries)) = read() {
+            return Ok(entries);
+        }
+        self.counters.corrupt.add(1);
+        let mut entries = Vec::new();
+        self.index.for_each(|hash, place| {
+            if place.slot() == segment.slot {
+                entries.push(Entry { hash, kind: Kind::Put, offset: place.offset(), len: place.len() });
+            }
+        });
+        Ok(entries)
+    }
+
+    fn live_place(&self, segment: &Segment, entry: &Entry) -> Option<Place> {
+        let place = Place::new(segment.slot, entry.offset, entry.len);
+        self.index.get(entry.hash).filter(|now| entry.kind == Kind::Put && now.is_same(place))
+    }
+
+    /// Drops the entries of the oldest segment, but copies those in use: half of what is evicted on average, more of a
+    /// segment where much is in use. No mark is written: there is nothing older that could come back.
+    fn evict(&self, segment: &Segment, entries: &[Entry], scratch: &mut Vec<u8>) -> Result<()> {
+        lock(&self.log).condemned += 1;
+        let mut bytes_by_uses = [0; MAX_USES as usize + 1];
+        let mut total = 0;
+        for place in entries.iter().filter_map(|entry| self.live_place(segment, entry)) {
+            bytes_by_uses[usize::from(place.uses())] += place.len() as u64;
+            total += place.len() as u64;
+        }
+        let credit = self.layout.keep_credit(self.keep_credit.load(Ordering::Relaxed), total);
+        let keep = Keep::most_used(&bytes_by_uses, credit);
+        self.keep_credit.store(credit - keep.bytes(&bytes_by_uses), Ordering::Relaxed);
+        self.settle_entries(segment, entries, Fate::Chosen(keep), scratch)?;
+        // The copies must be in the files before the originals are gone, or a killed process would lose what is in use.
+        self.flush_all()
+    }
+
+    /// Copies everything that lives in a segment; false if there is no room for that now.
+    fn compact(&self, segment: &Segment, entries: &[Entry], scratch: &mut Vec<u8>) -> Result<bool> {
+        lock(&self.log).condemned += 1;
+        if self.settle_entries(segment, entries, Fate::All, scratch)? {
+            return Ok(false);
+        }
+        if !self.copy_marks(segment, entries)? {
+            return Ok(false);
+        }
+        let end = lock(&self.log).end();
+        // An older value of a copied key may still stand in an older segment. A power loss must not take the copy and
+        // leave that one, so the copies are synced before the originals go.
+        self.sync_through(end)?;
+        Ok(true)
+    }
+
+    /// Copies or drops each live entry; true if some could neither be copied nor dropped.
+    fn settle_entries(
+        &self,
+        segment: &Segment,
+        entries: &[Entry],
+        mut fate: Fate,
+        scratch: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let mut left_over = false;
+        for entry in entries {
+            let Some(place) = self.live_place(segment, entry) else { continue };
+            let (keep, uses) = match &mut fate {
+                Fate::Chosen(keep) => (keep.take(place.uses(), place.len() as u64), place.uses().saturating_sub(1)),
+                Fate::All => (true, place.uses()),
+            };
+            let kept = match keep {
+                true => self.copy_entry(segment, entry, place, uses, scratch)?,
+                false => Copied::Useless,
+            };
+            match (kept, &fate) {
+                (Copied::Yes, Fate::Chosen(_)) => self.counters.kept.add(1),
+                (Copied::Yes, Fate::All) => self.counters.compacted.add(1),
+                (Copied::Useless, _) | (Copied::NoRoom, Fate::Chosen(_)) => self.drop_entry(segment, entry, place),
+                (Copied::NoRoom, Fate::All) => left_over = true,
+            }
+        }
+        Ok(left_over)
+    }
+
+    fn drop_entry(&self, segment: &Segment, entry: &Entry, place: Place) {
+        let mut log = lock(&self.log);
+        if log.drop_entry(&self.view(), entry.hash, place) {
+            self.counters.evicted.add(1);
+            if segment.seq != log.oldest_seq() {
+                // Something older may come back in its place.
+                log.owe(&self.view(), entry.hash);
+            }
+        }
+    }
+
+    /// Copies one record to the end of the log.
+    fn copy_entry(
+        &self,
+        segment: &Segment,
+        entry: &Entry,
+        place: Place,
+        uses: u8,
+        scratch: &mut Vec<u8>,
+    ) -> Result<Copied> {
+        let Some(bytes) = segment.record(place, scratch) else { return Ok(Copied::Useless) };
+        let Some(header) = check_record(bytes, segment.seq, entry.offset as u64) else {
+            self.counters.corrupt.add(1);
+            return Ok(Copied::Useless);
+        };
+        if self.is_expired(header.created_ms) {
+            return Ok(Copied::Useless);
+        }
+        let mut record = bytes.to_vec();
+        let crc = body_crc(&record);
+        loop {
+            match lock(&self.log).copy(&self.view(), place, &header, &mut record, crc, uses) {
+                Ok(true) => return Ok(Copied::Yes),
+                // Replaced or removed meanwhile.
+                Ok(false) => return Ok(Copied::Yes),
+                Err(NoRoom) => {}
+            }
+            // Either the write buffer is full, which this thread can change, or the limit is reached.
+            if !self.flush_step(&mut lock(&self.files))? {
+                return Ok(Copied::NoRoom);
+            }
+        }
+    }
+
+    /// Copies the marks of a segment that still matter; false if there is no room.
+    fn copy_marks(&self, segment: &Segment, entries: &[Entry]) -> Result<bool> {
+        let mut log = lock(&self.log);
+        let oldest = log.oldest_seq();
+        let now_ms = self.clock.now_ms();
+        for entry in entries {
+            let matters = match entry.kind {
+                Kind::Put => false,
+                // A removal matters as long as an older segment may hold the key, and nothing younger replaced it.
+                Kind::Remove => segment.seq != oldest && self.index.get(entry.hash).is_none(),
+                Kind::Dropped => entry.hash > oldest,
+            };
+            if matters && log.append_mark(&self.view(), entry.kind, entry.hash, now_ms).is_err() {
+                return Ok(false);
+            }
+        }
+        let is_oldest = segment.seq == oldest;
+        Ok(is_oldest || log.append_mark(&self.view(), Kind::Dropped, segment.seq, now_ms).is_ok())
+    }
+
+    fn delete(&self, segment: &Arc<Segment>) -> Result<()> {
+        let _files = lock(&self.files);
+        match self.fs.remove_file(segment.path()) {
+            Err(error) if !error.is_not_found() => return Err(error.into()),
+            _ => {}
+        }
+        lock(&self.log).release(&self.view(), segment.slot);
+        Ok(())
+    }
+
+    /// Deletes a segment that a clear made void, oldest first; false if there is none.
+    fn delete_void(&self) -> Result<bool> {
+        if lock(&self.void).is_empty() {
+            return Ok(false);
+        }
+        // What says that they are void comes first.
+        self.flush_all()?;
+        let mut void = std::mem::take(&mut *lock(&self.void));
+        let mut segments: Vec<_> = void.iter().filter_map(|slot| self.slots[usize::from(*slot)].load_full()).collect();
+        segments.sort_by_key(|segment| segment.seq);
+        for segment in segments {
+            if let Err(error) = self.delete(&segment) {
+                lock(&self.void).append(&mut void);
+                return Err(error);
+            }
+            void.retain(|slot| *slot != segment.slot);
+        }
+        Ok(true)
+    }
+}
+
+/// What came of copying a record.
+enum Copied {
+    /// It is at the end of the log, or something newer is.
+    Yes,
+    /// It is harmed or too old.
+    Useless,
+    NoRoom,
+}

@@ -1,0 +1,180 @@
+//! Encryption of keys and values, and what identifies a key.
+
+use crate::format::RecordHeader;
+use chacha20poly1305::{AeadInOut, KeyInit, Tag, XChaCha20Poly1305, XNonce};
+use siphasher::sip::SipHasher24;
+use std::hash::Hasher as _;
+use zeroize::Zeroizing;
+
+const NONCE_BYTES: usize = 24;
+const TAG_BYTES: usize = 16;
+/// What encryption adds to key and value: a nonce before, a tag behind.
+pub(crate) const EXTRA_BYTES: usize = NONCE_BYTES + TAG_BYTES;
+/// The secrets of a cache: 32 bytes for the cipher, 16 for the hash.
+pub(crate) const SECRET_BYTES: usize = 48;
+/// The secrets as they stand in the format file.
+pub(crate) const WRAPPED_BYTES: usize = SECRET_BYTES + EXTRA_BYTES;
+
+/// A key that encrypts a cache. It wraps the cache's own secrets, so that it can be changed without writing every entry
+/// anew. Erased from memory when dropped, never shown.
+#[derive(Clone)]
+pub struct Key(Zeroizing<[u8; 32]>);
+
+impl Key {
+    /// A key of 32 bytes from a good source of randomness.
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Key(Zeroizing::new(bytes))
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Key(secret)")
+    }
+}
+
+/// A cache's own secrets.
+pub(crate) type Secret = Zeroizing<[u8; SECRET_BYTES]>;
+
+pub(crate) fn random(bytes: &mut [u8]) -> std::io::Result<()> {
+    getrandom::fill(bytes).map_err(|error| std::io::Error::other(error.to_string()))
+}
+
+pub(crate) fn new_secret() -> std::io::Result<Secret> {
+    let mut secret = Zeroizing::new([0; SECRET_BYTES]);
+    random(secret.as_mut_slice())?;
+    Ok(secret)
+}
+
+fn cipher(key: &[u8; 32]) -> XChaCha20Poly1305 {
+    XChaCha20Poly1305::new(&(*key).into())
+}
+
+/// The secrets, encrypted with the user's key.
+pub(crate) fn wrap(secret: &Secret, key: &Key) -> std::io::Result<[u8; WRAPPED_BYTES]> {
+    let mut bytes = [0; WRAPPED_BYTES];
+    bytes[NONCE_BYTES..NONCE_BYTES + SECRET_BYTES].copy_from_slice(secret.as_slice());
+    encrypt_in_place(&cipher(&key.0), b"secret", &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The secrets, if this is the key they were wrapped with.
+pub(crate) fn unwrap(wrapped: &[u8; WRAPPED_BYTES], key: &Key) -> Option<Secret> {
+    let mut bytes = Zeroizing::new(*wrapped);
+    decrypt_in_place(&cipher(&key.0), b"secret", bytes.as_mut_slice())?;
+    let mut secret = Zeroizing::new([0; SECRET_BYTES]);
+    secret.copy_from_slice(&bytes[NONCE_BYTES..NONCE_BYTES + SECRET_BYTES]);
+    Some(secret)
+}
+
+/// Encrypts what lies between the room for the nonce and the room for the tag.
+fn encrypt_in_place(cipher: &XChaCha20Poly1305, context: &[u8], bytes: &mut [u8]) -> std::io::Result<()> {
+    let (nonce, rest) = bytes.split_at_mut(NONCE_BYTES);
+    random(nonce)?;
+    let (text, room) = rest.split_at_mut(rest.len() - TAG_BYTES);
+    let nonce = XNonce::try_from(&*nonce).map_err(std::io::Error::other)?;
+    let tag = cipher
+        .encrypt_inout_detached(&nonce, context, text.into())
+        .map_err(|_| std::io::Error::other("the entry is too large to encrypt"))?;
+    room.copy_from_slice(&tag);
+    Ok(())
+}
+
+fn decrypt_in_place(cipher: &XChaCha20Poly1305, context: &[u8], bytes: &mut [u8]) -> Option<()> {
+    let (nonce, rest) = bytes.split_at_mut_checked(NONCE_BYTES)?;
+    let (text, tag) = rest.split_at_mut_checked(rest.len().checked_sub(TAG_BYTES)?)?;
+    let (nonce, tag) = (XNonce::try_from(&*nonce).ok()?, Tag::try_from(&*tag).ok()?);
+    cipher.decrypt_inout_detached(&nonce, context, text.into(), &tag).ok()
+}
+
+/// Hashes keys, and encrypts records where the cache is encrypted.
+pub(crate) enum Sealer {
+    /// Hashes with the cache's random seed.
+    Plain { seed: u64 },
+    /// Hashes with a secret key, so that footers tell nothing of the keys.
+    Encrypted { cipher: Box<XChaCha20Poly1305>, hash_key: Zeroizing<[u8; 16]> },
+}
+
+impl Sealer {
+    pub(crate) fn encrypted(secret: &Secret) -> Self {
+        let (mut key, mut hash_key) = (Zeroizing::new([0; 32]), Zeroizing::new([0; 16]));
+        key.copy_from_slice(&secret[..32]);
+        hash_key.copy_from_slice(&secret[32..]);
+        Sealer::Encrypted { cipher: Box::new(cipher(&key)), hash_key }
+    }
+
+    pub(crate) fn is_encrypted(&self) -> bool {
+        matches!(self, Sealer::Encrypted { .. })
+    }
+
+    /// The hash by which the index knows a key; never 0.
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        let hash = match self {
+            Sealer::Plain { seed } => twox_hash::XxHash3_64::oneshot_with_seed(*seed, key),
+            Sealer::Encrypted { hash_key, .. } => {
+                let mut hasher = SipHasher24::new_with_key(hash_key);
+                hasher.write(key);
+                hasher.finish()
+            }
+        };
+        hash.max(1)
+    }
+
+    /// Appends the payload of a record (key and value, encrypted if the cache is) to the header in `record`.
+    pub(crate) fn seal(&self, record: &mut Vec<u8>, key: &[u8], value: &[u8]) -> std::io::Result<()> {
+        match self {
+            Sealer::Plain { .. } => {
+                record.extend_from_slice(key);
+                record.extend_from_slice(value);
+                Ok(())
+            }
+            Sealer::Encrypted { cipher, .. } => {
+                let start = record.len();
+                record.resize(start + NONCE_BYTES, 0);
+                record.extend_from_slice(key);
+                record.extend_from_slice(value);
+                record.resize(record.len() + TAG_BYTES, 0);
+                let (header, payload) = record.split_at_mut(start);
+                encrypt_in_place(cipher, context(header), payload)
+            }
+        }
+    }
+
+    /// Where key and value lie in a checked record, decrypting it in place if need be. None if the record was written
+    /// with another secret or none.
+    pub(crate) fn open(&self, header: &RecordHeader, record: &mut [u8]) -> Option<(usize, usize)> {
+        let start = crate::format::RECORD_HEADER_BYTES;
+        match self {
+            Sealer::Plain { .. } => (!header.encrypted).then_some((start, start + header.key_len as usize)),
+            Sealer::Encrypted { cipher, .. } => {
+                let end = start + header.payload_len();
+                let (head, payload) = record.get_mut(..end)?.split_at_mut(start);
+                if !header.encrypted {
+                    return None;
+                }
+                decrypt_in_place(cipher, context(head), payload)?;
+                let start = start + NONCE_BYTES;
+                Some((start, start + header.key_len as usize))
+            }
+        }
+    }
+}
+
+/// What of the header the tag covers: all but the checksum, which depends on where the record stands.
+fn context(header: &[u8]) -> &[u8] {
+    header.get(8..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_comes_back_with_its_key_only() {
+        let secret = new_secret().unwrap();
+        let wrapped = wrap(&secret, &Key::new([1; 32])).unwrap();
+        assert_eq!(unwrap(&wrapped, &Key::new([1; 32])), Some(secret));
+        assert_eq!(unwrap(&wrapped, &Key::new([2; 32])), None);
+        assert_eq!(format!("{:?}", Key::new([7; 32])), "Key(secret)");
+    }
+}

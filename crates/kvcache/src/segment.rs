@@ -1,0 +1,165 @@
+use crate::{
+    format::SEGMENT_HEADER_BYTES,
+    image::Image,
+    place::Place,
+    sync::{AtomicU64, Ordering, SharedOption},
+};
+use refdb_vfs::{File, Fs, Mapping};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+};
+
+/// One file of the log, or its image as long as the file is not whole.
+///
+/// Its bytes are read, in this order, from the mapping (a sealed segment of a cache on a local file system), from the
+/// image (not sealed yet), from the file. Readers never wait for the writer.
+pub(crate) struct Segment {
+    pub(crate) seq: u64,
+    /// Which of the cache's segments it is; reused after it is gone.
+    pub(crate) slot: u16,
+    path: PathBuf,
+    image: SharedOption<Image>,
+    file: SharedOption<File>,
+    mapping: OnceLock<Mapping>,
+    /// How many of its bytes the file has.
+    flushed: AtomicU64,
+    /// How many of its bytes are on stable storage.
+    synced: AtomicU64,
+}
+
+/// The name of a segment's file.
+pub(crate) fn file_name(seq: u64) -> String {
+    format!("{seq:016x}.seg")
+}
+
+/// The number of the segment a file of this name holds.
+pub(crate) fn seq_of(name: &[u8]) -> Option<u64> {
+    let digits = name.strip_suffix(b".seg").filter(|digits| digits.len() == 16)?;
+    let digits = std::str::from_utf8(digits).ok()?;
+    u64::from_str_radix(digits, 16).ok().filter(|seq| file_name(*seq).as_bytes() == name)
+}
+
+impl Segment {
+    /// A segment that is to be filled.
+    pub(crate) fn filling(dir: &Path, seq: u64, slot: u16, image: Arc<Image>) -> Self {
+        let segment = Segment::sealed(dir.join(file_name(seq)), seq, slot, 0);
+        segment.image.store(Some(image));
+        segment
+    }
+
+    /// A segment whose file is whole.
+    pub(crate) fn sealed(path: PathBuf, seq: u64, slot: u16, len_bytes: u64) -> Self {
+        Segment {
+            seq,
+            slot,
+            path,
+            image: SharedOption::empty(),
+            file: SharedOption::empty(),
+            mapping: OnceLock::new(),
+            flushed: AtomicU64::new(len_bytes),
+            synced: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn flushed(&self) -> u64 {
+        self.flushed.load(Ordering::Acquire)
+    }
+
+    /// The bytes of the record at `place`, in the file or copied into `scratch`. None if there are no such bytes any
+    /// more: another segment has the slot, or the file cannot be read.
+    pub(crate) fn record<'a>(&'a self, place: Place, scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+        let (start, end) = (place.offset(), place.offset() + place.len());
+        if let Some(mapping) = self.mapping.get() {
+            return mapping.get(start..end);
+        }
+        // The image first: it is let go only after the file is whole.
+        let image = self.image.load();
+        scratch.clear();
+        scratch.resize(place.len(), 0);
+        let found = match image.as_ref() {
+            Some(image) => image.read(start, scratch),
+            None => self.file.load().as_ref().is_some_and(|file| file.read_exact_at(scratch, start as u64).is_ok()),
+        };
+        found.then_some(scratch.as_slice())
+    }
+
+    /// Lets readers use a file that is whole: by a mapping if `map` is set, through a descriptor otherwise.
+    pub(crate) fn attach(&self, file: File, map: bool) -> refdb_vfs::Result<()> {
+        if map {
+            let _ = self.mapping.set(Mapping::new(&file)?);
+            self.file.store(None);
+        } else {
+            self.file.store(Some(Arc::new(file)));
+        }
+        Ok(())
+    }
+
+    /// Adds to the file what the image has up to `end`, through `scratch`.
+    pub(crate) fn flush(&self, fs: &Fs, image: &Image, end: usize, scratch: &mut [u8]) -> refdb_vfs::Result<()> {
+        let mut at = self.flushed() as usize;
+        if at >= end {
+            return Ok(());
+        }
+        let file = self.writable(fs)?;
+        while at < end {
+            let piece = scratch.len().min(end - at);
+            let bytes = &mut scratch[..piece];
+            image.read(at, bytes);
+            file.write_all_at(bytes, at as u64)?;
+            at += piece;
+            self.flushed.store(at as u64, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Adds the footer, which makes the file whole, and lets go of the image.
+    pub(crate) fn seal(&self, fs: &Fs, footer: &[u8], map: bool) -> refdb_vfs::Result<()> {
+        debug_assert!(self.flushed() as usize >= SEGMENT_HEADER_BYTES);
+        self.writable(fs)?.write_all_at(footer, self.flushed())?;
+        self.attach(fs.open(&self.path)?, map)?;
+        self.flushed.fetch_add(footer.len() as u64, Ordering::Release);
+        self.image.store(None);
+        Ok(())
+    }
+
+    fn writable(&self, fs: &Fs) -> refdb_vfs::Result<Arc<File>> {
+        if let Some(file) = self.file.load_full() {
+            return Ok(file);
+        }
+        let file = Arc::new(fs.create_new(&self.path, 0o600)?);
+        self.file.store(Some(file.clone()));
+        Ok(file)
+    }
+
+    /// Brings what the file has to stable storage.
+    pub(crate) fn sync(&self, fs: &Fs) -> refdb_vfs::Result<bool> {
+        let flushed = self.flushed();
+        if self.synced.load(Ordering::Acquire) >= flushed {
+            return Ok(false);
+        }
+        match self.file.load_full() {
+            Some(file) => file.sync()?,
+            None => fs.open(&self.path)?.sync()?,
+        }
+        self.synced.fetch_max(flushed, Ordering::Release);
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_it_would_give_itself_are_segments() {
+        assert_eq!(seq_of(file_name(0x1f).as_bytes()), Some(0x1f));
+        for name in ["1f.seg", "000000000000001F.seg", "+00000000000001f.seg", "000000000000001f.tmp", "format"] {
+            assert_eq!(seq_of(name.as_bytes()), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! What the cache's handles and its worker share, and how bytes get to the disk.
+
+use crate::{
+    error::{Error, Result},
+    format::encode_footer,
+    index::Index,
+    layout::Layout,
+    log::{End, Full, Log, Next, Slots, View},
+    options::{Clock, Durability},
+    seal::Sealer,
+    stats::Counters,
+    sync::{AtomicBool, AtomicU64, Ordering, lock},
+};
+use refdb_vfs::Fs;
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, OnceLock},
+    thread::Thread,
+    time::Duration,
+};
+
+const SCRATCH_BYTES: usize = 1 << 20;
+/// Keys are spread over this many counters of invalidations.
+const STRIPES: usize = 4096;
+
+pub(crate) struct Shared {
+    pub(crate) fs: Fs,
+    pub(crate) dir: PathBuf,
+    pub(crate) layout: Layout,
+    pub(crate) sealer: Sealer,
+    pub(crate) max_age_ms: AtomicU64,
+    pub(crate) patience: Duration,
+    pub(crate) clock: Clock,
+    /// Whether sealed files are mapped.
+    pub(crate) maps: bool,
+    pub(crate) index: Index,
+    pub(crate) slots: Slots,
+    pub(crate) counters: Counters,
+    pub(crate) log: Mutex<Log>,
+    /// Held by whoever writes to segment files; with it goes a buffer.
+    pub(crate) files: Mutex<Vec<u8>>,
+    /// Held by whoever frees segments; with it goes a buffer. Taken before `files`, and `files` before `log`.
+    pub(crate) reclaiming: Mutex<Vec<u8>>,
+    /// How many bytes of entries in use the next eviction may copy.
+    pub(crate) keep_credit: AtomicU64,
+    /// Segments that a clear made void, to be deleted.
+    pub(crate) void: Mutex<Vec<u16>>,
+    pub(crate) disk_error: Mutex<Option<String>>,
+    generations: Box<[AtomicU64]>,
+    clears: AtomicU64,
+    /// The worker needs no wake-up call.
+    pub(crate) awake: AtomicBool,
+    pub(crate) worker: OnceLock<Thread>,
+    pub(crate) closed: AtomicBool,
+}
+
+/// The parts that opening a cache provides.
+pub(crate) struct Parts {
+    pub(crate) fs: Fs,
+    pub(crate) dir: PathBuf,
+    pub(crate) layout: Layout,
+    pub(crate) sealer: Sealer,
+    pub(crate) max_age: Option<Duration>,
+    pub(crate) patience: Duration,
+    pub(crate) clock: Clock,
+    pub(crate) maps: bool,
+    pub(crate) index: Index,
+    pub(crate) slots: Slots,
+    pub(crate) counters: Counters,
+    pub(crate) log: Log,
+}
+
+/// A maximal age, as it is stored: forever is the largest number.
+pub(crate) fn age_ms(max_age: Option<Duration>) -> u64 {
+    max_age.map_or(u64::MAX, |age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+}
+
+impl Shared {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts { fs, dir, layout, sealer, max_age, patience, clock, maps, index, slots, counters, log } = parts;
+        counters.limit_bytes.set(layout.limit_bytes);
+        counters.disk_bytes.set(log.disk_bytes());
+        Shared {
+            fs,
+            dir,
+            layout,
+            sealer,
+            max_age_ms: AtomicU64::new(age_ms(max_age)),
+            patience,
+            clock,
+            maps,
+            index,
+            slots,
+            counters,
+            log: Mutex::new(log),
+            files: Mutex::new(Vec::new()),
+            reclaiming: Mutex::new(Vec::new()),
+            keep_credit: AtomicU64::new(u64::MAX / 2),
+            void: Mutex::new(Vec::new()),
+            disk_error: Mutex::new(None),
+            generations: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
+            clears: AtomicU64::new(0),
+            awake: AtomicBool::new(true),
+            worker: OnceLock::new(),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn view(&self) -> View<'_> {
+        View { index: &self.index, slots: &self.slots, counters: &self.counters }
+    }
+
+    /// Whether a value of this age is too old.
+    pub(crate) fn is_expired(&self, created_ms: u64) -> bool {
+        let max_age = self.max_age_ms.load(Ordering::Relaxed);
+        max_age != u64::MAX && self.clock.now_ms().saturating_sub(created_ms) > max_age
+    }
+
+    fn generation(&self, hash: u64) -> &AtomicU64 {
+        &self.generations[hash as usize % STRIPES]
+    }
+
+    /// Changes with every invalidation of the key, and of few others.
+    pub(crate) fn ticket(&self, hash: u64) -> u64 {
+        let clears = self.clears.load(Ordering::Acquire);
+        self.generation(hash).load(Ordering::Acquire).wrapping_add(clears)
+    }
+
+    /// Makes all tickets of the key void; the holder of the log's lock does it.
+    pub(crate) fn invalidate_tickets(&self, hash: u64) {
+        self.generation(hash).fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn invalidate_all_tickets(&self) {
+        self.clears.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Tells the worker that there is something to do, unless it is at work.
+    pub(crate) fn nudge(&self) {
+        if !self.awake.load(Ordering::Relaxed) {
+            self.wake();
+        }
+    }
+
+    /// Calls the worker even if it is only resting for a moment.
+    pub(crate) fn wake(&self) {
+        self.awake.store(true, Ordering::Relaxed);
+        if let Some(worker) = self.worker.get() {
+            worker.unpark();
+        }
+    }
+
+    /// Writes one segment, or what there is of it, to the disk; false if the disk has everything.
+    pub(crate) fn flush_step(&self, scratch: &mut Vec<u8>) -> Result<bool> {
+        scratch.resize(SCRATCH_BYTES.min(self.layout.segment_bytes), 0);
+        let Some(next) = lock(&self.log).next_to_write() else { return Ok(false) };
+        let done = match next {
+            Next::Tail(segment, image, end) => segment.flush(&self.fs, &image, end, scratch),
+            Next::Full(full) => self.write_full(full, scratch),
+        };
+        done.map(|()| true).map_err(|error| self.disk_failed(error))
+    }
+
+    fn write_full(&self, full: Full, scratch: &mut [u8]) -> refdb_vfs::Result<()> {
+        let Full { segment, image, records_end, entries, newest_ms } = full;
+        segment.flush(&self.fs, &image, records_end, scratch)?;
+        let footer = encode_footer(segment.seq, records_end as u64, newest_ms, &entries);
+        segment.seal(&self.fs, &footer, self.maps)?;
+        let mut log = lock(&self.log);
+        log.written(segment.seq);
+        log.give_back(image);
+        Ok(())
+    }
+
+    fn disk_failed(&self, error: refdb_vfs::Error) -> Error {
+        self.counters.disk_errors.add(1);
+        *lock(&self.disk_error) = Some(error.to_string());
+        Error::File(error)
+    }
+
+    /// Writes everything that is there now.
+    pub(crate) fn flush_all(&self) -> Result<()> {
+        let end = lock(&self.log).end();
+        self.write_through(end)
+    }
+
+    /// Waits until the files have everything before `end`.
+    pub(crate) fn write_through(&self, end: End) -> Result<()> {
+        let mut scratch = lock(&self.files);
+        while !lock(&self.log).is_written(end) {
+            if !self.flush_step(&mut scratch)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings everything before `end` to stable storage, older segments first: what a power loss takes is the end of the
+    /// log, never a part in its middle.
+    pub(crate) fn sync_through(&self, end: End) -> Result<()> {
+        self.write_through(end)?;
+        let mut segments: Vec<_> = self.slots.iter().filter_map(|slot| slot.load_full()).collect();
+        segments.retain(|segment| segment.seq <= end.seq && segment.flushed() > 0);
+        segments.sort_by_key(|segment| segment.seq);
+        let mut any = false;
+        for segment in segments {
+            match segment.sync(&self.fs) {
+                Ok(synced) => any |= synced,
+                // Deleted meanwhile: nothing of it is needed.
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(self.disk_failed(error)),
+            }
+        }
+        if any {
+            self.fs.sync_dir(&self.dir).map_err(|error| self.disk_failed(error))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn settle(&self, end: End, durability: Durability) -> Result<()> {
+        match durability {
+            Durability::Buffered => {
+                self.nudge();
+                Ok(())
+            }
+            Durability::Written => self.write_through(end),
+            Durability::Synced => self.sync_through(end),
+        }
+    }
+
+    /// The error for a writer that waited and the disk does not take what it wrote.
+    pub(crate) fn disk_error(&self) -> Error {
+        Error::Disk(lock(&self.disk_error).clone().unwrap_or_else(|| "it is too slow".into()))
+    }
+}
+
+/// The shared part, for the worker.
+pub(crate) type Handle = Arc<Shared>;

@@ -1,0 +1,100 @@
+//! One folder per cache name and version.
+
+use crate::error::{Error, Result};
+use refdb_vfs::{EntryKind, Fs};
+use std::path::{Path, PathBuf};
+
+/// Where the cache of this name and version lives below `root`: `root/<name>/v<version>`. Bytes that are not letters,
+/// digits, `_`, `-` or `.` are written as `%XX`, and so is a leading dot, so that every name is one folder.
+pub fn version_dir(root: &Path, name: &str, version: u32) -> PathBuf {
+    name_dir(root, name).join(format!("v{version}"))
+}
+
+fn name_dir(root: &Path, name: &str) -> PathBuf {
+    let mut folder = String::new();
+    for (at, byte) in name.bytes().enumerate() {
+        let plain = byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-') || (byte == b'.' && at > 0);
+        if plain { folder.push(char::from(byte)) } else { folder.push_str(&format!("%{byte:02X}")) }
+    }
+    if folder.is_empty() {
+        folder.push('%');
+    }
+    root.join(folder)
+}
+
+/// Deletes the other versions of a cache that nobody has open; returns the folders that are gone. Files that are not a
+/// cache's are left alone, and so is the folder they are in.
+pub fn clean_versions(root: &Path, name: &str, keep: u32) -> Result<Vec<PathBuf>> {
+    let fs = Fs::real();
+    let dir = name_dir(root, name);
+    let entries = match fs.read_dir(&dir) {
+        Err(error) if error.is_not_found() => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut gone = Vec::new();
+    for (entry, kind) in entries {
+        let Some(version) = version_of(&entry).filter(|version| *version != keep && kind == EntryKind::Dir) else {
+            continue;
+        };
+        let dir = dir.join(format!("v{version}"));
+        match delete(&fs, &dir) {
+            Ok(true) => gone.push(dir),
+            Ok(false) | Err(Error::Locked { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    gone.sort();
+    Ok(gone)
+}
+
+fn version_of(folder: &[u8]) -> Option<u32> {
+    let digits = std::str::from_utf8(folder).ok()?.strip_prefix('v')?;
+    digits.parse().ok().filter(|version: &u32| version.to_string() == digits)
+}
+
+/// Deletes a cache's files and its folder; false if something else is in it.
+fn delete(fs: &Fs, dir: &Path) -> Result<bool> {
+    let _lock = crate::open::take_lock(fs, dir)?;
+    for (name, _) in fs.read_dir(dir)? {
+        let is_ours = crate::segment::seq_of(&name).is_some()
+            || [&b"format"[..], b"format.tmp", b"stats", b"stats.tmp"].contains(&&*name);
+        if is_ours {
+            fs.remove_file(&dir.join(String::from_utf8_lossy(&name).as_ref()))?;
+        }
+    }
+    // The lock goes last: whoever opens the folder now makes a new one.
+    fs.remove_file(&dir.join("lock"))?;
+    Ok(fs.remove_dir(dir).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cache, Options};
+
+    #[test]
+    fn every_name_is_one_folder_of_its_own() {
+        let at = |name: &str| version_dir(Path::new("/r"), name, 3).display().to_string();
+        assert_eq!(at("web_sessions"), "/r/web_sessions/v3");
+        assert_eq!(at("plugin.cache-1"), "/r/plugin.cache-1/v3");
+        assert_eq!(at("../a/b"), "/r/%2E.%2Fa%2Fb/v3");
+        assert_eq!(at(""), "/r/%/v3");
+    }
+
+    #[test]
+    fn other_versions_go_but_not_one_that_is_open_nor_a_strangers_files() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = |version| version_dir(root.path(), "c", version);
+        for version in [1, 2, 4] {
+            let cache = Cache::open(&dir(version), Options::new(1 << 20)).unwrap();
+            cache.put(b"k", b"v").unwrap();
+        }
+        let open = Cache::open(&dir(3), Options::new(1 << 20)).unwrap();
+        std::fs::write(dir(2).join("notes"), "mine").unwrap();
+        assert_eq!(clean_versions(root.path(), "c", 4).unwrap(), [dir(1)]);
+        assert!(!dir(1).exists() && dir(2).join("notes").exists() && dir(3).exists() && dir(4).exists());
+        drop(open);
+        assert_eq!(clean_versions(root.path(), "c", 4).unwrap(), [dir(3)]);
+        assert_eq!(clean_versions(root.path(), "other", 1).unwrap(), [] as [PathBuf; 0]);
+    }
+}

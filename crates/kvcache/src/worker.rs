@@ -1,0 +1,93 @@
+//! The one background thread of a cache: it writes to the disk and keeps the limit.
+
+use crate::{
+    error::{Error, Result},
+    shared::{Handle, Shared},
+    sync::{Ordering, lock},
+};
+use std::{
+    io::ErrorKind,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+/// Records of one such span go to the file together.
+const REST: Duration = Duration::from_millis(2);
+/// The worker stays up this many times after its last work, so that steady puts need not wake it.
+const ROUNDS_AWAKE: u32 = 25;
+const AFTER_AN_ERROR: Duration = Duration::from_millis(100);
+const ASLEEP: Duration = Duration::from_secs(10);
+
+pub(crate) fn start(shared: Handle) -> std::io::Result<JoinHandle<()>> {
+    let for_worker = shared.clone();
+    let worker = thread::Builder::new().name("refdb-kvcache".into()).spawn(move || run(&for_worker))?;
+    let _ = shared.worker.set(worker.thread().clone());
+    Ok(worker)
+}
+
+fn run(shared: &Shared) {
+    let mut idle_rounds = 0;
+    while !shared.closed.load(Ordering::Acquire) {
+        match round(shared) {
+            Ok(true) => {
+                idle_rounds = 0;
+                thread::park_timeout(REST);
+            }
+            Ok(false) if idle_rounds < ROUNDS_AWAKE => {
+                idle_rounds += 1;
+                thread::park_timeout(REST);
+            }
+            Ok(false) => {
+                drop(lock(&shared.log).trim());
+                shared.awake.store(false, Ordering::SeqCst);
+                // A put that came before this saw the worker awake and did not call.
+                if lock(&shared.log).next_to_write().is_none() {
+                    thread::park_timeout(ASLEEP);
+                }
+                shared.awake.store(true, Ordering::SeqCst);
+                idle_rounds = 0;
+            }
+            // It was counted; what could not be written stays in memory and is tried again.
+            Err(error) => {
+                if is_full(&error) {
+                    let _ = shared.free_one();
+                }
+                thread::park_timeout(AFTER_AN_ERROR);
+            }
+        }
+    }
+}
+
+/// Whether the disk has no room, which the cache can make.
+fn is_full(error: &Error) -> bool {
+    let kinds = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded];
+    matches!(error, Error::File(error) if kinds.contains(&error.source.kind()))
+}
+
+/// One turn of work; true if there was some.
+fn round(shared: &Shared) -> Result<bool> {
+    let mut worked = false;
+    loop {
+        worked |= write_all(shared)?;
+        if !shared.reclaim_step()? || shared.closed.load(Ordering::Acquire) {
+            return Ok(worked);
+        }
+        worked = true;
+    }
+}
+
+fn write_all(shared: &Shared) -> Result<bool> {
+    let mut worked = false;
+    while shared.flush_step(&mut lock(&shared.files))? {
+        worked = true;
+        let log = lock(&shared.log);
+        if log.disk_bytes() > shared.layout.evict_above_bytes() {
+            break;
+        }
+    }
+    let mut log = lock(&shared.log);
+    if log.owes() {
+        let _ = log.pay_at(&shared.view(), shared.clock.now_ms());
+    }
+    Ok(worked)
+}

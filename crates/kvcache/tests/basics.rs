@@ -1,0 +1,280 @@
+//! What a cache promises to one user, on a real disk.
+
+use refdb_kvcache::{Cache, Clock, Durability, Error, Key, Options, Put, PutOptions};
+use std::{
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+const MIB: u64 = 1 << 20;
+
+fn open(dir: &Path, limit: u64) -> Cache {
+    Cache::open(dir, Options::new(limit)).unwrap()
+}
+
+fn value_of(cache: &Cache, key: &[u8]) -> Option<Vec<u8>> {
+    cache.get(key).map(|found| found.value)
+}
+
+/// Bytes of all segments. The worker may delete and make some meanwhile.
+fn seg_bytes(dir: &Path) -> u64 {
+    let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    let segments = files.filter(|file| file.path().extension().is_some_and(|ext| ext == "seg"));
+    segments.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
+}
+
+#[test]
+fn values_are_read_back_at_once_after_a_close_and_after_an_overwrite() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let cache = open(dir.path(), 4 * MIB);
+        for i in 0..2000u32 {
+            assert_eq!(cache.put(&i.to_le_bytes(), &vec![i as u8; (i % 700) as usize]).unwrap(), Put::Stored);
+        }
+        cache.put(&7u32.to_le_bytes(), b"new").unwrap();
+        assert!(cache.remove(&8u32.to_le_bytes()).unwrap());
+        assert!(!cache.remove(&8u32.to_le_bytes()).unwrap());
+        assert_eq!(cache.stats().entries, 1999);
+    }
+    let cache = open(dir.path(), 4 * MIB);
+    assert_eq!(cache.stats().entries, 1999);
+    for i in 0..2000u32 {
+        let expected = match i {
+            7 => Some(b"new".to_vec()),
+            8 => None,
+            _ => Some(vec![i as u8; (i % 700) as usize]),
+        };
+        assert_eq!(value_of(&cache, &i.to_le_bytes()), expected, "{i}");
+    }
+    assert!(cache.notices().is_empty());
+}
+
+#[test]
+fn empty_keys_and_values_and_large_ones_are_entries_like_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let large = vec![5; 400_000];
+    for round in 0..2 {
+        let cache = open(dir.path(), 8 * MIB);
+        if round == 0 {
+            cache.put(b"", b"empty key").unwrap();
+            cache.put(b"empty value", b"").unwrap();
+            cache.put(b"large", &large).unwrap();
+            cache.put(b"after", b"large").unwrap();
+            let too_large = vec![0; cache.largest_entry_bytes() + 1];
+            assert!(matches!(cache.put(b"", &too_large), Err(Error::TooLarge { .. })));
+        }
+        assert_eq!(value_of(&cache, b"").unwrap(), b"empty key");
+        assert_eq!(value_of(&cache, b"empty value").unwrap(), b"");
+        assert_eq!(value_of(&cache, b"large").unwrap(), large);
+        assert_eq!(value_of(&cache, b"after").unwrap(), b"large");
+    }
+}
+
+#[test]
+fn the_limit_holds_while_twice_as_much_is_put_and_what_is_read_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let limit = 8 * MIB;
+    let cache = open(dir.path(), limit);
+    let hot: Vec<String> = (0..500).map(|i| format!("hot {i}")).collect();
+    for key in &hot {
+        cache.put(key.as_bytes(), &[1; 400]).unwrap();
+    }
+    let mut largest = 0;
+    for i in 0..40_000u32 {
+        cache.put(&i.to_le_bytes(), &[2; 400]).unwrap();
+        if i % 10 == 0 {
+            assert!(cache.get(hot[i as usize / 10 % hot.len()].as_bytes()).is_some(), "a hot key is lost at {i}");
+        }
+        if i % 64 == 0 {
+            largest = largest.max(seg_bytes(dir.path()));
+            assert!(cache.stats().disk_bytes <= limit);
+        }
+    }
+    let stats = cache.stats();
+    // A segment that was deleted and its successor may both have been counted.
+    assert!(largest <= limit + limit / 64, "{largest}");
+    assert!(stats.evicted > 10_000 && stats.corrupt == 0, "{stats:?}");
+    assert!(stats.refused <= 40, "{stats:?}");
+    assert!(stats.entries * 450 > limit * 8 / 10, "the limit is used: {stats:?}");
+}
+
+#[test]
+fn overwriting_does_not_let_the_files_grow() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path(), 64 * MIB);
+    for round in 0..20u8 {
+        for i in 0..5_000u32 {
+            if (i * 7 + u32::from(round)) % 3 != 0 || round == 19 {
+                cache.put(&i.to_le_bytes(), &[round; 600]).unwrap();
+            }
+        }
+        cache.flush(Durability::Written).unwrap();
+    }
+    let payload = 5_000 * 604;
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    // Segments of one MiB: those in flight weigh more here than they do in a cache of usual size.
+    while seg_bytes(dir.path()) > payload * 13 / 10 + 3 * MIB {
+        assert!(std::time::Instant::now() < deadline, "{} bytes of {payload}", seg_bytes(dir.path()));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for i in 0..5_000u32 {
+        assert_eq!(value_of(&cache, &i.to_le_bytes()), Some(vec![19; 600]), "{i}");
+    }
+    // Every third entry is dead, and so no segment is wholly.
+    for i in (0..5_000u32).step_by(3) {
+        cache.remove(&i.to_le_bytes()).unwrap();
+    }
+    cache.compact().unwrap();
+    assert!(cache.stats().compacted > 1000, "{:?}", cache.stats());
+    assert!(seg_bytes(dir.path()) < payload * 3 / 4, "{} bytes of {payload}", seg_bytes(dir.path()));
+    drop(cache);
+    let cache = open(dir.path(), 64 * MIB);
+    for i in 0..5_000u32 {
+        assert_eq!(cache.get(&i.to_le_bytes()).is_some(), i % 3 != 0, "{i}");
+    }
+}
+
+#[test]
+fn a_cleared_cache_is_empty_and_stays_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path(), 8 * MIB);
+    for i in 0..8_000u32 {
+        cache.put(&i.to_le_bytes(), &[1; 300]).unwrap();
+    }
+    let ticket = cache.ticket(b"k");
+    cache.clear().unwrap();
+    assert_eq!(cache.stats().entries, 0);
+    assert_eq!(cache.get(&1u32.to_le_bytes()), None);
+    let options = PutOptions { ticket: Some(ticket), ..Default::default() };
+    assert_eq!(cache.put_with(b"k", b"computed before", options).unwrap(), Put::Stale);
+    cache.put(b"new", b"value").unwrap();
+    drop(cache);
+    let cache = open(dir.path(), 8 * MIB);
+    assert_eq!(cache.stats().entries, 1);
+    assert_eq!(value_of(&cache, b"new").unwrap(), b"value");
+}
+
+#[test]
+fn a_value_computed_before_an_invalidation_is_not_put() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path(), MIB);
+    let put = |key: &[u8], ticket| {
+        cache.put_with(key, b"computed", PutOptions { ticket: Some(ticket), ..Default::default() })
+    };
+    let ticket = cache.ticket(b"k");
+    assert_eq!(put(b"k", ticket).unwrap(), Put::Stored);
+    assert_eq!(put(b"k", ticket).unwrap(), Put::Stored, "a computed value does not make others stale");
+    cache.remove(b"k").unwrap();
+    assert_eq!(put(b"k", ticket).unwrap(), Put::Stale);
+    assert_eq!(cache.get(b"k"), None);
+    let ticket = cache.ticket(b"k");
+    cache.put(b"k", b"given").unwrap();
+    assert_eq!(put(b"k", ticket).unwrap(), Put::Stale);
+    assert_eq!(value_of(&cache, b"k").unwrap(), b"given");
+}
+
+#[test]
+fn entries_age_from_their_creation_and_their_segments_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let now = Arc::new(AtomicU64::new(1_000_000));
+    let clock = now.clone();
+    let mut options = Options::new(4 * MIB);
+    options.max_age = Some(Duration::from_secs(60));
+    options.clock = Clock::new(move || clock.load(Ordering::Relaxed));
+    let cache = Cache::open(dir.path(), options.clone()).unwrap();
+    cache.put(b"young", b"1").unwrap();
+    cache.put_with(b"old", b"2", PutOptions { created_ms: Some(1_000_000 - 59_000), ..Default::default() }).unwrap();
+    assert_eq!(cache.get(b"old").unwrap().created_ms, 941_000);
+    now.fetch_add(2_000, Ordering::Relaxed);
+    assert_eq!(cache.get(b"old"), None);
+    assert!(cache.get(b"young").is_some());
+    drop(cache);
+    let cache = Cache::open(dir.path(), options).unwrap();
+    assert!(cache.get(b"young").is_some() && cache.get(b"old").is_none());
+    now.fetch_add(60_000, Ordering::Relaxed);
+    assert!(cache.get(b"young").is_none());
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while cache.stats().entries > 0 {
+        assert!(std::time::Instant::now() < deadline, "{:?}", cache.stats());
+        cache.put(b"wakes", b"the worker").unwrap();
+        cache.remove(b"wakes").unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_second_writer_is_refused_and_readers_are_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path(), 4 * MIB);
+    let refused = Cache::open(dir.path(), Options::new(4 * MIB)).unwrap_err();
+    assert!(matches!(refused, Error::Locked { .. }), "{refused}");
+    cache.put_with(b"k", b"v", PutOptions { durability: Durability::Written, ..Default::default() }).unwrap();
+    let reader = Cache::open_read_only(dir.path(), None).unwrap();
+    assert_eq!(value_of(&reader, b"k").unwrap(), b"v");
+    assert!(matches!(reader.put(b"k", b"w"), Err(Error::ReadOnly)));
+    assert!(matches!(reader.remove(b"k"), Err(Error::ReadOnly)));
+    cache.close().unwrap();
+    assert!(matches!(cache.put(b"k", b"w"), Err(Error::Closed)));
+    assert_eq!(value_of(&cache, b"k").unwrap(), b"v");
+    open(dir.path(), 4 * MIB);
+}
+
+#[test]
+fn files_are_private_to_the_user() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("cache/name/v1");
+    let cache = open(&dir, MIB);
+    cache.put_with(b"k", b"v", PutOptions { durability: Durability::Synced, ..Default::default() }).unwrap();
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&root.path().join("cache")), 0o700);
+    assert_eq!(mode(&dir), 0o700);
+    let mut seen = 0;
+    for file in std::fs::read_dir(&dir).unwrap() {
+        let path = file.unwrap().path();
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+        seen += 1;
+    }
+    assert_eq!(seen, 3, "lock, format and a segment");
+}
+
+#[test]
+fn an_encrypted_cache_tells_nothing_and_opens_with_its_key_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let with = |key: Option<u8>, old: &[u8]| {
+        let mut options = Options::new(MIB);
+        options.key = key.map(|byte| Key::new([byte; 32]));
+        options.old_keys = old.iter().map(|byte| Key::new([*byte; 32])).collect();
+        Cache::open(dir.path(), options).unwrap()
+    };
+    let cache = with(Some(1), &[]);
+    cache.put(b"cookie-of-a-session", b"secret-of-a-session").unwrap();
+    assert_eq!(value_of(&cache, b"cookie-of-a-session").unwrap(), b"secret-of-a-session");
+    drop(cache);
+    for file in std::fs::read_dir(dir.path()).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        assert!(!bytes.windows(12).any(|window| window == b"of-a-session"));
+    }
+    assert!(Cache::is_encrypted(dir.path()).unwrap());
+    assert!(matches!(Cache::open_read_only(dir.path(), None), Err(Error::WrongKey { .. })));
+    let reader = Cache::open_read_only(dir.path(), Some(&Key::new([1; 32]))).unwrap();
+    assert_eq!(value_of(&reader, b"cookie-of-a-session").unwrap(), b"secret-of-a-session");
+    let rotated = with(Some(2), &[9, 1]);
+    assert_eq!(value_of(&rotated, b"cookie-of-a-session").unwrap(), b"secret-of-a-session");
+    assert!(rotated.notices().is_empty());
+    drop(rotated);
+    assert_eq!(value_of(&with(Some(2), &[]), b"cookie-of-a-session").unwrap(), b"secret-of-a-session");
+    let wrong = with(Some(3), &[1]);
+    assert!(matches!(wrong.notices(), [Error::WrongKey { .. }]), "{:?}", wrong.notices());
+    assert_eq!(wrong.stats().entries, 0);
+    assert_eq!(wrong.get(b"cookie-of-a-session"), None);
+    wrong.put(b"a", b"b").unwrap();
+    drop(wrong);
+    let plain = with(None, &[]);
+    assert!(matches!(plain.notices(), [Error::WrongKey { .. }]));
+    assert_eq!(plain.stats().entries, 0);
+}
