@@ -12,7 +12,6 @@ pub mod for_each_ref;
 pub mod globals;
 pub mod listing;
 pub mod names;
-pub mod objects;
 pub mod options;
 pub mod output;
 pub mod pack_refs;

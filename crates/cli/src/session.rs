@@ -4,11 +4,10 @@ use crate::{
     Invocation,
     failure::{Failure, Result, fatal, say},
     globals::Globals,
-    objects::Objects,
     revision::Revisions,
 };
 use bstr::{BString, ByteSlice};
-use refdb::{Reading, Repository, Store, StoreOptions, transaction::ObjectCheck};
+use refdb::{Objects, Reading, Repository, Store, StoreOptions, transaction::ObjectCheck};
 use refdb_vfs::Fs;
 use std::{os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc};
 
@@ -17,9 +16,7 @@ pub struct Session {
     /// Its refs.
     pub store: Store,
     /// Its objects.
-    pub objects: Objects,
-    /// The engine's own view of the objects, which reads each of them whole.
-    pub checks: Arc<refdb::Objects>,
+    pub objects: Arc<Objects>,
     /// Its folders.
     pub paths: Paths,
     /// `core.warnAmbiguousRefs`.
@@ -43,14 +40,13 @@ impl Session {
         let environment = globals.environment();
         let fs = Fs::real();
         let repository = Repository::discover(&fs, &environment).map_err(|error| Failure::Lines(error.report()))?;
-        let checks = Arc::new(refdb::Objects::of(&repository, &environment));
-        let objects = Objects::new(repository.objects_dir(&environment), repository.hash());
+        let objects = Arc::new(Objects::of(&repository, &environment));
         let paths = Paths { git_dir: repository.git_dir().to_owned(), common_dir: repository.common_dir().to_owned() };
         let options = StoreOptions {
             fs,
             reading: Reading::Mapped,
             sync: None,
-            objects: Arc::clone(&checks) as Arc<dyn ObjectCheck + Send>,
+            objects: Arc::clone(&objects) as Arc<dyn ObjectCheck + Send>,
             committer: None,
         };
         let store = Store::open(repository, environment, options)?;
@@ -58,12 +54,12 @@ impl Session {
             say("warning: ", warning.as_bytes());
         }
         let strict_names = store.settings().warn_ambiguous_refs;
-        Ok(Session { store, objects, checks, paths, strict_names })
+        Ok(Session { store, objects, paths, strict_names })
     }
 
     /// Answers questions about names of objects.
     pub fn revisions(&self) -> Revisions<'_> {
-        Revisions { store: &self.store, objects: &self.checks }
+        Revisions { store: &self.store, objects: &self.objects }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     session::Session,
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::backend::Peeled;
+use refdb::{Objects, backend::Peeled};
 use refdb_types::{FormatOptions, ObjectId, RefName, check_format, is_safe};
 use std::{io::BufRead, ops::ControlFlow};
 
@@ -66,9 +66,9 @@ struct Style {
 
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
-    let (mut session, options) = Session::begin(invocation, parse)?;
+    let (session, options) = Session::begin(invocation, parse)?;
     let mut output = Output::default();
-    let result = perform(&mut session, &options, &mut output);
+    let result = perform(&session, &options, &mut output);
     output.flush()?;
     result
 }
@@ -122,7 +122,7 @@ fn digits(name: &str, setting: Setting<'_>, default: Option<Option<usize>>) -> R
     }
 }
 
-fn perform(session: &mut Session, options: &Options, output: &mut Output) -> Result<u8> {
+fn perform(session: &Session, options: &Options, output: &mut Output) -> Result<u8> {
     check_modes(options)?;
     if let Some(pattern) = &options.exclude_existing {
         exclude_existing(session, pattern.as_ref().map(|pattern| pattern.as_bstr()), output)
@@ -151,7 +151,7 @@ fn check_modes(options: &Options) -> Result<()> {
     }
 }
 
-fn list(session: &mut Session, options: &Options, output: &mut Output) -> Result<u8> {
+fn list(session: &Session, options: &Options, output: &mut Output) -> Result<u8> {
     let ranges = match (options.branches, options.tags) {
         (false, false) => Ranges::All,
         (true, false) => Ranges::Prefixes(vec!["refs/heads/".into()]),
@@ -164,15 +164,12 @@ fn list(session: &mut Session, options: &Options, output: &mut Output) -> Result
         && let Some((_, id)) = listing::follow(&*snapshot, "HEAD".into())?
     {
         let row = Row { name: "HEAD".into(), id: &id, symref: None, peeled: Peeled::Unknown };
-        Shower { session_objects: &mut session.objects, options, output }.show(&row)?;
+        Shower { objects: &session.objects, options, output }.show(&row)?;
         found = true;
     }
     output.expect_much();
-    let mut lister = Lister {
-        shower: Shower { session_objects: &mut session.objects, options, output },
-        broken_ref: &session.paths,
-        found,
-    };
+    let mut lister =
+        Lister { shower: Shower { objects: &session.objects, options, output }, broken_ref: &session.paths, found };
     listing::walk(&*snapshot, &Walk { ranges: &ranges, root_refs: false, after: None }, &mut lister)?;
     Ok(u8::from(!lister.found))
 }
@@ -198,7 +195,7 @@ impl Visitor for Lister<'_> {
 
     fn broken(&mut self, broken: Broken<'_>) -> Result<()> {
         let (Broken::Content(name) | Broken::Name(name)) = broken;
-        let null = ObjectId::null(self.shower.session_objects.kind());
+        let null = ObjectId::null(self.shower.objects.hash());
         fatal!["git show-ref: bad ref ", name, " (", null.to_string(), ")"]
     }
 
@@ -215,14 +212,14 @@ fn ends_with_components(name: &BStr, pattern: &BStr) -> bool {
 
 /// Shows single refs.
 struct Shower<'a> {
-    session_objects: &'a mut crate::objects::Objects,
+    objects: &'a Objects,
     options: &'a Options,
     output: &'a mut Output,
 }
 
 impl Shower<'_> {
     fn show(&mut self, row: &Row<'_>) -> Result<()> {
-        if !self.session_objects.exists(row.id)? {
+        if !self.objects.exists(row.id)? {
             return fatal!["git show-ref: bad ref ", row.name, " (", row.id.to_string(), ")"];
         }
         if self.options.quiet {
@@ -252,7 +249,7 @@ impl Shower<'_> {
         let start = out.len();
         id.write_hex(out);
         if let Some(least) = self.options.style.digits {
-            let digits = self.session_objects.abbreviate(id, least)?;
+            let digits = self.objects.abbreviate(id, least)?;
             self.output.buffer().truncate(start + digits);
         }
         Ok(())
@@ -260,15 +257,17 @@ impl Shower<'_> {
 
     fn peel(&mut self, row: &Row<'_>) -> Result<Option<ObjectId>> {
         match row.peeled {
-            Peeled::NotTag => Ok(None),
             Peeled::To(id) => Ok(Some(id)),
-            Peeled::Unknown if self.session_objects.object_kind(row.id)? != Some(ObjectKind::Tag) => Ok(None),
-            Peeled::Unknown => Ok(self.session_objects.peel(row.id)?.map(|(id, _)| id)),
+            // Like git we look for ourselves: tags that are no good, and other writers, leave tags unpeeled.
+            Peeled::NotTag | Peeled::Unknown => match self.objects.kind(row.id)? {
+                Some(ObjectKind::Tag) => Ok(self.objects.peel(row.id)?),
+                _ => Ok(None),
+            },
         }
     }
 }
 
-fn verify(session: &mut Session, options: &Options, output: &mut Output) -> Result<u8> {
+fn verify(session: &Session, options: &Options, output: &mut Output) -> Result<u8> {
     if options.names.is_empty() {
         return fatal!["--verify requires a reference"];
     }
@@ -279,7 +278,7 @@ fn verify(session: &mut Session, options: &Options, output: &mut Output) -> Resu
         match found {
             Some((_, id)) => {
                 let row = Row { name: name.as_bstr(), id: &id, symref: None, peeled: Peeled::Unknown };
-                Shower { session_objects: &mut session.objects, options, output }.show(&row)?;
+                Shower { objects: &session.objects, options, output }.show(&row)?;
             }
             None if options.quiet => return Ok(1),
             None => return fatal!["'", name, "' - not a valid ref"],

@@ -1,7 +1,8 @@
-//! What new object ids are: each distinct one is read, its content verified and parsed, once.
+//! A repository's objects. What new ids are: each distinct one is read, its content verified and parsed, once. And what
+//! listings show of objects, unverified, as git shows it.
 //!
 //! Read in this order: [`Objects`], `content` (what makes an object good), `database` (where it is read from), `known`
-//! (what has been read), `name` (how a user may name one).
+//! and `seen` (what has been read, and what has been looked at), `name` (how a user may name one).
 
 mod bases;
 mod content;
@@ -9,6 +10,7 @@ mod database;
 mod known;
 mod name;
 mod promisor;
+mod seen;
 
 pub use database::{Header, ObjectKind};
 pub use name::{NameError, SHORT_NAME_RULES, resolve_name};
@@ -24,6 +26,7 @@ use database::Database;
 use known::Known;
 use promisor::Promisor;
 use refdb_types::{HashKind, ObjectId};
+use seen::Seen;
 use std::{
     path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -42,6 +45,7 @@ struct State {
     promisor: Option<Promisor>,
     database: Option<Database>,
     known: Known,
+    seen: Seen,
     buffer: Vec<u8>,
 }
 
@@ -58,7 +62,8 @@ impl Objects {
 
     /// The objects in a folder, `.git/objects` for instance.
     pub fn in_dir(dir: PathBuf, hash: HashKind) -> Self {
-        let state = State { dir, hash, promisor: None, database: None, known: Known::new(hash), buffer: Vec::new() };
+        let (known, seen) = (Known::new(hash), Seen::default());
+        let state = State { dir, hash, promisor: None, database: None, known, seen, buffer: Vec::new() };
         Objects { state: Mutex::new(state) }
     }
 
@@ -70,12 +75,55 @@ impl Objects {
     /// Whether there is an object of this id. Its content is not looked at.
     pub fn exists(&self, id: &ObjectId) -> Result<bool> {
         let state = &mut *self.state();
-        Ok(state.known.get(id).is_some() || state.database()?.exists(id))
+        if state.seen.exists(id) || state.known.get(id).is_some() {
+            return Ok(true);
+        }
+        let exists = state.is_loose_before_packs(id) || state.database()?.exists(id);
+        if exists {
+            state.seen.put(id, None);
+        }
+        Ok(exists)
+    }
+
+    /// The object's kind. `None` if there is no such object.
+    pub fn kind(&self, id: &ObjectId) -> Result<Option<ObjectKind>> {
+        if let Some(kind) = self.state().seen.kind(id) {
+            return Ok(Some(kind));
+        }
+        Ok(self.header(id)?.map(|header| header.kind))
     }
 
     /// The object's kind and size, from its header alone. `None` if there is no such object.
     pub fn header(&self, id: &ObjectId) -> Result<Option<Header>> {
-        Ok(self.state().database()?.header(id))
+        let state = &mut *self.state();
+        let header = state.database()?.header(id);
+        if let Some(header) = header {
+            state.seen.put(id, Some(header.kind));
+        }
+        Ok(header)
+    }
+
+    /// Replaces `data` by the object's content, whose hash is not verified. `None` if there is no such object, or none
+    /// that can be unpacked.
+    pub fn content(&self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>> {
+        Ok(self.state().database()?.read_anew(id, data))
+    }
+
+    /// How many digits of `id` tell it from all other objects: at least `least`, or as many as git shows by default,
+    /// which grows with the number of objects.
+    pub fn abbreviate(&self, id: &ObjectId, least: Option<usize>) -> Result<usize> {
+        const USUAL: usize = 7;
+        let state = &mut *self.state();
+        let full = state.hash.len_hex();
+        let least = match least {
+            Some(least) => least.max(name::DIGITS_MIN),
+            None => {
+                // Half of the bits suffice to make a clash unlikely; two digits hold a byte.
+                let bits = u64::BITS - state.database()?.packed_count()?.leading_zeros();
+                (bits.div_ceil(2) as usize).max(USUAL)
+            }
+        };
+        if least >= full { Ok(full) } else { state.database()?.unique_len(id, least) }
     }
 
     /// The object that an annotated tag leads to; the object itself if it is no tag. `None` if it, or one of the tags on
@@ -137,6 +185,16 @@ impl State {
             Some(database) => Ok(database),
             none => Ok(none.insert(Database::open(&self.dir, self.hash)?)),
         }
+    }
+
+    /// Whether there is a loose object of this id, which is found without listing the packs. Once they are known they
+    /// come first, and this says no.
+    fn is_loose_before_packs(&self, id: &ObjectId) -> bool {
+        if self.database.is_some() {
+            return false;
+        }
+        let hex = id.to_string();
+        self.dir.join(&hex[..2]).join(&hex[2..]).exists()
     }
 
     fn classify(&mut self, id: &ObjectId) -> Result<ObjectClass> {

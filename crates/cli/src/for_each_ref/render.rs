@@ -119,6 +119,10 @@ impl<'a> Renderer<'a> {
 
     /// Appends the value of a field.
     pub fn atom(&mut self, atom: &Atom, row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
+        if atom.peeled && matches!(atom.field, Field::Refname(_) | Field::Symref(_)) {
+            // The value does not depend on it, but a tag that is no good is refused whatever is shown of it.
+            self.peel(row)?;
+        }
         match &atom.field {
             Field::Refname(form) => self.name(*form, row.name, atom.peeled, out)?,
             Field::Symref(form) => self.name(*form, row.symref.unwrap_or_default(), atom.peeled, out)?,
@@ -225,10 +229,10 @@ impl<'a> Renderer<'a> {
 
     /// The object behind an annotated tag; `None` if the ref holds no tag.
     pub fn peel(&mut self, row: &Row<'_>) -> Result<Option<ObjectId>> {
-        match row.peeled {
-            Peeled::NotTag => return Ok(None),
-            Peeled::To(id) => return Ok(Some(id)),
-            Peeled::Unknown => {}
+        // Only where there is a peeled value it is believed, as in git: tags that are no good, and other writers, leave
+        // tags unpeeled.
+        if let Peeled::To(id) = row.peeled {
+            return Ok(Some(id));
         }
         let mut kind = self.kind(false, *row.id, row.name)?;
         let mut behind = None;
@@ -243,8 +247,11 @@ impl<'a> Renderer<'a> {
                 return fatal!["parse_object_buffer failed on ", id.to_string(), " for ", row.name];
             };
             kind = self.kind(true, target, row.name)?;
-            if claimed.is_none_or(|claimed| claimed != kind.name()) {
-                say("error: ", &message!["bad tag pointer to ", target.to_string(), " in ", id.to_string()]);
+            if claimed.as_ref().is_none_or(|claimed| *claimed != kind.name()) {
+                let (target, tag, actual) = (target.to_string(), id.to_string(), kind.name());
+                let claimed = claimed.unwrap_or_default();
+                say("error: ", &message!["object ", target, " is a ", actual, ", not a ", claimed]);
+                say("error: ", &message!["bad tag pointer to ", target, " in ", tag]);
                 return fatal!["parse_object_buffer failed on ", id.to_string(), " for ", row.name];
             }
             behind = Some(target);

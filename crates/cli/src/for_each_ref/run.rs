@@ -13,40 +13,35 @@ use crate::{
     failure::{Failure, Result, WRONG_USE, fatal, message, say},
     listing::{self, Broken, Visitor, Walk},
     names,
-    objects::Objects,
     output::Output,
     session::{Paths, Session},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Snapshot, Store, Target, config::Config};
+use refdb::{Objects, Snapshot, Store, Target, config::Config};
 use refdb_types::ObjectId;
 use std::ops::ControlFlow;
 
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
-    let (mut session, options) = Session::begin(invocation, Options::parse)?;
+    let (session, options) = Session::begin(invocation, Options::parse)?;
     let format = options.compile()?;
     let order = Order::new(&options.sort, options.ignore_case)?;
     let mut output = Output::default();
-    let result = list(&mut session, &options, &format, &order, &mut output);
+    let result = list(&session, &options, &format, &order, &mut output);
     // What was listed before a failure is shown.
     output.flush()?;
     result.map(|()| 0)
 }
 
-fn list(session: &mut Session, options: &Options, format: &Format, order: &Order, output: &mut Output) -> Result<()> {
+fn list(session: &Session, options: &Options, format: &Format, order: &Order, output: &mut Output) -> Result<()> {
     let mut filter = filter(session, options)?;
     let snapshot = session.store.snapshot()?;
     let head = match snapshot.get("HEAD".into()) {
         Ok(Some(Target::Symbolic(branch))) => Some(BString::from(branch)),
         _ => None,
     };
-    let mut world = RepositoryWorld {
-        store: &session.store,
-        objects: &mut session.objects,
-        strict_names: session.strict_names,
-        head,
-    };
+    let mut world =
+        RepositoryWorld { store: &session.store, objects: &session.objects, strict_names: session.strict_names, head };
     let ranges = filter.patterns.ranges();
     let walk = Walk {
         ranges: &ranges,
@@ -78,7 +73,7 @@ fn walk_all(snapshot: &dyn Snapshot, walk: &Walk<'_>, lister: &mut Lister<'_, '_
     listing::walk(snapshot, &Walk { ranges, ..*walk }, lister)
 }
 
-fn filter(session: &mut Session, options: &Options) -> Result<Filter> {
+fn filter(session: &Session, options: &Options) -> Result<Filter> {
     let mut points_at = Vec::new();
     for text in &options.points_at {
         match session.revisions().resolve(text.as_bstr())? {
@@ -100,7 +95,7 @@ fn filter(session: &mut Session, options: &Options) -> Result<Filter> {
 }
 
 /// The commits that conditions name. Git ends with different codes for different options.
-fn commits(session: &mut Session, texts: &[BString], code: u8) -> Result<Vec<ObjectId>> {
+fn commits(session: &Session, texts: &[BString], code: u8) -> Result<Vec<ObjectId>> {
     let fail = |message: BString| match code {
         128 => Failure::Fatal(message),
         code => Failure::Error(message, code),
@@ -111,7 +106,7 @@ fn commits(session: &mut Session, texts: &[BString], code: u8) -> Result<Vec<Obj
             return Err(fail(message!["malformed object name ", text]));
         };
         let mut world =
-            RepositoryWorld { store: &session.store, objects: &mut session.objects, strict_names: true, head: None };
+            RepositoryWorld { store: &session.store, objects: &session.objects, strict_names: true, head: None };
         match peel_to_commit(&mut world, id)? {
             Some(commit) => found.push(commit),
             None if code == 128 => return fatal!["object '", text, "' does not point to a commit"],
@@ -200,26 +195,26 @@ impl Visitor for Lister<'_, '_> {
 /// The repository as fields see it.
 struct RepositoryWorld<'a> {
     store: &'a Store,
-    objects: &'a mut Objects,
+    objects: &'a Objects,
     strict_names: bool,
     head: Option<BString>,
 }
 
 impl World for RepositoryWorld<'_> {
     fn kind(&mut self, id: &ObjectId) -> Result<Option<ObjectKind>> {
-        self.objects.object_kind(id)
+        Ok(self.objects.kind(id)?)
     }
 
     fn header(&mut self, id: &ObjectId) -> Result<Option<(ObjectKind, u64)>> {
-        self.objects.header(id)
+        Ok(self.objects.header(id)?.map(|header| (header.kind, header.size_bytes)))
     }
 
     fn read(&mut self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>> {
-        self.objects.read(id, data)
+        Ok(self.objects.content(id, data)?)
     }
 
     fn abbreviate(&mut self, id: &ObjectId, least: Option<usize>) -> Result<usize> {
-        self.objects.abbreviate(id, least)
+        Ok(self.objects.abbreviate(id, least)?)
     }
 
     fn shorten<'n>(&mut self, name: &'n BStr) -> Result<&'n BStr> {

@@ -1,6 +1,6 @@
 //! `refdb for-each-ref` beside git's.
 
-use crate::common::same;
+use crate::common::{refdb, same};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 
@@ -182,4 +182,32 @@ fn versions_are_sorted_by_their_configured_suffixes() {
             same(repo.dir(), &[&globals[..], words].concat(), b"");
         }
     }
+}
+
+/// A reftable, or packed-refs, that knows no object behind a ref may do so because the tag there is no good.
+#[test]
+fn a_tag_that_names_the_wrong_type_is_refused_whatever_is_shown_of_it() {
+    for format in RefFormat::ALL {
+        let repo = Repo::bare(format, HashKind::Sha1);
+        let good = repo.tag_object(repo.commit(), "good");
+        let content = repo.git(["cat-file", "tag", &good.to_string()]).replace("type commit", "type blob");
+        let bad = repo.git_with_input(["hash-object", "-w", "-t", "tag", "--stdin"], content + "\n");
+        repo.create_refs([("refs/tags/good", good), ("refs/tags/light", repo.commit())]);
+        repo.git(["update-ref", "refs/tags/wrong", &bad]);
+        for field in ["*objectname", "*objecttype", "*refname", "*subject", "*objectsize"] {
+            same(repo.dir(), &["for-each-ref", &format!("--format=%(refname) %({field})")], b"");
+        }
+        let shown = refdb(repo.dir(), &["show-ref", "-d"], b"").stdout;
+        assert_eq!(String::from_utf8(shown).unwrap().trim_end(), repo.git(["show-ref", "-d"]));
+    }
+}
+
+#[test]
+fn a_tag_that_its_store_took_for_none_is_followed() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let tag = repo.tag_object(repo.commit(), "v1");
+    let packed = format!("# pack-refs with: peeled fully-peeled sorted \n{tag} refs/tags/v1\n");
+    std::fs::write(repo.git_dir().join("packed-refs"), packed).unwrap();
+    same(repo.dir(), &["for-each-ref", "--format=%(refname) %(*objectname)"], b"");
+    same(repo.dir(), &["show-ref", "-d"], b"");
 }

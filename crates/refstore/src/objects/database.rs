@@ -3,7 +3,7 @@
 use super::bases::Bases;
 use crate::{Error, Result};
 use gix_object::{Exists, FindHeader};
-use gix_odb::{HandleArc, Store, store};
+use gix_odb::{HandleArc, Store, store, store::prefix::disambiguate::Candidate};
 use gix_pack::Find;
 use refdb_types::{HashKind, ObjectId};
 use std::{
@@ -115,6 +115,14 @@ impl Database {
         kind
     }
 
+    /// The same without what is kept of packs: where nobody verifies the content, it must be right by itself.
+    pub(super) fn read_anew(&mut self, id: &ObjectId, data: &mut Vec<u8>) -> Option<ObjectKind> {
+        self.twice(|handle| {
+            let found = handle.try_find(to_gix(id), data);
+            found.map(|found| found.map(|(data, _)| data.kind.into()))
+        })
+    }
+
     /// Forgets what is kept of packs. Whether there was anything.
     pub(super) fn forget(&mut self) -> bool {
         !std::mem::take(&mut self.bases).is_empty()
@@ -127,6 +135,21 @@ impl Database {
     pub(super) fn header(&mut self, id: &ObjectId) -> Option<Header> {
         let header = self.twice(|handle| FindHeader::try_header(handle, to_gix(id)))?;
         Some(Header { kind: header.kind.into(), size_bytes: header.size })
+    }
+
+    /// How many objects are in packs.
+    pub(super) fn packed_count(&mut self) -> Result<u64> {
+        let count = self.twice(|handle| handle.packed_object_count().map(Some));
+        count.ok_or_else(|| Error::Refused("cannot count the objects in packs".into()))
+    }
+
+    /// The fewest digits, but at least `least`, that tell an id from all others.
+    pub(super) fn unique_len(&mut self, id: &ObjectId, least: usize) -> Result<usize> {
+        let candidate = Candidate::new(to_gix(id).to_owned(), least);
+        let candidate = candidate.map_err(|error| Error::Refused(format!("cannot shorten {id}: {error}")))?;
+        let found = self.twice(|handle| handle.disambiguate_prefix(candidate).map(Some));
+        let found = found.ok_or_else(|| Error::Refused(format!("cannot look for objects that begin like {id}")))?;
+        Ok(found.map_or(least, |prefix| prefix.hex_len()))
     }
 
     /// All ids that begin with these digits, sorted.

@@ -37,7 +37,7 @@ pub enum NameError {
 }
 
 /// The shortest abbreviation of an id.
-const DIGITS_MIN: usize = 4;
+pub(super) const DIGITS_MIN: usize = 4;
 
 /// What stands before and after a short name in the refnames that gitrevisions(7) makes of it, in its order.
 pub const SHORT_NAME_RULES: [(&str, &str); 6] = [
