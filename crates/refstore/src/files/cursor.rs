@@ -244,9 +244,13 @@ impl<'s> FilesCursor<'s> {
         flow
     }
 
+    /// Whether something that does not come before `name` was given out or passed over.
     fn is_behind(&self, name: &BStr) -> bool {
+        if name < self.floor.as_bstr() {
+            return true;
+        }
         match &self.last {
-            Last::Nothing => name < self.floor.as_bstr(),
+            Last::Nothing => false,
             Last::Loose(last) => name <= last.as_bstr(),
             Last::Packed(at) => {
                 let record = self.packed.as_ref().map(|file| file.packed.record(*at));

@@ -1,5 +1,6 @@
 use crate::common::{everywhere, rest};
 use refdb::TargetView;
+use refdb_testkit::Rng;
 
 #[test]
 fn what_git_writes_and_packs_we_read() {
@@ -51,6 +52,39 @@ fn a_cursor_can_be_put_anywhere() {
             cursor.seek(to.into()).unwrap();
             let found = cursor.next().unwrap().map(|view| view.name.to_string());
             assert_eq!(found.filter(|name| name != "HEAD").as_deref(), next.filter(|_| !to.is_empty()), "{to:?}");
+        }
+    });
+}
+
+/// Put to a later name and then, before anything was read there, to an earlier one, the cursor over files had passed
+/// over what lies between.
+#[test]
+fn a_cursor_finds_the_same_wherever_it_was_put_before() {
+    everywhere(|subject| {
+        let ids = subject.commits(1);
+        let folders = ["refs/heads/", "refs/heads/f/", "refs/tags/f/", "refs/tags/f/g/", "refs/x/"];
+        let name = |at: usize| format!("{}{at:03}", folders[at % folders.len()]);
+        subject.repo.create_refs((0..60).map(|at| (name(at), ids[0])));
+        subject.repo.git(["pack-refs", "--all"]);
+        subject.repo.create_refs((60..120).map(|at| (name(at), ids[0])));
+        let mut names: Vec<_> = (0..120).map(name).collect();
+        names.sort();
+        let snapshot = subject.backend.snapshot().unwrap();
+        let mut cursor = snapshot.cursor(false).unwrap();
+        let mut rng = Rng::new(7);
+        for _ in 0..2000 {
+            let mut wanted = rng.pick(&names).clone();
+            match rng.below(4) {
+                0 => wanted.truncate(wanted.rfind('/').unwrap() + 1),
+                1 => wanted.push('x'),
+                _ => {}
+            }
+            cursor.seek(wanted.as_str().into()).unwrap();
+            let first = names.partition_point(|name| *name < wanted);
+            for expected in names.iter().map(Some).chain([None]).skip(first).take(rng.below(3)) {
+                let found = cursor.next().unwrap().map(|view| view.name.to_string());
+                assert_eq!(found.as_ref(), expected, "at {wanted}");
+            }
         }
     });
 }
