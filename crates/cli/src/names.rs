@@ -1,46 +1,110 @@
 //! Short names of refs. See gitrevisions(7), "refname".
 
-use crate::failure::Result;
+use crate::{failure::Result, listing::follow};
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Resolved, Store, objects::SHORT_NAME_RULES as RULES};
-use refdb_types::{ObjectId, RefName};
+use refdb::{Cursor, Snapshot, Store, TargetView, objects::SHORT_NAME_RULES as RULES};
+use refdb_types::RefName;
 
 /// The name that a rule makes; `None` if it cannot be a ref's.
 fn apply((before, after): (&str, &str), name: &BStr) -> Option<RefName> {
     RefName::new([before.as_bytes(), name, after.as_bytes()].concat()).ok()
 }
 
-/// The object that a ref leads to. At the root any file of the repository may have the name: what holds no ref is none.
-fn object(store: &Store, name: &RefName) -> Result<Option<ObjectId>> {
-    match store.resolve(name) {
-        Ok(Resolved::Object { id, .. }) => Ok(Some(id)),
-        Ok(Resolved::Missing(_)) | Err(refdb::Error::Corrupt { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
+/// Finds the shortest parts of refnames from which git finds the same refs again.
+///
+/// Whether a rule finds another ref is answered by a walk of its own for each rule. Names that come in order make these
+/// walks go forward, and as long as no ref lies between two names there is nothing to do.
+pub struct ShortNames<'s> {
+    snapshot: &'s dyn Snapshot,
+    /// `core.warnAmbiguousRefs`: a short name is found by one rule only; otherwise it suffices that no earlier rule finds
+    /// another ref.
+    strict: bool,
+    walks: [Walk<'s>; RULES.len()],
+}
+
+/// What is known of the refs around the name that was asked for last.
+#[derive(Default)]
+struct Walk<'s> {
+    cursor: Option<Box<dyn Cursor + 's>>,
+    asked: BString,
+    /// The first ref that is not less than what was asked for, and whether it leads to an object; `None` if there is none.
+    next: Option<(BString, Leads)>,
+}
+
+enum Leads {
+    ToObject,
+    ToRef(BString),
+    Nowhere,
+}
+
+impl<'s> ShortNames<'s> {
+    /// Short names among the refs of `snapshot`.
+    pub fn new(snapshot: &'s dyn Snapshot, strict: bool) -> Self {
+        ShortNames { snapshot, strict, walks: Default::default() }
+    }
+
+    /// The shortest part of a refname.
+    pub fn shorten<'n>(&mut self, name: &'n BStr) -> Result<&'n BStr> {
+        for (turn, (before, after)) in RULES.into_iter().enumerate().skip(1).rev() {
+            let part = name.strip_prefix(before.as_bytes()).and_then(|rest| rest.strip_suffix(after.as_bytes()));
+            let Some(short) = part.filter(|short| !short.is_empty()) else { continue };
+            let rivals = if self.strict { RULES.len() } else { turn };
+            let mut clash = false;
+            for other in (0..rivals).filter(|other| *other != turn) {
+                clash = clash || self.finds(other, short.as_bstr())?;
+            }
+            if !clash {
+                return Ok(short.as_bstr());
+            }
+        }
+        Ok(name)
+    }
+
+    /// Whether a rule makes a name of `short` that leads to an object.
+    fn finds(&mut self, rule: usize, short: &BStr) -> Result<bool> {
+        let Some(full) = apply(RULES[rule], short) else { return Ok(false) };
+        // Cursors do not show all that may lie at the root.
+        if full.starts_with(b"refs/")
+            && let Ok(leads) = self.walks[rule].find(self.snapshot, full.as_bstr())
+        {
+            return match leads {
+                Leads::ToObject => Ok(true),
+                Leads::Nowhere => Ok(false),
+                Leads::ToRef(next) => Ok(follow(self.snapshot, next.as_bstr())?.is_some()),
+            };
+        }
+        Ok(follow(self.snapshot, full.as_bstr())?.is_some())
     }
 }
 
-/// The shortest part of a refname from which git finds the same ref again.
-///
-/// A strict short name is found by one rule only (`core.warnAmbiguousRefs`); otherwise it suffices that no earlier rule
-/// finds another ref.
-pub fn shorten<'n>(store: &Store, name: &'n BStr, strict: bool) -> Result<&'n BStr> {
-    for (turn, (before, after)) in RULES.into_iter().enumerate().skip(1).rev() {
-        let part = name.strip_prefix(before.as_bytes()).and_then(|rest| rest.strip_suffix(after.as_bytes()));
-        let Some(short) = part.filter(|short| !short.is_empty()) else { continue };
-        let mut clash = false;
-        for (other, rule) in RULES.into_iter().enumerate().take(if strict { RULES.len() } else { turn }) {
-            if other == turn || clash {
-                continue;
-            }
-            if let Some(full) = apply(rule, short.as_bstr()) {
-                clash = object(store, &full)?.is_some();
-            }
+impl<'s> Walk<'s> {
+    /// Where the ref leads. After an error, a broken ref's for instance, the walk begins anew the next time.
+    fn find(&mut self, snapshot: &'s dyn Snapshot, name: &BStr) -> refdb::Result<&Leads> {
+        let is_between = self.cursor.is_some()
+            && self.asked <= name
+            && self.next.as_ref().is_none_or(|(next, _)| name <= next.as_bstr());
+        if !is_between {
+            let mut cursor = match self.cursor.take() {
+                Some(cursor) => cursor,
+                None => snapshot.cursor(false)?,
+            };
+            cursor.seek(name)?;
+            self.next = cursor.next()?.map(|view| {
+                let leads = match view.target {
+                    TargetView::Direct(id) if id.is_null() => Leads::Nowhere,
+                    TargetView::Direct(_) => Leads::ToObject,
+                    TargetView::Symbolic(target) => Leads::ToRef(target.to_owned()),
+                };
+                (view.name.to_owned(), leads)
+            });
+            self.cursor = Some(cursor);
+            self.asked = name.to_owned();
         }
-        if !clash {
-            return Ok(short.as_bstr());
-        }
+        Ok(match &self.next {
+            Some((next, leads)) if next == name => leads,
+            _ => &Leads::Nowhere,
+        })
     }
-    Ok(name)
 }
 
 /// What was checked out before the last `nth` checkouts, by HEAD's reflog; `None` if it does not reach back so far.

@@ -3,7 +3,7 @@
 use crate::{
     Invocation,
     failure::{Failure, Result, fatal, refused},
-    names,
+    names::ShortNames,
     options::{Command, Opt, Parser, Value, Word},
     output::Output,
     session::{Session, before_locks},
@@ -106,7 +106,11 @@ fn read(session: &Session, options: &Options, name: &BStr) -> Result<u8> {
         Leads::NotSymbolic => return fatal!["ref ", name, " is not a symbolic ref"],
         Leads::NoSuchRef => return fatal!["No such ref: ", name],
     };
-    let shown = if options.short { names::shorten(&session.store, target.as_bstr(), false)? } else { target.as_bstr() };
+    let snapshot = session.store.snapshot()?;
+    let shown = match options.short {
+        true => ShortNames::new(&*snapshot, false).shorten(target.as_bstr())?,
+        false => target.as_bstr(),
+    };
     let mut output = Output::default();
     output.buffer().extend_from_slice(shown);
     output.buffer().push(b'\n');

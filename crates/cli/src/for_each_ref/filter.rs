@@ -1,14 +1,9 @@
 //! Which of the listed refs are shown.
 
-use super::{
-    patterns::Patterns,
-    reach::Reach,
-    render::Row,
-    world::{ObjectKind, World},
-};
+use super::{patterns::Patterns, reach::Reach, render::Row};
 use crate::failure::Result;
 use bstr::{BStr, ByteSlice};
-use refdb::backend::Peeled;
+use refdb::{Objects, backend::Peeled, objects::ObjectKind};
 use refdb_types::ObjectId;
 
 /// All conditions on a ref.
@@ -32,31 +27,28 @@ impl Filter {
     }
 
     /// The conditions on the object.
-    #[inline]
-    pub fn object(&mut self, world: &mut dyn World, row: &Row<'_>) -> Result<bool> {
-        if self.points_at.is_empty() && self.reach.is_empty() { Ok(true) } else { self.holds(world, row) }
-    }
-
-    #[inline(never)]
-    fn holds(&mut self, world: &mut dyn World, row: &Row<'_>) -> Result<bool> {
-        if !self.points_at.is_empty() && !self.points_at(world, row)? {
+    pub fn object(&mut self, objects: &Objects, row: &Row<'_>) -> Result<bool> {
+        if !self.points_at.is_empty() && !self.points_at(objects, row)? {
             return Ok(false);
         }
-        if self.reach.is_empty() { Ok(true) } else { self.reach.holds(world, *row.id) }
+        if self.reach.is_empty() { Ok(true) } else { self.reach.holds(objects, *row.id) }
     }
 
-    /// Whether the ref holds one of the objects, or a tag that leads to it over any number of tags.
-    fn points_at(&self, world: &mut dyn World, row: &Row<'_>) -> Result<bool> {
+    /// Whether the ref holds one of the objects, or a tag that leads to it over any number of tags. (A reftable's index by
+    /// object id does not answer this: it knows neither symbolic refs nor the tags between.)
+    fn points_at(&self, objects: &Objects, row: &Row<'_>) -> Result<bool> {
         let mut id = *row.id;
         let mut data = Vec::new();
         loop {
             if self.points_at.contains(&id) {
                 return Ok(true);
             }
-            if row.peeled == Peeled::NotTag || world.header(&id)?.is_none_or(|(kind, _)| kind != ObjectKind::Tag) {
+            // Most refs hold no tag. Where the store says so it is believed: to look at each object is to look at all of
+            // history.
+            if row.peeled == Peeled::NotTag || objects.kind(&id)? != Some(ObjectKind::Tag) {
                 return Ok(false);
             }
-            world.read(&id, &mut data)?;
+            objects.content(&id, &mut data)?;
             let target = data.lines().next().and_then(|line| line.strip_prefix(b"object "));
             match target.and_then(|hex| ObjectId::from_hex(id.kind(), hex).ok()) {
                 Some(target) => id = target,

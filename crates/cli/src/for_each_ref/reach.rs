@@ -1,8 +1,8 @@
 //! Which commits lead to which: `--contains`, `--merged` and their opposites.
 
-use super::world::{ObjectKind, World};
 use crate::failure::{Result, fatal};
 use bstr::ByteSlice;
+use refdb::{Objects, objects::ObjectKind};
 use refdb_types::ObjectId;
 use std::collections::{HashMap, HashSet};
 
@@ -30,12 +30,12 @@ impl Reach {
     }
 
     /// Whether a ref that holds `id` meets all conditions. Only refs that lead to commits can.
-    pub fn holds(&mut self, world: &mut dyn World, id: ObjectId) -> Result<bool> {
-        let Some(commit) = peel_to_commit(world, id)? else { return Ok(false) };
-        if !self.contains.is_empty() && !reaches(world, commit, &self.contains, &mut self.contains_known)? {
+    pub fn holds(&mut self, objects: &Objects, id: ObjectId) -> Result<bool> {
+        let Some(commit) = peel_to_commit(objects, id)? else { return Ok(false) };
+        if !self.contains.is_empty() && !reaches(objects, commit, &self.contains, &mut self.contains_known)? {
             return Ok(false);
         }
-        if !self.no_contains.is_empty() && reaches(world, commit, &self.no_contains, &mut self.no_contains_known)? {
+        if !self.no_contains.is_empty() && reaches(objects, commit, &self.no_contains, &mut self.no_contains_known)? {
             return Ok(false);
         }
         for (from, known, wanted) in
@@ -46,7 +46,7 @@ impl Reach {
             }
             let set = match known {
                 Some(set) => set,
-                None => known.insert(ancestors(world, from)?),
+                None => known.insert(ancestors(objects, from)?),
             };
             if set.contains(&commit) != wanted {
                 return Ok(false);
@@ -57,16 +57,16 @@ impl Reach {
 }
 
 /// The commit that an object is or that a tag leads to.
-pub fn peel_to_commit(world: &mut dyn World, mut id: ObjectId) -> Result<Option<ObjectId>> {
+pub fn peel_to_commit(objects: &Objects, mut id: ObjectId) -> Result<Option<ObjectId>> {
     let mut data = Vec::new();
     loop {
-        match world.header(&id)? {
-            Some((ObjectKind::Commit, _)) => return Ok(Some(id)),
-            Some((ObjectKind::Tag, _)) => {}
+        match objects.kind(&id)? {
+            Some(ObjectKind::Commit) => return Ok(Some(id)),
+            Some(ObjectKind::Tag) => {}
             Some(_) => return Ok(None),
             None => return fatal!["missing object ", id.to_string()],
         }
-        world.read(&id, &mut data)?;
+        objects.content(&id, &mut data)?;
         let target = data.lines().find_map(|line| line.strip_prefix(b"object "));
         match target.and_then(|hex| ObjectId::from_hex(id.kind(), hex).ok()) {
             Some(target) => id = target,
@@ -75,8 +75,8 @@ pub fn peel_to_commit(world: &mut dyn World, mut id: ObjectId) -> Result<Option<
     }
 }
 
-fn parents(world: &mut dyn World, id: &ObjectId, data: &mut Vec<u8>) -> Result<Vec<ObjectId>> {
-    match world.read(id, data)? {
+fn parents(objects: &Objects, id: &ObjectId, data: &mut Vec<u8>) -> Result<Vec<ObjectId>> {
+    match objects.content(id, data)? {
         Some(ObjectKind::Commit) => {}
         _ => return fatal!["missing commit ", id.to_string()],
     }
@@ -85,12 +85,12 @@ fn parents(world: &mut dyn World, id: &ObjectId, data: &mut Vec<u8>) -> Result<V
 }
 
 /// Everything that can be reached from `tips`.
-fn ancestors(world: &mut dyn World, tips: &[ObjectId]) -> Result<HashSet<ObjectId>> {
+fn ancestors(objects: &Objects, tips: &[ObjectId]) -> Result<HashSet<ObjectId>> {
     let mut seen: HashSet<ObjectId> = tips.iter().copied().collect();
     let mut left = tips.to_vec();
     let mut data = Vec::new();
     while let Some(id) = left.pop() {
-        for parent in parents(world, &id, &mut data)? {
+        for parent in parents(objects, &id, &mut data)? {
             if seen.insert(parent) {
                 left.push(parent);
             }
@@ -101,7 +101,7 @@ fn ancestors(world: &mut dyn World, tips: &[ObjectId]) -> Result<HashSet<ObjectI
 
 /// Whether one of `targets` can be reached from `tip`. What was found out about commits on the way is kept.
 fn reaches(
-    world: &mut dyn World,
+    objects: &Objects,
     tip: ObjectId,
     targets: &[ObjectId],
     known: &mut HashMap<ObjectId, bool>,
@@ -117,7 +117,7 @@ fn reaches(
                 Some(answer) => *answer,
                 None if targets.contains(&id) => true,
                 None => {
-                    path.push((id, parents(world, &id, &mut data)?));
+                    path.push((id, parents(objects, &id, &mut data)?));
                     false
                 }
             };

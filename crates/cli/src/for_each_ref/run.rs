@@ -12,12 +12,12 @@ use crate::{
     Invocation,
     failure::{Failure, Result, WRONG_USE, fatal, message, say},
     listing::{self, Broken, Visitor, Walk},
-    names,
+    names::ShortNames,
     output::Output,
     session::{Paths, Session},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Objects, Snapshot, Store, Target, config::Config};
+use refdb::{Objects, Snapshot, Target, config::Config};
 use refdb_types::ObjectId;
 use std::ops::ControlFlow;
 
@@ -40,8 +40,8 @@ fn list(session: &Session, options: &Options, format: &Format, order: &Order, ou
         Ok(Some(Target::Symbolic(branch))) => Some(BString::from(branch)),
         _ => None,
     };
-    let mut world =
-        RepositoryWorld { store: &session.store, objects: &session.objects, strict_names: session.strict_names, head };
+    let short_names = ShortNames::new(&*snapshot, session.strict_names);
+    let mut world = RepositoryWorld { objects: &session.objects, short_names, head };
     let ranges = filter.patterns.ranges();
     let walk = Walk {
         ranges: &ranges,
@@ -51,6 +51,7 @@ fn list(session: &Session, options: &Options, format: &Format, order: &Order, ou
     output.expect_much();
     let mut lister = Lister {
         filter: &mut filter,
+        objects: &session.objects,
         renderer: Renderer::new(&mut world, options.quote, options.colors()),
         format,
         order,
@@ -105,9 +106,7 @@ fn commits(session: &Session, texts: &[BString], code: u8) -> Result<Vec<ObjectI
         let Some(id) = session.revisions().resolve(text.as_bstr())? else {
             return Err(fail(message!["malformed object name ", text]));
         };
-        let mut world =
-            RepositoryWorld { store: &session.store, objects: &session.objects, strict_names: true, head: None };
-        match peel_to_commit(&mut world, id)? {
+        match peel_to_commit(&session.objects, id)? {
             Some(commit) => found.push(commit),
             None if code == 128 => return fatal!["object '", text, "' does not point to a commit"],
             None => return Err(fail(message!["no such commit ", text])),
@@ -119,6 +118,7 @@ fn commits(session: &Session, texts: &[BString], code: u8) -> Result<Vec<ObjectI
 /// Shows refs as they come, or takes them down to be sorted.
 struct Lister<'a, 'w> {
     filter: &'a mut Filter,
+    objects: &'a Objects,
     renderer: Renderer<'w>,
     format: &'a Format,
     order: &'a Order,
@@ -168,7 +168,7 @@ impl Visitor for Lister<'_, '_> {
 
     #[inline]
     fn row(&mut self, row: &Row<'_>) -> Result<ControlFlow<()>> {
-        if !self.filter.object(self.renderer.world, row)? {
+        if !self.filter.object(self.objects, row)? {
             return Ok(ControlFlow::Continue(()));
         }
         if self.sorts {
@@ -194,9 +194,8 @@ impl Visitor for Lister<'_, '_> {
 
 /// The repository as fields see it.
 struct RepositoryWorld<'a> {
-    store: &'a Store,
     objects: &'a Objects,
-    strict_names: bool,
+    short_names: ShortNames<'a>,
     head: Option<BString>,
 }
 
@@ -218,7 +217,7 @@ impl World for RepositoryWorld<'_> {
     }
 
     fn shorten<'n>(&mut self, name: &'n BStr) -> Result<&'n BStr> {
-        names::shorten(self.store, name, self.strict_names)
+        self.short_names.shorten(name)
     }
 
     fn head(&self) -> Option<&BStr> {

@@ -211,3 +211,45 @@ fn a_tag_that_its_store_took_for_none_is_followed() {
     same(repo.dir(), &["for-each-ref", "--format=%(refname) %(*objectname)"], b"");
     same(repo.dir(), &["show-ref", "-d"], b"");
 }
+
+#[test]
+fn short_names_are_as_short_as_git_makes_them() {
+    for format in RefFormat::ALL {
+        let repo = Repo::with_worktree(format, HashKind::Sha1);
+        let id = repo.commit();
+        let parts = ["a", "a-b", "b/c", "b/c-d", "b/c/HEAD", "heads/a", "tags/b", "z"];
+        let folders = ["heads/", "tags/", "remotes/", "remotes/z/", ""];
+        // Every second combination exists, but for those in the way of another.
+        let mut names: Vec<String> = Vec::new();
+        for (at, (part, folder)) in parts.iter().flat_map(|part| folders.map(|folder| (part, folder))).enumerate() {
+            let name = format!("refs/{folder}{part}");
+            let in_the_way = |other: &String| {
+                name == *other || name.starts_with(&format!("{other}/")) || other.starts_with(&format!("{name}/"))
+            };
+            if at % 3 != 1 && !names.iter().any(in_the_way) {
+                names.push(name);
+            }
+        }
+        repo.create_refs(names.iter().map(|name| (name, id)));
+        repo.git(["symbolic-ref", "refs/remotes/q/HEAD", "refs/heads/a"]);
+        repo.git(["symbolic-ref", "refs/tags/dangling", "refs/heads/none"]);
+        repo.git(["update-ref", "refs/heads/dangling", &id.to_string()]);
+        for name in ["refs/heads/HEAD", "refs/heads/q"] {
+            repo.git(["update-ref", name, &id.to_string()]);
+        }
+        for packed in [false, true] {
+            if packed {
+                repo.git(["pack-refs", "--all"]);
+            }
+            for warn in ["core.warnAmbiguousRefs=true", "core.warnAmbiguousRefs=false"] {
+                let format = "--format=%(refname) %(refname:short) %(symref:short)";
+                same(repo.dir(), &["-c", warn, "for-each-ref", "--include-root-refs", format], b"");
+                same(repo.dir(), &["-c", warn, "for-each-ref", "--sort=-refname", format], b"");
+            }
+        }
+        for name in &names {
+            repo.git(["symbolic-ref", "refs/heads/link", name]);
+            same(repo.dir(), &["symbolic-ref", "--short", "refs/heads/link"], b"");
+        }
+    }
+}
