@@ -44,7 +44,7 @@ impl Opened {
         let committer = settings.committer.clone().map(|committer| Box::new(move || committer()) as refdb::Committer);
         let options = StoreOptions {
             fs: fs.clone(),
-            reading: refdb::Reading::Shared(Arc::clone(blocks)),
+            reading: refdb::Reading::Shared(Arc::clone(blocks), Arc::default()),
             sync: settings.sync,
             objects,
             committer,

@@ -2,7 +2,7 @@ use crate::{
     Backend, Environment, RefFormat, Repository, Result, Settings, Snapshot, Target,
     backend::{OptimizeOptions, Optimized},
     config::{Config, Fsync, SharedRepository},
-    files::{FilesBackend, FilesOptions, PackedAccess, Sharing},
+    files::{FilesBackend, FilesOptions, PackedAccess, PageBudget, Sharing},
     hooks::RepositoryHooks,
     reftable::{ReftableBackend, ReftableOptions},
     transaction::{Context, ObjectCheck, Transaction, TransactionOptions},
@@ -27,6 +27,7 @@ pub struct Store {
     settings: Settings,
     backend: Box<dyn Backend>,
     reftable: Option<ReftableBackend>,
+    files: Option<FilesBackend>,
     context: StoreContext,
 }
 
@@ -54,8 +55,8 @@ pub enum Reading {
     Mapped,
     /// Into private memory or a cache of so many bytes: for servers, whom a file that someone truncates must not kill.
     Cached(usize),
-    /// The same, with a cache of blocks of reftables that any number of stores share.
-    Shared(Arc<BlockCache>),
+    /// The same, with memory that any number of stores share: a cache of blocks of reftables, and pages of packed-refs.
+    Shared(Arc<BlockCache>, Arc<PageBudget>),
 }
 
 struct StoreContext {
@@ -90,7 +91,7 @@ impl Store {
         let config = Arc::new(repository.config(&fs, &environment, &branch)?);
         let settings = repository.settings(&config, &environment)?;
         let sync = sync.unwrap_or(settings.fsync != Fsync::No);
-        let mut reftable = None;
+        let (mut reftable, mut files) = (None, None);
         let backend: Box<dyn Backend> = match repository.ref_format() {
             RefFormat::Reftable => {
                 let stack = stack_options(&fs, &repository, &settings, &environment, &reading, sync);
@@ -100,7 +101,9 @@ impl Store {
             }
             RefFormat::Files => {
                 let objects = Arc::clone(&objects);
-                Box::new(FilesBackend::new(files_options(&fs, &repository, &settings, &reading, sync, objects)))
+                let backend = FilesBackend::new(files_options(&fs, &repository, &settings, &reading, sync, objects));
+                files = Some(backend.clone());
+                Box::new(backend)
             }
         };
         let hooks =
@@ -111,7 +114,7 @@ impl Store {
         });
         let quarantined = repository.is_quarantined(&environment);
         let context = StoreContext { objects, committer, hooks, quarantined };
-        Ok(Store { repository, environment, config, settings, backend, reftable, context })
+        Ok(Store { repository, environment, config, settings, backend, reftable, files, context })
     }
 
     /// The repository.
@@ -157,6 +160,11 @@ impl Store {
     /// The backend, if refs are in reftables: who shares its open stacks sees what this store writes.
     pub fn reftable(&self) -> Option<&ReftableBackend> {
         self.reftable.as_ref()
+    }
+
+    /// The backend, if refs are files.
+    pub fn files(&self) -> Option<&FilesBackend> {
+        self.files.as_ref()
     }
 
     /// What a transaction on this store needs.
@@ -211,7 +219,8 @@ fn files_options(
         hash: repository.hash(),
         access: match reading {
             Reading::Mapped => PackedAccess::Mapped,
-            Reading::Cached(_) | Reading::Shared(_) => PackedAccess::InMemory,
+            Reading::Cached(_) => PackedAccess::Paged(Arc::default()),
+            Reading::Shared(_, pages) => PackedAccess::Paged(Arc::clone(pages)),
         },
         sharing: match settings.shared_repository {
             SharedRepository::Umask => Sharing::Umask,
@@ -260,7 +269,7 @@ fn stack_options(
     match reading {
         Reading::Mapped => {}
         Reading::Cached(capacity_bytes) => stack.access = Access::Page(BlockCache::new(*capacity_bytes)),
-        Reading::Shared(cache) => stack.access = Access::Page(Arc::clone(cache)),
+        Reading::Shared(cache, _) => stack.access = Access::Page(Arc::clone(cache)),
     }
     if sync {
         stack.durability = Durability::Sync;

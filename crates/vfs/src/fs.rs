@@ -7,6 +7,7 @@ use std::{
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 /// More than nearly every HEAD and config file has.
@@ -63,6 +64,17 @@ impl Stat {
         }
     }
 
+    /// Whether a file that looked like this at `now_nanos` may have changed since without looking different. File systems
+    /// take their time from a clock that ticks every few milliseconds, and some keep whole seconds only.
+    pub fn is_racy(&self, now_nanos: i128) -> bool {
+        const TICKS_NANOS: i128 = 50_000_000;
+        const SECONDS_NANOS: i128 = 2_500_000_000;
+        const SECOND_NANOS: i128 = 1_000_000_000;
+        let newest = self.modified_nanos.max(self.changed_nanos);
+        let is_coarse = self.modified_nanos % SECOND_NANOS == 0 && self.changed_nanos % SECOND_NANOS == 0;
+        now_nanos - newest < if is_coarse { SECONDS_NANOS } else { TICKS_NANOS }
+    }
+
     /// Whether it is a folder.
     pub fn is_dir(&self) -> bool {
         self.mode & 0o170_000 == 0o040_000
@@ -77,6 +89,11 @@ impl Stat {
     pub fn is_symlink(&self) -> bool {
         self.mode & 0o170_000 == 0o120_000
     }
+}
+
+/// The present time, as file systems stamp it.
+pub fn now_nanos() -> i128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as i128)
 }
 
 /// What a folder entry is.

@@ -13,7 +13,7 @@ mod mapping;
 mod op;
 
 pub use error::{Error, Result};
-pub use fs::{EntryKind, File, Fs, Stat, effective_user, host_name};
+pub use fs::{EntryKind, File, Fs, Stat, effective_user, host_name, now_nanos};
 pub use lock::{Lock, LockError, Patience};
 pub use mapping::Mapping;
 pub use op::{Op, Verdict, Witness};

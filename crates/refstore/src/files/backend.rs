@@ -3,7 +3,7 @@ use super::{
     layout::Layout,
     listing::Rivals,
     optimize,
-    packed_cache::{PackedCache, PackedFile},
+    packed_cache::{Look, PackedCache, PackedFile},
     snapshot::FilesSnapshot,
     transaction::FilesLocked,
 };
@@ -11,6 +11,7 @@ use crate::{
     Backend, Error, Locked, Result, Snapshot,
     backend::{Claims, OptimizeOptions, Optimized},
 };
+use bstr::BStr;
 use std::{fmt, path::PathBuf, sync::Arc};
 
 /// Refs in loose files and packed-refs.
@@ -38,7 +39,7 @@ impl fmt::Debug for Store {
 impl Store {
     /// The present packed-refs, validated now.
     pub(super) fn packed(&self) -> Result<Arc<PackedFile>> {
-        self.cache.get(&self.options)
+        self.cache.get(&self.options, Look::Stat)
     }
 
     /// How long packed-refs is; 0 if there is none.
@@ -69,6 +70,26 @@ impl FilesBackend {
         let layout = Layout { git_dir: options.git_dir.clone(), common_dir: options.common_dir.clone() };
         let cache = PackedCache::new(layout.packed_path());
         FilesBackend { store: Arc::new(Store { options, layout, cache }) }
+    }
+
+    /// The present packed-refs. For readers: call it after the loose refs were looked at.
+    pub fn packed(&self, look: Look) -> Result<Arc<PackedFile>> {
+        self.store.cache.get(&self.store.options, look)
+    }
+
+    /// Gives up the memory that holds parts of packed-refs.
+    pub fn shed(&self) {
+        self.store.cache.shed();
+    }
+
+    /// How much of packed-refs is in private memory.
+    pub fn loaded_bytes(&self) -> usize {
+        self.store.cache.loaded_bytes()
+    }
+
+    /// The file of a loose ref; `None` for a name that cannot be a path inside the repository.
+    pub fn ref_path(&self, name: &BStr) -> Option<PathBuf> {
+        self.store.layout.ref_path(name)
     }
 }
 

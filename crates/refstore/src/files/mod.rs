@@ -5,7 +5,8 @@
 //! seen in one place or the other. docs/formats/packed-refs.md draws the bytes.
 //!
 //! Read in this order: [`FilesOptions`] (what a repository says), `layout` (where a ref lies), `loose` (one small
-//! file), `packed_read` and `packed_cache` (the big one), `listing` (a folder), `snapshot`, `probe` and `cursor` (all of
+//! file), `pages`, `packed_read` and
+//! `packed_cache` (the big one), `listing` (a folder), `snapshot`, `probe` and `cursor` (all of
 //! it for readers), `reflog`; then `locks` and `way` (who may write, and how), `packed_write`, `bulk`, `transaction` and
 //! `optimize` (pack-refs).
 
@@ -22,6 +23,7 @@ mod options;
 mod packed_cache;
 mod packed_read;
 mod packed_write;
+mod pages;
 mod probe;
 mod reflog;
 mod snapshot;
@@ -31,4 +33,6 @@ mod way;
 pub use backend::FilesBackend;
 pub use loose::{At as AtLoosePath, LooseError, LooseRef, parse as parse_loose, read as read_loose};
 pub use options::{FilesOptions, PackedAccess, Sharing};
+pub use packed_cache::{Look, PackedFile};
 pub use packed_read::{Packed, PackedRecord};
+pub use pages::PageBudget;

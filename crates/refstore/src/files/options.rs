@@ -1,3 +1,4 @@
+use super::PageBudget;
 use crate::transaction::ObjectCheck;
 use refdb_types::HashKind;
 use refdb_vfs::{Fs, Patience};
@@ -29,12 +30,12 @@ pub struct FilesOptions {
 }
 
 /// How packed-refs is read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub enum PackedAccess {
     /// Mapped: the quickest, for short-lived processes.
     Mapped,
-    /// Into private memory, which nobody can truncate: for servers.
-    InMemory,
+    /// Into private memory, which nobody can truncate, as far as it is needed: for servers.
+    Paged(Arc<PageBudget>),
 }
 
 /// Who may read and write what is created (`core.sharedRepository`).

@@ -1,6 +1,6 @@
-use super::{FilesOptions, Packed, PackedAccess, packed_read::Bytes};
+use super::{FilesOptions, Packed, PackedAccess, packed_read::Bytes, pages::Pages};
 use crate::Result;
-use refdb_vfs::{File, Mapping, Stat};
+use refdb_vfs::{File, Mapping, Stat, now_nanos};
 use std::{
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
@@ -10,72 +10,132 @@ use std::{
 #[derive(Debug)]
 pub(super) struct PackedCache {
     path: PathBuf,
-    latest: Mutex<Option<Arc<PackedFile>>>,
+    latest: Mutex<Latest>,
+}
+
+#[derive(Debug, Default)]
+struct Latest {
+    file: Option<Arc<PackedFile>>,
+    /// How many files were opened so far.
+    opened: u64,
 }
 
 /// One packed-refs file as it was when it was opened.
 #[derive(Debug)]
-pub(super) struct PackedFile {
+pub struct PackedFile {
     /// Its records.
-    pub(super) packed: Packed,
+    pub packed: Packed,
+    /// Which of the files that this store has opened it is. What was read from one is true as long as it is the one.
+    pub generation: u64,
     /// The open file: while it is, its inode is not reused, so an equal stat proves that it is still the one. `None`
     /// where there is no such file.
-    pub(super) file: Option<(File, Stat)>,
+    pub(super) file: Option<(Arc<File>, Stat)>,
+    /// It was changed too shortly before it was opened for the stat to tell a later change in place.
+    is_racy: bool,
 }
+
+impl PackedFile {
+    /// Whether there is such a file.
+    pub fn exists(&self) -> bool {
+        self.file.is_some()
+    }
+}
+
+/// How it is made sure that packed-refs is still the one that is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Look {
+    /// By a stat, as git does: packed-refs is replaced, never changed in place.
+    Stat,
+    /// By a stat, unless the time stamp is too recent to tell a change in place.
+    DoubtfulStat,
+    /// By opening it, and a stat of what was opened.
+    Open,
+    /// Not at all: what is there now is read.
+    Read,
+}
+
+/// So much of packed-refs is read at once; of what is longer, only what is needed.
+const WHOLE_LEN_MAX: u64 = 64 << 10;
 
 impl PackedCache {
     pub(super) fn new(path: PathBuf) -> Self {
-        PackedCache { path, latest: Mutex::new(None) }
+        PackedCache { path, latest: Mutex::default() }
     }
 
     /// The present packed-refs. For readers: call it after the loose refs were looked at.
-    pub(super) fn get(&self, options: &FilesOptions) -> Result<Arc<PackedFile>> {
+    pub(super) fn get(&self, options: &FilesOptions, look: Look) -> Result<Arc<PackedFile>> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = &*latest
-            && self.is_current(options, known)?
+        if let Some(known) = &latest.file
+            && self.is_current(options, known, look)?
         {
             return Ok(Arc::clone(known));
         }
-        let fresh = Arc::new(self.open(options)?);
-        *latest = Some(Arc::clone(&fresh));
+        latest.opened += 1;
+        let fresh = Arc::new(self.open(options, latest.opened)?);
+        latest.file = Some(Arc::clone(&fresh));
         Ok(fresh)
     }
 
-    fn is_current(&self, options: &FilesOptions, known: &PackedFile) -> Result<bool> {
-        match (options.fs.stat(&self.path), &known.file) {
-            (Ok(now), Some((_, then))) => Ok(now == *then),
+    /// Gives up the memory that holds parts of the file; what was read from them stays true.
+    pub(super) fn shed(&self) {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &latest.file
+            && let Some(packed) = known.packed.emptied()
+        {
+            let (file, generation, is_racy) = (known.file.clone(), known.generation, known.is_racy);
+            latest.file = Some(Arc::new(PackedFile { packed, generation, file, is_racy }));
+        }
+    }
+
+    /// Bytes in private memory.
+    pub(super) fn loaded_bytes(&self) -> usize {
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        latest.file.as_ref().map_or(0, |known| known.packed.loaded_bytes())
+    }
+
+    fn is_current(&self, options: &FilesOptions, known: &PackedFile, look: Look) -> Result<bool> {
+        let now = match look {
+            Look::Read => return Ok(false),
+            Look::DoubtfulStat if known.is_racy => return Ok(false),
+            Look::Stat | Look::DoubtfulStat => options.fs.stat(&self.path),
+            Look::Open => options.fs.open(&self.path).and_then(|file| file.stat()),
+        };
+        match (now, &known.file) {
+            (Ok(now), Some((_, then))) => Ok(now == *then && (look == Look::Stat || !known.is_racy)),
             (Ok(_), None) => Ok(false),
             (Err(error), known) if error.is_not_found() => Ok(known.is_none()),
+            (Err(error), _) if error.is_stale() => Ok(false),
             (Err(error), _) => Err(error.into()),
         }
     }
 
-    fn open(&self, options: &FilesOptions) -> Result<PackedFile> {
-        match self.read(options) {
+    fn open(&self, options: &FilesOptions, generation: u64) -> Result<PackedFile> {
+        match self.read(options, generation) {
             // A network file system lost the file under us: what is there now is another one.
-            Err(error) if error.is_stale() => self.read(options),
+            Err(crate::Error::Io(error)) if error.is_stale() => self.read(options, generation),
             read => read,
         }
-        .map_err(Into::into)
-        .and_then(|read| match read {
-            None => Ok(PackedFile { packed: Packed::empty(&self.path, options.hash), file: None }),
-            Some((file, stat, bytes)) => {
-                Ok(PackedFile { packed: Packed::open(&self.path, options.hash, bytes)?, file: Some((file, stat)) })
-            }
-        })
     }
 
-    fn read(&self, options: &FilesOptions) -> refdb_vfs::Result<Option<(File, Stat, Bytes)>> {
+    fn read(&self, options: &FilesOptions, generation: u64) -> Result<PackedFile> {
         let file = match options.fs.open(&self.path) {
-            Ok(file) => file,
-            Err(error) if error.is_not_found() => return Ok(None),
-            Err(error) => return Err(error),
+            Ok(file) => Arc::new(file),
+            Err(error) if error.is_not_found() => {
+                let packed = Packed::empty(&self.path, options.hash);
+                return Ok(PackedFile { packed, generation, file: None, is_racy: false });
+            }
+            Err(error) => return Err(error.into()),
         };
+        let now = now_nanos();
         let stat = file.stat()?;
-        let bytes = match options.access {
+        let bytes = match &options.access {
             PackedAccess::Mapped if stat.len_bytes > 0 => Bytes::Mapped(Mapping::new(&file)?),
-            PackedAccess::Mapped | PackedAccess::InMemory => Bytes::Owned(file.read_to_end()?),
+            PackedAccess::Paged(budget) if stat.len_bytes > WHOLE_LEN_MAX => {
+                Bytes::Paged(Pages::new(Arc::clone(&file), stat.len_bytes as usize, budget))
+            }
+            PackedAccess::Mapped | PackedAccess::Paged(_) => Bytes::Owned(file.read_to_end()?),
         };
-        Ok(Some((file, stat, bytes)))
+        let packed = Packed::open(&self.path, options.hash, bytes)?;
+        Ok(PackedFile { packed, generation, file: Some((file, stat)), is_racy: stat.is_racy(now) })
     }
 }

@@ -1,11 +1,12 @@
-use super::loose::is_space;
+use super::{loose::is_space, pages::Pages};
 use crate::{Error, RefView, Result, TargetView, backend::Peeled};
 use bstr::{BStr, ByteSlice};
 use refdb_types::{HashKind, ObjectId};
 use refdb_vfs::Mapping;
 use std::{
+    borrow::Cow,
     cmp::Ordering,
-    ops::{Deref, Range},
+    ops::Range,
     path::{Path, PathBuf},
 };
 
@@ -16,17 +17,41 @@ pub(super) enum Bytes {
     Mapped(Mapping),
     /// In memory.
     Owned(Vec<u8>),
+    /// In memory as far as they were needed.
+    Paged(Pages),
 }
 
-impl Deref for Bytes {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
+impl Bytes {
+    fn len(&self) -> usize {
         match self {
-            Bytes::Mapped(mapping) => mapping,
-            Bytes::Owned(bytes) => bytes,
+            Bytes::Mapped(mapping) => mapping.len(),
+            Bytes::Owned(bytes) => bytes.len(),
+            Bytes::Paged(pages) => pages.len(),
+        }
+    }
+
+    /// Bytes that have all of the record which the byte at `position` belongs to, and where they begin.
+    #[inline(always)]
+    fn around(&self, position: usize) -> Result<(&[u8], usize)> {
+        match self {
+            Bytes::Mapped(mapping) => Ok((mapping, 0)),
+            Bytes::Owned(bytes) => Ok((bytes, 0)),
+            Bytes::Paged(pages) => pages.around(position),
+        }
+    }
+
+    /// A copy of a part.
+    fn read(&self, range: Range<usize>) -> Result<Cow<'_, [u8]>> {
+        match self {
+            Bytes::Mapped(mapping) => Ok(mapping[range].into()),
+            Bytes::Owned(bytes) => Ok(bytes[range].into()),
+            Bytes::Paged(pages) => Ok(pages.read(range.start, range.len())?.into()),
         }
     }
 }
+
+/// Read at once to see whether the records of a file are sorted, and of a file that is listed.
+const PART_LEN: usize = 256 << 10;
 
 /// The records of a packed-refs file, sorted. Bytes are checked when they are touched, not before, so that one ref of
 /// millions is found in a few pages.
@@ -93,12 +118,15 @@ impl Packed {
     pub(super) fn open(path: &Path, hash: HashKind, bytes: Bytes) -> Result<Self> {
         let mut packed =
             Packed { path: path.to_owned(), hash, bytes, body: 0, traits: Traits::default(), reordered: false };
-        if packed.bytes.last().is_some_and(|last| *last != b'\n') {
+        let last = packed.bytes.read(packed.end().saturating_sub(1)..packed.end())?;
+        if last.last().is_some_and(|last| *last != b'\n') {
             return Err(packed.unterminated());
         }
-        if packed.bytes.first() == Some(&b'#') {
+        if let (first, 0) = packed.bytes.around(0)?
+            && first.first() == Some(&b'#')
+        {
             let line_end = packed.line_end(0)?;
-            let promises = packed.bytes[..line_end].strip_prefix(HEADER_START).ok_or_else(|| packed.unexpected(0))?;
+            let promises = first[..line_end].strip_prefix(HEADER_START).ok_or_else(|| packed.unexpected(0))?;
             let promised = |word: &str| promises.split_str(" ").any(|promise| promise == word.as_bytes());
             packed.traits = Traits {
                 sorted: promised("sorted"),
@@ -107,30 +135,79 @@ impl Packed {
             };
             packed.body = line_end + 1;
         }
-        if packed.traits.sorted { Ok(packed) } else { packed.sort() }
+        if packed.traits.sorted || packed.is_sorted()? { Ok(packed) } else { packed.sort() }
     }
 
-    /// Puts the records of a file that does not promise to be sorted in order; the whole file is checked.
+    /// Whether the records of a file that does not promise it are in order; the whole file is checked.
+    fn is_sorted(&self) -> Result<bool> {
+        let mut last = Vec::new();
+        let mut from = self.body;
+        while from < self.end() {
+            let (part, next) = self.part(from)?;
+            let mut at = part.start();
+            while at < part.end() {
+                // Said of the whole file, so that the line's number is right.
+                let record = part.record(at).or_else(|_| self.record(from + at))?;
+                if last.as_slice() >= record.name.as_bytes() {
+                    return Ok(false);
+                }
+                last.clear();
+                last.extend_from_slice(record.name);
+                at = record.next;
+            }
+            from = next;
+        }
+        Ok(true)
+    }
+
+    /// The next records from a position on, in memory of their own, and where the records behind them begin. To read a
+    /// large file once, without keeping it.
+    pub fn part(&self, from: usize) -> Result<(Packed, usize)> {
+        let bytes = match &self.bytes {
+            Bytes::Paged(pages) => pages.read_records(from, PART_LEN)?.1,
+            bytes => bytes.read(from..bytes.len())?.into_owned(),
+        };
+        let next = from + bytes.len();
+        let (path, traits) = (self.path.clone(), Traits { sorted: true, ..self.traits });
+        Ok((Packed { path, hash: self.hash, bytes: Bytes::Owned(bytes), body: 0, traits, reordered: true }, next))
+    }
+
+    /// The same file, nothing of it in memory; `None` if it is not read by parts.
+    pub(super) fn emptied(&self) -> Option<Self> {
+        let Bytes::Paged(pages) = &self.bytes else { return None };
+        let bytes = Bytes::Paged(pages.emptied());
+        Some(Packed { path: self.path.clone(), bytes, ..*self })
+    }
+
+    /// How much of it is in private memory.
+    pub fn loaded_bytes(&self) -> usize {
+        match &self.bytes {
+            Bytes::Mapped(_) => 0,
+            Bytes::Owned(bytes) => bytes.len(),
+            Bytes::Paged(pages) => pages.loaded_bytes(),
+        }
+    }
+
+    /// Puts the records in order.
     fn sort(mut self) -> Result<Self> {
+        let all = self.bytes.read(0..self.end())?.into_owned();
+        self.bytes = Bytes::Owned(all);
         let mut ranges: Vec<(Range<usize>, Range<usize>)> = Vec::new();
-        let mut sorted = true;
         let mut at = self.body;
         while at < self.end() {
             let record = self.record(at)?;
             let name_start = at + self.hash.len_hex() + 1;
             let name = name_start..name_start + record.name.len();
-            sorted &= ranges.last().is_none_or(|(last, _)| self.bytes[last.clone()] < self.bytes[name.clone()]);
-            ranges.push((name, at..record.next));
-            at = record.next;
+            let next = record.next;
+            ranges.push((name, at..next));
+            at = next;
         }
-        if sorted {
-            return Ok(self);
-        }
-        ranges.sort_by(|(a, _), (b, _)| self.bytes[a.clone()].cmp(&self.bytes[b.clone()]));
-        let mut bytes = Vec::with_capacity(self.end());
-        bytes.extend_from_slice(&self.bytes[..self.body]);
+        let Bytes::Owned(all) = &self.bytes else { return Ok(self) };
+        ranges.sort_by(|(a, _), (b, _)| all[a.clone()].cmp(&all[b.clone()]));
+        let mut bytes = Vec::with_capacity(all.len());
+        bytes.extend_from_slice(&all[..self.body]);
         for (_, record) in ranges {
-            bytes.extend_from_slice(&self.bytes[record]);
+            bytes.extend_from_slice(&all[record]);
         }
         self.bytes = Bytes::Owned(bytes);
         self.reordered = true;
@@ -152,8 +229,9 @@ impl Packed {
         self.traits.sorted
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
+    /// Bytes as they are in the file.
+    pub(super) fn read(&self, range: Range<usize>) -> Result<Cow<'_, [u8]>> {
+        self.bytes.read(range)
     }
 
     /// The record at a position before the end.
@@ -168,7 +246,8 @@ impl Packed {
 
     #[inline(always)]
     fn record_of<const LEN_HEX: usize>(&self, at: usize) -> Result<PackedRecord<'_>> {
-        let line = self.bytes.get(at..).unwrap_or_default();
+        let (bytes, base) = self.bytes.around(at)?;
+        let line = bytes.get(at - base..).unwrap_or_default();
         let Some((hex, [separator, rest @ ..])) = line.split_first_chunk::<LEN_HEX>() else {
             return Err(self.unexpected(at));
         };
@@ -180,7 +259,12 @@ impl Packed {
         let name = rest[..name_len].as_bstr();
         let next = at + LEN_HEX + 1 + name_len + 1;
         if rest.get(name_len + 1) == Some(&b'^') {
-            return self.peeled_line(next).map(|(to, next)| PackedRecord { name, id, peeled: Peeled::To(to), next });
+            return self.peeled_line(bytes, base, next).map(|(to, next)| PackedRecord {
+                name,
+                id,
+                peeled: Peeled::To(to),
+                next,
+            });
         }
         let peeled = match self.traits {
             Traits { fully_peeled: true, .. } => Peeled::NotTag,
@@ -191,10 +275,10 @@ impl Packed {
     }
 
     /// The line `^HEX` at `at`, and the position behind it.
-    fn peeled_line(&self, at: usize) -> Result<(ObjectId, usize)> {
+    fn peeled_line(&self, bytes: &[u8], base: usize, at: usize) -> Result<(ObjectId, usize)> {
         let end = at + 1 + self.hash.len_hex();
-        match self.bytes.get(at + 1..end).map(|hex| ObjectId::from_hex(self.hash, hex)) {
-            Some(Ok(id)) if self.bytes.get(end) == Some(&b'\n') => Ok((id, end + 1)),
+        match bytes.get(at + 1 - base..end - base).map(|hex| ObjectId::from_hex(self.hash, hex)) {
+            Some(Ok(id)) if bytes.get(end - base) == Some(&b'\n') => Ok((id, end + 1)),
             _ => Err(self.unexpected(at)),
         }
     }
@@ -238,34 +322,42 @@ impl Packed {
 
     /// The position of the record that `at` lies in, `low` being a position not behind it.
     fn record_around(&self, low: usize, at: usize) -> Result<usize> {
-        let mut line = self.line_around(low, at.min(self.end()));
-        if line > low && self.bytes.get(line) == Some(&b'^') {
-            line = self.line_around(low, line - 1);
+        let at = at.min(self.end());
+        let (bytes, base) = self.bytes.around(at)?;
+        let low = low.max(base);
+        let mut line = line_around(bytes, base, low, at);
+        if line > low && bytes.get(line - base) == Some(&b'^') {
+            line = line_around(bytes, base, low, line - 1);
         }
         Ok(line)
-    }
-
-    fn line_around(&self, low: usize, at: usize) -> usize {
-        self.bytes[low..at].rfind_byte(b'\n').map_or(low, |newline| low + newline + 1)
     }
 
     /// Compares a record's name with `name`; also returns where the next record begins. The object ids are not looked
     /// at: whoever wants the record reads it.
     fn compare(&self, at: usize, name: &BStr) -> Result<(Ordering, usize)> {
-        let line_end = self.line_end(at)?;
+        let (bytes, base) = self.bytes.around(at)?;
+        // Relative to these bytes from here on.
+        let at = at - base;
+        let line_end = self.line_end_in(bytes, at)?;
         let name_start = at + self.hash.len_hex() + 1;
-        if name_start >= line_end || !is_space(&self.bytes[name_start - 1]) || self.bytes[at] == b'^' {
-            return Err(self.unexpected(at));
+        if name_start >= line_end || !is_space(&bytes[name_start - 1]) || bytes[at] == b'^' {
+            return Err(self.unexpected(base + at));
         }
         let mut next = line_end + 1;
-        if self.bytes.get(next) == Some(&b'^') {
-            next = self.line_end(next)? + 1;
+        if bytes.get(next) == Some(&b'^') {
+            next = self.line_end_in(bytes, next)? + 1;
         }
-        Ok((self.bytes[name_start..line_end].cmp(name), next))
+        Ok((bytes[name_start..line_end].cmp(name), base + next))
     }
 
     fn line_end(&self, at: usize) -> Result<usize> {
-        match self.bytes.get(at..).and_then(|rest| rest.find_byte(b'\n')) {
+        let (bytes, base) = self.bytes.around(at)?;
+        Ok(base + self.line_end_in(bytes, at - base)?)
+    }
+
+    #[inline]
+    fn line_end_in(&self, bytes: &[u8], at: usize) -> Result<usize> {
+        match bytes.get(at..).and_then(|rest| rest.find_byte(b'\n')) {
             Some(len) => Ok(at + len),
             None => Err(self.unterminated()),
         }
@@ -273,23 +365,35 @@ impl Packed {
 
     #[cold]
     fn unexpected(&self, at: usize) -> Error {
-        let at = at.min(self.end());
-        let line_end = self.bytes[at..].find_byte(b'\n').map_or(self.end(), |len| at + len);
-        self.corrupt("unexpected", at, &self.bytes[at..line_end])
+        self.corrupt("unexpected", |bytes| {
+            let at = at.min(bytes.len());
+            (at, bytes[at..].find_byte(b'\n').map_or(bytes.len(), |len| at + len))
+        })
     }
 
     #[cold]
     fn unterminated(&self) -> Error {
-        let at = self.line_around(0, self.end());
-        self.corrupt("unterminated", at, &self.bytes[at..])
+        self.corrupt("unterminated", |bytes| (line_around(bytes, 0, 0, bytes.len()), bytes.len()))
     }
 
-    fn corrupt(&self, how: &str, at: usize, line: &[u8]) -> Error {
-        let shown = line[..line.len().min(200)].as_bstr();
-        let number = self.bytes[..at].iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+    /// Says which line of the file is wrong: `line` finds its start and end.
+    fn corrupt(&self, how: &str, line: impl Fn(&[u8]) -> (usize, usize)) -> Error {
+        let all = match self.bytes.read(0..self.end()) {
+            Ok(all) => all,
+            Err(error) => return error,
+        };
+        let (at, end) = line(&all);
+        let shown = all[at..end.min(at + 200)].as_bstr();
+        let number = all[..at].iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
         let what = format!("{how} line in {}: {shown}", self.path.display());
         Error::Corrupt { path: self.path.clone(), line: number, what }
     }
+}
+
+/// The start of the line that the byte at `at` is in, but not before `low`. `bytes` begin at `base`.
+#[inline]
+fn line_around(bytes: &[u8], base: usize, low: usize, at: usize) -> usize {
+    bytes[low - base..at - base].rfind_byte(b'\n').map_or(low, |newline| low + newline + 1)
 }
 
 #[cfg(test)]
@@ -428,6 +532,103 @@ mod tests {
     fn a_position_behind_the_end_is_an_error() {
         let packed = packed("%1 refs/heads/a\n").unwrap();
         assert!(packed.record(packed.end()).is_err() && packed.record(packed.end() + 9).is_err());
+    }
+
+    /// The same bytes in a file that is read page by page.
+    fn paged(bytes: &[u8]) -> Result<Packed> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("packed-refs");
+        std::fs::write(&path, bytes).unwrap();
+        let file = std::sync::Arc::new(refdb_vfs::Fs::real().open(&path).unwrap());
+        let pages = Pages::new(file, bytes.len(), &std::sync::Arc::default());
+        Packed::open(Path::new("packed-refs"), HashKind::Sha1, Bytes::Paged(pages))
+    }
+
+    /// Names from a few bytes to many pages long, some with peeled lines.
+    fn large(header: &str, order: impl Fn(usize) -> usize) -> (Vec<u8>, Vec<String>) {
+        let mut text = header.to_string();
+        let name = |i: usize| {
+            let long = if i == 77 || i == 78 { 40_000 } else { i * 7919 % 400 };
+            format!("refs/{i:04}{}", "x".repeat(long))
+        };
+        for i in (0..400).map(order) {
+            let _ = std::fmt::Write::write_fmt(&mut text, format_args!("{} {}\n", id((i % 200) as u8), name(i)));
+            if i % 3 == 0 {
+                let _ = std::fmt::Write::write_fmt(&mut text, format_args!("^{}\n", id(250)));
+            }
+        }
+        (text.into_bytes(), (0..400).map(name).collect())
+    }
+
+    #[test]
+    fn a_file_read_page_by_page_has_the_same_records() {
+        for header in [SORTED, "# pack-refs with: peeled \n", ""] {
+            let (bytes, names) = large(header, |i| i);
+            let whole = Packed::parse(Path::new("packed-refs"), HashKind::Sha1, bytes.clone()).unwrap();
+            let paged = paged(&bytes).unwrap();
+            assert!(matches!(paged.bytes, Bytes::Paged(_)));
+            for name in &names {
+                // In every page there is a first look-up.
+                let fresh = paged.emptied().unwrap();
+                let at = fresh.seek(fresh.start(), name.as_str().into()).unwrap();
+                assert_eq!(at, whole.seek(whole.start(), name.as_str().into()).unwrap());
+                assert_eq!(fresh.record(at).unwrap(), whole.record(at).unwrap());
+                let behind = format!("{name}!");
+                let at = paged.seek(paged.start(), behind.as_str().into()).unwrap();
+                assert_eq!(at, whole.seek(whole.start(), behind.as_str().into()).unwrap());
+            }
+            assert_eq!(listed(&paged).unwrap(), listed(&whole).unwrap());
+            let (mut from, mut parts) = (paged.start(), Vec::new());
+            while from < paged.end() {
+                let (part, next) = paged.part(from).unwrap();
+                parts.extend(listed(&part).unwrap());
+                from = next;
+            }
+            assert_eq!(parts, listed(&whole).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_paged_file_that_is_not_sorted_is_sorted_in_memory() {
+        let (bytes, _) = large("", |i| 399 - i);
+        let whole = Packed::parse(Path::new("packed-refs"), HashKind::Sha1, bytes.clone()).unwrap();
+        let paged = paged(&bytes).unwrap();
+        assert!(matches!(paged.bytes, Bytes::Owned(_)));
+        assert_eq!(listed(&paged).unwrap(), listed(&whole).unwrap());
+    }
+
+    #[test]
+    fn broken_lines_of_a_paged_file_have_the_same_numbers() {
+        for header in [SORTED, ""] {
+            let (bytes, _) = large(header, |i| i);
+            let broken_at = bytes.len() / 2 + bytes[bytes.len() / 2..].find_byte(b'\n').unwrap() + 1;
+            for (at, byte) in [(broken_at, b'g'), (broken_at + 40, b'_'), (bytes.len() - 1, b'x')] {
+                let mut bytes = bytes.clone();
+                bytes[at] = byte;
+                let path = Path::new("packed-refs");
+                let whole = Packed::parse(path, HashKind::Sha1, bytes.clone()).and_then(|packed| listed(&packed));
+                let paged = paged(&bytes).and_then(|packed| listed(&packed));
+                assert_eq!(paged.unwrap_err().to_string(), whole.unwrap_err().to_string());
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_truncated_under_its_pages_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("packed-refs");
+        let (bytes, names) = large(SORTED, |i| i);
+        std::fs::write(&path, &bytes).unwrap();
+        let file = std::sync::Arc::new(refdb_vfs::Fs::real().open(&path).unwrap());
+        let budget = std::sync::Arc::default();
+        let pages = Pages::new(file, bytes.len(), &budget);
+        let packed = Packed::open(&path, HashKind::Sha1, Bytes::Paged(pages)).unwrap();
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(100).unwrap();
+        let results: Vec<_> = names.iter().map(|name| packed.seek(packed.start(), name.as_str().into())).collect();
+        assert!(results.iter().any(|result| matches!(result, Err(Error::Io(_)))));
+        assert!(budget.used_bytes() < 2 * bytes.len());
+        drop(packed);
+        assert_eq!(budget.used_bytes(), 0);
     }
 
     #[test]

@@ -92,7 +92,7 @@ pub(super) fn rewrite<'e>(
 ) -> Result<NewPacked> {
     let (new, file) = NewPacked::create(store)?;
     let packed = &old.packed;
-    let source = if packed.is_copyable() { old.file.as_ref().map(|(file, _)| file) } else { None };
+    let source = if packed.is_copyable() { old.file.as_ref().map(|(file, _)| &**file) } else { None };
     let mut writer = RangeWriter { file, source, packed, kept: 0..0, buffer: Vec::with_capacity(BUFFER_LEN + 4096) };
     let mut position = packed.start();
     if packed.is_copyable() && position > 0 {
@@ -192,7 +192,7 @@ impl RangeWriter<'_> {
                 self.copy(source, range)
             }
             _ => {
-                self.buffer.extend_from_slice(&self.packed.bytes()[range]);
+                self.buffer.extend_from_slice(&self.packed.read(range)?);
                 if self.buffer.len() >= BUFFER_LEN { self.flush_buffer() } else { Ok(()) }
             }
         }
