@@ -36,3 +36,14 @@ pub struct Resolved {
     /// as one that leads to nothing.
     pub found: Option<Found>,
 }
+
+impl Found {
+    pub(crate) fn loose(target: Target) -> Self {
+        Found { target, peeled: Peeled::Unknown, storage: Storage::Loose, update_index: 0 }
+    }
+
+    /// A ref of another worktree, or a file that is no ref proper, which is read afresh each time.
+    pub(crate) fn of_other_place(target: Target) -> Self {
+        Self::loose(target)
+    }
+}

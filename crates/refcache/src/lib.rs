@@ -16,6 +16,8 @@ mod files;
 mod found;
 mod identity;
 mod list;
+mod memory;
+mod names;
 mod opened;
 mod settings;
 mod stats;

@@ -1,10 +1,10 @@
 //! Listings: which names (a [`Plan`] of ranges), from where (a [`Source`]), one [`Row`] after the other.
 
-use crate::{Result, Storage};
+use crate::{Result, Storage, files::FilesSource, tables::TablesSource};
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{TargetView, backend::Peeled};
 use refdb_types::is_root_ref;
-use reftable::{MergedRefCursor, RefRecord, RefValue};
+use std::ops::ControlFlow;
 
 /// What to list.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -37,6 +37,12 @@ pub struct Row<'a> {
 pub(crate) struct Range {
     pub(crate) start: BString,
     pub(crate) end: Option<BString>,
+}
+
+impl Range {
+    pub(crate) fn everything() -> Self {
+        Range { start: BString::default(), end: None }
+    }
 }
 
 /// Which names a listing has: sorted ranges, none of which overlap.
@@ -90,6 +96,20 @@ impl Plan {
         Plan { ranges, root_refs: options.root_refs }
     }
 
+    /// Whether a name lies in one of the ranges.
+    pub(crate) fn has(&self, name: &BStr) -> bool {
+        let after = self.ranges.partition_point(|range| range.start.as_bstr() <= name);
+        let range = after.checked_sub(1).and_then(|at| self.ranges.get(at));
+        range.is_some_and(|range| range.end.as_ref().is_none_or(|end| name < end.as_bstr()))
+    }
+
+    /// Whether any name below a folder, given with its slash, may lie in one of the ranges.
+    pub(crate) fn reaches_into(&self, folder: &BStr) -> bool {
+        let ends_after = |range: &Range| range.end.as_ref().is_none_or(|end| end.as_bstr() > folder);
+        let begins_before = |range: &Range| range.start.as_bstr() <= folder || range.start.starts_with(folder);
+        self.ranges.iter().any(|range| ends_after(range) && begins_before(range))
+    }
+
     /// Whether a name in one of the ranges belongs to a listing: not everything in a repository is a ref.
     #[inline]
     pub(crate) fn takes(&self, name: &BStr) -> bool {
@@ -105,18 +125,10 @@ fn end_of(prefix: &[u8]) -> Option<BString> {
     Some(end)
 }
 
-/// Where rows come from.
+/// Where rows come from: one range after the other.
 pub(crate) enum Source {
-    Tables(Box<MergedRefCursor>),
-    Rows(OwnRows),
-}
-
-/// Rows that were collected.
-#[derive(Default)]
-pub(crate) struct OwnRows {
-    rows: Vec<OwnRow>,
-    /// How many of them are done.
-    done: usize,
+    Tables(Box<TablesSource>),
+    Files(Box<FilesSource>),
 }
 
 /// A row with memory of its own.
@@ -127,43 +139,38 @@ pub(crate) struct OwnRow {
     pub(crate) storage: Storage,
 }
 
-impl OwnRows {
-    pub(crate) fn new(rows: Vec<OwnRow>) -> Self {
-        OwnRows { rows, done: 0 }
-    }
-}
-
 impl Source {
-    fn seek(&mut self, name: &BStr) -> Result<()> {
+    fn enter(&mut self, range: &Range) -> Result<()> {
         match self {
-            Source::Tables(cursor) => cursor.seek(name)?,
-            Source::Rows(rows) => rows.done = rows.rows.partition_point(|row| row.name.as_bstr() < name),
-        }
-        Ok(())
-    }
-
-    /// Moves to the next row and gives its name.
-    fn advance(&mut self) -> Result<Option<&BStr>> {
-        match self {
-            Source::Tables(cursor) => Ok(cursor.next()?.map(|record| record.name)),
-            Source::Rows(rows) => {
-                rows.done += 1;
-                Ok(rows.rows.get(rows.done - 1).map(|row| row.name.as_bstr()))
-            }
+            Source::Tables(source) => source.enter(range),
+            Source::Files(source) => source.enter(range),
         }
     }
 
-    /// The row that `advance` moved to.
+    fn advance(&mut self) -> Result<bool> {
+        match self {
+            Source::Tables(source) => source.advance(),
+            Source::Files(source) => source.advance(),
+        }
+    }
+
     fn current(&self) -> Result<Option<Row<'_>>> {
         match self {
-            Source::Tables(cursor) => Ok(cursor.current()?.and_then(row)),
-            Source::Rows(rows) => Ok(rows.rows.get(rows.done.wrapping_sub(1)).map(OwnRow::row)),
+            Source::Tables(source) => source.current(),
+            Source::Files(source) => source.current(),
+        }
+    }
+
+    fn each(&mut self, show: &mut dyn FnMut(Row<'_>) -> ControlFlow<()>) -> Result<bool> {
+        match self {
+            Source::Tables(source) => source.each(show),
+            Source::Files(source) => source.each(show),
         }
     }
 }
 
 impl OwnRow {
-    fn row(&self) -> Row<'_> {
+    pub(crate) fn row(&self) -> Row<'_> {
         Row {
             name: self.name.as_bstr(),
             target: TargetView::from(&self.target),
@@ -172,17 +179,6 @@ impl OwnRow {
             update_index: 0,
         }
     }
-}
-
-fn row(record: RefRecord<'_>) -> Option<Row<'_>> {
-    let (target, peeled) = match record.value {
-        RefValue::Direct(id) => (TargetView::Direct(id), Peeled::NotTag),
-        RefValue::Peeled { target, peeled } => (TargetView::Direct(target), Peeled::To(peeled)),
-        RefValue::Symbolic(target) => (TargetView::Symbolic(target), Peeled::NotTag),
-        RefValue::Deletion => return None,
-    };
-    let (name, update_index) = (record.name, record.update_index);
-    Some(Row { name, target, peeled, storage: Storage::Table, update_index })
 }
 
 /// The refs of a view that were asked for, in order of name, as they were when the listing was made. With files that is
@@ -213,21 +209,36 @@ impl Listing {
         if self.advance()? { self.source.current() } else { Ok(None) }
     }
 
+    /// Shows the refs that are left until `show` breaks; the one it broke at is done. Quicker than [`next`](Self::next)
+    /// where there are many.
+    pub fn each(&mut self, show: &mut dyn FnMut(Row<'_>) -> ControlFlow<()>) -> Result<()> {
+        let Listing { plan, at, entered, source, .. } = self;
+        while let Some(range) = plan.ranges.get(*at) {
+            if !std::mem::replace(entered, true) {
+                source.enter(range)?;
+            }
+            let take = &mut |row: Row<'_>| if plan.takes(row.name) { show(row) } else { ControlFlow::Continue(()) };
+            if source.each(take)? {
+                return Ok(());
+            }
+            *at += 1;
+            *entered = false;
+        }
+        Ok(())
+    }
+
     fn advance(&mut self) -> Result<bool> {
         while let Some(range) = self.plan.ranges.get(self.at) {
             if !std::mem::replace(&mut self.entered, true) {
-                self.source.seek(range.start.as_bstr())?;
+                self.source.enter(range)?;
             }
-            let Some(name) = self.source.advance()? else {
-                self.at = self.plan.ranges.len();
-                return Ok(false);
-            };
-            if range.end.as_ref().is_some_and(|end| name >= end.as_bstr()) {
-                self.at += 1;
-                self.entered = false;
-            } else if self.plan.takes(name) {
-                return Ok(true);
+            while self.source.advance()? {
+                if self.source.current()?.is_some_and(|row| self.plan.takes(row.name)) {
+                    return Ok(true);
+                }
             }
+            self.at += 1;
+            self.entered = false;
         }
         Ok(false)
     }
@@ -261,6 +272,28 @@ mod tests {
         let found = ranges(&six, &[]);
         assert!(found.contains(&"refs/heads/main..refs/heads/maio".into()), "{found:?}");
         assert_eq!(found.len(), 5);
+    }
+
+    #[test]
+    fn a_plan_knows_which_names_and_folders_it_has() {
+        let own = |names: &[&str]| names.iter().map(|name| BString::from(*name)).collect();
+        let options = |prefixes: &[&str], exclude: &[&str]| {
+            Plan::of(&ListOptions { prefixes: own(prefixes), exclude: own(exclude), root_refs: false })
+        };
+        let plan = options(&["refs/heads/a", "refs/tags/"], &["refs/tags/x/"]);
+        assert!(plan.has("refs/heads/ab".into()) && plan.has("refs/tags/x".into()) && plan.has("refs/tags/y".into()));
+        assert!(!plan.has("refs/heads/b".into()) && !plan.has("refs/tags/x/y".into()) && !plan.has("a".into()));
+        for (folder, reached) in [
+            ("refs/", true),
+            ("refs/heads/", true),
+            ("refs/heads/a/", true),
+            ("refs/heads/b/", false),
+            ("refs/tags/x/", false),
+            ("refs/tags/z/", true),
+            ("refs/changes/", false),
+        ] {
+            assert_eq!(plan.reaches_into(folder.into()), reached, "{folder}");
+        }
     }
 
     #[test]

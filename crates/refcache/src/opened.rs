@@ -3,13 +3,14 @@ use crate::{
     files::FilesReader,
     identity::{Identity, Verdict},
     list::{Listing, Plan},
+    memory::Memory,
+    stats::Counters,
     tables::TablesReader,
 };
 use bstr::{BStr, BString};
-use refdb::{Environment, Objects, RefFormat, Repository, Store, StoreOptions, transaction::ObjectCheck};
+use refdb::{Environment, Objects, Repository, Store, StoreOptions, transaction::ObjectCheck};
 use refdb_types::ObjectId;
 use refdb_vfs::Fs;
-use reftable::BlockCache;
 use std::{path::Path, sync::Arc};
 
 /// A repository as it was when it was opened: its store, what reads it, and how to tell that it is still the same.
@@ -27,7 +28,12 @@ pub(crate) enum Reader {
 }
 
 impl Opened {
-    pub(crate) fn open(git_dir: &Path, settings: &ViewSettings, blocks: &Arc<BlockCache>) -> Result<Self> {
+    pub(crate) fn open(
+        git_dir: &Path,
+        settings: &ViewSettings,
+        memory: &Arc<Memory>,
+        counters: &Arc<Counters>,
+    ) -> Result<Self> {
         let fs = Fs::real();
         let mut environment = Environment::empty(git_dir).with("GIT_DIR", git_dir);
         for setting in &settings.config {
@@ -40,19 +46,20 @@ impl Opened {
             Some(objects) => Arc::clone(objects),
             None => Arc::new(Objects::of(&repository, &environment)),
         };
-        let format = repository.ref_format();
         let committer = settings.committer.clone().map(|committer| Box::new(move || committer()) as refdb::Committer);
         let options = StoreOptions {
             fs: fs.clone(),
-            reading: refdb::Reading::Shared(Arc::clone(blocks), Arc::default()),
+            reading: refdb::Reading::Shared(Arc::clone(&memory.blocks), Arc::clone(&memory.pages)),
             sync: settings.sync,
             objects,
             committer,
         };
         let store = Store::open(repository, environment, options)?;
-        let reader = match (format, store.reftable()) {
-            (RefFormat::Reftable, Some(backend)) => Reader::Tables(TablesReader::new(&fs, backend, settings.trust)?),
-            _ => Reader::Files(FilesReader::new(&fs, &store, settings.trust)),
+        let trust = settings.trust;
+        let reader = match (store.reftable(), store.files()) {
+            (Some(backend), _) => Reader::Tables(TablesReader::new(&fs, backend, trust)?),
+            (_, Some(backend)) => Reader::Files(FilesReader::new(&fs, backend, store.hash(), trust, memory, counters)),
+            (None, None) => return Err(refdb::Error::Refused("the refs have no known format".into()).into()),
         };
         Ok(Opened { store, reader, identity, fs })
     }
@@ -76,7 +83,7 @@ impl Opened {
 
     pub(crate) fn list(&self, plan: Plan) -> Result<Listing> {
         match &self.reader {
-            Reader::Files(reader) => reader.list(&self.store, plan),
+            Reader::Files(reader) => reader.list(plan),
             Reader::Tables(reader) => reader.list(plan),
         }
     }
@@ -84,7 +91,7 @@ impl Opened {
     /// The names, in order, of the refs that hold the object or a tag that leads to it.
     pub(crate) fn pointing_at(&self, id: &ObjectId) -> Result<Vec<BString>> {
         match &self.reader {
-            Reader::Files(reader) => reader.pointing_at(&self.store, id),
+            Reader::Files(reader) => reader.pointing_at(id),
             Reader::Tables(reader) => reader.pointing_at(id),
         }
     }
@@ -105,11 +112,19 @@ impl Opened {
         }
     }
 
-    /// Private memory, besides the block cache.
-    pub(crate) fn bytes(&self) -> u64 {
+    /// Bytes of private memory that it holds itself.
+    pub(crate) fn bytes(&self) -> usize {
         match &self.reader {
             Reader::Files(reader) => reader.bytes(),
             Reader::Tables(_) => 0,
+        }
+    }
+
+    /// Gives up that memory.
+    pub(crate) fn shed(&self) {
+        match &self.reader {
+            Reader::Files(reader) => reader.shed(),
+            Reader::Tables(_) => {}
         }
     }
 }

@@ -1,4 +1,7 @@
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Instant,
+};
 
 /// What a view has done since it was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -50,4 +53,12 @@ counters!(hits, misses, loads, load_nanos, reopens, commits, groups, largest_gro
 /// Adds to a counter.
 pub(crate) fn count(counter: &AtomicU64, more: u64) {
     counter.fetch_add(more, Relaxed);
+}
+
+impl Counters {
+    /// Something was read that was not known, or not any more.
+    pub(crate) fn loaded(&self, begun: Instant) {
+        count(&self.loads, 1);
+        count(&self.load_nanos, begun.elapsed().as_nanos() as u64);
+    }
 }

@@ -1,18 +1,19 @@
 //! Refs in reftables, through the store's own open stack: what this process writes is there at once.
 
 use crate::{
-    Found, Result, Storage, Trust, TrustSettings,
-    list::{Listing, Plan, Source},
+    Found, Result, Row, Storage, Trust, TrustSettings,
+    list::{Listing, Plan, Range, Source},
 };
-use bstr::{BStr, BString};
-use refdb::{RefName, Store, Target, backend::Peeled, reftable::ReftableBackend};
+use bstr::{BStr, BString, ByteSlice};
+use refdb::{RefName, Store, Target, TargetView, backend::Peeled, reftable::ReftableBackend};
 use refdb_types::{ObjectId, Scope, is_pseudo};
 use refdb_vfs::Fs;
 use reftable::{
-    RefRecord, RefValue,
+    MergedRefCursor, RefRecord, RefValue,
     stack::{Snapshot, Stack},
 };
 use std::{
+    ops::ControlFlow,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Instant,
 };
@@ -61,7 +62,7 @@ impl TablesReader {
 
     pub(crate) fn get(&self, store: &Store, name: &BStr) -> Result<(Option<Found>, bool)> {
         if is_pseudo(name) || matches!(Scope::of(name), Scope::Main(_) | Scope::Other { .. }) {
-            return Ok((store.get(name)?.map(of_other_place), true));
+            return Ok((store.get(name)?.map(Found::of_other_place), true));
         }
         let (snapshot, is_doubtful) = self.fresh()?;
         let found = snapshot.merged().get(name, |record| found(name, &record))?;
@@ -70,7 +71,8 @@ impl TablesReader {
 
     pub(crate) fn list(&self, plan: Plan) -> Result<Listing> {
         let (snapshot, is_doubtful) = self.fresh()?;
-        Ok(Listing::new(plan, Source::Tables(Box::new(snapshot.merged().refs())), is_doubtful))
+        let source = TablesSource { cursor: snapshot.merged().refs(), end: None };
+        Ok(Listing::new(plan, Source::Tables(Box::new(source)), is_doubtful))
     }
 
     pub(crate) fn pointing_at(&self, id: &ObjectId) -> Result<Vec<BString>> {
@@ -88,9 +90,54 @@ impl TablesReader {
     }
 }
 
-/// A ref that is read afresh each time: there are few.
-pub(crate) fn of_other_place(target: Target) -> Found {
-    Found { target, peeled: Peeled::Unknown, storage: Storage::Loose, update_index: 0 }
+/// The refs of a stack, range by range.
+pub(crate) struct TablesSource {
+    cursor: MergedRefCursor,
+    end: Option<BString>,
+}
+
+impl TablesSource {
+    pub(crate) fn enter(&mut self, range: &Range) -> Result<()> {
+        self.end = range.end.clone();
+        Ok(self.cursor.seek(&range.start)?)
+    }
+
+    pub(crate) fn advance(&mut self) -> Result<bool> {
+        let end = self.end.as_ref().map(|end| end.as_bstr());
+        let record = self.cursor.next()?;
+        Ok(record.is_some_and(|record| end.is_none_or(|end| record.name < end)))
+    }
+
+    pub(crate) fn current(&self) -> Result<Option<Row<'_>>> {
+        Ok(self.cursor.current()?.and_then(row))
+    }
+
+    pub(crate) fn each(&mut self, show: &mut dyn FnMut(Row<'_>) -> ControlFlow<()>) -> Result<bool> {
+        let end = self.end.as_ref().map(|end| end.as_bstr());
+        while let Some(record) = self.cursor.next()? {
+            if end.is_some_and(|end| record.name >= end) {
+                break;
+            }
+            if let Some(row) = row(record)
+                && show(row).is_break()
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+#[inline]
+fn row(record: RefRecord<'_>) -> Option<Row<'_>> {
+    let (target, peeled) = match record.value {
+        RefValue::Direct(id) => (TargetView::Direct(id), Peeled::NotTag),
+        RefValue::Peeled { target, peeled } => (TargetView::Direct(target), Peeled::To(peeled)),
+        RefValue::Symbolic(target) => (TargetView::Symbolic(target), Peeled::NotTag),
+        RefValue::Deletion => return None,
+    };
+    let (name, update_index) = (record.name, record.update_index);
+    Some(Row { name, target, peeled, storage: Storage::Table, update_index })
 }
 
 fn found(name: &BStr, record: &RefRecord<'_>) -> Result<Found> {

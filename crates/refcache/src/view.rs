@@ -2,6 +2,7 @@ use crate::{
     Batch, Error, Found, ListOptions, Listing, Outcome, Report, Resolved, Result, Stats, ViewSettings,
     batch::Known,
     list::Plan,
+    memory::Memory,
     opened::Opened,
     stats::{Counters, count},
     verify,
@@ -14,11 +15,13 @@ use refdb::{
 };
 use refdb_types::{HashKind, ObjectId, SYMREF_DEPTH_MAX, is_safe};
 use refdb_vfs::Fs;
-use reftable::BlockCache;
 use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 /// How often a repository may be replaced under a question before that is an error.
@@ -30,23 +33,26 @@ const ATTEMPTS_MAX: usize = 5;
 pub struct View {
     git_dir: PathBuf,
     settings: ViewSettings,
-    blocks: Arc<BlockCache>,
+    memory: Arc<Memory>,
     opened: RwLock<Arc<Opened>>,
     /// Held while the repository is opened again, so that one thread does it; how often that was.
     opening: Mutex<u64>,
-    counters: Counters,
+    counters: Arc<Counters>,
+    used: AtomicU64,
 }
 
 impl View {
-    pub(crate) fn open(git_dir: &Path, settings: ViewSettings, blocks: &Arc<BlockCache>) -> Result<Self> {
-        let opened = Opened::open(git_dir, &settings, blocks)?;
+    pub(crate) fn open(git_dir: &Path, settings: ViewSettings, memory: &Arc<Memory>) -> Result<Self> {
+        let counters = Arc::default();
+        let opened = Opened::open(git_dir, &settings, memory, &counters)?;
         Ok(View {
             git_dir: git_dir.to_owned(),
             settings,
-            blocks: Arc::clone(blocks),
+            memory: Arc::clone(memory),
             opened: RwLock::new(Arc::new(opened)),
             opening: Mutex::new(0),
-            counters: Counters::default(),
+            counters,
+            used: AtomicU64::new(0),
         })
     }
 
@@ -209,7 +215,17 @@ impl View {
 
     /// What the view has done so far.
     pub fn stats(&self) -> Stats {
-        self.counters.read(self.opened().bytes())
+        self.counters.read(self.opened().bytes() as u64)
+    }
+
+    /// When it was used last, on the clock of [`Memory`].
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Relaxed)
+    }
+
+    /// Gives up that memory; it is read again when it is needed.
+    pub(crate) fn shed(&self) {
+        self.opened().shed();
     }
 
     /// A store that shares nothing with this view.
@@ -242,6 +258,14 @@ impl View {
     /// Asks a question; its answer comes with a flag that says whether it is right only if the repository is still the
     /// same. So is every error.
     fn ask<T>(&self, question: impl Fn(&Opened) -> Result<(T, bool)>) -> Result<T> {
+        // Written only if it changes: all threads write here.
+        let clock = self.memory.clock();
+        if self.used() != clock {
+            self.used.store(clock, Relaxed);
+        }
+        if self.memory.is_over() {
+            self.memory.trim();
+        }
         let mut opened = self.opened();
         for _ in 0..ATTEMPTS_MAX {
             match question(&opened) {
@@ -261,7 +285,7 @@ impl View {
         if !Arc::ptr_eq(&present, old) {
             return Ok(present);
         }
-        let fresh = Arc::new(Opened::open(&self.git_dir, &self.settings, &self.blocks)?);
+        let fresh = Arc::new(Opened::open(&self.git_dir, &self.settings, &self.memory, &self.counters)?);
         *self.opened.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&fresh);
         *times += 1;
         count(&self.counters.reopens, 1);

@@ -1,5 +1,4 @@
-use crate::{Result, Stats, View, ViewSettings, ViewsSettings};
-use reftable::BlockCache;
+use crate::{Result, Stats, View, ViewSettings, ViewsSettings, memory::Memory};
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
@@ -8,14 +7,14 @@ use std::{
 
 /// The views of a process, one a repository, and the memory they share.
 pub struct Views {
-    blocks: Arc<BlockCache>,
+    memory: Arc<Memory>,
     open: Mutex<HashMap<PathBuf, Arc<View>>>,
 }
 
 impl Views {
     /// No views yet.
     pub fn new(settings: &ViewsSettings) -> Self {
-        Views { blocks: BlockCache::new(settings.memory_bytes / 2), open: Mutex::default() }
+        Views { memory: Memory::new(settings), open: Mutex::default() }
     }
 
     /// The view of the repository in this folder, which all callers share. The settings count where it is not open yet.
@@ -24,8 +23,10 @@ impl Views {
             return Ok(view);
         }
         // Opened without the lock: other repositories shall not wait for this one's disk.
-        let view = Arc::new(View::open(git_dir, settings.clone(), &self.blocks)?);
-        Ok(Arc::clone(self.views().entry(git_dir.to_owned()).or_insert(view)))
+        let view = Arc::new(View::open(git_dir, settings.clone(), &self.memory)?);
+        let view = Arc::clone(self.views().entry(git_dir.to_owned()).or_insert(view));
+        self.memory.add(&view);
+        Ok(view)
     }
 
     /// The view of the repository in this folder, if it is open.
@@ -36,6 +37,11 @@ impl Views {
     /// Lets go of a view. Whoever still holds it can go on with it.
     pub fn close(&self, git_dir: &Path) {
         self.views().remove(git_dir);
+    }
+
+    /// Bytes that single views hold, and those of what is known of names. Blocks of reftables have a bound of their own.
+    pub fn held_bytes(&self) -> usize {
+        self.memory.pages.used_bytes() + self.memory.names.bytes()
     }
 
     /// What each view has done.

@@ -1,70 +1,237 @@
 //! Refs in loose files and packed-refs.
+//!
+//! A loose ref outranks packed-refs, so each look-up is a stat of the loose path, then one of packed-refs: in this order,
+//! because whoever packs a ref writes packed-refs before the loose file goes. The file itself is read only where the stat
+//! does not prove that what is known of it still holds.
+//!
+//! Read in this order: `loose` (one file), [`FilesReader`], `walk` (all loose refs of some folders), `source` (listings),
+//! `tips` (refs by object).
+
+mod loose;
+mod source;
+mod tips;
+mod walk;
+
+pub(crate) use source::FilesSource;
 
 use crate::{
-    Error, Found, Result, Storage, TrustSettings,
-    list::{Listing, OwnRow, OwnRows, Plan, Source},
+    Found, Result, Storage, Trust, TrustSettings,
+    list::{Listing, Plan, Range, Source},
+    memory::Memory,
+    names::{Known, Loose},
+    stats::{Counters, count},
 };
-use bstr::{BStr, BString, ByteSlice};
-use refdb::{RefName, Store, Target, TargetView, backend::Peeled};
-use refdb_types::ObjectId;
+use bstr::{BStr, BString};
+use refdb::{
+    Store, Target,
+    files::{FilesBackend, Look, PackedFile},
+};
+use refdb_types::{HashKind, ObjectId, Scope};
 use refdb_vfs::Fs;
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+use tips::Tips;
+use walk::Folders;
+
+/// Where git leaves HEAD when it converts a repository to reftable, so that nobody takes it for one with files.
+const HEAD_OF_REFTABLE: &str = "refs/heads/.invalid";
 
 /// Reads refs that are files.
-pub(crate) struct FilesReader;
+pub(crate) struct FilesReader {
+    fs: Fs,
+    backend: FilesBackend,
+    hash: HashKind,
+    trust: TrustSettings,
+    memory: Arc<Memory>,
+    counters: Arc<Counters>,
+    /// The number of this reader in the memory that it shares with others.
+    owner: u64,
+    begun: Instant,
+    /// Counts what makes beliefs void: own writes, hints.
+    epoch: AtomicU64,
+    /// The refs by object, of the packed-refs that they were asked of last.
+    tips: Mutex<Option<Arc<Tips>>>,
+    folders: Mutex<Folders>,
+}
 
 impl FilesReader {
-    pub(crate) fn new(_: &Fs, _: &Store, _: TrustSettings) -> Self {
-        FilesReader
-    }
-
-    pub(crate) fn get(&self, store: &Store, name: &BStr) -> Result<(Option<Found>, bool)> {
-        let target = store.get(name)?;
-        let found = |target| Found { target, peeled: Peeled::Unknown, storage: Storage::Loose, update_index: 0 };
-        let is_doubtful = target.is_none();
-        Ok((target.map(found), is_doubtful))
-    }
-
-    pub(crate) fn list(&self, store: &Store, plan: Plan) -> Result<Listing> {
-        let snapshot = store.snapshot()?;
-        let mut cursor = snapshot.cursor(plan.root_refs)?;
-        let mut rows = Vec::new();
-        for range in &plan.ranges {
-            cursor.seek(range.start.as_bstr())?;
-            while let Some(view) = cursor.next()? {
-                if range.end.as_ref().is_some_and(|end| view.name >= end.as_bstr()) {
-                    break;
-                }
-                let target = match view.target {
-                    TargetView::Direct(id) => Target::Direct(id),
-                    TargetView::Symbolic(to) => Target::Symbolic(RefName::new_safe(to.to_vec()).ok_or_else(|| {
-                        Error::Store(refdb::Error::Refused(format!(
-                            "'{}' leads to '{to}', which is no refname",
-                            view.name
-                        )))
-                    })?),
-                };
-                rows.push(OwnRow { name: view.name.to_owned(), target, peeled: view.peeled, storage: Storage::Loose });
-            }
+    pub(crate) fn new(
+        fs: &Fs,
+        backend: &FilesBackend,
+        hash: HashKind,
+        trust: TrustSettings,
+        memory: &Arc<Memory>,
+        counters: &Arc<Counters>,
+    ) -> Self {
+        FilesReader {
+            fs: fs.clone(),
+            backend: backend.clone(),
+            hash,
+            trust,
+            memory: Arc::clone(memory),
+            counters: Arc::clone(counters),
+            owner: memory.owner(),
+            begun: Instant::now(),
+            epoch: AtomicU64::new(0),
+            tips: Mutex::new(None),
+            folders: Mutex::new(Folders::new(&memory.pages)),
         }
-        Ok(Listing::new(plan, Source::Rows(OwnRows::new(rows)), true))
     }
 
-    pub(crate) fn pointing_at(&self, store: &Store, id: &ObjectId) -> Result<Vec<BString>> {
-        let mut names = Vec::new();
-        store.snapshot()?.pointing_at(id, &mut |view| {
-            names.push(view.name.to_owned());
-            Ok(())
-        })?;
+    /// One ref; the flag says whether the answer is right only if the repository is still the same.
+    pub(crate) fn get(&self, store: &Store, name: &BStr) -> Result<(Option<Found>, bool)> {
+        if matches!(Scope::of(name), Scope::Main(_) | Scope::Other { .. }) {
+            return Ok((store.get(name)?.map(Found::of_other_place), true));
+        }
+        // Before anything is looked at: what is changed meanwhile shall not be believed to be known.
+        let epoch = self.epoch.load(Ordering::Acquire);
+        let looked_nanos = self.clock();
+        let known = self.memory.names.get(self.owner, name);
+        if let Some(known) = &known
+            && self.believes(known, epoch, looked_nanos)
+        {
+            count(&self.counters.hits, 1);
+            return Ok((known.answer(), false));
+        }
+        let known = known.as_deref();
+        let loose = self.loose(name, known.and_then(|known| known.loose.as_ref()))?;
+        if let Some((loose, is_new)) = loose {
+            let is_doubtful = matches!(&loose.target, Target::Symbolic(to) if to.as_bstr() == HEAD_OF_REFTABLE);
+            count(if is_new { &self.counters.misses } else { &self.counters.hits }, 1);
+            let found = Found::loose(loose.target.clone());
+            if is_new || self.trust.believe.is_some() {
+                let known = Known { epoch, looked_nanos, loose: Some(loose), generation: 0, kept: None };
+                self.memory.names.put(self.owner, name, known);
+            }
+            return Ok((Some(found), is_doubtful));
+        }
+        let file = self.packed()?;
+        let kept = match known.filter(|known| known.generation == file.generation) {
+            Some(known) => {
+                count(&self.counters.hits, 1);
+                if self.trust.believe.is_none() && known.loose.is_none() {
+                    return Ok((known.kept.clone(), known.kept.is_none() && !file.exists()));
+                }
+                known.kept.clone()
+            }
+            None => {
+                count(&self.counters.misses, 1);
+                find(&file, name)?
+            }
+        };
+        let is_doubtful = kept.is_none() && !file.exists();
+        let known = Known { epoch, looked_nanos, loose: None, generation: file.generation, kept: kept.clone() };
+        self.memory.names.put(self.owner, name, known);
+        Ok((kept, is_doubtful))
+    }
+
+    fn believes(&self, known: &Known, epoch: u64, now_nanos: u64) -> bool {
+        self.trust.believe.is_some_and(|believe| {
+            known.epoch == epoch && now_nanos.saturating_sub(known.looked_nanos) < believe.as_nanos() as u64
+        })
+    }
+
+    fn clock(&self) -> u64 {
+        if self.trust.believe.is_some() { self.begun.elapsed().as_nanos() as u64 } else { 0 }
+    }
+
+    /// The present packed-refs, proved as it is trusted. To be called after loose refs were looked at.
+    fn packed(&self) -> Result<Arc<PackedFile>> {
+        let look = match self.trust.packed_refs {
+            Trust::Always => Look::DoubtfulStat,
+            Trust::AfterOpen => Look::Open,
+            Trust::Never => Look::Read,
+        };
+        Ok(self.backend.packed(look)?)
+    }
+
+    pub(crate) fn list(&self, plan: Plan) -> Result<Listing> {
+        let loose = self.walk(&plan)?;
+        let source = FilesSource::new(self.packed()?, loose);
+        // What a converted repository leaves behind looks like an empty one.
+        Ok(Listing::new(plan, Source::Files(Box::new(source)), true))
+    }
+
+    /// The names, in order, of the refs that hold the object or a tag that leads to it.
+    pub(crate) fn pointing_at(&self, id: &ObjectId) -> Result<Vec<BString>> {
+        let everything = Plan { ranges: vec![Range::everything()], root_refs: false };
+        let loose = self.walk(&everything)?;
+        let file = self.packed()?;
+        let mut names = self.tips(&file)?.find(&file, id)?;
+        names.retain(|name| loose.binary_search_by(|row| row.name.cmp(name)).is_err());
+        let direct = loose.into_iter().filter(|row| row.target == Target::Direct(*id));
+        names.extend(direct.map(|row| row.name));
+        names.sort_unstable();
         Ok(names)
     }
 
+    fn tips(&self, file: &PackedFile) -> Result<Arc<Tips>> {
+        let mut tips = self.tips.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tips) = &*tips
+            && tips.generation() == file.generation
+        {
+            return Ok(Arc::clone(tips));
+        }
+        let begun = Instant::now();
+        *tips = None;
+        let fresh = Arc::new(Tips::of(file, &self.memory.pages)?);
+        *tips = Some(Arc::clone(&fresh));
+        self.counters.loaded(begun);
+        Ok(fresh)
+    }
+
     pub(crate) fn sequence(&self) -> u64 {
-        0
+        self.epoch.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn distrust(&self) {}
-
-    pub(crate) fn bytes(&self) -> u64 {
-        0
+    pub(crate) fn distrust(&self) {
+        self.epoch.fetch_add(1, Ordering::Release);
     }
+
+    /// Bytes of private memory, besides what is known of single names.
+    pub(crate) fn bytes(&self) -> usize {
+        let tips = self.tips.lock().unwrap_or_else(PoisonError::into_inner);
+        self.backend.loaded_bytes() + tips.as_ref().map_or(0, |tips| tips.bytes()) + self.folders().bytes()
+    }
+
+    fn folders(&self) -> MutexGuard<'_, Folders> {
+        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives up that memory.
+    pub(crate) fn shed(&self) {
+        self.backend.shed();
+        *self.tips.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.folders() = Folders::new(&self.memory.pages);
+    }
+}
+
+impl Drop for FilesReader {
+    fn drop(&mut self) {
+        self.memory.names.forget(self.owner);
+    }
+}
+
+impl Known {
+    fn answer(&self) -> Option<Found> {
+        match &self.loose {
+            Some(Loose { target, .. }) => Some(Found::loose(target.clone())),
+            None => self.kept.clone(),
+        }
+    }
+}
+
+fn find(file: &PackedFile, name: &BStr) -> Result<Option<Found>> {
+    let record = file.packed.find(name)?;
+    Ok(record.map(|record| Found {
+        target: Target::Direct(record.id),
+        peeled: record.peeled,
+        storage: Storage::Packed,
+        update_index: 0,
+    }))
 }

@@ -1,7 +1,7 @@
 use super::{
     FilesOptions,
     layout::Layout,
-    listing::Rivals,
+    listing::{self, Rivals},
     optimize,
     packed_cache::{Look, PackedCache, PackedFile},
     snapshot::FilesSnapshot,
@@ -11,8 +11,8 @@ use crate::{
     Backend, Error, Locked, Result, Snapshot,
     backend::{Claims, OptimizeOptions, Optimized},
 };
-use bstr::BStr;
-use std::{fmt, path::PathBuf, sync::Arc};
+use bstr::{BStr, BString};
+use std::{ffi::OsStr, fmt, os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc};
 
 /// Refs in loose files and packed-refs.
 #[derive(Clone, Debug)]
@@ -85,6 +85,19 @@ impl FilesBackend {
     /// How much of packed-refs is in private memory.
     pub fn loaded_bytes(&self) -> usize {
         self.store.cache.loaded_bytes()
+    }
+
+    /// The entries of a folder below `refs/`, whose name ends with a slash, or of the repository's own folder, without a
+    /// name: sorted, folders with a slash at their end. Names that are locked are among them.
+    pub fn list_folder(&self, name: &BStr) -> Result<Vec<BString>> {
+        let path = self.folder_path(name);
+        let entries = listing::list(&self.store.options.fs, &path, usize::MAX, Rivals::Possible)?.unwrap_or_default();
+        Ok(entries.into_iter().map(|entry| entry.name.into()).collect())
+    }
+
+    /// The path of such a folder.
+    pub fn folder_path(&self, name: &BStr) -> PathBuf {
+        self.store.layout.base_path(name).join(OsStr::from_bytes(name))
     }
 
     /// The file of a loose ref; `None` for a name that cannot be a path inside the repository.

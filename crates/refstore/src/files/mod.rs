@@ -35,4 +35,4 @@ pub use loose::{At as AtLoosePath, LooseError, LooseRef, parse as parse_loose, r
 pub use options::{FilesOptions, PackedAccess, Sharing};
 pub use packed_cache::{Look, PackedFile};
 pub use packed_read::{Packed, PackedRecord};
-pub use pages::PageBudget;
+pub use pages::{Charge, PageBudget};

@@ -3,7 +3,7 @@ use crate::Result;
 use refdb_vfs::{File, Mapping, Stat, now_nanos};
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// The last packed-refs that was read, shared by all readers of a store and validated whenever it is asked for.
@@ -64,11 +64,19 @@ impl PackedCache {
 
     /// The present packed-refs. For readers: call it after the loose refs were looked at.
     pub(super) fn get(&self, options: &FilesOptions, look: Look) -> Result<Arc<PackedFile>> {
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = &latest.file
+        // Looked at without the lock, which threads would wait for.
+        let known = self.latest().file.clone();
+        if let Some(known) = &known
             && self.is_current(options, known, look)?
         {
             return Ok(Arc::clone(known));
+        }
+        let mut latest = self.latest();
+        if let (Some(other), Some(known)) = (&latest.file, &known)
+            && !Arc::ptr_eq(other, known)
+            && self.is_current(options, other, look)?
+        {
+            return Ok(Arc::clone(other));
         }
         latest.opened += 1;
         let fresh = Arc::new(self.open(options, latest.opened)?);
@@ -76,9 +84,13 @@ impl PackedCache {
         Ok(fresh)
     }
 
+    fn latest(&self) -> MutexGuard<'_, Latest> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Gives up the memory that holds parts of the file; what was read from them stays true.
     pub(super) fn shed(&self) {
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latest = self.latest();
         if let Some(known) = &latest.file
             && let Some(packed) = known.packed.emptied()
         {
@@ -89,8 +101,7 @@ impl PackedCache {
 
     /// Bytes in private memory.
     pub(super) fn loaded_bytes(&self) -> usize {
-        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        latest.file.as_ref().map_or(0, |known| known.packed.loaded_bytes())
+        self.latest().file.as_ref().map_or(0, |known| known.packed.loaded_bytes())
     }
 
     fn is_current(&self, options: &FilesOptions, known: &PackedFile, look: Look) -> Result<bool> {

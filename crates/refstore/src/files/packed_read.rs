@@ -307,6 +307,29 @@ impl Packed {
         Ok(low)
     }
 
+    /// As [`Packed::seek`], for a name that may be anywhere.
+    pub fn lower_bound(&self, name: &BStr) -> Result<usize> {
+        self.bisect(self.start(), self.end(), name)
+    }
+
+    /// The record of this name.
+    pub fn find(&self, name: &BStr) -> Result<Option<PackedRecord<'_>>> {
+        let at = self.lower_bound(name)?;
+        if at >= self.end() {
+            return Ok(None);
+        }
+        Ok(Some(self.record(at)?).filter(|record| record.name == name))
+    }
+
+    /// The position of the first record that begins at `position` or later.
+    pub fn first_from(&self, position: usize) -> Result<usize> {
+        if position <= self.start() || position >= self.end() {
+            return Ok(position.clamp(self.start(), self.end()));
+        }
+        let around = self.record_around(self.start(), position)?;
+        if around < position { Ok(self.compare(around, BStr::new(""))?.1) } else { Ok(around) }
+    }
+
     /// As [`Packed::seek`] between two positions, the second of which is not less than `name`.
     fn bisect(&self, mut low: usize, mut high: usize, name: &BStr) -> Result<usize> {
         while low < high {
@@ -573,7 +596,11 @@ mod tests {
                 let at = fresh.seek(fresh.start(), name.as_str().into()).unwrap();
                 assert_eq!(at, whole.seek(whole.start(), name.as_str().into()).unwrap());
                 assert_eq!(fresh.record(at).unwrap(), whole.record(at).unwrap());
+                assert_eq!(fresh.find(name.as_str().into()).unwrap().unwrap(), whole.record(at).unwrap());
+                assert_eq!(fresh.first_from(at).unwrap(), at);
+                assert_eq!(fresh.first_from(at + 1).unwrap(), whole.record(at).unwrap().next);
                 let behind = format!("{name}!");
+                assert_eq!(fresh.find(behind.as_str().into()).unwrap(), None);
                 let at = paged.seek(paged.start(), behind.as_str().into()).unwrap();
                 assert_eq!(at, whole.seek(whole.start(), behind.as_str().into()).unwrap());
             }

@@ -9,8 +9,8 @@ use std::{
     },
 };
 
-/// How many bytes of private memory the pages of any number of files take together. It only counts; whoever owns it
-/// decides who has to give up what ([`FilesBackend::shed`](super::FilesBackend::shed)).
+/// How many bytes of private memory the pages of any number of files take together, and what else is charged to it. It
+/// only counts; whoever owns it decides who has to give up what ([`FilesBackend::shed`](super::FilesBackend::shed)).
 #[derive(Debug, Default)]
 pub struct PageBudget {
     used_bytes: AtomicUsize,
@@ -20,6 +20,39 @@ impl PageBudget {
     /// Bytes in memory now.
     pub fn used_bytes(&self) -> usize {
         self.used_bytes.load(Relaxed)
+    }
+
+    /// Counts so many bytes for as long as the charge lives.
+    pub fn charge(self: &Arc<Self>, bytes: usize) -> Charge {
+        let mut charge = Charge { budget: Arc::clone(self), bytes: 0 };
+        charge.add(bytes);
+        charge
+    }
+}
+
+/// Bytes that are counted in a [`PageBudget`].
+#[derive(Debug)]
+pub struct Charge {
+    budget: Arc<PageBudget>,
+    bytes: usize,
+}
+
+impl Charge {
+    /// How many they are.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Counts more.
+    pub fn add(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.budget.used_bytes.fetch_add(bytes, Relaxed);
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.budget.used_bytes.fetch_sub(self.bytes, Relaxed);
     }
 }
 

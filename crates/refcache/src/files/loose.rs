@@ -1,0 +1,73 @@
+use super::FilesReader;
+use crate::{Error, Result, Trust, names::Loose};
+use bstr::BStr;
+use refdb::{
+    Target,
+    files::{AtLoosePath, read_loose},
+};
+use refdb_vfs::{Stat, now_nanos};
+use std::path::Path;
+
+/// A network file system may lose a file between two calls, but not for ever.
+const STALE_MAX: usize = 3;
+
+impl FilesReader {
+    /// The loose ref of this name, and whether its file was read. `known` is what is known of it.
+    pub(super) fn loose(&self, name: &BStr, known: Option<&Loose>) -> Result<Option<(Loose, bool)>> {
+        // No such path, no such ref.
+        let Some(path) = self.backend.ref_path(name) else { return Ok(None) };
+        let mut attempts_left = STALE_MAX;
+        loop {
+            attempts_left -= 1;
+            match self.look(&path, known) {
+                Err(Error::Store(refdb::Error::Io(error))) if error.is_stale() && attempts_left > 0 => {}
+                looked => return looked,
+            }
+        }
+    }
+
+    fn look(&self, path: &Path, known: Option<&Loose>) -> Result<Option<(Loose, bool)>> {
+        let stat = match self.trust.loose_refs {
+            Trust::Always => match self.fs.stat_link(path) {
+                Err(error) if error.is_not_found() => return Ok(None),
+                stat => stat?,
+            },
+            // Read in any case. To open it is what makes a network file system ask, for a missing file to open its folder.
+            Trust::AfterOpen | Trust::Never => return self.open(path),
+        };
+        if stat.is_dir() {
+            return Ok(None);
+        }
+        if let Some(known) = known
+            && known.stat == stat
+            && !known.is_racy
+        {
+            return Ok(Some((known.clone(), false)));
+        }
+        // The time before the file is read: if it is replaced after this, the next stat will differ.
+        let is_racy = stat.is_racy(now_nanos()) || stat.is_symlink();
+        Ok(self.read(path)?.map(|target| (Loose { stat, is_racy, target }, true)))
+    }
+
+    fn open(&self, path: &Path) -> Result<Option<(Loose, bool)>> {
+        let mut target = self.read(path)?;
+        if target.is_none()
+            && let Some(folder) = path.parent()
+            && self.fs.open(folder).is_ok()
+        {
+            target = self.read(path)?;
+        }
+        Ok(target.map(|target| (Loose { stat: NO_STAT, is_racy: true, target }, true)))
+    }
+
+    fn read(&self, path: &Path) -> Result<Option<Target>> {
+        match read_loose(&self.fs, self.hash, path, &mut Vec::new())? {
+            AtLoosePath::Ref(content) => Ok(Some(content.to_target(path)?)),
+            AtLoosePath::Broken(error) => Err(error.into()),
+            AtLoosePath::Missing | AtLoosePath::Folder => Ok(None),
+        }
+    }
+}
+
+/// For a file that was read without asking for its attributes.
+const NO_STAT: Stat = Stat { device: 0, inode: 0, len_bytes: 0, modified_nanos: 0, changed_nanos: 0, uid: 0, mode: 0 };

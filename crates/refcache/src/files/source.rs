@@ -1,0 +1,200 @@
+use crate::{
+    Result, Row, Storage,
+    list::{OwnRow, Range},
+};
+use bstr::{BStr, ByteSlice};
+use refdb::{
+    TargetView,
+    files::{Packed, PackedFile, PackedRecord},
+};
+use std::{ops::ControlFlow, sync::Arc};
+
+/// Loose refs over packed-refs. The loose ones were read before packed-refs was validated.
+pub(crate) struct FilesSource {
+    file: Arc<PackedFile>,
+    loose: Vec<OwnRow>,
+    /// The loose refs of the range that are still to come.
+    loose_at: usize,
+    loose_end: usize,
+    /// Positions in packed-refs: of the next record, of the first that does not come before the next loose ref, and of
+    /// the first that is not in the range.
+    at: usize,
+    stop: usize,
+    packed_end: usize,
+    /// The records at hand, and the position of the first.
+    part: Option<(Packed, usize)>,
+    /// So many records of the range are still read one by one: most ranges are short.
+    singles_left: usize,
+    current: Current,
+}
+
+enum Current {
+    None,
+    Loose(usize),
+    Packed(usize),
+}
+
+/// From so many records on, a range is read in large parts.
+const SINGLES: usize = 64;
+
+impl FilesSource {
+    pub(crate) fn new(file: Arc<PackedFile>, loose: Vec<OwnRow>) -> Self {
+        FilesSource {
+            file,
+            loose,
+            loose_at: 0,
+            loose_end: 0,
+            at: 0,
+            stop: 0,
+            packed_end: 0,
+            part: None,
+            singles_left: 0,
+            current: Current::None,
+        }
+    }
+
+    /// Stands before the first ref of a range.
+    pub(crate) fn enter(&mut self, range: &Range) -> Result<()> {
+        let before = |name: &BStr| self.loose.partition_point(|row| row.name.as_bstr() < name);
+        self.loose_at = before(range.start.as_bstr());
+        let end = range.end.as_ref().map(|end| end.as_bstr());
+        self.loose_end = end.map_or(self.loose.len(), before);
+        let packed = &self.file.packed;
+        self.at = packed.lower_bound(range.start.as_bstr())?;
+        self.packed_end = match end {
+            Some(end) => packed.lower_bound(end)?.max(self.at),
+            None => packed.end(),
+        };
+        self.part = None;
+        self.singles_left = SINGLES;
+        self.set_stop()
+    }
+
+    fn set_stop(&mut self) -> Result<()> {
+        self.stop = match self.loose.get(self.loose_at) {
+            Some(row) if self.loose_at < self.loose_end => {
+                self.file.packed.seek(self.at, row.name.as_bstr())?.min(self.packed_end)
+            }
+            _ => self.packed_end,
+        };
+        Ok(())
+    }
+
+    /// Moves to the next ref of the range.
+    pub(crate) fn advance(&mut self) -> Result<bool> {
+        if self.at < self.stop {
+            let at = self.at;
+            self.have(at)?;
+            self.at = self.base() + self.record_at_hand(at)?.next;
+            self.current = Current::Packed(at);
+            return Ok(true);
+        }
+        if self.loose_at >= self.loose_end {
+            self.current = Current::None;
+            return Ok(false);
+        }
+        let loose = self.loose_at;
+        self.pass_hidden()?;
+        self.loose_at += 1;
+        self.set_stop()?;
+        self.current = Current::Loose(loose);
+        Ok(true)
+    }
+
+    /// A packed ref of the same name as the next loose one is hidden by it.
+    fn pass_hidden(&mut self) -> Result<()> {
+        if self.at < self.packed_end {
+            self.have(self.at)?;
+            let record = self.record_at_hand(self.at)?;
+            if record.name == self.loose[self.loose_at].name.as_bstr() {
+                self.at = self.base() + record.next;
+            }
+        }
+        Ok(())
+    }
+
+    /// The ref that `advance` moved to.
+    pub(crate) fn current(&self) -> Result<Option<Row<'_>>> {
+        Ok(match self.current {
+            Current::None => None,
+            Current::Loose(at) => self.loose.get(at).map(OwnRow::row),
+            Current::Packed(at) => Some(row(self.record_at_hand(at)?)),
+        })
+    }
+
+    /// Shows the refs of the range until `show` breaks; whether it did.
+    pub(crate) fn each(&mut self, show: &mut dyn FnMut(Row<'_>) -> ControlFlow<()>) -> Result<bool> {
+        loop {
+            while self.at < self.stop {
+                self.have(self.at)?;
+                let Some((part, base)) = &self.part else {
+                    let record = self.file.packed.record(self.at)?;
+                    self.at = record.next;
+                    if show(row(record)).is_break() {
+                        return Ok(true);
+                    }
+                    continue;
+                };
+                let stop = (self.stop - base).min(part.end());
+                let mut at = self.at - base;
+                while at < stop {
+                    let record = part.record(at)?;
+                    at = record.next;
+                    if show(row(record)).is_break() {
+                        self.at = base + at;
+                        return Ok(true);
+                    }
+                }
+                self.at = base + at;
+            }
+            if self.loose_at >= self.loose_end {
+                return Ok(false);
+            }
+            self.pass_hidden()?;
+            let loose = self.loose_at;
+            self.loose_at += 1;
+            self.set_stop()?;
+            if show(self.loose[loose].row()).is_break() {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn base(&self) -> usize {
+        self.part.as_ref().map_or(0, |(_, base)| *base)
+    }
+
+    fn record_at_hand(&self, at: usize) -> Result<PackedRecord<'_>> {
+        match &self.part {
+            Some((part, base)) => Ok(part.record(at - base)?),
+            None => Ok(self.file.packed.record(at)?),
+        }
+    }
+
+    /// Has the record at a position at hand, in a part if it is one of many.
+    fn have(&mut self, at: usize) -> Result<()> {
+        if let Some((part, base)) = &self.part
+            && (*base..base + part.end()).contains(&at)
+        {
+            return Ok(());
+        }
+        if self.part.is_none() && self.singles_left > 0 {
+            self.singles_left -= 1;
+            return Ok(());
+        }
+        let (part, _) = self.file.packed.part(at)?;
+        self.part = Some((part, at));
+        Ok(())
+    }
+}
+
+#[inline]
+fn row(record: PackedRecord<'_>) -> Row<'_> {
+    Row {
+        name: record.name,
+        target: TargetView::Direct(record.id),
+        peeled: record.peeled,
+        storage: Storage::Packed,
+        update_index: 0,
+    }
+}

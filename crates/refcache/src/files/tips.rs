@@ -1,0 +1,94 @@
+use crate::Result;
+use bstr::BString;
+use refdb::{
+    backend::Peeled,
+    files::{Charge, Packed, PackedFile, PageBudget},
+};
+use refdb_types::ObjectId;
+use std::sync::Arc;
+
+/// The refs of a packed-refs file by the objects they lead to: for each ref, and for each tag's object, eight bytes. Half
+/// of them are the beginning of the object id, the other half say where in the file to look.
+#[derive(Debug)]
+pub(crate) struct Tips {
+    generation: u64,
+    /// Sorted: the first bytes of the id above, the number of the place below.
+    entries: Vec<u64>,
+    charge: Charge,
+}
+
+/// Bytes of the file that one place stands for: what is read to find a ref whose object is known.
+const PLACE_LEN: usize = 4 << 10;
+
+impl Tips {
+    /// Reads the whole file once.
+    pub(crate) fn of(file: &PackedFile, budget: &Arc<PageBudget>) -> Result<Self> {
+        let packed = &file.packed;
+        const LINE_LEN_USUAL: usize = 64;
+        let mut entries = Vec::with_capacity((packed.end() - packed.start()) / LINE_LEN_USUAL);
+        let mut from = packed.start();
+        while from < packed.end() {
+            let (part, next) = packed.part(from)?;
+            let mut at = part.start();
+            while at < part.end() {
+                let record = part.record(at)?;
+                let place = ((from + at) / PLACE_LEN) as u64;
+                entries.push(prefix(&record.id) | place);
+                if let Peeled::To(to) = record.peeled {
+                    entries.push(prefix(&to) | place);
+                }
+                at = record.next;
+            }
+            from = next;
+        }
+        entries.sort_unstable();
+        // Refs that stand together often lead to one object.
+        entries.dedup();
+        entries.shrink_to_fit();
+        let charge = budget.charge(entries.capacity() * size_of::<u64>());
+        Ok(Tips { generation: file.generation, entries, charge })
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.charge.bytes()
+    }
+
+    /// The names of the refs in `file`, which it was made of, that lead to the object.
+    pub(crate) fn find(&self, file: &PackedFile, id: &ObjectId) -> Result<Vec<BString>> {
+        let packed = &file.packed;
+        let prefix = prefix(id);
+        let mut names = Vec::new();
+        let first = self.entries.partition_point(|entry| *entry < prefix);
+        let places = self.entries[first..].iter().take_while(|entry| *entry & !PLACE_MASK == prefix);
+        for place in places {
+            let start = (place & PLACE_MASK) as usize * PLACE_LEN;
+            find_in(packed, start, start + PLACE_LEN, id, &mut names)?;
+        }
+        Ok(names)
+    }
+}
+
+const PLACE_MASK: u64 = u32::MAX as u64;
+
+/// The first bytes of the id, in the upper half.
+fn prefix(id: &ObjectId) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&id.as_bytes()[..4]);
+    u64::from_be_bytes(bytes)
+}
+
+fn find_in(packed: &Packed, start: usize, end: usize, id: &ObjectId, names: &mut Vec<BString>) -> Result<()> {
+    let mut at = packed.first_from(start)?;
+    while at < end.min(packed.end()) {
+        let record = packed.record(at)?;
+        if record.id == *id || record.peeled == Peeled::To(*id) {
+            names.push(record.name.to_owned());
+        }
+        at = record.next;
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+use super::FilesReader;
+use crate::{
+    Result, Storage, Trust,
+    list::{OwnRow, Plan},
+    names::Known,
+};
+use bstr::{BStr, BString, ByteSlice};
+use refdb::{
+    backend::Peeled,
+    files::{Charge, PageBudget},
+};
+use refdb_vfs::{Stat, now_nanos};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+};
+
+/// The folders that were listed, by name. A folder's time stamp changes with each entry that comes, goes or is replaced.
+pub(crate) struct Folders {
+    known: HashMap<BString, Folder>,
+    charge: Charge,
+}
+
+struct Folder {
+    stat: Stat,
+    is_racy: bool,
+    entries: Arc<[BString]>,
+}
+
+impl Folders {
+    pub(crate) fn new(budget: &Arc<PageBudget>) -> Self {
+        Folders { known: HashMap::new(), charge: budget.charge(0) }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.charge.bytes()
+    }
+
+    fn put(&mut self, name: &BStr, folder: Folder) {
+        const ENTRY_BYTES: usize = 48;
+        // What a folder had before is counted on: it is not worth while to be exact about less than is shed in the end.
+        let entries: usize = folder.entries.iter().map(|entry| entry.len() + ENTRY_BYTES).sum();
+        self.charge.add(entries + name.len() + size_of::<Folder>() + ENTRY_BYTES);
+        self.known.insert(name.to_owned(), folder);
+    }
+}
+
+impl FilesReader {
+    /// The loose refs of a plan, sorted, each looked at now. A file that is no good is an error.
+    pub(super) fn walk(&self, plan: &Plan) -> Result<Vec<OwnRow>> {
+        let mut rows = Vec::new();
+        if plan.root_refs {
+            for name in self.entries(BStr::new(""))?.iter() {
+                if name.last() != Some(&b'/') && plan.takes(name.as_bstr()) && plan.has(name.as_bstr()) {
+                    self.add(name, &mut rows)?;
+                }
+            }
+        }
+        self.walk_folder(BStr::new("refs/"), plan, &mut rows)?;
+        rows.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(rows)
+    }
+
+    fn walk_folder(&self, folder: &BStr, plan: &Plan, rows: &mut Vec<OwnRow>) -> Result<()> {
+        if !plan.reaches_into(folder) {
+            return Ok(());
+        }
+        for entry in self.entries(folder)?.iter() {
+            let name = BString::from([folder.as_bytes(), entry].concat());
+            if name.last() == Some(&b'/') {
+                self.walk_folder(name.as_bstr(), plan, rows)?;
+            } else if plan.has(name.as_bstr()) {
+                self.add(&name, rows)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&self, name: &BString, rows: &mut Vec<OwnRow>) -> Result<()> {
+        let epoch = self.epoch.load(Ordering::Acquire);
+        let looked_nanos = self.clock();
+        let known = self.memory.names.get(self.owner, name.as_bstr());
+        let known = known.as_ref().and_then(|known| known.loose.as_ref());
+        let Some((loose, is_new)) = self.loose(name.as_bstr(), known)? else { return Ok(()) };
+        let target = loose.target.clone();
+        if is_new {
+            let known = Known { epoch, looked_nanos, loose: Some(loose), generation: 0, kept: None };
+            self.memory.names.put(self.owner, name.as_bstr(), known);
+        }
+        rows.push(OwnRow { name: name.clone(), target, peeled: Peeled::Unknown, storage: Storage::Loose });
+        Ok(())
+    }
+
+    /// A folder's entries; none if there is no such folder.
+    fn entries(&self, name: &BStr) -> Result<Arc<[BString]>> {
+        let stat = match self.fs.stat(&self.backend.folder_path(name)) {
+            Err(error) if error.is_not_found() => return Ok(Arc::default()),
+            stat => stat?,
+        };
+        if self.trust.loose_refs == Trust::Always
+            && let Some(known) = self.folders().known.get(name)
+            && known.stat == stat
+            && !known.is_racy
+        {
+            return Ok(Arc::clone(&known.entries));
+        }
+        let is_racy = stat.is_racy(now_nanos());
+        let entries: Arc<[BString]> = self.backend.list_folder(name)?.into();
+        let folder = Folder { stat, is_racy, entries: Arc::clone(&entries) };
+        self.folders().put(name, folder);
+        Ok(entries)
+    }
+}

@@ -1,0 +1,191 @@
+//! What is known of single names: the memory of all views of a process for the refs they are asked for.
+
+use crate::Found;
+use bstr::BStr;
+use hashbrown::HashTable;
+use refdb::Target;
+use refdb_vfs::Stat;
+use std::{
+    hash::{BuildHasher, RandomState},
+    mem::size_of,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+/// What is known of a name. It is immutable; what is learnt later takes its place.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// What the reader counted as its epoch, and its clock, before it looked.
+    pub(crate) epoch: u64,
+    pub(crate) looked_nanos: u64,
+    /// The loose ref, if it is one.
+    pub(crate) loose: Option<Loose>,
+    /// What the packed-refs or the stack of this generation says. 0 for none.
+    pub(crate) generation: u64,
+    pub(crate) kept: Option<Found>,
+}
+
+/// A loose ref's file as it was when it was read, or a little before.
+#[derive(Clone, Debug)]
+pub(crate) struct Loose {
+    pub(crate) stat: Stat,
+    pub(crate) is_racy: bool,
+    pub(crate) target: Target,
+}
+
+const SHARDS: usize = 16;
+
+/// A bounded map. What was used since the older half was last thrown away stays.
+pub(crate) struct Names {
+    shards: [Mutex<Shard>; SHARDS],
+    hasher: RandomState,
+    capacity_bytes: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Shard {
+    young: HashTable<Entry>,
+    old: HashTable<Entry>,
+    young_bytes: usize,
+    old_bytes: usize,
+}
+
+struct Entry {
+    owner: u64,
+    name: Box<[u8]>,
+    known: Arc<Known>,
+}
+
+impl Entry {
+    fn is(&self, owner: u64, name: &[u8]) -> bool {
+        self.owner == owner && *self.name == *name
+    }
+
+    fn bytes(&self) -> usize {
+        // The counters of the Arc, and the table's own spare room.
+        const ALLOCATION_BYTES: usize = 64;
+        size_of::<Entry>() + size_of::<Known>() + self.name.len() + ALLOCATION_BYTES
+    }
+}
+
+impl Names {
+    pub(crate) fn new(capacity_bytes: usize) -> Self {
+        Names {
+            shards: Default::default(),
+            hasher: RandomState::new(),
+            capacity_bytes: AtomicUsize::new(capacity_bytes),
+        }
+    }
+
+    /// What is known of a name in the view `owner`.
+    pub(crate) fn get(&self, owner: u64, name: &BStr) -> Option<Arc<Known>> {
+        let hash = self.hash(owner, name);
+        let mut shard = self.shard(hash);
+        if let Some(entry) = shard.young.find(hash, |entry| entry.is(owner, name)) {
+            return Some(Arc::clone(&entry.known));
+        }
+        let entry = match shard.old.find_entry(hash, |entry| entry.is(owner, name)) {
+            Ok(found) => found.remove().0,
+            Err(_) => return None,
+        };
+        shard.old_bytes -= entry.bytes();
+        let known = Arc::clone(&entry.known);
+        self.insert(&mut shard, hash, entry);
+        Some(known)
+    }
+
+    /// Takes down what was learnt of a name.
+    pub(crate) fn put(&self, owner: u64, name: &BStr, known: Known) {
+        let hash = self.hash(owner, name);
+        let mut shard = self.shard(hash);
+        let known = Arc::new(known);
+        if let Some(entry) = shard.young.find_mut(hash, |entry| entry.is(owner, name)) {
+            entry.known = known;
+            return;
+        }
+        if let Ok(found) = shard.old.find_entry(hash, |entry| entry.is(owner, name)) {
+            let bytes = found.remove().0.bytes();
+            shard.old_bytes -= bytes;
+        }
+        self.insert(&mut shard, hash, Entry { owner, name: name.to_vec().into(), known });
+    }
+
+    fn insert(&self, shard: &mut Shard, hash: u64, entry: Entry) {
+        shard.young_bytes += entry.bytes();
+        shard.young.insert_unique(hash, entry, |entry| self.hash(entry.owner, BStr::new(&*entry.name)));
+        if shard.young_bytes > self.capacity_bytes.load(Relaxed) / SHARDS / 2 {
+            shard.old = std::mem::take(&mut shard.young);
+            shard.old_bytes = std::mem::take(&mut shard.young_bytes);
+        }
+    }
+
+    /// Forgets a view's names.
+    pub(crate) fn forget(&self, owner: u64) {
+        for shard in &self.shards {
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let Shard { young, old, young_bytes, old_bytes } = &mut *shard;
+            for (table, bytes) in [(young, young_bytes), (old, old_bytes)] {
+                table.retain(|entry| entry.owner != owner);
+                *bytes = table.iter().map(Entry::bytes).sum();
+            }
+        }
+    }
+
+    /// Bytes in use.
+    pub(crate) fn bytes(&self) -> usize {
+        let bytes = |shard: &Mutex<Shard>| {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            shard.young_bytes + shard.old_bytes
+        };
+        self.shards.iter().map(bytes).sum()
+    }
+
+    fn hash(&self, owner: u64, name: &BStr) -> u64 {
+        // Whoever chooses names shall not choose where they collide.
+        self.hasher.hash_one((owner, name.as_ref() as &[u8]))
+    }
+
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        // The tables use the lowest and the highest bits.
+        self.shards[(hash >> 32) as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(generation: u64) -> Known {
+        Known { epoch: 0, looked_nanos: 0, loose: None, generation, kept: None }
+    }
+
+    #[test]
+    fn names_of_different_views_are_different_and_can_be_forgotten_apart() {
+        let names = Names::new(1 << 20);
+        names.put(1, "refs/a".into(), known(1));
+        names.put(2, "refs/a".into(), known(2));
+        names.put(2, "refs/a".into(), known(3));
+        assert_eq!(names.get(1, "refs/a".into()).unwrap().generation, 1);
+        assert_eq!(names.get(2, "refs/a".into()).unwrap().generation, 3);
+        assert!(names.get(2, "refs/b".into()).is_none());
+        names.forget(2);
+        assert!(names.get(2, "refs/a".into()).is_none() && names.get(1, "refs/a".into()).is_some());
+        names.forget(1);
+        assert_eq!(names.bytes(), 0);
+    }
+
+    #[test]
+    fn it_stays_within_its_bound_and_keeps_what_is_used() {
+        const CAPACITY: usize = 1 << 20;
+        let names = Names::new(CAPACITY);
+        names.put(1, "hot".into(), known(7));
+        for at in 0..50_000 {
+            names.put(1, format!("refs/{at}").as_str().into(), known(1));
+            assert_eq!(names.get(1, "hot".into()).unwrap().generation, 7);
+        }
+        assert!(names.bytes() <= CAPACITY + SHARDS * 1024, "{}", names.bytes());
+        assert!(names.get(1, "refs/0".into()).is_none() && names.get(1, "refs/49999".into()).is_some());
+    }
+}
