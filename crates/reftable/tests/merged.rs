@@ -229,6 +229,47 @@ fn an_error_in_one_table_ends_a_walk_and_is_met_again_by_a_seek() {
 }
 
 #[test]
+fn that_nothing_lies_below_a_name_is_said_only_where_it_is_so() {
+    let (mut said_none, mut said_some) = (0, 0);
+    for seed in 0..60u64 {
+        let mut state = seed;
+        // Names of few letters, on both sides of the slash, so that many lie below and beside each other.
+        let word = |state: &mut u64| -> String {
+            let len = 1 + random(state) % 5;
+            (0..len).map(|_| ['!', '-', '/', '0', 'a'][random(state) as usize % 5]).collect()
+        };
+        let mut tables = Vec::new();
+        let mut there = BTreeMap::new();
+        for _ in 0..1 + seed % 4 {
+            let names: std::collections::BTreeSet<_> = (0..random(&mut state) % 60).map(|_| word(&mut state)).collect();
+            let mut refs = Vec::new();
+            for name in names {
+                let value = match random(&mut state) % 3 {
+                    0 => OwnValue::Deletion,
+                    _ => OwnValue::Direct(id(HashKind::Sha1, random(&mut state))),
+                };
+                refs.push(OwnRef { name: name.into(), update_index: 1, value });
+            }
+            there.extend(refs.iter().map(|record| (record.name.to_vec(), record.clone())));
+            let options = WriteOptions { block_size: 256, ..WriteOptions::default() };
+            tables.push(open(&write(options, &refs, &[]).0).unwrap());
+        }
+        let mut cursor = Merged::new(tables).unwrap().refs();
+        let asked: std::collections::BTreeSet<_> = (0..80).map(|_| word(&mut state).into_bytes()).collect();
+        for name in asked {
+            let found = cursor.lookup(&name).unwrap().map(OwnRef::of);
+            let expected = there.get(&name).filter(|record| record.value != OwnValue::Deletion);
+            assert_eq!(found.as_ref(), expected, "seed {seed}");
+            let may_have = cursor.may_have_below(&name).unwrap();
+            let below = [&name, &b"/"[..]].concat();
+            assert!(may_have || !there.keys().any(|other| other.starts_with(&below)), "seed {seed} {name:?}");
+            *if may_have { &mut said_some } else { &mut said_none } += 1;
+        }
+    }
+    assert!(said_none > 500 && said_some > 500, "{said_none} and {said_some}");
+}
+
+#[test]
 fn a_batch_over_a_hundred_thousand_tombstones_is_one_walk() {
     // Every ref was made and deleted; now names beside each of them are checked, as when they are made again. With a
     // walk from each name to the next ref that exists this would take hours.

@@ -61,7 +61,7 @@ fn transact(stack: &Stack, who: &str, number: usize, digits: &[ObjectId]) {
     }
     edits.sort_by(|a, b| a.0.cmp(&b.0));
     let update_index = addition.next_update_index();
-    let written = addition.add_table(update_index..=update_index, |writer| {
+    let written = addition.add_table(update_index..=update_index, 0, |writer| {
         for (name, value) in &edits {
             writer.add_ref(&RefRecord { name: name.as_str().into(), update_index, value: *value })?;
         }

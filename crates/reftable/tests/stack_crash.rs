@@ -12,7 +12,7 @@ use refdb_testkit::{
 use refdb_types::HashKind;
 use refdb_vfs::Fs;
 use reftable::stack::{Scope, Stack, StackError, StackOptions};
-use stack_support::{PATIENCE, Refs, add, files, files_of, oid, open, options, refs, synced, write};
+use stack_support::{PATIENCE, Refs, add, add_expecting, files, files_of, oid, open, options, refs, synced, write};
 use std::{fs, path::Path, process::Command};
 use tempfile::TempDir;
 
@@ -33,14 +33,20 @@ fn start() -> TempDir {
 #[derive(Clone, Copy)]
 enum Merging {
     Never,
+    /// When the new table is written, and its size known.
     AtOnce,
+    /// While it is written, because it is expected to be large.
+    InOnePass,
 }
 
+const MERGINGS: [Merging; 3] = [Merging::Never, Merging::AtOnce, Merging::InOnePass];
+
 fn add_one(options: &StackOptions, merging: Merging, fs: &Fs, dir: &Path) -> Result<(), StackError> {
-    let options = StackOptions { auto_compact: matches!(merging, Merging::AtOnce), ..options.clone() };
+    let options = StackOptions { auto_compact: !matches!(merging, Merging::Never), ..options.clone() };
     let stack = Stack::open(fs.clone(), dir, options)?;
     let mut addition = stack.lock(PATIENCE)?;
-    add(&mut addition, &[("refs/heads/002", None), ("refs/heads/new", Some(oid(3)))]);
+    let expected_bytes = if matches!(merging, Merging::InOnePass) { 1 << 20 } else { 0 };
+    add_expecting(&mut addition, expected_bytes, &[("refs/heads/002", None), ("refs/heads/new", Some(oid(3)))])?;
     addition.commit().map(drop)
 }
 
@@ -82,7 +88,7 @@ fn check_addition(before: &Refs, after: &Refs, dir: &Path, crash: &Crash) {
 fn a_process_that_dies_leaves_the_whole_addition_or_nothing() {
     let start = start();
     let (before, after) = before_and_after(start.path());
-    for merging in [Merging::Never, Merging::AtOnce] {
+    for merging in MERGINGS {
         for options in [options(HashKind::Sha1), synced()] {
             kill_everywhere(
                 start.path(),
@@ -110,7 +116,7 @@ fn a_process_that_dies_in_a_compaction_changes_no_value() {
 fn a_refused_operation_fails_the_addition_and_leaves_nothing_behind() {
     let start = start();
     let (before, after) = before_and_after(start.path());
-    for merging in [Merging::Never, Merging::AtOnce] {
+    for merging in MERGINGS {
         refuse_everywhere(
             start.path(),
             |fs, dir| add_one(&synced(), merging, fs, dir),
@@ -136,7 +142,7 @@ fn a_machine_that_loses_power_keeps_a_synced_addition_whole() {
     let start = start();
     let (before, after) = before_and_after(start.path());
     for disk in [Disk::Journaled, Disk::Unordered] {
-        for merging in [Merging::Never, Merging::AtOnce] {
+        for merging in MERGINGS {
             lose_power_everywhere(
                 start.path(),
                 disk,

@@ -10,7 +10,9 @@ use reftable::{
     WriteOptions,
     stack::{Compacted, Durability, LEFTOVER_AGE, ListFault, LogExpiry, Scope, Stack, StackError, StackOptions},
 };
-use stack_support::{PATIENCE, add, files, files_of, log, logs, oid, open, options, refs, try_write, write};
+use stack_support::{
+    PATIENCE, add, add_expecting, files, files_of, log, logs, oid, open, options, refs, try_write, write,
+};
 use std::{
     fs, io,
     os::unix::fs::PermissionsExt,
@@ -182,6 +184,65 @@ fn a_table_locked_by_another_compactor_is_left_to_it() {
 }
 
 #[test]
+fn an_addition_that_outgrows_older_tables_takes_them_in_while_it_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let stack = open(dir.path());
+    write(&stack, &[("refs/heads/a", Some(oid(1))), ("refs/heads/b", Some(oid(1))), ("refs/heads/d", Some(oid(1)))]);
+    write(&stack, &[("refs/heads/b", None)]);
+    let mut addition = stack.lock(PATIENCE).unwrap();
+    let edits = [("refs/heads/a", None), ("refs/heads/c", Some(oid(2))), ("refs/heads/d", Some(oid(2)))];
+    let summary = add_expecting(&mut addition, 10_000, &edits).unwrap();
+    assert_eq!(summary.refs, 2, "what is deleted leaves no trace at the bottom of the stack");
+    let committed = addition.commit().unwrap();
+    assert!(committed.compaction.is_none());
+    let tables = committed.snapshot.tables();
+    let limits: Vec<_> = tables.iter().map(|listed| &listed.table).collect();
+    assert_eq!((limits[0].min_update_index(), limits[0].max_update_index(), limits.len()), (1, 3, 1));
+    assert_eq!(
+        refs(&committed.snapshot),
+        [("refs/heads/c", 2), ("refs/heads/d", 2)].map(|(n, i)| (n.into(), oid(i))).into()
+    );
+    // If nothing is left there is no table, and the stack starts anew.
+    let mut addition = stack.lock(PATIENCE).unwrap();
+    add_expecting(&mut addition, 10_000, &[("refs/heads/c", None), ("refs/heads/d", None)]).unwrap();
+    let empty = addition.commit().unwrap().snapshot;
+    assert_eq!((files(dir.path()), empty.next_update_index()), (vec!["tables.list".to_owned()], 1));
+}
+
+#[test]
+fn an_addition_takes_in_no_table_that_another_compactor_has_and_none_for_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let stack = without_compaction(dir.path());
+    for number in 0..4 {
+        write(&stack, &[(format!("refs/heads/{number}").as_str(), Some(oid(number)))]);
+    }
+    let stack = open(dir.path());
+    let names = || stack.snapshot().tables().iter().map(|listed| listed.name.to_string()).collect::<Vec<_>>();
+    let before = names();
+    fs::write(dir.path().join(format!("{}.lock", before[1])), "").unwrap();
+    // One that adds nothing, or is given up, or refused, takes in nothing.
+    let mut addition = stack.lock(PATIENCE).unwrap();
+    add_expecting(&mut addition, 10_000, &[]).unwrap();
+    drop(addition.commit().unwrap());
+    let mut addition = stack.lock(PATIENCE).unwrap();
+    add_expecting(&mut addition, 10_000, &[("refs/heads/x", Some(oid(9)))]).unwrap();
+    drop(addition);
+    let mut addition = stack.lock(PATIENCE).unwrap();
+    add_expecting(&mut addition, 10_000, &[("refs/heads/y", None), ("refs/heads/x", None)]).unwrap_err();
+    drop(addition);
+    assert_eq!(names(), before);
+    assert_eq!(files(dir.path()).len(), files_of(&stack.snapshot()).len() + 1, "but the lock that was put there");
+
+    let mut addition = stack.lock(PATIENCE).unwrap();
+    add_expecting(&mut addition, 10_000, &[("refs/heads/2", None)]).unwrap();
+    drop(addition.commit().unwrap());
+    assert_eq!(names()[..2], before[..2]);
+    assert_eq!(names().len(), 3);
+    let left: Vec<_> = refs(&stack.snapshot()).into_keys().collect();
+    assert_eq!(left, ["refs/heads/0", "refs/heads/1", "refs/heads/3"], "the tombstone still hides nothing else");
+}
+
+#[test]
 fn a_compaction_holds_no_writer_back_and_finds_its_tables_again() {
     let dir = tempfile::tempdir().unwrap();
     let stack = without_compaction(dir.path());
@@ -254,7 +315,7 @@ fn a_used_update_index_is_refused_and_the_addition_goes_on() {
     let mut addition = stack.lock(PATIENCE).unwrap();
     assert_eq!(addition.next_update_index(), 2);
     for (min, max) in [(1, 2), (3, 2)] {
-        let error = addition.add_table(min..=max, |_| Ok::<_, StackError>(())).unwrap_err();
+        let error = addition.add_table(min..=max, 0, |_| Ok::<_, StackError>(())).unwrap_err();
         assert!(matches!(error, StackError::UpdateIndex { next: 2, .. }), "{error}");
     }
     add(&mut addition, &[("refs/heads/b", Some(oid(2)))]);
@@ -282,8 +343,7 @@ fn compacting_everything_can_expire_the_log() {
     let stack = Stack::open(Fs::real(), dir.path(), StackOptions::new(WriteOptions::default())).unwrap();
     for index in 1..=4 {
         let mut addition = stack.lock(PATIENCE).unwrap();
-        let written = addition
-            .add_table(index..=index, |w| Ok::<_, StackError>(w.add_log(&log("refs/heads/a", index, "m\n"))?));
+        let written = addition.add_table(index..=index, 0, |w| w.add_log(&log("refs/heads/a", index, "m\n")));
         written.unwrap();
         drop(addition.commit().unwrap());
     }

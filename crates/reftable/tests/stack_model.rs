@@ -62,8 +62,14 @@ impl Run {
             let entry = |name: &String| ((name.clone(), index), format!("to {index}\n"));
             let mut entries: BTreeMap<_, _> =
                 if with_logs { edits.keys().map(entry).collect() } else { BTreeMap::new() };
+            // Not known, about right, or quite wrong.
+            let expected_bytes = match self.rng.below(4) {
+                0 => 0,
+                1 => 1 << 20,
+                _ => edits.len() as u64 * 24,
+            };
             addition
-                .add_table(index..=index, |writer| {
+                .add_table(index..=index, expected_bytes, |writer| {
                     for (name, value) in &edits {
                         let value = value.map_or(RefValue::Deletion, RefValue::Direct);
                         writer.add_ref(&RefRecord { name: name.as_str().into(), update_index: index, value })?;

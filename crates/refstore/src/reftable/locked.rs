@@ -1,4 +1,5 @@
 use super::{
+    estimate::expected_bytes,
     snapshot::ReftableSnapshot,
     stacks::{Place, Stacks},
 };
@@ -9,8 +10,8 @@ use crate::{
 use bstr::{BStr, BString, ByteSlice};
 use refdb_vfs::{LockError, Patience};
 use reftable::{
-    LogRecord, LogValue, Merged, RefRecord, RefValue, TableWriter,
-    stack::{Addition, Compaction, NewTable, StackError},
+    LogRecord, LogValue, Merged, RefRecord, RefValue,
+    stack::{Addition, AdditionWriter, Compaction, StackError},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,7 +32,15 @@ pub(super) struct ReftableLocked {
 
 impl ReftableLocked {
     pub(super) fn lock(stacks: &Arc<Stacks>, claims: &dyn Claims) -> Result<Self> {
-        let places: BTreeSet<Place> = claims.iter().map(|claim| stacks.route(claim.name).0).collect();
+        let mut places = BTreeSet::new();
+        let mut last = None;
+        for claim in claims.iter() {
+            let place = stacks.route(claim.name).0;
+            if last.as_ref() != Some(&place) {
+                places.insert(place.clone());
+                last = Some(place);
+            }
+        }
         let since = Instant::now();
         let mut pause = Duration::from_millis(1);
         loop {
@@ -63,30 +72,45 @@ impl Locked for ReftableLocked {
 
     fn stage(&mut self, steps: &dyn Steps) -> Result<()> {
         let stacks = Arc::clone(&self.stacks);
+        let id_len = stacks.options.stack.write.hash.len_bytes();
         let mut parts: BTreeMap<Place, Part> = BTreeMap::new();
+        // Neighbours are mostly of one stack.
+        let mut current = (Place::Common, Part::default());
         for at in 0..steps.count() {
             let given = steps.name(at);
             let (place, name) = stacks.route(given);
-            let part = parts.entry(place).or_default();
-            part.is_renamed |= name.len() != given.len();
-            part.steps.push(at as u32);
+            if place != current.0 {
+                let part = parts.remove(&place).unwrap_or_default();
+                let (place, part) = std::mem::replace(&mut current, (place, part));
+                parts.insert(place, part);
+            }
+            current.1.is_renamed |= name.len() != given.len();
+            current.1.steps.push(at as u32);
         }
+        parts.insert(current.0, current.1);
+        parts.retain(|_, part| !part.steps.is_empty());
         for (place, mut part) in parts {
             let Some(addition) = self.additions.get_mut(&place) else {
                 return Err(Error::Refused(format!("internal error: {place:?} is not locked")));
             };
-            let name = |at: u32| stacks.route(steps.name(at as usize)).1;
-            if part.is_renamed {
+            let is_renamed = part.is_renamed;
+            let inner = |given| if is_renamed { stacks.route(given).1 } else { given };
+            let name = |at: u32| inner(steps.name(at as usize));
+            if is_renamed {
                 part.steps.sort_by(|a, b| name(*a).cmp(name(*b)));
             }
             let index = addition.next_update_index();
             let existing = under(addition);
-            addition.add_table(index..=index, |writer| {
+            let expected_bytes = expected_bytes(part.steps.len(), id_len, |at| {
+                let step = steps.step(part.steps[at] as usize);
+                (inner(step.name), step.new)
+            });
+            addition.add_table(index..=index, expected_bytes, |writer| {
                 let mut table = Table { writer, index, existing };
                 let mut logged = Vec::new();
                 for &at in &part.steps {
                     let step = steps.step(at as usize);
-                    table.add_ref(name(at), &step)?;
+                    table.add_ref(inner(step.name), &step)?;
                     if step.log.is_some() || hides_logs(&step) {
                         logged.push(at);
                     }
@@ -126,7 +150,7 @@ struct Part {
 
 /// A new table.
 struct Table<'w, 'a> {
-    writer: &'w mut TableWriter<&'a mut NewTable>,
+    writer: &'w mut AdditionWriter<'a>,
     index: u64,
     /// The stack that it comes on top of.
     existing: Merged,

@@ -25,7 +25,15 @@ pub(super) fn having(
     found: &mut dyn FnMut(usize) -> Result<()>,
 ) -> Result<()> {
     let mut walks: BTreeMap<Place, Walk> = BTreeMap::new();
+    let mut has_logs = false;
+    for place in snapshot.stacks().own_places() {
+        has_logs |= snapshot.merged(place)?.has_logs();
+    }
     for (at, name) in names.enumerate() {
+        // Such names are all in the stacks just looked at.
+        if !has_logs && name.starts_with(b"refs/") {
+            continue;
+        }
         let (place, inner) = snapshot.stacks().route(name);
         let walk = match walks.get_mut(&place) {
             Some(walk) => walk,

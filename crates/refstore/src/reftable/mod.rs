@@ -5,6 +5,7 @@
 
 mod backend;
 mod cursor;
+mod estimate;
 mod locked;
 mod logs;
 mod probe;

@@ -63,7 +63,7 @@ impl Walk {
         }
         let record = self.cursor.lookup(name)?;
         answers.value(at, record.as_ref().and_then(view).map(|view| view.target))?;
-        if below {
+        if below && self.cursor.may_have_below(name)? {
             let mut prefix = self.spare.pop().unwrap_or_default();
             prefix.clear();
             prefix.extend_from_slice(name);

@@ -12,11 +12,12 @@ use refdb::{
 };
 use refdb_testkit::{Repo, files_below};
 use refdb_types::Ident;
-use refdb_vfs::Fs;
+use refdb_vfs::{Fs, Patience};
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 /// Knows the tags it was told of; everything else is a commit.
@@ -45,7 +46,11 @@ pub(crate) fn options(fs: Fs, git_dir: &Path, hash: HashKind) -> FilesOptions {
 }
 
 pub(crate) fn backend(repo: &Repo) -> FilesBackend {
-    FilesBackend::new(options(Fs::real(), repo.git_dir(), repo.hash()))
+    let mut options = options(Fs::real(), repo.git_dir(), repo.hash());
+    // Races shall not be lost because the machine has much else to do.
+    let patience = Some(Patience::For(Duration::from_secs(300)));
+    (options.ref_patience, options.packed_patience) = (patience, patience);
+    FilesBackend::new(options)
 }
 
 pub(crate) fn show(target: TargetView<'_>) -> String {

@@ -4,10 +4,14 @@ mod cursor;
 mod logs;
 mod refs;
 
+pub(crate) use cursor::MergedCursor;
 pub use logs::MergedLogCursor;
 pub use refs::MergedRefCursor;
 
-use crate::{Error, HashKind, ObjectId, PointingRef, RefRecord, Result, Table, record::RefRecords, table::Cursor};
+use crate::{
+    Error, HashKind, ObjectId, PointingRef, RefRecord, Result, Table, format::BlockKind, record::RefRecords,
+    table::Cursor,
+};
 use std::sync::Arc;
 
 /// An immutable stack of tables. Cheap to clone; cursors keep the tables alive.
@@ -56,6 +60,11 @@ impl Merged {
     /// A cursor before the first log entry.
     pub fn logs(&self) -> MergedLogCursor {
         MergedLogCursor::new(self.clone())
+    }
+
+    /// Whether any of the tables has a section of log entries.
+    pub fn has_logs(&self) -> bool {
+        self.tables.iter().any(|table| table.section(BlockKind::Log).is_some())
     }
 
     /// Looks one ref up and hands it to `then`. Who looks up many keeps a cursor and uses [`MergedRefCursor::lookup`].

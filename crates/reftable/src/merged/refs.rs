@@ -63,4 +63,20 @@ impl MergedRefCursor {
         }
         Ok(None)
     }
+
+    /// Whether names that begin with `NAME/` may be there, `name` being what [`lookup`](Self::lookup) was asked for
+    /// last. `true` only says that a closer look is due. It costs one step for each table that has the name.
+    pub fn may_have_below(&mut self, name: &[u8]) -> Result<bool> {
+        for cursor in &mut self.points {
+            if !cursor.seek(name)? || cursor.key() == name && !cursor.pass()? {
+                continue;
+            }
+            // `NAME/` sorts before whatever goes on with a greater byte.
+            let rest = cursor.key().strip_prefix(name);
+            if rest.and_then(<[u8]>::first).is_some_and(|byte| *byte <= b'/') {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }

@@ -1,5 +1,5 @@
 use super::{
-    Committed, Compaction, Listed, NewTable, Snapshot, Stack, StackError,
+    AdditionWriter, Committed, Compaction, Listed, NewTable, Snapshot, Stack, StackError,
     compact::{Claim, limits, write_merged},
     load::merge,
     plan,
@@ -19,12 +19,19 @@ const MERGE_AT_ONCE_BYTES: u64 = 32 << 10;
 /// A table with log entries counts so many times: they are deflated, and to inflate and deflate them takes longer.
 const LOGS_COUNT_TIMES: u64 = 4;
 
+/// A table that is known to become this many times as large as what it is due to be merged with, or larger, is written
+/// merged at once: to write it, and then both again, would cost more. The list stays locked for that; to find out that
+/// the new refs may be made took several times as long under the same lock.
+const MERGE_AT_MOST_TIMES: u64 = 2;
+
 /// A locked stack, to which tables are being added. Dropping it removes what it made and unlocks the stack.
 #[must_use = "the addition is rolled back when this is dropped"]
 #[derive(Debug)]
 pub struct Addition {
     stack: Stack,
     base: Snapshot,
+    /// So many of the tables of `base` stay, the oldest. What is in the others is in new tables.
+    kept: usize,
     next_update_index: u64,
     locked: Instant,
     // In this order: the files go before the lock does.
@@ -35,7 +42,8 @@ pub struct Addition {
 impl Addition {
     pub(super) fn new(stack: Stack, lock: Lock, locked: Instant, base: Snapshot) -> Self {
         let next_update_index = base.next_update_index();
-        Addition { stack, base, next_update_index, locked, tables: Vec::new(), lock }
+        let kept = base.tables().len();
+        Addition { stack, base, kept, next_update_index, locked, tables: Vec::new(), lock }
     }
 
     /// The stack as it is under the lock, without what this addition adds.
@@ -50,35 +58,43 @@ impl Addition {
 
     /// Adds a table with the records that `build` writes, whose update indexes lie within `limits`. Without records
     /// there is no table.
+    ///
+    /// `expected_bytes` is about what these records will come to, at least; 0 where that is not known. If the table
+    /// would have to be merged with older ones at once, it takes them in while it is written.
     pub fn add_table<E: From<StackError>>(
         &mut self,
         limits: RangeInclusive<u64>,
-        build: impl FnOnce(&mut TableWriter<&mut NewTable>) -> Result<(), E>,
+        expected_bytes: u64,
+        build: impl FnOnce(&mut AdditionWriter<'_>) -> Result<(), E>,
     ) -> Result<Summary, E> {
         let (min, max, next) = (*limits.start(), *limits.end(), self.next_update_index);
         if min < next || max < min {
             return Err(StackError::UpdateIndex { min, max, next }.into());
         }
-        let mut table = NewTable::under_lock(&self.stack, min, max);
-        let mut writer =
-            TableWriter::new(self.stack.options().write, min, max, &mut table).map_err(StackError::from)?;
+        let start = self.taken_in_from(expected_bytes);
+        let older = &self.base.tables()[start..self.kept];
+        let oldest = older.iter().map(|listed| listed.table.min_update_index()).min().unwrap_or(min);
+        let mut table = NewTable::under_lock(&self.stack, oldest, max);
+        let writer = TableWriter::new(self.stack.options().write, oldest, max, &mut table).map_err(StackError::from)?;
+        let merged = if older.is_empty() { None } else { Some(merge(older)?) };
+        let mut writer = AdditionWriter::new(writer, limits, merged.as_ref(), start == 0 && merged.is_some());
         build(&mut writer)?;
-        let summary = writer.finish().map_err(StackError::from)?;
+        let Some(summary) = writer.finish()? else { return Ok(Summary::default()) };
+        self.kept = start;
+        self.next_update_index = max.saturating_add(1);
         if summary.refs + summary.logs > 0 {
             self.tables.push(table);
-            self.next_update_index = max.saturating_add(1);
         }
         Ok(summary)
     }
 
     /// Makes the addition visible, whole or not at all, and unlocks the stack.
     pub fn commit(mut self) -> Result<Committed, StackError> {
-        if self.tables.is_empty() {
+        if self.tables.is_empty() && self.kept == self.base.tables().len() {
             self.lock.release()?;
             return Ok(Committed { snapshot: self.base, compaction: None });
         }
-        let mut tables = self.base.tables().to_vec();
-        let old = tables.len();
+        let mut tables = self.base.tables()[..self.kept].to_vec();
         for table in &mut self.tables {
             if !table.is_small() {
                 table.write_out()?;
@@ -86,9 +102,8 @@ impl Addition {
             tables.push(table.open()?);
         }
         let mut due = self.plan(&tables);
-        let mut replaced = old..old;
         if let Some(start) = due.as_ref().and_then(|range| self.merge_start(&tables, range)) {
-            replaced.start = start.min(old);
+            self.kept = self.kept.min(start);
             due = None;
             self.merge_from(start, &mut tables)?;
         }
@@ -99,39 +114,58 @@ impl Addition {
         // never be free for it. If another compactor has them, it is that one's turn.
         let claim = |range| Compaction::claim(&self.stack, &tables, range, Claim::WhatIsFree).unwrap_or_default();
         let compaction = due.and_then(claim);
-        let Addition { stack, base, tables: added, lock, locked, next_update_index } = self;
+        let Addition { stack, base, kept, tables: added, lock, locked, next_update_index } = self;
         let snapshot = stack.replace_list(lock, tables)?;
         stack.courtesy().end_turn(locked, Instant::now(), base.next_update_index(), next_update_index);
         added.into_iter().for_each(NewTable::keep);
-        stack.retire(&base.tables()[replaced])?;
+        stack.retire(&base.tables()[kept..])?;
         Ok(Committed { snapshot, compaction })
     }
 
     fn plan(&self, tables: &[Listed]) -> Option<Range<usize>> {
+        self.plan_sizes(tables.iter().map(Listed::weight).collect())
+    }
+
+    fn plan_sizes(&self, sizes: Vec<u64>) -> Option<Range<usize>> {
         let options = self.stack.options();
-        let sizes: Vec<u64> = tables.iter().map(Listed::weight).collect();
         if options.auto_compact { plan(&sizes, options.geometric_factor) } else { None }
+    }
+
+    /// Where in the base's tables those begin that a new one of about this size takes in; behind the last if there are
+    /// none. Only the first new table takes in old ones.
+    ///
+    /// Of an estimate that is too low nothing bad comes: the plan then asks for less than it will when the size is known.
+    fn taken_in_from(&self, expected_bytes: u64) -> usize {
+        let tables = self.base.tables();
+        let (old, none) = (tables.len(), self.kept);
+        if expected_bytes == 0 || none < old || !self.tables.is_empty() {
+            return none;
+        }
+        let sizes = tables.iter().map(Listed::weight).chain([expected_bytes]).collect();
+        let Some(due) = self.plan_sizes(sizes).filter(|due| due.end > old) else { return none };
+        let most = MERGE_AT_ONCE_BYTES.max(expected_bytes.saturating_mul(MERGE_AT_MOST_TIMES));
+        if cost(&tables[due.start..]) > most { none } else { self.free_from(tables, due.start) }
     }
 
     /// Where in `tables`, which end with the new ones, the tables begin that are merged at once; `None` if there is
     /// nothing to be merged at once.
     fn merge_start(&self, tables: &[Listed], due: &Range<usize>) -> Option<usize> {
-        let old = self.base.tables().len();
-        let cost = |listed: &Listed| {
-            let has_logs = listed.table.section(BlockKind::Log).is_some();
-            listed.table.len_bytes().saturating_mul(if has_logs { LOGS_COUNT_TIMES } else { 1 })
-        };
-        let bytes: u64 = tables[due.clone()].iter().map(cost).fold(0, u64::saturating_add);
-        if due.end < tables.len() || bytes > MERGE_AT_ONCE_BYTES {
+        if due.end < tables.len() || cost(&tables[due.clone()]) > MERGE_AT_ONCE_BYTES {
             return None;
         }
-        // Who has locked a table has begun to compact it. Nobody begins now, since we hold the list's lock.
+        let start = self.free_from(&tables[..self.kept], due.start);
+        (tables.len() - start >= 2).then_some(start)
+    }
+
+    /// Where the tables from `start` on begin that nobody compacts. Who has locked a table has begun to compact it.
+    /// Nobody begins now, since we hold the list's lock.
+    fn free_from(&self, tables: &[Listed], start: usize) -> usize {
         let is_locked = |listed: &Listed| {
             let lock = Lock::path_of(&self.stack.path_of(&listed.name));
             !self.stack.fs().stat_link(&lock).is_err_and(|error| error.is_not_found())
         };
-        let start = (due.start..old).rev().find(|&at| is_locked(&tables[at])).map_or(due.start, |locked| locked + 1);
-        (tables.len() - start >= 2).then_some(start)
+        let locked = (start..tables.len()).rev().find(|at| is_locked(&tables[*at]));
+        locked.map_or(start, |locked| locked + 1)
     }
 
     /// Replaces `tables[start..]`, and all new tables, by one that holds their records.
@@ -149,4 +183,13 @@ impl Addition {
         }
         Ok(())
     }
+}
+
+/// What it costs to merge these tables, in bytes.
+fn cost(tables: &[Listed]) -> u64 {
+    let cost = |listed: &Listed| {
+        let has_logs = listed.table.section(BlockKind::Log).is_some();
+        listed.table.len_bytes().saturating_mul(if has_logs { LOGS_COUNT_TIMES } else { 1 })
+    };
+    tables.iter().map(cost).fold(0, u64::saturating_add)
 }

@@ -174,10 +174,11 @@ impl Compaction {
 }
 
 /// Lets a signal end a long compaction without asking for signals at every record.
-struct Checkpoint(u32);
+#[derive(Default)]
+pub(super) struct Checkpoint(u32);
 
 impl Checkpoint {
-    fn pass(&mut self) -> Result<(), StackError> {
+    pub(super) fn pass(&mut self) -> Result<(), StackError> {
         self.0 = self.0.wrapping_add(1);
         if self.0.is_multiple_of(4096) {
             interrupt::check().map_err(StackError::Interrupted)?;
@@ -213,7 +214,7 @@ pub(super) fn write_merged(
 ) -> Result<Summary, StackError> {
     let mut writer = TableWriter::new(options, min, max, sink)?;
     let mut refs = merged.refs();
-    let mut checkpoint = Checkpoint(0);
+    let mut checkpoint = Checkpoint::default();
     while let Some(record) = refs.next_with_tombstones()? {
         checkpoint.pass()?;
         if !(with_oldest && record.is_deletion()) {

@@ -9,6 +9,7 @@
 //! one), [`Compaction`] (how they become one), `clean` (what others left behind).
 
 mod addition;
+mod addition_writer;
 mod clean;
 mod compact;
 mod courtesy;
@@ -23,6 +24,7 @@ mod plan;
 mod snapshot;
 
 pub use addition::Addition;
+pub use addition_writer::AdditionWriter;
 pub use clean::{LEFTOVER_AGE, Leftover};
 pub use compact::{Committed, Compacted, Compaction, LogExpiry, Scope};
 pub use error::StackError;

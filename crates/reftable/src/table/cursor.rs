@@ -168,6 +168,19 @@ impl<R: Records> Cursor<R> {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// Moves to the next record, and remembers that there is nothing between: a seek to a name in the gap is free.
+    pub(crate) fn pass(&mut self) -> Result<bool> {
+        let mut floor = std::mem::take(&mut self.floor);
+        floor.clear();
+        floor.extend_from_slice(self.key());
+        // The least key that is greater.
+        floor.push(0);
+        let stepped = self.step();
+        self.floor = floor;
+        self.floor_is_set = stepped.is_ok();
+        stepped
+    }
+
     /// Reads the record at `after`, over the key that the buffer holds.
     #[inline]
     fn decode(&mut self) -> Result<()> {

@@ -4,12 +4,12 @@
 use refdb_types::{HashKind, ObjectId};
 use refdb_vfs::{Fs, Patience};
 use reftable::{
-    LogRecord, LogValue, RefRecord, RefValue, WriteOptions,
+    LogRecord, LogValue, RefRecord, RefValue, Summary, WriteOptions,
     stack::{Addition, Durability, Snapshot, Stack, StackError, StackOptions},
 };
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-pub(crate) const PATIENCE: Patience = Patience::For(Duration::from_secs(20));
+pub(crate) const PATIENCE: Patience = Patience::For(Duration::from_secs(300));
 
 /// What a ref shall become: an object, or nothing.
 pub(crate) type Edit<'a> = (&'a str, Option<ObjectId>);
@@ -37,16 +37,23 @@ pub(crate) fn oid(number: u64) -> ObjectId {
 
 /// Adds one table with these edits, which must be sorted by name, to a locked stack.
 pub(crate) fn add(addition: &mut Addition, edits: &[Edit<'_>]) {
+    add_expecting(addition, 0, edits).unwrap();
+}
+
+/// The same, for a table that is expected to come to so many bytes.
+pub(crate) fn add_expecting(
+    addition: &mut Addition,
+    expected_bytes: u64,
+    edits: &[Edit<'_>],
+) -> Result<Summary, StackError> {
     let update_index = addition.next_update_index();
-    addition
-        .add_table(update_index..=update_index, |writer| {
-            for (name, value) in edits {
-                let value = value.map_or(RefValue::Deletion, RefValue::Direct);
-                writer.add_ref(&RefRecord { name: (*name).into(), update_index, value })?;
-            }
-            Ok::<_, StackError>(())
-        })
-        .unwrap();
+    addition.add_table(update_index..=update_index, expected_bytes, |writer| {
+        for (name, value) in edits {
+            let value = value.map_or(RefValue::Deletion, RefValue::Direct);
+            writer.add_ref(&RefRecord { name: (*name).into(), update_index, value })?;
+        }
+        Ok(())
+    })
 }
 
 /// One transaction, with the compaction that is due after it.
@@ -56,14 +63,7 @@ pub(crate) fn write(stack: &Stack, edits: &[Edit<'_>]) {
 
 pub(crate) fn try_write(stack: &Stack, edits: &[Edit<'_>]) -> Result<(), StackError> {
     let mut addition = stack.lock(PATIENCE)?;
-    let update_index = addition.next_update_index();
-    addition.add_table(update_index..=update_index, |writer| {
-        for (name, value) in edits {
-            let value = value.map_or(RefValue::Deletion, RefValue::Direct);
-            writer.add_ref(&RefRecord { name: (*name).into(), update_index, value })?;
-        }
-        Ok::<_, StackError>(())
-    })?;
+    add_expecting(&mut addition, 0, edits)?;
     if let Some(compaction) = addition.commit()?.compaction {
         compaction.run(PATIENCE)?;
     }
