@@ -5,11 +5,12 @@
 //!
 //! Read in this order: `call` (what every entry point goes through), `failure` (how an error becomes a Java exception),
 //! `handle` (what Java holds instead of pointers), `wire` (how lists are packed into one array), then a file an area:
-//! `library` (versions), `refs` (the ref store).
+//! `library` (versions), `refs` (the ref store), `cache` (the key-value cache).
 
 // Java finds entry points by their unmangled names, which is what the lint is about; there is no other unsafe code.
 #![allow(unsafe_code)]
 
+mod cache;
 mod call;
 mod failure;
 mod handle;

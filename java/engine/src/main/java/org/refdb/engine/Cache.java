@@ -1,0 +1,191 @@
+package org.refdb.engine;
+
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * A persistent cache of bytes by bytes: a log of segments on disk, its index in native memory, a byte limit that always
+ * holds. Nothing of an entry is on Java's heap.
+ *
+ * <p>Safe for use by any number of threads. A read never waits for a writer; a {@link Durability#BUFFERED} write never
+ * waits for a disk. What is read was checked: a torn or foreign value is a miss.
+ */
+public final class Cache implements AutoCloseable {
+  /** The smallest limit, in bytes. */
+  public static final long SMALLEST_LIMIT_BYTES = 1 << 20;
+
+  private static final int STORED = 0;
+
+  /** When a write counts as done. */
+  public enum Durability {
+    /** When this process's readers see it. It reaches the file within milliseconds, which {@code kill -9} may cut off. */
+    BUFFERED,
+    /** When the operating system has it: it survives {@code kill -9}. Waits while the disk is behind. */
+    WRITTEN,
+    /** When stable storage has it: it survives a power cut. Waits for the disk. */
+    SYNCED
+  }
+
+  /**
+   * How a cache is opened.
+   *
+   * @param root the folder of all caches
+   * @param name the cache; any text is one folder below root
+   * @param version of what the values mean, 0 or more; another version's values are never seen
+   * @param limitBytes the most the files take together, at least {@link #SMALLEST_LIMIT_BYTES}
+   * @param maxAge older entries are misses; null for no limit
+   * @param key 32 random bytes that entries are encrypted with; null for none
+   * @param oldKeys keys it may have been encrypted with before
+   */
+  public record Options(
+      Path root, String name, int version, long limitBytes, Duration maxAge, byte[] key, List<byte[]> oldKeys) {}
+
+  /**
+   * A value that was found.
+   *
+   * @param value the value
+   * @param createdMillis when it was made, in milliseconds since 1970
+   */
+  public record Found(byte[] value, long createdMillis) {}
+
+  private final Handle handle;
+
+  private Cache(long id) {
+    handle = new Handle(id, Cache::closeQuietly);
+  }
+
+  /**
+   * Opens a cache for reading and writing; makes it if there is none. One process at a time may do so.
+   *
+   * @throws EngineException of kind LOCKED if it is open elsewhere
+   */
+  public static Cache open(Options options) throws EngineException {
+    return new Cache(CacheNatives.open(request(options, false)));
+  }
+
+  /** Opens a cache as it stands, for reading, also while another process writes it. */
+  public static Cache openToRead(Options options) throws EngineException {
+    return new Cache(CacheNatives.open(request(options, true)));
+  }
+
+  private static byte[] request(Options options, boolean toRead) {
+    Packer packer = place(options.root, options.name, options.version);
+    packer.i64(options.limitBytes).i64(options.maxAge == null ? -1 : options.maxAge.toMillis());
+    packer.bytes(options.key == null ? new byte[0] : options.key).i32(options.oldKeys.size());
+    options.oldKeys.forEach(packer::bytes);
+    return packer.u8(toRead ? 1 : 0).toByteArray();
+  }
+
+  private static Packer place(Path root, String name, int version) {
+    return new Packer()
+        .bytes(root.toAbsolutePath().toString().getBytes(StandardCharsets.UTF_8))
+        .bytes(name.getBytes(StandardCharsets.UTF_8))
+        .i32(version);
+  }
+
+  /** Deletes the other versions of a cache that nobody has open; returns how many there were. */
+  public static int cleanVersions(Path root, String name, int keep) throws EngineException {
+    return CacheNatives.cleanVersions(place(root, name, keep).toByteArray());
+  }
+
+  /** The value of a key, or null. */
+  public Found get(byte[] key) throws EngineException {
+    long[] created = new long[1];
+    try {
+      byte[] value = CacheNatives.get(handle.id(), key, created);
+      return value == null ? null : new Found(value, created[0]);
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /**
+   * Puts a value.
+   *
+   * @param createdMillis when the value was made, in milliseconds since 1970
+   * @return false if it was refused: it is larger than an eighth of the limit or, if buffered, the write buffer was
+   *     full. The key has no value then
+   */
+  public boolean put(byte[] key, byte[] value, long createdMillis, Durability durability) throws EngineException {
+    try {
+      return CacheNatives.put(handle.id(), key, value, createdMillis, durability.ordinal()) == STORED;
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /** Removes a key. Returns whether it had a value. */
+  public boolean remove(byte[] key, Durability durability) throws EngineException {
+    try {
+      return CacheNatives.remove(handle.id(), key, durability.ordinal());
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /** Removes everything, at the same cost however much there is. */
+  public void clear(Durability durability) throws EngineException {
+    try {
+      CacheNatives.clear(handle.id(), durability.ordinal());
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /** Returns when all that was written before is as durable as asked. */
+  public void flush(Durability durability) throws EngineException {
+    try {
+      CacheNatives.flush(handle.id(), durability.ordinal());
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /** The figures since it was opened by name, as the engine's documentation explains them; no scan is made for them. */
+  public Map<String, Long> stats() throws EngineException {
+    try {
+      Unpacker unpacker = new Unpacker(CacheNatives.stats(handle.id()));
+      Map<String, Long> stats = new LinkedHashMap<>();
+      for (int left = unpacker.i32(); left > 0; left--) {
+        stats.put(unpacker.text(), unpacker.i64());
+      }
+      return stats;
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /** What was wrong with the files when it was opened, each worth a line in a log. */
+  public List<String> notices() throws EngineException {
+    try {
+      Unpacker unpacker = new Unpacker(CacheNatives.notices(handle.id()));
+      List<String> notices = new ArrayList<>();
+      for (int left = unpacker.i32(); left > 0; left--) {
+        notices.add(unpacker.text());
+      }
+      return notices;
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /** Writes what is in memory and lets go of the files. Closing twice does nothing. */
+  @Override
+  public void close() {
+    handle.close();
+  }
+
+  private static void closeQuietly(long id) {
+    try {
+      CacheNatives.close(id);
+    } catch (EngineException e) {
+      // What could not be written is missing at the next start, as after a crash; the disk's error was counted.
+      System.getLogger(Cache.class.getName()).log(System.Logger.Level.WARNING, e.getMessage());
+    }
+  }
+}

@@ -1,0 +1,26 @@
+package org.refdb.engine;
+
+/** The library's entry points of {@link Cache}; the file {@code cache.rs} is the other end. */
+final class CacheNatives {
+  private CacheNatives() {}
+
+  static native long open(byte[] request) throws EngineException;
+
+  static native void close(long handle) throws EngineException;
+
+  static native byte[] get(long handle, byte[] key, long[] created) throws EngineException;
+
+  static native int put(long handle, byte[] key, byte[] value, long created, int durability) throws EngineException;
+
+  static native boolean remove(long handle, byte[] key, int durability) throws EngineException;
+
+  static native void clear(long handle, int durability) throws EngineException;
+
+  static native void flush(long handle, int durability) throws EngineException;
+
+  static native byte[] stats(long handle) throws EngineException;
+
+  static native byte[] notices(long handle) throws EngineException;
+
+  static native int cleanVersions(byte[] request) throws EngineException;
+}

@@ -1,0 +1,32 @@
+package org.refdb.gerrit.cache;
+
+import com.google.gerrit.lifecycle.LifecycleModule;
+import com.google.gerrit.server.cache.PersistentCacheFactory;
+import com.google.inject.name.Names;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.h2.Driver;
+
+/** What the server's and the offline programs' module have in common. */
+final class CacheBindings extends LifecycleModule {
+  private final RefdbCacheFactory.OpenTime openTime;
+  private final StoreOpener opener;
+
+  CacheBindings(RefdbCacheFactory.OpenTime openTime, StoreOpener opener) {
+    this.openTime = openTime;
+    this.opener = opener;
+  }
+
+  @Override
+  protected void configure() {
+    bind(AtomicBoolean.class).annotatedWith(Names.named(RefdbCacheModule.READ_ONLY)).toInstance(new AtomicBoolean());
+    bind(RefdbCacheFactory.OpenTime.class).toInstance(openTime);
+    bind(StoreOpener.class).toInstance(opener);
+    bind(Takeover.class)
+        .toInstance(
+            openTime == RefdbCacheFactory.OpenTime.AT_ONCE
+                ? Takeover.inBackground(new Driver())
+                : Takeover.beforeUse(new Driver()));
+    bind(PersistentCacheFactory.class).to(RefdbCacheFactory.class);
+    listener().to(RefdbCacheFactory.class);
+  }
+}

@@ -1,0 +1,69 @@
+package org.refdb.gerrit.cache;
+
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicLongArray;
+import java.util.function.BooleanSupplier;
+
+/**
+ * Orders what is written to a store: a value that was loaded before its key was changed is never stored after it.
+ *
+ * <p>Keys share {@value #STRIPES} stripes. A stripe's lock is held for one store call only, which does not wait for a
+ * disk, and nothing else is locked meanwhile. Two keys of one stripe cost at most a value that is loaded again.
+ */
+final class ChangeClock {
+  private static final int STRIPES = 1 << 10;
+
+  private final AtomicLong clock = new AtomicLong();
+  private final AtomicLongArray lastChange = new AtomicLongArray(STRIPES);
+  private final Object[] locks = new Object[STRIPES];
+
+  ChangeClock() {
+    for (int i = 0; i < STRIPES; i++) {
+      locks[i] = new Object();
+    }
+  }
+
+  /** The time now: a value read or loaded after this call knows all changes up to it. */
+  long now() {
+    return clock.get();
+  }
+
+  /** When the key (or one of its stripe) was changed last. */
+  long lastChange(Object key) {
+    return lastChange.get(stripe(key));
+  }
+
+  /** Runs a change of the key; returns its tick. */
+  long change(Object key, Runnable change) {
+    int stripe = stripe(key);
+    synchronized (locks[stripe]) {
+      long tick = clock.incrementAndGet();
+      lastChange.set(stripe, tick);
+      change.run();
+      return tick;
+    }
+  }
+
+  /** Runs {@code action} unless the key was changed after {@code tick}; returns false if it was, else its result. */
+  boolean unlessChangedAfter(long tick, Object key, BooleanSupplier action) {
+    int stripe = stripe(key);
+    synchronized (locks[stripe]) {
+      return lastChange.get(stripe) <= tick && action.getAsBoolean();
+    }
+  }
+
+  /** Runs a change of every key. */
+  void changeAll(Runnable change) {
+    for (int stripe = 0; stripe < STRIPES; stripe++) {
+      synchronized (locks[stripe]) {
+        lastChange.set(stripe, clock.incrementAndGet());
+      }
+    }
+    change.run();
+  }
+
+  private static int stripe(Object key) {
+    int hash = key.hashCode() * 0x9E3779B9;
+    return hash >>> (32 - Integer.numberOfTrailingZeros(STRIPES));
+  }
+}

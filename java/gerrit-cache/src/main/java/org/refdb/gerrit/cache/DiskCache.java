@@ -1,0 +1,176 @@
+package org.refdb.gerrit.cache;
+
+import com.google.common.cache.AbstractLoadingCache;
+import com.google.common.cache.Cache;
+import com.google.common.cache.CacheStats;
+import com.google.common.cache.LoadingCache;
+import com.google.common.collect.ImmutableMap;
+import com.google.gerrit.server.cache.PersistentCache;
+import com.google.gerrit.server.util.time.TimeUtil;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+
+/**
+ * A Gerrit cache with two tiers: objects in memory, their bytes on disk.
+ *
+ * <p>What is found in memory never touches the disk. Loads for one key run once, exceptions are Guava's: both are the
+ * memory tier's promises. A value that was read or loaded before its key was invalidated reaches nobody who asks after
+ * the invalidation, in either tier (see {@link Holder}).
+ */
+final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements PersistentCache {
+  private static final long NO_CALL_UNDER_WAY = Long.MAX_VALUE;
+
+  private final Class<? super K> keyClass;
+  private final Cache<K, Holder<V>> memory;
+  private final DiskTier<K, V> disk;
+
+  DiskCache(Class<? super K> keyClass, Cache<K, Holder<V>> memory, DiskTier<K, V> disk) {
+    this.keyClass = keyClass;
+    this.memory = memory;
+    this.disk = disk;
+  }
+
+  @Override
+  public V getIfPresent(Object object) {
+    if (!keyClass.isInstance(object)) {
+      return null;
+    }
+    @SuppressWarnings("unchecked")
+    K key = (K) object;
+    Holder<V> holder = memory.getIfPresent(key);
+    if (holder != null && mayServe(key, holder, NO_CALL_UNDER_WAY)) {
+      return holder.value;
+    }
+    holder = disk.read(key);
+    if (holder == null) {
+      return null;
+    }
+    memory.put(key, holder);
+    mayServe(key, holder, NO_CALL_UNDER_WAY);
+    return holder.value;
+  }
+
+  @Override
+  public V get(K key) throws ExecutionException {
+    LoadingCache<K, Holder<V>> loading = loading();
+    long start = disk.now();
+    while (true) {
+      Holder<V> holder = loading.get(key);
+      if (mayServe(key, holder, start)) {
+        refreshIfDue(loading, key, holder);
+        return holder.value;
+      }
+    }
+  }
+
+  @Override
+  public V get(K key, Callable<? extends V> loader) throws ExecutionException {
+    long start = disk.now();
+    while (true) {
+      Holder<V> holder = memory.get(key, () -> HolderLoader.load(disk, key, loader));
+      if (mayServe(key, holder, start)) {
+        return holder.value;
+      }
+    }
+  }
+
+  @Override
+  public ImmutableMap<K, V> getAll(Iterable<? extends K> keys) throws ExecutionException {
+    LoadingCache<K, Holder<V>> loading = loading();
+    long start = disk.now();
+    ImmutableMap.Builder<K, V> result = ImmutableMap.builder();
+    for (Map.Entry<K, Holder<V>> entry : loading.getAll(keys).entrySet()) {
+      K key = entry.getKey();
+      Holder<V> holder = entry.getValue();
+      if (mayServe(key, holder, start)) {
+        refreshIfDue(loading, key, holder);
+        result.put(key, holder.value);
+      } else {
+        result.put(key, get(key));
+      }
+    }
+    return result.build();
+  }
+
+  @Override
+  public void refresh(K key) {
+    loading().refresh(key);
+  }
+
+  @Override
+  public void put(K key, V value) {
+    Holder<V> holder = disk.put(key, value);
+    memory.put(key, holder);
+    mayServe(key, holder, NO_CALL_UNDER_WAY);
+  }
+
+  @Override
+  public void invalidate(Object object) {
+    if (keyClass.isInstance(object)) {
+      @SuppressWarnings("unchecked")
+      K key = (K) object;
+      disk.invalidate(key);
+    }
+    memory.invalidate(object); // after the disk: a reader in between may have brought the old value up
+  }
+
+  @Override
+  public void invalidateAll() {
+    disk.invalidateAll();
+    memory.invalidateAll();
+  }
+
+  @Override
+  public void cleanUp() {
+    memory.cleanUp();
+  }
+
+  /** Entries in memory, as Gerrit shows them. */
+  @Override
+  public long size() {
+    return memory.size();
+  }
+
+  @Override
+  public CacheStats stats() {
+    return memory.stats();
+  }
+
+  @Override
+  public DiskStats diskStats() {
+    return disk.stats();
+  }
+
+  DiskTier<K, V> disk() {
+    return disk;
+  }
+
+  private LoadingCache<K, Holder<V>> loading() {
+    if (memory instanceof LoadingCache<K, Holder<V>> loading) {
+      return loading;
+    }
+    throw new UnsupportedOperationException("cache " + disk.name() + " has no loader");
+  }
+
+  /**
+   * Whether a holder found in memory answers a call that began at {@code start}: if its key was not changed since its
+   * value was read, or at least the reading began after the call did. What is outdated or too old leaves the memory.
+   */
+  private boolean mayServe(K key, Holder<V> holder, long start) {
+    DiskTier.Ages ages = disk.ages();
+    boolean young = ages.expireAfter() == null || !ages.isExpired(holder.createdMillis, TimeUtil.nowMs());
+    boolean current = holder.isServed() || holder.settle(disk.lastChange(key));
+    if (!young || !current) {
+      memory.asMap().remove(key, holder);
+    }
+    return young && (current || holder.tick >= start);
+  }
+
+  private void refreshIfDue(LoadingCache<K, Holder<V>> loading, K key, Holder<V> holder) {
+    DiskTier.Ages ages = disk.ages();
+    if (ages.refreshAfter() != null && ages.isDueForRefresh(holder.createdMillis, TimeUtil.nowMs())) {
+      loading.refresh(key);
+    }
+  }
+}

@@ -1,0 +1,89 @@
+package org.refdb.gerrit.cache;
+
+import com.google.common.cache.CacheLoader;
+import com.google.common.util.concurrent.Futures;
+import com.google.common.util.concurrent.ListenableFuture;
+import com.google.common.util.concurrent.MoreExecutors;
+import com.google.gerrit.server.util.time.TimeUtil;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Callable;
+
+/** Loads for the memory tier: from disk, else by the cache's own loader, whose values go to disk. */
+final class HolderLoader<K, V> extends CacheLoader<K, Holder<V>> {
+  private final DiskTier<K, V> disk;
+  private final CacheLoader<K, V> source;
+
+  HolderLoader(DiskTier<K, V> disk, CacheLoader<K, V> source) {
+    this.disk = disk;
+    this.source = source;
+  }
+
+  @Override
+  public Holder<V> load(K key) throws Exception {
+    return load(disk, key, () -> source.load(key));
+  }
+
+  /** From disk, else from {@code loader}. Null where the loader returns null, which the memory tier refuses. */
+  static <K, V> Holder<V> load(DiskTier<K, V> disk, K key, Callable<? extends V> loader) throws Exception {
+    long tick = disk.now();
+    Holder<V> stored = disk.read(key);
+    return stored != null ? stored : keep(disk, key, loader.call(), tick);
+  }
+
+  @Override
+  public Map<K, Holder<V>> loadAll(Iterable<? extends K> keys) throws Exception {
+    long tick = disk.now();
+    Map<K, Holder<V>> result = new HashMap<>();
+    List<K> absent = new ArrayList<>();
+    for (K key : keys) {
+      Holder<V> stored = disk.read(key);
+      if (stored == null) {
+        absent.add(key);
+      } else {
+        result.put(key, stored);
+      }
+    }
+    if (absent.isEmpty()) {
+      return result;
+    }
+    Map<K, V> loaded;
+    try {
+      loaded = source.loadAll(absent);
+    } catch (UnsupportedLoadingOperationException e) {
+      loaded = loadOneByOne(absent);
+    }
+    if (loaded == null) {
+      return null; // the memory tier says so to the caller as Guava does
+    }
+    loaded.forEach((key, value) -> result.put(key, keep(disk, key, value, tick)));
+    return result;
+  }
+
+  private Map<K, V> loadOneByOne(List<K> keys) throws Exception {
+    Map<K, V> loaded = new HashMap<>();
+    for (K key : keys) {
+      loaded.put(key, source.load(key));
+    }
+    return loaded;
+  }
+
+  @Override
+  public ListenableFuture<Holder<V>> reload(K key, Holder<V> old) throws Exception {
+    long tick = disk.now();
+    ListenableFuture<V> reloaded = source.reload(key, old.value);
+    // The old value stays on disk until the new one replaces it: a failed reload loses nothing.
+    return Futures.transform(reloaded, value -> keep(disk, key, value, tick), MoreExecutors.directExecutor());
+  }
+
+  private static <K, V> Holder<V> keep(DiskTier<K, V> disk, K key, V value, long tick) {
+    if (value == null || key == null) {
+      return null;
+    }
+    Holder<V> holder = new Holder<>(value, TimeUtil.nowMs(), tick);
+    disk.keepLoaded(key, holder);
+    return holder;
+  }
+}

@@ -1,0 +1,130 @@
+package org.refdb.gerrit.cache;
+
+import com.google.common.flogger.FluentLogger;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Map;
+import org.refdb.engine.Cache;
+import org.refdb.engine.Cache.Durability;
+import org.refdb.engine.EngineException;
+
+/** Opens the engine's caches, below the folder {@value #FOLDER} of Gerrit's cache folder. */
+final class NativeOpener implements StoreOpener {
+  private static final FluentLogger logger = FluentLogger.forEnclosingClass();
+
+  /** The folder's name. */
+  static final String FOLDER = "refdb";
+
+  @Override
+  public Store open(Spec spec) throws IOException {
+    try {
+      Cache cache = Cache.open(options(spec));
+      for (String notice : cache.notices()) {
+        logger.atSevere().log("%s: %s", spec, notice);
+      }
+      return new NativeStore(cache);
+    } catch (EngineException e) {
+      if (e.kind() == EngineException.Kind.LOCKED) {
+        throw new InUseException(e.getMessage(), e);
+      }
+      throw e;
+    }
+  }
+
+  @Override
+  public Store openToRead(Spec spec) throws IOException {
+    Path folder = root(spec).resolve(spec.name());
+    return Files.exists(folder) ? new NativeStore(Cache.openToRead(options(spec))) : NoStore.INSTANCE;
+  }
+
+  @Override
+  public void removeOtherVersions(Spec spec) throws IOException {
+    Cache.cleanVersions(root(spec), spec.name(), spec.version());
+  }
+
+  private static Path root(Spec spec) {
+    return spec.directory().resolve(FOLDER);
+  }
+
+  private static Cache.Options options(Spec spec) {
+    return new Cache.Options(
+        root(spec),
+        spec.name(),
+        spec.version(),
+        Math.max(spec.limitBytes(), Cache.SMALLEST_LIMIT_BYTES),
+        spec.expireAfter(),
+        spec.keys().current(),
+        spec.keys().old());
+  }
+
+  private static final class NativeStore implements Store {
+    private final Cache cache;
+
+    NativeStore(Cache cache) {
+      this.cache = cache;
+    }
+
+    @Override
+    public Entry get(byte[] key) {
+      try {
+        Cache.Found found = cache.get(key);
+        return found == null ? null : new Entry(found.value(), found.createdMillis());
+      } catch (EngineException e) {
+        throw new UncheckedIOException(e);
+      }
+    }
+
+    @Override
+    public boolean put(byte[] key, byte[] value, long createdMillis, boolean durable) {
+      try {
+        return cache.put(key, value, createdMillis, durability(durable));
+      } catch (EngineException e) {
+        throw new UncheckedIOException(e);
+      }
+    }
+
+    @Override
+    public void invalidate(byte[] key, boolean durable) {
+      try {
+        cache.remove(key, durability(durable));
+      } catch (EngineException e) {
+        throw new UncheckedIOException(e);
+      }
+    }
+
+    @Override
+    public void clear(boolean durable) {
+      try {
+        cache.clear(durability(durable));
+      } catch (EngineException e) {
+        throw new UncheckedIOException(e);
+      }
+    }
+
+    @Override
+    public Stats stats() {
+      try {
+        Map<String, Long> stats = cache.stats();
+        return new Stats(
+            stats.get("entries"),
+            stats.get("live_bytes"),
+            stats.get("disk_bytes"),
+            stats.get("refused"),
+            stats.get("evicted"));
+      } catch (EngineException e) {
+        throw new UncheckedIOException(e);
+      }
+    }
+
+    @Override
+    public void close() {
+      cache.close();
+    }
+
+    private static Durability durability(boolean durable) {
+      return durable ? Durability.SYNCED : Durability.BUFFERED;
+    }
+  }
+}

@@ -1,0 +1,32 @@
+package org.refdb.gerrit.cache;
+
+/** Keeps nothing: what a cache works on that has memory only. */
+enum NoStore implements Store {
+  INSTANCE;
+
+  private static final Stats EMPTY = new Stats(0, 0, 0, 0, 0);
+
+  @Override
+  public Entry get(byte[] key) {
+    return null;
+  }
+
+  @Override
+  public boolean put(byte[] key, byte[] value, long createdMillis, boolean durable) {
+    return false;
+  }
+
+  @Override
+  public void invalidate(byte[] key, boolean durable) {}
+
+  @Override
+  public void clear(boolean durable) {}
+
+  @Override
+  public Stats stats() {
+    return EMPTY;
+  }
+
+  @Override
+  public void close() {}
+}

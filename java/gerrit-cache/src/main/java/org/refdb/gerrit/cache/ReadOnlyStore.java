@@ -1,0 +1,48 @@
+package org.refdb.gerrit.cache;
+
+import java.util.function.BooleanSupplier;
+
+/** A store that takes no change while a switch says so, as an offline reindex may be told. */
+final class ReadOnlyStore implements Store {
+  private final Store store;
+  private final BooleanSupplier readOnly;
+
+  ReadOnlyStore(Store store, BooleanSupplier readOnly) {
+    this.store = store;
+    this.readOnly = readOnly;
+  }
+
+  @Override
+  public Entry get(byte[] key) {
+    return store.get(key);
+  }
+
+  @Override
+  public boolean put(byte[] key, byte[] value, long createdMillis, boolean durable) {
+    return !readOnly.getAsBoolean() && store.put(key, value, createdMillis, durable);
+  }
+
+  @Override
+  public void invalidate(byte[] key, boolean durable) {
+    if (!readOnly.getAsBoolean()) {
+      store.invalidate(key, durable);
+    }
+  }
+
+  @Override
+  public void clear(boolean durable) {
+    if (!readOnly.getAsBoolean()) {
+      store.clear(durable);
+    }
+  }
+
+  @Override
+  public Stats stats() {
+    return store.stats();
+  }
+
+  @Override
+  public void close() {
+    store.close();
+  }
+}

@@ -1,0 +1,184 @@
+package org.refdb.gerrit.cache;
+
+import static java.util.concurrent.TimeUnit.SECONDS;
+
+import com.google.common.cache.Cache;
+import com.google.common.cache.CacheBuilder;
+import com.google.common.cache.CacheLoader;
+import com.google.common.cache.LoadingCache;
+import com.google.common.flogger.FluentLogger;
+import com.google.gerrit.extensions.events.LifecycleListener;
+import com.google.gerrit.extensions.registration.DynamicMap;
+import com.google.gerrit.server.cache.MemoryCacheFactory;
+import com.google.gerrit.server.cache.PersistentCacheBaseFactory;
+import com.google.gerrit.server.cache.PersistentCacheDef;
+import com.google.gerrit.server.config.ConfigUtil;
+import com.google.gerrit.server.config.GerritServerConfig;
+import com.google.gerrit.server.config.SitePaths;
+import com.google.inject.Inject;
+import com.google.inject.Provider;
+import com.google.inject.Singleton;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.CopyOnWriteArrayList;
+import org.eclipse.jgit.lib.Config;
+
+/** Makes Gerrit's persistent caches, the core's and any plugin's, at start and later. */
+@Singleton
+final class RefdbCacheFactory extends PersistentCacheBaseFactory implements LifecycleListener {
+  private static final FluentLogger logger = FluentLogger.forEnclosingClass();
+
+  /** Caches of secrets: a login and a logout are on the disk before they are answered. */
+  private static final Set<String> DURABLE = Set.of("web_sessions", "oauth_tokens");
+
+  private final Stores stores;
+  private final DynamicMap<Cache<?, ?>> cacheMap;
+  private final OpenTime openTime;
+  private final List<DiskTier<?, ?>> tiers = new CopyOnWriteArrayList<>();
+
+  /** When a cache's files are opened. */
+  enum OpenTime {
+    /** With the cache: a server pays it before it answers. */
+    AT_ONCE,
+    /** When the cache is first used: an offline program uses few, and says only later whether it may write. */
+    WHEN_USED
+  }
+
+  @Inject
+  RefdbCacheFactory(
+      MemoryCacheFactory memoryCacheFactory,
+      @GerritServerConfig Config config,
+      SitePaths site,
+      Stores stores,
+      DynamicMap<Cache<?, ?>> cacheMap,
+      OpenTime openTime) {
+    super(memoryCacheFactory, config, directory(config, site));
+    this.stores = stores;
+    this.cacheMap = cacheMap;
+    this.openTime = openTime;
+  }
+
+  private static Path directory(Config config, SitePaths site) {
+    String name = config.getString("cache", null, "directory");
+    if (name == null) {
+      return null;
+    }
+    Path directory = site.resolve(name);
+    try {
+      Files.createDirectories(directory);
+    } catch (IOException e) {
+      logger.atSevere().log("Caches stay in memory only: cannot make the folder %s: %s", directory, e.getMessage());
+      return null;
+    }
+    if (!Files.isWritable(directory)) {
+      logger.atSevere().log("Caches stay in memory only: the folder %s cannot be written", directory);
+      return null;
+    }
+    logger.atInfo().log("Enabling disk cache %s", directory.toAbsolutePath());
+    return directory;
+  }
+
+  @Override
+  protected <K, V> Cache<K, V> buildImpl(PersistentCacheDef<K, V> def, long diskLimit) {
+    DiskTier<K, V> disk = diskTier(def, diskLimit);
+    if (disk == null) {
+      return memCacheFactory.build(def);
+    }
+    return new DiskCache<>(def.keyType().getRawType(), memCacheFactory.build(new HolderDef<>(def)), disk);
+  }
+
+  @Override
+  protected <K, V> LoadingCache<K, V> buildImpl(
+      PersistentCacheDef<K, V> def, CacheLoader<K, V> loader, long diskLimit) {
+    DiskTier<K, V> disk = diskTier(def, diskLimit);
+    if (disk == null) {
+      return memCacheFactory.build(def, loader);
+    }
+    return new DiskCache<>(def.keyType().getRawType(), memory(def, new HolderLoader<>(disk, loader)), disk);
+  }
+
+  /**
+   * The memory tier. For a cache without room in memory Gerrit's own does without the promises of one: loads for one
+   * key run side by side, and exceptions are not wrapped as callers expect. Guava's, which keeps nothing either, keeps
+   * them.
+   */
+  private <K, V> LoadingCache<K, Holder<V>> memory(PersistentCacheDef<K, V> def, HolderLoader<K, V> loader) {
+    HolderDef<K, V> holderDef = new HolderDef<>(def);
+    if (config.getLong("cache", def.configKey(), "memoryLimit", def.maximumWeight()) <= 0) {
+      return CacheBuilder.newBuilder().maximumSize(0).concurrencyLevel(64).recordStats().build(loader);
+    }
+    return memCacheFactory.build(holderDef, loader);
+  }
+
+  /** The disk tier; null if the cache must stay in memory since it cannot be encrypted as configured. */
+  private <K, V> DiskTier<K, V> diskTier(PersistentCacheDef<K, V> def, long diskLimit) {
+    Duration expireAfter = configured(def, "maxAge", def.expireAfterWrite());
+    Duration refreshAfter = configured(def, "refreshAfterWrite", def.refreshAfterWrite());
+    EncryptionKeys keys;
+    try {
+      keys = EncryptionKeys.of(config, def.configKey());
+    } catch (IllegalArgumentException e) {
+      logger.atSevere().log("Cache %s stays in memory only: %s", def.name(), e.getMessage());
+      return null;
+    }
+    StoreOpener.Spec spec = new StoreOpener.Spec(cacheDir, def.name(), def.version(), diskLimit, expireAfter, keys);
+    StoreHandle handle = new StoreHandle(stores, spec);
+    if (openTime == OpenTime.AT_ONCE) {
+      handle.get();
+    }
+    DiskTier<K, V> tier =
+        new DiskTier<>(def, handle, new DiskTier.Ages(expireAfter, refreshAfter), DURABLE.contains(def.name()));
+    tiers.add(tier);
+    return tier;
+  }
+
+  private Duration configured(PersistentCacheDef<?, ?> def, String variable, Duration otherwise) {
+    long seconds = ConfigUtil.getTimeUnit(config, "cache", def.configKey(), variable, 0, SECONDS);
+    return seconds > 0 ? Duration.ofSeconds(seconds) : otherwise;
+  }
+
+  /** The disk tiers of all caches, for the metrics. */
+  List<DiskTier<?, ?>> tiers() {
+    return tiers;
+  }
+
+  @Override
+  public void start() {}
+
+  @Override
+  public void stop() {
+    stores.stop();
+  }
+
+  /**
+   * A plugin stops, or was just reloaded: then the caches in Gerrit's map are the new generation's, which stay, and
+   * what is not in the map belongs to the old one. A cache that is released too early opens its store again.
+   */
+  @Override
+  public void onStop(String plugin) {
+    Set<DiskTier<?, ?>> listed = listed(plugin);
+    Set<DiskTier<?, ?>> others = new HashSet<>();
+    cacheMap.plugins().stream().filter(other -> !other.equals(plugin)).forEach(other -> others.addAll(listed(other)));
+    List<DiskTier<?, ?>> own =
+        tiers.stream().filter(tier -> tier.name().startsWith(plugin + ".") && !others.contains(tier)).toList();
+    List<DiskTier<?, ?>> old = own.stream().filter(tier -> !listed.contains(tier)).toList();
+    List<DiskTier<?, ?>> ending = old.isEmpty() ? own : old;
+    tiers.removeAll(ending);
+    ending.forEach(tier -> tier.stores().release());
+  }
+
+  private Set<DiskTier<?, ?>> listed(String plugin) {
+    Set<DiskTier<?, ?>> found = new HashSet<>();
+    for (Provider<Cache<?, ?>> provider : cacheMap.byPlugin(plugin).values()) {
+      if (provider.get() instanceof DiskCache<?, ?> cache) {
+        found.add(cache.disk());
+      }
+    }
+    return found;
+  }
+}

@@ -1,0 +1,50 @@
+package org.refdb.gerrit.cache;
+
+/**
+ * The bytes of one cache in one version on disk. No call waits for a disk, but changes that are to be durable. Safe for
+ * use by many threads.
+ */
+interface Store extends AutoCloseable {
+  /**
+   * A value and the time it was made.
+   *
+   * @param value the serialised value
+   * @param createdMillis milliseconds since 1970
+   */
+  record Entry(byte[] value, long createdMillis) {}
+
+  /**
+   * The figures of a store, each known without a scan.
+   *
+   * @param entries live entries
+   * @param liveBytes bytes of the live keys and values
+   * @param diskBytes bytes the files take
+   * @param refusedPuts puts that found no room without waiting
+   * @param evictions entries dropped to keep the limit
+   */
+  record Stats(long entries, long liveBytes, long diskBytes, long refusedPuts, long evictions) {}
+
+  /** Returns the entry, or null if there is none that can be proved whole. */
+  Entry get(byte[] key);
+
+  /**
+   * Stores an entry.
+   *
+   * @param durable return only when it would survive a power cut; it is not refused for want of room then
+   * @return false if it was refused (no room without waiting, or too large): then the key has no value
+   */
+  boolean put(byte[] key, byte[] value, long createdMillis, boolean durable);
+
+  /** Removes the entry of a key; returns, if {@code durable}, when that would survive a power cut. */
+  void invalidate(byte[] key, boolean durable);
+
+  /** Removes all entries; returns, if {@code durable}, when that would survive a power cut. */
+  void clear(boolean durable);
+
+  /** The present figures. */
+  Stats stats();
+
+  /** Frees the files; what was stored so far can be read by the next opener. */
+  @Override
+  void close();
+}

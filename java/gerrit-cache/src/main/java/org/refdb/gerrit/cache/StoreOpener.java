@@ -1,0 +1,53 @@
+package org.refdb.gerrit.cache;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+
+/** Opens stores. */
+interface StoreOpener {
+  /**
+   * What is to be opened.
+   *
+   * @param directory the folder of all caches
+   * @param name the cache, {@code PLUGIN.NAME} for a plugin's
+   * @param version of the cache's serialisation; other versions' values are never served
+   * @param limitBytes what the files may take, above 0
+   * @param expireAfter values older than this need not be kept; null for never
+   * @param keys what its content is encrypted with
+   */
+  record Spec(
+      Path directory, String name, int version, long limitBytes, Duration expireAfter, EncryptionKeys keys) {
+    @Override
+    public String toString() {
+      return "cache " + name + " of version " + version + " in " + directory;
+    }
+  }
+
+  /** The files are another process's to write. */
+  final class InUseException extends IOException {
+    private static final long serialVersionUID = 1L;
+
+    InUseException(String message, Throwable cause) {
+      super(message, cause);
+    }
+  }
+
+  /**
+   * Opens a store for reading and writing.
+   *
+   * @throws InUseException if another process writes it
+   * @throws IOException if it cannot be opened; the message says what can be done
+   */
+  Store open(Spec spec) throws IOException;
+
+  /**
+   * Opens a store that another process may be writing, for reading; an empty one where there is none.
+   *
+   * @throws IOException if it cannot be opened; the message says what can be done
+   */
+  Store openToRead(Spec spec) throws IOException;
+
+  /** Removes what is left of other versions of this cache, unless it is in use. */
+  void removeOtherVersions(Spec spec) throws IOException;
+}

@@ -1,0 +1,132 @@
+package org.refdb.gerrit.cache;
+
+import com.google.common.flogger.FluentLogger;
+import com.google.common.util.concurrent.MoreExecutors;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.sql.Driver;
+import java.util.Map;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * Takes a cache over from Gerrit's H2 caches while the server runs: what H2 has is imported in the background, with its
+ * ages, as bytes. Until an entry has arrived it is a miss.
+ */
+final class Takeover {
+  private static final FluentLogger logger = FluentLogger.forEnclosingClass();
+  private static final long RETRY_MILLIS = 5;
+  private static final int RETRIES = 200;
+
+  private final Driver driver;
+  private final ExecutorService importer;
+
+  private Takeover(Driver driver, ExecutorService importer) {
+    this.driver = driver;
+    this.importer = importer;
+  }
+
+  /** Imports while the server runs, one cache after the other. */
+  static Takeover inBackground(Driver driver) {
+    return new Takeover(
+        driver,
+        Executors.newSingleThreadExecutor(task -> {
+          Thread thread = new Thread(task, "refdb-cache-import");
+          thread.setDaemon(true);
+          thread.setPriority(Thread.MIN_PRIORITY);
+          return thread;
+        }));
+  }
+
+  /** Imports before a store is used, as suits an offline program. */
+  static Takeover beforeUse(Driver driver) {
+    return new Takeover(driver, MoreExecutors.newDirectExecutorService());
+  }
+
+  /**
+   * Takes a just opened store's cache over if H2 had it last: then what the store has is older and is removed.
+   *
+   * @return the store to use
+   * @throws StoreOpener.InUseException if a server with H2 caches is running on these files
+   */
+  Store from(StoreOpener.Spec spec, Store store) throws IOException {
+    H2File file = new H2File(spec.directory(), spec.name());
+    if (!Files.exists(file.own())) {
+      return store;
+    }
+    long entries = countIfReadable(file, spec);
+    store.clear(true);
+    file.setAside();
+    if (entries == 0) {
+      return store;
+    }
+    ImportingStore importing = new ImportingStore(store);
+    try {
+      importer.execute(() -> run(file, spec, importing, entries));
+    } catch (RejectedExecutionException e) {
+      importing.endImport();
+    }
+    return importing;
+  }
+
+  private long countIfReadable(H2File file, StoreOpener.Spec spec) throws StoreOpener.InUseException {
+    try {
+      Map<Integer, Long> counts = file.count(driver, file.own());
+      return counts.getOrDefault(spec.version(), 0L);
+    } catch (StoreOpener.InUseException e) {
+      throw e;
+    } catch (IOException e) {
+      logger.atWarning().log("Cache %s starts empty: %s", spec.name(), e.getMessage());
+      return 0;
+    }
+  }
+
+  private void run(H2File file, StoreOpener.Spec spec, ImportingStore store, long entries) {
+    long[] taken = new long[1];
+    try {
+      file.forEach(driver, file.aside(), (version, key, value, created) -> {
+        if (version == spec.version()) {
+          taken[0] += takeWithPatience(store, key, value, created) ? 1 : 0;
+        }
+        return store.isImporting() && !Thread.currentThread().isInterrupted();
+      });
+      logger.atInfo().log("Took %d of %d entries of cache %s over from H2", taken[0], entries, spec.name());
+    } catch (IOException | RuntimeException e) {
+      logger.atWarning().log(
+          "Took %d of %d entries of cache %s over from H2; the others are loaded anew: %s",
+          taken[0], entries, spec.name(), e.getMessage());
+    } finally {
+      store.endImport();
+    }
+  }
+
+  /** The store refuses what it cannot write at once; an import can wait. What is too large it always refuses. */
+  private static boolean takeWithPatience(ImportingStore store, byte[] key, byte[] value, long created) {
+    for (int i = 0; i < RETRIES; i++) {
+      if (store.importEntry(key, value, created)) {
+        return true;
+      }
+      try {
+        Thread.sleep(RETRY_MILLIS);
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+        return false;
+      }
+    }
+    return false;
+  }
+
+  /** Imports nothing more; returns when that is so. */
+  void stop() {
+    importer.shutdownNow();
+    try {
+      if (!importer.awaitTermination(1, TimeUnit.MINUTES)) {
+        logger.atWarning().log("An import from H2 does not end");
+      }
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+}

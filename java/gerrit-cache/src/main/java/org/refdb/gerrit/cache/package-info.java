@@ -1,0 +1,8 @@
+/**
+ * Gerrit's persistent caches on refdb's key-value store.
+ *
+ * <p>Read in this order: {@code RefdbCacheModule} (what Gerrit installs), {@code RefdbCacheFactory} (makes a cache),
+ * {@code DiskCache} (two tiers), {@code DiskTier} (objects to bytes), {@code ChangeClock} and {@code Holder} (why an
+ * invalidated value never comes back), {@code Stores} (who shares which files).
+ */
+package org.refdb.gerrit.cache;

@@ -1,0 +1,103 @@
+package org.refdb.gerrit.cache;
+
+import java.nio.ByteBuffer;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/** Stores in memory that outlive their handles, as files do, and count what is asked of them. */
+final class HeapOpener implements StoreOpener {
+  final Map<String, Map<ByteBuffer, Store.Entry>> files = new ConcurrentHashMap<>();
+  final AtomicInteger gets = new AtomicInteger();
+  final AtomicInteger syncs = new AtomicInteger();
+  final AtomicInteger opened = new AtomicInteger();
+  final AtomicInteger closed = new AtomicInteger();
+
+  /** Runs before each put. */
+  volatile Runnable beforePut = () -> {};
+
+  /** Runs after each get. */
+  volatile Runnable afterGet = () -> {};
+
+  volatile boolean inUse;
+
+  Map<ByteBuffer, Store.Entry> file(Spec spec) {
+    return files.computeIfAbsent(spec.name() + " " + spec.version(), name -> new ConcurrentHashMap<>());
+  }
+
+  @Override
+  public Store open(Spec spec) throws InUseException {
+    if (inUse) {
+      throw new InUseException("process 1 writes " + spec, null);
+    }
+    opened.incrementAndGet();
+    return new HeapStore(file(spec));
+  }
+
+  @Override
+  public Store openToRead(Spec spec) {
+    opened.incrementAndGet();
+    return new HeapStore(file(spec));
+  }
+
+  @Override
+  public void removeOtherVersions(Spec spec) {
+    files.keySet().removeIf(name -> name.startsWith(spec.name() + " ") && !name.endsWith(" " + spec.version()));
+  }
+
+  private final class HeapStore implements Store {
+    private final Map<ByteBuffer, Entry> entries;
+
+    HeapStore(Map<ByteBuffer, Entry> entries) {
+      this.entries = entries;
+    }
+
+    @Override
+    public Entry get(byte[] key) {
+      gets.incrementAndGet();
+      Entry entry = entries.get(ByteBuffer.wrap(key));
+      afterGet.run();
+      return entry;
+    }
+
+    @Override
+    public boolean put(byte[] key, byte[] value, long createdMillis, boolean durable) {
+      beforePut.run();
+      count(durable);
+      entries.put(ByteBuffer.wrap(key), new Entry(value, createdMillis));
+      return true;
+    }
+
+    @Override
+    public void invalidate(byte[] key, boolean durable) {
+      count(durable);
+      entries.remove(ByteBuffer.wrap(key));
+    }
+
+    @Override
+    public void clear(boolean durable) {
+      count(durable);
+      entries.clear();
+    }
+
+    private void count(boolean durable) {
+      if (durable) {
+        syncs.incrementAndGet();
+      }
+    }
+
+    @Override
+    public Stats stats() {
+      long bytes = 0;
+      for (Map.Entry<ByteBuffer, Entry> entry : entries.entrySet()) {
+        bytes += entry.getKey().remaining() + entry.getValue().value().length;
+      }
+      return new Stats(entries.size(), bytes, bytes, 0, 0);
+    }
+
+    @Override
+    public void close() {
+      closed.incrementAndGet();
+    }
+  }
+}

@@ -1,0 +1,228 @@
+package org.refdb.gerrit.cache;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+
+import com.google.common.cache.Cache;
+import com.google.common.cache.CacheLoader;
+import com.google.common.cache.LoadingCache;
+import com.google.common.util.concurrent.ListenableFuture;
+import com.google.common.util.concurrent.SettableFuture;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A value that was read or loaded before its key was invalidated is served to nobody who asks later. */
+class InvalidationTest {
+  @TempDir Path site;
+  private final HeapOpener opener = new HeapOpener();
+  private TestGerrit gerrit;
+
+  @BeforeEach
+  void start() {
+    gerrit =
+        new TestGerrit(
+            site,
+            TestGerrit.config(),
+            new CacheBindings(RefdbCacheFactory.OpenTime.AT_ONCE, opener),
+            TestGerrit.strings("strings"));
+  }
+
+  @AfterEach
+  void stop() {
+    gerrit.close();
+  }
+
+  private Map<ByteBuffer, Store.Entry> file(String name) {
+    return opener.files.get(name + " 1");
+  }
+
+  private static ByteBuffer bytes(String text) {
+    return ByteBuffer.wrap(text.getBytes(UTF_8));
+  }
+
+  @Test
+  void aReaderThatIsOvertakenByAnInvalidationDoesNotBringTheValueBackToMemory() throws Exception {
+    Cache<String, String> cache = gerrit.strings();
+    file("strings").put(bytes("key"), new Store.Entry("stale".getBytes(UTF_8), System.currentTimeMillis()));
+    CountDownLatch read = new CountDownLatch(1);
+    CountDownLatch resume = new CountDownLatch(1);
+    opener.afterGet = () -> {
+      read.countDown();
+      await(resume);
+    };
+    try (ExecutorService pool = Executors.newSingleThreadExecutor()) {
+      Future<String> reader = pool.submit(() -> cache.getIfPresent("key"));
+      read.await();
+      opener.afterGet = () -> {};
+      cache.invalidate("key");
+      resume.countDown();
+      assertEquals("stale", reader.get(), "asked before the invalidation");
+    }
+    assertNull(cache.getIfPresent("key"));
+  }
+
+  @Test
+  void aLoadThatIsOvertakenByAFlushIsNeitherInMemoryNorOnDisk() throws Exception {
+    Cache<String, String> cache = gerrit.strings();
+    CountDownLatch loading = new CountDownLatch(1);
+    CountDownLatch resume = new CountDownLatch(1);
+    try (ExecutorService pool = Executors.newSingleThreadExecutor()) {
+      Future<String> loader =
+          pool.submit(
+              () ->
+                  cache.get(
+                      "key",
+                      () -> {
+                        loading.countDown();
+                        resume.await();
+                        return "stale";
+                      }));
+      loading.await();
+      Future<?> flush;
+      try (ExecutorService other = Executors.newSingleThreadExecutor()) {
+        flush = other.submit(() -> gerrit.strings().invalidateAll());
+        Thread.yield();
+        // The memory tier may wait for the load under way; the change is on record before that.
+        while (((DiskCache<?, ?>) cache).disk().now() == 0) {
+          Thread.onSpinWait();
+        }
+        resume.countDown();
+      }
+      flush.get();
+      assertEquals("stale", loader.get());
+    }
+    assertNull(file("strings").get(bytes("key")));
+    assertEquals("fresh", cache.get("key", () -> "fresh"));
+  }
+
+  @Test
+  void aReloadThatIsOvertakenByAnInvalidationStoresNothing() throws Exception {
+    SettableFuture<String> reload = SettableFuture.create();
+    CountDownLatch reloading = new CountDownLatch(1);
+    AtomicInteger loads = new AtomicInteger();
+    LoadingCache<String, String> cache =
+        gerrit
+            .factory()
+            .build(
+                TestDef.named("reloaded"),
+                new CacheLoader<String, String>() {
+                  @Override
+                  public String load(String key) {
+                    return "load " + loads.incrementAndGet();
+                  }
+
+                  @Override
+                  public ListenableFuture<String> reload(String key, String old) {
+                    reloading.countDown();
+                    return reload;
+                  }
+                });
+    assertEquals("load 1", cache.get("key"));
+    try (ExecutorService pool = Executors.newSingleThreadExecutor()) {
+      Future<?> refresh = pool.submit(() -> cache.refresh("key")); // with cache.threads = 0 it waits for the reload
+      reloading.await();
+      cache.invalidate("key");
+      reload.set("stale");
+      refresh.get();
+    }
+    assertNull(file("reloaded").get(bytes("key")));
+    assertEquals("load 2", cache.get("key"));
+  }
+
+  @Test
+  void anInvalidationBeatsAPutThatIsAboutToBeStored() throws Exception {
+    LoadingCache<String, String> cache =
+        gerrit.factory().build(TestDef.named("queued"), CacheContractTest.loader(key -> "stale"));
+    CountDownLatch storing = new CountDownLatch(1);
+    CountDownLatch resume = new CountDownLatch(1);
+    opener.beforePut = () -> {
+      storing.countDown();
+      await(resume);
+    };
+    try (ExecutorService pool = Executors.newFixedThreadPool(2)) {
+      Future<String> load = pool.submit(() -> cache.get("key"));
+      storing.await();
+      Future<?> invalidation = pool.submit(() -> cache.invalidate("key"));
+      resume.countDown();
+      load.get();
+      invalidation.get();
+    }
+    assertNull(file("queued").get(bytes("key")), "the store keeps what was invalidated");
+    assertNull(cache.getIfPresent("key"));
+  }
+
+  /** Values name the state of the truth they were made from; after an invalidation none from before may be seen. */
+  @Test
+  void manyThreadsNeverSeeAValueFromBeforeAnInvalidation() throws Exception {
+    int keys = 8;
+    AtomicInteger[] truth = new AtomicInteger[keys];
+    for (int i = 0; i < keys; i++) {
+      truth[i] = new AtomicInteger();
+    }
+    LoadingCache<String, String> cache =
+        gerrit
+            .factory()
+            .build(
+                TestDef.named("stress").withWeight(4), // evictions make readers go to disk
+                CacheContractTest.loader(key -> String.valueOf(truth[Integer.parseInt(key)].get())));
+    try (ExecutorService pool = Executors.newFixedThreadPool(4)) {
+      Future<?>[] threads = new Future<?>[4];
+      for (int t = 0; t < threads.length; t++) {
+        threads[t] = pool.submit(() -> stress(cache, truth));
+      }
+      for (Future<?> thread : threads) {
+        thread.get();
+      }
+    }
+  }
+
+  private static Void stress(LoadingCache<String, String> cache, AtomicInteger[] truth) throws Exception {
+    ThreadLocalRandom random = ThreadLocalRandom.current();
+    for (int i = 0; i < 20_000; i++) {
+      int at = random.nextInt(truth.length);
+      String key = String.valueOf(at);
+      switch (random.nextInt(20)) {
+        case 0 -> {
+          int changed = truth[at].incrementAndGet();
+          cache.invalidate(key);
+          newEnough(cache.get(key), changed);
+        }
+        case 1 -> {
+          int changed = truth[at].incrementAndGet();
+          cache.invalidateAll();
+          String seen = cache.getIfPresent(key);
+          newEnough(seen == null ? cache.get(key) : seen, changed);
+        }
+        case 2, 3, 4 -> cache.getIfPresent(key);
+        default -> cache.get(key);
+      }
+    }
+    return null;
+  }
+
+  private static void newEnough(String seen, int changed) {
+    if (Integer.parseInt(seen) < changed) {
+      throw new AssertionError("saw " + seen + " after state " + changed + " was announced");
+    }
+  }
+
+  private static void await(CountDownLatch latch) {
+    try {
+      latch.await();
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+}

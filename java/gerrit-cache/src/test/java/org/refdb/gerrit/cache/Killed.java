@@ -1,0 +1,74 @@
+package org.refdb.gerrit.cache;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import com.google.common.cache.Cache;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+
+/** A JVM of its own that uses caches and is killed, with no flag but its class path. */
+final class Killed {
+  private Killed() {}
+
+  static List<String> jvmFlags() {
+    return List.of();
+  }
+
+  /** Has another process fill a cache beyond its limit, log in and out, and kills it without warning. */
+  static void fillAndKill(Path site, String cache, long limit) throws Exception {
+    run(site, "fill", cache, String.valueOf(limit));
+  }
+
+  /** Has another process put one session, end another, and kills it at once. */
+  static void logoutAndKill(Path site) throws Exception {
+    run(site, "logout");
+  }
+
+  private static void run(Path site, String... arguments) throws Exception {
+    List<String> command = new ArrayList<>();
+    command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+    command.addAll(jvmFlags());
+    command.addAll(List.of("-cp", System.getProperty("java.class.path"), Killed.class.getName(), site.toString()));
+    command.addAll(List.of(arguments));
+    Process process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+    try (BufferedReader output = new BufferedReader(new InputStreamReader(process.getInputStream(), UTF_8))) {
+      String line = output.readLine();
+      if (!"done".equals(line)) {
+        throw new AssertionError("the other process said " + line);
+      }
+    } finally {
+      process.destroyForcibly();
+      process.waitFor(1, TimeUnit.MINUTES);
+    }
+  }
+
+  /** The other process. */
+  public static void main(String[] arguments) throws Exception {
+    TestGerrit gerrit =
+        new TestGerrit(
+            Path.of(arguments[0]), TestGerrit.config(), new RefdbCacheModule(), TestGerrit.strings("strings"));
+    switch (arguments[1]) {
+      case "fill" -> {
+        Cache<String, String> cache =
+            gerrit.factory().build(TestDef.named(arguments[2]).withDiskLimit(Long.parseLong(arguments[3])));
+        for (int i = 0; i < 10_000; i++) {
+          cache.put("before " + i, "v".repeat(1000));
+        }
+      }
+      case "logout" -> {
+        Cache<String, String> sessions = gerrit.factory().build(TestDef.named("web_sessions"));
+        sessions.put("stays", "session");
+        sessions.put("leaves", "session");
+        sessions.invalidate("leaves");
+      }
+      default -> throw new IllegalArgumentException(arguments[1]);
+    }
+    System.out.println("done");
+    System.out.flush();
+    Thread.sleep(Long.MAX_VALUE);
+  }
+}
