@@ -29,7 +29,7 @@ thread_local! {
 /// An open cache. All methods may be called from any number of threads. Dropping it closes it.
 pub struct Cache {
     pub(crate) shared: Handle,
-    pub(crate) worker: Mutex<Option<JoinHandle<()>>>,
+    pub(crate) workers: Mutex<Vec<JoinHandle<()>>>,
     /// Held as long as the cache is open for writing.
     pub(crate) lock_file: Mutex<Option<File>>,
     pub(crate) read_only: bool,
@@ -342,8 +342,7 @@ impl Cache {
             self.give_way(true);
         };
         shared.wake();
-        // Not on the caller's time.
-        let _ = std::thread::Builder::new().spawn(move || drop(memory));
+        lock(&shared.garbage).push(Box::new(memory));
         shared.settle(end, durability)
     }
 
@@ -352,6 +351,19 @@ impl Cache {
         self.check_writable()?;
         let end = lock(&self.shared.log).end();
         self.settle_removals(end, durability)
+    }
+
+    /// Does what the threads would do by now. For tests that need to know what happens when.
+    #[doc(hidden)]
+    pub fn work(&self) -> Result<()> {
+        while crate::worker::round(&self.shared)? | self.shared.delete_condemned()? {}
+        Ok(())
+    }
+
+    /// Lets go of everything as a killed process does. For tests.
+    #[doc(hidden)]
+    pub fn abandon(self) {
+        self.shared.closed.store(true, Ordering::Release);
     }
 
     /// What it has and did. Costs the same however many entries there are.
@@ -392,13 +404,14 @@ impl Cache {
         }
     }
 
-    /// Stops the worker, writes what is in memory and lets go of the lock. Reads still work. Closing again does nothing.
+    /// Stops the threads, writes what is in memory and lets go of the lock. Reads still work. Closing again does nothing.
     pub fn close(&self) -> Result<()> {
         if self.read_only || self.shared.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         self.shared.wake();
-        if let Some(worker) = lock(&self.worker).take() {
+        self.shared.wake_syncer();
+        for worker in lock(&self.workers).drain(..) {
             let _ = worker.join();
         }
         let end = {

@@ -14,12 +14,13 @@ pub(crate) enum Victim {
     Compact(u16),
 }
 
-/// Frees room: the segment with the most dead space if at least a third of it is dead, else the oldest.
-pub(crate) fn make_room(sealed: &[(u16, Meta)]) -> Option<Victim> {
+/// Frees room: the segment with the most dead space if at least a third of it is dead, else the oldest. Only evicting
+/// frees room at once, so it is the oldest if `at_once` is set.
+pub(crate) fn make_room(sealed: &[(u16, Meta)], at_once: bool) -> Option<Victim> {
     let oldest = sealed.iter().min_by_key(|(_, meta)| meta.seq)?;
     let deadest = deadest(sealed)?;
     let is_mostly_live = |meta: &Meta| meta.live_bytes * 3 > meta.disk_bytes * 2;
-    if oldest.0 == deadest.0 || is_mostly_live(&deadest.1) {
+    if at_once || oldest.0 == deadest.0 || is_mostly_live(&deadest.1) {
         return Some(Victim::Evict(oldest.0));
     }
     Some(Victim::Compact(deadest.0))
@@ -94,15 +95,16 @@ mod tests {
     use super::*;
 
     fn meta(seq: u64, live_bytes: u64) -> Meta {
-        Meta { seq, live_bytes, disk_bytes: 1000, newest_ms: seq * 10, sealed: true }
+        Meta { seq, live_bytes, disk_bytes: 1000, newest_ms: seq * 10, sealed: true, condemned: false }
     }
 
     #[test]
     fn room_comes_from_dead_space_before_it_comes_from_entries() {
-        assert_eq!(make_room(&[]), None);
-        assert_eq!(make_room(&[(4, meta(2, 900)), (5, meta(1, 950))]), Some(Victim::Evict(5)));
-        assert_eq!(make_room(&[(4, meta(2, 500)), (5, meta(1, 950))]), Some(Victim::Compact(4)));
-        assert_eq!(make_room(&[(4, meta(2, 950)), (5, meta(1, 500))]), Some(Victim::Evict(5)));
+        assert_eq!(make_room(&[], false), None);
+        assert_eq!(make_room(&[(4, meta(2, 900)), (5, meta(1, 950))], false), Some(Victim::Evict(5)));
+        assert_eq!(make_room(&[(4, meta(2, 500)), (5, meta(1, 950))], false), Some(Victim::Compact(4)));
+        assert_eq!(make_room(&[(4, meta(2, 500)), (5, meta(1, 950))], true), Some(Victim::Evict(5)));
+        assert_eq!(make_room(&[(4, meta(2, 950)), (5, meta(1, 500))], false), Some(Victim::Evict(5)));
     }
 
     #[test]

@@ -36,7 +36,7 @@ impl Layout {
         let segment = (limit_bytes / 64).clamp(SMALLEST_SEGMENT_BYTES, USUAL_SEGMENT_BYTES.max(by_count));
         let segment_bytes = segment as usize / ALIGN * ALIGN;
         let slots = usize::try_from(limit_bytes / segment * 4 + 256).unwrap_or(MAX_SEGMENTS).min(MAX_SEGMENTS);
-        let buffer = (limit_bytes / 16).min(LARGEST_BUFFER_BYTES);
+        let buffer = (limit_bytes / 8).min(LARGEST_BUFFER_BYTES);
         Layout {
             limit_bytes,
             segment_bytes,

@@ -49,6 +49,8 @@ pub(crate) struct Meta {
     pub(crate) newest_ms: u64,
     /// Whether the file is whole.
     pub(crate) sealed: bool,
+    /// Whether everything that lived in it was copied, and it goes when the copies are on stable storage.
+    pub(crate) condemned: bool,
 }
 
 /// The segment that is being filled.
@@ -93,8 +95,8 @@ pub(crate) struct Log {
     spare: Vec<Image>,
     /// Images in use or spare, the odd-sized ones too.
     images: usize,
-    /// Removed segments whose files may still be there: their records must not come back.
-    pub(crate) condemned: usize,
+    /// Whether a segment is being evicted: the index has forgotten its records, but its file is still there.
+    pub(crate) evicting: bool,
 }
 
 /// Parts of the cache that the log changes and others read.
@@ -157,7 +159,7 @@ impl Log {
             owed: VecDeque::new(),
             spare: Vec::new(),
             images: 1,
-            condemned: 0,
+            evicting: false,
         }
     }
 
@@ -211,7 +213,7 @@ impl Log {
     pub(crate) fn remove(&mut self, view: &View<'_>, hash: u64, now_ms: u64) -> bool {
         let was_there = self.forget(view, hash);
         // An evicted record has no entry in the index, but its file may outlive a crash.
-        if was_there || self.condemned > 0 {
+        if was_there || self.evicting {
             self.owed.push_back(hash);
             let _ = self.pay_at(view, now_ms);
         }
@@ -405,6 +407,18 @@ impl Log {
         self.meta.iter().enumerate().filter_map(sealed).collect()
     }
 
+    /// Marks a segment that goes as soon as the copies of what lived in it are on stable storage.
+    pub(crate) fn condemn(&mut self, slot: u16) {
+        if let Some(meta) = &mut self.meta[usize::from(slot)] {
+            meta.condemned = true;
+        }
+    }
+
+    /// Bytes that are as good as free.
+    pub(crate) fn condemned_bytes(&self) -> u64 {
+        self.meta.iter().flatten().filter(|meta| meta.condemned).map(|meta| meta.disk_bytes).sum()
+    }
+
     /// The smallest number of a segment that exists.
     pub(crate) fn oldest_seq(&self) -> u64 {
         self.meta.iter().flatten().map(|meta| meta.seq).min().unwrap_or(0)
@@ -424,7 +438,7 @@ impl Log {
 
     /// Forgets everything: the next segment says that all before it are void. Returns the segments to be deleted and
     /// memory to be given back when the lock is no longer held; None if no segment can be started.
-    pub(crate) fn clear(&mut self, view: &View<'_>) -> Option<(Vec<u16>, impl Send + use<>)> {
+    pub(crate) fn clear(&mut self, view: &View<'_>) -> Option<(Vec<u16>, impl Send + use<> + 'static)> {
         if self.free_slots.is_empty() {
             return None;
         }
@@ -463,6 +477,6 @@ impl Active {
 
 impl Meta {
     fn filling(seq: u64) -> Self {
-        Meta { seq, live_bytes: 0, disk_bytes: SEGMENT_EXTRA_BYTES, newest_ms: 0, sealed: false }
+        Meta { seq, live_bytes: 0, disk_bytes: SEGMENT_EXTRA_BYTES, newest_ms: 0, sealed: false, condemned: false }
     }
 }

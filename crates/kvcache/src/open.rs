@@ -36,8 +36,8 @@ impl Cache {
     /// The same on a file system whose operations a test sees.
     pub fn open_on(fs: Fs, dir: &Path, options: Options) -> Result<Cache> {
         let cache = Cache::open_idle(fs, dir, options)?;
-        let worker = worker::start(cache.shared.clone()).map_err(|source| start_error(dir, source))?;
-        *crate::sync::lock(&cache.worker) = Some(worker);
+        let workers = worker::start(&cache.shared).map_err(|source| start_error(dir, source))?;
+        *crate::sync::lock(&cache.workers) = workers;
         Ok(cache)
     }
 
@@ -73,7 +73,7 @@ impl Cache {
         let parts = Parts { fs, dir, layout, sealer, max_age, patience, clock, maps, index, slots, counters, log };
         Ok(Cache {
             shared: Arc::new(Shared::new(parts)),
-            worker: Mutex::new(None),
+            workers: Mutex::new(Vec::new()),
             lock_file: Mutex::new(Some(lock_file)),
             read_only: false,
             notices,
@@ -100,7 +100,7 @@ impl Cache {
         let parts = Parts { fs, dir, layout, sealer, max_age, patience, clock, maps, index, slots, counters, log };
         Ok(Cache {
             shared: Arc::new(Shared::new(parts)),
-            worker: Mutex::new(None),
+            workers: Mutex::new(Vec::new()),
             lock_file: Mutex::new(None),
             read_only: true,
             notices,
@@ -209,7 +209,7 @@ fn replay(
         let disk_bytes = file_bytes.max(SEGMENT_EXTRA_BYTES);
         old.push(Old {
             segment: Arc::new(segment),
-            meta: Meta { seq: header.seq, live_bytes: 0, disk_bytes, newest_ms, sealed: true },
+            meta: Meta { seq: header.seq, live_bytes: 0, disk_bytes, newest_ms, sealed: true, condemned: false },
         });
     }
     for (old, live) in old.iter_mut().zip(live) {

@@ -36,26 +36,30 @@ impl Shared {
 
     fn next_victim(&self) -> Option<Victim> {
         let max_age = self.max_age_ms.load(Ordering::Relaxed);
-        let (sealed, disk_bytes) = {
+        let (sealed, disk_bytes, condemned_bytes) = {
             let log = lock(&self.log);
-            (log.sealed(), log.disk_bytes())
+            (log.sealed(), log.disk_bytes(), log.condemned_bytes())
         };
-        if disk_bytes > self.layout.evict_above_bytes() {
-            return make_room(&sealed);
+        let most = self.layout.evict_above_bytes();
+        // What is condemned is soon free, unless the disk is too slow for what is put.
+        let is_late = condemned_bytes > self.layout.limit_bytes / 16;
+        let remaining = disk_bytes - condemned_bytes;
+        if remaining > most || (disk_bytes > most && is_late) {
+            return make_room(&sealed, is_late);
         }
         let old = (max_age != u64::MAX).then(|| expired(&sealed, self.clock.now_ms(), max_age)).flatten();
         old.or_else(|| {
             // What is in flight is no waste: the segment that is being filled and the next.
             let slack = 2 * self.layout.segment_bytes as u64;
-            tidy(&sealed, disk_bytes, self.counters.live_bytes.get(), slack)
+            tidy(&sealed, remaining, self.counters.live_bytes.get(), slack)
         })
     }
 
-    /// Frees one segment, whichever is next to go; false if there is none.
+    /// Evicts the oldest segment, which frees room on the disk at once; false if there is none.
     pub(crate) fn free_one(&self) -> Result<bool> {
         let mut scratch = lock(&self.reclaiming);
         let sealed = lock(&self.log).sealed();
-        match make_room(&sealed) {
+        match make_room(&sealed, true) {
             None => Ok(false),
             Some(victim) => self.reclaim(victim, &mut scratch),
         }
@@ -74,7 +78,7 @@ impl Shared {
                 self.reclaim(Victim::Compact(slot), &mut scratch)?;
             }
         }
-        self.flush_all()
+        self.delete_condemned().map(drop)
     }
 
     fn reclaim(&self, victim: Victim, scratch: &mut Vec<u8>) -> Result<bool> {
@@ -82,16 +86,9 @@ impl Shared {
         let Some(segment) = self.slots[usize::from(slot)].load_full() else { return Ok(false) };
         let entries = self.entries_of(&segment)?;
         match victim {
-            Victim::Evict(_) => self.evict(&segment, &entries, scratch)?,
-            Victim::Compact(_) => {
-                if !self.compact(&segment, &entries, scratch)? {
-                    return Ok(false);
-                }
-            }
+            Victim::Evict(_) => self.evict(&segment, &entries, scratch),
+            Victim::Compact(_) => self.compact(&segment, &entries, scratch),
         }
-        self.delete(&segment)?;
-        lock(&self.log).condemned = 0;
-        Ok(true)
     }
 
     /// What the footer of a sealed segment says. A footer that cannot be read any more leads to no entry, so each entry
@@ -121,9 +118,24 @@ impl Shared {
     }
 
     /// Drops the entries of the oldest segment, but copies those in use: half of what is evicted on average, more of a
-    /// segment where much is in use. No mark is written: there is nothing older that could come back.
-    fn evict(&self, segment: &Segment, entries: &[Entry], scratch: &mut Vec<u8>) -> Result<()> {
-        lock(&self.log).condemned += 1;
+    /// segment where much is in use. False if there is no room for what must be written.
+    fn evict(&self, segment: &Arc<Segment>, entries: &[Entry], scratch: &mut Vec<u8>) -> Result<bool> {
+        lock(&self.log).evicting = true;
+        self.choose_entries(segment, entries, scratch)?;
+        let is_oldest = segment.seq == lock(&self.log).oldest_seq();
+        if !is_oldest {
+            // Condemned ones are older, and what is dropped here must not come back from there.
+            return Ok(self.copy_marks(segment, entries)? && self.condemn(segment));
+        }
+        // The copies must be in the files before the originals are gone, or a killed process would lose what is in use.
+        // No mark is written and nothing synced: there is nothing older that could come back.
+        self.flush_all()?;
+        self.delete(segment)?;
+        lock(&self.log).evicting = false;
+        Ok(true)
+    }
+
+    fn choose_entries(&self, segment: &Segment, entries: &[Entry], scratch: &mut Vec<u8>) -> Result<()> {
         let mut bytes_by_uses = [0; MAX_USES as usize + 1];
         let mut total = 0;
         for place in entries.iter().filter_map(|entry| self.live_place(segment, entry)) {
@@ -133,24 +145,48 @@ impl Shared {
         let credit = self.layout.keep_credit(self.keep_credit.load(Ordering::Relaxed), total);
         let keep = Keep::most_used(&bytes_by_uses, credit);
         self.keep_credit.store(credit - keep.bytes(&bytes_by_uses), Ordering::Relaxed);
-        self.settle_entries(segment, entries, Fate::Chosen(keep), scratch)?;
-        // The copies must be in the files before the originals are gone, or a killed process would lose what is in use.
-        self.flush_all()
+        self.settle_entries(segment, entries, Fate::Chosen(keep), scratch).map(drop)
     }
 
-    /// Copies everything that lives in a segment; false if there is no room for that now.
+    /// Copies everything that lives in a segment and condemns it; false if there is no room for that now.
     fn compact(&self, segment: &Segment, entries: &[Entry], scratch: &mut Vec<u8>) -> Result<bool> {
-        lock(&self.log).condemned += 1;
-        if self.settle_entries(segment, entries, Fate::All, scratch)? {
+        if self.settle_entries(segment, entries, Fate::All, scratch)? || !self.copy_marks(segment, entries)? {
             return Ok(false);
         }
-        if !self.copy_marks(segment, entries)? {
+        Ok(self.condemn(segment))
+    }
+
+    /// Leaves a segment to the syncer; true.
+    fn condemn(&self, segment: &Segment) -> bool {
+        {
+            let mut log = lock(&self.log);
+            log.condemn(segment.slot);
+            log.evicting = false;
+        }
+        lock(&self.condemned).push((segment.slot, segment.seq));
+        self.wake_syncer();
+        true
+    }
+
+    /// Deletes the segments that were compacted, once the copies are on stable storage: an older value of a copied key
+    /// may still stand in an older segment, and a power loss must not take the copy and leave that one. False if there
+    /// is none.
+    pub(crate) fn delete_condemned(&self) -> Result<bool> {
+        let mut condemned = lock(&self.condemned).clone();
+        if condemned.is_empty() {
             return Ok(false);
         }
         let end = lock(&self.log).end();
-        // An older value of a copied key may still stand in an older segment. A power loss must not take the copy and
-        // leave that one, so the copies are synced before the originals go.
         self.sync_through(end)?;
+        // Oldest first: what a younger one says of an older one must not go before it.
+        condemned.sort_by_key(|(_, seq)| *seq);
+        for (slot, seq) in condemned {
+            // A clear may have been quicker.
+            if let Some(segment) = self.slots[usize::from(slot)].load_full().filter(|segment| segment.seq == seq) {
+                self.delete(&segment)?;
+            }
+            lock(&self.condemned).retain(|(_, other)| *other != seq);
+        }
         Ok(true)
     }
 
@@ -249,6 +285,10 @@ impl Shared {
 
     fn delete(&self, segment: &Arc<Segment>) -> Result<()> {
         let _files = lock(&self.files);
+        let is_there = |now: &Option<Arc<Segment>>| now.as_ref().is_some_and(|now| now.seq == segment.seq);
+        if !is_there(&self.slots[usize::from(segment.slot)].load()) {
+            return Ok(());
+        }
         match self.fs.remove_file(segment.path()) {
             Err(error) if !error.is_not_found() => return Err(error.into()),
             _ => {}

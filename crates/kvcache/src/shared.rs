@@ -43,6 +43,10 @@ pub(crate) struct Shared {
     pub(crate) reclaiming: Mutex<Vec<u8>>,
     /// How many bytes of entries in use the next eviction may copy.
     pub(crate) keep_credit: AtomicU64,
+    /// Compacted segments, by slot and number, to be deleted by the syncer.
+    pub(crate) condemned: Mutex<Vec<(u16, u64)>>,
+    /// Memory that a clear left, to be given back by the worker.
+    pub(crate) garbage: Mutex<Vec<Box<dyn std::any::Any + Send>>>,
     /// Segments that a clear made void, to be deleted.
     pub(crate) void: Mutex<Vec<u16>>,
     pub(crate) disk_error: Mutex<Option<String>>,
@@ -51,6 +55,7 @@ pub(crate) struct Shared {
     /// The worker needs no wake-up call.
     pub(crate) awake: AtomicBool,
     pub(crate) worker: OnceLock<Thread>,
+    pub(crate) syncer: OnceLock<Thread>,
     pub(crate) closed: AtomicBool,
 }
 
@@ -96,12 +101,15 @@ impl Shared {
             files: Mutex::new(Vec::new()),
             reclaiming: Mutex::new(Vec::new()),
             keep_credit: AtomicU64::new(u64::MAX / 2),
+            condemned: Mutex::new(Vec::new()),
+            garbage: Mutex::new(Vec::new()),
             void: Mutex::new(Vec::new()),
             disk_error: Mutex::new(None),
             generations: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
             clears: AtomicU64::new(0),
             awake: AtomicBool::new(true),
             worker: OnceLock::new(),
+            syncer: OnceLock::new(),
             closed: AtomicBool::new(false),
         }
     }
@@ -147,6 +155,13 @@ impl Shared {
         self.awake.store(true, Ordering::Relaxed);
         if let Some(worker) = self.worker.get() {
             worker.unpark();
+        }
+    }
+
+    /// Tells the syncer that a segment is condemned.
+    pub(crate) fn wake_syncer(&self) {
+        if let Some(syncer) = self.syncer.get() {
+            syncer.unpark();
         }
     }
 

@@ -1,4 +1,5 @@
-//! The one background thread of a cache: it writes to the disk and keeps the limit.
+//! The two background threads of a cache: the worker writes to the disk and keeps the limit; the syncer waits for stable
+//! storage, so that the worker need not, and deletes what was compacted.
 
 use crate::{
     error::{Error, Result},
@@ -18,11 +19,26 @@ const ROUNDS_AWAKE: u32 = 25;
 const AFTER_AN_ERROR: Duration = Duration::from_millis(100);
 const ASLEEP: Duration = Duration::from_secs(10);
 
-pub(crate) fn start(shared: Handle) -> std::io::Result<JoinHandle<()>> {
-    let for_worker = shared.clone();
-    let worker = thread::Builder::new().name("refdb-kvcache".into()).spawn(move || run(&for_worker))?;
+pub(crate) fn start(shared: &Handle) -> std::io::Result<Vec<JoinHandle<()>>> {
+    let spawn = |name: &str, main: fn(&Shared)| {
+        let shared = shared.clone();
+        thread::Builder::new().name(name.into()).spawn(move || main(&shared))
+    };
+    let (worker, syncer) = (spawn("refdb-kvcache", run)?, spawn("refdb-kvsync", run_syncer)?);
     let _ = shared.worker.set(worker.thread().clone());
-    Ok(worker)
+    let _ = shared.syncer.set(syncer.thread().clone());
+    Ok(vec![worker, syncer])
+}
+
+fn run_syncer(shared: &Shared) {
+    while !shared.closed.load(Ordering::Acquire) {
+        match shared.delete_condemned() {
+            // There is room now for the worker to go on.
+            Ok(true) => shared.wake(),
+            Ok(false) => thread::park_timeout(ASLEEP),
+            Err(_) => thread::park_timeout(AFTER_AN_ERROR),
+        }
+    }
 }
 
 fn run(shared: &Shared) {
@@ -65,8 +81,9 @@ fn is_full(error: &Error) -> bool {
 }
 
 /// One turn of work; true if there was some.
-fn round(shared: &Shared) -> Result<bool> {
+pub(crate) fn round(shared: &Shared) -> Result<bool> {
     let mut worked = false;
+    drop(std::mem::take(&mut *lock(&shared.garbage)));
     loop {
         worked |= write_all(shared)?;
         if !shared.reclaim_step()? || shared.closed.load(Ordering::Acquire) {
@@ -80,8 +97,7 @@ fn write_all(shared: &Shared) -> Result<bool> {
     let mut worked = false;
     while shared.flush_step(&mut lock(&shared.files))? {
         worked = true;
-        let log = lock(&shared.log);
-        if log.disk_bytes() > shared.layout.evict_above_bytes() {
+        if lock(&shared.log).disk_bytes() > shared.layout.evict_above_bytes() {
             break;
         }
     }

@@ -14,7 +14,7 @@ use std::{
 const MIB: u64 = 1 << 20;
 
 fn open(dir: &Path, limit: u64) -> Cache {
-    Cache::open(dir, Options::new(limit)).unwrap()
+    Cache::open(dir, Options::new(limit)).expect("it opens")
 }
 
 fn value_of(cache: &Cache, key: &[u8]) -> Option<Vec<u8>> {
@@ -23,7 +23,7 @@ fn value_of(cache: &Cache, key: &[u8]) -> Option<Vec<u8>> {
 
 /// Bytes of all segments. The worker may delete and make some meanwhile.
 fn seg_bytes(dir: &Path) -> u64 {
-    let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    let files = std::fs::read_dir(dir).expect("it is there").filter_map(Result::ok);
     let segments = files.filter(|file| file.path().extension().is_some_and(|ext| ext == "seg"));
     segments.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
 }

@@ -1,0 +1,241 @@
+//! What a kill, a full disk or a power loss may leave of a cache: a state it had, never a value it never had or had no
+//! more.
+
+use refdb_kvcache::{Cache, Clock, Durability, Error, Options, PutOptions};
+use refdb_testkit::{Rng, crash};
+use refdb_vfs::{Fs, Op, Verdict, Witness};
+use std::{collections::BTreeMap, path::Path};
+
+const KEYS: u64 = 24;
+const STEPS: u64 = 90;
+
+/// The smallest cache has segments of 16 KiB; values of some hundred bytes to some KiB fill several.
+fn options() -> Options {
+    let mut options = Options::new(1 << 20);
+    options.clock = Clock::new(|| 1_700_000_000_000);
+    options
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put(u64, Vec<u8>, Durability),
+    Remove(u64, Durability),
+    Clear(Durability),
+    Flush,
+    Work,
+    Compact,
+}
+
+/// A workload that fills several segments, overwrites, removes, clears, compacts and waits now and then.
+fn steps(seed: u64) -> Vec<Step> {
+    let mut rng = Rng::new(seed);
+    let durability = |rng: &mut Rng| match rng.below(8) {
+        0 => Durability::Synced,
+        1 | 2 => Durability::Written,
+        _ => Durability::Buffered,
+    };
+    (0..STEPS)
+        .map(|step| match rng.below(24) {
+            0..=15 => {
+                let mut value = format!("value {step} ").into_bytes();
+                value.resize(200 + rng.below(3000), step as u8);
+                Step::Put(rng.bits() % KEYS, value, durability(&mut rng))
+            }
+            16..=18 => Step::Remove(rng.bits() % KEYS, durability(&mut rng)),
+            19 if step > 60 => Step::Clear(durability(&mut rng)),
+            20 => Step::Compact,
+            21 => Step::Flush,
+            _ => Step::Work,
+        })
+        .collect()
+}
+
+type State = BTreeMap<u64, Vec<u8>>;
+
+/// The states the cache goes through, one after each step, and the last step that must survive a kill (and a power
+/// loss) once a step is done.
+fn states(steps: &[Step]) -> (Vec<State>, Vec<(usize, usize)>) {
+    let (mut state, mut states, mut floors) = (State::new(), vec![State::new()], vec![(0, 0)]);
+    for (at, step) in steps.iter().enumerate() {
+        let done = at + 1;
+        let (mut written, mut synced) = *floors.last().expect("there is a first");
+        let durability = match step {
+            Step::Put(key, value, durability) => {
+                state.insert(*key, value.clone());
+                *durability
+            }
+            Step::Remove(key, durability) => {
+                state.remove(key);
+                *durability
+            }
+            Step::Clear(durability) => {
+                state.clear();
+                *durability
+            }
+            Step::Flush => Durability::Written,
+            Step::Work | Step::Compact => Durability::Buffered,
+        };
+        if durability >= Durability::Written {
+            written = done;
+        }
+        if durability == Durability::Synced {
+            synced = done;
+        }
+        states.push(state.clone());
+        floors.push((written, synced));
+    }
+    (states, floors)
+}
+
+fn run(fs: &Fs, dir: &Path, steps: &[Step], done: &dyn Fn(usize)) -> Result<(), Error> {
+    let cache = Cache::open_idle(fs.clone(), dir, options())?;
+    for (at, step) in steps.iter().enumerate() {
+        match step {
+            Step::Put(key, value, durability) => {
+                let options = PutOptions { durability: *durability, ..Default::default() };
+                cache.put_with(&key.to_le_bytes(), value, options)?;
+            }
+            Step::Remove(key, durability) => drop(cache.remove_with(&key.to_le_bytes(), *durability)?),
+            Step::Clear(durability) => cache.clear_with(*durability)?,
+            Step::Flush => cache.flush(Durability::Written)?,
+            Step::Work => cache.work()?,
+            Step::Compact => drop(cache.compact()?),
+        }
+        done(at + 1);
+    }
+    // A killed process does not close.
+    cache.abandon();
+    Ok(())
+}
+
+fn found(dir: &Path) -> State {
+    let cache = Cache::open_idle(Fs::real(), dir, options()).expect("what a crash left can be opened");
+    let mut state = State::new();
+    for key in 0..KEYS {
+        if let Some(found) = cache.get(&key.to_le_bytes()) {
+            state.insert(key, found.value);
+        }
+    }
+    assert_eq!(cache.stats().entries as usize, state.len(), "the count is right: {:?}", cache.stats());
+    // It can be written to and opened again.
+    cache.put(b"after", b"the crash").expect("it can be written to");
+    cache.close().expect("it closes");
+    let again = Cache::open_idle(Fs::real(), dir, options()).expect("it opens a second time");
+    assert_eq!(again.get(b"after").expect("it is there").value, b"the crash");
+    for key in 0..KEYS {
+        assert_eq!(again.get(&key.to_le_bytes()).map(|found| found.value).as_ref(), state.get(&key));
+    }
+    state
+}
+
+/// Which steps the process had done when it was stopped. The explorer runs the workload and the check in turn.
+fn progress() -> (std::rc::Rc<std::cell::Cell<usize>>, impl Fn(usize)) {
+    let progress = std::rc::Rc::new(std::cell::Cell::new(0));
+    let set = progress.clone();
+    (progress, move |done| set.set(done))
+}
+
+#[test]
+fn a_killed_process_leaves_a_state_it_had_and_all_that_was_written() {
+    for seed in 1..3 {
+        let steps = steps(seed);
+        let (states, floors) = states(&steps);
+        let (at, done) = progress();
+        let start = tempfile::tempdir().unwrap();
+        crash::kill_everywhere(
+            start.path(),
+            |fs, dir| {
+                done(0);
+                run(fs, dir, &steps, &done)
+            },
+            |dir, crash| {
+                let (written, _) = floors[at.get()];
+                let state = found(dir);
+                // The step it died in may have happened already.
+                let possible = &states[written..(at.get() + 2).min(states.len())];
+                assert!(possible.contains(&state), "seed {seed}, {crash:?}: after step {} of {steps:?}", at.get());
+            },
+        );
+    }
+}
+
+#[test]
+fn an_operation_that_fails_once_harms_nothing() {
+    let steps = steps(7);
+    let (states, _) = states(&steps);
+    let start = tempfile::tempdir().unwrap();
+    crash::refuse_everywhere(
+        start.path(),
+        |fs, dir| {
+            let cache = Cache::open_idle(fs.clone(), dir, options())?;
+            let mut failed = None;
+            for step in &steps {
+                let outcome = match step {
+                    Step::Put(key, value, durability) => {
+                        let options = PutOptions { durability: *durability, ..Default::default() };
+                        cache.put_with(&key.to_le_bytes(), value, options).map(drop)
+                    }
+                    Step::Remove(key, durability) => cache.remove_with(&key.to_le_bytes(), *durability).map(drop),
+                    Step::Clear(durability) => cache.clear_with(*durability),
+                    Step::Flush => cache.flush(Durability::Written),
+                    Step::Work => cache.work(),
+                    Step::Compact => cache.compact().map(drop),
+                };
+                failed = outcome.err().or(failed);
+            }
+            // What is in memory is right whatever the disk said.
+            for (key, value) in states.last().expect("there is one") {
+                assert_eq!(cache.get(&key.to_le_bytes()).map(|found| found.value).as_ref(), Some(value));
+            }
+            cache.close()?;
+            failed.map_or(Ok(()), Err)
+        },
+        |dir, crash| {
+            let state = found(dir);
+            // Opening itself may have failed.
+            assert!(state.is_empty() || state == *states.last().expect("there is one"), "{crash:?}");
+        },
+    );
+}
+
+#[derive(Default)]
+struct Counting(std::sync::atomic::AtomicUsize);
+
+impl Witness for Counting {
+    fn before(&self, _: Op<'_>) -> Verdict {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Verdict::Proceed
+    }
+}
+
+/// How many operations on the disk there were at the end of each step.
+fn operations_by_step(steps: &[Step]) -> Vec<usize> {
+    let temp = tempfile::tempdir().expect("a temporary folder can be made");
+    let counting = std::sync::Arc::new(Counting::default());
+    let ends = std::cell::RefCell::new(Vec::new());
+    let done = |_| ends.borrow_mut().push(counting.0.load(std::sync::atomic::Ordering::Relaxed));
+    run(&Fs::witnessed(counting.clone()), temp.path(), steps, &done).expect("nothing stops it");
+    ends.into_inner()
+}
+
+#[test]
+fn a_power_loss_leaves_a_state_it_had_and_all_that_was_synced() {
+    for disk in [crash::Disk::Journaled, crash::Disk::Unordered] {
+        let steps = steps(11);
+        let (states, floors) = states(&steps);
+        let start = tempfile::tempdir().unwrap();
+        let ends = operations_by_step(&steps);
+        crash::lose_power_everywhere(
+            start.path(),
+            disk,
+            |fs, dir| run(fs, dir, &steps, &|_| {}),
+            |dir, crash| {
+                let done = ends.iter().filter(|end| **end <= crash.at).count();
+                let (_, synced) = floors[done];
+                let state = found(dir);
+                let possible = &states[synced..(done + 2).min(states.len())];
+                assert!(possible.contains(&state), "{disk:?}, {crash:?}: after step {done}: {:?}", state.keys());
+            },
+        );
+    }
+}
