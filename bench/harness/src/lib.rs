@@ -7,6 +7,7 @@
 pub mod catalogue;
 pub mod instructions;
 pub mod job;
+pub mod kv;
 pub mod options;
 pub mod paired;
 pub mod place;

@@ -1,0 +1,242 @@
+//! The rows of bench/kv-workload.md, in their order.
+
+use super::{
+    drive::{Ask, Outcome, insert, mixed},
+    workload::{Draws, Shapes, Zipf, mix},
+};
+use anyhow::{Context, Result};
+use clap::Parser;
+use refdb_kvcache::{Cache, Durability, Options};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+/// What the program is told.
+#[derive(Parser, Debug)]
+#[command(about = "Measures the persistent key-value cache; see bench/kv-workload.md")]
+pub struct Settings {
+    /// An empty folder on the disk to measure; it is left empty
+    #[arg(long)]
+    pub dir: PathBuf,
+    /// How many entries are loaded
+    #[arg(long, default_value_t = 500_000)]
+    pub entries: u64,
+    /// Seconds a row takes
+    #[arg(long, default_value_t = 10.0)]
+    pub seconds: f64,
+    /// Only rows whose name contains this
+    #[arg(long)]
+    pub only: Option<String>,
+}
+
+const LIMIT_BYTES: u64 = 4 << 30;
+const PRESSURE_BYTES: u64 = 300_000_000;
+const HOT_KEYS: u64 = 2_000;
+
+/// Runs all rows and prints a table.
+pub fn run(settings: &Settings, out: &mut dyn Write) -> Result<()> {
+    writeln!(
+        out,
+        "| row | kop/s | get p50 | p95 | p99 | p99.9 | max ms | put p50 | p95 | p99 | p99.9 | max ms | hit | refused | wrong | RSS MB | disk MB |"
+    )?;
+    writeln!(out, "|{}", "-|".repeat(17))?;
+    let bench = Bench { settings, shapes: Shapes::default(), round: 0 };
+    bench.run(out)
+}
+
+struct Bench<'a> {
+    settings: &'a Settings,
+    shapes: Shapes,
+    round: u64,
+}
+
+impl Bench<'_> {
+    fn wants(&self, name: &str) -> bool {
+        self.settings.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
+    }
+
+    fn run(mut self, out: &mut dyn Write) -> Result<()> {
+        let base = self.settings.dir.join("base");
+        let n = self.settings.entries;
+        let cache = Cache::open(&base, Options::new(LIMIT_BYTES))?;
+        self.row(out, "load", &cache, &base, |bench| insert(&cache, &bench.shapes, 0, n, 8, |_, _| {}))?;
+        cache.flush(Durability::Written)?;
+        let zipf = Zipf::new(n);
+        let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get() as u64);
+        for (name, gets) in [("get100", 100), ("mix95", 95), ("mix50", 50)] {
+            for threads in [cores, 4 * cores] {
+                self.mixed_row(out, &format!("{name} {threads} threads"), &cache, &base, &zipf, gets, threads, None)?;
+            }
+        }
+        self.mixed_row(out, "paced95 8 threads", &cache, &base, &zipf, 95, 8, Some(10_000.0))?;
+        self.mixed_row(out, "overwrite 8 threads", &cache, &base, &zipf, 0, 8, None)?;
+        if self.wants("overwrite") {
+            self.settled(out, &cache, &base)?;
+        }
+        self.restart(out, cache, &base)?;
+        std::fs::remove_dir_all(&base)?;
+        if self.wants("pressure") {
+            self.pressure(out)?;
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "each is a column of the definition")]
+    fn mixed_row(
+        &mut self,
+        out: &mut dyn Write,
+        name: &str,
+        cache: &Cache,
+        dir: &Path,
+        zipf: &Zipf,
+        gets: u64,
+        threads: u64,
+        rate: Option<f64>,
+    ) -> Result<()> {
+        self.round += 1;
+        let time = Duration::from_secs_f64(self.settings.seconds);
+        let ask = Ask { round: self.round, gets, threads, rate, time };
+        self.row(out, name, cache, dir, |bench| mixed(cache, &bench.shapes, zipf, &ask))
+    }
+
+    fn row(
+        &self,
+        out: &mut dyn Write,
+        name: &str,
+        cache: &Cache,
+        dir: &Path,
+        work: impl FnOnce(&Self) -> Outcome,
+    ) -> Result<()> {
+        if !self.wants(name) && name != "load" {
+            return Ok(());
+        }
+        let outcome = work(self);
+        let Outcome { gets, puts, hits, wrong, refused, seconds } = &outcome;
+        let rate = (gets.count() + puts.count()) as f64 / seconds / 1000.0;
+        write!(out, "| {name} | {rate:.1} |")?;
+        for times in [gets, puts] {
+            for share in [0.5, 0.95, 0.99, 0.999] {
+                write!(out, " {:.2} |", times.quantile_us(share))?;
+            }
+            write!(out, " {:.1} |", times.max_us() / 1000.0)?;
+        }
+        let hit = *hits as f64 / gets.count().max(1) as f64;
+        let disk = disk_bytes(dir)? as f64 / 1e6;
+        writeln!(out, " {hit:.4} | {refused} | {wrong} | {} | {disk:.0} |", resident_mb()?)?;
+        let stats = cache.stats();
+        anyhow::ensure!(stats.disk_bytes <= stats.limit_bytes, "over the limit: {stats:?}");
+        out.flush()?;
+        Ok(())
+    }
+
+    /// How large the files are once the cache had time to tidy up.
+    fn settled(&self, out: &mut dyn Write, cache: &Cache, dir: &Path) -> Result<()> {
+        let start = Instant::now();
+        let (mut before, mut same) = (0, 0);
+        while same < 10 && start.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(100));
+            let now = disk_bytes(dir)?;
+            same = if now == before { same + 1 } else { 0 };
+            before = now;
+        }
+        let stats = cache.stats();
+        let (disk, live) = (before as f64 / 1e6, stats.live_bytes as f64 / 1e6);
+        writeln!(
+            out,
+            "\nsettled after {:.1} s: {disk:.0} MB on disk for {live:.0} MB of records, {:.3} times",
+            start.elapsed().as_secs_f64(),
+            disk / live
+        )?;
+        writeln!(out, "{stats:?}\n")?;
+        Ok(())
+    }
+
+    fn restart(&self, out: &mut dyn Write, cache: Cache, dir: &Path) -> Result<()> {
+        let entries = cache.stats().entries;
+        let start = Instant::now();
+        cache.close()?;
+        drop(cache);
+        let closed = start.elapsed().as_secs_f64() * 1000.0;
+        let start = Instant::now();
+        let cache = Cache::open(dir, Options::new(LIMIT_BYTES))?;
+        let opened = start.elapsed().as_secs_f64() * 1000.0;
+        anyhow::ensure!(cache.stats().entries == entries, "{entries} entries before, {:?} now", cache.stats());
+        let start = Instant::now();
+        cache.clear()?;
+        let cleared = start.elapsed().as_secs_f64() * 1000.0;
+        writeln!(
+            out,
+            "\nrestart with {entries} entries: close {closed:.1} ms, open {opened:.1} ms; clear {cleared:.3} ms\n"
+        )?;
+        Ok(())
+    }
+
+    /// Inserts of twice the limit, then of half as much again beside hot keys.
+    fn pressure(&mut self, out: &mut dyn Write) -> Result<()> {
+        let dir = self.settings.dir.join("pressure");
+        let cache = Cache::open(&dir, Options::new(PRESSURE_BYTES))?;
+        let n = self.settings.entries;
+        let zipf = Zipf::new(n);
+        self.row(out, "pressure inserts", &cache, &dir, |bench| {
+            insert(&cache, &bench.shapes, 0, n, 8, |i, client| {
+                let mut draws = Draws::new(mix(i));
+                client.get(zipf.key(&mut draws) % (i + 1));
+            })
+        })?;
+        let shapes = &self.shapes;
+        let mut hot_client = super::drive::Client::new(&cache, shapes);
+        let hot: Vec<u64> = (0..HOT_KEYS).map(|i| n * 2 + i).collect();
+        hot.iter().for_each(|i| hot_client.put(*i));
+        let before = hot.iter().filter(|i| hot_client.get(**i)).count();
+        let turn = AtomicU64::new(0);
+        self.row(out, "pressure beside hot keys", &cache, &dir, |bench| {
+            insert(&cache, &bench.shapes, n, n + n / 2, 8, |_, client| {
+                client.get(hot[turn.fetch_add(1, Ordering::Relaxed) as usize % hot.len()]);
+            })
+        })?;
+        let after = hot.iter().filter(|i| hot_client.get(**i)).count();
+        writeln!(out, "\nhot keys {before} -> {after}; {:?}", cache.stats())?;
+        drop(cache);
+        std::fs::remove_dir_all(&dir).context("removing the folder")?;
+        Ok(())
+    }
+}
+
+fn disk_bytes(dir: &Path) -> Result<u64> {
+    let files = std::fs::read_dir(dir)?.filter_map(Result::ok);
+    Ok(files.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum())
+}
+
+/// Private memory of this process, in MB: what is mapped from files can be taken back at any time.
+fn resident_mb() -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line =
+        status.lines().find_map(|line| line.strip_prefix("RssAnon:")).context("no RssAnon in /proc/self/status")?;
+    let kib: u64 = line.trim().trim_end_matches(" kB").trim().parse()?;
+    Ok(kib / 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_runs_at_a_tiny_size() {
+        let temp = tempfile::tempdir().unwrap();
+        let settings = Settings { dir: temp.path().to_owned(), entries: 3_000, seconds: 0.05, only: None };
+        let mut out = Vec::new();
+        run(&settings, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .filter(|line| line.starts_with("| "))
+            .skip(1)
+            .map(|line| line.split('|').map(str::trim).collect())
+            .collect();
+        assert_eq!(rows.len(), 11, "{text}");
+        assert!(rows.iter().all(|row| row[15] == "0"), "wrong values: {text}");
+    }
+}
