@@ -1,9 +1,12 @@
 # The commands a developer needs; CONTRIBUTING.md says what each proves. Every one installs what it lacks.
 
-.PHONY: demo test check bench git-suite dist fuzz-smoke build
+.PHONY: demo gerrit test check bench git-suite dist fuzz-smoke build
 
 demo:                ## show the main job beside git
 	scripts/demo
+
+gerrit:              ## a real Gerrit on loopback with refdb in it, to try
+	scripts/gerrit-demo $(ARGS)
 
 test:                ## every test
 	scripts/test
@@ -23,5 +26,5 @@ fuzz-smoke:          ## every fuzz target for a short time
 build:               ## the static release binary; prints where it is
 	scripts/build-release
 
-dist:                ## binary, completions and man pages in dist/
+dist:                ## binary, completions, man pages and the jar for Gerrit in dist/
 	scripts/dist

@@ -1,0 +1,156 @@
+package org.refdb.gerrit.install;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.PosixFilePermission;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * A file in Git's configuration syntax, edited line by line: everything that is not meant stays as it is, comments and
+ * spacing too. Only plain sections without a subsection are looked at.
+ */
+final class ConfigFile {
+  private static final Pattern SECTION = Pattern.compile("^\\s*\\[\\s*([A-Za-z0-9.-]+)\\s*(\"[^\"]*\")?\\s*\\]");
+  private static final Pattern SETTING = Pattern.compile("^\\s*([A-Za-z][A-Za-z0-9-]*)\\s*=\\s*(.*?)\\s*$");
+
+  private final Path path;
+  private final List<String> lines;
+
+  private ConfigFile(Path path, List<String> lines) {
+    this.path = path;
+    this.lines = lines;
+  }
+
+  static ConfigFile read(Path path) throws IOException {
+    return new ConfigFile(path, new ArrayList<>(List.of(Files.readString(path).split("(?<=\n)"))));
+  }
+
+  /** All values of a setting, in the file's order. */
+  List<String> values(String section, String key) {
+    List<String> values = new ArrayList<>();
+    each(section, key, (line, value) -> values.add(value));
+    return values;
+  }
+
+  /** Adds a value to a setting that can have several, unless it has it. Returns whether something changed. */
+  boolean add(String section, String key, String value) {
+    if (values(section, key).contains(value)) {
+      return false;
+    }
+    String line = "\t" + key + " = " + value + "\n";
+    int header = firstHeader(section);
+    if (header < 0) {
+      endLastLine();
+      lines.add("[" + section + "]\n");
+      lines.add(line);
+    } else {
+      endLine(header);
+      lines.add(header + 1, line);
+    }
+    return true;
+  }
+
+  /** Removes a value of a setting. Returns whether something changed. */
+  boolean remove(String section, String key, String value) {
+    List<Integer> found = new ArrayList<>();
+    each(
+        section,
+        key,
+        (line, seen) -> {
+          if (seen.equals(value)) {
+            found.add(line);
+          }
+        });
+    for (int i = found.size() - 1; i >= 0; i--) {
+      int line = found.get(i);
+      Matcher header = SECTION.matcher(lines.get(line));
+      if (header.find()) {
+        lines.set(line, lines.get(line).substring(0, header.end()) + "\n");
+      } else {
+        lines.remove(line);
+      }
+    }
+    return !found.isEmpty();
+  }
+
+  /** Writes it back, whole or not at all, with the permissions it has. */
+  void write() throws IOException {
+    // A link stays a link: what it points to is replaced.
+    Path target = path.toRealPath();
+    Set<PosixFilePermission> permissions = Files.getPosixFilePermissions(target);
+    Path temporary = target.resolveSibling(target.getFileName() + ".refdb-new");
+    Files.writeString(
+        temporary, String.join("", lines), StandardCharsets.UTF_8, StandardOpenOption.CREATE, StandardOpenOption.TRUNCATE_EXISTING, StandardOpenOption.WRITE, StandardOpenOption.SYNC);
+    Files.setPosixFilePermissions(temporary, permissions);
+    Files.setOwner(temporary, Files.getOwner(target));
+    Files.move(temporary, target, StandardCopyOption.ATOMIC_MOVE);
+  }
+
+  private interface Visitor {
+    void visit(int line, String value);
+  }
+
+  private void each(String section, String key, Visitor visitor) {
+    boolean inside = false;
+    for (int i = 0; i < lines.size(); i++) {
+      String line = lines.get(i);
+      Matcher header = SECTION.matcher(line);
+      if (header.find()) {
+        inside = header.group(1).equalsIgnoreCase(section) && header.group(2) == null;
+        line = line.substring(header.end());
+      }
+      Matcher setting = SETTING.matcher(line);
+      if (inside && setting.find() && setting.group(1).equalsIgnoreCase(key)) {
+        visitor.visit(i, unquoted(setting.group(2)));
+      }
+    }
+  }
+
+  private int firstHeader(String section) {
+    for (int i = 0; i < lines.size(); i++) {
+      Matcher header = SECTION.matcher(lines.get(i));
+      if (header.find() && header.group(1).equalsIgnoreCase(section) && header.group(2) == null) {
+        return i;
+      }
+    }
+    return -1;
+  }
+
+  /** A value without quotes and without a comment behind it. */
+  private static String unquoted(String raw) {
+    StringBuilder value = new StringBuilder();
+    boolean quoted = false;
+    for (int i = 0; i < raw.length(); i++) {
+      char c = raw.charAt(i);
+      if (c == '"') {
+        quoted = !quoted;
+      } else if (!quoted && (c == '#' || c == ';')) {
+        break;
+      } else {
+        value.append(c);
+      }
+    }
+    return value.toString().strip();
+  }
+
+  private void endLastLine() {
+    if (!lines.isEmpty()) {
+      endLine(lines.size() - 1);
+    }
+  }
+
+  private void endLine(int line) {
+    String text = lines.get(line);
+    if (!text.isEmpty() && !text.endsWith("\n")) {
+      lines.set(line, text + "\n");
+    }
+  }
+}

@@ -1,0 +1,14 @@
+package org.refdb.gerrit.install;
+
+/** Why nothing was installed, and what to do about it. */
+final class InstallException extends Exception {
+  private static final long serialVersionUID = 1L;
+
+  InstallException(String message) {
+    super(message);
+  }
+
+  InstallException(String message, Throwable cause) {
+    super(message, cause);
+  }
+}

@@ -1,0 +1,118 @@
+package org.refdb.gerrit.plugin;
+
+import com.google.gerrit.common.data.GlobalCapability;
+import com.google.gerrit.entities.Project;
+import com.google.gerrit.extensions.annotations.CapabilityScope;
+import com.google.gerrit.extensions.annotations.RequiresAnyCapability;
+import com.google.gerrit.server.project.ProjectCache;
+import com.google.gerrit.sshd.CommandMetaData;
+import com.google.gerrit.sshd.SshCommand;
+import com.google.inject.Inject;
+import java.io.IOException;
+import java.util.List;
+import org.kohsuke.args4j.Argument;
+import org.kohsuke.args4j.Option;
+import org.refdb.gerrit.ProjectStat;
+import org.refdb.gerrit.RefdbAdmin;
+
+/** The SSH commands. They need the capabilities that Gerrit's own commands of the kind need. */
+final class Commands {
+  private Commands() {}
+
+  /** What all have in common: the project they are about. */
+  abstract static class OnProject extends SshCommand {
+    @Inject private ProjectCache projects;
+    @Inject RefdbAdmin admin;
+
+    @Argument(index = 0, required = true, metaVar = "PROJECT", usage = "the project's name")
+    private String name;
+
+    abstract void run(Project.NameKey project) throws UnloggedFailure, IOException;
+
+    @Override
+    protected final void run() throws UnloggedFailure, IOException {
+      Project.NameKey project = Project.nameKey(name);
+      if (projects.get(project).isEmpty()) {
+        throw die("there is no project " + name);
+      }
+      run(project);
+    }
+  }
+
+  /** {@code refdb stat [PROJECT]}. */
+  @RequiresAnyCapability(
+      value = {GlobalCapability.VIEW_CACHES, GlobalCapability.MAINTAIN_SERVER},
+      scope = CapabilityScope.CORE)
+  @CommandMetaData(name = "stat", description = "Figures of one project, or of all that were used")
+  static final class Stat extends SshCommand {
+    @Inject private RefdbAdmin admin;
+
+    @Argument(index = 0, metaVar = "PROJECT", usage = "the project's name; all projects without it")
+    private String name;
+
+    @Override
+    protected void run() {
+      stdout.println("refdb " + admin.version() + (admin.isEngineLoaded() ? "" : ": NOT IN USE, see error_log"));
+      for (ProjectStat stat : name == null ? admin.stats() : List.of(admin.stat(Project.nameKey(name)))) {
+        stdout.println(stat.text());
+      }
+    }
+  }
+
+  /** {@code refdb verify PROJECT}. */
+  @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
+  @CommandMetaData(name = "verify", description = "Compares what refdb has of a project with the disk")
+  static final class Verify extends OnProject {
+    @Override
+    void run(Project.NameKey project) throws UnloggedFailure, IOException {
+      List<String> differences = admin.verify(project);
+      differences.forEach(stdout::println);
+      if (!differences.isEmpty()) {
+        throw die(differences.size() + " refs differ in project " + project);
+      }
+      stdout.println("clean");
+    }
+  }
+
+  /** {@code refdb flush PROJECT}. */
+  @RequiresAnyCapability(
+      value = {GlobalCapability.FLUSH_CACHES, GlobalCapability.MAINTAIN_SERVER},
+      scope = CapabilityScope.CORE)
+  @CommandMetaData(name = "flush", description = "Drops what refdb holds of a project")
+  static final class Flush extends OnProject {
+    @Override
+    void run(Project.NameKey project) {
+      admin.flush(project);
+    }
+  }
+
+  /** {@code refdb warm PROJECT}. */
+  @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
+  @CommandMetaData(name = "warm", description = "Reads all refs of a project into memory")
+  static final class Warm extends OnProject {
+    @Override
+    void run(Project.NameKey project) throws IOException {
+      stdout.println(admin.warm(project) + " refs");
+    }
+  }
+
+  /** {@code refdb shadow PROJECT (--on | --off)}. */
+  @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
+  @CommandMetaData(name = "shadow", description = "Lets JGit answer for a project and compares refdb with it")
+  static final class Shadow extends OnProject {
+    @Option(name = "--on", usage = "JGit answers, refdb is compared")
+    private boolean on;
+
+    @Option(name = "--off", usage = "refdb answers again")
+    private boolean off;
+
+    @Override
+    void run(Project.NameKey project) throws UnloggedFailure {
+      if (on == off) {
+        throw die("say --on or --off");
+      }
+      admin.shadow(project, on);
+      stdout.println(admin.stat(project).text());
+    }
+  }
+}

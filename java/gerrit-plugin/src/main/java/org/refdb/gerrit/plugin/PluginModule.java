@@ -1,0 +1,28 @@
+package org.refdb.gerrit.plugin;
+
+import static com.google.gerrit.server.config.ConfigResource.CONFIG_KIND;
+import static com.google.gerrit.server.project.ProjectResource.PROJECT_KIND;
+
+import com.google.gerrit.extensions.restapi.RestApiModule;
+import com.google.gerrit.lifecycle.LifecycleModule;
+
+/** REST endpoints and metrics, and the check that plugin and lib module fit. */
+public final class PluginModule extends LifecycleModule {
+  @Override
+  protected void configure() {
+    listener().to(VersionCheck.class);
+    listener().to(Metrics.class);
+    install(
+        new RestApiModule() {
+          @Override
+          protected void configure() {
+            get(CONFIG_KIND, "stat").to(Views.AllStats.class);
+            get(PROJECT_KIND, "stat").to(Views.Stat.class);
+            post(PROJECT_KIND, "verify").to(Views.Verify.class);
+            post(PROJECT_KIND, "flush").to(Views.Flush.class);
+            post(PROJECT_KIND, "warm").to(Views.Warm.class);
+            put(PROJECT_KIND, "shadow").to(Views.Shadow.class);
+          }
+        });
+  }
+}

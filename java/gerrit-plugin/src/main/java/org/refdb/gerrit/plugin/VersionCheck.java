@@ -1,0 +1,31 @@
+package org.refdb.gerrit.plugin;
+
+import com.google.gerrit.extensions.events.LifecycleListener;
+import com.google.inject.Inject;
+import java.io.IOException;
+import java.io.InputStream;
+import java.util.Properties;
+import org.refdb.gerrit.RefdbAdmin;
+
+/** Refuses to start beside a lib module of another version. */
+final class VersionCheck implements LifecycleListener {
+  @Inject
+  VersionCheck(RefdbAdmin admin) throws IOException {
+    // In the constructor: nothing of this plugin is to be usable when they do not fit.
+    admin.checkPlugin(version());
+  }
+
+  private static String version() throws IOException {
+    Properties properties = new Properties();
+    try (InputStream stream = VersionCheck.class.getResourceAsStream("plugin.properties")) {
+      properties.load(stream);
+    }
+    return properties.getProperty("version");
+  }
+
+  @Override
+  public void start() {}
+
+  @Override
+  public void stop() {}
+}

@@ -1,0 +1,143 @@
+package org.refdb.gerrit.plugin;
+
+import com.google.gerrit.common.data.GlobalCapability;
+import com.google.gerrit.extensions.annotations.CapabilityScope;
+import com.google.gerrit.extensions.annotations.RequiresAnyCapability;
+import com.google.gerrit.extensions.restapi.BadRequestException;
+import com.google.gerrit.extensions.restapi.Response;
+import com.google.gerrit.extensions.restapi.RestModifyView;
+import com.google.gerrit.extensions.restapi.RestReadView;
+import com.google.gerrit.server.config.ConfigResource;
+import com.google.gerrit.server.project.ProjectResource;
+import com.google.inject.Inject;
+import java.io.IOException;
+import java.util.List;
+import org.refdb.gerrit.ProjectStat;
+import org.refdb.gerrit.RefdbAdmin;
+
+/** The REST endpoints. Who may look at caches may look here, who may maintain the server may do the rest. */
+final class Views {
+  private Views() {}
+
+  /** No input is needed. */
+  static final class Nothing {}
+
+  /** What {@code verify} found. */
+  record Verified(boolean clean, List<String> differences) {}
+
+  /** What {@code warm} read. */
+  record Warmed(int refs) {}
+
+  /** The input of {@code shadow}. */
+  static final class ShadowInput {
+    Boolean on;
+  }
+
+  /** {@code GET /config/server/refdb~stat}. */
+  @RequiresAnyCapability(
+      value = {GlobalCapability.VIEW_CACHES, GlobalCapability.MAINTAIN_SERVER},
+      scope = CapabilityScope.CORE)
+  static final class AllStats implements RestReadView<ConfigResource> {
+    private final RefdbAdmin admin;
+
+    @Inject
+    AllStats(RefdbAdmin admin) {
+      this.admin = admin;
+    }
+
+    @Override
+    public Response<List<ProjectStat>> apply(ConfigResource resource) {
+      return Response.ok(admin.stats());
+    }
+  }
+
+  /** {@code GET /projects/NAME/refdb~stat}. */
+  @RequiresAnyCapability(
+      value = {GlobalCapability.VIEW_CACHES, GlobalCapability.MAINTAIN_SERVER},
+      scope = CapabilityScope.CORE)
+  static final class Stat implements RestReadView<ProjectResource> {
+    private final RefdbAdmin admin;
+
+    @Inject
+    Stat(RefdbAdmin admin) {
+      this.admin = admin;
+    }
+
+    @Override
+    public Response<ProjectStat> apply(ProjectResource project) {
+      return Response.ok(admin.stat(project.getNameKey()));
+    }
+  }
+
+  /** {@code POST /projects/NAME/refdb~verify}. */
+  @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
+  static final class Verify implements RestModifyView<ProjectResource, Nothing> {
+    private final RefdbAdmin admin;
+
+    @Inject
+    Verify(RefdbAdmin admin) {
+      this.admin = admin;
+    }
+
+    @Override
+    public Response<Verified> apply(ProjectResource project, Nothing input) throws IOException {
+      List<String> differences = admin.verify(project.getNameKey());
+      return Response.ok(new Verified(differences.isEmpty(), differences));
+    }
+  }
+
+  /** {@code POST /projects/NAME/refdb~flush}. */
+  @RequiresAnyCapability(
+      value = {GlobalCapability.FLUSH_CACHES, GlobalCapability.MAINTAIN_SERVER},
+      scope = CapabilityScope.CORE)
+  static final class Flush implements RestModifyView<ProjectResource, Nothing> {
+    private final RefdbAdmin admin;
+
+    @Inject
+    Flush(RefdbAdmin admin) {
+      this.admin = admin;
+    }
+
+    @Override
+    public Response<ProjectStat> apply(ProjectResource project, Nothing input) {
+      admin.flush(project.getNameKey());
+      return Response.ok(admin.stat(project.getNameKey()));
+    }
+  }
+
+  /** {@code POST /projects/NAME/refdb~warm}. */
+  @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
+  static final class Warm implements RestModifyView<ProjectResource, Nothing> {
+    private final RefdbAdmin admin;
+
+    @Inject
+    Warm(RefdbAdmin admin) {
+      this.admin = admin;
+    }
+
+    @Override
+    public Response<Warmed> apply(ProjectResource project, Nothing input) throws IOException {
+      return Response.ok(new Warmed(admin.warm(project.getNameKey())));
+    }
+  }
+
+  /** {@code PUT /projects/NAME/refdb~shadow}. */
+  @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
+  static final class Shadow implements RestModifyView<ProjectResource, ShadowInput> {
+    private final RefdbAdmin admin;
+
+    @Inject
+    Shadow(RefdbAdmin admin) {
+      this.admin = admin;
+    }
+
+    @Override
+    public Response<ProjectStat> apply(ProjectResource project, ShadowInput input) throws BadRequestException {
+      if (input == null || input.on == null) {
+        throw new BadRequestException("say {\"on\": true} or {\"on\": false}");
+      }
+      admin.shadow(project.getNameKey(), input.on);
+      return Response.ok(admin.stat(project.getNameKey()));
+    }
+  }
+}

@@ -1,0 +1,64 @@
+package org.refdb.gerrit;
+
+import org.refdb.engine.RefStats;
+
+/**
+ * Figures of one project since Gerrit started.
+ *
+ * @param project its name
+ * @param shadow whether JGit answers and refdb is only compared
+ * @param refusal why refdb does not serve it, or null
+ * @param plainEvicted repository objects without refdb that were thrown out of JGit's cache
+ * @param compared questions asked of both in shadow mode
+ * @param different those that refdb answered otherwise
+ * @param refreshed checks caused by other nodes' news
+ * @param engine the engine's own figures, or null if it has not been asked for refs yet
+ */
+public record ProjectStat(
+    String project,
+    boolean shadow,
+    String refusal,
+    long plainEvicted,
+    long compared,
+    long different,
+    long refreshed,
+    RefStats engine) {
+
+  static ProjectStat of(ProjectState state) {
+    return new ProjectStat(
+        state.name.get(),
+        state.shadow,
+        state.refusal,
+        state.plainEvicted.sum(),
+        state.compared.sum(),
+        state.different.sum(),
+        state.refreshed.sum(),
+        state.lastStats);
+  }
+
+  /** A few lines for people. */
+  public String text() {
+    StringBuilder text = new StringBuilder(project);
+    if (refusal != null) {
+      text.append(" served by JGit, because ").append(refusal);
+    } else {
+      text.append(shadow ? " in shadow mode" : " served by refdb");
+    }
+    if (engine != null) {
+      text.append(
+          "%n  look-ups: %d from memory, %d read; loads: %d in %.1f ms; reopened %d times; %d bytes held"
+              .formatted(
+                  engine.hits(), engine.misses(), engine.loads(), engine.loadNanos() / 1e6, engine.reopens(),
+                  engine.bytes()));
+      text.append(
+          "%n  commits: %d in %d groups, the largest %d; %d refused"
+              .formatted(engine.commits(), engine.groups(), engine.largestGroup(), engine.rejections()));
+      text.append("%n  verifications: %d, stale refs found %d".formatted(engine.verifications(), engine.stale()));
+    }
+    text.append("%n  plain repositories evicted %d, told by peers %d times".formatted(plainEvicted, refreshed));
+    if (compared > 0) {
+      text.append("%n  shadow: %d compared, %d different".formatted(compared, different));
+    }
+    return text.toString();
+  }
+}

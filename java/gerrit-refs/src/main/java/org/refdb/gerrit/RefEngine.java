@@ -1,0 +1,30 @@
+package org.refdb.gerrit;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import org.eclipse.jgit.internal.storage.file.FileRepository;
+import org.eclipse.jgit.lib.RefDatabase;
+import org.refdb.engine.RefStats;
+
+/** Opens ref databases for repositories, and says what it knows of them. */
+interface RefEngine {
+  /**
+   * Opens a repository's refs.
+   *
+   * @param repository whose refs; updates and events are in its name
+   * @return the ref database, open; the repository closes it
+   * @throws IOException if the engine cannot serve this repository: JGit's ref database does then
+   */
+  RefDatabase open(FileRepository repository) throws IOException;
+
+  /** Lets go of what is held of a repository. */
+  void forget(Path gitDir);
+
+  /** What one of its databases has done since the process started. */
+  Optional<RefStats> stats(RefDatabase refs) throws IOException;
+
+  /** Compares what is held with the disk, and describes the differences. */
+  List<String> verify(RefDatabase refs) throws IOException;
+}

@@ -1,0 +1,137 @@
+package org.refdb.gerrit;
+
+import com.google.common.flogger.FluentLogger;
+import com.google.gerrit.entities.Project;
+import com.google.inject.Inject;
+import com.google.inject.Singleton;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.List;
+import org.eclipse.jgit.internal.storage.file.FileRepository;
+import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.lib.Repository;
+import org.refdb.engine.NativeLibrary;
+
+/** What administrators ask of refdb. The plugin gives it to them over SSH, REST and as metrics. */
+@Singleton
+public final class RefdbAdmin {
+  private static final FluentLogger logger = FluentLogger.forEnclosingClass();
+  private static final int DIFFERENCES_MAX = 100;
+
+  private final RefdbRepositoryManager manager;
+
+  @Inject
+  RefdbAdmin(RefdbRepositoryManager manager) {
+    this.manager = manager;
+  }
+
+  /** The version of the lib module. */
+  public String version() {
+    return NativeLibrary.version();
+  }
+
+  /**
+   * Called by the plugin when it starts.
+   *
+   * @throws IllegalStateException if it is of another version
+   */
+  public void checkPlugin(String pluginVersion) {
+    if (!pluginVersion.equals(version())) {
+      throw new IllegalStateException(
+          "the refdb plugin is of version " + pluginVersion + ", but lib/refdb-gerrit.jar of version " + version()
+              + ": run `java -jar refdb-gerrit.jar install SITE` with one of them and restart Gerrit");
+    }
+  }
+
+  /** Whether the engine could be loaded at all. */
+  public boolean isEngineLoaded() {
+    return manager.isEngineLoaded();
+  }
+
+  /** Figures of one project. */
+  public ProjectStat stat(Project.NameKey project) {
+    return stat(manager.state(project));
+  }
+
+  private ProjectStat stat(ProjectState state) {
+    manager.ifOpen(
+        state.name,
+        repository -> {
+          try {
+            repository.stats().ifPresent(stats -> state.lastStats = stats);
+          } catch (IOException e) {
+            logger.atWarning().withCause(e).log("refdb has no figures of project %s", state.name);
+          }
+        });
+    return ProjectStat.of(state);
+  }
+
+  /** Figures of every project that was opened since the start, by name. */
+  public List<ProjectStat> stats() {
+    return manager.states().stream().map(this::stat).sorted(Comparator.comparing(ProjectStat::project)).toList();
+  }
+
+  /**
+   * Compares what the engine holds of a project with the disk, without stopping anyone: once by itself, and once with
+   * what JGit reads.
+   *
+   * @return the differences; none if they agree. At most {@value #DIFFERENCES_MAX} that JGit sees.
+   * @throws IOException if the project cannot be opened, or refdb does not serve it
+   */
+  public List<String> verify(Project.NameKey project) throws IOException {
+    try (Repository repository = manager.openRepository(project);
+        FileRepository plain = new FileRepository(repository.getDirectory())) {
+      RefdbRepository ours = served(project, repository);
+      List<String> differences = new ArrayList<>(ours.verify());
+      differences.addAll(Verification.compare(plain.getRefDatabase(), ours.engineRefs(), DIFFERENCES_MAX));
+      return differences;
+    }
+  }
+
+  /**
+   * Drops what is held of a project: its next user opens it anew. A project that refdb could not serve is tried again.
+   */
+  public void flush(Project.NameKey project) {
+    manager.forget(project);
+  }
+
+  /**
+   * Reads all refs of a project, so that the next one who asks finds them in memory.
+   *
+   * @return how many there are
+   */
+  public int warm(Project.NameKey project) throws IOException {
+    try (Repository repository = manager.openRepository(project)) {
+      Collection<Ref> refs = served(project, repository).engineRefs().getRefs();
+      return refs.size();
+    }
+  }
+
+  /** Turns shadow mode on or off: JGit answers, refdb's answers are compared with its, differences are logged. */
+  public void shadow(Project.NameKey project, boolean on) {
+    ProjectState state = manager.state(project);
+    state.shadow = on;
+    if (!on) {
+      manager.ifOpen(project, RefdbRepository::endShadow);
+    }
+  }
+
+  /** Makes the engine look at the disk once more before it trusts what it holds of this project. */
+  void refresh(Project.NameKey project) {
+    manager.ifOpen(
+        project,
+        repository -> {
+          repository.state().refreshed.increment();
+          repository.engineRefs().refresh();
+        });
+  }
+
+  private static RefdbRepository served(Project.NameKey project, Repository repository) throws IOException {
+    if (repository instanceof RefdbRepository ours) {
+      return ours;
+    }
+    throw new IOException("refdb does not serve project " + project + ": Gerrit's error_log says why");
+  }
+}

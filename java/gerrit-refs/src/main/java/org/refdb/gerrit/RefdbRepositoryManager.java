@@ -1,0 +1,219 @@
+package org.refdb.gerrit;
+
+import com.google.common.flogger.FluentLogger;
+import com.google.gerrit.entities.Project;
+import com.google.gerrit.server.git.GitRepositoryManager;
+import com.google.gerrit.server.git.LocalDiskRepositoryManager;
+import com.google.gerrit.server.git.RepositoryExistsException;
+import com.google.inject.Inject;
+import com.google.inject.Singleton;
+import java.io.File;
+import java.io.IOException;
+import java.util.Collection;
+import java.util.NavigableSet;
+import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
+import java.util.function.Consumer;
+import org.eclipse.jgit.errors.RepositoryNotFoundException;
+import org.eclipse.jgit.lib.Repository;
+import org.eclipse.jgit.lib.RepositoryCache;
+import org.eclipse.jgit.util.FS;
+
+/**
+ * Gives Gerrit repositories whose refs the engine serves. Where they are, which there are and how one is made is left to
+ * Gerrit's own manager for local disks.
+ *
+ * <p>JGit keeps opened repositories by path for the whole process, and anyone can put a plain one there (Gerrit itself
+ * does when it makes a project). Such an entry is thrown out and counted, since with it one process would have two views
+ * of the same refs.
+ */
+@Singleton
+public final class RefdbRepositoryManager implements GitRepositoryManager {
+  private static final FluentLogger logger = FluentLogger.forEnclosingClass();
+  private static final int ATTEMPTS_MAX = 5;
+
+  private final LocalDiskRepositoryManager disk;
+  private final Optional<RefEngine> engine;
+  private final ConcurrentMap<Project.NameKey, ProjectState> states = new ConcurrentHashMap<>();
+  private final ConcurrentMap<Project.NameKey, RefdbKey> keys = new ConcurrentHashMap<>();
+  private volatile Consumer<Project.NameKey> firstOpened = project -> {};
+
+  @Inject
+  RefdbRepositoryManager(@Disk LocalDiskRepositoryManager disk, EngineLoader loader) {
+    this(disk, loader.load());
+  }
+
+  RefdbRepositoryManager(LocalDiskRepositoryManager disk, Optional<RefEngine> engine) {
+    this.disk = disk;
+    this.engine = engine;
+  }
+
+  /** Whether the native library could be loaded. If not, everything here is as without refdb. */
+  public boolean isEngineLoaded() {
+    return engine.isPresent();
+  }
+
+  /** Is told the name of each project when its repository is opened for the first time. */
+  void onFirstOpened(Consumer<Project.NameKey> listener) {
+    firstOpened = listener;
+  }
+
+  @Override
+  public Repository openRepository(Project.NameKey name) throws RepositoryNotFoundException {
+    RefdbKey known = keys.get(name);
+    if (known != null && !known.isThere()) {
+      forget(name);
+    } else if (known != null) {
+      try {
+        return open(known);
+      } catch (IOException e) {
+        // Gone, moved, or broken: looked for anew below, as Gerrit's manager does.
+        keys.remove(name, known);
+      }
+    }
+    if (engine.isEmpty() || !ProjectNames.isAcceptable(name.get())) {
+      return disk.openRepository(name); // refuses bad names in Gerrit's own words
+    }
+    File found = RepositoryCache.FileKey.resolve(disk.getBasePath(name).resolve(name.get()).toFile(), FS.DETECTED);
+    if (found == null) {
+      return disk.openRepository(name); // says that there is none
+    }
+    RefdbKey key = new RefdbKey(found, state(name), engine.get());
+    try {
+      Repository repository = open(key);
+      if (keys.put(name, key) == null) {
+        firstOpened.accept(name);
+      }
+      return repository;
+    } catch (IOException e) {
+      throw new RepositoryNotFoundException("Cannot open repository " + name, e);
+    }
+  }
+
+  /** Opens through JGit's cache, and makes sure that what comes out of it is ours. */
+  private Repository open(RefdbKey key) throws IOException {
+    ProjectState state = key.state();
+    if (state.refusal != null) {
+      return disk.openRepository(state.name);
+    }
+    for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+      Repository repository;
+      try {
+        repository = RepositoryCache.open(key, true);
+      } catch (RepositoryNotFoundException e) {
+        throw e;
+      } catch (IOException e) {
+        return openWithout(key, e);
+      }
+      if (repository instanceof RefdbRepository) {
+        return repository;
+      }
+      state.plainEvicted.increment();
+      evict(repository);
+    }
+    // Someone puts plain ones there as fast as they are thrown out. One that JGit does not know of is as good.
+    return key.open(true);
+  }
+
+  /** Takes an opened repository out of JGit's cache and gives it back: its last user closes it. */
+  private static void evict(Repository repository) {
+    RepositoryCache.unregister(repository);
+    repository.close();
+  }
+
+  /** Opens with JGit's own ref database after refdb could not, unless JGit cannot open it either. */
+  private Repository openWithout(RefdbKey key, IOException why) throws IOException {
+    Repository repository = disk.openRepository(key.state().name);
+    key.state().refusal = String.valueOf(why.getMessage());
+    logger.atSevere().withCause(why).log(
+        "refdb cannot serve the refs of project %s (%s): JGit's own ref database serves it until"
+            + " `refdb flush` is run for it or Gerrit restarts",
+        key.state().name, key.getFile());
+    return repository;
+  }
+
+  @Override
+  public Repository createRepository(Project.NameKey name) throws RepositoryExistsException, IOException {
+    // A repository that was deleted may still be in JGit's cache, and Gerrit's manager would make the new one with it.
+    forget(name);
+    File bare = disk.getBasePath(name).resolve(name.get() + ".git").toFile();
+    if (ProjectNames.isAcceptable(name.get()) && !bare.exists()) {
+      CachedKey.evict(bare);
+    }
+    Repository plain = disk.createRepository(name);
+    if (engine.isEmpty()) {
+      return plain;
+    }
+    evict(plain);
+    return openRepository(name);
+  }
+
+  @Override
+  public Status getRepositoryStatus(Project.NameKey name) {
+    if (engine.isEmpty() || !ProjectNames.isAcceptable(name.get())) {
+      return disk.getRepositoryStatus(name);
+    }
+    File folder = disk.getBasePath(name).resolve(name.get()).toFile();
+    if (RepositoryCache.FileKey.resolve(folder, FS.DETECTED) == null) {
+      return Status.NON_EXISTENT;
+    }
+    try (Repository repository = openRepository(name)) {
+      return repository.getObjectDatabase().exists() ? Status.ACTIVE : Status.UNAVAILABLE;
+    } catch (IOException e) {
+      return Status.UNAVAILABLE;
+    }
+  }
+
+  @Override
+  public NavigableSet<Project.NameKey> list() {
+    return disk.list();
+  }
+
+  @Override
+  public Boolean canPerformGC() {
+    return disk.canPerformGC();
+  }
+
+  @Override
+  public void repositoryDeleted(Project.NameKey name) {
+    forget(name);
+    disk.repositoryDeleted(name);
+  }
+
+  /** Drops what is open of a project. Who uses it now goes on with it; the next one opens it anew. */
+  void forget(Project.NameKey name) {
+    RefdbKey key = keys.remove(name);
+    ProjectState state = states.get(name);
+    if (state != null) {
+      state.refusal = null;
+    }
+    if (key != null) {
+      CachedKey.evict(key.getFile());
+      engine.ifPresent(loaded -> loaded.forget(key.getFile().toPath()));
+    }
+  }
+
+  /** Does something with a project's repository if it is open, and opens none for it. */
+  void ifOpen(Project.NameKey name, Consumer<RefdbRepository> action) {
+    RefdbKey key = keys.get(name);
+    if (key == null) {
+      return;
+    }
+    try (Repository repository = CachedKey.find(key.getFile()).orElse(null)) {
+      if (repository instanceof RefdbRepository ours) {
+        action.accept(ours);
+      }
+    }
+  }
+
+  /** The state of a project, made if it is new. */
+  ProjectState state(Project.NameKey name) {
+    return states.computeIfAbsent(name, ProjectState::new);
+  }
+
+  /** The projects that were opened since the start. */
+  Collection<ProjectState> states() {
+    return states.values();
+  }
+}

@@ -1,0 +1,68 @@
+package org.refdb.gerrit;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.lib.RefDatabase;
+
+/** Compares all refs of two views of one repository while others may be changing them. */
+final class Verification {
+  private static final int ROUNDS_MAX = 3;
+
+  private Verification() {}
+
+  /**
+   * Compares.
+   *
+   * <p>What differs is looked at again, ref by ref, after both views were told to look at the disk: a ref that someone
+   * has just changed agrees then, one that is wrong does not.
+   *
+   * @return at most {@code max} differences
+   */
+  static List<String> compare(RefDatabase jgit, RefDatabase engine, int max) throws IOException {
+    TreeMap<String, String> wanted = all(jgit);
+    TreeMap<String, String> got = all(engine);
+    TreeSet<String> suspects = new TreeSet<>(wanted.keySet());
+    suspects.addAll(got.keySet());
+    suspects.removeIf(name -> Objects.equals(wanted.get(name), got.get(name)));
+    for (int round = 0; round < ROUNDS_MAX && !suspects.isEmpty(); round++) {
+      jgit.refresh();
+      TreeMap<String, String> nowWanted = all(jgit);
+      for (String name : new TreeSet<>(suspects)) {
+        if (Objects.equals(nowWanted.get(name), text(engine.exactRef(name)))) {
+          suspects.remove(name);
+        }
+      }
+    }
+    return describe(suspects, wanted, got, max);
+  }
+
+  private static List<String> describe(
+      TreeSet<String> names, TreeMap<String, String> wanted, TreeMap<String, String> got, int max) {
+    List<String> differences = new ArrayList<>();
+    for (String name : names) {
+      if (differences.size() == max) {
+        break;
+      }
+      differences.add(
+          name + ": on disk " + wanted.getOrDefault(name, "missing") + ", refdb has " + got.getOrDefault(name, "nothing"));
+    }
+    return differences;
+  }
+
+  private static TreeMap<String, String> all(RefDatabase refs) throws IOException {
+    TreeMap<String, String> all = new TreeMap<>();
+    for (Ref ref : refs.getRefs()) {
+      all.put(ref.getName(), text(ref));
+    }
+    return all;
+  }
+
+  private static String text(Ref ref) {
+    return ref == null ? null : Answers.ref(ref);
+  }
+}

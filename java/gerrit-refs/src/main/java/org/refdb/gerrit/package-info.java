@@ -1,0 +1,10 @@
+/**
+ * The lib module: Gerrit's repositories, with refdb's engine as their ref database.
+ *
+ * <p>Read in this order: {@link org.refdb.gerrit.RefdbDbModule} (how it gets into Gerrit), {@link
+ * org.refdb.gerrit.RefdbRepositoryManager} (how a repository is opened, made and forgotten), {@link
+ * org.refdb.gerrit.RefdbRepository} (which ref database it gives), {@link org.refdb.gerrit.RefEngine} (where that comes
+ * from, and what happens when it cannot be had), {@link org.refdb.gerrit.ShadowRefDatabase} (comparing with JGit),
+ * {@link org.refdb.gerrit.Hints} (news between nodes), {@link org.refdb.gerrit.RefdbAdmin} (what administrators ask).
+ */
+package org.refdb.gerrit;

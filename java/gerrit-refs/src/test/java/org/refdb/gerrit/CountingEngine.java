@@ -1,0 +1,45 @@
+package org.refdb.gerrit;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import org.eclipse.jgit.internal.storage.file.FileRepository;
+import org.eclipse.jgit.lib.RefDatabase;
+import org.refdb.engine.RefStats;
+
+/** Stands for the engine where a test counts what is opened, or wants it to refuse. JGit answers. */
+final class CountingEngine implements RefEngine {
+  int opened;
+  int closed;
+  boolean refuses;
+
+  @Override
+  public RefDatabase open(FileRepository repository) throws IOException {
+    opened++;
+    if (refuses) {
+      throw new IOException("not today");
+    }
+    FileRepository plain = new FileRepository(repository.getDirectory());
+    return new ForwardingRefDatabase(plain.getRefDatabase()) {
+      @Override
+      public void close() {
+        closed++;
+        plain.close();
+      }
+    };
+  }
+
+  @Override
+  public void forget(Path gitDir) {}
+
+  @Override
+  public Optional<RefStats> stats(RefDatabase refs) {
+    return Optional.empty();
+  }
+
+  @Override
+  public List<String> verify(RefDatabase refs) {
+    return List.of();
+  }
+}

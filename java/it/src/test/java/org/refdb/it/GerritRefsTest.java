@@ -1,0 +1,429 @@
+package org.refdb.it;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import java.io.IOException;
+import java.nio.file.FileSystem;
+import java.nio.file.FileSystems;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.TreeSet;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.MethodOrderer;
+import org.junit.jupiter.api.Order;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestInstance;
+import org.junit.jupiter.api.TestMethodOrder;
+
+/** One Gerrit's life with refdb, from the installation to the removal. Starting one takes long, so the tests share it. */
+@TestInstance(TestInstance.Lifecycle.PER_CLASS)
+@TestMethodOrder(MethodOrderer.OrderAnnotation.class)
+final class GerritRefsTest {
+  private static final String PROJECT = "demo";
+
+  private Path scratch;
+  private GerritServer server;
+  private Rest rest;
+  private Author author;
+
+  /** Changes that Gerrit said it has: none may ever be missing. */
+  private final List<Author.Change> acknowledged = new ArrayList<>();
+
+  @BeforeAll
+  void start() throws Exception {
+    scratch = Files.createTempDirectory("refdb-gerrit");
+    server = GerritServer.create(scratch.resolve("site"));
+    Commands.Output installed = server.installer("install");
+    assertEquals(0, installed.status(), installed.text());
+    assertTrue(installed.text().contains("Gerrit 3.13.5"), installed.text());
+    server.start();
+    rest = new Rest(server.url(), "admin", "secret");
+  }
+
+  @AfterAll
+  void stop() throws IOException {
+    if (author != null) {
+      author.close();
+    }
+    server.close();
+    try (Stream<Path> files = Files.walk(scratch)) {
+      for (Path file : files.sorted((a, b) -> b.compareTo(a)).toList()) {
+        Files.delete(file);
+      }
+    }
+  }
+
+  @Test
+  @Order(10)
+  void aSecondInstallationChangesNothing() throws IOException {
+    String before = Files.readString(server.site().resolve("etc/gerrit.config"));
+    Commands.Output again = server.installer("install");
+    assertEquals(0, again.status(), again.text());
+    assertTrue(again.text().contains("as it is"), again.text());
+    assertEquals(before, Files.readString(server.site().resolve("etc/gerrit.config")));
+  }
+
+  @Test
+  @Order(20)
+  void aProjectIsMadeAndServedByRefdb() throws Exception {
+    create(PROJECT);
+    author = new Author(scratch.resolve("author"), server.url(), PROJECT);
+    JsonObject stat = rest.get("/projects/" + PROJECT + "/refdb~stat").getAsJsonObject();
+    assertFalse(stat.has("refusal"), stat.toString());
+    assertTrue(stat.getAsJsonObject("engine").get("commits").getAsLong() > 0, stat.toString());
+    assertTrue(server.log().contains("serves this site's refs"));
+  }
+
+  @Test
+  @Order(30)
+  void aChangeIsPushedReviewedAndSubmitted() throws Exception {
+    Author.Change change = pushed(author, "first");
+    String path = path(change);
+    JsonObject detail = rest.get(path + "/detail?o=CURRENT_REVISION").getAsJsonObject();
+    assertEquals(change.commit().name(), detail.get("current_revision").getAsString());
+    rest.good("POST", path + "/revisions/current/review", "{\"labels\":{\"Code-Review\":2}}");
+    rest.good("POST", path + "/submit", "{}");
+    assertEquals("MERGED", rest.get(path).getAsJsonObject().get("status").getAsString());
+    author.fetchMaster();
+    assertTrue(author.advertised().contains(change.ref() + " " + change.commit().name()), author.advertised().toString());
+    assertClean();
+  }
+
+  @Test
+  @Order(40)
+  void branchesAreMadeRenamedAndDeleted() throws Exception {
+    String branches = "/projects/" + PROJECT + "/branches/";
+    rest.good("PUT", branches + "old", "{\"revision\":\"master\"}");
+    // A rename, as Gerrit's users make it: the new name, HEAD to it, the old name away; a/b in the place of a last.
+    rest.good("PUT", branches + "new", "{\"revision\":\"old\"}");
+    rest.good("PUT", "/projects/" + PROJECT + "/HEAD", "{\"ref\":\"refs/heads/new\"}");
+    rest.good("DELETE", branches + "old", null);
+    assertEquals(404, rest.ask("GET", branches + "old", null).status());
+    rest.good("PUT", branches + Rest.id("old/er"), "{\"revision\":\"new\"}");
+    assertEquals("refs/heads/new", rest.get("/projects/" + PROJECT + "/HEAD").getAsString());
+    assertTrue(rest.ask("PUT", branches + "old", "{\"revision\":\"new\"}").status() >= 400, "old/er is in the way");
+    rest.good("PUT", "/projects/" + PROJECT + "/HEAD", "{\"ref\":\"refs/heads/master\"}");
+    assertClean();
+  }
+
+  @Test
+  @Order(50)
+  void whatGitWritesBesideGerritIsSeenAtOnce() throws Exception {
+    String master = git("rev-parse", "refs/heads/master");
+    for (int i = 0; i < 20; i++) {
+      git("update-ref", "refs/heads/outside", i % 2 == 0 ? master : master + "~1");
+      String seen = rest.get("/projects/" + PROJECT + "/branches/outside").getAsJsonObject().get("revision").getAsString();
+      assertEquals(git("rev-parse", "refs/heads/outside"), seen, "round " + i);
+      if (i % 5 == 4) {
+        git("pack-refs", "--all", "--prune");
+      }
+    }
+    git("update-ref", "-d", "refs/heads/outside");
+    assertEquals(404, rest.ask("GET", "/projects/" + PROJECT + "/branches/outside", null).status());
+    assertClean();
+  }
+
+  @Test
+  @Order(60)
+  void garbageCollectionPacksRefsAndLosesNone() throws Exception {
+    pushed(author, "before gc");
+    List<String> before = author.advertised();
+    String said = rest.good("POST", "/projects/" + PROJECT + "/gc", "{\"show_progress\":false}").body();
+    assertTrue(said.contains("completed successfully"), said);
+    assertEquals(before, author.advertised());
+    assertTrue(Files.readString(repository(PROJECT).resolve("packed-refs")).contains(" refs/changes/"));
+    try (Stream<Path> loose = Files.walk(repository(PROJECT).resolve("refs/changes"))) {
+      assertEquals(List.of(), loose.filter(Files::isRegularFile).toList(), "loose refs are left");
+    }
+    assertClean();
+  }
+
+  @Test
+  @Order(70)
+  void aProjectThatIsDeletedAndMadeAgainHasNothingOfTheOldOne() throws Exception {
+    create("gone");
+    try (Author other = new Author(scratch.resolve("gone-1"), server.url(), "gone")) {
+      other.pushChange("in the old one");
+    }
+    rest.good("PUT", "/projects/gone/branches/old", "{\"revision\":\"master\"}");
+    delete(repository("gone"));
+    for (String cache : List.of("projects", "project_list", "persisted_projects")) {
+      rest.good("POST", "/config/server/caches/" + cache + "/flush", "{}");
+    }
+    assertEquals(404, rest.ask("GET", "/projects/gone/branches/master", null).status());
+    create("gone");
+    assertEquals(404, rest.ask("GET", "/projects/gone/branches/old", null).status());
+    try (Author other = new Author(scratch.resolve("gone-2"), server.url(), "gone")) {
+      other.pushChange("in the new one");
+      assertEquals(2, other.advertised().stream().filter(ref -> ref.startsWith("refs/changes/")).count());
+    }
+    assertEquals(List.of(), verify("gone"));
+  }
+
+  @Test
+  @Order(80)
+  void refStorageIsConvertedBothWaysWhileGerritRuns() throws Exception {
+    create("converted");
+    try (Author other = new Author(scratch.resolve("converted"), server.url(), "converted")) {
+      other.pushChange("as files");
+      for (String format : List.of("reftable", "refdir")) {
+        List<String> before = other.advertised();
+        ssh("gerrit", "convert-ref-storage", "--format", format, "--backup", "false", "--reflogs", "true", "--project", "converted");
+        assertEquals(format.equals("reftable"), Files.isRegularFile(repository("converted").resolve("reftable/tables.list")));
+        assertEquals(before, other.advertised(), "converted to " + format);
+        other.pushChange("as " + format);
+        assertEquals(before.size() + 2, other.advertised().size());
+        assertEquals(List.of(), verify("converted"));
+      }
+    }
+  }
+
+  @Test
+  @Order(90)
+  void administratorsAskOverSshAndShadowModeFindsNoDifference() throws Exception {
+    assertTrue(ssh("refdb", "stat").contains(PROJECT + " served by refdb"));
+    assertTrue(ssh("refdb", "shadow", PROJECT, "--on").contains("in shadow mode"));
+    Author.Change change = pushed(author, "in the shadow");
+    rest.good("POST", path(change) + "/revisions/current/review", "{\"labels\":{\"Code-Review\":2}}");
+    author.advertised();
+    ssh("refdb", "shadow", PROJECT, "--off");
+    JsonObject stat = rest.get("/projects/" + PROJECT + "/refdb~stat").getAsJsonObject();
+    assertTrue(stat.get("compared").getAsLong() > 20, stat.toString());
+    assertEquals(0, stat.get("different").getAsLong(), stat + "\n" + lastLines(server.log()));
+    assertEquals("clean", ssh("refdb", "verify", PROJECT).strip());
+    ssh("refdb", "flush", PROJECT);
+    assertTrue(ssh("refdb", "warm", PROJECT).contains(author.advertised().size() + " refs"));
+    assertTrue(sshAttempt("refdb", "verify", "no/such/project").status() != 0);
+  }
+
+  @Test
+  @Order(100)
+  void whoMayNotMaintainTheServerIsRefused() throws IOException {
+    rest.good("PUT", "/accounts/nobody", "{\"http_password\":\"geheim\"}");
+    Rest nobody = new Rest(server.url(), "nobody", "geheim");
+    assertEquals(200, nobody.ask("GET", "/accounts/self", null).status());
+    for (String question : List.of("verify", "flush", "warm")) {
+      assertEquals(403, nobody.ask("POST", "/projects/" + PROJECT + "/refdb~" + question, "{}").status(), question);
+    }
+    assertEquals(403, nobody.ask("PUT", "/projects/" + PROJECT + "/refdb~shadow", "{\"on\":true}").status());
+    assertEquals(403, nobody.ask("GET", "/projects/" + PROJECT + "/refdb~stat", null).status());
+  }
+
+  @Test
+  @Order(110)
+  void aPluginOfAnotherVersionIsRefused() throws IOException {
+    Path good = scratch.resolve("good.jar");
+    Path wrong = scratch.resolve("wrong.jar");
+    Files.copy(server.site().resolve("plugins/refdb.jar"), good);
+    Files.copy(good, wrong);
+    try (FileSystem zip = FileSystems.newFileSystem(wrong)) {
+      Files.writeString(zip.getPath("/org/refdb/gerrit/plugin/plugin.properties"), "version=0.0.1\n");
+    }
+    Rest.Answer refused = rest.ask("PUT", "/plugins/refdb.jar", "{\"url\":\"" + wrong.toUri() + "\"}");
+    assertNotEquals(2, refused.status() / 100, refused.body());
+    assertTrue(server.log().contains("the refdb plugin is of version 0.0.1"));
+    rest.good("PUT", "/plugins/refdb.jar", "{\"url\":\"" + good.toUri() + "\"}");
+    rest.good("POST", "/plugins/refdb/gerrit~reload", "{}");
+    assertClean();
+  }
+
+  @Test
+  @Order(120)
+  void noChangeIsLostWhenTheServerIsKilledUnderLoad() throws Exception {
+    List<Thread> pushers = new ArrayList<>();
+    List<Author.Change> pushedNow = new ArrayList<>();
+    TreeSet<String> failures = new TreeSet<>();
+    for (int i = 0; i < 3; i++) {
+      String name = "pusher-" + i;
+      pushers.add(
+          Thread.ofPlatform()
+              .name(name)
+              .start(
+                  () -> {
+                    try (Author pusher = new Author(scratch.resolve(name), server.url(), PROJECT)) {
+                      while (true) {
+                        Author.Change change = pusher.pushChange(name);
+                        synchronized (pushedNow) {
+                          pushedNow.add(change);
+                          pushedNow.notifyAll();
+                        }
+                      }
+                    } catch (Exception e) {
+                      synchronized (pushedNow) { // how it ends, for everyone
+                        failures.add(e.toString());
+                        pushedNow.notifyAll();
+                      }
+                    }
+                  }));
+    }
+    synchronized (pushedNow) {
+      while (pushedNow.size() < 15 && failures.isEmpty()) {
+        pushedNow.wait(60_000);
+      }
+      assertEquals(new TreeSet<>(), failures, "before the server was killed");
+    }
+    server.kill();
+    for (Thread pusher : pushers) {
+      pusher.join();
+    }
+    acknowledged.addAll(pushedNow);
+    server.start();
+    assertNothingLost();
+    assertClean();
+    // Whatever a dead writer left behind, the next one gets through.
+    pushed(author, "after the crash");
+    rest.good("PUT", "/projects/" + PROJECT + "/branches/after", "{\"revision\":\"master\"}");
+    assertNothingLost();
+  }
+
+  @Test
+  @Order(130)
+  void offlineProgramsRunWithTheModule() throws Exception {
+    server.stop();
+    String said = server.offline("reindex", "--index", "groups");
+    assertTrue(said.contains("Reindex") || said.contains("reindex"), said);
+  }
+
+  @Test
+  @Order(140)
+  void twoModulesInTheSamePlaceAreRefusedAtTheStart() throws IOException {
+    Path config = server.site().resolve("etc/gerrit.config");
+    String good = Files.readString(config);
+    Files.writeString(
+        config,
+        good.replace("[gerrit]\n", "[gerrit]\n\tinstallDbModule = com.google.gerrit.server.git.GitRepositoryManagerModule\n"));
+    Commands.Output start = server.tryStart();
+    assertNotEquals(0, start.status());
+    assertTrue(server.log().contains("Gerrit keeps just one"), start.text());
+    Files.writeString(config, good);
+  }
+
+  @Test
+  @Order(150)
+  void withoutItsNativeLibraryGerritRunsOnWithJGit() throws Exception {
+    Path data = server.site().resolve("data/refdb");
+    if (Files.exists(data)) {
+      delete(data);
+    }
+    Files.writeString(data, "a file where the folder should be");
+    server.start();
+    assertNothingLost();
+    pushed(author, "without the library");
+    long errors = server.log().lines().filter(line -> line.contains("native library cannot be used")).count();
+    assertEquals(1, errors);
+    assertTrue(ssh("refdb", "stat").contains("NOT IN USE"));
+    server.stop();
+    Files.delete(data);
+  }
+
+  @Test
+  @Order(160)
+  void uninstallingLeavesEverythingToJGit() throws Exception {
+    Commands.Output said = server.installer("uninstall");
+    assertEquals(0, said.status(), said.text());
+    assertFalse(Files.readString(server.site().resolve("etc/gerrit.config")).contains("refdb"));
+    assertFalse(Files.exists(server.site().resolve("lib/refdb-gerrit.jar")));
+    server.start();
+    assertNothingLost();
+    pushed(author, "without refdb");
+    assertEquals(404, rest.ask("GET", "/config/server/refdb~stat", null).status());
+  }
+
+  private Author.Change pushed(Author by, String text) throws Exception {
+    Author.Change change = by.pushChange(text);
+    acknowledged.add(change);
+    return change;
+  }
+
+  /** By number and by ref: the search index may lack the last seconds before a crash, with any ref database. */
+  private void assertNothingLost() throws Exception {
+    List<String> lost = new ArrayList<>();
+    List<String> refs = author.advertised();
+    for (Author.Change change : acknowledged) {
+      Rest.Answer answer = rest.ask("GET", "/changes/" + PROJECT + "~" + change.number() + "?o=CURRENT_REVISION", null);
+      if (answer.status() != 200
+          || !answer.json().getAsJsonObject().get("current_revision").getAsString().equals(change.commit().name())
+          || !refs.contains(change.ref() + " " + change.commit().name())) {
+        lost.add(change + ": " + answer);
+      }
+    }
+    assertEquals(List.of(), lost);
+  }
+
+  private void assertClean() throws IOException {
+    assertEquals(List.of(), verify(PROJECT));
+    git("fsck", "--connectivity-only");
+  }
+
+  private List<String> verify(String project) throws IOException {
+    JsonObject found = rest.good("POST", "/projects/" + project + "/refdb~verify", "{}").json().getAsJsonObject();
+    List<String> differences = new ArrayList<>();
+    for (JsonElement difference : found.getAsJsonArray("differences")) {
+      differences.add(difference.getAsString());
+    }
+    assertEquals(found.get("clean").getAsBoolean(), differences.isEmpty());
+    return differences;
+  }
+
+  private void create(String project) throws IOException {
+    rest.good("PUT", "/projects/" + project, "{\"create_empty_commit\":true,\"branches\":[\"master\"]}");
+  }
+
+  private static String path(Author.Change change) {
+    return "/changes/" + PROJECT + "~master~" + change.id();
+  }
+
+  private Path repository(String project) {
+    return server.site().resolve("git/" + project + ".git");
+  }
+
+  private String git(String... arguments) throws IOException {
+    List<String> command = new ArrayList<>(List.of("git", "--git-dir=" + repository(PROJECT)));
+    command.addAll(List.of(arguments));
+    return Commands.run(server.site(), command.toArray(String[]::new)).strip();
+  }
+
+  private String ssh(String... words) throws IOException {
+    Commands.Output said = sshAttempt(words);
+    assertEquals(0, said.status(), said.text());
+    return said.text();
+  }
+
+  private Commands.Output sshAttempt(String... words) throws IOException {
+    Path key = scratch.resolve("ssh-key");
+    if (!Files.exists(key)) {
+      Commands.run(scratch, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key.toString());
+      rest.good("POST", "/accounts/self/sshkeys", Files.readString(scratch.resolve("ssh-key.pub")));
+    }
+    List<String> command =
+        new ArrayList<>(
+            List.of(
+                "ssh", "-q", "-F", "/dev/null", "-i", key.toString(), "-p", String.valueOf(server.sshPort()),
+                "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes",
+                "admin@localhost"));
+    command.addAll(List.of(words));
+    return Commands.attempt(scratch, command.toArray(String[]::new));
+  }
+
+  private static void delete(Path folder) throws IOException {
+    try (Stream<Path> files = Files.walk(folder)) {
+      for (Path file : files.sorted((a, b) -> b.compareTo(a)).toList()) {
+        Files.delete(file);
+      }
+    }
+  }
+
+  private static String lastLines(String log) {
+    List<String> lines = log.lines().toList();
+    return String.join("\n", lines.subList(Math.max(0, lines.size() - 20), lines.size()));
+  }
+}

@@ -1,0 +1,128 @@
+package org.refdb.it;
+
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.concurrent.TimeUnit;
+
+/** A real Gerrit on loopback, started and stopped by scripts/gerrit-site. */
+final class GerritServer implements AutoCloseable {
+  private static final Path SCRIPTS = Path.of(System.getProperty("refdb.scripts")).toAbsolutePath().normalize();
+  private static final Path JAR = Path.of(System.getProperty("refdb.gerrit.jar"));
+  private static final String JAVA = Path.of(System.getProperty("java.home"), "bin/java").toString();
+
+  private final Path site;
+  private final int httpPort;
+  private final int sshPort;
+
+  private GerritServer(Path site, int httpPort, int sshPort) {
+    this.site = site;
+    this.httpPort = httpPort;
+    this.sshPort = sshPort;
+  }
+
+  /** A new site, not started. */
+  static GerritServer create(Path site) throws IOException {
+    GerritServer server = new GerritServer(site, freePort(), freePort());
+    server.script("new", String.valueOf(server.httpPort), String.valueOf(server.sshPort));
+    return server;
+  }
+
+  private static int freePort() throws IOException {
+    try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+      return socket.getLocalPort();
+    }
+  }
+
+  Path site() {
+    return site;
+  }
+
+  int sshPort() {
+    return sshPort;
+  }
+
+  String url() {
+    return "http://localhost:" + httpPort;
+  }
+
+  /** Runs refdb's installer on the site. */
+  Commands.Output installer(String command, String... options) throws IOException {
+    String[] words = new String[options.length + 6];
+    words[0] = JAVA;
+    words[1] = "--enable-native-access=ALL-UNNAMED";
+    words[2] = "-jar";
+    words[3] = JAR.toString();
+    words[4] = command;
+    words[5] = site.toString();
+    System.arraycopy(options, 0, words, 6, options.length);
+    return Commands.attempt(site, words);
+  }
+
+  /** Runs one of Gerrit's offline programs on the site. */
+  String offline(String program, String... options) throws IOException {
+    String[] words = new String[options.length + 7];
+    words[0] = JAVA;
+    words[1] = "-Duser.home=" + site.resolve("tmp");
+    words[2] = "-jar";
+    words[3] = site.resolve("bin/gerrit.war").toString();
+    words[4] = program;
+    words[5] = "-d";
+    words[6] = site.toString();
+    System.arraycopy(options, 0, words, 7, options.length);
+    return Commands.run(site, words);
+  }
+
+  void start() throws IOException {
+    script("start");
+  }
+
+  Commands.Output tryStart() throws IOException {
+    return Commands.attempt(SCRIPTS, SCRIPTS.resolve("gerrit-site").toString(), "start", site.toString());
+  }
+
+  void stop() throws IOException {
+    script("stop");
+  }
+
+  /** Ends the process as a power cut would, as far as the process can tell. */
+  void kill() throws IOException {
+    ProcessHandle process = process();
+    process.destroyForcibly();
+    try {
+      process.onExit().get(1, TimeUnit.MINUTES);
+    } catch (Exception e) {
+      throw new IOException("Gerrit survives SIGKILL", e);
+    }
+    Files.delete(pidFile());
+  }
+
+  private ProcessHandle process() throws IOException {
+    return ProcessHandle.of(Long.parseLong(Files.readString(pidFile()).strip())).orElseThrow();
+  }
+
+  private Path pidFile() {
+    return site.resolve("logs/gerrit.pid");
+  }
+
+  /** What the server has logged so far. */
+  String log() throws IOException {
+    return Files.readString(site.resolve("logs/error_log"));
+  }
+
+  private void script(String verb, String... arguments) throws IOException {
+    String[] words = new String[arguments.length + 3];
+    words[0] = SCRIPTS.resolve("gerrit-site").toString();
+    words[1] = verb;
+    words[2] = site.toString();
+    System.arraycopy(arguments, 0, words, 3, arguments.length);
+    Commands.run(SCRIPTS, words);
+  }
+
+  @Override
+  public void close() throws IOException {
+    stop();
+  }
+}

@@ -1,0 +1,72 @@
+package org.refdb.it;
+
+import com.google.gson.JsonElement;
+import com.google.gson.JsonParser;
+import java.io.IOException;
+import java.net.URI;
+import java.net.URLEncoder;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Base64;
+
+/** Gerrit's REST API, as one user. */
+final class Rest {
+  private static final Duration PATIENCE = Duration.ofMinutes(2);
+
+  private final HttpClient client = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+  private final String base;
+  private final String authorization;
+
+  Rest(String url, String user, String password) {
+    this.base = url + "/a";
+    this.authorization =
+        "Basic " + Base64.getEncoder().encodeToString((user + ":" + password).getBytes(StandardCharsets.UTF_8));
+  }
+
+  /** An answer. */
+  record Answer(int status, String body) {
+    JsonElement json() {
+      return JsonParser.parseString(body.substring(body.indexOf('\n') + 1));
+    }
+  }
+
+  /** Asks; the answer may be a refusal. */
+  Answer ask(String method, String path, String body) throws IOException {
+    HttpRequest.Builder request =
+        HttpRequest.newBuilder(URI.create(base + path)).header("Authorization", authorization).timeout(PATIENCE);
+    if (body == null) {
+      request.method(method, HttpRequest.BodyPublishers.noBody());
+    } else {
+      request.header("Content-Type", body.startsWith("{") ? "application/json" : "text/plain");
+      request.method(method, HttpRequest.BodyPublishers.ofString(body));
+    }
+    try {
+      HttpResponse<String> response = client.send(request.build(), HttpResponse.BodyHandlers.ofString());
+      return new Answer(response.statusCode(), response.body());
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new IOException("interrupted", e);
+    }
+  }
+
+  /** Asks for what must be granted. */
+  Answer good(String method, String path, String body) throws IOException {
+    Answer answer = ask(method, path, body);
+    if (answer.status() / 100 != 2) {
+      throw new AssertionError(method + " " + path + " gives " + answer.status() + ": " + answer.body());
+    }
+    return answer;
+  }
+
+  JsonElement get(String path) throws IOException {
+    return good("GET", path, null).json();
+  }
+
+  /** A name as part of a path. */
+  static String id(String name) {
+    return URLEncoder.encode(name, StandardCharsets.UTF_8);
+  }
+}
