@@ -2,18 +2,22 @@
 //!
 //! `format` compiles `--format` into pieces made of `atom`s; `patterns` say which refs are listed; `render`
 //! writes them, asking the `world` for objects only if a field needs one. `sort` takes refs down only if they are not to be
-//! shown in the order in which they are stored; `reach` looks at history.
+//! shown in the order in which they are stored; `reach` looks at `history`; `remote` tells where branches come from;
+//! `repository` is the world that all of this is about.
 
 pub mod atom;
 pub mod color;
 pub mod filter;
 pub mod format;
+pub mod history;
 pub mod object;
 pub mod options;
 pub mod patterns;
 pub mod quote;
 pub mod reach;
+pub mod remote;
 pub mod render;
+pub mod repository;
 mod run;
 pub mod sort;
 pub mod version;

@@ -10,6 +10,16 @@ fn apply((before, after): (&str, &str), name: &BStr) -> Option<RefName> {
     RefName::new([before.as_bytes(), name, after.as_bytes()].concat()).ok()
 }
 
+/// The one ref that a short name means; the name itself if there is none, or several.
+pub fn expand(snapshot: &dyn Snapshot, short: &BStr) -> BString {
+    let exists = |name: &RefName| matches!(snapshot.get(name), Ok(Some(_)));
+    let mut found = RULES.into_iter().filter_map(|rule| apply(rule, short)).filter(exists);
+    match (found.next(), found.next()) {
+        (Some(only), None) => only.into(),
+        _ => short.to_owned(),
+    }
+}
+
 /// Finds the shortest parts of refnames from which git finds the same refs again.
 ///
 /// Whether a rule finds another ref is answered by a walk of its own for each rule. Names that come in order make these

@@ -22,6 +22,10 @@ pub enum Field {
     Symref(NameForm),
     /// `HEAD`.
     Head,
+    /// `upstream` and `push`.
+    Counterpart(Direction, CounterpartForm),
+    /// `worktreepath`.
+    Worktreepath,
     /// `objectname`.
     Objectname(IdForm),
     /// `objecttype`.
@@ -57,6 +61,33 @@ pub enum Field {
     Raw,
     /// `raw:size`.
     RawSize,
+}
+
+/// Which of a branch's other sides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// What it is merged with.
+    Upstream,
+    /// Where it is pushed to.
+    Push,
+}
+
+/// What is shown of a branch's other side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CounterpartForm {
+    /// The ref here that stands for it.
+    Name(NameForm),
+    /// `[ahead 1, behind 2]`, `[gone]`.
+    Track {
+        /// In brackets.
+        brackets: bool,
+    },
+    /// `<>`, `>`, `<` or `=`.
+    TrackShort,
+    /// The remote's name.
+    RemoteName,
+    /// The ref's name there.
+    RemoteRef,
 }
 
 /// How a refname is shown.
@@ -172,6 +203,8 @@ impl Atom {
             Field::Refname(_)
                 | Field::Symref(_)
                 | Field::Head
+                | Field::Counterpart(..)
+                | Field::Worktreepath
                 | Field::Objectname(_)
                 | Field::Objecttype
                 | Field::Objectsize
@@ -193,6 +226,9 @@ impl Spelling<'_> {
             b"refname" => Field::Refname(self.name_form()?),
             b"symref" => Field::Symref(self.name_form()?),
             b"HEAD" => self.bare(Field::Head)?,
+            b"upstream" => Field::Counterpart(Direction::Upstream, self.counterpart_form()?),
+            b"push" => Field::Counterpart(Direction::Push, self.counterpart_form()?),
+            b"worktreepath" => Field::Worktreepath,
             b"objectname" => Field::Objectname(self.id_form()?),
             b"objecttype" => self.bare(Field::Objecttype)?,
             b"objectsize" => self.only(Field::Objectsize)?,
@@ -263,7 +299,7 @@ impl Spelling<'_> {
         }
         let number = |text: &[u8]| match text.to_str().ok().and_then(|text| text.parse().ok()) {
             Some(number) => Ok(number),
-            None => Err(Failure::Fatal(message!["Integer value expected ", self.name, ":", argument])),
+            None => Err(Failure::Fatal(message!["Integer value expected refname:", argument])),
         };
         if let Some(count) = argument.strip_prefix(b"lstrip=").or_else(|| argument.strip_prefix(b"strip=")) {
             Ok(NameForm::Lstrip(number(count)?))
@@ -272,6 +308,26 @@ impl Spelling<'_> {
         } else {
             self.unrecognized()
         }
+    }
+
+    /// Of several words the last one counts; a form of the name must stand alone.
+    fn counterpart_form(&self) -> Result<CounterpartForm> {
+        let Some(argument) = self.argument else { return Ok(CounterpartForm::Name(NameForm::Full)) };
+        let (mut form, mut brackets) = (CounterpartForm::Name(NameForm::Full), true);
+        for word in argument.split(|byte| *byte == b',') {
+            match word {
+                b"track" => form = CounterpartForm::Track { brackets: true },
+                b"trackshort" => form = CounterpartForm::TrackShort,
+                b"remotename" => form = CounterpartForm::RemoteName,
+                b"remoteref" => form = CounterpartForm::RemoteRef,
+                b"nobracket" => brackets = false,
+                _ => return Ok(CounterpartForm::Name(self.name_form()?)),
+            }
+        }
+        Ok(match form {
+            CounterpartForm::Track { .. } => CounterpartForm::Track { brackets },
+            form => form,
+        })
     }
 
     fn id_form(&self) -> Result<IdForm> {

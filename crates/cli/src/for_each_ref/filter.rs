@@ -1,9 +1,9 @@
 //! Which of the listed refs are shown.
 
-use super::{patterns::Patterns, reach::Reach, render::Row};
+use super::{history::History, patterns::Patterns, reach::Reach, render::Row};
 use crate::failure::Result;
 use bstr::{BStr, ByteSlice};
-use refdb::{Objects, backend::Peeled, objects::ObjectKind};
+use refdb::{backend::Peeled, objects::ObjectKind};
 use refdb_types::ObjectId;
 
 /// All conditions on a ref.
@@ -27,16 +27,16 @@ impl Filter {
     }
 
     /// The conditions on the object.
-    pub fn object(&mut self, objects: &Objects, row: &Row<'_>) -> Result<bool> {
-        if !self.points_at.is_empty() && !self.points_at(objects, row)? {
+    pub fn object(&mut self, history: &History<'_>, row: &Row<'_>) -> Result<bool> {
+        if !self.points_at.is_empty() && !self.points_at(history, row)? {
             return Ok(false);
         }
-        if self.reach.is_empty() { Ok(true) } else { self.reach.holds(objects, *row.id) }
+        if self.reach.is_empty() { Ok(true) } else { self.reach.holds(history, *row.id) }
     }
 
     /// Whether the ref holds one of the objects, or a tag that leads to it over any number of tags. (A reftable's index by
     /// object id does not answer this: it knows neither symbolic refs nor the tags between.)
-    fn points_at(&self, objects: &Objects, row: &Row<'_>) -> Result<bool> {
+    fn points_at(&self, history: &History<'_>, row: &Row<'_>) -> Result<bool> {
         let mut id = *row.id;
         let mut data = Vec::new();
         loop {
@@ -45,10 +45,10 @@ impl Filter {
             }
             // Most refs hold no tag. Where the store says so it is believed: to look at each object is to look at all of
             // history.
-            if row.peeled == Peeled::NotTag || objects.kind(&id)? != Some(ObjectKind::Tag) {
+            if row.peeled == Peeled::NotTag || history.objects().kind(&id)? != Some(ObjectKind::Tag) {
                 return Ok(false);
             }
-            objects.content(&id, &mut data)?;
+            history.objects().content(&id, &mut data)?;
             let target = data.lines().next().and_then(|line| line.strip_prefix(b"object "));
             match target.and_then(|hex| ObjectId::from_hex(id.kind(), hex).ok()) {
                 Some(target) => id = target,

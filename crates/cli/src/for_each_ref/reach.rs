@@ -1,8 +1,7 @@
 //! Which commits lead to which: `--contains`, `--merged` and their opposites.
 
-use crate::failure::{Result, fatal};
-use bstr::ByteSlice;
-use refdb::{Objects, objects::ObjectKind};
+use super::history::History;
+use crate::failure::Result;
 use refdb_types::ObjectId;
 use std::collections::{HashMap, HashSet};
 
@@ -30,12 +29,12 @@ impl Reach {
     }
 
     /// Whether a ref that holds `id` meets all conditions. Only refs that lead to commits can.
-    pub fn holds(&mut self, objects: &Objects, id: ObjectId) -> Result<bool> {
-        let Some(commit) = peel_to_commit(objects, id)? else { return Ok(false) };
-        if !self.contains.is_empty() && !reaches(objects, commit, &self.contains, &mut self.contains_known)? {
+    pub fn holds(&mut self, history: &History<'_>, id: ObjectId) -> Result<bool> {
+        let Some(commit) = history.peel_to_commit(id)? else { return Ok(false) };
+        if !self.contains.is_empty() && !reaches(history, commit, &self.contains, &mut self.contains_known)? {
             return Ok(false);
         }
-        if !self.no_contains.is_empty() && reaches(objects, commit, &self.no_contains, &mut self.no_contains_known)? {
+        if !self.no_contains.is_empty() && reaches(history, commit, &self.no_contains, &mut self.no_contains_known)? {
             return Ok(false);
         }
         for (from, known, wanted) in
@@ -46,7 +45,7 @@ impl Reach {
             }
             let set = match known {
                 Some(set) => set,
-                None => known.insert(ancestors(objects, from)?),
+                None => known.insert(ancestors(history, from)?),
             };
             if set.contains(&commit) != wanted {
                 return Ok(false);
@@ -56,41 +55,12 @@ impl Reach {
     }
 }
 
-/// The commit that an object is or that a tag leads to.
-pub fn peel_to_commit(objects: &Objects, mut id: ObjectId) -> Result<Option<ObjectId>> {
-    let mut data = Vec::new();
-    loop {
-        match objects.kind(&id)? {
-            Some(ObjectKind::Commit) => return Ok(Some(id)),
-            Some(ObjectKind::Tag) => {}
-            Some(_) => return Ok(None),
-            None => return fatal!["missing object ", id.to_string()],
-        }
-        objects.content(&id, &mut data)?;
-        let target = data.lines().find_map(|line| line.strip_prefix(b"object "));
-        match target.and_then(|hex| ObjectId::from_hex(id.kind(), hex).ok()) {
-            Some(target) => id = target,
-            None => return Ok(None),
-        }
-    }
-}
-
-fn parents(objects: &Objects, id: &ObjectId, data: &mut Vec<u8>) -> Result<Vec<ObjectId>> {
-    match objects.content(id, data)? {
-        Some(ObjectKind::Commit) => {}
-        _ => return fatal!["missing commit ", id.to_string()],
-    }
-    let header = data.lines().take_while(|line| !line.is_empty());
-    Ok(header.filter_map(|line| ObjectId::from_hex(id.kind(), line.strip_prefix(b"parent ")?).ok()).collect())
-}
-
 /// Everything that can be reached from `tips`.
-fn ancestors(objects: &Objects, tips: &[ObjectId]) -> Result<HashSet<ObjectId>> {
+fn ancestors(history: &History<'_>, tips: &[ObjectId]) -> Result<HashSet<ObjectId>> {
     let mut seen: HashSet<ObjectId> = tips.iter().copied().collect();
     let mut left = tips.to_vec();
-    let mut data = Vec::new();
     while let Some(id) = left.pop() {
-        for parent in parents(objects, &id, &mut data)? {
+        for parent in history.commit(&id)?.parents {
             if seen.insert(parent) {
                 left.push(parent);
             }
@@ -101,12 +71,11 @@ fn ancestors(objects: &Objects, tips: &[ObjectId]) -> Result<HashSet<ObjectId>> 
 
 /// Whether one of `targets` can be reached from `tip`. What was found out about commits on the way is kept.
 fn reaches(
-    objects: &Objects,
+    history: &History<'_>,
     tip: ObjectId,
     targets: &[ObjectId],
     known: &mut HashMap<ObjectId, bool>,
 ) -> Result<bool> {
-    let mut data = Vec::new();
     // Depth first with a stack of our own: histories are far deeper than any thread's stack.
     let mut path: Vec<(ObjectId, Vec<ObjectId>)> = Vec::new();
     let mut next = Some(tip);
@@ -117,7 +86,7 @@ fn reaches(
                 Some(answer) => *answer,
                 None if targets.contains(&id) => true,
                 None => {
-                    path.push((id, parents(objects, &id, &mut data)?));
+                    path.push((id, history.commit(&id)?.parents));
                     false
                 }
             };

@@ -12,6 +12,8 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb::backend::Peeled;
 use refdb_types::ObjectId;
 
+mod counterpart;
+
 /// A ref that is shown. Symbolic refs have been followed.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
@@ -127,6 +129,8 @@ impl<'a> Renderer<'a> {
             Field::Refname(form) => self.name(*form, row.name, atom.peeled, out)?,
             Field::Symref(form) => self.name(*form, row.symref.unwrap_or_default(), atom.peeled, out)?,
             Field::Head => out.push(if self.world.head() == Some(row.name) { b'*' } else { b' ' }),
+            Field::Counterpart(direction, form) => self.counterpart(*direction, *form, row, out)?,
+            Field::Worktreepath => out.extend_from_slice(self.world.worktree(row.name)?.unwrap_or_default()),
             Field::Color(sequence) => out.extend_from_slice(if self.colors { sequence } else { b"" }),
             field => {
                 let id = if atom.peeled { self.peel(row)? } else { Some(*row.id) };

@@ -1,23 +1,23 @@
 use super::{
     filter::Filter,
     format::Format,
+    history::History,
     options::Options,
     patterns::{Patterns, Ranges},
-    reach::{Reach, peel_to_commit},
+    reach::Reach,
     render::{Renderer, Row},
+    repository::RepositoryWorld,
     sort::{Entry, Order},
-    world::{ObjectKind, World},
 };
 use crate::{
     Invocation,
     failure::{Failure, Result, WRONG_USE, fatal, message, say},
     listing::{self, Broken, Visitor, Walk},
-    names::ShortNames,
     output::Output,
     session::{Paths, Session},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Objects, Snapshot, Target, config::Config};
+use refdb::{Snapshot, Target, config::Config};
 use refdb_types::ObjectId;
 use std::ops::ControlFlow;
 
@@ -40,8 +40,8 @@ fn list(session: &Session, options: &Options, format: &Format, order: &Order, ou
         Ok(Some(Target::Symbolic(branch))) => Some(BString::from(branch)),
         _ => None,
     };
-    let short_names = ShortNames::new(&*snapshot, session.strict_names);
-    let mut world = RepositoryWorld { objects: &session.objects, short_names, head };
+    let history = History::of(session);
+    let mut world = RepositoryWorld::new(session, &*snapshot, &history, head);
     let ranges = filter.patterns.ranges();
     let walk = Walk {
         ranges: &ranges,
@@ -51,7 +51,7 @@ fn list(session: &Session, options: &Options, format: &Format, order: &Order, ou
     output.expect_much();
     let mut lister = Lister {
         filter: &mut filter,
-        objects: &session.objects,
+        history: &history,
         renderer: Renderer::new(&mut world, options.quote, options.colors()),
         format,
         order,
@@ -106,7 +106,7 @@ fn commits(session: &Session, texts: &[BString], code: u8) -> Result<Vec<ObjectI
         let Some(id) = session.revisions().resolve(text.as_bstr())? else {
             return Err(fail(message!["malformed object name ", text]));
         };
-        match peel_to_commit(&session.objects, id)? {
+        match History::of(session).peel_to_commit(id)? {
             Some(commit) => found.push(commit),
             None if code == 128 => return fatal!["object '", text, "' does not point to a commit"],
             None => return Err(fail(message!["no such commit ", text])),
@@ -118,7 +118,7 @@ fn commits(session: &Session, texts: &[BString], code: u8) -> Result<Vec<ObjectI
 /// Shows refs as they come, or takes them down to be sorted.
 struct Lister<'a, 'w> {
     filter: &'a mut Filter,
-    objects: &'a Objects,
+    history: &'a History<'a>,
     renderer: Renderer<'w>,
     format: &'a Format,
     order: &'a Order,
@@ -168,7 +168,7 @@ impl Visitor for Lister<'_, '_> {
 
     #[inline]
     fn row(&mut self, row: &Row<'_>) -> Result<ControlFlow<()>> {
-        if !self.filter.object(self.objects, row)? {
+        if !self.filter.object(self.history, row)? {
             return Ok(ControlFlow::Continue(()));
         }
         if self.sorts {
@@ -189,38 +189,5 @@ impl Visitor for Lister<'_, '_> {
 
     fn name_of(&self, error: &refdb::Error) -> Option<BString> {
         self.paths.broken_ref(error)
-    }
-}
-
-/// The repository as fields see it.
-struct RepositoryWorld<'a> {
-    objects: &'a Objects,
-    short_names: ShortNames<'a>,
-    head: Option<BString>,
-}
-
-impl World for RepositoryWorld<'_> {
-    fn kind(&mut self, id: &ObjectId) -> Result<Option<ObjectKind>> {
-        Ok(self.objects.kind(id)?)
-    }
-
-    fn header(&mut self, id: &ObjectId) -> Result<Option<(ObjectKind, u64)>> {
-        Ok(self.objects.header(id)?.map(|header| (header.kind, header.size_bytes)))
-    }
-
-    fn read(&mut self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>> {
-        Ok(self.objects.content(id, data)?)
-    }
-
-    fn abbreviate(&mut self, id: &ObjectId, least: Option<usize>) -> Result<usize> {
-        Ok(self.objects.abbreviate(id, least)?)
-    }
-
-    fn shorten<'n>(&mut self, name: &'n BStr) -> Result<&'n BStr> {
-        self.short_names.shorten(name)
-    }
-
-    fn head(&self) -> Option<&BStr> {
-        self.head.as_ref().map(|head| head.as_bstr())
     }
 }

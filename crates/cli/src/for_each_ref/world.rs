@@ -1,5 +1,6 @@
 //! What fields need to know beyond the ref itself.
 
+use super::{atom::Direction, remote::Counterpart};
 use crate::failure::Result;
 use bstr::BStr;
 use refdb_types::ObjectId;
@@ -25,4 +26,13 @@ pub trait World {
 
     /// The branch that is checked out.
     fn head(&self) -> Option<&BStr>;
+
+    /// Where a branch comes from, or where it is pushed to.
+    fn counterpart(&mut self, side: Direction, name: &BStr) -> Counterpart;
+
+    /// How many commits an object is ahead of another ref, and behind it; `None` if that leads to no commit.
+    fn ahead_behind(&mut self, id: &ObjectId, other: &BStr) -> Result<Option<(usize, usize)>>;
+
+    /// The working tree in which a branch is checked out.
+    fn worktree(&mut self, name: &BStr) -> Result<Option<&BStr>>;
 }

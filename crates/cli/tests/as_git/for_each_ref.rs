@@ -253,3 +253,130 @@ fn short_names_are_as_short_as_git_makes_them() {
         }
     }
 }
+
+const REMOTES: &str = r#"
+[remote "origin"]
+    url = /nowhere
+    fetch = ^refs/heads/b
+    fetch = +refs/heads/*:refs/remotes/origin/*
+    fetch = refs/tags/c:refs/remotes/origin/tag-c
+[remote "fork"]
+    url = /elsewhere
+    fetch = +refs/heads/*:refs/remotes/fork/x/*
+    push = HEAD
+    push = refs/heads/b:refs/heads/bb
+    push = refs/heads/*:refs/heads/prefix/*
+[remote "mirror"]
+    fetch = +refs/heads/*:refs/remotes/mirror/*
+    mirror = true
+[branch "a"]
+    remote = origin
+    merge = refs/heads/a
+[branch "b"]
+    remote = origin
+    merge = refs/heads/other
+[branch "c"]
+    remote = .
+    merge = a
+[branch "d"]
+    remote = origin
+    merge = refs/heads/gone
+    pushRemote = fork
+[branch "e"]
+    remote = no-such-remote
+    merge = refs/heads/e
+[branch "f"]
+    remote = origin
+    merge = refs/tags/c
+    pushRemote = mirror
+[branch "g"]
+    merge = refs/heads/a
+[branch "dir/h"]
+    remote = origin
+[branch "diverged"]
+    remote = origin
+    merge = refs/heads/diverged
+    merge = refs/heads/a
+"#;
+
+fn repo_with_remotes(format: RefFormat) -> Repo {
+    let repo = Repo::with_worktree(format, HashKind::Sha1);
+    let commits = repo.commits(6);
+    // Two lines of history that meet again: three commits are on one side only, one on the other.
+    let tree = repo.git(["rev-parse", &format!("{}^{{tree}}", commits[0])]);
+    let make = |parents: &[String]| {
+        let parents = parents.iter().flat_map(|parent| ["-p", parent]);
+        repo.git(["commit-tree", "-m", "more"].into_iter().chain(parents).chain([tree.as_str()]))
+    };
+    let side = make(&[commits[2].to_string()]);
+    let merge = make(&[commits[4].to_string(), side.clone()]);
+    let names = ["a", "b", "c", "d", "e", "f", "g", "dir/h", "main"];
+    repo.create_refs(names.map(|name| (format!("refs/heads/{name}"), commits[5])));
+    repo.create_refs([
+        ("refs/remotes/origin/a", commits[3]),
+        ("refs/remotes/origin/b", commits[5]),
+        ("refs/remotes/origin/tag-c", commits[5]),
+        ("refs/remotes/fork/x/prefix/d", commits[1]),
+        ("refs/remotes/mirror/f", commits[0]),
+    ]);
+    repo.git(["update-ref", "refs/heads/diverged", &side]);
+    repo.git(["update-ref", "refs/remotes/origin/diverged", &merge]);
+    let config = repo.git_dir().join("config");
+    let text = std::fs::read_to_string(&config).unwrap() + REMOTES;
+    std::fs::write(config, text).unwrap();
+    repo
+}
+
+#[test]
+fn branches_tell_where_they_come_from_and_go_to_as_in_git() {
+    let fields = |field: &str| {
+        let forms = ["", ":short", ":lstrip=2", ":rstrip=-2", ":track", ":track,nobracket", ":nobracket,track"];
+        let forms = forms.into_iter().chain([":trackshort", ":remotename", ":remoteref", ":track,trackshort", ":"]);
+        forms.map(|form| format!("{form}=%({field}{form})")).collect::<Vec<_>>().join(" ")
+    };
+    let format = format!("--format=%(refname) {} -- {}", fields("upstream"), fields("push"));
+    for kind in RefFormat::ALL {
+        let repo = repo_with_remotes(kind);
+        for settings in [
+            &[][..],
+            &["push.default=nothing"],
+            &["push.default=current"],
+            &["push.default=matching"],
+            &["push.default=upstream"],
+            &["push.default=simple"],
+            &["remote.pushDefault=fork"],
+            &["remote.pushDefault=mirror"],
+            &["remote.pushDefault=none"],
+            &["remote.origin.push=:"],
+            &["remote.origin.push=^refs/heads/a", "remote.origin.push=refs/heads/*:refs/heads/x/*"],
+        ] {
+            let globals: Vec<&str> = settings.iter().flat_map(|setting| ["-c", setting]).collect();
+            same(repo.dir(), &[&globals[..], &["for-each-ref", &format]].concat(), b"");
+        }
+        same(repo.dir(), &["for-each-ref", "--sort=upstream", "--sort=-push:trackshort"], b"");
+        for field in ["upstream:foo", "upstream:short,track", "push:track,lstrip=1", "push:lstrip=x", "symref:lstrip=x"]
+        {
+            same(repo.dir(), &["for-each-ref", &format!("--format=%({field})")], b"");
+        }
+    }
+}
+
+#[test]
+fn branches_tell_in_which_working_tree_they_are_checked_out() {
+    for format in RefFormat::ALL {
+        let repo = repo_with_remotes(format);
+        let tree = |name: &str| repo.scratch().join(name).to_str().unwrap().to_owned();
+        repo.git(["worktree", "add", "-q", &tree("one"), "a"]);
+        repo.git(["worktree", "add", "-q", "--detach", &tree("two"), "b"]);
+        repo.git(["worktree", "add", "-q", "--relative-paths", &tree("three"), "c"]);
+        repo.git(["worktree", "add", "-q", &tree("gone"), "d"]);
+        std::fs::remove_dir_all(tree("gone")).unwrap();
+        let words = ["for-each-ref", "--format=%(HEAD)%(refname) %(worktreepath)%(worktreepath:x)"];
+        same(repo.dir(), &words, b"");
+        same(std::path::Path::new(&tree("one")), &words, b"");
+        same(repo.git_dir(), &words, b"");
+        let bare = tree("bare.git");
+        repo.git(["clone", "-q", "--bare", ".", &bare]);
+        same(std::path::Path::new(&bare), &words, b"");
+    }
+}

@@ -1,5 +1,8 @@
 use super::*;
-use crate::{failure::Failure, for_each_ref::format::ParseError};
+use crate::{
+    failure::Failure,
+    for_each_ref::{atom::Direction, format::ParseError, remote::Counterpart},
+};
 use refdb_types::HashKind;
 
 const COMMIT: &[u8] = b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor A <a@x> 1 +0000\n\
@@ -40,6 +43,16 @@ impl World for Small {
     }
     fn head(&self) -> Option<&BStr> {
         Some("refs/heads/a/b".into())
+    }
+    fn counterpart(&mut self, _: Direction, name: &BStr) -> Counterpart {
+        let tracking = Some(name.replacen("heads", "remotes/o", 1).into());
+        Counterpart { tracking, remote: "o".into(), remote_ref: name.into() }
+    }
+    fn ahead_behind(&mut self, _: &ObjectId, _: &BStr) -> Result<Option<(usize, usize)>> {
+        Ok(Some((1, 2)))
+    }
+    fn worktree(&mut self, _: &BStr) -> Result<Option<&BStr>> {
+        Ok(None)
     }
 }
 

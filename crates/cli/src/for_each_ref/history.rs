@@ -1,0 +1,159 @@
+//! Commits and their parents.
+
+use crate::{
+    failure::{Result, fatal},
+    session::Session,
+};
+use bstr::ByteSlice;
+use refdb::{Objects, objects::ObjectKind};
+use refdb_types::ObjectId;
+use std::{
+    cell::OnceCell,
+    collections::{BinaryHeap, HashMap, HashSet},
+    fs,
+    path::PathBuf,
+};
+
+/// A repository's commits.
+pub struct History<'a> {
+    objects: &'a Objects,
+    shallow_file: PathBuf,
+    /// Where a shallow clone ends: commits whose parents are not here.
+    shallow: OnceCell<HashSet<ObjectId>>,
+}
+
+/// A commit, as far as history is concerned.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    /// Its parents.
+    pub parents: Vec<ObjectId>,
+    /// When it was committed, in seconds since 1970.
+    pub seconds: i64,
+}
+
+impl<'a> History<'a> {
+    /// The repository's commits.
+    pub fn of(session: &'a Session) -> Self {
+        let shallow_file = session.paths.common_dir.join("shallow");
+        History { objects: &session.objects, shallow_file, shallow: OnceCell::new() }
+    }
+
+    /// The objects.
+    pub fn objects(&self) -> &'a Objects {
+        self.objects
+    }
+
+    fn is_end(&self, id: &ObjectId) -> bool {
+        let shallow = self.shallow.get_or_init(|| {
+            let text = fs::read(&self.shallow_file).unwrap_or_default();
+            text.lines().filter_map(|line| ObjectId::from_hex(id.kind(), line).ok()).collect()
+        });
+        shallow.contains(id)
+    }
+
+    /// A commit. It is an error if there is none of that id.
+    pub fn commit(&self, id: &ObjectId) -> Result<Commit> {
+        let mut data = Vec::new();
+        if self.objects.content(id, &mut data)? != Some(ObjectKind::Commit) {
+            return fatal!["missing commit ", id.to_string()];
+        }
+        let header = || data.lines().take_while(|line| !line.is_empty());
+        let parent = |line: &[u8]| ObjectId::from_hex(id.kind(), line.strip_prefix(b"parent ")?).ok();
+        let parents = if self.is_end(id) { Vec::new() } else { header().filter_map(parent).collect() };
+        let committer = header().find_map(|line| line.strip_prefix(b"committer "));
+        let time = committer.and_then(|line| line.rsplit(|byte| *byte == b'>').next());
+        let seconds = time.and_then(|time| time.trim_start().split(|byte| *byte == b' ').next()?.to_str().ok());
+        Ok(Commit { parents, seconds: seconds.and_then(|digits| digits.parse().ok()).unwrap_or(0) })
+    }
+
+    /// The commit that an object is or that a tag leads to.
+    pub fn peel_to_commit(&self, mut id: ObjectId) -> Result<Option<ObjectId>> {
+        let mut data = Vec::new();
+        loop {
+            match self.objects.kind(&id)? {
+                Some(ObjectKind::Commit) => return Ok(Some(id)),
+                Some(ObjectKind::Tag) => {}
+                Some(_) => return Ok(None),
+                None => return fatal!["missing object ", id.to_string()],
+            }
+            self.objects.content(&id, &mut data)?;
+            let target = data.lines().find_map(|line| line.strip_prefix(b"object "));
+            match target.and_then(|hex| ObjectId::from_hex(id.kind(), hex).ok()) {
+                Some(target) => id = target,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// How many commits can be reached from `one` but not from `two`, and the other way round.
+    ///
+    /// Walks back from both, the newest commit first, until all that is left can be reached from both. Commits that are
+    /// older than their parents may deceive it, as they may deceive git.
+    pub fn ahead_behind(&self, one: ObjectId, two: ObjectId) -> Result<(usize, usize)> {
+        let mut walk = BothWays { history: self, seen: HashMap::new(), queue: BinaryHeap::new(), one_sided: 0 };
+        walk.paint(one, ONE)?;
+        walk.paint(two, TWO)?;
+        let mut oldest = i64::MAX;
+        while let Some(&(seconds, id)) = walk.queue.peek()
+            && (walk.one_sided > 0 || seconds >= oldest)
+        {
+            walk.queue.pop();
+            let Some(found) = walk.seen.get_mut(&id) else { continue };
+            found.is_queued = false;
+            let (sides, parents) = (found.sides, found.commit.parents.clone());
+            if sides != BOTH {
+                walk.one_sided -= 1;
+                oldest = oldest.min(seconds);
+            }
+            for parent in parents {
+                walk.paint(parent, sides)?;
+            }
+        }
+        let count = |sides| walk.seen.values().filter(|found| found.sides == sides).count();
+        Ok((count(ONE), count(TWO)))
+    }
+}
+
+const ONE: u8 = 1;
+const TWO: u8 = 2;
+const BOTH: u8 = ONE | TWO;
+
+/// A walk back from two commits.
+struct BothWays<'h, 'o> {
+    history: &'h History<'o>,
+    seen: HashMap<ObjectId, Found>,
+    queue: BinaryHeap<(i64, ObjectId)>,
+    /// How many in the queue can, as far as is known, be reached from one side only.
+    one_sided: usize,
+}
+
+struct Found {
+    commit: Commit,
+    sides: u8,
+    is_queued: bool,
+}
+
+impl BothWays<'_, '_> {
+    /// Notes that a commit can be reached from `sides`. If that is news, its parents will hear of it.
+    fn paint(&mut self, id: ObjectId, sides: u8) -> Result<()> {
+        if !self.seen.contains_key(&id) {
+            let commit = self.history.commit(&id)?;
+            self.seen.insert(id, Found { commit, sides: 0, is_queued: false });
+        }
+        let Some(found) = self.seen.get_mut(&id) else { return Ok(()) };
+        let before = found.sides;
+        found.sides |= sides;
+        if found.sides == before {
+            return Ok(());
+        }
+        if found.is_queued {
+            // It was one-sided, and is no more.
+            self.one_sided -= 1;
+        } else {
+            found.is_queued = true;
+            self.queue.push((found.commit.seconds, id));
+            self.one_sided += usize::from(found.sides != BOTH);
+        }
+        Ok(())
+    }
+}

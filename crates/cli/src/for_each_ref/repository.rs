@@ -1,0 +1,144 @@
+//! The repository as fields see it.
+
+use super::{
+    atom::Direction,
+    history::History,
+    remote::{Counterpart, Remotes},
+    world::{ObjectKind, World},
+};
+use crate::{
+    failure::{Result, fatal},
+    listing::follow,
+    names::{self, ShortNames},
+    session::Session,
+};
+use bstr::{BStr, BString, ByteSlice};
+use refdb::{Snapshot, Target};
+use refdb_types::ObjectId;
+use refdb_vfs::Fs;
+use std::{
+    cell::OnceCell,
+    collections::BTreeMap,
+    os::unix::ffi::OsStrExt,
+    path::{Component, Path, PathBuf},
+};
+
+/// The repository as fields see it. What only some fields need is looked up when the first one asks.
+pub struct RepositoryWorld<'a> {
+    session: &'a Session,
+    snapshot: &'a dyn Snapshot,
+    history: &'a History<'a>,
+    short_names: ShortNames<'a>,
+    head: Option<BString>,
+    remotes: OnceCell<Remotes>,
+    worktrees: OnceCell<BTreeMap<BString, PathBuf>>,
+}
+
+impl<'a> RepositoryWorld<'a> {
+    /// The world of a listing of `snapshot`. `head` is the branch that is checked out.
+    pub fn new(
+        session: &'a Session,
+        snapshot: &'a dyn Snapshot,
+        history: &'a History<'a>,
+        head: Option<BString>,
+    ) -> Self {
+        let short_names = ShortNames::new(snapshot, session.strict_names);
+        let (remotes, worktrees) = (OnceCell::new(), OnceCell::new());
+        RepositoryWorld { session, snapshot, history, short_names, head, remotes, worktrees }
+    }
+
+    /// The working trees by the branches that are checked out there.
+    fn checked_out(&self) -> Result<BTreeMap<BString, PathBuf>> {
+        let repository = self.session.store.repository();
+        let mut found = BTreeMap::new();
+        let mut note = |head: &str, path: PathBuf| {
+            // A worktree whose HEAD is broken has nothing checked out.
+            if let Ok(Some(Target::Symbolic(branch))) = self.snapshot.get(head.into()) {
+                found.entry(branch.into()).or_insert(path);
+            }
+        };
+        note("main-worktree/HEAD", without_git(&plain(repository.common_dir())));
+        let worktrees = match repository.worktrees(&Fs::real()) {
+            Ok(worktrees) => worktrees,
+            Err(error) => return fatal!["cannot list the worktrees: ", error.to_string()],
+        };
+        for worktree in worktrees {
+            let Ok(text) = std::fs::read(worktree.git_dir.join("gitdir")) else { continue };
+            let path = worktree.git_dir.join(text.trim_end().to_path_lossy());
+            note(&format!("worktrees/{}/HEAD", worktree.id), without_git(&plain(&path)));
+        }
+        Ok(found)
+    }
+}
+
+/// A working tree's folder, from that of its `.git`.
+fn without_git(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if path.file_name().is_some_and(|name| name == ".git") => parent.to_owned(),
+        _ => path.to_owned(),
+    }
+}
+
+/// An absolute path without `..`, also of what does not exist any more.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).components() {
+        match component {
+            Component::ParentDir => drop(plain.pop()),
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+impl World for RepositoryWorld<'_> {
+    fn kind(&mut self, id: &ObjectId) -> Result<Option<ObjectKind>> {
+        Ok(self.session.objects.kind(id)?)
+    }
+
+    fn header(&mut self, id: &ObjectId) -> Result<Option<(ObjectKind, u64)>> {
+        Ok(self.session.objects.header(id)?.map(|header| (header.kind, header.size_bytes)))
+    }
+
+    fn read(&mut self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>> {
+        Ok(self.session.objects.content(id, data)?)
+    }
+
+    fn abbreviate(&mut self, id: &ObjectId, least: Option<usize>) -> Result<usize> {
+        Ok(self.session.objects.abbreviate(id, least)?)
+    }
+
+    fn shorten<'n>(&mut self, name: &'n BStr) -> Result<&'n BStr> {
+        self.short_names.shorten(name)
+    }
+
+    fn head(&self) -> Option<&BStr> {
+        self.head.as_ref().map(|head| head.as_bstr())
+    }
+
+    fn counterpart(&mut self, side: Direction, name: &BStr) -> Counterpart {
+        let remotes = self.remotes.get_or_init(|| Remotes::new(self.session.store.config()));
+        let expand = &mut |short: &BStr| names::expand(self.snapshot, short);
+        match side {
+            Direction::Upstream => remotes.upstream(name, expand),
+            Direction::Push => remotes.push(name, expand),
+        }
+    }
+
+    fn ahead_behind(&mut self, id: &ObjectId, other: &BStr) -> Result<Option<(usize, usize)>> {
+        let Some((_, other)) = follow(self.snapshot, other)? else { return Ok(None) };
+        match (self.history.peel_to_commit(*id)?, self.history.peel_to_commit(other)?) {
+            (Some(one), Some(two)) => Ok(Some(self.history.ahead_behind(one, two)?)),
+            _ => Ok(None),
+        }
+    }
+
+    fn worktree(&mut self, name: &BStr) -> Result<Option<&BStr>> {
+        if self.worktrees.get().is_none() {
+            let found = self.checked_out()?;
+            self.worktrees.get_or_init(|| found);
+        }
+        let path = self.worktrees.get().and_then(|found| found.get(name));
+        Ok(path.map(|path| path.as_os_str().as_bytes().as_bstr()))
+    }
+}
