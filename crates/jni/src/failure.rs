@@ -67,11 +67,11 @@ impl From<JniError> for Failure {
     }
 }
 
-impl From<refdb::Error> for Failure {
-    fn from(error: refdb::Error) -> Self {
+impl From<&refdb::Error> for Failure {
+    fn from(error: &refdb::Error) -> Self {
         use refdb::Error;
         let (mut ref_name, mut path) = (None, None);
-        let kind = match &error {
+        let kind = match error {
             Error::Io(_) => Kind::Io,
             Error::Lock(_) | Error::StackLocked(_) => Kind::Locked,
             Error::Stack(_) | Error::Table(_) => Kind::Corrupt,
@@ -89,11 +89,18 @@ impl From<refdb::Error> for Failure {
     }
 }
 
+impl From<refdb::Error> for Failure {
+    fn from(error: refdb::Error) -> Self {
+        (&error).into()
+    }
+}
+
 impl From<refdb_refcache::Error> for Failure {
     fn from(error: refdb_refcache::Error) -> Self {
         use refdb_refcache::Error;
         match error {
             Error::Store(error) => error.into(),
+            Error::Shared(error) => (&*error).into(),
             Error::Repository(error) => Failure::engine(Kind::Refused, error.to_string()),
             Error::Gone(_) | Error::Restless(_) => Failure::engine(Kind::Io, error.to_string()),
         }

@@ -1,6 +1,7 @@
+use crate::Result;
 use refdb::{
     Edit, Rejection,
-    transaction::{Mode, ObjectCheck, ObjectClass, TransactionOptions},
+    transaction::{Context, Mode, ObjectCheck, ObjectClass, Transaction, TransactionOptions},
 };
 use refdb_types::{Ident, ObjectId};
 use std::collections::BTreeMap;
@@ -45,12 +46,14 @@ pub struct Outcome {
     pub rejected: Vec<(usize, Rejection)>,
     /// How many batches were made durable together with this one, itself included.
     pub group: usize,
+    /// Whether it stands for its group where groups are counted.
+    pub(crate) leads: bool,
 }
 
 /// Answers from the batch first.
-pub(crate) struct Known<'a> {
-    pub(crate) known: &'a BTreeMap<ObjectId, ObjectClass>,
-    pub(crate) others: &'a dyn ObjectCheck,
+struct Known<'a> {
+    known: &'a BTreeMap<ObjectId, ObjectClass>,
+    others: &'a dyn ObjectCheck,
 }
 
 impl ObjectCheck for Known<'_> {
@@ -60,4 +63,17 @@ impl ObjectCheck for Known<'_> {
             None => self.others.classify(id),
         }
     }
+}
+
+/// Makes a batch in one transaction of its own.
+pub(crate) fn commit_in(context: Context<'_>, batch: &Batch) -> Result<Outcome> {
+    let objects = Known { known: &batch.known, others: context.objects };
+    let committer = || batch.committer.clone().map_or_else(context.committer, Ok);
+    let context = Context { objects: &objects, committer: &committer, ..context };
+    let mut transaction = Transaction::new(context, batch.options);
+    for edit in &batch.edits {
+        transaction.add(edit.clone())?;
+    }
+    let committed = transaction.commit()?;
+    Ok(Outcome { rejected: committed.rejected, group: 1, leads: true })
 }

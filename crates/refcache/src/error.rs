@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 /// What a view returns.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -9,6 +9,9 @@ pub enum Error {
     /// The store says why: a broken file, a lock, an edit that cannot happen.
     #[error(transparent)]
     Store(#[from] refdb::Error),
+    /// The same, said to all whose batches would have been made together.
+    #[error(transparent)]
+    Shared(Arc<refdb::Error>),
     /// The folder is no repository, or one that is not understood.
     #[error(transparent)]
     Repository(#[from] refdb::RepositoryError),
@@ -18,6 +21,17 @@ pub enum Error {
     /// The repository was replaced or converted again and again while it was being read.
     #[error("the repository '{}' changes faster than it can be opened; try again", .0.display())]
     Restless(PathBuf),
+}
+
+impl Error {
+    /// What the store says, if it is the store that says it.
+    pub fn store(&self) -> Option<&refdb::Error> {
+        match self {
+            Error::Store(error) => Some(error),
+            Error::Shared(error) => Some(error),
+            _ => None,
+        }
+    }
 }
 
 impl From<refdb_vfs::Error> for Error {

@@ -8,12 +8,13 @@
 //!
 //! Read in this order: `trust` (what counts as a proof), `identity` (whether it is still the same repository), `found`
 //! (what an answer is), `opened` and its readers `tables` (reftable) and `files` (loose refs and packed-refs), `list`,
-//! [`View`], `batch` and `commit` (writing), `verify`, `stats`, [`Views`].
+//! [`View`], `batch` and `group` (writing), `verify`, `stats`, [`Views`].
 
 mod batch;
 mod error;
 mod files;
 mod found;
+mod group;
 mod identity;
 mod list;
 mod memory;

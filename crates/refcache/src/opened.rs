@@ -1,6 +1,7 @@
 use crate::{
     Error, Found, Result, ViewSettings,
     files::FilesReader,
+    group::Groups,
     identity::{Identity, Verdict},
     list::{Listing, Plan},
     memory::Memory,
@@ -17,6 +18,7 @@ use std::{path::Path, sync::Arc};
 pub(crate) struct Opened {
     pub(crate) store: Store,
     pub(crate) reader: Reader,
+    pub(crate) groups: Arc<Groups>,
     identity: Identity,
     fs: Fs,
 }
@@ -61,7 +63,7 @@ impl Opened {
             (_, Some(backend)) => Reader::Files(FilesReader::new(&fs, backend, store.hash(), trust, memory, counters)),
             (None, None) => return Err(refdb::Error::Refused("the refs have no known format".into()).into()),
         };
-        Ok(Opened { store, reader, identity, fs })
+        Ok(Opened { store, reader, groups: Arc::default(), identity, fs })
     }
 
     /// Whether the folder still holds the repository that was opened.

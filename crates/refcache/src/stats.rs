@@ -20,9 +20,9 @@ pub struct Stats {
     pub bytes: u64,
     /// Batches committed.
     pub commits: u64,
-    /// Groups they were committed in.
+    /// Groups they were made in.
     pub groups: u64,
-    /// The largest group.
+    /// The most that were made together.
     pub largest_group: u64,
     /// Batches, or edits of one, that were refused.
     pub rejections: u64,

@@ -1,6 +1,7 @@
 use crate::{
     Batch, Error, Found, ListOptions, Listing, Outcome, Report, Resolved, Result, Stats, ViewSettings,
-    batch::Known,
+    batch::commit_in,
+    group,
     list::Plan,
     memory::Memory,
     opened::Opened,
@@ -11,7 +12,6 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb::{
     Environment, LogEntry, Objects, Reading, RefFormat, RefName, Repository, Snapshot, Store, StoreOptions, Target,
     backend::{OptimizeOptions, Optimized},
-    transaction::{Context, Transaction},
 };
 use refdb_types::{HashKind, ObjectId, SYMREF_DEPTH_MAX, is_safe};
 use refdb_vfs::Fs;
@@ -162,18 +162,29 @@ impl View {
     }
 
     /// Makes the edits of a batch, in one transaction. The next look-up by any thread sees them.
+    ///
+    /// Batches that several threads make at once are made durable together where refs are in reftables and no
+    /// reference-transaction hook has to be asked.
     pub fn commit(&self, batch: &Batch) -> Result<Outcome> {
-        let opened = self.same()?;
-        let outcome = commit(&opened, batch);
+        let mut opened = self.same()?;
+        let mut outcome = commit(&opened, batch);
+        // Converted or replaced between the look and the lock: nothing was made, there was nothing to lock.
+        let is_refusal =
+            |error: &Error| matches!(error.store(), Some(refdb::Error::Rejected(_) | refdb::Error::Hook(_)));
+        if outcome.as_ref().is_err_and(|error| !is_refusal(error)) && !opened.is_same()? {
+            opened = self.reopen(&opened)?;
+            outcome = commit(&opened, batch);
+        }
         // Refused or not: what is cached may be why.
         opened.distrust();
         match &outcome {
             Ok(outcome) => {
                 count(&self.counters.commits, 1);
-                count(&self.counters.groups, 1);
+                count(&self.counters.groups, u64::from(outcome.leads));
+                self.counters.largest_group.fetch_max(outcome.group as u64, Relaxed);
                 count(&self.counters.rejections, outcome.rejected.len() as u64);
             }
-            Err(Error::Store(refdb::Error::Rejected(_))) => count(&self.counters.rejections, 1),
+            Err(error) if is_refusal(error) => count(&self.counters.rejections, 1),
             Err(_) => {}
         }
         outcome
@@ -294,14 +305,20 @@ impl View {
 }
 
 fn commit(opened: &Opened, batch: &Batch) -> Result<Outcome> {
-    let context = opened.store.context();
-    let objects = Known { known: &batch.known, others: context.objects };
-    let committer = || batch.committer.clone().map_or_else(context.committer, Ok);
-    let context = Context { objects: &objects, committer: &committer, ..context };
-    let mut transaction = Transaction::new(context, batch.options);
-    for edit in &batch.edits {
-        transaction.add(edit.clone())?;
+    if group::can_be_grouped(opened, batch)? {
+        opened.groups.commit(opened, batch)
+    } else {
+        commit_in(opened.store.context(), batch)
     }
-    let committed = transaction.commit()?;
-    Ok(Outcome { rejected: committed.rejected, group: 1 })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::group::Groups;
+
+    /// The batches that wait to be made in a view whose repository stays the same.
+    pub(crate) fn groups_of(view: &View) -> Arc<Groups> {
+        Arc::clone(&view.opened().groups)
+    }
 }

@@ -223,7 +223,7 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
 }
 
 /// The claimed refs, locked. Dropping it gives up everything and leaves the refs as they were.
-pub trait Locked {
+pub trait Locked: Send + Sync {
     /// The state under the lock. Claimed refs do not change while it is held.
     fn snapshot(&self) -> &dyn Snapshot;
 
@@ -249,6 +249,16 @@ pub trait Steps {
     /// The step's name alone.
     fn name(&self, at: usize) -> &BStr {
         self.step(at).name
+    }
+
+    /// How many transactions they come from: more than one if several are made at once.
+    fn members(&self) -> u32 {
+        1
+    }
+
+    /// Which of these the step at this position comes from. Where the format counts transactions, each has its number.
+    fn member(&self, _at: usize) -> u32 {
+        0
     }
 }
 

@@ -99,23 +99,26 @@ impl Locked for ReftableLocked {
             if is_renamed {
                 part.steps.sort_by(|a, b| name(*a).cmp(name(*b)));
             }
-            let index = addition.next_update_index();
+            let first = addition.next_update_index();
+            let last = first.saturating_add(u64::from(steps.members().saturating_sub(1)));
             let existing = under(addition);
             let expected_bytes = expected_bytes(part.steps.len(), id_len, |at| {
                 let step = steps.step(part.steps[at] as usize);
                 (inner(step.name), step.new)
             });
-            addition.add_table(index..=index, expected_bytes, |writer| {
-                let mut table = Table { writer, index, existing };
+            addition.add_table(first..=last, expected_bytes, |writer| {
+                let mut table = Table { writer, index: first, existing };
                 let mut logged = Vec::new();
                 for &at in &part.steps {
                     let step = steps.step(at as usize);
+                    table.index = first.saturating_add(u64::from(steps.member(at as usize))).min(last);
                     table.add_ref(inner(step.name), &step)?;
                     if step.log.is_some() || hides_logs(&step) {
                         logged.push(at);
                     }
                 }
                 for &at in &logged {
+                    table.index = first.saturating_add(u64::from(steps.member(at as usize))).min(last);
                     table.add_logs(name(at), &steps.step(at as usize))?;
                 }
                 Ok::<_, Error>(())

@@ -1,0 +1,184 @@
+//! Group commit: batches that several threads want to make at once share one addition to the stack, and so one wait for
+//! the disk.
+//!
+//! While one thread, the leader, waits for the stack's lock or for the disk, the batches of others queue up; the next
+//! leader makes all of them. Each is checked as if it were alone. It is made in this group only if it has nothing to do
+//! with those before it: neither a name of theirs nor one that cannot stand beside them. Else it waits for the next
+//! group, where theirs are what is there. So each is checked against its predecessors, one that is refused leaves
+//! nothing behind, and what a group writes has each name once.
+
+mod member;
+#[cfg(test)]
+mod tests;
+
+use crate::{Batch, Error, Outcome, Result, batch::commit_in, opened::Opened};
+use bstr::BStr;
+use member::{Group, Union};
+use refdb::{
+    Change, Target,
+    backend::{Claim, Intent},
+    transaction::NoHook,
+};
+use refdb_types::{Scope, is_pseudo};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+/// More than this many batches are not made at once: each waits for the checks of all.
+const MEMBERS_MAX: usize = 256;
+
+/// The batches of one stack that wait to be made.
+#[derive(Default)]
+pub(crate) struct Groups {
+    queue: Mutex<Queue>,
+    done: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Arc<Job>>,
+    has_leader: bool,
+}
+
+/// A batch of a thread that waits for its outcome.
+struct Job {
+    batch: Batch,
+    outcome: Mutex<Option<Result<Outcome>>>,
+}
+
+impl Job {
+    fn finish(&self, outcome: Result<Outcome>) {
+        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+    }
+
+    fn take(&self) -> Option<Result<Outcome>> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Whether a batch can be made together with others: all it does is in the stack that all of them share, and no hook
+/// has to be asked.
+pub(crate) fn can_be_grouped(opened: &Opened, batch: &Batch) -> Result<bool> {
+    let is_in_main = |name: &BStr| !is_pseudo(name) && matches!(Scope::of(name), Scope::Shared | Scope::Worktree);
+    let has_one_stack = opened.store.reftable().is_some() && opened.store.repository().worktree_id().is_none();
+    if !has_one_stack || !batch.edits.iter().all(|edit| is_in_main(edit.name.as_bstr())) {
+        return Ok(false);
+    }
+    Ok(batch.options.skip_hook || opened.store.context().hooks.find()?.is_none())
+}
+
+impl Groups {
+    /// Makes a batch, together with those of other threads.
+    pub(crate) fn commit(&self, opened: &Opened, batch: &Batch) -> Result<Outcome> {
+        let job = Arc::new(Job { batch: with_classes(opened, batch)?, outcome: Mutex::new(None) });
+        let mut queue = self.queue();
+        queue.waiting.push_back(Arc::clone(&job));
+        loop {
+            if let Some(outcome) = job.take() {
+                return outcome;
+            }
+            if queue.has_leader {
+                queue = self.done.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            queue.has_leader = true;
+            drop(queue);
+            // If this panics the others must not wait for ever.
+            let leader = Leader { groups: self };
+            self.lead(opened);
+            drop(leader);
+            queue = self.queue();
+        }
+    }
+
+    /// Makes one group of what waits.
+    fn lead(&self, opened: &Opened) {
+        let claims = vec![Claim { name: "HEAD".into(), intent: Intent::Hold }];
+        let locked = match opened.store.context().backend.lock(&claims) {
+            Ok(locked) => locked,
+            Err(error) => return fail(self.take_waiting(), error),
+        };
+        // Whoever came while we waited for the lock is in time.
+        let group = Group::new(opened.store.context().backend, &*locked);
+        let mut accepted: Vec<(Arc<Job>, Outcome)> = Vec::new();
+        let mut late = Vec::new();
+        for job in self.take_waiting() {
+            let context = refdb::transaction::Context { backend: &group, hooks: &NoHook, ..opened.store.context() };
+            match commit_in(context, &job.batch) {
+                _ if group.took_deferral() => late.push(job),
+                Ok(outcome) => accepted.push((job, outcome)),
+                Err(error) => job.finish(Err(error)),
+            }
+        }
+        self.queue().put_back(late);
+        let union = Union::new(group.into_members());
+        let made = if union.is_empty() { Ok(()) } else { make(locked, &union) };
+        match made {
+            Ok(()) => {
+                let group = accepted.len();
+                for (at, (job, outcome)) in accepted.into_iter().enumerate() {
+                    job.finish(Ok(Outcome { group, leads: at == 0, ..outcome }));
+                }
+            }
+            Err(error) => fail(accepted.into_iter().map(|(job, _)| job), error),
+        }
+    }
+
+    fn take_waiting(&self) -> Vec<Arc<Job>> {
+        let waiting = &mut self.queue().waiting;
+        let count = waiting.len().min(MEMBERS_MAX);
+        waiting.drain(..count).collect()
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    /// Those that have to wait for the next group are the first in it.
+    fn put_back(&mut self, late: Vec<Arc<Job>>) {
+        for job in late.into_iter().rev() {
+            self.waiting.push_front(job);
+        }
+    }
+}
+
+/// Whoever makes a group. Gives the lead away, also when it panics.
+struct Leader<'a> {
+    groups: &'a Groups,
+}
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        self.groups.queue().has_leader = false;
+        self.groups.done.notify_all();
+    }
+}
+
+fn make(mut locked: Box<dyn refdb::Locked + '_>, union: &Union) -> refdb::Result<()> {
+    locked.stage(union)?;
+    locked.commit(union)
+}
+
+fn fail(jobs: impl IntoIterator<Item = Arc<Job>>, error: refdb::Error) {
+    let error = Arc::new(error);
+    for job in jobs {
+        job.finish(Err(Error::Shared(Arc::clone(&error))));
+    }
+}
+
+/// The batch, saying of each new id what it is: objects are read by whoever brings them, before anybody waits.
+fn with_classes(opened: &Opened, batch: &Batch) -> Result<Batch> {
+    let mut batch = batch.clone();
+    let objects = opened.store.context().objects;
+    for edit in &batch.edits {
+        if let Change::Set(Target::Direct(id)) = &edit.change
+            && !batch.known.contains_key(id)
+        {
+            batch.known.insert(*id, objects.classify(id)?);
+        }
+    }
+    Ok(batch)
+}

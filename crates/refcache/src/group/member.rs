@@ -1,0 +1,232 @@
+//! A transaction that is one of a group: it sees the stack under the group's lock, and its steps are made with the others.
+
+use bstr::{BStr, BString, ByteSlice};
+use refdb::{
+    Backend, Error, Locked, Rejection, Result, Snapshot, Step, TargetView,
+    backend::{Claims, LogLine, NewValue, OptimizeOptions, Optimized, Steps},
+};
+use refdb_types::{Ident, ObjectId};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+/// The backend that members of a group see.
+pub(super) struct Group<'g> {
+    backend: &'g dyn Backend,
+    locked: &'g dyn Locked,
+    made: Mutex<Made>,
+    deferred: AtomicBool,
+}
+
+/// What the members so far have claimed, and what they do.
+#[derive(Default)]
+struct Made {
+    names: BTreeSet<BString>,
+    members: Vec<Vec<OwnStep>>,
+}
+
+impl<'g> Group<'g> {
+    pub(super) fn new(backend: &'g dyn Backend, locked: &'g dyn Locked) -> Self {
+        Group { backend, locked, made: Mutex::default(), deferred: AtomicBool::new(false) }
+    }
+
+    /// Whether the last transaction has to wait for the next group.
+    pub(super) fn took_deferral(&self) -> bool {
+        self.deferred.swap(false, Relaxed)
+    }
+
+    pub(super) fn into_members(self) -> Vec<Vec<OwnStep>> {
+        self.made.into_inner().unwrap_or_else(PoisonError::into_inner).members
+    }
+
+    fn made(&self) -> MutexGuard<'_, Made> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Made {
+    /// Whether a name has to do with what an earlier member claims.
+    fn is_near(&self, name: &BStr) -> bool {
+        if self.names.contains(name) {
+            return true;
+        }
+        let is_parent = |slash: usize| self.names.contains(name[..slash].as_bstr());
+        let below = BString::from([name.as_bytes(), b"/"].concat());
+        name.find_iter(b"/").any(is_parent)
+            || self.names.range(below.clone()..).next().is_some_and(|child| child.starts_with(&below))
+    }
+}
+
+impl Backend for Group<'_> {
+    fn snapshot(&self) -> Result<Box<dyn Snapshot>> {
+        self.backend.snapshot()
+    }
+
+    fn lock(&self, claims: &dyn Claims) -> Result<Box<dyn Locked + '_>> {
+        let made = self.made();
+        let names: Vec<BString> = claims.iter().map(|claim| claim.name.to_owned()).collect();
+        if names.iter().any(|name| made.is_near(name.as_bstr())) {
+            self.deferred.store(true, Relaxed);
+            return Err(Error::Refused("it waits for the transactions before it".into()));
+        }
+        drop(made);
+        Ok(Box::new(Member { group: self, names, steps: Vec::new() }))
+    }
+
+    fn keeps_symref_logs(&self) -> bool {
+        self.backend.keeps_symref_logs()
+    }
+
+    fn optimize(&self, _: &OptimizeOptions) -> Result<Optimized> {
+        Err(Error::Refused("nothing is optimized within a transaction".into()))
+    }
+}
+
+/// One transaction of the group.
+struct Member<'g> {
+    group: &'g Group<'g>,
+    names: Vec<BString>,
+    steps: Vec<OwnStep>,
+}
+
+impl Locked for Member<'_> {
+    fn snapshot(&self) -> &dyn Snapshot {
+        self.group.locked.snapshot()
+    }
+
+    /// The stack is locked as a whole.
+    fn refused(&self) -> &[(usize, Rejection)] {
+        &[]
+    }
+
+    fn stage(&mut self, steps: &dyn Steps) -> Result<()> {
+        self.steps = steps.iter().map(OwnStep::of).collect();
+        Ok(())
+    }
+
+    fn commit(self: Box<Self>, _: &dyn Steps) -> Result<()> {
+        let mut made = self.group.made();
+        made.names.extend(self.names);
+        if !self.steps.is_empty() {
+            made.members.push(self.steps);
+        }
+        Ok(())
+    }
+}
+
+/// A [`Step`] with memory of its own.
+pub(super) struct OwnStep {
+    name: BString,
+    old: Option<OwnValue>,
+    new: Option<OwnNew>,
+    log: Option<OwnLog>,
+}
+
+enum OwnValue {
+    Direct(ObjectId),
+    Symbolic(BString),
+}
+
+enum OwnNew {
+    Direct(ObjectId, Option<ObjectId>),
+    Symbolic(BString),
+    Deleted,
+}
+
+struct OwnLog {
+    old: ObjectId,
+    new: ObjectId,
+    committer: Ident,
+    message: BString,
+}
+
+impl OwnStep {
+    fn of(step: Step<'_>) -> Self {
+        OwnStep {
+            name: step.name.to_owned(),
+            old: step.old.map(|old| match old {
+                TargetView::Direct(id) => OwnValue::Direct(id),
+                TargetView::Symbolic(name) => OwnValue::Symbolic(name.to_owned()),
+            }),
+            new: step.new.map(|new| match new {
+                NewValue::Direct(id, peeled) => OwnNew::Direct(id, peeled),
+                NewValue::Symbolic(name) => OwnNew::Symbolic(name.to_owned()),
+                NewValue::Deleted => OwnNew::Deleted,
+            }),
+            log: step.log.map(|log| OwnLog {
+                old: log.old,
+                new: log.new,
+                committer: log.committer.clone(),
+                message: log.message.to_owned(),
+            }),
+        }
+    }
+
+    fn step(&self) -> Step<'_> {
+        Step {
+            name: self.name.as_bstr(),
+            old: self.old.as_ref().map(|old| match old {
+                OwnValue::Direct(id) => TargetView::Direct(*id),
+                OwnValue::Symbolic(name) => TargetView::Symbolic(name.as_bstr()),
+            }),
+            new: self.new.as_ref().map(|new| match new {
+                OwnNew::Direct(id, peeled) => NewValue::Direct(*id, *peeled),
+                OwnNew::Symbolic(name) => NewValue::Symbolic(name.as_bstr()),
+                OwnNew::Deleted => NewValue::Deleted,
+            }),
+            log: self.log.as_ref().map(|log| LogLine {
+                old: log.old,
+                new: log.new,
+                committer: &log.committer,
+                message: log.message.as_bstr(),
+            }),
+        }
+    }
+}
+
+/// The steps of all members, by name. No two have the same.
+pub(super) struct Union {
+    steps: Vec<(u32, OwnStep)>,
+    members: u32,
+}
+
+impl Union {
+    pub(super) fn new(members: Vec<Vec<OwnStep>>) -> Self {
+        let count = members.len() as u32;
+        let numbered =
+            members.into_iter().zip(0..).flat_map(|(steps, at)| steps.into_iter().map(move |step| (at, step)));
+        let mut steps: Vec<(u32, OwnStep)> = numbered.collect();
+        steps.sort_unstable_by(|(_, a), (_, b)| a.name.cmp(&b.name));
+        Union { steps, members: count }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+}
+
+impl Steps for Union {
+    fn count(&self) -> usize {
+        self.steps.len()
+    }
+
+    fn step(&self, at: usize) -> Step<'_> {
+        self.steps[at].1.step()
+    }
+
+    fn name(&self, at: usize) -> &BStr {
+        self.steps[at].1.name.as_bstr()
+    }
+
+    fn members(&self) -> u32 {
+        self.members
+    }
+
+    fn member(&self, at: usize) -> u32 {
+        self.steps[at].0
+    }
+}

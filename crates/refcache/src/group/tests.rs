@@ -1,0 +1,128 @@
+use crate::{Batch, Error, Outcome, Result, View, ViewSettings, Views, ViewsSettings, view::tests::groups_of};
+use refdb::{Change, Edit, LogWish, Precondition, Reason, RefName, Target};
+use refdb_testkit::{RefFormat, Repo};
+use refdb_types::{HashKind, ObjectId};
+use std::{path::Path, sync::Arc, thread, time::Duration};
+
+fn create(name: &str, id: ObjectId) -> Edit {
+    let message = Some(Arc::new(format!("create {name}").into()));
+    let edit = Edit::new(RefName::new(name).unwrap(), Change::Set(Target::Direct(id)), Precondition::MustNotExist);
+    Edit { log: LogWish { message, force_create: true, suppress: false }, ..edit }
+}
+
+fn open(git_dir: &Path) -> Arc<View> {
+    Views::new(&ViewsSettings::default()).open(git_dir, &ViewSettings::default()).unwrap()
+}
+
+/// Makes each of the batches in a thread of its own; all of them wait for the stack's lock before the first gets it.
+fn together(repo: &Repo, view: &Arc<View>, batches: Vec<Batch>) -> Vec<Result<Outcome>> {
+    let lock = repo.git_dir().join("reftable/tables.list.lock");
+    std::fs::write(&lock, "").unwrap();
+    let count = batches.len();
+    let threads: Vec<_> = batches
+        .into_iter()
+        .map(|batch| {
+            let view = Arc::clone(view);
+            thread::spawn(move || view.commit(&batch))
+        })
+        .collect();
+    while groups_of(view).queue().waiting.len() < count {
+        thread::sleep(Duration::from_millis(1));
+    }
+    std::fs::remove_file(&lock).unwrap();
+    threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+}
+
+fn repo() -> (Repo, ObjectId) {
+    let repo = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
+    let id = repo.commit();
+    (repo, id)
+}
+
+#[test]
+fn batches_that_have_nothing_to_do_with_each_other_are_made_in_one_addition() {
+    let (repo, id) = repo();
+    let view = open(repo.git_dir());
+    let names = ["refs/heads/a", "refs/heads/b", "refs/tags/c", "refs/changes/01/1/1"];
+    let outcomes = together(&repo, &view, names.iter().map(|name| Batch::atomic(vec![create(name, id)])).collect());
+    assert!(outcomes.iter().all(|outcome| outcome.as_ref().is_ok_and(|outcome| outcome.group == 4)), "{outcomes:?}");
+    let mut indexes: Vec<u64> =
+        names.iter().map(|name| view.get((*name).into()).unwrap().unwrap().update_index).collect();
+    indexes.sort_unstable();
+    assert!(indexes.windows(2).all(|pair| pair[0] + 1 == pair[1]), "each has an update index of its own: {indexes:?}");
+    for name in names {
+        assert_eq!(repo.rev_parse(name), id);
+        assert_eq!(repo.git(["reflog", "show", "--format=%gs", name]), format!("create {name}"));
+    }
+    assert_eq!(view.stats().largest_group, 4);
+    repo.verify();
+}
+
+#[test]
+fn a_refused_member_leaves_nothing_and_the_others_are_made() {
+    let (repo, id) = repo();
+    repo.git(["update-ref", "refs/heads/taken", &id.to_string()]);
+    let view = open(repo.git_dir());
+    let bad = Batch::atomic(vec![create("refs/heads/new", id), create("refs/heads/taken", id)]);
+    let good = Batch::atomic(vec![create("refs/heads/good", id)]);
+    let outcomes = together(&repo, &view, vec![bad, good]);
+    let error = outcomes[0].as_ref().unwrap_err();
+    assert!(
+        matches!(error.store(), Some(refdb::Error::Rejected(refused)) if refused.reason == Reason::CreateExists),
+        "{error}"
+    );
+    assert_eq!(outcomes[1].as_ref().unwrap().group, 1);
+    assert_eq!(repo.refs().len(), 2);
+    assert!(view.get("refs/heads/new".into()).unwrap().is_none());
+}
+
+#[test]
+fn each_member_is_checked_against_those_before_it() {
+    let (repo, id) = repo();
+    let view = open(repo.git_dir());
+    // The same name, a folder and what would be in it: one of each can be made, whoever comes first.
+    let names = ["refs/heads/a", "refs/heads/a", "refs/heads/b", "refs/heads/b/c", "refs/heads/d/e", "refs/heads/d"];
+    let outcomes = together(&repo, &view, names.iter().map(|name| Batch::atomic(vec![create(name, id)])).collect());
+    for pair in outcomes.chunks(2) {
+        let made = pair.iter().filter(|outcome| outcome.is_ok()).count();
+        assert_eq!(made, 1, "{pair:?}");
+        let refused = pair.iter().find_map(|outcome| outcome.as_ref().err()).unwrap();
+        assert!(matches!(refused.store(), Some(refdb::Error::Rejected(_))), "{refused}");
+    }
+    assert_eq!(repo.refs().len(), 3);
+    repo.verify();
+}
+
+#[test]
+fn a_lock_that_nobody_gives_up_is_an_error_for_all_who_wait() {
+    let (repo, id) = repo();
+    repo.config("reftable.lockTimeout", "300");
+    let view = open(repo.git_dir());
+    let lock = repo.git_dir().join("reftable/tables.list.lock");
+    std::fs::write(&lock, "").unwrap();
+    let threads: Vec<_> = ["refs/heads/a", "refs/heads/b", "refs/heads/c"]
+        .map(|name| {
+            let view = Arc::clone(&view);
+            thread::spawn(move || view.commit(&Batch::atomic(vec![create(name, id)])))
+        })
+        .into();
+    for thread in threads {
+        let error = thread.join().unwrap().unwrap_err();
+        assert!(matches!(error, Error::Shared(_)) && error.to_string().contains("tables.list.lock"), "{error}");
+    }
+    std::fs::remove_file(&lock).unwrap();
+    view.commit(&Batch::atomic(vec![create("refs/heads/a", id)])).unwrap();
+}
+
+#[test]
+fn a_batch_waits_for_its_hook_alone() {
+    let (repo, id) = repo();
+    let hook = repo.git_dir().join("hooks/reference-transaction");
+    std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    std::fs::write(&hook, "#!/bin/sh\nexit 1\n").unwrap();
+    std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let view = open(repo.git_dir());
+    let error = view.commit(&Batch::atomic(vec![create("refs/heads/a", id)])).unwrap_err();
+    assert!(matches!(error.store(), Some(refdb::Error::Hook(_))), "{error}");
+    assert!(repo.refs().is_empty());
+}
