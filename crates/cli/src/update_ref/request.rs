@@ -146,7 +146,7 @@ const VERBS: [(&[u8], Verb, usize); 13] = [
 
 /// The verb at the start of `bytes`, with the number of its arguments. Verbs with arguments are followed by a space.
 fn find_verb(bytes: &[u8]) -> Option<(usize, Verb, usize)> {
-    VERBS.into_iter().find_map(|(word, verb, arguments)| {
+    VERBS.iter().find_map(|&(word, verb, arguments)| {
         let rest = bytes.strip_prefix(word)?;
         let fits = if arguments == 0 { rest.is_empty() } else { rest.first() == Some(&b' ') };
         fits.then_some((word.len() + usize::from(arguments > 0), verb, arguments))

@@ -1,110 +1,242 @@
-//! What docs/crash-model.md promises of one reftable stack: the whole transaction or nothing, wherever it stops.
+//! What docs/crash-model.md promises of whole transactions, wherever they stop: the process is killed, the disk is full,
+//! or the power goes.
 
-use crate::common::{Subject, With, backend, committer, create, delete, rest, set};
+use crate::common::{Objects, Subject, With, committer, create, delete, rest, set};
 use refdb::{
-    Edit, HashKind, ObjectId, Result, Transaction, TransactionOptions,
+    Backend, Edit, HashKind, ObjectId, Result, Transaction, TransactionOptions,
     backend::OptimizeOptions,
+    files::{FilesBackend, FilesOptions, PackedAccess, Sharing},
+    reftable::{ReftableBackend, ReftableOptions},
     transaction::{Context, LogPolicy, NoHook},
 };
 use refdb_testkit::{
     RefFormat,
-    crash::{Crash, kill_everywhere, refuse_everywhere},
+    crash::{Crash, Disk, kill_everywhere, lose_power_everywhere, refuse_everywhere},
 };
 use refdb_vfs::Fs;
-use std::path::Path;
+use reftable::{
+    WriteOptions,
+    stack::{Durability, StackOptions},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+    path::Path,
+    sync::Arc,
+};
+use tempfile::TempDir;
 
+const HASH: HashKind = HashKind::Sha1;
+const DISKS: [Disk; 2] = [Disk::Journaled, Disk::Unordered];
+
+/// A repository, without its objects, that transactions start from.
 struct Scene {
     subject: Subject,
     ids: Vec<ObjectId>,
-    before: Vec<String>,
+    start: TempDir,
+    /// Whether the refs are seen, and changed, from the linked worktree `w1`.
+    linked: bool,
+}
+
+/// What there is: refs by name, and the lines of reflogs, oldest first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct State {
+    refs: BTreeMap<String, String>,
+    logs: BTreeMap<String, Vec<String>>,
 }
 
 impl Scene {
-    fn new() -> Self {
-        let mut subject = Subject::new(RefFormat::Reftable, HashKind::Sha1, Fs::real());
+    fn new(format: RefFormat, linked: bool) -> Self {
+        let mut subject = Subject::new(format, HASH, Fs::real());
         subject.policy = LogPolicy::Usual;
         let ids = subject.commits(2);
         subject.succeed([create("refs/heads/a", ids[0]), create("refs/heads/b", ids[0])]);
+        subject.repo.git(["pack-refs", "--all"]);
         subject.succeed([set("refs/heads/b", ids[1])]);
-        let before = state(subject.repo.git_dir());
-        Scene { subject, ids, before }
+        if linked {
+            let dir = subject.repo.scratch().join("w1").to_string_lossy().into_owned();
+            subject.repo.git(["worktree", "add", "-q", "--no-checkout", "-b", "w1", &dir, "refs/heads/a"]);
+        }
+        let start = tempfile::tempdir().unwrap();
+        for part in ["reftable", "worktrees", "refs", "logs", "packed-refs", "HEAD"] {
+            let from = subject.repo.git_dir().join(part);
+            if from.exists() {
+                let copied = std::process::Command::new("cp").arg("-a").arg(from).arg(start.path()).status();
+                assert!(copied.unwrap().success());
+            }
+        }
+        Scene { subject, ids, start, linked }
     }
 
-    fn edits(&self) -> Vec<Edit> {
+    fn backend(&self, fs: &Fs, dir: &Path, sync: bool) -> Box<dyn Backend> {
+        let git_dir = if self.linked { dir.join("worktrees/w1") } else { dir.to_owned() };
+        let (fs, common_dir) = (fs.clone(), dir.to_owned());
+        match self.subject.repo.format() {
+            RefFormat::Files => Box::new(FilesBackend::new(FilesOptions {
+                fs,
+                git_dir,
+                common_dir,
+                hash: HASH,
+                access: PackedAccess::Mapped,
+                sharing: Sharing::Umask,
+                ref_patience: None,
+                packed_patience: None,
+                sync,
+                objects: Arc::new(Objects::default()),
+            })),
+            RefFormat::Reftable => {
+                let mut stack = StackOptions::new(WriteOptions { hash: HASH, ..WriteOptions::default() });
+                stack.durability = if sync { Durability::Sync } else { Durability::None };
+                Box::new(ReftableBackend::new(ReftableOptions { fs, git_dir, common_dir, stack, lock_patience: None }))
+            }
+        }
+    }
+
+    fn transact(&self, fs: &Fs, dir: &Path, sync: bool, edits: &[Edit]) -> Result<()> {
+        let backend = self.backend(fs, dir, sync);
+        let context = Context { backend: &*backend, hooks: &NoHook, committer: &committer, ..self.subject.context() };
+        let mut transaction = Transaction::new(context, TransactionOptions::default());
+        edits.iter().try_for_each(|edit| transaction.add(edit.clone()))?;
+        transaction.commit().map(drop)
+    }
+
+    fn state(&self, dir: &Path) -> State {
+        let backend = self.backend(&Fs::real(), dir, false);
+        let snapshot = backend.snapshot().unwrap();
+        let refs = rest(&mut *snapshot.cursor(true).unwrap());
+        let refs =
+            refs.iter().map(|line| line.split_once(' ').unwrap()).map(|(name, value)| (name.into(), value.into()));
+        let refs = refs.collect();
+        let mut logs = BTreeMap::new();
+        for name in snapshot.log_names().unwrap() {
+            let mut lines = Vec::new();
+            let seen = snapshot.log(&name, &mut |entry| {
+                lines.insert(0, format!("{} {} {}", entry.old, entry.new, entry.message));
+                ControlFlow::Continue(())
+            });
+            assert!(seen.unwrap());
+            logs.insert(name.to_string(), lines);
+        }
+        State { refs, logs }
+    }
+
+    /// The state after these edits, when nothing stops them.
+    fn after(&self, edits: &[Edit]) -> State {
+        let copy = tempfile::tempdir().unwrap();
+        let dir = copy.path().join("r");
+        assert!(
+            std::process::Command::new("cp").arg("-a").arg(self.start.path()).arg(&dir).status().unwrap().success()
+        );
+        self.transact(&Fs::real(), &dir, false, edits).unwrap();
+        self.state(&dir)
+    }
+
+    /// Edits of refs that are in the common stack, or folder.
+    fn common(&self) -> Vec<Edit> {
         vec![
             set("refs/heads/a", self.ids[1]).message("moved"),
             delete("refs/heads/b"),
             create("refs/heads/c/d", self.ids[0]).message("new"),
-            set("HEAD", "refs/heads/a").no_deref(),
         ]
     }
 
-    fn transact(&self, fs: &Fs, dir: &Path) -> Result<()> {
-        let backend = open(fs, dir, &self.subject);
-        let context = Context { backend: &*backend, hooks: &NoHook, committer: &committer, ..self.subject.context() };
-        let mut transaction = Transaction::new(context, TransactionOptions::default());
-        self.edits().into_iter().try_for_each(|edit| transaction.add(edit))?;
-        transaction.commit().map(drop)
+    /// Edits of refs that are in the worktree's.
+    fn own(&self) -> Vec<Edit> {
+        vec![
+            create("refs/worktree/mine", self.ids[1]),
+            create("refs/bisect/bad", self.ids[0]),
+            set("HEAD", self.ids[1]).no_deref().message("detached"),
+        ]
     }
 }
 
-fn open(fs: &Fs, dir: &Path, subject: &Subject) -> Box<dyn refdb::Backend> {
-    backend(RefFormat::Reftable, HashKind::Sha1, fs.clone(), dir, dir, subject.objects())
+/// Stops the edits everywhere and in every way. `check` is told what was left, and whether success had been claimed.
+fn stop_everywhere(scene: &Scene, edits: &[Edit], disks: &[Disk], check: impl Fn(&State, &Crash)) {
+    let start = scene.start.path();
+    let look = |dir: &Path, crash: &Crash| check(&scene.state(dir), crash);
+    for sync in [false, true] {
+        kill_everywhere(start, |fs, dir| scene.transact(fs, dir, sync, edits), look);
+    }
+    refuse_everywhere(
+        start,
+        |fs, dir| scene.transact(fs, dir, true, edits),
+        |dir, crash| {
+            look(dir, crash);
+            let stays = crash.next.starts_with("remove");
+            assert!(stays || locks(dir).is_empty(), "{:?} stayed", locks(dir));
+        },
+    );
+    for &disk in disks {
+        lose_power_everywhere(start, disk, |fs, dir| scene.transact(fs, dir, true, edits), look);
+    }
 }
 
-/// All refs and reflogs.
-fn state(dir: &Path) -> Vec<String> {
-    let nothing = std::sync::Arc::new(crate::common::Objects::default());
-    let backend = backend(RefFormat::Reftable, HashKind::Sha1, Fs::real(), dir, dir, nothing);
-    let snapshot = backend.snapshot().unwrap();
-    let mut lines = rest(&mut *snapshot.cursor(true).unwrap());
-    for name in snapshot.log_names().unwrap() {
-        snapshot
-            .log(&name, &mut |entry| {
-                lines.push(format!("{name}: {} {} {}", entry.old, entry.new, entry.message));
-                std::ops::ControlFlow::Continue(())
-            })
-            .unwrap();
-    }
-    lines
+fn locks(dir: &Path) -> Vec<String> {
+    refdb_testkit::files_below(dir).into_iter().filter(|path| path.ends_with(".lock")).collect()
 }
 
 #[test]
-fn a_transaction_is_whole_or_absent_wherever_it_is_killed() {
-    let scene = Scene::new();
-    let after = {
-        let copy = tempfile::tempdir().unwrap();
-        let done = std::process::Command::new("cp")
-            .arg("-a")
-            .arg(scene.subject.repo.git_dir())
-            .arg(copy.path().join("r"))
-            .status();
-        assert!(done.unwrap().success());
-        scene.transact(&Fs::real(), &copy.path().join("r")).unwrap();
-        state(&copy.path().join("r"))
-    };
-    assert_ne!(scene.before, after);
-    let check = |dir: &Path, crash: &Crash| {
-        let now = state(dir);
-        assert!(now == scene.before || now == after, "{crash}: {now:#?}");
-        assert!(!crash.claimed || now == after, "{crash}: it is lost");
-    };
-    let work = |fs: &Fs, dir: &Path| scene.transact(fs, dir);
-    kill_everywhere(scene.subject.repo.git_dir(), work, check);
-    refuse_everywhere(scene.subject.repo.git_dir(), work, |dir, crash| {
-        check(dir, crash);
-        assert!(!dir.join("reftable/tables.list.lock").exists(), "{crash}: the lock was left behind");
+fn a_transaction_on_one_stack_is_whole_or_absent_wherever_it_stops() {
+    let scene = Scene::new(RefFormat::Reftable, false);
+    let mut edits = scene.common();
+    edits.push(set("HEAD", "refs/heads/a").no_deref());
+    let (before, after) = (scene.state(scene.start.path()), scene.after(&edits));
+    assert_ne!(before, after);
+    stop_everywhere(&scene, &edits, &DISKS, |now, crash| {
+        assert!(*now == after || !crash.claimed && *now == before, "{now:#?}");
     });
+}
+
+#[test]
+fn of_a_transaction_on_two_stacks_each_is_whole_and_the_common_one_comes_first() {
+    let scene = Scene::new(RefFormat::Reftable, true);
+    let edits = [scene.common(), scene.own()].concat();
+    let before = scene.state(scene.start.path());
+    let (common, after) = (scene.after(&scene.common()), scene.after(&edits));
+    assert!(before != common && common != after);
+    let met = std::cell::RefCell::new(BTreeSet::new());
+    stop_everywhere(&scene, &edits, &DISKS, |now, crash| {
+        let allowed = [&before, &common, &after].iter().position(|state| *state == now);
+        assert!(allowed.is_some_and(|at| at == 2 || !crash.claimed), "{now:#?}");
+        met.borrow_mut().extend(allowed);
+    });
+    assert_eq!(met.into_inner().len(), 3, "it was stopped between the two as well");
+}
+
+#[test]
+fn of_a_transaction_on_files_each_ref_is_old_or_new_and_its_reflog_is_not_behind_it() {
+    for linked in [false, true] {
+        let scene = Scene::new(RefFormat::Files, linked);
+        let edits = if linked { [scene.common(), scene.own()].concat() } else { scene.common() };
+        // A disk without any order has too many states of all the folders to try them twice.
+        let disks = if linked { &DISKS[..1] } else { &DISKS };
+        let (before, after) = (scene.state(scene.start.path()), scene.after(&edits));
+        stop_everywhere(&scene, &edits, disks, |now, crash| {
+            // git does not sync reflogs, whatever core.fsync says, and neither do we.
+            let may_lack_lines = crash.how.starts_with("power lost");
+            assert!(!crash.claimed || now.refs == after.refs && (may_lack_lines || *now == after), "{now:#?}");
+            for name in before.refs.keys().chain(after.refs.keys()).chain(now.refs.keys()) {
+                let [old, new, value] = [&before, &after, now].map(|state| state.refs.get(name));
+                assert!(value == old || value == new, "{name}: {value:?}");
+                let [log_new, log] = [&after, now].map(|state| state.logs.get(name));
+                let is_logged = value == old || value.is_none() || log == log_new;
+                assert!(is_logged || may_lack_lines, "{name} has its new value, and its reflog {log:?}");
+            }
+        });
+    }
 }
 
 #[test]
 fn compaction_changes_nothing_wherever_it_is_stopped() {
-    let scene = Scene::new();
+    let scene = Scene::new(RefFormat::Reftable, false);
+    let before = scene.state(scene.start.path());
     let work = |fs: &Fs, dir: &Path| {
         let options = OptimizeOptions { all: true, prune: true, auto: false, include: Vec::new(), exclude: Vec::new() };
-        open(fs, dir, &scene.subject).optimize(&options).map(drop)
+        scene.backend(fs, dir, true).optimize(&options).map(drop)
     };
-    kill_everywhere(scene.subject.repo.git_dir(), work, |dir, crash| {
-        assert_eq!(state(dir), scene.before, "{crash}");
-    });
+    let look = |dir: &Path, _: &Crash| assert_eq!(scene.state(dir), before);
+    kill_everywhere(scene.start.path(), work, look);
+    for disk in DISKS {
+        lose_power_everywhere(scene.start.path(), disk, work, look);
+    }
 }

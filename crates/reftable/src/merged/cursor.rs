@@ -225,6 +225,12 @@ impl<R: Records> MergedCursor<R> {
                 self.matched = shared + more;
                 return Ok(());
             }
+            if more == key.len() && more == other.len() && first > second {
+                // Two tables in step, as when refs are made again over what was deleted.
+                let stepped = self.cursors[second].step();
+                self.reposition(1, stepped)?;
+                return self.settle();
+            }
         }
         self.reposition(0, stepped)?;
         self.settle()
@@ -235,6 +241,9 @@ impl<R: Records> MergedCursor<R> {
         if !matches!(moved, Ok(true)) {
             self.order.remove(at);
             return moved.map(drop);
+        }
+        if at + 1 == self.order.len() {
+            return Ok(());
         }
         let this = self.order[at];
         let key = self.cursors[this].key();
