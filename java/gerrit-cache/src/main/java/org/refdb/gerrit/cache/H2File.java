@@ -73,24 +73,18 @@ final class H2File {
    * @throws IOException if it cannot be read
    */
   Map<Integer, Long> count(Driver driver, Path file) throws IOException {
-    try (Connection connection = connect(driver, file);
-        Statement statement = connection.createStatement();
-        ResultSet rows = statement.executeQuery("SELECT version, COUNT(*) FROM data GROUP BY version")) {
-      Map<Integer, Long> counts = new TreeMap<>();
+    Map<Integer, Long> counts = new TreeMap<>();
+    query(driver, file, "SELECT version, COUNT(*) FROM data GROUP BY version", rows -> {
       while (rows.next()) {
         counts.put(rows.getInt(1), rows.getLong(2));
       }
-      return counts;
-    } catch (SQLException e) {
-      throw failure(file, e);
-    }
+    });
+    return counts;
   }
 
   /** Shows every entry, those used last at the end. */
   void forEach(Driver driver, Path file, Sink sink) throws IOException {
-    try (Connection connection = connect(driver, file);
-        Statement statement = connection.createStatement();
-        ResultSet rows = statement.executeQuery("SELECT k, v, created, version FROM data ORDER BY accessed")) {
+    query(driver, file, "SELECT k, v, created, version FROM data ORDER BY accessed", rows -> {
       boolean textKeys = rows.getMetaData().getColumnType(1) == Types.VARCHAR;
       while (rows.next()) {
         byte[] key = textKeys ? rows.getString(1).getBytes(UTF_8) : rows.getBytes(1);
@@ -98,6 +92,22 @@ final class H2File {
         if (!sink.take(rows.getInt(4), key, rows.getBytes(2), created == null ? 0 : created.getTime())) {
           return;
         }
+      }
+    });
+  }
+
+  private interface Reader {
+    void read(ResultSet rows) throws SQLException;
+  }
+
+  private static void query(Driver driver, Path file, String sql, Reader reader) throws IOException {
+    try (Connection connection = connect(driver, file);
+        Statement statement = connection.createStatement()) {
+      try (ResultSet rows = statement.executeQuery(sql)) {
+        reader.read(rows);
+      } finally {
+        // The file says itself that it stays open when the last connection is closed.
+        statement.execute("SHUTDOWN");
       }
     } catch (SQLException e) {
       throw failure(file, e);

@@ -3,6 +3,9 @@ package org.refdb.gerrit.cache;
 import static java.nio.charset.StandardCharsets.UTF_8;
 
 import com.google.common.cache.Cache;
+import com.google.gerrit.server.cache.PersistentCache;
+import com.google.gerrit.server.cache.h2.H2CacheModule;
+import com.google.inject.Module;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.file.Path;
@@ -28,7 +31,21 @@ final class Killed {
     run(site, "logout");
   }
 
+  /** Something to do while the other process waits. */
+  interface Meanwhile {
+    void run() throws Exception;
+  }
+
+  /** Has another process use H2 caches, does something, and kills it. */
+  static void whileH2Runs(Path site, Meanwhile meanwhile) throws Exception {
+    run(site, meanwhile, "h2");
+  }
+
   private static void run(Path site, String... arguments) throws Exception {
+    run(site, () -> {}, arguments);
+  }
+
+  private static void run(Path site, Meanwhile meanwhile, String... arguments) throws Exception {
     List<String> command = new ArrayList<>();
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
     command.addAll(jvmFlags());
@@ -40,6 +57,7 @@ final class Killed {
       if (!"done".equals(line)) {
         throw new AssertionError("the other process said " + line);
       }
+      meanwhile.run();
     } finally {
       process.destroyForcibly();
       process.waitFor(1, TimeUnit.MINUTES);
@@ -48,9 +66,9 @@ final class Killed {
 
   /** The other process. */
   public static void main(String[] arguments) throws Exception {
+    Module caches = arguments[1].equals("h2") ? new H2CacheModule() : new RefdbCacheModule();
     TestGerrit gerrit =
-        new TestGerrit(
-            Path.of(arguments[0]), TestGerrit.config(), new RefdbCacheModule(), TestGerrit.strings("strings"));
+        new TestGerrit(Path.of(arguments[0]), TestGerrit.config(), caches, TestGerrit.strings("strings"));
     switch (arguments[1]) {
       case "fill" -> {
         Cache<String, String> cache =
@@ -64,6 +82,12 @@ final class Killed {
         sessions.put("stays", "session");
         sessions.put("leaves", "session");
         sessions.invalidate("leaves");
+      }
+      case "h2" -> {
+        gerrit.strings().put("key", "value");
+        while (((PersistentCache) gerrit.strings()).diskStats().size() == 0) {
+          Thread.sleep(10); // stored in the background
+        }
       }
       default -> throw new IllegalArgumentException(arguments[1]);
     }

@@ -1,0 +1,269 @@
+package org.refdb.gerrit.cache;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.common.cache.Cache;
+import com.google.gerrit.server.cache.CacheModule;
+import com.google.gerrit.server.cache.PersistentCache;
+import com.google.gerrit.server.cache.h2.H2CacheModule;
+import com.google.gerrit.server.cache.serialize.JavaCacheSerializer;
+import com.google.gerrit.server.cache.serialize.ObjectIdCacheSerializer;
+import com.google.gerrit.server.util.time.TimeUtil;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.BooleanSupplier;
+import org.eclipse.jgit.lib.ObjectId;
+import org.h2.Driver;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** From Gerrit's own H2 caches to refdb's and back. */
+class TakeoverTest {
+  private static final int ENTRIES = 1500;
+
+  @TempDir Path site;
+  private final AtomicLong now = new AtomicLong(System.currentTimeMillis());
+
+  @BeforeEach
+  void windTheClock() {
+    TimeUtil.setCurrentMillisSupplier(now::get);
+  }
+
+  @AfterEach
+  void releaseTheClock() {
+    TimeUtil.resetCurrentMillisSupplier();
+  }
+
+  /** A cache of strings with an age, one with keys that are objects, one that only Java can serialise. */
+  private static CacheModule caches(int version) {
+    return new CacheModule() {
+      @Override
+      protected void configure() {
+        persist("strings", String.class, String.class)
+            .valueSerializer(TextSerializer.INSTANCE)
+            .expireAfterWrite(Duration.ofHours(12))
+            .version(version);
+        persist("objects", ObjectId.class, String.class)
+            .keySerializer(ObjectIdCacheSerializer.INSTANCE)
+            .valueSerializer(TextSerializer.INSTANCE)
+            .version(version);
+        persist("java", String.class, java.util.ArrayList.class).version(version);
+      }
+    };
+  }
+
+  private TestGerrit withH2(int version) {
+    return new TestGerrit(site, TestGerrit.config(), new H2CacheModule(), caches(version));
+  }
+
+  private TestGerrit withRefdb(int version) {
+    return new TestGerrit(site, TestGerrit.config(), new RefdbCacheModule(), caches(version));
+  }
+
+  private static ObjectId id(int i) {
+    return ObjectId.fromString(String.format("%040x", i));
+  }
+
+  private void fill(TestGerrit gerrit) {
+    Cache<ObjectId, String> objects = gerrit.cache("objects", ObjectId.class, String.class);
+    for (int i = 0; i < ENTRIES; i++) {
+      gerrit.strings().put("kéy " + i, "value " + i);
+      objects.put(id(i), "object " + i);
+    }
+    Cache<String, java.util.ArrayList<?>> lists = lists(gerrit);
+    lists.put("list", new java.util.ArrayList<>(java.util.List.of("a", "b")));
+  }
+
+  @SuppressWarnings({"unchecked", "rawtypes"})
+  private static Cache<String, java.util.ArrayList<?>> lists(TestGerrit gerrit) {
+    return (Cache) gerrit.cache("java", String.class, java.util.ArrayList.class);
+  }
+
+  private static long diskEntries(Cache<?, ?> cache) {
+    return ((PersistentCache) cache).diskStats().size();
+  }
+
+  private static void await(BooleanSupplier condition) throws Exception {
+    for (int i = 0; i < 500 && !condition.getAsBoolean(); i++) {
+      Thread.sleep(10);
+    }
+    assertTrue(condition.getAsBoolean(), "not within 30 s");
+  }
+
+  private static void awaitImport(TestGerrit gerrit) throws Exception {
+    Cache<ObjectId, String> objects = gerrit.cache("objects", ObjectId.class, String.class);
+    await(
+        () ->
+            diskEntries(gerrit.strings()) == ENTRIES
+                && diskEntries(objects) == ENTRIES
+                && diskEntries(lists(gerrit)) == 1);
+  }
+
+  @Test
+  void whatH2HasIsTakenOverWithItsAges() throws Exception {
+    try (TestGerrit h2 = withH2(1)) {
+      fill(h2);
+    }
+    now.addAndGet(Duration.ofHours(11).toMillis());
+    try (TestGerrit gerrit = withRefdb(1)) {
+      awaitImport(gerrit);
+      Cache<ObjectId, String> objects = gerrit.cache("objects", ObjectId.class, String.class);
+      for (int i = 0; i < ENTRIES; i++) {
+        assertEquals("value " + i, gerrit.strings().getIfPresent("kéy " + i));
+        assertEquals("object " + i, objects.getIfPresent(id(i)));
+      }
+      assertEquals(java.util.List.of("a", "b"), lists(gerrit).getIfPresent("list"));
+      now.addAndGet(Duration.ofHours(1).toMillis());
+      assertNull(gerrit.strings().getIfPresent("kéy 1"), "twelve hours old, though taken over an hour ago");
+      assertEquals("object 1", objects.getIfPresent(id(1)));
+    }
+  }
+
+  @Test
+  void bytesAreTakenOverUntouched() throws Exception {
+    ObjectId key = id(77);
+    byte[] value = new JavaCacheSerializer<java.util.ArrayList<String>>()
+        .serialize(new java.util.ArrayList<>(java.util.List.of("x")));
+    try (TestGerrit h2 = withH2(1)) {
+      h2.<ObjectId, String>cache("objects", ObjectId.class, String.class).put(key, "object");
+      lists(h2).put("list", new java.util.ArrayList<>(java.util.List.of("x")));
+    }
+    HeapOpener opener = new HeapOpener();
+    try (TestGerrit gerrit =
+        new TestGerrit(
+            site, TestGerrit.config(), new CacheBindings(RefdbCacheFactory.OpenTime.WHEN_USED, opener), caches(1))) {
+      lists(gerrit).getIfPresent("list"); // an offline program imports before the first use
+      gerrit.<ObjectId, String>cache("objects", ObjectId.class, String.class).getIfPresent(key);
+    }
+    Store.Entry list = opener.files.get("java 1").get(ByteBuffer.wrap("list".getBytes(UTF_8)));
+    assertEquals(ByteBuffer.wrap(value), ByteBuffer.wrap(list.value()));
+    assertEquals(now.get(), list.createdMillis());
+    byte[] keyBytes = ObjectIdCacheSerializer.INSTANCE.serialize(key);
+    assertEquals("object", new String(opener.files.get("objects 1").get(ByteBuffer.wrap(keyBytes)).value(), UTF_8));
+  }
+
+  @Test
+  void onlyTheCurrentVersionIsTakenOver() throws Exception {
+    try (TestGerrit h2 = withH2(1)) {
+      fill(h2);
+    }
+    try (TestGerrit h2 = withH2(2)) {
+      h2.strings().put("new", "version");
+    }
+    try (TestGerrit gerrit = withRefdb(2)) {
+      await(() -> diskEntries(gerrit.strings()) == 1);
+      assertEquals("version", gerrit.strings().getIfPresent("new"));
+      assertNull(gerrit.strings().getIfPresent("kéy 1"));
+    }
+  }
+
+  @Test
+  void whatIsChangedDuringTheImportWins() {
+    HeapOpener opener = new HeapOpener();
+    StoreOpener.Spec spec = new StoreOpener.Spec(site, "c", 1, 1 << 20, null, EncryptionKeys.NONE);
+    ImportingStore store;
+    try {
+      store = new ImportingStore(opener.open(spec));
+    } catch (IOException e) {
+      throw new AssertionError(e);
+    }
+    byte[] removed = {1};
+    byte[] changed = {2};
+    byte[] untouched = {3};
+    byte[] old = {9};
+    store.invalidate(removed, false);
+    store.put(changed, new byte[] {5}, 7, false);
+    for (byte[] key : new byte[][] {removed, changed, untouched}) {
+      assertTrue(store.importEntry(key, old, 1));
+    }
+    assertNull(store.get(removed));
+    assertEquals(5, store.get(changed).value()[0]);
+    assertEquals(9, store.get(untouched).value()[0]);
+    store.clear(false);
+    assertTrue(store.importEntry(untouched, old, 1));
+    assertNull(store.get(untouched), "flushed during the import");
+    assertFalse(store.isImporting());
+  }
+
+  @Test
+  void aReturnToH2StartsEmptyAndTheNextTakeoverForgetsWhatRefdbHad() throws Exception {
+    try (TestGerrit h2 = withH2(1)) {
+      h2.strings().put("session", "before");
+      h2.strings().put("ended", "before");
+    }
+    try (TestGerrit gerrit = withRefdb(1)) {
+      await(() -> diskEntries(gerrit.strings()) == 2);
+      gerrit.strings().invalidate("ended");
+      gerrit.strings().put("ends with H2", "value");
+    }
+    try (TestGerrit h2 = withH2(1)) {
+      assertNull(h2.strings().getIfPresent("ended"), "a session that was ended came back");
+      h2.strings().put("in H2", "value");
+    }
+    try (TestGerrit gerrit = withRefdb(1)) {
+      await(() -> diskEntries(gerrit.strings()) == 1);
+      assertEquals("value", gerrit.strings().getIfPresent("in H2"));
+      assertNull(gerrit.strings().getIfPresent("ends with H2"), "H2 had the caches since");
+    }
+  }
+
+  @Test
+  void aServerWithH2CachesThatRunsIsNotDisturbed() throws Exception {
+    Path file = site.resolve("cache").resolve("strings-v2.mv.db");
+    Killed.whileH2Runs(
+        site,
+        () -> {
+          assertTrue(Files.exists(file));
+          try (TestGerrit gerrit = withRefdb(1)) {
+            assertNull(gerrit.strings().getIfPresent("key"));
+            gerrit.strings().put("other", "value");
+            assertEquals("value", gerrit.strings().getIfPresent("other"), "in memory");
+          }
+          assertTrue(Files.exists(file), "taken away from a running server");
+        });
+  }
+
+  @Test
+  void aHarmedH2FileIsSetAside() throws Exception {
+    Path file = site.resolve("cache").resolve("strings-v2.mv.db");
+    Files.createDirectories(file.getParent());
+    Files.writeString(file, "not a database");
+    try (TestGerrit gerrit = withRefdb(1)) {
+      assertFalse(Files.exists(file));
+      gerrit.strings().put("key", "value");
+    }
+    try (TestGerrit gerrit = withRefdb(1)) {
+      assertEquals("value", gerrit.strings().getIfPresent("key"));
+    }
+  }
+
+  @Test
+  void aStopDuringAnImportEndsIt() throws Exception {
+    try (TestGerrit h2 = withH2(1)) {
+      fill(h2);
+    }
+    HeapOpener opener = new HeapOpener();
+    CountDownLatch importing = new CountDownLatch(1);
+    opener.beforePut = importing::countDown;
+    try (TestGerrit gerrit =
+        new TestGerrit(
+            site, TestGerrit.config(), new CacheBindings(RefdbCacheFactory.OpenTime.AT_ONCE, opener), caches(1))) {
+      assertTrue(importing.await(30, TimeUnit.SECONDS));
+      assertFalse(gerrit.readOnly().get());
+    }
+    assertEquals(opener.opened.get(), opener.closed.get());
+    assertEquals(new Driver().getMajorVersion(), 2, "the H2 that Gerrit ships");
+  }
+}
