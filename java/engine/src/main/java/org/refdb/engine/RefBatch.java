@@ -24,6 +24,7 @@ public final class RefBatch {
   private static final int SET_ID = 0;
   private static final int SET_NAME = 1;
   private static final int DELETE = 2;
+  private static final int VERIFY = 3;
   private static final int FOLLOW = 1;
   private static final int SUPPRESS_LOG = 2;
   private static final int FORCE_LOG = 4;
@@ -105,6 +106,12 @@ public final class RefBatch {
     /** The ref goes away. */
     public Edit delete() {
       edits.u8(DELETE);
+      return this;
+    }
+
+    /** The ref stays as it is; only what is expected of it is checked. */
+    public Edit verify() {
+      edits.u8(VERIFY);
       return this;
     }
 

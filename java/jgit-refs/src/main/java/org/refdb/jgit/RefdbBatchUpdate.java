@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.TreeSet;
 import org.eclipse.jgit.errors.MissingObjectException;
 import org.eclipse.jgit.lib.AnyObjectId;
 import org.eclipse.jgit.lib.BatchRefUpdate;
@@ -40,9 +41,13 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
     if (options != null) {
       setPushOptions(options);
     }
-    if (hasRepeatedNames(pending)) {
-      executeRepeated(walk, monitor, options);
-      return;
+    if (dependOnEachOther(pending)) {
+      if (!isAtomic()) {
+        // One after the other, deletions first: JGit's way of doing it decides which of them succeed.
+        super.execute(walk, monitor, options);
+        return;
+      }
+      requireDifferentNames(pending);
     }
     monitor.beginTask("Update references", pending.size());
     try {
@@ -61,17 +66,30 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
     return ReceiveCommand.filter(getCommands(), Result.NOT_ATTEMPTED);
   }
 
-  private static boolean hasRepeatedNames(List<ReceiveCommand> commands) {
-    Set<String> names = new HashSet<>();
-    return !commands.stream().allMatch(command -> names.add(command.getRefName()));
+  /** Whether a ref is named twice, or one that lies below another. */
+  private static boolean dependOnEachOther(List<ReceiveCommand> commands) {
+    TreeSet<String> names = new TreeSet<>();
+    for (ReceiveCommand command : commands) {
+      if (!names.add(command.getRefName())) {
+        return true;
+      }
+    }
+    for (String name : names) {
+      String below = names.ceiling(name + '/');
+      if (below != null && below.startsWith(name + '/')) {
+        return true;
+      }
+    }
+    return false;
   }
 
-  /** One after the other, as the commands say. Not as a whole: what should a ref become then? */
-  private void executeRepeated(RevWalk walk, ProgressMonitor monitor, List<String> options) throws IOException {
-    if (isAtomic()) {
-      throw new IOException("a ref is named twice in one atomic update");
+  private static void requireDifferentNames(List<ReceiveCommand> commands) throws IOException {
+    Set<String> names = new HashSet<>();
+    for (ReceiveCommand command : commands) {
+      if (!names.add(command.getRefName())) {
+        throw new IOException("ref '" + command.getRefName() + "' is named twice in one atomic update");
+      }
     }
-    super.execute(walk, monitor, options);
   }
 
   /**
@@ -86,7 +104,7 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
       } else if (!whole && command.getType() == ReceiveCommand.Type.DELETE && isCheckedOut(command.getRefName())) {
         command.setResult(Result.REJECTED_CURRENT_BRANCH);
       } else {
-        checkFastForward(walk, command);
+        checkFastForward(walk, whole, command);
       }
       if (whole && command.getResult() != Result.NOT_ATTEMPTED) {
         ReceiveCommand.abort(commands);
@@ -108,14 +126,19 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
     }
   }
 
-  private void checkFastForward(RevWalk walk, ReceiveCommand command) throws IOException {
-    if (isAllowNonFastForwards() || command.getNewSymref() != null) {
+  private void checkFastForward(RevWalk walk, boolean whole, ReceiveCommand command) throws IOException {
+    if (command.getNewSymref() != null || (whole && isAllowNonFastForwards())) {
       return;
     }
     command.updateType(walk);
-    if (command.getType() == ReceiveCommand.Type.UPDATE_NONFASTFORWARD) {
+    // That the ref has changed since is the better reason, where JGit looks at the commands one by one.
+    if (whole && isRewind(command)) {
       command.setResult(Result.REJECTED_NONFASTFORWARD);
     }
+  }
+
+  private boolean isRewind(ReceiveCommand command) {
+    return !isAllowNonFastForwards() && command.getType() == ReceiveCommand.Type.UPDATE_NONFASTFORWARD;
   }
 
   private boolean isCheckedOut(String name) throws IOException {
@@ -157,6 +180,8 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
     boolean isLink = command.getOldSymref() != null || command.getNewSymref() != null;
     if (command.getNewSymref() != null) {
       edit.link(command.getNewSymref());
+    } else if (isRewind(command)) {
+      edit.verify();
     } else if (isZero(command.getNewId())) {
       edit.delete();
     } else {
@@ -185,7 +210,7 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
         : message;
   }
 
-  private static void report(BatchResult result, List<ReceiveCommand> commands) {
+  private void report(BatchResult result, List<ReceiveCommand> commands) {
     for (BatchResult.Rejection rejection : result.rejections()) {
       ReceiveCommand command = result.done() ? commands.get(rejection.position()) : named(rejection.name(), commands);
       Results.set(command, rejection);
@@ -196,7 +221,7 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
     }
     for (ReceiveCommand command : commands) {
       if (command.getResult() == Result.NOT_ATTEMPTED) {
-        command.setResult(Result.OK);
+        command.setResult(isRewind(command) ? Result.REJECTED_NONFASTFORWARD : Result.OK);
       }
     }
   }

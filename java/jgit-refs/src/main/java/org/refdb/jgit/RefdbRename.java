@@ -10,7 +10,7 @@ import org.refdb.engine.BatchResult;
 import org.refdb.engine.EngineException;
 import org.refdb.engine.RefBatch;
 
-/** Renames a ref, and HEAD with it, in one transaction. Its reflog goes along where refs are files. */
+/** Renames a ref in one transaction, and HEAD with it in another. Its reflog goes along where refs are files. */
 final class RefdbRename extends RefRename {
   private final RefdbDatabase database;
 
@@ -31,6 +31,23 @@ final class RefdbRename extends RefRename {
     if (database.exactRef(destination.getName()) != null) {
       return RefUpdate.Result.LOCK_FAILURE;
     }
+    // As with JGit HEAD goes first: the branch that it names is never deleted, and its reflog tells of the new one.
+    boolean isHead = needToUpdateHEAD();
+    if (isHead && !linkHead(source.getName(), destination.getName())) {
+      return RefUpdate.Result.LOCK_FAILURE;
+    }
+    RefUpdate.Result result = RefUpdate.Result.IO_FAILURE;
+    try {
+      result = move(from);
+    } finally {
+      if (isHead && result != RefUpdate.Result.RENAMED) {
+        linkHead(destination.getName(), source.getName());
+      }
+    }
+    return result;
+  }
+
+  private RefUpdate.Result move(Ref from) throws IOException {
     try (MovedLog log = MovedLog.move(database, source.getName(), destination.getName())) {
       BatchResult result = database.commit(edits(from));
       if (result.rejections().isEmpty()) {
@@ -46,6 +63,12 @@ final class RefdbRename extends RefRename {
     }
   }
 
+  private boolean linkHead(String from, String to) throws IOException {
+    Edits edits = new Edits(database.repository(), true, getRefLogIdent());
+    RefBatch batch = edits.edit(Constants.HEAD).link(to).expectLink(from).end(false, null, false);
+    return database.commit(batch).rejections().isEmpty();
+  }
+
   private RefBatch edits(Ref from) throws IOException {
     byte[] id = Edits.raw(from.getObjectId());
     String message = getRefLogMessage();
@@ -54,10 +77,6 @@ final class RefdbRename extends RefRename {
     edits.describe(database.repository(), from.getObjectId());
     edits.edit(from.getName()).delete().expectId(id).end(false, null, false);
     edits.edit(destination.getName()).set(id).expectNothing().end(false, isLogged ? message : null, false);
-    if (needToUpdateHEAD()) {
-      String target = destination.getName();
-      edits.edit(Constants.HEAD).link(target).expectLink(from.getName()).end(false, isLogged ? message : null, false);
-    }
     return edits.batch();
   }
 }

@@ -21,7 +21,7 @@ final class ViewSettings {
 
   private static final String BELIEVE_KEY = "trustMillis";
 
-  /** Settings that the engine heeds, wherever they were made. */
+  /** Settings that the engine heeds. */
   private static final String[][] PASSED_ON = {
     {"core", "fsync"},
     {"core", "fsyncMethod"},
@@ -65,11 +65,13 @@ final class ViewSettings {
     return config.getBoolean("core", "fsyncRefFiles", true) ? Sync.YES : Sync.NO;
   }
 
+  /** What the repository's own file sets the engine reads there, also when it changes later. */
   private static List<String> passedOn(Config config) {
     List<String> settings = new ArrayList<>();
+    Config outer = config.getBaseConfig();
     for (String[] key : PASSED_ON) {
-      String value = config.getString(key[0], null, key[1]);
-      if (value != null) {
+      String value = outer == null ? null : outer.getString(key[0], null, key[1]);
+      if (value != null && !config.getNames(key[0], false).contains(key[1])) {
         settings.add(key[0] + "." + key[1] + "=" + value);
       }
     }
