@@ -7,6 +7,7 @@
 
 pub mod atom;
 pub mod color;
+pub mod date;
 pub mod filter;
 pub mod format;
 pub mod history;

@@ -6,6 +6,8 @@ mod date;
 pub(crate) mod passwd;
 mod zone;
 
+pub use zone::Zone;
+
 use crate::{Config, config::ConfigError, environment::Environment};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::Ident;
@@ -14,7 +16,6 @@ use std::{
     os::unix::ffi::OsStringExt,
     time::{SystemTime, UNIX_EPOCH},
 };
-use zone::Zone;
 
 /// Why there is no identity.
 #[derive(Debug, thiserror::Error)]

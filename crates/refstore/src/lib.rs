@@ -24,7 +24,7 @@ pub use config::{Config, Settings};
 pub use edit::{Change, Edit, LogWish, Precondition};
 pub use environment::Environment;
 pub use error::{Error, Reason, Rejection, Result};
-pub use ident::{IdentError, committer};
+pub use ident::{IdentError, Zone, committer};
 pub use objects::Objects;
 pub use refdb_types::{HashKind, Ident, LogEntry, ObjectId, RefName, Scope, Target};
 pub use repository::{RefFormat, RefStorage, Repository, RepositoryError, Worktree};

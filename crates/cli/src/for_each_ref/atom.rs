@@ -1,6 +1,6 @@
 //! What `%(...)` can name. See git-for-each-ref(1), "FIELD NAMES".
 
-use super::color;
+use super::{color, date::DateForm};
 use crate::failure::{Failure, Result, fatal, message};
 use bstr::{BStr, BString, ByteSlice};
 
@@ -126,7 +126,7 @@ pub enum Role {
 }
 
 /// What of a person's line is shown.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Part {
     /// All of it.
     Whole,
@@ -138,27 +138,8 @@ pub enum Part {
     EmailTrimmed,
     /// What stands before the `@`.
     EmailLocal,
-    /// The time.
-    Date(DateForm),
-}
-
-/// How a time is shown.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DateForm {
-    /// `Thu Sep 4 10:45:06 2022 -0400`.
-    Default,
-    /// `2022-09-04`.
-    Short,
-    /// `2022-09-04 10:45:06 -0400`.
-    Iso,
-    /// `2022-09-04T10:45:06-04:00`.
-    IsoStrict,
-    /// `Sun, 4 Sep 2022 10:45:06 -0400`.
-    Rfc2822,
-    /// `1662302706 -0400`.
-    Raw,
-    /// `1662302706`.
-    Unix,
+    /// The time, or why its form is none, which git says when there is a time to show.
+    Date(std::result::Result<DateForm, BString>),
 }
 
 /// What of a message is shown.
@@ -377,7 +358,7 @@ impl Spelling<'_> {
         };
         let part = match part {
             b"" => Part::Whole,
-            b"date" => Part::Date(self.date()?),
+            b"date" => Part::Date(self.argument.map_or(Ok(DateForm::DEFAULT), DateForm::parse)),
             b"name" if role != Role::Creator => match self.argument {
                 None => Part::Name,
                 // Mail maps are not read here; to say so beats a name that is not mapped.
@@ -415,18 +396,5 @@ impl Spelling<'_> {
                 _ => return self.unrecognized_rest(tail),
             }
         }
-    }
-
-    fn date(&self) -> Result<DateForm> {
-        Ok(match self.argument {
-            None | Some(b"default") => DateForm::Default,
-            Some(b"short") => DateForm::Short,
-            Some(b"iso" | b"iso8601") => DateForm::Iso,
-            Some(b"iso-strict" | b"iso8601-strict") => DateForm::IsoStrict,
-            Some(b"rfc" | b"rfc2822") => DateForm::Rfc2822,
-            Some(b"raw") => DateForm::Raw,
-            Some(b"unix") => DateForm::Unix,
-            Some(other) => return fatal!["unknown date format ", other],
-        })
     }
 }

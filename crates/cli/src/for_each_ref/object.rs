@@ -1,6 +1,10 @@
 //! The parts of commits and annotated tags that fields show.
 
-use super::atom::{Contents, DateForm, Part, Role};
+use super::{
+    atom::{Contents, Part, Role},
+    date::{Clock, Time},
+};
+use crate::failure::{Failure, Result};
 use bstr::{BStr, ByteSlice};
 
 /// A commit or tag, taken apart as far as fields need it.
@@ -41,14 +45,8 @@ impl<'a> Parsed<'a> {
     }
 
     /// Appends what a field shows of somebody's line.
-    pub fn person(&self, role: Role, part: Part, out: &mut Vec<u8>) {
-        let line = match role {
-            Role::Author => self.header("author"),
-            Role::Committer => self.header("committer"),
-            Role::Tagger => self.header("tagger"),
-            Role::Creator => self.header("committer").or_else(|| self.header("tagger")),
-        };
-        let Some(line) = line else { return };
+    pub fn person(&self, role: Role, part: &Part, clock: &Clock<'_>, out: &mut Vec<u8>) -> Result<()> {
+        let Some(line) = self.line(role) else { return Ok(()) };
         let email = line.find_byte(b'<').and_then(|open| Some(&line[open..=open + line[open..].find_byte(b'>')?]));
         let inner = email.map(|email| &email[1..email.len() - 1]).unwrap_or_default();
         match part {
@@ -58,18 +56,27 @@ impl<'a> Parsed<'a> {
             Part::EmailTrimmed => out.extend_from_slice(inner),
             Part::EmailLocal => out.extend_from_slice(inner.split(|byte| *byte == b'@').next().unwrap_or_default()),
             Part::Date(form) => {
+                let form = form.as_ref().map_err(|message| Failure::Fatal(message.clone()))?;
                 if let Some(time) = Time::of(line) {
-                    out.extend_from_slice(time.format(form).as_bytes());
+                    out.extend_from_slice(time.show(form, clock).as_bytes());
                 }
             }
         }
+        Ok(())
     }
 
     /// The seconds since 1970 in somebody's line, by which dates are sorted.
     pub fn seconds(&self, role: Role) -> i64 {
-        let mut raw = Vec::new();
-        self.person(role, Part::Date(DateForm::Unix), &mut raw);
-        raw.to_str().ok().and_then(|raw| raw.parse().ok()).unwrap_or(0)
+        self.line(role).and_then(|line| Time::of(line)).map_or(0, |time| time.seconds())
+    }
+
+    fn line(&self, role: Role) -> Option<&'a BStr> {
+        match role {
+            Role::Author => self.header("author"),
+            Role::Committer => self.header("committer"),
+            Role::Tagger => self.header("tagger"),
+            Role::Creator => self.header("committer").or_else(|| self.header("tagger")),
+        }
     }
 
     /// Appends the first paragraph as one line.
@@ -173,75 +180,11 @@ fn signature_start(text: &[u8]) -> usize {
     text.len()
 }
 
-/// A time with its offset, as in somebody's line.
-struct Time {
-    seconds: i64,
-    offset_text: [u8; 5],
-    offset_seconds: i64,
-}
-
-impl Time {
-    fn of(line: &[u8]) -> Option<Self> {
-        let after = &line[line.rfind_byte(b'>')? + 1..];
-        let mut words = after.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
-        let seconds = words.next()?.to_str().ok()?.parse().ok()?;
-        let offset_text: [u8; 5] = words.next().and_then(|word| word.try_into().ok()).unwrap_or(*b"+0000");
-        let digits: i64 = offset_text[1..].to_str().ok().and_then(|digits| digits.parse().ok()).unwrap_or(0);
-        let minutes = digits / 100 * 60 + digits % 100;
-        let offset_seconds = if offset_text[0] == b'-' { -minutes } else { minutes } * 60;
-        Some(Time { seconds, offset_text, offset_seconds })
-    }
-
-    fn format(&self, form: DateForm) -> String {
-        const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
-        const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-        let offset = self.offset_text.to_str_lossy();
-        // What cannot be a date is shown as the beginning of time, which is what git does.
-        let local = self.seconds.checked_add(self.offset_seconds).filter(|local| local.unsigned_abs() < 1 << 46);
-        let (days, second) = (local.unwrap_or(0).div_euclid(86_400), local.unwrap_or(0).rem_euclid(86_400));
-        let (year, month, day) = civil_from_days(days);
-        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        let weekday = DAYS[(days + 4).rem_euclid(7) as usize];
-        let month_name = MONTHS[month as usize - 1];
-        match form {
-            DateForm::Default => {
-                format!("{weekday} {month_name} {day} {hour:02}:{minute:02}:{second:02} {year} {offset}")
-            }
-            DateForm::Short => format!("{year:04}-{month:02}-{day:02}"),
-            DateForm::Iso => format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} {offset}"),
-            DateForm::IsoStrict => {
-                let zone = if self.offset_seconds == 0 {
-                    "Z".to_owned()
-                } else {
-                    format!("{}:{}", &offset[..3], &offset[3..])
-                };
-                format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{zone}")
-            }
-            DateForm::Rfc2822 => {
-                format!("{weekday}, {day} {month_name} {year} {hour:02}:{minute:02}:{second:02} {offset}")
-            }
-            DateForm::Raw => format!("{} {offset}", self.seconds),
-            DateForm::Unix => self.seconds.to_string(),
-        }
-    }
-}
-
-/// The date of a day counted from 1970-01-01, in the Gregorian calendar: Howard Hinnant's `civil_from_days`.
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::for_each_ref::date::DateForm;
+    use refdb::{Environment, Zone};
 
     const TAG: &[u8] = b"object 1234567890123456789012345678901234567890\ntype commit\ntag v1\n\
         tagger A B <a.b@c.d> 1151968725 +0200\n\nfirst\nline\n\nbody\n-----BEGIN PGP SIGNATURE-----\nx\n";
@@ -267,27 +210,25 @@ mod tests {
 
     #[test]
     fn a_line_falls_into_name_address_and_time() {
+        let environment = Environment::empty("/nonexistent");
+        let clock = Clock { zone: Zone::of(&environment), now: 0 };
         for (part, expected) in [
             (Part::Whole, "A B <a.b@c.d> 1151968725 +0200"),
             (Part::Name, "A B"),
             (Part::Email, "<a.b@c.d>"),
             (Part::EmailTrimmed, "a.b@c.d"),
             (Part::EmailLocal, "a.b"),
-            (Part::Date(DateForm::Default), "Tue Jul 4 01:18:45 2006 +0200"),
-            (Part::Date(DateForm::Short), "2006-07-04"),
-            (Part::Date(DateForm::Iso), "2006-07-04 01:18:45 +0200"),
-            (Part::Date(DateForm::IsoStrict), "2006-07-04T01:18:45+02:00"),
-            (Part::Date(DateForm::Rfc2822), "Tue, 4 Jul 2006 01:18:45 +0200"),
-            (Part::Date(DateForm::Raw), "1151968725 +0200"),
-            (Part::Date(DateForm::Unix), "1151968725"),
+            (Part::Date(Ok(DateForm::DEFAULT)), "Tue Jul 4 01:18:45 2006 +0200"),
         ] {
-            assert_eq!(shown(|tag, out| tag.person(Role::Creator, part, out)), expected);
+            assert_eq!(shown(|tag, out| tag.person(Role::Creator, &part, &clock, out).unwrap()), expected);
         }
-        assert_eq!(shown(|tag, out| tag.person(Role::Author, Part::Whole, out)), "");
+        assert_eq!(shown(|tag, out| tag.person(Role::Author, &Part::Whole, &clock, out).unwrap()), "");
     }
 
     #[test]
     fn broken_objects_show_nothing_and_do_no_harm() {
+        let environment = Environment::empty("/nonexistent");
+        let clock = Clock { zone: Zone::of(&environment), now: 0 };
         for data in [
             &b""[..],
             b"\n",
@@ -297,9 +238,9 @@ mod tests {
             b"tagger > x\n\n",
             b"author a <b> 99999999999999999999 x\n",
         ] {
-            for part in [Part::Whole, Part::Name, Part::Email, Part::EmailLocal, Part::Date(DateForm::Default)] {
+            for part in [Part::Whole, Part::Name, Part::Email, Part::EmailLocal, Part::Date(Ok(DateForm::DEFAULT))] {
                 let mut out = Vec::new();
-                Parsed::new(data).person(Role::Tagger, part, &mut out);
+                Parsed::new(data).person(Role::Tagger, &part, &clock, &mut out).unwrap();
                 Parsed::new(data).contents(Contents::Body, &mut out);
                 assert!(out.len() <= data.len());
             }

@@ -200,7 +200,7 @@ impl<'a> Renderer<'a> {
             Field::TagTarget if tag => out.extend_from_slice(parsed.header("object").unwrap_or_default()),
             Field::TagType if tag => out.extend_from_slice(parsed.header("type").unwrap_or_default()),
             Field::TagName if tag => out.extend_from_slice(parsed.header("tag").unwrap_or_default()),
-            Field::Person(role, part) if commit || tag => parsed.person(*role, *part, out),
+            Field::Person(role, part) if commit || tag => parsed.person(*role, part, self.world.clock(), out)?,
             Field::Subject { sanitize: false } if commit || tag => parsed.subject(out),
             Field::Subject { sanitize: true } if commit || tag => parsed.sanitized_subject(out),
             Field::Body if commit || tag => parsed.body(out),

@@ -2,6 +2,7 @@
 
 use super::{
     atom::Direction,
+    date::Clock,
     history::History,
     remote::{Counterpart, Remotes},
     world::{ObjectKind, World},
@@ -13,7 +14,7 @@ use crate::{
     session::Session,
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Snapshot, Target};
+use refdb::{Snapshot, Target, Zone};
 use refdb_types::ObjectId;
 use refdb_vfs::Fs;
 use std::{
@@ -21,6 +22,7 @@ use std::{
     collections::BTreeMap,
     os::unix::ffi::OsStrExt,
     path::{Component, Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 /// The repository as fields see it. What only some fields need is looked up when the first one asks.
@@ -32,6 +34,7 @@ pub struct RepositoryWorld<'a> {
     head: Option<BString>,
     remotes: OnceCell<Remotes>,
     worktrees: OnceCell<BTreeMap<BString, PathBuf>>,
+    clock: Clock<'a>,
 }
 
 impl<'a> RepositoryWorld<'a> {
@@ -44,7 +47,9 @@ impl<'a> RepositoryWorld<'a> {
     ) -> Self {
         let short_names = ShortNames::new(snapshot, session.strict_names);
         let (remotes, worktrees) = (OnceCell::new(), OnceCell::new());
-        RepositoryWorld { session, snapshot, history, short_names, head, remotes, worktrees }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let clock = Clock { zone: Zone::of(session.store.environment()), now: now.try_into().unwrap_or(0) };
+        RepositoryWorld { session, snapshot, history, short_names, head, remotes, worktrees, clock }
     }
 
     /// The working trees by the branches that are checked out there.
@@ -140,5 +145,9 @@ impl World for RepositoryWorld<'_> {
         }
         let path = self.worktrees.get().and_then(|found| found.get(name));
         Ok(path.map(|path| path.as_os_str().as_bytes().as_bstr()))
+    }
+
+    fn clock(&self) -> &Clock<'_> {
+        &self.clock
     }
 }

@@ -64,9 +64,9 @@ impl Order {
 
     /// Takes down a row and what it is ordered by.
     pub fn entry(&self, row: &Row<'_>, renderer: &mut Renderer<'_>) -> Result<Entry> {
-        let value = |key: &Key, renderer: &mut Renderer<'_>| match key.atom.field {
+        let value = |key: &Key, renderer: &mut Renderer<'_>| match &key.atom.field {
             // A date with a form of its own is compared as it is shown.
-            Field::Person(_, Part::Date(super::atom::DateForm::Default)) => {
+            Field::Person(_, Part::Date(Ok(form))) if form.is_default() => {
                 renderer.seconds(&key.atom, row).map(KeyValue::Number)
             }
             _ => {

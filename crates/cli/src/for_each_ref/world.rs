@@ -1,6 +1,6 @@
 //! What fields need to know beyond the ref itself.
 
-use super::{atom::Direction, remote::Counterpart};
+use super::{atom::Direction, date::Clock, remote::Counterpart};
 use crate::failure::Result;
 use bstr::BStr;
 use refdb_types::ObjectId;
@@ -35,4 +35,7 @@ pub trait World {
 
     /// The working tree in which a branch is checked out.
     fn worktree(&mut self, name: &BStr) -> Result<Option<&BStr>>;
+
+    /// Where and when this is.
+    fn clock(&self) -> &Clock<'_>;
 }

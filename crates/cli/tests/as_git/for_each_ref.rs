@@ -380,3 +380,54 @@ fn branches_tell_in_which_working_tree_they_are_checked_out() {
         same(std::path::Path::new(&bare), &words, b"");
     }
 }
+
+#[test]
+fn times_are_shown_in_all_forms_as_git_shows_them() {
+    let repo = repo(RefFormat::Reftable, HashKind::Sha1);
+    for form in [
+        "local",
+        "default-local",
+        "iso-local",
+        "iso8601-strict-local",
+        "rfc-local",
+        "short-local",
+        "raw-local",
+        "unix-local",
+        "auto:iso",
+        "auto:iso-local",
+        "format:%a %A %b %B %d %D %e %F %g %G %H %I %j %k %l %m %M %n %p %P %r %R %S %t %T %u %U %V %w %W %x %X %y %Y %c %%",
+        "format:%s %z %Z %h %C %-d %_H %03j %^a %Ey %Od %E %q %5Y %",
+        "format-local:%s %z %Z %c",
+        "format:",
+        "format",
+        "format-local",
+        "iso-locall",
+        "foo",
+        "auto:foo",
+    ] {
+        let format = format!("--format=%(authordate:{form}) %(creatordate:{form})");
+        same(repo.dir(), &["for-each-ref", &format], b"");
+    }
+    same(repo.dir(), &["for-each-ref", "--sort=-authordate:iso-local", "--sort=creatordate:format:%H"], b"");
+}
+
+#[test]
+fn history_ends_where_a_shallow_clone_ends() {
+    let origin = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);
+    let commits = origin.commits(5);
+    origin.create_refs([("refs/heads/main", commits[4]), ("refs/heads/old", commits[3])]);
+    let folder = origin.scratch().join("shallow");
+    let (url, path) = (format!("file://{}", origin.dir().display()), folder.to_str().unwrap());
+    origin.git(["clone", "-q", "--depth=2", "--no-single-branch", &url, path]);
+    origin.git(["-C", path, "branch", "-q", "old", "origin/old"]);
+    origin.git(["-C", path, "branch", "-q", "--set-upstream-to=origin/main", "old"]);
+    for words in [
+        &["--contains=origin/old"][..],
+        &["--no-contains=origin/main"],
+        &["--merged=origin/main"],
+        &["--no-merged=origin/old"],
+        &["--format=%(refname) %(upstream:track)"],
+    ] {
+        same(&folder, &[&["for-each-ref"], words].concat(), b"");
+    }
+}

@@ -6,16 +6,22 @@ use jiff::{
     civil::DateTime,
     tz::{AmbiguousOffset, Offset, TimeZone},
 };
-use std::path::Path;
+use std::{cell::OnceCell, path::Path};
 
 /// The local time zone. Nothing is read before an offset is asked for.
-pub(super) struct Zone<'a> {
+pub struct Zone<'a> {
     environment: &'a Environment,
+    zone: OnceCell<TimeZone>,
 }
 
 impl<'a> Zone<'a> {
-    pub(super) fn of(environment: &'a Environment) -> Self {
-        Zone { environment }
+    /// The zone that the environment names.
+    pub fn of(environment: &'a Environment) -> Self {
+        Zone { environment, zone: OnceCell::new() }
+    }
+
+    fn zone(&self) -> &TimeZone {
+        self.zone.get_or_init(|| self.load())
     }
 
     fn load(&self) -> TimeZone {
@@ -34,23 +40,31 @@ impl<'a> Zone<'a> {
         zone.unwrap_or(TimeZone::UTC)
     }
 
-    /// Minutes east of UTC at a time.
-    pub(super) fn offset_minutes(&self, seconds: u64) -> i32 {
-        let time = i64::try_from(seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
-        time.map_or(0, |time| minutes(self.load().to_offset(time)))
+    /// Minutes east of UTC at a time in seconds since 1970.
+    pub fn offset_minutes(&self, seconds: u64) -> i32 {
+        timestamp(seconds).map_or(0, |time| minutes(self.zone().to_offset(time)))
+    }
+
+    /// What local time is called then: `CET`, `CEST`.
+    pub fn abbreviation(&self, seconds: u64) -> String {
+        timestamp(seconds).map_or_else(String::new, |time| self.zone().to_offset_info(time).abbreviation().to_owned())
     }
 
     /// Minutes east of UTC at what the clock on the wall shows, given as if it were UTC.
     pub(super) fn offset_minutes_of_wall_clock(&self, seconds: i64) -> i32 {
         let Ok(time) = Timestamp::from_second(seconds) else { return 0 };
         let wall: DateTime = Offset::UTC.to_datetime(time);
-        match self.load().to_ambiguous_timestamp(wall).offset() {
+        match self.zone().to_ambiguous_timestamp(wall).offset() {
             AmbiguousOffset::Unambiguous { offset } => minutes(offset),
             // An hour that is left out or comes twice counts as winter time, as with C's mktime.
             AmbiguousOffset::Gap { before, .. } => minutes(before),
             AmbiguousOffset::Fold { after, .. } => minutes(after),
         }
     }
+}
+
+fn timestamp(seconds: u64) -> Option<Timestamp> {
+    Timestamp::from_second(i64::try_from(seconds).ok()?).ok()
 }
 
 fn minutes(offset: Offset) -> i32 {

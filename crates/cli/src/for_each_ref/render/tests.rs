@@ -1,21 +1,24 @@
 use super::*;
 use crate::{
     failure::Failure,
-    for_each_ref::{atom::Direction, format::ParseError, remote::Counterpart},
+    for_each_ref::{atom::Direction, date::Clock, format::ParseError, remote::Counterpart},
 };
+use refdb::{Environment, Zone};
 use refdb_types::HashKind;
 
 const COMMIT: &[u8] = b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor A <a@x> 1 +0000\n\
     committer C <c@x> 2 +0000\n\nsubject\n\nbody\n";
 
 /// One commit (0xab..), and a tag of it (0xcd..).
-struct Small;
+struct Small<'a> {
+    clock: Clock<'a>,
+}
 
 fn id(byte: u8) -> ObjectId {
     ObjectId::from_bytes(HashKind::Sha1, &[byte; 20]).unwrap()
 }
 
-impl World for Small {
+impl World for Small<'_> {
     fn kind(&mut self, id: &ObjectId) -> Result<Option<ObjectKind>> {
         Ok(self.header(id)?.map(|(kind, _)| kind))
     }
@@ -54,6 +57,9 @@ impl World for Small {
     fn worktree(&mut self, _: &BStr) -> Result<Option<&BStr>> {
         Ok(None)
     }
+    fn clock(&self) -> &Clock<'_> {
+        &self.clock
+    }
 }
 
 fn show(format: &str, quote: Quote, oid: u8) -> String {
@@ -61,7 +67,9 @@ fn show(format: &str, quote: Quote, oid: u8) -> String {
     let id = id(oid);
     let row = Row { name: "refs/heads/a/b".into(), id: &id, symref: None, peeled: Peeled::Unknown };
     let mut out = Vec::new();
-    match Renderer::new(&mut Small, quote, true).row(&format, &row, &mut out) {
+    let environment = Environment::empty("/nonexistent");
+    let mut small = Small { clock: Clock { zone: Zone::of(&environment), now: 0 } };
+    match Renderer::new(&mut small, quote, true).row(&format, &row, &mut out) {
         Ok(()) => String::from_utf8(out).unwrap(),
         Err(Failure::Fatal(message)) => message.to_string(),
         Err(other) => panic!("{other:?}"),
@@ -144,7 +152,6 @@ fn mistakes_in_formats_are_reported_in_gits_words() {
         ("%(contents:lines=x)", "positive value expected contents:lines=x"),
         ("%(body:x)", "%(body) does not take arguments"),
         ("%(authorname:x)", "unrecognized %(authorname) argument: x"),
-        ("%(authordate:x)", "unknown date format x"),
         ("%(authoremail:trim,)", "unrecognized %(authoremail) argument: "),
         ("%(committeremail:trim_localpart)", "unrecognized %(committeremail) argument: _localpart"),
         ("%(raw:x)", "unrecognized %(raw) argument: x"),

@@ -1,0 +1,357 @@
+//! How times are shown. See git-log(1), `--date`.
+
+use crate::failure::message;
+use bstr::{BString, ByteSlice};
+use jiff::{
+    civil::DateTime,
+    fmt::strtime::{BrokenDownTime, Config},
+};
+use refdb::Zone;
+use std::io::IsTerminal;
+
+/// How a time is shown.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DateForm {
+    kind: DateKind,
+    /// In local time, not in that of whoever wrote it.
+    is_local: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum DateKind {
+    /// `Thu Sep 4 10:45:06 2022 -0400`.
+    Default,
+    /// `2022-09-04`.
+    Short,
+    /// `2022-09-04 10:45:06 -0400`.
+    Iso,
+    /// `2022-09-04T10:45:06-04:00`.
+    IsoStrict,
+    /// `Sun, 4 Sep 2022 10:45:06 -0400`.
+    Rfc2822,
+    /// `1662302706 -0400`.
+    Raw,
+    /// `1662302706`.
+    Unix,
+    /// `3 weeks ago`.
+    Relative,
+    /// By strftime(3).
+    Format(String),
+}
+
+/// Where and when the program runs.
+pub struct Clock<'a> {
+    /// The local zone.
+    pub zone: Zone<'a>,
+    /// Seconds since 1970.
+    pub now: i64,
+}
+
+/// A time with its offset, as in somebody's line.
+#[derive(Clone, Copy, Debug)]
+pub struct Time {
+    seconds: i64,
+    offset_text: [u8; 5],
+}
+
+impl DateForm {
+    /// The form that git uses if none is given.
+    pub const DEFAULT: DateForm = DateForm { kind: DateKind::Default, is_local: false };
+
+    /// Reads what follows the colon of `%(authordate:...)`. Why it is none is git's message.
+    pub fn parse(text: &[u8]) -> Result<Self, BString> {
+        if let Some(form) = text.strip_prefix(b"auto:") {
+            return if std::io::stdout().is_terminal() { Self::parse(form) } else { Ok(DateForm::DEFAULT) };
+        }
+        // Longer words come before those that they begin with.
+        const KINDS: [(&str, DateKind); 11] = [
+            ("relative", DateKind::Relative),
+            ("iso8601-strict", DateKind::IsoStrict),
+            ("iso-strict", DateKind::IsoStrict),
+            ("iso8601", DateKind::Iso),
+            ("iso", DateKind::Iso),
+            ("rfc2822", DateKind::Rfc2822),
+            ("rfc", DateKind::Rfc2822),
+            ("short", DateKind::Short),
+            ("default", DateKind::Default),
+            ("raw", DateKind::Raw),
+            ("unix", DateKind::Unix),
+        ];
+        if text == b"local" {
+            return Ok(DateForm { kind: DateKind::Default, is_local: true });
+        }
+        let unknown = || message!["unknown date format ", text];
+        let local = |rest: &[u8]| match rest {
+            b"" => Some(false),
+            b"-local" => Some(true),
+            _ => None,
+        };
+        if let Some(rest) = text.strip_prefix(b"format") {
+            let (rest, format) = rest.split_once_str(":").map_or((rest, None), |(rest, format)| (rest, Some(format)));
+            return match (local(rest), format) {
+                (Some(is_local), Some(format)) => {
+                    Ok(DateForm { kind: DateKind::Format(format.to_str_lossy().into()), is_local })
+                }
+                (Some(_), None) => Err(message!["date format missing colon separator: ", text]),
+                _ => Err(unknown()),
+            };
+        }
+        let found = KINDS.into_iter().find_map(|(word, kind)| Some((text.strip_prefix(word.as_bytes())?, kind)));
+        found.and_then(|(rest, kind)| Some(DateForm { kind, is_local: local(rest)? })).ok_or_else(unknown)
+    }
+
+    /// Whether it is git's own form.
+    pub fn is_default(&self) -> bool {
+        *self == DateForm::DEFAULT
+    }
+}
+
+impl Time {
+    /// The time in the line of an author, committer or tagger.
+    pub fn of(line: &[u8]) -> Option<Self> {
+        let after = &line[line.rfind_byte(b'>')? + 1..];
+        let mut words = after.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+        let seconds = words.next()?.to_str().ok()?.parse().ok()?;
+        let offset_text: [u8; 5] = words.next().and_then(|word| word.try_into().ok()).unwrap_or(*b"+0000");
+        Some(Time { seconds, offset_text })
+    }
+
+    /// Seconds since 1970.
+    pub fn seconds(&self) -> i64 {
+        self.seconds
+    }
+
+    fn offset_seconds(&self) -> i64 {
+        let digits: i64 = self.offset_text[1..].to_str().ok().and_then(|digits| digits.parse().ok()).unwrap_or(0);
+        let minutes = digits / 100 * 60 + digits % 100;
+        if self.offset_text[0] == b'-' { -minutes * 60 } else { minutes * 60 }
+    }
+
+    /// The same time with the local offset.
+    fn local(&self, zone: &Zone<'_>) -> Self {
+        let minutes = zone.offset_minutes(self.seconds.try_into().unwrap_or(0));
+        let (hours, rest) = (minutes.unsigned_abs() / 60, minutes.unsigned_abs() % 60);
+        let text = format!("{}{hours:02}{rest:02}", if minutes < 0 { '-' } else { '+' });
+        Time { seconds: self.seconds, offset_text: text.as_bytes().try_into().unwrap_or(*b"+0000") }
+    }
+
+    /// The time in a form.
+    pub fn show(&self, form: &DateForm, clock: &Clock<'_>) -> String {
+        if form.is_local {
+            let zone_name = || clock.zone.abbreviation(self.seconds.try_into().unwrap_or(0));
+            return match &form.kind {
+                // Local time goes without saying.
+                DateKind::Default => self.local(&clock.zone).default_text(),
+                DateKind::Format(format) => self.local(&clock.zone).strftime(format, &zone_name()),
+                kind => self.local(&clock.zone).text(kind, clock.now),
+            };
+        }
+        self.text(&form.kind, clock.now)
+    }
+
+    fn text(&self, kind: &DateKind, now: i64) -> String {
+        let offset = self.offset_text.to_str_lossy();
+        let Calendar { year, month, day, hour, minute, second, weekday } = self.calendar();
+        match kind {
+            DateKind::Default => format!("{} {offset}", self.default_text()),
+            DateKind::Short => format!("{year:04}-{month:02}-{day:02}"),
+            DateKind::Iso => format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} {offset}"),
+            DateKind::IsoStrict => {
+                let zone = if self.offset_seconds() == 0 {
+                    "Z".to_owned()
+                } else {
+                    format!("{}:{}", &offset[..3], &offset[3..])
+                };
+                format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{zone}")
+            }
+            DateKind::Rfc2822 => {
+                let month = MONTHS[month as usize - 1];
+                format!("{weekday}, {day} {month} {year} {hour:02}:{minute:02}:{second:02} {offset}")
+            }
+            DateKind::Raw => format!("{} {offset}", self.seconds),
+            DateKind::Unix => self.seconds.to_string(),
+            DateKind::Relative => relative(self.seconds, now),
+            DateKind::Format(format) => self.strftime(format, ""),
+        }
+    }
+
+    fn default_text(&self) -> String {
+        let Calendar { year, month, day, hour, minute, second, weekday } = self.calendar();
+        format!("{weekday} {} {day} {hour:02}:{minute:02}:{second:02} {year}", MONTHS[month as usize - 1])
+    }
+
+    /// The time by the clock on the wall. What cannot be a date is taken for the beginning of time, as git does.
+    fn wall_seconds(&self) -> i64 {
+        let wall = self.seconds.checked_add(self.offset_seconds());
+        wall.filter(|wall| wall.unsigned_abs() < 1 << 46).unwrap_or(0)
+    }
+
+    fn calendar(&self) -> Calendar {
+        const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+        let (days, second) = (self.wall_seconds().div_euclid(86_400), self.wall_seconds().rem_euclid(86_400));
+        let (year, month, day) = civil_from_days(days);
+        let weekday = DAYS[(days + 4).rem_euclid(7) as usize];
+        Calendar { year, month, day, hour: second / 3600, minute: second / 60 % 60, second: second % 60, weekday }
+    }
+
+    /// What git knows better than strftime(3), and what depends on a language, is put in first. Empty for years that have
+    /// more than four digits.
+    fn strftime(&self, format: &str, zone_name: &str) -> String {
+        let mut known = String::new();
+        let mut rest = format.chars();
+        while let Some(char) = rest.next() {
+            if char != '%' {
+                known.push(char);
+                continue;
+            }
+            let mut next = rest.next();
+            if matches!(next, Some('E' | 'O')) && rest.clone().next().is_some_and(|char| char.is_ascii_alphabetic()) {
+                // Other calendars and digits, which no language of git's has.
+                next = rest.next();
+            }
+            match next {
+                Some('s') => known.push_str(&self.seconds.to_string()),
+                Some('z') => known.push_str(&self.offset_text.to_str_lossy()),
+                Some('Z') => known.push_str(zone_name),
+                Some('c') => known.push_str("%a %b %e %H:%M:%S %Y"),
+                Some('x') => known.push_str("%m/%d/%y"),
+                Some('X') => known.push_str("%H:%M:%S"),
+                Some('r') => known.push_str("%I:%M:%S %p"),
+                Some('q') => known.push_str("%%q"),
+                Some(other) => known.extend(['%', other]),
+                None => known.push('%'),
+            }
+        }
+        let Calendar { year, month, day, hour, minute, second, .. } = self.calendar();
+        let small = |number: i64| i8::try_from(number).unwrap_or(0);
+        let year = i16::try_from(year).unwrap_or(i16::MAX);
+        let time = DateTime::new(year, small(month), small(day), small(hour), small(minute), small(second), 0);
+        let text =
+            time.map(|time| BrokenDownTime::from(time).to_string_with_config(&Config::new().lenient(true), known));
+        text.ok().and_then(|text| text.ok()).unwrap_or_default()
+    }
+}
+
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// A time by calendar and clock.
+struct Calendar {
+    year: i64,
+    month: i64,
+    day: i64,
+    hour: i64,
+    minute: i64,
+    second: i64,
+    weekday: &'static str,
+}
+
+/// How long ago it was, in the unit that suits it, rounded.
+fn relative(seconds: i64, now: i64) -> String {
+    const YEAR: i64 = 365;
+    let count = |number: i64, unit: &str| format!("{number} {unit}{}", if number == 1 { "" } else { "s" });
+    let Some(past) = now.checked_sub(seconds).filter(|past| *past >= 0) else { return "in the future".to_owned() };
+    let minutes = (past + 30) / 60;
+    let hours = (minutes + 30) / 60;
+    let days = (hours + 12) / 24;
+    let text = match (past, minutes, hours, days) {
+        (..90, ..) => count(past, "second"),
+        (_, ..90, ..) => count(minutes, "minute"),
+        (.., ..36, _) => count(hours, "hour"),
+        (.., ..14) => count(days, "day"),
+        (.., ..70) => count((days + 3) / 7, "week"),
+        (.., ..YEAR) => count((days + 15) / 30, "month"),
+        (.., days) if days < 5 * YEAR => {
+            let months = (days * 12 * 2 + YEAR) / (YEAR * 2);
+            match (count(months / 12, "year"), months % 12) {
+                (years, 0) => years,
+                (years, months) => format!("{years}, {}", count(months, "month")),
+            }
+        }
+        _ => count((days + 183) / YEAR, "year"),
+    };
+    text + " ago"
+}
+
+/// The date of a day counted from 1970-01-01, in the Gregorian calendar: Howard Hinnant's `civil_from_days`.
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use refdb::Environment;
+
+    fn shown(form: &str) -> String {
+        let environment = Environment::empty("/nonexistent").with("TZ", "EST5EDT,M3.2.0,M11.1.0");
+        let clock = Clock { zone: Zone::of(&environment), now: 1_151_968_725 + 3 * 86_400 };
+        let time = Time::of(b"A B <a.b@c.d> 1151968725 +0200").unwrap();
+        time.show(&DateForm::parse(form.as_bytes()).unwrap(), &clock)
+    }
+
+    /// Each value was seen from git 2.55.
+    #[test]
+    fn a_time_is_shown_in_every_form() {
+        for (form, expected) in [
+            ("default", "Tue Jul 4 01:18:45 2006 +0200"),
+            ("short", "2006-07-04"),
+            ("iso", "2006-07-04 01:18:45 +0200"),
+            ("iso-strict", "2006-07-04T01:18:45+02:00"),
+            ("rfc2822", "Tue, 4 Jul 2006 01:18:45 +0200"),
+            ("raw", "1151968725 +0200"),
+            ("unix", "1151968725"),
+            ("local", "Mon Jul 3 19:18:45 2006"),
+            ("iso-local", "2006-07-03 19:18:45 -0400"),
+            ("raw-local", "1151968725 -0400"),
+            ("relative", "3 days ago"),
+            ("format:%Y/%b/%e %j %s %z%Z %%", "2006/Jul/ 4 185 1151968725 +0200 %"),
+            ("format-local:%c %z %Z", "Mon Jul  3 19:18:45 2006 -0400 EDT"),
+            ("format:", ""),
+        ] {
+            assert_eq!(shown(form), expected, "{form}");
+        }
+    }
+
+    /// Each value was seen from git 2.55.
+    #[test]
+    fn how_long_ago_is_told_in_the_unit_that_suits_it() {
+        const DAY: i64 = 86_400;
+        for (past, expected) in [
+            (-1, "in the future"),
+            (0, "0 seconds ago"),
+            (1, "1 second ago"),
+            (89, "89 seconds ago"),
+            (90, "2 minutes ago"),
+            (5369, "89 minutes ago"),
+            (5370, "2 hours ago"),
+            (13 * DAY, "13 days ago"),
+            (14 * DAY, "2 weeks ago"),
+            (69 * DAY, "10 weeks ago"),
+            (70 * DAY, "2 months ago"),
+            (364 * DAY, "12 months ago"),
+            (365 * DAY, "1 year ago"),
+            (400 * DAY, "1 year, 1 month ago"),
+            (800 * DAY, "2 years, 2 months ago"),
+            (1824 * DAY, "5 years ago"),
+            (2008 * DAY, "6 years ago"),
+        ] {
+            assert_eq!(relative(0, past), expected, "{past}");
+        }
+        assert_eq!(relative(i64::MIN, 1), "in the future");
+    }
+
+    #[test]
+    fn forms_that_are_none_are_refused() {
+        for form in ["", "foo", "iso-locall", "iso8601-", "format", "formatx:", "format-foo:%Y", "local-local"] {
+            assert!(DateForm::parse(form.as_bytes()).is_err(), "{form}");
+        }
+    }
+}
