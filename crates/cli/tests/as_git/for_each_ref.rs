@@ -408,7 +408,9 @@ fn times_are_shown_in_all_forms_as_git_shows_them() {
         let format = format!("--format=%(authordate:{form}) %(creatordate:{form})");
         same(repo.dir(), &["for-each-ref", &format], b"");
     }
-    same(repo.dir(), &["for-each-ref", "--sort=-authordate:iso-local", "--sort=creatordate:format:%H"], b"");
+    for key in ["-authordate:iso-local", "authordate:unix", "creatordate:format:%M:%S", "-creatordate:local"] {
+        same(repo.dir(), &["for-each-ref", &format!("--sort={key}")], b"");
+    }
 }
 
 #[test]
