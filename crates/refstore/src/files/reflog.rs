@@ -98,6 +98,50 @@ pub(super) fn exists(store: &Store, name: &BStr) -> Result<bool> {
     }
 }
 
+/// Which of the names, sorted, have a reflog. Below a folder that is not there no file is looked for: servers keep no
+/// reflogs, and write thousands of refs at once.
+pub(super) fn having(
+    store: &Store,
+    names: &mut dyn Iterator<Item = &BStr>,
+    found: &mut dyn FnMut(usize) -> Result<()>,
+) -> Result<()> {
+    // Folders of refs, with their slash: the last that has no reflogs, and the last that has.
+    let (mut missing, mut there) = (Vec::new(), Vec::new());
+    for (at, name) in names.enumerate() {
+        if !missing.is_empty() && name.starts_with(&missing) {
+            continue;
+        }
+        if exists(store, name)? {
+            found(at)?;
+            continue;
+        }
+        let folder = name.rfind_byte(b'/').map_or(0, |slash| slash + 1);
+        if name[..folder] == there {
+            continue;
+        }
+        let lacking = highest_missing(store, name);
+        let list = if lacking.is_some() { &mut missing } else { &mut there };
+        list.clear();
+        list.extend_from_slice(&name[..lacking.unwrap_or(folder)]);
+    }
+    Ok(())
+}
+
+/// The highest folder above a ref's reflog that is not there: the length of its name with the slash. `refs` itself is in
+/// more than one place, so that nothing is said of it.
+fn highest_missing(store: &Store, name: &BStr) -> Option<usize> {
+    const ABOVE: &[u8] = b"refs/";
+    if !name.starts_with(ABOVE) {
+        return None;
+    }
+    let slashes = name.rfind_iter(b"/").filter(|slash| *slash > ABOVE.len());
+    let is_missing = |slash: &usize| {
+        let path = store.layout.log_path(name[..*slash].as_bstr());
+        path.is_some_and(|path| store.options.fs.stat(&path).is_err_and(|error| error.is_not_found()))
+    };
+    slashes.take_while(is_missing).last().map(|slash| slash + 1)
+}
+
 /// See [`Snapshot::log`](crate::Snapshot::log).
 pub(super) fn read(store: &Store, name: &BStr, entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>) -> Result<bool> {
     let Some(path) = store.layout.log_path(name) else { return Ok(false) };

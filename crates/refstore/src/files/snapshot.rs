@@ -69,6 +69,14 @@ impl Snapshot for FilesSnapshot {
         reflog::exists(&self.store, name)
     }
 
+    fn having_logs(
+        &self,
+        names: &mut dyn Iterator<Item = &BStr>,
+        found: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<()> {
+        reflog::having(&self.store, names, found)
+    }
+
     fn log(&self, name: &BStr, entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>) -> Result<bool> {
         reflog::read(&self.store, name, entry)
     }

@@ -1,4 +1,4 @@
-use crate::common::{With, at, create, delete, everywhere, name, set};
+use crate::common::{Subject, With, at, create, delete, everywhere, name, set};
 use refdb::transaction::LogPolicy;
 use refdb_testkit::RefFormat;
 
@@ -104,5 +104,45 @@ fn a_recreated_ref_begins_a_new_reflog() {
         assert_eq!(subject.log("refs/heads/a", &ids), ["- 1 three"]);
         subject.repo.git(["pack-refs", "--all"]);
         assert_eq!(subject.log("refs/heads/a", &ids), ["- 1 three"]);
+    });
+}
+
+#[test]
+fn many_reflogs_are_looked_for_as_one_is() {
+    everywhere(|subject| {
+        let ids = subject.commits(1);
+        let ask = |subject: &Subject| {
+            let names = [
+                "HEAD",
+                "refs/bisect/bad",
+                "refs/changes/1/1/1",
+                "refs/changes/1/1/meta",
+                "refs/heads/a",
+                "refs/heads/b/c",
+                "refs/heads/b/d",
+                "refs/heads/b/d/e",
+                "refs/heads/z",
+                "refs/stash",
+                "refs/tags/t",
+                "refs/worktree/x",
+            ];
+            let snapshot = subject.backend.snapshot().unwrap();
+            let mut found = Vec::new();
+            let look = &mut |at: usize| {
+                found.push(names[at]);
+                Ok(())
+            };
+            snapshot.having_logs(&mut names.iter().map(|name| (*name).into()), look).unwrap();
+            let alone = names.into_iter().filter(|name| snapshot.has_log((*name).into()).unwrap());
+            assert!(alone.eq(found.iter().copied()), "{found:?}");
+            found.len()
+        };
+        assert_eq!(ask(subject), 0);
+        subject.policy = LogPolicy::Always;
+        subject.succeed([create("refs/heads/b/d", ids[0])]);
+        assert_eq!(ask(subject), 1);
+        let more = ["refs/bisect/bad", "refs/changes/1/1/meta", "refs/heads/z", "refs/stash", "refs/worktree/x"];
+        subject.succeed(more.map(|name| create(name, ids[0])));
+        assert_eq!(ask(subject), 6);
     });
 }
