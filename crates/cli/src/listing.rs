@@ -6,7 +6,7 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{Cursor, RefView, Snapshot, Target, TargetView, backend::Peeled};
-use refdb_types::{FormatOptions, ObjectId, RefName, SYMREF_DEPTH_MAX, check_format};
+use refdb_types::{ObjectId, OrderedNames, RefName, SYMREF_DEPTH_MAX};
 use std::ops::ControlFlow;
 
 /// Where to walk.
@@ -72,16 +72,18 @@ fn range(
     after: Option<&BStr>,
     visitor: &mut impl Visitor,
 ) -> Result<ControlFlow<()>> {
+    let mut names = OrderedNames::default();
+    let is_bounded = !prefix.is_empty() || after.is_some();
     loop {
         let mut stopped = Ok(ControlFlow::Continue(()));
         let walked = cursor.for_each(&mut |view| {
-            if !view.name.starts_with(prefix) {
+            if is_bounded && !view.name.starts_with(prefix) {
                 return ControlFlow::Break(());
             }
-            if after == Some(view.name) {
+            if is_bounded && after == Some(view.name) {
                 return ControlFlow::Continue(());
             }
-            let shown = show(snapshot, view, visitor);
+            let shown = show(snapshot, view, &mut names, visitor);
             if matches!(shown, Ok(ControlFlow::Continue(()))) {
                 return ControlFlow::Continue(());
             }
@@ -100,22 +102,27 @@ fn range(
 }
 
 #[inline]
-fn show(snapshot: &dyn Snapshot, view: &RefView<'_>, visitor: &mut impl Visitor) -> Result<ControlFlow<()>> {
+fn show(
+    snapshot: &dyn Snapshot,
+    view: &RefView<'_>,
+    names: &mut OrderedNames,
+    visitor: &mut impl Visitor,
+) -> Result<ControlFlow<()>> {
     if !visitor.wants(view.name) {
         return Ok(ControlFlow::Continue(()));
     }
-    if check_format(view.name, FormatOptions { allow_onelevel: true, refspec_pattern: false }).is_err() {
+    if !names.accept(view.name) {
         visitor.broken(Broken::Name(view.name))?;
         return Ok(ControlFlow::Continue(()));
     }
     match &view.target {
         TargetView::Direct(id) if id.is_null() => visitor.broken(Broken::Content(view.name))?,
         TargetView::Direct(id) => {
-            return visitor.row(&Row { name: view.name, id, symref: None, peeled: view.peeled });
+            return visitor.row(&Row { name: view.name, id, symref: None, peeled: &view.peeled });
         }
         TargetView::Symbolic(target) => {
             if let Some((end, id)) = follow(snapshot, target)? {
-                let row = Row { name: view.name, id: &id, symref: Some(end.as_bstr()), peeled: Peeled::Unknown };
+                let row = Row { name: view.name, id: &id, symref: Some(end.as_bstr()), peeled: &Peeled::Unknown };
                 return visitor.row(&row);
             }
         }

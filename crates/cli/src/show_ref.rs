@@ -163,7 +163,7 @@ fn list(session: &Session, options: &Options, output: &mut Output) -> Result<u8>
     if options.head
         && let Some((_, id)) = listing::follow(&*snapshot, "HEAD".into())?
     {
-        let row = Row { name: "HEAD".into(), id: &id, symref: None, peeled: Peeled::Unknown };
+        let row = Row { name: "HEAD".into(), id: &id, symref: None, peeled: &Peeled::Unknown };
         Shower { objects: &session.objects, options, output }.show(&row)?;
         found = true;
     }
@@ -257,7 +257,7 @@ impl Shower<'_> {
 
     fn peel(&mut self, row: &Row<'_>) -> Result<Option<ObjectId>> {
         match row.peeled {
-            Peeled::To(id) => Ok(Some(id)),
+            Peeled::To(id) => Ok(Some(*id)),
             // Like git we look for ourselves: tags that are no good, and other writers, leave tags unpeeled.
             Peeled::NotTag | Peeled::Unknown => match self.objects.kind(row.id)? {
                 Some(ObjectKind::Tag) => Ok(self.objects.peel(row.id)?),
@@ -277,7 +277,7 @@ fn verify(session: &Session, options: &Options, output: &mut Output) -> Result<u
         let found = if may_be_ref { listing::follow(&*snapshot, name.as_bstr())? } else { None };
         match found {
             Some((_, id)) => {
-                let row = Row { name: name.as_bstr(), id: &id, symref: None, peeled: Peeled::Unknown };
+                let row = Row { name: name.as_bstr(), id: &id, symref: None, peeled: &Peeled::Unknown };
                 Shower { objects: &session.objects, options, output }.show(&row)?;
             }
             None if options.quiet => return Ok(1),

@@ -198,6 +198,12 @@ fn a_broken_packed_refs_gives_gits_words_and_ends_the_walk() {
                 Err(found) => error = Some(found),
             }
         }
+        let mut loops = snapshot.cursor(false).unwrap();
+        let mut in_loops = None;
+        for _ in 0..5 {
+            in_loops = loops.for_each(&mut |_| ControlFlow::Continue(())).err().or(in_loops);
+        }
+        assert_eq!(in_loops.map(|error| error.to_string()), error.as_ref().map(Error::to_string));
         let Some(Error::Corrupt { line: at, what, .. }) = error else { panic!("{error:?}") };
         assert_eq!((what, at), (words.replace("PATH", &path.display().to_string()), line));
         let git = repo.try_git(["for-each-ref"], "");

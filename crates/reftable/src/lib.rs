@@ -44,7 +44,7 @@ mod table;
 pub use check::check;
 pub use dump::dump;
 pub use error::{Corruption, Error, Fault, Result};
-pub use merged::{Merged, MergedLogCursor, MergedRefCursor};
+pub use merged::{Merged, MergedLogCursor, MergedRefCursor, RefEntry};
 pub use options::WriteOptions;
 pub use record::{LogRecord, LogValue, RefRecord, RefValue};
 pub use refdb_types::{HashKind, ObjectId};

@@ -4,9 +4,10 @@
 
 mod common;
 
+use bstr::ByteSlice;
 use common::*;
 use reftable::{Error, HashKind, Merged, WriteOptions};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
 
 fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -122,6 +123,28 @@ fn seeks_steps_and_look_ups_in_any_order_agree_with_a_sorted_map() {
                         continue;
                     }
                 }
+                2 => {
+                    // As a loop of `next`, broken off at any record.
+                    let mut left = random(&mut state) % 40;
+                    let mut expected = refs.range(from.clone()..).map(|(_, record)| record).filter(exists);
+                    let flow = cursor.for_each(|entry| {
+                        let found = OwnRef::of(entry.record());
+                        let direct = match found.value {
+                            OwnValue::Direct(id) => Some(id),
+                            _ => None,
+                        };
+                        assert_eq!((entry.name(), entry.direct()), (found.name.as_bstr(), direct));
+                        assert_eq!(Some(&found), expected.next(), "seed {seed} turn {turn}");
+                        from = [&found.name[..], &[0]].concat();
+                        left = left.saturating_sub(1);
+                        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                    });
+                    if flow.unwrap().is_continue() {
+                        assert_eq!(expected.next(), None, "seed {seed} turn {turn}");
+                        from = vec![0xff];
+                    }
+                    continue;
+                }
                 _ => {}
             }
             let tombstones = random(&mut state).is_multiple_of(5);
@@ -219,12 +242,28 @@ fn an_error_in_one_table_ends_a_walk_and_is_met_again_by_a_seek() {
     bytes[4096] = b'x';
     let damaged = open(&bytes).unwrap();
     let sound = open(&write(WriteOptions::default(), &all[250..], &[]).0).unwrap();
-    let mut cursor = Merged::new(vec![damaged, sound]).unwrap().refs();
+    let both = [damaged, sound];
+    let mut cursor = Merged::new(both.to_vec()).unwrap().refs();
     let error = std::iter::from_fn(|| cursor.next().map(|record| record.map(OwnRef::of)).transpose())
         .find_map(Result::err)
         .expect("the damage is met");
     assert!(matches!(&error, Error::Corrupt(corruption) if corruption.offset == 4096), "{error}");
     assert_eq!(cursor.next().unwrap(), None);
+    // So it is in one loop, which has shown as much before.
+    for tables in [&[0, 1][..], &[0]] {
+        let merged = Merged::new(tables.iter().map(|at| both[*at].clone()).collect::<Vec<_>>()).unwrap();
+        let (mut one, mut loops, mut names) = (merged.refs(), merged.refs(), Vec::new());
+        let walked = loops.for_each(|entry| {
+            names.push(entry.name().to_owned());
+            ControlFlow::Continue(())
+        });
+        assert_eq!(walked.unwrap_err().to_string(), error.to_string());
+        for name in names {
+            assert_eq!(one.next().unwrap().map(|record| record.name.to_owned()), Some(name));
+        }
+        assert!(one.next().is_err());
+        assert_eq!(loops.for_each(|_| ControlFlow::Break(())).unwrap(), ControlFlow::Continue(()));
+    }
     assert!(cursor.seek(&all[299].name).is_err());
 }
 

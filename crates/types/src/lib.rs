@@ -11,7 +11,7 @@ mod scope;
 mod target;
 
 pub use log::{Ident, LogEntry};
-pub use name::{FormatOptions, NameError, RefName, check_format, is_safe, normalize};
+pub use name::{FormatOptions, NameError, OrderedNames, RefName, check_format, is_safe, normalize};
 pub use oid::{HashKind, HexError, ObjectId};
 pub use scope::{Scope, is_pseudo, is_root_ref};
 pub use target::Target;

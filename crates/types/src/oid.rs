@@ -83,15 +83,9 @@ impl ObjectId {
             HashKind::Sha1 => {
                 let mut digits = [b'0'; 48];
                 digits[..40].copy_from_slice(<&[u8; 40]>::try_from(hex).map_err(|_| HexError::Length)?);
-                let (first, good) = decode::<48, 24>(&digits);
-                bytes[..24].copy_from_slice(&first);
-                good
+                bytes.first_chunk_mut().is_some_and(|bytes| decode::<48, 24>(&digits, bytes))
             }
-            HashKind::Sha256 => {
-                let (all, good) = decode::<64, 32>(hex.try_into().map_err(|_| HexError::Length)?);
-                bytes = all;
-                good
-            }
+            HashKind::Sha256 => decode::<64, 32>(hex.try_into().map_err(|_| HexError::Length)?, &mut bytes),
         };
         if good { Ok(ObjectId { bytes, kind }) } else { Err(HexError::Digit) }
     }
@@ -118,9 +112,9 @@ impl ObjectId {
             HashKind::Sha1 => {
                 let mut bytes = [0; 24];
                 bytes.copy_from_slice(&self.bytes[..24]);
-                out.extend_from_slice(&encode::<24, 48>(&bytes)[..40]);
+                out.extend_from_slice(&encode(&bytes).as_flattened()[..40]);
             }
-            HashKind::Sha256 => out.extend_from_slice(&encode::<32, 64>(&self.bytes)),
+            HashKind::Sha256 => out.extend_from_slice(encode(&self.bytes).as_flattened()),
         }
     }
 }
@@ -140,9 +134,9 @@ impl fmt::Debug for ObjectId {
 // The compiler makes vector instructions of these loops over arrays, as long as the functions stay by themselves. A table
 // would be asked digit by digit.
 
-/// Reads hexadecimal digits. Also returns whether all of them were digits.
+/// Reads hexadecimal digits. Returns whether all of them were digits.
 #[inline(never)]
-fn decode<const DIGITS: usize, const BYTES: usize>(digits: &[u8; DIGITS]) -> ([u8; BYTES], bool) {
+fn decode<const DIGITS: usize, const BYTES: usize>(digits: &[u8; DIGITS], bytes: &mut [u8; BYTES]) -> bool {
     let if_so = |so: bool| if so { 0xff } else { 0 };
     let mut values = [0u8; DIGITS];
     let mut goods = [0u8; DIGITS];
@@ -153,27 +147,23 @@ fn decode<const DIGITS: usize, const BYTES: usize>(digits: &[u8; DIGITS]) -> ([u
         values[at] = number & is_number | letter.wrapping_add(10) & is_letter;
         goods[at] = is_number | is_letter;
     }
-    let mut bytes = [0u8; BYTES];
     for at in 0..BYTES {
         let pair = u16::from_le_bytes([values[2 * at], values[2 * at + 1]]);
         bytes[at] = (pair << 4 | pair >> 8) as u8;
     }
-    (bytes, goods.into_iter().fold(0xff, |all, good| all & good) == 0xff)
+    goods.into_iter().fold(0xff, |all, good| all & good) == 0xff
 }
 
 /// Writes hexadecimal digits.
 #[inline(never)]
-fn encode<const BYTES: usize, const DIGITS: usize>(bytes: &[u8; BYTES]) -> [u8; DIGITS] {
-    let mut values = [0u8; DIGITS];
-    for at in 0..BYTES {
-        let byte = u16::from(bytes[at]);
-        [values[2 * at], values[2 * at + 1]] = ((byte << 8 | byte >> 4) & 0x0f0f).to_le_bytes();
-    }
-    let mut digits = [0; DIGITS];
-    for at in 0..DIGITS {
-        digits[at] = values[at] + b'0' + if values[at] > 9 { b'a' - b'0' - 10 } else { 0 };
-    }
-    digits
+fn encode<const BYTES: usize>(bytes: &[u8; BYTES]) -> [[u8; 2]; BYTES] {
+    bytes.map(|byte| {
+        // The high half in the low byte, the low half in the high one.
+        let values = u16::from(byte).wrapping_mul(0x1001) >> 4 & 0x0f0f;
+        // Adding 6 carries for those above 9.
+        let letters = (values + 0x0606) >> 4 & 0x0101;
+        (values + u16::from(b'0') * 0x0101 + letters * u16::from(b'a' - b'0' - 10)).to_le_bytes()
+    })
 }
 
 #[cfg(test)]

@@ -20,6 +20,11 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// Whether there is no condition at all.
+    pub fn is_empty(&self) -> bool {
+        self.patterns.is_empty() && self.exclude.is_empty() && self.points_at.is_empty() && self.reach.is_empty()
+    }
+
     /// The conditions on the name.
     pub fn name(&self, name: &BStr) -> bool {
         (self.patterns.is_empty() || self.patterns.matches(name))
@@ -45,7 +50,7 @@ impl Filter {
             }
             // Most refs hold no tag. Where the store says so it is believed: to look at each object is to look at all of
             // history.
-            if row.peeled == Peeled::NotTag || history.objects().kind(&id)? != Some(ObjectKind::Tag) {
+            if *row.peeled == Peeled::NotTag || history.objects().kind(&id)? != Some(ObjectKind::Tag) {
                 return Ok(false);
             }
             history.objects().content(&id, &mut data)?;

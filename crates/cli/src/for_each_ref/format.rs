@@ -17,6 +17,7 @@ pub struct Format {
 
 /// A piece of what lists of millions are made of, which costs nothing but its bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[repr(u8)]
 pub enum Usual {
     /// This byte.
     Byte(u8),

@@ -24,7 +24,7 @@ pub struct Row<'a> {
     /// The ref at the end of the chain, if it is symbolic.
     pub symref: Option<&'a BStr>,
     /// What the store knows of the object behind a tag.
-    pub peeled: Peeled,
+    pub peeled: &'a Peeled,
 }
 
 /// Writes rows by a format.
@@ -55,6 +55,7 @@ impl<'a> Renderer<'a> {
     }
 
     /// Appends a row, without a line feed.
+    #[inline(always)]
     pub fn row(&mut self, format: &Format, row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
         match &format.usual {
             Some(pieces) if self.quote == Quote::None => {
@@ -65,6 +66,7 @@ impl<'a> Renderer<'a> {
         }
     }
 
+    #[inline(never)]
     fn unusual_row(&mut self, format: &Format, row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
         for piece in &format.pieces {
             match piece {
@@ -236,7 +238,7 @@ impl<'a> Renderer<'a> {
         // Only where there is a peeled value it is believed, as in git: tags that are no good, and other writers, leave
         // tags unpeeled.
         if let Peeled::To(id) = row.peeled {
-            return Ok(Some(id));
+            return Ok(Some(*id));
         }
         let mut kind = self.kind(false, *row.id, row.name)?;
         let mut behind = None;
@@ -320,6 +322,7 @@ impl<'a> Renderer<'a> {
     }
 }
 
+#[inline(always)]
 fn append_usual(pieces: &[Usual], row: &Row<'_>, out: &mut Vec<u8>) {
     for piece in pieces {
         match piece {

@@ -50,6 +50,7 @@ fn list(session: &Session, options: &Options, format: &Format, order: &Order, ou
     };
     output.expect_much();
     let mut lister = Lister {
+        filters: !filter.is_empty(),
         filter: &mut filter,
         history: &history,
         renderer: Renderer::new(&mut world, options.quote, options.colors()),
@@ -118,6 +119,7 @@ fn commits(session: &Session, texts: &[BString], code: u8) -> Result<Vec<ObjectI
 /// Shows refs as they come, or takes them down to be sorted.
 struct Lister<'a, 'w> {
     filter: &'a mut Filter,
+    filters: bool,
     history: &'a History<'a>,
     renderer: Renderer<'w>,
     format: &'a Format,
@@ -132,6 +134,7 @@ struct Lister<'a, 'w> {
 }
 
 impl Lister<'_, '_> {
+    #[inline(always)]
     fn show(&mut self, row: &Row<'_>) -> Result<()> {
         let out = self.output.buffer();
         let start = out.len();
@@ -163,12 +166,12 @@ impl Lister<'_, '_> {
 
 impl Visitor for Lister<'_, '_> {
     fn wants(&mut self, name: &BStr) -> bool {
-        self.filter.name(name)
+        !self.filters || self.filter.name(name)
     }
 
-    #[inline]
+    #[inline(always)]
     fn row(&mut self, row: &Row<'_>) -> Result<ControlFlow<()>> {
-        if !self.filter.object(self.history, row)? {
+        if self.filters && !self.filter.object(self.history, row)? {
             return Ok(ControlFlow::Continue(()));
         }
         if self.sorts {

@@ -85,7 +85,7 @@ impl Order {
             name: row.name.to_owned(),
             id: *row.id,
             symref: row.symref.map(ToOwned::to_owned),
-            peeled: row.peeled,
+            peeled: *row.peeled,
             values,
         })
     }
@@ -127,7 +127,7 @@ impl Entry {
             name: self.name.as_bstr(),
             id: &self.id,
             symref: self.symref.as_ref().map(|name| name.as_bstr()),
-            peeled: self.peeled,
+            peeled: &self.peeled,
         }
     }
 }

@@ -224,24 +224,28 @@ impl<'s> FilesCursor<'s> {
     fn for_each_packed(&mut self, visit: &mut dyn FnMut(&RefView<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
         let Some(file) = self.packed.clone() else { return Ok(ControlFlow::Continue(())) };
         let mut last = None;
-        let mut flow = Ok(ControlFlow::Continue(()));
-        while self.position < self.limit && matches!(flow, Ok(ControlFlow::Continue(()))) {
-            flow = match file.packed.record(self.position) {
-                Ok(record) => {
-                    last = Some(self.position);
-                    self.position = record.next;
-                    Ok(visit(&record.view()))
-                }
+        let walked = loop {
+            let at = self.position;
+            if at >= self.limit {
+                break Ok(ControlFlow::Continue(()));
+            }
+            let record = match file.packed.record(at) {
+                Ok(record) => record,
                 Err(error) => {
-                    self.position = file.packed.after_line(self.position);
-                    Err(error)
+                    self.position = file.packed.after_line(at);
+                    break Err(error);
                 }
             };
-        }
+            last = Some(at);
+            self.position = record.next;
+            if visit(&record.view()).is_break() {
+                break Ok(ControlFlow::Break(()));
+            }
+        };
         if let Some(last) = last {
             self.last = Last::Packed(last);
         }
-        flow
+        walked
     }
 
     /// Whether something that does not come before `name` was given out or passed over.

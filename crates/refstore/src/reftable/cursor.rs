@@ -146,11 +146,16 @@ impl Cursor for ReftableCursor {
             }
         }
         let mut is_past_end = false;
-        let flow = self.common.for_each(|record| match view(record) {
-            Some(view) if view.name.starts_with(PLAIN_START) => visit(&view),
-            _ => {
+        let flow = self.common.for_each(|entry| {
+            let name = entry.name();
+            if !name.starts_with(PLAIN_START) {
                 is_past_end = true;
-                ControlFlow::Break(())
+                return ControlFlow::Break(());
+            }
+            match entry.direct() {
+                // As `view` does, but nothing that is not there is copied.
+                Some(id) => visit(&RefView { name, target: TargetView::Direct(id), peeled: Peeled::NotTag }),
+                None => view(&entry.record()).as_ref().map_or(ControlFlow::Continue(()), &mut *visit),
             }
         })?;
         Ok(if is_past_end { ControlFlow::Continue(()) } else { flow })

@@ -1,7 +1,7 @@
 use bstr::{BStr, BString};
 use refdb::{
-    Backend, Change, Committed, Cursor, Edit, HashKind, Ident, ObjectId, Precondition, RefName, Result, Target,
-    TargetView, Transaction, TransactionOptions,
+    Backend, Change, Committed, Cursor, Edit, HashKind, Ident, ObjectId, Precondition, RefName, RefView, Result,
+    Target, TargetView, Transaction, TransactionOptions,
     files::{FilesBackend, FilesOptions, PackedAccess, Sharing},
     reftable::{ReftableBackend, ReftableOptions},
     transaction::{Context, Hook, HookSource, HookState, LogPolicy, Mode, ObjectCheck, ObjectClass},
@@ -218,12 +218,16 @@ pub(crate) fn reftable_backend(
 pub(crate) fn rest(cursor: &mut dyn Cursor) -> Vec<String> {
     let mut names = Vec::new();
     while let Some(view) = cursor.next().unwrap() {
-        names.push(match view.target {
-            TargetView::Direct(id) => format!("{} {id}", view.name),
-            TargetView::Symbolic(target) => format!("{} -> {target}", view.name),
-        });
+        names.push(show(&view));
     }
     names
+}
+
+pub(crate) fn show(view: &RefView<'_>) -> String {
+    match view.target {
+        TargetView::Direct(id) => format!("{} {id}", view.name),
+        TargetView::Symbolic(target) => format!("{} -> {target}", view.name),
+    }
 }
 
 /// The one that testkit's git uses.

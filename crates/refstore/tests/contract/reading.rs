@@ -1,6 +1,7 @@
-use crate::common::{everywhere, rest};
+use crate::common::{everywhere, rest, show};
 use refdb::TargetView;
 use refdb_testkit::Rng;
+use std::ops::ControlFlow;
 
 #[test]
 fn what_git_writes_and_packs_we_read() {
@@ -32,6 +33,38 @@ fn what_git_writes_and_packs_we_read() {
             .unwrap();
         let expected = subject.repo.git(["for-each-ref", "--format=%(refname)", &format!("--points-at={}", ids[1])]);
         assert_eq!(pointing, expected.lines().collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn loops_that_break_off_and_single_steps_give_each_ref_once() {
+    everywhere(|subject| {
+        let ids = subject.commits(2);
+        let tag = subject.tag(ids[1], "v1");
+        subject.repo.fill(300, &ids);
+        subject.repo.create_refs([("refs/tags/v1", tag), ("refs/bisect/bad", ids[0])]);
+        subject.repo.git(["pack-refs", "--all"]);
+        subject.repo.create_refs([("refs/heads/a", ids[0]), ("refs/heads/load/000/000100x", ids[0])]);
+        subject.repo.git(["symbolic-ref", "refs/heads/s", "refs/heads/a"]);
+        subject.repo.git(["update-ref", "-d", "refs/heads/load/000/000007"]);
+        let snapshot = subject.backend.snapshot().unwrap();
+        let expected = rest(&mut *snapshot.cursor(true).unwrap());
+        for turn in [1, 2, 7, 100, 1000] {
+            let (mut cursor, mut found) = (snapshot.cursor(true).unwrap(), Vec::new());
+            loop {
+                let mut left = turn;
+                let flow = cursor.for_each(&mut |view| {
+                    found.push(show(view));
+                    left -= 1;
+                    if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                });
+                match flow.unwrap() {
+                    ControlFlow::Continue(()) => break,
+                    ControlFlow::Break(()) => found.extend(cursor.next().unwrap().as_ref().map(show)),
+                }
+            }
+            assert_eq!(found, expected, "{turn} at a time");
+        }
     });
 }
 

@@ -6,7 +6,7 @@ mod refs;
 
 pub(crate) use cursor::MergedCursor;
 pub use logs::MergedLogCursor;
-pub use refs::MergedRefCursor;
+pub use refs::{MergedRefCursor, RefEntry};
 
 use crate::{
     Error, HashKind, ObjectId, PointingRef, RefRecord, Result, Table, format::BlockKind, record::RefRecords,

@@ -1,6 +1,39 @@
 use super::{Merged, cursor::MergedCursor};
-use crate::{RefRecord, Result, record::RefRecords, table::Cursor};
+use crate::{
+    ObjectId, RefRecord, Result,
+    record::{Context, RefPlace, RefRecords},
+    table::Cursor,
+};
+use bstr::{BStr, ByteSlice};
 use std::ops::ControlFlow;
+
+/// A ref whose value lies where it was found until it is asked for.
+pub struct RefEntry<'a> {
+    key: &'a [u8],
+    place: &'a RefPlace,
+    context: &'a Context,
+    records: &'a [u8],
+}
+
+impl<'a> RefEntry<'a> {
+    /// Its full name.
+    #[inline(always)]
+    pub fn name(&self) -> &'a BStr {
+        self.key.as_bstr()
+    }
+
+    /// The object, if it is one that is no tag.
+    #[inline(always)]
+    pub fn direct(&self) -> Option<ObjectId> {
+        self.place.direct(self.records, self.context.hash)
+    }
+
+    /// All of it.
+    #[inline]
+    pub fn record(&self) -> RefRecord<'a> {
+        self.place.record(self.key, self.context, self.records)
+    }
+}
 
 /// Steps through the refs of a stack in order of name.
 ///
@@ -34,8 +67,8 @@ impl MergedRefCursor {
     /// Hands the refs that follow to `visit` until it breaks, or there are no more: what `next` does in a loop, but for a
     /// good deal less where one table is left.
     #[inline]
-    pub fn for_each(&mut self, mut visit: impl FnMut(&RefRecord<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
-        self.walk.for_each_visible(|key, value, context, records| visit(&value.record(key, context, records)))
+    pub fn for_each(&mut self, mut visit: impl FnMut(&RefEntry<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
+        self.walk.for_each_visible(|key, place, context, records| visit(&RefEntry { key, place, context, records }))
     }
 
     /// The record that [`next`](Self::next) returned last, once more.

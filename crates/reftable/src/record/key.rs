@@ -30,13 +30,27 @@ pub(crate) struct Start {
 /// Reads what stands before a key's own bytes, which are sure to be there.
 #[inline(always)]
 pub(crate) fn start(records: &[u8], at: &mut usize) -> Result<Start, Fault> {
-    let shared = varint::get_len(records, at)?;
-    let suffix_and_type = varint::get(records, at)?;
+    let (shared, suffix_and_type) = match records.get(*at..).and_then(|rest| rest.first_chunk()) {
+        Some(&[shared @ 0..0x80, suffix_and_type @ 0..0x80]) => {
+            *at += 2;
+            (usize::from(shared), u64::from(suffix_and_type))
+        }
+        _ => {
+            let (shared, suffix_and_type, after) = long_start(records, *at)?;
+            *at = after;
+            (shared, suffix_and_type)
+        }
+    };
     if suffix_and_type >> TYPE_BITS > (records.len() - *at) as u64 {
         return Err(Fault::RecordTruncated);
     }
     let suffix = (suffix_and_type >> TYPE_BITS) as usize;
     Ok(Start { shared, suffix, value_type: (suffix_and_type & TYPE_MASK) as u8 })
+}
+
+#[inline(never)]
+fn long_start(records: &[u8], mut at: usize) -> Result<(usize, u64, usize), Fault> {
+    Ok((varint::get_len(records, &mut at)?, varint::get(records, &mut at)?, at))
 }
 
 /// The key of the record at hand, assembled over the keys before it.

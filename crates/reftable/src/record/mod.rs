@@ -11,7 +11,7 @@ pub(crate) use index_record::{IndexRecords, IndexValue};
 pub use log_record::{LogRecord, LogValue};
 pub(crate) use log_record::{LogRecords, log_key, log_update_index};
 pub(crate) use object_record::{ObjectRecords, ObjectValue};
-pub(crate) use ref_record::RefRecords;
+pub(crate) use ref_record::{RefPlace, RefRecords};
 pub use ref_record::{RefRecord, RefValue};
 
 use crate::{Fault, format::BlockKind};

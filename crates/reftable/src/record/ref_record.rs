@@ -134,6 +134,12 @@ impl RefPlace {
         RefRecord { name: key.as_bstr(), update_index: self.update_index, value: self.value(records, context.hash) }
     }
 
+    /// The object, if it is one that is no tag.
+    #[inline(always)]
+    pub(crate) fn direct(&self, block: &[u8], hash: HashKind) -> Option<ObjectId> {
+        (self.value_type == DIRECT).then(|| id_at(block, self.at as usize, hash))
+    }
+
     /// The value in the block that it was parsed from.
     #[inline(always)]
     pub(crate) fn value<'a>(&self, block: &'a [u8], hash: HashKind) -> RefValue<'a> {

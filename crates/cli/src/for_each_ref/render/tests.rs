@@ -65,7 +65,7 @@ impl World for Small<'_> {
 fn show(format: &str, quote: Quote, oid: u8) -> String {
     let format = Format::parse(format.into()).unwrap();
     let id = id(oid);
-    let row = Row { name: "refs/heads/a/b".into(), id: &id, symref: None, peeled: Peeled::Unknown };
+    let row = Row { name: "refs/heads/a/b".into(), id: &id, symref: None, peeled: &Peeled::Unknown };
     let mut out = Vec::new();
     let environment = Environment::empty("/nonexistent");
     let mut small = Small { clock: Clock { zone: Zone::of(&environment), now: 0 } };
