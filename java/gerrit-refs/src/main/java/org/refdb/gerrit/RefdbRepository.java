@@ -138,6 +138,7 @@ final class RefdbRepository extends FileRepository {
     synchronized (lock) {
       endShadow();
       RefDatabase old = refs;
+      engine.forget(getDirectory().toPath());
       refs = engine.open(this);
       if (old != null) {
         old.close();
