@@ -4,18 +4,14 @@ import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Set;
 import org.refdb.engine.EngineLoadException;
 import org.refdb.engine.NativeLibrary;
 
 /** Installs and uninstalls. It checks everything before it changes anything. */
 final class Installer {
-  static final String DB_MODULE = "org.refdb.gerrit.RefdbDbModule";
-  static final String NAMED_DB_MODULE = "org.refdb.gerrit.RefdbNamedDbModule";
-  static final String SYS_MODULE = "org.refdb.gerrit.RefdbModule";
-
-  private static final String DB_KEY = "installDbModule";
-  private static final String SYS_KEY = "installModule";
   private static final String SECTION = "gerrit";
+  private static final String DB_KEY = "installDbModule";
 
   private final PrintStream out;
 
@@ -27,9 +23,9 @@ final class Installer {
    * Installs.
    *
    * @param war the site's gerrit.war, or null for the one in its bin folder
-   * @param named whether another module wraps the repositories and takes refdb's by name
+   * @param wanted which modules; the others of refdb's are taken out
    */
-  void install(Path folder, Path war, boolean named) throws InstallException, IOException {
+  void install(Path folder, Path war, Set<GerritModule> wanted) throws InstallException, IOException {
     Site site = Site.at(folder);
     ConfigFile config = ConfigFile.read(site.config());
     GerritVersion gerrit = GerritVersion.of(war != null ? war : site.war());
@@ -37,22 +33,23 @@ final class Installer {
     List<String> javaHomes = config.values("container", "javaHome");
     JavaVersion java = JavaVersion.of(javaHomes.isEmpty() ? null : javaHomes.getLast());
     java.check();
-    String module = named ? NAMED_DB_MODULE : DB_MODULE;
-    String other = named ? DB_MODULE : NAMED_DB_MODULE;
-    checkOthers(config.values(SECTION, DB_KEY), named);
+    checkOthers(config, wanted);
     loadNative(site);
     out.println("Gerrit " + gerrit.text() + ", Java " + java.feature() + ", refdb " + NativeLibrary.version());
 
     site.putJars().forEach(out::println);
-    boolean changed = config.remove(SECTION, DB_KEY, other);
-    changed |= config.add(SECTION, SYS_KEY, SYS_MODULE);
-    changed |= config.add(SECTION, DB_KEY, module);
+    boolean changed = false;
+    for (GerritModule module : GerritModule.values()) {
+      changed |=
+          wanted.contains(module)
+              ? config.add(SECTION, module.key(), module.className())
+              : config.remove(SECTION, module.key(), module.className());
+    }
     if (changed) {
       config.write();
-      out.println("added to " + site.config() + ":");
+      out.println("wrote " + site.config() + ", which has now:");
       out.println("  [" + SECTION + "]");
-      out.println("    " + DB_KEY + " = " + module);
-      out.println("    " + SYS_KEY + " = " + SYS_MODULE);
+      wanted.forEach(module -> out.println("    " + module.key() + " = " + module.className()));
     } else {
       out.println("left " + site.config() + " as it is: the modules are in it");
     }
@@ -64,9 +61,10 @@ final class Installer {
   void uninstall(Path folder) throws InstallException, IOException {
     Site site = Site.at(folder);
     ConfigFile config = ConfigFile.read(site.config());
-    boolean changed = config.remove(SECTION, DB_KEY, DB_MODULE);
-    changed |= config.remove(SECTION, DB_KEY, NAMED_DB_MODULE);
-    changed |= config.remove(SECTION, SYS_KEY, SYS_MODULE);
+    boolean changed = false;
+    for (GerritModule module : GerritModule.values()) {
+      changed |= config.remove(SECTION, module.key(), module.className());
+    }
     if (changed) {
       config.write();
       out.println("removed refdb's modules from " + site.config());
@@ -76,14 +74,19 @@ final class Installer {
     out.println(changed || !removed.isEmpty() ? "Now restart Gerrit." : "refdb is not installed in " + folder);
   }
 
-  private void checkOthers(List<String> modules, boolean named) throws InstallException {
-    for (String module : modules) {
-      if (module.contains("cachedrefdb")) {
-        throw new InstallException(
-            "the site uses " + module + ", which takes the same place as refdb: remove its gerrit." + DB_KEY
-                + " and gerrit." + SYS_KEY + " lines from gerrit.config, then install refdb");
+  private void checkOthers(ConfigFile config, Set<GerritModule> wanted) throws InstallException {
+    for (String key : List.of(DB_KEY, "installModule")) {
+      for (String module : config.values(SECTION, key)) {
+        if (module.contains("cachedrefdb") && wanted.contains(GerritModule.REFS)
+            || module.contains("chroniclemap") && wanted.contains(GerritModule.CACHES)) {
+          throw new InstallException(
+              "the site uses " + module + ", which takes the same place as refdb: remove its lines from gerrit.config, or"
+                  + " install refdb with --only");
+        }
       }
-      if (!named && !module.startsWith("org.refdb.")) {
+    }
+    for (String module : config.values(SECTION, DB_KEY)) {
+      if (wanted.contains(GerritModule.REFS) && !module.startsWith("org.refdb.")) {
         out.println(
             "note: the site has gerrit." + DB_KEY + " = " + module + " as well. If that one wraps Gerrit's repositories"
                 + " (multi-site, global-refdb), install refdb with --named; Gerrit will not start with two of a kind");

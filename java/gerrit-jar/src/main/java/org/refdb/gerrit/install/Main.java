@@ -5,20 +5,25 @@ import java.io.PrintStream;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.EnumSet;
 import java.util.List;
+import java.util.Set;
 import org.refdb.engine.NativeLibrary;
 
 /** {@code java -jar refdb-gerrit.jar}. */
 public final class Main {
   private static final String USAGE =
       """
-      usage: java -jar refdb-gerrit.jar install SITE [--named] [--war FILE]
+      usage: java -jar refdb-gerrit.jar install SITE [--only refs|caches] [--named] [--war FILE]
              java -jar refdb-gerrit.jar uninstall SITE
              java -jar refdb-gerrit.jar version
-      install    puts the lib module and the plugin into the site and names the modules in gerrit.config
+      install    puts the lib modules and the plugin into the site and names the modules in gerrit.config
+        --only     just the ref database, or just the persistent caches, not both
         --named    another module (multi-site, global-refdb) wraps Gerrit's repositories: lend refdb's to it
         --war      the site's gerrit.war, where it is not SITE/bin/gerrit.war
       uninstall  undoes that""";
+
+  private static final List<String> ONLY = List.of("refs", "caches");
 
   private Main() {}
 
@@ -33,13 +38,17 @@ public final class Main {
       String command = words.isEmpty() ? "" : words.pop();
       Path site = null;
       Path war = null;
+      String only = "";
       boolean named = false;
       while (!words.isEmpty()) {
         String word = words.pop();
-        if (word.equals("--named") && command.equals("install")) {
+        boolean installs = command.equals("install");
+        if (word.equals("--named") && installs) {
           named = true;
-        } else if (word.equals("--war") && command.equals("install") && !words.isEmpty()) {
+        } else if (word.equals("--war") && installs && !words.isEmpty()) {
           war = Path.of(words.pop());
+        } else if (word.equals("--only") && installs && !words.isEmpty() && ONLY.contains(words.peek())) {
+          only = words.pop();
         } else if (!word.startsWith("-") && site == null) {
           site = Path.of(word);
         } else {
@@ -47,7 +56,7 @@ public final class Main {
         }
       }
       if (command.equals("install") && site != null) {
-        new Installer(out).install(site, war, named);
+        new Installer(out).install(site, war, modules(only, named));
       } else if (command.equals("uninstall") && site != null) {
         new Installer(out).uninstall(site);
       } else if (command.equals("version") && site == null) {
@@ -63,6 +72,19 @@ public final class Main {
       err.println("refdb: " + e);
       return 1;
     }
+  }
+
+  private static Set<GerritModule> modules(String only, boolean named) {
+    Set<GerritModule> modules = EnumSet.noneOf(GerritModule.class);
+    if (!only.equals("caches")) {
+      modules.add(named ? GerritModule.NAMED_REFS : GerritModule.REFS);
+      modules.add(GerritModule.REFS_IN_SERVER);
+    }
+    if (!only.equals("refs")) {
+      modules.add(GerritModule.CACHES);
+      modules.add(GerritModule.CACHES_OFFLINE);
+    }
+    return modules;
   }
 
   private static int misunderstood(PrintStream err) {

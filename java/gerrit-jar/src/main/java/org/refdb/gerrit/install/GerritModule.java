@@ -1,0 +1,31 @@
+package org.refdb.gerrit.install;
+
+/** refdb's lib modules, and the settings of gerrit.config's section {@code [gerrit]} that name them. */
+enum GerritModule {
+  /** Refs, in the place of Gerrit's repository manager. */
+  REFS("installDbModule", "org.refdb.gerrit.RefdbDbModule"),
+  /** Refs, for a module that wraps Gerrit's repositories. */
+  NAMED_REFS("installDbModule", "org.refdb.gerrit.RefdbNamedDbModule"),
+  /** What refs need in the running server. */
+  REFS_IN_SERVER("installModule", "org.refdb.gerrit.RefdbModule"),
+  /** The persistent caches of the server. */
+  CACHES("installModule", "org.refdb.gerrit.cache.RefdbCacheModule"),
+  /** The persistent caches of offline programs. */
+  CACHES_OFFLINE("installBatchModule", "org.refdb.gerrit.cache.RefdbBatchCacheModule");
+
+  private final String key;
+  private final String className;
+
+  GerritModule(String key, String className) {
+    this.key = key;
+    this.className = className;
+  }
+
+  String key() {
+    return key;
+  }
+
+  String className() {
+    return className;
+  }
+}
