@@ -1,8 +1,11 @@
-//! Measures a view on many refs: `figures DIR [REFS]`. It makes one repository of each format in DIR, which should be in
-//! memory (/dev/shm), removes them afterwards, and prints a table. docs/benchmarking.md has recorded results.
+//! Measures views: `figures DIR [REFS]` look-ups and listings on many refs, `figures commits DIR` how many commits a
+//! second several threads make, with syncs. It makes one repository of each format in DIR, removes them afterwards, and
+//! prints a table. DIR should be in memory (/dev/shm) for the first and on a disk for the second. docs/benchmarking.md
+//! has recorded results.
 
 use bstr::{BStr, BString, ByteSlice};
-use refdb_refcache::{ListOptions, Trust, TrustSettings, View, ViewSettings, Views, ViewsSettings};
+use refdb::{Change, Edit, Precondition, RefName, Target, transaction::ObjectClass};
+use refdb_refcache::{Batch, ListOptions, Trust, TrustSettings, View, ViewSettings, Views, ViewsSettings};
 use refdb_types::{HashKind, ObjectId};
 use reftable::{RefRecord, RefValue, TableWriter, WriteOptions};
 use std::{
@@ -12,12 +15,20 @@ use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 fn main() {
     let mut args = std::env::args_os().skip(1);
-    let dir = PathBuf::from(args.next().expect("usage: figures DIR [REFS]"));
+    let mut first = args.next().expect("usage: figures DIR [REFS] | figures commits DIR");
+    let commits = first == "commits";
+    if commits {
+        first = args.next().expect("usage: figures commits DIR");
+    }
+    let dir = PathBuf::from(first);
+    if commits {
+        return measure_commits(&dir);
+    }
     let refs =
         args.next().map_or(1_500_000, |refs| refs.to_str().and_then(|refs| refs.parse().ok()).expect("a number"));
     let names = names(refs);
@@ -28,6 +39,50 @@ fn main() {
         measure(&repo, &names);
         fs::remove_dir_all(&repo).expect("a folder just made can be removed");
     }
+}
+
+/// New changes of two refs each, made by so many threads at once for a second.
+fn measure_commits(dir: &Path) {
+    println!("| commits/s | threads | mean group |\n|-|-|-|");
+    for format in ["files", "reftable"] {
+        for threads in [1, 2, 4, 8] {
+            let repo = dir.join(format!("figures-{format}-{}.git", std::process::id()));
+            make(&repo, format, &names(3000));
+            let view = open(&repo, &settings(Trust::Always, None));
+            let begun = Instant::now();
+            let made: usize = std::thread::scope(|scope| {
+                let makers: Vec<_> = (0..threads)
+                    .map(|maker| {
+                        scope.spawn({
+                            let view = &view;
+                            move || make_changes(view, begun, maker)
+                        })
+                    })
+                    .collect();
+                makers.into_iter().map(|maker| maker.join().expect("no panic")).sum()
+            });
+            let per_second = made as f64 / begun.elapsed().as_secs_f64();
+            let stats = view.stats();
+            let group = stats.commits as f64 / stats.groups.max(1) as f64;
+            println!("| {format}: {per_second:.0} | {threads} | {group:.1} |");
+            fs::remove_dir_all(&repo).expect("a folder just made can be removed");
+        }
+    }
+}
+
+fn make_changes(view: &View, begun: Instant, maker: usize) -> usize {
+    let mut made = 0;
+    while begun.elapsed() < Duration::from_secs(2) {
+        let id = id(maker << 20 | made);
+        let edits = ["1", "meta"].map(|last| {
+            let name = format!("refs/changes/{:02}/{maker}{made:06}/{last}", made % 100);
+            let name = RefName::new(name).expect("a good name");
+            Edit::new(name, Change::Set(Target::Direct(id)), Precondition::MustNotExist)
+        });
+        view.commit(&Batch::atomic(edits.into()).knowing(id, ObjectClass::Commit)).expect("committed");
+        made += 1;
+    }
+    made
 }
 
 /// Three refs a change, as Gerrit has them, and a branch.
@@ -113,7 +168,12 @@ fn measure(repo: &Path, names: &[BString]) {
         }),
     );
     let view = open(repo, &trusting);
+    let before = anonymous_bytes();
+    let grown = |what: &str| {
+        println!("| memory after {what} | {:.1} MB |", (anonymous_bytes().saturating_sub(before)) as f64 / 1e6);
+    };
     look_ups(&view, names, "always");
+    grown("look-ups");
     let stat = each(20_000, || {
         let _ = black_box(fs::metadata(repo.join("refs/heads/nothing-of-that-name")));
         let _ = black_box(fs::metadata(repo.join("packed-refs")));
@@ -161,7 +221,7 @@ fn measure(repo: &Path, names: &[BString]) {
         }),
     );
     println!("| private bytes of the view | {:.1} MB |", view.stats().bytes as f64 / 1e6);
-    println!("| resident anonymous memory of this process | {:.1} MB |", anonymous_bytes() as f64 / 1e6);
+    grown("everything");
     look_ups(&open(repo, &settings(Trust::AfterOpen, None)), names, "after_open");
     look_ups(&open(repo, &settings(Trust::Never, None)), names, "never");
     look_ups(&open(repo, &settings(Trust::Always, Some(Duration::from_secs(3600)))), names, "trustMillis");

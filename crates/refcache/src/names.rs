@@ -1,7 +1,7 @@
 //! What is known of single names: the memory of all views of a process for the refs they are asked for.
 
 use crate::Found;
-use bstr::BStr;
+use bstr::{BStr, BString};
 use hashbrown::HashTable;
 use refdb::Target;
 use refdb_vfs::Stat;
@@ -119,6 +119,17 @@ impl Names {
             shard.old = std::mem::take(&mut shard.young);
             shard.old_bytes = std::mem::take(&mut shard.young_bytes);
         }
+    }
+
+    /// The names of which something is known in the view `owner`.
+    pub(crate) fn of(&self, owner: u64) -> Vec<BString> {
+        let mut names = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let entries = shard.young.iter().chain(&shard.old).filter(|entry| entry.owner == owner);
+            names.extend(entries.map(|entry| BString::from(&*entry.name)));
+        }
+        names
     }
 
     /// Forgets a view's names.

@@ -59,7 +59,7 @@ impl Opened {
         let store = Store::open(repository, environment, options)?;
         let trust = settings.trust;
         let reader = match (store.reftable(), store.files()) {
-            (Some(backend), _) => Reader::Tables(TablesReader::new(&fs, backend, trust)?),
+            (Some(backend), _) => Reader::Tables(TablesReader::new(&fs, backend, trust, memory, counters)?),
             (_, Some(backend)) => Reader::Files(FilesReader::new(&fs, backend, store.hash(), trust, memory, counters)),
             (None, None) => return Err(refdb::Error::Refused("the refs have no known format".into()).into()),
         };
@@ -103,6 +103,14 @@ impl Opened {
         match &self.reader {
             Reader::Files(reader) => reader.sequence(),
             Reader::Tables(reader) => reader.sequence(),
+        }
+    }
+
+    /// The names of which something is known.
+    pub(crate) fn known_names(&self) -> Vec<BString> {
+        match &self.reader {
+            Reader::Files(reader) => reader.known_names(),
+            Reader::Tables(reader) => reader.known_names(),
         }
     }
 

@@ -3,6 +3,9 @@
 use crate::{
     Found, Result, Row, Storage, Trust, TrustSettings,
     list::{Listing, Plan, Range, Source},
+    memory::Memory,
+    names::Known,
+    stats::{Counters, count},
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{RefName, Store, Target, TargetView, backend::Peeled, reftable::ReftableBackend};
@@ -14,7 +17,7 @@ use reftable::{
 };
 use std::{
     ops::ControlFlow,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
 
@@ -23,28 +26,63 @@ pub(crate) struct TablesReader {
     fs: Fs,
     stack: Stack,
     trust: TrustSettings,
-    begun: Instant,
-    /// When the list was last looked at, in nanoseconds since `begun`; 0 for never.
-    looked: AtomicU64,
+    memory: Arc<Memory>,
+    counters: Arc<Counters>,
+    /// The number of this reader in the memory that it shares with others.
+    owner: u64,
+    belief: Mutex<Belief>,
+}
+
+/// When the list was last looked at. Void once there is another epoch.
+#[derive(Default)]
+struct Belief {
+    epoch: u64,
+    looked: Option<Instant>,
 }
 
 impl TablesReader {
-    pub(crate) fn new(fs: &Fs, backend: &ReftableBackend, trust: TrustSettings) -> Result<Self> {
-        let stack = backend.stack()?;
-        Ok(TablesReader { fs: fs.clone(), stack, trust, begun: Instant::now(), looked: AtomicU64::new(0) })
+    pub(crate) fn new(
+        fs: &Fs,
+        backend: &ReftableBackend,
+        trust: TrustSettings,
+        memory: &Arc<Memory>,
+        counters: &Arc<Counters>,
+    ) -> Result<Self> {
+        Ok(TablesReader {
+            fs: fs.clone(),
+            stack: backend.stack()?,
+            trust,
+            memory: Arc::clone(memory),
+            counters: Arc::clone(counters),
+            owner: memory.owner(),
+            belief: Mutex::default(),
+        })
     }
 
     /// The present state. The flag is set if the list was replaced or is not there, which may mean that the repository
     /// is another one now.
     fn fresh(&self) -> Result<(Snapshot, bool)> {
-        let known = self.stack.snapshot();
-        let now = self.begun.elapsed().as_nanos() as u64 + 1;
-        if let Some(believe) = self.trust.believe {
-            let looked = self.looked.load(Relaxed);
-            if looked > 0 && now.saturating_sub(looked) < believe.as_nanos() as u64 {
-                return Ok((known, false));
+        let Some(believe) = self.trust.believe else { return self.look() };
+        let begun = Instant::now();
+        let epoch = {
+            let belief = self.belief();
+            if belief.looked.is_some_and(|looked| begun.duration_since(looked) < believe) {
+                // Our own commits are in it: they make it.
+                return Ok((self.stack.snapshot(), false));
             }
+            belief.epoch
+        };
+        let seen = self.look()?;
+        let mut belief = self.belief();
+        if belief.epoch == epoch {
+            belief.looked = belief.looked.max(Some(begun));
         }
+        Ok(seen)
+    }
+
+    /// Looks at the list as it is trusted.
+    fn look(&self) -> Result<(Snapshot, bool)> {
+        let known = self.stack.snapshot();
         let fresh = match self.trust.tables_list {
             Trust::Always => self.stack.refresh()?,
             Trust::AfterOpen => {
@@ -54,10 +92,17 @@ impl TablesReader {
             }
             Trust::Never => self.stack.reload()?,
         };
-        self.looked.fetch_max(now, Relaxed);
+        let is_new = fresh.sequence() != known.sequence();
+        if is_new {
+            count(&self.counters.loads, 1);
+        }
         // A stack without tables is as good as none: git puts HEAD into one when it makes the repository.
-        let is_doubtful = fresh.sequence() != known.sequence() || fresh.tables().is_empty();
+        let is_doubtful = is_new || fresh.tables().is_empty();
         Ok((fresh, is_doubtful))
+    }
+
+    fn belief(&self) -> MutexGuard<'_, Belief> {
+        self.belief.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn get(&self, store: &Store, name: &BStr) -> Result<(Option<Found>, bool)> {
@@ -65,8 +110,19 @@ impl TablesReader {
             return Ok((store.get(name)?.map(Found::of_other_place), true));
         }
         let (snapshot, is_doubtful) = self.fresh()?;
-        let found = snapshot.merged().get(name, |record| found(name, &record))?;
-        Ok((found.transpose()?, is_doubtful))
+        // The sequence number of an empty stack is 0, which stands for nothing known.
+        let generation = snapshot.sequence() + 1;
+        if let Some(known) = self.memory.names.get(self.owner, name)
+            && known.generation == generation
+        {
+            count(&self.counters.hits, 1);
+            return Ok((known.kept.clone(), is_doubtful));
+        }
+        count(&self.counters.misses, 1);
+        let kept = snapshot.merged().get(name, |record| found(name, &record))?.transpose()?;
+        let known = Known { epoch: 0, looked_nanos: 0, loose: None, generation, kept: kept.clone() };
+        self.memory.names.put(self.owner, name, known);
+        Ok((kept, is_doubtful))
     }
 
     pub(crate) fn list(&self, plan: Plan) -> Result<Listing> {
@@ -85,8 +141,21 @@ impl TablesReader {
         self.stack.snapshot().sequence()
     }
 
+    /// The names of which something is known.
+    pub(crate) fn known_names(&self) -> Vec<BString> {
+        self.memory.names.of(self.owner)
+    }
+
     pub(crate) fn distrust(&self) {
-        self.looked.store(0, Relaxed);
+        let mut belief = self.belief();
+        belief.epoch += 1;
+        belief.looked = None;
+    }
+}
+
+impl Drop for TablesReader {
+    fn drop(&mut self) {
+        self.memory.names.forget(self.owner);
     }
 }
 

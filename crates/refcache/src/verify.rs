@@ -28,14 +28,18 @@ pub struct Report {
 /// How often a ref that others keep changing is looked at before the view counts as wrong about it.
 const LOOKS_MAX: usize = 5;
 
-/// Walks the view's listing and the disk's side by side, then looks again at the names on which they differ: somebody
-/// may have changed them meanwhile.
+/// Looks at each name of which the view knows something by itself, then walks the view's listing and the disk's side by
+/// side, and looks again at the names on which they differ: somebody may have changed them meanwhile.
 pub(crate) fn verify(view: &View) -> Result<Report> {
     let disk = view.from_disk()?;
+    let mut report = Report::default();
+    // First, since a listing looks at the disk and learns.
+    for name in view.known_names() {
+        report.differences.extend(look_again(view, &disk, name)?);
+    }
     let snapshot = disk.snapshot()?;
     let mut cursor = snapshot.cursor(true)?;
     let mut listing = view.list(&crate::ListOptions { root_refs: true, ..Default::default() })?;
-    let mut report = Report::default();
     let mut doubtful: BTreeSet<BString> = BTreeSet::new();
     let mut ours = listing.next()?;
     let mut theirs = cursor.next()?;
@@ -64,7 +68,8 @@ pub(crate) fn verify(view: &View) -> Result<Report> {
             theirs = cursor.next()?;
         }
     }
-    for name in doubtful {
+    let found: BTreeSet<BString> = report.differences.iter().map(|difference| difference.name.clone()).collect();
+    for name in doubtful.difference(&found).cloned().collect::<Vec<_>>() {
         report.differences.extend(look_again(view, &disk, name)?);
     }
     Ok(report)

@@ -239,6 +239,11 @@ impl View {
         self.opened().shed();
     }
 
+    /// The names of which something is known.
+    pub(crate) fn known_names(&self) -> Vec<BString> {
+        self.opened().known_names()
+    }
+
     /// A store that shares nothing with this view.
     pub(crate) fn from_disk(&self) -> Result<Store> {
         let fs = Fs::real();

@@ -189,6 +189,11 @@ impl FilesReader {
         self.epoch.load(Ordering::Relaxed)
     }
 
+    /// The names of which something is known.
+    pub(crate) fn known_names(&self) -> Vec<BString> {
+        self.memory.names.of(self.owner)
+    }
+
     pub(crate) fn distrust(&self) {
         self.epoch.fetch_add(1, Ordering::Release);
     }

@@ -1,0 +1,149 @@
+//! Files that are truncated, replaced or garbage under a reader: errors, and the view goes on when they are whole again.
+
+mod common;
+
+use bstr::BStr;
+use common::{direct, names, open, prefixed};
+use refdb_refcache::ListOptions;
+use refdb_testkit::{RefFormat, Repo};
+use refdb_types::HashKind;
+use std::fs;
+
+/// Tens of thousands of refs, in one file.
+fn filled(format: RefFormat) -> (Repo, Vec<String>) {
+    let repo = Repo::bare(format, HashKind::Sha1);
+    let ids = repo.commits(3);
+    let names: Vec<String> = (0..30_000).map(|at| format!("refs/changes/{:02}/{at:05}/meta", at / 300)).collect();
+    repo.create_refs(names.iter().enumerate().map(|(at, name)| (name, ids[at % 3])));
+    repo.git(["pack-refs", "--all"]);
+    (repo, names)
+}
+
+fn big_file(repo: &Repo) -> std::path::PathBuf {
+    match repo.format() {
+        RefFormat::Files => repo.git_dir().join("packed-refs"),
+        RefFormat::Reftable => {
+            let tables = fs::read_dir(repo.git_dir().join("reftable")).unwrap().map(|entry| entry.unwrap().path());
+            tables.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap()
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_truncated_under_a_reader_is_an_error_and_not_the_end() {
+    for format in RefFormat::ALL {
+        let (repo, all) = filled(format);
+        let view = open(&repo);
+        assert!(direct(&view, &all[0]).is_some());
+        let mut listing = view.list(&ListOptions::default()).unwrap();
+        listing.next().unwrap();
+        let path = big_file(&repo);
+        let whole = fs::read(&path).unwrap();
+        fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(whole.len() as u64 / 3).unwrap();
+        let mut failures = 0;
+        for name in all.iter().step_by(29) {
+            match view.get(BStr::new(name)) {
+                Ok(_) => {}
+                Err(error) => {
+                    failures += 1;
+                    let file = path.file_name().unwrap().to_str().unwrap();
+                    assert!(error.to_string().contains(file), "an error names the file: {error}");
+                }
+            }
+        }
+        assert!(failures > 0, "{format:?}: a truncated file gave answers all the same");
+        let mut seen = 1;
+        let end = loop {
+            match listing.next() {
+                Ok(Some(_)) => seen += 1,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        assert!(end.is_err() && seen < all.len(), "{format:?}: {seen} refs listed of a truncated file");
+        // Someone puts the right one in its place.
+        let temporary = path.with_file_name("new");
+        fs::write(&temporary, &whole).unwrap();
+        fs::rename(&temporary, &path).unwrap();
+        if format == RefFormat::Reftable {
+            // A table is never changed, so it is not looked at again: the stack has to be opened anew.
+            view.flush().unwrap();
+        }
+        assert!(all.iter().step_by(97).all(|name| direct(&view, name).is_some()));
+        assert_eq!(names(&view, &prefixed(&["refs/changes/"])).len(), all.len());
+    }
+}
+
+#[test]
+fn a_file_that_is_replaced_under_a_listing_does_not_disturb_it() {
+    for format in RefFormat::ALL {
+        let (repo, all) = filled(format);
+        let view = open(&repo);
+        let mut listing = view.list(&ListOptions::default()).unwrap();
+        listing.next().unwrap();
+        repo.git(["update-ref", "-d", &all[20_000]]);
+        repo.git(["pack-refs", "--all"]);
+        let mut seen = 1;
+        while listing.next().unwrap().is_some() {
+            seen += 1;
+        }
+        assert_eq!(seen, all.len());
+        assert_eq!(names(&view, &ListOptions::default()).len(), all.len() - 1);
+    }
+}
+
+#[test]
+fn a_packed_refs_changed_in_place_is_read_again() {
+    let (repo, all) = filled(RefFormat::Files);
+    let view = open(&repo);
+    let ids = repo.commits(3);
+    assert_eq!(direct(&view, &all[0]), Some(ids[0]));
+    // Of the same length, in the same inode, and at once: only that the time stamp is recent tells that it may lie.
+    let path = repo.git_dir().join("packed-refs");
+    let changed = String::from_utf8(fs::read(&path).unwrap()).unwrap();
+    let changed = changed.replacen(&ids[0].to_string(), &ids[2].to_string(), 1);
+    fs::write(&path, &changed).unwrap();
+    assert_eq!(direct(&view, &all[0]), Some(ids[2]));
+    fs::write(&path, changed.replacen(&ids[2].to_string(), &ids[1].to_string(), 1)).unwrap();
+    assert_eq!(direct(&view, &all[0]), Some(ids[1]));
+}
+
+#[test]
+fn a_loose_ref_changed_in_place_is_read_again_and_a_broken_one_is_named() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let ids = repo.commits(8);
+    let view = open(&repo);
+    let path = repo.git_dir().join("refs/heads/main");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    for id in &ids {
+        fs::write(&path, format!("{id}\n")).unwrap();
+        assert_eq!(direct(&view, "refs/heads/main"), Some(*id));
+        assert_eq!(view.pointing_at(id).unwrap(), ["refs/heads/main"]);
+    }
+    fs::write(&path, "garbage\n").unwrap();
+    let error = view.get("refs/heads/main".into()).unwrap_err().to_string();
+    assert!(error.contains("refs/heads/main") && error.contains("reference broken"), "{error}");
+    assert_eq!(direct(&view, "refs/heads/other"), None);
+}
+
+/// JGit writes packed-refs without saying that it is sorted, and it need not be.
+#[test]
+fn a_packed_refs_that_does_not_say_it_is_sorted_is_read_right() {
+    let (repo, mut all) = filled(RefFormat::Files);
+    let ids = repo.commits(3);
+    for is_sorted in [true, false] {
+        if !is_sorted {
+            all.reverse();
+        }
+        let text: String = all.iter().map(|name| format!("{} {name}\n", ids[0])).collect();
+        fs::write(repo.git_dir().join("packed-refs"), format!("# pack-refs with: peeled \n{text}")).unwrap();
+        let view = open(&repo);
+        assert!(all.iter().step_by(501).all(|name| direct(&view, name) == Some(ids[0])));
+        let mut listed = names(&view, &ListOptions::default());
+        if !is_sorted {
+            listed.reverse();
+        }
+        assert_eq!(listed, all);
+        assert_eq!(view.pointing_at(&ids[0]).unwrap().len(), all.len());
+    }
+}

@@ -1,0 +1,390 @@
+//! Faults that caches of refs are known to have. Each is a test that fails on a cache that has it; the numbers are those
+//! of the list of faults that this crate was made against.
+
+mod common;
+
+use bstr::{BStr, BString};
+use common::{believing, commit, delete, direct, each, edit, listed, names, open, prefixed, set};
+use refdb::{
+    Change, Precondition, Reason, RefName, Target,
+    backend::{OptimizeOptions, Peeled},
+};
+use refdb_refcache::{Batch, ListOptions, Storage, ViewSettings, Views, ViewsSettings};
+use refdb_testkit::{RefFormat, Repo};
+use refdb_types::HashKind;
+
+fn with_roots() -> ListOptions {
+    ListOptions { root_refs: true, ..ListOptions::default() }
+}
+
+#[test]
+fn fault_01_head_follows_the_branch_it_names() {
+    each(|repo| {
+        let ids = repo.commits(2);
+        let view = believing(repo);
+        commit(&view, vec![set("refs/heads/main", ids[0], Precondition::Any)]);
+        assert_eq!(view.resolve("HEAD".into()).unwrap().found.unwrap().target, Target::Direct(ids[0]));
+        commit(&view, vec![set("refs/heads/main", ids[1], Precondition::Any)]);
+        assert_eq!(view.resolve("HEAD".into()).unwrap().found.unwrap().target, Target::Direct(ids[1]));
+        let head = Target::Symbolic(RefName::new("refs/heads/main").unwrap());
+        let all = listed(&view, &with_roots());
+        assert_eq!(all, [("HEAD".into(), head), ("refs/heads/main".into(), Target::Direct(ids[1]))]);
+    });
+}
+
+#[test]
+fn fault_02_an_update_through_head_is_seen_under_the_branchs_name() {
+    each(|repo| {
+        let ids = repo.commits(2);
+        let view = believing(repo);
+        commit(&view, vec![set("refs/heads/main", ids[0], Precondition::Any)]);
+        assert_eq!(direct(&view, "refs/heads/main"), Some(ids[0]));
+        commit(&view, vec![set("HEAD", ids[1], Precondition::MustMatch(Target::Direct(ids[0])))]);
+        assert_eq!(direct(&view, "refs/heads/main"), Some(ids[1]));
+        assert_eq!(direct(&view, "HEAD"), None, "it stays symbolic");
+    });
+}
+
+#[test]
+fn fault_03_an_unborn_head_is_a_link_to_nothing() {
+    each(|repo| {
+        let head = open(repo).resolve("HEAD".into()).unwrap();
+        assert_eq!((head.links.len(), head.name, head.found), (1, "refs/heads/main".into(), None));
+    });
+}
+
+#[test]
+fn fault_04_pseudo_refs_are_found_while_they_exist() {
+    each(|repo| {
+        let ids = repo.commits(2);
+        let view = open(repo);
+        for name in ["ORIG_HEAD", "FETCH_HEAD"] {
+            assert_eq!(direct(&view, name), None);
+        }
+        repo.git(["update-ref", "ORIG_HEAD", &ids[0].to_string()]);
+        let line = format!("{}\t\tbranch 'main' of elsewhere\n", ids[1]);
+        std::fs::write(repo.git_dir().join("FETCH_HEAD"), line).unwrap();
+        assert_eq!(direct(&view, "ORIG_HEAD"), Some(ids[0]));
+        assert_eq!(direct(&view, "FETCH_HEAD"), Some(ids[1]));
+        repo.git(["update-ref", "-d", "ORIG_HEAD"]);
+        std::fs::remove_file(repo.git_dir().join("FETCH_HEAD")).unwrap();
+        for name in ["ORIG_HEAD", "FETCH_HEAD"] {
+            assert_eq!(direct(&view, name), None);
+        }
+    });
+}
+
+#[test]
+fn fault_05_other_writers_are_seen_at_once() {
+    each(|repo| {
+        let ids = repo.commits(4);
+        let view = open(repo);
+        for id in &ids {
+            repo.git(["update-ref", "refs/heads/main", &id.to_string()]);
+            assert_eq!(direct(&view, "refs/heads/main"), Some(*id));
+            repo.git(["pack-refs", "--all"]);
+            assert_eq!(direct(&view, "refs/heads/main"), Some(*id));
+            assert_eq!(view.pointing_at(id).unwrap(), ["refs/heads/main"]);
+        }
+        repo.git(["update-ref", "-d", "refs/heads/main"]);
+        assert_eq!(direct(&view, "refs/heads/main"), None);
+    });
+}
+
+#[test]
+fn fault_06_a_failed_compare_and_set_refreshes_the_ref() {
+    each(|repo| {
+        let ids = repo.commits(3);
+        repo.git(["update-ref", "refs/heads/main", &ids[0].to_string()]);
+        let view = believing(repo);
+        assert_eq!(direct(&view, "refs/heads/main"), Some(ids[0]));
+        repo.git(["update-ref", "refs/heads/main", &ids[1].to_string()]);
+        assert_eq!(direct(&view, "refs/heads/main"), Some(ids[0]), "this view believes for an hour");
+        let stale = set("refs/heads/main", ids[2], Precondition::MustMatch(Target::Direct(ids[0])));
+        let error = view.commit(&Batch::atomic(vec![stale])).unwrap_err();
+        let Some(refdb::Error::Rejected(rejection)) = error.store() else { panic!("{error}") };
+        assert_eq!(rejection.reason, Reason::IncorrectOldValue);
+        let now = direct(&view, "refs/heads/main").unwrap();
+        assert_eq!(now, ids[1], "whoever tries again would fail for ever");
+        commit(&view, vec![set("refs/heads/main", ids[2], Precondition::MustMatch(Target::Direct(now)))]);
+    });
+}
+
+#[test]
+fn fault_07_a_slow_writer_does_not_put_its_older_value_over_a_newer_one() {
+    each(|repo| {
+        let ids = repo.commits(3);
+        let (ours, theirs) = (believing(repo), believing(repo));
+        for _ in 0..20 {
+            commit(&ours, vec![set("refs/heads/main", ids[1], Precondition::Any)]);
+            commit(&theirs, vec![set("refs/heads/main", ids[2], Precondition::Any)]);
+            // What the first writer learnt of its own commit is older than what is there now. It looks again, since
+            // nothing of a commit is kept but that things have changed.
+            assert_eq!(direct(&ours, "refs/heads/main"), Some(ids[2]));
+        }
+    });
+}
+
+#[test]
+fn fault_08_a_ref_that_is_deleted_right_after_a_commit_is_missing_and_no_failure() {
+    each(|repo| {
+        let id = repo.commit();
+        let (view, other) = (open(repo), open(repo));
+        for _ in 0..10 {
+            commit(&view, vec![set("refs/heads/a", id, Precondition::Any)]);
+            commit(&other, vec![delete("refs/heads/a")]);
+            assert_eq!(direct(&view, "refs/heads/a"), None);
+            assert_eq!(names(&view, &ListOptions::default()), Vec::<String>::new());
+        }
+    });
+}
+
+#[test]
+fn fault_09_the_six_prefixes_of_a_fetch_find_the_branch() {
+    each(|repo| {
+        let id = repo.commit();
+        repo.git(["update-ref", "refs/heads/main", &id.to_string()]);
+        let six = prefixed(&[
+            "main",
+            "refs/main",
+            "refs/tags/main",
+            "refs/heads/main",
+            "refs/remotes/main",
+            "refs/remotes/main/HEAD",
+        ]);
+        assert_eq!(names(&open(repo), &six), ["refs/heads/main"]);
+    });
+}
+
+#[test]
+fn fault_10_all_questions_give_the_same_answer() {
+    each(|repo| {
+        let ids = repo.commits(2);
+        let name = BStr::new("refs/heads/main");
+        repo.git(["update-ref", "refs/heads/main", &ids[0].to_string()]);
+        for view in [open(repo), believing(repo)] {
+            assert_eq!(direct(&view, "refs/heads/main"), Some(ids[0]));
+        }
+        let view = open(repo);
+        repo.git(["update-ref", "refs/heads/main", &ids[1].to_string()]);
+        let expected = Target::Direct(ids[1]);
+        assert_eq!(view.get(name).unwrap().unwrap().target, expected);
+        assert_eq!(view.get_many(&[name, name]).unwrap()[1].as_ref().unwrap().target, expected);
+        let missing = BStr::new("refs/heads/none");
+        let (at, found) = view.first_existing(&[missing, name]).unwrap().unwrap();
+        assert_eq!((at, found.target), (1, expected.clone()));
+        assert_eq!(view.resolve("HEAD".into()).unwrap().found.unwrap().target, expected);
+        assert_eq!(listed(&view, &ListOptions::default()), [("refs/heads/main".into(), expected)]);
+        assert_eq!(view.pointing_at(&ids[1]).unwrap(), ["refs/heads/main"]);
+        assert!(view.pointing_at(&ids[0]).unwrap().is_empty());
+    });
+}
+
+#[test]
+fn fault_11_packing_refs_packs_them() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let view = open(&repo);
+    commit(&view, vec![set("refs/heads/main", id, Precondition::Any)]);
+    assert_eq!(view.get("refs/heads/main".into()).unwrap().unwrap().storage, Storage::Loose);
+    let all = OptimizeOptions { all: true, prune: true, auto: false, include: Vec::new(), exclude: Vec::new() };
+    view.optimize(&all).unwrap();
+    assert!(!repo.git_dir().join("refs/heads/main").exists());
+    assert_eq!(view.get("refs/heads/main".into()).unwrap().unwrap().storage, Storage::Packed);
+}
+
+#[test]
+fn fault_12_head_is_right_after_its_branch_is_renamed() {
+    each(|repo| {
+        let id = repo.commit();
+        let view = believing(repo);
+        commit(&view, vec![set("refs/heads/main", id, Precondition::Any)]);
+        assert!(view.resolve("HEAD".into()).unwrap().found.is_some());
+        let to = Change::Set(Target::Symbolic(RefName::new("refs/heads/other").unwrap()));
+        let head = refdb::Edit { deref: false, ..edit("HEAD", to, Precondition::Any) };
+        commit(&view, vec![set("refs/heads/other", id, Precondition::MustNotExist)]);
+        commit(&view, vec![head]);
+        commit(&view, vec![delete("refs/heads/main")]);
+        let head = view.resolve("HEAD".into()).unwrap();
+        assert_eq!((head.name, head.found.unwrap().target), ("refs/heads/other".into(), Target::Direct(id)));
+    });
+}
+
+#[test]
+fn fault_13_tags_are_found_by_the_object_they_lead_to() {
+    each(|repo| {
+        let ids = repo.commits(2);
+        let tag = repo.tag_object(ids[0], "v1");
+        let view = open(repo);
+        commit(
+            &view,
+            vec![set("refs/tags/v1", tag, Precondition::Any), set("refs/heads/a", ids[0], Precondition::Any)],
+        );
+        repo.git(["pack-refs", "--all"]);
+        assert_eq!(view.pointing_at(&ids[0]).unwrap(), ["refs/heads/a", "refs/tags/v1"]);
+        assert_eq!(view.pointing_at(&tag).unwrap(), ["refs/tags/v1"]);
+        assert_eq!(view.get("refs/tags/v1".into()).unwrap().unwrap().peeled, Peeled::To(ids[0]));
+        // A newer value hides what the index of older files says.
+        repo.git(["update-ref", "refs/heads/a", &ids[1].to_string()]);
+        assert_eq!(view.pointing_at(&ids[0]).unwrap(), ["refs/tags/v1"]);
+        assert_eq!(view.pointing_at(&ids[1]).unwrap(), ["refs/heads/a"]);
+    });
+}
+
+#[test]
+fn fault_15_a_listing_brings_no_deleted_ref_back() {
+    each(|repo| {
+        let id = repo.commit();
+        let view = believing(repo);
+        let all: Vec<_> = (0..300).map(|at| set(&format!("refs/heads/{at}"), id, Precondition::Any)).collect();
+        commit(&view, all);
+        let mut listing = view.list(&ListOptions::default()).unwrap();
+        listing.next().unwrap();
+        commit(&view, vec![delete("refs/heads/99")]);
+        while listing.next().unwrap().is_some() {}
+        assert_eq!(direct(&view, "refs/heads/99"), None);
+        assert_eq!(names(&view, &prefixed(&["refs/heads/99"])), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn fault_17_a_listing_that_is_open_freezes_nothing_for_others() {
+    each(|repo| {
+        let ids = repo.commits(2);
+        repo.git(["update-ref", "refs/heads/main", &ids[0].to_string()]);
+        repo.git(["pack-refs", "--all"]);
+        let view = open(repo);
+        let mut held = view.list(&ListOptions::default()).unwrap();
+        repo.git(["update-ref", "refs/heads/main", &ids[1].to_string()]);
+        repo.git(["pack-refs", "--all"]);
+        let there = view.clone();
+        let seen = std::thread::spawn(move || direct(&there, "refs/heads/main")).join().unwrap();
+        assert_eq!(seen, Some(ids[1]));
+        assert!(held.next().unwrap().is_some());
+    });
+}
+
+#[test]
+fn fault_18_what_happened_of_a_batch_is_seen_whatever_became_of_the_rest() {
+    each(|repo| {
+        let ids = repo.commits(2);
+        let view = believing(repo);
+        commit(&view, vec![set("refs/heads/a", ids[0], Precondition::Any)]);
+        for name in ["refs/heads/a", "refs/heads/b"] {
+            direct(&view, name);
+        }
+        let edits = vec![
+            set("refs/heads/a", ids[1], Precondition::MustNotExist),
+            set("refs/heads/b", ids[1], Precondition::MustNotExist),
+        ];
+        let outcome = view.commit(&Batch::per_edit(edits)).unwrap();
+        assert_eq!(outcome.rejected.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0]);
+        assert_eq!(direct(&view, "refs/heads/a"), Some(ids[0]));
+        assert_eq!(direct(&view, "refs/heads/b"), Some(ids[1]));
+    });
+}
+
+#[test]
+fn fault_19_a_hint_makes_a_view_look_and_a_lost_or_wrong_one_does_no_harm() {
+    each(|repo| {
+        let ids = repo.commits(2);
+        repo.git(["update-ref", "refs/heads/main", &ids[0].to_string()]);
+        let (told, untold, trusting) = (believing(repo), believing(repo), open(repo));
+        for view in [&told, &untold, &trusting] {
+            assert_eq!(direct(view, "refs/heads/main"), Some(ids[0]));
+            // Too early: nothing has changed.
+            view.hint();
+            assert_eq!(direct(view, "refs/heads/main"), Some(ids[0]));
+        }
+        repo.git(["update-ref", "refs/heads/main", &ids[1].to_string()]);
+        told.hint();
+        told.hint();
+        assert_eq!(direct(&told, "refs/heads/main"), Some(ids[1]));
+        assert_eq!(direct(&trusting, "refs/heads/main"), Some(ids[1]), "nothing hangs on a hint");
+        assert_eq!(direct(&untold, "refs/heads/main"), Some(ids[0]), "as long as it was told to believe");
+    });
+}
+
+#[test]
+fn fault_20_neither_listings_nor_look_ups_keep_writers_waiting() {
+    each(|repo| {
+        let id = repo.commit();
+        let view = open(repo);
+        commit(&view, (0..50).map(|at| set(&format!("refs/heads/{at}"), id, Precondition::Any)).collect());
+        let mut held = view.list(&ListOptions::default()).unwrap();
+        held.next().unwrap();
+        // In one thread: if the listing held a lock this would never end.
+        commit(&view, vec![set("refs/heads/new", id, Precondition::MustNotExist)]);
+        assert_eq!(direct(&view, "refs/heads/new"), Some(id));
+        let mut left = 0;
+        while held.next().unwrap().is_some() {
+            left += 1;
+        }
+        assert_eq!(left, 49);
+    });
+}
+
+#[test]
+fn fault_21_names_of_any_length_are_names() {
+    each(|repo| {
+        let id = repo.commit();
+        let view = open(repo);
+        let long = format!("refs/heads/{}", "x".repeat(200));
+        commit(&view, vec![set(&long, id, Precondition::Any)]);
+        assert_eq!(direct(&view, &long), Some(id));
+        for absurd in ["refs/heads/".to_owned() + &"y".repeat(300), "refs/".to_owned() + &"z/".repeat(4000) + "z"] {
+            // A file system may say that the name is too long; it is no crash, and the view goes on.
+            match view.get(BStr::new(&absurd)) {
+                Ok(found) => assert_eq!(found, None),
+                Err(error) => assert!(error.to_string().contains("too long"), "{error}"),
+            }
+            assert_eq!(names(&view, &prefixed(&[&absurd])), Vec::<String>::new());
+        }
+        for bad in ["", "/", "refs/../../x", "a\0b", "..", "refs//heads"] {
+            assert_eq!(view.get(BStr::new(bad)).unwrap(), None, "{bad:?}");
+        }
+    });
+}
+
+#[test]
+fn fault_22_and_23_neither_a_first_look_up_nor_a_write_reads_all_refs() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let mut packed = String::from("# pack-refs with: peeled fully-peeled sorted \n");
+    for at in 0..100_000 {
+        packed += &format!("{id} refs/changes/{:02}/{at:06}/meta\n", at % 100 / 100);
+    }
+    let len = packed.len() as u64;
+    std::fs::write(repo.git_dir().join("packed-refs"), packed).unwrap();
+    let view = open(&repo);
+    assert_eq!(direct(&view, "refs/changes/00/077777/meta"), Some(id));
+    let after_look_up = view.stats().bytes;
+    assert!(after_look_up < len / 10, "{after_look_up} of {len} bytes");
+    commit(&view, vec![set("refs/changes/00/100000/1", id, Precondition::MustNotExist)]);
+    let after_write = view.stats().bytes;
+    assert!(after_write < len / 5, "{after_write} of {len} bytes");
+    assert_eq!(direct(&view, "refs/changes/00/100000/1"), Some(id));
+}
+
+#[test]
+fn all_caches_of_a_process_keep_to_one_bound() {
+    const BOUND: usize = 4 << 20;
+    let repos: Vec<Repo> = (0..3).map(|_| Repo::bare(RefFormat::Files, HashKind::Sha1)).collect();
+    let views = Views::new(&ViewsSettings { memory_bytes: BOUND });
+    let id = repos[0].commit();
+    let names: Vec<BString> = (0..60_000).map(|at| format!("refs/changes/{at:06}/meta").into()).collect();
+    let packed: String = names.iter().map(|name| format!("{id} {name}\n")).collect();
+    let packed = format!("# pack-refs with: peeled fully-peeled sorted \n{packed}");
+    for repo in &repos {
+        std::fs::write(repo.git_dir().join("packed-refs"), &packed).unwrap();
+    }
+    for round in 0..2 {
+        for repo in &repos {
+            let view = views.open(repo.git_dir(), &ViewSettings::default()).unwrap();
+            for name in names.iter().skip(round).step_by(37) {
+                assert!(view.get(name.as_ref()).unwrap().is_some());
+                assert!(views.held_bytes() < BOUND + BOUND / 4, "{}", views.held_bytes());
+            }
+        }
+    }
+}

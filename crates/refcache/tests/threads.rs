@@ -1,0 +1,126 @@
+//! Many threads on one view while others write: nobody reads a value that is older than one that was committed before the
+//! question, or than one that the same reader saw, and no update is lost.
+
+mod common;
+
+use common::{each, open, set};
+use refdb::{Precondition, Target};
+use refdb_refcache::{Batch, View};
+use refdb_testkit::Repo;
+use refdb_types::ObjectId;
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    thread,
+};
+
+const REFS: usize = 3;
+const UPDATES: usize = 40;
+
+/// Each ref goes through these values in order, by compare-and-set.
+struct Race {
+    ids: Vec<ObjectId>,
+    places: HashMap<ObjectId, usize>,
+    /// The place of the newest value of each ref whose commit has returned.
+    committed: [AtomicUsize; REFS],
+    /// Which steps were made.
+    made: [[AtomicBool; UPDATES]; REFS],
+    is_over: AtomicBool,
+}
+
+impl Race {
+    fn place(&self, view: &View, at: usize) -> usize {
+        let found = view.get(name(at).as_str().into()).unwrap();
+        found.map_or(0, |found| self.places[&found.target.id().unwrap()])
+    }
+
+    fn write(&self, view: &View, seed: usize) {
+        for turn in seed.. {
+            let at = turn % REFS;
+            if (0..REFS).all(|at| self.committed[at].load(SeqCst) >= UPDATES) {
+                return;
+            }
+            let before = self.place(view, at);
+            if before >= UPDATES {
+                continue;
+            }
+            let expected = match before {
+                0 => Precondition::MustNotExist,
+                _ => Precondition::MustMatch(Target::Direct(self.ids[before])),
+            };
+            // Refused if another writer was quicker.
+            if view.commit(&Batch::atomic(vec![set(&name(at), self.ids[before + 1], expected)])).is_ok() {
+                self.committed[at].fetch_max(before + 1, SeqCst);
+                let is_second = self.made[at][before].swap(true, SeqCst);
+                assert!(!is_second, "{}: value {} was committed twice", name(at), before + 1);
+            }
+        }
+    }
+
+    fn read(&self, view: &View) {
+        let mut last = [0; REFS];
+        while !self.is_over.load(SeqCst) {
+            for (at, last) in last.iter_mut().enumerate() {
+                let committed = self.committed[at].load(SeqCst);
+                let seen = self.place(view, at);
+                assert!(seen >= committed, "{}: value {seen} was read after {committed} was committed", name(at));
+                assert!(seen >= *last, "{}: value {seen} was read after {last}", name(at));
+                *last = seen;
+            }
+            thread::yield_now();
+        }
+    }
+}
+
+fn name(at: usize) -> String {
+    format!("refs/heads/{at}")
+}
+
+fn race(repo: &Repo) {
+    let ids = repo.commits(UPDATES + 1);
+    let places = ids.iter().copied().zip(0..).collect();
+    let made = std::array::from_fn(|_| std::array::from_fn(|_| AtomicBool::new(false)));
+    let race = Race { ids, places, committed: Default::default(), made, is_over: AtomicBool::new(false) };
+    let (ours, theirs): (Arc<View>, Arc<View>) = (open(repo), open(repo));
+    thread::scope(|scope| {
+        let readers: Vec<_> = [&ours, &ours, &theirs]
+            .map(|view| {
+                scope.spawn({
+                    let race = &race;
+                    move || race.read(view)
+                })
+            })
+            .into();
+        let packer = scope.spawn(|| {
+            while !race.is_over.load(SeqCst) {
+                // It may find a lock held, and try again.
+                let _ = repo.try_git(["pack-refs", "--all"], "");
+            }
+        });
+        let writers: Vec<_> = [(&ours, 0), (&ours, 1), (&theirs, 2)]
+            .map(|(view, seed)| {
+                scope.spawn({
+                    let race = &race;
+                    move || race.write(view, seed)
+                })
+            })
+            .into();
+        let results: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+        race.is_over.store(true, SeqCst);
+        assert!(results.into_iter().all(|result| result.is_ok()));
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        packer.join().unwrap();
+    });
+    for at in 0..REFS {
+        assert_eq!(repo.rev_parse(&name(at)), race.ids[UPDATES]);
+    }
+    repo.verify();
+}
+
+#[test]
+fn readers_see_every_commit_that_was_made_before_they_ask() {
+    each(race);
+}
