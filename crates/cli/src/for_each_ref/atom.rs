@@ -26,6 +26,8 @@ pub enum Field {
     Counterpart(Direction, CounterpartForm),
     /// `worktreepath`.
     Worktreepath,
+    /// `ahead-behind`: how many commits it is ahead of a commit, by this name, and behind it.
+    AheadBehind(BString),
     /// `objectname`.
     Objectname(IdForm),
     /// `objecttype`.
@@ -186,6 +188,7 @@ impl Atom {
                 | Field::Head
                 | Field::Counterpart(..)
                 | Field::Worktreepath
+                | Field::AheadBehind(_)
                 | Field::Objectname(_)
                 | Field::Objecttype
                 | Field::Objectsize
@@ -210,6 +213,10 @@ impl Spelling<'_> {
             b"upstream" => Field::Counterpart(Direction::Upstream, self.counterpart_form()?),
             b"push" => Field::Counterpart(Direction::Push, self.counterpart_form()?),
             b"worktreepath" => Field::Worktreepath,
+            b"ahead-behind" => match self.argument {
+                Some(name) => Field::AheadBehind(name.into()),
+                None => return fatal!["expected format: %(ahead-behind:<committish>)"],
+            },
             b"objectname" => Field::Objectname(self.id_form()?),
             b"objecttype" => self.bare(Field::Objecttype)?,
             b"objectsize" => self.only(Field::Objectsize)?,

@@ -133,6 +133,11 @@ impl<'a> Renderer<'a> {
             Field::Head => out.push(if self.world.head() == Some(row.name) { b'*' } else { b' ' }),
             Field::Counterpart(direction, form) => self.counterpart(*direction, *form, row, out)?,
             Field::Worktreepath => out.extend_from_slice(self.world.worktree(row.name)?.unwrap_or_default()),
+            Field::AheadBehind(base) => {
+                if let Some((ahead, behind)) = self.world.ahead_behind_base(row.id, base.as_bstr())? {
+                    out.extend_from_slice(format!("{ahead} {behind}").as_bytes());
+                }
+            }
             Field::Color(sequence) => out.extend_from_slice(if self.colors { sequence } else { b"" }),
             field => {
                 let id = if atom.peeled { self.peel(row)? } else { Some(*row.id) };

@@ -1,14 +1,14 @@
 //! The repository as fields see it.
 
 use super::{
-    atom::Direction,
+    atom::{Atom, Direction, Field},
     date::Clock,
     history::History,
     remote::{Counterpart, Remotes},
     world::{ObjectKind, World},
 };
 use crate::{
-    failure::{Result, fatal},
+    failure::{Result, fatal, message, say},
     listing::follow,
     names::{self, ShortNames},
     session::Session,
@@ -35,6 +35,8 @@ pub struct RepositoryWorld<'a> {
     remotes: OnceCell<Remotes>,
     worktrees: OnceCell<BTreeMap<BString, PathBuf>>,
     clock: Clock<'a>,
+    /// The commits that fields name.
+    bases: BTreeMap<BString, ObjectId>,
 }
 
 impl<'a> RepositoryWorld<'a> {
@@ -49,7 +51,38 @@ impl<'a> RepositoryWorld<'a> {
         let (remotes, worktrees) = (OnceCell::new(), OnceCell::new());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let clock = Clock { zone: Zone::of(session.store.environment()), now: now.try_into().unwrap_or(0) };
-        RepositoryWorld { session, snapshot, history, short_names, head, remotes, worktrees, clock }
+        RepositoryWorld {
+            session,
+            snapshot,
+            history,
+            short_names,
+            head,
+            remotes,
+            worktrees,
+            clock,
+            bases: BTreeMap::new(),
+        }
+    }
+
+    /// Finds the commits that fields name. It is an error if there is none of a name.
+    pub fn find_bases<'f>(&mut self, atoms: impl Iterator<Item = &'f Atom>) -> Result<()> {
+        for atom in atoms {
+            let Field::AheadBehind(name) = &atom.field else { continue };
+            let found = self.session.revisions().resolve(name.as_bstr())?;
+            if let Some(id) = found
+                && let Some(commit) = self.history.peel_to_commit(id)?
+            {
+                self.bases.insert(name.clone(), commit);
+                continue;
+            }
+            if let Some(id) = found
+                && let Some(kind) = self.kind(&id)?
+            {
+                say("error: ", &message!["object ", id.to_string(), " is a ", kind.name(), ", not a commit"]);
+            }
+            return fatal!["failed to find '", name, "'"];
+        }
+        Ok(())
     }
 
     /// The working trees by the branches that are checked out there.
@@ -134,6 +167,13 @@ impl World for RepositoryWorld<'_> {
         let Some((_, other)) = follow(self.snapshot, other)? else { return Ok(None) };
         match (self.history.peel_to_commit(*id)?, self.history.peel_to_commit(other)?) {
             (Some(one), Some(two)) => Ok(Some(self.history.ahead_behind(one, two)?)),
+            _ => Ok(None),
+        }
+    }
+
+    fn ahead_behind_base(&mut self, id: &ObjectId, base: &BStr) -> Result<Option<(usize, usize)>> {
+        match (self.bases.get(base), self.history.peel_to_commit(*id)?) {
+            (Some(base), Some(commit)) => Ok(Some(self.history.ahead_behind(commit, *base)?)),
             _ => Ok(None),
         }
     }

@@ -42,6 +42,7 @@ fn list(session: &Session, options: &Options, format: &Format, order: &Order, ou
     };
     let history = History::of(session);
     let mut world = RepositoryWorld::new(session, &*snapshot, &history, head);
+    world.find_bases(format.atoms().into_iter().chain(order.atoms()))?;
     let ranges = filter.patterns.ranges();
     let walk = Walk {
         ranges: &ranges,

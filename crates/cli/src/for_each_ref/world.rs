@@ -33,6 +33,9 @@ pub trait World {
     /// How many commits an object is ahead of another ref, and behind it; `None` if that leads to no commit.
     fn ahead_behind(&mut self, id: &ObjectId, other: &BStr) -> Result<Option<(usize, usize)>>;
 
+    /// The same with a commit that a field names; `None` if the object leads to no commit.
+    fn ahead_behind_base(&mut self, id: &ObjectId, base: &BStr) -> Result<Option<(usize, usize)>>;
+
     /// The working tree in which a branch is checked out.
     fn worktree(&mut self, name: &BStr) -> Result<Option<&BStr>>;
 

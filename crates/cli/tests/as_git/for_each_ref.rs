@@ -362,6 +362,18 @@ fn branches_tell_where_they_come_from_and_go_to_as_in_git() {
 }
 
 #[test]
+fn refs_tell_how_far_they_are_ahead_and_behind_as_in_git() {
+    let repo = repo_with_remotes(RefFormat::Reftable);
+    let tag = repo.tag_object(repo.rev_parse("refs/remotes/origin/a"), "v1");
+    repo.create_refs([("refs/tags/v1", tag)]);
+    for base in ["main", "origin/diverged", "v1", "a~2", "nothing", "HEAD^{tree}", ""] {
+        let field = format!("ahead-behind:{base}");
+        same(repo.dir(), &["for-each-ref", &format!("--format=%(refname) %({field}) %(*{field})")], b"");
+        same(repo.dir(), &["for-each-ref", &format!("--sort={field}"), "refs/heads", "refs/remotes"], b"");
+    }
+}
+
+#[test]
 fn branches_tell_in_which_working_tree_they_are_checked_out() {
     for format in RefFormat::ALL {
         let repo = repo_with_remotes(format);

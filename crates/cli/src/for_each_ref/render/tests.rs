@@ -54,6 +54,9 @@ impl World for Small<'_> {
     fn ahead_behind(&mut self, _: &ObjectId, _: &BStr) -> Result<Option<(usize, usize)>> {
         Ok(Some((1, 2)))
     }
+    fn ahead_behind_base(&mut self, _: &ObjectId, _: &BStr) -> Result<Option<(usize, usize)>> {
+        Ok(Some((3, 4)))
+    }
     fn worktree(&mut self, _: &BStr) -> Result<Option<&BStr>> {
         Ok(None)
     }
