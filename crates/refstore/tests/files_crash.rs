@@ -167,6 +167,37 @@ fn loose_updates_and_deletions_leave_each_ref_old_or_new() {
 }
 
 #[test]
+fn updates_and_deletions_are_whole_wherever_they_are_stopped_if_that_is_asked_for() {
+    let scene = Scene::new();
+    let id = scene.repo.commits(3)[2];
+    let wishes = vec![
+        create("refs/heads/a/new", id),
+        set("refs/heads/loose", id),
+        delete("refs/heads/both"),
+        delete("refs/heads/packed"),
+        delete("refs/heads/deep/er/both"),
+    ];
+    let after = scene.after(&wishes);
+    let check = |dir: &Path, crash: &Crash| {
+        let now = read(dir);
+        assert!(now == after || !crash.claimed && now == scene.before, "{now:?}");
+        if crash.at.is_multiple_of(4) {
+            git_agrees(&scene, dir);
+        }
+    };
+    let work = |sync| {
+        let wishes = &wishes;
+        move |fs: &Fs, dir: &Path| transact_whole(&store(fs, dir, sync), wishes)
+    };
+    kill_everywhere(scene.repo.git_dir(), work(false), check);
+    refuse_everywhere(scene.repo.git_dir(), work(false), check);
+    lose_power_everywhere(scene.refs_only().path(), Disk::Journaled, work(true), |dir, crash| {
+        let now = read(dir);
+        assert!(now == after || !crash.claimed && now == scene.before, "{now:?}");
+    });
+}
+
+#[test]
 fn many_deletions_never_bring_an_older_value_back() {
     let scene = Scene::new();
     let mut wishes: Vec<Wish> = scene.before.keys().map(delete).collect();

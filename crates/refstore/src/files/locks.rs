@@ -86,6 +86,8 @@ pub(super) struct Scheme {
     link: bool,
     /// Whether packed-refs may have to be rewritten.
     packed: bool,
+    /// Whether all changes are to appear with packed-refs.
+    pub(super) whole: bool,
 }
 
 impl Scheme {
@@ -93,10 +95,12 @@ impl Scheme {
         let packable = claims.iter().filter(way::packable).count();
         let deletes = claims.iter().filter(|claim| claim.intent == Intent::Delete).count();
         let holds = claims.iter().filter(|claim| claim.intent == Intent::Hold).count();
-        let way = way::choose(packable, packed_len_bytes);
+        // One ref's change is whole anyway.
+        let whole = claims.whole() && packable + deletes > 1;
+        let way = if whole { Way::Bulk } else { way::choose(packable, packed_len_bytes) };
         let bulk = way == Way::Bulk;
-        let link = way::worth_linking(deletes + holds + if bulk { packable } else { 0 });
-        Scheme { way, link, packed: bulk || deletes > 0 }
+        let link = whole || way::worth_linking(deletes + holds + if bulk { packable } else { 0 });
+        Scheme { way, link, packed: bulk || deletes > 0, whole }
     }
 
     fn links(&self, claim: &Claim<'_>) -> bool {

@@ -33,6 +33,7 @@ pub(super) struct FilesLocked {
     staged: Option<NewPacked>,
     locks: Locks,
     way: Way,
+    whole: bool,
     refused: Vec<(usize, Rejection)>,
     snapshot: FilesSnapshot,
     /// packed-refs before the transaction, to go back to.
@@ -52,6 +53,7 @@ impl FilesLocked {
             staged: None,
             locks,
             way: scheme.way,
+            whole: scheme.whole,
             refused,
             snapshot: FilesSnapshot::new(Arc::clone(store), Rivals::LockedOut),
             before: None,
@@ -119,9 +121,15 @@ impl FilesLocked {
         Ok(())
     }
 
-    /// Moves the loose values of refs that will be packed out of the way.
+    /// Whether the step is a deletion that shall appear with packed-refs.
+    fn is_packed_removal(&self, step: &Step<'_>) -> bool {
+        self.whole && matches!(step.new, Some(NewValue::Deleted))
+    }
+
+    /// Moves the loose values of refs whose change is one of packed-refs out of the way.
     fn clear_loose(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<()> {
-        let puts = claimed.iter().filter(|(claim, step)| self.is_packed_put(*claim, step));
+        let puts =
+            claimed.iter().filter(|(claim, step)| self.is_packed_put(*claim, step) || self.is_packed_removal(step));
         let (names, values): (Vec<&BStr>, Vec<Option<ObjectId>>) =
             puts.filter_map(|(_, step)| bulk::direct(step.old).map(|id| (step.name, Some(id)))).unzip();
         let loose: Vec<(&BStr, ObjectId)> = bulk::with_loose_file(&self.store, &names)?
@@ -193,6 +201,20 @@ impl FilesLocked {
             }
         }
         Ok(writer.created)
+    }
+
+    /// Removes the logs of deleted refs that stand where a ref of this transaction needs a folder for its own.
+    fn make_room_for_logs(&self, claimed: &[(usize, Step<'_>)]) -> Result<()> {
+        let is_deleted = |step: &Step<'_>| matches!(step.new, Some(NewValue::Deleted));
+        for (_, deleted) in claimed.iter().filter(|(_, step)| is_deleted(step)) {
+            let below = [deleted.name.as_bytes(), b"/"].concat();
+            let behind = claimed.partition_point(|(_, step)| step.name.as_bytes() < below.as_slice());
+            let needs_room = |(_, step): &(usize, Step<'_>)| step.log.is_some() && !is_deleted(step);
+            if claimed[behind..].iter().take_while(|(_, step)| step.name.starts_with(&below)).any(needs_room) {
+                reflog::remove(&self.store, deleted.name)?;
+            }
+        }
+        Ok(())
     }
 
     /// Renames the lock files over the loose refs.
@@ -268,6 +290,7 @@ impl Locked for FilesLocked {
 
     fn commit(mut self: Box<Self>, steps: &dyn Steps) -> Result<()> {
         let claimed = self.claimed(steps)?;
+        self.make_room_for_logs(&claimed)?;
         let logs = self.append_logs(&claimed)?;
         self.publish_packed(&claimed, &logs)?;
         self.publish_loose(&claimed)?;

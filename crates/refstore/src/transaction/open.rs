@@ -27,6 +27,9 @@ pub struct TransactionOptions {
     /// Allow to delete `a` and create `a/b` (or the reverse) in one transaction, as JGit's callers expect. Git refuses,
     /// and so does the files backend where the deleted ref is a loose one, or lies below the created one.
     pub allow_replacing_parents: bool,
+    /// Show readers, also after a crash, all changes or none. Reftable does so anyway; with files it means that
+    /// packed-refs is rewritten for two refs already.
+    pub whole: bool,
 }
 
 /// A transaction to which edits are being added. Nothing is locked yet.

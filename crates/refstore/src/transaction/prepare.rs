@@ -69,7 +69,7 @@ impl<'s> Preparation<'_, 's> {
         for (at, text) in expand(&mut self.plan.edits, added, links)? {
             self.reject(at, Reason::NameConflict, text)?;
         }
-        let locked = self.context.backend.lock(&ClaimsOf(&self.plan.edits))?;
+        let locked = self.context.backend.lock(&ClaimsOf { edits: &self.plan.edits, whole: self.options.whole })?;
         let findings = walk(&mut self.plan.edits, locked.snapshot())?;
         if !confirm(&self.plan.edits, links) {
             return Ok(None);
@@ -243,22 +243,29 @@ impl<'s> Preparation<'_, 's> {
 }
 
 /// What is locked: every ref of the transaction, in order.
-struct ClaimsOf<'a>(&'a Edits);
+struct ClaimsOf<'a> {
+    edits: &'a Edits,
+    whole: bool,
+}
 
 impl Claims for ClaimsOf<'_> {
     fn count(&self) -> usize {
-        self.0.order.len()
+        self.edits.order.len()
+    }
+
+    fn whole(&self) -> bool {
+        self.whole
     }
 
     fn claim(&self, at: usize) -> Claim<'_> {
-        let item = &self.0.items[self.0.order[at] as usize];
+        let item = &self.edits.items[self.edits.order[at] as usize];
         let intent = match item.action {
             Action::Set(Value::Direct(_)) => Intent::SetDirect,
             Action::Set(Value::Symbolic(_)) => Intent::SetSymbolic,
             Action::Delete => Intent::Delete,
             Action::Verify | Action::LogOnly(_) => Intent::Hold,
         };
-        Claim { name: self.0.text(item.name), intent }
+        Claim { name: self.edits.text(item.name), intent }
     }
 }
 

@@ -159,6 +159,34 @@ pub(crate) fn rejection(name: &str, reason: Reason, text: &str) -> Error {
 
 /// A transaction as the store does it, with the checks that matter here: values under the lock and name conflicts.
 pub(crate) fn transact(backend: &FilesBackend, wishes: &[Wish]) -> Result<()> {
+    transact_as(backend, wishes, false)
+}
+
+/// The same, seen by readers as a whole or not at all.
+pub(crate) fn transact_whole(backend: &FilesBackend, wishes: &[Wish]) -> Result<()> {
+    transact_as(backend, wishes, true)
+}
+
+struct Wishes<'a> {
+    claims: Vec<Claim<'a>>,
+    whole: bool,
+}
+
+impl Claims for Wishes<'_> {
+    fn count(&self) -> usize {
+        self.claims.len()
+    }
+
+    fn claim(&self, at: usize) -> Claim<'_> {
+        self.claims[at]
+    }
+
+    fn whole(&self) -> bool {
+        self.whole
+    }
+}
+
+fn transact_as(backend: &FilesBackend, wishes: &[Wish], whole: bool) -> Result<()> {
     let mut wishes = wishes.to_vec();
     wishes.sort_by(|a, b| a.name.cmp(&b.name));
     let claims: Vec<Claim<'_>> = wishes
@@ -172,7 +200,7 @@ pub(crate) fn transact(backend: &FilesBackend, wishes: &[Wish]) -> Result<()> {
             Claim { name: wish.name.as_bytes().as_bstr(), intent }
         })
         .collect();
-    let mut locked = backend.lock(&claims as &dyn Claims)?;
+    let mut locked = backend.lock(&Wishes { claims, whole })?;
     if let Some((_, rejection)) = locked.refused().first() {
         return Err(Error::Rejected(rejection.clone()));
     }
