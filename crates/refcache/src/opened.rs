@@ -93,7 +93,7 @@ impl Opened {
     /// The names, in order, of the refs that hold the object or a tag that leads to it.
     pub(crate) fn pointing_at(&self, id: &ObjectId) -> Result<Vec<BString>> {
         match &self.reader {
-            Reader::Files(reader) => reader.pointing_at(id),
+            Reader::Files(reader) => reader.pointing_at(id, self.store.context().objects),
             Reader::Tables(reader) => reader.pointing_at(id),
         }
     }

@@ -25,6 +25,7 @@ use bstr::{BStr, BString};
 use refdb::{
     Store, Target,
     files::{FilesBackend, Look, PackedFile},
+    transaction::{ObjectCheck, ObjectClass},
 };
 use refdb_types::{HashKind, ObjectId, Scope};
 use refdb_vfs::Fs;
@@ -41,6 +42,10 @@ use walk::Folders;
 /// Where git leaves HEAD when it converts a repository to reftable, so that nobody takes it for one with files.
 const HEAD_OF_REFTABLE: &str = "refs/heads/.invalid";
 
+fn target_of(found: &Option<Found>) -> Option<&Target> {
+    found.as_ref().map(|found| &found.target)
+}
+
 /// Reads refs that are files.
 pub(crate) struct FilesReader {
     fs: Fs,
@@ -54,6 +59,8 @@ pub(crate) struct FilesReader {
     begun: Instant,
     /// Counts what makes beliefs void: own writes, hints.
     epoch: AtomicU64,
+    /// Counts the refs that were found changed.
+    changes: AtomicU64,
     /// The refs by object, of the packed-refs that they were asked of last.
     tips: Mutex<Option<Arc<Tips>>>,
     folders: Mutex<Folders>,
@@ -78,6 +85,7 @@ impl FilesReader {
             owner: memory.owner(),
             begun: Instant::now(),
             epoch: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
             tips: Mutex::new(None),
             folders: Mutex::new(Folders::new(&memory.pages)),
         }
@@ -104,6 +112,9 @@ impl FilesReader {
             let is_doubtful = matches!(&loose.target, Target::Symbolic(to) if to.as_bstr() == HEAD_OF_REFTABLE);
             count(if is_new { &self.counters.misses } else { &self.counters.hits }, 1);
             let found = Found::loose(loose.target.clone());
+            if is_new && known.is_some_and(|known| target_of(&known.answer()) != Some(&found.target)) {
+                count(&self.changes, 1);
+            }
             if is_new || self.trust.believe.is_some() {
                 let known = Known { epoch, looked_nanos, loose: Some(loose), generation: 0, kept: None };
                 self.memory.names.put(self.owner, name, known);
@@ -124,6 +135,9 @@ impl FilesReader {
                 find(&file, name)?
             }
         };
+        if known.is_some_and(|known| target_of(&known.answer()) != target_of(&kept)) {
+            count(&self.changes, 1);
+        }
         let is_doubtful = kept.is_none() && !file.exists();
         let known = Known { epoch, looked_nanos, loose: None, generation: file.generation, kept: kept.clone() };
         self.memory.names.put(self.owner, name, known);
@@ -158,14 +172,25 @@ impl FilesReader {
     }
 
     /// The names, in order, of the refs that hold the object or a tag that leads to it.
-    pub(crate) fn pointing_at(&self, id: &ObjectId) -> Result<Vec<BString>> {
+    pub(crate) fn pointing_at(&self, id: &ObjectId, objects: &dyn ObjectCheck) -> Result<Vec<BString>> {
         let everything = Plan { ranges: vec![Range::everything()], root_refs: false };
         let loose = self.walk(&everything)?;
         let file = self.packed()?;
         let mut names = self.tips(&file)?.find(&file, id)?;
         names.retain(|name| loose.binary_search_by(|row| row.name.cmp(name)).is_err());
-        let direct = loose.into_iter().filter(|row| row.target == Target::Direct(*id));
-        names.extend(direct.map(|row| row.name));
+        for row in loose {
+            // What a tag leads to is written nowhere as long as its ref is loose.
+            let leads_there = match &row.target {
+                Target::Direct(held) if held == id => true,
+                Target::Direct(held) if row.name.starts_with(b"refs/tags/") => {
+                    objects.classify(held)? == ObjectClass::Tag(Some(*id))
+                }
+                _ => false,
+            };
+            if leads_there {
+                names.push(row.name);
+            }
+        }
         names.sort_unstable();
         Ok(names)
     }
@@ -186,7 +211,7 @@ impl FilesReader {
     }
 
     pub(crate) fn sequence(&self) -> u64 {
-        self.epoch.load(Ordering::Relaxed)
+        self.epoch.load(Ordering::Relaxed) + self.changes.load(Ordering::Relaxed)
     }
 
     /// The names of which something is known.
