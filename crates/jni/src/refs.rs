@@ -133,9 +133,10 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_lookup<'l>(
         let mut name = SmallName::new(name_len);
         buffer.get_region(env, 0, name.as_mut())?;
         let view = VIEW.get(view)?;
+        let resolved = view.resolve(name.as_bstr())?;
         let mut answer = Answer::default();
         answer.u64(view.version());
-        encode_resolved(&view.resolve(name.as_bstr())?, &mut answer)?;
+        encode_resolved(&resolved, &mut answer)?;
         put(env, &buffer, answer.as_slice())
     })
 }
@@ -241,9 +242,10 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_pointingAt<'l>(
         let object = bytes_of(env, &object)?;
         let view = VIEW.get(view)?;
         let object = id(&object)?;
+        let names = view.pointing_at(&object)?;
         let mut answer = Answer::default();
         answer.u64(view.version());
-        for name in view.pointing_at(&object)? {
+        for name in names {
             answer.bytes(&name)?;
         }
         new_array(env, answer.as_slice())

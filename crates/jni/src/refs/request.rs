@@ -94,6 +94,7 @@ pub(super) fn batch(request: &mut Request<'_>) -> Result<Batch, Failure> {
         // As with JGit: the hook is C git's affair.
         skip_hook: true,
         allow_replacing_parents: flags & 2 != 0,
+        whole: flags & 1 != 0,
     };
     let committer = match request.u8()? {
         0 => None,
@@ -169,14 +170,16 @@ fn ref_name(name: &[u8]) -> Result<RefName, Failure> {
 
 /// ```text
 /// flags: 1 all refs, 2 prune, 4 only if worth while   1
+/// patterns of refs, none for all that the flags say   names
 /// ```
 pub(super) fn optimize_options(request: &mut Request<'_>) -> Result<OptimizeOptions, Failure> {
     let flags = request.u8()?;
+    let include = names(request)?.into_iter().map(ToString::to_string).collect();
     Ok(OptimizeOptions {
         all: flags & 1 != 0,
         prune: flags & 2 != 0,
         auto: flags & 4 != 0,
-        include: Vec::new(),
+        include,
         exclude: Vec::new(),
     })
 }

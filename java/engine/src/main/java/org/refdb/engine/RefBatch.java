@@ -1,6 +1,9 @@
 package org.refdb.engine;
 
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
 
 /**
  * Edits that are checked and made in one transaction. Not for more than one thread.
@@ -38,7 +41,7 @@ public final class RefBatch {
   private final Packer edits = new Packer();
   private boolean hasCommitter;
   private int objectCount;
-  private int editCount;
+  private final List<String> names = new ArrayList<>();
   private String lastMessage;
 
   /**
@@ -78,13 +81,18 @@ public final class RefBatch {
   /** Begins an edit. */
   public Edit edit(String name) {
     edits.bytes(utf8(name));
-    editCount++;
+    names.add(name);
     return new Edit();
+  }
+
+  /** The refs of the edits, in their order. */
+  public List<String> names() {
+    return Collections.unmodifiableList(names);
   }
 
   /** How many edits there are. */
   public int size() {
-    return editCount;
+    return names.size();
   }
 
   /** The parts of an edit, to be given in order. */
@@ -163,7 +171,7 @@ public final class RefBatch {
   byte[] pack() {
     Packer request = new Packer().u8(flags).u8(hasCommitter ? 1 : 0).raw(committer.toByteArray());
     request.i32(objectCount).raw(objects.toByteArray());
-    return request.i32(editCount).raw(edits.toByteArray()).toByteArray();
+    return request.i32(names.size()).raw(edits.toByteArray()).toByteArray();
   }
 
   private static byte[] utf8(String text) {

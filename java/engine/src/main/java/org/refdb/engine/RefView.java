@@ -2,6 +2,7 @@ package org.refdb.engine;
 
 import java.nio.charset.StandardCharsets;
 import java.util.Collection;
+import java.util.List;
 
 /**
  * A repository's refs, for any number of threads.
@@ -12,6 +13,11 @@ import java.util.Collection;
 public final class RefView implements AutoCloseable {
   /** Room for the usual answer; more is made where it is not enough. */
   private static final int BUFFER_BYTES = 1024;
+
+  /** How {@link #optimize(boolean)} goes about it. */
+  private static final int ALL = 1;
+
+  private static final int PRUNE = 2;
 
   private static final ThreadLocal<byte[]> BUFFER = ThreadLocal.withInitial(() -> new byte[BUFFER_BYTES]);
 
@@ -130,10 +136,19 @@ public final class RefView implements AutoCloseable {
    * @param all also refs other than tags and those that are packed already (files only)
    */
   public void optimize(boolean all) throws EngineException {
-    final int allRefs = 1;
-    final int prune = 2;
+    optimize(all ? ALL | PRUNE : PRUNE, List.of());
+  }
+
+  /** Packs certain refs, where refs are files. */
+  public void pack(Collection<String> names) throws EngineException {
+    optimize(PRUNE, names);
+  }
+
+  private void optimize(int flags, Collection<String> patterns) throws EngineException {
+    Packer request = new Packer().u8(flags);
+    packNames(request, patterns);
     try {
-      RefNatives.optimize(handle.id(), new Packer().u8(all ? allRefs | prune : prune).toByteArray());
+      RefNatives.optimize(handle.id(), request.toByteArray());
     } finally {
       handle.keepAlive();
     }

@@ -36,6 +36,11 @@ public final class Unpacker {
     return (long) Packer.LONG.get(bytes, take(8));
   }
 
+  /** The last eight bytes, wherever this stands. */
+  public long lastI64() {
+    return (long) Packer.LONG.get(bytes, end - Long.BYTES);
+  }
+
   /** A byte string. */
   public byte[] bytes() {
     return raw(i32());

@@ -164,6 +164,11 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
     BatchResult result;
     try {
       result = database.commit(edits.batch());
+      if (whole && isBlockedByLooseRef(result) && dependOnEachOther(commands)) {
+        // The lock of a/b needs a folder where the file of a stands, which goes away in the same transaction.
+        database.view().pack(commands.stream().map(ReceiveCommand::getRefName).toList());
+        result = database.commit(edits.batch());
+      }
     } catch (EngineException e) {
       if (e.kind() != EngineException.Kind.LOCKED) {
         throw e;
@@ -173,6 +178,12 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
       return;
     }
     report(result, commands);
+  }
+
+  private boolean isBlockedByLooseRef(BatchResult result) throws IOException {
+    return !result.done()
+        && result.rejections().get(0).reason() == BatchResult.Reason.NAME_CONFLICT
+        && !database.view().isReftable();
   }
 
   private void add(RevWalk walk, Edits edits, ReceiveCommand command) throws IOException {

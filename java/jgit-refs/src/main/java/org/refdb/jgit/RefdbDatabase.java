@@ -46,6 +46,9 @@ import org.refdb.engine.Unpacker;
  * <p>Where JGit's two databases differ, this follows {@code RefDirectory}.
  */
 public final class RefdbDatabase extends RefDatabase {
+  /** A batch of more refs than this is told of twice rather than read again. */
+  private static final int LOOK_BACK_MAX = 32;
+
   private final Repository repository;
   private final RefView view;
   /** The version that listeners have been told of; 0 for none. */
@@ -319,11 +322,17 @@ public final class RefdbDatabase extends RefDatabase {
   BatchResult commit(RefBatch batch) throws IOException {
     BatchResult result = view.commit(batch);
     if (result.done() && result.rejections().size() < batch.size()) {
-      // What follows from our own change is no news to tell again.
-      notified.set(view.version());
+      notified.set(versionAfter(batch));
       repository.fireEvent(new RefsChangedEvent());
     }
     return result;
+  }
+
+  /** The version after our own change, which is no news to tell again when the next question finds it. */
+  private long versionAfter(RefBatch batch) throws IOException {
+    List<String> names = batch.names();
+    Unpacker refs = view.lookupMany(names.subList(0, Math.min(names.size(), LOOK_BACK_MAX)));
+    return refs.lastI64();
   }
 
   /** Tells the listeners, once, that someone has changed refs; as JGit does, when a question finds it out. */

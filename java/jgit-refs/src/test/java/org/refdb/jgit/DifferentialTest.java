@@ -40,9 +40,8 @@ class DifferentialTest {
         log(refdb);
         log(jgit);
       }
-      // A reflog goes along with its ref in files only.
-      boolean renames = !hasReflogs || format == Lab.Format.FILES;
-      RandomOperations operations = new RandomOperations(seed, ids, renames);
+      // A reflog goes along with its ref in files only; some updates ask for a reflog whatever the settings say.
+      RandomOperations operations = new RandomOperations(seed, ids, format == Lab.Format.FILES);
       List<String> story = new ArrayList<>();
       for (int i = 0; i < OPERATIONS; i++) {
         RandomOperations.Operation operation = operations.next();
