@@ -105,6 +105,14 @@ final class Author implements AutoCloseable {
     }
   }
 
+  /** Asks for one branch, as {@code git ls-remote URL master} does. */
+  String masterAdvertised() throws Exception {
+    try (Transport transport = transport();
+        FetchConnection connection = transport.openFetch(List.of(new RefSpec("refs/heads/master")))) {
+      return connection.getRef("refs/heads/master").getObjectId().name();
+    }
+  }
+
   private Transport transport() throws Exception {
     Transport transport = Transport.open(clone, remote);
     transport.setCredentialsProvider(LOGIN);
