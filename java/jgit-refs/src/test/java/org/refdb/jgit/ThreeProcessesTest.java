@@ -1,0 +1,189 @@
+package org.refdb.jgit;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.eclipse.jgit.api.Git;
+import org.eclipse.jgit.errors.LockFailedException;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.lib.RefUpdate;
+import org.eclipse.jgit.lib.Repository;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * A JVM with refdb, one with JGit's own ref database and C git write to one repository at once, while refs are packed.
+ *
+ * <p>All move one ref along a chain of commits, each step a compare-and-set. Every step that somebody was told to have
+ * made must have been made: there are as many of them as commits that the ref has passed. Besides each of them makes refs
+ * of its own, which must all be there in the end.
+ *
+ * <p>Where refs are in tables JGit stays out of it: with C git beside it it loses refs by itself.
+ */
+class ThreeProcessesTest {
+  private static final String SHARED = "refs/heads/shared";
+  private static final int STEPS = 40;
+  private static final int OWN = 25;
+
+  @TempDir Path folder;
+
+  @Test
+  void nothingIsLostAmongFiles() throws Exception {
+    run(Lab.Format.FILES);
+  }
+
+  @Test
+  void nothingIsLostAmongTables() throws Exception {
+    run(Lab.Format.REFTABLE);
+  }
+
+  private void run(Lab.Format format) throws Exception {
+    Path gitDir = Lab.create(folder.resolve("r.git"), format);
+    List<ObjectId> chain = Lab.objects(gitDir, STEPS + 1).commits();
+    ExecutorService threads = Executors.newCachedThreadPool();
+    try (RefdbRepository repository = Lab.open(gitDir)) {
+      RefdbDatabaseTest.set(repository, SHARED, chain.get(0));
+      List<Future<Integer>> writers = new ArrayList<>();
+      writers.add(threads.submit(() -> moveAndMake(repository, chain, "one")));
+      writers.add(threads.submit(() -> moveAndMake(repository, chain, "two")));
+      writers.add(threads.submit(new GitWriter(gitDir, chain)));
+      List<String> owners = new ArrayList<>(List.of("one", "two", "git"));
+      if (format == Lab.Format.FILES) {
+        writers.add(threads.submit(() -> otherJvm(gitDir, chain)));
+        owners.add("jgit");
+      }
+      Future<?> packing = threads.submit(() -> packAll(repository, writers));
+      int steps = 0;
+      for (Future<Integer> writer : writers) {
+        steps += writer.get();
+      }
+      packing.get();
+      assertEquals(chain.get(STEPS), repository.exactRef(SHARED).getObjectId());
+      assertEquals(STEPS, steps, "steps that were made, and steps that somebody made");
+      assertOwnRefs(repository, owners);
+      try (Repository plain = Lab.openPlain(gitDir)) {
+        assertOwnRefs(plain, owners);
+      }
+      assertTrue(((RefdbDatabase) repository.getRefDatabase()).view().verify().differences().isEmpty());
+    } finally {
+      threads.shutdownNow();
+    }
+  }
+
+  private static void assertOwnRefs(Repository repository, List<String> owners) throws IOException {
+    for (String owner : owners) {
+      for (int i = 0; i < OWN; i++) {
+        Ref ref = repository.exactRef(own(owner, i));
+        assertTrue(ref != null, own(owner, i) + " is lost");
+      }
+    }
+  }
+
+  private static String own(String owner, int i) {
+    return "refs/changes/" + i + "/" + owner;
+  }
+
+  private static Void packAll(Repository repository, List<Future<Integer>> writers) throws Exception {
+    while (writers.stream().anyMatch(writer -> !writer.isDone())) {
+      Git.wrap(repository).packRefs().setAll(true).call();
+      Thread.sleep(20);
+    }
+    return null;
+  }
+
+  /** Moves the shared ref until it is at the end of the chain; makes refs of its own on the way. */
+  private static int moveAndMake(Repository repository, List<ObjectId> chain, String owner) throws IOException {
+    int steps = 0;
+    int made = 0;
+    while (true) {
+      if (made < OWN) {
+        make(repository, own(owner, made++), chain.get(0));
+      }
+      int at = chain.indexOf(repository.exactRef(SHARED).getObjectId());
+      if (at < chain.size() - 1) {
+        steps += step(repository, chain.get(at), chain.get(at + 1)) ? 1 : 0;
+      } else if (made == OWN) {
+        return steps;
+      }
+    }
+  }
+
+  private static boolean step(Repository repository, ObjectId from, ObjectId to) throws IOException {
+    RefUpdate update = repository.updateRef(SHARED);
+    update.setExpectedOldObjectId(from);
+    update.setNewObjectId(to);
+    try {
+      return update.update() == RefUpdate.Result.FAST_FORWARD;
+    } catch (LockFailedException e) {
+      return false;
+    }
+  }
+
+  private static void make(Repository repository, String name, ObjectId id) throws IOException {
+    while (true) {
+      RefUpdate update = repository.updateRef(name);
+      update.setNewObjectId(id);
+      switch (update.update()) {
+        case NEW, NO_CHANGE -> {
+          return;
+        }
+        case LOCK_FAILURE -> {}
+        default -> throw new IOException(name + ": " + update.getResult());
+      }
+    }
+  }
+
+  private static int otherJvm(Path gitDir, List<ObjectId> chain) throws Exception {
+    List<String> arguments = new ArrayList<>(List.of(gitDir.toString()));
+    chain.forEach(id -> arguments.add(id.name()));
+    Process child = ChildJvm.start(PlainWriter.class, List.of("-Xmx128m"), arguments);
+    String steps = ChildJvm.lastLine(child);
+    assertEquals(0, child.waitFor());
+    return Integer.parseInt(steps);
+  }
+
+  /** The JVM with JGit's own ref database. */
+  static final class PlainWriter {
+    private PlainWriter() {}
+
+    public static void main(String[] args) throws IOException {
+      List<ObjectId> chain = new ArrayList<>();
+      for (int i = 1; i < args.length; i++) {
+        chain.add(ObjectId.fromString(args[i]));
+      }
+      try (Repository repository = Lab.openPlain(Path.of(args[0]))) {
+        System.out.println(moveAndMake(repository, chain, "jgit"));
+      }
+    }
+  }
+
+  /** C git, a process for each step. */
+  private record GitWriter(Path gitDir, List<ObjectId> chain) implements Callable<Integer> {
+    @Override
+    public Integer call() throws Exception {
+      int steps = 0;
+      for (int made = 0; ; ) {
+        if (made < OWN && CGit.run(gitDir, "update-ref", own("git", made), chain.get(0).name())) {
+          made++;
+        }
+        int at = chain.indexOf(ObjectId.fromString(CGit.read(gitDir, "rev-parse", SHARED)));
+        if (at == chain.size() - 1) {
+          if (made == OWN) {
+            return steps;
+          }
+          continue;
+        }
+        steps += CGit.run(gitDir, "update-ref", SHARED, chain.get(at + 1).name(), chain.get(at).name()) ? 1 : 0;
+      }
+    }
+  }
+}
