@@ -1,5 +1,5 @@
 use crate::{
-    check_ref_format, dump,
+    cache, check_ref_format, dump,
     failure::{Failure, Result},
     for_each_ref,
     globals::{Globals, Rest, USAGE},
@@ -22,7 +22,8 @@ pub struct Invocation<'a> {
 /// A command's table and its work.
 type Entry = (&'static Command, fn(&Invocation<'_>) -> Result<u8>);
 
-static ENTRIES: [Entry; 8] = [
+static ENTRIES: [Entry; 9] = [
+    (&cache::COMMAND, cache::run),
     (&check_ref_format::COMMAND, check_ref_format::run),
     (&dump::COMMAND, dump::run),
     (&for_each_ref::COMMAND, for_each_ref::run),

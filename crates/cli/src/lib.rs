@@ -4,6 +4,7 @@
 //! line. Each command is a file: its table of options, which [`options`] understands as git does, and its work.
 //! [`failure`] holds every way in which a command can end early.
 
+pub mod cache;
 pub mod check_ref_format;
 mod dispatch;
 pub mod dump;

@@ -5,13 +5,15 @@ use crate::{
     log::{End, NoRoom, Who},
     options::Durability,
     place::Place,
+    report,
     shared::{Handle, age_ms},
     stats::Stats,
     sync::{Ordering, lock},
 };
-use refdb_vfs::File;
+use refdb_vfs::{File, Fs};
 use std::{
     cell::RefCell,
+    path::Path,
     sync::Mutex,
     thread::JoinHandle,
     time::{Duration, Instant},
@@ -97,6 +99,9 @@ impl Cache {
         value.clear();
         let shared = &self.shared;
         let hash = shared.sealer.hash(key);
+        if shared.ghosts.wants(hash) {
+            shared.ghosts.on_get(hash, &shared.counters);
+        }
         let found = SCRATCH.with_borrow_mut(|scratch| self.look_up(hash, key, value, scratch));
         match found {
             Lookup::Found(created_ms) => {
@@ -192,6 +197,15 @@ impl Cache {
     /// whole write buffer is full it gives way to the writer for [`Options::patience`](crate::Options::patience) and is
     /// refused then. A written or synced put is never refused.
     pub fn put_with(&self, key: &[u8], value: &[u8], options: PutOptions) -> Result<Put> {
+        self.put_settled(key, value, options, options.durability)
+    }
+
+    /// A put that is never refused but does not wait until it is in the file: whoever puts many waits once, at the end.
+    pub(crate) fn put_in_bulk(&self, key: &[u8], value: &[u8], options: PutOptions) -> Result<Put> {
+        self.put_settled(key, value, options, Durability::Buffered)
+    }
+
+    fn put_settled(&self, key: &[u8], value: &[u8], options: PutOptions, settle: Durability) -> Result<Put> {
         self.check_writable()?;
         let shared = &self.shared;
         let (len, max) = (key.len().saturating_add(value.len()), shared.layout.largest_entry());
@@ -211,11 +225,11 @@ impl Cache {
             record.extend_from_slice(&header.encode());
             shared.sealer.seal(record, key, value).map_err(|error| Error::Disk(error.to_string()))?;
             record.resize(header.record_len(), 0);
-            self.append(&header, record, options)
+            self.append(&header, record, options, settle)
         })
     }
 
-    fn append(&self, header: &RecordHeader, record: &mut [u8], options: PutOptions) -> Result<Put> {
+    fn append(&self, header: &RecordHeader, record: &mut [u8], options: PutOptions, settle: Durability) -> Result<Put> {
         let shared = &self.shared;
         let crc = body_crc(record);
         let is_firm = options.durability != Durability::Buffered;
@@ -236,7 +250,10 @@ impl Cache {
                     let end = log.end();
                     drop(log);
                     shared.counters.puts.add(1);
-                    shared.settle(end, options.durability)?;
+                    if shared.ghosts.wants(header.hash) {
+                        shared.ghosts.on_put(header.hash, record_cost(record.len()));
+                    }
+                    shared.settle(end, settle)?;
                     return Ok(Put::Stored);
                 }
                 Err(NoRoom) => {
@@ -288,6 +305,9 @@ impl Cache {
         if was_there {
             shared.counters.removed.add(1);
         }
+        if shared.ghosts.wants(hash) {
+            shared.ghosts.on_remove(hash);
+        }
         self.settle_removals(end, durability)?;
         Ok(was_there)
     }
@@ -332,6 +352,7 @@ impl Cache {
                 let mut log = lock(&shared.log);
                 if let Some((void, memory)) = log.clear(&shared.view()) {
                     shared.invalidate_all_tickets();
+                    shared.ghosts.clear();
                     lock(&shared.void).extend(void);
                     break (log.end(), memory);
                 }
@@ -369,6 +390,11 @@ impl Cache {
     /// What it has and did. Costs the same however many entries there are.
     pub fn stats(&self) -> Stats {
         self.shared.counters.read()
+    }
+
+    /// What the process that writes to the cache in a folder said last, at most some seconds ago; None if it never did.
+    pub fn reported_stats(dir: &Path) -> Result<Option<Stats>> {
+        report::read(&Fs::real(), dir)
     }
 
     /// Changes the age at which entries become misses.
@@ -422,6 +448,7 @@ impl Cache {
             log.end()
         };
         let written = self.shared.write_through(end);
+        let _ = self.shared.report();
         *lock(&self.lock_file) = None;
         written
     }

@@ -92,6 +92,12 @@ pub(crate) fn read(fs: &Fs, dir: &Path, key: Option<&Key>) -> Result<Opened> {
     Ok(Opened { store: identity.store, sealer, started_anew: None })
 }
 
+/// Who the cache is, for those who look at its files without reading its entries.
+pub(crate) fn store_of(fs: &Fs, dir: &Path) -> Result<u64> {
+    let path = path_in(dir);
+    Ok(Identity::decode(&fs.read(&path)?, &path)?.store)
+}
+
 /// Whether the cache in a folder is encrypted.
 pub(crate) fn is_encrypted(fs: &Fs, dir: &Path) -> Result<bool> {
     let path = path_in(dir);

@@ -49,7 +49,7 @@ pub(crate) struct Meta {
     pub(crate) newest_ms: u64,
     /// Whether the file is whole.
     pub(crate) sealed: bool,
-    /// Whether everything that lived in it was copied, and it goes when the copies are on stable storage.
+    /// Whether nothing lives in it any more: it goes when the copies, or what says that it is void, are in the files.
     pub(crate) condemned: bool,
 }
 
@@ -438,7 +438,7 @@ impl Log {
 
     /// Forgets everything: the next segment says that all before it are void. Returns the segments to be deleted and
     /// memory to be given back when the lock is no longer held; None if no segment can be started.
-    pub(crate) fn clear(&mut self, view: &View<'_>) -> Option<(Vec<u16>, impl Send + use<> + 'static)> {
+    pub(crate) fn clear(&mut self, view: &View<'_>) -> Option<(Vec<(u16, u64)>, impl Send + use<> + 'static)> {
         if self.free_slots.is_empty() {
             return None;
         }
@@ -449,7 +449,8 @@ impl Log {
         for (slot, meta) in self.meta.iter_mut().enumerate() {
             if let Some(meta) = meta {
                 meta.live_bytes = 0;
-                void.push(slot as u16);
+                meta.condemned = true;
+                void.push((slot as u16, meta.seq));
             }
         }
         self.owed.clear();

@@ -11,7 +11,7 @@ use crate::{
     options::{Clock, Options},
     place::{ALIGN, MAX_SEGMENTS, Place},
     recover::{Found, Recovered, recover, seal},
-    seal::Key,
+    seal::{Key, Sealer},
     segment::Segment,
     shared::{Parts, Shared},
     stats::Counters,
@@ -85,6 +85,17 @@ impl Cache {
     pub fn open_read_only(dir: &Path, key: Option<&Key>) -> Result<Cache> {
         let fs = Fs::real();
         let Opened { store, sealer, .. } = identity::read(&fs, dir, key)?;
+        Cache::read_only(fs, dir, store, sealer)
+    }
+
+    /// Opens a cache to count and verify what it has, without its key: an encrypted one's entries stay closed.
+    pub fn open_to_inspect(dir: &Path) -> Result<Cache> {
+        let fs = Fs::real();
+        let store = identity::store_of(&fs, dir)?;
+        Cache::read_only(fs, dir, store, Sealer::Plain { seed: store })
+    }
+
+    fn read_only(fs: Fs, dir: &Path, store: u64, sealer: Sealer) -> Result<Cache> {
         let recovered = recover(&fs, dir, store)?;
         let disk_bytes: u64 = recovered.segments.iter().map(|found| found.file_bytes).sum();
         let mut layout = Layout::new(disk_bytes.max(Options::SMALLEST_LIMIT_BYTES));

@@ -11,7 +11,7 @@ use crate::{
     shared::Shared,
     sync::{Ordering, lock},
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// What happens to the live entries of a victim.
 enum Fate {
@@ -172,22 +172,28 @@ impl Shared {
     /// may still stand in an older segment, and a power loss must not take the copy and leave that one. False if there
     /// is none.
     pub(crate) fn delete_condemned(&self) -> Result<bool> {
-        let mut condemned = lock(&self.condemned).clone();
+        let condemned = lock(&self.condemned).clone();
         if condemned.is_empty() {
             return Ok(false);
         }
         let end = lock(&self.log).end();
         self.sync_through(end)?;
-        // Oldest first: what a younger one says of an older one must not go before it.
-        condemned.sort_by_key(|(_, seq)| *seq);
-        for (slot, seq) in condemned {
-            // A clear may have been quicker.
+        self.delete_all(condemned, &self.condemned)?;
+        Ok(true)
+    }
+
+    /// Deletes these segments and takes them off a list, oldest first: what a younger one says of an older one must not
+    /// go before it.
+    fn delete_all(&self, mut segments: Vec<(u16, u64)>, list: &Mutex<Vec<(u16, u64)>>) -> Result<()> {
+        segments.sort_by_key(|(_, seq)| *seq);
+        for (slot, seq) in segments {
+            // The slot may have been given to another since.
             if let Some(segment) = self.slots[usize::from(slot)].load_full().filter(|segment| segment.seq == seq) {
                 self.delete(&segment)?;
             }
-            lock(&self.condemned).retain(|(_, other)| *other != seq);
+            lock(list).retain(|(_, other)| *other != seq);
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Copies or drops each live entry; true if some could neither be copied nor dropped.
@@ -304,16 +310,8 @@ impl Shared {
         }
         // What says that they are void comes first.
         self.flush_all()?;
-        let mut void = std::mem::take(&mut *lock(&self.void));
-        let mut segments: Vec<_> = void.iter().filter_map(|slot| self.slots[usize::from(*slot)].load_full()).collect();
-        segments.sort_by_key(|segment| segment.seq);
-        for segment in segments {
-            if let Err(error) = self.delete(&segment) {
-                lock(&self.void).append(&mut void);
-                return Err(error);
-            }
-            void.retain(|slot| *slot != segment.slot);
-        }
+        let void = lock(&self.void).clone();
+        self.delete_all(void, &self.void)?;
         Ok(true)
     }
 }

@@ -41,18 +41,27 @@ pub(crate) struct Recovered {
 
 /// What the last bytes of a file say, if they are a footer.
 pub(crate) fn read_footer(file: &File, file_bytes: u64, seq: u64) -> Result<Option<(Trailer, Vec<Entry>)>> {
+    footer_from(file_bytes, seq, |bytes, offset| Ok(file.read_exact_at(bytes, offset)?))
+}
+
+/// The same from any source of bytes.
+pub(crate) fn footer_from(
+    file_bytes: u64,
+    seq: u64,
+    mut read_at: impl FnMut(&mut [u8], u64) -> Result<()>,
+) -> Result<Option<(Trailer, Vec<Entry>)>> {
     let Some(trailer_at) = file_bytes.checked_sub(TRAILER_BYTES as u64) else { return Ok(None) };
     let mut bytes = [0; TRAILER_BYTES];
-    file.read_exact_at(&mut bytes, trailer_at)?;
+    read_at(&mut bytes, trailer_at)?;
     let Some(trailer) = Trailer::decode(&bytes, seq) else { return Ok(None) };
     let footer_len = trailer.footer_len() as u64;
-    if trailer.records_end < SEGMENT_HEADER_BYTES as u64 || trailer.records_end.saturating_add(footer_len) > file_bytes
-    {
+    let fits = trailer.records_end.checked_add(footer_len).is_some_and(|end| end <= file_bytes);
+    if trailer.records_end < SEGMENT_HEADER_BYTES as u64 || !fits {
         return Ok(None);
     }
     // No larger than the file, so an unchecked number allocates nothing.
     let mut bytes = vec![0; trailer.footer_len() - TRAILER_BYTES];
-    file.read_exact_at(&mut bytes, file_bytes - footer_len)?;
+    read_at(&mut bytes, file_bytes - footer_len)?;
     Ok(trailer.decode_entries(&bytes).map(|entries| (trailer, entries)))
 }
 

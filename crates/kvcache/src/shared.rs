@@ -3,8 +3,9 @@
 use crate::{
     error::{Error, Result},
     format::encode_footer,
+    ghost::Ghosts,
     index::Index,
-    layout::Layout,
+    layout::{Layout, record_cost},
     log::{End, Full, Log, Next, Slots, View},
     options::{Clock, Durability},
     seal::Sealer,
@@ -36,6 +37,7 @@ pub(crate) struct Shared {
     pub(crate) index: Index,
     pub(crate) slots: Slots,
     pub(crate) counters: Counters,
+    pub(crate) ghosts: Ghosts,
     pub(crate) log: Mutex<Log>,
     /// Held by whoever writes to segment files; with it goes a buffer.
     pub(crate) files: Mutex<Vec<u8>>,
@@ -47,8 +49,8 @@ pub(crate) struct Shared {
     pub(crate) condemned: Mutex<Vec<(u16, u64)>>,
     /// Memory that a clear left, to be given back by the worker.
     pub(crate) garbage: Mutex<Vec<Box<dyn std::any::Any + Send>>>,
-    /// Segments that a clear made void, to be deleted.
-    pub(crate) void: Mutex<Vec<u16>>,
+    /// Segments that a clear made void, by slot and number, to be deleted.
+    pub(crate) void: Mutex<Vec<(u16, u64)>>,
     pub(crate) disk_error: Mutex<Option<String>>,
     generations: Box<[AtomicU64]>,
     clears: AtomicU64,
@@ -97,6 +99,7 @@ impl Shared {
             index,
             slots,
             counters,
+            ghosts: Ghosts::new(layout.limit_bytes),
             log: Mutex::new(log),
             files: Mutex::new(Vec::new()),
             reclaiming: Mutex::new(Vec::new()),
@@ -230,6 +233,28 @@ impl Shared {
             self.fs.sync_dir(&self.dir).map_err(|error| self.disk_failed(error))?;
         }
         Ok(())
+    }
+
+    /// Tells those who look from outside what the cache has and did.
+    pub(crate) fn report(&self) -> Result<()> {
+        crate::report::write(&self.fs, &self.dir, &self.counters.read())
+    }
+
+    /// Lets the simulations of other limits start from what is there.
+    pub(crate) fn warm_ghosts(&self) {
+        let mut sampled = Vec::new();
+        self.index.for_each(|hash, place| {
+            if self.ghosts.wants(hash) {
+                sampled.push((place.slot(), place.offset(), hash, place.len()));
+            }
+        });
+        // At the start slots are in the order of the log.
+        sampled.sort_unstable();
+        for (_, _, hash, len) in sampled {
+            if self.ghosts.wants(hash) {
+                self.ghosts.on_put(hash, record_cost(len));
+            }
+        }
     }
 
     pub(crate) fn settle(&self, end: End, durability: Durability) -> Result<()> {

@@ -25,6 +25,17 @@ macro_rules! counters {
             pub fn named(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name),)*]
             }
+
+            pub(crate) fn from_named<'a>(numbers: impl Iterator<Item = (&'a str, u64)>) -> Self {
+                let mut stats = Stats::default();
+                for (name, value) in numbers {
+                    match name {
+                        $(stringify!($name) => stats.$name = value,)*
+                        _ => {}
+                    }
+                }
+                stats
+            }
         }
     };
 }
@@ -72,8 +83,10 @@ counters! {
     sampled_hits_twice,
 }
 
-/// A number that threads count up.
+/// A number that threads count up, on a cache line of its own: the hit counter of one thread must not slow another's
+/// look at the limit.
 #[derive(Default)]
+#[repr(align(64))]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {

@@ -9,7 +9,7 @@ use crate::{
 use std::{
     io::ErrorKind,
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Records of one such span go to the file together.
@@ -17,6 +17,7 @@ const REST: Duration = Duration::from_millis(2);
 /// The worker stays up this many times after its last work, so that steady puts need not wake it.
 const ROUNDS_AWAKE: u32 = 25;
 const AFTER_AN_ERROR: Duration = Duration::from_millis(100);
+const REPORT_EVERY: Duration = Duration::from_secs(5);
 const ASLEEP: Duration = Duration::from_secs(10);
 
 pub(crate) fn start(shared: &Handle) -> std::io::Result<Vec<JoinHandle<()>>> {
@@ -43,7 +44,16 @@ fn run_syncer(shared: &Shared) {
 
 fn run(shared: &Shared) {
     let mut idle_rounds = 0;
+    let (mut reported, mut reported_at) = (shared.counters.read(), Instant::now());
+    shared.warm_ghosts();
     while !shared.closed.load(Ordering::Acquire) {
+        if reported_at.elapsed() >= REPORT_EVERY {
+            let now = shared.counters.read();
+            if now != reported && shared.report().is_ok() {
+                reported = now;
+            }
+            reported_at = Instant::now();
+        }
         match round(shared) {
             Ok(true) => {
                 idle_rounds = 0;

@@ -1,0 +1,122 @@
+//! `refdb cache`: look at a persistent cache's files, verify, shrink and move them, also while a server uses them.
+
+mod look;
+mod stat;
+mod transfer;
+
+use crate::{
+    Invocation,
+    failure::{Failure, Result, fatal, message},
+    options::{Command, Opt, Parser, Value, Word},
+};
+use bstr::{BStr, ByteSlice};
+use refdb_kvcache::{Cache, Key};
+use std::path::{Path, PathBuf};
+
+/// The command line.
+pub static COMMAND: Command = Command {
+    name: "cache",
+    about: "Look at, verify, compact, export or import a persistent cache",
+    synopsis: &[
+        "stat [--json] FOLDER",
+        "verify FOLDER",
+        "top [--count=N] [--key-file=FILE] FOLDER",
+        "compact [--limit=BYTES] [--key-file=FILE] FOLDER",
+        "export [--key-file=FILE] [--secrets] FOLDER",
+        "import --limit=BYTES [--key-file=FILE] FOLDER",
+    ],
+    options: &[
+        Opt::flag("json", "print JSON for programs"),
+        Opt::flag("count", "how many entries to show").fixed().takes(Value::Required("N")),
+        Opt::flag("limit", "the most bytes the cache may have").fixed().takes(Value::Required("BYTES")),
+        Opt::flag("key-file", "the file with the 32 bytes of the key, in hexadecimal")
+            .fixed()
+            .takes(Value::Required("FILE")),
+        Opt::flag("secrets", "export a cache of sessions or tokens, in the clear").fixed(),
+    ],
+};
+
+/// What the user said.
+#[derive(Default)]
+struct Settings {
+    json: bool,
+    count: Option<u64>,
+    limit: Option<u64>,
+    key: Option<Key>,
+    secrets: bool,
+}
+
+/// Runs the command.
+pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
+    let mut parser = Parser::new(&COMMAND, invocation.words);
+    let (mut settings, mut arguments) = (Settings::default(), Vec::new());
+    while let Some(word) = parser.next_word()? {
+        match word {
+            Word::Argument(argument) => arguments.push(argument),
+            Word::Option(opt, setting) => match (opt.name, setting.value()) {
+                ("count", Some(value)) => settings.count = Some(number("count", value)?),
+                ("limit", Some(value)) => settings.limit = Some(number("limit", value)?),
+                ("key-file", Some(value)) => settings.key = Some(read_key(&path(value))?),
+                ("secrets", _) => settings.secrets = true,
+                _ => settings.json = setting.is_on(),
+            },
+        }
+    }
+    let [action, folder] = arguments[..] else { return Err(Failure::Usage(&COMMAND, None)) };
+    let folder = path(folder);
+    match action.as_bytes() {
+        b"stat" => stat::run(&folder, settings.json),
+        b"verify" => look::verify(&folder),
+        b"top" => look::top(&folder, &settings),
+        b"compact" => look::compact(&folder, &settings),
+        b"export" => transfer::export(&folder, &settings),
+        b"import" => transfer::import(&folder, &settings),
+        other => Err(Failure::Usage(&COMMAND, Some(message!["unknown action '", other, "'"]))),
+    }
+}
+
+fn path(bytes: &BStr) -> PathBuf {
+    bytes.to_path_lossy().into_owned()
+}
+
+fn number(option: &str, value: &BStr) -> Result<u64> {
+    let parsed = value.to_str().ok().and_then(|text| text.parse().ok());
+    parsed.ok_or_else(|| {
+        Failure::Usage(&COMMAND, Some(message!["option `", option, "' expects a number, not '", value, "'"]))
+    })
+}
+
+fn read_key(file: &Path) -> Result<Key> {
+    let shown = file.display().to_string();
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) => return fatal!["cannot read the key in '", shown, "': ", crate::failure::system_text(&error)],
+    };
+    let digits = text.trim().as_bytes();
+    let mut key = [0; 32];
+    let pairs =
+        digits.chunks(2).map(|pair| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok()));
+    let is_hex = digits.len() == 64 && digits.iter().all(u8::is_ascii_hexdigit);
+    for (byte, pair) in key.iter_mut().zip(pairs) {
+        *byte = pair.unwrap_or_default();
+    }
+    if !is_hex {
+        return fatal!["the key in '", shown, "' is not 64 hexadecimal digits"];
+    }
+    Ok(Key::new(key))
+}
+
+impl From<refdb_kvcache::Error> for Failure {
+    fn from(error: refdb_kvcache::Error) -> Self {
+        Failure::Fatal(error.to_string().into())
+    }
+}
+
+/// Whether a cache's keys are for nobody's eyes: it is encrypted, or it is one of Gerrit's caches whose keys are cookies
+/// or whose values are tokens.
+fn is_secret(folder: &Path) -> Result<bool> {
+    const SECRET: [&str; 2] = ["web_sessions", "oauth_tokens"];
+    let full = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let named = full.components().any(|part| SECRET.iter().any(|name| part.as_os_str() == *name));
+    Ok(named || Cache::is_encrypted(folder)?)
+}

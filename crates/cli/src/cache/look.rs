@@ -1,0 +1,76 @@
+use super::{Settings, is_secret};
+use crate::{failure::Result, output::Output, progress::Progress};
+use bstr::ByteSlice;
+use refdb_kvcache::{Cache, Options, Verified};
+use std::{cmp::Reverse, collections::BinaryHeap, path::Path};
+
+const SHOWN: u64 = 20;
+
+/// Checks every record. Exit code 1 if one is harmed.
+pub(super) fn verify(folder: &Path) -> Result<u8> {
+    let cache = Cache::open_to_inspect(folder)?;
+    let progress = Progress::start("Verifying the cache");
+    let Verified { good, bad } = cache.verify();
+    progress.finish();
+    say(&format!("{good} entries are whole, {bad} are harmed and would be misses\n"))?;
+    Ok(u8::from(bad > 0))
+}
+
+/// Shows the largest entries.
+pub(super) fn top(folder: &Path, settings: &Settings) -> Result<u8> {
+    let secret = is_secret(folder)?;
+    let cache = Cache::open_read_only(folder, settings.key.as_ref())?;
+    let count = settings.count.unwrap_or(SHOWN);
+    let mut largest: BinaryHeap<Reverse<(u64, u64, Vec<u8>)>> = BinaryHeap::new();
+    let progress = Progress::start("Reading the cache");
+    let walked: std::result::Result<_, std::convert::Infallible> = cache.for_each(|key, _, info| {
+        let key = if secret { b"(secret)".to_vec() } else { key.to_vec() };
+        largest.push(Reverse((info.disk_bytes, info.created_ms, key)));
+        if largest.len() as u64 > count {
+            largest.pop();
+        }
+        Ok(())
+    });
+    progress.finish();
+    let Ok(Verified { bad, .. }) = walked;
+    let mut text = String::new();
+    for Reverse((bytes, created_ms, key)) in largest.into_sorted_vec() {
+        text.push_str(&format!("{bytes:>10} bytes, created {created_ms} ms: {}\n", key.as_bstr().escape_ascii()));
+    }
+    if bad > 0 {
+        text.push_str(&format!("{bad} entries are harmed\n"));
+    }
+    say(&text)?;
+    Ok(0)
+}
+
+/// Frees dead space. Nobody else may have the cache open.
+pub(super) fn compact(folder: &Path, settings: &Settings) -> Result<u8> {
+    let mut options = Options::new(limit(folder, settings)?);
+    options.key = settings.key.clone();
+    // A wrong key would empty the cache.
+    drop(Cache::open_read_only(folder, settings.key.as_ref())?);
+    let cache = Cache::open(folder, options)?;
+    let progress = Progress::start("Compacting the cache");
+    let freed = cache.compact()?;
+    cache.close()?;
+    progress.finish();
+    say(&format!("{freed} bytes freed\n"))?;
+    Ok(0)
+}
+
+/// The limit given, else the one it had last.
+fn limit(folder: &Path, settings: &Settings) -> Result<u64> {
+    if let Some(limit) = settings.limit {
+        return Ok(limit);
+    }
+    let reported = Cache::reported_stats(folder)?.map_or(0, |stats| stats.limit_bytes);
+    let disk = Cache::open_to_inspect(folder)?.stats().disk_bytes;
+    Ok(reported.max(disk * 2).clamp(Options::SMALLEST_LIMIT_BYTES, Options::LARGEST_LIMIT_BYTES))
+}
+
+fn say(text: &str) -> Result<()> {
+    let mut output = Output::default();
+    output.buffer().extend_from_slice(text.as_bytes());
+    output.flush()
+}

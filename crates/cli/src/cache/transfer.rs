@@ -1,0 +1,46 @@
+use super::{COMMAND, Settings, is_secret};
+use crate::failure::{Failure, Result, fatal, message, system_text};
+use refdb_kvcache::{Cache, Options};
+use std::{
+    io::{self, BufReader, BufWriter, ErrorKind},
+    path::Path,
+};
+
+/// Writes all entries to standard output.
+pub(super) fn export(folder: &Path, settings: &Settings) -> Result<u8> {
+    if is_secret(folder)? && !settings.secrets {
+        return fatal![
+            "'",
+            folder.display().to_string(),
+            "' holds secrets, which an export has in the clear; say --secrets if that is what you want"
+        ];
+    }
+    let cache = Cache::open_read_only(folder, settings.key.as_ref())?;
+    let mut output = BufWriter::with_capacity(1 << 20, io::stdout().lock());
+    match cache.export(&mut output) {
+        Ok(entries) => {
+            eprintln!("{entries} entries exported");
+            Ok(0)
+        }
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::BrokenPipe),
+        Err(error) => fatal!["cannot write the export: ", system_text(&error)],
+    }
+}
+
+/// Puts all entries from standard input.
+pub(super) fn import(folder: &Path, settings: &Settings) -> Result<u8> {
+    let Some(limit) = settings.limit else {
+        return Err(Failure::Usage(&COMMAND, Some(message!["import needs --limit"])));
+    };
+    if folder.join("format").exists() {
+        // A wrong key would empty the cache.
+        drop(Cache::open_read_only(folder, settings.key.as_ref())?);
+    }
+    let mut options = Options::new(limit);
+    options.key = settings.key.clone();
+    let cache = Cache::open(folder, options)?;
+    let imported = cache.import(&mut BufReader::with_capacity(1 << 20, io::stdin().lock()))?;
+    cache.close()?;
+    eprintln!("{} entries imported, {} too large", imported.stored, imported.too_large);
+    Ok(0)
+}

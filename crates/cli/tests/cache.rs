@@ -1,0 +1,120 @@
+//! `refdb cache` on the files of a stopped and of a running user.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
+
+use refdb_kvcache::{Cache, Durability, Key, Options, version_dir};
+use std::{
+    io::Write,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+fn refdb(arguments: &[&str], input: &[u8]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_refdb"));
+    command.arg("cache").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // A program that refuses its arguments does not read.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn fill(dir: &Path, key: Option<Key>) -> Cache {
+    let mut options = Options::new(4 << 20);
+    options.key = key;
+    let cache = Cache::open(dir, options).unwrap();
+    for i in 0..1000u32 {
+        cache.put(format!("key {i}").as_bytes(), &vec![1; i as usize]).unwrap();
+    }
+    cache.flush(Durability::Written).unwrap();
+    cache
+}
+
+#[test]
+fn a_cache_in_use_is_counted_and_verified_but_not_compacted() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = version_dir(root.path(), "diff", 2);
+    let folder = dir.to_str().unwrap();
+    let cache = fill(&dir, None);
+    let all = text(&refdb(&["stat", root.path().to_str().unwrap()], b""));
+    assert!(all.starts_with(&format!("{folder}: 1000 entries, ")), "{all}");
+    assert_eq!(text(&refdb(&["verify", folder], b"")), "1000 entries are whole, 0 are harmed and would be misses\n");
+    let top = text(&refdb(&["top", "--count=2", folder], b""));
+    let keys: Vec<_> = top.lines().map(|line| line.rsplit(": ").next().unwrap()).collect();
+    assert_eq!(keys.len(), 2, "{top}");
+    assert!(keys.iter().all(|key| key.starts_with("key 99")), "{top}");
+    let busy = refdb(&["compact", folder], b"");
+    assert!(!busy.status.success() && String::from_utf8_lossy(&busy.stderr).contains("in use by another process"));
+    for i in 0..500u32 {
+        cache.remove(format!("key {i}").as_bytes()).unwrap();
+    }
+    cache.close().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&refdb(&["stat", "--json", folder], b"").stdout).unwrap();
+    assert_eq!((json[0]["entries"].as_u64(), json[0]["counted"]["puts"].as_u64()), (Some(500), Some(1000)));
+    let freed = text(&refdb(&["compact", folder], b""));
+    let bytes: u64 = freed.split(' ').next().unwrap().parse().unwrap();
+    assert!(bytes > 100_000, "{freed}");
+    assert_eq!(text(&refdb(&["verify", folder], b"")), "500 entries are whole, 0 are harmed and would be misses\n");
+}
+
+#[test]
+fn a_harmed_entry_is_reported_with_exit_code_1() {
+    let root = tempfile::tempdir().unwrap();
+    fill(root.path(), None).close().unwrap();
+    let files = std::fs::read_dir(root.path()).unwrap().map(|file| file.unwrap().path());
+    let segment = files.filter(|path| path.extension().is_some_and(|ext| ext == "seg")).min().unwrap();
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[10_000] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    let found = refdb(&["verify", root.path().to_str().unwrap()], b"");
+    assert_eq!(found.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&found.stdout), "999 entries are whole, 1 are harmed and would be misses\n");
+}
+
+#[test]
+fn entries_move_from_one_cache_to_another() {
+    let root = tempfile::tempdir().unwrap();
+    let (from, to) = (root.path().join("from"), root.path().join("to"));
+    fill(&from, None).close().unwrap();
+    let export = refdb(&["export", from.to_str().unwrap()], b"");
+    assert!(export.status.success());
+    let needs_limit = refdb(&["import", to.to_str().unwrap()], &export.stdout);
+    assert_eq!(needs_limit.status.code(), Some(129));
+    assert!(refdb(&["import", "--limit=4194304", to.to_str().unwrap()], &export.stdout).status.success());
+    let cache = Cache::open(&to, Options::new(4 << 20)).unwrap();
+    assert_eq!(cache.stats().entries, 1000);
+    assert_eq!(cache.get(b"key 77").unwrap().value, vec![1; 77]);
+}
+
+#[test]
+fn the_keys_of_secret_caches_are_not_shown() {
+    let root = tempfile::tempdir().unwrap();
+    let sessions = version_dir(root.path(), "web_sessions", 0);
+    fill(&sessions, None).close().unwrap();
+    let encrypted = root.path().join("encrypted");
+    fill(&encrypted, Some(Key::new([0xab; 32]))).close().unwrap();
+    let key_file = root.path().join("key");
+    std::fs::write(&key_file, format!("{}\n", "ab".repeat(32))).unwrap();
+    let with_key = format!("--key-file={}", key_file.display());
+    for (folder, options) in [(&sessions, vec![]), (&encrypted, vec![with_key.as_str()])] {
+        let folder = folder.to_str().unwrap();
+        let top = text(&refdb(&[&["top"], &options[..], &[folder]].concat(), b""));
+        assert!(top.contains("(secret)") && !top.contains("key 99"), "{top}");
+        let refused = refdb(&[&["export"], &options[..], &[folder]].concat(), b"");
+        assert!(!refused.status.success() && refused.stdout.is_empty());
+        let export = refdb(&[&["export", "--secrets"], &options[..], &[folder]].concat(), b"");
+        assert!(export.status.success() && export.stdout.windows(6).any(|window| window == b"key 99"));
+    }
+    let folder = encrypted.to_str().unwrap();
+    assert!(text(&refdb(&["stat", folder], b"")).contains("1000 entries"), "counting needs no key");
+    assert!(text(&refdb(&["verify", folder], b"")).starts_with("1000 entries are whole"));
+    for action in ["top", "compact"] {
+        let refused = refdb(&[action, folder], b"");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("none of the given keys"), "{refused:?}");
+    }
+    assert_eq!(Cache::open_to_inspect(&encrypted).unwrap().stats().entries, 1000, "nothing was lost");
+}

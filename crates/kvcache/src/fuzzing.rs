@@ -1,0 +1,32 @@
+//! What the fuzzers call: the parser of segment files on any bytes.
+
+use crate::{
+    format::{ENTRY_BYTES, SegmentHeader, TRAILER_BYTES, check_record, encode_footer},
+    recover::{footer_from, scan},
+};
+
+/// Reads `bytes` as a segment file, by its footer and by its records, and checks that what comes out is inside the file
+/// and would be written as it was read. Panics where it is not.
+pub fn segment(bytes: &[u8]) {
+    let seq = SegmentHeader::decode(bytes).map_or(1, |header| {
+        assert_eq!(header.encode(), bytes[..header.encode().len()]);
+        header.seq
+    });
+    let (entries, end, newest_ms) = scan(bytes, seq);
+    assert!(end <= bytes.len().max(64) as u64);
+    for entry in &entries {
+        let record = &bytes[entry.offset..entry.offset + entry.len];
+        let header = check_record(record, seq, entry.offset as u64).expect("the scan found it");
+        assert!(header.record_len() == entry.len && header.created_ms <= newest_ms && header.hash == entry.hash);
+        assert!(header.payload_len() <= entry.len);
+    }
+    let read = footer_from(bytes.len() as u64, seq, |into, offset| {
+        into.copy_from_slice(&bytes[offset as usize..][..into.len()]);
+        Ok(())
+    });
+    if let Ok(Some((trailer, entries))) = read {
+        assert!(entries.iter().all(|entry| entry.offset + entry.len <= bytes.len()));
+        let footer = encode_footer(seq, trailer.records_end, trailer.newest_ms, &entries);
+        assert_eq!(footer.len(), entries.len() * ENTRY_BYTES + TRAILER_BYTES);
+    }
+}

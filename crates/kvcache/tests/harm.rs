@@ -1,0 +1,215 @@
+//! Disks and files that are not as they should be.
+
+use refdb_kvcache::{Cache, Durability, Error, Options, Put, PutOptions};
+use refdb_testkit::Rng;
+use refdb_vfs::{Fs, Op, Verdict, Witness};
+use std::{
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+const MIB: u64 = 1 << 20;
+const ENTRIES: u32 = 3_000;
+
+fn value(i: u32) -> Vec<u8> {
+    let mut value = format!("value of {i} ").into_bytes();
+    value.resize(value.len() + (i % 400) as usize, i as u8);
+    value
+}
+
+fn filled(dir: &Path) {
+    let cache = Cache::open(dir, Options::new(8 * MIB)).expect("it opens");
+    for i in 0..ENTRIES {
+        cache.put(&i.to_le_bytes(), &value(i)).expect("it is put");
+    }
+    cache.close().expect("it closes");
+}
+
+fn segments(dir: &Path) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(dir).expect("it is there").map(|file| file.expect("it is there").path());
+    let mut segments: Vec<_> = files.filter(|path| path.extension().is_some_and(|ext| ext == "seg")).collect();
+    segments.sort();
+    segments
+}
+
+/// Every key has its value or none; returns how many have it.
+fn good(cache: &Cache) -> u32 {
+    let found = |i: &u32| match cache.get(&i.to_le_bytes()) {
+        Some(found) => {
+            assert_eq!(found.value, value(*i));
+            true
+        }
+        None => false,
+    };
+    (0..ENTRIES).filter(found).count() as u32
+}
+
+#[test]
+fn a_flipped_bit_costs_one_entry_at_most_or_is_harmless() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    let mut rng = Rng::new(1);
+    let segments = segments(dir.path());
+    for _ in 0..60 {
+        let path = rng.pick(&segments);
+        let before = std::fs::read(path).unwrap();
+        let mut harmed = before.clone();
+        // Headers and trailers have their own tests: a segment without them is gone.
+        let at = 64 + rng.below(before.len() - 128);
+        harmed[at] ^= 1 << rng.below(8);
+        std::fs::write(path, &harmed).unwrap();
+        let reader = Cache::open_read_only(dir.path(), None).unwrap();
+        assert!(good(&reader) >= ENTRIES - 1, "byte {at} of {}", path.display());
+        std::fs::write(path, &before).unwrap();
+    }
+}
+
+#[test]
+fn a_segment_that_lost_its_header_or_is_cut_is_not_served_nor_is_what_came_after() {
+    for (name, harm) in [
+        ("header", (|bytes: &mut Vec<u8>| bytes[3] ^= 1) as fn(&mut Vec<u8>)),
+        ("cut", |bytes| bytes.truncate(bytes.len() / 2)),
+        ("empty", |bytes| bytes.clear()),
+        ("zeros", |bytes| bytes.fill(0)),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        filled(dir.path());
+        let segments = segments(dir.path());
+        assert!(segments.len() >= 6);
+        let mut bytes = std::fs::read(&segments[3]).unwrap();
+        harm(&mut bytes);
+        std::fs::write(&segments[3], bytes).unwrap();
+        let cache = Cache::open(dir.path(), Options::new(8 * MIB)).unwrap();
+        let found = good(&cache);
+        assert!((ENTRIES / 10..ENTRIES).contains(&found), "{name}: {found}");
+        cache.put(b"new", b"value").unwrap();
+        cache.close().unwrap();
+        let cache = Cache::open(dir.path(), Options::new(8 * MIB)).unwrap();
+        assert_eq!((good(&cache), cache.get(b"new").unwrap().value), (found, b"value".to_vec()), "{name}");
+    }
+}
+
+#[test]
+fn a_segment_of_another_cache_is_not_served() {
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    filled(dir.path());
+    let cache = Cache::open(other.path(), Options::new(8 * MIB)).unwrap();
+    for i in 0..ENTRIES {
+        cache.put(&i.to_le_bytes(), b"foreign").unwrap();
+    }
+    cache.close().unwrap();
+    let (own, foreign) = (segments(dir.path()), segments(other.path()));
+    std::fs::copy(&foreign[0], &own[0]).unwrap();
+    let cache = Cache::open(dir.path(), Options::new(8 * MIB)).unwrap();
+    good(&cache);
+}
+
+#[test]
+fn a_newer_format_is_refused_and_a_harmed_format_file_starts_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    let path = dir.path().join("format");
+    let before = std::fs::read(&path).unwrap();
+    let mut newer = before.clone();
+    newer[8] = 99;
+    std::fs::write(&path, &newer).unwrap();
+    let refused = Cache::open(dir.path(), Options::new(8 * MIB)).unwrap_err();
+    assert!(matches!(refused, Error::Version { found: 99, known: 1, .. }), "{refused}");
+    assert!(segments(dir.path()).len() > 3, "what the newer program wrote is left alone");
+    let mut harmed = before;
+    harmed[40] ^= 1;
+    std::fs::write(&path, &harmed).unwrap();
+    let cache = Cache::open(dir.path(), Options::new(8 * MIB)).unwrap();
+    assert!(matches!(cache.notices(), [Error::Corrupt { offset: 124, .. }]), "{:?}", cache.notices());
+    assert_eq!((cache.stats().entries, good(&cache)), (0, 0));
+}
+
+/// A disk that is full when it is told so.
+#[derive(Default)]
+struct FullDisk(AtomicBool);
+
+impl Witness for FullDisk {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        match op {
+            Op::Write(..) | Op::Create(_) if self.0.load(Ordering::Relaxed) => {
+                Verdict::Fail(std::io::ErrorKind::StorageFull.into())
+            }
+            _ => Verdict::Proceed,
+        }
+    }
+}
+
+#[test]
+fn on_a_full_disk_reads_go_on_puts_are_refused_and_then_taken_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(FullDisk::default());
+    let mut options = Options::new(8 * MIB);
+    options.patience = Duration::from_millis(1);
+    let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), options).unwrap();
+    for i in 0..100u32 {
+        cache.put(&i.to_le_bytes(), &value(i)).unwrap();
+    }
+    cache.flush(Durability::Written).unwrap();
+    disk.0.store(true, Ordering::Relaxed);
+    let mut refused = None;
+    for i in ENTRIES..ENTRIES * 10 {
+        if cache.put(&i.to_le_bytes(), &[7; 400]).unwrap() == Put::Refused {
+            refused = Some(i);
+            break;
+        }
+    }
+    let refused = refused.expect("memory is not filled without end");
+    assert_eq!(cache.get(&refused.to_le_bytes()), None);
+    assert_eq!(good(&cache), 100, "reads go on");
+    // A refused overwrite must not leave the old value.
+    let start = Instant::now();
+    while cache.put(&5u32.to_le_bytes(), &[8; 400]).unwrap() == Put::Stored {
+        assert!(start.elapsed() < Duration::from_secs(20));
+    }
+    assert_eq!(cache.get(&5u32.to_le_bytes()), None);
+    assert!(cache.last_disk_error().is_some() && cache.stats().disk_errors > 0);
+    disk.0.store(false, Ordering::Relaxed);
+    let start = Instant::now();
+    while cache.put(b"again", b"value").unwrap() != Put::Stored {
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", cache.last_disk_error());
+    }
+    cache.close().unwrap();
+    drop(cache);
+    let cache = Cache::open(dir.path(), Options::new(8 * MIB)).unwrap();
+    assert_eq!(cache.get(b"again").unwrap().value, b"value");
+    assert_eq!(cache.get(&5u32.to_le_bytes()), None, "the old value of a refused overwrite came back");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to_is_an_error_that_names_it() {
+    let root = tempfile::tempdir().unwrap();
+    // Root may write where the mode forbids it; nobody can make a folder below a file.
+    std::fs::write(root.path().join("file"), "").unwrap();
+    let error = Cache::open(&root.path().join("file/cache"), Options::new(MIB)).unwrap_err();
+    assert!(error.to_string().contains("file"), "{error}");
+    let dir = root.path().join("read-only");
+    filled(&dir);
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o500)).unwrap();
+    let reader = Cache::open_read_only(&dir, None).unwrap();
+    assert_eq!(good(&reader), ENTRIES, "reading needs no right to write");
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn a_durable_write_survives_a_kill_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = Cache::open(dir.path(), Options::new(MIB)).unwrap();
+    let durable = PutOptions { durability: Durability::Written, ..Default::default() };
+    cache.put_with(b"session", b"of a user", durable).unwrap();
+    cache.put_with(b"other", b"session", durable).unwrap();
+    assert!(cache.remove_with(b"session", Durability::Written).unwrap());
+    cache.abandon();
+    let reader = Cache::open_read_only(dir.path(), None).unwrap();
+    assert_eq!(reader.get(b"session"), None, "a logout came undone");
+    assert_eq!(reader.get(b"other").unwrap().value, b"session");
+}
