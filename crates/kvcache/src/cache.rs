@@ -21,6 +21,9 @@ use std::{
 
 /// A get that meets a record that is being moved looks again at most this often.
 const ATTEMPTS: usize = 8;
+/// A put that finds the write buffer full yields this often before it naps, so as not to take the writer's processor.
+const YIELDS: u32 = 8;
+const NAP: Duration = Duration::from_micros(200);
 /// A write that may not be refused gives up when the disk takes nothing for so long.
 const FIRM_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -234,7 +237,7 @@ impl Cache {
         let crc = body_crc(record);
         let is_firm = options.durability != Durability::Buffered;
         let who = if is_firm { Who::Firm } else { Who::Put };
-        let mut since = None;
+        let (mut since, mut turns) = (None, 0);
         loop {
             let mut log = lock(&shared.log);
             if options.ticket.is_some_and(|ticket| ticket.0 != shared.ticket(header.hash)) {
@@ -269,12 +272,13 @@ impl Cache {
                 }
             }
             drop(log);
-            self.give_way(is_firm);
+            turns += 1;
+            self.give_way(is_firm || turns > YIELDS);
         }
     }
 
     /// Lets the writer work, or does its work where that is writing one segment to the page cache.
-    fn give_way(&self, is_firm: bool) {
+    fn give_way(&self, sleeps: bool) {
         let shared = &self.shared;
         shared.wake();
         if let Ok(mut scratch) = shared.files.try_lock()
@@ -282,7 +286,7 @@ impl Cache {
         {
             return;
         }
-        if is_firm { std::thread::sleep(Duration::from_micros(200)) } else { std::thread::yield_now() }
+        if sleeps { std::thread::sleep(NAP) } else { std::thread::yield_now() }
     }
 
     /// Removes a key; every ticket for it is void. Returns whether it was there. Never refused, never waits; see

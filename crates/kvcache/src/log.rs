@@ -400,16 +400,19 @@ impl Log {
         extra
     }
 
-    /// The sealed segments, by slot, and whether each is the oldest of all.
+    /// The sealed segments, by slot, without those that are condemned.
     pub(crate) fn sealed(&self) -> Vec<(u16, Meta)> {
-        let sealed =
-            |(slot, meta): (usize, &Option<Meta>)| meta.filter(|meta| meta.sealed).map(|meta| (slot as u16, meta));
-        self.meta.iter().enumerate().filter_map(sealed).collect()
+        let numbered = self.meta.iter().enumerate().filter_map(|(slot, meta)| Some((slot as u16, (*meta)?)));
+        numbered.filter(|(_, meta)| meta.sealed && !meta.condemned).collect()
     }
 
     /// Marks a segment that goes as soon as the copies of what lived in it are on stable storage.
     pub(crate) fn condemn(&mut self, slot: u16) {
         if let Some(meta) = &mut self.meta[usize::from(slot)] {
+            debug_assert!(
+                meta.sealed && !meta.condemned && meta.live_bytes == 0,
+                "it goes once, and with nothing in it"
+            );
             meta.condemned = true;
         }
     }

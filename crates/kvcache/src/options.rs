@@ -34,7 +34,7 @@ impl Options {
             max_age: None,
             key: None,
             old_keys: Vec::new(),
-            patience: Duration::from_millis(50),
+            patience: Duration::from_millis(200),
             clock: Clock::system(),
         }
     }

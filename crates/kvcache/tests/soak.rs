@@ -1,0 +1,135 @@
+//! `kill -9` in a loop: a child writes, is killed, and what it left must be a state it had, with all it was promised.
+//!
+//! `scripts/kvcache-soak` runs it for half an hour; on its own it runs for some seconds.
+
+use refdb_kvcache::{Cache, Durability, Options, PutOptions};
+use refdb_testkit::Rng;
+use std::{
+    collections::HashMap,
+    io::{Read, Write},
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+const KEYS: u64 = 2_000;
+const LIMIT_BYTES: u64 = 64 << 20;
+const FOLDER: &str = "REFDB_SOAK_FOLDER";
+const SEED: &str = "REFDB_SOAK_SEED";
+const SECONDS: &str = "REFDB_SOAK_SECONDS";
+
+/// What a key has: the number of the write that gave it, or nothing.
+type Value = Option<u64>;
+
+fn bytes_of(write: u64) -> Vec<u8> {
+    let mut bytes = write.to_le_bytes().to_vec();
+    bytes.resize(8 + (write.wrapping_mul(0x9e37_79b9) >> 7) as usize % 4_000, write as u8);
+    bytes
+}
+
+/// The child of the test below: writes until it is killed, and says before and after each write what it does.
+#[test]
+#[ignore = "only the soak test runs it, as a process of its own"]
+fn child() {
+    let (Ok(folder), Ok(seed)) = (std::env::var(FOLDER), std::env::var(SEED)) else { return };
+    let seed: u64 = seed.parse().unwrap();
+    let cache = Cache::open(Path::new(&folder), Options::new(LIMIT_BYTES)).unwrap();
+    let (mut rng, mut out) = (Rng::new(seed), std::io::stdout());
+    let mut say = |what: &str, key: u64, write: u64, kind: u64| {
+        // One call of the system for a line: what was said before a kill is whole.
+        out.write_all(format!("\n@{what} {key} {write} {kind}\n").as_bytes()).unwrap();
+        out.flush().unwrap();
+    };
+    for write in seed << 32.. {
+        let key = rng.bits() % KEYS;
+        let durability = if rng.one_in(8) { Durability::Written } else { Durability::Buffered };
+        let removes = rng.one_in(5);
+        say("begin", key, write, u64::from(removes));
+        if removes {
+            cache.remove_with(&key.to_le_bytes(), durability).unwrap();
+        } else {
+            let options = PutOptions { durability, ..Default::default() };
+            cache.put_with(&key.to_le_bytes(), &bytes_of(write), options).unwrap();
+        }
+        if durability == Durability::Written {
+            say("written", key, write, 0);
+        }
+    }
+}
+
+/// Runs a child for a while and returns what it wrote, in order, and how many of these it was promised.
+fn run_child(folder: &Path, seed: u64, time: Duration) -> (Vec<(u64, Value)>, usize) {
+    let mut command = Command::new(std::env::current_exe().expect("it runs"));
+    command.args(["--exact", "child", "--ignored", "--nocapture"]).env(FOLDER, folder).env(SEED, seed.to_string());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it can be started");
+    let mut stdout = child.stdout.take().expect("it is a pipe");
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        let _ = stdout.read_to_string(&mut text);
+        text
+    });
+    std::thread::sleep(time);
+    child.kill().expect("it runs until it is killed");
+    child.wait().expect("it was killed");
+    let text = reader.join().expect("it only reads");
+    let (mut writes, mut promised) = (Vec::new(), 0);
+    for line in text.lines().filter_map(|line| line.strip_prefix('@')) {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["begin", key, write, removes] => {
+                let number = |word: &str| word.parse::<u64>().expect("a line is whole");
+                writes.push((number(key), (removes == "0").then(|| number(write))));
+            }
+            ["written", ..] => promised = writes.len(),
+            _ => {}
+        }
+    }
+    (writes, promised)
+}
+
+fn found(cache: &Cache, key: u64) -> Value {
+    cache.get(&key.to_le_bytes()).map(|found| {
+        let write = found.value[..8].try_into().map(u64::from_le_bytes).expect("8 bytes");
+        assert_eq!(found.value, bytes_of(write), "a value that nobody wrote");
+        write
+    })
+}
+
+#[test]
+fn killed_again_and_again_it_keeps_what_it_promised_and_brings_nothing_back() {
+    let seconds = std::env::var(SECONDS).ok().and_then(|text| text.parse().ok()).unwrap_or(12);
+    let folder = tempfile::tempdir().unwrap();
+    let (start, mut rng) = (Instant::now(), Rng::new(9));
+    let mut state: HashMap<u64, Value> = HashMap::new();
+    let (mut rounds, mut total, mut opened_ms) = (0u64, 0, 0);
+    while start.elapsed() < Duration::from_secs(seconds) || rounds < 3 {
+        rounds += 1;
+        let time = Duration::from_millis(300 + rng.bits() % 900);
+        let (writes, promised) = run_child(folder.path(), rounds, time);
+        total += writes.len();
+        let opening = Instant::now();
+        let cache = Cache::open(folder.path(), Options::new(LIMIT_BYTES)).unwrap();
+        opened_ms = opening.elapsed().as_millis().max(opened_ms);
+        // All keys together must show the state after one and the same write, no earlier than the last that was promised.
+        let now: HashMap<u64, Value> = (0..KEYS).map(|key| (key, found(&cache, key))).collect();
+        state.extend(writes[..promised].iter().copied());
+        let is_different = |state: &HashMap<u64, Value>, key: &u64| now[key] != state.get(key).copied().flatten();
+        let mut different: Vec<u64> = (0..KEYS).filter(|key| is_different(&state, key)).collect();
+        for (key, value) in &writes[promised..] {
+            if different.is_empty() {
+                break;
+            }
+            state.insert(*key, *value);
+            different.retain(|other| other != key);
+            if is_different(&state, key) {
+                different.push(*key);
+            }
+        }
+        assert!(different.is_empty(), "round {rounds}: not a state it had: {different:?}, of {} writes", writes.len());
+        state = now;
+        assert_eq!(cache.stats().corrupt, 0);
+        cache.close().unwrap();
+    }
+    assert!(total > 100, "{total} writes in {rounds} rounds");
+    println!("{rounds} kills, {total} writes, the slowest opening took {opened_ms} ms");
+}
