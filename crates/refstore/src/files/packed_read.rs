@@ -164,7 +164,7 @@ impl Packed {
     /// large file once, without keeping it.
     pub fn part(&self, from: usize) -> Result<(Packed, usize)> {
         let bytes = match &self.bytes {
-            Bytes::Paged(pages) => pages.read_records(from, PART_LEN)?.1,
+            Bytes::Paged(pages) => pages.read_records(from, PART_LEN)?,
             bytes => bytes.read(from..bytes.len())?.into_owned(),
         };
         let next = from + bytes.len();
@@ -309,7 +309,13 @@ impl Packed {
 
     /// As [`Packed::seek`], for a name that may be anywhere.
     pub fn lower_bound(&self, name: &BStr) -> Result<usize> {
-        self.bisect(self.start(), self.end(), name)
+        match &self.bytes {
+            Bytes::Paged(pages) => {
+                let page = pages.page_of(name, self.hash.len_hex() + 1)?;
+                self.bisect(page.start.max(self.start()), page.end.max(self.start()), name)
+            }
+            _ => self.bisect(self.start(), self.end(), name),
+        }
     }
 
     /// The record of this name.

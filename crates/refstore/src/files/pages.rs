@@ -3,6 +3,7 @@ use bstr::ByteSlice;
 use refdb_vfs::File;
 use std::{
     fmt,
+    ops::Range,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -62,12 +63,18 @@ pub(super) const PAGE_LEN: usize = 16 << 10;
 /// Read beyond a page at first, for the last record's end.
 const SLACK_LEN: usize = 256;
 
+/// Read at first to find the first name in a page.
+const FENCE_LEN: usize = 512;
+
 /// A packed-refs file of which those parts are in private memory that were needed so far. They stay as long as this
 /// does, so that nobody waits for a lock to read them.
 pub(super) struct Pages {
     file: Arc<File>,
     len: usize,
     pages: Box<[OnceLock<Page>]>,
+    /// The name of the first record that begins in a page or behind it, if there is one. They are few enough to be kept
+    /// when pages are given up.
+    fences: Arc<[OnceLock<Option<Box<[u8]>>>]>,
     loaded_bytes: AtomicUsize,
     budget: Arc<PageBudget>,
 }
@@ -75,7 +82,16 @@ pub(super) struct Pages {
 /// The records, or lines before the first record, that begin within [`PAGE_LEN`] bytes of the file, to their ends.
 struct Page {
     base: usize,
-    bytes: Box<[u8]>,
+    records: Range<usize>,
+    /// Of one size for nearly all pages, so that memory that one gave up fits another.
+    buffer: Vec<u8>,
+}
+
+impl Page {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        &self.buffer[self.records.clone()]
+    }
 }
 
 impl fmt::Debug for Pages {
@@ -89,12 +105,15 @@ impl Pages {
     pub(super) fn new(file: Arc<File>, len: usize, budget: &Arc<PageBudget>) -> Self {
         let count = len.div_ceil(PAGE_LEN);
         let pages = std::iter::repeat_with(OnceLock::new).take(count).collect();
-        Pages { file, len, pages, loaded_bytes: AtomicUsize::new(0), budget: Arc::clone(budget) }
+        let fences = std::iter::repeat_with(OnceLock::new).take(count).collect();
+        Pages { file, len, pages, fences, loaded_bytes: AtomicUsize::new(0), budget: Arc::clone(budget) }
     }
 
     /// The same file, nothing of it in memory.
     pub(super) fn emptied(&self) -> Self {
-        Self::new(Arc::clone(&self.file), self.len, &self.budget)
+        let mut empty = Self::new(Arc::clone(&self.file), self.len, &self.budget);
+        empty.fences = Arc::clone(&self.fences);
+        empty
     }
 
     pub(super) fn len(&self) -> usize {
@@ -113,10 +132,10 @@ impl Pages {
         loop {
             let Some(page) = self.page(at)? else { return Ok((&[], 0)) };
             // The last record that begins in the page before may reach into this one, or past all of it.
-            let is_before = position < page.base || page.bytes.is_empty();
+            let is_before = position < page.base || page.records.is_empty();
             match at.checked_sub(1) {
                 Some(before) if is_before => at = before,
-                _ => return Ok((&page.bytes, page.base)),
+                _ => return Ok((page.bytes(), page.base)),
             }
         }
     }
@@ -132,29 +151,72 @@ impl Pages {
 
     #[cold]
     fn load(&self, at: usize, cell: &OnceLock<Page>) -> Result<()> {
-        let (base, bytes) = self.read_records(at * PAGE_LEN, PAGE_LEN)?;
-        let len = bytes.len();
+        let from = at * PAGE_LEN;
+        let mut buffer = Vec::with_capacity(1 + PAGE_LEN + SLACK_LEN);
+        let records = self.read_around(from, PAGE_LEN, &mut buffer)?;
+        let len = buffer.capacity();
+        let base = from.saturating_sub(1) + records.start;
         // Another thread may have been quicker; its page is the same.
-        if cell.set(Page { base, bytes: bytes.into() }).is_ok() {
+        if cell.set(Page { base, records, buffer }).is_ok() {
             self.loaded_bytes.fetch_add(len, Relaxed);
             self.budget.used_bytes.fetch_add(len, Relaxed);
         }
         Ok(())
     }
 
-    /// Reads the records that begin in the `len` bytes from `from` on, each to its end; also returns where the first
-    /// begins. They are not kept.
-    pub(super) fn read_records(&self, from: usize, len: usize) -> Result<(usize, Vec<u8>)> {
+    /// The pages in which a record of this name is, if there is one, and from where on in the file those behind it are
+    /// found: everything in pages before is less. `name_at` is where in its line a name begins.
+    pub(super) fn page_of(&self, name: &[u8], name_at: usize) -> Result<Range<usize>> {
+        let (mut low, mut high) = (0, self.pages.len());
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if self.fence(middle, name_at)?.is_some_and(|fence| fence <= name) { low = middle } else { high = middle }
+        }
+        let Some(page) = self.page(low)? else { return Ok(0..0) };
+        Ok(page.base..page.base + page.records.len())
+    }
+
+    /// Of a line that is no record the name is empty, so that the search comes to the line and finds out.
+    fn fence(&self, at: usize, name_at: usize) -> Result<Option<&[u8]>> {
+        let Some(cell) = self.fences.get(at) else { return Ok(None) };
+        if let Some(fence) = cell.get() {
+            return Ok(fence.as_deref());
+        }
+        let from = at * PAGE_LEN;
+        let mut buffer = Vec::with_capacity(FENCE_LEN);
+        let origin = from.saturating_sub(1);
+        self.read_more(&mut buffer, origin, FENCE_LEN)?;
+        let start = self.record_start(&mut buffer, origin, from)? - origin;
+        let line = loop {
+            match buffer.get(start..).and_then(|rest| rest.find_byte(b'\n')) {
+                Some(len) => break &buffer[start..start + len],
+                None if origin + buffer.len() >= self.len => break &[],
+                None => self.read_more(&mut buffer, origin, FENCE_LEN)?,
+            }
+        };
+        let has_record = origin + start < self.len;
+        let fence = has_record.then(|| line.get(name_at..).unwrap_or_default().into());
+        Ok(cell.get_or_init(|| fence).as_deref())
+    }
+
+    /// Reads the records that begin in the `len` bytes from `from` on, each to its end. They are not kept.
+    pub(super) fn read_records(&self, from: usize, len: usize) -> Result<Vec<u8>> {
+        let mut buffer = Vec::new();
+        let records = self.read_around(from, len, &mut buffer)?;
+        buffer.truncate(records.end);
+        buffer.drain(..records.start);
+        Ok(buffer)
+    }
+
+    /// The same into a buffer, from one byte before `from` on; returns where in it the records are.
+    fn read_around(&self, from: usize, len: usize, buffer: &mut Vec<u8>) -> Result<Range<usize>> {
         let to = from.saturating_add(len).min(self.len);
         // One byte more in front: a record begins behind a newline.
         let origin = from.saturating_sub(1);
-        let mut bytes = vec![0; self.len.min(to + SLACK_LEN) - origin];
-        self.file.read_exact_at(&mut bytes, origin as u64)?;
-        let start = self.record_start(&mut bytes, origin, from)?;
-        let end = self.record_start(&mut bytes, origin, to)?;
-        bytes.truncate(end - origin);
-        bytes.drain(..start - origin);
-        Ok((start, bytes))
+        self.read_more(buffer, origin, to + SLACK_LEN - origin)?;
+        let start = self.record_start(buffer, origin, from)?;
+        let end = self.record_start(buffer, origin, to)?;
+        Ok(start - origin..end - origin)
     }
 
     /// Where the first record that begins at `from` or later begins. `bytes` are those of the file from `origin` on; more
@@ -172,19 +234,19 @@ impl Pages {
                     // What a tag peels to belongs to the record before.
                     Some(b'^') => at = next,
                     Some(_) => return Ok(next),
-                    None => self.read_more(bytes, origin)?,
+                    None => self.read_more(bytes, origin, bytes.len())?,
                 },
                 None if origin + bytes.len() >= self.len => return Ok(self.len),
-                None => self.read_more(bytes, origin)?,
+                None => self.read_more(bytes, origin, bytes.len())?,
             }
         }
     }
 
-    fn read_more(&self, bytes: &mut Vec<u8>, origin: usize) -> Result<()> {
-        let len = bytes.len();
-        let more = (len * 2).min(self.len - origin);
-        bytes.resize(more, 0);
-        self.file.read_exact_at(&mut bytes[len..], (origin + len) as u64)?;
+    /// Reads so much more of the file, as far as there is more, into `bytes`, which are those from `origin` on.
+    fn read_more(&self, bytes: &mut Vec<u8>, origin: usize, len: usize) -> Result<()> {
+        let had = bytes.len();
+        bytes.resize((had + len).min(self.len - origin), 0);
+        self.file.read_exact_at(&mut bytes[had..], (origin + had) as u64)?;
         Ok(())
     }
 
