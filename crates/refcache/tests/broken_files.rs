@@ -9,13 +9,20 @@ use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 use std::fs;
 
-/// Tens of thousands of refs, in one file.
+/// Thousands of refs, in one file.
 fn filled(format: RefFormat) -> (Repo, Vec<String>) {
     let repo = Repo::bare(format, HashKind::Sha1);
     let ids = repo.commits(3);
-    let names: Vec<String> = (0..30_000).map(|at| format!("refs/changes/{:02}/{at:05}/meta", at / 300)).collect();
-    repo.create_refs(names.iter().enumerate().map(|(at, name)| (name, ids[at % 3])));
-    repo.git(["pack-refs", "--all"]);
+    let names: Vec<String> = (0..8_000).map(|at| format!("refs/changes/{:02}/{at:05}/meta", at / 80)).collect();
+    if format == RefFormat::Reftable {
+        repo.create_refs(names.iter().enumerate().map(|(at, name)| (name, ids[at % 3])));
+        repo.git(["pack-refs", "--all"]);
+    } else {
+        // git would make a file of each first.
+        let lines: String = names.iter().enumerate().map(|(at, name)| format!("{} {name}\n", ids[at % 3])).collect();
+        let text = format!("# pack-refs with: peeled fully-peeled sorted \n{lines}");
+        fs::write(repo.git_dir().join("packed-refs"), text).unwrap();
+    }
     (repo, names)
 }
 
@@ -81,7 +88,7 @@ fn a_file_that_is_replaced_under_a_listing_does_not_disturb_it() {
         let view = open(&repo);
         let mut listing = view.list(&ListOptions::default()).unwrap();
         listing.next().unwrap();
-        repo.git(["update-ref", "-d", &all[20_000]]);
+        repo.git(["update-ref", "-d", &all[5_000]]);
         repo.git(["pack-refs", "--all"]);
         let mut seen = 1;
         while listing.next().unwrap().is_some() {
