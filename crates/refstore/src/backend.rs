@@ -100,8 +100,8 @@ pub trait Snapshot: Send + Sync {
     /// ref. The worktree's own refs stand among the shared ones; other worktrees' refs do not appear.
     fn cursor(&self, root_refs: bool) -> Result<Box<dyn Cursor + '_>>;
 
-    /// The refs that hold `id`, or an annotated tag peeled to it, in order of name; through an index where the format
-    /// has one.
+    /// The refs that hold `id`, or an annotated tag that the store knows to lead to it (of a loose ref it knows nothing),
+    /// in order of name; through an index where the format has one. Symbolic refs are not among them.
     fn pointing_at(&self, id: &ObjectId, found: &mut dyn FnMut(RefView<'_>) -> Result<()>) -> Result<()>;
 
     /// Whether the ref has a reflog, be it empty.
@@ -185,7 +185,8 @@ pub struct RefView<'a> {
 pub enum Peeled {
     /// Nothing: the object must be read.
     Unknown,
-    /// The ref holds no tag.
+    /// The ref holds no tag; or one that its writer did not follow, since it is no good for instance. JGit believes it,
+    /// git looks at the object.
     NotTag,
     /// The ref holds a tag that leads to this object.
     To(ObjectId),
