@@ -9,6 +9,9 @@ final class LoadAdvice {
           + NativeLibrary.FOLDER_PROPERTY
           + "=FOLDER";
 
+  /** scripts/build-java sees to it that no build needs a newer one. */
+  private static final String GLIBC_MIN = "2.34";
+
   private LoadAdvice() {}
 
   static String of(String linkerMessage, Path file, Platform platform) {
@@ -17,7 +20,7 @@ final class LoadAdvice {
     if (said.contains("failed to map segment") || said.contains("Operation not permitted")) {
       reason = "the file system of that folder does not allow to execute files (mounted noexec?); " + OTHER_FOLDER;
     } else if (said.contains("GLIBC_")) {
-      reason = "this system's C library is older than the one refdb needs; see the administrator's guide for which";
+      reason = "this system's C library is older than glibc " + GLIBC_MIN + ", which refdb needs";
     } else if (said.contains("libc.musl") || said.contains("ld-musl") || said.contains("ld-linux")) {
       reason = "this system's C library is not glibc, which refdb's library needs";
     } else if (said.contains("wrong ELF class") || said.contains("invalid ELF header") || said.contains("wrong architecture")) {
