@@ -51,6 +51,19 @@ pub(crate) struct Fill {
     used: Box<[u32]>,
 }
 
+impl Default for Fill {
+    fn default() -> Self {
+        Fill { used: vec![0; SHARDS].into() }
+    }
+}
+
+impl Fill {
+    /// Adds what another thread did to shards that this one left alone.
+    pub(crate) fn merge(&mut self, other: &Fill) {
+        self.used.iter_mut().zip(&other.used).for_each(|(used, other)| *used += other);
+    }
+}
+
 /// Hash to place.
 pub(crate) struct Index {
     shards: Box<[Shared<Table>]>,
@@ -70,7 +83,12 @@ impl Index {
     pub(crate) fn new(entries: usize) -> (Self, Fill) {
         let len = table_len(entries.div_ceil(SHARDS));
         let shards = (0..SHARDS).map(|_| Shared::new(Arc::new(Table::new(len)))).collect();
-        (Index { shards }, Fill { used: vec![0; SHARDS].into() })
+        (Index { shards }, Fill::default())
+    }
+
+    /// Which part of the index a hash belongs to.
+    pub(crate) fn shard(hash: u64) -> usize {
+        shard_of(hash)
     }
 
     /// Where the record of this hash is.

@@ -37,6 +37,7 @@ mod options;
 mod place;
 mod reclaim;
 mod recover;
+mod replay;
 mod report;
 mod seal;
 mod segment;

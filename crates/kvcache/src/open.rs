@@ -3,14 +3,14 @@
 use crate::{
     cache::Cache,
     error::{Error, Result},
-    format::Kind,
     identity::{self, Opened},
     index::{Fill, Index},
     layout::{Layout, SEGMENT_EXTRA_BYTES},
     log::{Log, Meta, Old, Slots, Start},
     options::{Clock, Options},
-    place::{ALIGN, MAX_SEGMENTS, Place},
+    place::MAX_SEGMENTS,
     recover::{Found, Recovered, recover, seal},
+    replay,
     seal::{Key, Sealer},
     segment::Segment,
     shared::{Parts, Shared},
@@ -65,7 +65,7 @@ impl Cache {
         let counters = Counters::default();
         let before_end = recovered.segments.last().map_or(0, |last| last.records_end);
         let (next_seq, floor) = (recovered.next_seq, recovered.floor);
-        let Replayed { index, fill, old, slots } = replay(recovered, &layout, maps, &counters, &mut notices)?;
+        let Replayed { index, fill, old, slots } = replayed(recovered, &layout, maps, &counters, &mut notices)?;
         let start = Start { dir: dir.to_owned(), store, layout, fill, old, floor, next_seq, before_end };
         let log = Log::new(start, &slots);
         let Options { max_age, patience, clock, .. } = options;
@@ -103,7 +103,7 @@ impl Cache {
         let (counters, mut notices) = (Counters::default(), Vec::new());
         let (next_seq, floor) = (recovered.next_seq, recovered.floor);
         // A mapping would keep the space of deleted segments, and another process may not follow our rules.
-        let Replayed { index, fill, old, slots } = replay(recovered, &layout, false, &counters, &mut notices)?;
+        let Replayed { index, fill, old, slots } = replayed(recovered, &layout, false, &counters, &mut notices)?;
         let start = Start { dir: dir.to_owned(), store, layout, fill, old, floor, next_seq, before_end: 0 };
         let log = Log::new(start, &slots);
         let (dir, clock) = (dir.to_owned(), Clock::system());
@@ -174,45 +174,24 @@ struct Replayed {
 }
 
 /// Fills the index from what the segments say, oldest first.
-fn replay(
+fn replayed(
     recovered: Recovered,
     layout: &Layout,
     maps: bool,
     counters: &Counters,
     notices: &mut Vec<Error>,
 ) -> Result<Replayed> {
-    let count: usize = recovered.segments.iter().map(|found| found.entries.len()).sum();
-    let (index, mut fill) = Index::new(count);
     let slots_len = layout.slots.max(recovered.segments.len() + 64).min(MAX_SEGMENTS);
     let slots: Slots = (0..slots_len).map(|_| SharedOption::empty()).collect();
-    let (mut old, mut live) = (Vec::new(), vec![0; slots_len]);
     if recovered.segments.len() >= slots_len {
         return Err(Error::Misuse(format!("a cache of {} segments is too large to open", recovered.segments.len())));
     }
-    let (mut entries, mut live_bytes) = (0, 0);
-    for (slot, found) in recovered.segments.into_iter().enumerate() {
-        let Found { path, file, header, entries: records, file_bytes, newest_ms, .. } = found;
-        for record in records {
-            let change = match record.kind {
-                Kind::Put => {
-                    live[slot] += record.len as u64;
-                    live_bytes += record.len as u64;
-                    entries += 1;
-                    index.set(
-                        &mut fill,
-                        record.hash,
-                        Place::new(slot as u16, record.offset / ALIGN * ALIGN, record.len),
-                    )
-                }
-                Kind::Remove => index.remove(&mut fill, record.hash),
-                Kind::Dropped => None,
-            };
-            if let Some(before) = change {
-                live[usize::from(before.slot())] -= before.len() as u64;
-                live_bytes -= before.len() as u64;
-                entries -= 1;
-            }
-        }
+    let mut segments = recovered.segments;
+    let records: Vec<_> = segments.iter_mut().map(|found| std::mem::take(&mut found.entries)).collect();
+    let (index, fill, live) = replay::replay(&records);
+    let mut old = Vec::new();
+    for (slot, (found, live_bytes)) in segments.into_iter().zip(live.bytes_of).enumerate() {
+        let Found { path, file, header, file_bytes, newest_ms, .. } = found;
         let segment = Segment::sealed(path, header.seq, slot as u16, file_bytes);
         if let Err(error) = segment.attach(file, maps) {
             notices.push(error.into());
@@ -220,13 +199,10 @@ fn replay(
         let disk_bytes = file_bytes.max(SEGMENT_EXTRA_BYTES);
         old.push(Old {
             segment: Arc::new(segment),
-            meta: Meta { seq: header.seq, live_bytes: 0, disk_bytes, newest_ms, sealed: true, condemned: false },
+            meta: Meta { seq: header.seq, live_bytes, disk_bytes, newest_ms, sealed: true, condemned: false },
         });
     }
-    for (old, live) in old.iter_mut().zip(live) {
-        old.meta.live_bytes = live;
-    }
-    counters.entries.set(entries);
-    counters.live_bytes.set(live_bytes);
+    counters.entries.set(live.entries);
+    counters.live_bytes.set(live.bytes);
     Ok(Replayed { index, fill, old, slots })
 }

@@ -6,7 +6,7 @@ use crate::{
     format::{Entry, Kind, body_crc, check_record},
     log::{Meta, NoRoom},
     place::{MAX_USES, Place},
-    recover::read_footer,
+    recover::{read_footer, scan},
     segment::Segment,
     shared::Shared,
     sync::{Ordering, lock},
@@ -97,7 +97,12 @@ impl Shared {
         let read = || -> Result<Option<Vec<Entry>>> {
             let file = self.fs.open(segment.path())?;
             let file_bytes = file.stat()?.len_bytes;
-            Ok(read_footer(&file, file_bytes, segment.seq)?.map(|(_, entries)| entries))
+            if let Some((_, entries)) = read_footer(&file, file_bytes, segment.seq)? {
+                return Ok(Some(entries));
+            }
+            // One that was found without a footer, on a disk that had no room for one.
+            let (entries, ..) = scan(&file.read_to_end()?, segment.seq);
+            Ok((!entries.is_empty()).then_some(entries))
         };
         if let Ok(Some(entries)) = read() {
             return Ok(entries);
