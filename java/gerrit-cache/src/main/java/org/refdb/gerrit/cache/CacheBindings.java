@@ -28,5 +28,8 @@ final class CacheBindings extends LifecycleModule {
                 : Takeover.beforeUse(new Driver()));
     bind(PersistentCacheFactory.class).to(RefdbCacheFactory.class);
     listener().to(RefdbCacheFactory.class);
+    if (openTime == RefdbCacheFactory.OpenTime.AT_ONCE) {
+      bind(TierMetrics.class).asEagerSingleton();
+    }
   }
 }

@@ -119,6 +119,10 @@ final class DiskTier<K, V> {
     return new DiskStats(stats.entries(), stats.liveBytes(), hits.sum(), misses.sum(), invalidated.sum());
   }
 
+  Store.Stats storeStats() {
+    return stores.get().stats();
+  }
+
   StoreHandle stores() {
     return stores;
   }

@@ -36,6 +36,11 @@ final class Killed {
     void run() throws Exception;
   }
 
+  /** Has another process use refdb's caches, does something, and kills it. */
+  static void whileRefdbRuns(Path site, Meanwhile meanwhile) throws Exception {
+    run(site, meanwhile, "logout");
+  }
+
   /** Has another process use H2 caches, does something, and kills it. */
   static void whileH2Runs(Path site, Meanwhile meanwhile) throws Exception {
     run(site, meanwhile, "h2");

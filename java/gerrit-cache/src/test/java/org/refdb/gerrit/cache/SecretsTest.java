@@ -66,6 +66,25 @@ class SecretsTest {
   }
 
   @Test
+  void aSecondServerIsRefusedTheFilesAndRunsOnMemory() throws Exception {
+    Killed.whileRefdbRuns(
+        site,
+        () -> {
+          try (TestGerrit gerrit = start(TestGerrit.config())) {
+            Cache<String, String> sessions = sessions(gerrit);
+            assertNull(sessions.getIfPresent("stays"), "it reads what it may not write");
+            sessions.put("second", "session");
+            assertEquals("session", sessions.getIfPresent("second"));
+            sessions.invalidateAll();
+          }
+        });
+    try (TestGerrit gerrit = start(TestGerrit.config())) {
+      assertEquals("session", sessions(gerrit).getIfPresent("stays"));
+      assertNull(sessions(gerrit).getIfPresent("second"));
+    }
+  }
+
+  @Test
   void filesAreForTheUserAlone() throws Exception {
     try (TestGerrit gerrit = start(TestGerrit.config())) {
       sessions(gerrit).put(COOKIE, "session");

@@ -1,0 +1,26 @@
+package org.refdb.bench.caches;
+
+import java.nio.file.Path;
+
+/** A cache that is measured. */
+interface Engine extends AutoCloseable {
+  byte[] get(byte[] key) throws Exception;
+
+  /** False if it was refused. */
+  boolean put(byte[] key, byte[] value) throws Exception;
+
+  void clear() throws Exception;
+
+  @Override
+  void close() throws Exception;
+
+  /** Opens one in a folder of its own, for so many entries. */
+  static Engine open(String name, Path folder, long entries) throws Exception {
+    return switch (name) {
+      case "refdb" -> new RefdbEngine(folder);
+      case "chronicle" -> new ChronicleEngine(folder, entries);
+      case "h2" -> new H2Engine(folder);
+      default -> throw new IllegalArgumentException("no engine " + name);
+    };
+  }
+}

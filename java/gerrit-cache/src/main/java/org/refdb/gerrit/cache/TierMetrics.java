@@ -1,0 +1,57 @@
+package org.refdb.gerrit.cache;
+
+import com.google.common.collect.ImmutableSet;
+import com.google.gerrit.metrics.CallbackMetric;
+import com.google.gerrit.metrics.CallbackMetric1;
+import com.google.gerrit.metrics.Description;
+import com.google.gerrit.metrics.Field;
+import com.google.gerrit.metrics.MetricMaker;
+import com.google.gerrit.server.logging.Metadata;
+import com.google.inject.Inject;
+import com.google.inject.Singleton;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.function.ToDoubleFunction;
+
+/** What Gerrit's own {@code caches/} metrics do not tell of the disk tier: latencies, bytes, evictions, refused puts. */
+@Singleton
+final class TierMetrics {
+  private static final Field<String> CACHE =
+      Field.ofString("cache_name", Metadata.Builder::cacheName).description("The name of the cache.").build();
+
+  @Inject
+  TierMetrics(MetricMaker maker, RefdbCacheFactory factory) {
+    Map<CallbackMetric1<String, Double>, ToDoubleFunction<DiskTier<?, ?>>> gauges = new LinkedHashMap<>();
+    for (String share : new String[] {"50", "99", "99.9"}) {
+      double quantile = Double.parseDouble(share) / 100;
+      String name = share.replace(".", "");
+      gauges.put(
+          gauge(maker, "read_latency_p" + name, "Disk tier: reads, " + share + "th percentile", "microseconds"),
+          tier -> tier.readLatency.quantileMicros(quantile));
+      gauges.put(
+          gauge(maker, "write_latency_p" + name, "Disk tier: writes, " + share + "th percentile", "microseconds"),
+          tier -> tier.writeLatency.quantileMicros(quantile));
+    }
+    gauges.put(gauge(maker, "live_bytes", "Disk tier: bytes of its entries", "bytes"), tier -> tier.storeStats().liveBytes());
+    gauges.put(gauge(maker, "disk_bytes", "Disk tier: bytes of its files", "bytes"), tier -> tier.storeStats().diskBytes());
+    gauges.put(
+        gauge(maker, "limit_bytes", "Disk tier: bytes its files may take", "bytes"),
+        tier -> tier.stores().spec().limitBytes());
+    gauges.put(gauge(maker, "evictions", "Disk tier: entries dropped to keep the limit", "entries"),
+        tier -> tier.storeStats().evictions());
+    gauges.put(gauge(maker, "refused_puts", "Disk tier: values not stored for want of room", "entries"),
+        tier -> tier.storeStats().refusedPuts());
+    ImmutableSet<CallbackMetric<?>> all = ImmutableSet.copyOf(gauges.keySet());
+    maker.newTrigger(all, () -> {
+      for (DiskTier<?, ?> tier : factory.tiers()) {
+        gauges.forEach((gauge, number) -> gauge.set(tier.name(), number.applyAsDouble(tier)));
+      }
+      all.forEach(CallbackMetric::prune);
+    });
+  }
+
+  private static CallbackMetric1<String, Double> gauge(MetricMaker maker, String name, String what, String unit) {
+    return maker.newCallbackMetric(
+        "refdb/caches/" + name, Double.class, new Description(what).setGauge().setUnit(unit), CACHE);
+  }
+}
