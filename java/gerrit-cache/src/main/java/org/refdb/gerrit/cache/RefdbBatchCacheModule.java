@@ -5,7 +5,11 @@ import com.google.gerrit.server.ModuleImpl;
 import com.google.gerrit.server.cache.CacheModule;
 import com.google.gerrit.server.cache.h2.CacheOptions;
 import com.google.gerrit.server.cache.h2.H2CacheModule;
+import com.google.gerrit.server.config.GerritServerConfig;
+import com.google.gerrit.server.config.SitePaths;
+import com.google.inject.Inject;
 import java.util.EnumSet;
+import org.eclipse.jgit.lib.Config;
 
 /**
  * The persistent caches of offline programs such as reindex: {@code gerrit.installBatchModule =
@@ -14,10 +18,18 @@ import java.util.EnumSet;
  */
 @ModuleImpl(name = CacheModule.PERSISTENT_MODULE)
 public final class RefdbBatchCacheModule extends LifecycleModule {
+  private final SitePaths site;
+  private final Config config;
+
+  @Inject
+  RefdbBatchCacheModule(SitePaths site, @GerritServerConfig Config config) {
+    this.site = site;
+    this.config = config;
+  }
+
   @Override
   protected void configure() {
-    install(
-        RefdbCacheModule.bindingsOr(
-            RefdbCacheFactory.OpenTime.WHEN_USED, new H2CacheModule(EnumSet.of(CacheOptions.BUILD_BLOOM_FILTER))));
+    H2CacheModule h2 = new H2CacheModule(EnumSet.of(CacheOptions.BUILD_BLOOM_FILTER));
+    install(Engines.bindings(site, config, RefdbCacheFactory.OpenTime.WHEN_USED, h2));
   }
 }

@@ -1,13 +1,13 @@
 package org.refdb.gerrit.cache;
 
-import com.google.common.flogger.FluentLogger;
 import com.google.gerrit.lifecycle.LifecycleModule;
 import com.google.gerrit.server.ModuleImpl;
 import com.google.gerrit.server.cache.CacheModule;
 import com.google.gerrit.server.cache.h2.H2CacheModule;
-import com.google.inject.Module;
-import org.refdb.engine.EngineLoadException;
-import org.refdb.engine.NativeLibrary;
+import com.google.gerrit.server.config.GerritServerConfig;
+import com.google.gerrit.server.config.SitePaths;
+import com.google.inject.Inject;
+import org.eclipse.jgit.lib.Config;
 
 /**
  * The server's persistent caches: {@code gerrit.installModule = org.refdb.gerrit.cache.RefdbCacheModule} puts them in
@@ -15,23 +15,20 @@ import org.refdb.engine.NativeLibrary;
  */
 @ModuleImpl(name = CacheModule.PERSISTENT_MODULE)
 public final class RefdbCacheModule extends LifecycleModule {
-  private static final FluentLogger logger = FluentLogger.forEnclosingClass();
-
   /** The name of the switch that offline programs set to have nothing written. Gerrit's own modules bind it too. */
   static final String READ_ONLY = "DiskCacheReadOnly";
 
-  @Override
-  protected void configure() {
-    install(bindingsOr(RefdbCacheFactory.OpenTime.AT_ONCE, new H2CacheModule()));
+  private final SitePaths site;
+  private final Config config;
+
+  @Inject
+  RefdbCacheModule(SitePaths site, @GerritServerConfig Config config) {
+    this.site = site;
+    this.config = config;
   }
 
-  static Module bindingsOr(RefdbCacheFactory.OpenTime openTime, Module otherwise) {
-    try {
-      NativeLibrary.load();
-      return new CacheBindings(openTime, new NativeOpener());
-    } catch (EngineLoadException e) {
-      logger.atSevere().log("The persistent caches are Gerrit's own H2 caches, not refdb's: %s", e.getMessage());
-      return otherwise;
-    }
+  @Override
+  protected void configure() {
+    install(Engines.bindings(site, config, RefdbCacheFactory.OpenTime.AT_ONCE, new H2CacheModule()));
   }
 }

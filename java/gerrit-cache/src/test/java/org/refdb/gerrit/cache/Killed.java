@@ -8,10 +8,12 @@ import com.google.gerrit.server.cache.h2.H2CacheModule;
 import com.google.inject.Module;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import org.eclipse.jgit.lib.Config;
 
 /** A JVM of its own that uses caches and is killed, with no flag but its class path. */
 final class Killed {
@@ -46,6 +48,11 @@ final class Killed {
     run(site, meanwhile, "h2");
   }
 
+  /** Has another process, where the native library has no folder to be loaded from, use caches, and ends it. */
+  static void withoutEngine(Path site) throws Exception {
+    run(site, "no-engine");
+  }
+
   private static void run(Path site, String... arguments) throws Exception {
     run(site, () -> {}, arguments);
   }
@@ -71,9 +78,15 @@ final class Killed {
 
   /** The other process. */
   public static void main(String[] arguments) throws Exception {
-    Module caches = arguments[1].equals("h2") ? new H2CacheModule() : new RefdbCacheModule();
-    TestGerrit gerrit =
-        new TestGerrit(Path.of(arguments[0]), TestGerrit.config(), caches, TestGerrit.strings("strings"));
+    Path site = Path.of(arguments[0]);
+    Config config = TestGerrit.config();
+    if (arguments[1].equals("no-engine")) {
+      Path file = site.resolve("a file");
+      Files.writeString(file, "and no folder");
+      config.setString("refdb", null, "nativeDirectory", file.resolve("below").toString());
+    }
+    Module caches = arguments[1].equals("h2") ? new H2CacheModule() : TestGerrit.refdb(site, config);
+    TestGerrit gerrit = new TestGerrit(site, config, caches, TestGerrit.strings("strings"));
     switch (arguments[1]) {
       case "fill" -> {
         Cache<String, String> cache =
@@ -88,7 +101,7 @@ final class Killed {
         sessions.put("leaves", "session");
         sessions.invalidate("leaves");
       }
-      case "h2" -> {
+      case "h2", "no-engine" -> {
         gerrit.strings().put("key", "value");
         while (((PersistentCache) gerrit.strings()).diskStats().size() == 0) {
           Thread.sleep(10); // stored in the background

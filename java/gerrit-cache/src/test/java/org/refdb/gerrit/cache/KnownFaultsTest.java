@@ -22,7 +22,6 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
-import org.refdb.engine.NativeLibrary;
 
 /**
  * The faults that were found by running the other replacement of Gerrit's H2 caches, each as a test on real files. Where
@@ -35,13 +34,12 @@ class KnownFaultsTest {
   private TestGerrit gerrit;
 
   @BeforeEach
-  void start() throws Exception {
-    NativeLibrary.load();
+  void start() {
     start(TestGerrit.config());
   }
 
   private void start(Config config) {
-    gerrit = new TestGerrit(site, config, new RefdbCacheModule(), TestGerrit.strings("strings"));
+    gerrit = new TestGerrit(site, config, TestGerrit.refdb(site, config), TestGerrit.strings("strings"));
   }
 
   private void restart() {

@@ -27,7 +27,7 @@ class SecretsTest {
   @TempDir Path site;
 
   private TestGerrit start(Config config) {
-    return new TestGerrit(site, config, new RefdbCacheModule(), TestGerrit.strings("strings"));
+    return new TestGerrit(site, config, TestGerrit.refdb(site, config), TestGerrit.strings("strings"));
   }
 
   private static Cache<String, String> sessions(TestGerrit gerrit) {

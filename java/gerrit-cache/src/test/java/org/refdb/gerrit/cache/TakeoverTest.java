@@ -69,7 +69,7 @@ class TakeoverTest {
   }
 
   private TestGerrit withRefdb(int version) {
-    return new TestGerrit(site, TestGerrit.config(), new RefdbCacheModule(), caches(version));
+    return new TestGerrit(site, TestGerrit.config(), TestGerrit.refdb(site, TestGerrit.config()), caches(version));
   }
 
   private static ObjectId id(int i) {

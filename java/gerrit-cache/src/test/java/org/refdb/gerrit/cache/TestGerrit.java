@@ -71,6 +71,15 @@ final class TestGerrit implements AutoCloseable {
     }
   }
 
+  /** The server's module as Gerrit makes it. */
+  static Module refdb(Path site, Config config) {
+    try {
+      return new RefdbCacheModule(new SitePaths(site), config);
+    } catch (IOException e) {
+      throw new java.io.UncheckedIOException(e);
+    }
+  }
+
   /** A configuration whose caches lie in the site's folder {@code cache}. */
   static Config config() {
     Config config = new Config();
