@@ -37,6 +37,24 @@ fn a_reload_opens_only_tables_that_are_new() {
 }
 
 #[test]
+fn tables_of_every_size_are_read_whole_however_they_are_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = open(dir.path());
+    let mut sizes = Vec::new();
+    // Each smaller than half of the one before, so that none is merged: mapped, read in two goes, read in one.
+    for (from, to) in [(0, 3_000), (3_000, 3_300), (3_300, 3_303)] {
+        let names = many(from, to);
+        let edits: Vec<_> = names.iter().map(|name| (name.as_str(), Some(oid(1)))).collect();
+        write(&writer, &edits);
+        sizes = writer.refresh().unwrap().tables().iter().map(|listed| listed.table.len_bytes()).collect();
+    }
+    let kinds: Vec<_> = sizes.iter().map(|size| (*size >= 2 << 10, *size > 16 << 10)).collect();
+    assert_eq!(kinds, [(true, true), (true, false), (false, false)], "{sizes:?}");
+    let names: Vec<String> = refs(&open(dir.path()).refresh().unwrap()).into_keys().collect();
+    assert_eq!(names, many(0, 3_303));
+}
+
+#[test]
 fn a_stack_is_fresh_until_someone_replaces_the_list_even_by_the_same_content() {
     let dir = tempfile::tempdir().unwrap();
     let (reader, writer) = (open(dir.path()), open(dir.path()));

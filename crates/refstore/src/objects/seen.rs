@@ -6,8 +6,13 @@ use refdb_types::ObjectId;
 /// Each id has one place, which the next id of that place takes over, so that it never grows.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    slots: Vec<Option<(ObjectId, Option<ObjectKind>)>>,
+    /// None before a second id comes: most commands ask for one object, and the memory is 35 pages.
+    slots: Vec<Option<Object>>,
+    /// The one id, as long as there are no slots.
+    only: Option<Object>,
 }
+
+type Object = (ObjectId, Option<ObjectKind>);
 
 const SLOTS: usize = 1 << 12;
 
@@ -18,7 +23,7 @@ impl Seen {
     }
 
     fn get(&self, id: &ObjectId) -> Option<Option<ObjectKind>> {
-        let (known, kind) = (*self.slots.get(Self::slot(id))?)?;
+        let (known, kind) = self.slots.get(Self::slot(id)).copied().unwrap_or(self.only)?;
         (known == *id).then_some(kind)
     }
 
@@ -34,7 +39,15 @@ impl Seen {
 
     /// Remembers that the object exists, and its kind if that was seen as well.
     pub(super) fn put(&mut self, id: &ObjectId, kind: Option<ObjectKind>) {
-        self.slots.resize(SLOTS, None);
+        if self.slots.is_empty() {
+            match self.only.replace((*id, kind)) {
+                Some(first) if first.0 != *id => {
+                    self.slots.resize(SLOTS, None);
+                    self.slots[Self::slot(&first.0)] = Some(first);
+                }
+                _ => return,
+            }
+        }
         self.slots[Self::slot(id)] = Some((*id, kind));
     }
 }
@@ -43,6 +56,17 @@ impl Seen {
 mod tests {
     use super::*;
     use refdb_types::HashKind;
+
+    #[test]
+    fn the_first_id_is_remembered_when_others_come_at_other_places() {
+        let id = |first: u8| ObjectId::from_bytes(HashKind::Sha1, &[first; 20]).unwrap();
+        let mut seen = Seen::default();
+        for first in 1..10 {
+            seen.put(&id(first), Some(ObjectKind::Commit));
+            assert!((1..=first).all(|known| seen.kind(&id(known)) == Some(ObjectKind::Commit)));
+            assert!(!seen.exists(&id(first + 1)));
+        }
+    }
 
     #[test]
     fn an_id_is_forgotten_when_another_takes_its_place() {
@@ -55,5 +79,6 @@ mod tests {
         assert_eq!(seen.kind(&id(1)), Some(ObjectKind::Tag));
         seen.put(&id(2), Some(ObjectKind::Blob));
         assert!(!seen.exists(&id(1)));
+        assert_eq!(seen.kind(&id(2)), Some(ObjectKind::Blob));
     }
 }

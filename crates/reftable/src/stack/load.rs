@@ -1,10 +1,13 @@
 use super::{Access, Listed, Snapshot, Stack, StackError, TableName, list};
 use crate::{Error, Merged, PagedFile, Source, Table};
-use refdb_vfs::Mapping;
+use refdb_vfs::{File, Mapping};
 use std::{os::unix::ffi::OsStringExt, sync::Arc, time::Duration};
 
-/// Tables up to this size are read at once and held in memory: one read is cheaper than a mapping and its faults.
-const SMALL_TABLE_BYTES: usize = 16 << 10;
+/// Tables up to this size are read and held in memory: that is cheaper than a mapping and its faults.
+const SMALL_TABLE_BYTES: u64 = 16 << 10;
+
+/// Smaller ones are known to be small without a question: so many bytes are read at first, into memory on the stack.
+const SMALLEST_TABLE_BYTES: usize = 2 << 10;
 
 /// Why a listed table was not opened.
 enum OpenError {
@@ -16,6 +19,18 @@ enum OpenError {
 /// Tables as one.
 pub(super) fn merge(tables: &[Listed]) -> Result<Merged, StackError> {
     Ok(Merged::new(tables.iter().map(|listed| Arc::clone(&listed.table)).collect::<Arc<[_]>>())?)
+}
+
+/// Reads the file from its start until it ends or `bytes` is full. Returns how many bytes there were.
+fn read_start(file: &File, bytes: &mut [u8]) -> Result<usize, Error> {
+    let mut len = 0;
+    while len < bytes.len() {
+        match file.read_at(&mut bytes[len..], len as u64)? {
+            0 => break,
+            got => len += got,
+        }
+    }
+    Ok(len)
 }
 
 impl Stack {
@@ -89,13 +104,16 @@ impl Stack {
 
     pub(super) fn open_source(&self, name: &TableName) -> Result<Source, Error> {
         let file = self.fs().open(&self.path_of(name))?;
-        let mut small = [0; SMALL_TABLE_BYTES];
-        let mut len = 0;
-        while len < small.len() {
-            match file.read_at(&mut small[len..], len as u64)? {
-                0 => return Ok(Source::Memory(small[..len].into())),
-                got => len += got,
-            }
+        let mut start = [0; SMALLEST_TABLE_BYTES];
+        let len = read_start(&file, &mut start)?;
+        if len < start.len() {
+            return Ok(Source::Memory(start[..len].into()));
+        }
+        let len_bytes = file.stat()?.len_bytes;
+        if len_bytes <= SMALL_TABLE_BYTES {
+            let mut whole = vec![0; len_bytes as usize];
+            let len = read_start(&file, &mut whole)?;
+            return Ok(Source::Memory(whole[..len].into()));
         }
         Ok(match &self.options().access {
             Access::Map => Source::Mapped(Arc::new(Mapping::new(&file)?)),
