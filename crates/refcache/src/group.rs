@@ -23,7 +23,15 @@ use refdb_types::{Scope, is_pseudo};
 use std::{
     collections::VecDeque,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
+
+/// Whoever leads waits for those whose batches were just made, who may well come again: this part of the time that they
+/// would wait for the next group if they came too late.
+const PART_OF_GROUP: u32 = 16;
+
+/// But no longer than this.
+const PAUSE_MAX: Duration = Duration::from_millis(1);
 
 /// More than this many batches are not made at once: each waits for the checks of all.
 const MEMBERS_MAX: usize = 256;
@@ -33,12 +41,16 @@ const MEMBERS_MAX: usize = 256;
 pub(crate) struct Groups {
     queue: Mutex<Queue>,
     done: Condvar,
+    arrived: Condvar,
 }
 
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Arc<Job>>,
     has_leader: bool,
+    /// How many were made together last, and how long that took.
+    last_members: usize,
+    last_took: Duration,
 }
 
 /// A batch of a thread that waits for its outcome.
@@ -74,6 +86,7 @@ impl Groups {
         let job = Arc::new(Job { batch: with_classes(opened, batch)?, outcome: Mutex::new(None) });
         let mut queue = self.queue();
         queue.waiting.push_back(Arc::clone(&job));
+        self.arrived.notify_all();
         loop {
             if let Some(outcome) = job.take() {
                 return outcome;
@@ -83,7 +96,7 @@ impl Groups {
                 continue;
             }
             queue.has_leader = true;
-            drop(queue);
+            drop(self.gather(queue));
             // If this panics the others must not wait for ever.
             let leader = Leader { groups: self };
             self.lead(opened);
@@ -92,8 +105,22 @@ impl Groups {
         }
     }
 
+    /// Waits a moment for the members of the last group, if it had more than one. Without this they and those who waited
+    /// meanwhile take turns, in groups of half the size.
+    fn gather<'q>(&self, queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
+        let pause = (queue.last_took / PART_OF_GROUP).min(PAUSE_MAX);
+        let expected = queue.waiting.len() + queue.last_members;
+        if queue.last_members == 0 || queue.waiting.len() + queue.last_members < 3 {
+            return queue;
+        }
+        let is_short = |queue: &mut Queue| queue.waiting.len() < expected;
+        let gathered = self.arrived.wait_timeout_while(queue, pause, is_short);
+        gathered.unwrap_or_else(PoisonError::into_inner).0
+    }
+
     /// Makes one group of what waits.
     fn lead(&self, opened: &Opened) {
+        let begun = Instant::now();
         let claims = vec![Claim { name: "HEAD".into(), intent: Intent::Hold }];
         let locked = match opened.store.context().backend.lock(&claims) {
             Ok(locked) => locked,
@@ -114,6 +141,10 @@ impl Groups {
         self.queue().put_back(late);
         let union = Union::new(group.into_members());
         let made = if union.is_empty() { Ok(()) } else { make(locked, &union) };
+        {
+            let mut queue = self.queue();
+            (queue.last_members, queue.last_took) = (accepted.len(), begun.elapsed());
+        }
         match made {
             Ok(()) => {
                 let group = accepted.len();
