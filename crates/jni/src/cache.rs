@@ -8,7 +8,7 @@ use crate::{
 };
 use jni::{
     Env, EnvUnowned,
-    objects::{JByteArray, JClass, JLongArray},
+    objects::{JByteArray, JClass},
     sys::{jboolean, jint, jlong},
 };
 use refdb_kvcache::{Cache, Durability, Error, Key, Options, Put, PutOptions, clean_versions, version_dir};
@@ -96,27 +96,37 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_close<'l>(
     call(env, |_| Ok(CACHES.remove(handle).map_or(Ok(()), |cache| cache.close())?))
 }
 
-/// The value of a key, its time of creation in `created`; null if there is none.
+/// Puts the value of a key into `answer`, after its time of creation in 8 little-endian bytes. Returns the value's
+/// length, -1 if there is none. Where the answer is too short for it, nothing is put there.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_get<'l>(
     env: EnvUnowned<'l>,
     _class: JClass<'l>,
     handle: jlong,
     key: JByteArray<'l>,
-    created: JLongArray<'l>,
-) -> JByteArray<'l> {
+    answer: JByteArray<'l>,
+) -> jint {
     call(env, |env| {
         let cache = CACHES.get(handle)?;
         with_buffers(|buffers| {
             fill(env, &key, &mut buffers.key)?;
             let Some(created_ms) = cache.get_into(&buffers.key, &mut buffers.value) else {
-                return Ok(JByteArray::null());
+                return Ok(NOT_FOUND);
             };
-            created.set_region(env, 0, &[created_ms as i64])?;
-            new_array(env, &buffers.value)
+            let value = &buffers.value;
+            let len = jint::try_from(value.len()).map_err(|_| Failure::TooLarge(value.len()))?;
+            if answer.len(env)? >= CREATED_BYTES + value.len() {
+                answer.set_region(env, 0, as_java(&created_ms.to_le_bytes()))?;
+                answer.set_region(env, CREATED_BYTES as jint, as_java(value))?;
+            }
+            Ok(len)
         })
     })
 }
+
+const NOT_FOUND: jint = -1;
+/// What stands before a value in an answer; Java gives no shorter array.
+const CREATED_BYTES: usize = 8;
 
 /// What became of a put; the numbers are `Cache.put`'s.
 const STORED: jint = 0;
@@ -264,6 +274,12 @@ fn with_buffers<T>(body: impl FnOnce(&mut Buffers) -> Result<T, Failure>) -> Res
         }
         result
     })
+}
+
+/// Bytes as Java has them.
+fn as_java(bytes: &[u8]) -> &[i8] {
+    // SAFETY: an i8 has the size and alignment of a u8, and every bit pattern is one of both.
+    unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) }
 }
 
 /// Copies an array into a buffer.

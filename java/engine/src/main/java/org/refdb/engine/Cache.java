@@ -4,6 +4,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -20,6 +21,12 @@ public final class Cache implements AutoCloseable {
   public static final long SMALLEST_LIMIT_BYTES = 1 << 20;
 
   private static final int STORED = 0;
+
+  /** What stands before a value in an answer. */
+  private static final int CREATED_BYTES = 8;
+
+  /** Where the library puts values: writing into an array that is there costs half of making one. */
+  private static final ThreadLocal<byte[]> ANSWER = ThreadLocal.withInitial(() -> new byte[16 << 10]);
 
   /** When a write counts as done. */
   public enum Durability {
@@ -95,10 +102,18 @@ public final class Cache implements AutoCloseable {
 
   /** The value of a key, or null. */
   public Found get(byte[] key) throws EngineException {
-    long[] created = new long[1];
+    byte[] answer = ANSWER.get();
     try {
-      byte[] value = CacheNatives.get(handle.id(), key, created);
-      return value == null ? null : new Found(value, created[0]);
+      int length = CacheNatives.get(handle.id(), key, answer);
+      while (length > answer.length - CREATED_BYTES) { // it may have been replaced by a longer one meanwhile
+        answer = new byte[length + CREATED_BYTES];
+        length = CacheNatives.get(handle.id(), key, answer);
+      }
+      if (length < 0) {
+        return null;
+      }
+      byte[] value = Arrays.copyOfRange(answer, CREATED_BYTES, CREATED_BYTES + length);
+      return new Found(value, (long) Packer.LONG.get(answer, 0));
     } finally {
       handle.keepAlive();
     }

@@ -8,7 +8,7 @@ final class CacheNatives {
 
   static native void close(long handle) throws EngineException;
 
-  static native byte[] get(long handle, byte[] key, long[] created) throws EngineException;
+  static native int get(long handle, byte[] key, byte[] answer) throws EngineException;
 
   static native int put(long handle, byte[] key, byte[] value, long created, int durability) throws EngineException;
 
