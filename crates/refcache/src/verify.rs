@@ -31,7 +31,7 @@ const LOOKS_MAX: usize = 5;
 /// Looks at each name of which the view knows something by itself, then walks the view's listing and the disk's side by
 /// side, and looks again at the names on which they differ: somebody may have changed them meanwhile.
 pub(crate) fn verify(view: &View) -> Result<Report> {
-    let disk = view.from_disk()?;
+    let disk = view.disk()?;
     let mut report = Report::default();
     // First, since a listing looks at the disk and learns.
     for name in view.known_names() {

@@ -245,7 +245,7 @@ impl View {
     }
 
     /// A store that shares nothing with this view.
-    pub(crate) fn from_disk(&self) -> Result<Store> {
+    pub(crate) fn disk(&self) -> Result<Store> {
         let fs = Fs::real();
         let environment = Environment::empty(&self.git_dir).with("GIT_DIR", &self.git_dir);
         let repository = Repository::discover(&fs, &environment)?;

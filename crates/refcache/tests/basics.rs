@@ -1,4 +1,5 @@
 //! What a view answers, on both formats, with real git as the other writer.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use bstr::{BStr, BString};
 use refdb::{Change, Edit, Precondition, RefName, Target};

@@ -1,4 +1,5 @@
 //! Files that are truncated, replaced or garbage under a reader: errors, and the view goes on when they are whole again.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
 

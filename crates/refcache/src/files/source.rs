@@ -55,10 +55,9 @@ impl FilesSource {
 
     /// Stands before the first ref of a range.
     pub(crate) fn enter(&mut self, range: &Range) -> Result<()> {
-        let before = |name: &BStr| self.loose.partition_point(|row| row.name.as_bstr() < name);
-        self.loose_at = before(range.start.as_bstr());
         let end = range.end.as_ref().map(|end| end.as_bstr());
-        self.loose_end = end.map_or(self.loose.len(), before);
+        self.loose_at = self.loose_before(range.start.as_bstr());
+        self.loose_end = end.map_or(self.loose.len(), |end| self.loose_before(end));
         let packed = &self.file.packed;
         self.at = packed.lower_bound(range.start.as_bstr())?;
         self.packed_end = match end {
@@ -68,6 +67,11 @@ impl FilesSource {
         self.part = None;
         self.singles_left = SINGLES;
         self.set_stop()
+    }
+
+    /// How many loose refs come before a name.
+    fn loose_before(&self, name: &BStr) -> usize {
+        self.loose.partition_point(|row| row.name.as_bstr() < name)
     }
 
     fn set_stop(&mut self) -> Result<()> {

@@ -16,7 +16,7 @@ pub(crate) fn each(test: impl Fn(&Repo)) {
 }
 
 pub(crate) fn open_at(git_dir: &Path) -> Arc<View> {
-    Views::new(&ViewsSettings::default()).open(git_dir, &unsynced(TrustSettings::default())).unwrap()
+    Views::new(&ViewsSettings::default()).open(git_dir, &unsynced(TrustSettings::default())).expect("the view answers")
 }
 
 pub(crate) fn open(repo: &Repo) -> Arc<View> {
@@ -26,7 +26,7 @@ pub(crate) fn open(repo: &Repo) -> Arc<View> {
 /// A view that would believe for an hour what it has looked at once.
 pub(crate) fn believing(repo: &Repo) -> Arc<View> {
     let trust = TrustSettings { believe: Some(Duration::from_secs(3600)), ..TrustSettings::default() };
-    Views::new(&ViewsSettings::default()).open(repo.git_dir(), &unsynced(trust)).unwrap()
+    Views::new(&ViewsSettings::default()).open(repo.git_dir(), &unsynced(trust)).expect("the view answers")
 }
 
 /// Tests need not survive a loss of power.
@@ -35,16 +35,18 @@ pub(crate) fn unsynced(trust: TrustSettings) -> ViewSettings {
 }
 
 pub(crate) fn direct(view: &View, name: &str) -> Option<ObjectId> {
-    view.get(BStr::new(name)).unwrap().and_then(|found| found.target.id())
+    view.get(BStr::new(name)).expect("the view answers").and_then(|found| found.target.id())
 }
 
 pub(crate) fn listed(view: &View, options: &ListOptions) -> Vec<(BString, Target)> {
-    let mut listing = view.list(options).unwrap();
+    let mut listing = view.list(options).expect("the view answers");
     let mut refs = Vec::new();
-    while let Some(row) = listing.next().unwrap() {
+    while let Some(row) = listing.next().expect("the view answers") {
         let target = match row.target {
             refdb::TargetView::Direct(id) => Target::Direct(id),
-            refdb::TargetView::Symbolic(name) => Target::Symbolic(RefName::new_safe(name.to_vec()).unwrap()),
+            refdb::TargetView::Symbolic(name) => {
+                Target::Symbolic(RefName::new_safe(name.to_vec()).expect("the view answers"))
+            }
         };
         refs.push((row.name.to_owned(), target));
     }
@@ -60,7 +62,7 @@ pub(crate) fn prefixed(prefixes: &[&str]) -> ListOptions {
 }
 
 pub(crate) fn edit(name: &str, change: Change, expected: Precondition) -> Edit {
-    Edit::new(RefName::new(name).unwrap(), change, expected)
+    Edit::new(RefName::new(name).expect("the view answers"), change, expected)
 }
 
 pub(crate) fn set(name: &str, id: ObjectId, expected: Precondition) -> Edit {
@@ -72,5 +74,5 @@ pub(crate) fn delete(name: &str) -> Edit {
 }
 
 pub(crate) fn commit(view: &View, edits: Vec<Edit>) {
-    view.commit(&Batch::atomic(edits)).unwrap();
+    view.commit(&Batch::atomic(edits)).expect("the view answers");
 }

@@ -74,10 +74,13 @@ pub(super) struct Pages {
     pages: Box<[OnceLock<Page>]>,
     /// The name of the first record that begins in a page or behind it, if there is one. They are few enough to be kept
     /// when pages are given up.
-    fences: Arc<[OnceLock<Option<Box<[u8]>>>]>,
+    fences: Arc<[OnceLock<Fence>]>,
     loaded_bytes: AtomicUsize,
     budget: Arc<PageBudget>,
 }
+
+/// The first name in a page or behind it.
+type Fence = Option<Box<[u8]>>;
 
 /// The records, or lines before the first record, that begin within [`PAGE_LEN`] bytes of the file, to their ends.
 struct Page {
