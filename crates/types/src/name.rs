@@ -414,7 +414,7 @@ mod tests {
         let good = |part: &[u8]| !part.is_empty() && !part.starts_with(b".") && !part.ends_with(b".lock");
         name != b"@"
             && name.split_str("/").all(good)
-            && !name.iter().any(|byte| forbidden(byte))
+            && !name.iter().any(forbidden)
             && !name.contains_str("..")
             && !name.contains_str("@{")
             && !name.ends_with(b".")
