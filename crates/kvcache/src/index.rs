@@ -116,14 +116,14 @@ impl Index {
     /// Sets the place of a hash and returns the one before.
     pub(crate) fn set(&self, fill: &mut Fill, hash: u64, place: Place) -> Option<Place> {
         let shard = shard_of(hash);
-        let mut table = self.shards[shard].load_full();
+        let mut table = self.shards[shard].load();
         if table.find(hash).hash.load(Ordering::Relaxed) == 0 {
             let used = &mut fill.used[shard];
             if (*used as usize + 1) * 4 > table.slots.len() * 3 {
                 let (copy, live) = rebuilt(&table);
-                table = Arc::new(copy);
                 *used = live;
-                self.shards[shard].store(table.clone());
+                self.shards[shard].store(Arc::new(copy));
+                table = self.shards[shard].load();
             }
             *used += 1;
         }
