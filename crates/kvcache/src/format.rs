@@ -76,6 +76,8 @@ impl SegmentHeader {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..SEGMENT_HEADER_BYTES)?;
         let ok = bytes[..8] == SEGMENT_MAGIC && u32_at(bytes, 60) == crc32c::crc32c(&bytes[..60]);
+        // Nothing is written there yet: whoever writes something means something.
+        let ok = ok && bytes[40..60].iter().all(|byte| *byte == 0);
         ok.then(|| SegmentHeader {
             seq: u64_at(bytes, 8),
             floor: u64_at(bytes, 16),
@@ -309,6 +311,20 @@ mod tests {
         let crc = body_crc(&bytes);
         finish_record(&mut bytes, crc, seq, offset);
         bytes
+    }
+
+    /// The fuzzer found that it was read as a header, though none is written like that.
+    #[test]
+    fn a_segment_header_with_something_in_its_reserved_bytes_is_none() {
+        let header = SegmentHeader { seq: 1, floor: 0, before_end: 0, store: 7 };
+        assert_eq!(SegmentHeader::decode(&header.encode()).map(|header| header.seq), Some(1));
+        for at in 40..60 {
+            let mut bytes = header.encode();
+            bytes[at] = 1;
+            let crc = crc32c::crc32c(&bytes[..60]);
+            bytes[60..].copy_from_slice(&crc.to_le_bytes());
+            assert!(SegmentHeader::decode(&bytes).is_none());
+        }
     }
 
     #[test]
