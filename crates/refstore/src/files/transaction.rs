@@ -235,9 +235,11 @@ impl FilesLocked {
             rename_over(&self.store, step.name, &lock_path, &path)?;
             changed.extend(path.parent().filter(|_| self.store.options.sync).map(Path::to_owned));
         }
-        if self.store.options.sync {
-            changed.extend(self.locks.made().iter().filter_map(|folder| folder.parent()).map(Path::to_owned));
-        }
+        // Folders made for these refs must be on the disk as well; those made for locks alone go again.
+        let made: BTreeSet<&Path> = self.locks.made().iter().map(PathBuf::as_path).collect();
+        let new = changed.iter().flat_map(|folder| folder.ancestors().take_while(|ancestor| made.contains(ancestor)));
+        let holding_new: Vec<PathBuf> = new.filter_map(Path::parent).map(Path::to_owned).collect();
+        changed.extend(holding_new);
         changed.iter().try_for_each(|folder| self.store.options.fs.sync_dir(folder)).map_err(Into::into)
     }
 
