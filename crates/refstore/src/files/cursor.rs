@@ -3,6 +3,7 @@ use super::{
     listing::{self, Entry, Rivals},
     loose::{self, At, LooseRef},
     packed_cache::PackedFile,
+    packed_read::PackedWalk,
 };
 use crate::{Cursor, RefView, Result, TargetView, backend::Peeled};
 use bstr::{BStr, BString, ByteSlice};
@@ -223,26 +224,10 @@ impl<'s> FilesCursor<'s> {
     /// Hands over the records of packed-refs up to the limit.
     fn for_each_packed(&mut self, visit: &mut dyn FnMut(&RefView<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
         let Some(file) = self.packed.clone() else { return Ok(ControlFlow::Continue(())) };
-        let mut last = None;
-        let walked = loop {
-            let at = self.position;
-            if at >= self.limit {
-                break Ok(ControlFlow::Continue(()));
-            }
-            let record = match file.packed.record(at) {
-                Ok(record) => record,
-                Err(error) => {
-                    self.position = file.packed.after_line(at);
-                    break Err(error);
-                }
-            };
-            last = Some(at);
-            self.position = record.next;
-            if visit(&record.view()).is_break() {
-                break Ok(ControlFlow::Break(()));
-            }
-        };
-        if let Some(last) = last {
+        let mut walk = PackedWalk { last: None, next: self.position };
+        let walked = file.packed.for_each(&mut walk, self.limit, visit);
+        self.position = if walked.is_err() { file.packed.after_line(walk.next) } else { walk.next };
+        if let Some(last) = walk.last {
             self.last = Last::Packed(last);
         }
         walked

@@ -6,7 +6,7 @@ use refdb_vfs::Mapping;
 use std::{
     borrow::Cow,
     cmp::Ordering,
-    ops::Range,
+    ops::{ControlFlow, Range},
     path::{Path, PathBuf},
 };
 
@@ -94,6 +94,18 @@ pub struct PackedRecord<'a> {
     /// Where the next record begins.
     pub next: usize,
 }
+
+/// How far a walk over the records is.
+#[derive(Debug)]
+pub(super) struct PackedWalk {
+    /// The record that was handed over last.
+    pub(super) last: Option<usize>,
+    /// The one to come, or one that is broken.
+    pub(super) next: usize,
+}
+
+/// What is called with each ref.
+type Visit<'v> = dyn FnMut(&RefView<'_>) -> ControlFlow<()> + 'v;
 
 impl<'a> PackedRecord<'a> {
     /// As any other ref.
@@ -247,6 +259,50 @@ impl Packed {
     #[inline(always)]
     fn record_of<const LEN_HEX: usize>(&self, at: usize) -> Result<PackedRecord<'_>> {
         let (bytes, base) = self.bytes.around(at)?;
+        self.record_in::<LEN_HEX>(bytes, base, at)
+    }
+
+    /// Hands over the records from `walk.next` on that begin before `limit`.
+    pub(super) fn for_each(
+        &self,
+        walk: &mut PackedWalk,
+        limit: usize,
+        visit: &mut Visit<'_>,
+    ) -> Result<ControlFlow<()>> {
+        match self.hash {
+            HashKind::Sha1 => self.for_each_of::<40>(walk, limit, visit),
+            HashKind::Sha256 => self.for_each_of::<64>(walk, limit, visit),
+        }
+    }
+
+    fn for_each_of<const LEN_HEX: usize>(
+        &self,
+        walk: &mut PackedWalk,
+        limit: usize,
+        visit: &mut Visit<'_>,
+    ) -> Result<ControlFlow<()>> {
+        while walk.next < limit {
+            // Found once for all records in them.
+            let (bytes, base) = self.bytes.around(walk.next)?;
+            let end = limit.min(base + bytes.len());
+            loop {
+                let at = walk.next;
+                let record = self.record_in::<LEN_HEX>(bytes, base, at)?;
+                *walk = PackedWalk { last: Some(at), next: record.next };
+                if visit(&record.view()).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                if walk.next >= end {
+                    break;
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// The record at `at` in `bytes`, which begin at `base`.
+    #[inline(always)]
+    fn record_in<'a, const LEN_HEX: usize>(&self, bytes: &'a [u8], base: usize, at: usize) -> Result<PackedRecord<'a>> {
         let line = bytes.get(at - base..).unwrap_or_default();
         let Some((hex, [separator, rest @ ..])) = line.split_first_chunk::<LEN_HEX>() else {
             return Err(self.unexpected(at));

@@ -9,20 +9,47 @@ fn packed(text: &str) -> Result<Packed> {
     Packed::parse(Path::new("packed-refs"), HashKind::Sha1, text.into_bytes())
 }
 
+/// Reads record by record, and makes sure that a walk gives out the same up to the same error.
 fn listed(packed: &Packed) -> Result<Vec<String>> {
     let mut out = Vec::new();
     let mut at = packed.start();
-    while at < packed.end() {
-        let record = packed.record(at)?;
-        let peeled = match record.peeled {
-            Peeled::Unknown => "?".into(),
-            Peeled::NotTag => "-".into(),
-            Peeled::To(id) => id.as_bytes()[0].to_string(),
-        };
-        out.push(format!("{} {} {peeled}", record.name, record.id.as_bytes()[0]));
-        at = record.next;
-    }
-    Ok(out)
+    let error = loop {
+        if at >= packed.end() {
+            break None;
+        }
+        match packed.record(at) {
+            Ok(record) => {
+                out.push(shown(&record.view()));
+                at = record.next;
+            }
+            Err(error) => break Some(error),
+        }
+    };
+    let mut walked = Vec::new();
+    let mut walk = PackedWalk { last: None, next: packed.start() };
+    let end = loop {
+        // It stops after every third record, and goes on.
+        let flow = packed.for_each(&mut walk, packed.end(), &mut |view| {
+            walked.push(shown(view));
+            if walked.len() % 3 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        if !matches!(flow, Ok(ControlFlow::Break(()))) {
+            break flow;
+        }
+    };
+    assert_eq!((&walked, walk.next), (&out, at));
+    assert_eq!(end.err().map(|error| error.to_string()), error.as_ref().map(ToString::to_string));
+    error.map_or(Ok(out), Err)
+}
+
+fn shown(view: &RefView<'_>) -> String {
+    let TargetView::Direct(id) = view.target else { panic!("{view:?}") };
+    let peeled = match view.peeled {
+        Peeled::Unknown => "?".into(),
+        Peeled::NotTag => "-".into(),
+        Peeled::To(id) => id.as_bytes()[0].to_string(),
+    };
+    format!("{} {} {peeled}", view.name, id.as_bytes()[0])
 }
 
 const SORTED: &str = "# pack-refs with: peeled fully-peeled sorted \n";
