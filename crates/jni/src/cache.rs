@@ -1,7 +1,7 @@
 //! The persistent key-value cache: `org.refdb.engine.Cache`.
 
 use crate::{
-    call::{call, new_array},
+    call::{bytes_of, call, copy_bytes, new_array, put_bytes},
     failure::{Failure, Kind},
     handle::Handles,
     wire::{Answer, Request},
@@ -12,7 +12,7 @@ use jni::{
     sys::{jboolean, jint, jlong},
 };
 use refdb_kvcache::{Cache, Durability, Error, Key, Options, Put, PutOptions, clean_versions, version_dir};
-use std::{cell::RefCell, ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf, time::Duration};
+use std::{cell::RefCell, path::PathBuf, time::Duration};
 
 static CACHES: Handles<Cache> = Handles::new("the cache");
 
@@ -51,7 +51,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_open<'l>(
     request: JByteArray<'l>,
 ) -> jlong {
     call(env, |env| {
-        let bytes = crate::call::bytes_of(env, &request)?;
+        let bytes = bytes_of(env, &request)?;
         let mut request = Request::new(&bytes);
         let dir = folder(&mut request)?;
         let mut options = Options::new(request.u64()?);
@@ -69,7 +69,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_open<'l>(
 }
 
 fn folder(request: &mut Request<'_>) -> Result<PathBuf, Failure> {
-    let root = PathBuf::from(OsStr::from_bytes(request.bytes()?));
+    let root = request.path()?;
     let name = text(request.bytes()?)?;
     Ok(version_dir(&root, name, request.u32()?))
 }
@@ -116,8 +116,8 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_get<'l>(
             let value = &buffers.value;
             let len = jint::try_from(value.len()).map_err(|_| Failure::TooLarge(value.len()))?;
             if answer.len(env)? >= CREATED_BYTES + value.len() {
-                answer.set_region(env, 0, as_java(&created_ms.to_le_bytes()))?;
-                answer.set_region(env, CREATED_BYTES as jint, as_java(value))?;
+                put_bytes(env, &answer, 0, &created_ms.to_le_bytes())?;
+                put_bytes(env, &answer, CREATED_BYTES as jint, value)?;
             }
             Ok(len)
         })
@@ -249,9 +249,9 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_cleanVersions<'l>(
     request: JByteArray<'l>,
 ) -> jint {
     call(env, |env| {
-        let bytes = crate::call::bytes_of(env, &request)?;
+        let bytes = bytes_of(env, &request)?;
         let mut request = Request::new(&bytes);
-        let root = PathBuf::from(OsStr::from_bytes(request.bytes()?));
+        let root = request.path()?;
         let name = text(request.bytes()?)?;
         Ok(clean_versions(&root, name, request.u32()?)?.len() as jint)
     })
@@ -276,16 +276,8 @@ fn with_buffers<T>(body: impl FnOnce(&mut Buffers) -> Result<T, Failure>) -> Res
     })
 }
 
-/// Bytes as Java has them.
-fn as_java(bytes: &[u8]) -> &[i8] {
-    // SAFETY: an i8 has the size and alignment of a u8, and every bit pattern is one of both.
-    unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) }
-}
-
 /// Copies an array into a buffer.
 fn fill(env: &Env<'_>, array: &JByteArray<'_>, buffer: &mut Vec<u8>) -> Result<(), Failure> {
     buffer.resize(array.len(env)?, 0);
-    // SAFETY: an i8 has the size and alignment of a u8, and every bit pattern is one of both.
-    let bytes = unsafe { std::slice::from_raw_parts_mut(buffer.as_mut_ptr().cast::<i8>(), buffer.len()) };
-    Ok(array.get_region(env, 0, bytes)?)
+    copy_bytes(env, array, buffer)
 }

@@ -1,5 +1,5 @@
 use crate::failure::{Failure, Throw};
-use jni::{Env, EnvUnowned, objects::JByteArray};
+use jni::{Env, EnvUnowned, objects::JByteArray, sys::jint};
 
 /// What every entry point goes through: a failure or a panic becomes a Java exception, and the value returned then is
 /// the type's default, which no entry point gives as a good answer (no handle is 0, no answer is empty, no array null).
@@ -13,6 +13,20 @@ pub(crate) fn call<'l, T: Default>(
 /// A copy of an array's content.
 pub(crate) fn bytes_of(env: &Env<'_>, array: &JByteArray<'_>) -> Result<Vec<u8>, Failure> {
     Ok(env.convert_byte_array(array)?)
+}
+
+/// Fills `into` with an array's first bytes; an array with fewer is an exception.
+pub(crate) fn copy_bytes(env: &Env<'_>, array: &JByteArray<'_>, into: &mut [u8]) -> Result<(), Failure> {
+    // SAFETY: both types are single bytes for which every value is valid; the length is the slice's own.
+    let signed = unsafe { std::slice::from_raw_parts_mut(into.as_mut_ptr().cast::<i8>(), into.len()) };
+    Ok(array.get_region(env, 0, signed)?)
+}
+
+/// Puts bytes into an array, from the place `at` on.
+pub(crate) fn put_bytes(env: &Env<'_>, array: &JByteArray<'_>, at: jint, bytes: &[u8]) -> Result<(), Failure> {
+    // SAFETY: as above.
+    let signed = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<i8>(), bytes.len()) };
+    Ok(array.set_region(env, at, signed)?)
 }
 
 /// A new array with this content.

@@ -6,10 +6,10 @@ mod answer;
 mod request;
 
 use crate::{
-    call::{bytes_of, call, new_array},
+    call::{bytes_of, call, copy_bytes, new_array, put_bytes},
     failure::Failure,
     handle::Handles,
-    wire::{Answer, Request},
+    wire::{Answer, Request, to_path},
 };
 use answer::{encode_difference, encode_entry, encode_outcome, encode_resolved, encode_row, encode_stats};
 use bstr::{BStr, ByteSlice};
@@ -19,8 +19,7 @@ use jni::{
     sys::{jint, jlong},
 };
 use refdb_refcache::{ListOptions, Listing, View, Views, ViewsSettings};
-use refdb_types::ObjectId;
-use request::{batch, id, names, optimize_options, path, view_settings};
+use request::{batch, id, names, optimize_options, view_settings};
 use std::{
     ops::ControlFlow,
     sync::{Arc, Mutex, PoisonError},
@@ -70,7 +69,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_open<'l>(
     call(env, |env| {
         let request = bytes_of(env, &request)?;
         let mut request = Request::new(&request);
-        let git_dir = path(&mut request)?;
+        let git_dir = request.path()?;
         let settings = view_settings(&mut request)?;
         VIEW.insert(VIEWS.get(views)?.open(&git_dir, &settings)?)
     })
@@ -98,7 +97,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_forget<'l>(
 ) {
     call(env, |env| {
         let git_dir = bytes_of(env, &git_dir)?;
-        VIEWS.get(views)?.close(&request::to_path(&git_dir));
+        VIEWS.get(views)?.close(&to_path(&git_dir));
         Ok(())
     })
 }
@@ -131,7 +130,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_lookup<'l>(
     call(env, |env| {
         let name_len = usize::try_from(name_len).map_err(|_| Failure::Malformed("a negative length"))?;
         let mut name = SmallName::new(name_len);
-        buffer.get_region(env, 0, name.as_mut())?;
+        copy_bytes(env, &buffer, name.as_mut())?;
         let view = VIEW.get(view)?;
         let resolved = view.resolve(name.as_bstr())?;
         let mut answer = Answer::default();
@@ -398,20 +397,14 @@ fn put(env: &Env<'_>, buffer: &JByteArray<'_>, answer: &[u8]) -> Result<jint, Fa
     if answer.len() > buffer.len(env)? {
         return Ok(-len);
     }
-    buffer.set_region(env, 0, signed(answer))?;
+    put_bytes(env, buffer, 0, answer)?;
     Ok(len)
-}
-
-/// Java's bytes are signed.
-fn signed(bytes: &[u8]) -> &[i8] {
-    // SAFETY: both types are single bytes for which every value is valid; the length is the slice's own.
-    unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) }
 }
 
 /// A name, on the stack if it is of a usual length.
 struct SmallName {
-    inline: [i8; SmallName::INLINE],
-    long: Vec<i8>,
+    inline: [u8; SmallName::INLINE],
+    long: Vec<u8>,
     len: usize,
 }
 
@@ -423,20 +416,12 @@ impl SmallName {
         SmallName { inline: [0; Self::INLINE], long, len }
     }
 
-    fn as_mut(&mut self) -> &mut [i8] {
+    fn as_mut(&mut self) -> &mut [u8] {
         if self.len > Self::INLINE { &mut self.long } else { &mut self.inline[..self.len] }
     }
 
     fn as_bstr(&self) -> &BStr {
         let bytes = if self.len > Self::INLINE { &self.long[..] } else { &self.inline[..self.len] };
-        // SAFETY: both types are single bytes for which every value is valid; the length is the slice's own.
-        unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u8>(), bytes.len()) }.as_bstr()
+        bytes.as_bstr()
     }
-}
-
-/// The kind is told by the length.
-fn object_id(bytes: &[u8]) -> Option<ObjectId> {
-    use refdb_types::HashKind;
-    let kind = [HashKind::Sha1, HashKind::Sha256].into_iter().find(|kind| kind.len_bytes() == bytes.len())?;
-    ObjectId::from_bytes(kind, bytes)
 }

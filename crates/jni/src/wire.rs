@@ -2,6 +2,7 @@
 //! four bytes. `org.refdb.engine.Packer` and `Unpacker` are the other end.
 
 use crate::failure::Failure;
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf};
 
 /// Reads a request. Every length is checked against what is there.
 pub(crate) struct Request<'a> {
@@ -40,9 +41,18 @@ impl<'a> Request<'a> {
         self.take(len as usize)
     }
 
+    pub(crate) fn path(&mut self) -> Result<PathBuf, Failure> {
+        Ok(to_path(self.bytes()?))
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
+}
+
+/// A path of Java's, in the bytes of the file system.
+pub(crate) fn to_path(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
 }
 
 /// Builds an answer.

@@ -79,6 +79,18 @@ impl Scene {
         let old = self.before.keys().filter(|name| !name.ends_with("packed")).map(|name| set(name, id));
         new.chain(old).collect()
     }
+
+    /// A new ref, a new value, and the end of refs that are packed, alone or beside a loose file.
+    fn updates_and_deletions(&self) -> Vec<Wish> {
+        let id = self.repo.commits(3)[2];
+        vec![
+            create("refs/heads/a/new", id),
+            set("refs/heads/loose", id),
+            delete("refs/heads/both"),
+            delete("refs/heads/packed"),
+            delete("refs/heads/deep/er/both"),
+        ]
+    }
 }
 
 /// Whether each ref has its old or its new value.
@@ -137,14 +149,7 @@ fn a_bulk_transaction_is_whole_after_a_loss_of_power_if_it_is_synced() {
 #[test]
 fn loose_updates_and_deletions_leave_each_ref_old_or_new() {
     let scene = Scene::new();
-    let id = scene.repo.commits(3)[2];
-    let wishes = vec![
-        create("refs/heads/a/new", id),
-        set("refs/heads/loose", id),
-        delete("refs/heads/both"),
-        delete("refs/heads/packed"),
-        delete("refs/heads/deep/er/both"),
-    ];
+    let wishes = scene.updates_and_deletions();
     let after = scene.after(&wishes);
     let check = |dir: &Path, crash: &Crash| {
         let now = read(dir);
@@ -169,14 +174,7 @@ fn loose_updates_and_deletions_leave_each_ref_old_or_new() {
 #[test]
 fn updates_and_deletions_are_whole_wherever_they_are_stopped_if_that_is_asked_for() {
     let scene = Scene::new();
-    let id = scene.repo.commits(3)[2];
-    let wishes = vec![
-        create("refs/heads/a/new", id),
-        set("refs/heads/loose", id),
-        delete("refs/heads/both"),
-        delete("refs/heads/packed"),
-        delete("refs/heads/deep/er/both"),
-    ];
+    let wishes = scene.updates_and_deletions();
     let after = scene.after(&wishes);
     let check = |dir: &Path, crash: &Crash| {
         let now = read(dir);

@@ -1,6 +1,5 @@
 //! What Java asks, decoded.
 
-use super::object_id;
 use crate::{
     failure::{Failure, Kind},
     wire::Request,
@@ -12,23 +11,8 @@ use refdb::{
     transaction::{Mode, ObjectClass, TransactionOptions},
 };
 use refdb_refcache::{Batch, Trust, TrustSettings, ViewSettings};
-use refdb_types::{Ident, ObjectId};
-use std::{
-    collections::BTreeMap,
-    ffi::OsStr,
-    os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
-
-pub(super) fn path(request: &mut Request<'_>) -> Result<PathBuf, Failure> {
-    Ok(to_path(request.bytes()?))
-}
-
-pub(super) fn to_path(bytes: &[u8]) -> PathBuf {
-    Path::new(OsStr::from_bytes(bytes)).to_owned()
-}
+use refdb_types::{HashKind, Ident, ObjectId};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// ```text
 /// trust of packed-refs, of loose refs, of tables.list   1 each
@@ -70,8 +54,10 @@ pub(super) fn names<'a>(request: &mut Request<'a>) -> Result<Vec<&'a BStr>, Fail
     Ok(names)
 }
 
+/// The kind is told by the length.
 pub(super) fn id(bytes: &[u8]) -> Result<ObjectId, Failure> {
-    object_id(bytes).ok_or(Failure::Malformed("an object id"))
+    let kind = [HashKind::Sha1, HashKind::Sha256].into_iter().find(|kind| kind.len_bytes() == bytes.len());
+    kind.and_then(|kind| ObjectId::from_bytes(kind, bytes)).ok_or(Failure::Malformed("an object id"))
 }
 
 /// ```text
