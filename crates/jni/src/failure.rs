@@ -103,6 +103,7 @@ impl From<refdb_refcache::Error> for Failure {
             Error::Shared(error) => (&*error).into(),
             Error::Repository(error) => Failure::engine(Kind::Refused, error.to_string()),
             Error::Gone(_) | Error::Restless(_) => Failure::engine(Kind::Io, error.to_string()),
+            Error::Abandoned(_) => Failure::engine(Kind::Bug, error.to_string()),
         }
     }
 }

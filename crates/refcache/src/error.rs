@@ -21,6 +21,13 @@ pub enum Error {
     /// The repository was replaced or converted again and again while it was being read.
     #[error("the repository '{}' changes faster than it can be opened; try again", .0.display())]
     Restless(PathBuf),
+    /// The thread that made this batch together with others' ended by a fault of refdb's.
+    #[error(
+        "a fault ended the thread that changed the repository '{}' for others too; whether these edits were made is not \
+         known: look at the refs, then try again",
+        .0.display()
+    )]
+    Abandoned(PathBuf),
 }
 
 impl Error {

@@ -87,6 +87,11 @@ impl Groups {
         let mut queue = self.queue();
         queue.waiting.push_back(Arc::clone(&job));
         self.arrived.notify_all();
+        self.outcome_of(&job, opened, queue)
+    }
+
+    /// Waits until a job is made, or makes it with all that wait.
+    fn outcome_of<'q>(&'q self, job: &Arc<Job>, opened: &Opened, mut queue: MutexGuard<'q, Queue>) -> Result<Outcome> {
         loop {
             if let Some(outcome) = job.take() {
                 return outcome;
@@ -94,6 +99,10 @@ impl Groups {
             if queue.has_leader {
                 queue = self.done.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 continue;
+            }
+            if !queue.waiting.iter().any(|waiting| Arc::ptr_eq(waiting, job)) {
+                // Its leader panicked: to lead would bring no outcome, however often.
+                return Err(Error::Abandoned(opened.store.repository().common_dir().to_owned()));
             }
             queue.has_leader = true;
             drop(self.gather(queue));
@@ -110,7 +119,7 @@ impl Groups {
     fn gather<'q>(&self, queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
         let pause = (queue.last_took / PART_OF_GROUP).min(PAUSE_MAX);
         let expected = queue.waiting.len() + queue.last_members;
-        if queue.last_members == 0 || queue.waiting.len() + queue.last_members < 3 {
+        if queue.last_members == 0 || expected < 3 {
             return queue;
         }
         let is_short = |queue: &mut Queue| queue.waiting.len() < expected;

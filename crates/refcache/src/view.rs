@@ -326,4 +326,9 @@ pub(crate) mod tests {
     pub(crate) fn groups_of(view: &View) -> Arc<Groups> {
         Arc::clone(&view.opened().groups)
     }
+
+    /// What the view has open.
+    pub(crate) fn opened_of(view: &View) -> Arc<Opened> {
+        view.opened()
+    }
 }

@@ -1,4 +1,8 @@
-use crate::{Batch, Error, Outcome, Result, View, ViewSettings, Views, ViewsSettings, view::tests::groups_of};
+use super::Job;
+use crate::{
+    Batch, Error, Outcome, Result, View, ViewSettings, Views, ViewsSettings,
+    view::tests::{groups_of, opened_of},
+};
 use refdb::{Change, Edit, LogWish, Precondition, Reason, RefName, Target};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
@@ -125,4 +129,24 @@ fn a_batch_waits_for_its_hook_alone() {
     let error = view.commit(&Batch::atomic(vec![create("refs/heads/a", id)])).unwrap_err();
     assert!(matches!(error.store(), Some(refdb::Error::Hook(_))), "{error}");
     assert!(repo.refs().is_empty());
+}
+
+#[test]
+fn a_batch_whose_leader_panicked_is_an_error_and_the_next_is_made() {
+    let (repo, id) = repo();
+    let view = open(repo.git_dir());
+    // The leader had taken it out of the queue.
+    let job = Arc::new(Job { batch: Batch::atomic(vec![create("refs/heads/a", id)]), outcome: Default::default() });
+    let (told, outcome) = std::sync::mpsc::channel();
+    thread::spawn({
+        let view = Arc::clone(&view);
+        move || {
+            let groups = groups_of(&view);
+            told.send(groups.outcome_of(&job, &opened_of(&view), groups.queue())).unwrap();
+        }
+    });
+    let outcome = outcome.recv_timeout(Duration::from_secs(60)).expect("it waits for ever");
+    assert!(matches!(outcome, Err(Error::Abandoned(_))), "{outcome:?}");
+    view.commit(&Batch::atomic(vec![create("refs/heads/b", id)])).unwrap();
+    assert_eq!(repo.rev_parse("refs/heads/b"), id);
 }
