@@ -30,6 +30,29 @@ public record RefStats(
     long stale,
     long verifications) {
 
+  /** These figures once the view is gone: what it held is not held any more. */
+  public RefStats dropped() {
+    return new RefStats(
+        hits, misses, loads, loadNanos, reopens, 0, commits, groups, largestGroup, rejections, stale, verifications);
+  }
+
+  /** The figures of two views of a repository, one after the other. */
+  public RefStats plus(RefStats other) {
+    return new RefStats(
+        hits + other.hits,
+        misses + other.misses,
+        loads + other.loads,
+        loadNanos + other.loadNanos,
+        reopens + other.reopens,
+        bytes + other.bytes,
+        commits + other.commits,
+        groups + other.groups,
+        Math.max(largestGroup, other.largestGroup),
+        rejections + other.rejections,
+        stale + other.stale,
+        verifications + other.verifications);
+  }
+
   static RefStats unpack(byte[] answer) {
     Unpacker in = new Unpacker(answer);
     return new RefStats(

@@ -25,6 +25,10 @@ final class EngineLoader {
     this.folder = site.resolve(settings.nativeDirectory());
   }
 
+  Settings settings() {
+    return settings;
+  }
+
   /** The engine, or nothing and one error in the log: Gerrit then works as without refdb. */
   Optional<RefEngine> load() {
     try {

@@ -12,10 +12,11 @@ import com.google.inject.name.Named;
 import org.eclipse.jgit.events.ListenerHandle;
 import org.eclipse.jgit.events.RefsChangedEvent;
 import org.eclipse.jgit.lib.Repository;
+import org.refdb.jgit.RefsNoticedEvent;
 
 /**
  * News between the nodes of a cluster: "the refs of this project changed". It is a cache with one small entry a project;
- * a node that changed refs invalidates the entry, and high-availability and multi-site forward that to their peers when
+ * a node that wrote refs invalidates the entry, and high-availability and multi-site forward that to their peers when
  * their {@code cache.pattern} names {@value #CACHE}.
  *
  * <p>It is a hint and no more: it makes a node look at the disk once more before it trusts what it has. With every hint
@@ -60,7 +61,8 @@ public final class Hints implements CacheRemovalListener<String, Hints.Armed>, L
   }
 
   private void tellPeers(RefsChangedEvent event) {
-    if (event.getRepository() instanceof RefdbRepository repository) {
+    // What was noticed on the disk its writer tells: if each who hears of it told it again, there would be no end.
+    if (event.getRepository() instanceof RefdbRepository repository && !(event instanceof RefsNoticedEvent)) {
       String key = key(repository.state().name);
       Armed armed = cache.getIfPresent(key);
       if (armed == null) {

@@ -2,7 +2,6 @@ package org.refdb.gerrit;
 
 import java.io.IOException;
 import java.nio.file.Path;
-import java.util.List;
 import java.util.Optional;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
 import org.eclipse.jgit.lib.RefDatabase;
@@ -10,6 +9,7 @@ import org.refdb.engine.EngineException;
 import org.refdb.engine.EngineLoadException;
 import org.refdb.engine.RefStats;
 import org.refdb.engine.RefViews;
+import org.refdb.engine.VerifyReport;
 import org.refdb.jgit.RefdbDatabase;
 
 /** The native engine, with one memory limit for all repositories of the process. */
@@ -36,10 +36,17 @@ final class NativeEngine implements RefEngine {
   }
 
   @Override
-  public List<String> verify(RefDatabase refs) throws EngineException {
-    return ((RefdbDatabase) refs)
-        .view().verify().differences().stream()
+  public Findings verify(RefDatabase refs) throws EngineException {
+    VerifyReport report = ((RefdbDatabase) refs).view().verify();
+    return new Findings(
+        report.refs(),
+        report.differences().stream()
             .map(found -> found.name() + ": on disk " + found.disk() + ", refdb has " + found.view())
-            .toList();
+            .toList());
+  }
+
+  @Override
+  public void flush(RefDatabase refs) throws EngineException {
+    ((RefdbDatabase) refs).view().flush();
   }
 }

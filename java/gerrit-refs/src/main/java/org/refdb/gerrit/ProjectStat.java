@@ -13,6 +13,7 @@ import org.refdb.engine.RefStats;
  * @param different those that refdb answered otherwise
  * @param refreshed checks caused by other nodes' news
  * @param engine the engine's own figures, or null if it has not been asked for refs yet
+ * @param staleness what the verifier found
  */
 public record ProjectStat(
     String project,
@@ -22,7 +23,8 @@ public record ProjectStat(
     long compared,
     long different,
     long refreshed,
-    RefStats engine) {
+    RefStats engine,
+    StaleStats staleness) {
 
   static ProjectStat of(ProjectState state) {
     return new ProjectStat(
@@ -33,7 +35,13 @@ public record ProjectStat(
         state.compared.sum(),
         state.different.sum(),
         state.refreshed.sum(),
-        state.lastStats);
+        state.stats(),
+        state.staleness.figures(System.nanoTime()));
+  }
+
+  /** How often its refs were asked for or written. */
+  long uses() {
+    return engine == null ? 0 : engine.hits() + engine.misses() + engine.commits();
   }
 
   /** A few lines for people. */
@@ -55,6 +63,9 @@ public record ProjectStat(
               .formatted(engine.commits(), engine.groups(), engine.largestGroup(), engine.rejections()));
       text.append("%n  verifications: %d, stale refs found %d".formatted(engine.verifications(), engine.stale()));
     }
+    text.append(
+        "%n  verified by itself %.0f s ago; found %d stale refs, for at most %.1f s"
+            .formatted(staleness.unverifiedMillis() / 1e3, staleness.found(), staleness.staleAtMostMillis() / 1e3));
     text.append("%n  plain repositories evicted %d, told by peers %d times".formatted(plainEvicted, refreshed));
     if (compared > 0) {
       text.append("%n  shadow: %d compared, %d different".formatted(compared, different));

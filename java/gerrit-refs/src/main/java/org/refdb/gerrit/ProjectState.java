@@ -26,10 +26,41 @@ final class ProjectState {
   /** Times that another node's news, or an administrator, caused a check. */
   final LongAdder refreshed = new LongAdder();
 
-  /** The engine's figures when they were last asked for. */
-  volatile RefStats lastStats;
+  /** What the verifier knows. */
+  final Staleness staleness = new Staleness(System.nanoTime());
 
-  ProjectState(Project.NameKey name) {
+  /** The engine's figures of views that were dropped since, or null. */
+  private RefStats dropped;
+
+  /** Those of the present one when they were last asked for, or null. */
+  private RefStats present;
+
+  ProjectState(Project.NameKey name, boolean shadow) {
     this.name = name;
+    this.shadow = shadow;
+  }
+
+  /** The engine's figures of the present view. */
+  synchronized void keep(RefStats stats) {
+    present = stats;
+  }
+
+  /** The present view is dropped; the next one counts from nothing. */
+  synchronized void dropped() {
+    if (present != null) {
+      dropped = dropped == null ? present.dropped() : dropped.plus(present.dropped());
+      present = null;
+    }
+  }
+
+  /** The engine's figures since the start, or null if it was not asked yet. */
+  synchronized RefStats stats() {
+    return present == null ? dropped : dropped == null ? present : dropped.plus(present);
+  }
+
+  /** How often its refs were asked for or written. */
+  long uses() {
+    RefStats stats = stats();
+    return stats == null ? 0 : stats.hits() + stats.misses() + stats.commits();
   }
 }

@@ -2,7 +2,6 @@ package org.refdb.gerrit;
 
 import java.io.IOException;
 import java.nio.file.Path;
-import java.util.List;
 import java.util.Optional;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
 import org.eclipse.jgit.lib.RefDatabase;
@@ -25,6 +24,9 @@ interface RefEngine {
   /** What one of its databases has done since the process started. */
   Optional<RefStats> stats(RefDatabase refs) throws IOException;
 
-  /** Compares what is held with the disk, and describes the differences. */
-  List<String> verify(RefDatabase refs) throws IOException;
+  /** Compares what is held with the disk. */
+  Findings verify(RefDatabase refs) throws IOException;
+
+  /** Drops what is held of a repository whose database is in use, and opens it again. */
+  void flush(RefDatabase refs) throws IOException;
 }

@@ -1,6 +1,5 @@
 package org.refdb.gerrit;
 
-import com.google.common.flogger.FluentLogger;
 import com.google.gerrit.entities.Project;
 import com.google.inject.Inject;
 import com.google.inject.Singleton;
@@ -9,6 +8,8 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
 import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.Repository;
@@ -17,7 +18,6 @@ import org.refdb.engine.NativeLibrary;
 /** What administrators ask of refdb. The plugin gives it to them over SSH, REST and as metrics. */
 @Singleton
 public final class RefdbAdmin {
-  private static final FluentLogger logger = FluentLogger.forEnclosingClass();
   private static final int DIFFERENCES_MAX = 100;
 
   private final RefdbRepositoryManager manager;
@@ -56,21 +56,31 @@ public final class RefdbAdmin {
   }
 
   private ProjectStat stat(ProjectState state) {
-    manager.ifOpen(
-        state.name,
-        repository -> {
-          try {
-            repository.stats().ifPresent(stats -> state.lastStats = stats);
-          } catch (IOException e) {
-            logger.atWarning().withCause(e).log("refdb has no figures of project %s", state.name);
-          }
-        });
+    manager.readStats(state);
     return ProjectStat.of(state);
   }
 
   /** Figures of every project that was opened since the start, by name. */
   public List<ProjectStat> stats() {
     return manager.states().stream().map(this::stat).sorted(Comparator.comparing(ProjectStat::project)).toList();
+  }
+
+  /**
+   * Figures of the projects that have metrics of their own, by name: the busiest since the start, and those that
+   * gerrit.config names. That bounds how many time series a monitoring system has to keep.
+   */
+  public List<ProjectStat> notable() {
+    Settings settings = manager.settings();
+    List<ProjectStat> all = stats();
+    Set<String> busiest =
+        all.stream()
+            .sorted(Comparator.comparingLong(ProjectStat::uses).reversed())
+            .limit(settings.metricsProjectsMax())
+            .map(ProjectStat::project)
+            .collect(Collectors.toSet());
+    return all.stream()
+        .filter(stat -> busiest.contains(stat.project()) || settings.metricsProjects().contains(stat.project()))
+        .toList();
   }
 
   /**
@@ -84,7 +94,7 @@ public final class RefdbAdmin {
     try (Repository repository = manager.openRepository(project);
         FileRepository plain = new FileRepository(repository.getDirectory())) {
       RefdbRepository ours = served(project, repository);
-      List<String> differences = new ArrayList<>(ours.verify());
+      List<String> differences = new ArrayList<>(ours.verify().differences());
       differences.addAll(Verification.compare(plain.getRefDatabase(), ours.engineRefs(), DIFFERENCES_MAX));
       return differences;
     }

@@ -26,5 +26,6 @@ public final class RefdbModule extends LifecycleModule {
     bind(Hints.class);
     DynamicSet.bind(binder(), CacheRemovalListener.class).to(Hints.class);
     listener().to(Hints.class);
+    listener().to(Verifier.class);
   }
 }

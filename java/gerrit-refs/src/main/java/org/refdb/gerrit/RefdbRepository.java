@@ -4,7 +4,6 @@ import com.google.common.flogger.FluentLogger;
 import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.util.List;
 import java.util.Optional;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
 import org.eclipse.jgit.lib.Constants;
@@ -76,9 +75,14 @@ final class RefdbRepository extends FileRepository {
     return engine.stats(engineRefs());
   }
 
-  /** What differs between the engine's view and the disk, in words. */
-  List<String> verify() throws IOException {
+  /** Compares the engine's view with the disk. */
+  Findings verify() throws IOException {
     return engine.verify(engineRefs());
+  }
+
+  /** Makes the engine drop what it holds and read it again. */
+  void flush() throws IOException {
+    engine.flush(engineRefs());
   }
 
   private RefDatabase reopened() {
@@ -165,7 +169,7 @@ final class RefdbRepository extends FileRepository {
       return;
     }
     try {
-      engine.stats(current).ifPresent(stats -> state.lastStats = stats);
+      engine.stats(current).ifPresent(state::keep);
     } catch (IOException e) {
       logger.atFine().withCause(e).log("no statistics of %s", getDirectory());
     }

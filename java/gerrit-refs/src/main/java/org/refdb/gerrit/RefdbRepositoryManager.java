@@ -35,18 +35,24 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
 
   private final LocalDiskRepositoryManager disk;
   private final Optional<RefEngine> engine;
+  private final Settings settings;
   private final ConcurrentMap<Project.NameKey, ProjectState> states = new ConcurrentHashMap<>();
   private final ConcurrentMap<Project.NameKey, RefdbKey> keys = new ConcurrentHashMap<>();
   private volatile Consumer<Project.NameKey> firstOpened = project -> {};
 
   @Inject
   RefdbRepositoryManager(@Disk LocalDiskRepositoryManager disk, EngineLoader loader) {
-    this(disk, loader.load());
+    this(disk, loader.load(), loader.settings());
   }
 
-  RefdbRepositoryManager(LocalDiskRepositoryManager disk, Optional<RefEngine> engine) {
+  RefdbRepositoryManager(LocalDiskRepositoryManager disk, Optional<RefEngine> engine, Settings settings) {
     this.disk = disk;
     this.engine = engine;
+    this.settings = settings;
+  }
+
+  Settings settings() {
+    return settings;
   }
 
   /** Whether the native library could be loaded. If not, everything here is as without refdb. */
@@ -187,11 +193,26 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     ProjectState state = states.get(name);
     if (state != null) {
       state.refusal = null;
+      readStats(state);
+      state.dropped();
     }
     if (key != null) {
       CachedKey.evict(key.getFile());
       engine.ifPresent(loaded -> loaded.forget(key.getFile().toPath()));
     }
+  }
+
+  /** Asks the engine for a project's figures, if its repository is open. */
+  void readStats(ProjectState state) {
+    ifOpen(
+        state.name,
+        repository -> {
+          try {
+            repository.stats().ifPresent(state::keep);
+          } catch (IOException e) {
+            logger.atWarning().withCause(e).log("refdb has no figures of project %s", state.name);
+          }
+        });
   }
 
   /** Does something with a project's repository if it is open, and opens none for it. */
@@ -209,7 +230,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
 
   /** The state of a project, made if it is new. */
   ProjectState state(Project.NameKey name) {
-    return states.computeIfAbsent(name, ProjectState::new);
+    return states.computeIfAbsent(name, made -> new ProjectState(made, settings.shadows(made.get())));
   }
 
   /** The projects that were opened since the start. */

@@ -5,6 +5,7 @@
  * org.refdb.gerrit.RefdbRepositoryManager} (how a repository is opened, made and forgotten), {@link
  * org.refdb.gerrit.RefdbRepository} (which ref database it gives), {@link org.refdb.gerrit.RefEngine} (where that comes
  * from, and what happens when it cannot be had), {@link org.refdb.gerrit.ShadowRefDatabase} (comparing with JGit),
- * {@link org.refdb.gerrit.Hints} (news between nodes), {@link org.refdb.gerrit.RefdbAdmin} (what administrators ask).
+ * {@link org.refdb.gerrit.Hints} (news between nodes), {@link org.refdb.gerrit.Verifier} (looking for what is stale),
+ * {@link org.refdb.gerrit.RefdbAdmin} (what administrators ask).
  */
 package org.refdb.gerrit;

@@ -39,7 +39,10 @@ final class CountingEngine implements RefEngine {
   }
 
   @Override
-  public List<String> verify(RefDatabase refs) {
-    return List.of();
+  public Findings verify(RefDatabase refs) {
+    return new Findings(0, List.of());
   }
+
+  @Override
+  public void flush(RefDatabase refs) {}
 }

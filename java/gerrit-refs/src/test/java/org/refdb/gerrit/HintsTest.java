@@ -11,6 +11,9 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Random;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.eclipse.jgit.internal.storage.file.FileRepository;
 import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.lib.RepositoryCache;
 import org.junit.jupiter.api.AfterEach;
@@ -71,6 +74,55 @@ final class HintsTest {
         assertEquals(i, admin.stat(DEMO).refreshed());
       }
       assertNotNull(repository.exactRef("HEAD"));
+    }
+  }
+
+  @Test
+  void whatANodeOnlyNoticesItDoesNotTell() throws IOException {
+    try (Repository repository = manager.createRepository(DEMO);
+        FileRepository peer = new FileRepository(repository.getDirectory())) {
+      assertNotNull(repository.exactRef("HEAD"));
+      forwarded.clear();
+      AtomicInteger noticed = new AtomicInteger();
+      repository.getListenerList().addRefsChangedListener(event -> noticed.incrementAndGet());
+      for (int i = 1; i <= 3; i++) {
+        RefdbRepositoryManagerTest.create(peer, "refs/heads/by-peer-" + i);
+        cache.invalidate("1:demo"); // the peer's news, once or twice
+        cache.invalidate("1:demo");
+        forwarded.clear(); // the plugins do not forward what they were told
+        assertNotNull(repository.exactRef("refs/heads/by-peer-" + i));
+        assertEquals(i, noticed.get(), "listeners hear of it all the same");
+      }
+      assertEquals(List.of(), forwarded, "told once more");
+    }
+  }
+
+  @Test
+  void newsLostDoubledOrLateChangeNoAnswer() throws IOException {
+    try (Repository repository = manager.createRepository(DEMO);
+        FileRepository peer = new FileRepository(repository.getDirectory())) {
+      Random random = new Random(7);
+      int late = 0;
+      for (int i = 0; i < 60; i++) {
+        String name = "refs/heads/r" + i;
+        RefdbRepositoryManagerTest.create(peer, name);
+        switch (random.nextInt(4)) {
+          case 0 -> late++; // lost, or late
+          case 1 -> cache.invalidate("1:demo");
+          case 2 -> {
+            cache.invalidate("1:demo");
+            cache.invalidate("1:demo");
+          }
+          default -> {
+            while (late-- > 0) {
+              cache.invalidate("1:demo");
+            }
+            late = 0;
+          }
+        }
+        assertNotNull(repository.exactRef(name), name);
+        assertEquals(i + 1, repository.getRefDatabase().getRefs().size());
+      }
     }
   }
 

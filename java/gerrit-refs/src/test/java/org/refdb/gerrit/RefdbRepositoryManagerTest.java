@@ -118,7 +118,7 @@ final class RefdbRepositoryManagerTest {
     Repository repository = manager.createRepository(DEMO);
     create(repository, "refs/heads/main");
     CountingEngine counting = new CountingEngine();
-    RefdbRepository direct = new RefdbRepository(gitDir(), new ProjectState(DEMO), counting);
+    RefdbRepository direct = new RefdbRepository(gitDir(), new ProjectState(DEMO, false), counting);
     assertEquals(1, counting.opened);
     direct.close();
     assertEquals(1, counting.opened, "closing opened the refs again");
@@ -169,7 +169,7 @@ final class RefdbRepositoryManagerTest {
     LocalDiskRepositoryManager disk = Sites.disk(site);
     disk.createRepository(DEMO).close();
     RepositoryCache.clear();
-    RefdbRepositoryManager other = new RefdbRepositoryManager(disk, Optional.of(broken));
+    RefdbRepositoryManager other = new RefdbRepositoryManager(disk, Optional.of(broken), Settings.of(Sites.config()));
     for (int i = 0; i < 3; i++) {
       try (Repository repository = other.openRepository(DEMO)) {
         assertFalse(repository instanceof RefdbRepository);
@@ -187,7 +187,7 @@ final class RefdbRepositoryManagerTest {
 
   @Test
   void withoutTheEngineEverythingIsGerritsOwn() throws IOException {
-    RefdbRepositoryManager without = new RefdbRepositoryManager(Sites.disk(site), Optional.empty());
+    RefdbRepositoryManager without = new RefdbRepositoryManager(Sites.disk(site), Optional.empty(), Settings.of(Sites.config()));
     assertFalse(without.isEngineLoaded());
     try (Repository made = without.createRepository(DEMO);
         Repository opened = without.openRepository(DEMO)) {

@@ -14,6 +14,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
+import org.eclipse.jgit.lib.Config;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefDatabase;
@@ -54,6 +55,28 @@ final class ShadowRefDatabaseTest {
     assertEquals(0, stat.different(), stat.text());
   }
 
+  @Test
+  void itLastsOverARestartWhereGerritsConfigurationSaysSo() throws IOException {
+    Config config = Sites.config();
+    config.setStringList("refdb", null, "shadow", List.of("demo", "team/*"));
+    for (int start = 0; start < 2; start++) {
+      RefdbRepositoryManager manager = Sites.manager(site.resolve("start-" + start), config);
+      RefdbAdmin admin = new RefdbAdmin(manager);
+      for (String shadowed : List.of("demo", "team/a/b")) {
+        try (Repository repository = manager.createRepository(Project.nameKey(shadowed))) {
+          assertInstanceOf(ShadowRefDatabase.class, repository.getRefDatabase(), shadowed);
+          admin.shadow(Project.nameKey(shadowed), false);
+          assertInstanceOf(RefdbDatabase.class, repository.getRefDatabase(), shadowed);
+        }
+      }
+      for (String other : List.of("demo2", "team", "a/demo")) {
+        try (Repository repository = manager.createRepository(Project.nameKey(other))) {
+          assertInstanceOf(RefdbDatabase.class, repository.getRefDatabase(), other);
+        }
+      }
+    }
+  }
+
   private static void ask(RefDatabase refs) throws IOException {
     ObjectId id = refs.exactRef("refs/heads/before").getObjectId();
     assertEquals(2, refs.exactRef("refs/heads/before", "refs/heads/during", "refs/heads/no").size());
@@ -74,7 +97,7 @@ final class ShadowRefDatabaseTest {
     try (FileRepository vanilla = new FileRepository(site.resolve("x.git").toFile())) {
       vanilla.create(true);
       RefdbRepositoryManagerTest.create(vanilla, "refs/heads/main");
-      ProjectState state = new ProjectState(DEMO);
+      ProjectState state = new ProjectState(DEMO, false);
       RefDatabase blind =
           new ForwardingRefDatabase(vanilla.getRefDatabase()) {
             @Override
@@ -94,7 +117,7 @@ final class ShadowRefDatabaseTest {
   void aChangeByAnotherBetweenTheTwoQuestionsIsNoDifference() throws IOException {
     try (FileRepository vanilla = new FileRepository(site.resolve("x.git").toFile())) {
       vanilla.create(true);
-      ProjectState state = new ProjectState(DEMO);
+      ProjectState state = new ProjectState(DEMO, false);
       RefDatabase quicker =
           new ForwardingRefDatabase(vanilla.getRefDatabase()) {
             @Override

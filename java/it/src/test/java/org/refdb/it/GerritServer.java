@@ -10,7 +10,8 @@ import java.util.concurrent.TimeUnit;
 /** A real Gerrit on loopback, started and stopped by scripts/gerrit-site. */
 final class GerritServer implements AutoCloseable {
   private static final Path SCRIPTS = Path.of(System.getProperty("refdb.scripts")).toAbsolutePath().normalize();
-  private static final Path JAR = Path.of(System.getProperty("refdb.gerrit.jar"));
+  /** refdb-gerrit.jar, as it was built. */
+  static final Path JAR = Path.of(System.getProperty("refdb.gerrit.jar"));
   private static final String JAVA = Path.of(System.getProperty("java.home"), "bin/java").toString();
 
   private final Path site;
@@ -50,11 +51,16 @@ final class GerritServer implements AutoCloseable {
 
   /** Runs refdb's installer on the site. */
   Commands.Output installer(String command, String... options) throws IOException {
+    return installer(JAR, command, options);
+  }
+
+  /** Runs the installer of another jar. */
+  Commands.Output installer(Path jar, String command, String... options) throws IOException {
     String[] words = new String[options.length + 6];
     words[0] = JAVA;
     words[1] = "--enable-native-access=ALL-UNNAMED";
     words[2] = "-jar";
-    words[3] = JAR.toString();
+    words[3] = jar.toString();
     words[4] = command;
     words[5] = site.toString();
     System.arraycopy(options, 0, words, 6, options.length);

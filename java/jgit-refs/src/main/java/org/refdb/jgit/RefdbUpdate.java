@@ -82,6 +82,7 @@ final class RefdbUpdate extends RefUpdate {
   @Override
   protected boolean tryLock(boolean followLinks) throws IOException {
     deref = followLinks;
+    database.refresh(); // whoever holds a lock looks at the disk
     basis = database.exactRef(getName());
     setOldObjectId(basis == null ? null : basis.getObjectId());
     return true;

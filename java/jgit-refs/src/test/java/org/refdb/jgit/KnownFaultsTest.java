@@ -16,19 +16,24 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
 import org.eclipse.jgit.api.Git;
+import org.eclipse.jgit.lib.BatchRefUpdate;
+import org.eclipse.jgit.lib.NullProgressMonitor;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.Repository;
+import org.eclipse.jgit.revwalk.RevWalk;
+import org.eclipse.jgit.transport.ReceiveCommand;
 import org.eclipse.jgit.util.FileUtils;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.refdb.engine.RefListing;
+import org.refdb.engine.RefViews;
 
 /**
  * What ref caches for Gerrit are known to get wrong, each a test that fails on a cache that has it. The numbers are those
- * of the project's list of them.
+ * of the project's list of them (docs/testing.md); those that take many refs to show are in {@link KnownFaultsAtSizeTest}.
  */
 class KnownFaultsTest {
   private static final String MASTER = "refs/heads/master";
@@ -284,6 +289,69 @@ class KnownFaultsTest {
     try (RefdbRepository repository = open(format)) {
       assertNull(repository.exactRef(MASTER));
       assertTrue(repository.getRefDatabase().getRefs().isEmpty());
+    }
+  }
+
+  /** Opened so that for an hour nothing but a failure makes it look at the disk. */
+  private RefdbRepository openBelieving(Lab.Format format) throws Exception {
+    try (RefdbRepository repository = open(format)) {
+      set(repository, MASTER, commits.get(0));
+      repository.getConfig().setLong("refdb", null, "trustMillis", 3_600_000);
+      repository.getConfig().save();
+    }
+    Lab.views().forget(gitDir);
+    return Lab.open(gitDir);
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void fault18WhateverAnUpdateEndsWithTheNextQuestionSeesTheDisk(Lab.Format format) throws Exception {
+    try (RefdbRepository repository = openBelieving(format)) {
+      assertEquals(commits.get(0), id(repository, MASTER));
+      setElsewhere(MASTER, commits.get(3));
+      assertEquals(commits.get(0), id(repository, MASTER), "nothing here believes: this test shows nothing");
+      assertEquals(RefUpdate.Result.LOCK_FAILURE, move(repository, commits.get(0), commits.get(4)));
+      assertEquals(commits.get(3), id(repository, MASTER));
+
+      setElsewhere(MASTER, commits.get(4));
+      assertEquals(RefUpdate.Result.NO_CHANGE, move(repository, commits.get(4), commits.get(4)));
+      assertEquals(commits.get(4), id(repository, MASTER));
+
+      setElsewhere(MASTER, commits.get(2));
+      assertEquals(RefUpdate.Result.REJECTED, move(repository, commits.get(2), commits.get(1)));
+      assertEquals(commits.get(2), id(repository, MASTER));
+
+      setElsewhere(MASTER, commits.get(1));
+      setElsewhere("refs/heads/other", commits.get(1));
+      BatchRefUpdate batch = repository.getRefDatabase().newBatchUpdate();
+      batch.addCommand(new ReceiveCommand(commits.get(2), commits.get(3), MASTER));
+      batch.addCommand(new ReceiveCommand(ObjectId.zeroId(), commits.get(4), "refs/heads/other"));
+      batch.addCommand(new ReceiveCommand(ObjectId.zeroId(), commits.get(4), "refs/heads/new"));
+      batch.setAtomic(false);
+      batch.execute(new RevWalk(repository), NullProgressMonitor.INSTANCE);
+      assertEquals(
+          List.of(ReceiveCommand.Result.LOCK_FAILURE, ReceiveCommand.Result.LOCK_FAILURE, ReceiveCommand.Result.OK),
+          batch.getCommands().stream().map(ReceiveCommand::getResult).toList());
+      assertEquals(commits.get(1), id(repository, MASTER));
+      assertEquals(commits.get(1), id(repository, "refs/heads/other"));
+      assertEquals(commits.get(4), id(repository, "refs/heads/new"));
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void fault19WhatOneNodeWritesTheOtherSeesWithoutAnyWordBetweenThem(Lab.Format format) throws Exception {
+    try (RefdbRepository one = open(format);
+        RefViews elsewhere = RefViews.open(1 << 20);
+        RefdbRepository two = RefdbRepository.open(gitDir.toFile(), elsewhere)) {
+      for (int i = 0; i < commits.size(); i++) {
+        RefdbRepository writer = i % 2 == 0 ? one : two;
+        RefdbRepository reader = i % 2 == 0 ? two : one;
+        set(writer, MASTER, commits.get(i));
+        assertEquals(commits.get(i), id(reader, MASTER));
+        set(writer, "refs/heads/b" + i, commits.get(i));
+        assertEquals(i + 2, reader.getRefDatabase().getRefsByPrefix("refs/heads/").size());
+      }
     }
   }
 
