@@ -28,6 +28,8 @@ final class H2File {
   private static final String SUFFIX = ".mv.db";
   private static final String OWN = "-v2";
   private static final String ASIDE = "-before-refdb";
+  private static final String IMPORTING = "-importing-to-refdb";
+  private static final String CHANGED = IMPORTING + ".changed";
   private static final int ALREADY_IN_USE = 90020;
 
   private final Path directory;
@@ -54,6 +56,16 @@ final class H2File {
     return directory.resolve(cache + ASIDE + SUFFIX);
   }
 
+  /** Where it lies while it is imported, over restarts. */
+  Path importing() {
+    return directory.resolve(cache + IMPORTING + SUFFIX);
+  }
+
+  /** Where the keys are noted meanwhile that were changed since. */
+  Path changedKeys() {
+    return directory.resolve(cache + CHANGED);
+  }
+
   /** The cache that a file at its own place belongs to, or null if it is no such file. */
   static String cacheOf(Path file) {
     String name = file.getFileName().toString();
@@ -61,9 +73,16 @@ final class H2File {
     return name.endsWith(end) && name.length() > end.length() ? name.substring(0, name.length() - end.length()) : null;
   }
 
-  /** Sets it aside, in place of one that lies there. */
-  void setAside() throws IOException {
-    Files.move(own(), aside(), StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+  /** Gives it another name, in place of a file that has it. */
+  void move(Path from, Path to) throws IOException {
+    Files.move(from, to, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+  }
+
+  /** Nothing of it is wanted any more: sets it aside, wherever it lies. What an older import left goes. */
+  void setAside(Path from) throws IOException {
+    move(from, aside());
+    Files.deleteIfExists(importing());
+    Files.deleteIfExists(changedKeys());
   }
 
   /**

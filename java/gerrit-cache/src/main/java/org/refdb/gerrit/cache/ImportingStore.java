@@ -1,20 +1,22 @@
 package org.refdb.gerrit.cache;
 
-import java.nio.ByteBuffer;
-import java.util.HashSet;
-import java.util.Set;
+import com.google.common.flogger.FluentLogger;
+import java.io.IOException;
 
 /**
  * A store into which older entries are being imported while it is in use. What its users change meanwhile wins over
- * what is imported, whichever comes first: an invalidated key does not come back.
+ * what is imported, whichever comes first and whatever restarts in between: an invalidated key does not come back.
  */
 final class ImportingStore implements Store {
+  private static final FluentLogger logger = FluentLogger.forEnclosingClass();
+
   private final Store store;
-  private Set<ByteBuffer> changed = new HashSet<>();
+  private final H2Import state;
   private volatile boolean importing = true;
 
-  ImportingStore(Store store) {
+  ImportingStore(Store store, H2Import state) {
     this.store = store;
+    this.state = state;
   }
 
   /** Whether older entries are still wanted. */
@@ -22,21 +24,27 @@ final class ImportingStore implements Store {
     return importing;
   }
 
-  /** Nothing more is imported. */
+  /** Nothing more is imported, also not after a restart. */
   synchronized void endImport() {
     importing = false;
-    changed = Set.of();
+    try {
+      state.finish();
+    } catch (IOException e) {
+      logger.atWarning().log("Cannot set an H2 file aside that was imported: %s", e.getMessage());
+    }
   }
 
   /** Takes an older entry, unless its key was changed since; false if the store has no room for it just now. */
   synchronized boolean importEntry(byte[] key, byte[] value, long createdMillis) {
-    boolean wanted = importing && !changed.contains(ByteBuffer.wrap(key));
-    return !wanted || store.put(key, value, createdMillis, false);
+    return !state.wants(key) || store.put(key, value, createdMillis, false);
   }
 
   private void note(byte[] key) {
-    if (importing) {
-      changed.add(ByteBuffer.wrap(key.clone()));
+    try {
+      state.note(key);
+    } catch (IOException e) {
+      logger.atWarning().log("No more is imported from H2, the changes since cannot be noted: %s", e.getMessage());
+      endImport();
     }
   }
 
@@ -83,7 +91,16 @@ final class ImportingStore implements Store {
 
   @Override
   public void close() {
-    endImport();
+    suspend();
     store.close();
+  }
+
+  private synchronized void suspend() {
+    importing = false;
+    try {
+      state.suspend();
+    } catch (IOException e) {
+      logger.atWarning().log("The rest of an import from H2 may be lost: %s", e.getMessage());
+    }
   }
 }

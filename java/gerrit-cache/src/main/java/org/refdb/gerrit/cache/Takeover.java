@@ -4,6 +4,7 @@ import com.google.common.flogger.FluentLogger;
 import com.google.common.util.concurrent.MoreExecutors;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.Path;
 import java.sql.Driver;
 import java.util.Map;
 import java.util.concurrent.ExecutorService;
@@ -22,6 +23,7 @@ final class Takeover {
 
   private final Driver driver;
   private final ExecutorService importer;
+  private volatile boolean stopping;
 
   private Takeover(Driver driver, ExecutorService importer) {
     this.driver = driver;
@@ -46,39 +48,51 @@ final class Takeover {
   }
 
   /**
-   * Takes a just opened store's cache over if H2 had it last: then what the store has is older and is removed.
+   * Takes a just opened store's cache over if H2 had it last: then what the store has is older and is removed. Goes on
+   * with an import that was cut short.
    *
    * @return the store to use
    * @throws StoreOpener.InUseException if a server with H2 caches is running on these files
    */
   Store from(StoreOpener.Spec spec, Store store) throws IOException {
     H2File file = new H2File(spec.directory(), spec.name());
-    if (!Files.exists(file.own())) {
+    boolean begins = Files.exists(file.own());
+    if (!begins && !Files.exists(file.importing())) {
       return store;
     }
-    long entries = countIfReadable(file, spec);
-    store.clear(true);
-    file.setAside();
+    long entries = countIfReadable(file, begins ? file.own() : file.importing(), spec);
+    if (begins) {
+      store.clear(true);
+    }
     if (entries == 0) {
+      file.setAside(begins ? file.own() : file.importing());
       return store;
     }
-    ImportingStore importing = new ImportingStore(store);
+    H2Import state;
+    try {
+      state = begins ? H2Import.begin(file) : H2Import.resume(file);
+    } catch (IOException e) {
+      logger.atWarning().log("Cache %s loads anew what was not taken over from H2: %s", spec.name(), e.getMessage());
+      file.setAside(Files.exists(file.own()) ? file.own() : file.importing());
+      return store;
+    }
+    ImportingStore importing = new ImportingStore(store, state);
     try {
       importer.execute(() -> run(file, spec, importing, entries));
     } catch (RejectedExecutionException e) {
-      importing.endImport();
+      logger.atFine().log("Cache %s is taken over at the next start", spec.name());
     }
     return importing;
   }
 
-  private long countIfReadable(H2File file, StoreOpener.Spec spec) throws StoreOpener.InUseException {
+  private long countIfReadable(H2File file, Path place, StoreOpener.Spec spec) throws StoreOpener.InUseException {
     try {
-      Map<Integer, Long> counts = file.count(driver, file.own());
+      Map<Integer, Long> counts = file.count(driver, place);
       return counts.getOrDefault(spec.version(), 0L);
     } catch (StoreOpener.InUseException e) {
       throw e;
     } catch (IOException e) {
-      logger.atWarning().log("Cache %s starts empty: %s", spec.name(), e.getMessage());
+      logger.atWarning().log("Nothing is taken over from H2 for cache %s: %s", spec.name(), e.getMessage());
       return 0;
     }
   }
@@ -86,19 +100,26 @@ final class Takeover {
   private void run(H2File file, StoreOpener.Spec spec, ImportingStore store, long entries) {
     long[] taken = new long[1];
     try {
-      file.forEach(driver, file.aside(), (version, key, value, created) -> {
+      file.forEach(driver, file.importing(), (version, key, value, created) -> {
         if (version == spec.version()) {
           taken[0] += takeWithPatience(store, key, value, created) ? 1 : 0;
         }
-        return store.isImporting() && !Thread.currentThread().isInterrupted();
+        return store.isImporting() && !stopping;
       });
-      logger.atInfo().log("Took %d of %d entries of cache %s over from H2", taken[0], entries, spec.name());
+      if (!stopping) {
+        store.endImport();
+        logger.atInfo().log("Took %d of %d entries of cache %s over from H2", taken[0], entries, spec.name());
+      }
     } catch (IOException | RuntimeException e) {
-      logger.atWarning().log(
-          "Took %d of %d entries of cache %s over from H2; the others are loaded anew: %s",
-          taken[0], entries, spec.name(), e.getMessage());
-    } finally {
-      store.endImport();
+      if (!stopping) { // else it is the interruption that ended it
+        store.endImport();
+        logger.atWarning().log(
+            "Took %d of %d entries of cache %s over from H2; the others are loaded anew: %s",
+            taken[0], entries, spec.name(), e.getMessage());
+      }
+    }
+    if (stopping) {
+      logger.atInfo().log("The next start goes on with cache %s, after %d entries from H2", spec.name(), taken[0]);
     }
   }
 
@@ -118,8 +139,9 @@ final class Takeover {
     return false;
   }
 
-  /** Imports nothing more; returns when that is so. */
+  /** Imports nothing more for now; returns when that is so. */
   void stop() {
+    stopping = true;
     importer.shutdownNow();
     try {
       if (!importer.awaitTermination(1, TimeUnit.MINUTES)) {

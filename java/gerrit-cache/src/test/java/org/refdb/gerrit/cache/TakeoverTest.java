@@ -13,7 +13,6 @@ import com.google.gerrit.server.cache.h2.H2CacheModule;
 import com.google.gerrit.server.cache.serialize.JavaCacheSerializer;
 import com.google.gerrit.server.cache.serialize.ObjectIdCacheSerializer;
 import com.google.gerrit.server.util.time.TimeUtil;
-import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -170,15 +169,12 @@ class TakeoverTest {
   }
 
   @Test
-  void whatIsChangedDuringTheImportWins() {
+  void whatIsChangedDuringTheImportWins() throws Exception {
     HeapOpener opener = new HeapOpener();
     StoreOpener.Spec spec = new StoreOpener.Spec(site, "c", 1, 1 << 20, null, EncryptionKeys.NONE);
-    ImportingStore store;
-    try {
-      store = new ImportingStore(opener.open(spec));
-    } catch (IOException e) {
-      throw new AssertionError(e);
-    }
+    H2File file = new H2File(site, "c");
+    Files.writeString(file.own(), "H2's");
+    ImportingStore store = new ImportingStore(opener.open(spec), H2Import.begin(file));
     byte[] removed = {1};
     byte[] changed = {2};
     byte[] untouched = {3};
@@ -195,6 +191,7 @@ class TakeoverTest {
     assertTrue(store.importEntry(untouched, old, 1));
     assertNull(store.get(untouched), "flushed during the import");
     assertFalse(store.isImporting());
+    assertTrue(Files.exists(file.aside()) && !Files.exists(file.importing()), "not to be gone on with after a flush");
   }
 
   @Test

@@ -1,0 +1,150 @@
+package org.refdb.gerrit.cache;
+
+import java.io.Closeable;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.security.SecureRandom;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.Set;
+import java.util.UUID;
+
+/**
+ * The keys that were changed since an import began, in a file, so that an import which a restart cuts short can go on:
+ * what was invalidated meanwhile must not come back. The file has salted digests, no keys.
+ *
+ * <p>It is believed after a clean stop, and after a kill as long as the machine has run since: then the operating system
+ * has all that was written to it. Nothing is synced but at a clean stop.
+ */
+final class ChangedKeys implements Closeable {
+  private static final byte[] MAGIC = "refdbchg".getBytes(StandardCharsets.US_ASCII);
+  private static final int PART_BYTES = 16;
+  private static final int HEADER_BYTES = 8 + 2 * PART_BYTES;
+  private static final byte[] CLOSED = "stopped cleanly.".getBytes(StandardCharsets.US_ASCII);
+  private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
+
+  private final FileChannel file;
+  private final byte[] salt;
+  private final MessageDigest digest;
+  private final Set<Digest> digests = new HashSet<>();
+
+  private record Digest(long high, long low) {
+    static Digest of(ByteBuffer bytes) {
+      return new Digest(bytes.getLong(), bytes.getLong());
+    }
+  }
+
+  private ChangedKeys(FileChannel file, byte[] salt) {
+    this.file = file;
+    this.salt = salt;
+    try {
+      digest = MessageDigest.getInstance("SHA-256");
+    } catch (NoSuchAlgorithmException e) {
+      throw new IllegalStateException("every Java has SHA-256", e);
+    }
+  }
+
+  /** A new, empty one, in place of a file that is there. */
+  static ChangedKeys create(Path path) throws IOException {
+    Files.deleteIfExists(path);
+    Files.createFile(path, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+    byte[] salt = new byte[PART_BYTES];
+    new SecureRandom().nextBytes(salt);
+    FileChannel file = FileChannel.open(path, StandardOpenOption.WRITE);
+    ChangedKeys keys = new ChangedKeys(file, salt);
+    keys.append(ByteBuffer.allocate(HEADER_BYTES).put(MAGIC).put(bootId()).put(salt));
+    return keys;
+  }
+
+  /**
+   * Goes on with what an earlier process left.
+   *
+   * @throws IOException if there is none, or one that cannot be believed
+   */
+  static ChangedKeys resume(Path path) throws IOException {
+    ByteBuffer content = ByteBuffer.wrap(Files.readAllBytes(path));
+    byte[] magic = new byte[MAGIC.length];
+    byte[] boot = new byte[PART_BYTES];
+    byte[] salt = new byte[PART_BYTES];
+    if (content.remaining() < HEADER_BYTES) {
+      throw new IOException(path + " is cut short");
+    }
+    content.get(magic).get(boot).get(salt);
+    if (!Arrays.equals(magic, MAGIC)) {
+      throw new IOException(path + " is no list of changed keys");
+    }
+    int whole = content.remaining() / PART_BYTES * PART_BYTES; // a kill may cut the last one; its change never was
+    int end = HEADER_BYTES + whole;
+    boolean closed =
+        whole >= PART_BYTES && Arrays.equals(content.array(), end - PART_BYTES, end, CLOSED, 0, PART_BYTES);
+    if (!closed && !Arrays.equals(boot, bootId())) {
+      throw new IOException(path + " may lack what was changed before the machine stopped");
+    }
+    int size = closed ? end - PART_BYTES : end;
+    FileChannel file = FileChannel.open(path, StandardOpenOption.WRITE);
+    ChangedKeys keys = new ChangedKeys(file, salt);
+    while (content.position() < size) {
+      keys.digests.add(Digest.of(content));
+    }
+    file.write(ByteBuffer.wrap(bootId()), MAGIC.length);
+    file.truncate(size);
+    file.force(true);
+    file.position(size);
+    return keys;
+  }
+
+  /** Tells apart the times that the machine ran. One that cannot be told is unlike every other. */
+  private static byte[] bootId() {
+    UUID id;
+    try {
+      id = UUID.fromString(Files.readString(BOOT_ID).strip());
+    } catch (IOException | IllegalArgumentException e) {
+      id = UUID.randomUUID();
+    }
+    return ByteBuffer.allocate(PART_BYTES).putLong(id.getMostSignificantBits()).putLong(id.getLeastSignificantBits()).array();
+  }
+
+  boolean contains(byte[] key) {
+    return digests.contains(Digest.of(digest(key)));
+  }
+
+  /** Adds a key; when this returns a kill of the process cannot undo it. */
+  void add(byte[] key) throws IOException {
+    ByteBuffer bytes = digest(key);
+    if (digests.add(Digest.of(bytes.duplicate()))) {
+      append(bytes.position(PART_BYTES));
+    }
+  }
+
+  private ByteBuffer digest(byte[] key) {
+    digest.update(salt);
+    return ByteBuffer.wrap(digest.digest(key), 0, PART_BYTES);
+  }
+
+  private void append(ByteBuffer bytes) throws IOException {
+    bytes.flip();
+    while (bytes.hasRemaining()) {
+      file.write(bytes);
+    }
+  }
+
+  /** A clean stop: what is in it can be believed even if the machine stops next. */
+  @Override
+  public void close() throws IOException {
+    try (file) {
+      if (file.isOpen()) {
+        file.force(true);
+        append(ByteBuffer.allocate(PART_BYTES).put(CLOSED));
+        file.force(true);
+      }
+    }
+  }
+}
