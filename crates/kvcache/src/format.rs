@@ -1,4 +1,4 @@
-//! The bytes of a segment file; the picture is in `docs/formats/kvcache.md`.
+//! The bytes of a segment file but for its end, which is `footer`'s; the picture is in `docs/formats/kvcache.md`.
 //!
 //! ```text
 //! header | record ... | (garbage of a killed writer) | footer entry ... | trailer
@@ -6,23 +6,18 @@
 //!
 //! Nothing here touches a file. Every number is little-endian and checked before it is used.
 
-use crate::place::{ALIGN, MAX_OFFSET_BYTES, MAX_RECORD_BYTES};
+use crate::place::{ALIGN, MAX_RECORD_BYTES};
 
 /// The version of the whole format, in the cache's `format` file.
 pub(crate) const FORMAT_VERSION: u32 = 1;
 
 const SEGMENT_MAGIC: [u8; 8] = *b"refdbkv1";
-const TRAILER_MAGIC: [u8; 8] = *b"refdbkvE";
 const RECORD_MAGIC: u16 = 0x564b;
 
 /// Length of a segment's header.
 pub(crate) const SEGMENT_HEADER_BYTES: usize = 64;
 /// Length of a record before its key.
 pub(crate) const RECORD_HEADER_BYTES: usize = 32;
-/// Length of a footer entry.
-pub(crate) const ENTRY_BYTES: usize = 16;
-/// Length of the trailer.
-pub(crate) const TRAILER_BYTES: usize = 64;
 
 const _: () = assert!(SEGMENT_HEADER_BYTES.is_multiple_of(ALIGN) && RECORD_HEADER_BYTES.is_multiple_of(ALIGN));
 
@@ -30,11 +25,11 @@ fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from(u16_at(bytes, at)) | u32::from(u16_at(bytes, at + 2)) << 16
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
@@ -100,7 +95,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn from_byte(byte: u8) -> Option<Self> {
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             1 => Some(Kind::Put),
             2 => Some(Kind::Remove),
@@ -191,108 +186,6 @@ pub(crate) fn check_record(bytes: &[u8], seq: u64, offset: u64) -> Option<Record
     (u32_at(record, 4) == bound(body_crc(record), seq, offset)).then_some(header)
 }
 
-/// What a footer says of one record, so that opening a cache reads no record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Entry {
-    pub(crate) hash: u64,
-    pub(crate) kind: Kind,
-    /// Offset of the record in the segment.
-    pub(crate) offset: usize,
-    /// Its length, padding included.
-    pub(crate) len: usize,
-}
-
-impl Entry {
-    /// Kind in the low 2 bits, then the length and the offset in units of 16 bytes, as in a place.
-    pub(crate) fn encode(&self) -> [u8; ENTRY_BYTES] {
-        let place = ((self.offset / ALIGN) as u64) << 26 | ((self.len / ALIGN) as u64) << 2 | self.kind as u64;
-        let mut bytes = [0; ENTRY_BYTES];
-        bytes[..8].copy_from_slice(&self.hash.to_le_bytes());
-        bytes[8..].copy_from_slice(&place.to_le_bytes());
-        bytes
-    }
-
-    fn decode(bytes: &[u8; ENTRY_BYTES]) -> Option<Self> {
-        let place = u64_at(bytes, 8);
-        let (offset, len) = ((place >> 26) as usize * ALIGN, (place >> 2) as usize % (1 << 24) * ALIGN);
-        let fits = (SEGMENT_HEADER_BYTES..=MAX_OFFSET_BYTES).contains(&offset) && len >= RECORD_HEADER_BYTES;
-        let kind = Kind::from_byte(place as u8 & 3)?;
-        fits.then_some(Entry { hash: u64_at(bytes, 0), kind, offset, len })
-    }
-}
-
-/// The last bytes of a sealed segment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Trailer {
-    pub(crate) seq: u64,
-    /// Where the records end, in bytes.
-    pub(crate) records_end: u64,
-    /// How many footer entries stand before the trailer.
-    pub(crate) entries: u32,
-    /// The youngest record, in milliseconds since 1970.
-    pub(crate) newest_ms: u64,
-    entries_crc: u32,
-}
-
-impl Trailer {
-    /// Reads the last [`TRAILER_BYTES`] bytes of a file; None if they are no trailer of segment `seq`.
-    pub(crate) fn decode(bytes: &[u8], seq: u64) -> Option<Self> {
-        let bytes = bytes.get(..TRAILER_BYTES)?;
-        let trailer = Trailer {
-            seq: u64_at(bytes, 8),
-            records_end: u64_at(bytes, 16),
-            newest_ms: u64_at(bytes, 24),
-            entries: u32_at(bytes, 32),
-            entries_crc: u32_at(bytes, 36),
-        };
-        let ok = bytes[..8] == TRAILER_MAGIC && u32_at(bytes, 60) == crc32c::crc32c(&bytes[..60]);
-        (ok && trailer.seq == seq).then_some(trailer)
-    }
-
-    fn encode(&self) -> [u8; TRAILER_BYTES] {
-        let mut bytes = [0; TRAILER_BYTES];
-        bytes[..8].copy_from_slice(&TRAILER_MAGIC);
-        bytes[8..16].copy_from_slice(&self.seq.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.records_end.to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.newest_ms.to_le_bytes());
-        bytes[32..36].copy_from_slice(&self.entries.to_le_bytes());
-        bytes[36..40].copy_from_slice(&self.entries_crc.to_le_bytes());
-        let crc = crc32c::crc32c(&bytes[..60]);
-        bytes[60..].copy_from_slice(&crc.to_le_bytes());
-        bytes
-    }
-
-    /// Length of the footer: entries and trailer.
-    pub(crate) fn footer_len(&self) -> usize {
-        footer_len(self.entries as usize)
-    }
-
-    /// The entries, from the bytes before the trailer; None if they are harmed or lie outside the records.
-    pub(crate) fn decode_entries(&self, bytes: &[u8]) -> Option<Vec<Entry>> {
-        let (chunks, rest) = bytes.as_chunks::<ENTRY_BYTES>();
-        if !rest.is_empty() || chunks.len() != self.entries as usize || crc32c::crc32c(bytes) != self.entries_crc {
-            return None;
-        }
-        let entries: Option<Vec<Entry>> = chunks.iter().map(Entry::decode).collect();
-        entries.filter(|entries| entries.iter().all(|entry| (entry.offset + entry.len) as u64 <= self.records_end))
-    }
-}
-
-/// Length of a footer with this many entries.
-pub(crate) fn footer_len(entries: usize) -> usize {
-    entries * ENTRY_BYTES + TRAILER_BYTES
-}
-
-/// The footer of a segment whose records end at `records_end`.
-pub(crate) fn encode_footer(seq: u64, records_end: u64, newest_ms: u64, entries: &[Entry]) -> Vec<u8> {
-    let mut bytes: Vec<u8> = Vec::with_capacity(footer_len(entries.len()));
-    entries.iter().for_each(|entry| bytes.extend_from_slice(&entry.encode()));
-    let entries_crc = crc32c::crc32c(&bytes);
-    let trailer = Trailer { seq, records_end, newest_ms, entries: entries.len() as u32, entries_crc };
-    bytes.extend_from_slice(&trailer.encode());
-    bytes
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -352,39 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn headers_and_footers_come_back_and_any_flipped_bit_is_seen() {
+    fn a_header_comes_back_and_any_flipped_bit_is_seen() {
         let header = SegmentHeader { seq: 9, floor: 4, before_end: 4096, store: 0xfeed };
         let bytes = header.encode();
         assert_eq!(SegmentHeader::decode(&bytes), Some(header));
-        let entries = [
-            Entry { hash: 1, kind: Kind::Put, offset: 64, len: 48 },
-            Entry { hash: 2, kind: Kind::Remove, offset: 112, len: 32 },
-            Entry { hash: 3, kind: Kind::Dropped, offset: 144, len: 32 },
-        ];
-        let footer = encode_footer(9, 176, 1234, &entries);
-        let decode = |footer: &[u8]| {
-            let (entries, trailer) = footer.split_at(footer.len() - TRAILER_BYTES);
-            let trailer = Trailer::decode(trailer, 9)?;
-            Some((trailer.newest_ms, trailer.decode_entries(entries)?))
-        };
-        assert_eq!(decode(&footer), Some((1234, entries.to_vec())));
-        assert_eq!(footer.len(), footer_len(3));
-        for bit in 0..footer.len() * 8 {
-            let mut harmed = footer.clone();
-            harmed[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(decode(&harmed), None, "bit {bit} of the footer");
-        }
         for bit in 0..bytes.len() * 8 {
             let mut harmed = bytes;
             harmed[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(SegmentHeader::decode(&harmed), None, "bit {bit} of the header");
         }
-    }
-
-    #[test]
-    fn a_footer_entry_past_the_records_is_refused() {
-        let footer = encode_footer(9, 100, 0, &[Entry { hash: 1, kind: Kind::Put, offset: 64, len: 48 }]);
-        let (entries, trailer) = footer.split_at(ENTRY_BYTES);
-        assert_eq!(Trailer::decode(trailer, 9).unwrap().decode_entries(entries), None);
     }
 }

@@ -1,7 +1,8 @@
 //! What the fuzzers call: the parser of segment files on any bytes.
 
 use crate::{
-    format::{ENTRY_BYTES, SegmentHeader, TRAILER_BYTES, check_record, encode_footer},
+    footer::{ENTRY_BYTES, TRAILER_BYTES, encode_footer},
+    format::{SegmentHeader, check_record},
     recover::{footer_from, scan},
 };
 
@@ -14,7 +15,7 @@ pub fn segment(bytes: &[u8]) {
     });
     let (entries, end, newest_ms) = scan(bytes, seq);
     assert!(end <= bytes.len().max(64) as u64);
-    for entry in &entries {
+    for entry in entries.iter() {
         let record = &bytes[entry.offset..entry.offset + entry.len];
         let header = check_record(record, seq, entry.offset as u64).expect("the scan found it");
         assert!(header.record_len() == entry.len && header.created_ms <= newest_ms && header.hash == entry.hash);

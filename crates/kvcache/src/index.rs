@@ -11,7 +11,8 @@ use crate::{
 use std::sync::Arc;
 
 const SHARD_BITS: u32 = 9;
-const SHARDS: usize = 1 << SHARD_BITS;
+/// How many parts an index has; a hash tells which it is in.
+pub(crate) const SHARDS: usize = 1 << SHARD_BITS;
 const SMALLEST_TABLE: usize = 8;
 
 struct Slot {
@@ -44,6 +45,26 @@ impl Table {
             at = (at + 1) & mask;
         }
     }
+
+    fn with_record(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().filter(|slot| slot.place.load(Ordering::Relaxed) != 0)
+    }
+
+    fn live(&self) -> usize {
+        self.with_record().count()
+    }
+
+    /// A copy of this length, which is enough, without the slots that have no record.
+    fn copy(&self, len: usize) -> Table {
+        let copy = Table::new(len);
+        for slot in self.with_record() {
+            let hash = slot.hash.load(Ordering::Relaxed);
+            let target = copy.find(hash);
+            target.hash.store(hash, Ordering::Relaxed);
+            target.place.store(slot.place.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        copy
+    }
 }
 
 /// How many slots of each shard are in use, those without a record included. Whoever holds it may change the index.
@@ -54,13 +75,6 @@ pub(crate) struct Fill {
 impl Default for Fill {
     fn default() -> Self {
         Fill { used: vec![0; SHARDS].into() }
-    }
-}
-
-impl Fill {
-    /// Adds what another thread did to shards that this one left alone.
-    pub(crate) fn merge(&mut self, other: &Fill) {
-        self.used.iter_mut().zip(&other.used).for_each(|(used, other)| *used += other);
     }
 }
 
@@ -79,11 +93,12 @@ fn table_len(entries: usize) -> usize {
 }
 
 impl Index {
-    /// An empty index with room for `entries`.
-    pub(crate) fn new(entries: usize) -> (Self, Fill) {
-        let len = table_len(entries.div_ceil(SHARDS));
-        let shards = (0..SHARDS).map(|_| Shared::new(Arc::new(Table::new(len)))).collect();
-        (Index { shards }, Fill::default())
+    /// An index of [`SHARDS`] parts.
+    pub(crate) fn of_shards(shards: Vec<Shard>) -> (Self, Fill) {
+        debug_assert_eq!(shards.len(), SHARDS);
+        let used = shards.iter().map(|shard| shard.used).collect();
+        let shards = shards.into_iter().map(|shard| Shared::new(Arc::new(shard.table))).collect();
+        (Index { shards }, Fill { used })
     }
 
     /// Which part of the index a hash belongs to.
@@ -163,18 +178,52 @@ impl Index {
     }
 }
 
+/// One part of an index before anyone reads it.
+pub(crate) struct Shard {
+    table: Table,
+    used: u32,
+}
+
+impl Shard {
+    /// With room for this many hashes.
+    pub(crate) fn new(hashes: usize) -> Self {
+        Shard { table: Table::new(table_len(hashes)), used: 0 }
+    }
+
+    /// Sets the place of a hash and returns the one before.
+    pub(crate) fn set(&mut self, hash: u64, place: Place) -> Option<Place> {
+        let slot = self.table.find(hash);
+        if slot.hash.load(Ordering::Relaxed) == 0 {
+            slot.hash.store(hash, Ordering::Relaxed);
+            self.used += 1;
+        }
+        let old = slot.place.load(Ordering::Relaxed);
+        slot.place.store(place.word(), Ordering::Relaxed);
+        Place::from_word(old)
+    }
+
+    /// Forgets the record of this hash and returns where it was.
+    pub(crate) fn remove(&mut self, hash: u64) -> Option<Place> {
+        let slot = self.table.find(hash);
+        let old = slot.place.load(Ordering::Relaxed);
+        slot.place.store(0, Ordering::Relaxed);
+        Place::from_word(old)
+    }
+
+    /// The same without room that was for records which others replaced.
+    pub(crate) fn trimmed(self) -> Self {
+        let live = self.table.live();
+        if table_len(live) == self.table.slots.len() {
+            return self;
+        }
+        Shard { table: self.table.copy(table_len(live)), used: live as u32 }
+    }
+}
+
 /// A copy with room for as many again, without the slots that have no record, and how many slots it uses.
 fn rebuilt(old: &Table) -> (Table, u32) {
-    let has_record = |slot: &&Slot| slot.place.load(Ordering::Relaxed) != 0;
-    let live = old.slots.iter().filter(has_record).count();
-    let copy = Table::new(table_len(live * 3 / 2 + 1));
-    for slot in old.slots.iter().filter(has_record) {
-        let hash = slot.hash.load(Ordering::Relaxed);
-        let target = copy.find(hash);
-        target.hash.store(hash, Ordering::Relaxed);
-        target.place.store(slot.place.load(Ordering::Relaxed), Ordering::Relaxed);
-    }
-    (copy, live as u32)
+    let live = old.live();
+    (old.copy(table_len(live * 3 / 2 + 1)), live as u32)
 }
 
 #[cfg(test)]
@@ -183,9 +232,13 @@ mod tests {
     use refdb_testkit::Rng;
     use std::collections::HashMap;
 
+    fn empty() -> (Index, Fill) {
+        Index::of_shards((0..SHARDS).map(|_| Shard::new(0)).collect())
+    }
+
     #[test]
     fn it_agrees_with_a_map_while_it_grows_and_shrinks() {
-        let (index, mut fill) = Index::new(0);
+        let (index, mut fill) = empty();
         let (mut model, mut rng) = (HashMap::new(), Rng::new(1));
         for step in 0..60_000 {
             let hash = (rng.bits() % 9_000 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -206,7 +259,7 @@ mod tests {
 
     #[test]
     fn uses_are_counted_up_to_their_limit_and_only_for_the_record_that_was_read() {
-        let (index, mut fill) = Index::new(0);
+        let (index, mut fill) = empty();
         let (old, new) = (Place::new(1, 64, 32), Place::new(1, 96, 32));
         index.set(&mut fill, 7, old);
         for _ in 0..9 {

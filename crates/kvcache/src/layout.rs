@@ -1,7 +1,8 @@
 //! Sizes that follow from the limit: pure arithmetic.
 
 use crate::{
-    format::{ENTRY_BYTES, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, TRAILER_BYTES},
+    footer::{ENTRY_BYTES, TRAILER_BYTES},
+    format::{RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES},
     place::{ALIGN, MAX_OFFSET_BYTES, MAX_RECORD_BYTES, MAX_SEGMENTS},
     seal::EXTRA_BYTES,
 };

@@ -15,7 +15,7 @@
 //! # Ok::<(), refdb_kvcache::Error>(())
 //! ```
 //!
-//! Read in this order: `format` (the bytes), `place` and `index` (where a key's record is), `image` and `segment`
+//! Read in this order: `format` and `footer` (the bytes), `place` and `index` (where a key's record is), `image` and `segment`
 //! (where bytes are), `log` (the one lock, and the order of everything), `shared` (how bytes get to the disk), `evict`
 //! and `reclaim` (what goes), `recover` (what a file says after a crash), `cache` (all of it behind one handle).
 
@@ -23,6 +23,7 @@ mod cache;
 mod entries;
 mod error;
 mod evict;
+mod footer;
 mod format;
 #[doc(hidden)]
 pub mod fuzzing;

@@ -4,7 +4,8 @@
 //! the order in which the cache changed. Nothing under the lock touches a disk.
 
 use crate::{
-    format::{Entry, Kind, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, body_crc, finish_record},
+    footer::{Entries, Entry},
+    format::{Kind, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, body_crc, finish_record},
     image::Image,
     index::{Fill, Index},
     layout::{Layout, SEGMENT_EXTRA_BYTES, record_cost},
@@ -58,7 +59,7 @@ struct Active {
     segment: Arc<Segment>,
     image: Arc<Image>,
     tail: usize,
-    entries: Vec<Entry>,
+    entries: Entries,
     newest_ms: u64,
 }
 
@@ -68,7 +69,7 @@ pub(crate) struct Full {
     pub(crate) segment: Arc<Segment>,
     pub(crate) image: Arc<Image>,
     pub(crate) records_end: usize,
-    pub(crate) entries: Arc<Vec<Entry>>,
+    pub(crate) entries: Arc<Entries>,
     pub(crate) newest_ms: u64,
 }
 
@@ -281,7 +282,7 @@ impl Log {
         finish_record(record, crc, seq, offset as u64);
         self.active.image.write(offset, record);
         self.active.tail += record.len();
-        self.active.entries.push(Entry { hash: header.hash, kind: header.kind, offset, len: record.len() });
+        self.active.entries.push(&Entry { hash: header.hash, kind: header.kind, offset, len: record.len() });
         self.active.newest_ms = self.active.newest_ms.max(header.created_ms);
         if let Some(meta) = &mut self.meta[usize::from(slot)] {
             meta.disk_bytes += cost;
@@ -470,7 +471,13 @@ impl Log {
 impl Active {
     fn new(segment: Segment, image: Arc<Image>, header: &SegmentHeader) -> Self {
         image.write(0, &header.encode());
-        Active { segment: Arc::new(segment), image, tail: SEGMENT_HEADER_BYTES, entries: Vec::new(), newest_ms: 0 }
+        Active {
+            segment: Arc::new(segment),
+            image,
+            tail: SEGMENT_HEADER_BYTES,
+            entries: Entries::default(),
+            newest_ms: 0,
+        }
     }
 
     fn into_full(self) -> Full {

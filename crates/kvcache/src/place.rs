@@ -38,6 +38,12 @@ impl Place {
         )
     }
 
+    /// The place of a record that a footer names: as a word it has 0 where the slot is.
+    pub(crate) fn in_slot(word: u64, slot: u16) -> Self {
+        let at = OFFSET_BITS + LEN_BITS + USES_BITS;
+        Place(word & ((1 << at) - 1) | u64::from(slot) << at)
+    }
+
     pub(crate) fn from_word(word: u64) -> Option<Self> {
         (word != 0).then_some(Place(word))
     }

@@ -3,7 +3,8 @@
 use crate::{
     error::Result,
     evict::{Keep, Victim, expired, make_room, tidy},
-    format::{Entry, Kind, body_crc, check_record},
+    footer::{Entries, Entry},
+    format::{Kind, body_crc, check_record},
     log::{Meta, NoRoom},
     place::{MAX_USES, Place},
     recover::{read_footer, scan},
@@ -93,8 +94,8 @@ impl Shared {
 
     /// What the footer of a sealed segment says. A footer that cannot be read any more leads to no entry, so each entry
     /// the index has there is looked for.
-    fn entries_of(&self, segment: &Segment) -> Result<Vec<Entry>> {
-        let read = || -> Result<Option<Vec<Entry>>> {
+    fn entries_of(&self, segment: &Segment) -> Result<Entries> {
+        let read = || -> Result<Option<Entries>> {
             let file = self.fs.open(segment.path())?;
             let file_bytes = file.stat()?.len_bytes;
             if let Some((_, entries)) = read_footer(&file, file_bytes, segment.seq)? {
@@ -108,10 +109,10 @@ impl Shared {
             return Ok(entries);
         }
         self.counters.corrupt.add(1);
-        let mut entries = Vec::new();
+        let mut entries = Entries::default();
         self.index.for_each(|hash, place| {
             if place.slot() == segment.slot {
-                entries.push(Entry { hash, kind: Kind::Put, offset: place.offset(), len: place.len() });
+                entries.push(&Entry { hash, kind: Kind::Put, offset: place.offset(), len: place.len() });
             }
         });
         Ok(entries)
@@ -124,7 +125,7 @@ impl Shared {
 
     /// Drops the entries of the oldest segment, but copies those in use: half of what is evicted on average, more of a
     /// segment where much is in use. False if there is no room for what must be written.
-    fn evict(&self, segment: &Arc<Segment>, entries: &[Entry], scratch: &mut Vec<u8>) -> Result<bool> {
+    fn evict(&self, segment: &Arc<Segment>, entries: &Entries, scratch: &mut Vec<u8>) -> Result<bool> {
         lock(&self.log).evicting = true;
         self.choose_entries(segment, entries, scratch)?;
         let is_oldest = segment.seq == lock(&self.log).oldest_seq();
@@ -140,10 +141,10 @@ impl Shared {
         Ok(true)
     }
 
-    fn choose_entries(&self, segment: &Segment, entries: &[Entry], scratch: &mut Vec<u8>) -> Result<()> {
+    fn choose_entries(&self, segment: &Segment, entries: &Entries, scratch: &mut Vec<u8>) -> Result<()> {
         let mut bytes_by_uses = [0; MAX_USES as usize + 1];
         let mut total = 0;
-        for place in entries.iter().filter_map(|entry| self.live_place(segment, entry)) {
+        for place in entries.iter().filter_map(|entry| self.live_place(segment, &entry)) {
             bytes_by_uses[usize::from(place.uses())] += place.len() as u64;
             total += place.len() as u64;
         }
@@ -154,7 +155,7 @@ impl Shared {
     }
 
     /// Copies everything that lives in a segment and condemns it; false if there is no room for that now.
-    fn compact(&self, segment: &Segment, entries: &[Entry], scratch: &mut Vec<u8>) -> Result<bool> {
+    fn compact(&self, segment: &Segment, entries: &Entries, scratch: &mut Vec<u8>) -> Result<bool> {
         if self.settle_entries(segment, entries, Fate::All, scratch)? || !self.copy_marks(segment, entries)? {
             return Ok(false);
         }
@@ -205,25 +206,25 @@ impl Shared {
     fn settle_entries(
         &self,
         segment: &Segment,
-        entries: &[Entry],
+        entries: &Entries,
         mut fate: Fate,
         scratch: &mut Vec<u8>,
     ) -> Result<bool> {
         let mut left_over = false;
-        for entry in entries {
-            let Some(place) = self.live_place(segment, entry) else { continue };
+        for entry in entries.iter() {
+            let Some(place) = self.live_place(segment, &entry) else { continue };
             let (keep, uses) = match &mut fate {
                 Fate::Chosen(keep) => (keep.take(place.uses(), place.len() as u64), place.uses().saturating_sub(1)),
                 Fate::All => (true, place.uses()),
             };
             let kept = match keep {
-                true => self.copy_entry(segment, entry, place, uses, scratch)?,
+                true => self.copy_entry(segment, &entry, place, uses, scratch)?,
                 false => Copied::Useless,
             };
             match (kept, &fate) {
                 (Copied::Yes, Fate::Chosen(_)) => self.counters.kept.add(1),
                 (Copied::Yes, Fate::All) => self.counters.compacted.add(1),
-                (Copied::Useless, _) | (Copied::NoRoom, Fate::Chosen(_)) => self.drop_entry(segment, entry, place),
+                (Copied::Useless, _) | (Copied::NoRoom, Fate::Chosen(_)) => self.drop_entry(segment, &entry, place),
                 (Copied::NoRoom, Fate::All) => left_over = true,
             }
         }
@@ -275,11 +276,11 @@ impl Shared {
     }
 
     /// Copies the marks of a segment that still matter; false if there is no room.
-    fn copy_marks(&self, segment: &Segment, entries: &[Entry]) -> Result<bool> {
+    fn copy_marks(&self, segment: &Segment, entries: &Entries) -> Result<bool> {
         let mut log = lock(&self.log);
         let oldest = log.oldest_seq();
         let now_ms = self.clock.now_ms();
-        for entry in entries {
+        for entry in entries.iter() {
             let matters = match entry.kind {
                 Kind::Put => false,
                 // A removal matters as long as an older segment may hold the key, and nothing younger replaced it.

@@ -7,21 +7,29 @@
 
 use crate::{
     error::{Error, Result},
-    format::{Entry, Kind, SEGMENT_HEADER_BYTES, SegmentHeader, TRAILER_BYTES, Trailer, check_record, encode_footer},
+    footer::{Entries, Entry, TRAILER_BYTES, Trailer, encode_footer},
+    format::{Kind, SEGMENT_HEADER_BYTES, SegmentHeader, check_record},
     segment::seq_of,
+    sync::threads_for,
 };
 use refdb_vfs::{File, Fs};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
+    thread,
 };
+
+/// Fewer files than this are not worth a thread.
+const SEGMENTS_A_THREAD: usize = 64;
 
 /// A segment that was found.
 pub(crate) struct Found {
     pub(crate) path: PathBuf,
     pub(crate) file: File,
     pub(crate) header: SegmentHeader,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Entries,
+    /// Segments that it says were dropped.
+    dropped: Vec<u64>,
     pub(crate) records_end: u64,
     pub(crate) file_bytes: u64,
     pub(crate) newest_ms: u64,
@@ -40,7 +48,7 @@ pub(crate) struct Recovered {
 }
 
 /// What the last bytes of a file say, if they are a footer.
-pub(crate) fn read_footer(file: &File, file_bytes: u64, seq: u64) -> Result<Option<(Trailer, Vec<Entry>)>> {
+pub(crate) fn read_footer(file: &File, file_bytes: u64, seq: u64) -> Result<Option<(Trailer, Entries)>> {
     footer_from(file_bytes, seq, |bytes, offset| Ok(file.read_exact_at(bytes, offset)?))
 }
 
@@ -49,7 +57,7 @@ pub(crate) fn footer_from(
     file_bytes: u64,
     seq: u64,
     mut read_at: impl FnMut(&mut [u8], u64) -> Result<()>,
-) -> Result<Option<(Trailer, Vec<Entry>)>> {
+) -> Result<Option<(Trailer, Entries)>> {
     let Some(trailer_at) = file_bytes.checked_sub(TRAILER_BYTES as u64) else { return Ok(None) };
     let mut bytes = [0; TRAILER_BYTES];
     read_at(&mut bytes, trailer_at)?;
@@ -62,15 +70,15 @@ pub(crate) fn footer_from(
     // No larger than the file, so an unchecked number allocates nothing.
     let mut bytes = vec![0; trailer.footer_len() - TRAILER_BYTES];
     read_at(&mut bytes, file_bytes - footer_len)?;
-    Ok(trailer.decode_entries(&bytes).map(|entries| (trailer, entries)))
+    Ok(trailer.decode_entries(bytes).map(|entries| (trailer, entries)))
 }
 
 /// Every whole record from the start of a segment's bytes, where they end, and the youngest one's age.
-pub(crate) fn scan(bytes: &[u8], seq: u64) -> (Vec<Entry>, u64, u64) {
-    let (mut entries, mut at, mut newest_ms) = (Vec::new(), SEGMENT_HEADER_BYTES, 0);
+pub(crate) fn scan(bytes: &[u8], seq: u64) -> (Entries, u64, u64) {
+    let (mut entries, mut at, mut newest_ms) = (Entries::default(), SEGMENT_HEADER_BYTES, 0);
     while let Some(header) = bytes.get(at..).and_then(|rest| check_record(rest, seq, at as u64)) {
         let len = header.record_len();
-        entries.push(Entry { hash: header.hash, kind: header.kind, offset: at, len });
+        entries.push(&Entry { hash: header.hash, kind: header.kind, offset: at, len });
         newest_ms = header.created_ms.max(newest_ms);
         at += len;
     }
@@ -88,13 +96,31 @@ fn load(fs: &Fs, path: &Path, seq: u64, store: u64) -> Result<Option<Found>> {
     let Some(header) = SegmentHeader::decode(&head).filter(|header| header.seq == seq && header.store == store) else {
         return Ok(None);
     };
+    let (entries, records_end, newest_ms, sealed) = match read_footer(&file, file_bytes, seq)? {
+        Some((trailer, entries)) => (entries, trailer.records_end, trailer.newest_ms, true),
+        None => {
+            let (entries, records_end, newest_ms) = scan(&file.read_to_end()?, seq);
+            (entries, records_end, newest_ms, false)
+        }
+    };
+    let dropped = entries.iter().filter(|entry| entry.kind == Kind::Dropped).map(|entry| entry.hash).collect();
     let path = path.to_owned();
-    if let Some((trailer, entries)) = read_footer(&file, file_bytes, seq)? {
-        let Trailer { records_end, newest_ms, .. } = trailer;
-        return Ok(Some(Found { path, file, header, entries, records_end, file_bytes, newest_ms, sealed: true }));
-    }
-    let (entries, records_end, newest_ms) = scan(&file.read_to_end()?, seq);
-    Ok(Some(Found { path, file, header, entries, records_end, file_bytes, newest_ms, sealed: false }))
+    Ok(Some(Found { path, file, header, entries, dropped, records_end, file_bytes, newest_ms, sealed }))
+}
+
+/// Loads each of these, on as many threads as help.
+fn load_all(fs: &Fs, names: &[(u64, PathBuf)], store: u64) -> Vec<Result<Option<Found>>> {
+    let load =
+        |names: &[(u64, PathBuf)]| -> Vec<_> { names.iter().map(|(seq, path)| load(fs, path, *seq, store)).collect() };
+    let threads = threads_for(names.len() / SEGMENTS_A_THREAD);
+    thread::scope(|scope| {
+        let mut parts = names.chunks(names.len().div_ceil(threads).max(1));
+        let first = parts.next().unwrap_or_default();
+        let others: Vec<_> = parts.map(|part| scope.spawn(move || load(part))).collect();
+        let mut found = load(first);
+        others.into_iter().for_each(|part| found.extend(part.join().expect("reading files does not panic")));
+        found
+    })
 }
 
 /// Reads the log in `dir`; changes nothing.
@@ -108,8 +134,8 @@ pub(crate) fn recover(fs: &Fs, dir: &Path, store: u64) -> Result<Recovered> {
     names.sort();
     let after_all = names.last().map_or(1, |(seq, _)| seq.saturating_add(1));
     let (mut found, mut useless) = (Vec::new(), Vec::new());
-    for (seq, path) in names {
-        match load(fs, &path, seq, store) {
+    for (found_there, (_, path)) in load_all(fs, &names, store).into_iter().zip(names) {
+        match found_there {
             Ok(Some(segment)) => found.push(segment),
             Ok(None) => useless.push(path),
             // Deleted by the process that writes, while this one only reads.
@@ -132,8 +158,7 @@ fn usable(segments: &[Found]) -> usize {
     // A segment behind a gap is not there to say that another was dropped: look again until nothing changes.
     loop {
         let kept = &segments[..end];
-        let marks = kept.iter().flat_map(|segment| &segment.entries).filter(|entry| entry.kind == Kind::Dropped);
-        let dropped: BTreeSet<u64> = marks.map(|entry| entry.hash).collect();
+        let dropped: BTreeSet<u64> = kept.iter().flat_map(|segment| &segment.dropped).copied().collect();
         let is_gap = |pair: &[Found]| {
             let (before, after) = (&pair[0], &pair[1]);
             let (from, to) = (before.header.seq, after.header.seq);

@@ -1,14 +1,17 @@
-//! Fills the index from what segments say: as many threads as help, each with its own shards.
+//! Fills the index from what segments say, as many threads as help.
+//!
+//! A table of the whole index does not fit into a processor's cache, one of a shard does: the records are sorted by
+//! shard first, and then one shard is filled after the other.
 
 use crate::{
-    format::{Entry, Kind},
-    index::{Fill, Index},
+    footer::Entries,
+    format::Kind,
+    index::{Fill, Index, SHARDS, Shard},
     place::Place,
+    sync::threads_for,
 };
-use std::thread;
+use std::{ops::Range, thread};
 
-/// More threads than this would wait for memory.
-const MOST_THREADS: usize = 4;
 /// Fewer records than this are not worth a thread.
 const RECORDS_A_THREAD: usize = 50_000;
 
@@ -22,48 +25,94 @@ pub(crate) struct Live {
 }
 
 /// An index of the records of these segments, which are in the order of the log and of their slots.
-pub(crate) fn replay(segments: &[Vec<Entry>]) -> (Index, Fill, Live) {
-    let records = segments.iter().map(Vec::len).sum::<usize>();
-    let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
-    replay_on(segments, cores.min(MOST_THREADS).min(records / RECORDS_A_THREAD).max(1))
+pub(crate) fn replay(segments: &[Entries]) -> (Index, Fill, Live) {
+    let records = segments.iter().map(Entries::len).sum::<usize>();
+    replay_on(segments, threads_for(records / RECORDS_A_THREAD))
 }
 
-fn replay_on(segments: &[Vec<Entry>], threads: usize) -> (Index, Fill, Live) {
-    let (index, mut fill) = Index::new(segments.iter().map(Vec::len).sum());
+fn replay_on(segments: &[Entries], threads: usize) -> (Index, Fill, Live) {
+    let runs = on_threads(shares(segments.len(), threads), |share| Sorted::new(segments, share));
+    let filled = on_threads(shares(SHARDS, threads), |shards| fill(&runs, shards, segments.len()));
     let mut live = Live { bytes_of: vec![0; segments.len()], ..Live::default() };
-    let parts: Vec<(Fill, Live)> = thread::scope(|scope| {
-        let index = &index;
-        let run = |part| scope.spawn(move || replay_part(index, segments, part, threads));
-        let others: Vec<_> = (1..threads).map(run).collect();
-        let first = replay_part(index, segments, 0, threads);
-        let others = others.into_iter().map(|part| part.join().expect("no part panics"));
-        std::iter::once(first).chain(others).collect()
-    });
-    for (part_fill, part) in parts {
-        fill.merge(&part_fill);
+    let mut shards = Vec::with_capacity(SHARDS);
+    for (part_shards, part) in filled {
+        shards.extend(part_shards);
         live.entries += part.entries;
         live.bytes += part.bytes;
         live.bytes_of.iter_mut().zip(part.bytes_of).for_each(|(sum, bytes)| *sum += bytes);
     }
+    let (index, fill) = Index::of_shards(shards);
     (index, fill, live)
 }
 
-/// Replays the records of the shards that are this part's.
-fn replay_part(index: &Index, segments: &[Vec<Entry>], part: usize, parts: usize) -> (Fill, Live) {
-    let mut fill = Fill::default();
-    let mut live = Live { bytes_of: vec![0; segments.len()], ..Live::default() };
-    for (slot, records) in segments.iter().enumerate() {
-        for record in records.iter().filter(|record| Index::shard(record.hash) % parts == part) {
-            let before = match record.kind {
-                Kind::Put => {
-                    let bytes = record.len as u64;
+/// `0..len` in equal parts.
+fn shares(len: usize, parts: usize) -> Vec<Range<usize>> {
+    (0..parts).map(|part| len * part / parts..len * (part + 1) / parts).collect()
+}
+
+/// Runs `work` on each share, the first on this thread; the results are in the order of the shares.
+fn on_threads<T: Send>(shares: Vec<Range<usize>>, work: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
+    let work = &work;
+    thread::scope(|scope| {
+        let mut shares = shares.into_iter();
+        let first = shares.next();
+        let others: Vec<_> = shares.map(|share| scope.spawn(move || work(share))).collect();
+        let first = first.map(work);
+        first.into_iter().chain(others.into_iter().map(|other| other.join().expect("no part panics"))).collect()
+    })
+}
+
+/// The records of some segments by shard, within a shard in the order of the log.
+struct Sorted {
+    /// Hash and, as in a place, slot, offset and length; the kind where a place has its use count.
+    records: Vec<(u64, u64)>,
+    /// Where each shard's records end.
+    ends: Vec<usize>,
+}
+
+impl Sorted {
+    fn new(segments: &[Entries], share: Range<usize>) -> Self {
+        let words = || share.clone().flat_map(|slot| segments[slot].words().map(move |word| (slot, word)));
+        // Each shard's number of records, then where they start, and while they are filled in, where they end.
+        let mut ends = vec![0; SHARDS];
+        words().for_each(|(_, (hash, _))| ends[Index::shard(hash)] += 1);
+        let mut sum = 0;
+        for end in &mut ends {
+            sum += std::mem::replace(end, sum);
+        }
+        let mut records = vec![(0, 0); sum];
+        for (slot, (hash, word)) in words() {
+            let end = &mut ends[Index::shard(hash)];
+            records[*end] = (hash, Place::in_slot(word, slot as u16).word());
+            *end += 1;
+        }
+        Sorted { records, ends }
+    }
+
+    fn of_shard(&self, shard: usize) -> &[(u64, u64)] {
+        let start = shard.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.records[start..self.ends[shard]]
+    }
+}
+
+/// Fills some shards from all records, oldest first.
+fn fill(runs: &[Sorted], shards: Range<usize>, segments: usize) -> (Vec<Shard>, Live) {
+    let mut live = Live { bytes_of: vec![0; segments], ..Live::default() };
+    let filled = shards.map(|number| {
+        let mut shard = Shard::new(runs.iter().map(|run| run.of_shard(number).len()).sum());
+        for (hash, word) in runs.iter().flat_map(|run| run.of_shard(number)) {
+            let Some(place) = Place::from_word(*word) else { continue };
+            let (kind, place) = (Kind::from_byte(place.uses()), place.with_uses(0));
+            let before = match kind {
+                Some(Kind::Put) => {
+                    let bytes = place.len() as u64;
                     live.entries += 1;
                     live.bytes += bytes;
-                    live.bytes_of[slot] += bytes;
-                    index.set(&mut fill, record.hash, Place::new(slot as u16, record.offset, record.len))
+                    live.bytes_of[usize::from(place.slot())] += bytes;
+                    shard.set(*hash, place)
                 }
-                Kind::Remove => index.remove(&mut fill, record.hash),
-                Kind::Dropped => None,
+                Some(Kind::Remove) => shard.remove(*hash),
+                Some(Kind::Dropped) | None => None,
             };
             if let Some(before) = before {
                 let bytes = before.len() as u64;
@@ -72,13 +121,16 @@ fn replay_part(index: &Index, segments: &[Vec<Entry>], part: usize, parts: usize
                 live.bytes_of[usize::from(before.slot())] -= bytes;
             }
         }
-    }
-    (fill, live)
+        shard.trimmed()
+    });
+    let filled = filled.collect();
+    (filled, live)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::footer::Entry;
     use refdb_testkit::Rng;
 
     #[test]
@@ -89,7 +141,7 @@ mod tests {
             let hash = (rng.bits() % 3_000 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             Entry { hash, kind, offset: 64 + at * 64, len: 32 + 16 * rng.below(3) }
         };
-        let segments: Vec<Vec<Entry>> = (0..8).map(|_| (0..1_000).map(&mut record).collect()).collect();
+        let segments: Vec<Entries> = (0..8).map(|_| (0..1_000).map(&mut record).collect()).collect();
         let (one, _, live) = replay_on(&segments, 1);
         assert!(live.entries > 1_000 && live.bytes == live.bytes_of.iter().sum::<u64>());
         for threads in 2..=4 {

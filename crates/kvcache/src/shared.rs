@@ -2,7 +2,7 @@
 
 use crate::{
     error::{Error, Result},
-    format::encode_footer,
+    footer::encode_footer,
     ghost::Ghosts,
     index::Index,
     layout::{Layout, record_cost},

@@ -13,3 +13,12 @@ pub(crate) type SharedOption<T> = arc_swap::ArcSwapOption<T>;
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
+
+/// More threads than this would wait for memory.
+const MOST_THREADS: usize = 4;
+
+/// How many threads to share work among that is worth this many.
+pub(crate) fn threads_for(worth: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    cores.min(MOST_THREADS).min(worth).max(1)
+}

@@ -1,0 +1,192 @@
+//! The end of a segment's file: what each of its records is, so that opening a cache reads no record.
+
+use crate::{
+    format::{Kind, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, u32_at, u64_at},
+    place::{ALIGN, MAX_OFFSET_BYTES},
+};
+
+const TRAILER_MAGIC: [u8; 8] = *b"refdbkvE";
+
+/// Length of a footer entry.
+pub(crate) const ENTRY_BYTES: usize = 16;
+/// Length of the trailer.
+pub(crate) const TRAILER_BYTES: usize = 64;
+
+/// What a footer says of one record, so that opening a cache reads no record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Entry {
+    pub(crate) hash: u64,
+    pub(crate) kind: Kind,
+    /// Offset of the record in the segment.
+    pub(crate) offset: usize,
+    /// Its length, padding included.
+    pub(crate) len: usize,
+}
+
+impl Entry {
+    /// Kind in the low 2 bits, then the length and the offset in units of 16 bytes, as in a place.
+    pub(crate) fn encode(&self) -> [u8; ENTRY_BYTES] {
+        let place = ((self.offset / ALIGN) as u64) << 26 | ((self.len / ALIGN) as u64) << 2 | self.kind as u64;
+        let mut bytes = [0; ENTRY_BYTES];
+        bytes[..8].copy_from_slice(&self.hash.to_le_bytes());
+        bytes[8..].copy_from_slice(&place.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; ENTRY_BYTES]) -> Option<Self> {
+        let place = u64_at(bytes, 8);
+        let (offset, len) = ((place >> 26) as usize * ALIGN, (place >> 2) as usize % (1 << 24) * ALIGN);
+        let fits = (SEGMENT_HEADER_BYTES..=MAX_OFFSET_BYTES).contains(&offset) && len >= RECORD_HEADER_BYTES;
+        let kind = Kind::from_byte(place as u8 & 3)?;
+        fits.then_some(Entry { hash: u64_at(bytes, 0), kind, offset, len })
+    }
+}
+
+/// The last bytes of a sealed segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Trailer {
+    pub(crate) seq: u64,
+    /// Where the records end, in bytes.
+    pub(crate) records_end: u64,
+    /// How many footer entries stand before the trailer.
+    pub(crate) entries: u32,
+    /// The youngest record, in milliseconds since 1970.
+    pub(crate) newest_ms: u64,
+    entries_crc: u32,
+}
+
+impl Trailer {
+    /// Reads the last [`TRAILER_BYTES`] bytes of a file; None if they are no trailer of segment `seq`.
+    pub(crate) fn decode(bytes: &[u8], seq: u64) -> Option<Self> {
+        let bytes = bytes.get(..TRAILER_BYTES)?;
+        let trailer = Trailer {
+            seq: u64_at(bytes, 8),
+            records_end: u64_at(bytes, 16),
+            newest_ms: u64_at(bytes, 24),
+            entries: u32_at(bytes, 32),
+            entries_crc: u32_at(bytes, 36),
+        };
+        let ok = bytes[..8] == TRAILER_MAGIC && u32_at(bytes, 60) == crc32c::crc32c(&bytes[..60]);
+        (ok && trailer.seq == seq).then_some(trailer)
+    }
+
+    fn encode(&self) -> [u8; TRAILER_BYTES] {
+        let mut bytes = [0; TRAILER_BYTES];
+        bytes[..8].copy_from_slice(&TRAILER_MAGIC);
+        bytes[8..16].copy_from_slice(&self.seq.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.records_end.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.newest_ms.to_le_bytes());
+        bytes[32..36].copy_from_slice(&self.entries.to_le_bytes());
+        bytes[36..40].copy_from_slice(&self.entries_crc.to_le_bytes());
+        let crc = crc32c::crc32c(&bytes[..60]);
+        bytes[60..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Length of the footer: entries and trailer.
+    pub(crate) fn footer_len(&self) -> usize {
+        footer_len(self.entries as usize)
+    }
+
+    /// The entries, from the bytes before the trailer; None if they are harmed or lie outside the records.
+    pub(crate) fn decode_entries(&self, bytes: Vec<u8>) -> Option<Entries> {
+        let (chunks, rest) = bytes.as_chunks::<ENTRY_BYTES>();
+        if !rest.is_empty() || chunks.len() != self.entries as usize || crc32c::crc32c(&bytes) != self.entries_crc {
+            return None;
+        }
+        let fits = |entry: Entry| (entry.offset + entry.len) as u64 <= self.records_end;
+        chunks.iter().all(|chunk| Entry::decode(chunk).is_some_and(fits)).then_some(Entries { bytes })
+    }
+}
+
+/// The entries of a segment as they stand in its footer, checked: half the size of the decoded ones.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Entries {
+    bytes: Vec<u8>,
+}
+
+impl Entries {
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() / ENTRY_BYTES
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, entry: &Entry) {
+        self.bytes.extend_from_slice(&entry.encode());
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Entry> {
+        self.chunks().iter().filter_map(Entry::decode)
+    }
+
+    /// Each entry's hash, and a place in slot 0 as a word, with the [`Kind`] where a place has its use count.
+    pub(crate) fn words(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.chunks().iter().map(|chunk| (u64_at(chunk, 0), u64_at(chunk, 8)))
+    }
+
+    fn chunks(&self) -> &[[u8; ENTRY_BYTES]] {
+        self.bytes.as_chunks().0
+    }
+}
+
+impl FromIterator<Entry> for Entries {
+    fn from_iter<I: IntoIterator<Item = Entry>>(iter: I) -> Self {
+        let mut entries = Entries::default();
+        iter.into_iter().for_each(|entry| entries.push(&entry));
+        entries
+    }
+}
+
+/// Length of a footer with this many entries.
+pub(crate) fn footer_len(entries: usize) -> usize {
+    entries * ENTRY_BYTES + TRAILER_BYTES
+}
+
+/// The footer of a segment whose records end at `records_end`.
+pub(crate) fn encode_footer(seq: u64, records_end: u64, newest_ms: u64, entries: &Entries) -> Vec<u8> {
+    let mut bytes: Vec<u8> = Vec::with_capacity(footer_len(entries.len()));
+    bytes.extend_from_slice(&entries.bytes);
+    let entries_crc = crc32c::crc32c(&bytes);
+    let trailer = Trailer { seq, records_end, newest_ms, entries: entries.len() as u32, entries_crc };
+    bytes.extend_from_slice(&trailer.encode());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_footer_comes_back_and_any_flipped_bit_is_seen() {
+        let entries = Entries::from_iter([
+            Entry { hash: 1, kind: Kind::Put, offset: 64, len: 48 },
+            Entry { hash: 2, kind: Kind::Remove, offset: 112, len: 32 },
+            Entry { hash: 3, kind: Kind::Dropped, offset: 144, len: 32 },
+        ]);
+        let footer = encode_footer(9, 176, 1234, &entries);
+        let decode = |footer: &[u8]| {
+            let (entries, trailer) = footer.split_at(footer.len() - TRAILER_BYTES);
+            let trailer = Trailer::decode(trailer, 9)?;
+            Some((trailer.newest_ms, trailer.decode_entries(entries.to_vec())?))
+        };
+        assert_eq!(decode(&footer), Some((1234, entries.clone())));
+        assert_eq!(entries.iter().collect::<Entries>(), entries);
+        assert_eq!(footer.len(), footer_len(3));
+        for bit in 0..footer.len() * 8 {
+            let mut harmed = footer.clone();
+            harmed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(decode(&harmed), None, "bit {bit} of the footer");
+        }
+    }
+
+    #[test]
+    fn a_footer_entry_past_the_records_is_refused() {
+        let entries = Entries::from_iter([Entry { hash: 1, kind: Kind::Put, offset: 64, len: 48 }]);
+        let footer = encode_footer(9, 100, 0, &entries);
+        let (entries, trailer) = footer.split_at(ENTRY_BYTES);
+        assert_eq!(Trailer::decode(trailer, 9).unwrap().decode_entries(entries.to_vec()), None);
+    }
+}
