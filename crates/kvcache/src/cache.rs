@@ -6,15 +6,15 @@ use crate::{
     options::Durability,
     place::Place,
     report,
+    segment::Segment,
     shared::{Handle, age_ms},
     stats::Stats,
-    sync::{Ordering, lock},
+    sync::{Mutex, Ordering, lock, sleep, thread_local, yield_now},
 };
 use refdb_vfs::{File, Fs};
 use std::{
     cell::RefCell,
     path::Path,
-    sync::Mutex,
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -27,8 +27,31 @@ const NAP: Duration = Duration::from_micros(200);
 /// A write that may not be refused gives up when the disk takes nothing for so long.
 const FIRM_PATIENCE: Duration = Duration::from_secs(30);
 
+/// What a thread keeps from call to call, so that none has to allocate.
+#[derive(Default)]
+struct Scratch {
+    /// A record as it is in the file.
+    record: Vec<u8>,
+    /// The same, decrypted.
+    opened: Vec<u8>,
+}
+
+/// A buffer that grew beyond this for one large record is given back.
+const KEPT_SCRATCH_BYTES: usize = 256 << 10;
+
 thread_local! {
-    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+fn with_scratch<T>(body: impl FnOnce(&mut Scratch) -> T) -> T {
+    SCRATCH.with(|scratch| {
+        let scratch = &mut *scratch.borrow_mut();
+        let result = body(scratch);
+        if scratch.record.capacity() > KEPT_SCRATCH_BYTES {
+            *scratch = Scratch::default();
+        }
+        result
+    })
 }
 
 /// An open cache. All methods may be called from any number of threads. Dropping it closes it.
@@ -100,77 +123,86 @@ impl Cache {
     /// 1970. Never waits for a writer, nor for the disk beyond reading the record's pages.
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Option<u64> {
         value.clear();
+        self.get_with(key, |found, created_ms| {
+            value.extend_from_slice(found);
+            created_ms
+        })
+    }
+
+    /// Shows the value of a key where it lies, and when it was created, in milliseconds since 1970; returns what `take`
+    /// returns, which must not use this cache. Waits for nothing that [`Cache::get_into`] does not wait for.
+    pub fn get_with<T>(&self, key: &[u8], take: impl FnOnce(&[u8], u64) -> T) -> Option<T> {
         let shared = &self.shared;
         let hash = shared.sealer.hash(key);
         if shared.ghosts.wants(hash) {
             shared.ghosts.on_get(hash, &shared.counters);
         }
-        let found = SCRATCH.with_borrow_mut(|scratch| self.look_up(hash, key, value, scratch));
-        match found {
-            Lookup::Found(created_ms) => {
+        match with_scratch(|scratch| self.look_up(hash, key, scratch, take)) {
+            Lookup::Found(taken) => {
                 shared.counters.hits.add(1);
-                return Some(created_ms);
+                return Some(taken);
             }
             Lookup::Expired => shared.counters.expired.add(1),
             Lookup::None => {}
         }
-        value.clear();
         shared.counters.misses.add(1);
         None
     }
 
-    fn look_up(&self, hash: u64, key: &[u8], value: &mut Vec<u8>, scratch: &mut Vec<u8>) -> Lookup {
+    fn look_up<T>(
+        &self,
+        hash: u64,
+        key: &[u8],
+        scratch: &mut Scratch,
+        take: impl FnOnce(&[u8], u64) -> T,
+    ) -> Lookup<T> {
         let shared = &self.shared;
         let mut failed = None;
         for _ in 0..ATTEMPTS {
-            let Some(place) = shared.index.get(hash) else { return Lookup::None };
+            let Some(hit) = shared.index.find(hash) else { return Lookup::None };
+            let place = hit.place;
             if failed.is_some_and(|failed: Place| failed.is_same(place)) {
                 self.discard(hash, place);
                 return Lookup::None;
             }
-            match self.read(place, key, value, scratch) {
-                Read::Value(created_ms) if shared.is_expired(created_ms) => return Lookup::Expired,
-                Read::Value(created_ms) => {
-                    shared.index.touch(hash, place);
-                    return Lookup::Found(created_ms);
+            let slot = shared.slots[usize::from(place.slot())].load();
+            match slot.as_ref().map_or(Read::Gone, |segment| self.read(segment, place, key, scratch)) {
+                Read::Value(_, created_ms) if shared.is_expired(created_ms) => return Lookup::Expired,
+                Read::Value(value, created_ms) => {
+                    hit.touch();
+                    return Lookup::Found(take(value, created_ms));
                 }
                 Read::OtherKey => return Lookup::None,
                 // Its segment may be gone since the index was asked.
                 Read::Harmed => failed = Some(place),
-                Read::Gone => std::thread::yield_now(),
+                Read::Gone => yield_now(),
             }
         }
         Lookup::None
     }
 
-    fn read(&self, place: Place, key: &[u8], value: &mut Vec<u8>, scratch: &mut Vec<u8>) -> Read {
-        let shared = &self.shared;
-        let slot = shared.slots[usize::from(place.slot())].load();
-        let Some(segment) = slot.as_ref() else { return Read::Gone };
-        let Some(bytes) = segment.record(place, scratch) else { return Read::Gone };
+    fn read<'a>(&self, segment: &'a Segment, place: Place, key: &[u8], scratch: &'a mut Scratch) -> Read<'a> {
+        let sealer = &self.shared.sealer;
+        let Some(bytes) = segment.record(place, &mut scratch.record) else { return Read::Gone };
         let Some(header) = check_record(bytes, segment.seq, place.offset() as u64) else { return Read::Harmed };
         let (key_len, value_len) = (header.key_len as usize, header.value_len as usize);
         if key_len != key.len() {
             return Read::OtherKey;
         }
-        if shared.sealer.is_encrypted() {
-            let mut record = bytes.to_vec();
-            let Some((key_at, value_at)) = shared.sealer.open(&header, &mut record) else { return Read::Harmed };
-            if record[key_at..value_at] != *key {
-                return Read::OtherKey;
-            }
-            value.extend_from_slice(&record[value_at..value_at + value_len]);
+        let (bytes, key_at, value_at) = if sealer.is_encrypted() {
+            scratch.opened.clear();
+            scratch.opened.extend_from_slice(bytes);
+            let Some((key_at, value_at)) = sealer.open(&header, &mut scratch.opened) else { return Read::Harmed };
+            (scratch.opened.as_slice(), key_at, value_at)
+        } else if header.encrypted {
+            return Read::Harmed;
         } else {
-            if header.encrypted {
-                return Read::Harmed;
-            }
-            let (key_at, value_at) = (RECORD_HEADER_BYTES, RECORD_HEADER_BYTES + key_len);
-            if bytes[key_at..value_at] != *key {
-                return Read::OtherKey;
-            }
-            value.extend_from_slice(&bytes[value_at..value_at + value_len]);
+            (bytes, RECORD_HEADER_BYTES, RECORD_HEADER_BYTES + key_len)
+        };
+        if bytes[key_at..value_at] != *key {
+            return Read::OtherKey;
         }
-        Read::Value(header.created_ms)
+        Read::Value(&bytes[value_at..value_at + value_len], header.created_ms)
     }
 
     /// Forgets a record that failed its checks twice.
@@ -223,7 +255,7 @@ impl Cache {
             key_len: key.len() as u32,
             value_len: value.len() as u32,
         };
-        SCRATCH.with_borrow_mut(|record| {
+        with_scratch(|Scratch { record, .. }| {
             record.clear();
             record.extend_from_slice(&header.encode());
             shared.sealer.seal(record, key, value).map_err(|error| Error::Disk(error.to_string()))?;
@@ -286,7 +318,7 @@ impl Cache {
         {
             return;
         }
-        if sleeps { std::thread::sleep(NAP) } else { std::thread::yield_now() }
+        if sleeps { sleep(NAP) } else { yield_now() }
     }
 
     /// Removes a key; every ticket for it is void. Returns whether it was there. Never refused, never waits; see
@@ -471,14 +503,15 @@ impl std::fmt::Debug for Cache {
     }
 }
 
-enum Lookup {
-    Found(u64),
+enum Lookup<T> {
+    Found(T),
     Expired,
     None,
 }
 
-enum Read {
-    Value(u64),
+enum Read<'a> {
+    /// The value, and when it was created.
+    Value(&'a [u8], u64),
     OtherKey,
     Harmed,
     Gone,

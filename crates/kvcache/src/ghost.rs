@@ -6,11 +6,11 @@
 use crate::{
     place::MAX_USES,
     stats::Counters,
-    sync::{AtomicU64, Ordering, lock},
+    sync::{Mutex, lock},
 };
 use std::{
     collections::{HashMap, VecDeque},
-    sync::Mutex,
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 /// The sample is halved when a simulation has more keys than this.

@@ -8,12 +8,13 @@ use crate::{
     place::{MAX_USES, Place},
     sync::{AtomicU64, Ordering, Shared},
 };
+use arc_swap::Guard;
 use std::sync::Arc;
 
-const SHARD_BITS: u32 = 9;
+const SHARD_BITS: u32 = if cfg!(feature = "shuttle") { 1 } else { 9 };
 /// How many parts an index has; a hash tells which it is in.
 pub(crate) const SHARDS: usize = 1 << SHARD_BITS;
-const SMALLEST_TABLE: usize = 8;
+const SMALLEST_TABLE: usize = if cfg!(feature = "shuttle") { 2 } else { 8 };
 const SLOTS_A_PAGE: usize = 4096 / size_of::<Slot>();
 
 struct Slot {
@@ -39,13 +40,16 @@ impl Table {
 
     /// The slot of this hash, or the empty one where it would go. Tables are never full.
     fn find(&self, hash: u64) -> &Slot {
+        &self.slots[self.position(hash)]
+    }
+
+    fn position(&self, hash: u64) -> usize {
         let mask = self.slots.len() - 1;
         let mut at = hash as usize & mask;
         loop {
-            let slot = &self.slots[at];
-            let here = slot.hash.load(Ordering::Acquire);
+            let here = self.slots[at].hash.load(Ordering::Acquire);
             if here == hash || here == 0 {
-                return slot;
+                return at;
             }
             at = (at + 1) & mask;
         }
@@ -69,6 +73,26 @@ impl Table {
             target.place.store(slot.place.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         copy
+    }
+}
+
+/// An entry as it was found.
+pub(crate) struct Hit {
+    table: Guard<Arc<Table>>,
+    at: usize,
+    pub(crate) place: Place,
+}
+
+impl Hit {
+    /// Counts one use of the record, if the entry still leads to it.
+    pub(crate) fn touch(&self) {
+        let place = self.place;
+        if place.uses() < MAX_USES {
+            let used = place.with_uses(place.uses() + 1).word();
+            // A rival's use, a new record or a new table is as good: nothing is tried again.
+            let entry = &self.table.slots[self.at].place;
+            let _ = entry.compare_exchange(place.word(), used, Ordering::Release, Ordering::Relaxed);
+        }
     }
 }
 
@@ -113,24 +137,20 @@ impl Index {
 
     /// Where the record of this hash is.
     pub(crate) fn get(&self, hash: u64) -> Option<Place> {
+        self.find(hash).map(|hit| hit.place)
+    }
+
+    /// The entry of this hash.
+    pub(crate) fn find(&self, hash: u64) -> Option<Hit> {
         let table = self.shards[shard_of(hash)].load();
-        let slot = table.find(hash);
+        let at = table.position(hash);
+        let slot = &table.slots[at];
         if slot.hash.load(Ordering::Acquire) != hash {
             // Empty when it was looked at; a writer may be filling it for another key.
             return None;
         }
-        Place::from_word(slot.place.load(Ordering::Acquire))
-    }
-
-    /// Counts one use of the record at `place`, if it is still there.
-    pub(crate) fn touch(&self, hash: u64, place: Place) {
-        if place.uses() < MAX_USES {
-            let table = self.shards[shard_of(hash)].load();
-            let used = place.with_uses(place.uses() + 1).word();
-            let slot = table.find(hash);
-            // A rival's use, or a new record, is as good: nothing is tried again.
-            let _ = slot.place.compare_exchange(place.word(), used, Ordering::Release, Ordering::Relaxed);
-        }
+        let place = Place::from_word(slot.place.load(Ordering::Acquire))?;
+        Some(Hit { table, at, place })
     }
 
     /// Sets the place of a hash and returns the one before.
@@ -268,11 +288,13 @@ mod tests {
         let (old, new) = (Place::new(1, 64, 32), Place::new(1, 96, 32));
         index.set(&mut fill, 7, old);
         for _ in 0..9 {
-            index.touch(7, index.get(7).unwrap());
+            index.find(7).unwrap().touch();
         }
         assert_eq!(index.get(7).unwrap().uses(), MAX_USES);
+        index.set(&mut fill, 7, old);
+        let late = index.find(7).unwrap();
         index.set(&mut fill, 7, new);
-        index.touch(7, old);
+        late.touch();
         assert_eq!(index.get(7), Some(new));
     }
 }

@@ -407,13 +407,11 @@ impl Log {
         numbered.filter(|(_, meta)| meta.sealed && !meta.condemned).collect()
     }
 
-    /// Marks a segment that goes as soon as the copies of what lived in it are on stable storage.
+    /// Marks a segment that goes as soon as the copies of what lived in it are on stable storage. A clear may have done so
+    /// before.
     pub(crate) fn condemn(&mut self, slot: u16) {
         if let Some(meta) = &mut self.meta[usize::from(slot)] {
-            debug_assert!(
-                meta.sealed && !meta.condemned && meta.live_bytes == 0,
-                "it goes once, and with nothing in it"
-            );
+            debug_assert!(meta.sealed && meta.live_bytes == 0, "it goes with nothing in it");
             meta.condemned = true;
         }
     }

@@ -15,13 +15,13 @@ use crate::{
     segment::Segment,
     shared::{Parts, Shared},
     stats::Counters,
-    sync::SharedOption,
+    sync::{Mutex, SharedOption},
     worker,
 };
 use refdb_vfs::{File, Fs};
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 impl Cache {

@@ -10,9 +10,9 @@ use crate::{
     recover::{read_footer, scan},
     segment::Segment,
     shared::Shared,
-    sync::{Ordering, lock},
+    sync::{Mutex, Ordering, lock},
 };
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// What happens to the live entries of a victim.
 enum Fate {

@@ -10,12 +10,12 @@ use crate::{
     options::{Clock, Durability},
     seal::Sealer,
     stats::Counters,
-    sync::{AtomicBool, AtomicU64, Ordering, lock},
+    sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock},
 };
 use refdb_vfs::Fs;
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, OnceLock},
     thread::Thread,
     time::Duration,
 };

@@ -1,12 +1,35 @@
-//! What threads share, in one place.
+//! What threads share, in one place, so that a test can put a scheduler of its own under all of it (the feature
+//! `shuttle`; see `tests/schedules.rs`).
 
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+#[cfg(feature = "shuttle")]
+mod scheduled;
 
-/// A shared value that is replaced as a whole; readers take no lock.
-pub(crate) type Shared<T> = arc_swap::ArcSwap<T>;
-/// The same, where there may be none.
-pub(crate) type SharedOption<T> = arc_swap::ArcSwapOption<T>;
+#[cfg(not(feature = "shuttle"))]
+pub(crate) use {
+    arc_swap::{ArcSwap as Shared, ArcSwapOption as SharedOption},
+    std::{
+        sync::{
+            Mutex, MutexGuard,
+            atomic::{AtomicBool, AtomicU64},
+        },
+        thread::{sleep, yield_now},
+        thread_local,
+    },
+};
+#[cfg(feature = "shuttle")]
+pub(crate) use {
+    scheduled::{Shared, SharedOption},
+    shuttle::{
+        sync::{
+            Mutex, MutexGuard,
+            atomic::{AtomicBool, AtomicU64},
+        },
+        thread::{sleep, yield_now},
+        thread_local,
+    },
+};
+
+pub(crate) use std::sync::atomic::Ordering;
 
 /// Takes a lock. No holder leaves its data half changed when it panics (indexing and arithmetic are checked before
 /// anything is changed), so a poisoned lock is taken like any other: one failed call must not end a server's cache.

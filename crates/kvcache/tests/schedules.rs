@@ -1,0 +1,305 @@
+//! Gets, puts and invalidations under a scheduler that decides at each step which thread goes on: what they return is
+//! what one thread after the other would have got, whatever writes, compacts and evicts meanwhile.
+//!
+//! `shuttle` takes the place of locks, atomics and shared pointers (`src/sync.rs`) and tries many orders; every order of
+//! a run is made from a seed, which a failure names. The history of each run is then checked: is there a point in time
+//! within each call such that the calls, in the order of these points, behave like a map?
+
+#![allow(clippy::unwrap_used, reason = "whatever fails here fails the test")]
+
+use refdb_kvcache::{Cache, Clock, Durability, Options, Put, PutOptions, Ticket};
+use refdb_vfs::Fs;
+use shuttle::{
+    Config, Runner,
+    scheduler::{PctScheduler, RandomScheduler, Scheduler},
+    thread,
+};
+use std::{
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+const KEY: &[u8] = b"the key that is watched";
+/// Two values fill the smallest segment, so that few puts are enough for new segments and compaction.
+const VALUE_BYTES: usize = 7 << 10;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    /// A put of this number; the time the ticket was had, where one was given.
+    Put {
+        number: u64,
+        ticket_end: Option<u64>,
+    },
+    /// The ticket was void.
+    Stale {
+        ticket_begin: u64,
+    },
+    Remove,
+    Clear,
+    Get(Option<u64>),
+}
+
+/// A call and when it was made, by a clock that ticks at every call.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    begin: u64,
+    end: u64,
+    event: Event,
+}
+
+impl Call {
+    /// Whether it makes tickets void: a loaded value does not, one that was given outright does.
+    fn invalidates(&self) -> bool {
+        matches!(self.event, Event::Put { ticket_end: None, .. } | Event::Remove | Event::Clear)
+    }
+}
+
+/// Whether `a` must have happened before `b`: it had ended when `b` began, or it put a value whose computation began
+/// before `b` made that void.
+fn is_before(a: &Call, b: &Call) -> bool {
+    let was_loaded_before = matches!(a.event, Event::Put { ticket_end: Some(had), .. } if had < b.begin);
+    a.end < b.begin || (was_loaded_before && b.invalidates())
+}
+
+/// Whether the calls can be put into an order in which each returned what a map would have returned.
+fn is_linearizable(calls: &[Call], done: u32, value: Option<u64>) -> bool {
+    let is_left = |at: &usize| done & (1 << at) == 0;
+    let left: Vec<usize> = (0..calls.len()).filter(is_left).collect();
+    left.is_empty()
+        || left.iter().any(|&next| {
+            let is_first = left.iter().all(|&other| other == next || !is_before(&calls[other], &calls[next]));
+            let after = match calls[next].event {
+                Event::Put { number, .. } => Some(number),
+                Event::Remove | Event::Clear => None,
+                Event::Stale { .. } => value,
+                Event::Get(found) if found == value => value,
+                Event::Get(_) => return false,
+            };
+            is_first && is_linearizable(calls, done | 1 << next, after)
+        })
+}
+
+/// Whether each put that was refused because of its ticket had a reason for it.
+fn stale_puts_have_a_reason(calls: &[Call]) -> bool {
+    calls.iter().all(|call| match call.event {
+        Event::Stale { ticket_begin } => {
+            calls.iter().any(|other| other.invalidates() && other.end > ticket_begin && other.begin < call.end)
+        }
+        _ => true,
+    })
+}
+
+/// A cache, and what was done with it.
+struct Run {
+    cache: Cache,
+    clock: AtomicU64,
+    calls: Mutex<Vec<Call>>,
+}
+
+impl Run {
+    fn tick(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn record(&self, call: impl FnOnce() -> Event) {
+        let begin = self.tick();
+        let event = call();
+        let end = self.tick();
+        self.calls.lock().unwrap().push(Call { begin, end, event });
+    }
+
+    fn put(&self, number: u64) {
+        self.record(|| {
+            assert_eq!(self.cache.put(KEY, &value_of(number)).unwrap(), Put::Stored);
+            Event::Put { number, ticket_end: None }
+        });
+    }
+
+    fn take_ticket(&self) -> (u64, Ticket, u64) {
+        let begin = self.tick();
+        let ticket = self.cache.ticket(KEY);
+        (begin, ticket, self.tick())
+    }
+
+    fn put_with(&self, number: u64, (begin, ticket, end): (u64, Ticket, u64)) {
+        self.record(|| {
+            let options = PutOptions { ticket: Some(ticket), ..PutOptions::default() };
+            match self.cache.put_with(KEY, &value_of(number), options).unwrap() {
+                Put::Stored => Event::Put { number, ticket_end: Some(end) },
+                Put::Stale => Event::Stale { ticket_begin: begin },
+                Put::Refused => panic!("there is room"),
+            }
+        });
+    }
+
+    fn remove(&self, durability: Durability) {
+        self.record(|| {
+            self.cache.remove_with(KEY, durability).unwrap();
+            Event::Remove
+        });
+    }
+
+    fn clear(&self) {
+        self.record(|| {
+            self.cache.clear().unwrap();
+            Event::Clear
+        });
+    }
+
+    fn get(&self) {
+        self.record(|| Event::Get(get(&self.cache)));
+    }
+}
+
+fn value_of(number: u64) -> Vec<u8> {
+    number.to_le_bytes().repeat(VALUE_BYTES / 8)
+}
+
+fn get(cache: &Cache) -> Option<u64> {
+    cache.get(KEY).map(|found| {
+        let number = u64::from_le_bytes(found.value[..8].try_into().unwrap());
+        assert_eq!(found.value, value_of(number), "a value is whole");
+        number
+    })
+}
+
+fn open(dir: &Path) -> Cache {
+    let options = Options { clock: Clock::new(|| 1_700_000_000_000), ..Options::new(1 << 20) };
+    Cache::open_idle(Fs::real(), dir, options).expect("it opens")
+}
+
+/// What one thread does.
+type Work = fn(&Run, u64);
+
+/// Runs `works` at once, beside a thread that does the cache's own work, and checks what came of it: in memory, and in
+/// the files after closing.
+fn check(works: &'static [Work], before: fn(&Cache), schedules: usize) {
+    let base = if Path::new("/dev/shm").is_dir() { "/dev/shm".into() } else { std::env::temp_dir() };
+    let dir = tempfile::tempdir_in(base).expect("a temporary folder can be made");
+    let count = Arc::new(AtomicU64::new(0));
+    let run = {
+        let dir = dir.path().to_owned();
+        move || {
+            let dir = dir.join(count.fetch_add(1, Ordering::Relaxed).to_string());
+            let cache = open(&dir);
+            before(&cache);
+            let first = get(&cache);
+            let run = Arc::new(Run { cache, clock: AtomicU64::new(1), calls: Mutex::default() });
+            let threads: Vec<_> = works
+                .iter()
+                .enumerate()
+                .map(|(thread, work)| {
+                    let run = run.clone();
+                    thread::spawn(move || work(&run, 100 * (thread as u64 + 1)))
+                })
+                .collect();
+            let worker = run.clone();
+            let worker = thread::spawn(move || (0..2).for_each(|_| worker.cache.work().unwrap()));
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            worker.join().unwrap();
+            run.get();
+            let calls = run.calls.lock().unwrap();
+            assert!(is_linearizable(&calls, 0, first), "no order explains {calls:#?}");
+            assert!(stale_puts_have_a_reason(&calls), "{calls:#?}");
+            let last = get(&run.cache);
+            run.cache.close().unwrap();
+            assert_eq!(get(&open(&dir)), last, "the files say the same");
+            std::fs::remove_dir_all(&dir).unwrap();
+        }
+    };
+    let go = |scheduler: Box<dyn Scheduler + Send>| {
+        let mut config = Config::new();
+        config.stack_size = 1 << 20;
+        Runner::new(scheduler, config).run(run.clone());
+    };
+    go(Box::new(RandomScheduler::new(schedules / 2)));
+    go(Box::new(PctScheduler::new(3, schedules / 2)));
+}
+
+fn nothing(_: &Cache) {}
+
+/// Leaves segments whose records are dead, so that the worker has something to compact.
+fn overwritten(cache: &Cache) {
+    for number in 1..10 {
+        cache.put(KEY, &value_of(number)).unwrap();
+        if number % 3 == 0 {
+            cache.put(&[number as u8], &value_of(number)).unwrap();
+        }
+    }
+    cache.flush(Durability::Written).unwrap();
+}
+
+fn reads(run: &Run, _: u64) {
+    (0..3).for_each(|_| run.get());
+}
+
+fn puts_and_removes(run: &Run, number: u64) {
+    run.put(number);
+    run.remove(Durability::Buffered);
+    run.put(number + 1);
+}
+
+fn removes_for_good(run: &Run, number: u64) {
+    run.put(number);
+    run.get();
+    run.remove(Durability::Written);
+}
+
+fn clears(run: &Run, number: u64) {
+    run.put(number);
+    run.clear();
+    run.get();
+}
+
+/// As a cache loader does: the ticket first, then the value takes its time.
+fn loads(run: &Run, number: u64) {
+    for number in [number, number + 1] {
+        let ticket = run.take_ticket();
+        run.get();
+        run.put_with(number, ticket);
+    }
+}
+
+#[test]
+fn puts_gets_and_removals_are_linearizable() {
+    check(&[puts_and_removes, removes_for_good, reads], nothing, 400);
+}
+
+#[test]
+fn they_are_so_while_segments_are_compacted() {
+    check(&[puts_and_removes, reads, removes_for_good], overwritten, 400);
+}
+
+#[test]
+fn they_are_so_while_all_is_cleared() {
+    check(&[puts_and_removes, clears, reads], overwritten, 400);
+}
+
+#[test]
+fn a_loaded_value_never_overtakes_an_invalidation() {
+    check(&[loads, removes_for_good, reads], nothing, 400);
+    check(&[loads, clears, loads], overwritten, 400);
+}
+
+/// The checker itself must see what must not be.
+#[test]
+fn a_history_that_no_map_has_is_refused() {
+    let call = |begin, end, event| Call { begin, end, event };
+    let put = Event::Put { number: 1, ticket_end: None };
+    let good = [call(1, 4, put), call(2, 5, Event::Get(None)), call(3, 6, Event::Get(Some(1)))];
+    assert!(is_linearizable(&good, 0, None));
+    let lost = [call(1, 2, put), call(3, 4, Event::Get(None))];
+    assert!(!is_linearizable(&lost, 0, None));
+    let back = [call(1, 2, put), call(3, 4, Event::Remove), call(5, 6, Event::Get(Some(1)))];
+    assert!(!is_linearizable(&back, 0, None));
+    // The removal began after the ticket was had, so the loaded value must not outlive it.
+    let loaded = Event::Put { number: 1, ticket_end: Some(1) };
+    let overtaken = [call(2, 5, Event::Remove), call(3, 6, loaded), call(7, 8, Event::Get(Some(1)))];
+    assert!(!is_linearizable(&overtaken, 0, None));
+    let in_time = [call(2, 5, Event::Remove), call(3, 6, loaded), call(7, 8, Event::Get(None))];
+    assert!(is_linearizable(&in_time, 0, None));
+    assert!(!stale_puts_have_a_reason(&[call(3, 4, Event::Stale { ticket_begin: 1 })]));
+}
