@@ -1,34 +1,20 @@
 //! The persistent key-value cache: `org.refdb.engine.Cache`.
 
 use crate::{
-    call::{bytes_of, call, copy_bytes, new_array, put_bytes},
+    call::{bytes_of, call, new_array, put_bytes, quick_call},
     failure::{Failure, Kind},
     handle::Handles,
     wire::{Answer, Request},
 };
 use jni::{
-    Env, EnvUnowned,
-    objects::{JByteArray, JClass},
+    EnvUnowned,
+    objects::{JByteArray, JByteBuffer, JClass},
     sys::{jboolean, jint, jlong},
 };
 use refdb_kvcache::{Cache, Durability, Error, Key, Options, Put, PutOptions, clean_versions, version_dir};
-use std::{cell::RefCell, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 static CACHES: Handles<Cache> = Handles::new("the cache");
-
-/// What a thread keeps from call to call, so that a get or put allocates nothing but the answer.
-#[derive(Default)]
-struct Buffers {
-    key: Vec<u8>,
-    value: Vec<u8>,
-}
-
-/// A buffer that grew beyond this for one large value is given back.
-const KEPT_BUFFER_BYTES: usize = 256 << 10;
-
-thread_local! {
-    static BUFFERS: RefCell<Buffers> = RefCell::default();
-}
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
@@ -96,10 +82,52 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_close<'l>(
     call(env, |_| Ok(CACHES.remove(handle).map_or(Ok(()), |cache| cache.close())?))
 }
 
-/// Puts the value of a key into `answer`, after its time of creation in 8 little-endian bytes. Returns the value's
-/// length, -1 if there is none. Where the answer is too short for it, nothing is put there.
+/// The address of a buffer that Java allocated outside of its heap, of [`EXCHANGE_BYTES`].
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_CacheNatives_addressOf<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    buffer: JByteBuffer<'l>,
+) -> jlong {
+    call(env, |env| {
+        if env.get_direct_buffer_capacity(&buffer)? != EXCHANGE_BYTES {
+            return Err(Failure::Malformed("a buffer of another size"));
+        }
+        Ok(env.get_direct_buffer_address(&buffer)? as jlong)
+    })
+}
+
+/// Looks a key up that stands at the start of an exchange buffer. Puts the value's time of creation behind the key, in 8
+/// little-endian bytes, and the value behind that. Returns the value's length, -1 if there is none. Where the buffer is
+/// too short for the value, nothing is put there.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_get<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    handle: jlong,
+    exchange: jlong,
+    key_len: jint,
+) -> jint {
+    quick_call(env, || {
+        let cache = CACHES.get(handle)?;
+        // SAFETY: `Exchange.java` passes what `addressOf` gave for a buffer that it keeps alive until this call
+        // returns and that no other thread has.
+        let exchange = unsafe { exchange_at(exchange) }?;
+        let (key, room) = split(exchange, key_len)?;
+        let taken = cache.get_with(key, |value, created_ms| {
+            if let Some(room) = room.get_mut(..CREATED_BYTES + value.len()) {
+                room[..CREATED_BYTES].copy_from_slice(&created_ms.to_le_bytes());
+                room[CREATED_BYTES..].copy_from_slice(value);
+            }
+            jint::try_from(value.len()).map_err(|_| Failure::TooLarge(value.len()))
+        });
+        taken.unwrap_or(Ok(NOT_FOUND))
+    })
+}
+
+/// As `get`, for values that do not fit into an exchange buffer. Time and value go to the start of `answer`.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_CacheNatives_getLarge<'l>(
     env: EnvUnowned<'l>,
     _class: JClass<'l>,
     handle: jlong,
@@ -108,33 +136,71 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_get<'l>(
 ) -> jint {
     call(env, |env| {
         let cache = CACHES.get(handle)?;
-        with_buffers(|buffers| {
-            fill(env, &key, &mut buffers.key)?;
-            let Some(created_ms) = cache.get_into(&buffers.key, &mut buffers.value) else {
-                return Ok(NOT_FOUND);
-            };
-            let value = &buffers.value;
-            let len = jint::try_from(value.len()).map_err(|_| Failure::TooLarge(value.len()))?;
-            if answer.len(env)? >= CREATED_BYTES + value.len() {
-                put_bytes(env, &answer, 0, &created_ms.to_le_bytes())?;
-                put_bytes(env, &answer, CREATED_BYTES as jint, value)?;
-            }
-            Ok(len)
-        })
+        let key = bytes_of(env, &key)?;
+        let Some(found) = cache.get(&key) else { return Ok(NOT_FOUND) };
+        let value = &found.value;
+        let len = jint::try_from(value.len()).map_err(|_| Failure::TooLarge(value.len()))?;
+        if answer.len(env)? >= CREATED_BYTES + value.len() {
+            put_bytes(env, &answer, 0, &found.created_ms.to_le_bytes())?;
+            put_bytes(env, &answer, CREATED_BYTES as jint, value)?;
+        }
+        Ok(len)
     })
 }
 
 const NOT_FOUND: jint = -1;
 /// What stands before a value in an answer; Java gives no shorter array.
 const CREATED_BYTES: usize = 8;
+/// Length of an exchange buffer; `Exchange.java` says the same.
+const EXCHANGE_BYTES: usize = 32 << 10;
+
+/// The bytes of an exchange buffer.
+///
+/// # Safety
+///
+/// `address` is 0, or comes from `addressOf` for a buffer that lives and that nobody else uses for as long as the result
+/// does.
+unsafe fn exchange_at<'a>(address: jlong) -> Result<&'a mut [u8], Failure> {
+    let start = std::ptr::NonNull::new(address as *mut u8).ok_or(Failure::Malformed("no buffer"))?;
+    // SAFETY: the caller says that it lives and is ours; `addressOf` made sure of its length; Java initialises it.
+    Ok(unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), EXCHANGE_BYTES) })
+}
+
+/// The first `len` bytes, and the others.
+fn split(bytes: &mut [u8], len: jint) -> Result<(&mut [u8], &mut [u8]), Failure> {
+    let at = usize::try_from(len).ok().and_then(|len| bytes.split_at_mut_checked(len));
+    at.ok_or(Failure::Malformed("a length beyond the buffer"))
+}
 
 /// What became of a put; the numbers are `Cache.put`'s.
 const STORED: jint = 0;
 const REFUSED: jint = 1;
 
-/// Puts a value. A value that is too large for the cache is refused, and the key's older value removed.
+/// Puts a value; the exchange buffer has the key and behind it the value. A value that is too large for the cache is
+/// refused, and the key's older value removed.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_put<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    handle: jlong,
+    exchange: jlong,
+    key_len: jint,
+    value_len: jint,
+    created: jlong,
+    durability: jint,
+) -> jint {
+    quick_call(env, || {
+        let cache = CACHES.get(handle)?;
+        // SAFETY: as for `get`.
+        let (key, rest) = split(unsafe { exchange_at(exchange) }?, key_len)?;
+        let (value, _) = split(rest, value_len)?;
+        put(&cache, key, value, created, durability)
+    })
+}
+
+/// As `put`, for what does not fit into an exchange buffer.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_CacheNatives_putLarge<'l>(
     env: EnvUnowned<'l>,
     _class: JClass<'l>,
     handle: jlong,
@@ -145,22 +211,22 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_put<'l>(
 ) -> jint {
     call(env, |env| {
         let cache = CACHES.get(handle)?;
-        let durability = durability_of(durability)?;
-        with_buffers(|buffers| {
-            fill(env, &key, &mut buffers.key)?;
-            fill(env, &value, &mut buffers.value)?;
-            let options = PutOptions { created_ms: u64::try_from(created).ok(), durability, ..PutOptions::default() };
-            match cache.put_with(&buffers.key, &buffers.value, options) {
-                Ok(Put::Stored) => Ok(STORED),
-                Ok(Put::Refused | Put::Stale) => Ok(REFUSED),
-                Err(Error::TooLarge { .. }) => {
-                    cache.remove_with(&buffers.key, durability)?;
-                    Ok(REFUSED)
-                }
-                Err(error) => Err(error.into()),
-            }
-        })
+        put(&cache, &bytes_of(env, &key)?, &bytes_of(env, &value)?, created, durability)
     })
+}
+
+fn put(cache: &Cache, key: &[u8], value: &[u8], created: jlong, durability: jint) -> Result<jint, Failure> {
+    let durability = durability_of(durability)?;
+    let options = PutOptions { created_ms: u64::try_from(created).ok(), durability, ..PutOptions::default() };
+    match cache.put_with(key, value, options) {
+        Ok(Put::Stored) => Ok(STORED),
+        Ok(Put::Refused | Put::Stale) => Ok(REFUSED),
+        Err(Error::TooLarge { .. }) => {
+            cache.remove_with(key, durability)?;
+            Ok(REFUSED)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Removes a key; whether it was there.
@@ -174,11 +240,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_remove<'l>(
 ) -> jboolean {
     call(env, |env| {
         let cache = CACHES.get(handle)?;
-        let durability = durability_of(durability)?;
-        with_buffers(|buffers| {
-            fill(env, &key, &mut buffers.key)?;
-            Ok(cache.remove_with(&buffers.key, durability)?)
-        })
+        Ok(cache.remove_with(&bytes_of(env, &key)?, durability_of(durability)?)?)
     })
 }
 
@@ -266,18 +328,16 @@ fn durability_of(number: jint) -> Result<Durability, Failure> {
     }
 }
 
-fn with_buffers<T>(body: impl FnOnce(&mut Buffers) -> Result<T, Failure>) -> Result<T, Failure> {
-    BUFFERS.with_borrow_mut(|buffers| {
-        let result = body(buffers);
-        if buffers.value.capacity() > KEPT_BUFFER_BYTES {
-            buffers.value = Vec::new();
-        }
-        result
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Copies an array into a buffer.
-fn fill(env: &Env<'_>, array: &JByteArray<'_>, buffer: &mut Vec<u8>) -> Result<(), Failure> {
-    buffer.resize(array.len(env)?, 0);
-    copy_bytes(env, array, buffer)
+    #[test]
+    fn a_length_outside_of_the_buffer_is_refused() {
+        let mut bytes = [0; 8];
+        for len in [-1, 9, jint::MIN, jint::MAX] {
+            assert!(matches!(split(&mut bytes, len), Err(Failure::Malformed(_))), "{len}");
+        }
+        assert_eq!(split(&mut bytes, 8).unwrap().1.len(), 0);
+    }
 }

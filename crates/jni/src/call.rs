@@ -1,5 +1,6 @@
 use crate::failure::{Failure, Throw};
 use jni::{Env, EnvUnowned, objects::JByteArray, sys::jint};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// What every entry point goes through: a failure or a panic becomes a Java exception, and the value returned then is
 /// the type's default, which no entry point gives as a good answer (no handle is 0, no answer is empty, no array null).
@@ -8,6 +9,16 @@ pub(crate) fn call<'l, T: Default>(
     body: impl FnOnce(&mut Env<'l>) -> Result<T, Failure>,
 ) -> T {
     env.with_env(body).resolve::<Throw>()
+}
+
+/// As [`call`], for the few entry points that are called so often that asking Java anything would cost more than what they
+/// do: Java is met only if they fail.
+pub(crate) fn quick_call<'l, T: Default>(env: EnvUnowned<'l>, body: impl FnOnce() -> Result<T, Failure>) -> T {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(failure)) => call(env, |_| Err(failure)),
+        Err(panic) => call(env, |_| resume_unwind(panic)),
+    }
 }
 
 /// A copy of an array's content.

@@ -1,71 +1,114 @@
 use crate::failure::Failure;
+use arc_swap::{ArcSwapOption, Guard};
 use jni::sys::jlong;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::{
+    ops::Deref,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
 
 /// The open objects of one kind, which Java knows by number.
 ///
 /// A number is the place in a table and how often that place had been given out before, so that an old number is never
 /// mistaken for a new object. A call holds what it works on: closing it at the same time only means that it goes away
-/// when the call ends.
+/// when the call ends. Looking an object up takes no lock and writes to no memory that threads share.
 pub(crate) struct Handles<T> {
     what: &'static str,
-    slots: RwLock<Slots<T>>,
+    /// Each twice as long as the one before, so that places never move.
+    chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
+    places: Mutex<Places>,
 }
 
-struct Slots<T> {
-    list: Vec<Slot<T>>,
-    free: Vec<u32>,
-}
+type Slot<T> = ArcSwapOption<Entry<T>>;
 
-struct Slot<T> {
+struct Entry<T> {
     /// At least 1, so that no handle is 0.
     generation: u32,
-    value: Option<Arc<T>>,
+    value: T,
+}
+
+/// Which places may be given out: those that were given back, with the generation that is next there, and all after these.
+struct Places {
+    free: Vec<(u32, u32)>,
+    unused: u32,
+}
+
+const FIRST_CHUNK_LOG: u32 = 5;
+const CHUNKS: usize = (u32::BITS - FIRST_CHUNK_LOG) as usize;
+
+/// An object as long as somebody works on it.
+pub(crate) struct Held<T>(Guard<Option<Arc<Entry<T>>>>);
+
+impl<T> Deref for Held<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        match &*self.0 {
+            Some(entry) => &entry.value,
+            None => unreachable!("made of a slot that has an object"),
+        }
+    }
 }
 
 impl<T> Handles<T> {
     /// An empty table. `what` names one of its objects for people.
     pub(crate) const fn new(what: &'static str) -> Self {
-        Handles { what, slots: RwLock::new(Slots { list: Vec::new(), free: Vec::new() }) }
+        let places = Mutex::new(Places { free: Vec::new(), unused: 0 });
+        Handles { what, chunks: [const { OnceLock::new() }; CHUNKS], places }
     }
 
     /// Takes an object in and gives its handle.
     pub(crate) fn insert(&self, value: T) -> Result<jlong, Failure> {
-        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
-        let at = match slots.free.pop() {
-            Some(at) => at,
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, generation) = match places.free.pop() {
+            Some(place) => place,
             None => {
-                let at = u32::try_from(slots.list.len()).map_err(|_| Failure::Malformed("too many open handles"))?;
-                slots.list.push(Slot { generation: 1, value: None });
-                at
+                let at = places.unused;
+                if chunk_of(at).0 == CHUNKS {
+                    return Err(Failure::Malformed("too many open handles"));
+                }
+                places.unused = at + 1;
+                (at, 1)
             }
         };
-        let slot = &mut slots.list[at as usize];
-        slot.value = Some(Arc::new(value));
-        Ok((u64::from(slot.generation) << 32 | u64::from(at)) as jlong)
+        let (chunk, offset) = chunk_of(at);
+        let slots = self.chunks[chunk]
+            .get_or_init(|| (0..1usize << (FIRST_CHUNK_LOG as usize + chunk)).map(|_| Slot::empty()).collect());
+        slots[offset].store(Some(Arc::new(Entry { generation, value })));
+        Ok((u64::from(generation) << 32 | u64::from(at)) as jlong)
+    }
+
+    fn slot(&self, at: u32) -> Option<&Slot<T>> {
+        let (chunk, offset) = chunk_of(at);
+        self.chunks.get(chunk)?.get()?.get(offset)
     }
 
     /// The object behind a handle.
-    pub(crate) fn get(&self, handle: jlong) -> Result<Arc<T>, Failure> {
+    pub(crate) fn get(&self, handle: jlong) -> Result<Held<T>, Failure> {
         let (generation, at) = parts(handle);
-        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
-        let slot = slots.list.get(at as usize).filter(|slot| slot.generation == generation);
-        slot.and_then(|slot| slot.value.clone()).ok_or(Failure::Closed(self.what))
+        let held = self.slot(at).map(Slot::load).filter(|held| is_of(held, generation));
+        held.map(Held).ok_or(Failure::Closed(self.what))
     }
 
     /// Ends a handle. Nothing happens if it has been ended before.
-    pub(crate) fn remove(&self, handle: jlong) -> Option<Arc<T>> {
+    pub(crate) fn remove(&self, handle: jlong) -> Option<Held<T>> {
         let (generation, at) = parts(handle);
-        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
-        let slot = slots.list.get_mut(at as usize).filter(|slot| slot.generation == generation)?;
-        let value = slot.value.take()?;
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = self.slot(at).filter(|slot| is_of(&slot.load(), generation))?;
+        let value = slot.swap(None)?;
         // A place whose numbers are used up is never given out again.
-        if let Some(next) = slot.generation.checked_add(1) {
-            slot.generation = next;
-            slots.free.push(at);
-        }
-        Some(value)
+        places.free.extend(generation.checked_add(1).map(|next| (at, next)));
+        Some(Held(Guard::from_inner(Some(value))))
     }
+}
+
+fn is_of<T>(entry: &Guard<Option<Arc<Entry<T>>>>, generation: u32) -> bool {
+    entry.as_ref().is_some_and(|entry| entry.generation == generation)
+}
+
+/// The chunk that has a place, and where in it.
+fn chunk_of(at: u32) -> (usize, usize) {
+    let at = u64::from(at) + (1 << FIRST_CHUNK_LOG);
+    let log = at.ilog2();
+    ((log - FIRST_CHUNK_LOG) as usize, (at - (1 << log)) as usize)
 }
 
 fn parts(handle: jlong) -> (u32, u32) {
@@ -76,6 +119,7 @@ fn parts(handle: jlong) -> (u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicI64, Ordering};
 
     #[test]
     fn an_old_handle_is_never_a_new_object() {
@@ -109,10 +153,47 @@ mod tests {
     #[test]
     fn a_place_with_used_up_numbers_is_retired() {
         let handles = Handles::new("thing");
-        handles.insert(0).unwrap();
-        handles.slots.write().unwrap().list[0].generation = u32::MAX;
-        let last = (u64::from(u32::MAX) << 32) as jlong;
+        let first = handles.insert(0).unwrap();
+        handles.remove(first).unwrap();
+        handles.places.lock().unwrap().free[0].1 = u32::MAX;
+        let last = handles.insert(1).unwrap();
+        assert_eq!(last, (u64::from(u32::MAX) << 32) as jlong);
         assert!(handles.remove(last).is_some());
-        assert_eq!(handles.insert(1).unwrap() as u32, 1);
+        assert_eq!(handles.insert(2).unwrap() as u32, 1);
+    }
+
+    #[test]
+    fn handles_stay_good_while_the_table_grows() {
+        let handles = Handles::new("thing");
+        let all: Vec<_> = (0..1000).map(|i| handles.insert(i).unwrap()).collect();
+        for (i, handle) in all.iter().enumerate() {
+            assert_eq!(*handles.get(*handle).unwrap(), i);
+        }
+        assert_eq!(chunk_of(u32::MAX - (1 << FIRST_CHUNK_LOG)), (CHUNKS - 1, (1 << 31) - 1));
+        assert!(handles.get(jlong::from(u32::MAX) | 1 << 32).is_err());
+    }
+
+    #[test]
+    fn a_handle_that_is_closed_while_others_use_it_gives_the_object_or_an_error() {
+        let handles = Handles::new("thing");
+        let current = AtomicI64::new(handles.insert(0).unwrap());
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let mut last = 0;
+                    while last < 2000 {
+                        let handle = current.load(Ordering::SeqCst);
+                        if let Ok(held) = handles.get(handle) {
+                            assert_eq!(*held as u64, (handle as u64 >> 32) - 1, "the object of that handle");
+                            last = *held;
+                        }
+                    }
+                });
+            }
+            for i in 1..=2000 {
+                assert!(handles.remove(current.load(Ordering::SeqCst)).is_some());
+                current.store(handles.insert(i).unwrap(), Ordering::SeqCst);
+            }
+        });
     }
 }

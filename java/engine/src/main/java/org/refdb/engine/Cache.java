@@ -25,9 +25,6 @@ public final class Cache implements AutoCloseable {
   /** What stands before a value in an answer. */
   private static final int CREATED_BYTES = 8;
 
-  /** Where the library puts values: writing into an array that is there costs half of making one. */
-  private static final ThreadLocal<byte[]> ANSWER = ThreadLocal.withInitial(() -> new byte[16 << 10]);
-
   /** When a write counts as done. */
   public enum Durability {
     /** When this process's readers see it. It reaches the file within milliseconds, which {@code kill -9} may cut off. */
@@ -102,12 +99,33 @@ public final class Cache implements AutoCloseable {
 
   /** The value of a key, or null. */
   public Found get(byte[] key) throws EngineException {
-    byte[] answer = ANSWER.get();
+    int room = Exchange.BYTES - CREATED_BYTES - key.length;
+    if (room < 0) {
+      return getLarge(key, 0);
+    }
+    Exchange exchange = Exchange.own();
     try {
-      int length = CacheNatives.get(handle.id(), key, answer);
+      exchange.write(0, key);
+      int length = CacheNatives.get(handle.id(), exchange.address, key.length);
+      if (length < 0) {
+        return null;
+      }
+      return length <= room
+          ? new Found(exchange.read(key.length + CREATED_BYTES, length), exchange.readLong(key.length))
+          : getLarge(key, length);
+    } finally {
+      exchange.keepAlive();
+      handle.keepAlive();
+    }
+  }
+
+  private Found getLarge(byte[] key, int expected) throws EngineException {
+    try {
+      byte[] answer = new byte[expected + CREATED_BYTES];
+      int length = CacheNatives.getLarge(handle.id(), key, answer);
       while (length > answer.length - CREATED_BYTES) { // it may have been replaced by a longer one meanwhile
         answer = new byte[length + CREATED_BYTES];
-        length = CacheNatives.get(handle.id(), key, answer);
+        length = CacheNatives.getLarge(handle.id(), key, answer);
       }
       if (length < 0) {
         return null;
@@ -128,9 +146,23 @@ public final class Cache implements AutoCloseable {
    */
   public boolean put(byte[] key, byte[] value, long createdMillis, Durability durability) throws EngineException {
     try {
-      return CacheNatives.put(handle.id(), key, value, createdMillis, durability.ordinal()) == STORED;
+      return store(key, value, createdMillis, durability.ordinal()) == STORED;
     } finally {
       handle.keepAlive();
+    }
+  }
+
+  private int store(byte[] key, byte[] value, long createdMillis, int durability) throws EngineException {
+    if ((long) key.length + value.length > Exchange.BYTES) {
+      return CacheNatives.putLarge(handle.id(), key, value, createdMillis, durability);
+    }
+    Exchange exchange = Exchange.own();
+    try {
+      exchange.write(0, key);
+      exchange.write(key.length, value);
+      return CacheNatives.put(handle.id(), exchange.address, key.length, value.length, createdMillis, durability);
+    } finally {
+      exchange.keepAlive();
     }
   }
 

@@ -1,5 +1,7 @@
 package org.refdb.engine;
 
+import java.nio.ByteBuffer;
+
 /** The library's entry points of {@link Cache}; the file {@code cache.rs} is the other end. */
 final class CacheNatives {
   private CacheNatives() {}
@@ -8,9 +10,17 @@ final class CacheNatives {
 
   static native void close(long handle) throws EngineException;
 
-  static native int get(long handle, byte[] key, byte[] answer) throws EngineException;
+  static native long addressOf(ByteBuffer buffer) throws EngineException;
 
-  static native int put(long handle, byte[] key, byte[] value, long created, int durability) throws EngineException;
+  static native int get(long handle, long exchange, int keyLength) throws EngineException;
+
+  static native int getLarge(long handle, byte[] key, byte[] answer) throws EngineException;
+
+  static native int put(long handle, long exchange, int keyLength, int valueLength, long created, int durability)
+      throws EngineException;
+
+  static native int putLarge(long handle, byte[] key, byte[] value, long created, int durability)
+      throws EngineException;
 
   static native boolean remove(long handle, byte[] key, int durability) throws EngineException;
 
