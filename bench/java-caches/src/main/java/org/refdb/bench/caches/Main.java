@@ -68,7 +68,9 @@ public final class Main {
   }
 
   /**
-   * Arguments: an empty folder, how many entries, seconds a row, engines.
+   * Arguments: a folder, how many entries, seconds a row, rows with commas between them, engines. The rows are load, get100,
+   * mix95, mix50, paced95 and restart; each runs for all engines in turn before the next. Without load the folder must have
+   * been loaded before.
    *
    * @param arguments as said
    */
@@ -78,39 +80,61 @@ public final class Main {
         "| row | engine | kop/s | get p50 | p95 | p99 | p99.9 | max ms | put p50 | p95 | p99 | p99.9 | max ms | hit"
             + " | refused | wrong | disk MB |");
     System.out.println("|" + "-|".repeat(17));
-    main.run(List.of(arguments).subList(3, arguments.length));
+    main.run(List.of(arguments[3].split(",")), List.of(arguments).subList(4, arguments.length));
+    System.exit(0); // an engine's threads must not keep the program
   }
 
-  private void run(List<String> names) throws Exception {
+  private void run(List<String> rows, List<String> names) throws Exception {
     List<Engine> engines = new ArrayList<>();
     for (String name : names) {
       engines.add(Engine.open(name, folder.resolve(name), entries));
     }
-    AtomicLong[] next = names.stream().map(name -> new AtomicLong()).toArray(AtomicLong[]::new);
+    Workload.Zipf zipf = new Workload.Zipf(entries);
+    int cores = Runtime.getRuntime().availableProcessors();
+    boolean isWarm = false;
+    for (String row : rows) {
+      if (!isWarm && !row.equals("load") && !row.equals("restart")) {
+        mixed("warm-up", names, engines, zipf, 1, 95, cores, 0);
+        isWarm = true;
+      }
+      switch (row) {
+        case "load" -> load(names, engines);
+        case "get100" -> closedLoop(row, names, engines, zipf, 2, 100, cores);
+        case "mix95" -> closedLoop(row, names, engines, zipf, 4, 95, cores);
+        case "mix50" -> closedLoop(row, names, engines, zipf, 6, 50, cores);
+        case "paced95" -> mixed("paced95 8 threads", names, engines, zipf, 8, 95, 8, 10_000);
+        case "restart" -> {
+          System.out.println();
+          for (int e = 0; e < names.size(); e++) {
+            restart(names.get(e), engines.get(e));
+          }
+          return;
+        }
+        default -> throw new IllegalArgumentException("no row " + row);
+      }
+    }
+    for (Engine engine : engines) {
+      engine.close();
+    }
+  }
+
+  private void load(List<String> names, List<Engine> engines) throws Exception {
     for (int e = 0; e < names.size(); e++) {
-      AtomicLong own = next[e];
+      AtomicLong next = new AtomicLong();
       Engine engine = engines.get(e);
       row("load", names.get(e), 8, (thread, outcome) -> {
-        for (long i = own.getAndIncrement(); i < entries; i = own.getAndIncrement()) {
+        for (long i = next.getAndIncrement(); i < entries; i = next.getAndIncrement()) {
           outcome.put(engine, i);
         }
       });
     }
-    Workload.Zipf zipf = new Workload.Zipf(entries);
-    int cores = Runtime.getRuntime().availableProcessors();
-    long round = 0;
-    mixed("warm-up", names, engines, zipf, ++round, 95, cores, 0);
-    for (int gets : new int[] {100, 95, 50}) {
-      for (int threads : new int[] {cores, 4 * cores}) {
-        String row = (gets == 100 ? "get100" : "mix" + gets) + " " + threads + " threads";
-        mixed(row, names, engines, zipf, ++round, gets, threads, 0);
-      }
-    }
-    mixed("paced95 8 threads", names, engines, zipf, ++round, 95, 8, 10_000);
-    System.out.println();
-    for (int e = 0; e < names.size(); e++) {
-      restart(names.get(e), engines.get(e));
-    }
+  }
+
+  private void closedLoop(
+      String row, List<String> names, List<Engine> engines, Workload.Zipf zipf, long round, int gets, int cores)
+      throws Exception {
+    mixed(row + " " + cores + " threads", names, engines, zipf, round, gets, cores, 0);
+    mixed(row + " " + 4 * cores + " threads", names, engines, zipf, round + 1, gets, 4 * cores, 0);
   }
 
   private void mixed(
