@@ -144,7 +144,8 @@ fn decode<const DIGITS: usize, const BYTES: usize>(digits: &[u8; DIGITS], bytes:
         let number = digits[at].wrapping_sub(b'0');
         let letter = (digits[at] | 0x20).wrapping_sub(b'a');
         let (is_number, is_letter) = (if_so(number <= 9), if_so(letter <= 5));
-        values[at] = number & is_number | letter.wrapping_add(10) & is_letter;
+        // A letter's last four bits are its value less nine, in either case.
+        values[at] = (digits[at] & 0x0f) + (is_letter & 9);
         goods[at] = is_number | is_letter;
     }
     for at in 0..BYTES {

@@ -281,23 +281,37 @@ impl Packed {
         limit: usize,
         visit: &mut Visit<'_>,
     ) -> Result<ControlFlow<()>> {
-        while walk.next < limit {
+        // Kept here, not behind the reference, which would cost three stores a record.
+        let (mut last, mut next) = (walk.last, walk.next);
+        let mut flow = Ok(ControlFlow::Continue(()));
+        'walk: while next < limit {
             // Found once for all records in them.
-            let (bytes, base) = self.bytes.around(walk.next)?;
-            let end = limit.min(base + bytes.len());
-            loop {
-                let at = walk.next;
-                let record = self.record_in::<LEN_HEX>(bytes, base, at)?;
-                *walk = PackedWalk { last: Some(at), next: record.next };
-                if visit(&record.view()).is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
-                if walk.next >= end {
+            let (bytes, base) = match self.bytes.around(next) {
+                Ok(around) => around,
+                Err(error) => {
+                    flow = Err(error);
                     break;
+                }
+            };
+            let end = limit.min(base + bytes.len());
+            while next < end {
+                match self.record_in::<LEN_HEX>(bytes, base, next) {
+                    Ok(record) => {
+                        (last, next) = (Some(next), record.next);
+                        if visit(&record.view()).is_break() {
+                            flow = Ok(ControlFlow::Break(()));
+                            break 'walk;
+                        }
+                    }
+                    Err(error) => {
+                        flow = Err(error);
+                        break 'walk;
+                    }
                 }
             }
         }
-        Ok(ControlFlow::Continue(()))
+        *walk = PackedWalk { last, next };
+        flow
     }
 
     /// The record at `at` in `bytes`, which begin at `base`.
