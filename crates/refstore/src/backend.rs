@@ -77,10 +77,6 @@ pub struct Claim<'a> {
 pub enum Intent {
     /// Give it an object.
     SetDirect,
-    /// The same to a ref that must not exist yet, in a transaction that is committed right after its checks, without a
-    /// word to anyone before that and without a reflog entry for the ref. Then it is enough that of two who create the
-    /// ref one fails: it need not be locked.
-    Create,
     /// Make it a symbolic ref.
     SetSymbolic,
     /// Remove it.

@@ -222,22 +222,6 @@ impl Fs {
         }
     }
 
-    /// When a file itself came into being, in nanoseconds since 1970, which not every file system knows. `None` where
-    /// there is nothing, or a folder.
-    pub fn file_birth_nanos(&self, path: &Path) -> Result<Option<Option<i128>>> {
-        match std::fs::symlink_metadata(path) {
-            Ok(metadata) if metadata.is_dir() => Ok(None),
-            Ok(metadata) => {
-                let born = metadata.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
-                Ok(Some(born.filter(|born| !born.is_zero()).map(|born| born.as_nanos() as i128)))
-            }
-            Err(source) => match Error::new("stat", path, source) {
-                error if error.is_not_found() => Ok(None),
-                error => Err(error),
-            },
-        }
-    }
-
     /// The content of a symbolic link.
     pub fn read_link(&self, path: &Path) -> Result<PathBuf> {
         std::fs::read_link(path).map_err(|source| Error::new("read the link", path, source))

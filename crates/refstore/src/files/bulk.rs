@@ -17,7 +17,6 @@ use refdb_vfs::{EntryKind, Lock, LockError};
 use std::{
     collections::BTreeSet,
     ffi::OsStr,
-    io,
     ops::ControlFlow,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -113,22 +112,14 @@ pub(super) struct Rival {
     pub(super) theirs: BString,
 }
 
-/// Looks, with the new packed-refs in place since `there_since_nanos` and the locks still held, for whoever checked the
-/// old packed-refs and so did not see our new refs, `names`.
+/// Looks, with the new packed-refs in place and the locks still held, for whoever checked the old packed-refs and so did
+/// not see our refs.
 ///
-/// - A parent of ours: while a folder with a lock of ours is there its file cannot appear, but its lock may be held by
+/// - A parent of ours: its file cannot appear while the folder with our lock is there, but its lock may be held by
 ///   someone who would commit once we are gone. Whoever locks it from now on sees our refs in packed-refs.
 /// - A child of ours: nothing keeps its file from appearing. Its lock was made before packed-refs was replaced, or its
 ///   owner sees our refs.
-/// - One of ours that we have not locked, one of `watched`: the same. If it was created and deleted meanwhile, that was
-///   before ours came.
-pub(super) fn find_rival(
-    store: &Store,
-    locks: &Locks,
-    names: &[&BStr],
-    watched: &[&BStr],
-    there_since_nanos: i128,
-) -> Result<Option<Rival>> {
+pub(super) fn find_rival(store: &Store, locks: &Locks, names: &[&BStr]) -> Result<Option<Rival>> {
     let mut parents: BTreeSet<&BStr> = BTreeSet::new();
     for name in names {
         for parent in name.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &name[..at]) {
@@ -137,25 +128,12 @@ pub(super) fn find_rival(
             }
         }
     }
-    let below = |parent: &BStr| {
-        let ours = names.iter().find(|name| name.starts_with(parent) && name.get(parent.len()) == Some(&b'/'));
-        Some(Rival { ours: ours.map(|name| name.to_vec().into()).unwrap_or_default(), theirs: parent.to_owned() })
-    };
     for parent in parents {
         if !locks.holds(parent) && !wait_for_rival(store, parent)? {
-            return Ok(below(parent));
+            let ours = names.iter().find(|name| name.starts_with(parent) && name.get(parent.len()) == Some(&b'/'));
+            let ours = ours.map(|name| name.to_vec().into()).unwrap_or_default();
+            return Ok(Some(Rival { ours, theirs: parent.to_owned() }));
         }
-    }
-    let mut files = Vec::new();
-    for name in touched(store, watched, &mut |file| files.push(file.to_owned()))? {
-        if was_made_before(store, name, there_since_nanos)? {
-            return Ok(Some(Rival { ours: name.to_owned(), theirs: name.to_owned() }));
-        }
-    }
-    if let Some(file) = files.first()
-        && let Some(parent) = names.iter().find_map(|name| parent_at(store, name, file))
-    {
-        return Ok(below(parent));
     }
     let mut rival = None;
     for_each_folder(store, names, &mut |_, run, folder| {
@@ -167,73 +145,6 @@ pub(super) fn find_rival(
         Ok(())
     })?;
     Ok(rival)
-}
-
-/// The names, sorted, whose loose file or lock is there or was there a moment ago, and maybe others. `blocked` is told
-/// of folders of theirs that are, or would be below, a file.
-pub(super) fn touched<'n>(
-    store: &Store,
-    names: &[&'n BStr],
-    blocked: &mut dyn FnMut(&Path),
-) -> Result<BTreeSet<&'n BStr>> {
-    let mut found = BTreeSet::new();
-    for_each_folder(store, names, &mut |_, run, folder| {
-        let limit = run.len().saturating_mul(LISTED_PER_NAME);
-        // A file that is renamed from its lock during a listing may show under neither name. It shows in the next.
-        for _ in 0..2 {
-            let mut seen = 0;
-            let listed = store.options.fs.read_dir_with(folder, &mut |entry, _| {
-                seen += 1;
-                let base = entry.strip_suffix(b".lock").unwrap_or(entry);
-                if let Ok(at) = run.binary_search_by(|name| base_of(name).cmp(base)) {
-                    found.insert(run[at]);
-                }
-                if seen > limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            });
-            match listed {
-                Err(error) if error.source.kind() == io::ErrorKind::NotADirectory => {
-                    blocked(folder);
-                    return Ok(());
-                }
-                // Whoever makes the folder now sees our refs.
-                Err(error) if error.is_not_found() => return Ok(()),
-                listed => listed?,
-            }
-            if seen > limit {
-                found.extend(run);
-                return Ok(());
-            }
-        }
-        Ok(())
-    })?;
-    Ok(found)
-}
-
-/// Whether someone has made, or does not get done with making, a loose ref whose lock he took before that time. A lock
-/// that was taken later saw packed-refs as it is, so its owner has changed our ref.
-fn was_made_before(store: &Store, name: &BStr, nanos: i128) -> Result<bool> {
-    let Some(path) = store.layout.ref_path(name) else { return Ok(false) };
-    if !wait_for_rival(store, name)? {
-        return Ok(true);
-    }
-    // The file was born as the lock.
-    match store.options.fs.file_birth_nanos(&path) {
-        Ok(None) => Ok(false),
-        Ok(Some(born)) => Ok(born.is_none_or(|born| born <= nanos)),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The parent of a ref that `folder`, one of its folders, or a file above it, would be.
-fn parent_at<'n>(store: &Store, name: &'n BStr, folder: &Path) -> Option<&'n BStr> {
-    let path = store.layout.ref_path(name)?;
-    if path.parent() != Some(folder) {
-        return None;
-    }
-    let base = store.layout.base_path(name);
-    let file = folders::file_in_the_way(&store.options.fs, &base, &path)?;
-    let len = file.strip_prefix(&base).ok()?.as_os_str().len();
-    name.get(..len).map(ByteSlice::as_bstr)
 }
 
 /// The names of one folder whose path is a folder itself.

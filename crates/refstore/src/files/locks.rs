@@ -5,7 +5,7 @@
 
 use super::{
     backend::Store,
-    bulk, folders,
+    folders,
     way::{self, Way},
 };
 use crate::{
@@ -16,7 +16,7 @@ use bstr::{BStr, ByteSlice};
 use refdb_types::RefName;
 use refdb_vfs::{Lock, LockError, Patience, interrupt};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     ffi::OsStr,
     io,
     os::unix::ffi::OsStrExt,
@@ -39,8 +39,6 @@ const OPEN_MAX: usize = 64;
 pub(super) enum Held {
     /// Not at all: refused, or given up again.
     No,
-    /// Not at all: it is to be created in packed-refs, and afterwards whoever made it as well is looked for.
-    Watched,
     /// By another name of an empty file, into which nothing can be written.
     Linked,
     /// By a lock file of its own, at this index of `own`.
@@ -86,8 +84,6 @@ pub(super) struct Scheme {
     pub(super) way: Way,
     /// Whether locks without content are links.
     link: bool,
-    /// Whether new refs are not locked.
-    watch: bool,
     /// Whether packed-refs may have to be rewritten.
     packed: bool,
     /// Whether all changes are to appear with packed-refs.
@@ -95,33 +91,25 @@ pub(super) struct Scheme {
 }
 
 impl Scheme {
-    pub(super) fn of(store: &Store, claims: &dyn Claims) -> Result<Self> {
+    pub(super) fn of(claims: &dyn Claims, packed_len_bytes: u64) -> Self {
         let packable = claims.iter().filter(way::packable).count();
         let deletes = claims.iter().filter(|claim| claim.intent == Intent::Delete).count();
         let holds = claims.iter().filter(|claim| claim.intent == Intent::Hold).count();
         // One ref's change is whole anyway.
         let whole = claims.whole() && packable + deletes > 1;
-        let way = if whole { Way::Bulk } else { way::choose(packable, store.packed_len_bytes()?) };
+        let way = if whole { Way::Bulk } else { way::choose(packable, packed_len_bytes) };
         let bulk = way == Way::Bulk;
-        // Over a network, that a file was not there a moment ago may be told without asking.
-        let watch = bulk
-            && claims.iter().any(|claim| claim.intent == Intent::Create)
-            && store.options.fs.is_local(&store.layout.common_dir)?;
         let link = whole || way::worth_linking(deletes + holds + if bulk { packable } else { 0 });
-        Ok(Scheme { way, link, watch, packed: bulk || deletes > 0, whole })
+        Scheme { way, link, packed: bulk || deletes > 0, whole }
     }
 
     fn links(&self, claim: &Claim<'_>) -> bool {
         self.link
             && match claim.intent {
                 Intent::Delete | Intent::Hold => true,
-                Intent::SetDirect | Intent::Create => self.way == Way::Bulk && way::packable(claim),
+                Intent::SetDirect => self.way == Way::Bulk && way::packable(claim),
                 Intent::SetSymbolic => false,
             }
-    }
-
-    fn watches(&self, claim: &Claim<'_>) -> bool {
-        self.watch && claim.intent == Intent::Create && way::packable(claim)
     }
 }
 
@@ -174,31 +162,20 @@ fn attempt(
         any: false,
         buffer: Vec::new(),
     };
-    let in_flight = in_flight(store, claims, scheme).map_err(Stop::Fatal)?;
     for (at, claim) in claims.iter().enumerate() {
         locks.names.push(claim.name);
         locks.held.push(Held::No);
-        if scheme.watches(&claim) && !in_flight.contains(&claim.name) && store.layout.ref_path(claim.name).is_some() {
-            locks.held[at] = Held::Watched;
-        } else if !refused.contains_key(&at)
+        if !refused.contains_key(&at)
             && let Some(rejection) = locks.take(at, &claim, scheme)?
         {
             refused.insert(at, rejection);
         }
     }
     // With every claim refused there is nothing to do.
-    if scheme.packed && locks.held.iter().any(|held| *held != Held::No) {
+    if scheme.packed && locks.any {
         locks.take_packed()?;
     }
     Ok(locks)
-}
-
-/// The new refs that someone has or seems to have locked. They are locked after all, which waits for him or fails
-/// before anything is done.
-fn in_flight<'c>(store: &Store, claims: &'c dyn Claims, scheme: Scheme) -> Result<BTreeSet<&'c BStr>> {
-    let watched = claims.iter().filter(|claim| scheme.watches(claim));
-    let names: Vec<&BStr> = watched.map(|claim| claim.name).collect();
-    bulk::touched(store, &names, &mut |_| {})
 }
 
 impl Locks {
@@ -346,7 +323,7 @@ impl Locks {
             match self.names.get(at).cmp(name) {
                 std::cmp::Ordering::Less => low = at + 1,
                 std::cmp::Ordering::Greater => high = at,
-                std::cmp::Ordering::Equal => return !matches!(self.held[at], Held::No | Held::Watched),
+                std::cmp::Ordering::Equal => return self.held[at] != Held::No,
             }
         }
         false
@@ -384,7 +361,7 @@ impl Locks {
         let fs = &self.store.options.fs;
         for at in 0..self.held.len() {
             match std::mem::replace(&mut self.held[at], Held::No) {
-                Held::No | Held::Watched => {}
+                Held::No => {}
                 Held::Own(index) => self.own[index] = None,
                 Held::Linked => {
                     if self.store.layout.lock_path_into(self.names.get(at), &mut self.buffer) {

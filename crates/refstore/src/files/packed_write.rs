@@ -4,7 +4,7 @@ use super::{Packed, backend::Store, folders, packed_cache::PackedFile, packed_re
 use crate::{Error, Result, backend::Peeled, transaction::ObjectClass};
 use bstr::BStr;
 use refdb_types::ObjectId;
-use refdb_vfs::{File, interrupt, now_nanos};
+use refdb_vfs::{File, interrupt};
 use std::{ops::Range, path::PathBuf, sync::Arc};
 
 /// A change of packed-refs.
@@ -61,18 +61,17 @@ impl NewPacked {
         Ok((new, file))
     }
 
-    /// Makes it the repository's packed-refs. Returns a time, on the clock of file systems, at which it was there.
-    pub(super) fn publish(mut self) -> Result<i128> {
+    /// Makes it the repository's packed-refs.
+    pub(super) fn publish(mut self) -> Result<()> {
         let options = &self.store.options;
         options.fs.rename(&self.path, &self.target)?;
         self.pending = false;
-        let there_since_nanos = now_nanos();
         if options.sync
             && let Some(folder) = self.target.parent()
         {
             options.fs.sync_dir(folder)?;
         }
-        Ok(there_since_nanos)
+        Ok(())
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) struct FilesLocked {
 
 impl FilesLocked {
     pub(super) fn lock(store: &Arc<Store>, claims: &dyn Claims) -> Result<Self> {
-        let scheme = Scheme::of(store, claims)?;
+        let scheme = Scheme::of(claims, store.packed_len_bytes()?);
         let (locks, refused) = locks::lock(store, claims, scheme)?;
         Ok(FilesLocked {
             store: Arc::clone(store),
@@ -83,7 +83,7 @@ impl FilesLocked {
     /// Whether the step's value goes to packed-refs. A symbolic ref cannot stand there, nor be hidden by what does.
     fn is_packed_put(&self, claim: usize, step: &Step<'_>) -> bool {
         self.way == Way::Bulk
-            && matches!(self.locks.held(claim), Held::Linked | Held::Watched)
+            && self.locks.held(claim) == Held::Linked
             && matches!(step.new, Some(NewValue::Direct(..)))
             && !matches!(step.old, Some(TargetView::Symbolic(_)))
     }
@@ -170,20 +170,17 @@ impl FilesLocked {
     /// Replaces packed-refs and makes sure that nobody committed what cannot stand beside it.
     fn publish_packed(&mut self, claimed: &[(usize, Step<'_>)], logs: &[PathBuf]) -> Result<()> {
         let Some(new) = self.staged.take() else { return Ok(()) };
-        let there_since_nanos = new.publish()?;
-        let puts = claimed.iter().filter(|(claim, step)| self.is_packed_put(*claim, step) && step.old.is_none());
-        let names: Vec<&BStr> = puts.clone().map(|(_, step)| step.name).collect();
+        new.publish()?;
+        let puts = claimed.iter().filter(|(claim, step)| self.is_packed_put(*claim, step));
+        let names: Vec<&BStr> = puts.filter(|(_, step)| step.old.is_none()).map(|(_, step)| step.name).collect();
         if names.is_empty() {
             return Ok(());
         }
-        let watched = puts.filter(|(claim, _)| self.locks.held(*claim) == Held::Watched);
-        let watched: Vec<&BStr> = watched.map(|(_, step)| step.name).collect();
-        let rival = bulk::find_rival(&self.store, &self.locks, &names, &watched, there_since_nanos)?;
-        let Some(rival) = rival else { return Ok(()) };
+        let Some(rival) = bulk::find_rival(&self.store, &self.locks, &names)? else { return Ok(()) };
         let fs = &self.store.options.fs;
         if let Some(before) = &self.before {
             match packed_write::restore(&self.store, before)? {
-                Some(old) => old.publish().map(drop)?,
+                Some(old) => old.publish()?,
                 None => fs.remove_file(&self.store.packed_target()?)?,
             }
         }
@@ -191,12 +188,8 @@ impl FilesLocked {
             // Only a log that nobody needs is left if that fails.
             let _ = fs.remove_file(log);
         }
-        let (reason, text) = if rival.theirs == rival.ours {
-            (Reason::CreateExists, "reference already exists".to_owned())
-        } else {
-            (Reason::NameConflict, format!("'{}' exists; cannot create '{}'", rival.theirs, rival.ours))
-        };
-        Err(Error::Rejected(locks::reject(rival.ours.as_bstr(), reason, text)?))
+        let text = format!("'{}' exists; cannot create '{}'", rival.theirs, rival.ours);
+        Err(Error::Rejected(locks::reject(rival.ours.as_bstr(), Reason::NameConflict, text)?))
     }
 
     /// Adds the reflog lines of refs that remain; returns the logs that did not exist before.

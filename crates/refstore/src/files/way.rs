@@ -25,9 +25,7 @@ pub(super) fn choose(sets: usize, packed_len_bytes: u64) -> Way {
 
 /// Whether a claimed ref may be written to packed-refs: it is shared, below `refs/`, and gets an object.
 pub(super) fn packable(claim: &Claim<'_>) -> bool {
-    matches!(claim.intent, Intent::SetDirect | Intent::Create)
-        && claim.name.starts_with(b"refs/")
-        && Scope::of(claim.name) == Scope::Shared
+    claim.intent == Intent::SetDirect && claim.name.starts_with(b"refs/") && Scope::of(claim.name) == Scope::Shared
 }
 
 /// From so many locks on that hold no content, they are names of one empty file.

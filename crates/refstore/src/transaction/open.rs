@@ -100,23 +100,6 @@ impl<'s> Transaction<'s> {
 
     /// Locks and checks everything and stages the new values.
     pub fn prepare(mut self) -> Result<Prepared<'s>> {
-        self.check()?;
-        let hook = self.hook()?;
-        self.prepare_with(hook)
-    }
-
-    fn prepare_with(mut self, mut hook: Option<Box<dyn Hook>>) -> Result<Prepared<'s>> {
-        ask(&mut hook, &self.plan, HookState::Preparing)?;
-        let locked = self.lock(false)?;
-        if let Err(error) = ask(&mut hook, &self.plan, HookState::Prepared) {
-            drop(locked);
-            return Err(error);
-        }
-        Ok(Prepared { locked, plan: self.plan, hook, rejected: self.rejected })
-    }
-
-    /// Finds what is wrong with the edits by themselves, and sorts them.
-    fn check(&mut self) -> Result<()> {
         if self.context.quarantined {
             return Err(Error::Refused("ref updates forbidden inside quarantine environment".into()));
         }
@@ -124,37 +107,24 @@ impl<'s> Transaction<'s> {
             let name = self.plan.edits.name(name);
             return Err(Error::Refused(format!("multiple updates for ref '{name}' not allowed")));
         }
-        Ok(())
-    }
-
-    fn lock(&mut self, at_once: bool) -> Result<Box<dyn Locked + 's>> {
+        let mut hook = self.hook()?;
+        ask(&mut hook, &self.plan, HookState::Preparing)?;
         let (plan, rejected) = (&mut self.plan, &mut self.rejected);
-        Preparation { context: self.context, options: self.options, plan, rejected, at_once }.run()
+        let locked = Preparation { context: self.context, options: self.options, plan, rejected }.run()?;
+        if let Err(error) = ask(&mut hook, &self.plan, HookState::Prepared) {
+            drop(locked);
+            return Err(error);
+        }
+        Ok(Prepared { locked, plan: self.plan, hook, rejected: self.rejected })
     }
 
     fn hook(&self) -> Result<Option<Box<dyn Hook>>> {
         if self.options.skip_hook { Ok(None) } else { self.context.hooks.find() }
     }
 
-    /// Prepares and commits in one go. If no hook has to be told in between, new refs need not be locked; if someone
-    /// else then turns out to have made one of them, all is done again with locks, which gives the answer.
-    pub fn commit(mut self) -> Result<Committed> {
-        self.check()?;
-        if let Some(hook) = self.hook()? {
-            return self.prepare_with(Some(hook))?.commit();
-        }
-        let (added, known) = (self.plan.edits.items.len(), self.rejected.len());
-        let locked = self.lock(true)?;
-        match locked.commit(&self.plan) {
-            Err(Error::Rejected(_)) => {}
-            Err(error) => return Err(error),
-            Ok(()) => return Ok(Committed { rejected: self.rejected }),
-        }
-        self.plan.reset(added);
-        self.plan.edits.sort();
-        self.rejected.truncate(known);
-        self.lock(false)?.commit(&self.plan)?;
-        Ok(Committed { rejected: self.rejected })
+    /// Prepares and commits in one go.
+    pub fn commit(self) -> Result<Committed> {
+        self.prepare()?.commit()
     }
 
     /// Gives the transaction up, and tells the hook.

@@ -1,7 +1,7 @@
 //! From edits to staged steps: lock, read, decide, stage, and start over if a symbolic ref was moved meanwhile.
 
 use super::{
-    Context, LogPolicy, Mode, ObjectClass, TransactionOptions,
+    Context, Mode, ObjectClass, TransactionOptions,
     conflicts::conflicts,
     decide::{Current, Decision, Expects, decide},
     edits::{Action, Edits, Expected, Value},
@@ -28,8 +28,6 @@ pub(super) struct Preparation<'a, 's> {
     pub(super) plan: &'a mut Plan,
     /// Rejections by the position of their edits.
     pub(super) rejected: &'a mut Vec<(usize, Rejection)>,
-    /// Whether it is committed as soon as it is prepared, and nobody is told in between.
-    pub(super) at_once: bool,
 }
 
 impl<'s> Preparation<'_, 's> {
@@ -71,9 +69,7 @@ impl<'s> Preparation<'_, 's> {
         for (at, text) in expand(&mut self.plan.edits, added, links)? {
             self.reject(at, Reason::NameConflict, text)?;
         }
-        let at_once = self.at_once.then_some(self.context.log_policy);
-        let claims = ClaimsOf { edits: &self.plan.edits, whole: self.options.whole, at_once };
-        let locked = self.context.backend.lock(&claims)?;
+        let locked = self.context.backend.lock(&ClaimsOf { edits: &self.plan.edits, whole: self.options.whole })?;
         let findings = walk(&mut self.plan.edits, locked.snapshot())?;
         if !confirm(&self.plan.edits, links) {
             return Ok(None);
@@ -250,8 +246,6 @@ impl<'s> Preparation<'_, 's> {
 struct ClaimsOf<'a> {
     edits: &'a Edits,
     whole: bool,
-    /// Which refs get a reflog, if the transaction is committed right away.
-    at_once: Option<LogPolicy>,
 }
 
 impl Claims for ClaimsOf<'_> {
@@ -265,20 +259,13 @@ impl Claims for ClaimsOf<'_> {
 
     fn claim(&self, at: usize) -> Claim<'_> {
         let item = &self.edits.items[self.edits.order[at] as usize];
-        let name = self.edits.text(item.name);
-        let may_log = |policy: LogPolicy| item.force_log || policy.creates_log(name);
         let intent = match item.action {
-            Action::Set(Value::Direct(_))
-                if item.expected == Expected::MustNotExist && self.at_once.is_some_and(|policy| !may_log(policy)) =>
-            {
-                Intent::Create
-            }
             Action::Set(Value::Direct(_)) => Intent::SetDirect,
             Action::Set(Value::Symbolic(_)) => Intent::SetSymbolic,
             Action::Delete => Intent::Delete,
             Action::Verify | Action::LogOnly(_) => Intent::Hold,
         };
-        Claim { name, intent }
+        Claim { name: self.edits.text(item.name), intent }
     }
 }
 

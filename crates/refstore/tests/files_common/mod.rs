@@ -193,7 +193,6 @@ fn transact_as(backend: &FilesBackend, wishes: &[Wish], whole: bool) -> Result<(
         .iter()
         .map(|wish| {
             let intent = match &wish.new {
-                Some(Target::Direct(_)) if wish.create && wish.log.is_none() => Intent::Create,
                 Some(Target::Direct(_)) => Intent::SetDirect,
                 Some(Target::Symbolic(_)) => Intent::SetSymbolic,
                 None => Intent::Delete,
@@ -289,25 +288,4 @@ pub(crate) fn pack_all() -> OptimizeOptions {
 pub(crate) fn leftovers(dir: &Path) -> Vec<PathBuf> {
     let files = files_below(dir).into_iter().filter(|name| name.ends_with(".lock") || name.ends_with(".refdb"));
     files.map(|name| dir.join(name)).collect()
-}
-
-/// All refs as we list them.
-pub(crate) fn listing(repo: &Repo) -> Vec<String> {
-    rest(&mut *backend(repo).snapshot().unwrap().cursor(false).unwrap())
-}
-
-/// Makes a file and the folders it needs.
-pub(crate) fn put(path: &Path, text: &str) {
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(path, text).unwrap();
-}
-
-/// Refs enough for packed-refs, created.
-pub(crate) fn bulk(id: ObjectId) -> Vec<Wish> {
-    (0..40).map(|i| create(format!("refs/heads/deep/b{i:02}"), id)).collect()
-}
-
-/// The same refs, locked.
-pub(crate) fn bulk_with_locks(id: ObjectId) -> Vec<Wish> {
-    bulk(id).into_iter().map(|wish| Wish { create: false, ..wish }).collect()
 }
