@@ -81,7 +81,7 @@ final class HintsTest {
   void whatANodeOnlyNoticesItDoesNotTell() throws IOException {
     try (Repository repository = manager.createRepository(DEMO);
         FileRepository peer = new FileRepository(repository.getDirectory())) {
-      assertNotNull(repository.exactRef("HEAD"));
+      RefdbRepositoryManagerTest.create(repository, "refs/heads/own");
       forwarded.clear();
       AtomicInteger noticed = new AtomicInteger();
       repository.getListenerList().addRefsChangedListener(event -> noticed.incrementAndGet());

@@ -51,10 +51,8 @@ public final class RefdbDatabase extends RefDatabase {
 
   private final Repository repository;
   private final RefView view;
-  /** No question was asked yet. Versions are not negative. */
-  private static final long NONE = -1;
-  /** The version that listeners have been told of. */
-  private final AtomicLong notified = new AtomicLong(NONE);
+  /** The version that listeners have been told of; 0 for none. */
+  private final AtomicLong notified = new AtomicLong();
 
   private RefdbDatabase(Repository repository, RefView view) {
     this.repository = repository;
@@ -340,7 +338,7 @@ public final class RefdbDatabase extends RefDatabase {
   /** Tells the listeners, once, that someone has changed refs; as JGit does, when a question finds it out. */
   private void seen(long version) {
     long last = notified.get();
-    if (last != version && notified.compareAndSet(last, version) && last != NONE) {
+    if (last != version && notified.compareAndSet(last, version) && last != 0) {
       repository.fireEvent(new RefsNoticedEvent());
     }
   }
