@@ -34,16 +34,23 @@ pub(super) fn with_parents<T, E: From<refdb_vfs::Error>>(
     act()
 }
 
+/// Makes the missing folders above `path`. In a loop, not by calling itself: a name can have two thousand folders, and
+/// the threads of servers have small stacks.
 fn make_parents(fs: &Fs, path: &Path, sharing: Sharing, made: &mut Vec<PathBuf>) -> refdb_vfs::Result<()> {
-    let Some(parent) = path.parent() else { return Ok(()) };
-    for _ in 0..ATTEMPTS {
-        match fs.create_dir(parent, 0o777) {
+    let mut missing: Vec<&Path> = path.parent().into_iter().collect();
+    for _ in 0..ATTEMPTS * path.components().count() {
+        let Some(folder) = missing.last().copied() else { return Ok(()) };
+        match fs.create_dir(folder, 0o777) {
             Ok(()) => {
-                made.push(parent.to_owned());
-                return share(fs, parent, sharing, true);
+                made.push(folder.to_owned());
+                share(fs, folder, sharing, true)?;
+                missing.pop();
             }
-            Err(error) if error.is_exists() => return Ok(()),
-            Err(error) if error.source.kind() == io::ErrorKind::NotFound => make_parents(fs, parent, sharing, made)?,
+            Err(error) if error.is_exists() => drop(missing.pop()),
+            Err(error) if error.source.kind() == io::ErrorKind::NotFound => match folder.parent() {
+                Some(parent) => missing.push(parent),
+                None => return Ok(()),
+            },
             Err(error) => return Err(error),
         }
     }
@@ -68,35 +75,36 @@ pub(super) fn file_in_the_way(fs: &Fs, base: &Path, path: &Path) -> Option<PathB
 
 /// Removes a folder that holds nothing but empty folders. `Ok(false)` if something else is in it.
 pub(super) fn remove_empty_tree(fs: &Fs, folder: &Path) -> Result<bool> {
-    match fs.remove_dir(folder) {
-        Ok(()) => return Ok(true),
-        Err(error) if error.source.kind() == io::ErrorKind::NotFound => return Ok(true),
-        Err(error) if error.source.kind() != io::ErrorKind::DirectoryNotEmpty => return Ok(false),
-        Err(_) => {}
-    }
-    let mut children = Vec::new();
-    let mut empty = true;
-    let listed = fs.read_dir_with(folder, &mut |name, kind| {
-        empty = kind == EntryKind::Dir;
-        if !empty {
-            return ControlFlow::Break(());
+    // Folders to remove, each after those in it; whether it was listed. A loop for the same reason as above.
+    let mut waiting = vec![(folder.to_owned(), false)];
+    while let Some((folder, is_listed)) = waiting.pop() {
+        match fs.remove_dir(&folder) {
+            Ok(()) => continue,
+            Err(error) if error.source.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) if error.source.kind() == io::ErrorKind::DirectoryNotEmpty && !is_listed => {}
+            Err(_) => return Ok(false),
         }
-        children.push(folder.join(OsStr::from_bytes(name)));
-        ControlFlow::Continue(())
-    });
-    match listed {
-        Err(error) if error.is_not_found() => return Ok(true),
-        listed => listed?,
-    }
-    if !empty {
-        return Ok(false);
-    }
-    for child in &children {
-        if !remove_empty_tree(fs, child)? {
+        let mut children = Vec::new();
+        let mut empty = true;
+        let listed = fs.read_dir_with(&folder, &mut |name, kind| {
+            empty = kind == EntryKind::Dir;
+            if !empty {
+                return ControlFlow::Break(());
+            }
+            children.push((folder.join(OsStr::from_bytes(name)), false));
+            ControlFlow::Continue(())
+        });
+        match listed {
+            Err(error) if error.is_not_found() => continue,
+            listed => listed?,
+        }
+        if !empty {
             return Ok(false);
         }
+        waiting.push((folder, true));
+        waiting.append(&mut children);
     }
-    Ok(fs.remove_dir(folder).is_ok())
+    Ok(true)
 }
 
 /// Removes the folders above `path` that are empty, up to but without the first two below `base`: like git, which
@@ -128,6 +136,24 @@ mod tests {
         std::fs::write(top.join("b/x"), "").unwrap();
         assert!(!remove_empty_tree(&Fs::real(), &top).unwrap());
         assert!(top.join("b/x").exists());
+    }
+
+    #[test]
+    fn very_deep_folders_need_no_deep_stack() {
+        let small_stack = std::thread::Builder::new().stack_size(128 << 10);
+        let work = small_stack.spawn(|| {
+            let dir = tempfile::tempdir().unwrap();
+            let fs = Fs::real();
+            let path = dir.path().join("a/".repeat(1500)).join("ref");
+            let missing = |error: &refdb_vfs::Error| error.is_not_found();
+            let mut made = Vec::new();
+            with_parents(&fs, &path, Sharing::Umask, &mut made, missing, || fs.create_new(&path, 0o666)).unwrap();
+            assert_eq!(made.len(), 1500);
+            fs.remove_file(&path).unwrap();
+            assert!(remove_empty_tree(&fs, &dir.path().join("a")).unwrap());
+            assert!(!dir.path().join("a").exists());
+        });
+        work.unwrap().join().unwrap();
     }
 
     #[test]

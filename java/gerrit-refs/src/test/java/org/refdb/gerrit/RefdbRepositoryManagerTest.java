@@ -216,7 +216,7 @@ final class RefdbRepositoryManagerTest {
   }
 
   @Test
-  void perRequestCachingChangesNothing() throws IOException {
+  void fault24PerRequestCachingChangesNothing() throws IOException {
     Config config = Sites.config();
     for (boolean on : new boolean[] {true, false}) {
       config.setBoolean("core", null, "usePerRequestRefCache", on);

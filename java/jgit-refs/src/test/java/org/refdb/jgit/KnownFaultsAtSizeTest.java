@@ -91,7 +91,7 @@ class KnownFaultsAtSizeTest {
   void fault21DeepNamesNeedNoDeepStack(Lab.Format format) throws Exception {
     gitDir = Lab.create(folder.resolve("r.git"), format);
     commits = Lab.objects(gitDir, 1).commits();
-    String deep = "refs/heads" + "/a".repeat(900);
+    String deep = "refs/heads" + "/a".repeat(1500);
     AtomicReference<Throwable> failure = new AtomicReference<>();
     long stackBytes = 256 << 10;
     Thread thread =
