@@ -2,6 +2,7 @@ package org.refdb.it;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -14,14 +15,17 @@ import java.util.concurrent.ConcurrentLinkedQueue;
  * Users at work on one Gerrit project: each pushes changes, looks at them, votes, submits, lists refs and clones. How long
  * each of these took is printed as percentiles, a line a journey.
  *
- * <p>Arguments: address, project, users, rounds that are measured, rounds before that. It is a closed loop: every user
- * waits for the answer before going on.
+ * <p>Arguments: address, project, users, rounds that are measured, rounds before that; a file that gets when each journey
+ * began and ended, if wanted. It is a closed loop: every user waits for the answer before going on.
  */
 final class Load {
   private final String url;
   private final String project;
   private final Path scratch;
   private final Map<String, ConcurrentLinkedQueue<Long>> nanos = new LinkedHashMap<>();
+
+  /** {@code JOURNEY BEGUN ENDED}. */
+  private final ConcurrentLinkedQueue<String> times = new ConcurrentLinkedQueue<>();
 
   private Load(String url, String project, Path scratch) {
     this.url = url;
@@ -38,8 +42,12 @@ final class Load {
     int users = Integer.parseInt(arguments[2]);
     load.run(users, Integer.parseInt(arguments[4]), "warm-up");
     load.nanos.values().forEach(ConcurrentLinkedQueue::clear);
+    load.times.clear();
     load.run(users, Integer.parseInt(arguments[3]), "user");
     load.print();
+    if (arguments.length > 5) {
+      Files.write(Path.of(arguments[5]), load.times);
+    }
     Commands.run(scratch.getParent(), "rm", "-rf", scratch.toString());
   }
 
@@ -96,9 +104,11 @@ final class Load {
   }
 
   private <T> T timed(String journey, Callable<T> work) throws Exception {
+    Instant begun = Instant.now();
     long start = System.nanoTime();
     T result = work.call();
     nanos.get(journey).add(System.nanoTime() - start);
+    times.add(journey + " " + begun + " " + Instant.now());
     return result;
   }
 

@@ -14,7 +14,7 @@ import java.util.Base64;
 
 /** Gerrit's REST API, as one user. */
 final class Rest {
-  private static final Duration PATIENCE = Duration.ofMinutes(2);
+  private static final Duration PATIENCE = Duration.ofMinutes(10);
 
   private final HttpClient client = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
   private final String base;
