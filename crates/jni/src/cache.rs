@@ -11,7 +11,7 @@ use jni::{
     objects::{JByteArray, JByteBuffer, JClass},
     sys::{jboolean, jint, jlong},
 };
-use refdb_kvcache::{Cache, Durability, Error, Key, Options, Put, PutOptions, clean_versions, version_dir};
+use refdb_kvcache::{Cache, Durability, Error, Get, Key, Options, Put, PutOptions, clean_versions, version_dir};
 use std::{path::PathBuf, time::Duration};
 
 static CACHES: Handles<Cache> = Handles::new("the cache");
@@ -98,8 +98,8 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_addressOf<'l>(
 }
 
 /// Looks a key up that stands at the start of an exchange buffer. Puts the value's time of creation behind the key, in 8
-/// little-endian bytes, and the value behind that. Returns the value's length, -1 if there is none. Where the buffer is
-/// too short for the value, nothing is put there.
+/// little-endian bytes, and the value behind that. Returns the value's length, -1 if there is none. A large value is not
+/// put there, nor one for which the buffer is too short.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_get<'l>(
     env: EnvUnowned<'l>,
@@ -114,45 +114,54 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_get<'l>(
         // returns and that no other thread has.
         let exchange = unsafe { exchange_at(exchange) }?;
         let (key, room) = split(exchange, key_len)?;
-        let taken = cache.get_with(key, |value, created_ms| {
-            if let Some(room) = room.get_mut(..CREATED_BYTES + value.len()) {
-                room[..CREATED_BYTES].copy_from_slice(&created_ms.to_le_bytes());
-                room[CREATED_BYTES..].copy_from_slice(value);
-            }
-            jint::try_from(value.len()).map_err(|_| Failure::TooLarge(value.len()))
-        });
-        taken.unwrap_or(Ok(NOT_FOUND))
+        let (created, room) = split(room, CREATED_BYTES as jint)?;
+        let most = room.len().min(SMALL_VALUE_BYTES);
+        match cache.get_up_to(key, most, |value, created_ms| {
+            created.copy_from_slice(&created_ms.to_le_bytes());
+            room[..value.len()].copy_from_slice(value);
+            value.len() as jint
+        }) {
+            Get::Found(len) => Ok(len),
+            Get::Larger(len) => jint::try_from(len).map_err(|_| Failure::TooLarge(len)),
+            Get::None => Ok(NOT_FOUND),
+        }
     })
 }
 
-/// As `get`, for values that do not fit into an exchange buffer. Time and value go to the start of `answer`.
+/// As `get`, for all others: the value goes into `answer`, the time to the start of the exchange buffer. Returns the value's
+/// length; where `answer` is too short for it, it is not there.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_getLarge<'l>(
     env: EnvUnowned<'l>,
     _class: JClass<'l>,
     handle: jlong,
+    exchange: jlong,
     key: JByteArray<'l>,
     answer: JByteArray<'l>,
 ) -> jint {
     call(env, |env| {
         let cache = CACHES.get(handle)?;
         let key = bytes_of(env, &key)?;
-        let Some(found) = cache.get(&key) else { return Ok(NOT_FOUND) };
-        let value = &found.value;
-        let len = jint::try_from(value.len()).map_err(|_| Failure::TooLarge(value.len()))?;
-        if answer.len(env)? >= CREATED_BYTES + value.len() {
-            put_bytes(env, &answer, 0, &found.created_ms.to_le_bytes())?;
-            put_bytes(env, &answer, CREATED_BYTES as jint, value)?;
+        // SAFETY: as for `get`.
+        let (created, _) = split(unsafe { exchange_at(exchange) }?, CREATED_BYTES as jint)?;
+        match cache.get_up_to(&key, answer.len(env)?, |value, created_ms| {
+            created.copy_from_slice(&created_ms.to_le_bytes());
+            put_bytes(env, &answer, 0, value).map(|()| value.len())
+        }) {
+            Get::Found(len) => len.map(|len| len as jint),
+            Get::Larger(len) => jint::try_from(len).map_err(|_| Failure::TooLarge(len)),
+            Get::None => Ok(NOT_FOUND),
         }
-        Ok(len)
     })
 }
 
 const NOT_FOUND: jint = -1;
-/// What stands before a value in an answer; Java gives no shorter array.
+/// Length of the time of creation.
 const CREATED_BYTES: usize = 8;
 /// Length of an exchange buffer; `Exchange.java` says the same.
-const EXCHANGE_BYTES: usize = 32 << 10;
+const EXCHANGE_BYTES: usize = 64 << 10;
+/// A value that is larger goes into Java's array at once: asking for room costs less than copying it twice.
+const SMALL_VALUE_BYTES: usize = 8 << 10;
 
 /// The bytes of an exchange buffer.
 ///

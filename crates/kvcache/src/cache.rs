@@ -73,6 +73,17 @@ pub struct Found {
     pub created_ms: u64,
 }
 
+/// What came of a get that has room for so much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Get<T> {
+    /// What was made of the value.
+    Found(T),
+    /// The value is of this length, in bytes, which is more.
+    Larger(usize),
+    /// The key has no value.
+    None,
+}
+
 /// Taken before a value is computed, given back with it: the value is dropped if its key was invalidated meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u64);
@@ -132,27 +143,38 @@ impl Cache {
     /// Shows the value of a key where it lies, and when it was created, in milliseconds since 1970; returns what `take`
     /// returns, which must not use this cache. Waits for nothing that [`Cache::get_into`] does not wait for.
     pub fn get_with<T>(&self, key: &[u8], take: impl FnOnce(&[u8], u64) -> T) -> Option<T> {
+        match self.get_up_to(key, usize::MAX, take) {
+            Get::Found(taken) => Some(taken),
+            Get::None | Get::Larger(_) => None,
+        }
+    }
+
+    /// The same for values of up to `most_bytes`. Of a larger one only the length is given, which is neither checked nor
+    /// counted as a get: it is for whoever must provide room for the value, and asks again.
+    pub fn get_up_to<T>(&self, key: &[u8], most_bytes: usize, take: impl FnOnce(&[u8], u64) -> T) -> Get<T> {
         let shared = &self.shared;
         let hash = shared.sealer.hash(key);
+        let (got, counter) = match with_scratch(|scratch| self.look_up(hash, key, most_bytes, scratch, take)) {
+            Lookup::Larger(len) => return Get::Larger(len),
+            Lookup::Found(taken) => (Get::Found(taken), &shared.counters.hits),
+            Lookup::Expired => {
+                shared.counters.expired.add(1);
+                (Get::None, &shared.counters.misses)
+            }
+            Lookup::None => (Get::None, &shared.counters.misses),
+        };
+        counter.add(1);
         if shared.ghosts.wants(hash) {
             shared.ghosts.on_get(hash, &shared.counters);
         }
-        match with_scratch(|scratch| self.look_up(hash, key, scratch, take)) {
-            Lookup::Found(taken) => {
-                shared.counters.hits.add(1);
-                return Some(taken);
-            }
-            Lookup::Expired => shared.counters.expired.add(1),
-            Lookup::None => {}
-        }
-        shared.counters.misses.add(1);
-        None
+        got
     }
 
     fn look_up<T>(
         &self,
         hash: u64,
         key: &[u8],
+        most_bytes: usize,
         scratch: &mut Scratch,
         take: impl FnOnce(&[u8], u64) -> T,
     ) -> Lookup<T> {
@@ -166,6 +188,12 @@ impl Cache {
                 return Lookup::None;
             }
             let slot = shared.slots[usize::from(place.slot())].load();
+            if place.len() > most_bytes
+                && let Some(len) = slot.as_ref().and_then(|segment| value_len(segment, place, scratch))
+                && len > most_bytes
+            {
+                return Lookup::Larger(len);
+            }
             match slot.as_ref().map_or(Read::Gone, |segment| self.read(segment, place, key, scratch)) {
                 Read::Value(_, created_ms) if shared.is_expired(created_ms) => return Lookup::Expired,
                 Read::Value(value, created_ms) => {
@@ -503,8 +531,15 @@ impl std::fmt::Debug for Cache {
     }
 }
 
+/// What the header of a record says of its value's length, unchecked.
+fn value_len(segment: &Segment, place: Place, scratch: &mut Scratch) -> Option<usize> {
+    let head = segment.record(place.with_len(RECORD_HEADER_BYTES), &mut scratch.record)?;
+    RecordHeader::decode(head).map(|header| header.value_len as usize)
+}
+
 enum Lookup<T> {
     Found(T),
+    Larger(usize),
     Expired,
     None,
 }

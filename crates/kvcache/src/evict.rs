@@ -28,11 +28,16 @@ pub(crate) fn make_room(sealed: &[(u16, Meta)], at_once: bool) -> Option<Victim>
 
 /// The segment to compact if the files are much larger than what lives in them.
 pub(crate) fn tidy(sealed: &[(u16, Meta)], disk_bytes: u64, live_bytes: u64, slack_bytes: u64) -> Option<Victim> {
-    if disk_bytes <= live_bytes.saturating_mul(LARGE) / 64 + slack_bytes {
+    if !is_wasteful(disk_bytes, live_bytes, slack_bytes) {
         return None;
     }
     let (slot, meta) = deadest(sealed)?;
     (meta.live_bytes * 8 < meta.disk_bytes * 7).then_some(Victim::Compact(slot))
+}
+
+/// Whether the files are much larger than what lives in them.
+pub(crate) fn is_wasteful(disk_bytes: u64, live_bytes: u64, slack_bytes: u64) -> bool {
+    disk_bytes > live_bytes.saturating_mul(LARGE) / 64 + slack_bytes
 }
 
 /// A segment whose youngest entry is too old.

@@ -49,7 +49,7 @@ mod transfer;
 mod versions;
 mod worker;
 
-pub use cache::{Cache, Found, Put, PutOptions, Ticket};
+pub use cache::{Cache, Found, Get, Put, PutOptions, Ticket};
 pub use entries::{EntryInfo, Verified};
 pub use error::{Error, Result};
 pub use options::{Clock, Durability, Options};

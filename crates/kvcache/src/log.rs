@@ -14,7 +14,11 @@ use crate::{
     stats::Counters,
     sync::SharedOption,
 };
-use std::{collections::VecDeque, path::PathBuf, sync::Arc};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    path::PathBuf,
+    sync::Arc,
+};
 
 /// The segments that readers may look into, by slot.
 pub(crate) type Slots = Box<[SharedOption<Segment>]>;
@@ -88,6 +92,9 @@ pub(crate) struct Log {
     active: Active,
     queue: VecDeque<Full>,
     meta: Vec<Option<Meta>>,
+    /// Of all segments that exist. What is asked at each step must not look at every slot while writers wait.
+    seqs: BTreeSet<u64>,
+    condemned_bytes: u64,
     free_slots: Vec<u16>,
     floor: u64,
     disk_bytes: u64,
@@ -146,6 +153,7 @@ impl Log {
         slots[usize::from(slot)].store(Some(active.segment.clone()));
         meta[usize::from(slot)] = Some(Meta::filling(next_seq));
         disk_bytes += SEGMENT_EXTRA_BYTES;
+        let seqs = meta.iter().flatten().map(|meta| meta.seq).collect();
         Log {
             dir,
             store,
@@ -154,6 +162,8 @@ impl Log {
             active,
             queue: VecDeque::new(),
             meta,
+            seqs,
+            condemned_bytes: 0,
             free_slots,
             floor,
             disk_bytes,
@@ -317,6 +327,7 @@ impl Log {
         let next = Active::new(Segment::filling(&self.dir, seq, slot, image.clone()), image, &header);
         view.slots[usize::from(slot)].store(Some(next.segment.clone()));
         self.meta[usize::from(slot)] = Some(Meta::filling(seq));
+        self.seqs.insert(seq);
         self.disk_bytes += SEGMENT_EXTRA_BYTES;
         let full = std::mem::replace(&mut self.active, next);
         self.queue.push_back(full.into_full());
@@ -412,18 +423,21 @@ impl Log {
     pub(crate) fn condemn(&mut self, slot: u16) {
         if let Some(meta) = &mut self.meta[usize::from(slot)] {
             debug_assert!(meta.sealed && meta.live_bytes == 0, "it goes with nothing in it");
-            meta.condemned = true;
+            if !meta.condemned {
+                meta.condemned = true;
+                self.condemned_bytes += meta.disk_bytes;
+            }
         }
     }
 
     /// Bytes that are as good as free.
     pub(crate) fn condemned_bytes(&self) -> u64 {
-        self.meta.iter().flatten().filter(|meta| meta.condemned).map(|meta| meta.disk_bytes).sum()
+        self.condemned_bytes
     }
 
     /// The smallest number of a segment that exists.
     pub(crate) fn oldest_seq(&self) -> u64 {
-        self.meta.iter().flatten().map(|meta| meta.seq).min().unwrap_or(0)
+        self.seqs.first().copied().unwrap_or(0)
     }
 
     /// Gives up the room of a segment whose file is gone.
@@ -433,6 +447,10 @@ impl Log {
             debug_assert_eq!(meta.live_bytes, 0, "a segment goes only when no entry leads to it");
             view.slots[at].store(None);
             self.disk_bytes -= meta.disk_bytes;
+            self.seqs.remove(&meta.seq);
+            if meta.condemned {
+                self.condemned_bytes -= meta.disk_bytes;
+            }
             view.counters.disk_bytes.set(self.disk_bytes);
             self.free_slots.push(slot);
         }
@@ -455,6 +473,8 @@ impl Log {
                 void.push((slot as u16, meta.seq));
             }
         }
+        // The segment that is being filled included: no record goes there any more.
+        self.condemned_bytes = self.disk_bytes;
         self.owed.clear();
         self.floor = self.active.segment.seq + 1;
         self.images += 1;

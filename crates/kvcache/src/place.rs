@@ -44,6 +44,11 @@ impl Place {
         Place(word & ((1 << at) - 1) | u64::from(slot) << at)
     }
 
+    /// The first `len` bytes of the record.
+    pub(crate) fn with_len(self, len: usize) -> Self {
+        Place::new(self.slot(), self.offset(), len)
+    }
+
     pub(crate) fn from_word(word: u64) -> Option<Self> {
         (word != 0).then_some(Place(word))
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     error::Result,
-    evict::{Keep, Victim, expired, make_room, tidy},
+    evict::{Keep, Victim, expired, is_wasteful, make_room, tidy},
     footer::{Entries, Entry},
     format::{Kind, body_crc, check_record},
     log::{Meta, NoRoom},
@@ -37,22 +37,26 @@ impl Shared {
 
     fn next_victim(&self) -> Option<Victim> {
         let max_age = self.max_age_ms.load(Ordering::Relaxed);
-        let (sealed, disk_bytes, condemned_bytes) = {
+        let (disk_bytes, condemned_bytes) = {
             let log = lock(&self.log);
-            (log.sealed(), log.disk_bytes(), log.condemned_bytes())
+            (log.disk_bytes(), log.condemned_bytes())
         };
+        // Only where something may be due: this looks at every segment while writers wait.
+        let sealed = || lock(&self.log).sealed();
         let most = self.layout.evict_above_bytes();
         // What is condemned is soon free, unless the disk is too slow for what is put.
         let is_late = condemned_bytes > self.layout.limit_bytes / 16;
         let remaining = disk_bytes - condemned_bytes;
         if remaining > most || (disk_bytes > most && is_late) {
-            return make_room(&sealed, is_late);
+            return make_room(&sealed(), is_late);
         }
-        let old = (max_age != u64::MAX).then(|| expired(&sealed, self.clock.now_ms(), max_age)).flatten();
+        let old = (max_age != u64::MAX).then(|| expired(&sealed(), self.clock.now_ms(), max_age)).flatten();
         old.or_else(|| {
             // What is in flight is no waste: the segment that is being filled and the next.
             let slack = 2 * self.layout.segment_bytes as u64;
-            tidy(&sealed, remaining, self.counters.live_bytes.get(), slack)
+            let live_bytes = self.counters.live_bytes.get();
+            let is_due = is_wasteful(remaining, live_bytes, slack);
+            is_due.then(|| tidy(&sealed(), remaining, live_bytes, slack)).flatten()
         })
     }
 

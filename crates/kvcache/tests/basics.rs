@@ -1,6 +1,6 @@
 //! What a cache promises to one user, on a real disk.
 
-use refdb_kvcache::{Cache, Clock, Durability, Error, Key, Options, Put, PutOptions};
+use refdb_kvcache::{Cache, Clock, Durability, Error, Get, Key, Options, Put, PutOptions};
 use std::{
     os::unix::fs::PermissionsExt,
     path::Path,
@@ -26,6 +26,34 @@ fn seg_bytes(dir: &Path) -> u64 {
     let files = std::fs::read_dir(dir).expect("it is there").filter_map(Result::ok);
     let segments = files.filter(|file| file.path().extension().is_some_and(|ext| ext == "seg"));
     segments.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
+}
+
+#[test]
+fn of_a_value_that_is_too_large_for_whoever_asks_only_the_length_is_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let check = |cache: &Cache| {
+        let before = cache.stats();
+        for most in [0, 10, 29, 30, 31, 1000] {
+            let value_len = 30;
+            let got = cache.get_up_to(b"a key", most, |value, _| value.to_vec());
+            let expected = if most < value_len { Get::Larger(value_len) } else { Get::Found(vec![7; value_len]) };
+            assert_eq!(got, expected, "{most}");
+        }
+        assert_eq!(cache.get_up_to(b"another", 0, |_, _| ()), Get::None);
+        assert_eq!(cache.get_up_to(b"empty", 0, |value, _| value.len()), Get::Found(0));
+        let after = cache.stats();
+        assert_eq!((after.hits - before.hits, after.misses - before.misses), (4, 1), "a length is no hit");
+    };
+    for key in [None, Some(Key::new([3; 32]))] {
+        let dir = dir.path().join(key.is_some().to_string());
+        let options = || Options { key: key.clone(), ..Options::new(4 * MIB) };
+        let cache = Cache::open(&dir, options()).unwrap();
+        cache.put(b"a key", &[7; 30]).unwrap();
+        cache.put(b"empty", b"").unwrap();
+        check(&cache);
+        drop(cache);
+        check(&Cache::open(&dir, options()).unwrap());
+    }
 }
 
 #[test]

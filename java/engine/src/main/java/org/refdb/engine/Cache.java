@@ -25,6 +25,9 @@ public final class Cache implements AutoCloseable {
   /** What stands before a value in an answer. */
   private static final int CREATED_BYTES = 8;
 
+  /** Larger values do not go through the exchange buffer; the library says the same. */
+  static final int SMALL_VALUE_BYTES = 8 << 10;
+
   /** When a write counts as done. */
   public enum Durability {
     /** When this process's readers see it. It reaches the file within milliseconds, which {@code kill -9} may cut off. */
@@ -99,42 +102,37 @@ public final class Cache implements AutoCloseable {
 
   /** The value of a key, or null. */
   public Found get(byte[] key) throws EngineException {
-    int room = Exchange.BYTES - CREATED_BYTES - key.length;
-    if (room < 0) {
-      return getLarge(key, 0);
-    }
     Exchange exchange = Exchange.own();
     try {
-      exchange.write(0, key);
-      int length = CacheNatives.get(handle.id(), exchange.address, key.length);
-      if (length < 0) {
-        return null;
+      int length = 0;
+      if (key.length <= Exchange.BYTES - CREATED_BYTES) {
+        exchange.write(0, key);
+        length = CacheNatives.get(handle.id(), exchange.address, key.length);
+        if (length < 0) {
+          return null;
+        }
+        if (length <= Math.min(SMALL_VALUE_BYTES, Exchange.BYTES - CREATED_BYTES - key.length)) {
+          return new Found(exchange.read(key.length + CREATED_BYTES, length), exchange.readLong(key.length));
+        }
       }
-      return length <= room
-          ? new Found(exchange.read(key.length + CREATED_BYTES, length), exchange.readLong(key.length))
-          : getLarge(key, length);
+      return getLarge(key, length, exchange);
     } finally {
       exchange.keepAlive();
       handle.keepAlive();
     }
   }
 
-  private Found getLarge(byte[] key, int expected) throws EngineException {
-    try {
-      byte[] answer = new byte[expected + CREATED_BYTES];
-      int length = CacheNatives.getLarge(handle.id(), key, answer);
-      while (length > answer.length - CREATED_BYTES) { // it may have been replaced by a longer one meanwhile
-        answer = new byte[length + CREATED_BYTES];
-        length = CacheNatives.getLarge(handle.id(), key, answer);
-      }
-      if (length < 0) {
-        return null;
-      }
-      byte[] value = Arrays.copyOfRange(answer, CREATED_BYTES, CREATED_BYTES + length);
-      return new Found(value, (long) Packer.LONG.get(answer, 0));
-    } finally {
-      handle.keepAlive();
+  private Found getLarge(byte[] key, int expected, Exchange exchange) throws EngineException {
+    byte[] value = new byte[expected];
+    int length = CacheNatives.getLarge(handle.id(), exchange.address, key, value);
+    while (length > value.length) { // it may have been replaced by a longer one meanwhile
+      value = new byte[length];
+      length = CacheNatives.getLarge(handle.id(), exchange.address, key, value);
     }
+    if (length < 0) {
+      return null;
+    }
+    return new Found(length == value.length ? value : Arrays.copyOf(value, length), exchange.readLong(0));
   }
 
   /**

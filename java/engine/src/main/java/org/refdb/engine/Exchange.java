@@ -13,7 +13,7 @@ import java.nio.ByteOrder;
  */
 final class Exchange {
   /** Its length; the library says the same. */
-  static final int BYTES = 32 << 10;
+  static final int BYTES = 64 << 10;
 
   private static final ThreadLocal<Exchange> OWN = ThreadLocal.withInitial(Exchange::new);
 
