@@ -60,6 +60,29 @@ public final class Cache implements AutoCloseable {
    */
   public record Found(byte[] value, long createdMillis) {}
 
+  /**
+   * What a walk over all records found.
+   *
+   * @param good whole ones
+   * @param bad harmed ones, which are misses
+   */
+  public record Verified(long good, long bad) {}
+
+  /** Is shown the entries of a cache. */
+  @FunctionalInterface
+  public interface Visitor {
+    /**
+     * Takes an entry.
+     *
+     * @param value the value, or null if the walk goes without values
+     * @param createdMillis when it was made, in milliseconds since 1970
+     * @param uses how often it was read since it was last copied, 0 to 3
+     * @param diskBytes what it takes on disk
+     * @return whether to go on
+     */
+    boolean visit(byte[] key, byte[] value, long createdMillis, int uses, long diskBytes);
+  }
+
   private final Handle handle;
 
   private Cache(long id) {
@@ -214,6 +237,43 @@ public final class Cache implements AutoCloseable {
         notices.add(unpacker.text());
       }
       return notices;
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /**
+   * Shows every entry, in the order of the files. Entries that change meanwhile are shown old or new or not at all.
+   *
+   * @param values whether to show values too, which costs reading them into arrays
+   * @return what was seen until the visitor had enough
+   */
+  public Verified forEach(boolean values, Visitor visitor) throws EngineException {
+    try {
+      return verified(CacheNatives.forEach(handle.id(), values, visitor));
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /** Reads every record and checks that it is whole. Others may go on using the cache. */
+  public Verified verify() throws EngineException {
+    try {
+      return verified(CacheNatives.verify(handle.id()));
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  private static Verified verified(byte[] answer) {
+    Unpacker unpacker = new Unpacker(answer);
+    return new Verified(unpacker.i64(), unpacker.i64());
+  }
+
+  /** Frees the dead space in the files and waits for it; returns how many bytes they lost. */
+  public long compact() throws EngineException {
+    try {
+      return new Unpacker(CacheNatives.compact(handle.id())).i64();
     } finally {
       handle.keepAlive();
     }

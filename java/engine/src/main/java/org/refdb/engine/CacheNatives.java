@@ -32,5 +32,11 @@ final class CacheNatives {
 
   static native byte[] notices(long handle) throws EngineException;
 
+  static native byte[] forEach(long handle, boolean values, Cache.Visitor visitor) throws EngineException;
+
+  static native byte[] verify(long handle) throws EngineException;
+
+  static native byte[] compact(long handle) throws EngineException;
+
   static native int cleanVersions(byte[] request) throws EngineException;
 }

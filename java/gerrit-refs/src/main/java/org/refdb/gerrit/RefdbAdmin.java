@@ -37,10 +37,11 @@ public final class RefdbAdmin {
    *
    * @throws IllegalStateException if it is of another version
    */
-  public void checkPlugin(String pluginVersion) {
-    if (!pluginVersion.equals(version())) {
+  public static void checkPlugin(String pluginVersion) {
+    String version = NativeLibrary.version();
+    if (!pluginVersion.equals(version)) {
       throw new IllegalStateException(
-          "the refdb plugin is of version " + pluginVersion + ", but lib/refdb-gerrit.jar of version " + version()
+          "the refdb plugin is of version " + pluginVersion + ", but lib/refdb-gerrit.jar of version " + version
               + ": run `java -jar refdb-gerrit.jar install SITE` with one of them and restart Gerrit");
     }
   }

@@ -6,10 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonObject;
 import java.io.IOException;
-import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
-import java.net.http.HttpResponse;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
@@ -40,35 +36,6 @@ final class GerritCachesTest {
   private GerritServer server;
   private Rest rest;
 
-  /** A browser that keeps its first session's cookie, also when the server says that it is over. */
-  private final class Browser {
-    private static final String COOKIE = "GerritAccount=";
-    private final HttpClient client = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
-    private String cookie = "none=none";
-
-    int get(String path) throws Exception {
-      HttpRequest request =
-          HttpRequest.newBuilder(URI.create(server.url() + path)).header("Cookie", cookie).build();
-      HttpResponse<Void> response = client.send(request, HttpResponse.BodyHandlers.discarding());
-      for (String set : response.headers().allValues("Set-Cookie")) {
-        if (set.startsWith(COOKIE) && cookie.startsWith("none")) {
-          cookie = set.substring(0, set.indexOf(';'));
-        }
-      }
-      return response.statusCode();
-    }
-
-    Browser login() throws Exception {
-      assertEquals(302, get("/login/?account_id=1000000"));
-      assertTrue(isLoggedIn());
-      return this;
-    }
-
-    boolean isLoggedIn() throws Exception {
-      return get("/accounts/self/detail") == 200;
-    }
-  }
-
   @BeforeAll
   void start() throws Exception {
     scratch = Files.createTempDirectory("refdb-caches");
@@ -79,6 +46,7 @@ final class GerritCachesTest {
     if (!Files.readString(config).contains("RefdbCacheModule")) {
       Files.writeString(config, MODULES, StandardOpenOption.APPEND);
     }
+    Files.writeString(config, "[cache \"change_notes\"]\n\tdiskLimit = 1g\n", StandardOpenOption.APPEND);
     CachedPlugin.write(server.site().resolve("plugins/cached.jar"));
     server.start();
     rest = new Rest(server.url(), "admin", "secret");
@@ -105,6 +73,19 @@ final class GerritCachesTest {
     }
   }
 
+  /** The clients of scripts/bench-gerrit-caches, at a small size. */
+  @Test
+  @Order(1)
+  void afterARestartChangesComeFromTheDisk() throws Exception {
+    ChangeMaker.main(new String[] {server.url(), "4", "2"});
+    assertEquals(4, DetailReader.readAll(server.url(), 4, 2).requests());
+    server.stop();
+    server.start();
+    DetailReader.Result warm = DetailReader.readAll(server.url(), 4, 2);
+    assertEquals(100, warm.foundOnDisk(), "percent of the change notes");
+    assertTrue(warm.p50() > 0 && warm.p50() <= warm.p95() && warm.p95() <= warm.p99(), warm.toString());
+  }
+
   @Test
   @Order(10)
   void allPersistentCachesAreRefdbs() throws Exception {
@@ -118,7 +99,7 @@ final class GerritCachesTest {
   @Test
   @Order(20)
   void aLoginSurvivesARestart() throws Exception {
-    Browser browser = new Browser().login();
+    Browser browser = new Browser(server.url()).login();
     server.stop();
     server.start();
     assertTrue(browser.isLoggedIn());
@@ -127,9 +108,9 @@ final class GerritCachesTest {
   @Test
   @Order(30)
   void aLogoutSurvivesKill9AndSoDoesALoginBesideIt() throws Exception {
-    Browser leaves = new Browser().login();
-    Browser stays = new Browser().login();
-    assertEquals(302, leaves.get("/logout"));
+    Browser leaves = new Browser(server.url()).login();
+    Browser stays = new Browser(server.url()).login();
+    leaves.logout();
     server.kill();
     server.start();
     assertFalse(leaves.isLoggedIn());
@@ -143,6 +124,53 @@ final class GerritCachesTest {
     JsonObject accounts = rest.get("/config/server/caches/accounts").getAsJsonObject();
     assertEquals("DISK", accounts.get("type").getAsString(), accounts.toString());
     assertTrue(accounts.getAsJsonObject("entries").get("disk").getAsLong() > 0, accounts.toString());
+  }
+
+  @Test
+  @Order(44)
+  void administratorsLookAfterTheCachesOverSsh() throws Exception {
+    Ssh admin = new Ssh(scratch, server, "admin", rest);
+    String all = admin.run("refdb", "cache", "stat");
+    for (String cache : List.of("web_sessions", "accounts", "cached.starts")) {
+      assertTrue(all.contains(cache + ", version "), all);
+    }
+    assertTrue(admin.run("refdb", "cache", "stat", "accounts").contains("at half the limit"));
+    assertTrue(admin.run("refdb", "cache", "verify").contains("accounts: "));
+    assertTrue(admin.run("refdb", "cache", "compact", "change_notes").contains("change_notes: "));
+    assertTrue(admin.run("refdb", "cache", "top", "cached.starts").contains(": starts"));
+    String session = new Browser(server.url()).login().sessionKey();
+    String sessions = admin.run("refdb", "cache", "top", "web_sessions", "--by", "USES", "-n", "1000");
+    assertTrue(sessions.contains("(secret)") && !sessions.contains(session), sessions);
+    assertTrue(admin.attempt("refdb", "cache", "stat", "no_such_cache").status() != 0);
+    assertTrue(admin.attempt("refdb", "cache", "top", "accounts", "-n", "0").status() != 0);
+  }
+
+  @Test
+  @Order(45)
+  void administratorsLookAfterTheCachesOverRest() throws Exception {
+    rest.get("/accounts/self/detail");
+    JsonObject stat = rest.get("/config/server/caches/accounts/refdb~stat").getAsJsonObject();
+    assertTrue(stat.get("entries").getAsLong() > 0 && stat.get("limit_bytes").getAsLong() > 0, stat.toString());
+    assertTrue(rest.get("/config/server/refdb~caches").getAsJsonArray().size() > 10);
+    JsonObject verified = rest.good("POST", "/config/server/caches/accounts/refdb~verify", "{}").json().getAsJsonObject();
+    assertEquals(0, verified.get("bad").getAsLong(), verified.toString());
+    rest.good("POST", "/config/server/caches/accounts/refdb~compact", "{}");
+    String top = rest.get("/config/server/caches/web_sessions/refdb~top?n=5&by=USES").toString();
+    assertTrue(top.contains("(secret)"), top);
+    assertEquals(404, rest.ask("GET", "/config/server/caches/projects/refdb~stat", null).status(), "in memory only");
+  }
+
+  @Test
+  @Order(46)
+  void whoMayNotSeeCachesIsRefusedTheirTools() throws Exception {
+    rest.good("PUT", "/accounts/nobody", "{\"http_password\":\"geheim\"}");
+    Rest nobody = new Rest(server.url(), "nobody", "geheim");
+    assertEquals(403, nobody.ask("GET", "/config/server/refdb~caches", null).status());
+    Ssh ssh = new Ssh(scratch, server, "nobody", nobody);
+    for (String command : List.of("stat", "verify", "compact", "top accounts")) {
+      Commands.Output said = ssh.attempt("refdb cache " + command);
+      assertTrue(said.status() != 0 && said.text().contains("not permitted"), command + ": " + said);
+    }
   }
 
   @Test

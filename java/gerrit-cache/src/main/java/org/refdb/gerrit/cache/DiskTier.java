@@ -131,6 +131,11 @@ final class DiskTier<K, V> {
     return name;
   }
 
+  /** Whether its keys are secrets: caches of sessions and tokens are the durable ones. */
+  boolean isSecret() {
+    return durable;
+  }
+
   private interface Change {
     void apply(byte[] key, byte[] value);
   }

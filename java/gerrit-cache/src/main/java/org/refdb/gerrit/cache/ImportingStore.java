@@ -90,6 +90,11 @@ final class ImportingStore implements Store {
   }
 
   @Override
+  public Upkeep upkeep() {
+    return store.upkeep();
+  }
+
+  @Override
   public void close() {
     suspend();
     store.close();

@@ -119,6 +119,11 @@ final class NativeOpener implements StoreOpener {
     }
 
     @Override
+    public Upkeep upkeep() {
+      return new NativeUpkeep(cache);
+    }
+
+    @Override
     public void close() {
       cache.close();
     }

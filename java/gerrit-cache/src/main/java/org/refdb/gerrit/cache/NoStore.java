@@ -1,5 +1,8 @@
 package org.refdb.gerrit.cache;
 
+import java.util.Map;
+import org.refdb.engine.Cache;
+
 /** Keeps nothing: what a cache works on that has memory only. */
 enum NoStore implements Store {
   INSTANCE;
@@ -28,5 +31,32 @@ enum NoStore implements Store {
   }
 
   @Override
+  public Upkeep upkeep() {
+    return NoUpkeep.INSTANCE;
+  }
+
+  @Override
   public void close() {}
+
+  private enum NoUpkeep implements Upkeep {
+    INSTANCE;
+
+    @Override
+    public Map<String, Long> figures() {
+      return Map.of();
+    }
+
+    @Override
+    public Cache.Verified verify() {
+      return new Cache.Verified(0, 0);
+    }
+
+    @Override
+    public long compact() {
+      return 0;
+    }
+
+    @Override
+    public void forEach(Cache.Visitor visitor) {}
+  }
 }

@@ -42,6 +42,11 @@ final class ReadOnlyStore implements Store {
   }
 
   @Override
+  public Upkeep upkeep() {
+    return store.upkeep();
+  }
+
+  @Override
   public void close() {
     store.close();
   }

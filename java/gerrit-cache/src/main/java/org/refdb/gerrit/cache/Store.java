@@ -1,5 +1,8 @@
 package org.refdb.gerrit.cache;
 
+import java.util.Map;
+import org.refdb.engine.Cache;
+
 /**
  * The bytes of one cache in one version on disk. No call waits for a disk, but changes that are to be durable. Safe for
  * use by many threads.
@@ -24,6 +27,21 @@ interface Store extends AutoCloseable {
    */
   record Stats(long entries, long liveBytes, long diskBytes, long refusedPuts, long evictions) {}
 
+  /** What administrators do to a store, beside its users. */
+  interface Upkeep {
+    /** The engine's figures since the store was opened, by name; known without a scan. */
+    Map<String, Long> figures();
+
+    /** Reads every record and checks that it is whole. */
+    Cache.Verified verify();
+
+    /** Frees the dead space in the files and waits for it; returns how many bytes they lost. */
+    long compact();
+
+    /** Shows every entry, without its value. */
+    void forEach(Cache.Visitor visitor);
+  }
+
   /** Returns the entry, or null if there is none that can be proved whole. */
   Entry get(byte[] key);
 
@@ -43,6 +61,9 @@ interface Store extends AutoCloseable {
 
   /** The present figures. */
   Stats stats();
+
+  /** For administrators. */
+  Upkeep upkeep();
 
   /** Frees the files; what was stored so far can be read by the next opener. */
   @Override

@@ -96,6 +96,11 @@ final class HeapOpener implements StoreOpener {
     }
 
     @Override
+    public Upkeep upkeep() {
+      return NoStore.INSTANCE.upkeep();
+    }
+
+    @Override
     public void close() {
       closed.incrementAndGet();
     }

@@ -5,12 +5,25 @@ import static com.google.gerrit.server.project.ProjectResource.PROJECT_KIND;
 
 import com.google.gerrit.extensions.restapi.RestApiModule;
 import com.google.gerrit.lifecycle.LifecycleModule;
+import com.google.inject.Inject;
+import org.refdb.gerrit.RefdbAdmin;
 
 /** REST endpoints and metrics, and the check that plugin and lib module fit. */
 public final class PluginModule extends LifecycleModule {
+  /** Null where refdb has the caches only. */
+  @Inject(optional = true)
+  private RefdbAdmin refs;
+
   @Override
   protected void configure() {
     listener().to(VersionCheck.class);
+    install(new CacheViewsModule());
+    if (refs != null) {
+      configureRefs();
+    }
+  }
+
+  private void configureRefs() {
     listener().to(Metrics.class);
     install(
         new RestApiModule() {

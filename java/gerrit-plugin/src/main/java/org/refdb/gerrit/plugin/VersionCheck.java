@@ -10,9 +10,9 @@ import org.refdb.gerrit.RefdbAdmin;
 /** Refuses to start beside a lib module of another version. */
 final class VersionCheck implements LifecycleListener {
   @Inject
-  VersionCheck(RefdbAdmin admin) throws IOException {
+  VersionCheck() throws IOException {
     // In the constructor: nothing of this plugin is to be usable when they do not fit.
-    admin.checkPlugin(version());
+    RefdbAdmin.checkPlugin(version());
   }
 
   private static String version() throws IOException {

@@ -1,0 +1,110 @@
+//! What administrators do to a cache that is in use: walk over it, verify and compact it.
+
+use super::CACHES;
+use crate::{
+    call::{call, new_array},
+    failure::Failure,
+    wire::Answer,
+};
+use jni::{
+    Env, EnvUnowned, jni_sig, jni_str,
+    objects::{JByteArray, JClass, JObject, JValue},
+    sys::{jboolean, jlong},
+};
+use refdb_kvcache::{EntryInfo, Verified};
+
+/// References to Java's objects that showing one entry takes.
+const REFERENCES: usize = 4;
+
+/// Why a walk ends early.
+enum End {
+    Asked,
+    Failed(Failure),
+}
+
+/// Shows the visitor every entry, without values if none are wanted; how many records were whole, how many harmed.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_CacheNatives_forEach<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    handle: jlong,
+    values: jboolean,
+    visitor: JObject<'l>,
+) -> JByteArray<'l> {
+    call(env, |env| {
+        let cache = CACHES.get(handle)?;
+        let mut seen = Verified::default();
+        let walked = cache.for_each(|key, value, info| {
+            seen.good += 1;
+            match show(env, &visitor, key, values.then_some(value), info) {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(End::Asked),
+                Err(failure) => Err(End::Failed(failure)),
+            }
+        });
+        match walked {
+            Ok(verified) => counts(env, verified),
+            Err(End::Asked) => counts(env, seen),
+            Err(End::Failed(failure)) => Err(failure),
+        }
+    })
+}
+
+fn show(
+    env: &mut Env<'_>,
+    visitor: &JObject<'_>,
+    key: &[u8],
+    value: Option<&[u8]>,
+    info: &EntryInfo,
+) -> Result<bool, Failure> {
+    env.with_local_frame(REFERENCES, |env| {
+        let key = new_array(env, key)?;
+        let value: JObject<'_> = match value {
+            Some(value) => new_array(env, value)?.into(),
+            None => JObject::null(),
+        };
+        let arguments = [
+            JValue::from(&key),
+            JValue::from(&value),
+            JValue::Long(info.created_ms as i64),
+            JValue::Int(info.uses.into()),
+            JValue::Long(info.disk_bytes as i64),
+        ];
+        Ok(env.call_method(visitor, jni_str!("visit"), jni_sig!("([B[BJIJ)Z"), &arguments)?.z()?)
+    })
+}
+
+/// Reads and checks every record: how many are whole, how many harmed.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_CacheNatives_verify<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    handle: jlong,
+) -> JByteArray<'l> {
+    call(env, |env| {
+        let verified = CACHES.get(handle)?.verify();
+        counts(env, verified)
+    })
+}
+
+/// Frees dead space: how many bytes.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_CacheNatives_compact<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    handle: jlong,
+) -> JByteArray<'l> {
+    call(env, |env| {
+        let freed = CACHES.get(handle)?.compact()?;
+        let mut answer = Answer::default();
+        answer.u64(freed);
+        new_array(env, answer.as_slice())
+    })
+}
+
+fn counts<'l>(env: &mut Env<'l>, verified: Verified) -> Result<JByteArray<'l>, Failure> {
+    let mut answer = Answer::default();
+    answer.u64(verified.good);
+    answer.u64(verified.bad);
+    new_array(env, answer.as_slice())
+}

@@ -1,0 +1,47 @@
+package org.refdb.gerrit.cache;
+
+import java.io.UncheckedIOException;
+import java.util.Map;
+import org.refdb.engine.Cache;
+import org.refdb.engine.EngineException;
+
+/** What administrators do to one of the engine's caches. */
+final class NativeUpkeep implements Store.Upkeep {
+  private final Cache cache;
+
+  NativeUpkeep(Cache cache) {
+    this.cache = cache;
+  }
+
+  private interface Question<T> {
+    T ask() throws EngineException;
+  }
+
+  private static <T> T answer(Question<T> question) {
+    try {
+      return question.ask();
+    } catch (EngineException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  @Override
+  public Map<String, Long> figures() {
+    return answer(cache::stats);
+  }
+
+  @Override
+  public Cache.Verified verify() {
+    return answer(cache::verify);
+  }
+
+  @Override
+  public long compact() {
+    return answer(cache::compact);
+  }
+
+  @Override
+  public void forEach(Cache.Visitor visitor) {
+    answer(() -> cache.forEach(false, visitor));
+  }
+}

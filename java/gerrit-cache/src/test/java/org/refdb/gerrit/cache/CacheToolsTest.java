@@ -1,0 +1,142 @@
+package org.refdb.gerrit.cache;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.common.cache.Cache;
+import com.google.inject.Inject;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What administrators see of caches that are in use. */
+class CacheToolsTest {
+  @TempDir Path site;
+
+  private static final class Injected {
+    @Inject(optional = true)
+    private CacheAdmin admin;
+  }
+
+  private TestGerrit gerrit() {
+    return new TestGerrit(
+        site, TestGerrit.config(), TestGerrit.refdb(site, TestGerrit.config()), TestGerrit.strings("strings"));
+  }
+
+  private static CacheAdmin admin(TestGerrit gerrit) {
+    return gerrit.injector.getInstance(CacheAdmin.class);
+  }
+
+  private static CacheTools tools(TestGerrit gerrit, String name) {
+    return admin(gerrit).named(name).orElseThrow();
+  }
+
+  @Test
+  void figuresTellWhatIsThereAndHowReadsWent() {
+    try (TestGerrit gerrit = gerrit()) {
+      gerrit.strings().put("a", "value");
+      gerrit.strings().put("b", "value");
+    }
+    try (TestGerrit gerrit = gerrit()) {
+      CacheStat before = tools(gerrit, "strings").stat();
+      assertEquals(2, before.entries());
+      assertNull(before.hitRatio(), "nothing was read yet");
+      gerrit.strings().getIfPresent("a");
+      gerrit.strings().getIfPresent("absent");
+      CacheStat stat = tools(gerrit, "strings").stat();
+      assertEquals(1, stat.hits());
+      assertEquals(1, stat.misses());
+      assertEquals(0.5, stat.hitRatio());
+      assertEquals(128 << 20, stat.limitBytes());
+      assertTrue(stat.liveBytes() > 0 && stat.diskBytes() >= stat.liveBytes(), stat.text());
+      assertTrue(stat.text().contains("hit ratio 50.0 %"), stat.text());
+      assertEquals(List.of("strings"), admin(gerrit).all().stream().map(CacheTools::name).toList());
+    }
+  }
+
+  @Test
+  void aHarmedRecordIsFoundWhileTheCacheIsInUse() throws Exception {
+    try (TestGerrit gerrit = gerrit()) {
+      for (int i = 0; i < 100; i++) {
+        gerrit.strings().put("key " + i, "value ".repeat(50));
+      }
+    }
+    try (Stream<Path> files = Files.walk(site.resolve("cache/refdb/strings"))) {
+      Path segment = files.filter(file -> Files.isRegularFile(file) && file.toFile().length() > 20_000).findFirst().orElseThrow();
+      try (FileChannel channel = FileChannel.open(segment, StandardOpenOption.WRITE)) {
+        channel.write(java.nio.ByteBuffer.wrap(new byte[] {'X', 'X', 'X'}), 10_000);
+      }
+    }
+    try (TestGerrit gerrit = gerrit()) {
+      org.refdb.engine.Cache.Verified verified = tools(gerrit, "strings").verify();
+      assertEquals(1, verified.bad());
+      assertEquals(99, verified.good());
+    }
+  }
+
+  @Test
+  void compactFreesWhatIsDead() throws Exception {
+    try (TestGerrit gerrit = gerrit()) {
+      for (int i = 0; i < 300; i++) {
+        gerrit.strings().put("same", "x".repeat(20_000));
+      }
+    }
+    try (TestGerrit gerrit = gerrit()) {
+      CacheTools tools = tools(gerrit, "strings");
+      long before = tools.stat().diskBytes();
+      long freed = tools.compact();
+      assertTrue(freed > 0 && tools.stat().diskBytes() <= before - freed + 65536, before + " " + freed + " " + tools.stat());
+      assertEquals("x".repeat(20_000), gerrit.strings().getIfPresent("same"));
+    }
+  }
+
+  @Test
+  void topShowsTheLargestOrTheMostUsed() {
+    try (TestGerrit gerrit = gerrit()) {
+      gerrit.strings().put("small", "v");
+      gerrit.strings().put("large", "v".repeat(5000));
+      gerrit.strings().put("middle\n", "v".repeat(500));
+    }
+    try (TestGerrit gerrit = gerrit()) {
+      gerrit.strings().getIfPresent("small");
+      CacheTools tools = tools(gerrit, "strings");
+      List<CacheTools.TopEntry> largest = tools.top(2, CacheTools.Order.SIZE);
+      assertEquals("large", largest.getFirst().key());
+      assertEquals("6d6964646c650a", largest.get(1).key(), "no control characters on a terminal");
+      assertEquals("small", tools.top(1, CacheTools.Order.USES).getFirst().key());
+      assertThrows(IllegalArgumentException.class, () -> tools.top(0, CacheTools.Order.SIZE));
+    }
+  }
+
+  @Test
+  void keysThatAreSecretsAreNotShown() {
+    try (TestGerrit gerrit = gerrit()) {
+      Cache<String, String> sessions = gerrit.factory().build(TestDef.named("web_sessions"));
+      sessions.put("the-cookie", "session");
+      List<CacheTools.TopEntry> entries = tools(gerrit, "web_sessions").top(10, CacheTools.Order.SIZE);
+      assertEquals(1, entries.size());
+      assertFalse(entries.toString().contains("the-cookie"));
+    }
+  }
+
+  @Test
+  void whereH2HasTheCachesThereIsNoneOfThis() {
+    try (TestGerrit h2 =
+        new TestGerrit(
+            site,
+            TestGerrit.config(),
+            new com.google.gerrit.server.cache.h2.H2CacheModule(),
+            TestGerrit.strings("strings"))) {
+      assertNull(h2.injector.getInstance(Injected.class).admin);
+      assertTrue(CacheAdmin.of(h2.strings()).isEmpty());
+    }
+  }
+}

@@ -1,0 +1,125 @@
+package org.refdb.gerrit.plugin;
+
+import com.google.gerrit.common.data.GlobalCapability;
+import com.google.gerrit.extensions.annotations.CapabilityScope;
+import com.google.gerrit.extensions.annotations.RequiresAnyCapability;
+import com.google.gerrit.sshd.CommandMetaData;
+import com.google.gerrit.sshd.SshCommand;
+import com.google.inject.Inject;
+import java.time.Instant;
+import java.util.List;
+import org.kohsuke.args4j.Argument;
+import org.kohsuke.args4j.Option;
+import org.refdb.engine.Cache;
+import org.refdb.gerrit.cache.CacheAdmin;
+import org.refdb.gerrit.cache.CacheTools;
+
+/** The SSH commands for the persistent caches: {@code refdb cache COMMAND}. Keys that are secrets are never printed. */
+final class CacheCommands {
+  private CacheCommands() {}
+
+  /** What all have in common: the lib module's caches, if Gerrit runs with them. */
+  abstract static class OnCaches extends SshCommand {
+    @Inject(optional = true)
+    private CacheAdmin admin;
+
+    private CacheAdmin admin() throws UnloggedFailure {
+      if (admin == null) {
+        throw die("the persistent caches are not refdb's; see the administrator's guide");
+      }
+      return admin;
+    }
+
+    /** The cache of this name, or all where it is null. */
+    List<CacheTools> caches(String name) throws UnloggedFailure {
+      return name == null ? admin().all() : List.of(cache(name));
+    }
+
+    CacheTools cache(String name) throws UnloggedFailure {
+      return admin().named(name).orElseThrow(() -> die("refdb has no persistent cache " + name));
+    }
+  }
+
+  /** {@code refdb cache stat [CACHE]}. */
+  @RequiresAnyCapability(
+      value = {GlobalCapability.VIEW_CACHES, GlobalCapability.MAINTAIN_SERVER},
+      scope = CapabilityScope.CORE)
+  @CommandMetaData(name = "stat", description = "Figures of one persistent cache, or of all")
+  static final class Stat extends OnCaches {
+    @Argument(index = 0, metaVar = "CACHE", usage = "the cache's name; all without it")
+    private String name;
+
+    @Override
+    protected void run() throws UnloggedFailure {
+      for (CacheTools cache : caches(name)) {
+        stdout.println(cache.stat().text());
+      }
+    }
+  }
+
+  /** {@code refdb cache verify [CACHE]}. */
+  @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
+  @CommandMetaData(name = "verify", description = "Reads every record of a persistent cache, or of all, and checks it")
+  static final class Verify extends OnCaches {
+    @Argument(index = 0, metaVar = "CACHE", usage = "the cache's name; all without it")
+    private String name;
+
+    @Override
+    protected void run() throws UnloggedFailure {
+      long bad = 0;
+      for (CacheTools cache : caches(name)) {
+        Cache.Verified verified = cache.verify();
+        bad += verified.bad();
+        stdout.println(cache.name() + ": " + verified.good() + " entries are whole, " + verified.bad() + " harmed");
+        stdout.flush();
+      }
+      if (bad > 0) {
+        throw die(bad + " entries are harmed; they are misses and will be loaded anew");
+      }
+    }
+  }
+
+  /** {@code refdb cache compact [CACHE]}. */
+  @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
+  @CommandMetaData(name = "compact", description = "Frees the dead space in a persistent cache's files, or in all")
+  static final class Compact extends OnCaches {
+    @Argument(index = 0, metaVar = "CACHE", usage = "the cache's name; all without it")
+    private String name;
+
+    @Override
+    protected void run() throws UnloggedFailure {
+      for (CacheTools cache : caches(name)) {
+        stdout.println(cache.name() + ": " + cache.compact() + " bytes freed");
+        stdout.flush();
+      }
+    }
+  }
+
+  /** {@code refdb cache top CACHE [--by SIZE|USES] [-n COUNT]}. */
+  @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
+  @CommandMetaData(name = "top", description = "The largest or most used entries of a persistent cache")
+  static final class Top extends OnCaches {
+    @Argument(index = 0, required = true, metaVar = "CACHE", usage = "the cache's name")
+    private String name;
+
+    @Option(name = "--by", usage = "SIZE or USES")
+    private CacheTools.Order order = CacheTools.Order.SIZE;
+
+    @Option(name = "-n", metaVar = "COUNT", usage = "how many")
+    private int count = 20;
+
+    @Override
+    protected void run() throws UnloggedFailure {
+      try {
+        for (CacheTools.TopEntry entry : cache(name).top(count, order)) {
+          stdout.println(
+              "%10d bytes, used %d, made %s: %s"
+                  .formatted(
+                      entry.diskBytes(), entry.uses(), Instant.ofEpochMilli(entry.createdMillis()), entry.key()));
+        }
+      } catch (IllegalArgumentException e) {
+        throw die(e.getMessage());
+      }
+    }
+  }
+}

@@ -1,0 +1,42 @@
+package org.refdb.it;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+
+/** Gerrit's commands over SSH, as one user whose key this makes. */
+final class Ssh {
+  private final Path scratch;
+  private final GerritServer server;
+  private final String user;
+  private final Path key;
+
+  /** Makes a key in a folder and tells Gerrit of it. */
+  Ssh(Path scratch, GerritServer server, String user, Rest rest) throws IOException {
+    this.scratch = scratch;
+    this.server = server;
+    this.user = user;
+    this.key = scratch.resolve("ssh-key-" + user);
+    Commands.run(scratch, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key.toString());
+    rest.good("POST", "/accounts/self/sshkeys", Files.readString(Path.of(key + ".pub")));
+  }
+
+  /** Runs a command that must succeed; returns what it said. */
+  String run(String... words) throws IOException {
+    Commands.Output said = attempt(words);
+    assertEquals(0, said.status(), said.text());
+    return said.text();
+  }
+
+  /** Runs a command that may fail. */
+  Commands.Output attempt(String... words) throws IOException {
+    String[] all = {
+      "ssh", "-p", String.valueOf(server.sshPort()), "-i", key.toString(), "-o", "BatchMode=yes", "-o",
+      "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=" + scratch.resolve("known-hosts"), "-o", "LogLevel=ERROR",
+      "-F", "none", user + "@localhost", String.join(" ", words)
+    };
+    return Commands.attempt(scratch, all);
+  }
+}
