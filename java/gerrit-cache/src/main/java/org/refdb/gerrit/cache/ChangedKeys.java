@@ -2,12 +2,11 @@ package org.refdb.gerrit.cache;
 
 import java.io.Closeable;
 import java.io.IOException;
+import java.io.RandomAccessFile;
 import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -31,7 +30,7 @@ final class ChangedKeys implements Closeable {
   private static final byte[] CLOSED = "stopped cleanly.".getBytes(StandardCharsets.US_ASCII);
   private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
 
-  private final FileChannel file;
+  private final RandomAccessFile file; // no channel: that is closed when a thread is interrupted
   private final byte[] salt;
   private final MessageDigest digest;
   private final Set<Digest> digests = new HashSet<>();
@@ -42,7 +41,7 @@ final class ChangedKeys implements Closeable {
     }
   }
 
-  private ChangedKeys(FileChannel file, byte[] salt) {
+  private ChangedKeys(RandomAccessFile file, byte[] salt) {
     this.file = file;
     this.salt = salt;
     try {
@@ -58,9 +57,8 @@ final class ChangedKeys implements Closeable {
     Files.createFile(path, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
     byte[] salt = new byte[PART_BYTES];
     new SecureRandom().nextBytes(salt);
-    FileChannel file = FileChannel.open(path, StandardOpenOption.WRITE);
-    ChangedKeys keys = new ChangedKeys(file, salt);
-    keys.append(ByteBuffer.allocate(HEADER_BYTES).put(MAGIC).put(bootId()).put(salt));
+    ChangedKeys keys = new ChangedKeys(open(path), salt);
+    keys.file.write(ByteBuffer.allocate(HEADER_BYTES).put(MAGIC).put(bootId()).put(salt).array());
     return keys;
   }
 
@@ -89,16 +87,20 @@ final class ChangedKeys implements Closeable {
       throw new IOException(path + " may lack what was changed before the machine stopped");
     }
     int size = closed ? end - PART_BYTES : end;
-    FileChannel file = FileChannel.open(path, StandardOpenOption.WRITE);
-    ChangedKeys keys = new ChangedKeys(file, salt);
+    ChangedKeys keys = new ChangedKeys(open(path), salt);
     while (content.position() < size) {
       keys.digests.add(Digest.of(content));
     }
-    file.write(ByteBuffer.wrap(bootId()), MAGIC.length);
-    file.truncate(size);
-    file.force(true);
-    file.position(size);
+    keys.file.seek(MAGIC.length);
+    keys.file.write(bootId());
+    keys.file.setLength(size);
+    keys.file.getFD().sync();
+    keys.file.seek(size);
     return keys;
+  }
+
+  private static RandomAccessFile open(Path path) throws IOException {
+    return new RandomAccessFile(path.toFile(), "rw");
   }
 
   /** Tells apart the times that the machine ran. One that cannot be told is unlike every other. */
@@ -119,8 +121,8 @@ final class ChangedKeys implements Closeable {
   /** Adds a key; when this returns a kill of the process cannot undo it. */
   void add(byte[] key) throws IOException {
     ByteBuffer bytes = digest(key);
-    if (digests.add(Digest.of(bytes.duplicate()))) {
-      append(bytes.position(PART_BYTES));
+    if (digests.add(Digest.of(bytes))) {
+      file.write(bytes.array(), 0, PART_BYTES);
     }
   }
 
@@ -129,22 +131,18 @@ final class ChangedKeys implements Closeable {
     return ByteBuffer.wrap(digest.digest(key), 0, PART_BYTES);
   }
 
-  private void append(ByteBuffer bytes) throws IOException {
-    bytes.flip();
-    while (bytes.hasRemaining()) {
-      file.write(bytes);
-    }
+  /** Lets go of it when it is not needed any more. */
+  void discard() throws IOException {
+    file.close();
   }
 
   /** A clean stop: what is in it can be believed even if the machine stops next. */
   @Override
   public void close() throws IOException {
     try (file) {
-      if (file.isOpen()) {
-        file.force(true);
-        append(ByteBuffer.allocate(PART_BYTES).put(CLOSED));
-        file.force(true);
-      }
+      file.getFD().sync();
+      file.write(CLOSED);
+      file.getFD().sync();
     }
   }
 }

@@ -3,13 +3,12 @@ package org.refdb.gerrit.cache;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
-import org.eclipse.jgit.lib.Config;
 
 /**
  * What a cache is encrypted with: {@code cache.NAME.encryptionKey}, 32 random bytes in base64, which belongs into
  * secure.config. For a change of keys, {@code cache.NAME.oldEncryptionKey} (any number of them) names those before.
  */
-final class EncryptionKeys {
+public final class EncryptionKeys {
   private static final int KEY_BYTES = 32;
 
   /** No encryption. */
@@ -26,12 +25,14 @@ final class EncryptionKeys {
   /**
    * The configured keys.
    *
+   * @param cache the cache's name, for messages
+   * @param key the value of {@code encryptionKey}, or null
+   * @param oldKeys the values of {@code oldEncryptionKey}
    * @throws IllegalArgumentException if one is not 32 bytes in base64; the message names the variable, not the key
    */
-  static EncryptionKeys of(Config config, String cache) {
-    String key = config.getString("cache", cache, "encryptionKey");
+  public static EncryptionKeys of(String cache, String key, List<String> oldKeys) {
     List<byte[]> old = new ArrayList<>();
-    for (String oldKey : config.getStringList("cache", cache, "oldEncryptionKey")) {
+    for (String oldKey : oldKeys) {
       old.add(decode(cache, "oldEncryptionKey", oldKey));
     }
     return key == null ? NONE : new EncryptionKeys(decode(cache, "encryptionKey", key), old);
@@ -53,11 +54,12 @@ final class EncryptionKeys {
   }
 
   /** The key, or null for none. */
-  byte[] current() {
+  public byte[] current() {
     return current;
   }
 
-  List<byte[]> old() {
+  /** The keys before it. */
+  public List<byte[]> old() {
     return old;
   }
 }

@@ -59,9 +59,8 @@ final class H2Import {
   void finish() throws IOException {
     if (!ended) {
       ended = true;
-      try (changed) {
-        file.setAside(file.importing());
-      }
+      file.setAside(file.importing());
+      changed.discard();
     }
   }
 

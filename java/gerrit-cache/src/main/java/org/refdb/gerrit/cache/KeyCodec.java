@@ -13,8 +13,13 @@ import com.google.gerrit.server.cache.serialize.CacheSerializer;
 interface KeyCodec<K> {
   byte[] encode(K key);
 
+  /** Whether a cache's keys are strings. */
+  static boolean isText(PersistentCacheDef<?, ?> def) {
+    return def.keyType().getRawType() == String.class;
+  }
+
   static <K> KeyCodec<K> of(PersistentCacheDef<K, ?> def) {
-    if (def.keyType().getRawType() == String.class) {
+    if (isText(def)) {
       return key -> ((String) key).getBytes(UTF_8);
     }
     CacheSerializer<K> serializer = def.keySerializer();

@@ -24,6 +24,7 @@ final class NativeOpener implements StoreOpener {
       for (String notice : cache.notices()) {
         logger.atSevere().log("%s: %s", spec, notice);
       }
+      noteKeys(spec);
       return new NativeStore(cache);
     } catch (EngineException e) {
       if (e.kind() == EngineException.Kind.LOCKED) {
@@ -33,9 +34,17 @@ final class NativeOpener implements StoreOpener {
     }
   }
 
+  private static void noteKeys(Spec spec) {
+    try {
+      CacheFolder.of(root(spec), spec.name()).noteKeys(spec.version(), spec.textKeys());
+    } catch (IOException e) {
+      logger.atWarning().log("%s cannot be exported to H2 later: %s", spec, e.getMessage());
+    }
+  }
+
   @Override
   public Store openToRead(Spec spec) throws IOException {
-    Path folder = root(spec).resolve(spec.name());
+    Path folder = CacheFolder.of(root(spec), spec.name()).path();
     return Files.exists(folder) ? new NativeStore(Cache.openToRead(options(spec))) : NoStore.INSTANCE;
   }
 

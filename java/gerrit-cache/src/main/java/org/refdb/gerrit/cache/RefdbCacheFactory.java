@@ -121,12 +121,20 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     Duration refreshAfter = configured(def, "refreshAfterWrite", def.refreshAfterWrite());
     EncryptionKeys keys;
     try {
-      keys = EncryptionKeys.of(config, def.configKey());
+      String name = def.configKey();
+      keys =
+          EncryptionKeys.of(
+              name,
+              config.getString("cache", name, "encryptionKey"),
+              List.of(config.getStringList("cache", name, "oldEncryptionKey")));
     } catch (IllegalArgumentException e) {
       logger.atSevere().log("Cache %s stays in memory only: %s", def.name(), e.getMessage());
+      forgetH2Secrets(cacheDir, def.name());
       return null;
     }
-    StoreOpener.Spec spec = new StoreOpener.Spec(cacheDir, def.name(), def.version(), diskLimit, expireAfter, keys);
+    boolean textKeys = KeyCodec.isText(def);
+    StoreOpener.Spec spec =
+        new StoreOpener.Spec(cacheDir, def.name(), def.version(), diskLimit, expireAfter, keys, textKeys);
     StoreHandle handle = new StoreHandle(stores, spec);
     if (openTime == OpenTime.AT_ONCE) {
       handle.get();
@@ -135,6 +143,21 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
         new DiskTier<>(def, handle, new DiskTier.Ages(expireAfter, refreshAfter), DURABLE.contains(def.name()));
     tiers.add(tier);
     return tier;
+  }
+
+  /**
+   * Sets H2's file of a cache of secrets aside when refdb cannot take it over: who logs out meanwhile must not be logged
+   * in by a return to H2.
+   */
+  static void forgetH2Secrets(Path directory, String cache) {
+    H2File file = new H2File(directory, cache);
+    if (DURABLE.contains(cache) && Files.exists(file.own())) {
+      try {
+        file.setAside(file.own());
+      } catch (IOException e) {
+        logger.atWarning().log("%s is out of date now, delete it: %s", file.own(), e.getMessage());
+      }
+    }
   }
 
   private Duration configured(PersistentCacheDef<?, ?> def, String variable, Duration otherwise) {

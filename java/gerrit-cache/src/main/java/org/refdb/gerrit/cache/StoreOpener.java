@@ -15,9 +15,10 @@ interface StoreOpener {
    * @param limitBytes what the files may take, above 0
    * @param expireAfter values older than this need not be kept; null for never
    * @param keys what its content is encrypted with
+   * @param textKeys whether the bytes of its keys are text, which is noted for a return to H2
    */
   record Spec(
-      Path directory, String name, int version, long limitBytes, Duration expireAfter, EncryptionKeys keys) {
+      Path directory, String name, int version, long limitBytes, Duration expireAfter, EncryptionKeys keys, boolean textKeys) {
     @Override
     public String toString() {
       return "cache " + name + " of version " + version + " in " + directory;

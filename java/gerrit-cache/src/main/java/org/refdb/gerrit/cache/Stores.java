@@ -98,6 +98,9 @@ final class Stores {
       tellInUse(e);
     } catch (IOException e) {
       logger.atSevere().log("%s stays in memory only: %s", spec, e.getMessage());
+      if (!readOnly.get()) {
+        RefdbCacheFactory.forgetH2Secrets(spec.directory(), spec.name());
+      }
     }
     return NoStore.INSTANCE;
   }

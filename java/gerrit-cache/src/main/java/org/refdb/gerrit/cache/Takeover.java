@@ -6,7 +6,6 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.sql.Driver;
-import java.util.Map;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.RejectedExecutionException;
@@ -87,8 +86,7 @@ final class Takeover {
 
   private long countIfReadable(H2File file, Path place, StoreOpener.Spec spec) throws StoreOpener.InUseException {
     try {
-      Map<Integer, Long> counts = file.count(driver, place);
-      return counts.getOrDefault(spec.version(), 0L);
+      return file.count(driver, place, spec.version());
     } catch (StoreOpener.InUseException e) {
       throw e;
     } catch (IOException e) {

@@ -115,7 +115,7 @@ class ResumedTakeoverTest {
   }
 
   private StoreOpener.Spec spec() {
-    return new StoreOpener.Spec(site.resolve("cache"), "strings", 1, 1 << 20, null, EncryptionKeys.NONE);
+    return new StoreOpener.Spec(site.resolve("cache"), "strings", 1, 1 << 20, null, EncryptionKeys.NONE, true);
   }
 
   @Test

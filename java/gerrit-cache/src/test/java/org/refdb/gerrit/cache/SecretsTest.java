@@ -153,7 +153,10 @@ class SecretsTest {
     }
     assertFalse(everythingOnDisk().contains(COOKIE));
     String message =
-        assertThrows(IllegalArgumentException.class, () -> EncryptionKeys.of(config, "web_sessions")).getMessage();
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> EncryptionKeys.of("web_sessions", "tooShortASecret", java.util.List.of()))
+            .getMessage();
     assertFalse(message.contains("tooShortASecret"), message);
   }
 }

@@ -171,7 +171,7 @@ class TakeoverTest {
   @Test
   void whatIsChangedDuringTheImportWins() throws Exception {
     HeapOpener opener = new HeapOpener();
-    StoreOpener.Spec spec = new StoreOpener.Spec(site, "c", 1, 1 << 20, null, EncryptionKeys.NONE);
+    StoreOpener.Spec spec = new StoreOpener.Spec(site, "c", 1, 1 << 20, null, EncryptionKeys.NONE, true);
     H2File file = new H2File(site, "c");
     Files.writeString(file.own(), "H2's");
     ImportingStore store = new ImportingStore(opener.open(spec), H2Import.begin(file));

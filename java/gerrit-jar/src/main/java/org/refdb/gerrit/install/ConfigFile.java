@@ -9,13 +9,14 @@ import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermission;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
  * A file in Git's configuration syntax, edited line by line: everything that is not meant stays as it is, comments and
- * spacing too. Only plain sections without a subsection are looked at.
+ * spacing too. Only plain sections without a subsection are edited.
  */
 final class ConfigFile {
   private static final Pattern SECTION = Pattern.compile("^\\s*\\[\\s*([A-Za-z0-9.-]+)\\s*(\"[^\"]*\")?\\s*\\]");
@@ -37,6 +38,13 @@ final class ConfigFile {
   List<String> values(String section, String key) {
     List<String> values = new ArrayList<>();
     each(section, key, (line, value) -> values.add(value));
+    return values;
+  }
+
+  /** All values of a setting in a subsection, in the file's order. */
+  List<String> values(String section, String subsection, String key) {
+    List<String> values = new ArrayList<>();
+    each(section, '"' + subsection + '"', key, (line, value) -> values.add(value));
     return values;
   }
 
@@ -99,12 +107,16 @@ final class ConfigFile {
   }
 
   private void each(String section, String key, Visitor visitor) {
+    each(section, null, key, visitor);
+  }
+
+  private void each(String section, String subsection, String key, Visitor visitor) {
     boolean inside = false;
     for (int i = 0; i < lines.size(); i++) {
       String line = lines.get(i);
       Matcher header = SECTION.matcher(line);
       if (header.find()) {
-        inside = header.group(1).equalsIgnoreCase(section) && header.group(2) == null;
+        inside = header.group(1).equalsIgnoreCase(section) && Objects.equals(header.group(2), subsection);
         line = line.substring(header.end());
       }
       Matcher setting = SETTING.matcher(line);

@@ -16,12 +16,19 @@ public final class Main {
       """
       usage: java -jar refdb-gerrit.jar install SITE [--only refs|caches] [--named] [--war FILE]
              java -jar refdb-gerrit.jar uninstall SITE
+             java -jar refdb-gerrit.jar import-caches|export-caches SITE [--dry-run] [--war FILE]
+             java -jar refdb-gerrit.jar wipe-caches|delete-old-caches SITE [--dry-run]
              java -jar refdb-gerrit.jar version
       install    puts the lib modules and the plugin into the site and names the modules in gerrit.config
         --only     just the ref database, or just the persistent caches, not both
         --named    another module (multi-site, global-refdb) wraps Gerrit's repositories: lend refdb's to it
         --war      the site's gerrit.war, where it is not SITE/bin/gerrit.war
-      uninstall  undoes that""";
+      uninstall  undoes that
+      of a stopped site's persistent caches (--dry-run changes nothing and says what would be done):
+      import-caches      takes them from Gerrit's H2 files to refdb
+      export-caches      takes them from refdb to H2 files
+      wipe-caches        deletes what refdb has, and the H2 files it was taken from: Gerrit starts with empty caches
+      delete-old-caches  deletes the H2 files that were taken over; the server may run""";
 
   private static final List<String> ONLY = List.of("refs", "caches");
 
@@ -40,13 +47,18 @@ public final class Main {
       Path war = null;
       String only = "";
       boolean named = false;
+      boolean dryRun = false;
+      CacheCommand.Verb verb = CacheCommand.Verb.of(command);
+      boolean needsH2 = verb == CacheCommand.Verb.IMPORT || verb == CacheCommand.Verb.EXPORT;
       while (!words.isEmpty()) {
         String word = words.pop();
         boolean installs = command.equals("install");
         if (word.equals("--named") && installs) {
           named = true;
-        } else if (word.equals("--war") && installs && !words.isEmpty()) {
+        } else if (word.equals("--war") && (installs || needsH2) && !words.isEmpty()) {
           war = Path.of(words.pop());
+        } else if (word.equals("--dry-run") && verb != null) {
+          dryRun = true;
         } else if (word.equals("--only") && installs && !words.isEmpty() && ONLY.contains(words.peek())) {
           only = words.pop();
         } else if (!word.startsWith("-") && site == null) {
@@ -59,6 +71,8 @@ public final class Main {
         new Installer(out).install(site, war, modules(only, named));
       } else if (command.equals("uninstall") && site != null) {
         new Installer(out).uninstall(site);
+      } else if (verb != null && site != null) {
+        return new CacheCommand(out, err).run(verb, site, war, dryRun) ? 0 : 1;
       } else if (command.equals("version") && site == null) {
         out.println(NativeLibrary.version());
       } else {

@@ -33,6 +33,22 @@ final class Site {
     return folder.resolve("etc/gerrit.config");
   }
 
+  Path folder() {
+    return folder;
+  }
+
+  Path secureConfig() {
+    return folder.resolve("etc/secure.config");
+  }
+
+  Path lib() {
+    return folder.resolve("lib");
+  }
+
+  Path pidFile() {
+    return folder.resolve("logs/gerrit.pid");
+  }
+
   Path war() {
     return folder.resolve("bin/gerrit.war");
   }

@@ -1,0 +1,121 @@
+package org.refdb.gerrit.cache;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.List;
+
+/**
+ * The folder of one cache, which has a folder for each version. Its name is the engine's: what is no letter, digit,
+ * {@code _}, {@code -} or {@code .} is written {@code %XX}, and so is a leading dot.
+ */
+final class CacheFolder {
+  private static final HexFormat HEX = HexFormat.of().withUpperCase();
+  private static final String TEXT = "text";
+  private static final String BYTES = "bytes";
+
+  private final Path path;
+
+  private CacheFolder(Path path) {
+    this.path = path;
+  }
+
+  static CacheFolder of(Path root, String cache) {
+    StringBuilder name = new StringBuilder();
+    for (byte b : cache.getBytes(StandardCharsets.UTF_8)) {
+      boolean plain = b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '_' || b == '-'
+          || b == '.' && !name.isEmpty();
+      if (plain) {
+        name.append((char) b);
+      } else {
+        name.append('%').append(HEX.toHexDigits(b));
+      }
+    }
+    return new CacheFolder(root.resolve(name.isEmpty() ? "%" : name.toString()));
+  }
+
+  /** All below a root, by name. */
+  static List<CacheFolder> all(Path root) throws IOException {
+    List<CacheFolder> found = new ArrayList<>();
+    if (Files.isDirectory(root)) {
+      try (DirectoryStream<Path> folders = Files.newDirectoryStream(root, Files::isDirectory)) {
+        folders.forEach(folder -> found.add(new CacheFolder(folder)));
+      }
+    }
+    found.sort((a, b) -> a.path.compareTo(b.path));
+    return found;
+  }
+
+  Path path() {
+    return path;
+  }
+
+  /** The cache's name. */
+  String cache() {
+    String name = path.getFileName().toString();
+    byte[] bytes = new byte[name.length()];
+    int length = 0;
+    for (int i = 0; i < name.length(); i++) {
+      if (name.charAt(i) == '%' && i + 2 < name.length()) {
+        bytes[length++] = (byte) HexFormat.fromHexDigits(name, i + 1, i + 3);
+        i += 2;
+      } else if (name.charAt(i) != '%') {
+        bytes[length++] = (byte) name.charAt(i);
+      }
+    }
+    return new String(bytes, 0, length, StandardCharsets.UTF_8);
+  }
+
+  /** The version that was written last, or -1 if it has none. */
+  int version() throws IOException {
+    int version = -1;
+    long newest = Long.MIN_VALUE;
+    try (DirectoryStream<Path> folders = Files.newDirectoryStream(path, "v*")) {
+      for (Path folder : folders) {
+        String digits = folder.getFileName().toString().substring(1);
+        if (digits.matches("\\d{1,9}") && Files.isRegularFile(folder.resolve("format"))) {
+          long modified = Files.getLastModifiedTime(folder).toMillis();
+          if (modified > newest || modified == newest && Integer.parseInt(digits) > version) {
+            newest = modified;
+            version = Integer.parseInt(digits);
+          }
+        }
+      }
+    }
+    return version;
+  }
+
+  /** Notes whether a version's keys are text, which H2 has a type of its own for. The version's folder must be there. */
+  void noteKeys(int version, boolean text) throws IOException {
+    Path note = note(version);
+    String content = text ? TEXT : BYTES;
+    if (!Files.exists(note) || !Files.readString(note).equals(content)) {
+      Path temporary = note.resolveSibling(note.getFileName() + ".new");
+      Files.deleteIfExists(temporary);
+      Files.createFile(temporary, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+      Files.writeString(temporary, content);
+      Files.move(temporary, note, StandardCopyOption.ATOMIC_MOVE);
+    }
+  }
+
+  /** Whether a version's keys are text; null if nobody noted it. */
+  Boolean hasTextKeys(int version) throws IOException {
+    try {
+      String content = Files.readString(note(version));
+      return content.equals(TEXT) ? Boolean.TRUE : content.equals(BYTES) ? Boolean.FALSE : null;
+    } catch (NoSuchFileException e) {
+      return null;
+    }
+  }
+
+  private Path note(int version) {
+    return path.resolve("v" + version + ".keys");
+  }
+}

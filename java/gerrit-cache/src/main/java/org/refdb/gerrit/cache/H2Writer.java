@@ -1,0 +1,148 @@
+package org.refdb.gerrit.cache;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import java.io.Closeable;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.sql.Connection;
+import java.sql.Driver;
+import java.sql.PreparedStatement;
+import java.sql.SQLException;
+import java.sql.Statement;
+import java.sql.Timestamp;
+import java.util.Properties;
+
+/** Writes a cache file as Gerrit's H2 caches do, with Gerrit's own H2. */
+final class H2Writer implements Closeable {
+  private static final int TEXT_CHARS_MAX = 4096;
+  private static final int BATCH = 500;
+
+  private final Path file;
+  private final boolean text;
+  private final int version;
+  private final Connection connection;
+  private final PreparedStatement insert;
+  private long entries;
+  private long bytes;
+  private long tooLong;
+  private SQLException failure;
+  private boolean finished;
+
+  private H2Writer(Path file, boolean text, int version, Connection connection) throws SQLException {
+    this.file = file;
+    this.text = text;
+    this.version = version;
+    this.connection = connection;
+    try (Statement statement = connection.createStatement()) {
+      String type = text ? "VARCHAR(" + TEXT_CHARS_MAX + ")" : "OTHER";
+      statement.execute(
+          "CREATE TABLE data(k " + type + " NOT NULL PRIMARY KEY HASH, v OTHER NOT NULL, created TIMESTAMP NOT NULL,"
+              + " accessed TIMESTAMP NOT NULL)");
+      statement.execute("ALTER TABLE data ADD COLUMN space BIGINT AS OCTET_LENGTH(k) + OCTET_LENGTH(v)");
+      statement.execute("ALTER TABLE data ADD COLUMN version INT DEFAULT 0 NOT NULL");
+      statement.execute("CREATE INDEX version_key ON data(version, k)");
+      statement.execute("CREATE INDEX accessed ON data(accessed)");
+    }
+    insert = connection.prepareStatement("INSERT INTO data (k, v, version, created, accessed) VALUES(?,?,?,?,?)");
+    connection.setAutoCommit(false);
+  }
+
+  /** Makes a file in place of one that is there, readable by the user alone. */
+  static H2Writer create(Driver driver, Path file, boolean text, int version) throws IOException {
+    Files.deleteIfExists(file);
+    Files.createFile(file, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+    Connection connection = null;
+    try {
+      connection = driver.connect(H2File.url(file), new Properties());
+      return new H2Writer(file, text, version, connection);
+    } catch (SQLException e) {
+      closeQuietly(connection);
+      throw new IOException("cannot write " + file + ": " + e.getMessage(), e);
+    }
+  }
+
+  private static void closeQuietly(Connection connection) {
+    try {
+      if (connection != null) {
+        connection.close();
+      }
+    } catch (SQLException e) {
+      // an error is on its way that says more
+    }
+  }
+
+  void add(byte[] key, byte[] value, long createdMillis) {
+    try {
+      String name = text ? new String(key, UTF_8) : null;
+      if (text && name.length() > TEXT_CHARS_MAX) {
+        tooLong++;
+        return;
+      }
+      if (text) {
+        insert.setString(1, name);
+      } else {
+        insert.setBytes(1, key);
+      }
+      Timestamp created = new Timestamp(createdMillis);
+      insert.setBytes(2, value);
+      insert.setInt(3, version);
+      insert.setTimestamp(4, created);
+      insert.setTimestamp(5, created); // when it was last used refdb does not tell to the second
+      insert.addBatch();
+      entries++;
+      bytes += key.length + value.length;
+      if (entries % BATCH == 0) {
+        insert.executeBatch();
+        connection.commit();
+      }
+    } catch (SQLException e) {
+      failure = e;
+    }
+  }
+
+  boolean hasFailed() {
+    return failure != null;
+  }
+
+  long entries() {
+    return entries;
+  }
+
+  long bytes() {
+    return bytes;
+  }
+
+  long tooLong() {
+    return tooLong;
+  }
+
+  /** Writes the rest; the file is whole then and nobody has it open. */
+  void finish() throws IOException {
+    try {
+      if (failure == null) {
+        insert.executeBatch();
+        connection.commit();
+        try (Statement statement = connection.createStatement()) {
+          statement.execute("SHUTDOWN COMPACT");
+        }
+        finished = true;
+        return;
+      }
+    } catch (SQLException e) {
+      failure = e;
+    }
+    throw new IOException("cannot write " + file + ": " + failure.getMessage(), failure);
+  }
+
+  /** Lets go of it, and deletes it if it is not whole. */
+  @Override
+  public void close() throws IOException {
+    closeQuietly(connection);
+    if (!finished) {
+      Files.deleteIfExists(file);
+    }
+  }
+}

@@ -1,0 +1,135 @@
+package org.refdb.gerrit.cache;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.sql.Driver;
+import java.util.ArrayList;
+import java.util.List;
+import org.refdb.engine.Cache;
+import org.refdb.engine.EngineException;
+
+/** The export of one cache to H2 while no server runs. */
+final class OfflineExport {
+  private static final int PROGRESS_ENTRIES = 1000;
+  private static final long SPARE_BYTES = 64 << 20;
+
+  private final Driver driver;
+  private final Path directory;
+  private final CacheFolder folder;
+  private final String cache;
+  private final OfflineCaches.SettingsOf settingsOf;
+  private final OfflineCaches.Progress progress;
+
+  OfflineExport(
+      Driver driver,
+      Path directory,
+      CacheFolder folder,
+      OfflineCaches.SettingsOf settingsOf,
+      OfflineCaches.Progress progress) {
+    this.driver = driver;
+    this.directory = directory;
+    this.folder = folder;
+    this.cache = folder.cache();
+    this.settingsOf = settingsOf;
+    this.progress = progress;
+  }
+
+  OfflineCaches.Outcome run(boolean dryRun) throws IOException {
+    int version = folder.version();
+    if (version < 0) {
+      return OfflineCaches.Outcome.nothing(cache, "it has no files", false);
+    }
+    Boolean text = folder.hasTextKeys(version);
+    if (text == null) {
+      return OfflineCaches.Outcome.nothing(
+          cache, "it is not known whether its keys are text; start Gerrit with refdb once, which notes it", true);
+    }
+    try (Cache store = open(version, settingsOf.of(cache).encryption())) {
+      return dryRun ? plan(store, version) : write(store, version, text);
+    } catch (IllegalArgumentException e) {
+      return OfflineCaches.Outcome.nothing(cache, e.getMessage(), true);
+    } catch (EngineException e) {
+      if (e.kind() == EngineException.Kind.LOCKED) {
+        throw new StoreOpener.InUseException(e.getMessage() + "; stop Gerrit first", e);
+      }
+      return OfflineCaches.Outcome.nothing(cache, e.getMessage(), true);
+    }
+  }
+
+  /** Opens it for writing, which keeps servers away; but first for reading, since a wrong key would empty it. */
+  private Cache open(int version, EncryptionKeys keys) throws IOException {
+    long diskBytes;
+    try (Cache reader = openToRead(version, keys)) {
+      diskBytes = reader.stats().get("disk_bytes");
+    }
+    long limit = Math.max(Cache.SMALLEST_LIMIT_BYTES, 2 * diskBytes + SPARE_BYTES); // nothing is evicted
+    return Cache.open(options(version, limit, keys.current(), keys.old()));
+  }
+
+  private Cache openToRead(int version, EncryptionKeys keys) throws IOException {
+    List<byte[]> all = new ArrayList<>();
+    all.add(keys.current());
+    all.addAll(keys.old());
+    EngineException failure = null;
+    for (byte[] key : all) {
+      try {
+        return Cache.openToRead(options(version, Cache.SMALLEST_LIMIT_BYTES, key, List.of()));
+      } catch (EngineException e) {
+        failure = failure == null ? e : failure;
+      }
+    }
+    throw failure;
+  }
+
+  private Cache.Options options(int version, long limit, byte[] key, List<byte[]> old) {
+    return new Cache.Options(directory.resolve(NativeOpener.FOLDER), cache, version, limit, null, key, old);
+  }
+
+  private OfflineCaches.Outcome plan(Cache store, int version) throws IOException {
+    long[] bytes = new long[1];
+    Cache.Verified seen =
+        store.forEach(
+            true,
+            (key, value, created, uses, diskBytes) -> {
+              bytes[0] += key.length + value.length;
+              return true;
+            });
+    return new OfflineCaches.Outcome(cache, version, seen.good(), bytes[0], remarks(seen, 0), false);
+  }
+
+  private OfflineCaches.Outcome write(Cache store, int version, boolean text) throws IOException {
+    H2File file = new H2File(directory, cache);
+    long all = store.stats().get("entries");
+    try (H2Writer writer = H2Writer.create(driver, file.exporting(), text, version)) {
+      Cache.Verified seen =
+          store.forEach(
+              true,
+              (key, value, created, uses, diskBytes) -> {
+                writer.add(key, value, created);
+                if (writer.entries() % PROGRESS_ENTRIES == 0) {
+                  progress.at(cache, writer.entries(), all);
+                }
+                return !writer.hasFailed();
+              });
+      writer.finish();
+      file.move(file.exporting(), file.own());
+      return new OfflineCaches.Outcome(
+          cache, version, writer.entries(), writer.bytes(), remarks(seen, writer.tooLong()), false);
+    }
+  }
+
+  private List<String> remarks(Cache.Verified seen, long tooLong) {
+    List<String> remarks = new ArrayList<>();
+    if (seen.bad() > 0) {
+      remarks.add(seen.bad() + " entries that are harmed");
+    }
+    if (tooLong > 0) {
+      remarks.add(tooLong + " entries whose keys are longer than H2's column");
+    }
+    if (Files.exists(new H2File(directory, cache).importing())) {
+      remarks.add("what a server has not imported from H2 yet; import-caches before this does");
+    }
+    return remarks;
+  }
+}

@@ -1,0 +1,224 @@
+package org.refdb.gerrit.cache;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.sql.Driver;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import org.refdb.engine.Cache;
+import org.refdb.engine.EngineException;
+
+/** The import of one cache from H2 while no server runs. */
+final class OfflineImport {
+  /** A cache whose limit is not configured has at least this; the server applies the cache's own when it opens it. */
+  private static final long USUAL_LIMIT_BYTES = 128 << 20;
+
+  private static final int PROGRESS_ENTRIES = 1000;
+
+  private final Driver driver;
+  private final Path directory;
+  private final String cache;
+  private final OfflineCaches.SettingsOf settingsOf;
+  private final OfflineCaches.Progress progress;
+  private final H2File file;
+  private final boolean begins;
+  private final Path place;
+  private List<H2File.Version> versions = List.of();
+  private String unreadable;
+
+  OfflineImport(
+      Driver driver,
+      Path directory,
+      String cache,
+      OfflineCaches.SettingsOf settingsOf,
+      OfflineCaches.Progress progress) {
+    this.driver = driver;
+    this.directory = directory;
+    this.cache = cache;
+    this.settingsOf = settingsOf;
+    this.progress = progress;
+    this.file = new H2File(directory, cache);
+    this.begins = Files.exists(file.own());
+    this.place = begins ? file.own() : file.importing();
+  }
+
+  /**
+   * Finds out what there is.
+   *
+   * @throws StoreOpener.InUseException if a server with H2 caches runs
+   */
+  void look() throws StoreOpener.InUseException {
+    try {
+      versions = file.versions(driver, place);
+    } catch (StoreOpener.InUseException e) {
+      throw e;
+    } catch (IOException e) {
+      unreadable = e.getMessage();
+    }
+  }
+
+  /** What would be done. */
+  OfflineCaches.Outcome plan() {
+    try {
+      OfflineCaches.Outcome nothing = nothingToDo(settingsOf.of(cache));
+      return nothing != null ? nothing : outcome(current().entries(), current().bytes(), new ArrayList<>());
+    } catch (IllegalArgumentException e) {
+      return OfflineCaches.Outcome.nothing(cache, e.getMessage(), true);
+    }
+  }
+
+  /** Does it. */
+  OfflineCaches.Outcome run() throws IOException {
+    OfflineCaches.Settings settings;
+    try {
+      settings = settingsOf.of(cache);
+    } catch (IllegalArgumentException e) {
+      return OfflineCaches.Outcome.nothing(cache, e.getMessage(), true);
+    }
+    OfflineCaches.Outcome nothing = nothingToDo(settings);
+    if (nothing != null) {
+      return nothing;
+    }
+    ChangedKeys changed = null;
+    if (!begins) {
+      try {
+        changed = ChangedKeys.resume(file.changedKeys());
+      } catch (IOException e) {
+        file.setAside(place);
+        return OfflineCaches.Outcome.nothing(
+            cache, "the import that a server began cannot be gone on with: " + e.getMessage(), false);
+      }
+    }
+    try (ChangedKeys since = changed) { // closed even if this fails: the next one goes on
+      OfflineCaches.Outcome outcome = copy(settings, since);
+      file.setAside(place);
+      return outcome;
+    }
+  }
+
+  private OfflineCaches.Outcome nothingToDo(OfflineCaches.Settings settings) {
+    if (unreadable != null) {
+      return OfflineCaches.Outcome.nothing(cache, unreadable + "; the cache starts empty", true);
+    }
+    if (settings.diskLimit() != null && settings.diskLimit() <= 0) {
+      return OfflineCaches.Outcome.nothing(
+          cache, "cache." + cache + ".diskLimit is 0 or less: Gerrit keeps it in memory only", false);
+    }
+    return null;
+  }
+
+  /** Gerrit deletes other versions' entries when it prunes: the version in use is that of the newest entry. */
+  private H2File.Version current() {
+    return versions.stream()
+        .max(Comparator.comparingLong(H2File.Version::newestMillis).thenComparingInt(H2File.Version::version))
+        .orElse(new H2File.Version(0, 0, 0, 0));
+  }
+
+  private OfflineCaches.Outcome outcome(long entries, long bytes, List<String> remarks) {
+    H2File.Version current = current();
+    for (H2File.Version version : versions) {
+      if (version.version() != current.version()) {
+        remarks.add(version.entries() + " entries of version " + version.version() + ", which is not in use any more");
+      }
+    }
+    return new OfflineCaches.Outcome(cache, current.version(), entries, bytes, List.copyOf(remarks), false);
+  }
+
+  private OfflineCaches.Outcome copy(OfflineCaches.Settings settings, ChangedKeys since) throws IOException {
+    H2File.Version current = current();
+    Path root = directory.resolve(NativeOpener.FOLDER);
+    boolean text = file.hasTextKeys(driver, place);
+    Counts counts = new Counts();
+    try (Cache store = open(root, settings, current)) {
+      CacheFolder.of(root, cache).noteKeys(current.version(), text);
+      if (begins) {
+        store.clear(Cache.Durability.SYNCED);
+      }
+      file.forEach(
+          driver,
+          place,
+          (version, key, value, created) -> {
+            if (version == current.version()) {
+              counts.seen++;
+              if (since != null && since.contains(key)) {
+                counts.changed++;
+              } else {
+                counts.take(store, key, value, created);
+              }
+              if (counts.seen % PROGRESS_ENTRIES == 0) {
+                progress.at(cache, counts.seen, current.entries());
+              }
+            }
+            return counts.failure == null;
+          });
+      if (counts.failure != null) {
+        throw counts.failure;
+      }
+      store.flush(Cache.Durability.SYNCED);
+      counts.evicted = store.stats().get("evicted");
+    }
+    return outcome(counts.stored, counts.bytes, counts.remarks());
+  }
+
+  private Cache open(Path root, OfflineCaches.Settings settings, H2File.Version current) throws IOException {
+    Long configured = settings.diskLimit();
+    long limit = configured != null ? configured : Math.max(USUAL_LIMIT_BYTES, USUAL_LIMIT_BYTES / 2 + 2 * current.bytes());
+    try {
+      return Cache.open(
+          new Cache.Options(
+              root,
+              cache,
+              current.version(),
+              Math.max(limit, Cache.SMALLEST_LIMIT_BYTES),
+              null,
+              settings.encryption().current(),
+              settings.encryption().old()));
+    } catch (EngineException e) {
+      if (e.kind() == EngineException.Kind.LOCKED) {
+        throw new StoreOpener.InUseException(e.getMessage() + "; stop Gerrit first", e);
+      }
+      throw e;
+    }
+  }
+
+  private static final class Counts {
+    long seen;
+    long stored;
+    long bytes;
+    long changed;
+    long tooLarge;
+    long evicted;
+    EngineException failure;
+
+    void take(Cache store, byte[] key, byte[] value, long created) {
+      try {
+        // The second waits for the disk: then only what is too large is refused.
+        if (store.put(key, value, created, Cache.Durability.BUFFERED)
+            || store.put(key, value, created, Cache.Durability.WRITTEN)) {
+          stored++;
+          bytes += key.length + value.length;
+        } else {
+          tooLarge++;
+        }
+      } catch (EngineException e) {
+        failure = e;
+      }
+    }
+
+    List<String> remarks() {
+      List<String> remarks = new ArrayList<>();
+      if (changed > 0) {
+        remarks.add(changed + " entries that were changed since the server began to import");
+      }
+      if (tooLarge > 0) {
+        remarks.add(tooLarge + " entries larger than an eighth of the cache's diskLimit");
+      }
+      if (evicted > 0) {
+        remarks.add(evicted + " entries, those used longest ago, beyond the cache's diskLimit");
+      }
+      return remarks;
+    }
+  }
+}

@@ -1,0 +1,139 @@
+package org.refdb.gerrit.install;
+
+import java.io.IOException;
+import java.io.PrintStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+import org.refdb.engine.EngineLoadException;
+import org.refdb.engine.NativeLibrary;
+import org.refdb.gerrit.cache.OfflineCaches;
+
+/** The commands that take the persistent caches of a stopped site from H2 to refdb and back. */
+final class CacheCommand {
+  private static final long PROGRESS_NANOS = 1_000_000_000L;
+
+  /** What there is to do. */
+  enum Verb {
+    /** From H2 to refdb. */
+    IMPORT("import-caches"),
+    /** From refdb to H2. */
+    EXPORT("export-caches"),
+    /** Away with what refdb has. */
+    WIPE("wipe-caches"),
+    /** Away with what refdb took over. */
+    DELETE_OLD("delete-old-caches");
+
+    private final String word;
+
+    Verb(String word) {
+      this.word = word;
+    }
+
+    /** The one that is called so, or null. */
+    static Verb of(String word) {
+      for (Verb verb : values()) {
+        if (verb.word.equals(word)) {
+          return verb;
+        }
+      }
+      return null;
+    }
+  }
+
+  private final PrintStream out;
+  private final PrintStream err;
+  private long nextProgress = System.nanoTime() + PROGRESS_NANOS;
+
+  CacheCommand(PrintStream out, PrintStream err) {
+    this.out = out;
+    this.err = err;
+  }
+
+  /**
+   * Does it.
+   *
+   * @param war the site's gerrit.war, or null for the one in its bin folder
+   * @return whether nothing is left to be looked at
+   */
+  boolean run(Verb verb, Path folder, Path war, boolean dryRun) throws InstallException, IOException {
+    Site site = Site.at(folder);
+    CacheSettings settings = CacheSettings.of(site);
+    OfflineCaches caches = new OfflineCaches(settings.directory(), settings, this::progress);
+    if (verb == Verb.DELETE_OLD) {
+      say(dryRun, "old H2 files", caches.deleteOldH2Files(dryRun));
+      return true;
+    }
+    refuseWhileRunning(site);
+    loadNative(site);
+    try {
+      if (verb == Verb.WIPE) {
+        say(dryRun, "refdb's caches and old H2 files", caches.wipe(dryRun));
+        return true;
+      }
+      try (SiteH2 h2 = SiteH2.of(war != null ? war : site.war(), site.lib())) {
+        return verb == Verb.IMPORT
+            ? report(dryRun, "H2", caches.importAll(h2.driver(), dryRun))
+            : report(dryRun, "refdb", caches.exportAll(h2.driver(), dryRun));
+      }
+    } catch (OfflineCaches.InUseException e) {
+      throw new InstallException(e.getMessage(), e);
+    }
+  }
+
+  private void say(boolean dryRun, String what, long bytes) {
+    out.println((dryRun ? "would free " : "freed ") + bytes + " bytes of " + what);
+  }
+
+  private static void refuseWhileRunning(Site site) throws IOException, InstallException {
+    Path pidFile = site.pidFile();
+    if (!Files.exists(pidFile)) {
+      return;
+    }
+    String text = Files.readString(pidFile).strip();
+    if (text.matches("\\d{1,18}") && ProcessHandle.of(Long.parseLong(text)).isPresent()) {
+      throw new InstallException(
+          "Gerrit is running, process " + text + ": stop it first. If that process is none of Gerrit's, delete " + pidFile);
+    }
+  }
+
+  private static void loadNative(Site site) throws InstallException {
+    try {
+      NativeLibrary.load(site.nativeFolder());
+    } catch (EngineLoadException e) {
+      throw new InstallException(e.getMessage(), e);
+    }
+  }
+
+  private void progress(String cache, long done, long all) {
+    long now = System.nanoTime();
+    if (now - nextProgress >= 0) {
+      nextProgress = now + PROGRESS_NANOS;
+      err.println(cache + ": " + done + " of " + all);
+    }
+  }
+
+  private boolean report(boolean dryRun, String from, List<OfflineCaches.Outcome> outcomes) {
+    long entries = 0;
+    long bytes = 0;
+    boolean good = true;
+    for (OfflineCaches.Outcome outcome : outcomes) {
+      if (outcome.version() >= 0) {
+        out.println(
+            "%s, version %d: %d entries, %d bytes"
+                .formatted(outcome.cache(), outcome.version(), outcome.entries(), outcome.bytes()));
+      } else {
+        out.println(outcome.cache() + ": skipped");
+      }
+      outcome.remarks().forEach(remark -> out.println("  not taken: " + remark));
+      entries += outcome.entries();
+      bytes += outcome.bytes();
+      good &= !outcome.failed();
+    }
+    out.println(
+        String.format(
+            Locale.ROOT, "%s %d entries, %d bytes, from %s", dryRun ? "would take" : "took", entries, bytes, from));
+    return good;
+  }
+}
