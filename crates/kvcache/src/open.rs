@@ -13,7 +13,7 @@ use crate::{
     replay,
     seal::{Key, Sealer},
     segment::Segment,
-    shared::{Parts, Shared},
+    shared::{Parts, Shared, promise_path},
     stats::Counters,
     sync::{Mutex, SharedOption},
     worker,
@@ -70,7 +70,9 @@ impl Cache {
         let log = Log::new(start, &slots);
         let Options { max_age, patience, clock, .. } = options;
         let dir = dir.to_owned();
-        let parts = Parts { fs, dir, layout, sealer, max_age, patience, clock, maps, index, slots, counters, log };
+        let promised = !matches!(fs.stat(&promise_path(&dir)), Err(error) if error.is_not_found());
+        let parts =
+            Parts { fs, dir, layout, sealer, max_age, patience, clock, maps, promised, index, slots, counters, log };
         Ok(Cache {
             shared: Arc::new(Shared::new(parts)),
             workers: Mutex::new(Vec::new()),
@@ -107,8 +109,9 @@ impl Cache {
         let start = Start { dir: dir.to_owned(), store, layout, fill, old, floor, next_seq, before_end: 0 };
         let log = Log::new(start, &slots);
         let (dir, clock) = (dir.to_owned(), Clock::system());
-        let (max_age, patience, maps) = (None, Default::default(), false);
-        let parts = Parts { fs, dir, layout, sealer, max_age, patience, clock, maps, index, slots, counters, log };
+        let (max_age, patience, maps, promised) = (None, Default::default(), false, true);
+        let parts =
+            Parts { fs, dir, layout, sealer, max_age, patience, clock, maps, promised, index, slots, counters, log };
         Ok(Cache {
             shared: Arc::new(Shared::new(parts)),
             workers: Mutex::new(Vec::new()),

@@ -2,15 +2,15 @@
 
 use crate::{
     error::Result,
-    evict::{Keep, Victim, expired, is_wasteful, make_room, tidy},
+    evict::{Keep, Size, Victim, expired, make_room, make_room_on_a_full_disk, tidy},
     footer::{Entries, Entry},
     format::{Kind, body_crc, check_record},
-    log::{Meta, NoRoom},
+    log::{Log, Meta, NoRoom},
     place::{MAX_USES, Place},
     recover::{read_footer, scan},
     segment::Segment,
     shared::Shared,
-    sync::{Mutex, Ordering, lock},
+    sync::{Mutex, MutexGuard, Ordering, lock},
 };
 use std::sync::Arc;
 
@@ -18,6 +18,8 @@ use std::sync::Arc;
 enum Fate {
     /// Those in use are kept, as far as this allows; the others are dropped.
     Chosen(Keep),
+    /// All are kept that there is room for; the others are dropped.
+    AllThatFit,
     /// All are kept.
     All,
 }
@@ -26,45 +28,54 @@ impl Shared {
     /// Frees one segment if that is due; false if nothing is.
     pub(crate) fn reclaim_step(&self) -> Result<bool> {
         let mut scratch = lock(&self.reclaiming);
-        if self.delete_void()? {
+        if self.delete_void()? || self.delete_oldest_condemned()? {
             return Ok(true);
         }
         match self.next_victim() {
-            None => Ok(false),
-            Some(victim) => self.reclaim(victim, &mut scratch),
+            None => {
+                self.frees.store(false, Ordering::Relaxed);
+                Ok(false)
+            }
+            Some(victim) => {
+                self.frees.store(true, Ordering::Relaxed);
+                self.reclaim(victim, &mut scratch)
+            }
         }
     }
 
     fn next_victim(&self) -> Option<Victim> {
         let max_age = self.max_age_ms.load(Ordering::Relaxed);
-        let (disk_bytes, condemned_bytes) = {
-            let log = lock(&self.log);
-            (log.disk_bytes(), log.condemned_bytes())
-        };
+        let size = self.size(&lock(&self.log));
         // Only where something may be due: this looks at every segment while writers wait.
         let sealed = || lock(&self.log).sealed();
+        let Size { disk_bytes, condemned_bytes, .. } = size;
         let most = self.layout.evict_above_bytes();
         // What is condemned is soon free, unless the disk is too slow for what is put.
         let is_late = condemned_bytes > self.layout.limit_bytes / 16;
         let remaining = disk_bytes - condemned_bytes;
         if remaining > most || (disk_bytes > most && is_late) {
-            return make_room(&sealed(), is_late);
+            return make_room(&sealed(), is_late, size.must_sync);
         }
         let old = (max_age != u64::MAX).then(|| expired(&sealed(), self.clock.now_ms(), max_age)).flatten();
-        old.or_else(|| {
-            // What is in flight is no waste: the segment that is being filled and the next.
-            let slack = 2 * self.layout.segment_bytes as u64;
-            let live_bytes = self.counters.live_bytes.get();
-            let is_due = is_wasteful(remaining, live_bytes, slack);
-            is_due.then(|| tidy(&sealed(), remaining, live_bytes, slack)).flatten()
-        })
+        old.or_else(|| size.is_wasteful().then(|| tidy(&sealed(), &size)).flatten())
     }
 
-    /// Evicts the oldest segment, which frees room on the disk at once; false if there is none.
+    /// How large the files are, and how much lives in them.
+    pub(crate) fn size(&self, log: &Log) -> Size {
+        Size {
+            disk_bytes: log.disk_bytes(),
+            condemned_bytes: log.condemned_bytes(),
+            live_bytes: self.counters.live_bytes.get(),
+            slack_bytes: 2 * self.layout.segment_bytes as u64,
+            must_sync: self.has_promised(),
+        }
+    }
+
+    /// Evicts the oldest segment, which frees room on a full disk; false if there is none.
     pub(crate) fn free_one(&self) -> Result<bool> {
         let mut scratch = lock(&self.reclaiming);
         let sealed = lock(&self.log).sealed();
-        match make_room(&sealed, true) {
+        match make_room_on_a_full_disk(&sealed) {
             None => Ok(false),
             Some(victim) => self.reclaim(victim, &mut scratch),
         }
@@ -87,11 +98,15 @@ impl Shared {
     }
 
     fn reclaim(&self, victim: Victim, scratch: &mut Vec<u8>) -> Result<bool> {
-        let (Victim::Evict(slot) | Victim::Compact(slot)) = victim;
+        let (Victim::Evict(slot) | Victim::Vacate(slot) | Victim::Compact(slot)) = victim;
         let Some(segment) = self.slots[usize::from(slot)].load_full() else { return Ok(false) };
         let entries = self.entries_of(&segment)?;
         match victim {
-            Victim::Evict(_) => self.evict(&segment, &entries, scratch),
+            Victim::Evict(_) => {
+                let keep = self.choose(&segment, &entries);
+                self.evict(&segment, &entries, Fate::Chosen(keep), scratch)
+            }
+            Victim::Vacate(_) => self.evict(&segment, &entries, Fate::AllThatFit, scratch),
             Victim::Compact(_) => self.compact(&segment, &entries, scratch),
         }
     }
@@ -127,25 +142,32 @@ impl Shared {
         self.index.get(entry.hash).filter(|now| entry.kind == Kind::Put && now.is_same(place))
     }
 
-    /// Drops the entries of the oldest segment, but copies those in use: half of what is evicted on average, more of a
-    /// segment where much is in use. False if there is no room for what must be written.
-    fn evict(&self, segment: &Arc<Segment>, entries: &Entries, scratch: &mut Vec<u8>) -> Result<bool> {
+    /// Copies or drops the entries of the oldest segment. False if there is no room for what must be written.
+    fn evict(&self, segment: &Arc<Segment>, entries: &Entries, fate: Fate, scratch: &mut Vec<u8>) -> Result<bool> {
+        let vacates = matches!(fate, Fate::AllThatFit);
         lock(&self.log).evicting = true;
-        self.choose_entries(segment, entries, scratch)?;
+        self.settle_entries(segment, entries, fate, scratch)?;
         let is_oldest = segment.seq == lock(&self.log).oldest_seq();
-        if !is_oldest {
+        if !is_oldest || (vacates && self.has_promised()) {
             // Condemned ones are older, and what is dropped here must not come back from there.
             return Ok(self.copy_marks(segment, entries)? && self.condemn(segment));
         }
         // The copies must be in the files before the originals are gone, or a killed process would lose what is in use.
         // No mark is written and nothing synced: there is nothing older that could come back.
         self.flush_all()?;
-        self.delete(segment)?;
+        if vacates {
+            if !self.delete_unless_promised(segment)? {
+                return Ok(self.copy_marks(segment, entries)? && self.condemn(segment));
+            }
+        } else {
+            self.delete(segment)?;
+        }
         lock(&self.log).evicting = false;
         Ok(true)
     }
 
-    fn choose_entries(&self, segment: &Segment, entries: &Entries, scratch: &mut Vec<u8>) -> Result<()> {
+    /// Which entries in use are kept: half of what is evicted on average, more of a segment where much is in use.
+    fn choose(&self, segment: &Segment, entries: &Entries) -> Keep {
         let mut bytes_by_uses = [0; MAX_USES as usize + 1];
         let mut total = 0;
         for place in entries.iter().filter_map(|entry| self.live_place(segment, &entry)) {
@@ -155,7 +177,7 @@ impl Shared {
         let credit = self.layout.keep_credit(self.keep_credit.load(Ordering::Relaxed), total);
         let keep = Keep::most_used(&bytes_by_uses, credit);
         self.keep_credit.store(credit - keep.bytes(&bytes_by_uses), Ordering::Relaxed);
-        self.settle_entries(segment, entries, Fate::Chosen(keep), scratch).map(drop)
+        keep
     }
 
     /// Copies everything that lives in a segment and condemns it; false if there is no room for that now.
@@ -192,6 +214,27 @@ impl Shared {
         Ok(true)
     }
 
+    /// Deletes condemned segments that are the oldest of all, as soon as the copies are in the files: nothing older could
+    /// come back, so nothing needs to be on stable storage, unless a promise was given. False if there is none.
+    fn delete_oldest_condemned(&self) -> Result<bool> {
+        let mut any = false;
+        while !self.has_promised() {
+            let oldest = lock(&self.log).oldest_seq();
+            let Some(found) = lock(&self.condemned).iter().copied().find(|(_, seq)| *seq == oldest) else { break };
+            if !any {
+                self.flush_all()?;
+            }
+            any = true;
+            if let Some(segment) = self.slots[usize::from(found.0)].load_full().filter(|there| there.seq == oldest)
+                && !self.delete_unless_promised(&segment)?
+            {
+                break;
+            }
+            lock(&self.condemned).retain(|other| *other != found);
+        }
+        Ok(any)
+    }
+
     /// Deletes these segments and takes them off a list, oldest first: what a younger one says of an older one must not
     /// go before it.
     fn delete_all(&self, mut segments: Vec<(u16, u64)>, list: &Mutex<Vec<(u16, u64)>>) -> Result<()> {
@@ -215,11 +258,12 @@ impl Shared {
         scratch: &mut Vec<u8>,
     ) -> Result<bool> {
         let mut left_over = false;
+        let is_oldest = segment.seq == lock(&self.log).oldest_seq();
         for entry in entries.iter() {
             let Some(place) = self.live_place(segment, &entry) else { continue };
             let (keep, uses) = match &mut fate {
                 Fate::Chosen(keep) => (keep.take(place.uses(), place.len() as u64), place.uses().saturating_sub(1)),
-                Fate::All => (true, place.uses()),
+                Fate::AllThatFit | Fate::All => (true, place.uses()),
             };
             let kept = match keep {
                 true => self.copy_entry(segment, &entry, place, uses, scratch)?,
@@ -227,19 +271,21 @@ impl Shared {
             };
             match (kept, &fate) {
                 (Copied::Yes, Fate::Chosen(_)) => self.counters.kept.add(1),
-                (Copied::Yes, Fate::All) => self.counters.compacted.add(1),
-                (Copied::Useless, _) | (Copied::NoRoom, Fate::Chosen(_)) => self.drop_entry(segment, &entry, place),
+                (Copied::Yes, Fate::AllThatFit | Fate::All) => self.counters.compacted.add(1),
+                (Copied::Useless, _) | (Copied::NoRoom, Fate::Chosen(_) | Fate::AllThatFit) => {
+                    self.drop_entry(&entry, place, is_oldest);
+                }
                 (Copied::NoRoom, Fate::All) => left_over = true,
             }
         }
         Ok(left_over)
     }
 
-    fn drop_entry(&self, segment: &Segment, entry: &Entry, place: Place) {
+    fn drop_entry(&self, entry: &Entry, place: Place, is_oldest: bool) {
         let mut log = lock(&self.log);
         if log.drop_entry(&self.view(), entry.hash, place) {
             self.counters.evicted.add(1);
-            if segment.seq != log.oldest_seq() {
+            if !is_oldest {
                 // Something older may come back in its place.
                 log.owe(&self.view(), entry.hash);
             }
@@ -300,7 +346,20 @@ impl Shared {
     }
 
     fn delete(&self, segment: &Arc<Segment>) -> Result<()> {
-        let _files = lock(&self.files);
+        self.delete_holding(&lock(&self.files), segment)
+    }
+
+    /// Deletes a segment whose copies are in the files but may not be on stable storage; false if a promise was given,
+    /// which says that they must. Whoever gives the first one syncs all that is there by then, these copies too.
+    fn delete_unless_promised(&self, segment: &Arc<Segment>) -> Result<bool> {
+        let files = lock(&self.files);
+        if self.has_promised() {
+            return Ok(false);
+        }
+        self.delete_holding(&files, segment).map(|()| true)
+    }
+
+    fn delete_holding(&self, _files: &MutexGuard<'_, Vec<u8>>, segment: &Arc<Segment>) -> Result<()> {
         let is_there = |now: &Option<Arc<Segment>>| now.as_ref().is_some_and(|now| now.seq == segment.seq);
         if !is_there(&self.slots[usize::from(segment.slot)].load()) {
             return Ok(());

@@ -14,7 +14,7 @@ use crate::{
 };
 use refdb_vfs::Fs;
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     thread::Thread,
     time::Duration,
@@ -49,6 +49,10 @@ pub(crate) struct Shared {
     pub(crate) condemned: Mutex<Vec<(u16, u64)>>,
     /// Memory that a clear left, to be given back by the worker.
     pub(crate) garbage: Mutex<Vec<Box<dyn std::any::Any + Send>>>,
+    /// Whether a write was ever promised to survive a power loss, in this process or before: see [`Shared::promise`].
+    promised: AtomicBool,
+    /// Whether there is something to free, so that puts may give way to that.
+    pub(crate) frees: AtomicBool,
     /// Segments that a clear made void, by slot and number, to be deleted.
     pub(crate) void: Mutex<Vec<(u16, u64)>>,
     pub(crate) disk_error: Mutex<Option<String>>,
@@ -71,11 +75,19 @@ pub(crate) struct Parts {
     pub(crate) patience: Duration,
     pub(crate) clock: Clock,
     pub(crate) maps: bool,
+    pub(crate) promised: bool,
     pub(crate) index: Index,
     pub(crate) slots: Slots,
     pub(crate) counters: Counters,
     pub(crate) log: Log,
 }
+
+/// The file that says that a write was promised to survive a power loss.
+pub(crate) fn promise_path(dir: &Path) -> PathBuf {
+    dir.join(PROMISE)
+}
+
+pub(crate) const PROMISE: &str = "promised";
 
 /// A maximal age, as it is stored: forever is the largest number.
 pub(crate) fn age_ms(max_age: Option<Duration>) -> u64 {
@@ -84,7 +96,8 @@ pub(crate) fn age_ms(max_age: Option<Duration>) -> u64 {
 
 impl Shared {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { fs, dir, layout, sealer, max_age, patience, clock, maps, index, slots, counters, log } = parts;
+        let Parts { fs, dir, layout, sealer, max_age, patience, clock, maps, promised, index, slots, counters, log } =
+            parts;
         counters.limit_bytes.set(layout.limit_bytes);
         counters.disk_bytes.set(log.disk_bytes());
         Shared {
@@ -105,6 +118,8 @@ impl Shared {
             reclaiming: Mutex::new(Vec::new()),
             keep_credit: AtomicU64::new(u64::MAX / 2),
             condemned: Mutex::new(Vec::new()),
+            promised: AtomicBool::new(promised),
+            frees: AtomicBool::new(false),
             garbage: Mutex::new(Vec::new()),
             void: Mutex::new(Vec::new()),
             disk_error: Mutex::new(None),
@@ -235,6 +250,30 @@ impl Shared {
         Ok(())
     }
 
+    /// Whether what is synced must stay so when it is moved.
+    pub(crate) fn has_promised(&self) -> bool {
+        self.promised.load(Ordering::Acquire)
+    }
+
+    /// To be called before a write counts as safe from a power loss. Returns up to where the log must be synced for
+    /// that. A file in the folder remembers it: where no such promise was given, copies need not be synced before the
+    /// oldest segment is deleted, for a loss of them is no more than an eviction.
+    fn promise(&self, end: End) -> Result<End> {
+        if self.has_promised() {
+            return Ok(end);
+        }
+        // Whoever deletes without a sync holds this, too.
+        let _files = lock(&self.files);
+        if !self.has_promised() {
+            match self.fs.create_new(&promise_path(&self.dir), 0o600) {
+                Err(error) if !error.is_exists() => return Err(self.disk_failed(error)),
+                _ => self.fs.sync_dir(&self.dir).map_err(|error| self.disk_failed(error))?,
+            }
+            self.promised.store(true, Ordering::Release);
+        }
+        Ok(lock(&self.log).end())
+    }
+
     /// Tells those who look from outside what the cache has and did.
     pub(crate) fn report(&self) -> Result<()> {
         crate::report::write(&self.fs, &self.dir, &self.counters.read())
@@ -264,7 +303,7 @@ impl Shared {
                 Ok(())
             }
             Durability::Written => self.write_through(end),
-            Durability::Synced => self.sync_through(end),
+            Durability::Synced => self.sync_through(self.promise(end)?),
         }
     }
 

@@ -1,6 +1,9 @@
 //! One folder per cache name and version.
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    shared::PROMISE,
+};
 use refdb_vfs::{EntryKind, Fs};
 use std::path::{Path, PathBuf};
 
@@ -57,7 +60,7 @@ fn delete(fs: &Fs, dir: &Path) -> Result<bool> {
     let _lock = crate::open::take_lock(fs, dir)?;
     for (name, _) in fs.read_dir(dir)? {
         let is_ours = crate::segment::seq_of(&name).is_some()
-            || [&b"format"[..], b"format.tmp", b"stats", b"stats.tmp"].contains(&&*name);
+            || [&b"format"[..], b"format.tmp", b"stats", b"stats.tmp", PROMISE.as_bytes()].contains(&&*name);
         if is_ours {
             fs.remove_file(&dir.join(String::from_utf8_lossy(&name).as_ref()))?;
         }

@@ -107,7 +107,8 @@ fn write_all(shared: &Shared) -> Result<bool> {
     let mut worked = false;
     while shared.flush_step(&mut lock(&shared.files))? {
         worked = true;
-        if lock(&shared.log).disk_bytes() > shared.layout.evict_above_bytes() {
+        let size = shared.size(&lock(&shared.log));
+        if size.disk_bytes > shared.layout.evict_above_bytes() || size.is_untidy() {
             break;
         }
     }

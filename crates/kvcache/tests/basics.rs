@@ -267,7 +267,7 @@ fn files_are_private_to_the_user() {
         assert_eq!(mode(&path), 0o600, "{}", path.display());
         seen += 1;
     }
-    assert_eq!(seen, 3, "lock, format and a segment");
+    assert_eq!(seen, 4, "lock, format, promised and a segment");
 }
 
 #[test]

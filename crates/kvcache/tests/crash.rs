@@ -198,6 +198,38 @@ fn an_operation_that_fails_once_harms_nothing() {
     );
 }
 
+/// Where no write was ever promised to survive a power loss, copies of entries are not synced before the oldest
+/// segment goes. Entries may be missing then, but what is found is from one and the same state.
+#[test]
+fn without_a_promise_a_power_loss_takes_entries_but_brings_none_back() {
+    for disk in [crash::Disk::Journaled, crash::Disk::Unordered] {
+        let mut steps = steps(5);
+        for step in &mut steps {
+            match step {
+                Step::Put(_, _, durability) | Step::Remove(_, durability) | Step::Clear(durability) => {
+                    *durability = (*durability).min(Durability::Written);
+                }
+                Step::Flush | Step::Work | Step::Compact => {}
+            }
+        }
+        let (states, _) = states(&steps);
+        let start = tempfile::tempdir().unwrap();
+        let ends = operations_by_step(&steps);
+        crash::lose_power_everywhere(
+            start.path(),
+            disk,
+            |fs, dir| run(fs, dir, &steps, &|_| {}),
+            |dir, crash| {
+                let done = ends.iter().filter(|end| **end <= crash.at).count();
+                let state = found(dir);
+                let is_part = |of: &State| state.iter().all(|(key, value)| of.get(key) == Some(value));
+                let possible = &states[..(done + 2).min(states.len())];
+                assert!(possible.iter().any(is_part), "{disk:?}, {crash:?}: after step {done}: {:?}", state.keys());
+            },
+        );
+    }
+}
+
 #[derive(Default)]
 struct Counting(std::sync::atomic::AtomicUsize);
 

@@ -10,7 +10,7 @@ use refdb_kvcache::{Cache, Durability, Options};
 use std::{
     io::Write,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
@@ -30,6 +30,12 @@ pub struct Settings {
     /// Only rows whose name contains this
     #[arg(long)]
     pub only: Option<String>,
+    /// Load only, then die as from a kill, and leave the files for --reopen
+    #[arg(long)]
+    pub die: bool,
+    /// Open what --die left, and say how long that takes
+    #[arg(long)]
+    pub reopen: bool,
 }
 
 const LIMIT_BYTES: u64 = 4 << 30;
@@ -61,9 +67,18 @@ impl Bench<'_> {
     fn run(mut self, out: &mut dyn Write) -> Result<()> {
         let base = self.settings.dir.join("base");
         let n = self.settings.entries;
+        if self.settings.reopen {
+            let (cache, opened, processor) = opened(&base)?;
+            let entries = cache.stats().entries;
+            writeln!(out, "\nopen {entries} entries {opened:.1} ms ({processor} ms of all processors)\n")?;
+            return Ok(());
+        }
         let cache = Cache::open(&base, Options::new(LIMIT_BYTES))?;
         self.row(out, "load", &cache, &base, |bench| insert(&cache, &bench.shapes, 0, n, 8, |_, _| {}))?;
         cache.flush(Durability::Written)?;
+        if self.settings.die {
+            std::process::abort();
+        }
         let zipf = Zipf::new(n);
         let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get() as u64);
         for (name, gets) in [("get100", 100), ("mix95", 95), ("mix50", 50)] {
@@ -72,10 +87,7 @@ impl Bench<'_> {
             }
         }
         self.mixed_row(out, "paced95 8 threads", &cache, &base, &zipf, 95, 8, Some(10_000.0))?;
-        self.mixed_row(out, "overwrite 8 threads", &cache, &base, &zipf, 0, 8, None)?;
-        if self.wants("overwrite") {
-            self.settled(out, &cache, &base)?;
-        }
+        self.overwritten(out, &cache, &base, &zipf)?;
         self.restart(out, cache, &base)?;
         std::fs::remove_dir_all(&base)?;
         if self.wants("pressure") {
@@ -132,6 +144,39 @@ impl Bench<'_> {
         Ok(())
     }
 
+    /// Overwrites, how large the files are meanwhile, and how much of what is written are copies.
+    fn overwritten(&mut self, out: &mut dyn Write, cache: &Cache, dir: &Path, zipf: &Zipf) -> Result<()> {
+        let (before, done) = (cache.stats(), AtomicBool::new(false));
+        let sizes = std::thread::scope(|scope| {
+            let sizes = scope.spawn(|| {
+                let mut sizes = Vec::new();
+                while !done.load(Ordering::Relaxed) {
+                    let live = cache.stats().live_bytes as f64;
+                    sizes.extend(disk_bytes(dir).ok().map(|disk| disk as f64 / live));
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                sizes.sort_by(f64::total_cmp);
+                sizes
+            });
+            let outcome = self.mixed_row(out, "overwrite 8 threads", cache, dir, zipf, 0, 8, None);
+            done.store(true, Ordering::Relaxed);
+            outcome.map(|()| sizes.join().expect("looking at sizes does not panic"))
+        })?;
+        if !self.wants("overwrite") {
+            return Ok(());
+        }
+        let stats = cache.stats();
+        let puts = (stats.puts - before.puts) as f64;
+        let copies = (stats.kept + stats.compacted - before.kept - before.compacted) as f64;
+        let (median, most) = (sizes[sizes.len() / 2], sizes[sizes.len() - 1]);
+        writeln!(
+            out,
+            "\nfiles while overwriting: median {median:.3}, at most {most:.3} times the records; records written for one put: {:.2}",
+            1.0 + copies / puts
+        )?;
+        self.settled(out, cache, dir)
+    }
+
     /// How large the files are once the cache had time to tidy up.
     fn settled(&self, out: &mut dyn Write, cache: &Cache, dir: &Path) -> Result<()> {
         let start = Instant::now();
@@ -160,10 +205,7 @@ impl Bench<'_> {
         cache.close()?;
         drop(cache);
         let closed = start.elapsed().as_secs_f64() * 1000.0;
-        let (start, before) = (Instant::now(), processor_ms()?);
-        let cache = Cache::open(dir, Options::new(LIMIT_BYTES))?;
-        let opened = start.elapsed().as_secs_f64() * 1000.0;
-        let processor = processor_ms()? - before;
+        let (cache, opened, processor) = opened(dir)?;
         anyhow::ensure!(cache.stats().entries == entries, "{entries} entries before, {:?} now", cache.stats());
         let start = Instant::now();
         cache.clear()?;
@@ -206,6 +248,14 @@ impl Bench<'_> {
     }
 }
 
+/// Opens a cache; how many milliseconds that took, and how many of all processors.
+fn opened(dir: &Path) -> Result<(Cache, f64, u64)> {
+    let (start, before) = (Instant::now(), processor_ms()?);
+    let cache = Cache::open(dir, Options::new(LIMIT_BYTES))?;
+    let opened = start.elapsed().as_secs_f64() * 1000.0;
+    Ok((cache, opened, processor_ms()? - before))
+}
+
 fn disk_bytes(dir: &Path) -> Result<u64> {
     let files = std::fs::read_dir(dir)?.filter_map(Result::ok);
     Ok(files.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum())
@@ -236,7 +286,14 @@ mod tests {
     #[test]
     fn every_row_runs_at_a_tiny_size() {
         let temp = tempfile::tempdir().unwrap();
-        let settings = Settings { dir: temp.path().to_owned(), entries: 3_000, seconds: 0.05, only: None };
+        let settings = Settings {
+            dir: temp.path().to_owned(),
+            entries: 3_000,
+            seconds: 0.05,
+            only: None,
+            die: false,
+            reopen: false,
+        };
         let mut out = Vec::new();
         run(&settings, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
