@@ -1,7 +1,9 @@
 package org.refdb.it;
 
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -9,6 +11,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
 /**
@@ -16,9 +19,12 @@ import java.util.concurrent.ConcurrentLinkedQueue;
  * each of these took is printed as percentiles, a line a journey.
  *
  * <p>Arguments: address, project, users, rounds that are measured, rounds before that; a file that gets when each journey
- * began and ended, if wanted. It is a closed loop: every user waits for the answer before going on.
+ * began and ended, if wanted. It is a closed loop: every user waits for the answer before going on. With the
+ * property {@code refdb.server.pid} the server's threads are shown when a journey takes very long.
  */
 final class Load {
+  private static final Duration STALL = Duration.ofSeconds(20);
+
   private final String url;
   private final String project;
   private final Path scratch;
@@ -26,6 +32,9 @@ final class Load {
 
   /** {@code JOURNEY BEGUN ENDED}. */
   private final ConcurrentLinkedQueue<String> times = new ConcurrentLinkedQueue<>();
+
+  /** When the journey of each user began. */
+  private final Map<Thread, Long> underWay = new ConcurrentHashMap<>();
 
   private Load(String url, String project, Path scratch) {
     this.url = url;
@@ -39,6 +48,10 @@ final class Load {
   public static void main(String[] arguments) throws Exception {
     Path scratch = Files.createTempDirectory("refdb-load");
     Load load = new Load(arguments[0], arguments[1], scratch);
+    String server = System.getProperty("refdb.server.pid");
+    if (server != null) {
+      Thread.ofPlatform().daemon().start(() -> load.watch(server));
+    }
     int users = Integer.parseInt(arguments[2]);
     load.run(users, Integer.parseInt(arguments[4]), "warm-up");
     load.nanos.values().forEach(ConcurrentLinkedQueue::clear);
@@ -106,7 +119,13 @@ final class Load {
   private <T> T timed(String journey, Callable<T> work) throws Exception {
     Instant begun = Instant.now();
     long start = System.nanoTime();
-    T result = work.call();
+    underWay.put(Thread.currentThread(), start);
+    T result;
+    try {
+      result = work.call();
+    } finally {
+      underWay.remove(Thread.currentThread());
+    }
     nanos.get(journey).add(System.nanoTime() - start);
     times.add(journey + " " + begun + " " + Instant.now());
     return result;
@@ -121,6 +140,30 @@ final class Load {
               "%s %d %.1f %.1f %.1f%n",
               journey, sorted.length, at(sorted, 0.5), at(sorted, 0.9), at(sorted, 0.99));
         });
+  }
+
+  /** Shows where the server's threads are, and the user's, once a journey takes very long. */
+  private void watch(String server) {
+    long shown = System.nanoTime();
+    while (true) {
+      try {
+        Thread.sleep(STALL.toMillis() / 10);
+        for (Map.Entry<Thread, Long> journey : underWay.entrySet()) {
+          if (journey.getValue() > shown && System.nanoTime() - journey.getValue() > STALL.toNanos()) {
+            shown = System.nanoTime();
+            System.err.println("a journey takes more than " + STALL.toSeconds() + " s");
+            for (StackTraceElement frame : journey.getKey().getStackTrace()) {
+              System.err.println("  " + frame);
+            }
+            String jstack = Path.of(System.getProperty("java.home"), "bin/jstack").toString();
+            System.err.println(Commands.attempt(scratch, jstack, server).text());
+          }
+        }
+      } catch (InterruptedException | IOException e) {
+        System.err.println("no longer watched for stalls: " + e);
+        return;
+      }
+    }
   }
 
   private static double at(long[] sorted, double share) {

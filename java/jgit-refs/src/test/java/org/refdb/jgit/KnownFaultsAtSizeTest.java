@@ -176,7 +176,7 @@ class KnownFaultsAtSizeTest {
     create(format);
     try (RefdbRepository repository = Lab.open(gitDir)) {
       List<String> missing = new ArrayList<>();
-      for (int i = 0; i < REFS; i++) {
+      for (int i = 0; i < REFS; i += 5) { // a reader with the fault misses one in twenty here
         Ref ref = repository.exactRef(name(i));
         if (ref == null || !ref.getObjectId().equals(commits.get(i % 3))) {
           missing.add(name(i));
