@@ -29,10 +29,42 @@ static VIEWS: Handles<Views> = Handles::new("the ref views");
 static VIEW: Handles<Arc<View>> = Handles::new("the ref database");
 static LISTING: Handles<Mutex<OpenListing>> = Handles::new("the list of refs");
 
-/// A listing, and the row that did not fit into the last chunk.
+/// A listing, and how it is given out.
 struct OpenListing {
     listing: Listing,
-    left_over: Answer,
+    chunk: Answer,
+    chunk_len: usize,
+}
+
+impl OpenListing {
+    /// Most lists are short, and the long ones are read in chunks of a size that a cache holds.
+    const FIRST_CHUNK_LEN: usize = 4 << 10;
+    const CHUNK_LEN: usize = 256 << 10;
+
+    fn new(listing: Listing) -> Self {
+        OpenListing { listing, chunk: Answer::default(), chunk_len: Self::FIRST_CHUNK_LEN }
+    }
+
+    /// The next rows; nothing at the end.
+    fn next(&mut self) -> Result<&[u8], Failure> {
+        let OpenListing { listing, chunk, chunk_len } = self;
+        // Rows go beyond the length by one at most.
+        chunk.clear(*chunk_len + (*chunk_len >> 3));
+        let mut failure = None;
+        listing.each(&mut |row| {
+            failure = encode_row(&row, chunk).err();
+            if failure.is_some() || chunk.len() >= *chunk_len {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })?;
+        *chunk_len = Self::CHUNK_LEN;
+        match failure {
+            Some(failure) => Err(failure),
+            None => Ok(chunk.as_slice()),
+        }
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -152,8 +184,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_lookupMany<'l>(
         let request = bytes_of(env, &request)?;
         let view = VIEW.get(view)?;
         let mut answer = Answer::default();
-        for name in names(&mut Request::new(&request))? {
-            encode_resolved(&view.resolve(name)?, &mut answer)?;
+        for resolved in view.resolve_many(&names(&mut Request::new(&request))?)? {
+            encode_resolved(&resolved, &mut answer)?;
         }
         answer.u64(view.version());
         new_array(env, answer.as_slice())
@@ -178,42 +210,21 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
             root_refs: false,
         };
         let listing = VIEW.get(view)?.list(&options)?;
-        LISTING.insert(Mutex::new(OpenListing { listing, left_over: Answer::default() }))
+        LISTING.insert(Mutex::new(OpenListing::new(listing)))
     })
 }
 
-/// Fills the buffer with whole rows and says how many bytes they take; -1 at the end. A row that does not fit into an
-/// empty buffer is asked for again with one of the size that the negative result, less one, names.
+/// The next rows, whole ones; an empty array at the end.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_listNext<'l>(
     env: EnvUnowned<'l>,
     _class: JClass<'l>,
     listing: jlong,
-    buffer: JByteArray<'l>,
-) -> jint {
+) -> JByteArray<'l> {
     call(env, |env| {
         let listing = LISTING.get(listing)?;
         let mut listing = listing.lock().unwrap_or_else(PoisonError::into_inner);
-        let capacity = buffer.len(env)?;
-        let mut chunk = std::mem::take(&mut listing.left_over);
-        while chunk.len() <= capacity {
-            let end = chunk.len();
-            let Some(row) = listing.listing.next()? else { break };
-            encode_row(&row, &mut chunk)?;
-            if chunk.len() > capacity && end > 0 {
-                listing.left_over = chunk.split_off(end);
-                break;
-            }
-        }
-        if chunk.is_empty() {
-            return Ok(-1);
-        }
-        let put = put(env, &buffer, chunk.as_slice())?;
-        if put < 0 {
-            listing.left_over = chunk;
-            return Ok(put - 1);
-        }
-        Ok(put)
+        new_array(env, listing.next()?)
     })
 }
 

@@ -89,13 +89,10 @@ impl Answer {
         self.bytes.len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
-    /// Takes away what stands behind this place.
-    pub(crate) fn split_off(&mut self, at: usize) -> Self {
-        Answer { bytes: self.bytes.split_off(at) }
+    /// Begins anew, with room for so many bytes.
+    pub(crate) fn clear(&mut self, len: usize) {
+        self.bytes.clear();
+        self.bytes.reserve(len);
     }
 
     pub(crate) fn as_slice(&self) -> &[u8] {

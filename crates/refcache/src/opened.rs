@@ -83,6 +83,14 @@ impl Opened {
         }
     }
 
+    /// Many refs, whose names are sorted.
+    pub(crate) fn get_many(&self, names: &[&BStr]) -> Result<(Vec<Option<Found>>, bool)> {
+        match &self.reader {
+            Reader::Files(reader) => reader.get_many(&self.store, names),
+            Reader::Tables(reader) => reader.get_many(&self.store, names),
+        }
+    }
+
     pub(crate) fn list(&self, plan: Plan) -> Result<Listing> {
         match &self.reader {
             Reader::Files(reader) => reader.list(plan),

@@ -105,24 +105,53 @@ impl TablesReader {
         self.belief.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// One ref; the flag says whether the answer is right only if the repository is still the same.
     pub(crate) fn get(&self, store: &Store, name: &BStr) -> Result<(Option<Found>, bool)> {
-        if is_pseudo(name) || matches!(Scope::of(name), Scope::Main(_) | Scope::Other { .. }) {
+        if is_elsewhere(name) {
             return Ok((store.get(name)?.map(Found::of_other_place), true));
         }
         let (snapshot, is_doubtful) = self.fresh()?;
+        let kept =
+            self.get_in(&snapshot, name, || snapshot.merged().get(name, |record| found(name, &record))?.transpose())?;
+        Ok((kept, is_doubtful))
+    }
+
+    /// The same for names that are sorted. The list is looked at once, and what is not known is found in one walk.
+    pub(crate) fn get_many(&self, store: &Store, names: &[&BStr]) -> Result<(Vec<Option<Found>>, bool)> {
+        let (snapshot, mut is_doubtful) = self.fresh()?;
+        let mut cursor = None;
+        let mut answers = Vec::with_capacity(names.len());
+        for name in names {
+            answers.push(if is_elsewhere(name) {
+                is_doubtful = true;
+                store.get(name)?.map(Found::of_other_place)
+            } else {
+                self.get_in(&snapshot, name, || find(cursor.get_or_insert_with(|| snapshot.merged().refs()), name))?
+            });
+        }
+        Ok((answers, is_doubtful))
+    }
+
+    /// What is known of a name in this state, or what `find` finds.
+    fn get_in(
+        &self,
+        snapshot: &Snapshot,
+        name: &BStr,
+        find: impl FnOnce() -> Result<Option<Found>>,
+    ) -> Result<Option<Found>> {
         // The sequence number of an empty stack is 0, which stands for nothing known.
         let generation = snapshot.sequence() + 1;
         if let Some(known) = self.memory.names.get(self.owner, name)
             && known.generation == generation
         {
             count(&self.counters.hits, 1);
-            return Ok((known.kept.clone(), is_doubtful));
+            return Ok(known.kept.clone());
         }
         count(&self.counters.misses, 1);
-        let kept = snapshot.merged().get(name, |record| found(name, &record))?.transpose()?;
+        let kept = find()?;
         let known = Known { epoch: 0, looked_nanos: 0, loose: None, generation, kept: kept.clone() };
         self.memory.names.put(self.owner, name, known);
-        Ok((kept, is_doubtful))
+        Ok(kept)
     }
 
     pub(crate) fn list(&self, plan: Plan) -> Result<Listing> {
@@ -207,6 +236,20 @@ fn row(record: RefRecord<'_>) -> Option<Row<'_>> {
     };
     let (name, update_index) = (record.name, record.update_index);
     Some(Row { name, target, peeled, storage: Storage::Table, update_index })
+}
+
+/// Whether a name is one of another worktree's, or of a file that is no ref proper.
+fn is_elsewhere(name: &BStr) -> bool {
+    is_pseudo(name) || matches!(Scope::of(name), Scope::Main(_) | Scope::Other { .. })
+}
+
+/// The ref of this name; quick for one that comes behind the last.
+fn find(cursor: &mut MergedRefCursor, name: &BStr) -> Result<Option<Found>> {
+    cursor.seek(name)?;
+    match cursor.next()? {
+        Some(record) if record.name == name => found(name, &record).map(Some),
+        _ => Ok(None),
+    }
 }
 
 fn found(name: &BStr, record: &RefRecord<'_>) -> Result<Found> {

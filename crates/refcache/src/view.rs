@@ -79,9 +79,18 @@ impl View {
         self.ask(|opened| opened.get(name))
     }
 
-    /// Many refs, in the order of the names.
+    /// Many refs, in the order of the names. The files that all of them hang on are looked at once.
     pub fn get_many(&self, names: &[&BStr]) -> Result<Vec<Option<Found>>> {
-        names.iter().map(|name| self.get(name)).collect()
+        let mut order: Vec<usize> = (0..names.len()).collect();
+        order.retain(|at| is_safe(names[*at]));
+        order.sort_unstable_by_key(|at| names[*at]);
+        let sorted: Vec<&BStr> = order.iter().map(|at| names[*at]).collect();
+        let answers = self.ask(|opened| opened.get_many(&sorted))?;
+        let mut found = vec![None; names.len()];
+        for (at, answer) in order.into_iter().zip(answers) {
+            found[at] = answer;
+        }
+        Ok(found)
     }
 
     /// The first of these names that is a ref, by position.
@@ -96,15 +105,27 @@ impl View {
 
     /// Follows symbolic refs from `name`.
     pub fn resolve(&self, name: &BStr) -> Result<Resolved> {
+        let found = self.get(name)?;
+        self.resolve_from(name, found)
+    }
+
+    /// The same for many names, in their order.
+    pub fn resolve_many(&self, names: &[&BStr]) -> Result<Vec<Resolved>> {
+        let found = self.get_many(names)?;
+        names.iter().zip(found).map(|(name, found)| self.resolve_from(name, found)).collect()
+    }
+
+    /// Follows what `name` was found to be.
+    fn resolve_from(&self, name: &BStr, mut found: Option<Found>) -> Result<Resolved> {
         let mut resolved = Resolved { links: Vec::new(), name: name.to_owned(), found: None };
         for _ in 0..=SYMREF_DEPTH_MAX {
-            let found = self.get(resolved.name.as_bstr())?;
             let Some(Found { target: Target::Symbolic(next), .. }) = &found else {
                 resolved.found = found;
                 break;
             };
             let link = std::mem::replace(&mut resolved.name, next.as_bstr().to_owned());
             resolved.links.extend(RefName::new_safe(link));
+            found = self.get(resolved.name.as_bstr())?;
         }
         Ok(resolved)
     }

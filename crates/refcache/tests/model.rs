@@ -61,6 +61,14 @@ fn compare(repo: &Repo, view: &View, name: &str, step: usize) {
     assert_eq!(ours, git, "{:?}, step {step}", repo.format());
     let one = git.iter().find(|(listed, _)| listed == name).map(|(_, target)| target.clone());
     assert_eq!(view.get(name.into()).unwrap().map(|found| found.target), one, "{:?}, step {step}", repo.format());
+    // Not in order, one twice, some of none.
+    let mut names: Vec<&str> = git.iter().rev().map(|(name, _)| std::str::from_utf8(name).unwrap()).collect();
+    names.extend([name, "refs/heads", "refs/heads/a/../b", "HEAD", "refs/tags/zz", name]);
+    let names: Vec<&bstr::BStr> = names.into_iter().map(Into::into).collect();
+    let many = view.get_many(&names).unwrap();
+    for (name, found) in names.iter().zip(many) {
+        assert_eq!(found, view.get(name).unwrap(), "{:?}, step {step}, {name}", repo.format());
+    }
     if let Some((_, Target::Direct(id))) = git.first() {
         let pointing: Vec<_> =
             git.iter().filter(|(_, target)| target.id() == Some(*id)).map(|(name, _)| name).collect();

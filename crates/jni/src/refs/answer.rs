@@ -55,7 +55,7 @@ const STORAGE_SHIFT: u8 = 4;
 ///
 /// ```text
 /// 0 missing, or: 1 id, 2 name; +4 no tag, +8 tag; +0 loose, +16 packed, +32 in a table   1
-/// update index                                                                            8
+/// update index, in a table only                                                           8
 /// id, and what a tag leads to; or name                                                    raw; or byte string
 /// ```
 fn encode_value(
@@ -65,6 +65,7 @@ fn encode_value(
     update_index: u64,
     answer: &mut Answer,
 ) -> Result<(), Failure> {
+    let update_index = (storage == Storage::Table).then_some(update_index);
     let storage = match storage {
         Storage::Loose => 0,
         Storage::Packed => 1,
@@ -73,7 +74,7 @@ fn encode_value(
     match target {
         TargetView::Symbolic(name) => {
             answer.u8(SYMBOLIC | storage);
-            answer.u64(update_index);
+            update_index.into_iter().for_each(|index| answer.u64(index));
             answer.bytes(name)
         }
         TargetView::Direct(id) => {
@@ -83,7 +84,7 @@ fn encode_value(
                 Peeled::To(leads_to) => (TAG, Some(leads_to)),
             };
             answer.u8(DIRECT | flag | storage);
-            answer.u64(update_index);
+            update_index.into_iter().for_each(|index| answer.u64(index));
             answer.raw(id.as_bytes());
             if let Some(leads_to) = leads_to {
                 answer.raw(leads_to.as_bytes());

@@ -46,6 +46,27 @@ fn target_of(found: &Option<Found>) -> Option<&Target> {
     found.as_ref().map(|found| &found.target)
 }
 
+/// When a question was asked.
+#[derive(Clone, Copy)]
+struct Moment {
+    epoch: u64,
+    looked_nanos: u64,
+}
+
+/// What is found before packed-refs is looked at.
+enum First {
+    /// The answer, and whether it is doubtful.
+    Answer(Option<Found>, bool),
+    /// There is no loose file; what is known of the name.
+    NotLoose(Option<Arc<Known>>),
+}
+
+impl Moment {
+    fn known(self, loose: Option<Loose>, generation: u64, kept: Option<Found>) -> Known {
+        Known { epoch: self.epoch, looked_nanos: self.looked_nanos, loose, generation, kept }
+    }
+}
+
 /// Reads refs that are files.
 pub(crate) struct FilesReader {
     fs: Fs,
@@ -93,35 +114,91 @@ impl FilesReader {
 
     /// One ref; the flag says whether the answer is right only if the repository is still the same.
     pub(crate) fn get(&self, store: &Store, name: &BStr) -> Result<(Option<Found>, bool)> {
-        if matches!(Scope::of(name), Scope::Main(_) | Scope::Other { .. }) {
-            return Ok((store.get(name)?.map(Found::of_other_place), true));
+        let moment = self.moment();
+        match self.get_first(store, name, moment)? {
+            First::Answer(found, is_doubtful) => Ok((found, is_doubtful)),
+            First::NotLoose(known) => self.get_packed(&*self.packed()?, name, known.as_deref(), moment),
         }
-        // Before anything is looked at: what is changed meanwhile shall not be believed to be known.
-        let epoch = self.epoch.load(Ordering::Acquire);
-        let looked_nanos = self.clock();
+    }
+
+    /// The same for names that are sorted. Packed-refs is looked at once, after all loose paths.
+    pub(crate) fn get_many(&self, store: &Store, names: &[&BStr]) -> Result<(Vec<Option<Found>>, bool)> {
+        let moment = self.moment();
+        let mut answers = Vec::with_capacity(names.len());
+        let mut is_doubtful = false;
+        let mut not_loose = Vec::new();
+        for name in names {
+            match self.get_first(store, name, moment)? {
+                First::Answer(found, doubt) => {
+                    is_doubtful |= doubt;
+                    answers.push(found);
+                }
+                First::NotLoose(known) => {
+                    not_loose.push((answers.len(), known));
+                    answers.push(None);
+                }
+            }
+        }
+        if !not_loose.is_empty() {
+            let file = self.packed()?;
+            for (at, known) in not_loose {
+                let (found, doubt) = self.get_packed(&file, names[at], known.as_deref(), moment)?;
+                is_doubtful |= doubt;
+                answers[at] = found;
+            }
+        }
+        Ok((answers, is_doubtful))
+    }
+
+    /// To be asked for before anything is looked at: what is changed meanwhile shall not be believed to be known.
+    fn moment(&self) -> Moment {
+        Moment { epoch: self.epoch.load(Ordering::Acquire), looked_nanos: self.clock() }
+    }
+
+    /// What can be said without packed-refs.
+    fn get_first(&self, store: &Store, name: &BStr, moment: Moment) -> Result<First> {
+        if matches!(Scope::of(name), Scope::Main(_) | Scope::Other { .. }) {
+            return Ok(First::Answer(store.get(name)?.map(Found::of_other_place), true));
+        }
         let known = self.memory.names.get(self.owner, name);
         if let Some(known) = &known
-            && self.believes(known, epoch, looked_nanos)
+            && self.believes(known, moment)
         {
             count(&self.counters.hits, 1);
-            return Ok((known.answer(), false));
+            return Ok(First::Answer(known.answer(), false));
         }
-        let known = known.as_deref();
-        let loose = self.loose(name, known.and_then(|known| known.loose.as_ref()))?;
-        if let Some((loose, is_new)) = loose {
-            let is_doubtful = matches!(&loose.target, Target::Symbolic(to) if to.as_bstr() == HEAD_OF_REFTABLE);
-            count(if is_new { &self.counters.misses } else { &self.counters.hits }, 1);
-            let found = Found::loose(loose.target.clone());
-            if is_new && known.is_some_and(|known| target_of(&known.answer()) != Some(&found.target)) {
-                count(&self.changes, 1);
+        Ok(match self.get_loose(name, known.as_deref(), moment)? {
+            Some(found) => {
+                let is_doubtful = matches!(&found.target, Target::Symbolic(to) if to.as_bstr() == HEAD_OF_REFTABLE);
+                First::Answer(Some(found), is_doubtful)
             }
-            if is_new || self.trust.believe.is_some() {
-                let known = Known { epoch, looked_nanos, loose: Some(loose), generation: 0, kept: None };
-                self.memory.names.put(self.owner, name, known);
-            }
-            return Ok((Some(found), is_doubtful));
+            None => First::NotLoose(known),
+        })
+    }
+
+    fn get_loose(&self, name: &BStr, known: Option<&Known>, moment: Moment) -> Result<Option<Found>> {
+        let Some((loose, is_new)) = self.loose(name, known.and_then(|known| known.loose.as_ref()))? else {
+            return Ok(None);
+        };
+        count(if is_new { &self.counters.misses } else { &self.counters.hits }, 1);
+        let found = Found::loose(loose.target.clone());
+        if is_new && known.is_some_and(|known| target_of(&known.answer()) != Some(&found.target)) {
+            count(&self.changes, 1);
         }
-        let file = self.packed()?;
+        if is_new || self.trust.believe.is_some() {
+            self.memory.names.put(self.owner, name, moment.known(Some(loose), 0, None));
+        }
+        Ok(Some(found))
+    }
+
+    /// The ref in a file that was proved fresh; it has no loose file.
+    fn get_packed(
+        &self,
+        file: &PackedFile,
+        name: &BStr,
+        known: Option<&Known>,
+        moment: Moment,
+    ) -> Result<(Option<Found>, bool)> {
         let kept = match known.filter(|known| known.generation == file.generation) {
             Some(known) => {
                 count(&self.counters.hits, 1);
@@ -132,21 +209,20 @@ impl FilesReader {
             }
             None => {
                 count(&self.counters.misses, 1);
-                find(&file, name)?
+                find(file, name)?
             }
         };
+        let is_doubtful = kept.is_none() && !file.exists();
         if known.is_some_and(|known| target_of(&known.answer()) != target_of(&kept)) {
             count(&self.changes, 1);
         }
-        let is_doubtful = kept.is_none() && !file.exists();
-        let known = Known { epoch, looked_nanos, loose: None, generation: file.generation, kept: kept.clone() };
-        self.memory.names.put(self.owner, name, known);
+        self.memory.names.put(self.owner, name, moment.known(None, file.generation, kept.clone()));
         Ok((kept, is_doubtful))
     }
 
-    fn believes(&self, known: &Known, epoch: u64, now_nanos: u64) -> bool {
+    fn believes(&self, known: &Known, Moment { epoch, looked_nanos }: Moment) -> bool {
         self.trust.believe.is_some_and(|believe| {
-            known.epoch == epoch && now_nanos.saturating_sub(known.looked_nanos) < believe.as_nanos() as u64
+            known.epoch == epoch && looked_nanos.saturating_sub(known.looked_nanos) < believe.as_nanos() as u64
         })
     }
 

@@ -22,7 +22,7 @@ final class RefNatives {
 
   static native long list(long view, byte[] request) throws EngineException;
 
-  static native int listNext(long listing, byte[] buffer) throws EngineException;
+  static native byte[] listNext(long listing) throws EngineException;
 
   static native void listClose(long listing);
 

@@ -63,15 +63,14 @@ final class RefDecoder {
     if ((flags & KIND) == 0) {
       return null;
     }
-    long updateIndex = in.i64();
+    boolean inTable = (flags & STORAGE) == TABLE;
+    long index = inTable ? in.i64() : Ref.UNDEFINED_UPDATE_INDEX;
     if ((flags & KIND) == SYMBOLIC) {
       in.take(in.i32());
       return null;
     }
     ObjectId id = id(in);
-    int storage = flags & STORAGE;
-    Ref.Storage where = storage == LOOSE ? Ref.Storage.LOOSE : Ref.Storage.PACKED;
-    long index = storage == TABLE ? updateIndex : Ref.UNDEFINED_UPDATE_INDEX;
+    Ref.Storage where = (flags & STORAGE) == LOOSE ? Ref.Storage.LOOSE : Ref.Storage.PACKED;
     return switch (flags & PEELED) {
       case NOT_TAG -> new ObjectIdRef.PeeledNonTag(where, name, id, index);
       case TAG -> new ObjectIdRef.PeeledTag(where, name, id, id(in), index);
@@ -87,7 +86,9 @@ final class RefDecoder {
   static boolean skipRow(Unpacker in) {
     in.take(in.i32());
     int flags = in.u8();
-    in.take(Long.BYTES);
+    if ((flags & STORAGE) == TABLE) {
+      in.take(Long.BYTES);
+    }
     if ((flags & KIND) == DIRECT) {
       in.take((flags & PEELED) == TAG ? 2 * ID_BYTES : ID_BYTES);
       return false;
