@@ -1,0 +1,54 @@
+package org.refdb.bench.refs;
+
+import java.io.File;
+import java.io.IOException;
+import org.eclipse.jgit.internal.storage.file.FileRepository;
+import org.eclipse.jgit.lib.Repository;
+import org.refdb.engine.EngineLoadException;
+import org.refdb.engine.RefViews;
+import org.refdb.jgit.RefdbRepository;
+
+/** Who answers questions about refs, and in which format the refs are. */
+public enum Engine {
+  /** JGit's RefDirectory. */
+  JGIT_FILES,
+  /** JGit's FileReftableDatabase. */
+  JGIT_REFTABLE,
+  /** The engine on loose refs and packed-refs. */
+  REFDB_FILES,
+  /** The engine on reftables. */
+  REFDB_REFTABLE;
+
+  private static final long MEMORY_BYTES = 56L << 20;
+  private static RefViews views;
+
+  boolean isReftable() {
+    return this == JGIT_REFTABLE || this == REFDB_REFTABLE;
+  }
+
+  /** Opens a repository as a server does. */
+  Repository open(File gitDir) throws IOException {
+    if (this == JGIT_FILES || this == JGIT_REFTABLE) {
+      return new FileRepository(gitDir);
+    }
+    return RefdbRepository.open(gitDir, views());
+  }
+
+  /** Lets go of what is cached of a repository in this process, so that opening it begins anew. */
+  void forget(File gitDir) {
+    if (this == REFDB_FILES || this == REFDB_REFTABLE) {
+      views().forget(gitDir.toPath());
+    }
+  }
+
+  private static synchronized RefViews views() {
+    if (views == null) {
+      try {
+        views = RefViews.open(MEMORY_BYTES);
+      } catch (EngineLoadException e) {
+        throw new IllegalStateException("the engine cannot be loaded", e);
+      }
+    }
+    return views;
+  }
+}

@@ -1,0 +1,150 @@
+package org.refdb.bench.refs;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.lib.Repository;
+import org.openjdk.jmh.annotations.Benchmark;
+import org.openjdk.jmh.annotations.BenchmarkMode;
+import org.openjdk.jmh.annotations.Mode;
+import org.openjdk.jmh.annotations.OutputTimeUnit;
+import org.openjdk.jmh.annotations.Param;
+import org.openjdk.jmh.annotations.Scope;
+import org.openjdk.jmh.annotations.Setup;
+import org.openjdk.jmh.annotations.State;
+import org.openjdk.jmh.annotations.TearDown;
+
+/** Questions to a repository that nobody changes, with everything warm, and opening it. */
+@State(Scope.Benchmark)
+@BenchmarkMode(Mode.AverageTime)
+@OutputTimeUnit(java.util.concurrent.TimeUnit.MICROSECONDS)
+public class Reads {
+  private static final int HOT = 100;
+  /** Patch sets and notes of a page of changes. */
+  private static final int MANY = 75;
+  /** Strides that no number of refs here is a multiple of. */
+  private static final int STRIDE = 790_211;
+
+  /** Who answers. */
+  @Param({"JGIT_FILES", "JGIT_REFTABLE", "REFDB_FILES", "REFDB_REFTABLE"})
+  public Engine engine;
+
+  /** How many refs there are. */
+  @Param("1500000")
+  public int refs;
+
+  private Path folder;
+  private File gitDir;
+  private Repository repository;
+  private List<String> names;
+  private String[] hot;
+  private String[] many;
+  private int at;
+
+  @Setup
+  public void open() throws IOException {
+    names = Laboratory.names(refs);
+    folder = Files.createTempDirectory(Path.of(System.getProperty("refs.folder")), "reads");
+    gitDir = Laboratory.create(folder.resolve("r.git"), engine.isReftable(), names);
+    repository = engine.open(gitDir);
+    hot = spread(HOT);
+    many = spread(MANY);
+  }
+
+  @TearDown
+  public void close() throws IOException {
+    repository.close();
+    engine.forget(gitDir);
+    Laboratory.remove(folder);
+  }
+
+  private String[] spread(int count) {
+    List<String> spread = new ArrayList<>();
+    for (int i = 0; i < count; i++) {
+      spread.add(names.get((int) ((long) i * names.size() / count)));
+    }
+    return spread.toArray(String[]::new);
+  }
+
+  /** One of a hundred refs. */
+  @Benchmark
+  public Ref exactRef() throws IOException {
+    at = (at + 1) % hot.length;
+    return there(repository.exactRef(hot[at]));
+  }
+
+  /** Any of all. */
+  @Benchmark
+  public Ref exactRefAnywhere() throws IOException {
+    at = (at + STRIDE) % names.size();
+    return there(repository.exactRef(names.get(at)));
+  }
+
+  /** 75 refs with one question. */
+  @Benchmark
+  public Map<String, Ref> exactRefs() throws IOException {
+    Map<String, Ref> found = repository.getRefDatabase().exactRef(many);
+    if (found.size() != many.length) {
+      throw new IllegalStateException(found.size() + " of " + many.length);
+    }
+    return found;
+  }
+
+  /** Every name and id of the changes. */
+  @Benchmark
+  public int list() throws IOException {
+    int sum = 0;
+    int count = 0;
+    for (Ref ref : repository.getRefDatabase().getRefsByPrefix("refs/changes/")) {
+      sum += ref.getName().length() + ref.getObjectId().hashCode();
+      count++;
+    }
+    if (count != names.size() - 1) {
+      throw new IllegalStateException(count + " refs of " + names.size());
+    }
+    return sum;
+  }
+
+  /** The refs of one change. */
+  @Benchmark
+  public List<Ref> listChange() throws IOException {
+    at = (at + STRIDE) % (names.size() - 1);
+    String name = names.get(at);
+    return repository.getRefDatabase().getRefsByPrefix(name.substring(0, name.lastIndexOf('/') + 1));
+  }
+
+  /** The refs that hold an object. */
+  @Benchmark
+  public Set<Ref> tips() throws IOException {
+    at = (at + STRIDE) % names.size();
+    ObjectId id = Laboratory.id(at);
+    Set<Ref> tips = repository.getRefDatabase().getTipsWithSha1(id);
+    if (tips.isEmpty()) {
+      throw new IllegalStateException("nothing holds " + id);
+    }
+    return tips;
+  }
+
+  /** FileRepository's constructor, the first look-up, and closing. */
+  @Benchmark
+  public Ref openAndLookUp() throws IOException {
+    engine.forget(gitDir);
+    try (Repository fresh = engine.open(gitDir)) {
+      return there(fresh.exactRef(hot[1]));
+    }
+  }
+
+  private static Ref there(Ref ref) {
+    if (ref == null) {
+      throw new IllegalStateException("a ref is missing");
+    }
+    return ref;
+  }
+}
