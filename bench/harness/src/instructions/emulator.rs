@@ -157,7 +157,10 @@ fn boot(kernel: &Path, archive: &Path) -> Result<Vec<guest::Report>> {
         .arg(kernel)
         .arg("-initrd")
         .arg(archive)
-        .args(["-append", "console=ttyS0 quiet nokaslr panic=-1 clocksource=tsc tsc=reliable tsc_early_khz=1000000"])
+        .args([
+            "-append",
+            "console=ttyS0 quiet nokaslr panic=-1 clocksource=tsc tsc=reliable tsc_early_khz=1000000 init_on_alloc=0",
+        ])
         .stdin(Stdio::null())
         .output()?;
     let console = String::from_utf8_lossy(&output.stdout);
