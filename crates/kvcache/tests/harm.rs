@@ -185,6 +185,43 @@ fn on_a_full_disk_reads_go_on_puts_are_refused_and_then_taken_again() {
     assert_eq!(cache.get(&5u32.to_le_bytes()), None, "the old value of a refused overwrite came back");
 }
 
+/// A disk that brings nothing to stable storage while it is told so.
+#[derive(Default)]
+struct StuckSync(AtomicBool);
+
+impl Witness for StuckSync {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        while matches!(op, Op::Sync(_)) && self.0.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Verdict::Proceed
+    }
+}
+
+/// The soak found that what lived was evicted as soon as all dead space waited for a sync.
+#[test]
+fn nothing_is_evicted_nor_refused_and_files_stay_small_while_a_sync_takes_long() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(StuckSync::default());
+    let mut options = Options::new(8 * MIB);
+    // A machine that stands still for a while is no reason to refuse.
+    options.patience = Duration::from_secs(60);
+    let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), options).unwrap();
+    disk.0.store(true, Ordering::Relaxed);
+    let mut largest = 0;
+    for i in 0..5_000u32 {
+        let key = i.wrapping_mul(0x9e37_79b1) % 100;
+        let _ = cache.put(&key.to_le_bytes(), &[i as u8; 4_000]);
+        largest = cache.stats().disk_bytes.max(largest);
+    }
+    let stats = cache.stats();
+    // Before anything can fail: closing waits for the syncer.
+    disk.0.store(false, Ordering::Relaxed);
+    assert_eq!((stats.evicted, stats.refused, stats.entries), (0, 0, 100), "{stats:?}");
+    assert!(stats.compacted > 100 && largest < 4 * MIB, "{largest} bytes at most: {stats:?}");
+    cache.close().unwrap();
+}
+
 #[test]
 fn a_folder_that_cannot_be_written_to_is_an_error_that_names_it() {
     let root = tempfile::tempdir().unwrap();
