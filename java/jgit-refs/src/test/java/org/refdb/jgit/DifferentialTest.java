@@ -22,14 +22,22 @@ class DifferentialTest {
   @Test
   void randomOperationsGiveWhatRefDirectoryGives() throws Exception {
     for (long seed = 0; seed < SEEDS; seed++) {
-      compare(seed, Lab.Format.FILES);
-      compare(seed, Lab.Format.REFTABLE);
+      compare(seed, Lab.Format.FILES, Lab.Format.FILES);
+      compare(seed, Lab.Format.REFTABLE, Lab.Format.FILES);
     }
   }
 
-  private void compare(long seed, Lab.Format format) throws Exception {
-    Path ours = Lab.create(folder.resolve("refdb-" + format + seed), format);
-    Path theirs = Lab.create(folder.resolve("jgit-" + format + seed), Lab.Format.FILES);
+  /** JGit's tables are written by JGit alone: it misreads some that C git writes. */
+  @Test
+  void randomOperationsGiveWhatFileReftableDatabaseGives() throws Exception {
+    for (long seed = 0; seed < SEEDS; seed++) {
+      compare(seed, Lab.Format.REFTABLE, Lab.Format.REFTABLE);
+    }
+  }
+
+  private void compare(long seed, Lab.Format format, Lab.Format oracle) throws Exception {
+    Path ours = Lab.create(folder.resolve("refdb-" + format + oracle + seed), format);
+    Path theirs = Lab.create(folder.resolve("jgit-" + format + oracle + seed), oracle);
     Lab.Objects objects = Lab.objects(ours, 6);
     assertEquals(objects, Lab.objects(theirs, 6));
     List<ObjectId> ids = new ArrayList<>(objects.commits());
@@ -41,7 +49,8 @@ class DifferentialTest {
         log(jgit);
       }
       // A reflog goes along with its ref in files only; some updates ask for a reflog whatever the settings say.
-      RandomOperations operations = new RandomOperations(seed, ids, format == Lab.Format.FILES);
+      boolean renames = format == Lab.Format.FILES && oracle == Lab.Format.FILES;
+      RandomOperations operations = new RandomOperations(seed, ids, renames, oracle);
       List<String> story = new ArrayList<>();
       for (int i = 0; i < OPERATIONS; i++) {
         RandomOperations.Operation operation = operations.next();
@@ -50,7 +59,9 @@ class DifferentialTest {
         String context = "seed " + seed + ", " + format + ":\n" + String.join("\n", story);
         assertEquals(expected, operation.on(refdb), context);
         assertEquals(RandomOperations.state(jgit), RandomOperations.state(refdb), context);
-        assertEquals(RandomOperations.reflogs(jgit), RandomOperations.reflogs(refdb), context);
+        if (oracle == Lab.Format.FILES) { // JGit logs in tables whatever the settings say, in words of its own
+          assertEquals(RandomOperations.reflogs(jgit), RandomOperations.reflogs(refdb), context);
+        }
       }
     }
   }

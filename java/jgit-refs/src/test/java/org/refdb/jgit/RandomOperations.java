@@ -32,14 +32,18 @@ final class RandomOperations {
   private final Random random;
   private final List<ObjectId> ids;
   private final boolean renames;
+  private final Lab.Format oracle;
 
   /**
    * @param renames whether refs are renamed too
+   * @param oracle the format of JGit's repository. Its database of tables makes every batch whole or not at all, does not
+   *     say of a command that it is a rewind, and looks for rewinds before it looks at old values
    */
-  RandomOperations(long seed, List<ObjectId> ids, boolean renames) {
+  RandomOperations(long seed, List<ObjectId> ids, boolean renames, Lab.Format oracle) {
     this.random = new Random(seed);
     this.ids = ids;
     this.renames = renames;
+    this.oracle = oracle;
   }
 
   /** One operation, the same on every repository. */
@@ -176,7 +180,7 @@ final class RandomOperations {
   }
 
   private Operation batch() {
-    boolean atomic = random.nextBoolean();
+    boolean atomic = random.nextBoolean() || oracle == Lab.Format.REFTABLE;
     boolean allowed = random.nextBoolean();
     String message = random.nextInt(4) == 0 ? null : "batch " + random.nextInt(3);
     boolean append = random.nextBoolean();
@@ -232,17 +236,18 @@ final class RandomOperations {
         return told + (all ? " refused" : " refused in part");
       }
       for (ReceiveCommand command : commands) {
-        told.append(' ').append(command.getType()).append(' ').append(command.getRefName());
-        told.append(' ').append(inShort(command));
+        told.append(' ').append(oracle == Lab.Format.REFTABLE ? "" : command.getType()).append(' ');
+        told.append(command.getRefName()).append(' ').append(inShort(command));
       }
       return told.toString();
     };
   }
 
   /** A name in the way is an I/O error to JGit if its lock cannot even be made. */
-  private static String inShort(ReceiveCommand command) {
+  private String inShort(ReceiveCommand command) {
     return switch (command.getResult()) {
       case LOCK_FAILURE, REJECTED_OTHER_REASON -> "not possible";
+      case REJECTED_NONFASTFORWARD -> oracle == Lab.Format.REFTABLE ? "not possible" : "REJECTED_NONFASTFORWARD";
       default -> command.getResult().name();
     };
   }
