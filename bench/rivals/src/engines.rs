@@ -92,7 +92,10 @@ struct Gitoxide;
 
 impl Gitoxide {
     fn open(dir: &Path) -> gix_ref::file::Store {
-        gix_ref::file::Store::at(dir.to_owned(), gix_hash::Kind::Sha1)
+        let mut store = gix_ref::file::Store::at(dir.to_owned(), gix_hash::Kind::Sha1);
+        // As in a bare repository, which the others find out by themselves.
+        store.write_reflog = gix_ref::store::WriteReflog::Disable;
+        store
     }
 }
 

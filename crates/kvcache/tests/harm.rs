@@ -198,7 +198,7 @@ impl Witness for StuckSync {
     }
 }
 
-/// The soak found that what lived was evicted as soon as all dead space waited for a sync.
+/// The soak found a cache whose entries were evicted while all its dead space waited for a sync.
 #[test]
 fn nothing_is_evicted_nor_refused_and_files_stay_small_while_a_sync_takes_long() {
     let dir = tempfile::tempdir().unwrap();
