@@ -202,29 +202,35 @@ fn an_operation_that_fails_once_harms_nothing() {
 /// segment goes. Entries may be missing then, but what is found is from one and the same state.
 #[test]
 fn without_a_promise_a_power_loss_takes_entries_but_brings_none_back() {
-    for disk in [crash::Disk::Journaled, crash::Disk::Unordered] {
-        let mut steps = steps(5);
-        for step in &mut steps {
-            match step {
-                Step::Put(_, _, durability) | Step::Remove(_, durability) | Step::Clear(durability) => {
-                    *durability = (*durability).min(Durability::Written);
-                }
-                Step::Flush | Step::Work | Step::Compact => {}
+    let mut steps = steps(5);
+    for step in &mut steps {
+        match step {
+            Step::Put(_, _, durability) | Step::Remove(_, durability) | Step::Clear(durability) => {
+                *durability = (*durability).min(Durability::Written);
             }
+            Step::Flush | Step::Work | Step::Compact => {}
         }
-        let (states, _) = states(&steps);
-        let start = tempfile::tempdir().unwrap();
-        let ends = operations_by_step(&steps);
+    }
+    let (states, _) = states(&steps);
+    lose_power(&steps, |done, state| {
+        let is_part = |of: &State| state.iter().all(|(key, value)| of.get(key) == Some(value));
+        states[..(done + 2).min(states.len())].iter().any(is_part)
+    });
+}
+
+/// Loses power everywhere in these steps. `is_possible` is told how many of them were done, and what is found then.
+fn lose_power(steps: &[Step], is_possible: impl Fn(usize, &State) -> bool) {
+    for disk in [crash::Disk::Journaled, crash::Disk::Unordered] {
+        let start = tempfile::tempdir().expect("a temporary folder can be made");
+        let ends = operations_by_step(steps);
         crash::lose_power_everywhere(
             start.path(),
             disk,
-            |fs, dir| run(fs, dir, &steps, &|_| {}),
+            |fs, dir| run(fs, dir, steps, &|_| {}),
             |dir, crash| {
                 let done = ends.iter().filter(|end| **end <= crash.at).count();
                 let state = found(dir);
-                let is_part = |of: &State| state.iter().all(|(key, value)| of.get(key) == Some(value));
-                let possible = &states[..(done + 2).min(states.len())];
-                assert!(possible.iter().any(is_part), "{disk:?}, {crash:?}: after step {done}: {:?}", state.keys());
+                assert!(is_possible(done, &state), "{disk:?}, {crash:?}: after step {done}: {:?}", state.keys());
             },
         );
     }
@@ -252,22 +258,10 @@ fn operations_by_step(steps: &[Step]) -> Vec<usize> {
 
 #[test]
 fn a_power_loss_leaves_a_state_it_had_and_all_that_was_synced() {
-    for disk in [crash::Disk::Journaled, crash::Disk::Unordered] {
-        let steps = steps(11);
-        let (states, floors) = states(&steps);
-        let start = tempfile::tempdir().unwrap();
-        let ends = operations_by_step(&steps);
-        crash::lose_power_everywhere(
-            start.path(),
-            disk,
-            |fs, dir| run(fs, dir, &steps, &|_| {}),
-            |dir, crash| {
-                let done = ends.iter().filter(|end| **end <= crash.at).count();
-                let (_, synced) = floors[done];
-                let state = found(dir);
-                let possible = &states[synced..(done + 2).min(states.len())];
-                assert!(possible.contains(&state), "{disk:?}, {crash:?}: after step {done}: {:?}", state.keys());
-            },
-        );
-    }
+    let steps = steps(11);
+    let (states, floors) = states(&steps);
+    lose_power(&steps, |done, state| {
+        let (_, synced) = floors[done];
+        states[synced..(done + 2).min(states.len())].contains(state)
+    });
 }
