@@ -1,6 +1,7 @@
 //! The persistent key-value cache: `org.refdb.engine.Cache`.
 
 mod tools;
+mod transfer;
 
 use crate::{
     call::{bytes_of, call, new_array, put_bytes, quick_call},

@@ -246,6 +246,15 @@ impl Cache {
         self.shared.index.get(self.shared.sealer.hash(key)).is_some()
     }
 
+    /// When the value of a key was created, in milliseconds since 1970. Not counted as a get.
+    pub(crate) fn created_ms(&self, key: &[u8]) -> Option<u64> {
+        let hash = self.shared.sealer.hash(key);
+        match with_scratch(|scratch| self.look_up(hash, key, usize::MAX, scratch, |_, created_ms| created_ms)) {
+            Lookup::Found(created_ms) => Some(created_ms),
+            Lookup::Larger(_) | Lookup::Expired | Lookup::None => None,
+        }
+    }
+
     /// To be taken before the value of a key is computed, and given to [`Cache::put_with`].
     pub fn ticket(&self, key: &[u8]) -> Ticket {
         Ticket(self.shared.ticket(self.shared.sealer.hash(key)))

@@ -1,7 +1,7 @@
 //! Entries as a stream of bytes: a backup, a way to another machine or format.
 //!
 //! ```text
-//! "refdbkvX" u32 version | { u64 created_ms, u32 key_len, u32 value_len, key, value } ... | { u64::MAX, u32 0, u32 0 }
+//! "refdbkvX" u32 version | u32 label_len, label | { u64 created_ms, u32 key_len, u32 value_len, key, value } ... | { u64::MAX, u32 0, u32 0 }
 //! u64 entries | u32 CRC32C of all before
 //! ```
 
@@ -9,11 +9,12 @@ use crate::{
     cache::{Cache, Put, PutOptions},
     error::{Error, Result},
     options::Durability,
+    versions::label,
 };
 use std::io::{self, Read, Write};
 
 const MAGIC: [u8; 8] = *b"refdbkvX";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 16;
 
 /// What an import did.
@@ -21,16 +22,21 @@ const HEADER_BYTES: usize = 16;
 pub struct Imported {
     /// Entries stored.
     pub stored: u64,
+    /// Entries whose key has a value that is as new or newer, or that was changed while it was looked at.
+    pub kept: u64,
     /// Entries larger than the cache takes.
     pub too_large: u64,
 }
 
 impl Cache {
-    /// Writes every entry, decrypted, with its age. Returns how many.
+    /// Writes every entry, decrypted, with its age, also while others use the cache. Returns how many.
     pub fn export(&self, to: &mut dyn Write) -> io::Result<u64> {
         let mut to = Summed { inner: to, crc: 0 };
         to.write_all(&MAGIC)?;
         to.write_all(&VERSION.to_le_bytes())?;
+        let label = label(&self.shared.dir);
+        to.write_all(&(label.len() as u32).to_le_bytes())?;
+        to.write_all(label.as_bytes())?;
         let mut entries = 0u64;
         self.for_each(|key, value, info| {
             entries += 1;
@@ -46,12 +52,15 @@ impl Cache {
         Ok(entries)
     }
 
-    /// Puts every entry of an export, with its age. What was put stays if the stream turns out to be cut or harmed.
+    /// Puts every entry of an export, with its age, also while others use the cache. What the cache has that is as new or
+    /// newer stays. What was put stays if the stream turns out to be cut or harmed. An export of a cache of another name or
+    /// version, as far as the folders say, is refused.
     pub fn import(&self, from: &mut dyn Read) -> Result<Imported> {
         let mut from = Counted { inner: from, crc: 0, offset: 0 };
         if from.array::<8>()? != MAGIC || u32::from_le_bytes(from.array()?) != VERSION {
             return Err(from.corrupt("not an export of this version"));
         }
+        self.check_label(&mut from)?;
         let (mut imported, mut seen) = (Imported::default(), 0u64);
         let (mut key, mut value) = (Vec::new(), Vec::new());
         loop {
@@ -63,13 +72,7 @@ impl Cache {
             seen += 1;
             from.bytes(key_len, &mut key)?;
             from.bytes(value_len, &mut value)?;
-            let options = PutOptions { created_ms: Some(created_ms), durability: Durability::Written, ticket: None };
-            match self.put_in_bulk(&key, &value, options) {
-                Ok(Put::Stored) => imported.stored += 1,
-                Ok(Put::Refused | Put::Stale) => {}
-                Err(Error::TooLarge { .. }) => imported.too_large += 1,
-                Err(error) => return Err(error),
-            }
+            self.import_entry(&key, &value, created_ms, &mut imported)?;
         }
         let entries = u64::from_le_bytes(from.array()?);
         let crc = from.crc;
@@ -78,6 +81,34 @@ impl Cache {
         }
         self.flush(Durability::Written)?;
         Ok(imported)
+    }
+
+    fn check_label(&self, from: &mut Counted<'_>) -> Result<()> {
+        let len = u32::from_le_bytes(from.array()?);
+        let (mut theirs, ours) = (Vec::new(), label(&self.shared.dir));
+        from.bytes(len, &mut theirs)?;
+        if theirs == ours.as_bytes() || theirs.is_empty() || ours.is_empty() {
+            return Ok(());
+        }
+        let theirs = String::from_utf8_lossy(&theirs);
+        Err(Error::Misuse(format!("this is an export of '{theirs}', whose values mean something else in '{ours}'")))
+    }
+
+    fn import_entry(&self, key: &[u8], value: &[u8], created_ms: u64, imported: &mut Imported) -> Result<()> {
+        // Whatever happens to the key from here on makes the ticket void.
+        let ticket = Some(self.ticket(key));
+        if self.created_ms(key).is_some_and(|present| present >= created_ms) {
+            imported.kept += 1;
+            return Ok(());
+        }
+        let options = PutOptions { created_ms: Some(created_ms), durability: Durability::Written, ticket };
+        match self.put_in_bulk(key, value, options) {
+            Ok(Put::Stored) => imported.stored += 1,
+            Ok(Put::Refused | Put::Stale) => imported.kept += 1,
+            Err(Error::TooLarge { .. }) => imported.too_large += 1,
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 }
 
@@ -156,7 +187,7 @@ mod tests {
         let mut bytes = Vec::new();
         assert_eq!(from.export(&mut bytes).unwrap(), 3_000);
         let to = open("to");
-        assert_eq!(to.import(&mut &bytes[..]).unwrap(), Imported { stored: 3_000, too_large: 0 });
+        assert_eq!(to.import(&mut &bytes[..]).unwrap(), Imported { stored: 3_000, ..Imported::default() });
         let found = to.get(&2_999u32.to_le_bytes()).unwrap();
         assert_eq!((found.created_ms, found.value.len()), (2_999, 299));
         for cut in [0, 5, 12, 20, bytes.len() / 2, bytes.len() - 1] {
@@ -165,7 +196,48 @@ mod tests {
         let at = bytes.len() / 2;
         bytes[at] ^= 1;
         assert!(to.import(&mut &bytes[..]).is_err());
-        bytes[8] = 2;
+        bytes[8] = 9;
         assert!(matches!(to.import(&mut &bytes[..]), Err(Error::Corrupt { .. })));
+    }
+
+    #[test]
+    fn an_import_keeps_what_is_newer_and_does_not_count_as_use() {
+        let temp = tempfile::tempdir().unwrap();
+        let open = |name: &str| Cache::open(&temp.path().join(name), Options::new(4 << 20)).unwrap();
+        let (from, to) = (open("from"), open("to"));
+        let put = |cache: &Cache, key: &[u8], value: &[u8], created| {
+            cache.put_with(key, value, PutOptions { created_ms: Some(created), ..Default::default() }).unwrap();
+        };
+        for key in [b"newer", b"older", b"equal", b"there"] {
+            put(&from, key, b"imported", 50);
+        }
+        put(&to, b"newer", b"present", 51);
+        put(&to, b"older", b"present", 49);
+        put(&to, b"equal", b"present", 50);
+        let mut bytes = Vec::new();
+        from.export(&mut bytes).unwrap();
+        assert_eq!(to.import(&mut &bytes[..]).unwrap(), Imported { stored: 2, kept: 2, too_large: 0 });
+        assert_eq!((to.stats().hits, to.stats().misses), (0, 0));
+        let value = |key: &[u8]| to.get(key).unwrap().value;
+        assert_eq!([value(b"newer"), value(b"equal")], [b"present", b"present"]);
+        assert_eq!([value(b"older"), value(b"there")], [b"imported", b"imported"]);
+    }
+
+    #[test]
+    fn an_export_of_another_cache_or_version_is_refused() {
+        let temp = tempfile::tempdir().unwrap();
+        let open = |name, version| {
+            Cache::open(&crate::version_dir(temp.path(), name, version), Options::new(4 << 20)).unwrap()
+        };
+        let from = open("accounts", 2);
+        from.put(b"k", b"v").unwrap();
+        let mut bytes = Vec::new();
+        from.export(&mut bytes).unwrap();
+        for (name, version) in [("accounts", 3), ("projects", 2)] {
+            let error = open(name, version).import(&mut &bytes[..]).unwrap_err();
+            assert!(error.to_string().contains("an export of 'accounts/v2'"), "{error}");
+        }
+        let elsewhere = Cache::open(&temp.path().join("scratch"), Options::new(4 << 20)).unwrap();
+        assert_eq!(elsewhere.import(&mut &bytes[..]).unwrap().stored, 1);
     }
 }

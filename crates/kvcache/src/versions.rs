@@ -13,6 +13,18 @@ pub fn version_dir(root: &Path, name: &str, version: u32) -> PathBuf {
     name_dir(root, name).join(format!("v{version}"))
 }
 
+/// What the values of the cache in this folder mean, as far as the folder says: `<name>/v<version>`; empty if it is not
+/// one of [`version_dir`]'s.
+pub(crate) fn label(dir: &Path) -> String {
+    let dir = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+    let version = dir.file_name().and_then(|name| version_of(name.as_encoded_bytes()));
+    let name = dir.parent().and_then(Path::file_name);
+    match (name, version) {
+        (Some(name), Some(version)) => format!("{}/v{version}", name.display()),
+        _ => String::new(),
+    }
+}
+
 fn name_dir(root: &Path, name: &str) -> PathBuf {
     let mut folder = String::new();
     for (at, byte) in name.bytes().enumerate() {

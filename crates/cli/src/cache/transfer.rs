@@ -41,6 +41,9 @@ pub(super) fn import(folder: &Path, settings: &Settings) -> Result<u8> {
     let cache = Cache::open(folder, options)?;
     let imported = cache.import(&mut BufReader::with_capacity(1 << 20, io::stdin().lock()))?;
     cache.close()?;
-    eprintln!("{} entries imported, {} too large", imported.stored, imported.too_large);
+    eprintln!(
+        "{} entries imported, {} kept as they were, {} too large",
+        imported.stored, imported.kept, imported.too_large
+    );
     Ok(0)
 }

@@ -1,5 +1,8 @@
 package org.refdb.engine;
 
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -67,6 +70,15 @@ public final class Cache implements AutoCloseable {
    * @param bad harmed ones, which are misses
    */
   public record Verified(long good, long bad) {}
+
+  /**
+   * What an import did.
+   *
+   * @param stored entries stored
+   * @param kept entries whose key has a value that is as new or newer, or was changed just then
+   * @param tooLarge entries larger than an eighth of the limit
+   */
+  public record Imported(long stored, long kept, long tooLarge) {}
 
   /** Is shown the entries of a cache. */
   @FunctionalInterface
@@ -274,6 +286,34 @@ public final class Cache implements AutoCloseable {
   public long compact() throws EngineException {
     try {
       return new Unpacker(CacheNatives.compact(handle.id())).i64();
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /**
+   * Writes all entries, decrypted, with their ages, also while others use the cache. What the stream throws is thrown.
+   *
+   * @return how many
+   */
+  public long exportTo(OutputStream to) throws IOException {
+    try {
+      return new Unpacker(CacheNatives.exportTo(handle.id(), to)).i64();
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /**
+   * Puts all entries of an export of a cache of this name and version, also while others use the cache. What the stream
+   * throws is thrown; what was put until then stays.
+   *
+   * @throws EngineException of kind CORRUPT if the export is cut or harmed, of kind REFUSED if it is another cache's
+   */
+  public Imported importFrom(InputStream from) throws IOException {
+    try {
+      Unpacker unpacker = new Unpacker(CacheNatives.importFrom(handle.id(), from));
+      return new Imported(unpacker.i64(), unpacker.i64(), unpacker.i64());
     } finally {
       handle.keepAlive();
     }

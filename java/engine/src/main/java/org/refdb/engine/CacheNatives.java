@@ -1,5 +1,8 @@
 package org.refdb.engine;
 
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
 import java.nio.ByteBuffer;
 
 /** The library's entry points of {@link Cache}; the file {@code cache.rs} is the other end. */
@@ -37,6 +40,10 @@ final class CacheNatives {
   static native byte[] verify(long handle) throws EngineException;
 
   static native byte[] compact(long handle) throws EngineException;
+
+  static native byte[] exportTo(long handle, OutputStream to) throws IOException;
+
+  static native byte[] importFrom(long handle, InputStream from) throws IOException;
 
   static native int cleanVersions(byte[] request) throws EngineException;
 }

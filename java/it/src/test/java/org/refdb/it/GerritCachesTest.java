@@ -141,6 +141,9 @@ final class GerritCachesTest {
     String session = new Browser(server.url()).login().sessionKey();
     String sessions = admin.run("refdb", "cache", "top", "web_sessions", "--by", "USES", "-n", "1000");
     assertTrue(sessions.contains("(secret)") && !sessions.contains(session), sessions);
+    String imported = admin.pipe("refdb cache export accounts", "refdb cache import accounts");
+    assertTrue(imported.matches("(?s).*\\b0 entries imported, [1-9]\\d* kept as they were, 0 too large.*"), imported);
+    assertTrue(admin.attempt("refdb", "cache", "export", "web_sessions").text().contains("holds secrets"));
     assertTrue(admin.attempt("refdb", "cache", "stat", "no_such_cache").status() != 0);
     assertTrue(admin.attempt("refdb", "cache", "top", "accounts", "-n", "0").status() != 0);
   }
@@ -157,6 +160,11 @@ final class GerritCachesTest {
     rest.good("POST", "/config/server/caches/accounts/refdb~compact", "{}");
     String top = rest.get("/config/server/caches/web_sessions/refdb~top?n=5&by=USES").toString();
     assertTrue(top.contains("(secret)"), top);
+    byte[] export = rest.download("/config/server/caches/accounts/refdb~export");
+    String imported = rest.upload("/config/server/caches/accounts/refdb~import", export).body();
+    assertTrue(imported.contains("\"kept\"") && !imported.contains("\"kept\":0"), imported);
+    assertEquals(400, rest.upload("/config/server/caches/accounts/refdb~import", new byte[100]).status());
+    assertEquals(409, rest.ask("GET", "/config/server/caches/web_sessions/refdb~export", null).status());
     assertEquals(404, rest.ask("GET", "/config/server/caches/projects/refdb~stat", null).status(), "in memory only");
   }
 
@@ -167,7 +175,7 @@ final class GerritCachesTest {
     Rest nobody = new Rest(server.url(), "nobody", "geheim");
     assertEquals(403, nobody.ask("GET", "/config/server/refdb~caches", null).status());
     Ssh ssh = new Ssh(scratch, server, "nobody", nobody);
-    for (String command : List.of("stat", "verify", "compact", "top accounts")) {
+    for (String command : List.of("stat", "verify", "compact", "top accounts", "export accounts", "import accounts")) {
       Commands.Output said = ssh.attempt("refdb cache " + command);
       assertTrue(said.status() != 0 && said.text().contains("not permitted"), command + ": " + said);
     }

@@ -33,19 +33,46 @@ final class Rest {
     }
   }
 
+  /** Fetches bytes that must be given. */
+  byte[] download(String path) throws IOException {
+    HttpResponse<byte[]> response = send(request(path).GET(), HttpResponse.BodyHandlers.ofByteArray());
+    if (response.statusCode() != 200) {
+      throw new AssertionError("GET " + path + " gives " + response.statusCode());
+    }
+    return response.body();
+  }
+
+  /** Sends bytes; the answer may be a refusal. */
+  Answer upload(String path, byte[] bytes) throws IOException {
+    HttpRequest.Builder request = request(path).header("Content-Type", "application/octet-stream");
+    return answer(request.POST(HttpRequest.BodyPublishers.ofByteArray(bytes)));
+  }
+
   /** Asks; the answer may be a refusal. */
   Answer ask(String method, String path, String body) throws IOException {
-    HttpRequest.Builder request =
-        HttpRequest.newBuilder(URI.create(base + path)).header("Authorization", authorization).timeout(PATIENCE);
+    HttpRequest.Builder request = request(path);
     if (body == null) {
       request.method(method, HttpRequest.BodyPublishers.noBody());
     } else {
       request.header("Content-Type", body.startsWith("{") ? "application/json" : "text/plain");
       request.method(method, HttpRequest.BodyPublishers.ofString(body));
     }
+    return answer(request);
+  }
+
+  private HttpRequest.Builder request(String path) {
+    return HttpRequest.newBuilder(URI.create(base + path)).header("Authorization", authorization).timeout(PATIENCE);
+  }
+
+  private Answer answer(HttpRequest.Builder request) throws IOException {
+    HttpResponse<String> response = send(request, HttpResponse.BodyHandlers.ofString());
+    return new Answer(response.statusCode(), response.body());
+  }
+
+  private <T> HttpResponse<T> send(HttpRequest.Builder request, HttpResponse.BodyHandler<T> handler)
+      throws IOException {
     try {
-      HttpResponse<String> response = client.send(request.build(), HttpResponse.BodyHandlers.ofString());
-      return new Answer(response.statusCode(), response.body());
+      return client.send(request.build(), handler);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new IOException("interrupted", e);

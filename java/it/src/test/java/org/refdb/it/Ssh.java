@@ -32,11 +32,20 @@ final class Ssh {
 
   /** Runs a command that may fail. */
   Commands.Output attempt(String... words) throws IOException {
-    String[] all = {
+    return Commands.attempt(scratch, command(words));
+  }
+
+  /** Runs a command whose output is another's input; returns what the other said. */
+  String pipe(String from, String to) throws IOException {
+    String line = String.join(" ", command("'" + from + "'")) + " | " + String.join(" ", command("'" + to + "'"));
+    return Commands.run(scratch, "bash", "-o", "pipefail", "-c", line);
+  }
+
+  private String[] command(String... words) {
+    return new String[] {
       "ssh", "-p", String.valueOf(server.sshPort()), "-i", key.toString(), "-o", "BatchMode=yes", "-o",
       "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=" + scratch.resolve("known-hosts"), "-o", "LogLevel=ERROR",
       "-F", "none", user + "@localhost", String.join(" ", words)
     };
-    return Commands.attempt(scratch, all);
   }
 }

@@ -1,5 +1,7 @@
 package org.refdb.gerrit.cache;
 
+import java.io.InputStream;
+import java.io.OutputStream;
 import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
@@ -95,7 +97,40 @@ public final class CacheTools {
     return entries;
   }
 
-  private boolean isSecret() {
+  /**
+   * Writes all entries with their ages to a stream, for a backup or another server; returns how many.
+   *
+   * @throws IllegalStateException if the cache's content is secret, or there are no files
+   */
+  public long exportTo(OutputStream to) {
+    refuseSecrets();
+    return upkeep().exportTo(to);
+  }
+
+  /**
+   * Takes the entries of an export of this cache in this version. A value that is as new or newer stays; one that was
+   * invalidated since the export comes back.
+   *
+   * @throws IllegalStateException if the cache's content is secret, or there are no files
+   */
+  public Cache.Imported importFrom(InputStream from) {
+    refuseSecrets();
+    return upkeep().importFrom(from);
+  }
+
+  private void refuseSecrets() {
+    if (isSecret()) {
+      throw new IllegalStateException(whySecret());
+    }
+  }
+
+  /** Why it is neither exported nor imported while it is in use. */
+  public String whySecret() {
+    return name() + " holds secrets: use the program refdb on its folder, which asks for --secrets";
+  }
+
+  /** Whether its content is nobody's to see: it is one of sessions or tokens, or it is encrypted. */
+  public boolean isSecret() {
     return tier.isSecret() || tier.stores().spec().keys().current() != null;
   }
 

@@ -1,9 +1,11 @@
 package org.refdb.gerrit.cache;
 
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
 import java.io.UncheckedIOException;
 import java.util.Map;
 import org.refdb.engine.Cache;
-import org.refdb.engine.EngineException;
 
 /** What administrators do to one of the engine's caches. */
 final class NativeUpkeep implements Store.Upkeep {
@@ -14,13 +16,13 @@ final class NativeUpkeep implements Store.Upkeep {
   }
 
   private interface Question<T> {
-    T ask() throws EngineException;
+    T ask() throws IOException;
   }
 
   private static <T> T answer(Question<T> question) {
     try {
       return question.ask();
-    } catch (EngineException e) {
+    } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
   }
@@ -43,5 +45,15 @@ final class NativeUpkeep implements Store.Upkeep {
   @Override
   public void forEach(Cache.Visitor visitor) {
     answer(() -> cache.forEach(false, visitor));
+  }
+
+  @Override
+  public long exportTo(OutputStream to) {
+    return answer(() -> cache.exportTo(to));
+  }
+
+  @Override
+  public Cache.Imported importFrom(InputStream from) {
+    return answer(() -> cache.importFrom(from));
   }
 }

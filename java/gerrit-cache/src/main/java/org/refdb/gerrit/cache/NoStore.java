@@ -1,5 +1,7 @@
 package org.refdb.gerrit.cache;
 
+import java.io.InputStream;
+import java.io.OutputStream;
 import java.util.Map;
 import org.refdb.engine.Cache;
 
@@ -58,5 +60,19 @@ enum NoStore implements Store {
 
     @Override
     public void forEach(Cache.Visitor visitor) {}
+
+    @Override
+    public long exportTo(OutputStream to) {
+      throw inMemoryOnly();
+    }
+
+    @Override
+    public Cache.Imported importFrom(InputStream from) {
+      throw inMemoryOnly();
+    }
+
+    private static IllegalStateException inMemoryOnly() {
+      return new IllegalStateException("the cache is in memory only; error_log says why");
+    }
   }
 }

@@ -1,5 +1,7 @@
 package org.refdb.gerrit.cache;
 
+import java.io.InputStream;
+import java.io.OutputStream;
 import java.util.Map;
 import org.refdb.engine.Cache;
 
@@ -40,6 +42,12 @@ interface Store extends AutoCloseable {
 
     /** Shows every entry, without its value. */
     void forEach(Cache.Visitor visitor);
+
+    /** Writes all entries to a stream, as {@code refdb cache export} does; returns how many. */
+    long exportTo(OutputStream to);
+
+    /** Takes the entries of such a stream; what is there and as new stays. */
+    Cache.Imported importFrom(InputStream from);
   }
 
   /** Returns the entry, or null if there is none that can be proved whole. */

@@ -1,5 +1,6 @@
 package org.refdb.gerrit.cache;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
@@ -8,6 +9,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.common.cache.Cache;
 import com.google.inject.Inject;
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -124,6 +131,63 @@ class CacheToolsTest {
       List<CacheTools.TopEntry> entries = tools(gerrit, "web_sessions").top(10, CacheTools.Order.SIZE);
       assertEquals(1, entries.size());
       assertFalse(entries.toString().contains("the-cookie"));
+    }
+  }
+
+  @Test
+  void anExportIsTakenByAnotherServerWhileBothRun(@TempDir Path other) {
+    ByteArrayOutputStream export = new ByteArrayOutputStream();
+    try (TestGerrit gerrit = gerrit()) {
+      for (int i = 0; i < 2000; i++) {
+        gerrit.strings().put("key " + i, "value ".repeat(i % 100));
+      }
+      assertEquals(2000, tools(gerrit, "strings").exportTo(export));
+    }
+    try (TestGerrit gerrit = new TestGerrit(
+        other, TestGerrit.config(), TestGerrit.refdb(other, TestGerrit.config()), TestGerrit.strings("strings"))) {
+      gerrit.strings().put("key 7", "newer");
+      assertEquals(
+          new org.refdb.engine.Cache.Imported(1999, 1, 0),
+          tools(gerrit, "strings").importFrom(new ByteArrayInputStream(export.toByteArray())));
+      assertEquals("newer", gerrit.strings().getIfPresent("key 7"));
+      assertEquals("value ".repeat(99), gerrit.strings().getIfPresent("key 199"));
+    }
+  }
+
+  @Test
+  void aStreamThatFailsEndsAnExportAndAnImportWithItsReason() {
+    try (TestGerrit gerrit = gerrit()) {
+      gerrit.strings().put("key", "value".repeat(100_000));
+      CacheTools tools = tools(gerrit, "strings");
+      OutputStream full = new OutputStream() {
+        @Override
+        public void write(int b) throws IOException {
+          throw new IOException("the client is gone");
+        }
+      };
+      assertTrue(assertThrows(UncheckedIOException.class, () -> tools.exportTo(full)).getMessage().contains("client is gone"));
+      InputStream broken = new InputStream() {
+        @Override
+        public int read() throws IOException {
+          throw new IOException("the line is cut");
+        }
+      };
+      assertTrue(assertThrows(UncheckedIOException.class, () -> tools.importFrom(broken)).getMessage().contains("line is cut"));
+      InputStream nonsense = new ByteArrayInputStream("nonsense".repeat(100).getBytes(UTF_8));
+      assertThrows(UncheckedIOException.class, () -> tools.importFrom(nonsense));
+      assertEquals("value".repeat(100_000), gerrit.strings().getIfPresent("key"));
+    }
+  }
+
+  @Test
+  void secretsAreNeitherExportedNorImportedWhileInUse() {
+    try (TestGerrit gerrit = gerrit()) {
+      gerrit.factory().build(TestDef.named("web_sessions"));
+      CacheTools tools = tools(gerrit, "web_sessions");
+      ByteArrayOutputStream export = new ByteArrayOutputStream();
+      assertThrows(IllegalStateException.class, () -> tools.exportTo(export));
+      assertThrows(IllegalStateException.class, () -> tools.importFrom(InputStream.nullInputStream()));
+      assertEquals(0, export.size());
     }
   }
 

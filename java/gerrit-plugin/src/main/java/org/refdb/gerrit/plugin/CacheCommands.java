@@ -6,8 +6,10 @@ import com.google.gerrit.extensions.annotations.RequiresAnyCapability;
 import com.google.gerrit.sshd.CommandMetaData;
 import com.google.gerrit.sshd.SshCommand;
 import com.google.inject.Inject;
+import java.io.UncheckedIOException;
 import java.time.Instant;
 import java.util.List;
+import java.util.function.Supplier;
 import org.kohsuke.args4j.Argument;
 import org.kohsuke.args4j.Option;
 import org.refdb.engine.Cache;
@@ -37,6 +39,15 @@ final class CacheCommands {
 
     CacheTools cache(String name) throws UnloggedFailure {
       return admin().named(name).orElseThrow(() -> die("refdb has no persistent cache " + name));
+    }
+
+    /** What it gives; a cache that cannot do it, or a harmed export, is the user's to read about. */
+    <T> T orDie(Supplier<T> work) throws UnloggedFailure {
+      try {
+        return work.get();
+      } catch (IllegalStateException | UncheckedIOException e) {
+        throw die(e.getMessage());
+      }
     }
   }
 
@@ -120,6 +131,37 @@ final class CacheCommands {
       } catch (IllegalArgumentException e) {
         throw die(e.getMessage());
       }
+    }
+  }
+
+  /** {@code refdb cache export CACHE > FILE}. */
+  @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
+  @CommandMetaData(name = "export", description = "Writes all entries of a persistent cache to standard output")
+  static final class Export extends OnCaches {
+    @Argument(index = 0, required = true, metaVar = "CACHE", usage = "the cache's name")
+    private String name;
+
+    @Override
+    protected void run() throws UnloggedFailure {
+      CacheTools cache = cache(name);
+      stderr.println(orDie(() -> cache.exportTo(out)) + " entries exported");
+    }
+  }
+
+  /** {@code refdb cache import CACHE < FILE}. */
+  @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
+  @CommandMetaData(name = "import", description = "Takes the entries of an export from standard input")
+  static final class Import extends OnCaches {
+    @Argument(index = 0, required = true, metaVar = "CACHE", usage = "the cache's name")
+    private String name;
+
+    @Override
+    protected void run() throws UnloggedFailure {
+      CacheTools cache = cache(name);
+      Cache.Imported imported = orDie(() -> cache.importFrom(in));
+      stdout.println(
+          "%d entries imported, %d kept as they were, %d too large"
+              .formatted(imported.stored(), imported.kept(), imported.tooLarge()));
     }
   }
 }

@@ -4,6 +4,9 @@ import com.google.gerrit.common.data.GlobalCapability;
 import com.google.gerrit.extensions.annotations.CapabilityScope;
 import com.google.gerrit.extensions.annotations.RequiresAnyCapability;
 import com.google.gerrit.extensions.restapi.BadRequestException;
+import com.google.gerrit.extensions.restapi.BinaryResult;
+import com.google.gerrit.extensions.restapi.RawInput;
+import com.google.gerrit.extensions.restapi.ResourceConflictException;
 import com.google.gerrit.extensions.restapi.ResourceNotFoundException;
 import com.google.gerrit.extensions.restapi.Response;
 import com.google.gerrit.extensions.restapi.RestModifyView;
@@ -11,6 +14,10 @@ import com.google.gerrit.extensions.restapi.RestReadView;
 import com.google.gerrit.server.config.CacheResource;
 import com.google.gerrit.server.config.ConfigResource;
 import com.google.inject.Inject;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
 import java.util.List;
 import org.kohsuke.args4j.Option;
 import org.refdb.engine.Cache;
@@ -94,6 +101,50 @@ final class CacheViews {
       try {
         return Response.ok(tools(cache).top(count, order));
       } catch (IllegalArgumentException e) {
+        throw new BadRequestException(e.getMessage(), e);
+      }
+    }
+  }
+
+  /** {@code GET /config/server/caches/NAME/refdb~export}. */
+  @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
+  static final class Export implements RestReadView<CacheResource> {
+    @Override
+    public Response<BinaryResult> apply(CacheResource cache)
+        throws ResourceNotFoundException, ResourceConflictException {
+      CacheTools tools = tools(cache);
+      if (tools.isSecret()) {
+        throw new ResourceConflictException(tools.whySecret());
+      }
+      BinaryResult stream =
+          new BinaryResult() {
+            @Override
+            public void writeTo(OutputStream to) {
+              tools.exportTo(to);
+            }
+          };
+      return Response.ok(stream.setContentType("application/octet-stream").setAttachmentName(tools.name() + ".export"));
+    }
+  }
+
+  /** The body of {@code import}: an export. */
+  static final class ImportInput {
+    RawInput raw;
+  }
+
+  /** {@code POST /config/server/caches/NAME/refdb~import}. */
+  @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
+  static final class Import implements RestModifyView<CacheResource, ImportInput> {
+    @Override
+    public Response<Cache.Imported> apply(CacheResource cache, ImportInput input)
+        throws ResourceNotFoundException, BadRequestException, IOException {
+      CacheTools tools = tools(cache);
+      if (input == null || input.raw == null) {
+        throw new BadRequestException("send an export as application/octet-stream");
+      }
+      try (InputStream from = input.raw.getInputStream()) {
+        return Response.ok(tools.importFrom(from));
+      } catch (IllegalStateException | UncheckedIOException e) {
         throw new BadRequestException(e.getMessage(), e);
       }
     }

@@ -12,7 +12,9 @@ final class CacheViewsModule extends RestApiModule {
     get(CONFIG_KIND, "caches").to(CacheViews.AllStats.class);
     get(CACHE_KIND, "stat").to(CacheViews.Stat.class);
     get(CACHE_KIND, "top").to(CacheViews.Top.class);
+    get(CACHE_KIND, "export").to(CacheViews.Export.class);
     post(CACHE_KIND, "verify").to(CacheViews.Verify.class);
     post(CACHE_KIND, "compact").to(CacheViews.Compact.class);
+    post(CACHE_KIND, "import").to(CacheViews.Import.class);
   }
 }

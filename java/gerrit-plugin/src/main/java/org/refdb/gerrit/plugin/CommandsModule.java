@@ -36,6 +36,8 @@ public final class CommandsModule extends PluginCommandModule {
     cacheCommand(CacheCommands.Verify.class);
     cacheCommand(CacheCommands.Compact.class);
     cacheCommand(CacheCommands.Top.class);
+    cacheCommand(CacheCommands.Export.class);
+    cacheCommand(CacheCommands.Import.class);
   }
 
   private void cacheCommand(Class<? extends BaseCommand> type) {
