@@ -14,10 +14,10 @@ interface Engine extends AutoCloseable {
   @Override
   void close() throws Exception;
 
-  /** Opens one in a folder of its own, for so many entries. */
-  static Engine open(String name, Path folder, long entries) throws Exception {
+  /** Opens one in a folder of its own, for so many entries (which ChronicleMap wants) or bytes (which refdb wants). */
+  static Engine open(String name, Path folder, long entries, long limitBytes) throws Exception {
     return switch (name) {
-      case "refdb" -> new RefdbEngine(folder);
+      case "refdb" -> new RefdbEngine(folder, limitBytes);
       case "chronicle" -> new ChronicleEngine(folder, entries);
       case "h2" -> new H2Engine(folder);
       default -> throw new IllegalArgumentException("no engine " + name);

@@ -9,9 +9,9 @@ import org.refdb.engine.NativeLibrary;
 final class RefdbEngine implements Engine {
   private final Cache cache;
 
-  RefdbEngine(Path folder) throws Exception {
+  RefdbEngine(Path folder, long limitBytes) throws Exception {
     NativeLibrary.load();
-    cache = Cache.open(new Cache.Options(folder, "bench", 1, 4L << 30, null, null, List.of()));
+    cache = Cache.open(new Cache.Options(folder, "bench", 1, limitBytes, null, null, List.of()));
   }
 
   @Override
