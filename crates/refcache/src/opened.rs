@@ -130,6 +130,14 @@ impl Opened {
         }
     }
 
+    /// The same after refs were changed here.
+    pub(crate) fn wrote(&self) {
+        match &self.reader {
+            Reader::Files(reader) => reader.wrote(),
+            Reader::Tables(reader) => reader.distrust(),
+        }
+    }
+
     /// Bytes of private memory that it holds itself.
     pub(crate) fn bytes(&self) -> usize {
         match &self.reader {

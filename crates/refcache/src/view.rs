@@ -196,8 +196,11 @@ impl View {
             opened = self.reopen(&opened)?;
             outcome = commit(&opened, batch);
         }
-        // Refused or not: what is cached may be why.
-        opened.distrust();
+        match &outcome {
+            Ok(outcome) if outcome.rejected.len() < batch.edits.len() => opened.wrote(),
+            // What is cached may be why.
+            _ => opened.distrust(),
+        }
         match &outcome {
             Ok(outcome) => {
                 count(&self.counters.commits, 1);

@@ -80,7 +80,7 @@ pub(crate) struct FilesReader {
     begun: Instant,
     /// Counts what makes beliefs void: own writes, hints.
     epoch: AtomicU64,
-    /// Counts the refs that were found changed.
+    /// Counts the refs that were found changed, and the batches that were made here.
     changes: AtomicU64,
     /// The refs by object, of the packed-refs that they were asked of last.
     tips: Mutex<Option<Arc<Tips>>>,
@@ -106,7 +106,7 @@ impl FilesReader {
             owner: memory.owner(),
             begun: Instant::now(),
             epoch: AtomicU64::new(0),
-            changes: AtomicU64::new(0),
+            changes: AtomicU64::new(1),
             tips: Mutex::new(None),
             folders: Mutex::new(Folders::new(&memory.pages)),
         }
@@ -287,7 +287,7 @@ impl FilesReader {
     }
 
     pub(crate) fn sequence(&self) -> u64 {
-        self.epoch.load(Ordering::Relaxed) + self.changes.load(Ordering::Relaxed)
+        self.changes.load(Ordering::Relaxed)
     }
 
     /// The names of which something is known.
@@ -297,6 +297,12 @@ impl FilesReader {
 
     pub(crate) fn distrust(&self) {
         self.epoch.fetch_add(1, Ordering::Release);
+    }
+
+    /// Refs were changed here.
+    pub(crate) fn wrote(&self) {
+        count(&self.changes, 1);
+        self.distrust();
     }
 
     /// Bytes of private memory, besides what is known of single names.
