@@ -1,95 +1,112 @@
 package org.refdb.gerrit;
 
-import com.google.common.cache.Cache;
+import com.google.common.cache.AbstractCache;
+import com.google.common.cache.CacheStats;
 import com.google.common.cache.RemovalCause;
 import com.google.common.cache.RemovalNotification;
 import com.google.gerrit.entities.Project;
 import com.google.gerrit.extensions.events.LifecycleListener;
 import com.google.gerrit.server.cache.CacheRemovalListener;
+import com.google.gerrit.server.plugincontext.PluginSetContext;
 import com.google.inject.Inject;
 import com.google.inject.Singleton;
-import com.google.inject.name.Named;
+import java.util.function.Consumer;
 import org.eclipse.jgit.events.ListenerHandle;
 import org.eclipse.jgit.events.RefsChangedEvent;
 import org.eclipse.jgit.lib.Repository;
 import org.refdb.jgit.RefsNoticedEvent;
 
 /**
- * News between the nodes of a cluster: "the refs of this project changed". It is a cache with one small entry a project;
- * a node that wrote refs invalidates the entry, and high-availability and multi-site forward that to their peers when
- * their {@code cache.pattern} names {@value #CACHE}.
+ * News between the nodes of a cluster: "the refs of this project changed". high-availability and multi-site forward the
+ * removals from the caches that their {@code cache.pattern} names, and remove the same key on the peers. So this is a
+ * cache, {@value #CACHE}, that never holds anything: a node that wrote refs says that a key was removed, and a removal
+ * here is a peer's news.
+ *
+ * <p>A cache with entries would not do. The plugins keep a removal that they were told of from being forwarded again by a
+ * mark on the thread, and Gerrit tells of removals on another thread: two nodes would tell each other for ever.
  *
  * <p>It is a hint and no more: it makes a node look at the disk once more before it trusts what it has. With every hint
  * lost, doubled or late nothing is wrong, since what the trust settings demand is checked anyway.
  */
 @Singleton
-public final class Hints implements CacheRemovalListener<String, Hints.Armed>, LifecycleListener {
+public final class Hints extends AbstractCache<String, Boolean> implements LifecycleListener {
   /** The cache's name. */
   public static final String CACHE = "refdb_hints";
 
   /** Starts every key. A node with another version does not understand it, and ignores it. */
   private static final String VERSION = "1:";
 
-  /** An entry that waits to be invalidated. */
-  static final class Armed {
-    /** This node invalidates it itself: it knows already. */
-    private volatile boolean own;
-  }
+  /** What Gerrit calls itself where plugins have their name. */
+  private static final String GERRIT = "gerrit";
 
-  private final Cache<String, Armed> cache;
-  private final RefdbRepositoryManager manager;
+  private final Consumer<RemovalNotification<String, Boolean>> peers;
   private final RefdbAdmin admin;
   private ListenerHandle refsChanged;
 
   @Inject
-  Hints(@Named(CACHE) Cache<String, Armed> cache, RefdbRepositoryManager manager, RefdbAdmin admin) {
-    this.cache = cache;
-    this.manager = manager;
+  @SuppressWarnings("rawtypes") // Gerrit's set of listeners says nothing of their types
+  Hints(PluginSetContext<CacheRemovalListener> listeners, RefdbAdmin admin) {
+    this(removal -> tell(listeners, removal), admin);
+  }
+
+  Hints(Consumer<RemovalNotification<String, Boolean>> peers, RefdbAdmin admin) {
+    this.peers = peers;
     this.admin = admin;
+  }
+
+  @SuppressWarnings({"unchecked", "rawtypes"}) // as above
+  private static void tell(
+      PluginSetContext<CacheRemovalListener> listeners, RemovalNotification<String, Boolean> removal) {
+    listeners.runEach(listener -> listener.onRemoval(GERRIT, CACHE, removal));
   }
 
   @Override
   public void start() {
-    manager.onFirstOpened(project -> cache.put(key(project), new Armed()));
     refsChanged = Repository.getGlobalListenerList().addRefsChangedListener(this::tellPeers);
   }
 
   @Override
   public void stop() {
-    manager.onFirstOpened(project -> {});
     refsChanged.remove();
   }
 
   private void tellPeers(RefsChangedEvent event) {
     // What was noticed on the disk its writer tells: if each who hears of it told it again, there would be no end.
     if (event.getRepository() instanceof RefdbRepository repository && !(event instanceof RefsNoticedEvent)) {
-      String key = key(repository.state().name);
-      Armed armed = cache.getIfPresent(key);
-      if (armed == null) {
-        armed = new Armed();
-        cache.put(key, armed); // what is not there cannot be invalidated
-      }
-      armed.own = true;
-      cache.invalidate(key);
-      cache.put(key, new Armed());
+      peers.accept(RemovalNotification.create(key(repository.state().name), true, RemovalCause.EXPLICIT));
     }
   }
 
+  /** A peer says that refs have changed. */
   @Override
-  public void onRemoval(String plugin, String cacheName, RemovalNotification<String, Armed> removal) {
-    if (!cacheName.equals(CACHE) || removal.getCause() == RemovalCause.REPLACED) {
-      return;
+  public void invalidate(Object key) {
+    if (key instanceof String text && text.startsWith(VERSION)) {
+      admin.refresh(Project.nameKey(text.substring(VERSION.length())));
     }
-    String key = removal.getKey();
-    Armed armed = removal.getValue();
-    if (key == null || !key.startsWith(VERSION) || (armed != null && armed.own)) {
-      return;
-    }
-    Project.NameKey project = Project.nameKey(key.substring(VERSION.length()));
-    admin.refresh(project);
-    if (!removal.wasEvicted()) {
-      cache.put(key, new Armed());
-    }
+  }
+
+  /** An administrator flushes the cache: no project's refs are trusted without a look. */
+  @Override
+  public void invalidateAll() {
+    admin.refreshAll();
+  }
+
+  @Override
+  public Boolean getIfPresent(Object key) {
+    return null;
+  }
+
+  @Override
+  public void put(String key, Boolean value) {}
+
+  @Override
+  public long size() {
+    return 0;
+  }
+
+  @Override
+  public CacheStats stats() {
+    return new CacheStats(0, 0, 0, 0, 0, 0);
   }
 
   static String key(Project.NameKey project) {

@@ -139,6 +139,11 @@ public final class RefdbAdmin {
         });
   }
 
+  /** The same for all projects. */
+  void refreshAll() {
+    manager.states().forEach(state -> refresh(state.name));
+  }
+
   private static RefdbRepository served(Project.NameKey project, Repository repository) throws IOException {
     if (repository instanceof RefdbRepository ours) {
       return ours;

@@ -38,7 +38,6 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
   private final Settings settings;
   private final ConcurrentMap<Project.NameKey, ProjectState> states = new ConcurrentHashMap<>();
   private final ConcurrentMap<Project.NameKey, RefdbKey> keys = new ConcurrentHashMap<>();
-  private volatile Consumer<Project.NameKey> firstOpened = project -> {};
 
   @Inject
   RefdbRepositoryManager(@Disk LocalDiskRepositoryManager disk, EngineLoader loader) {
@@ -58,11 +57,6 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
   /** Whether the native library could be loaded. If not, everything here is as without refdb. */
   public boolean isEngineLoaded() {
     return engine.isPresent();
-  }
-
-  /** Is told the name of each project when its repository is opened for the first time. */
-  void onFirstOpened(Consumer<Project.NameKey> listener) {
-    firstOpened = listener;
   }
 
   @Override
@@ -88,9 +82,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     RefdbKey key = new RefdbKey(found, state(name), engine.get());
     try {
       Repository repository = open(key);
-      if (keys.put(name, key) == null) {
-        firstOpened.accept(name);
-      }
+      keys.put(name, key);
       return repository;
     } catch (IOException e) {
       throw new RepositoryNotFoundException("Cannot open repository " + name, e);

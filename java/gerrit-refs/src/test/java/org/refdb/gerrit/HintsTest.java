@@ -2,9 +2,8 @@ package org.refdb.gerrit;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
 
-import com.google.common.cache.Cache;
-import com.google.common.cache.CacheBuilder;
 import com.google.common.cache.RemovalNotification;
 import com.google.gerrit.entities.Project;
 import java.io.IOException;
@@ -21,7 +20,10 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What high-availability and multi-site do: they forward an explicit removal, and invalidate the key on the peer. */
+/**
+ * What high-availability and multi-site do: they forward an explicit removal, and invalidate the key on the peer. The real
+ * plugin is in scripts/check-high-availability.
+ */
 final class HintsTest {
   private static final Project.NameKey DEMO = Project.nameKey("demo");
 
@@ -29,26 +31,23 @@ final class HintsTest {
   private final List<String> forwarded = new ArrayList<>();
   private RefdbRepositoryManager manager;
   private RefdbAdmin admin;
-  private Cache<String, Hints.Armed> cache;
-  private Hints hints;
+  private Hints cache;
 
   @BeforeEach
   void start() throws IOException {
     manager = Sites.manager(site, Sites.config());
     admin = new RefdbAdmin(manager);
-    cache = CacheBuilder.newBuilder().removalListener(this::removed).build();
-    hints = new Hints(cache, manager, admin);
-    hints.start();
+    cache = new Hints(this::removed, admin);
+    cache.start();
   }
 
   @AfterEach
   void stop() {
-    hints.stop();
+    cache.stop();
     RepositoryCache.clear();
   }
 
-  private void removed(RemovalNotification<String, Hints.Armed> removal) {
-    hints.onRemoval("gerrit", Hints.CACHE, removal);
+  private void removed(RemovalNotification<String, Boolean> removal) {
     if (!removal.wasEvicted()) {
       forwarded.add(removal.getKey());
     }
@@ -86,14 +85,32 @@ final class HintsTest {
       AtomicInteger noticed = new AtomicInteger();
       repository.getListenerList().addRefsChangedListener(event -> noticed.incrementAndGet());
       for (int i = 1; i <= 3; i++) {
-        RefdbRepositoryManagerTest.create(peer, "refs/heads/by-peer-" + i);
+        String name = "refs/heads/by-peer-" + i;
+        assertNull(repository.exactRef(name));
+        RefdbRepositoryManagerTest.create(peer, name);
         cache.invalidate("1:demo"); // the peer's news, once or twice
         cache.invalidate("1:demo");
-        forwarded.clear(); // the plugins do not forward what they were told
-        assertNotNull(repository.exactRef("refs/heads/by-peer-" + i));
+        assertNotNull(repository.exactRef(name));
         assertEquals(i, noticed.get(), "listeners hear of it all the same");
       }
       assertEquals(List.of(), forwarded, "told once more");
+    }
+  }
+
+  /** Gerrit tells of removals on a thread of its own, where the plugins cannot see that they caused it themselves. */
+  @Test
+  void aPeersNewsIsNotToldAgainOnAnyThread() throws Exception {
+    try (Repository repository = manager.createRepository(DEMO)) {
+      RefdbRepositoryManagerTest.create(repository, "refs/heads/own");
+      forwarded.clear();
+      for (int i = 0; i < 3; i++) {
+        cache.invalidate("1:demo");
+        cache.invalidateAll(List.of("1:demo"));
+        Thread.ofPlatform().start(() -> cache.invalidate("1:demo")).join();
+      }
+      assertEquals(List.of(), forwarded);
+      assertEquals(9, admin.stat(DEMO).refreshed());
+      assertEquals(0, cache.size());
     }
   }
 
@@ -130,9 +147,7 @@ final class HintsTest {
   void newsOfAnotherVersionOrOfUnknownProjectsAreIgnored() throws IOException {
     manager.createRepository(DEMO).close();
     for (String key : List.of("2:demo", "demo", "", "1:no/such")) {
-      cache.put(key, new Hints.Armed());
       cache.invalidate(key);
-      cache.invalidate("no entry: " + key);
     }
     assertEquals(0, admin.stat(DEMO).refreshed());
   }
