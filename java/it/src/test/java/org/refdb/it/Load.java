@@ -3,11 +3,10 @@ package org.refdb.it;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
@@ -15,12 +14,12 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
 /**
- * Users at work on one Gerrit project: each pushes changes, looks at them, votes, submits, lists refs and clones. How long
- * each of these took is printed as percentiles, a line a journey.
+ * Users at work on one Gerrit project: each pushes changes, looks at them, votes, submits, lists refs and clones. When each
+ * of these began and ended is added to a file.
  *
- * <p>Arguments: address, project, users, rounds that are measured, rounds before that; a file that gets when each journey
- * began and ended, if wanted. It is a closed loop: every user waits for the answer before going on. With the
- * property {@code refdb.server.pid} the server's threads are shown when a journey takes very long.
+ * <p>Arguments: address, project, users, rounds that are measured, rounds before that, the file. It is a closed loop:
+ * every user waits for the answer before going on. With the property {@code refdb.server.pid} the server's threads are
+ * shown when a journey takes very long.
  */
 final class Load {
   private static final Duration STALL = Duration.ofSeconds(20);
@@ -28,9 +27,8 @@ final class Load {
   private final String url;
   private final String project;
   private final Path scratch;
-  private final Map<String, ConcurrentLinkedQueue<Long>> nanos = new LinkedHashMap<>();
 
-  /** {@code JOURNEY BEGUN ENDED}. */
+  /** {@code JOURNEY BEGUN ENDED MILLISECONDS}. */
   private final ConcurrentLinkedQueue<String> times = new ConcurrentLinkedQueue<>();
 
   /** When the journey of each user began. */
@@ -40,9 +38,6 @@ final class Load {
     this.url = url;
     this.project = project;
     this.scratch = scratch;
-    for (String journey : List.of("push", "detail", "query", "review", "submit", "ls-remote", "clone")) {
-      nanos.put(journey, new ConcurrentLinkedQueue<>());
-    }
   }
 
   public static void main(String[] arguments) throws Exception {
@@ -54,13 +49,9 @@ final class Load {
     }
     int users = Integer.parseInt(arguments[2]);
     load.run(users, Integer.parseInt(arguments[4]), "warm-up");
-    load.nanos.values().forEach(ConcurrentLinkedQueue::clear);
     load.times.clear();
     load.run(users, Integer.parseInt(arguments[3]), "user");
-    load.print();
-    if (arguments.length > 5) {
-      Files.write(Path.of(arguments[5]), load.times);
-    }
+    Files.write(Path.of(arguments[5]), load.times, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
     Commands.run(scratch.getParent(), "rm", "-rf", scratch.toString());
   }
 
@@ -126,20 +117,9 @@ final class Load {
     } finally {
       underWay.remove(Thread.currentThread());
     }
-    nanos.get(journey).add(System.nanoTime() - start);
-    times.add(journey + " " + begun + " " + Instant.now());
+    double millis = (System.nanoTime() - start) / 1e6;
+    times.add(String.format("%s %s %s %.3f", journey, begun, Instant.now(), millis));
     return result;
-  }
-
-  private void print() {
-    nanos.forEach(
-        (journey, all) -> {
-          long[] sorted = all.stream().mapToLong(Long::longValue).toArray();
-          Arrays.sort(sorted);
-          System.out.printf(
-              "%s %d %.1f %.1f %.1f%n",
-              journey, sorted.length, at(sorted, 0.5), at(sorted, 0.9), at(sorted, 0.99));
-        });
   }
 
   /** Shows where the server's threads are, and the user's, once a journey takes very long. */
@@ -164,9 +144,5 @@ final class Load {
         return;
       }
     }
-  }
-
-  private static double at(long[] sorted, double share) {
-    return sorted[(int) Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)] / 1e6;
   }
 }
