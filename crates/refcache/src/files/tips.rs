@@ -65,8 +65,7 @@ impl Tips {
         let first = self.entries.partition_point(|entry| *entry < prefix);
         let places = self.entries[first..].iter().take_while(|entry| *entry & !PLACE_MASK == prefix);
         for place in places {
-            let start = (place & PLACE_MASK) as usize * PLACE_LEN;
-            find_in(packed, start, start + PLACE_LEN, id, &mut names)?;
+            find_in(packed, (place & PLACE_MASK) as usize, id, &mut names)?;
         }
         Ok(names)
     }
@@ -81,10 +80,14 @@ fn prefix(id: &ObjectId) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-fn find_in(packed: &Packed, start: usize, end: usize, id: &ObjectId, names: &mut Vec<BString>) -> Result<()> {
-    let mut at = packed.first_from(start)?;
-    while at < end.min(packed.end()) {
-        let record = packed.record(at)?;
+/// The place is read and not kept: ids are anywhere in the file, and with as many pages in memory the index itself would
+/// have to be given up.
+fn find_in(packed: &Packed, place: usize, id: &ObjectId, names: &mut Vec<BString>) -> Result<()> {
+    let from = (place * PLACE_LEN).max(packed.start());
+    let part = packed.part_of(from..(place + 1) * PLACE_LEN)?;
+    let mut at = part.start();
+    while at < part.end() {
+        let record = part.record(at)?;
         if record.id == *id || record.peeled == Peeled::To(*id) {
             names.push(record.name.to_owned());
         }

@@ -180,8 +180,25 @@ impl Packed {
             bytes => bytes.read(from..bytes.len())?.into_owned(),
         };
         let next = from + bytes.len();
+        Ok((self.with_records(bytes), next))
+    }
+
+    /// The records that begin in a range of positions, in memory of their own. To look into a large file at places that
+    /// are seldom looked at again.
+    pub fn part_of(&self, range: Range<usize>) -> Result<Packed> {
+        let bytes = match &self.bytes {
+            Bytes::Paged(pages) => pages.read_records(range.start, range.len())?,
+            _ => {
+                let (start, end) = (self.first_from(range.start)?, self.first_from(range.end)?);
+                self.bytes.read(start..end)?.into_owned()
+            }
+        };
+        Ok(self.with_records(bytes))
+    }
+
+    fn with_records(&self, bytes: Vec<u8>) -> Packed {
         let (path, traits) = (self.path.clone(), Traits { sorted: true, ..self.traits });
-        Ok((Packed { path, hash: self.hash, bytes: Bytes::Owned(bytes), body: 0, traits, reordered: true }, next))
+        Packed { path, hash: self.hash, bytes: Bytes::Owned(bytes), body: 0, traits, reordered: true }
     }
 
     /// The same file, nothing of it in memory; `None` if it is not read by parts.
