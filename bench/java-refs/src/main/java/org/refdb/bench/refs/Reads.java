@@ -97,12 +97,23 @@ public class Reads {
     return found;
   }
 
-  /** Every name and id of the changes. */
+  /** Every name and id of the changes, again and again. */
   @Benchmark
   public int list() throws IOException {
+    return sum(repository.getRefDatabase().getRefsByPrefix("refs/changes/"));
+  }
+
+  /** The same in other words each time, so that no list is that of the question before. */
+  @Benchmark
+  public int listAnew() throws IOException {
+    at++;
+    return sum(repository.getRefDatabase().getRefsByPrefixWithExclusions("refs/changes/", Set.of("refs/none/" + at)));
+  }
+
+  private int sum(List<Ref> refs) {
     int sum = 0;
     int count = 0;
-    for (Ref ref : repository.getRefDatabase().getRefsByPrefix("refs/changes/")) {
+    for (Ref ref : refs) {
       sum += ref.getName().length() + ref.getObjectId().hashCode();
       count++;
     }
