@@ -3,6 +3,7 @@
 //! `request` decodes what Java asks, `answer` encodes what it gets; both are little-endian and described there.
 
 mod answer;
+mod chunk;
 mod request;
 
 use crate::{
@@ -11,8 +12,9 @@ use crate::{
     handle::Handles,
     wire::{Answer, Request, to_path},
 };
-use answer::{encode_difference, encode_entry, encode_outcome, encode_resolved, encode_row, encode_stats};
+use answer::{encode_difference, encode_entry, encode_outcome, encode_resolved, encode_stats};
 use bstr::{BStr, ByteSlice};
+use chunk::Chunk;
 use jni::{
     Env, EnvUnowned,
     objects::{JByteArray, JClass},
@@ -32,7 +34,7 @@ static LISTING: Handles<Mutex<OpenListing>> = Handles::new("the list of refs");
 /// A listing, and how it is given out.
 struct OpenListing {
     listing: Listing,
-    chunk: Answer,
+    chunk: Chunk,
     chunk_len: usize,
 }
 
@@ -42,28 +44,19 @@ impl OpenListing {
     const CHUNK_LEN: usize = 256 << 10;
 
     fn new(listing: Listing) -> Self {
-        OpenListing { listing, chunk: Answer::default(), chunk_len: Self::FIRST_CHUNK_LEN }
+        OpenListing { listing, chunk: Chunk::default(), chunk_len: Self::FIRST_CHUNK_LEN }
     }
 
     /// The next rows; nothing at the end.
     fn next(&mut self) -> Result<&[u8], Failure> {
         let OpenListing { listing, chunk, chunk_len } = self;
-        // Rows go beyond the length by one at most.
-        chunk.clear(*chunk_len + (*chunk_len >> 3));
-        let mut failure = None;
+        chunk.clear(*chunk_len);
         listing.each(&mut |row| {
-            failure = encode_row(&row, chunk).err();
-            if failure.is_some() || chunk.len() >= *chunk_len {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
+            chunk.add(row);
+            if chunk.len() >= *chunk_len { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         *chunk_len = Self::CHUNK_LEN;
-        match failure {
-            Some(failure) => Err(failure),
-            None => Ok(chunk.as_slice()),
-        }
+        chunk.finish()
     }
 }
 
@@ -214,7 +207,21 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
     })
 }
 
-/// The next rows, whole ones; an empty array at the end.
+/// What proves that another list that was asked for in the same words is this one; an empty array if that would be long.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_listProof<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    listing: jlong,
+) -> JByteArray<'l> {
+    call(env, |env| {
+        let listing = LISTING.get(listing)?;
+        let listing = listing.lock().unwrap_or_else(PoisonError::into_inner);
+        new_array(env, &listing.listing.proof().unwrap_or_default())
+    })
+}
+
+/// The next rows, a whole [`Chunk`]; an empty array at the end.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_listNext<'l>(
     env: EnvUnowned<'l>,

@@ -85,16 +85,6 @@ impl Answer {
         Ok(())
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// Begins anew, with room for so many bytes.
-    pub(crate) fn clear(&mut self, len: usize) {
-        self.bytes.clear();
-        self.bytes.reserve(len);
-    }
-
     pub(crate) fn as_slice(&self) -> &[u8] {
         &self.bytes
     }

@@ -161,10 +161,18 @@ impl Source {
         }
     }
 
-    fn each(&mut self, show: &mut dyn FnMut(Row<'_>) -> ControlFlow<()>) -> Result<bool> {
+    fn each(&mut self, show: &mut dyn FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<bool> {
         match self {
             Source::Tables(source) => source.each(show),
             Source::Files(source) => source.each(show),
+        }
+    }
+
+    /// Which state its rows are of: a number that no other state of what `owner` reads has, and the rows besides it.
+    fn state(&self) -> (u64, &[OwnRow]) {
+        match self {
+            Source::Tables(source) => (source.state(), &[]),
+            Source::Files(source) => source.state(),
         }
     }
 }
@@ -189,12 +197,45 @@ pub struct Listing {
     at: usize,
     entered: bool,
     source: Source,
+    /// The number of the reader that made it.
+    owner: u64,
     is_doubtful: bool,
 }
 
+/// A proof names this many loose refs at most.
+const PROVED_LOOSE_MAX: usize = 4096;
+
 impl Listing {
-    pub(crate) fn new(plan: Plan, source: Source, is_doubtful: bool) -> Self {
-        Listing { plan, at: 0, entered: false, source, is_doubtful }
+    pub(crate) fn new(plan: Plan, source: Source, owner: u64, is_doubtful: bool) -> Self {
+        Listing { plan, at: 0, entered: false, source, owner, is_doubtful }
+    }
+
+    /// What proves that another listing of the same names by the same [`Views`](crate::Views) has the same rows: that it
+    /// has the same proof. `None` if that would be long to say.
+    pub fn proof(&self) -> Option<Vec<u8>> {
+        let (state, loose) = self.source.state();
+        if loose.len() > PROVED_LOOSE_MAX {
+            return None;
+        }
+        let mut proof = Vec::with_capacity(16 + loose.len() * 64);
+        proof.extend_from_slice(&self.owner.to_le_bytes());
+        proof.extend_from_slice(&state.to_le_bytes());
+        for row in loose {
+            // No name has a line feed or a tab.
+            proof.extend_from_slice(&row.name);
+            match &row.target {
+                refdb::Target::Direct(id) => {
+                    proof.push(b'\n');
+                    proof.extend_from_slice(id.as_bytes());
+                }
+                refdb::Target::Symbolic(name) => {
+                    proof.push(b'\t');
+                    proof.extend_from_slice(name.as_bstr());
+                    proof.push(b'\n');
+                }
+            }
+        }
+        Some(proof)
     }
 
     /// Whether it is right only if the repository is still the same.
@@ -211,13 +252,13 @@ impl Listing {
 
     /// Shows the refs that are left until `show` breaks; the one it broke at is done. Quicker than [`next`](Self::next)
     /// where there are many.
-    pub fn each(&mut self, show: &mut dyn FnMut(Row<'_>) -> ControlFlow<()>) -> Result<()> {
+    pub fn each(&mut self, show: &mut dyn FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<()> {
         let Listing { plan, at, entered, source, .. } = self;
         while let Some(range) = plan.ranges.get(*at) {
             if !std::mem::replace(entered, true) {
                 source.enter(range)?;
             }
-            let take = &mut |row: Row<'_>| if plan.takes(row.name) { show(row) } else { ControlFlow::Continue(()) };
+            let take = &mut |row: &Row<'_>| if plan.takes(row.name) { show(row) } else { ControlFlow::Continue(()) };
             if source.each(take)? {
                 return Ok(());
             }

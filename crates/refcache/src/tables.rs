@@ -156,8 +156,8 @@ impl TablesReader {
 
     pub(crate) fn list(&self, plan: Plan) -> Result<Listing> {
         let (snapshot, is_doubtful) = self.fresh()?;
-        let source = TablesSource { cursor: snapshot.merged().refs(), end: None };
-        Ok(Listing::new(plan, Source::Tables(Box::new(source)), is_doubtful))
+        let source = TablesSource { cursor: snapshot.merged().refs(), state: snapshot.sequence(), end: None };
+        Ok(Listing::new(plan, Source::Tables(Box::new(source)), self.owner, is_doubtful))
     }
 
     pub(crate) fn pointing_at(&self, id: &ObjectId) -> Result<Vec<BString>> {
@@ -191,10 +191,16 @@ impl Drop for TablesReader {
 /// The refs of a stack, range by range.
 pub(crate) struct TablesSource {
     cursor: MergedRefCursor,
+    /// The sequence number of the stack.
+    state: u64,
     end: Option<BString>,
 }
 
 impl TablesSource {
+    pub(crate) fn state(&self) -> u64 {
+        self.state
+    }
+
     pub(crate) fn enter(&mut self, range: &Range) -> Result<()> {
         self.end = range.end.clone();
         Ok(self.cursor.seek(&range.start)?)
@@ -210,14 +216,14 @@ impl TablesSource {
         Ok(self.cursor.current()?.and_then(row))
     }
 
-    pub(crate) fn each(&mut self, show: &mut dyn FnMut(Row<'_>) -> ControlFlow<()>) -> Result<bool> {
+    pub(crate) fn each(&mut self, show: &mut dyn FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<bool> {
         let end = self.end.as_ref().map(|end| end.as_bstr());
         while let Some(record) = self.cursor.next()? {
             if end.is_some_and(|end| record.name >= end) {
                 break;
             }
             if let Some(row) = row(record)
-                && show(row).is_break()
+                && show(&row).is_break()
             {
                 return Ok(true);
             }

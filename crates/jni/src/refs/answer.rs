@@ -2,7 +2,7 @@
 
 use crate::{failure::Failure, wire::Answer};
 use refdb::{LogEntry, Reason, RefFormat, Rejection, Target, TargetView, backend::Peeled};
-use refdb_refcache::{Difference, Error, Found, Outcome, Resolved, Row, Stats, Storage, View};
+use refdb_refcache::{Difference, Error, Found, Outcome, Resolved, Stats, Storage, View};
 
 /// ```text
 /// format of refs: 0 files, 1 reftable   1
@@ -45,11 +45,19 @@ pub(super) fn encode_resolved(resolved: &Resolved, answer: &mut Answer) -> Resul
 }
 
 const MISSING: u8 = 0;
-const DIRECT: u8 = 1;
-const SYMBOLIC: u8 = 2;
-const NOT_TAG: u8 = 1 << 2;
-const TAG: u8 = 2 << 2;
-const STORAGE_SHIFT: u8 = 4;
+pub(super) const DIRECT: u8 = 1;
+pub(super) const SYMBOLIC: u8 = 2;
+pub(super) const NOT_TAG: u8 = 1 << 2;
+pub(super) const TAG: u8 = 2 << 2;
+
+pub(super) fn storage_flag(storage: Storage) -> u8 {
+    const SHIFT: u8 = 4;
+    match storage {
+        Storage::Loose => 0,
+        Storage::Packed => 1 << SHIFT,
+        Storage::Table => 2 << SHIFT,
+    }
+}
 
 /// What a ref holds.
 ///
@@ -66,11 +74,7 @@ fn encode_value(
     answer: &mut Answer,
 ) -> Result<(), Failure> {
     let update_index = (storage == Storage::Table).then_some(update_index);
-    let storage = match storage {
-        Storage::Loose => 0,
-        Storage::Packed => 1,
-        Storage::Table => 2,
-    } << STORAGE_SHIFT;
+    let storage = storage_flag(storage);
     match target {
         TargetView::Symbolic(name) => {
             answer.u8(SYMBOLIC | storage);
@@ -92,12 +96,6 @@ fn encode_value(
             Ok(())
         }
     }
-}
-
-/// A row of a list: the name, and what it holds.
-pub(super) fn encode_row(row: &Row<'_>, answer: &mut Answer) -> Result<(), Failure> {
-    answer.bytes(row.name)?;
-    encode_value(row.target, row.peeled, row.storage, row.update_index, answer)
 }
 
 /// What came of a batch.

@@ -244,7 +244,7 @@ impl FilesReader {
         let loose = self.walk(&plan)?;
         let source = FilesSource::new(self.packed()?, loose);
         // What a converted repository leaves behind looks like an empty one.
-        Ok(Listing::new(plan, Source::Files(Box::new(source)), true))
+        Ok(Listing::new(plan, Source::Files(Box::new(source)), self.owner, true))
     }
 
     /// The names, in order, of the refs that hold the object or a tag that leads to it.

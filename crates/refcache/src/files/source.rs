@@ -53,6 +53,11 @@ impl FilesSource {
         }
     }
 
+    /// Which packed-refs it reads, and the loose refs.
+    pub(crate) fn state(&self) -> (u64, &[OwnRow]) {
+        (self.file.generation, &self.loose)
+    }
+
     /// Stands before the first ref of a range.
     pub(crate) fn enter(&mut self, range: &Range) -> Result<()> {
         let end = range.end.as_ref().map(|end| end.as_bstr());
@@ -127,14 +132,14 @@ impl FilesSource {
     }
 
     /// Shows the refs of the range until `show` breaks; whether it did.
-    pub(crate) fn each(&mut self, show: &mut dyn FnMut(Row<'_>) -> ControlFlow<()>) -> Result<bool> {
+    pub(crate) fn each(&mut self, show: &mut dyn FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<bool> {
         loop {
             while self.at < self.stop {
                 self.have(self.at)?;
                 let Some((part, base)) = &self.part else {
                     let record = self.file.packed.record(self.at)?;
                     self.at = record.next;
-                    if show(row(record)).is_break() {
+                    if show(&row(record)).is_break() {
                         return Ok(true);
                     }
                     continue;
@@ -144,7 +149,7 @@ impl FilesSource {
                 while at < stop {
                     let record = part.record(at)?;
                     at = record.next;
-                    if show(row(record)).is_break() {
+                    if show(&row(record)).is_break() {
                         self.at = base + at;
                         return Ok(true);
                     }
@@ -158,7 +163,7 @@ impl FilesSource {
             let loose = self.loose_at;
             self.loose_at += 1;
             self.set_stop()?;
-            if show(self.loose[loose].row()).is_break() {
+            if show(&self.loose[loose].row()).is_break() {
                 return Ok(true);
             }
         }

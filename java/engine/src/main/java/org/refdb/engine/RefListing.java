@@ -9,14 +9,29 @@ public final class RefListing implements AutoCloseable {
   }
 
   /**
-   * The next rows: each is a name and what the ref holds.
+   * What proves that another list that the same view was asked for, in the same words, has the same rows: that it has an
+   * equal proof. May be asked for at any time.
    *
-   * @return whole rows in an array of their own; null at the end
+   * @return null if it would be long
    */
-  public byte[] next() throws EngineException {
+  public byte[] proof() throws EngineException {
     try {
-      byte[] rows = RefNatives.listNext(handle.id());
-      return rows.length == 0 ? null : rows;
+      byte[] proof = RefNatives.listProof(handle.id());
+      return proof.length == 0 ? null : proof;
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /**
+   * The next rows.
+   *
+   * @return null at the end
+   */
+  public RefRows next() throws EngineException {
+    try {
+      byte[] chunk = RefNatives.listNext(handle.id());
+      return chunk.length == 0 ? null : new RefRows(chunk);
     } finally {
       handle.keepAlive();
     }

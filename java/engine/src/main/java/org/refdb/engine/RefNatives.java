@@ -22,6 +22,8 @@ final class RefNatives {
 
   static native long list(long view, byte[] request) throws EngineException;
 
+  static native byte[] listProof(long listing) throws EngineException;
+
   static native byte[] listNext(long listing) throws EngineException;
 
   static native void listClose(long listing);

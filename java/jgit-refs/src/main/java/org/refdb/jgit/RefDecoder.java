@@ -1,5 +1,9 @@
 package org.refdb.jgit;
 
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import org.eclipse.jgit.lib.Constants;
@@ -8,6 +12,7 @@ import org.eclipse.jgit.lib.ObjectIdRef;
 import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefDatabase;
 import org.eclipse.jgit.lib.SymbolicRef;
+import org.refdb.engine.RefRows;
 import org.refdb.engine.Unpacker;
 
 /** Makes JGit's refs of the engine's answers; the library's file {@code refs/answer.rs} describes them. */
@@ -15,8 +20,13 @@ final class RefDecoder {
   /** JGit knows SHA-1 only. */
   static final int ID_BYTES = Constants.OBJECT_ID_LENGTH;
 
+  private static final VarHandle LONG =
+      MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
+  /** JGit has an id in five of these. */
+  private static final VarHandle WORD =
+      MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.BIG_ENDIAN);
+
   private static final int KIND = 3;
-  private static final int DIRECT = 1;
   private static final int SYMBOLIC = 2;
   private static final int PEELED = 3 << 2;
   private static final int NOT_TAG = 1 << 2;
@@ -78,26 +88,49 @@ final class RefDecoder {
     };
   }
 
-  /**
-   * Passes over the row of a list.
-   *
-   * @return whether the ref is symbolic
-   */
-  static boolean skipRow(Unpacker in) {
-    in.take(in.i32());
-    int flags = in.u8();
+  /** The ref in a row of a list, which is not symbolic. */
+  static Ref row(RefRows rows, int row) {
+    byte[] bytes = rows.array();
+    int at = rows.start(row);
+    int end = rows.start(row + 1);
+    int flags = bytes[at++];
+    long index = Ref.UNDEFINED_UPDATE_INDEX;
     if ((flags & STORAGE) == TABLE) {
-      in.take(Long.BYTES);
+      index = (long) LONG.get(bytes, at);
+      at += Long.BYTES;
     }
-    if ((flags & KIND) == DIRECT) {
-      in.take((flags & PEELED) == TAG ? 2 * ID_BYTES : ID_BYTES);
-      return false;
-    }
-    in.take(in.i32());
-    return true;
+    ObjectId id = id(bytes, at);
+    at += ID_BYTES;
+    Ref.Storage where = (flags & STORAGE) == LOOSE ? Ref.Storage.LOOSE : Ref.Storage.PACKED;
+    return switch (flags & PEELED) {
+      case NOT_TAG -> new ObjectIdRef.PeeledNonTag(where, text(bytes, at, end), id, index);
+      case TAG ->
+          new ObjectIdRef.PeeledTag(where, text(bytes, at + ID_BYTES, end), id, id(bytes, at), index);
+      default -> new ObjectIdRef.Unpeeled(where, text(bytes, at, end), id, index);
+    };
+  }
+
+  /** The name in the row of a symbolic ref. */
+  static String symbolicName(RefRows rows, int row) {
+    int at = rows.start(row);
+    boolean inTable = (rows.array()[at] & STORAGE) == TABLE;
+    return text(rows.array(), at + 1 + (inTable ? Long.BYTES : 0), rows.start(row + 1));
+  }
+
+  private static String text(byte[] bytes, int start, int end) {
+    return new String(bytes, start, end - start, StandardCharsets.UTF_8);
+  }
+
+  private static ObjectId id(byte[] bytes, int at) {
+    return new ObjectId(
+        (int) WORD.get(bytes, at),
+        (int) WORD.get(bytes, at + 4),
+        (int) WORD.get(bytes, at + 8),
+        (int) WORD.get(bytes, at + 12),
+        (int) WORD.get(bytes, at + 16));
   }
 
   static ObjectId id(Unpacker in) {
-    return ObjectId.fromRaw(in.array(), in.take(ID_BYTES));
+    return id(in.array(), in.take(ID_BYTES));
   }
 }

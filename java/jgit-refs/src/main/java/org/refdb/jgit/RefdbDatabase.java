@@ -38,8 +38,8 @@ import org.refdb.engine.Unpacker;
 /**
  * A repository's refs by refdb's engine, in either format.
  *
- * <p>Nothing is cached here: every answer is the engine's, which proves it fresh as far as {@code core.trustStat} and
- * its relations ask. A ref that is given out is a value of its own: it outlives this database. Conversions and
+ * <p>Every answer is the engine's, which proves it fresh as far as {@code core.trustStat} and its relations ask; rows of a
+ * list may be those of the last, if the engine says that they are the same. A ref that is given out is a value of its own: it outlives this database. Conversions and
  * replacements of the repository by anyone are noticed by the engine. Once closed, every method throws a {@link
  * org.refdb.engine.ClosedHandleException}.
  *
@@ -53,6 +53,7 @@ public final class RefdbDatabase extends RefDatabase {
   private final RefView view;
   /** The version that listeners have been told of; 0 for none. */
   private final AtomicLong notified = new AtomicLong();
+  private volatile LastList lastList;
 
   private RefdbDatabase(Repository repository, RefView view) {
     this.repository = repository;
@@ -180,8 +181,21 @@ public final class RefdbDatabase extends RefDatabase {
       head = existing(Constants.HEAD);
     }
     try (RefListing listing = view.list(prefixes, excluded)) {
-      return RowList.read(head, listing, this::existing);
+      return new RowList(head, rows(prefixes, excluded, listing));
     }
+  }
+
+  private Rows rows(Collection<String> prefixes, Collection<String> excluded, RefListing listing) throws IOException {
+    LastList last = lastList;
+    Rows known = last != null && last.isOf(prefixes, excluded) ? last.rows().get() : null;
+    if (known != null && last.hasProof(listing.proof())) {
+      return known;
+    }
+    Rows rows = Rows.read(listing, this::existing);
+    if (LastList.takes(rows)) {
+      lastList = LastList.of(prefixes, excluded, listing.proof(), rows);
+    }
+    return rows;
   }
 
   /** A ref, unless it leads to nothing. */

@@ -1,0 +1,91 @@
+//! What is said of many refs at once: proofs of listings, and refs by object where not everything fits in memory.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod common;
+
+use common::{each, listed, open, open_at, unsynced};
+use refdb_refcache::{ListOptions, TrustSettings, View, Views, ViewsSettings};
+use refdb_testkit::{RefFormat, Repo};
+use refdb_types::{HashKind, ObjectId};
+use std::{fs, thread, time::Duration};
+
+/// A file that was changed less than so long ago proves nothing by its time stamp: it is read again.
+const TOO_RECENT: Duration = Duration::from_millis(100);
+
+fn proof(view: &View) -> Vec<u8> {
+    view.list(&ListOptions::default()).unwrap().proof().unwrap()
+}
+
+#[test]
+fn a_listing_has_another_ones_proof_only_if_it_has_the_same_rows() {
+    each(|repo| {
+        let ids = repo.commits(2);
+        let refs = |at: usize| ids[at].to_string();
+        repo.git(["update-ref", "refs/heads/a", &refs(0)]);
+        repo.git(["update-ref", "refs/heads/b", &refs(0)]);
+        repo.git(["pack-refs", "--all"]);
+        let view = open(repo);
+        let mut seen = vec![(proof(&view), listed(&view, &ListOptions::default()))];
+        for change in [
+            vec!["update-ref", "refs/heads/a", &refs(1)],
+            vec!["update-ref", "refs/heads/c", &refs(1)],
+            vec!["symbolic-ref", "refs/heads/d", "refs/heads/a"],
+            vec!["symbolic-ref", "refs/heads/d", "refs/heads/b"],
+            vec!["update-ref", "-d", "refs/heads/c"],
+            vec!["pack-refs", "--all"],
+            vec!["update-ref", "-d", "refs/heads/b"],
+            vec!["update-ref", "refs/heads/a", &refs(0)],
+        ] {
+            repo.git(&change);
+            let now = (proof(&view), listed(&view, &ListOptions::default()));
+            for (proof, rows) in &seen {
+                assert!(*proof != now.0 || *rows == now.1, "{change:?}");
+            }
+            seen.push(now);
+        }
+        thread::sleep(TOO_RECENT);
+        proof(&view);
+        assert_eq!(proof(&view), proof(&view), "nothing has changed since");
+    });
+}
+
+#[test]
+fn a_listing_of_a_repository_that_was_replaced_has_another_proof() {
+    each(|repo| {
+        let id = repo.commit().to_string();
+        repo.git(["update-ref", "refs/heads/a", &id]);
+        let view = open_at(repo.git_dir());
+        let before = proof(&view);
+        let other = if repo.format() == RefFormat::Files { "reftable" } else { "files" };
+        repo.git(["refs", "migrate", &format!("--ref-format={other}")]);
+        assert_ne!(proof(&view), before);
+    });
+}
+
+/// Looking all over a large file for refs by object filled the memory with pages of it, until the index itself was given
+/// up and made again: every second question at 1.5 million refs cost as much as reading the file.
+#[test]
+fn the_index_of_objects_is_not_given_up_because_refs_all_over_the_file_were_found() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    const REFS: usize = 20_000;
+    let id = |at: usize| {
+        let mut raw = [0x5a; 20];
+        raw[..8].copy_from_slice(&(at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+        ObjectId::from_bytes(HashKind::Sha1, &raw).unwrap()
+    };
+    let mut text = String::from("# pack-refs with: peeled fully-peeled sorted \n");
+    for at in 0..REFS {
+        text += &format!("{} refs/changes/{at:06}/meta\n", id(at));
+    }
+    fs::write(repo.git_dir().join("packed-refs"), text).unwrap();
+    thread::sleep(TOO_RECENT);
+    // Half of it is for index and pages, of which the file has three times as many.
+    let views = Views::new(&ViewsSettings { memory_bytes: 1 << 20 });
+    let view = views.open(repo.git_dir(), &unsynced(TrustSettings::default())).unwrap();
+    for round in 0..400 {
+        let at = round * 7919 % REFS;
+        assert_eq!(view.pointing_at(&id(at)).unwrap(), [format!("refs/changes/{at:06}/meta")]);
+    }
+    assert_eq!(view.stats().loads, 1, "the index was made once");
+    assert!(view.stats().bytes < 400_000, "{} bytes", view.stats().bytes);
+}

@@ -1,0 +1,124 @@
+package org.refdb.jgit;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.eclipse.jgit.lib.Ref;
+import org.refdb.engine.RefListing;
+import org.refdb.engine.RefRows;
+
+/** What a listing has, as the engine packed it: half of the memory that as many objects would take. Never changes. */
+final class Rows {
+  /**
+   * Rows of the engine's.
+   *
+   * @param picks which of them are listed, by number; what is negative counts through {@link #resolved} instead; null for
+   *     all rows as they are
+   */
+  record Chunk(RefRows rows, int[] picks) {
+    int count() {
+      return picks == null ? rows.count() : picks.length;
+    }
+  }
+
+  private final List<Chunk> chunks = new ArrayList<>();
+  /** Symbolic refs with what they lead to. */
+  private final List<Ref> resolved = new ArrayList<>();
+  /** The index of the first ref of each chunk, then the number of refs. */
+  private int[] firsts = {0};
+  /** The chunk of the last question: most lists are read from front to end. Any value is right. */
+  private int lastChunk;
+
+  private Rows() {}
+
+  /** Looks a symbolic ref up. */
+  interface Resolver {
+    /** The ref, or null if it shall not be listed. */
+    Ref resolve(String name) throws IOException;
+  }
+
+  /** Reads a listing to its end. */
+  static Rows read(RefListing listing, Resolver resolver) throws IOException {
+    Rows all = new Rows();
+    for (RefRows rows = listing.next(); rows != null; rows = listing.next()) {
+      all.add(new Chunk(rows, rows.symbolicCount() == 0 ? null : all.picks(rows, resolver)));
+    }
+    return all;
+  }
+
+  private int[] picks(RefRows rows, Resolver resolver) throws IOException {
+    int[] picks = new int[rows.count()];
+    int count = 0;
+    int symbolic = 0;
+    for (int row = 0; row < picks.length; row++) {
+      if (symbolic == rows.symbolicCount() || rows.symbolic(symbolic) != row) {
+        picks[count++] = row;
+        continue;
+      }
+      symbolic++;
+      Ref ref = resolver.resolve(RefDecoder.symbolicName(rows, row));
+      if (ref != null) {
+        resolved.add(ref);
+        picks[count++] = -resolved.size();
+      }
+    }
+    return Arrays.copyOf(picks, count);
+  }
+
+  private void add(Chunk chunk) {
+    if (chunk.count() > 0) {
+      chunks.add(chunk);
+      firsts = Arrays.copyOf(firsts, firsts.length + 1);
+      firsts[firsts.length - 1] = Math.addExact(firsts[firsts.length - 2], chunk.count());
+    }
+  }
+
+  /** Whether it says of no ref where a symbolic ref leads, which may be outside of what was listed. */
+  boolean isPlain() {
+    return chunks.stream().allMatch(chunk -> chunk.picks == null);
+  }
+
+  int size() {
+    return firsts[firsts.length - 1];
+  }
+
+  /** Makes the ref of a number below the size. */
+  Ref ref(int index) {
+    int at = lastChunk;
+    if (index < firsts[at] || index >= firsts[at + 1]) {
+      at = Arrays.binarySearch(firsts, index);
+      // No chunk is empty, so no two of the numbers are equal.
+      at = at >= 0 ? at : -at - 2;
+      lastChunk = at;
+    }
+    return ref(chunks.get(at), index - firsts[at]);
+  }
+
+  private Ref ref(Chunk chunk, int at) {
+    int row = chunk.picks == null ? at : chunk.picks[at];
+    return row < 0 ? resolved.get(-row - 1) : RefDecoder.row(chunk.rows, row);
+  }
+
+  /** Goes through all refs, from chunk to chunk, which is quicker than looking for each one's. */
+  final class Walk {
+    private int next;
+    private int at;
+    private int count;
+    private Chunk chunk;
+
+    boolean hasNext() {
+      return at < count || next < chunks.size();
+    }
+
+    /** The next ref; to be asked for only if there is one. */
+    Ref next() {
+      if (at == count) {
+        chunk = chunks.get(next++);
+        count = chunk.count();
+        at = 0;
+      }
+      return ref(chunk, at++);
+    }
+  }
+}

@@ -1,0 +1,165 @@
+package org.refdb.jgit;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotSame;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import java.util.NoSuchElementException;
+import java.util.Random;
+import java.util.Set;
+import org.eclipse.jgit.lib.BatchRefUpdate;
+import org.eclipse.jgit.lib.NullProgressMonitor;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.lib.RefDatabase;
+import org.eclipse.jgit.lib.Repository;
+import org.eclipse.jgit.revwalk.RevWalk;
+import org.eclipse.jgit.transport.ReceiveCommand;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/** Lists of more than a few refs, whose rows are shared as long as nothing changes. */
+class ListsTest {
+  /** Several chunks of the library's. */
+  private static final int REFS = 9000;
+
+  @TempDir Path folder;
+  private Path gitDir;
+  private Lab.Objects objects;
+
+  private RefdbRepository open(Lab.Format format, int refs) throws Exception {
+    gitDir = Lab.create(folder.resolve("r.git"), format);
+    objects = Lab.objects(gitDir, 3);
+    RefdbRepository repository = Lab.open(gitDir);
+    BatchRefUpdate batch = repository.getRefDatabase().newBatchUpdate();
+    for (int i = 0; i < refs; i++) {
+      batch.addCommand(new ReceiveCommand(ObjectId.zeroId(), objects.commits().get(0), name(i)));
+    }
+    try (RevWalk walk = new RevWalk(repository)) {
+      batch.execute(walk, NullProgressMonitor.INSTANCE);
+    }
+    return repository;
+  }
+
+  private static String name(int i) {
+    return "refs/changes/" + String.format("%06d", i) + (i % 3 == 0 ? "/größe" : "/meta");
+  }
+
+  private static List<String> shown(List<Ref> refs) {
+    List<String> shown = new ArrayList<>();
+    for (Ref ref : refs) {
+      shown.add(ref.getName() + ' ' + (ref.isSymbolic() ? ref.getTarget().getName() : "") + ref.getObjectId().name());
+    }
+    return shown;
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void everyWayOfReadingAListGivesTheSameRefs(Lab.Format format) throws Exception {
+    try (RefdbRepository repository = open(format, REFS)) {
+      RefdbDatabaseTest.set(repository, "refs/heads/master", objects.commits().get(1));
+      CGit.run(gitDir, "symbolic-ref", "refs/changes/000005/link", "refs/heads/master");
+      CGit.run(gitDir, "symbolic-ref", "refs/changes/000006/nowhere", "refs/heads/none");
+      List<Ref> all = repository.getRefDatabase().getRefs();
+      List<String> walked = shown(all);
+      assertEquals(REFS + 3, walked.size(), "HEAD and master, the link that leads to something");
+      assertEquals(walked, shown(List.copyOf(all)));
+      assertEquals(walked, shown(all.stream().parallel().toList()));
+      for (int i : new Random(1).ints(500, 0, all.size()).toArray()) {
+        assertEquals(walked.get(i), shown(all.subList(i, i + 1)).get(0));
+      }
+      assertThrows(IndexOutOfBoundsException.class, () -> all.get(walked.size()));
+      assertThrows(IndexOutOfBoundsException.class, () -> all.get(-1));
+      Iterator<Ref> iterator = all.iterator();
+      while (iterator.hasNext()) {
+        iterator.next();
+      }
+      assertThrows(NoSuchElementException.class, iterator::next);
+      try (Repository plain = Lab.openPlain(gitDir)) {
+        assertEquals(Set.copyOf(shown(plain.getRefDatabase().getRefs())), Set.copyOf(walked));
+      }
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void aListThatIsAskedForAgainSharesItsRowsUntilSomeoneChangesARef(Lab.Format format) throws Exception {
+    try (RefdbRepository repository = open(format, 200)) {
+      RefDatabase refs = repository.getRefDatabase();
+      // A packed-refs that was changed less than 50 ms ago proves nothing by its time stamp: it is read again.
+      Thread.sleep(100);
+      RowList first = (RowList) refs.getRefs();
+      assertSame(first.rows(), ((RowList) refs.getRefs()).rows());
+      assertNotSame(first.rows(), ((RowList) refs.getRefsByPrefix("refs/")).rows(), "not the same words");
+      RowList before = (RowList) refs.getRefs();
+      String changed = name(7);
+      CGit.run(gitDir, "update-ref", changed, objects.commits().get(2).name());
+      RowList after = (RowList) refs.getRefs();
+      assertNotSame(before.rows(), after.rows());
+      assertEquals(objects.commits().get(2).name(), shown(after).get(7).split(" ")[1]);
+      assertEquals(objects.commits().get(0).name(), shown(before).get(7).split(" ")[1], "a list never changes");
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void headIsLookedAtAlsoWhereTheOtherRowsAreThoseOfTheLastList(Lab.Format format) throws Exception {
+    try (RefdbRepository repository = open(format, 200)) {
+      RefDatabase refs = repository.getRefDatabase();
+      assertEquals(name(0), refs.getRefs().get(0).getName(), "HEAD leads to nothing");
+      CGit.run(gitDir, "symbolic-ref", "HEAD", name(3));
+      Ref head = refs.getRefs().get(0);
+      assertEquals("HEAD", head.getName());
+      assertEquals(name(3), head.getTarget().getName());
+      CGit.run(gitDir, "symbolic-ref", "HEAD", name(4));
+      assertEquals(name(4), refs.getRefs().get(0).getTarget().getName());
+    }
+  }
+
+  /** What a symbolic ref leads to may change without the rows. */
+  @ParameterizedTest
+  @EnumSource
+  void aSymbolicRefInAListIsFollowedEachTime(Lab.Format format) throws Exception {
+    try (RefdbRepository repository = open(format, 200)) {
+      RefdbDatabaseTest.set(repository, "refs/heads/master", objects.commits().get(0));
+      CGit.run(gitDir, "symbolic-ref", name(0) + "x", "refs/heads/master");
+      RefDatabase refs = repository.getRefDatabase();
+      assertEquals(objects.commits().get(0), refs.getRefsByPrefix("refs/changes/").get(1).getObjectId());
+      CGit.run(gitDir, "update-ref", "refs/heads/master", objects.commits().get(1).name());
+      assertEquals(objects.commits().get(1), refs.getRefsByPrefix("refs/changes/").get(1).getObjectId());
+    }
+  }
+
+  /** Who changes refs, and how, must not matter. */
+  @ParameterizedTest
+  @EnumSource
+  void listsAreThoseOfPlainJgitWhoeverChangesRefs(Lab.Format format) throws Exception {
+    try (RefdbRepository repository = open(format, 150)) {
+      RefDatabase refs = repository.getRefDatabase();
+      Random random = new Random(20);
+      for (int step = 0; step < 60; step++) {
+        String name = name(random.nextInt(160));
+        ObjectId id = objects.commits().get(random.nextInt(3));
+        switch (random.nextInt(6)) {
+          case 0 -> RefdbDatabaseTest.set(repository, name, id);
+          case 1 -> CGit.run(gitDir, "update-ref", name, id.name());
+          case 2 -> CGit.run(gitDir, "update-ref", "-d", name);
+          case 3 -> CGit.run(gitDir, "pack-refs", "--all");
+          case 4 -> CGit.run(gitDir, "symbolic-ref", "HEAD", name);
+          default -> {}
+        }
+        for (int again = 0; again < 2; again++) {
+          try (Repository plain = Lab.openPlain(gitDir)) {
+            assertEquals(shown(plain.getRefDatabase().getRefs()), shown(refs.getRefs()), "step " + step);
+          }
+        }
+      }
+    }
+  }
+}
