@@ -378,6 +378,11 @@ impl Log {
         has_more.then(|| Next::Tail(segment.clone(), image.clone(), *tail))
     }
 
+    /// Whether a full segment waits for the disk.
+    pub(crate) fn has_full(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
     /// Whether everything before `end` is in the files.
     pub(crate) fn is_written(&self, end: End) -> bool {
         let first = self.queue.front().map_or(self.active.segment.seq, |full| full.segment.seq);

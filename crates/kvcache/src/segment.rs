@@ -4,15 +4,21 @@ use crate::{
     place::Place,
     sync::{AtomicU64, Ordering, SharedOption},
 };
-use refdb_vfs::{File, Fs, Mapping};
+use refdb_vfs::{File, Fs, Growing, prefetch};
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
 
-/// One file of the log, or its image as long as the file is not whole.
+/// A record of up to this many bytes is fetched ahead as a whole.
+const PREFETCHED_BYTES: usize = 4 << 10;
+/// Of a longer one this much is: the processor then does the rest by itself on the way, and more requests would stand in
+/// its way.
+const PREFETCHED_START_BYTES: usize = 1 << 10;
+
+/// One file of the log, and its image as long as the file is not whole.
 ///
-/// Its bytes are read, in this order, from the mapping (a sealed segment of a cache on a local file system), from the
+/// Its bytes are read, in this order, from the mapping (what is in the file, of a cache on a local file system), from the
 /// image (not sealed yet), from the file. Readers never wait for the writer.
 pub(crate) struct Segment {
     pub(crate) seq: u64,
@@ -21,7 +27,7 @@ pub(crate) struct Segment {
     path: PathBuf,
     image: SharedOption<Image>,
     file: SharedOption<File>,
-    mapping: OnceLock<Mapping>,
+    mapping: OnceLock<Growing>,
     /// How many of its bytes the file has.
     flushed: AtomicU64,
     /// How many of its bytes are on stable storage.
@@ -74,54 +80,80 @@ impl Segment {
     /// more: another segment has the slot, or the file cannot be read.
     pub(crate) fn record<'a>(&'a self, place: Place, scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         let (start, end) = (place.offset(), place.offset() + place.len());
-        if let Some(mapping) = self.mapping.get() {
-            return mapping.get(start..end);
+        if let Some(bytes) = self.mapping.get().and_then(|mapping| mapping.get(start..end)) {
+            let is_long = bytes.len() > PREFETCHED_BYTES;
+            prefetch(if is_long { &bytes[..PREFETCHED_START_BYTES] } else { bytes });
+            return Some(bytes);
         }
         // The image first: it is let go only after the file is whole.
         let image = self.image.load();
-        scratch.clear();
-        scratch.resize(place.len(), 0);
+        if scratch.len() < place.len() {
+            scratch.resize(place.len(), 0);
+        }
+        let bytes = &mut scratch[..place.len()];
         let found = match image.as_ref() {
-            Some(image) => image.read(start, scratch),
-            None => self.file.load().as_ref().is_some_and(|file| file.read_exact_at(scratch, start as u64).is_ok()),
+            Some(image) => image.read(start, bytes),
+            None => self.file.load().as_ref().is_some_and(|file| file.read_exact_at(bytes, start as u64).is_ok()),
         };
-        found.then_some(scratch.as_slice())
+        found.then_some(bytes)
     }
 
     /// Lets readers use a file that is whole: by a mapping if `map` is set, through a descriptor otherwise.
     pub(crate) fn attach(&self, file: File, map: bool) -> refdb_vfs::Result<()> {
         if map {
-            let _ = self.mapping.set(Mapping::new(&file)?);
-            self.file.store(None);
+            let len = self.flushed() as usize;
+            let _ = self.mapping.set(Growing::new(&file, len, len)?);
         } else {
             self.file.store(Some(Arc::new(file)));
         }
         Ok(())
     }
 
-    /// Adds to the file what the image has up to `end`, through `scratch`.
-    pub(crate) fn flush(&self, fs: &Fs, image: &Image, end: usize, scratch: &mut [u8]) -> refdb_vfs::Result<()> {
+    /// Adds to the file what the image has up to `end`, through `scratch`. With `map` readers see it in the file from then
+    /// on: in the image it costs them one more copy.
+    pub(crate) fn flush(
+        &self,
+        fs: &Fs,
+        image: &Image,
+        end: usize,
+        map: bool,
+        scratch: &mut [u8],
+    ) -> refdb_vfs::Result<()> {
         let mut at = self.flushed() as usize;
         if at >= end {
             return Ok(());
         }
         let file = self.writable(fs)?;
+        if map
+            && self.mapping.get().is_none()
+            && let Ok(mapping) = Growing::new(&file, at, image.len())
+        {
+            let _ = self.mapping.set(mapping);
+        }
         while at < end {
-            let piece = scratch.len().min(end - at);
+            // Up to a multiple of the scratch's length: file systems keep what is written at once in large pages then.
+            let piece = (scratch.len() - at % scratch.len()).min(end - at);
             let bytes = &mut scratch[..piece];
             image.read(at, bytes);
             file.write_all_at(bytes, at as u64)?;
             at += piece;
             self.flushed.store(at as u64, Ordering::Release);
+            if let Some(mapping) = self.mapping.get() {
+                mapping.grown_to(at);
+            }
         }
         Ok(())
     }
 
     /// Adds the footer, which makes the file whole, and lets go of the image.
-    pub(crate) fn seal(&self, fs: &Fs, footer: &[u8], map: bool) -> refdb_vfs::Result<()> {
+    pub(crate) fn seal(&self, fs: &Fs, footer: &[u8]) -> refdb_vfs::Result<()> {
         debug_assert!(self.flushed() as usize >= SEGMENT_HEADER_BYTES);
         self.writable(fs)?.write_all_at(footer, self.flushed())?;
-        self.attach(fs.open(&self.path)?, map)?;
+        if self.mapping.get().is_some() {
+            self.file.store(None);
+        } else {
+            self.file.store(Some(Arc::new(fs.open(&self.path)?)));
+        }
         self.flushed.fetch_add(footer.len() as u64, Ordering::Release);
         self.image.store(None);
         Ok(())

@@ -20,7 +20,8 @@ use std::{
     time::Duration,
 };
 
-const SCRATCH_BYTES: usize = 1 << 20;
+/// What is written at once: a large page of the processor.
+const SCRATCH_BYTES: usize = 2 << 20;
 /// Keys are spread over this many counters of invalidations.
 const STRIPES: usize = 4096;
 
@@ -188,7 +189,7 @@ impl Shared {
         scratch.resize(SCRATCH_BYTES.min(self.layout.segment_bytes), 0);
         let Some(next) = lock(&self.log).next_to_write() else { return Ok(false) };
         let done = match next {
-            Next::Tail(segment, image, end) => segment.flush(&self.fs, &image, end, scratch),
+            Next::Tail(segment, image, end) => segment.flush(&self.fs, &image, end, self.maps, scratch),
             Next::Full(full) => self.write_full(full, scratch),
         };
         done.map(|()| true).map_err(|error| self.disk_failed(error))
@@ -196,9 +197,9 @@ impl Shared {
 
     fn write_full(&self, full: Full, scratch: &mut [u8]) -> refdb_vfs::Result<()> {
         let Full { segment, image, records_end, entries, newest_ms } = full;
-        segment.flush(&self.fs, &image, records_end, scratch)?;
+        segment.flush(&self.fs, &image, records_end, self.maps, scratch)?;
         let footer = encode_footer(segment.seq, records_end as u64, newest_ms, &entries);
-        segment.seal(&self.fs, &footer, self.maps)?;
+        segment.seal(&self.fs, &footer)?;
         let mut log = lock(&self.log);
         log.written(segment.seq);
         log.give_back(image);

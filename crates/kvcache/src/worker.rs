@@ -64,11 +64,15 @@ fn run(shared: &Shared) {
                 thread::park_timeout(REST);
             }
             Ok(false) => {
-                drop(lock(&shared.log).trim());
                 shared.awake.store(false, Ordering::SeqCst);
                 // A put that came before this saw the worker awake and did not call.
                 if lock(&shared.log).next_to_write().is_none() {
                     thread::park_timeout(ASLEEP);
+                }
+                if lock(&shared.log).next_to_write().is_none() {
+                    // Not at each pause: new memory costs a put a fault for each of its pages.
+                    let spare = lock(&shared.log).trim();
+                    drop(spare);
                 }
                 shared.awake.store(true, Ordering::SeqCst);
                 idle_rounds = 0;
@@ -95,26 +99,37 @@ pub(crate) fn round(shared: &Shared) -> Result<bool> {
     let mut worked = false;
     drop(std::mem::take(&mut *lock(&shared.garbage)));
     loop {
-        worked |= write_all(shared)?;
+        worked |= shared.write_full_segments()?;
         if !shared.reclaim_step()? || shared.closed.load(Ordering::Acquire) {
-            return Ok(worked);
-        }
-        worked = true;
-    }
-}
-
-fn write_all(shared: &Shared) -> Result<bool> {
-    let mut worked = false;
-    while shared.flush_step(&mut lock(&shared.files))? {
-        worked = true;
-        let size = shared.size(&lock(&shared.log));
-        if size.disk_bytes > shared.layout.evict_above_bytes() || size.is_untidy() {
             break;
         }
+        worked = true;
+        shared.write_step()?;
     }
+    // Once: as long as there are puts there is always more, and each piece costs a system call.
+    worked |= shared.write_step()?;
     let mut log = lock(&shared.log);
     if log.owes() {
         let _ = log.pay_at(&shared.view(), shared.clock.now_ms());
     }
     Ok(worked)
+}
+
+impl Shared {
+    /// Writes what is full, until there is something more urgent.
+    fn write_full_segments(&self) -> Result<bool> {
+        let mut worked = false;
+        while lock(&self.log).has_full() {
+            worked |= self.write_step()?;
+            let size = self.size(&lock(&self.log));
+            if size.disk_bytes > self.layout.evict_above_bytes() || size.is_untidy() {
+                break;
+            }
+        }
+        Ok(worked)
+    }
+
+    fn write_step(&self) -> Result<bool> {
+        self.flush_step(&mut lock(&self.files))
+    }
 }

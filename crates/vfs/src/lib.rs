@@ -7,6 +7,7 @@
 
 mod error;
 mod fs;
+mod growing;
 pub mod interrupt;
 mod lock;
 mod mapping;
@@ -14,6 +15,7 @@ mod op;
 
 pub use error::{Error, Result};
 pub use fs::{EntryKind, File, Fs, Stat, effective_user, host_name, now_nanos};
+pub use growing::{Growing, prefetch};
 pub use lock::{Lock, LockError, Patience};
 pub use mapping::Mapping;
 pub use op::{Op, Verdict, Witness};

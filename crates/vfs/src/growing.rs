@@ -1,0 +1,103 @@
+use crate::{Error, File, Result};
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+/// What was written so far to a file that only grows, mapped read-only for as long as this value lives.
+///
+/// For files that this process alone writes and that are deleted, never truncated: whoever truncates a mapped file kills
+/// the process that maps it.
+pub struct Growing {
+    map: memmap2::MmapRaw,
+    /// How many of its bytes are written, and will not be written again.
+    written: AtomicUsize,
+}
+
+impl Growing {
+    /// Maps a file that has `written` bytes and will have `most` at most.
+    pub fn new(file: &File, written: usize, most: usize) -> Result<Self> {
+        let map = memmap2::MmapOptions::new().len(most.max(1)).map_raw_read_only(file.as_std());
+        let map = map.map_err(|source| Error::new("map", file.path(), source))?;
+        Ok(Growing { map, written: AtomicUsize::new(written.min(most)) })
+    }
+
+    /// Says that the file's first `len` bytes are written, and will not be written again; what is beyond the mapping is
+    /// not shown. Their pages are mapped at once, which saves readers the faults.
+    pub fn grown_to(&self, len: usize) {
+        let len = len.min(self.map.len());
+        let before = self.written.fetch_max(len, Ordering::Release);
+        if before < len {
+            // Only what is in the page cache anyway is asked for. A kernel before 5.14 refuses: readers have the faults.
+            let _ = self.map.advise_range(memmap2::Advice::PopulateRead, before, len - before);
+        }
+    }
+
+    /// These bytes of the file; None where they are not written yet.
+    pub fn get(&self, range: Range<usize>) -> Option<&[u8]> {
+        if range.start > range.end || range.end > self.written.load(Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: the range is within the mapping, which `written` never exceeds, and lives as long as `self`. Its bytes
+        // do not change: whoever calls `grown_to` (or gives their number to `new`) promises that they are never written
+        // again. Another process that writes to the file or truncates it breaks the rule this type is for, as with
+        // `Mapping`.
+        #[expect(unsafe_code, reason = "there is no safe way to map a file")]
+        let bytes = unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(range.start), range.len()) };
+        Some(bytes)
+    }
+}
+
+impl std::fmt::Debug for Growing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Growing({} bytes)", self.written.load(Ordering::Relaxed))
+    }
+}
+
+/// Tells the processor that these bytes are read soon, all of them: it fetches their lines at the same time instead of one
+/// after the other as they are met. Costs an instruction a line, so it is for a few thousand bytes.
+pub fn prefetch(bytes: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in bytes.chunks(CACHE_LINE_BYTES) {
+        // SAFETY: a prefetch reads nothing as far as the program can tell, and faults nowhere; the address is a slice's.
+        #[expect(unsafe_code, reason = "the instruction has no safe form")]
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.as_ptr().cast());
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = bytes;
+}
+
+#[cfg(target_arch = "x86_64")]
+const CACHE_LINE_BYTES: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Fs;
+
+    #[test]
+    fn a_growing_file_shows_what_was_written_and_nothing_beyond() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = Fs::real().create_new(&dir.path().join("log"), 0o600).unwrap();
+        let growing = Growing::new(&file, 0, 100_000).unwrap();
+        assert_eq!(growing.get(0..1), None);
+        assert_eq!(growing.get(0..0), Some(&[][..]));
+        let bytes: Vec<u8> = (0..120_000u32).map(|at| at as u8).collect();
+        let mut at = 0;
+        for end in [5, 4096, 70_001, 100_000, 120_000] {
+            file.write_all_at(&bytes[at..end], at as u64).unwrap();
+            at = end;
+            growing.grown_to(end);
+            let shown = end.min(100_000);
+            assert_eq!(growing.get(0..shown), Some(&bytes[..shown]));
+            assert_eq!(growing.get(0..shown + 1), None, "{growing:?}");
+        }
+        growing.grown_to(7);
+        assert_eq!(growing.get(99_000..100_000), Some(&bytes[99_000..100_000]), "it never shrinks");
+        let (start, end) = (8, 7);
+        assert_eq!(growing.get(start..end), None);
+        prefetch(&bytes[..1000]);
+    }
+}
