@@ -101,8 +101,8 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_addressOf<'l>(
 }
 
 /// Looks a key up that stands at the start of an exchange buffer. Puts the value's time of creation behind the key, in 8
-/// little-endian bytes, and the value behind that. Returns the value's length, -1 if there is none. A large value is not
-/// put there, nor one for which the buffer is too short.
+/// little-endian bytes, and the value behind that. Returns the value's length, -1 if there is none. A value for which the
+/// buffer is too short is not put there.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_get<'l>(
     env: EnvUnowned<'l>,
@@ -118,8 +118,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_get<'l>(
         let exchange = unsafe { exchange_at(exchange) }?;
         let (key, room) = split(exchange, key_len)?;
         let (created, room) = split(room, CREATED_BYTES as jint)?;
-        let most = room.len().min(SMALL_VALUE_BYTES);
-        match cache.get_up_to(key, most, |value, created_ms| {
+        match cache.get_up_to(key, room.len(), |value, created_ms| {
             created.copy_from_slice(&created_ms.to_le_bytes());
             room[..value.len()].copy_from_slice(value);
             value.len() as jint
@@ -131,23 +130,27 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_get<'l>(
     })
 }
 
-/// As `get`, for all others: the value goes into `answer`, the time to the start of the exchange buffer. Returns the value's
-/// length; where `answer` is too short for it, it is not there.
+/// As `get`, for all others: the value goes into `answer`, the time behind the key in the
+/// exchange buffer, or to its start where `key` has the key because it is too long to stand there. Returns the value's length; where `answer` is too short for it, it is not there.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_getLarge<'l>(
     env: EnvUnowned<'l>,
     _class: JClass<'l>,
     handle: jlong,
     exchange: jlong,
+    key_len: jint,
     key: JByteArray<'l>,
     answer: JByteArray<'l>,
 ) -> jint {
     call(env, |env| {
         let cache = CACHES.get(handle)?;
-        let key = bytes_of(env, &key)?;
+        let long_key = if key.is_null() { None } else { Some(bytes_of(env, &key)?) };
+        let key_len = if long_key.is_some() { 0 } else { key_len };
         // SAFETY: as for `get`.
-        let (created, _) = split(unsafe { exchange_at(exchange) }?, CREATED_BYTES as jint)?;
-        match cache.get_up_to(&key, answer.len(env)?, |value, created_ms| {
+        let (key, room) = split(unsafe { exchange_at(exchange) }?, key_len)?;
+        let (created, _) = split(room, CREATED_BYTES as jint)?;
+        let key = long_key.as_deref().unwrap_or(key);
+        match cache.get_up_to(key, answer.len(env)?, |value, created_ms| {
             created.copy_from_slice(&created_ms.to_le_bytes());
             put_bytes(env, &answer, 0, value).map(|()| value.len())
         }) {
@@ -163,8 +166,6 @@ const NOT_FOUND: jint = -1;
 const CREATED_BYTES: usize = 8;
 /// Length of an exchange buffer; `Exchange.java` says the same.
 const EXCHANGE_BYTES: usize = 64 << 10;
-/// A value that is larger goes into Java's array at once: asking for room costs less than copying it twice.
-const SMALL_VALUE_BYTES: usize = 8 << 10;
 
 /// The bytes of an exchange buffer.
 ///

@@ -28,9 +28,6 @@ public final class Cache implements AutoCloseable {
   /** What stands before a value in an answer. */
   private static final int CREATED_BYTES = 8;
 
-  /** Larger values do not go through the exchange buffer; the library says the same. */
-  static final int SMALL_VALUE_BYTES = 8 << 10;
-
   /** When a write counts as done. */
   public enum Durability {
     /** When this process's readers see it. It reaches the file within milliseconds, which {@code kill -9} may cut off. */
@@ -139,35 +136,36 @@ public final class Cache implements AutoCloseable {
   public Found get(byte[] key) throws EngineException {
     Exchange exchange = Exchange.own();
     try {
-      int length = 0;
-      if (key.length <= Exchange.BYTES - CREATED_BYTES) {
-        exchange.write(0, key);
-        length = CacheNatives.get(handle.id(), exchange.address, key.length);
-        if (length < 0) {
-          return null;
-        }
-        if (length <= Math.min(SMALL_VALUE_BYTES, Exchange.BYTES - CREATED_BYTES - key.length)) {
-          return new Found(exchange.read(key.length + CREATED_BYTES, length), exchange.readLong(key.length));
-        }
+      if (key.length > Exchange.BYTES - CREATED_BYTES) {
+        return getLarge(0, key, 0, exchange);
       }
-      return getLarge(key, length, exchange);
+      exchange.write(0, key);
+      int length = CacheNatives.get(handle.id(), exchange.address, key.length);
+      if (length < 0) {
+        return null;
+      }
+      if (length <= Exchange.BYTES - CREATED_BYTES - key.length) {
+        return new Found(exchange.read(key.length + CREATED_BYTES, length), exchange.readLong(key.length));
+      }
+      return getLarge(key.length, null, length, exchange);
     } finally {
       exchange.keepAlive();
       handle.keepAlive();
     }
   }
 
-  private Found getLarge(byte[] key, int expected, Exchange exchange) throws EngineException {
+  /** A value of any length; the key stands in the exchange buffer, or is {@code longKey} where that is not null. */
+  private Found getLarge(int keyLength, byte[] longKey, int expected, Exchange exchange) throws EngineException {
     byte[] value = new byte[expected];
-    int length = CacheNatives.getLarge(handle.id(), exchange.address, key, value);
+    int length = CacheNatives.getLarge(handle.id(), exchange.address, keyLength, longKey, value);
     while (length > value.length) { // it may have been replaced by a longer one meanwhile
       value = new byte[length];
-      length = CacheNatives.getLarge(handle.id(), exchange.address, key, value);
+      length = CacheNatives.getLarge(handle.id(), exchange.address, keyLength, longKey, value);
     }
     if (length < 0) {
       return null;
     }
-    return new Found(length == value.length ? value : Arrays.copyOf(value, length), exchange.readLong(0));
+    return new Found(length == value.length ? value : Arrays.copyOf(value, length), exchange.readLong(keyLength));
   }
 
   /**
