@@ -320,17 +320,16 @@ impl Cache {
                         shared.invalidate_tickets(header.hash);
                     }
                     let end = log.end();
-                    let gives_way = !is_firm && shared.frees.load(Ordering::Relaxed);
-                    let give_way_us = if gives_way { shared.size(&log).give_way_us() } else { 0 };
+                    let is_behind = shared.frees.load(Ordering::Relaxed) && shared.is_outgrowing(&log);
                     drop(log);
                     shared.counters.puts.add(1);
                     if shared.ghosts.wants(header.hash) {
                         shared.ghosts.on_put(header.hash, record_cost(record.len()));
                     }
                     shared.settle(end, settle)?;
-                    if give_way_us > 0 {
-                        // To compaction, which needs processors, not the disk.
-                        sleep(Duration::from_micros(give_way_us));
+                    if is_behind && !is_firm {
+                        // To compaction, if it waits for a processor; else this returns at once.
+                        yield_now();
                     }
                     return Ok(Put::Stored);
                 }

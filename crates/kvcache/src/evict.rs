@@ -4,10 +4,8 @@ use crate::{log::Meta, place::MAX_USES};
 
 /// Compaction starts when the files are larger than the entries by this factor, in 64ths: 1.2.
 const LARGE: u64 = 77;
-/// Puts give way to compaction when they are larger by this: 1.22.
+/// Compaction is behind when they are larger by this: 1.22.
 const TOO_LARGE: u64 = 78;
-/// How long a put gives way then, in microseconds: the least, for each 64th of the entries' bytes more, and the most.
-const GIVES_WAY_US: (u64, u64, u64) = (100, 300, 3_000);
 
 /// A segment that is to go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,20 +36,7 @@ pub(crate) struct Size {
 impl Size {
     /// Whether the files are much larger than what lives in them, by a factor in 64ths.
     fn is_over(&self, bytes: u64, factor: u64) -> bool {
-        bytes > self.bound(factor)
-    }
-
-    fn bound(&self, factor: u64) -> u64 {
-        self.live_bytes.saturating_mul(factor) / 64 + self.slack_bytes
-    }
-
-    /// How long a put gives way to compaction, in microseconds; 0 if that is not behind.
-    pub(crate) fn give_way_us(&self) -> u64 {
-        let (least, more, most) = GIVES_WAY_US;
-        match self.disk_bytes.saturating_sub(self.bound(TOO_LARGE)) {
-            0 => 0,
-            excess => (least + excess.saturating_mul(64 * more) / self.live_bytes.max(1)).min(most),
-        }
+        bytes > self.live_bytes.saturating_mul(factor) / 64 + self.slack_bytes
     }
 
     /// Whether there is something to compact.
@@ -65,7 +50,7 @@ impl Size {
     }
 
     /// Whether compaction is behind what is put.
-    fn is_overgrown(&self) -> bool {
+    pub(crate) fn is_overgrown(&self) -> bool {
         self.is_over(self.disk_bytes, TOO_LARGE)
     }
 
@@ -230,16 +215,6 @@ mod tests {
         let promised = Size { must_sync: true, ..size(1000) };
         assert_eq!(tidy(&sealed, &promised), Some(Victim::Compact(2)));
         assert!(!Size { disk_bytes: 2400, ..size(0) }.is_overgrown() && size(0).is_overgrown());
-    }
-
-    #[test]
-    fn puts_give_way_the_longer_the_larger_the_files_are_but_not_for_long() {
-        let at = |disk_bytes| {
-            let size = Size { disk_bytes, condemned_bytes: 0, live_bytes: 6400, slack_bytes: 100, must_sync: false };
-            size.give_way_us()
-        };
-        assert_eq!((at(7800), at(7900), at(8000), at(8500)), (0, 0, 400, 1900));
-        assert_eq!(at(100_000), 3_000);
     }
 
     #[test]

@@ -71,6 +71,11 @@ impl Shared {
         }
     }
 
+    /// Whether dead space grows faster than compaction frees it, and little room is left for that.
+    pub(crate) fn is_outgrowing(&self, log: &Log) -> bool {
+        log.disk_bytes() > self.layout.limit_bytes / 4 * 3 && self.size(log).is_overgrown()
+    }
+
     /// Evicts the oldest segment, which frees room on a full disk; false if there is none.
     pub(crate) fn free_one(&self) -> Result<bool> {
         let mut scratch = lock(&self.reclaiming);

@@ -200,7 +200,7 @@ impl Witness for StuckSync {
 
 /// The soak found a cache whose entries were evicted while all its dead space waited for a sync.
 #[test]
-fn nothing_is_evicted_nor_refused_and_files_stay_small_while_a_sync_takes_long() {
+fn nothing_is_evicted_nor_refused_and_files_are_soon_small_again_while_a_sync_takes_long() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(StuckSync::default());
     let mut options = Options::new(8 * MIB);
@@ -214,11 +214,15 @@ fn nothing_is_evicted_nor_refused_and_files_stay_small_while_a_sync_takes_long()
         let _ = cache.put(&key.to_le_bytes(), &[i as u8; 4_000]);
         largest = cache.stats().disk_bytes.max(largest);
     }
+    let start = Instant::now();
+    while cache.stats().disk_bytes > 2 * MIB && start.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let stats = cache.stats();
     // Before anything can fail: closing waits for the syncer.
     disk.0.store(false, Ordering::Relaxed);
     assert_eq!((stats.evicted, stats.refused, stats.entries), (0, 0, 100), "{stats:?}");
-    assert!(stats.compacted > 100 && largest < 4 * MIB, "{largest} bytes at most: {stats:?}");
+    assert!(stats.compacted > 100 && largest <= 8 * MIB && stats.disk_bytes <= 2 * MIB, "{largest} at most: {stats:?}");
     cache.close().unwrap();
 }
 
