@@ -12,7 +12,6 @@ import java.nio.file.FileSystem;
 import java.nio.file.FileSystems;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.TreeSet;
@@ -43,14 +42,10 @@ final class GerritRefsTest {
   void start() throws Exception {
     scratch = Files.createTempDirectory("refdb-gerrit");
     server = GerritServer.create(scratch.resolve("site"));
-    // The setting for many refs; the other tests have Gerrit's default.
-    Files.writeString(
-        server.site().resolve("etc/gerrit.config"),
-        "[receive]\n\tenableInMemoryRefCache = false\n",
-        StandardOpenOption.APPEND);
     Commands.Output installed = server.installer("install");
     assertEquals(0, installed.status(), installed.text());
     assertTrue(installed.text().contains("Gerrit 3.13.5"), installed.text());
+    assertTrue(installed.text().contains("enableInMemoryRefCache = false"), installed.text());
     server.start();
     rest = new Rest(server.url(), "admin", "secret");
   }

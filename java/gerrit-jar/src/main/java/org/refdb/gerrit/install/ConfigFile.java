@@ -22,6 +22,9 @@ final class ConfigFile {
   private static final Pattern SECTION = Pattern.compile("^\\s*\\[\\s*([A-Za-z0-9.-]+)\\s*(\"[^\"]*\")?\\s*\\]");
   private static final Pattern SETTING = Pattern.compile("^\\s*([A-Za-z][A-Za-z0-9-]*)\\s*=\\s*(.*?)\\s*$");
 
+  /** Ends a line that is not an administrator's own choice. */
+  private static final String MARK = " # set by refdb's installer";
+
   private final Path path;
   private final List<String> lines;
 
@@ -53,7 +56,27 @@ final class ConfigFile {
     if (values(section, key).contains(value)) {
       return false;
     }
-    String line = "\t" + key + " = " + value + "\n";
+    insert(section, "\t" + key + " = " + value + "\n");
+    return true;
+  }
+
+  /** Sets what nobody has set, with a mark by which it is found again. Returns whether something changed. */
+  boolean setUnlessSet(String section, String key, String value) {
+    if (!values(section, key).isEmpty()) {
+      return false;
+    }
+    insert(section, "\t" + key + " = " + value + MARK + "\n");
+    return true;
+  }
+
+  /** Removes what {@link #setUnlessSet} set. Returns whether something changed. */
+  boolean unset(String section, String key) {
+    boolean[] changed = new boolean[1];
+    each(section, key, (line, value) -> changed[0] |= lines.get(line).stripTrailing().endsWith(MARK));
+    return changed[0] && remove(section, key, values(section, key).getFirst());
+  }
+
+  private void insert(String section, String line) {
     int header = firstHeader(section);
     if (header < 0) {
       endLastLine();
@@ -63,7 +86,6 @@ final class ConfigFile {
       endLine(header);
       lines.add(header + 1, line);
     }
-    return true;
   }
 
   /** Removes a value of a setting. Returns whether something changed. */

@@ -13,6 +13,10 @@ final class Installer {
   private static final String SECTION = "gerrit";
   private static final String DB_KEY = "installDbModule";
 
+  /** Whether Gerrit reads all refs into maps in each push, for ref databases that are slow. */
+  private static final String RECEIVE = "receive";
+  private static final String IN_MEMORY_KEY = "enableInMemoryRefCache";
+
   private final PrintStream out;
 
   Installer(PrintStream out) {
@@ -45,11 +49,17 @@ final class Installer {
               ? config.add(SECTION, module.key(), module.className())
               : config.remove(SECTION, module.key(), module.className());
     }
+    boolean refs = wanted.contains(GerritModule.REFS_IN_SERVER);
+    changed |= refs ? config.setUnlessSet(RECEIVE, IN_MEMORY_KEY, "false") : config.unset(RECEIVE, IN_MEMORY_KEY);
     if (changed) {
       config.write();
       out.println("wrote " + site.config() + ", which has now:");
       out.println("  [" + SECTION + "]");
       wanted.forEach(module -> out.println("    " + module.key() + " = " + module.className()));
+      config.values(RECEIVE, IN_MEMORY_KEY).forEach(value -> {
+        out.println("  [" + RECEIVE + "]");
+        out.println("    " + IN_MEMORY_KEY + " = " + value);
+      });
     } else {
       out.println("left " + site.config() + " as it is: the modules are in it");
     }
@@ -70,6 +80,7 @@ final class Installer {
     for (GerritModule module : GerritModule.values()) {
       changed |= config.remove(SECTION, module.key(), module.className());
     }
+    changed |= config.unset(RECEIVE, IN_MEMORY_KEY);
     if (changed) {
       config.write();
       out.println("removed refdb's modules from " + site.config());

@@ -42,6 +42,27 @@ final class ConfigFileTest {
   }
 
   @Test
+  void whatAnAdministratorHasSetIsNeitherSetNorUnset() throws IOException {
+    String before = "[receive]\n\ttimeout = 4 min\n";
+    ConfigFile file = file(before);
+    assertTrue(file.setUnlessSet("receive", "enableInMemoryRefCache", "false"));
+    assertEquals(List.of("false"), file.values("receive", "enableInMemoryRefCache"));
+    assertFalse(file.setUnlessSet("receive", "enableInMemoryRefCache", "false"), "a second time it is there");
+    assertTrue(file.unset("receive", "enableInMemoryRefCache"));
+    assertFalse(file.unset("receive", "enableInMemoryRefCache"));
+    file.write();
+    assertEquals(before, Files.readString(path()));
+    for (String theirs : List.of("true", "false", "false # as refdb wants it")) {
+      String set = "[receive]\n\tenableInMemoryRefCache = " + theirs + "\n";
+      ConfigFile own = file(set);
+      assertFalse(own.setUnlessSet("receive", "enableInMemoryRefCache", "false"), theirs);
+      assertFalse(own.unset("receive", "enableInMemoryRefCache"), theirs);
+      own.write();
+      assertEquals(set, Files.readString(path()));
+    }
+  }
+
+  @Test
   void valuesAreReadAsGitReadsThem() throws IOException {
     ConfigFile file =
         file("[gerrit] installModule = a.A\n\tINSTALLMODULE = \"b.B\" # why\n;installModule = c.C\n[Gerrit]\ninstallModule=d.D ; e\n");
