@@ -77,15 +77,11 @@ impl ObjectId {
     /// Reads a full-length id from hexadecimal digits of either case.
     #[inline]
     pub fn from_hex(kind: HashKind, hex: &[u8]) -> Result<Self, HexError> {
-        // Lengths that are known when this is compiled, filled up with zeros to whole vector registers.
+        // Lengths that are known when this is compiled.
         let mut bytes = [0; 32];
         let good = match kind {
-            HashKind::Sha1 => {
-                let mut digits = [b'0'; 48];
-                digits[..40].copy_from_slice(<&[u8; 40]>::try_from(hex).map_err(|_| HexError::Length)?);
-                bytes.first_chunk_mut().is_some_and(|bytes| decode::<48, 24>(&digits, bytes))
-            }
-            HashKind::Sha256 => decode::<64, 32>(hex.try_into().map_err(|_| HexError::Length)?, &mut bytes),
+            HashKind::Sha1 => decode_sha1(hex.try_into().map_err(|_| HexError::Length)?, &mut bytes),
+            HashKind::Sha256 => decode_sha256(hex.try_into().map_err(|_| HexError::Length)?, &mut bytes),
         };
         if good { Ok(ObjectId { bytes, kind }) } else { Err(HexError::Digit) }
     }
@@ -134,8 +130,29 @@ impl fmt::Debug for ObjectId {
 // The compiler makes vector instructions of these loops over arrays, as long as the functions stay by themselves. A table
 // would be asked digit by digit.
 
-/// Reads hexadecimal digits. Returns whether all of them were digits.
+/// Reads the digits of a SHA-1, filled up with zeros to whole vector registers, and writes whole ones: whoever copies an
+/// id that was just stored in other pieces waits for it to arrive in the cache.
 #[inline(never)]
+fn decode_sha1(digits: &[u8; 40], bytes: &mut [u8; 32]) -> bool {
+    let Some((head, rest)) = digits.split_first_chunk::<32>() else { return false };
+    let mut tail = [b'0'; 32];
+    for (digit, rest) in tail.iter_mut().zip(rest) {
+        *digit = *rest;
+    }
+    let (first, last) = bytes.split_at_mut(16);
+    match (first.first_chunk_mut(), last.first_chunk_mut()) {
+        (Some(first), Some(last)) => decode::<32, 16>(head, first) & decode::<32, 16>(&tail, last),
+        _ => false,
+    }
+}
+
+#[inline(never)]
+fn decode_sha256(digits: &[u8; 64], bytes: &mut [u8; 32]) -> bool {
+    decode::<64, 32>(digits, bytes)
+}
+
+/// Reads hexadecimal digits. Returns whether all of them were digits.
+#[inline(always)]
 fn decode<const DIGITS: usize, const BYTES: usize>(digits: &[u8; DIGITS], bytes: &mut [u8; BYTES]) -> bool {
     let if_so = |so: bool| if so { 0xff } else { 0 };
     let mut values = [0u8; DIGITS];
