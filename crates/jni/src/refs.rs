@@ -7,7 +7,7 @@ mod chunk;
 mod request;
 
 use crate::{
-    call::{bytes_of, call, copy_bytes, new_array, put_bytes},
+    call::{bytes_of, call, new_array, quick_call},
     failure::Failure,
     handle::Handles,
     wire::{Answer, Request, to_path},
@@ -16,20 +16,24 @@ use answer::{encode_difference, encode_entry, encode_outcome, encode_resolved, e
 use bstr::{BStr, ByteSlice};
 use chunk::Chunk;
 use jni::{
-    Env, EnvUnowned,
-    objects::{JByteArray, JClass},
+    EnvUnowned,
+    objects::{JByteArray, JByteBuffer, JClass},
     sys::{jint, jlong},
 };
 use refdb_refcache::{ListOptions, Listing, View, Views, ViewsSettings};
 use request::{batch, id, names, optimize_options, view_settings};
 use std::{
     ops::ControlFlow,
+    ptr::NonNull,
     sync::{Arc, Mutex, PoisonError},
 };
 
 static VIEWS: Handles<Views> = Handles::new("the ref views");
 static VIEW: Handles<Arc<View>> = Handles::new("the ref database");
 static LISTING: Handles<Mutex<OpenListing>> = Handles::new("the list of refs");
+
+/// Room for a usual name, and for what is said of it. `LookupBuffer.java` says the same.
+const LOOKUP_BYTES: usize = 1024;
 
 /// A listing, and how it is given out.
 struct OpenListing {
@@ -142,26 +146,45 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_info<'l>(
     })
 }
 
-/// Looks one ref up, symbolic refs followed. The name comes in the buffer and the answer goes there; the result is the
-/// answer's length, or if the buffer is too small for it the negative of that.
+/// The address of a buffer that Java allocated outside of its heap, of [`LOOKUP_BYTES`].
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_addressOf<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    buffer: JByteBuffer<'l>,
+) -> jlong {
+    call(env, |env| {
+        if env.get_direct_buffer_capacity(&buffer)? != LOOKUP_BYTES {
+            return Err(Failure::Malformed("a buffer of another size"));
+        }
+        Ok(env.get_direct_buffer_address(&buffer)? as jlong)
+    })
+}
+
+/// Looks one ref up, symbolic refs followed. The name stands at the start of a look-up buffer, and the answer takes its
+/// place: what `lookupMany` answers for one name. Returns the answer's length; -1 if it is longer than the buffer.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_lookup<'l>(
     env: EnvUnowned<'l>,
     _class: JClass<'l>,
     view: jlong,
-    buffer: JByteArray<'l>,
+    buffer: jlong,
     name_len: jint,
 ) -> jint {
-    call(env, |env| {
-        let name_len = usize::try_from(name_len).map_err(|_| Failure::Malformed("a negative length"))?;
-        let mut name = SmallName::new(name_len);
-        copy_bytes(env, &buffer, name.as_mut())?;
+    quick_call(env, || {
         let view = VIEW.get(view)?;
-        let resolved = view.resolve(name.as_bstr())?;
+        let start = NonNull::new(buffer as *mut u8).ok_or(Failure::Malformed("no buffer"))?;
+        // SAFETY: `LookupBuffer.java` passes what `addressOf` gave, which made sure of the length, for a buffer that Java
+        // has initialised, that it keeps alive until this call returns and that no other thread has.
+        let buffer = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), LOOKUP_BYTES) };
+        let name = usize::try_from(name_len).ok().and_then(|len| buffer.get(..len));
+        let resolved = view.resolve(name.ok_or(Failure::Malformed("a name beyond the buffer"))?.as_bstr())?;
         let mut answer = Answer::default();
-        answer.u64(view.version());
         encode_resolved(&resolved, &mut answer)?;
-        put(env, &buffer, answer.as_slice())
+        answer.u64(view.version());
+        let Some(room) = buffer.get_mut(..answer.len()) else { return Ok(-1) };
+        room.copy_from_slice(answer.as_slice());
+        Ok(room.len() as jint)
     })
 }
 
@@ -407,39 +430,4 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_stats<'l>(
         encode_stats(&VIEW.get(view)?.stats(), &mut answer);
         new_array(env, answer.as_slice())
     })
-}
-
-/// Puts an answer into a buffer of Java's.
-fn put(env: &Env<'_>, buffer: &JByteArray<'_>, answer: &[u8]) -> Result<jint, Failure> {
-    let len = jint::try_from(answer.len()).map_err(|_| Failure::TooLarge(answer.len()))?;
-    if answer.len() > buffer.len(env)? {
-        return Ok(-len);
-    }
-    put_bytes(env, buffer, 0, answer)?;
-    Ok(len)
-}
-
-/// A name, on the stack if it is of a usual length.
-struct SmallName {
-    inline: [u8; SmallName::INLINE],
-    long: Vec<u8>,
-    len: usize,
-}
-
-impl SmallName {
-    const INLINE: usize = 256;
-
-    fn new(len: usize) -> Self {
-        let long = if len > Self::INLINE { vec![0; len] } else { Vec::new() };
-        SmallName { inline: [0; Self::INLINE], long, len }
-    }
-
-    fn as_mut(&mut self) -> &mut [u8] {
-        if self.len > Self::INLINE { &mut self.long } else { &mut self.inline[..self.len] }
-    }
-
-    fn as_bstr(&self) -> &BStr {
-        let bytes = if self.len > Self::INLINE { &self.long[..] } else { &self.inline[..self.len] };
-        bytes.as_bstr()
-    }
 }

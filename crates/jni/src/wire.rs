@@ -85,6 +85,10 @@ impl Answer {
         Ok(())
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     pub(crate) fn as_slice(&self) -> &[u8] {
         &self.bytes
     }

@@ -1,5 +1,7 @@
 package org.refdb.engine;
 
+import java.nio.ByteBuffer;
+
 /** The library's entry points for refs: its files {@code refs.rs} and {@code refs/} say what goes in and out. */
 final class RefNatives {
   private RefNatives() {}
@@ -16,7 +18,9 @@ final class RefNatives {
 
   static native byte[] info(long view) throws EngineException;
 
-  static native int lookup(long view, byte[] buffer, int nameLength) throws EngineException;
+  static native long addressOf(ByteBuffer buffer) throws EngineException;
+
+  static native int lookup(long view, long buffer, int nameLength) throws EngineException;
 
   static native byte[] lookupMany(long view, byte[] request) throws EngineException;
 

@@ -11,15 +11,10 @@ import java.util.List;
  * reads them with an {@link Unpacker}. Names are full refnames.
  */
 public final class RefView implements AutoCloseable {
-  /** Room for the usual answer; more is made where it is not enough. */
-  private static final int BUFFER_BYTES = 1024;
-
   /** How {@link #optimize(boolean)} goes about it. */
   private static final int ALL = 1;
 
   private static final int PRUNE = 2;
-
-  private static final ThreadLocal<byte[]> BUFFER = ThreadLocal.withInitial(() -> new byte[BUFFER_BYTES]);
 
   private final Handle handle;
 
@@ -30,23 +25,13 @@ public final class RefView implements AutoCloseable {
   /**
    * Looks a ref up, symbolic refs followed.
    *
-   * @return the view's version and what was found; to be read before this thread makes another look-up
+   * @return what was found, then the view's version; to be read before this thread makes another look-up
    */
   public Unpacker lookup(String name) throws EngineException {
-    byte[] buffer = BUFFER.get();
-    byte[] bytes = name.getBytes(StandardCharsets.UTF_8);
     try {
-      while (true) {
-        if (bytes.length > buffer.length) {
-          buffer = new byte[bytes.length + BUFFER_BYTES];
-        }
-        System.arraycopy(bytes, 0, buffer, 0, bytes.length);
-        int length = RefNatives.lookup(handle.id(), buffer, bytes.length);
-        if (length > 0) {
-          return new Unpacker(buffer, 0, length);
-        }
-        buffer = new byte[more(-length, buffer.length)];
-      }
+      byte[] bytes = name.getBytes(StandardCharsets.UTF_8);
+      Unpacker answer = LookupBuffer.own().lookup(handle.id(), bytes);
+      return answer != null ? answer : lookupMany(List.of(name));
     } finally {
       handle.keepAlive();
     }
@@ -222,12 +207,5 @@ public final class RefView implements AutoCloseable {
     for (String name : names) {
       request.bytes(name.getBytes(StandardCharsets.UTF_8));
     }
-  }
-
-  static int more(int needed, int had) {
-    if (needed <= had) {
-      throw new IllegalStateException("refdb's jar and library do not fit: no answer in " + had + " bytes");
-    }
-    return needed;
   }
 }

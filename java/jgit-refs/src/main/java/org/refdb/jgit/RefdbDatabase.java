@@ -113,9 +113,8 @@ public final class RefdbDatabase extends RefDatabase {
   @Override
   public Ref exactRef(String name) throws IOException {
     Unpacker answer = view.lookup(name);
-    long version = answer.i64();
     Ref ref = RefDecoder.resolved(name, answer);
-    seen(version);
+    seen(answer.i64());
     return ref;
   }
 
