@@ -63,6 +63,22 @@ class RefdbDatabaseTest {
     assertThrows(ClosedHandleException.class, refs::getRefs);
   }
 
+  /** Longer than the buffer through which names and answers go. */
+  @ParameterizedTest
+  @EnumSource
+  void aRefIsFoundHoweverLongItsNameAndWhatLeadsToIt(Lab.Format format) throws Exception {
+    Path gitDir = Lab.create(folder.resolve("r.git"), format);
+    ObjectId commit = Lab.objects(gitDir, 1).commits().get(0);
+    String longName = "refs/heads/" + ("x".repeat(200) + "/").repeat(7) + "end";
+    try (RefdbRepository repository = Lab.open(gitDir)) {
+      assertEquals(RefUpdate.Result.NEW, set(repository, longName, commit));
+      assertEquals(commit, repository.exactRef(longName).getObjectId());
+      assertEquals(RefUpdate.Result.NEW, repository.updateRef("refs/heads/link").link(longName));
+      assertEquals(longName, repository.exactRef("refs/heads/link").getTarget().getName());
+      assertEquals(commit, repository.exactRef("refs/heads/link").getObjectId());
+    }
+  }
+
   /** A method that JGit adds must be thought about: inheriting it may mean a scan, or nothing at all (packRefs). */
   @Test
   void everyMethodOfJgitsClassIsAnsweredOnPurpose() {
