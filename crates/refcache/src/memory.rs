@@ -10,28 +10,43 @@ use std::sync::{
 
 /// The memory of a process's views.
 ///
-/// Blocks of reftables and names have a quarter each, which their caches keep to. What is left is for what single views
-/// hold: pages of packed-refs, the index from objects to refs, listings of folders. If that grows beyond, the views that
-/// were not used for the longest time give up theirs.
+/// One bound for all of it. What is known of single names has a quarter at most. What single views hold (pages of
+/// packed-refs, the index from objects to refs, listings of folders) and the blocks of reftables share the rest as they
+/// need it, but the blocks need not go below a quarter. If it is too much, blocks are given up first, then text that was
+/// read for a listing or a transaction, then views give up what they hold, those first that were not used for the longest
+/// time.
 pub(crate) struct Memory {
     pub(crate) blocks: Arc<BlockCache>,
     pub(crate) names: Names,
+    /// Counts what is not blocks.
     pub(crate) pages: Arc<PageBudget>,
-    /// How much single views may hold together.
-    held_bytes_max: usize,
+    bytes_max: usize,
     views: Mutex<Vec<Weak<View>>>,
     /// How often views had to give up memory: the clock that tells who was used since.
     trims: AtomicU64,
     owners: AtomicU64,
 }
 
+/// What a view gives up, in this order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    /// Packed-refs as it was read for listings and transactions.
+    Text,
+    /// The pages of packed-refs in which names are looked up.
+    Pages,
+    /// Everything.
+    All,
+}
+
 impl Memory {
     pub(crate) fn new(settings: &ViewsSettings) -> Arc<Self> {
+        let bytes_max = settings.memory_bytes;
+        let pages: Arc<PageBudget> = Arc::default();
         Arc::new(Memory {
-            blocks: BlockCache::new(settings.memory_bytes / 4),
-            names: Names::new(settings.memory_bytes / 4),
-            pages: Arc::default(),
-            held_bytes_max: settings.memory_bytes / 2,
+            blocks: BlockCache::beside(bytes_max, bytes_max / 4, pages.counter()),
+            names: Names::new(bytes_max / 4, &pages),
+            pages,
+            bytes_max,
             views: Mutex::default(),
             trims: AtomicU64::new(1),
             owners: AtomicU64::new(1),
@@ -55,21 +70,40 @@ impl Memory {
         views.push(Arc::downgrade(view));
     }
 
-    /// Whether views hold more than they may.
-    pub(crate) fn is_over(&self) -> bool {
-        self.pages.used_bytes() > self.held_bytes_max
+    /// Bytes in use.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.pages.used_bytes() + self.blocks.held_bytes()
     }
 
-    /// Makes the views that were not used for the longest time give up what they hold, until there is room again.
+    /// Whether more is held than may be, in all or of text, which is not worth much.
+    pub(crate) fn is_over(&self) -> bool {
+        self.held_bytes() > self.bytes_max || self.pages.text_bytes() > self.bytes_max / 16
+    }
+
+    /// Has memory given up until there is room again.
     pub(crate) fn trim(&self) {
+        self.blocks.trim();
+        if !self.is_over() {
+            return;
+        }
         let mut views: Vec<Arc<View>> = self.views().iter().filter_map(Weak::upgrade).collect();
         views.sort_by_key(|view| view.used());
         self.trims.fetch_add(1, Relaxed);
+        for view in &views {
+            view.shed(Part::Text);
+        }
+        // What is left may be just what all questions are answered from.
+        if self.held_bytes() <= self.bytes_max / 32 * 31 {
+            return;
+        }
+        let enough = self.bytes_max.saturating_sub(self.blocks.held_bytes()) / 4 * 3;
         for view in views {
-            if self.pages.used_bytes() <= self.held_bytes_max / 4 * 3 {
-                return;
+            for part in [Part::Pages, Part::All] {
+                if self.pages.used_bytes() <= enough {
+                    return;
+                }
+                view.shed(part);
             }
-            view.shed();
         }
     }
 

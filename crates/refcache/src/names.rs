@@ -3,14 +3,17 @@
 use crate::Found;
 use bstr::{BStr, BString};
 use hashbrown::HashTable;
-use refdb::Target;
+use refdb::{
+    Target,
+    files::{Charge, PageBudget},
+};
 use refdb_vfs::Stat;
 use std::{
     hash::{BuildHasher, RandomState},
     mem::size_of,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -22,8 +25,7 @@ pub(crate) struct Known {
     pub(crate) looked_nanos: u64,
     /// The loose ref, if it is one.
     pub(crate) loose: Option<Loose>,
-    /// What the packed-refs or the stack of this generation says. 0 for none.
-    pub(crate) generation: u64,
+    /// What packed-refs says, if it is none.
     pub(crate) kept: Option<Found>,
 }
 
@@ -41,15 +43,21 @@ const SHARDS: usize = 16;
 pub(crate) struct Names {
     shards: [Mutex<Shard>; SHARDS],
     hasher: RandomState,
-    capacity_bytes: AtomicUsize,
+    capacity_bytes: usize,
 }
 
-#[derive(Default)]
 struct Shard {
     young: HashTable<Entry>,
     old: HashTable<Entry>,
-    young_bytes: usize,
-    old_bytes: usize,
+    young_bytes: Charge,
+    old_bytes: Charge,
+}
+
+impl Shard {
+    fn new(budget: &Arc<PageBudget>) -> Self {
+        let (young_bytes, old_bytes) = (budget.charge(0), budget.charge(0));
+        Shard { young: HashTable::new(), old: HashTable::new(), young_bytes, old_bytes }
+    }
 }
 
 struct Entry {
@@ -71,12 +79,10 @@ impl Entry {
 }
 
 impl Names {
-    pub(crate) fn new(capacity_bytes: usize) -> Self {
-        Names {
-            shards: Default::default(),
-            hasher: RandomState::new(),
-            capacity_bytes: AtomicUsize::new(capacity_bytes),
-        }
+    /// What it takes is counted in `budget`.
+    pub(crate) fn new(capacity_bytes: usize, budget: &Arc<PageBudget>) -> Self {
+        let shards = std::array::from_fn(|_| Mutex::new(Shard::new(budget)));
+        Names { shards, hasher: RandomState::new(), capacity_bytes }
     }
 
     /// What is known of a name in the view `owner`.
@@ -90,7 +96,7 @@ impl Names {
             Ok(found) => found.remove().0,
             Err(_) => return None,
         };
-        shard.old_bytes -= entry.bytes();
+        shard.old_bytes.sub(entry.bytes());
         let known = Arc::clone(&entry.known);
         self.insert(&mut shard, hash, entry);
         Some(known)
@@ -107,17 +113,19 @@ impl Names {
         }
         if let Ok(found) = shard.old.find_entry(hash, |entry| entry.is(owner, name)) {
             let bytes = found.remove().0.bytes();
-            shard.old_bytes -= bytes;
+            shard.old_bytes.sub(bytes);
         }
         self.insert(&mut shard, hash, Entry { owner, name: name.to_vec().into(), known });
     }
 
     fn insert(&self, shard: &mut Shard, hash: u64, entry: Entry) {
-        shard.young_bytes += entry.bytes();
+        shard.young_bytes.add(entry.bytes());
         shard.young.insert_unique(hash, entry, |entry| self.hash(entry.owner, BStr::new(&*entry.name)));
-        if shard.young_bytes > self.capacity_bytes.load(Relaxed) / SHARDS / 2 {
+        if shard.young_bytes.bytes() > self.capacity_bytes / SHARDS / 2 {
             shard.old = std::mem::take(&mut shard.young);
-            shard.old_bytes = std::mem::take(&mut shard.young_bytes);
+            let Shard { young_bytes, old_bytes, .. } = shard;
+            std::mem::swap(old_bytes, young_bytes);
+            young_bytes.sub(young_bytes.bytes());
         }
     }
 
@@ -139,18 +147,10 @@ impl Names {
             let Shard { young, old, young_bytes, old_bytes } = &mut *shard;
             for (table, bytes) in [(young, young_bytes), (old, old_bytes)] {
                 table.retain(|entry| entry.owner != owner);
-                *bytes = table.iter().map(Entry::bytes).sum();
+                bytes.sub(bytes.bytes());
+                bytes.add(table.iter().map(Entry::bytes).sum());
             }
         }
-    }
-
-    /// Bytes in use.
-    pub(crate) fn bytes(&self) -> usize {
-        let bytes = |shard: &Mutex<Shard>| {
-            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            shard.young_bytes + shard.old_bytes
-        };
-        self.shards.iter().map(bytes).sum()
     }
 
     fn hash(&self, owner: u64, name: &BStr) -> u64 {
@@ -164,39 +164,95 @@ impl Names {
     }
 }
 
+/// Tells of most names that they are not among those that were added.
+pub(crate) struct Sieve([AtomicU64; SIEVE_WORDS]);
+
+const SIEVE_WORDS: usize = 64;
+
+impl Default for Sieve {
+    fn default() -> Self {
+        Sieve([const { AtomicU64::new(0) }; SIEVE_WORDS])
+    }
+}
+
+impl Sieve {
+    pub(crate) fn add(&self, name: &BStr) {
+        let (word, bit) = Self::place(name);
+        self.0[word].fetch_or(bit, Relaxed);
+    }
+
+    /// Whether it may have been added.
+    #[inline]
+    pub(crate) fn has(&self, name: &BStr) -> bool {
+        let (word, bit) = Self::place(name);
+        self.0[word].load(Relaxed) & bit != 0
+    }
+
+    #[inline]
+    fn place(name: &BStr) -> (usize, u64) {
+        const WORD: usize = size_of::<u64>();
+        let mut last = [0; 2 * WORD];
+        let len = name.len().min(last.len());
+        last[..len].copy_from_slice(&name[name.len() - len..]);
+        let [mut a, mut b] = [[0; WORD]; 2];
+        a.copy_from_slice(&last[..WORD]);
+        b.copy_from_slice(&last[WORD..]);
+        let mixed = (u64::from_le_bytes(a).rotate_left(29) ^ u64::from_le_bytes(b)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let place = (mixed >> 52) as usize;
+        (place / 64 % SIEVE_WORDS, 1 << (place % 64))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn known(generation: u64) -> Known {
-        Known { epoch: 0, looked_nanos: 0, loose: None, generation, kept: None }
+    fn known(epoch: u64) -> Known {
+        Known { epoch, looked_nanos: 0, loose: None, kept: None }
     }
 
     #[test]
     fn names_of_different_views_are_different_and_can_be_forgotten_apart() {
-        let names = Names::new(1 << 20);
+        let budget = Arc::default();
+        let names = Names::new(1 << 20, &budget);
         names.put(1, "refs/a".into(), known(1));
         names.put(2, "refs/a".into(), known(2));
         names.put(2, "refs/a".into(), known(3));
-        assert_eq!(names.get(1, "refs/a".into()).unwrap().generation, 1);
-        assert_eq!(names.get(2, "refs/a".into()).unwrap().generation, 3);
+        assert_eq!(names.get(1, "refs/a".into()).unwrap().epoch, 1);
+        assert_eq!(names.get(2, "refs/a".into()).unwrap().epoch, 3);
         assert!(names.get(2, "refs/b".into()).is_none());
         names.forget(2);
         assert!(names.get(2, "refs/a".into()).is_none() && names.get(1, "refs/a".into()).is_some());
         names.forget(1);
-        assert_eq!(names.bytes(), 0);
+        assert_eq!(budget.used_bytes(), 0);
+    }
+
+    #[test]
+    fn a_sieve_has_all_that_was_added_and_little_else() {
+        let sieve = Sieve::default();
+        let name = |at: usize| format!("refs/changes/{:02}/{at}/meta", at % 100);
+        (0..100).for_each(|at| sieve.add(name(at).as_str().into()));
+        for short in ["", "HEAD", "refs/heads/main"] {
+            sieve.add(short.into());
+            assert!(sieve.has(short.into()));
+        }
+        assert!((0..100).all(|at| sieve.has(name(at).as_str().into())));
+        let false_alarms = (100..10_000).filter(|at| sieve.has(name(*at).as_str().into())).count();
+        assert!(false_alarms < 500, "{false_alarms}");
     }
 
     #[test]
     fn it_stays_within_its_bound_and_keeps_what_is_used() {
         const CAPACITY: usize = 1 << 20;
-        let names = Names::new(CAPACITY);
+        let budget = Arc::default();
+        let names = Names::new(CAPACITY, &budget);
         names.put(1, "hot".into(), known(7));
         for at in 0..50_000 {
             names.put(1, format!("refs/{at}").as_str().into(), known(1));
-            assert_eq!(names.get(1, "hot".into()).unwrap().generation, 7);
+            assert_eq!(names.get(1, "hot".into()).unwrap().epoch, 7);
         }
-        assert!(names.bytes() <= CAPACITY + SHARDS * 1024, "{}", names.bytes());
+        let held = budget.used_bytes();
+        assert!((CAPACITY / 3..=CAPACITY + SHARDS * 1024).contains(&held), "{held}");
         assert!(names.get(1, "refs/0".into()).is_none() && names.get(1, "refs/49999".into()).is_some());
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     group::Groups,
     identity::{Identity, Verdict},
     list::{Listing, Plan},
-    memory::Memory,
+    memory::{Memory, Part},
     stats::Counters,
     tables::TablesReader,
 };
@@ -25,7 +25,7 @@ pub(crate) struct Opened {
 
 /// Reads the refs of one format.
 pub(crate) enum Reader {
-    Files(FilesReader),
+    Files(Box<FilesReader>),
     Tables(TablesReader),
 }
 
@@ -59,8 +59,11 @@ impl Opened {
         let store = Store::open(repository, environment, options)?;
         let trust = settings.trust;
         let reader = match (store.reftable(), store.files()) {
-            (Some(backend), _) => Reader::Tables(TablesReader::new(&fs, backend, trust, memory, counters)?),
-            (_, Some(backend)) => Reader::Files(FilesReader::new(&fs, backend, store.hash(), trust, memory, counters)),
+            (Some(backend), _) => Reader::Tables(TablesReader::new(&fs, backend, trust, memory.owner(), counters)?),
+            (_, Some(backend)) => {
+                let reader = FilesReader::new(&fs, backend, store.hash(), trust, memory, counters);
+                Reader::Files(Box::new(reader))
+            }
             (None, None) => return Err(refdb::Error::Refused("the refs have no known format".into()).into()),
         };
         Ok(Opened { store, reader, groups: Arc::default(), identity, fs })
@@ -114,11 +117,13 @@ impl Opened {
         }
     }
 
-    /// The names of which something is known.
-    pub(crate) fn known_names(&self) -> Vec<BString> {
+    /// The names about which what is in memory may not be what `disk` says: all that are known one by one, and those that
+    /// differ of what is known of whole pages.
+    pub(crate) fn questionable(&self, disk: &Store) -> Result<Vec<BString>> {
         match &self.reader {
-            Reader::Files(reader) => reader.known_names(),
-            Reader::Tables(reader) => reader.known_names(),
+            Reader::Files(reader) => reader.questionable(disk),
+            // What is in memory is blocks, through which a listing goes too.
+            Reader::Tables(_) => Ok(Vec::new()),
         }
     }
 
@@ -146,10 +151,10 @@ impl Opened {
         }
     }
 
-    /// Gives up that memory.
-    pub(crate) fn shed(&self) {
+    /// Gives up a part of that memory.
+    pub(crate) fn shed(&self, part: Part) {
         match &self.reader {
-            Reader::Files(reader) => reader.shed(),
+            Reader::Files(reader) => reader.shed(part),
             Reader::Tables(_) => {}
         }
     }

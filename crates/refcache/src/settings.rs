@@ -6,13 +6,13 @@ use std::sync::Arc;
 /// The settings of a process.
 #[derive(Clone, Debug)]
 pub struct ViewsSettings {
-    /// How many bytes all caches of the process may take together: a quarter each for blocks of reftables and for what is
-    /// known of single names, half for what single views hold (parts of packed-refs, the index from objects to refs).
+    /// How many bytes all caches of the process may take together: blocks of reftables, pages of packed-refs, the index
+    /// from objects to refs, what is known of single names (a quarter at most).
     pub memory_bytes: usize,
 }
 
 impl Default for ViewsSettings {
-    /// Enough for the index from objects to refs of a repository with more than two million of them.
+    /// Enough for all refs of a repository with 1.5 million of them, and the index from objects to refs.
     fn default() -> Self {
         ViewsSettings { memory_bytes: 56 << 20 }
     }

@@ -3,8 +3,6 @@
 use crate::{
     Found, Result, Row, Storage, Trust, TrustSettings,
     list::{Listing, Plan, Range, Source},
-    memory::Memory,
-    names::Known,
     stats::{Counters, count},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -17,7 +15,10 @@ use reftable::{
 };
 use std::{
     ops::ControlFlow,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Instant,
 };
 
@@ -26,11 +27,12 @@ pub(crate) struct TablesReader {
     fs: Fs,
     stack: Stack,
     trust: TrustSettings,
-    memory: Arc<Memory>,
     counters: Arc<Counters>,
-    /// The number of this reader in the memory that it shares with others.
+    /// A number that no other reader has.
     owner: u64,
     belief: Mutex<Belief>,
+    /// The sequence number of the state that was seen last.
+    seen: AtomicU64,
 }
 
 /// When the list was last looked at. Void once there is another epoch.
@@ -45,16 +47,17 @@ impl TablesReader {
         fs: &Fs,
         backend: &ReftableBackend,
         trust: TrustSettings,
-        memory: &Arc<Memory>,
+        owner: u64,
         counters: &Arc<Counters>,
     ) -> Result<Self> {
+        let stack = backend.stack()?;
         Ok(TablesReader {
             fs: fs.clone(),
-            stack: backend.stack()?,
+            seen: AtomicU64::new(stack.snapshot().sequence()),
+            stack,
             trust,
-            memory: Arc::clone(memory),
             counters: Arc::clone(counters),
-            owner: memory.owner(),
+            owner,
             belief: Mutex::default(),
         })
     }
@@ -82,7 +85,6 @@ impl TablesReader {
 
     /// Looks at the list as it is trusted.
     fn look(&self) -> Result<(Snapshot, bool)> {
-        let known = self.stack.snapshot();
         let fresh = match self.trust.tables_list {
             Trust::Always => self.stack.refresh()?,
             Trust::AfterOpen => {
@@ -92,8 +94,9 @@ impl TablesReader {
             }
             Trust::Never => self.stack.reload()?,
         };
-        let is_new = fresh.sequence() != known.sequence();
+        let is_new = fresh.sequence() != self.seen.load(Relaxed);
         if is_new {
+            self.seen.store(fresh.sequence(), Relaxed);
             count(&self.counters.loads, 1);
         }
         // A stack without tables is as good as none: git puts HEAD into one when it makes the repository.
@@ -111,47 +114,29 @@ impl TablesReader {
             return Ok((store.get(name)?.map(Found::of_other_place), true));
         }
         let (snapshot, is_doubtful) = self.fresh()?;
-        let kept =
-            self.get_in(&snapshot, name, || snapshot.merged().get(name, |record| found(name, &record))?.transpose())?;
-        Ok((kept, is_doubtful))
+        Ok((self.get_in(&snapshot, name)?, is_doubtful))
     }
 
-    /// The same for names that are sorted. The list is looked at once, and what is not known is found in one walk.
+    /// The same for names that are sorted. The list is looked at once.
     pub(crate) fn get_many(&self, store: &Store, names: &[&BStr]) -> Result<(Vec<Option<Found>>, bool)> {
         let (snapshot, mut is_doubtful) = self.fresh()?;
-        let mut cursor = None;
         let mut answers = Vec::with_capacity(names.len());
         for name in names {
             answers.push(if is_elsewhere(name) {
                 is_doubtful = true;
                 store.get(name)?.map(Found::of_other_place)
             } else {
-                self.get_in(&snapshot, name, || find(cursor.get_or_insert_with(|| snapshot.merged().refs()), name))?
+                self.get_in(&snapshot, name)?
             });
         }
         Ok((answers, is_doubtful))
     }
 
-    /// What is known of a name in this state, or what `find` finds.
-    fn get_in(
-        &self,
-        snapshot: &Snapshot,
-        name: &BStr,
-        find: impl FnOnce() -> Result<Option<Found>>,
-    ) -> Result<Option<Found>> {
-        // The sequence number of an empty stack is 0, which stands for nothing known.
-        let generation = snapshot.sequence() + 1;
-        if let Some(known) = self.memory.names.get(self.owner, name)
-            && known.generation == generation
-        {
-            count(&self.counters.hits, 1);
-            return Ok(known.kept.clone());
-        }
-        count(&self.counters.misses, 1);
-        let kept = find()?;
-        let known = Known { epoch: 0, looked_nanos: 0, loose: None, generation, kept: kept.clone() };
-        self.memory.names.put(self.owner, name, known);
-        Ok(kept)
+    fn get_in(&self, snapshot: &Snapshot, name: &BStr) -> Result<Option<Found>> {
+        let mut has_read = false;
+        let kept = snapshot.merged().get_noting(name, &mut has_read, |record| found(name, &record));
+        count(if has_read { &self.counters.misses } else { &self.counters.hits }, 1);
+        kept?.transpose()
     }
 
     pub(crate) fn list(&self, plan: Plan) -> Result<Listing> {
@@ -170,21 +155,12 @@ impl TablesReader {
         self.stack.snapshot().sequence()
     }
 
-    /// The names of which something is known.
-    pub(crate) fn known_names(&self) -> Vec<BString> {
-        self.memory.names.of(self.owner)
-    }
-
     pub(crate) fn distrust(&self) {
+        // What this process has just made is no news.
+        self.seen.store(self.stack.snapshot().sequence(), Relaxed);
         let mut belief = self.belief();
         belief.epoch += 1;
         belief.looked = None;
-    }
-}
-
-impl Drop for TablesReader {
-    fn drop(&mut self) {
-        self.memory.names.forget(self.owner);
     }
 }
 
@@ -247,15 +223,6 @@ fn row(record: RefRecord<'_>) -> Option<Row<'_>> {
 /// Whether a name is one of another worktree's, or of a file that is no ref proper.
 fn is_elsewhere(name: &BStr) -> bool {
     is_pseudo(name) || matches!(Scope::of(name), Scope::Main(_) | Scope::Other { .. })
-}
-
-/// The ref of this name; quick for one that comes behind the last.
-fn find(cursor: &mut MergedRefCursor, name: &BStr) -> Result<Option<Found>> {
-    cursor.seek(name)?;
-    match cursor.next()? {
-        Some(record) if record.name == name => found(name, &record).map(Some),
-        _ => Ok(None),
-    }
 }
 
 fn found(name: &BStr, record: &RefRecord<'_>) -> Result<Found> {

@@ -1,9 +1,9 @@
 //! Compares what a view says with what the disk says, while everything goes on.
 
 use crate::{Result, view::View};
-use bstr::BString;
-use refdb::Target;
-use std::collections::BTreeSet;
+use bstr::{BString, ByteSlice};
+use refdb::{Store, Target};
+use std::{cmp::Ordering, collections::BTreeSet};
 
 /// A ref about which view and disk differ, looked at twice.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,55 +28,71 @@ pub struct Report {
 /// How often a ref that others keep changing is looked at before the view counts as wrong about it.
 const LOOKS_MAX: usize = 5;
 
-/// Looks at each name of which the view knows something by itself, then walks the view's listing and the disk's side by
+/// So much of packed-refs is in memory for the disk's side while both are walked through.
+const DISK_BYTES: usize = 1 << 20;
+
+/// Looks at the names about which what is in memory may be wrong, then walks the view's listing and the disk's side by
 /// side, and looks again at the names on which they differ: somebody may have changed them meanwhile.
 pub(crate) fn verify(view: &View) -> Result<Report> {
     let disk = view.disk()?;
     let mut report = Report::default();
     // First, since a listing looks at the disk and learns.
-    for name in view.known_names() {
+    for name in view.questionable(&disk)? {
         report.differences.extend(look_again(view, &disk, name)?);
-    }
-    let snapshot = disk.snapshot()?;
-    let mut cursor = snapshot.cursor(true)?;
-    let mut listing = view.list(&crate::ListOptions { root_refs: true, ..Default::default() })?;
-    let mut doubtful: BTreeSet<BString> = BTreeSet::new();
-    let mut ours = listing.next()?;
-    let mut theirs = cursor.next()?;
-    loop {
-        let order = match (&ours, &theirs) {
-            (None, None) => break,
-            (Some(_), None) => std::cmp::Ordering::Less,
-            (None, Some(_)) => std::cmp::Ordering::Greater,
-            (Some(ours), Some(theirs)) => ours.name.cmp(theirs.name),
-        };
-        report.refs += 1;
-        if order.is_eq() {
-            if let (Some(ours), Some(theirs)) = (&ours, &theirs)
-                && ours.target != theirs.target
-            {
-                doubtful.insert(ours.name.to_owned());
-            }
-        } else {
-            let name = if order.is_lt() { ours.map(|row| row.name) } else { theirs.map(|view| view.name) };
-            doubtful.extend(name.map(ToOwned::to_owned));
-        }
-        if order.is_le() {
-            ours = listing.next()?;
-        }
-        if order.is_ge() {
-            theirs = cursor.next()?;
-        }
     }
     let found: BTreeSet<BString> = report.differences.iter().map(|difference| difference.name.clone()).collect();
-    for name in doubtful.difference(&found).cloned().collect::<Vec<_>>() {
-        report.differences.extend(look_again(view, &disk, name)?);
+    for name in walk(view, &disk, &mut report.refs)?.difference(&found) {
+        report.differences.extend(look_again(view, &disk, name.clone())?);
     }
     Ok(report)
 }
 
+/// The names on which the view's listing and the disk's differ; `refs` counts those that were compared.
+fn walk(view: &View, disk: &Store, refs: &mut u64) -> Result<BTreeSet<BString>> {
+    let mut doubtful = BTreeSet::new();
+    let snapshot = disk.snapshot()?;
+    let mut listing = view.list(&crate::ListOptions { root_refs: true, ..Default::default() })?;
+    let mut ours = listing.next()?;
+    // No name before this is still to be compared.
+    let mut from = BString::default();
+    'from: loop {
+        let mut cursor = snapshot.cursor(true)?;
+        cursor.seek(from.as_bstr())?;
+        let mut theirs = cursor.next()?;
+        loop {
+            let order = match (&ours, &theirs) {
+                (None, None) => return Ok(doubtful),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(ours), Some(theirs)) => ours.name.cmp(theirs.name),
+            };
+            *refs += 1;
+            let differing = match (order, &ours, &theirs) {
+                (Ordering::Equal, Some(ours), Some(theirs)) if ours.target == theirs.target => None,
+                (Ordering::Greater, _, theirs) => theirs.as_ref().map(|theirs| theirs.name),
+                (_, ours, _) => ours.as_ref().map(|ours| ours.name),
+            };
+            doubtful.extend(differing.map(ToOwned::to_owned));
+            if order.is_le() {
+                ours = listing.next()?;
+            }
+            if order.is_ge() {
+                if let (Some(files), Some(last)) = (disk.files(), &theirs)
+                    && files.loaded_bytes() > DISK_BYTES
+                {
+                    from = [last.name.as_bytes(), b"\0"].concat().into();
+                    drop(cursor);
+                    files.shed();
+                    continue 'from;
+                }
+                theirs = cursor.next()?;
+            }
+        }
+    }
+}
+
 /// A view is wrong about a ref if it says what the disk has said neither before nor after.
-fn look_again(view: &View, disk: &refdb::Store, name: BString) -> Result<Option<Difference>> {
+fn look_again(view: &View, disk: &Store, name: BString) -> Result<Option<Difference>> {
     let mut last = None;
     for _ in 0..LOOKS_MAX {
         let before = disk.get(name.as_ref())?;
@@ -92,4 +108,43 @@ fn look_again(view: &View, disk: &refdb::Store, name: BString) -> Result<Option<
         }
     }
     Ok(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ViewSettings, Views, ViewsSettings};
+    use refdb_testkit::{RefFormat, Repo};
+    use refdb_types::HashKind;
+    use std::fmt::Write;
+
+    #[test]
+    fn a_verification_reads_packed_refs_by_parts_and_finds_each_difference() {
+        const REFS: usize = 60_000;
+        let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+        let ids = repo.commits(2);
+        let mut text = String::from("# pack-refs with: peeled fully-peeled sorted \n");
+        for at in 0..REFS {
+            writeln!(text, "{} refs/changes/{at:06}/meta", ids[0]).unwrap();
+        }
+        std::fs::write(repo.git_dir().join("packed-refs"), &text).unwrap();
+        let view = Views::new(&ViewsSettings::default()).open(repo.git_dir(), &ViewSettings::default()).unwrap();
+        let disk = view.disk().unwrap();
+        let mut refs = 0;
+        assert_eq!(walk(&view, &disk, &mut refs).unwrap(), BTreeSet::new());
+        // HEAD's branch is not born, but HEAD is there.
+        assert_eq!(refs, REFS as u64 + 1);
+        let held = disk.files().unwrap().loaded_bytes();
+        assert!(held < 2 * DISK_BYTES && text.len() > 3 * DISK_BYTES, "{held} of {} bytes", text.len());
+        // Pages that are in memory say something else than the disk.
+        for at in 0..REFS {
+            assert!(view.get(format!("refs/changes/{at:06}/meta").as_str().into()).unwrap().is_some());
+        }
+        let line = |at: usize| format!("{} refs/changes/055555/meta\n", ids[at]);
+        std::fs::write(repo.git_dir().join("packed-refs"), text.replacen(&line(0), &line(1), 1)).unwrap();
+        let mut questionable = view.questionable(&view.disk().unwrap()).unwrap();
+        questionable.retain(|name| name != "HEAD");
+        assert!(questionable == ["refs/changes/055555/meta"], "{} names", questionable.len());
+        assert_eq!(view.verify().unwrap().differences, [], "a view that looks finds out by itself");
+    }
 }

@@ -3,7 +3,7 @@ use crate::{
     batch::commit_in,
     group,
     list::Plan,
-    memory::Memory,
+    memory::{Memory, Part},
     opened::Opened,
     stats::{Counters, count},
     verify,
@@ -35,8 +35,10 @@ pub struct View {
     settings: ViewSettings,
     memory: Arc<Memory>,
     opened: RwLock<Arc<Opened>>,
-    /// Held while the repository is opened again, so that one thread does it; how often that was.
-    opening: Mutex<u64>,
+    /// Held while the repository is opened again, so that one thread does it.
+    opening: Mutex<()>,
+    /// How often that was.
+    reopened: AtomicU64,
     counters: Arc<Counters>,
     used: AtomicU64,
 }
@@ -50,7 +52,8 @@ impl View {
             settings,
             memory: Arc::clone(memory),
             opened: RwLock::new(Arc::new(opened)),
-            opening: Mutex::new(0),
+            opening: Mutex::default(),
+            reopened: AtomicU64::new(0),
             counters,
             used: AtomicU64::new(0),
         })
@@ -244,8 +247,9 @@ impl View {
     /// A number that has grown whenever the view has found its refs changed. It means nothing to another process.
     pub fn version(&self) -> u64 {
         const SEQUENCE_BITS: u32 = 40;
-        let opened = *self.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        opened << SEQUENCE_BITS | self.opened().sequence()
+        // Taken from one reader: while it is the present one, the count is written before it.
+        let present = self.opened.read().unwrap_or_else(PoisonError::into_inner);
+        self.reopened.load(Relaxed) << SEQUENCE_BITS | present.sequence()
     }
 
     /// What the view has done so far.
@@ -258,14 +262,14 @@ impl View {
         self.used.load(Relaxed)
     }
 
-    /// Gives up that memory; it is read again when it is needed.
-    pub(crate) fn shed(&self) {
-        self.opened().shed();
+    /// Gives up a part of what it holds in memory; it is read again when it is needed.
+    pub(crate) fn shed(&self, part: Part) {
+        self.opened().shed(part);
     }
 
-    /// The names of which something is known.
-    pub(crate) fn known_names(&self) -> Vec<BString> {
-        self.opened().known_names()
+    /// The names about which what is in memory may not be what `disk` says.
+    pub(crate) fn questionable(&self, disk: &Store) -> Result<Vec<BString>> {
+        self.opened().questionable(disk)
     }
 
     /// A store that shares nothing with this view.
@@ -320,14 +324,16 @@ impl View {
 
     /// Opens the repository again, unless someone else has done so since `old` was taken.
     fn reopen(&self, old: &Arc<Opened>) -> Result<Arc<Opened>> {
-        let mut times = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         let present = self.opened();
         if !Arc::ptr_eq(&present, old) {
             return Ok(present);
         }
         let fresh = Arc::new(Opened::open(&self.git_dir, &self.settings, &self.memory, &self.counters)?);
-        *self.opened.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&fresh);
-        *times += 1;
+        let mut present = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        self.reopened.fetch_add(1, Relaxed);
+        *present = Arc::clone(&fresh);
+        drop(present);
         count(&self.counters.reopens, 1);
         Ok(fresh)
     }

@@ -39,9 +39,9 @@ impl Views {
         self.views().remove(git_dir);
     }
 
-    /// Bytes that single views hold, and those of what is known of names. Blocks of reftables have a bound of their own.
+    /// Bytes that all caches hold together.
     pub fn held_bytes(&self) -> usize {
-        self.memory.pages.used_bytes() + self.memory.names.bytes()
+        self.memory.held_bytes()
     }
 
     /// What each view has done.

@@ -38,6 +38,7 @@ mod format;
 mod merged;
 mod options;
 mod record;
+mod ref_block;
 pub mod stack;
 mod table;
 
@@ -47,5 +48,6 @@ pub use error::{Corruption, Error, Fault, Result};
 pub use merged::{Merged, MergedLogCursor, MergedRefCursor, RefEntry};
 pub use options::WriteOptions;
 pub use record::{LogRecord, LogValue, RefRecord, RefValue};
+pub use ref_block::{RefBlock, RefBlockWriter};
 pub use refdb_types::{HashKind, ObjectId};
 pub use table::{BlockCache, LogCursor, PagedFile, PointingRef, RefCursor, Sink, Source, Summary, Table, TableWriter};

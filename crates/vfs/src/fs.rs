@@ -1,13 +1,12 @@
-use crate::{Error, Op, Result, Verdict, Witness};
+use crate::{Error, Op, Result, Stat, Verdict, Witness};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use std::{
     fmt,
     io::{self, Read, Write},
     ops::ControlFlow,
-    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 /// More than nearly every HEAD and config file has.
@@ -26,74 +25,6 @@ impl fmt::Debug for Fs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.witness.is_some() { "Fs(witnessed)" } else { "Fs" })
     }
-}
-
-/// What identifies the content behind a name, as far as a stat can tell.
-///
-/// Equal stats prove equal content only while a descriptor of the file is held open (inodes are reused) and the
-/// time stamp is not too recent for the file system's clock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stat {
-    /// Device number.
-    pub device: u64,
-    /// Inode number.
-    pub inode: u64,
-    /// Length in bytes.
-    pub len_bytes: u64,
-    /// Last change of content, in nanoseconds since 1970.
-    pub modified_nanos: i128,
-    /// Last change of the inode, in nanoseconds since 1970.
-    pub changed_nanos: i128,
-    /// Owner.
-    pub uid: u32,
-    /// File type and permission bits.
-    pub mode: u32,
-}
-
-impl Stat {
-    fn of(metadata: &std::fs::Metadata) -> Self {
-        let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
-        Stat {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            len_bytes: metadata.len(),
-            modified_nanos: nanos(metadata.mtime(), metadata.mtime_nsec()),
-            changed_nanos: nanos(metadata.ctime(), metadata.ctime_nsec()),
-            uid: metadata.uid(),
-            mode: metadata.mode(),
-        }
-    }
-
-    /// Whether a file that looked like this at `now_nanos` may have changed since without looking different. File systems
-    /// take their time from a clock that ticks every few milliseconds, and some keep whole seconds only.
-    pub fn is_racy(&self, now_nanos: i128) -> bool {
-        const TICKS_NANOS: i128 = 50_000_000;
-        const SECONDS_NANOS: i128 = 2_500_000_000;
-        const SECOND_NANOS: i128 = 1_000_000_000;
-        let newest = self.modified_nanos.max(self.changed_nanos);
-        let is_coarse = self.modified_nanos % SECOND_NANOS == 0 && self.changed_nanos % SECOND_NANOS == 0;
-        now_nanos - newest < if is_coarse { SECONDS_NANOS } else { TICKS_NANOS }
-    }
-
-    /// Whether it is a folder.
-    pub fn is_dir(&self) -> bool {
-        self.mode & 0o170_000 == 0o040_000
-    }
-
-    /// Whether it is a regular file.
-    pub fn is_file(&self) -> bool {
-        self.mode & 0o170_000 == 0o100_000
-    }
-
-    /// Whether it is a symbolic link (only [`Fs::stat_link`] tells).
-    pub fn is_symlink(&self) -> bool {
-        self.mode & 0o170_000 == 0o120_000
-    }
-}
-
-/// The present time, as file systems stamp it.
-pub fn now_nanos() -> i128 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as i128)
 }
 
 /// What a folder entry is.
@@ -220,6 +151,16 @@ impl Fs {
             Ok(metadata) => Ok(Stat::of(&metadata)),
             Err(source) => Err(Error::new("stat", path, source)),
         }
+    }
+
+    /// As [`Fs::stat`]; `None` if there is nothing. For who asks all the time: that there is nothing costs no error.
+    pub fn find(&self, path: &Path) -> Result<Option<Stat>> {
+        Stat::found(rustix::fs::stat(path), path)
+    }
+
+    /// As [`Fs::stat_link`]; `None` if there is nothing.
+    pub fn find_link(&self, path: &Path) -> Result<Option<Stat>> {
+        Stat::found(rustix::fs::lstat(path), path)
     }
 
     /// The content of a symbolic link.
@@ -536,6 +477,26 @@ mod tests {
         assert!(fs.read_small(&link, false, &mut buffer).unwrap_err().is_symlink());
         fs.read_small(&link, true, &mut buffer).unwrap();
         assert!(fs.read_small(&dir.path().join("b"), true, &mut buffer).unwrap_err().is_not_found());
+    }
+
+    #[test]
+    fn what_is_found_is_what_a_stat_says_and_nothing_is_no_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fs, path) = (Fs::real(), dir.path().join("a"));
+        std::fs::write(&path, "content").unwrap();
+        fs.symlink(&path, &dir.path().join("link")).unwrap();
+        for name in ["a", "link", "."] {
+            let path = dir.path().join(name);
+            assert_eq!(fs.find(&path).unwrap(), Some(fs.stat(&path).unwrap()), "{name}");
+            assert_eq!(fs.find_link(&path).unwrap(), Some(fs.stat_link(&path).unwrap()), "{name}");
+        }
+        for name in ["b", "b/c", "a/b"] {
+            assert!(fs.stat(&dir.path().join(name)).unwrap_err().is_not_found());
+            assert_eq!(fs.find(&dir.path().join(name)).unwrap(), None, "{name}");
+            assert_eq!(fs.find_link(&dir.path().join(name)).unwrap(), None, "{name}");
+        }
+        let error = fs.find(&dir.path().join("x".repeat(300))).unwrap_err();
+        assert!(error.to_string().contains("xxx"), "{error}");
     }
 
     #[test]

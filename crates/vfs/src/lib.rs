@@ -12,10 +12,12 @@ pub mod interrupt;
 mod lock;
 mod mapping;
 mod op;
+mod stat;
 
 pub use error::{Error, Result};
-pub use fs::{EntryKind, File, Fs, Stat, effective_user, host_name, now_nanos};
+pub use fs::{EntryKind, File, Fs, effective_user, host_name};
 pub use growing::{Growing, prefetch};
 pub use lock::{Lock, LockError, Patience};
 pub use mapping::Mapping;
 pub use op::{Op, Verdict, Witness};
+pub use stat::{Stat, now_nanos};

@@ -2,27 +2,30 @@
 //! docs/benchmarking.md has recorded results.
 //!
 //! - `figures DIR [REFS]`: look-ups and listings on many refs; DIR should be in memory (/dev/shm).
+//! - `figures floor DIR [REFS]`: look-ups beside the system calls that they make, alone, on the same names.
 //! - `figures commits DIR`: how many commits a second several threads make, with syncs; DIR should be on a disk.
 //! - `figures bulk DIR`: 10,000 new refs in one atomic batch on 100,000, with syncs.
 //! - `figures change DIR [REFS]`: a new change of two refs on many, with syncs, beside copying the same bytes.
 
+mod floor;
 mod reads;
 mod repository;
 mod writes;
 
 use std::path::PathBuf;
 
-const USAGE: &str = "usage: figures [commits|bulk|change] DIR [REFS]";
+const USAGE: &str = "usage: figures [floor|commits|bulk|change] DIR [REFS]";
 
 fn main() {
     let mut args: Vec<String> = std::env::args().skip(1).collect();
     let what = match args.first().map(String::as_str) {
-        Some("commits" | "bulk" | "change") => args.remove(0),
+        Some("floor" | "commits" | "bulk" | "change") => args.remove(0),
         _ => String::new(),
     };
     let dir = PathBuf::from(args.first().expect(USAGE));
     let refs = args.get(1).map_or(1_500_000, |refs| refs.parse().expect(USAGE));
     match what.as_str() {
+        "floor" => floor::measure(&dir, refs),
         "commits" => writes::measure_commits(&dir),
         "bulk" => writes::measure_bulk(&dir),
         "change" => writes::measure_change(&dir, refs),

@@ -114,12 +114,15 @@ fn look_ups(view: &View, names: &[BString], trust: &str) {
 fn each(count: usize, mut call: impl FnMut()) -> Duration {
     let rounds = count.min(11);
     let per_round = count / rounds;
-    let times = (0..rounds).map(|_| {
-        let begun = processor_time();
-        (0..per_round).for_each(|_| call());
-        (processor_time() - begun) / per_round as u32
-    });
+    let times = (0..rounds).map(|_| each_of(per_round as u32, &mut call));
     times.min().unwrap_or_default()
+}
+
+/// The time of one call, of so many.
+pub(crate) fn each_of(count: u32, mut call: impl FnMut()) -> Duration {
+    let begun = processor_time();
+    (0..count).for_each(|_| call());
+    (processor_time() - begun) / count
 }
 
 /// Of this thread, in user space and in the kernel.
@@ -128,7 +131,7 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-fn show(what: &str, time: Duration) {
+pub(crate) fn show(what: &str, time: Duration) {
     println!("| {what} | {:.2} us |", time.as_nanos() as f64 / 1e3);
 }
 

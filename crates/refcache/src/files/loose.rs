@@ -6,7 +6,12 @@ use refdb::{
     files::{AtLoosePath, read_loose},
 };
 use refdb_vfs::{Stat, now_nanos};
-use std::path::Path;
+use std::{cell::Cell, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+
+thread_local! {
+    /// Working memory for the path of the file that is looked at.
+    static PATH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// A network file system may lose a file between two calls, but not for ever.
 const STALE_MAX: usize = 3;
@@ -14,12 +19,21 @@ const STALE_MAX: usize = 3;
 impl FilesReader {
     /// The loose ref of this name, and whether its file was read. `known` is what is known of it.
     pub(super) fn loose(&self, name: &BStr, known: Option<&Loose>) -> Result<Option<(Loose, bool)>> {
+        let mut buffer = PATH.take();
         // No such path, no such ref.
-        let Some(path) = self.backend.ref_path(name) else { return Ok(None) };
+        let looked = match self.backend.ref_path_into(name, &mut buffer) {
+            true => self.look_again_if_stale(Path::new(OsStr::from_bytes(&buffer)), known),
+            false => Ok(None),
+        };
+        PATH.set(buffer);
+        looked
+    }
+
+    fn look_again_if_stale(&self, path: &Path, known: Option<&Loose>) -> Result<Option<(Loose, bool)>> {
         let mut attempts_left = STALE_MAX;
         loop {
             attempts_left -= 1;
-            match self.look(&path, known) {
+            match self.look(path, known) {
                 Err(Error::Store(refdb::Error::Io(error))) if error.is_stale() && attempts_left > 0 => {}
                 looked => return looked,
             }
@@ -28,9 +42,9 @@ impl FilesReader {
 
     fn look(&self, path: &Path, known: Option<&Loose>) -> Result<Option<(Loose, bool)>> {
         let stat = match self.trust.loose_refs {
-            Trust::Always => match self.fs.stat_link(path) {
-                Err(error) if error.is_not_found() => return Ok(None),
-                stat => stat?,
+            Trust::Always => match self.fs.find_link(path)? {
+                None => return Ok(None),
+                Some(stat) => stat,
             },
             // Read in any case. To open it is what makes a network file system ask, for a missing file to open its folder.
             Trust::AfterOpen | Trust::Never => return self.open(path),

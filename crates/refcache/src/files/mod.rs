@@ -5,9 +5,10 @@
 //! does not prove that what is known of it still holds.
 //!
 //! Read in this order: `loose` (one file), [`FilesReader`], `walk` (all loose refs of some folders), `source` (listings),
-//! `tips` (refs by object).
+//! `tips` (refs by object), `questionable` (what a verification looks at).
 
 mod loose;
+mod questionable;
 mod source;
 mod tips;
 mod walk;
@@ -17,8 +18,8 @@ pub(crate) use source::FilesSource;
 use crate::{
     Found, Result, Storage, Trust, TrustSettings,
     list::{Listing, Plan, Range, Source},
-    memory::Memory,
-    names::{Known, Loose},
+    memory::{Memory, Part},
+    names::{Known, Loose, Sieve},
     stats::{Counters, count},
 };
 use bstr::{BStr, BString};
@@ -28,7 +29,7 @@ use refdb::{
     transaction::{ObjectCheck, ObjectClass},
 };
 use refdb_types::{HashKind, ObjectId, Scope};
-use refdb_vfs::Fs;
+use refdb_vfs::{Fs, Stat};
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -62,8 +63,8 @@ enum First {
 }
 
 impl Moment {
-    fn known(self, loose: Option<Loose>, generation: u64, kept: Option<Found>) -> Known {
-        Known { epoch: self.epoch, looked_nanos: self.looked_nanos, loose, generation, kept }
+    fn known(self, loose: Option<Loose>, kept: Option<Found>) -> Known {
+        Known { epoch: self.epoch, looked_nanos: self.looked_nanos, loose, kept }
     }
 }
 
@@ -80,8 +81,13 @@ pub(crate) struct FilesReader {
     begun: Instant,
     /// Counts what makes beliefs void: own writes, hints.
     epoch: AtomicU64,
-    /// Counts the refs that were found changed, and the batches that were made here.
+    /// Counts what was found changed, single refs and packed-refs, and the batches that were made here.
     changes: AtomicU64,
+    /// Which names are known one by one: most are not, and to find that out should cost little.
+    may_know: Sieve,
+    /// The packed-refs that was looked at last: its generation, and its attributes.
+    seen_generation: AtomicU64,
+    seen: Mutex<Option<Option<Stat>>>,
     /// The refs by object, of the packed-refs that they were asked of last.
     tips: Mutex<Option<Arc<Tips>>>,
     folders: Mutex<Folders>,
@@ -107,6 +113,9 @@ impl FilesReader {
             begun: Instant::now(),
             epoch: AtomicU64::new(0),
             changes: AtomicU64::new(1),
+            may_know: Sieve::default(),
+            seen_generation: AtomicU64::new(0),
+            seen: Mutex::default(),
             tips: Mutex::new(None),
             folders: Mutex::new(Folders::new(&memory.pages)),
         }
@@ -160,7 +169,7 @@ impl FilesReader {
         if matches!(Scope::of(name), Scope::Main(_) | Scope::Other { .. }) {
             return Ok(First::Answer(store.get(name)?.map(Found::of_other_place), true));
         }
-        let known = self.memory.names.get(self.owner, name);
+        let known = if self.may_know.has(name) { self.memory.names.get(self.owner, name) } else { None };
         if let Some(known) = &known
             && self.believes(known, moment)
         {
@@ -186,7 +195,7 @@ impl FilesReader {
             count(&self.changes, 1);
         }
         if is_new || self.trust.believe.is_some() {
-            self.memory.names.put(self.owner, name, moment.known(Some(loose), 0, None));
+            self.remember(name, moment.known(Some(loose), None));
         }
         Ok(Some(found))
     }
@@ -199,25 +208,24 @@ impl FilesReader {
         known: Option<&Known>,
         moment: Moment,
     ) -> Result<(Option<Found>, bool)> {
-        let kept = match known.filter(|known| known.generation == file.generation) {
-            Some(known) => {
-                count(&self.counters.hits, 1);
-                if self.trust.believe.is_none() && known.loose.is_none() {
-                    return Ok((known.kept.clone(), known.kept.is_none() && !file.exists()));
-                }
-                known.kept.clone()
-            }
-            None => {
-                count(&self.counters.misses, 1);
-                find(file, name)?
-            }
-        };
+        let mut has_read = false;
+        let kept = look_up(file, name, &mut has_read)?;
+        count(if has_read { &self.counters.misses } else { &self.counters.hits }, 1);
         let is_doubtful = kept.is_none() && !file.exists();
-        if known.is_some_and(|known| target_of(&known.answer()) != target_of(&kept)) {
+        let is_changed = known.is_some_and(|known| target_of(&known.answer()) != target_of(&kept));
+        if is_changed {
             count(&self.changes, 1);
         }
-        self.memory.names.put(self.owner, name, moment.known(None, file.generation, kept.clone()));
+        // It is in the page that was looked up in: it need not be remembered for itself.
+        if self.trust.believe.is_some() || is_changed || known.is_some_and(|known| known.loose.is_some()) {
+            self.remember(name, moment.known(None, kept.clone()));
+        }
         Ok((kept, is_doubtful))
+    }
+
+    fn remember(&self, name: &BStr, known: Known) {
+        self.memory.names.put(self.owner, name, known);
+        self.may_know.add(name);
     }
 
     fn believes(&self, known: &Known, Moment { epoch, looked_nanos }: Moment) -> bool {
@@ -237,7 +245,24 @@ impl FilesReader {
             Trust::AfterOpen => Look::Open,
             Trust::Never => Look::Read,
         };
-        Ok(self.backend.packed(look)?)
+        let file = self.backend.packed(look)?;
+        if self.seen_generation.load(Ordering::Relaxed) != file.generation {
+            self.note(&file);
+        }
+        Ok(file)
+    }
+
+    /// Takes down that packed-refs is another file than it was.
+    #[cold]
+    fn note(&self, file: &PackedFile) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = seen.replace(file.stat());
+        self.seen_generation.store(file.generation, Ordering::Relaxed);
+        // It may have been opened again for other reasons.
+        if before.is_some_and(|before| before != file.stat()) {
+            count(&self.counters.loads, 1);
+            count(&self.changes, 1);
+        }
     }
 
     pub(crate) fn list(&self, plan: Plan) -> Result<Listing> {
@@ -290,11 +315,6 @@ impl FilesReader {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// The names of which something is known.
-    pub(crate) fn known_names(&self) -> Vec<BString> {
-        self.memory.names.of(self.owner)
-    }
-
     pub(crate) fn distrust(&self) {
         self.epoch.fetch_add(1, Ordering::Release);
     }
@@ -315,9 +335,13 @@ impl FilesReader {
         self.folders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives up that memory.
-    pub(crate) fn shed(&self) {
-        self.backend.shed();
+    /// Gives up a part of that memory.
+    pub(crate) fn shed(&self, part: Part) {
+        match part {
+            Part::Text => return self.backend.shed_text(),
+            Part::Pages => return self.backend.shed(),
+            Part::All => self.backend.shed(),
+        }
         *self.tips.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *self.folders() = Folders::new(&self.memory.pages);
     }
@@ -338,11 +362,11 @@ impl Known {
     }
 }
 
-fn find(file: &PackedFile, name: &BStr) -> Result<Option<Found>> {
-    let record = file.packed.find(name)?;
-    Ok(record.map(|record| Found {
-        target: Target::Direct(record.id),
-        peeled: record.peeled,
+fn look_up(file: &PackedFile, name: &BStr, has_read: &mut bool) -> Result<Option<Found>> {
+    let found = file.packed.look_up(name, has_read)?;
+    Ok(found.map(|(id, peeled)| Found {
+        target: Target::Direct(id),
+        peeled,
         storage: Storage::Packed,
         update_index: 0,
     }))

@@ -84,8 +84,8 @@ impl FilesReader {
         let Some((loose, is_new)) = self.loose(name.as_bstr(), known)? else { return Ok(()) };
         let target = loose.target.clone();
         if is_new {
-            let known = Known { epoch, looked_nanos, loose: Some(loose), generation: 0, kept: None };
-            self.memory.names.put(self.owner, name.as_bstr(), known);
+            let known = Known { epoch, looked_nanos, loose: Some(loose), kept: None };
+            self.remember(name.as_bstr(), known);
         }
         rows.push(OwnRow { name: name.clone(), target, peeled: Peeled::Unknown, storage: Storage::Loose });
         Ok(())

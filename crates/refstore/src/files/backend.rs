@@ -77,9 +77,19 @@ impl FilesBackend {
         self.store.cache.get(&self.store.options, look)
     }
 
+    /// The packed-refs that was read last, if one was. Nobody has looked whether it is still the present one.
+    pub fn packed_in_memory(&self) -> Option<Arc<PackedFile>> {
+        self.store.cache.latest_file()
+    }
+
     /// Gives up the memory that holds parts of packed-refs.
     pub fn shed(&self) {
-        self.store.cache.shed();
+        self.store.cache.shed(false);
+    }
+
+    /// The same, but for the pages in which names are looked up ([`Packed::look_up`](super::Packed::look_up)).
+    pub fn shed_text(&self) {
+        self.store.cache.shed(true);
     }
 
     /// How much of packed-refs is in private memory.
@@ -100,9 +110,10 @@ impl FilesBackend {
         self.store.layout.base_path(name).join(OsStr::from_bytes(name))
     }
 
-    /// The file of a loose ref; `None` for a name that cannot be a path inside the repository.
-    pub fn ref_path(&self, name: &BStr) -> Option<PathBuf> {
-        self.store.layout.ref_path(name)
+    /// Puts the path of a loose ref's file into `path`, which is working memory; `false` for a name that cannot be a path
+    /// inside the repository.
+    pub fn ref_path_into(&self, name: &BStr, path: &mut Vec<u8>) -> bool {
+        self.store.layout.ref_path_into(name, path)
     }
 }
 

@@ -53,6 +53,12 @@ impl Layout {
         self.append(name, folder, &mut path).then(|| OsString::from_vec(path).into())
     }
 
+    /// Puts the file of a loose ref into `path`, which is working memory. `false` as for [`Layout::ref_path`].
+    pub(super) fn ref_path_into(&self, name: &BStr, path: &mut Vec<u8>) -> bool {
+        path.clear();
+        self.append(name, "", path)
+    }
+
     /// Puts the lock file of a loose ref into `path`, which is working memory. `false` as for [`Layout::ref_path`].
     pub(super) fn lock_path_into(&self, name: &BStr, path: &mut Vec<u8>) -> bool {
         path.clear();

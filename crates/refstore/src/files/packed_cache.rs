@@ -39,6 +39,11 @@ impl PackedFile {
     pub fn exists(&self) -> bool {
         self.file.is_some()
     }
+
+    /// The file's attributes when it was opened.
+    pub fn stat(&self) -> Option<Stat> {
+        self.file.as_ref().map(|(_, stat)| *stat)
+    }
 }
 
 /// How it is made sure that packed-refs is still the one that is known.
@@ -84,15 +89,20 @@ impl PackedCache {
         Ok(fresh)
     }
 
+    /// The last that was read.
+    pub(super) fn latest_file(&self) -> Option<Arc<PackedFile>> {
+        self.latest().file.clone()
+    }
+
     fn latest(&self) -> MutexGuard<'_, Latest> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives up the memory that holds parts of the file; what was read from them stays true.
-    pub(super) fn shed(&self) {
+    pub(super) fn shed(&self, keep_blocks: bool) {
         let mut latest = self.latest();
         if let Some(known) = &latest.file
-            && let Some(packed) = known.packed.emptied()
+            && let Some(packed) = known.packed.emptied(keep_blocks)
         {
             let (file, generation, is_racy) = (known.file.clone(), known.generation, known.is_racy);
             latest.file = Some(Arc::new(PackedFile { packed, generation, file, is_racy }));
@@ -108,13 +118,15 @@ impl PackedCache {
         let now = match look {
             Look::Read => return Ok(false),
             Look::DoubtfulStat if known.is_racy => return Ok(false),
-            Look::Stat | Look::DoubtfulStat => options.fs.stat(&self.path),
-            Look::Open => options.fs.open(&self.path).and_then(|file| file.stat()),
+            Look::Stat | Look::DoubtfulStat => options.fs.find(&self.path),
+            Look::Open => match options.fs.open(&self.path).and_then(|file| file.stat()) {
+                Err(error) if error.is_not_found() => Ok(None),
+                stat => stat.map(Some),
+            },
         };
         match (now, &known.file) {
-            (Ok(now), Some((_, then))) => Ok(now == *then && (look == Look::Stat || !known.is_racy)),
-            (Ok(_), None) => Ok(false),
-            (Err(error), known) if error.is_not_found() => Ok(known.is_none()),
+            (Ok(Some(now)), Some((_, then))) => Ok(now == *then && (look == Look::Stat || !known.is_racy)),
+            (Ok(now), known) => Ok(now.is_none() && known.is_none()),
             (Err(error), _) if error.is_stale() => Ok(false),
             (Err(error), _) => Err(error.into()),
         }

@@ -60,8 +60,8 @@ const PART_LEN: usize = 256 << 10;
 #[derive(Debug)]
 pub struct Packed {
     path: PathBuf,
-    hash: HashKind,
-    bytes: Bytes,
+    pub(super) hash: HashKind,
+    pub(super) bytes: Bytes,
     body: usize,
     traits: Traits,
     /// Whether the records had to be sorted: then positions are not those in the file.
@@ -93,6 +93,14 @@ pub struct PackedRecord<'a> {
     pub peeled: Peeled,
     /// Where the next record begins.
     pub next: usize,
+}
+
+/// What is wrong with a record.
+pub(super) enum Broken {
+    /// The line at this position.
+    Unexpected(usize),
+    /// The last line has no end.
+    Unterminated,
 }
 
 /// How far a walk over the records is.
@@ -201,10 +209,11 @@ impl Packed {
         Packed { path, hash: self.hash, bytes: Bytes::Owned(bytes), body: 0, traits, reordered: true }
     }
 
-    /// The same file, nothing of it in memory; `None` if it is not read by parts.
-    pub(super) fn emptied(&self) -> Option<Self> {
+    /// The same file, nothing of it in memory but, where `keep_blocks` is set, the pages that names are looked up in;
+    /// `None` if it is not read by parts.
+    pub(super) fn emptied(&self, keep_blocks: bool) -> Option<Self> {
         let Bytes::Paged(pages) = &self.bytes else { return None };
-        let bytes = Bytes::Paged(pages.emptied());
+        let bytes = Bytes::Paged(pages.emptied(keep_blocks));
         Some(Packed { path: self.path.clone(), bytes, ..*self })
     }
 
@@ -334,15 +343,29 @@ impl Packed {
     /// The record at `at` in `bytes`, which begin at `base`.
     #[inline(always)]
     fn record_in<'a, const LEN_HEX: usize>(&self, bytes: &'a [u8], base: usize, at: usize) -> Result<PackedRecord<'a>> {
+        self.parse_in::<LEN_HEX>(bytes, base, at).map_err(|broken| match broken {
+            Broken::Unexpected(at) => self.unexpected(at),
+            Broken::Unterminated => self.unterminated(),
+        })
+    }
+
+    /// The same; an error costs nothing.
+    #[inline(always)]
+    pub(super) fn parse_in<'a, const LEN_HEX: usize>(
+        &self,
+        bytes: &'a [u8],
+        base: usize,
+        at: usize,
+    ) -> std::result::Result<PackedRecord<'a>, Broken> {
         let line = bytes.get(at - base..).unwrap_or_default();
         let Some((hex, [separator, rest @ ..])) = line.split_first_chunk::<LEN_HEX>() else {
-            return Err(self.unexpected(at));
+            return Err(Broken::Unexpected(at));
         };
-        let Ok(id) = ObjectId::from_hex(self.hash, hex) else { return Err(self.unexpected(at)) };
+        let Ok(id) = ObjectId::from_hex(self.hash, hex) else { return Err(Broken::Unexpected(at)) };
         if !matches!(separator, b' ' | b'\t' | b'\r') || rest.first() == Some(&b'\n') {
-            return Err(self.unexpected(at));
+            return Err(Broken::Unexpected(at));
         }
-        let Some(name_len) = rest.find_byte(b'\n') else { return Err(self.unterminated()) };
+        let Some(name_len) = rest.find_byte(b'\n') else { return Err(Broken::Unterminated) };
         let name = rest[..name_len].as_bstr();
         let next = at + LEN_HEX + 1 + name_len + 1;
         if rest.get(name_len + 1) == Some(&b'^') {
@@ -353,20 +376,25 @@ impl Packed {
                 next,
             });
         }
-        let peeled = match self.traits {
+        Ok(PackedRecord { name, id, peeled: self.without_peeled_line(name), next })
+    }
+
+    /// What is known of a ref without a peeled line.
+    #[inline(always)]
+    pub(super) fn without_peeled_line(&self, name: &BStr) -> Peeled {
+        match self.traits {
             Traits { fully_peeled: true, .. } => Peeled::NotTag,
             Traits { peeled: true, .. } if name.starts_with(b"refs/tags/") => Peeled::NotTag,
             _ => Peeled::Unknown,
-        };
-        Ok(PackedRecord { name, id, peeled, next })
+        }
     }
 
     /// The line `^HEX` at `at`, and the position behind it.
-    fn peeled_line(&self, bytes: &[u8], base: usize, at: usize) -> Result<(ObjectId, usize)> {
+    fn peeled_line(&self, bytes: &[u8], base: usize, at: usize) -> std::result::Result<(ObjectId, usize), Broken> {
         let end = at + 1 + self.hash.len_hex();
         match bytes.get(at + 1 - base..end - base).map(|hex| ObjectId::from_hex(self.hash, hex)) {
             Some(Ok(id)) if bytes.get(end - base) == Some(&b'\n') => Ok((id, end + 1)),
-            _ => Err(self.unexpected(at)),
+            _ => Err(Broken::Unexpected(at)),
         }
     }
 

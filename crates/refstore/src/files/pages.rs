@@ -1,12 +1,13 @@
 use crate::Result;
 use bstr::ByteSlice;
 use refdb_vfs::File;
+use reftable::RefBlock;
 use std::{
     fmt,
     ops::Range,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
 };
 
@@ -14,13 +15,24 @@ use std::{
 /// only counts; whoever owns it decides who has to give up what ([`FilesBackend::shed`](super::FilesBackend::shed)).
 #[derive(Debug, Default)]
 pub struct PageBudget {
-    used_bytes: AtomicUsize,
+    used_bytes: Arc<AtomicUsize>,
+    text_bytes: AtomicUsize,
 }
 
 impl PageBudget {
     /// Bytes in memory now.
     pub fn used_bytes(&self) -> usize {
         self.used_bytes.load(Relaxed)
+    }
+
+    /// How many of them are pages as they are in the file.
+    pub fn text_bytes(&self) -> usize {
+        self.text_bytes.load(Relaxed)
+    }
+
+    /// Where all are counted, for whoever shares memory with them.
+    pub fn counter(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.used_bytes)
     }
 
     /// Counts so many bytes for as long as the charge lives.
@@ -49,6 +61,13 @@ impl Charge {
         self.bytes += bytes;
         self.budget.used_bytes.fetch_add(bytes, Relaxed);
     }
+
+    /// Counts less.
+    pub fn sub(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.budget.used_bytes.fetch_sub(bytes, Relaxed);
+    }
 }
 
 impl Drop for Charge {
@@ -57,7 +76,7 @@ impl Drop for Charge {
     }
 }
 
-/// Bytes of a file in one page, more or less: a page holds whole records.
+/// Bytes of a file in one page, more or less: a page holds whole records, those that begin in it.
 pub(super) const PAGE_LEN: usize = 16 << 10;
 
 /// Read beyond a page at first, for the last record's end.
@@ -68,10 +87,14 @@ const FENCE_LEN: usize = 512;
 
 /// A packed-refs file of which those parts are in private memory that were needed so far. They stay as long as this
 /// does, so that nobody waits for a lock to read them.
+///
+/// A page is there in two forms, each made when it is first wanted: as it is in the file, for whoever walks from record
+/// to record, and, less than half as large, as a block in which names are looked up.
 pub(super) struct Pages {
     file: Arc<File>,
     len: usize,
-    pages: Box<[OnceLock<Page>]>,
+    pages: Box<[OnceLock<Box<Page>>]>,
+    blocks: Arc<Blocks>,
     /// The name of the first record that begins in a page or behind it, if there is one. They are few enough to be kept
     /// when pages are given up.
     fences: Arc<[OnceLock<Fence>]>,
@@ -97,6 +120,32 @@ impl Page {
     }
 }
 
+/// The pages that names were looked up in. `None` for one whose records are not all sound and in order, or that has none.
+struct Blocks {
+    blocks: Box<[OnceLock<Option<RefBlock>>]>,
+    /// The pages that a name was looked up in.
+    touched: Box<[AtomicBool]>,
+    loaded_bytes: AtomicUsize,
+    budget: Arc<PageBudget>,
+}
+
+/// How often a page was looked up in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Touch {
+    /// Never before.
+    First,
+    /// It was; there is no block yet.
+    Again,
+    /// There is a block, or it is known that there can be none.
+    Block,
+}
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        self.budget.used_bytes.fetch_sub(*self.loaded_bytes.get_mut(), Relaxed);
+    }
+}
+
 impl fmt::Debug for Pages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pages({} of {} bytes)", self.loaded_bytes(), self.len)
@@ -108,14 +157,21 @@ impl Pages {
     pub(super) fn new(file: Arc<File>, len: usize, budget: &Arc<PageBudget>) -> Self {
         let count = len.div_ceil(PAGE_LEN);
         let pages = std::iter::repeat_with(OnceLock::new).take(count).collect();
+        let blocks = std::iter::repeat_with(OnceLock::new).take(count).collect();
+        let touched = std::iter::repeat_with(AtomicBool::default).take(count).collect();
+        let blocks = Blocks { blocks, touched, loaded_bytes: AtomicUsize::new(0), budget: Arc::clone(budget) };
+        let blocks = Arc::new(blocks);
         let fences = std::iter::repeat_with(OnceLock::new).take(count).collect();
-        Pages { file, len, pages, fences, loaded_bytes: AtomicUsize::new(0), budget: Arc::clone(budget) }
+        Pages { file, len, pages, blocks, fences, loaded_bytes: AtomicUsize::new(0), budget: Arc::clone(budget) }
     }
 
-    /// The same file, nothing of it in memory.
-    pub(super) fn emptied(&self) -> Self {
+    /// The same file, nothing of it in memory but, where `keep_blocks` is set, the pages that names are looked up in.
+    pub(super) fn emptied(&self, keep_blocks: bool) -> Self {
         let mut empty = Self::new(Arc::clone(&self.file), self.len, &self.budget);
         empty.fences = Arc::clone(&self.fences);
+        if keep_blocks {
+            empty.blocks = Arc::clone(&self.blocks);
+        }
         empty
     }
 
@@ -124,7 +180,51 @@ impl Pages {
     }
 
     pub(super) fn loaded_bytes(&self) -> usize {
-        self.loaded_bytes.load(Relaxed)
+        self.loaded_bytes.load(Relaxed) + self.blocks.loaded_bytes.load(Relaxed)
+    }
+
+    /// How many pages there are.
+    pub(super) fn count(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// The block of a page. `make` makes it of the page's bytes and the place where they begin.
+    #[inline]
+    pub(super) fn block(
+        &self,
+        at: usize,
+        make: impl FnOnce(&[u8], usize) -> Option<RefBlock>,
+    ) -> Result<Option<&RefBlock>> {
+        let Some(cell) = self.blocks.blocks.get(at) else { return Ok(None) };
+        if let Some(block) = cell.get() {
+            return Ok(block.as_ref());
+        }
+        let mut buffer = Vec::with_capacity(1 + PAGE_LEN + SLACK_LEN);
+        let from = at * PAGE_LEN;
+        let records = self.read_around(from, PAGE_LEN, &mut buffer)?;
+        let block = make(&buffer[records.clone()], from.saturating_sub(1) + records.start);
+        let bytes = block.as_ref().map_or(0, RefBlock::len_bytes) + size_of::<OnceLock<Option<RefBlock>>>();
+        // Another thread may have been quicker; its block is the same.
+        if cell.set(block).is_ok() {
+            self.blocks.loaded_bytes.fetch_add(bytes, Relaxed);
+            self.budget.used_bytes.fetch_add(bytes, Relaxed);
+        }
+        Ok(cell.get().and_then(Option::as_ref))
+    }
+
+    /// The block of a page, if it is in memory.
+    pub(super) fn block_in_memory(&self, at: usize) -> Option<&RefBlock> {
+        self.blocks.blocks.get(at)?.get()?.as_ref()
+    }
+
+    /// What there is for a look-up in a page. The first one after the file was opened is quicker without a block, which has
+    /// to be made of all of the page: most pages are looked up in never or often.
+    pub(super) fn touch(&self, at: usize) -> Touch {
+        match (self.blocks.blocks.get(at), self.blocks.touched.get(at)) {
+            (Some(cell), _) if cell.get().is_some() => Touch::Block,
+            (_, Some(touched)) if !touched.swap(true, Relaxed) => Touch::First,
+            _ => Touch::Again,
+        }
     }
 
     /// The page that has the record which the byte at `position` belongs to, and where in the file it begins. The end
@@ -149,33 +249,52 @@ impl Pages {
         if cell.get().is_none() {
             self.load(at, cell)?;
         }
-        Ok(cell.get())
+        Ok(cell.get().map(|page| &**page))
     }
 
     #[cold]
-    fn load(&self, at: usize, cell: &OnceLock<Page>) -> Result<()> {
+    fn load(&self, at: usize, cell: &OnceLock<Box<Page>>) -> Result<()> {
         let from = at * PAGE_LEN;
         let mut buffer = Vec::with_capacity(1 + PAGE_LEN + SLACK_LEN);
         let records = self.read_around(from, PAGE_LEN, &mut buffer)?;
         let len = buffer.capacity();
         let base = from.saturating_sub(1) + records.start;
         // Another thread may have been quicker; its page is the same.
-        if cell.set(Page { base, records, buffer }).is_ok() {
+        if cell.set(Box::new(Page { base, records, buffer })).is_ok() {
             self.loaded_bytes.fetch_add(len, Relaxed);
             self.budget.used_bytes.fetch_add(len, Relaxed);
+            self.budget.text_bytes.fetch_add(len, Relaxed);
         }
         Ok(())
     }
 
-    /// The pages in which a record of this name is, if there is one, and from where on in the file those behind it are
-    /// found: everything in pages before is less. `name_at` is where in its line a name begins.
-    pub(super) fn page_of(&self, name: &[u8], name_at: usize) -> Result<Range<usize>> {
+    /// The page in which a record of this name is, if there is one: everything in pages before is less. `name_at` is
+    /// where in its line a name begins.
+    pub(super) fn page_with(&self, name: &[u8], name_at: usize) -> Result<usize> {
         let (mut low, mut high) = (0, self.pages.len());
+        // So many bytes of `name` the fences at `low` and `high` begin with, and so do all between if they are in order. If
+        // they are not, neither page is better than the other.
+        let (mut low_matched, mut high_matched) = (0, 0);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            if self.fence(middle, name_at)?.is_some_and(|fence| fence <= name) { low = middle } else { high = middle }
+            let Some(fence) = self.fence(middle, name_at)? else {
+                (high, high_matched) = (middle, 0);
+                continue;
+            };
+            let skip = usize::min(low_matched, high_matched).min(fence.len());
+            let matched = skip + common_prefix(&fence[skip..], &name[skip..]);
+            if fence.get(matched) <= name.get(matched) {
+                (low, low_matched) = (middle, matched);
+            } else {
+                (high, high_matched) = (middle, matched);
+            }
         }
-        let Some(page) = self.page(low)? else { return Ok(0..0) };
+        Ok(low)
+    }
+
+    /// The positions in the file that this page's records have.
+    pub(super) fn page_of(&self, name: &[u8], name_at: usize) -> Result<Range<usize>> {
+        let Some(page) = self.page(self.page_with(name, name_at)?)? else { return Ok(0..0) };
         Ok(page.base..page.base + page.records.len())
     }
 
@@ -261,8 +380,17 @@ impl Pages {
     }
 }
 
+/// How many bytes two names begin with in common.
+#[inline]
+fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let words = a.chunks_exact(8).zip(b.chunks_exact(8)).take_while(|(a, b)| a == b).count() * 8;
+    words + a[words..].iter().zip(&b[words..]).take_while(|(a, b)| a == b).count()
+}
+
 impl Drop for Pages {
     fn drop(&mut self) {
-        self.budget.used_bytes.fetch_sub(self.loaded_bytes(), Relaxed);
+        let bytes = *self.loaded_bytes.get_mut();
+        self.budget.used_bytes.fetch_sub(bytes, Relaxed);
+        self.budget.text_bytes.fetch_sub(bytes, Relaxed);
     }
 }

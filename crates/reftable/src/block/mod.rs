@@ -5,11 +5,13 @@
 //! ```
 
 mod deflate;
+mod find;
 mod layout;
 mod search;
 mod writer;
 
 pub(crate) use deflate::{Deflater, Inflater};
+pub(crate) use find::lower_bound;
 pub(crate) use layout::{Layout, peek};
 pub(crate) use search::{first_key, restart_from, restart_offset};
 pub(crate) use writer::BlockWriter;

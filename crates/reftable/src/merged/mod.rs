@@ -9,8 +9,10 @@ pub use logs::MergedLogCursor;
 pub use refs::{MergedRefCursor, RefEntry};
 
 use crate::{
-    Error, HashKind, ObjectId, PointingRef, RefRecord, Result, Table, format::BlockKind, record::RefRecords,
-    table::Cursor,
+    Error, HashKind, ObjectId, PointingRef, RefRecord, Result, Table,
+    format::BlockKind,
+    record::RefRecords,
+    table::{BlockLoader, Cursor},
 };
 use std::sync::Arc;
 
@@ -69,11 +71,27 @@ impl Merged {
 
     /// Looks one ref up and hands it to `then`. Who looks up many keeps a cursor and uses [`MergedRefCursor::lookup`].
     pub fn get<T>(&self, name: &[u8], then: impl FnOnce(RefRecord<'_>) -> T) -> Result<Option<T>> {
+        self.get_noting(name, &mut false, then)
+    }
+
+    /// The same; `has_read` is set if that took more than what is in memory.
+    pub fn get_noting<T>(
+        &self,
+        name: &[u8],
+        has_read: &mut bool,
+        then: impl FnOnce(RefRecord<'_>) -> T,
+    ) -> Result<Option<T>> {
+        let mut loader = BlockLoader::default();
+        let mut then = Some(then);
+        let mut hand_over = |record: RefRecord<'_>| match then.take() {
+            Some(then) if !record.is_deletion() => Some(then(record)),
+            _ => None,
+        };
         for table in self.tables.iter().rev() {
-            let mut cursor = Cursor::<RefRecords>::new(table.clone());
-            if cursor.seek(name)? && cursor.key() == name {
-                let record = cursor.record();
-                return Ok((!record.is_deletion()).then(|| then(record)));
+            let found = table.find(name, &mut loader, &mut hand_over);
+            *has_read |= loader.has_read();
+            if let Some(found) = found? {
+                return Ok(found);
             }
         }
         Ok(None)

@@ -137,11 +137,7 @@ impl ListFile {
     /// Whether the file behind `path` is still this one, by one stat.
     pub(super) fn is_current(&self, fs: &Fs, path: &Path) -> Result<bool, refdb_vfs::Error> {
         let identity = |stat: &Stat| (stat.device, stat.inode);
-        let found = match fs.stat(path) {
-            Ok(found) => Some(identity(&found)),
-            Err(error) if error.is_not_found() => None,
-            Err(error) => return Err(error),
-        };
+        let found = fs.find(path)?.as_ref().map(identity);
         let Some(file) = &self.file else { return Ok(found.is_none()) };
         let own = match self.identity.get() {
             Some(own) => *own,

@@ -1,10 +1,11 @@
 use crate::block::Layout;
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     fmt,
+    hash::{BuildHasher, Hasher, RandomState},
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
 };
 
@@ -18,10 +19,16 @@ pub(crate) struct CachedBlock {
 
 /// A bounded cache of blocks, shared by any number of tables and threads.
 ///
-/// What was used since the older half was last thrown away stays.
+/// As long as all that is asked for fits, all of it stays. Beyond that a block that was used since it was last in turn
+/// to go is passed over once.
 pub struct BlockCache {
     shards: [Mutex<Shard>; SHARDS],
-    shard_capacity_bytes: usize,
+    capacity_bytes: usize,
+    /// It keeps so many however much others take.
+    least_bytes: usize,
+    /// What others take of the same memory.
+    taken_bytes: Arc<AtomicUsize>,
+    held_bytes: AtomicUsize,
     next_file: AtomicU64,
 }
 
@@ -30,76 +37,171 @@ const SHARDS: usize = 16;
 /// A file and a position in it.
 type Key = (u64, u64);
 
+/// Hashes keys, which are two numbers, in a few instructions. Whoever writes tables can choose positions, but does not know
+/// where this begins.
+#[derive(Clone)]
+struct Mix(u64);
+
+impl Default for Mix {
+    fn default() -> Self {
+        Mix(RandomState::new().hash_one(0))
+    }
+}
+
+impl BuildHasher for Mix {
+    type Hasher = Mix;
+
+    fn build_hasher(&self) -> Mix {
+        self.clone()
+    }
+}
+
+impl Hasher for Mix {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    #[inline]
+    fn write_u64(&mut self, number: u64) {
+        // The halves of the product together depend on all bits of the number.
+        let product = u128::from(self.0 ^ number) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+}
+
 #[derive(Default)]
 struct Shard {
-    young: HashMap<Key, Arc<CachedBlock>>,
-    old: HashMap<Key, Arc<CachedBlock>>,
-    young_bytes: usize,
+    /// Where in the queue a block is, counted from the first that ever was in it.
+    places: HashMap<Key, u64, Mix>,
+    /// Whose turn it is to go stands in front.
+    queue: VecDeque<Slot>,
+    /// How many have left the front of the queue.
+    passed: u64,
+    bytes: usize,
+}
+
+struct Slot {
+    key: Key,
+    block: Arc<CachedBlock>,
+    is_used: bool,
+}
+
+impl Slot {
+    fn bytes(&self) -> usize {
+        // The places' share, the slot, the counters of the Arc and what the allocator adds.
+        const BESIDES_BYTES: usize = 160;
+        self.block.bytes.len() + BESIDES_BYTES
+    }
 }
 
 impl BlockCache {
     /// An empty cache that keeps about so many bytes.
     pub fn new(capacity_bytes: usize) -> Arc<Self> {
+        Self::beside(capacity_bytes, capacity_bytes, Arc::default())
+    }
+
+    /// An empty cache that shares `capacity_bytes` with others: what is left of them by `taken_bytes` is its own, but not
+    /// less than `least_bytes`.
+    pub fn beside(capacity_bytes: usize, least_bytes: usize, taken_bytes: Arc<AtomicUsize>) -> Arc<Self> {
         Arc::new(BlockCache {
             shards: Default::default(),
-            shard_capacity_bytes: capacity_bytes / SHARDS,
+            capacity_bytes,
+            least_bytes,
+            taken_bytes,
+            held_bytes: AtomicUsize::new(0),
             next_file: AtomicU64::new(0),
         })
     }
 
+    /// Bytes in use.
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes.load(Relaxed)
+    }
+
+    /// Gives up what is more than it may keep now that others have taken more.
+    pub fn trim(&self) {
+        for shard in &self.shards {
+            self.keep_to_bound(&mut lock(shard));
+        }
+    }
+
     /// A number for a file that no other file in this cache has.
     pub(crate) fn file(&self) -> u64 {
-        self.next_file.fetch_add(1, Ordering::Relaxed)
+        self.next_file.fetch_add(1, Relaxed)
     }
 
     pub(crate) fn get(&self, file: u64, position: u64) -> Option<Arc<CachedBlock>> {
         let key = (file, position);
         let mut shard = self.shard(key);
-        if let Some(block) = shard.young.get(&key) {
-            return Some(block.clone());
-        }
-        let block = shard.old.remove(&key)?;
-        self.insert_into(&mut shard, key, block.clone());
-        Some(block)
+        let place = *shard.places.get(&key)? - shard.passed;
+        let slot = shard.queue.get_mut(place as usize)?;
+        slot.is_used = true;
+        Some(Arc::clone(&slot.block))
     }
 
     pub(crate) fn insert(&self, file: u64, position: u64, block: Arc<CachedBlock>) {
         let key = (file, position);
-        self.insert_into(&mut self.shard(key), key, block);
-    }
-
-    fn insert_into(&self, shard: &mut Shard, key: Key, block: Arc<CachedBlock>) {
-        shard.young_bytes += block.bytes.len();
-        shard.young.insert(key, block);
-        if shard.young_bytes > self.shard_capacity_bytes / 2 {
-            shard.old = std::mem::take(&mut shard.young);
-            shard.young_bytes = 0;
+        let mut shard = self.shard(key);
+        if shard.places.contains_key(&key) {
+            // Another thread was quicker. Files of tables never change: it is the same block.
+            return;
         }
+        let slot = Slot { key, block, is_used: false };
+        shard.bytes += slot.bytes();
+        self.held_bytes.fetch_add(slot.bytes(), Relaxed);
+        shard.queue_up(slot);
+        self.keep_to_bound(&mut shard);
     }
 
-    fn shard(&self, (file, position): Key) -> std::sync::MutexGuard<'_, Shard> {
+    fn keep_to_bound(&self, shard: &mut Shard) {
+        let left = self.capacity_bytes.saturating_sub(self.taken_bytes.load(Relaxed));
+        let bound = left.max(self.least_bytes) / SHARDS;
+        let before = shard.bytes;
+        while shard.bytes > bound
+            && let Some(slot) = shard.queue.pop_front()
+        {
+            shard.passed += 1;
+            shard.serve(slot);
+        }
+        self.held_bytes.fetch_sub(before - shard.bytes, Relaxed);
+    }
+
+    fn shard(&self, (file, position): Key) -> MutexGuard<'_, Shard> {
         // Positions are often multiples of the block size: the high bits of the product depend on all bits.
         let mixed = (position ^ file << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // A panic elsewhere leaves the maps as they were.
-        self.shards[(mixed >> 60) as usize].lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shards[(mixed >> 60) as usize])
+    }
+}
+
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    // A panic elsewhere leaves the maps as they were.
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shard {
+    fn queue_up(&mut self, slot: Slot) {
+        self.places.insert(slot.key, self.passed + self.queue.len() as u64);
+        self.queue.push_back(slot);
     }
 
-    #[cfg(test)]
-    fn held_bytes(&self) -> usize {
-        let held = |map: &HashMap<Key, Arc<CachedBlock>>| map.values().map(|block| block.bytes.len()).sum::<usize>();
-        self.shards
-            .iter()
-            .map(|shard| {
-                let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-                held(&shard.young) + held(&shard.old)
-            })
-            .sum()
+    /// Lets go of the block that has left the front, unless it was used since it was put into the queue.
+    fn serve(&mut self, slot: Slot) {
+        if slot.is_used {
+            self.queue_up(Slot { is_used: false, ..slot });
+        } else {
+            self.bytes -= slot.bytes();
+            self.places.remove(&slot.key);
+        }
     }
 }
 
 impl fmt::Debug for BlockCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "BlockCache({} bytes)", self.shard_capacity_bytes * SHARDS)
+        write!(f, "BlockCache({} of {} bytes)", self.held_bytes(), self.capacity_bytes)
     }
 }
 
@@ -113,6 +215,11 @@ mod tests {
         Arc::new(CachedBlock { layout, next: 0, bytes: vec![0; len].into() })
     }
 
+    /// Counted, not remembered.
+    fn held_bytes(cache: &BlockCache) -> usize {
+        cache.shards.iter().map(|shard| lock(shard).queue.iter().map(Slot::bytes).sum::<usize>()).sum()
+    }
+
     #[test]
     fn the_cache_stays_within_its_bound_and_keeps_what_is_used() {
         let cache = BlockCache::new(1 << 20);
@@ -124,9 +231,45 @@ mod tests {
                 assert_eq!(position, 0, "a block in constant use was dropped");
                 cache.insert(hot, 0, block(4096));
             }
-            assert!(cache.held_bytes() <= (1 << 20) + SHARDS * 4096);
+            assert!(held_bytes(&cache) <= 1 << 20);
+            assert_eq!(held_bytes(&cache), cache.held_bytes());
         }
         assert!(cache.get(cold, 0).is_none());
         assert!(cache.get(cold, 4095 * 4096).is_some());
+    }
+
+    #[test]
+    fn whatever_fits_stays_in_whatever_order_it_is_asked_for() {
+        let cache = BlockCache::new(1 << 20);
+        let file = cache.file();
+        // Four fifths of the bound: the shards are not equally full.
+        let blocks = 720;
+        for position in 0..blocks {
+            cache.insert(file, position * 1000, block(1000));
+        }
+        for round in 1..8 {
+            for at in 0..blocks {
+                assert!(cache.get(file, at * 7919 % blocks * 1000).is_some(), "round {round}, {at} of {blocks}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_others_take_of_the_memory_is_given_up_but_not_the_least() {
+        let taken = Arc::new(AtomicUsize::new(0));
+        let cache = BlockCache::beside(1 << 20, 1 << 18, Arc::clone(&taken));
+        let file = cache.file();
+        for position in 0..4096 {
+            cache.insert(file, position, block(1000));
+        }
+        assert!((900 << 10..=1 << 20).contains(&cache.held_bytes()), "{}", cache.held_bytes());
+        taken.store(1 << 19, Relaxed);
+        cache.trim();
+        assert!((400 << 10..=1 << 19).contains(&cache.held_bytes()), "{}", cache.held_bytes());
+        taken.store(2 << 20, Relaxed);
+        cache.insert(file, 5000, block(1000));
+        cache.trim();
+        assert!((200 << 10..=1 << 18).contains(&cache.held_bytes()), "{}", cache.held_bytes());
+        assert_eq!(held_bytes(&cache), cache.held_bytes());
     }
 }

@@ -14,7 +14,7 @@ pub(crate) struct IndexWalk {
 }
 
 /// No sensible index is deeper: each level has at least two records a block.
-const DEPTH_MAX: usize = 40;
+pub(super) const DEPTH_MAX: usize = 40;
 
 impl IndexWalk {
     pub(crate) fn new(table: Arc<Table>) -> Self {

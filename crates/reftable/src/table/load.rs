@@ -33,6 +33,8 @@ enum Data {
 pub(crate) struct BlockLoader {
     inflater: Inflater,
     spare: Vec<u8>,
+    /// Whether a block was not in the cache.
+    has_read: bool,
 }
 
 /// How much of a block is read at first where the file does not say how long its blocks are.
@@ -87,6 +89,30 @@ impl BlockLoader {
         loaded.map(Some)
     }
 
+    /// The block at `position`, whatever its kind; `None` if the blocks end there.
+    pub(super) fn load_any(&mut self, table: &Table, position: u64) -> Result<Option<Block>> {
+        if position >= table.blocks_end {
+            return Ok(None);
+        }
+        if let Source::Paged(paged) = &table.source {
+            // Whatever is asked for where an index may be is read and kept.
+            let cached = match self.cached(table, paged, position, BlockKind::Index)? {
+                Ok(cached) => cached,
+                Err(kind) => return self.load_if(table, position, kind).map(|block| block.and_then(Result::ok)),
+            };
+            return Ok(Some(Block { layout: cached.layout, position, next: cached.next, data: Data::Cached(cached) }));
+        }
+        match self.load_mapped(table, position, BlockKind::Ref)? {
+            Ok(block) => Ok(Some(block)),
+            Err(kind) => self.load_mapped(table, position, kind).map(Result::ok),
+        }
+    }
+
+    /// Whether anything had to be read so far that was not in the cache.
+    pub(crate) fn has_read(&self) -> bool {
+        self.has_read
+    }
+
     fn load_mapped(&mut self, table: &Table, position: u64, kind: BlockKind) -> Result<Result<Block, BlockKind>> {
         let bytes = table.source.whole().unwrap_or_default();
         let bytes = &bytes[position as usize..table.blocks_end as usize];
@@ -119,21 +145,32 @@ impl BlockLoader {
         position: u64,
         kind: BlockKind,
     ) -> Result<Result<Block, BlockKind>> {
-        let cached = match paged.cache.get(paged.number, position) {
-            Some(cached) => cached,
-            None => match self.read_paged(table, paged, position, kind)? {
-                Ok(read) => {
-                    let read = Arc::new(read);
-                    paged.cache.insert(paged.number, position, read.clone());
-                    read
-                }
-                Err(found) => return Ok(Err(found)),
-            },
+        let cached = match self.cached(table, paged, position, kind)? {
+            Ok(cached) if cached.layout.kind != kind => return Ok(Err(cached.layout.kind)),
+            Ok(cached) => cached,
+            Err(found) => return Ok(Err(found)),
         };
-        if cached.layout.kind != kind {
-            return Ok(Err(cached.layout.kind));
-        }
         Ok(Ok(Block { layout: cached.layout, position, next: cached.next, data: Data::Cached(cached) }))
+    }
+
+    /// The block at `position`, from the cache or for it. If it is not there, its kind may be returned instead where that
+    /// is not `kind`.
+    fn cached(
+        &mut self,
+        table: &Table,
+        paged: &PagedFile,
+        position: u64,
+        kind: BlockKind,
+    ) -> Result<Result<Arc<CachedBlock>, BlockKind>> {
+        if let Some(cached) = paged.cache.get(paged.number, position) {
+            return Ok(Ok(cached));
+        }
+        self.has_read = true;
+        Ok(self.read_paged(table, paged, position, kind)?.map(|read| {
+            let read = Arc::new(read);
+            paged.cache.insert(paged.number, position, Arc::clone(&read));
+            read
+        }))
     }
 
     fn read_paged(

@@ -6,6 +6,7 @@
 
 mod cache;
 mod cursor;
+mod find;
 mod index;
 mod load;
 mod logs;

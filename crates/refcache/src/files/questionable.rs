@@ -1,0 +1,76 @@
+use super::FilesReader;
+use crate::Result;
+use bstr::BString;
+use refdb::{
+    Store,
+    files::{Look, Packed},
+};
+use std::{cmp::Ordering, ops::ControlFlow};
+
+impl FilesReader {
+    /// The names that are known one by one, and those of which the pages in memory say what packed-refs, as `disk` finds
+    /// it, does not. The file is read by parts.
+    pub(crate) fn questionable(&self, disk: &Store) -> Result<Vec<BString>> {
+        let mut names = self.memory.names.of(self.owner);
+        let (Some(ours), Some(disk)) = (self.backend.packed_in_memory(), disk.files()) else { return Ok(names) };
+        let theirs = disk.packed(Look::Stat)?;
+        let mut walk = Walk::new(&theirs.packed)?;
+        let mut failure = None;
+        ours.packed.for_each_kept(&mut |name, id, peeled| {
+            loop {
+                match walk.compare(name, |record| record.id == *id && record.peeled == peeled) {
+                    Ok((Ordering::Less, _)) => {}
+                    Ok((Ordering::Equal, true)) => return ControlFlow::Continue(()),
+                    Ok(_) => {
+                        names.push(name.to_owned());
+                        return ControlFlow::Continue(());
+                    }
+                    Err(error) => {
+                        failure = Some(error);
+                        return ControlFlow::Break(());
+                    }
+                }
+            }
+        });
+        failure.map_or(Ok(names), Err)
+    }
+}
+
+/// Goes forward through the records of a file, part by part.
+struct Walk<'p> {
+    packed: &'p Packed,
+    part: Packed,
+    at: usize,
+    /// Where the part behind this one begins.
+    next: usize,
+}
+
+impl<'p> Walk<'p> {
+    fn new(packed: &'p Packed) -> Result<Self> {
+        let (part, next) = packed.part(packed.start())?;
+        Ok(Walk { packed, at: part.start(), part, next })
+    }
+
+    /// Compares the name of the record at hand with `name`, and the rest by `is_same`. A record that comes before is
+    /// passed; the end comes after all names.
+    fn compare(
+        &mut self,
+        name: &bstr::BStr,
+        is_same: impl FnOnce(&refdb::files::PackedRecord<'_>) -> bool,
+    ) -> Result<(Ordering, bool)> {
+        if self.at >= self.part.end() && self.next < self.packed.end() {
+            (self.part, self.next) = self.packed.part(self.next)?;
+            self.at = self.part.start();
+        }
+        if self.at >= self.part.end() {
+            return Ok((Ordering::Greater, false));
+        }
+        let record = self.part.record(self.at)?;
+        let order = record.name.cmp(name);
+        let is_same = order.is_eq() && is_same(&record);
+        if order.is_lt() {
+            self.at = record.next;
+        }
+        Ok((order, is_same))
+    }
+}

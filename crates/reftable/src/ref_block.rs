@@ -1,0 +1,157 @@
+//! A block of refs by itself, outside of a table: the densest form in which refs can be searched.
+
+use crate::{
+    Fault, HashKind, RefValue,
+    block::{BlockWriter, Layout, lower_bound},
+    format::BlockKind,
+    record::{Context, Records, RefRecords, key},
+};
+use bstr::{BStr, ByteSlice};
+use std::ops::ControlFlow;
+
+/// Refs in order of name, as a ref block of a table has them: 26 or 27 bytes a ref where names are like their
+/// neighbours. Immutable.
+#[derive(Debug)]
+pub struct RefBlock {
+    bytes: Box<[u8]>,
+    layout: Layout,
+    hash: HashKind,
+}
+
+/// Makes [`RefBlock`]s, one after the other, in one piece of memory.
+pub struct RefBlockWriter {
+    block: BlockWriter,
+    hash: HashKind,
+    last: Vec<u8>,
+}
+
+/// As git's tables have it: fewer restart points make a block smaller, and longer to search.
+const RESTART_INTERVAL: u16 = 16;
+
+/// What the format's 24 bits can say.
+const BLOCK_LEN_MAX: usize = (1 << 24) - 1;
+
+impl RefBlockWriter {
+    /// For refs whose ids are of this kind.
+    pub fn new(hash: HashKind) -> Self {
+        let mut block = BlockWriter::new(RESTART_INTERVAL);
+        block.begin(BlockKind::Ref, |_| {});
+        RefBlockWriter { block, hash, last: Vec::new() }
+    }
+
+    /// Adds a ref. `false`, and nothing is added, unless its name is greater than the last one's, its ids are of the
+    /// right kind, and there is room.
+    pub fn add(&mut self, name: &BStr, value: &RefValue<'_>) -> bool {
+        let is_of_kind = match value {
+            RefValue::Direct(id) => id.kind() == self.hash,
+            RefValue::Peeled { target, peeled } => target.kind() == self.hash && peeled.kind() == self.hash,
+            RefValue::Deletion | RefValue::Symbolic(_) => true,
+        };
+        if !is_of_kind || name.as_bytes() <= self.last.as_slice() {
+            return false;
+        }
+        let shared = key::common_prefix(&self.last, name);
+        if !self.block.add(name, shared, value.type_bits(), BLOCK_LEN_MAX, |out| value.encode(0, out)) {
+            return false;
+        }
+        self.last.truncate(shared);
+        self.last.extend_from_slice(&name[shared..]);
+        true
+    }
+
+    /// The block of what was added. The writer is as new afterwards.
+    pub fn finish(&mut self) -> Result<RefBlock, Fault> {
+        let bytes: Box<[u8]> = self.block.finish().into();
+        self.block.begin(BlockKind::Ref, |_| {});
+        self.last.clear();
+        let layout = Layout::of(BlockKind::Ref, &bytes, 0)?;
+        Ok(RefBlock { bytes, layout, hash: self.hash })
+    }
+}
+
+impl RefBlock {
+    /// Bytes of memory that it takes, besides itself.
+    pub fn len_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The ref of this name.
+    pub fn find(&self, name: &BStr) -> Result<Option<RefValue<'_>>, Fault> {
+        let found = lower_bound::<RefRecords>(&self.bytes, &self.layout, name, &self.context())?;
+        Ok(found.filter(|(is_equal, _)| *is_equal).map(|(_, place)| place.value(&self.bytes, self.hash)))
+    }
+
+    /// Hands over the refs, in order, until `visit` breaks.
+    pub fn for_each(
+        &self,
+        visit: &mut dyn FnMut(&BStr, RefValue<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Fault> {
+        let records = &self.bytes[..self.layout.restarts_at];
+        let (mut key, mut at, context) = (key::Key::default(), self.layout.records_at, self.context());
+        while at < records.len() {
+            let (_, value_type) = key.read(records, &mut at)?;
+            let (place, after) = RefRecords::parse(records, at, value_type, &context, &[])?;
+            at = after;
+            if visit(key.as_slice().as_bstr(), place.value(records, self.hash)).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn context(&self) -> Context {
+        Context { hash: self.hash, min_update_index: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ObjectId;
+
+    fn id(hash: HashKind, at: usize) -> ObjectId {
+        let bytes: Vec<u8> = (0..hash.len_bytes()).map(|byte| (at * 31 + byte * 7) as u8).collect();
+        ObjectId::from_bytes(hash, &bytes).unwrap()
+    }
+
+    #[test]
+    fn refs_are_found_again_and_nothing_else_is() {
+        for hash in [HashKind::Sha1, HashKind::Sha256] {
+            let mut writer = RefBlockWriter::new(hash);
+            for _ in 0..2 {
+                let names: Vec<String> = (0..1000).map(|at| format!("refs/changes/{:02}/{at:04}/1", at / 50)).collect();
+                let value = |at: usize| match at % 3 {
+                    0 => RefValue::Peeled { target: id(hash, at), peeled: id(hash, at + 1) },
+                    _ => RefValue::Direct(id(hash, at)),
+                };
+                for (at, name) in names.iter().enumerate() {
+                    assert!(writer.add(name.as_str().into(), &value(at)));
+                    assert!(!writer.add(name.as_str().into(), &value(at)), "the same name twice");
+                }
+                assert!(!writer.add("refs/a".into(), &value(1)), "out of order");
+                assert!(!writer.add("".into(), &value(1)));
+                let block = writer.finish().unwrap();
+                assert!(block.len_bytes() < 1000 * (hash.len_bytes() * 4 / 3 + 9));
+                for (at, name) in names.iter().enumerate() {
+                    assert_eq!(block.find(name.as_str().into()), Ok(Some(value(at))));
+                    assert_eq!(block.find(format!("{name}0").as_str().into()), Ok(None));
+                    assert_eq!(block.find(name[..name.len() - 1].into()), Ok(None));
+                }
+                let mut at = 0;
+                let walked = block.for_each(&mut |name, found| {
+                    assert_eq!((name, found), (names[at].as_str().into(), value(at)));
+                    at += 1;
+                    if at == 999 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                });
+                assert_eq!((walked, at), (Ok(ControlFlow::Break(())), 999));
+            }
+        }
+    }
+
+    #[test]
+    fn an_id_of_another_kind_is_refused_and_an_empty_block_is_an_error() {
+        let mut writer = RefBlockWriter::new(HashKind::Sha1);
+        assert!(!writer.add("refs/a".into(), &RefValue::Direct(id(HashKind::Sha256, 1))));
+        assert!(writer.finish().is_err());
+    }
+}

@@ -1,0 +1,73 @@
+use super::{Block, BlockLoader, Cursor, Table, index::DEPTH_MAX};
+use crate::{
+    Fault, RefRecord, Result,
+    block::lower_bound,
+    format::BlockKind,
+    record::{Context, IndexRecords, Records, RefPlace, RefRecords},
+};
+use std::sync::Arc;
+
+/// What a look-up found.
+enum Sought {
+    /// The record, in this block.
+    There(Block, RefPlace),
+    NotThere,
+    /// Something is not as it mostly is: whoever walks from block to block can tell.
+    Unclear,
+}
+
+impl Table {
+    /// Hands the record of exactly this name to `then`. A cursor that has to be made for one name costs more than to find
+    /// it; this goes down the index, and reads only the records between the last restart point and the name.
+    pub(crate) fn find<T>(
+        self: &Arc<Self>,
+        name: &[u8],
+        loader: &mut BlockLoader,
+        then: impl FnOnce(RefRecord<'_>) -> T,
+    ) -> Result<Option<T>> {
+        let context = self.context();
+        match self.seek_down(name, loader, &context)? {
+            Sought::There(block, place) => Ok(Some(then(place.record(name, &context, block.records())))),
+            Sought::NotThere => Ok(None),
+            Sought::Unclear => {
+                let mut cursor = Cursor::<RefRecords>::new(Arc::clone(self));
+                Ok((cursor.seek(name)? && cursor.key() == name).then(|| then(cursor.record())))
+            }
+        }
+    }
+
+    pub(super) fn context(&self) -> Context {
+        Context { hash: self.hash(), min_update_index: self.min_update_index() }
+    }
+
+    fn seek_down(&self, name: &[u8], loader: &mut BlockLoader, context: &Context) -> Result<Sought> {
+        let Some(section) = self.section(BlockKind::Ref) else { return Ok(Sought::NotThere) };
+        // Without an index there are few blocks, and mostly one.
+        let mut position = if section.index > 0 { section.index } else { section.start };
+        for _ in 0..DEPTH_MAX {
+            let Some(block) = loader.load_any(self, position)? else { return Ok(Sought::Unclear) };
+            match block.layout.kind {
+                BlockKind::Index => match self.search::<IndexRecords>(&block, name, context)? {
+                    Some((_, value)) => position = value.position,
+                    // Behind the last record; or C git has left more than one block at the highest level.
+                    None => return Ok(Sought::Unclear),
+                },
+                BlockKind::Ref => {
+                    return Ok(match self.search::<RefRecords>(&block, name, context)? {
+                        Some((true, place)) => Sought::There(block, place),
+                        Some((false, _)) => Sought::NotThere,
+                        // In the next block, or nowhere.
+                        None => Sought::Unclear,
+                    });
+                }
+                BlockKind::Object | BlockKind::Log => return Ok(Sought::Unclear),
+            }
+        }
+        Err(self.corrupt(position, Fault::IndexDepth))
+    }
+
+    fn search<R: Records>(&self, block: &Block, name: &[u8], context: &Context) -> Result<Option<(bool, R::Value)>> {
+        lower_bound::<R>(block.bytes(), &block.layout, name, context)
+            .map_err(|fault| self.corrupt(block.position, fault))
+    }
+}
