@@ -64,11 +64,6 @@ final class Installer {
       out.println("left " + site.config() + " as it is: the modules are in it");
     }
     adviseCluster(site);
-    if (wanted.contains(GerritModule.REFS_IN_SERVER) && config.values("receive", "enableInMemoryRefCache").isEmpty()) {
-      out.println("for fast pushes to projects with very many refs (the guide says more), add to " + site.config() + ":");
-      out.println("  [receive]");
-      out.println("    enableInMemoryRefCache = false");
-    }
     out.println("Now restart Gerrit. `java -jar refdb-gerrit.jar uninstall " + folder + "` undoes this.");
   }
 
