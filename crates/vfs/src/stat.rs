@@ -85,7 +85,7 @@ impl Stat {
         self.mode & 0o170_000 == 0o100_000
     }
 
-    /// Whether it is a symbolic link (only [`Fs::stat_link`] tells).
+    /// Whether it is a symbolic link (only [`Fs::stat_link`](crate::Fs::stat_link) tells).
     pub fn is_symlink(&self) -> bool {
         self.mode & 0o170_000 == 0o120_000
     }
