@@ -17,7 +17,8 @@
 //!
 //! Read in this order: `format` and `footer` (the bytes), `place` and `index` (where a key's record is), `image` and `segment`
 //! (where bytes are), `log` (the one lock, and the order of everything), `shared` (how bytes get to the disk), `evict`
-//! and `reclaim` (what goes), `recover` (what a file says after a crash), `cache` (all of it behind one handle).
+//! and `reclaim` (what goes), `recover` (what a file says after a crash), `cache`, `get` and `put` (all of it behind one
+//! handle).
 
 mod cache;
 mod entries;
@@ -27,6 +28,7 @@ mod footer;
 mod format;
 #[doc(hidden)]
 pub mod fuzzing;
+mod get;
 mod ghost;
 mod identity;
 mod image;
@@ -36,10 +38,12 @@ mod log;
 mod open;
 mod options;
 mod place;
+mod put;
 mod reclaim;
 mod recover;
 mod replay;
 mod report;
+mod scratch;
 mod seal;
 mod segment;
 mod shared;
@@ -49,10 +53,12 @@ mod transfer;
 mod versions;
 mod worker;
 
-pub use cache::{Cache, Found, Get, Put, PutOptions, Ticket};
+pub use cache::Cache;
 pub use entries::{EntryInfo, Verified};
 pub use error::{Error, Result};
+pub use get::{Found, Get};
 pub use options::{Clock, Durability, Options};
+pub use put::{Put, PutOptions, Ticket};
 pub use seal::Key;
 pub use stats::Stats;
 pub use transfer::Imported;

@@ -6,9 +6,10 @@
 //! ```
 
 use crate::{
-    cache::{Cache, Put, PutOptions},
+    cache::Cache,
     error::{Error, Result},
     options::Durability,
+    put::{Put, PutOptions},
     versions::label,
 };
 use std::io::{self, Read, Write};

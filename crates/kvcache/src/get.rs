@@ -1,0 +1,187 @@
+//! Look-ups. They take no lock.
+
+use crate::{
+    cache::Cache,
+    format::{RECORD_HEADER_BYTES, RecordHeader, check_record},
+    place::Place,
+    scratch::{Scratch, with_scratch},
+    segment::Segment,
+    sync::{lock, yield_now},
+};
+
+/// A get that meets a record that is being moved looks again at most this often.
+const ATTEMPTS: usize = 8;
+
+/// A value that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The value.
+    pub value: Vec<u8>,
+    /// When it was created, in milliseconds since 1970.
+    pub created_ms: u64,
+}
+
+/// What came of a get that has room for so much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Get<T> {
+    /// What was made of the value.
+    Found(T),
+    /// The value is of this length, in bytes, which is more.
+    Larger(usize),
+    /// The key has no value.
+    None,
+}
+impl Cache {
+    /// The value of a key.
+    pub fn get(&self, key: &[u8]) -> Option<Found> {
+        let mut value = Vec::new();
+        let created_ms = self.get_into(key, &mut value)?;
+        Some(Found { value, created_ms })
+    }
+
+    /// The value of a key, put into `value`, which is cleared first; returns when it was created, in milliseconds since
+    /// 1970. Never waits for a writer, nor for the disk beyond reading the record's pages.
+    pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Option<u64> {
+        value.clear();
+        self.get_with(key, |found, created_ms| {
+            value.extend_from_slice(found);
+            created_ms
+        })
+    }
+
+    /// Shows the value of a key where it lies, and when it was created, in milliseconds since 1970; returns what `take`
+    /// returns, which must not use this cache. Waits for nothing that [`Cache::get_into`] does not wait for.
+    pub fn get_with<T>(&self, key: &[u8], take: impl FnOnce(&[u8], u64) -> T) -> Option<T> {
+        match self.get_up_to(key, usize::MAX, take) {
+            Get::Found(taken) => Some(taken),
+            Get::None | Get::Larger(_) => None,
+        }
+    }
+
+    /// The same for values of up to `most_bytes`. Of a larger one only the length is given, which is neither checked nor
+    /// counted as a get: it is for whoever must provide room for the value, and asks again.
+    pub fn get_up_to<T>(&self, key: &[u8], most_bytes: usize, take: impl FnOnce(&[u8], u64) -> T) -> Get<T> {
+        let shared = &self.shared;
+        let hash = shared.sealer.hash(key);
+        let (got, counter) = match with_scratch(|scratch| self.look_up(hash, key, most_bytes, scratch, take)) {
+            Lookup::Larger(len) => return Get::Larger(len),
+            Lookup::Found(taken) => (Get::Found(taken), &shared.counters.hits),
+            Lookup::Expired => {
+                shared.counters.expired.add(1);
+                (Get::None, &shared.counters.misses)
+            }
+            Lookup::None => (Get::None, &shared.counters.misses),
+        };
+        counter.add(1);
+        if shared.ghosts.wants(hash) {
+            shared.ghosts.on_get(hash, &shared.counters);
+        }
+        got
+    }
+
+    fn look_up<T>(
+        &self,
+        hash: u64,
+        key: &[u8],
+        most_bytes: usize,
+        scratch: &mut Scratch,
+        take: impl FnOnce(&[u8], u64) -> T,
+    ) -> Lookup<T> {
+        let shared = &self.shared;
+        let mut failed = None;
+        for _ in 0..ATTEMPTS {
+            let Some(hit) = shared.index.find(hash) else { return Lookup::None };
+            let place = hit.place;
+            if failed.is_some_and(|failed: Place| failed.is_same(place)) {
+                self.discard(hash, place);
+                return Lookup::None;
+            }
+            let slot = shared.slots[usize::from(place.slot())].load();
+            if place.len() > most_bytes
+                && let Some(len) = slot.as_ref().and_then(|segment| value_len(segment, place, scratch))
+                && len > most_bytes
+            {
+                return Lookup::Larger(len);
+            }
+            match slot.as_ref().map_or(Read::Gone, |segment| self.read(segment, place, key, scratch)) {
+                Read::Value(_, created_ms) if shared.is_expired(created_ms) => return Lookup::Expired,
+                Read::Value(value, created_ms) => {
+                    hit.touch();
+                    return Lookup::Found(take(value, created_ms));
+                }
+                Read::OtherKey => return Lookup::None,
+                // Its segment may be gone since the index was asked.
+                Read::Harmed => failed = Some(place),
+                Read::Gone => yield_now(),
+            }
+        }
+        Lookup::None
+    }
+
+    fn read<'a>(&self, segment: &'a Segment, place: Place, key: &[u8], scratch: &'a mut Scratch) -> Read<'a> {
+        let sealer = &self.shared.sealer;
+        let Some(bytes) = segment.record(place, &mut scratch.record) else { return Read::Gone };
+        let Some(header) = check_record(bytes, segment.seq, place.offset() as u64) else { return Read::Harmed };
+        let (key_len, value_len) = (header.key_len as usize, header.value_len as usize);
+        if key_len != key.len() {
+            return Read::OtherKey;
+        }
+        let (bytes, key_at, value_at) = if sealer.is_encrypted() {
+            scratch.opened.clear();
+            scratch.opened.extend_from_slice(bytes);
+            let Some((key_at, value_at)) = sealer.open(&header, &mut scratch.opened) else { return Read::Harmed };
+            (scratch.opened.as_slice(), key_at, value_at)
+        } else if header.encrypted {
+            return Read::Harmed;
+        } else {
+            (bytes, RECORD_HEADER_BYTES, RECORD_HEADER_BYTES + key_len)
+        };
+        if bytes[key_at..value_at] != *key {
+            return Read::OtherKey;
+        }
+        Read::Value(&bytes[value_at..value_at + value_len], header.created_ms)
+    }
+
+    /// Forgets a record that failed its checks twice.
+    fn discard(&self, hash: u64, place: Place) {
+        self.shared.counters.corrupt.add(1);
+        if !self.read_only {
+            lock(&self.shared.log).drop_entry(&self.shared.view(), hash, place);
+        }
+    }
+
+    /// Whether a get would find a value, without reading it; a record that is harmed counts as there.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.shared.index.get(self.shared.sealer.hash(key)).is_some()
+    }
+
+    /// When the value of a key was created, in milliseconds since 1970. Not counted as a get.
+    pub(crate) fn created_ms(&self, key: &[u8]) -> Option<u64> {
+        let hash = self.shared.sealer.hash(key);
+        match with_scratch(|scratch| self.look_up(hash, key, usize::MAX, scratch, |_, created_ms| created_ms)) {
+            Lookup::Found(created_ms) => Some(created_ms),
+            Lookup::Larger(_) | Lookup::Expired | Lookup::None => None,
+        }
+    }
+}
+
+/// What the header of a record says of its value's length, unchecked.
+fn value_len(segment: &Segment, place: Place, scratch: &mut Scratch) -> Option<usize> {
+    let head = segment.record(place.with_len(RECORD_HEADER_BYTES), &mut scratch.record)?;
+    RecordHeader::decode(head).map(|header| header.value_len as usize)
+}
+
+enum Lookup<T> {
+    Found(T),
+    Larger(usize),
+    Expired,
+    None,
+}
+
+enum Read<'a> {
+    /// The value, and when it was created.
+    Value(&'a [u8], u64),
+    OtherKey,
+    Harmed,
+    Gone,
+}
