@@ -3,6 +3,8 @@
 //! Appending a record and telling the index of it is one step under this lock, so the order of records in the log is
 //! the order in which the cache changed. Nothing under the lock touches a disk.
 
+mod life;
+
 use crate::{
     footer::{Entries, Entry},
     format::{Kind, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, body_crc, finish_record},
@@ -366,128 +368,6 @@ impl Log {
             view.counters.live_bytes.sub(bytes);
             meta.into_iter().for_each(|meta| meta.live_bytes -= bytes);
         }
-    }
-
-    /// What the disk does not have yet, oldest first; None if it has everything.
-    pub(crate) fn next_to_write(&self) -> Option<Next> {
-        if let Some(full) = self.queue.front() {
-            return Some(Next::Full(full.clone()));
-        }
-        let Active { segment, image, tail, entries, .. } = &self.active;
-        let has_more = segment.flushed() < *tail as u64 && (!entries.is_empty() || self.floor == segment.seq);
-        has_more.then(|| Next::Tail(segment.clone(), image.clone(), *tail))
-    }
-
-    /// Whether a full segment waits for the disk.
-    pub(crate) fn has_full(&self) -> bool {
-        !self.queue.is_empty()
-    }
-
-    /// Whether everything before `end` is in the files.
-    pub(crate) fn is_written(&self, end: End) -> bool {
-        let first = self.queue.front().map_or(self.active.segment.seq, |full| full.segment.seq);
-        first > end.seq
-            || (first == end.seq
-                && self.active.segment.seq == first
-                && self.active.segment.flushed() >= end.offset as u64)
-    }
-
-    /// A full segment is on disk.
-    pub(crate) fn written(&mut self, seq: u64) {
-        if self.queue.front().is_some_and(|full| full.segment.seq == seq) {
-            self.queue.pop_front();
-        }
-        for meta in self.meta.iter_mut().flatten().filter(|meta| meta.seq == seq) {
-            meta.sealed = true;
-        }
-    }
-
-    /// Takes back the image of a segment that was written; one that a reader still holds is given up.
-    pub(crate) fn give_back(&mut self, image: Arc<Image>) {
-        match Arc::try_unwrap(image) {
-            Ok(image) if image.len() == self.layout.segment_bytes => self.spare.push(image),
-            _ => self.images -= 1,
-        }
-    }
-
-    /// Gives up spare images but one.
-    pub(crate) fn trim(&mut self) -> Vec<Image> {
-        let extra = self.spare.split_off(self.spare.len().min(1));
-        self.images -= extra.len();
-        extra
-    }
-
-    /// The sealed segments, by slot, without those that are condemned.
-    pub(crate) fn sealed(&self) -> Vec<(u16, Meta)> {
-        let numbered = self.meta.iter().enumerate().filter_map(|(slot, meta)| Some((slot as u16, (*meta)?)));
-        numbered.filter(|(_, meta)| meta.sealed && !meta.condemned).collect()
-    }
-
-    /// Marks a segment that goes as soon as the copies of what lived in it are on stable storage. A clear may have done so
-    /// before.
-    pub(crate) fn condemn(&mut self, slot: u16) {
-        if let Some(meta) = &mut self.meta[usize::from(slot)] {
-            debug_assert!(meta.sealed && meta.live_bytes == 0, "it goes with nothing in it");
-            if !meta.condemned {
-                meta.condemned = true;
-                self.condemned_bytes += meta.disk_bytes;
-            }
-        }
-    }
-
-    /// Bytes that are as good as free.
-    pub(crate) fn condemned_bytes(&self) -> u64 {
-        self.condemned_bytes
-    }
-
-    /// The smallest number of a segment that exists.
-    pub(crate) fn oldest_seq(&self) -> u64 {
-        self.seqs.first().copied().unwrap_or(0)
-    }
-
-    /// Gives up the room of a segment whose file is gone.
-    pub(crate) fn release(&mut self, view: &View<'_>, slot: u16) {
-        let at = usize::from(slot);
-        if let Some(meta) = self.meta[at].take() {
-            debug_assert_eq!(meta.live_bytes, 0, "a segment goes only when no entry leads to it");
-            view.slots[at].store(None);
-            self.disk_bytes -= meta.disk_bytes;
-            self.seqs.remove(&meta.seq);
-            if meta.condemned {
-                self.condemned_bytes -= meta.disk_bytes;
-            }
-            view.counters.disk_bytes.set(self.disk_bytes);
-            self.free_slots.push(slot);
-        }
-    }
-
-    /// Forgets everything: the next segment says that all before it are void. Returns the segments to be deleted and
-    /// memory to be given back when the lock is no longer held; None if no segment can be started.
-    pub(crate) fn clear(&mut self, view: &View<'_>) -> Option<(Vec<(u16, u64)>, impl Send + use<> + 'static)> {
-        if self.free_slots.is_empty() {
-            return None;
-        }
-        let tables = view.index.clear(&mut self.fill);
-        view.counters.entries.set(0);
-        view.counters.live_bytes.set(0);
-        let mut void = Vec::new();
-        for (slot, meta) in self.meta.iter_mut().enumerate() {
-            if let Some(meta) = meta {
-                meta.live_bytes = 0;
-                meta.condemned = true;
-                void.push((slot as u16, meta.seq));
-            }
-        }
-        // The segment that is being filled included: no record goes there any more.
-        self.condemned_bytes = self.disk_bytes;
-        self.owed.clear();
-        self.floor = self.active.segment.seq + 1;
-        self.images += 1;
-        self.start_segment(view, Arc::new(Image::new(self.layout.segment_bytes)));
-        // What waits for the disk need not get there.
-        let waiting: Vec<Full> = self.queue.drain(..).collect();
-        self.images -= waiting.len();
-        Some((void, (tables, waiting)))
     }
 }
 
