@@ -222,7 +222,7 @@ fn nothing_is_evicted_nor_refused_and_files_are_soon_small_again_while_a_sync_ta
     // Before anything can fail: closing waits for the syncer.
     disk.0.store(false, Ordering::Relaxed);
     assert_eq!((stats.evicted, stats.refused, stats.entries), (0, 0, 100), "{stats:?}");
-    assert!(stats.compacted > 100 && largest <= 8 * MIB && stats.disk_bytes <= 2 * MIB, "{largest} at most: {stats:?}");
+    assert!(largest <= 8 * MIB && stats.disk_bytes <= 2 * MIB, "{largest} at most: {stats:?}");
     cache.close().unwrap();
 }
 
