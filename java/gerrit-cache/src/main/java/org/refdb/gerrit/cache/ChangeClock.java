@@ -33,14 +33,19 @@ final class ChangeClock {
     return lastChange.get(stripe(key));
   }
 
-  /** Runs a change of the key; returns its tick. */
+  /**
+   * Runs a change of the key; returns its tick. That comes after the change: who reads the store while it is being changed
+   * may get what was there before, and must count as earlier.
+   */
   long change(Object key, Runnable change) {
     int stripe = stripe(key);
     synchronized (locks[stripe]) {
-      long tick = clock.incrementAndGet();
-      lastChange.set(stripe, tick);
-      change.run();
-      return tick;
+      try {
+        change.run();
+      } finally {
+        lastChange.set(stripe, clock.incrementAndGet());
+      }
+      return lastChange.get(stripe);
     }
   }
 
@@ -52,14 +57,25 @@ final class ChangeClock {
     }
   }
 
-  /** Runs a change of every key. */
+  /**
+   * Runs a change of every key. Before it, so that no value from before is stored after it, which no one lock prevents; and
+   * after it, as for one key, the stripes get a tick.
+   */
   void changeAll(Runnable change) {
+    changeStripes();
+    try {
+      change.run();
+    } finally {
+      changeStripes();
+    }
+  }
+
+  private void changeStripes() {
     for (int stripe = 0; stripe < STRIPES; stripe++) {
       synchronized (locks[stripe]) {
         lastChange.set(stripe, clock.incrementAndGet());
       }
     }
-    change.run();
   }
 
   private static int stripe(Object key) {

@@ -16,6 +16,9 @@ final class HeapOpener implements StoreOpener {
   /** Runs before each put. */
   volatile Runnable beforePut = () -> {};
 
+  /** Runs before each removal of one entry or of all. */
+  volatile Runnable beforeRemoval = () -> {};
+
   /** Runs after each get. */
   volatile Runnable afterGet = () -> {};
 
@@ -70,12 +73,14 @@ final class HeapOpener implements StoreOpener {
 
     @Override
     public void invalidate(byte[] key, boolean durable) {
+      beforeRemoval.run();
       count(durable);
       entries.remove(ByteBuffer.wrap(key));
     }
 
     @Override
     public void clear(boolean durable) {
+      beforeRemoval.run();
       count(durable);
       entries.clear();
     }

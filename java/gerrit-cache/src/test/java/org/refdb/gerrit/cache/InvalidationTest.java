@@ -73,6 +73,40 @@ class InvalidationTest {
     assertNull(cache.getIfPresent("key"));
   }
 
+  /** The clock had ticked before the store was changed, so such a reader counted as later, and its value was served for ever. */
+  @Test
+  void aReaderInTheMidstOfAnInvalidationDoesNotBringTheValueBackToMemory() throws Exception {
+    readInTheMidstOf(() -> gerrit.strings().invalidate("key"));
+  }
+
+  @Test
+  void aReaderInTheMidstOfAFlushDoesNotBringTheValueBackToMemory() throws Exception {
+    readInTheMidstOf(() -> gerrit.strings().invalidateAll());
+  }
+
+  private void readInTheMidstOf(Runnable removal) throws Exception {
+    Cache<String, String> cache = gerrit.strings();
+    file("strings").put(bytes("key"), new Store.Entry("stale".getBytes(UTF_8), System.currentTimeMillis()));
+    CountDownLatch read = new CountDownLatch(1);
+    CountDownLatch resume = new CountDownLatch(1);
+    opener.afterGet = () -> {
+      read.countDown();
+      await(resume);
+    };
+    try (ExecutorService pool = Executors.newSingleThreadExecutor()) {
+      Future<?>[] reader = new Future<?>[1];
+      opener.beforeRemoval = () -> {
+        reader[0] = pool.submit(() -> cache.getIfPresent("key"));
+        await(read);
+      };
+      removal.run();
+      opener.afterGet = () -> {};
+      resume.countDown();
+      reader[0].get();
+    }
+    assertNull(cache.getIfPresent("key"));
+  }
+
   @Test
   void aLoadThatIsOvertakenByAFlushIsNeitherInMemoryNorOnDisk() throws Exception {
     Cache<String, String> cache = gerrit.strings();
