@@ -15,6 +15,7 @@ final class ChangeClock {
 
   private final AtomicLong clock = new AtomicLong();
   private final AtomicLongArray lastChange = new AtomicLongArray(STRIPES);
+  private final AtomicLong lastChangeOfAll = new AtomicLong();
   private final Object[] locks = new Object[STRIPES];
 
   ChangeClock() {
@@ -67,7 +68,13 @@ final class ChangeClock {
       change.run();
     } finally {
       changeStripes();
+      lastChangeOfAll.accumulateAndGet(clock.incrementAndGet(), Math::max);
     }
+  }
+
+  /** When every key was changed last. */
+  long lastChangeOfAll() {
+    return lastChangeOfAll.get();
   }
 
   private void changeStripes() {

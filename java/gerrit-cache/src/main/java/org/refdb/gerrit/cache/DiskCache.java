@@ -160,7 +160,9 @@ final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements Persis
   private boolean mayServe(K key, Holder<V> holder, long start) {
     DiskTier.Ages ages = disk.ages();
     boolean young = ages.expireAfter() == null || !ages.isExpired(holder.createdMillis, TimeUtil.nowMs());
-    boolean current = holder.isServed() || holder.settle(disk.lastChange(key));
+    // A flush is asked for each time: Gerrit's Caffeine 2.9 may leave an entry in memory when others put meanwhile.
+    boolean current =
+        holder.tick >= disk.lastChangeOfAll() && (holder.isServed() || holder.settle(disk.lastChange(key)));
     if (!young || !current) {
       memory.asMap().remove(key, holder);
     }

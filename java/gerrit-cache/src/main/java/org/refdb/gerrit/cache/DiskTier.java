@@ -52,6 +52,10 @@ final class DiskTier<K, V> {
     return clock.lastChange(key);
   }
 
+  long lastChangeOfAll() {
+    return clock.lastChangeOfAll();
+  }
+
   Ages ages() {
     return ages;
   }
