@@ -216,8 +216,10 @@ impl FilesReader {
         if is_changed {
             count(&self.changes, 1);
         }
-        // It is in the page that was looked up in: it need not be remembered for itself.
-        if self.trust.believe.is_some() || is_changed || known.is_some_and(|known| known.loose.is_some()) {
+        // It is in the page that was looked up in: it need not be remembered for itself. That it is missing is remembered, so
+        // that a loose ref which another process makes later is known to be a change.
+        let is_missed = kept.is_none() && known.is_none();
+        if self.trust.believe.is_some() || is_changed || is_missed || known.is_some_and(|known| known.loose.is_some()) {
             self.remember(name, moment.known(None, kept.clone()));
         }
         Ok((kept, is_doubtful))
