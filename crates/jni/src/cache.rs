@@ -10,7 +10,7 @@ use crate::{
     wire::{Answer, Request},
 };
 use jni::{
-    EnvUnowned,
+    Env, EnvUnowned,
     objects::{JByteArray, JByteBuffer, JClass},
     sys::{jboolean, jint, jlong},
 };
@@ -130,8 +130,9 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_get<'l>(
     })
 }
 
-/// As `get`, for all others: the value goes into `answer`, the time behind the key in the
-/// exchange buffer, or to its start where `key` has the key because it is too long to stand there. Returns the value's length; where `answer` is too short for it, it is not there.
+/// As `get`, for all others: the value goes into `answer`, the time behind the key in the exchange buffer, or to its start
+/// where `key` has the key because it is too long to stand there. Returns the value's length; where `answer` is too short
+/// for it, it is not there.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_getLarge<'l>(
     env: EnvUnowned<'l>,
@@ -330,6 +331,15 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_cleanVersions<'l>(
         let name = text(request.bytes()?)?;
         Ok(clean_versions(&root, name, request.u32()?)?.len() as jint)
     })
+}
+
+/// An answer of nothing but numbers.
+fn numbers<'l>(env: &mut Env<'l>, numbers: &[u64]) -> Result<JByteArray<'l>, Failure> {
+    let mut answer = Answer::default();
+    for number in numbers {
+        answer.u64(*number);
+    }
+    new_array(env, answer.as_slice())
 }
 
 fn durability_of(number: jint) -> Result<Durability, Failure> {

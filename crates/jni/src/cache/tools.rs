@@ -1,10 +1,9 @@
 //! What administrators do to a cache that is in use: walk over it, verify and compact it.
 
-use super::CACHES;
+use super::{CACHES, numbers};
 use crate::{
     call::{call, new_array},
     failure::Failure,
-    wire::Answer,
 };
 use jni::{
     Env, EnvUnowned, jni_sig, jni_str,
@@ -96,15 +95,10 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_compact<'l>(
 ) -> JByteArray<'l> {
     call(env, |env| {
         let freed = CACHES.get(handle)?.compact()?;
-        let mut answer = Answer::default();
-        answer.u64(freed);
-        new_array(env, answer.as_slice())
+        numbers(env, &[freed])
     })
 }
 
 fn counts<'l>(env: &mut Env<'l>, verified: Verified) -> Result<JByteArray<'l>, Failure> {
-    let mut answer = Answer::default();
-    answer.u64(verified.good);
-    answer.u64(verified.bad);
-    new_array(env, answer.as_slice())
+    numbers(env, &[verified.good, verified.bad])
 }

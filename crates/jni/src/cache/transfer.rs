@@ -1,10 +1,9 @@
 //! A cache's entries through Java's streams.
 
-use super::CACHES;
+use super::{CACHES, numbers};
 use crate::{
-    call::{call, copy_bytes, new_array, put_bytes},
+    call::{call, copy_bytes, put_bytes},
     failure::Failure,
-    wire::Answer,
 };
 use jni::{
     Env, EnvUnowned, jni_sig, jni_str,
@@ -29,7 +28,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_exportTo<'l>(
         let mut to = JavaStream::new(env, &stream)?;
         let exported = cache.export(&mut BufWriter::with_capacity(CHUNK_BYTES, &mut to));
         to.result(exported.map_err(|error| refdb_kvcache::Error::Disk(error.to_string())))
-            .and_then(|entries| answer_of(env, &[entries]))
+            .and_then(|entries| numbers(env, &[entries]))
     })
 }
 
@@ -45,16 +44,8 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_importFrom<'l>(
         let cache = CACHES.get(handle)?;
         let mut from = JavaStream::new(env, &stream)?;
         let imported = cache.import(&mut BufReader::with_capacity(CHUNK_BYTES, &mut from));
-        from.result(imported).and_then(|imported| answer_of(env, &[imported.stored, imported.kept, imported.too_large]))
+        from.result(imported).and_then(|imported| numbers(env, &[imported.stored, imported.kept, imported.too_large]))
     })
-}
-
-fn answer_of<'l>(env: &mut Env<'l>, numbers: &[u64]) -> Result<JByteArray<'l>, Failure> {
-    let mut answer = Answer::default();
-    for number in numbers {
-        answer.u64(*number);
-    }
-    new_array(env, answer.as_slice())
 }
 
 /// One of Java's streams as one of Rust's. What Java throws is kept and thrown again at the end.
