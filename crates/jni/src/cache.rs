@@ -4,6 +4,7 @@ mod tools;
 mod transfer;
 
 use crate::{
+    buffer::Lent,
     call::{bytes_of, call, new_array, put_bytes, quick_call},
     failure::{Failure, Kind},
     handle::Handles,
@@ -85,19 +86,14 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_close<'l>(
     call(env, |_| Ok(CACHES.remove(handle).map_or(Ok(()), |cache| cache.close())?))
 }
 
-/// The address of a buffer that Java allocated outside of its heap, of [`EXCHANGE_BYTES`].
+/// The address of a buffer that Java allocated outside of its heap, for [`Exchange`].
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_addressOf<'l>(
     env: EnvUnowned<'l>,
     _class: JClass<'l>,
     buffer: JByteBuffer<'l>,
 ) -> jlong {
-    call(env, |env| {
-        if env.get_direct_buffer_capacity(&buffer)? != EXCHANGE_BYTES {
-            return Err(Failure::Malformed("a buffer of another size"));
-        }
-        Ok(env.get_direct_buffer_address(&buffer)? as jlong)
-    })
+    call(env, |env| Exchange::address_of(env, &buffer))
 }
 
 /// Looks a key up that stands at the start of an exchange buffer. Puts the value's time of creation behind the key, in 8
@@ -108,15 +104,12 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_get<'l>(
     env: EnvUnowned<'l>,
     _class: JClass<'l>,
     handle: jlong,
-    exchange: jlong,
+    mut exchange: Exchange,
     key_len: jint,
 ) -> jint {
     quick_call(env, || {
         let cache = CACHES.get(handle)?;
-        // SAFETY: `Exchange.java` passes what `addressOf` gave for a buffer that it keeps alive until this call
-        // returns and that no other thread has.
-        let exchange = unsafe { exchange_at(exchange) }?;
-        let (key, room) = split(exchange, key_len)?;
+        let (key, room) = split(exchange.bytes()?, key_len)?;
         let (created, room) = split(room, CREATED_BYTES as jint)?;
         match cache.get_up_to(key, room.len(), |value, created_ms| {
             created.copy_from_slice(&created_ms.to_le_bytes());
@@ -138,7 +131,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_getLarge<'l>(
     env: EnvUnowned<'l>,
     _class: JClass<'l>,
     handle: jlong,
-    exchange: jlong,
+    mut exchange: Exchange,
     key_len: jint,
     key: JByteArray<'l>,
     answer: JByteArray<'l>,
@@ -147,8 +140,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_getLarge<'l>(
         let cache = CACHES.get(handle)?;
         let long_key = if key.is_null() { None } else { Some(bytes_of(env, &key)?) };
         let key_len = if long_key.is_some() { 0 } else { key_len };
-        // SAFETY: as for `get`.
-        let (key, room) = split(unsafe { exchange_at(exchange) }?, key_len)?;
+        let (key, room) = split(exchange.bytes()?, key_len)?;
         let (created, _) = split(room, CREATED_BYTES as jint)?;
         let key = long_key.as_deref().unwrap_or(key);
         match cache.get_up_to(key, answer.len(env)?, |value, created_ms| {
@@ -165,20 +157,8 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_getLarge<'l>(
 const NOT_FOUND: jint = -1;
 /// Length of the time of creation.
 const CREATED_BYTES: usize = 8;
-/// Length of an exchange buffer; `Exchange.java` says the same.
-const EXCHANGE_BYTES: usize = 64 << 10;
-
-/// The bytes of an exchange buffer.
-///
-/// # Safety
-///
-/// `address` is 0, or comes from `addressOf` for a buffer that lives and that nobody else uses for as long as the result
-/// does.
-unsafe fn exchange_at<'a>(address: jlong) -> Result<&'a mut [u8], Failure> {
-    let start = std::ptr::NonNull::new(address as *mut u8).ok_or(Failure::Malformed("no buffer"))?;
-    // SAFETY: the caller says that it lives and is ours; `addressOf` made sure of its length; Java initialises it.
-    Ok(unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), EXCHANGE_BYTES) })
-}
+/// The buffer for keys and values; `Exchange.java` says the same of its length.
+type Exchange = Lent<{ 64 << 10 }>;
 
 /// The first `len` bytes, and the others.
 fn split(bytes: &mut [u8], len: jint) -> Result<(&mut [u8], &mut [u8]), Failure> {
@@ -197,7 +177,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_put<'l>(
     env: EnvUnowned<'l>,
     _class: JClass<'l>,
     handle: jlong,
-    exchange: jlong,
+    mut exchange: Exchange,
     key_len: jint,
     value_len: jint,
     created: jlong,
@@ -205,8 +185,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_put<'l>(
 ) -> jint {
     quick_call(env, || {
         let cache = CACHES.get(handle)?;
-        // SAFETY: as for `get`.
-        let (key, rest) = split(unsafe { exchange_at(exchange) }?, key_len)?;
+        let (key, rest) = split(exchange.bytes()?, key_len)?;
         let (value, _) = split(rest, value_len)?;
         put(&cache, key, value, created, durability)
     })

@@ -4,12 +4,13 @@
 //! trusted no more than bytes from a disk.
 //!
 //! Read in this order: `call` (what every entry point goes through), `failure` (how an error becomes a Java exception),
-//! `handle` (what Java holds instead of pointers), `wire` (how lists are packed into one array), then a file an area:
-//! `library` (versions), `refs` (the ref store), `cache` (the key-value cache).
+//! `handle` (what Java holds instead of pointers), `wire` (how lists are packed into one array), `buffer` (memory that Java
+//! lends), then a file an area: `library` (versions), `refs` (the ref store), `cache` (the key-value cache).
 
-// Java finds entry points by their unmangled names, which is what the lint is about; there is no other unsafe code.
+// Java finds entry points by their unmangled names; the other unsafe code is the slices in `buffer` and `call`.
 #![allow(unsafe_code)]
 
+mod buffer;
 mod cache;
 mod call;
 mod failure;

@@ -7,6 +7,7 @@ mod chunk;
 mod request;
 
 use crate::{
+    buffer::Lent,
     call::{bytes_of, call, new_array, quick_call},
     failure::Failure,
     handle::Handles,
@@ -24,7 +25,6 @@ use refdb_refcache::{ListOptions, Listing, View, Views, ViewsSettings};
 use request::{batch, id, names, optimize_options, view_settings};
 use std::{
     ops::ControlFlow,
-    ptr::NonNull,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -32,8 +32,8 @@ static VIEWS: Handles<Views> = Handles::new("the ref views");
 static VIEW: Handles<Arc<View>> = Handles::new("the ref database");
 static LISTING: Handles<Mutex<OpenListing>> = Handles::new("the list of refs");
 
-/// Room for a usual name, and for what is said of it. `LookupBuffer.java` says the same.
-const LOOKUP_BYTES: usize = 1024;
+/// Room for a usual name, and for what is said of it. `LookupBuffer.java` says the same of its length.
+type LookupBuffer = Lent<1024>;
 
 /// A listing, and how it is given out.
 struct OpenListing {
@@ -146,19 +146,14 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_info<'l>(
     })
 }
 
-/// The address of a buffer that Java allocated outside of its heap, of [`LOOKUP_BYTES`].
+/// The address of a buffer that Java allocated outside of its heap, for [`LookupBuffer`].
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_addressOf<'l>(
     env: EnvUnowned<'l>,
     _class: JClass<'l>,
     buffer: JByteBuffer<'l>,
 ) -> jlong {
-    call(env, |env| {
-        if env.get_direct_buffer_capacity(&buffer)? != LOOKUP_BYTES {
-            return Err(Failure::Malformed("a buffer of another size"));
-        }
-        Ok(env.get_direct_buffer_address(&buffer)? as jlong)
-    })
+    call(env, |env| LookupBuffer::address_of(env, &buffer))
 }
 
 /// Looks one ref up, symbolic refs followed. The name stands at the start of a look-up buffer, and the answer takes its
@@ -168,15 +163,12 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_lookup<'l>(
     env: EnvUnowned<'l>,
     _class: JClass<'l>,
     view: jlong,
-    buffer: jlong,
+    mut buffer: LookupBuffer,
     name_len: jint,
 ) -> jint {
     quick_call(env, || {
         let view = VIEW.get(view)?;
-        let start = NonNull::new(buffer as *mut u8).ok_or(Failure::Malformed("no buffer"))?;
-        // SAFETY: `LookupBuffer.java` passes what `addressOf` gave, which made sure of the length, for a buffer that Java
-        // has initialised, that it keeps alive until this call returns and that no other thread has.
-        let buffer = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), LOOKUP_BYTES) };
+        let buffer = buffer.bytes()?;
         let name = usize::try_from(name_len).ok().and_then(|len| buffer.get(..len));
         let resolved = view.resolve(name.ok_or(Failure::Malformed("a name beyond the buffer"))?.as_bstr())?;
         let mut answer = Answer::default();

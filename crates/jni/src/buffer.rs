@@ -1,0 +1,47 @@
+//! Memory outside of Java's heap that a thread of Java lends to a call.
+
+use crate::failure::Failure;
+use jni::{Env, objects::JByteBuffer, sys::jlong};
+use std::ptr::NonNull;
+
+/// `LEN` bytes that a thread of Java allocated outside of its heap, by their address.
+///
+/// Rust makes none of these: they are arguments of entry points, for which Java passes what [`Lent::address_of`] gave.
+#[repr(transparent)]
+pub(crate) struct Lent<const LEN: usize>(jlong);
+
+impl<const LEN: usize> Lent<LEN> {
+    /// The address of a buffer; one that is in Java's heap or has not `LEN` bytes is refused.
+    pub(crate) fn address_of(env: &Env<'_>, buffer: &JByteBuffer<'_>) -> Result<jlong, Failure> {
+        if env.get_direct_buffer_capacity(buffer)? != LEN {
+            return Err(Failure::Malformed("a buffer of another size"));
+        }
+        Ok(env.get_direct_buffer_address(buffer)? as jlong)
+    }
+
+    /// What is in it.
+    pub(crate) fn bytes(&mut self) -> Result<&mut [u8], Failure> {
+        let start = NonNull::new(self.0 as *mut u8).ok_or(Failure::Malformed("no buffer"))?;
+        // SAFETY: `Exchange.java` and `LookupBuffer.java` pass what `address_of` gave, which made sure of the length, for a
+        // buffer that Java has initialised, that no other thread has, and that they keep alive until the call returns; no
+        // borrow of the call's argument is longer than that.
+        Ok(unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), LEN) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_address_is_no_buffer() {
+        assert!(matches!(Lent::<8>(0).bytes(), Err(Failure::Malformed(_))));
+    }
+
+    #[test]
+    fn a_call_writes_where_java_reads() {
+        let mut memory = [0_u8; 8];
+        Lent::<8>(memory.as_mut_ptr() as jlong).bytes().unwrap()[7] = 1;
+        assert_eq!(memory, [0, 0, 0, 0, 0, 0, 0, 1]);
+    }
+}
