@@ -52,22 +52,24 @@ class InvalidationTest {
     return ByteBuffer.wrap(text.getBytes(UTF_8));
   }
 
+  /** Puts a value on disk, and makes whoever has read it wait before it is in memory. */
+  private Pause pauseAfterReadingAStaleValue() {
+    file("strings").put(bytes("key"), new Store.Entry("stale".getBytes(UTF_8), System.currentTimeMillis()));
+    Pause read = new Pause();
+    opener.afterGet = read;
+    return read;
+  }
+
   @Test
   void aReaderThatIsOvertakenByAnInvalidationDoesNotBringTheValueBackToMemory() throws Exception {
     Cache<String, String> cache = gerrit.strings();
-    file("strings").put(bytes("key"), new Store.Entry("stale".getBytes(UTF_8), System.currentTimeMillis()));
-    CountDownLatch read = new CountDownLatch(1);
-    CountDownLatch resume = new CountDownLatch(1);
-    opener.afterGet = () -> {
-      read.countDown();
-      await(resume);
-    };
+    Pause read = pauseAfterReadingAStaleValue();
     try (ExecutorService pool = Executors.newSingleThreadExecutor()) {
       Future<String> reader = pool.submit(() -> cache.getIfPresent("key"));
-      read.await();
+      read.awaitReached();
       opener.afterGet = () -> {};
       cache.invalidate("key");
-      resume.countDown();
+      read.end();
       assertEquals("stale", reader.get(), "asked before the invalidation");
     }
     assertNull(cache.getIfPresent("key"));
@@ -86,22 +88,16 @@ class InvalidationTest {
 
   private void readInTheMidstOf(Runnable removal) throws Exception {
     Cache<String, String> cache = gerrit.strings();
-    file("strings").put(bytes("key"), new Store.Entry("stale".getBytes(UTF_8), System.currentTimeMillis()));
-    CountDownLatch read = new CountDownLatch(1);
-    CountDownLatch resume = new CountDownLatch(1);
-    opener.afterGet = () -> {
-      read.countDown();
-      await(resume);
-    };
+    Pause read = pauseAfterReadingAStaleValue();
     try (ExecutorService pool = Executors.newSingleThreadExecutor()) {
       Future<?>[] reader = new Future<?>[1];
       opener.beforeRemoval = () -> {
         reader[0] = pool.submit(() -> cache.getIfPresent("key"));
-        await(read);
+        read.awaitReached();
       };
       removal.run();
       opener.afterGet = () -> {};
-      resume.countDown();
+      read.end();
       reader[0].get();
     }
     assertNull(cache.getIfPresent("key"));
@@ -110,8 +106,7 @@ class InvalidationTest {
   @Test
   void aLoadThatIsOvertakenByAFlushIsNeitherInMemoryNorOnDisk() throws Exception {
     Cache<String, String> cache = gerrit.strings();
-    CountDownLatch loading = new CountDownLatch(1);
-    CountDownLatch resume = new CountDownLatch(1);
+    Pause loading = new Pause();
     try (ExecutorService pool = Executors.newSingleThreadExecutor()) {
       Future<String> loader =
           pool.submit(
@@ -119,11 +114,10 @@ class InvalidationTest {
                   cache.get(
                       "key",
                       () -> {
-                        loading.countDown();
-                        resume.await();
+                        loading.run();
                         return "stale";
                       }));
-      loading.await();
+      loading.awaitReached();
       Future<?> flush;
       try (ExecutorService other = Executors.newSingleThreadExecutor()) {
         flush = other.submit(() -> gerrit.strings().invalidateAll());
@@ -132,7 +126,7 @@ class InvalidationTest {
         while (((DiskCache<?, ?>) cache).disk().now() == 0) {
           Thread.onSpinWait();
         }
-        resume.countDown();
+        loading.end();
       }
       flush.get();
       assertEquals("stale", loader.get());
@@ -179,17 +173,13 @@ class InvalidationTest {
   void anInvalidationBeatsAPutThatIsAboutToBeStored() throws Exception {
     LoadingCache<String, String> cache =
         gerrit.factory().build(TestDef.named("queued"), CacheContractTest.loader(key -> "stale"));
-    CountDownLatch storing = new CountDownLatch(1);
-    CountDownLatch resume = new CountDownLatch(1);
-    opener.beforePut = () -> {
-      storing.countDown();
-      await(resume);
-    };
+    Pause storing = new Pause();
+    opener.beforePut = storing;
     try (ExecutorService pool = Executors.newFixedThreadPool(2)) {
       Future<String> load = pool.submit(() -> cache.get("key"));
-      storing.await();
+      storing.awaitReached();
       Future<?> invalidation = pool.submit(() -> cache.invalidate("key"));
-      resume.countDown();
+      storing.end();
       load.get();
       invalidation.get();
     }
@@ -252,11 +242,31 @@ class InvalidationTest {
     }
   }
 
-  private static void await(CountDownLatch latch) {
-    try {
-      latch.await();
-    } catch (InterruptedException e) {
-      throw new IllegalStateException(e);
+  /** Where a thread waits, once it is there, until it may go on. */
+  private static final class Pause implements Runnable {
+    private final CountDownLatch reached = new CountDownLatch(1);
+    private final CountDownLatch ended = new CountDownLatch(1);
+
+    @Override
+    public void run() {
+      reached.countDown();
+      await(ended);
+    }
+
+    void awaitReached() {
+      await(reached);
+    }
+
+    void end() {
+      ended.countDown();
+    }
+
+    private static void await(CountDownLatch latch) {
+      try {
+        latch.await();
+      } catch (InterruptedException e) {
+        throw new IllegalStateException(e);
+      }
     }
   }
 }
