@@ -59,30 +59,25 @@ final class ChangeClock {
   }
 
   /**
-   * Runs a change of every key. Before it, so that no value from before is stored after it, which no one lock prevents; and
-   * after it, as for one key, the stripes get a tick.
+   * Runs a change of every key. The stripes get a tick before it, so that no value from before is stored after it, which no
+   * one lock prevents; all keys together get theirs after it, as one key does.
    */
   void changeAll(Runnable change) {
-    changeStripes();
-    try {
-      change.run();
-    } finally {
-      changeStripes();
-      lastChangeOfAll.accumulateAndGet(clock.incrementAndGet(), Math::max);
-    }
-  }
-
-  /** When every key was changed last. */
-  long lastChangeOfAll() {
-    return lastChangeOfAll.get();
-  }
-
-  private void changeStripes() {
     for (int stripe = 0; stripe < STRIPES; stripe++) {
       synchronized (locks[stripe]) {
         lastChange.set(stripe, clock.incrementAndGet());
       }
     }
+    try {
+      change.run();
+    } finally {
+      lastChangeOfAll.accumulateAndGet(clock.incrementAndGet(), Math::max);
+    }
+  }
+
+  /** When every key was changed last, which {@link #lastChange} of a key does not say. */
+  long lastChangeOfAll() {
+    return lastChangeOfAll.get();
   }
 
   private static int stripe(Object key) {
