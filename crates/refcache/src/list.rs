@@ -3,7 +3,7 @@
 use crate::{Result, Storage, files::FilesSource, tables::TablesSource};
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{TargetView, backend::Peeled};
-use refdb_types::is_root_ref;
+use refdb_types::{FormatOptions, check_format, is_root_ref};
 use std::ops::ControlFlow;
 
 /// What to list.
@@ -42,6 +42,19 @@ pub(crate) struct Range {
 impl Range {
     pub(crate) fn everything() -> Self {
         Range { start: BString::default(), end: None }
+    }
+
+    /// The innermost folder below `refs/` that all names of the range are in, with its slash, if there can be such a folder.
+    pub(crate) fn folder(&self) -> Option<&BStr> {
+        let end = self.end.as_ref()?;
+        let common = match end_of(&self.start) {
+            Some(end_of_start) if end_of_start == *end => self.start.len(),
+            _ => self.start.iter().zip(end.iter()).take_while(|(a, b)| a == b).count(),
+        };
+        let slash = self.start[..common].rfind_byte(b'/')?;
+        let folder = &self.start[..slash];
+        let is_folder = folder.starts_with(REFS) && check_format(folder, FormatOptions::default()).is_ok();
+        is_folder.then(|| self.start[..=slash].as_bstr())
     }
 }
 
@@ -132,6 +145,7 @@ pub(crate) enum Source {
 }
 
 /// A row with memory of its own.
+#[derive(Clone)]
 pub(crate) struct OwnRow {
     pub(crate) name: BString,
     pub(crate) target: refdb::Target,
@@ -335,6 +349,35 @@ mod tests {
         ] {
             assert_eq!(plan.reaches_into(folder.into()), reached, "{folder}");
         }
+    }
+
+    #[test]
+    fn the_innermost_folder_of_a_range_has_all_of_its_names_and_is_inside_of_refs() {
+        let folder = |prefix: &str, exclude: &str| {
+            let own = |name: &str| if name.is_empty() { Vec::new() } else { vec![BString::from(name)] };
+            let plan = Plan::of(&ListOptions { prefixes: own(prefix), exclude: own(exclude), root_refs: false });
+            plan.ranges[0].folder().map(ToString::to_string)
+        };
+        for (prefix, expected) in [
+            ("refs/changes/34/1234/", Some("refs/changes/34/1234/")),
+            ("refs/changes/34/1234/meta", Some("refs/changes/34/1234/")),
+            ("refs/changes/34", Some("refs/changes/")),
+            ("refs/heads\u{ff}", None),
+            ("refs/", None),
+            ("refs/../../x/", None),
+            ("refs/a/./b/", None),
+            ("refs//", None),
+            ("refs/a.lock/b/", None),
+            ("refs/.a/b", None),
+            ("refs/a\0/", None),
+            ("HEAD", None),
+            ("", None),
+        ] {
+            assert_eq!(folder(prefix, ""), expected.map(Into::into), "{prefix:?}");
+        }
+        // From refs/heads/ up to refs/heads/x, and from refs/h up to refs/heads/a.
+        assert_eq!(folder("refs/heads/", "refs/heads/x"), Some("refs/heads/".into()));
+        assert_eq!(folder("refs/h", "refs/heads/a"), None);
     }
 
     #[test]

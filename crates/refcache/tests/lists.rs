@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{each, listed, open, open_at, unsynced};
+use common::{each, listed, open, open_at, prefixed, unsynced};
 use refdb_refcache::{ListOptions, TrustSettings, View, Views, ViewsSettings};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
@@ -88,4 +88,64 @@ fn the_index_of_objects_is_not_given_up_because_refs_all_over_the_file_were_foun
     }
     assert_eq!(view.stats().loads, 1, "the index was made once");
     assert!(view.stats().bytes < 400_000, "{} bytes", view.stats().bytes);
+}
+
+/// The refs of one change, which Gerrit asks for all the time, come from memory, and still every loose ref counts: one that
+/// is new, one that hides a packed one, one in a folder that was not there before.
+#[test]
+fn the_refs_of_a_folder_of_many_are_the_loose_ones_over_the_packed_ones() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let (ids, refs) = (repo.commits(2), 3000);
+    let name = |at: usize, last: &str| format!("refs/changes/{:02}/{at:05}/{last}", at / 100);
+    let mut text = String::from("# pack-refs with: peeled fully-peeled sorted \n");
+    for at in 0..refs {
+        text += &format!("{} {}\n{} {}\n", ids[0], name(at, "1"), ids[0], name(at, "meta"));
+    }
+    fs::write(repo.git_dir().join("packed-refs"), text).unwrap();
+    thread::sleep(TOO_RECENT);
+    let view = open(&repo);
+    let change = |at: usize| {
+        let rows = listed(&view, &prefixed(&[&name(at, "")]));
+        rows.into_iter().map(|(name, target)| (name.to_string(), target.id().unwrap())).collect::<Vec<_>>()
+    };
+    let packed = |at: usize| vec![(name(at, "1"), ids[0]), (name(at, "meta"), ids[0])];
+    // The first time as text, then of what is made of the page when it is wanted again.
+    for at in (0..4 * refs).map(|at| at / 4) {
+        assert_eq!(change(at), packed(at));
+    }
+    let before = view.stats().bytes;
+    for at in 0..refs {
+        change(at);
+    }
+    assert_eq!(view.stats().bytes, before, "nothing more is read");
+    let [one, meta] = &packed(7)[..] else { unreachable!() };
+    for new in ["0", "10", "z/y"] {
+        repo.git(["update-ref", &name(7, new), &ids[1].to_string()]);
+        let mut expected = vec![(name(7, new), ids[1]), one.clone(), meta.clone()];
+        expected.sort();
+        assert_eq!(change(7), expected);
+        assert_eq!(change(8), packed(8));
+        repo.git(["update-ref", "-d", &name(7, new)]);
+        assert_eq!(change(7), packed(7));
+    }
+    let newer = [(name(7, "1"), ids[1]), meta.clone()];
+    repo.git(["update-ref", &name(7, "1"), &ids[1].to_string()]);
+    assert_eq!(change(7), newer);
+    repo.git(["pack-refs", "--all"]);
+    assert_eq!(change(7), newer);
+    assert_eq!(change(refs), []);
+}
+
+/// A prefix that would lead out of the repository is looked for as any other, which finds nothing.
+#[test]
+fn a_prefix_with_dots_lists_nothing_of_other_folders() {
+    each(|repo| {
+        let id = repo.commit().to_string();
+        repo.git(["update-ref", "refs/heads/a", &id]);
+        let view = open(repo);
+        for prefix in ["refs/../refs/heads/", "refs/heads/../heads/", "refs//heads/", "refs/./heads/", "refs/heads/a/"]
+        {
+            assert_eq!(listed(&view, &prefixed(&[prefix])), [], "{prefix}");
+        }
+    });
 }

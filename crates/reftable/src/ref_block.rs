@@ -2,7 +2,7 @@
 
 use crate::{
     Fault, HashKind, RefValue,
-    block::{BlockWriter, Layout, lower_bound},
+    block::{BlockWriter, Layout, lower_bound, restart_before},
     format::BlockKind,
     record::{Context, Records, RefRecords, key},
 };
@@ -81,18 +81,22 @@ impl RefBlock {
         Ok(found.filter(|(is_equal, _)| *is_equal).map(|(_, place)| place.value(&self.bytes, self.hash)))
     }
 
-    /// Hands over the refs, in order, until `visit` breaks.
-    pub fn for_each(
+    /// Hands over the refs from this name on, in order, until `visit` breaks.
+    pub fn for_each_from(
         &self,
+        start: &BStr,
         visit: &mut dyn FnMut(&BStr, RefValue<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Fault> {
         let records = &self.bytes[..self.layout.restarts_at];
-        let (mut key, mut at, context) = (key::Key::default(), self.layout.records_at, self.context());
+        let (mut key, context) = (key::Key::default(), self.context());
+        let mut at = restart_before(&self.bytes, &self.layout, start)?;
+        let mut is_before = true;
         while at < records.len() {
             let (_, value_type) = key.read(records, &mut at)?;
             let (place, after) = RefRecords::parse(records, at, value_type, &context, &[])?;
             at = after;
-            if visit(key.as_slice().as_bstr(), place.value(records, self.hash)).is_break() {
+            is_before = is_before && key.as_slice() < start.as_bytes();
+            if !is_before && visit(key.as_slice().as_bstr(), place.value(records, self.hash)).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -138,12 +142,22 @@ mod tests {
                     assert_eq!(block.find(name[..name.len() - 1].into()), Ok(None));
                 }
                 let mut at = 0;
-                let walked = block.for_each(&mut |name, found| {
+                let walked = block.for_each_from("".into(), &mut |name, found| {
                     assert_eq!((name, found), (names[at].as_str().into(), value(at)));
                     at += 1;
                     if at == 999 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 });
                 assert_eq!((walked, at), (Ok(ControlFlow::Break(())), 999));
+                for from in [0, 1, 15, 16, 17, 500, 999] {
+                    for (start, first) in [(names[from].clone(), from), (format!("{}!", names[from]), from + 1)] {
+                        let mut found = Vec::new();
+                        let walked = block.for_each_from(start.as_str().into(), &mut |name, _| {
+                            found.push(name.to_string());
+                            ControlFlow::Continue(())
+                        });
+                        assert_eq!((walked, &*found), (Ok(ControlFlow::Continue(())), &names[first..]), "{start}");
+                    }
+                }
             }
         }
     }

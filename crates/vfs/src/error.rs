@@ -29,6 +29,11 @@ impl Error {
         matches!(self.source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
     }
 
+    /// Whether the path, or a part of it, is longer than the file system's names can be: nothing is there.
+    pub fn is_too_long(&self) -> bool {
+        self.source.kind() == io::ErrorKind::InvalidFilename
+    }
+
     /// Whether the path is a symbolic link where none was to be followed.
     pub fn is_symlink(&self) -> bool {
         self.source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())

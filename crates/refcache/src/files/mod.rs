@@ -269,9 +269,10 @@ impl FilesReader {
 
     pub(crate) fn list(&self, plan: Plan) -> Result<Listing> {
         let loose = self.walk(&plan)?;
-        let source = FilesSource::new(self.packed()?, loose);
+        let file = self.packed()?;
         // What a converted repository leaves behind looks like an empty one.
-        Ok(Listing::new(plan, Source::Files(Box::new(source)), self.owner, true))
+        let is_doubtful = !file.exists();
+        Ok(Listing::new(plan, Source::Files(Box::new(FilesSource::new(file, loose))), self.owner, is_doubtful))
     }
 
     /// The names, in order, of the refs that hold the object or a tag that leads to it.

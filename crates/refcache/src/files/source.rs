@@ -4,7 +4,7 @@ use crate::{
 };
 use bstr::{BStr, ByteSlice};
 use refdb::{
-    TargetView,
+    Target, TargetView,
     files::{Packed, PackedFile, PackedRecord},
 };
 use std::{ops::ControlFlow, sync::Arc};
@@ -16,6 +16,9 @@ pub(crate) struct FilesSource {
     /// The loose refs of the range that are still to come.
     loose_at: usize,
     loose_end: usize,
+    /// The refs of the range, loose or packed, if they are few and in memory; and how many of them were passed.
+    few: Option<Vec<OwnRow>>,
+    few_at: usize,
     /// Positions in packed-refs: of the next record, of the first that does not come before the next loose ref, and of
     /// the first that is not in the range.
     at: usize,
@@ -30,6 +33,7 @@ pub(crate) struct FilesSource {
 
 enum Current {
     None,
+    Few(usize),
     Loose(usize),
     Packed(usize),
 }
@@ -44,6 +48,8 @@ impl FilesSource {
             loose,
             loose_at: 0,
             loose_end: 0,
+            few: None,
+            few_at: 0,
             at: 0,
             stop: 0,
             packed_end: 0,
@@ -63,6 +69,14 @@ impl FilesSource {
         let end = range.end.as_ref().map(|end| end.as_bstr());
         self.loose_at = self.loose_before(range.start.as_bstr());
         self.loose_end = end.map_or(self.loose.len(), |end| self.loose_before(end));
+        self.few = match end {
+            Some(end) => self.few_between(range.start.as_bstr(), end)?,
+            None => None,
+        };
+        self.few_at = 0;
+        if self.few.is_some() {
+            return Ok(());
+        }
         let packed = &self.file.packed;
         self.at = packed.lower_bound(range.start.as_bstr())?;
         self.packed_end = match end {
@@ -72,6 +86,25 @@ impl FilesSource {
         self.part = None;
         self.singles_left = SINGLES;
         self.set_stop()
+    }
+
+    /// The loose refs of the range over the packed ones, if those are few and in memory.
+    fn few_between(&self, start: &BStr, end: &BStr) -> Result<Option<Vec<OwnRow>>> {
+        let mut loose = self.loose[self.loose_at..self.loose_end].iter().peekable();
+        let mut rows = Vec::new();
+        let are_few = self.file.packed.for_each_between(start, end, &mut |name, id, peeled| {
+            while let Some(before) = loose.next_if(|row| row.name.as_bstr() < name) {
+                rows.push(before.clone());
+            }
+            // The loose ref of the same name hides it.
+            if loose.peek().is_none_or(|row| row.name != name) {
+                let target = Target::Direct(*id);
+                rows.push(OwnRow { name: name.to_owned(), target, peeled, storage: Storage::Packed });
+            }
+            ControlFlow::Continue(())
+        })?;
+        rows.extend(loose.cloned());
+        Ok(are_few.then_some(rows))
     }
 
     /// How many loose refs come before a name.
@@ -91,6 +124,11 @@ impl FilesSource {
 
     /// Moves to the next ref of the range.
     pub(crate) fn advance(&mut self) -> Result<bool> {
+        if let Some(few) = &self.few {
+            self.current = if self.few_at < few.len() { Current::Few(self.few_at) } else { Current::None };
+            self.few_at += 1;
+            return Ok(!matches!(self.current, Current::None));
+        }
         if self.at < self.stop {
             let at = self.at;
             self.have(at)?;
@@ -126,6 +164,7 @@ impl FilesSource {
     pub(crate) fn current(&self) -> Result<Option<Row<'_>>> {
         Ok(match self.current {
             Current::None => None,
+            Current::Few(at) => self.few.as_ref().and_then(|few| few.get(at)).map(OwnRow::row),
             Current::Loose(at) => self.loose.get(at).map(OwnRow::row),
             Current::Packed(at) => Some(row(self.record_at_hand(at)?)),
         })
@@ -133,6 +172,15 @@ impl FilesSource {
 
     /// Shows the refs of the range until `show` breaks; whether it did.
     pub(crate) fn each(&mut self, show: &mut dyn FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<bool> {
+        if let Some(few) = &self.few {
+            for row in few.iter().skip(self.few_at) {
+                self.few_at += 1;
+                if show(&row.row()).is_break() {
+                    return Ok(true);
+                }
+            }
+            return Ok(false);
+        }
         loop {
             while self.at < self.stop {
                 self.have(self.at)?;

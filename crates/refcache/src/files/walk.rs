@@ -56,9 +56,19 @@ impl FilesReader {
                 }
             }
         }
-        self.walk_folder(BStr::new("refs/"), plan, &mut rows)?;
+        self.walk_folder(self.root_of(plan), plan, &mut rows)?;
         rows.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(rows)
+    }
+
+    /// The folder in which all names of a plan are. Those above it need not be looked at, where attributes are trusted: else
+    /// opening them is what makes a network file system ask.
+    fn root_of<'p>(&self, plan: &'p Plan) -> &'p BStr {
+        let innermost = match &*plan.ranges {
+            [range] if self.trust.loose_refs == Trust::Always => range.folder(),
+            _ => None,
+        };
+        innermost.unwrap_or(BStr::new("refs/"))
     }
 
     fn walk_folder(&self, folder: &BStr, plan: &Plan, rows: &mut Vec<OwnRow>) -> Result<()> {
@@ -93,9 +103,10 @@ impl FilesReader {
 
     /// A folder's entries; none if there is no such folder.
     fn entries(&self, name: &BStr) -> Result<Arc<[BString]>> {
-        let stat = match self.fs.stat(&self.backend.folder_path(name)) {
-            Err(error) if error.is_not_found() => return Ok(Arc::default()),
-            stat => stat?,
+        let stat = match self.fs.find(&self.backend.folder_path(name)) {
+            Err(error) if !error.is_too_long() => return Err(error.into()),
+            Err(_) | Ok(None) => return Ok(Arc::default()),
+            Ok(Some(stat)) => stat,
         };
         if self.trust.loose_refs == Trust::Always
             && let Some(known) = self.folders().known.get(name)

@@ -10,13 +10,16 @@ use super::{
     pages::{Pages, Touch},
 };
 use crate::{Result, backend::Peeled};
-use bstr::BStr;
+use bstr::{BStr, ByteSlice};
 use refdb_types::{HashKind, ObjectId};
 use reftable::{RefBlock, RefBlockWriter, RefValue};
 use std::ops::ControlFlow;
 
 /// What is called with a ref's name, its object, and what is known of the object behind a tag.
 type VisitRecord<'v> = dyn FnMut(&BStr, &ObjectId, Peeled) -> ControlFlow<()> + 'v;
+
+/// The records of so many pages are few.
+const BETWEEN_PAGES_MAX: usize = 2;
 
 impl Packed {
     /// The ref of this name: its object, and what is known of the object behind a tag. `has_read` is set if that took more
@@ -36,11 +39,41 @@ impl Packed {
         Ok(self.find(name)?.map(|record| (record.id, record.peeled)))
     }
 
+    /// Hands over, in order, the records from `start` on that come before `end`, from what is in memory for
+    /// [`Packed::look_up`]. `false`, and nothing is handed over, if they are many or not there: then they are to be read.
+    pub fn for_each_between(&self, start: &BStr, end: &BStr, visit: &mut VisitRecord<'_>) -> Result<bool> {
+        let Bytes::Paged(pages) = &self.bytes else { return Ok(false) };
+        let name_at = self.hash.len_hex() + 1;
+        let first = pages.page_with(start, name_at)?;
+        let mut blocks = [None; BETWEEN_PAGES_MAX];
+        let mut at = first;
+        loop {
+            let Some(room) = blocks.get_mut(at - first) else { return Ok(false) };
+            *room = if pages.touch(at) == Touch::First { None } else { self.block(pages, at)? };
+            if room.is_none() {
+                return Ok(false);
+            }
+            at += 1;
+            if pages.fence(at, name_at)?.is_none_or(|fence| fence >= end.as_bytes()) {
+                break;
+            }
+        }
+        let mut visit_before_end = |name: &BStr, id: &ObjectId, peeled: Peeled| {
+            if name < end { visit(name, id, peeled) } else { ControlFlow::Break(()) }
+        };
+        for block in blocks.into_iter().flatten() {
+            if self.for_each_in(block, start, &mut visit_before_end).is_break() {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
     /// Hands over, in order, the records that are in memory for [`Packed::look_up`]: what it would say of them.
     pub fn for_each_kept(&self, visit: &mut VisitRecord<'_>) {
         if let Bytes::Paged(pages) = &self.bytes {
             for block in (0..pages.count()).filter_map(|at| pages.block_in_memory(at)) {
-                if self.for_each_in(block, visit).is_break() {
+                if self.for_each_in(block, BStr::new(""), visit).is_break() {
                     return;
                 }
             }
@@ -81,8 +114,8 @@ impl Packed {
         writer.finish().ok()
     }
 
-    fn for_each_in(&self, block: &RefBlock, visit: &mut VisitRecord<'_>) -> ControlFlow<()> {
-        let walked = block.for_each(&mut |name, value| match self.known(name, value) {
+    fn for_each_in(&self, block: &RefBlock, start: &BStr, visit: &mut VisitRecord<'_>) -> ControlFlow<()> {
+        let walked = block.for_each_from(start, &mut |name, value| match self.known(name, value) {
             Some((id, peeled)) => visit(name, &id, peeled),
             None => ControlFlow::Continue(()),
         });

@@ -299,7 +299,7 @@ impl Pages {
     }
 
     /// Of a line that is no record the name is empty, so that the search comes to the line and finds out.
-    fn fence(&self, at: usize, name_at: usize) -> Result<Option<&[u8]>> {
+    pub(super) fn fence(&self, at: usize, name_at: usize) -> Result<Option<&[u8]>> {
         let Some(cell) = self.fences.get(at) else { return Ok(None) };
         if let Some(fence) = cell.get() {
             return Ok(fence.as_deref());

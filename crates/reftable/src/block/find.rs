@@ -49,7 +49,7 @@ pub(crate) fn lower_bound<R: Records>(
 }
 
 /// Where to begin: at the last restart point whose key is not greater than `wanted`, or at the first record.
-fn restart_before(block: &[u8], layout: &Layout, wanted: &[u8]) -> Result<usize, Fault> {
+pub(crate) fn restart_before(block: &[u8], layout: &Layout, wanted: &[u8]) -> Result<usize, Fault> {
     let records = &block[..layout.restarts_at];
     let mut start = layout.records_at;
     // What comes before `low` is not greater, what comes from `high` on is.

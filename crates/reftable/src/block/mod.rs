@@ -11,7 +11,7 @@ mod search;
 mod writer;
 
 pub(crate) use deflate::{Deflater, Inflater};
-pub(crate) use find::lower_bound;
+pub(crate) use find::{lower_bound, restart_before};
 pub(crate) use layout::{Layout, peek};
 pub(crate) use search::{first_key, restart_from, restart_offset};
 pub(crate) use writer::BlockWriter;

@@ -170,3 +170,42 @@ fn memory_is_given_up_and_counted_in_two_steps() {
     assert_eq!(file.budget.used_bytes() + file.budget.text_bytes(), 0);
     assert!(empty.look_up(name(5000).as_str().into(), &mut has_read).unwrap().is_some() && has_read);
 }
+
+#[test]
+fn the_records_between_two_names_are_those_of_the_text_or_have_to_be_read() {
+    const REFS: usize = 9000;
+    let text = text(SORTED, 0..REFS);
+    let file = file(&text);
+    let whole = Packed::parse(Path::new("p"), HashKind::Sha1, text.into_bytes()).unwrap();
+    let between = |start: &str, end: &str| {
+        let mut found = Vec::new();
+        let are_few = file.packed.for_each_between(start.into(), end.into(), &mut |name, id, peeled| {
+            found.push((name.to_string(), *id, peeled));
+            ControlFlow::Continue(())
+        });
+        are_few.unwrap().then_some(found)
+    };
+    assert_eq!(between("refs/changes/00/", "refs/changes/000"), None, "nothing is in memory");
+    (0..2 * REFS).for_each(|at| _ = look_up(&file.packed, &name(at / 2)));
+    let mut few = 0;
+    for folder in (0..REFS / 100).map(|folder| format!("refs/changes/{folder:02}")) {
+        let (start, end) = (format!("{folder}/"), format!("{folder}0"));
+        let (mut at, mut expected) = (whole.lower_bound(start.as_str().into()).unwrap(), Vec::new());
+        while at < whole.lower_bound(end.as_str().into()).unwrap() {
+            let record = whole.record(at).unwrap();
+            expected.push((record.name.to_string(), record.id, record.peeled));
+            at = record.next;
+        }
+        assert_eq!(expected.len(), 100);
+        if let Some(found) = between(&start, &end) {
+            assert_eq!(found, expected);
+            few += 1;
+        }
+    }
+    assert_eq!(few, REFS / 100);
+    assert_eq!(between("refs/changes/10/01000/", "refs/changes/10/010000").unwrap().len(), 1);
+    for (start, end) in [("a", "b"), ("zzz", "zzzz"), ("refs/changes/10/01000/n", "refs/changes/10/01001")] {
+        assert_eq!(between(start, end), Some(Vec::new()));
+    }
+    assert_eq!(between("refs/", "refs0"), None, "many");
+}
