@@ -40,6 +40,7 @@ struct OpenListing {
     listing: Listing,
     chunk: Chunk,
     chunk_len: usize,
+    is_done: bool,
 }
 
 impl OpenListing {
@@ -48,17 +49,21 @@ impl OpenListing {
     const CHUNK_LEN: usize = 256 << 10;
 
     fn new(listing: Listing) -> Self {
-        OpenListing { listing, chunk: Chunk::default(), chunk_len: Self::FIRST_CHUNK_LEN }
+        OpenListing { listing, chunk: Chunk::default(), chunk_len: Self::FIRST_CHUNK_LEN, is_done: false }
     }
 
     /// The next rows; nothing at the end.
     fn next(&mut self) -> Result<&[u8], Failure> {
-        let OpenListing { listing, chunk, chunk_len } = self;
+        let OpenListing { listing, chunk, chunk_len, is_done } = self;
         chunk.clear(*chunk_len);
-        listing.each(&mut |row| {
-            chunk.add(row);
-            if chunk.len() >= *chunk_len { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
+        if !*is_done {
+            *is_done = true;
+            listing.each(&mut |row| {
+                chunk.add(row);
+                *is_done = chunk.len() < *chunk_len;
+                if *is_done { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+        }
         *chunk_len = Self::CHUNK_LEN;
         chunk.finish()
     }
@@ -200,14 +205,15 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_lookupMany<'l>(
     })
 }
 
-/// Begins a list of refs.
+/// Begins a list of refs: its first rows, as `listNext` gives them, then in eight bytes the handle of the rest. That is 0 if
+/// there is no more, as with most lists: one call is enough for those.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
     env: EnvUnowned<'l>,
     _class: JClass<'l>,
     view: jlong,
     request: JByteArray<'l>,
-) -> jlong {
+) -> JByteArray<'l> {
     call(env, |env| {
         let request = bytes_of(env, &request)?;
         let mut request = Request::new(&request);
@@ -217,8 +223,12 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
             exclude: owned(names(&mut request)?),
             root_refs: false,
         };
-        let listing = VIEW.get(view)?.list(&options)?;
-        LISTING.insert(Mutex::new(OpenListing::new(listing)))
+        let mut listing = OpenListing::new(VIEW.get(view)?.list(&options)?);
+        let mut answer = Answer::default();
+        answer.raw(listing.next()?);
+        let rest = if listing.is_done { 0 } else { LISTING.insert(Mutex::new(listing))? };
+        answer.u64(rest as u64);
+        new_array(env, answer.as_slice())
     })
 }
 

@@ -2,19 +2,35 @@ package org.refdb.engine;
 
 /** A list of refs that is being read, chunk by chunk. For one thread. */
 public final class RefListing implements AutoCloseable {
+  /** The rows that the library has given already; null once they were given out. */
+  private RefRows first;
+
+  /** Of what follows them; null if nothing does. */
   private final Handle handle;
 
-  RefListing(Handle handle) {
+  private RefListing(RefRows first, Handle handle) {
+    this.first = first;
     this.handle = handle;
+  }
+
+  /** Reads what the library begins a list with: the first rows, and the handle of the rest or 0. */
+  static RefListing begin(byte[] answer) {
+    int end = answer.length - Long.BYTES;
+    long rest = new Unpacker(answer).lastI64();
+    Handle handle = rest == 0 ? null : new Handle(rest, RefNatives::listClose);
+    return new RefListing(end == 0 ? null : new RefRows(answer, end), handle);
   }
 
   /**
    * What proves that another list that the same view was asked for, in the same words, has the same rows: that it has an
    * equal proof. May be asked for at any time.
    *
-   * @return null if it would be long
+   * @return null if it would be long, or if the list is so short that it costs less to read than to prove
    */
   public byte[] proof() throws EngineException {
+    if (handle == null) {
+      return null;
+    }
     try {
       byte[] proof = RefNatives.listProof(handle.id());
       return proof.length == 0 ? null : proof;
@@ -29,9 +45,14 @@ public final class RefListing implements AutoCloseable {
    * @return null at the end
    */
   public RefRows next() throws EngineException {
+    if (first != null || handle == null) {
+      RefRows rows = first;
+      first = null;
+      return rows;
+    }
     try {
       byte[] chunk = RefNatives.listNext(handle.id());
-      return chunk.length == 0 ? null : new RefRows(chunk);
+      return chunk.length == 0 ? null : new RefRows(chunk, chunk.length);
     } finally {
       handle.keepAlive();
     }
@@ -40,6 +61,8 @@ public final class RefListing implements AutoCloseable {
   /** Gives up what is left. */
   @Override
   public void close() {
-    handle.close();
+    if (handle != null) {
+      handle.close();
+    }
   }
 }

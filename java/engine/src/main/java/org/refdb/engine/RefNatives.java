@@ -24,7 +24,7 @@ final class RefNatives {
 
   static native byte[] lookupMany(long view, byte[] request) throws EngineException;
 
-  static native long list(long view, byte[] request) throws EngineException;
+  static native byte[] list(long view, byte[] request) throws EngineException;
 
   static native byte[] listProof(long listing) throws EngineException;
 

@@ -10,9 +10,12 @@ public final class RefRows {
   private final int symbolicCount;
   private final int starts;
 
-  RefRows(byte[] bytes) {
+  /**
+   * @param end where in the array the rows and what is said of them end
+   */
+  RefRows(byte[] bytes, int end) {
     this.bytes = bytes;
-    int counts = bytes.length - 2 * Integer.BYTES;
+    int counts = end - 2 * Integer.BYTES;
     count = int32(counts + Integer.BYTES);
     symbolicCount = int32(counts);
     long numbers = (count + 1L + symbolicCount) * Integer.BYTES;

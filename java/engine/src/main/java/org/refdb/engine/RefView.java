@@ -60,7 +60,7 @@ public final class RefView implements AutoCloseable {
     packNames(request, prefixes);
     packNames(request, excluded);
     try {
-      return new RefListing(new Handle(RefNatives.list(handle.id(), request.toByteArray()), RefNatives::listClose));
+      return RefListing.begin(RefNatives.list(handle.id(), request.toByteArray()));
     } finally {
       handle.keepAlive();
     }

@@ -191,8 +191,9 @@ public final class RefdbDatabase extends RefDatabase {
       return known;
     }
     Rows rows = Rows.read(listing, this::existing);
-    if (LastList.takes(rows)) {
-      lastList = LastList.of(prefixes, excluded, listing.proof(), rows);
+    LastList kept = LastList.takes(rows) ? LastList.of(prefixes, excluded, listing.proof(), rows) : null;
+    if (kept != null) {
+      lastList = kept;
     }
     return rows;
   }
