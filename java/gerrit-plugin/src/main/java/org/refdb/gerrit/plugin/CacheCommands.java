@@ -25,16 +25,11 @@ final class CacheCommands {
     @Inject(optional = true)
     private CacheAdmin admin;
 
-    private CacheAdmin admin() throws UnloggedFailure {
+    CacheAdmin admin() throws UnloggedFailure {
       if (admin == null) {
         throw die("the persistent caches are not refdb's; see the administrator's guide");
       }
       return admin;
-    }
-
-    /** The cache of this name, or all where it is null. */
-    List<CacheTools> caches(String name) throws UnloggedFailure {
-      return name == null ? admin().all() : List.of(cache(name));
     }
 
     CacheTools cache(String name) throws UnloggedFailure {
@@ -51,18 +46,36 @@ final class CacheCommands {
     }
   }
 
+  /** A command with {@code [CACHE]}. */
+  abstract static class OnOneOrAll extends OnCaches {
+    @Argument(index = 0, metaVar = "CACHE", usage = "the cache's name; all without it")
+    private String name;
+
+    /** The cache of this name, or all. */
+    List<CacheTools> caches() throws UnloggedFailure {
+      return name == null ? admin().all() : List.of(cache(name));
+    }
+  }
+
+  /** A command with {@code CACHE}. */
+  abstract static class OnOne extends OnCaches {
+    @Argument(index = 0, required = true, metaVar = "CACHE", usage = "the cache's name")
+    private String name;
+
+    CacheTools cache() throws UnloggedFailure {
+      return cache(name);
+    }
+  }
+
   /** {@code refdb cache stat [CACHE]}. */
   @RequiresAnyCapability(
       value = {GlobalCapability.VIEW_CACHES, GlobalCapability.MAINTAIN_SERVER},
       scope = CapabilityScope.CORE)
   @CommandMetaData(name = "stat", description = "Figures of one persistent cache, or of all")
-  static final class Stat extends OnCaches {
-    @Argument(index = 0, metaVar = "CACHE", usage = "the cache's name; all without it")
-    private String name;
-
+  static final class Stat extends OnOneOrAll {
     @Override
     protected void run() throws UnloggedFailure {
-      for (CacheTools cache : caches(name)) {
+      for (CacheTools cache : caches()) {
         stdout.println(cache.stat().text());
       }
     }
@@ -71,14 +84,11 @@ final class CacheCommands {
   /** {@code refdb cache verify [CACHE]}. */
   @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
   @CommandMetaData(name = "verify", description = "Reads every record of a persistent cache, or of all, and checks it")
-  static final class Verify extends OnCaches {
-    @Argument(index = 0, metaVar = "CACHE", usage = "the cache's name; all without it")
-    private String name;
-
+  static final class Verify extends OnOneOrAll {
     @Override
     protected void run() throws UnloggedFailure {
       long bad = 0;
-      for (CacheTools cache : caches(name)) {
+      for (CacheTools cache : caches()) {
         Cache.Verified verified = cache.verify();
         bad += verified.bad();
         stdout.println(cache.name() + ": " + verified.good() + " entries are whole, " + verified.bad() + " harmed");
@@ -93,13 +103,10 @@ final class CacheCommands {
   /** {@code refdb cache compact [CACHE]}. */
   @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
   @CommandMetaData(name = "compact", description = "Frees the dead space in a persistent cache's files, or in all")
-  static final class Compact extends OnCaches {
-    @Argument(index = 0, metaVar = "CACHE", usage = "the cache's name; all without it")
-    private String name;
-
+  static final class Compact extends OnOneOrAll {
     @Override
     protected void run() throws UnloggedFailure {
-      for (CacheTools cache : caches(name)) {
+      for (CacheTools cache : caches()) {
         stdout.println(cache.name() + ": " + cache.compact() + " bytes freed");
         stdout.flush();
       }
@@ -109,10 +116,7 @@ final class CacheCommands {
   /** {@code refdb cache top CACHE [--by SIZE|USES] [-n COUNT]}. */
   @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
   @CommandMetaData(name = "top", description = "The largest or most used entries of a persistent cache")
-  static final class Top extends OnCaches {
-    @Argument(index = 0, required = true, metaVar = "CACHE", usage = "the cache's name")
-    private String name;
-
+  static final class Top extends OnOne {
     @Option(name = "--by", usage = "SIZE or USES")
     private CacheTools.Order order = CacheTools.Order.SIZE;
 
@@ -122,7 +126,7 @@ final class CacheCommands {
     @Override
     protected void run() throws UnloggedFailure {
       try {
-        for (CacheTools.TopEntry entry : cache(name).top(count, order)) {
+        for (CacheTools.TopEntry entry : cache().top(count, order)) {
           stdout.println(
               "%10d bytes, used %d, made %s: %s"
                   .formatted(
@@ -137,13 +141,10 @@ final class CacheCommands {
   /** {@code refdb cache export CACHE > FILE}. */
   @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
   @CommandMetaData(name = "export", description = "Writes all entries of a persistent cache to standard output")
-  static final class Export extends OnCaches {
-    @Argument(index = 0, required = true, metaVar = "CACHE", usage = "the cache's name")
-    private String name;
-
+  static final class Export extends OnOne {
     @Override
     protected void run() throws UnloggedFailure {
-      CacheTools cache = cache(name);
+      CacheTools cache = cache();
       stderr.println(orDie(() -> cache.exportTo(out)) + " entries exported");
     }
   }
@@ -151,13 +152,10 @@ final class CacheCommands {
   /** {@code refdb cache import CACHE < FILE}. */
   @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
   @CommandMetaData(name = "import", description = "Takes the entries of an export from standard input")
-  static final class Import extends OnCaches {
-    @Argument(index = 0, required = true, metaVar = "CACHE", usage = "the cache's name")
-    private String name;
-
+  static final class Import extends OnOne {
     @Override
     protected void run() throws UnloggedFailure {
-      CacheTools cache = cache(name);
+      CacheTools cache = cache();
       Cache.Imported imported = orDie(() -> cache.importFrom(in));
       stdout.println(
           "%d entries imported, %d kept as they were, %d too large"
