@@ -36,7 +36,7 @@ impl Opened {
         memory: &Arc<Memory>,
         counters: &Arc<Counters>,
     ) -> Result<Self> {
-        let fs = Fs::real();
+        let fs = Fs::real().signing_locks();
         let mut environment = Environment::empty(git_dir).with("GIT_DIR", git_dir);
         for setting in &settings.config {
             environment = environment.with_config(setting.as_ref());

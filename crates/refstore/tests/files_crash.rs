@@ -237,3 +237,43 @@ fn a_failing_disk_leaves_no_lock_behind() {
         assert!(leftovers(dir).len() <= expected, "{:?}", leftovers(dir));
     });
 }
+
+/// Whoever writes the same refs next needs no help, where locks are signed.
+fn next_writer_gets_through(scene: &Scene, wishes: &[Wish], dir: &Path) {
+    let id = scene.repo.commits(2)[1];
+    let next: Vec<Wish> = wishes.iter().map(|wish| set(&wish.name, id)).collect();
+    transact(&store(&Fs::real(), dir, false), &next).unwrap();
+    let now = read(dir);
+    assert!(next.iter().all(|wish| now[&wish.name] == id.to_string()));
+    // Those who were not claimed again, as packed-refs by a few loose refs, are removed by who wants them.
+    store(&Fs::real(), dir, false).optimize(&pack_all()).unwrap();
+    assert_eq!(leftovers(dir), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn who_comes_after_a_killed_server_needs_nobody_to_remove_its_locks() {
+    let scene = Scene::new();
+    for (wishes, whole) in [
+        (scene.bulk(), false),
+        (scene.updates_and_deletions(), false),
+        (scene.updates_and_deletions(), true),
+        (vec![set("refs/heads/loose", scene.repo.commits(3)[2])], false),
+    ] {
+        let after = scene.after(&wishes);
+        let work = |fs: &Fs, dir: &Path| {
+            let store = store(&fs.clone().signing_locks(), dir, false);
+            if whole { transact_whole(&store, &wishes) } else { transact(&store, &wishes) }
+        };
+        kill_everywhere(scene.repo.git_dir(), work, |dir, crash| {
+            let now = read(dir);
+            assert!(each_old_or_new(&now, &scene.before, &after), "{now:?}");
+            assert!(!crash.claimed || now == after);
+            next_writer_gets_through(&scene, &wishes, dir);
+        });
+        refuse_everywhere(scene.repo.git_dir(), work, |dir, crash| {
+            let expected = usize::from(crash.next.starts_with("remove"));
+            assert!(leftovers(dir).len() <= expected, "{:?}", leftovers(dir));
+            next_writer_gets_through(&scene, &wishes, dir);
+        });
+    }
+}

@@ -64,19 +64,38 @@ fn before_and_after(start: &Path) -> (Refs, Refs) {
 
 /// Whoever stands before a dead process's lock removes it by hand; then everything goes on.
 fn unlock(dir: &Path) {
-    for name in files(dir) {
-        if name.ends_with(".lock") {
-            fs::remove_file(dir.join(name)).unwrap();
-        }
+    for name in locks(dir) {
+        fs::remove_file(dir.join(name)).unwrap();
     }
 }
 
+fn locks(dir: &Path) -> Vec<String> {
+    files(dir).into_iter().filter(|name| name.ends_with(".lock")).collect()
+}
+
 fn check_addition(before: &Refs, after: &Refs, dir: &Path, crash: &Crash) {
-    let stack = open(dir);
-    let found = refs(&stack.snapshot());
+    check_state(before, after, dir, crash);
+    unlock(dir);
+    go_on(dir);
+}
+
+fn check_state(before: &Refs, after: &Refs, dir: &Path, crash: &Crash) {
+    let found = refs(&open(dir).snapshot());
     assert!(&found == before || &found == after, "neither the old state nor the new one");
     assert!(!crash.claimed || &found == after, "success was claimed, but the change is not there");
-    unlock(dir);
+}
+
+/// Nobody is kept from anything; locks of tables that are listed no more are cleared away with those.
+fn assert_unlocked(dir: &Path) {
+    let list = fs::read_to_string(dir.join("tables.list")).unwrap();
+    let matters = |name: &str| name.starts_with("tables.list") || list.lines().any(|table| name.starts_with(table));
+    assert!(!locks(dir).iter().any(|name| matters(name)), "{:?}", locks(dir));
+}
+
+/// Adds to the stack and compacts it.
+fn go_on(dir: &Path) {
+    let stack = open(dir);
+    let found = refs(&stack.snapshot());
     write(&stack, &[("refs/heads/later", Some(oid(9)))]);
     stack.compact(Scope::All(None), PATIENCE).unwrap();
     let mut expected = found;
@@ -97,6 +116,27 @@ fn a_process_that_dies_leaves_the_whole_addition_or_nothing() {
             );
         }
     }
+}
+
+#[test]
+fn who_comes_after_a_killed_server_needs_nobody_to_remove_its_locks() {
+    let start = start();
+    let (before, after) = before_and_after(start.path());
+    let options = synced();
+    for merging in MERGINGS {
+        let work = |fs: &Fs, dir: &Path| add_one(&options, merging, &fs.clone().signing_locks(), dir);
+        kill_everywhere(start.path(), work, |dir, crash| {
+            check_state(&before, &after, dir, crash);
+            go_on(dir);
+            assert_unlocked(dir);
+        });
+    }
+    let work = |fs: &Fs, dir: &Path| compact(&options, &fs.clone().signing_locks(), dir);
+    kill_everywhere(start.path(), work, |dir, crash| {
+        check_state(&before, &before, dir, crash);
+        go_on(dir);
+        assert_unlocked(dir);
+    });
 }
 
 #[test]

@@ -1,10 +1,16 @@
 use crate::{Error, Op, Result, Stat, Verdict, Witness};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+use rustix::{
+    fs::{AtFlags, CWD, FileType, Mode, OFlags},
+    io::Errno,
+};
 use std::{
     fmt,
     io::{self, Read, Write},
     ops::ControlFlow,
-    os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt},
+    os::{
+        fd::AsRawFd,
+        unix::fs::{FileExt, OpenOptionsExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -19,6 +25,7 @@ const LARGER_FILE_BYTES: usize = 16 << 10;
 #[derive(Clone, Default)]
 pub struct Fs {
     witness: Option<Arc<dyn Witness>>,
+    signs_locks: bool,
 }
 
 impl fmt::Debug for Fs {
@@ -51,12 +58,23 @@ pub struct File {
 impl Fs {
     /// The real file system.
     pub fn real() -> Self {
-        Fs { witness: None }
+        Fs::default()
     }
 
     /// The real file system, with every change shown to `witness` first.
     pub fn witnessed(witness: Arc<dyn Witness>) -> Self {
-        Fs { witness: Some(witness) }
+        Fs { witness: Some(witness), signs_locks: false }
+    }
+
+    /// The same file system, on which a lock file says who holds it: one that a dead process left behind is removed by
+    /// the next writer, not by people. For servers. It costs a few system calls a lock, and every writer of refdb
+    /// understands it; git and JGit wait as for their own locks.
+    pub fn signing_locks(self) -> Self {
+        Fs { signs_locks: true, ..self }
+    }
+
+    pub(crate) fn signs_locks(&self) -> bool {
+        self.signs_locks
     }
 
     /// Asks the witness about an operation that is done whole or not at all.
@@ -77,7 +95,7 @@ impl Fs {
         self.ask(op).and_then(|()| act()).map_err(|source| Error::new(operation, path, source))
     }
 
-    fn file(&self, inner: std::fs::File, path: &Path) -> File {
+    pub(crate) fn file(&self, inner: std::fs::File, path: &Path) -> File {
         File { inner, path: path.to_owned(), fs: self.clone() }
     }
 
@@ -238,6 +256,27 @@ impl Fs {
             std::fs::OpenOptions::new().write(true).read(true).create_new(true).mode(mode).open(path)
         })
         .map(|inner| self.file(inner, path))
+    }
+
+    /// Creates a file that has no name yet and goes away without one; it shall be called `path`, see
+    /// [`name`](Self::name). `None` where the file system cannot do that. `mode` is subject to the process's umask.
+    pub(crate) fn create_unnamed(&self, path: &Path, mode: u32) -> Result<Option<File>> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        match rustix::fs::open(folder, flags, Mode::from_raw_mode(mode)) {
+            // Nobody sees it, and what is written into it, before it has a name.
+            Ok(file) => Ok(Some(Fs::real().file(std::fs::File::from(file), path))),
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Ok(None),
+            Err(error) => Err(Error::new("create", path, error)),
+        }
+    }
+
+    /// Gives a file without a name the path it was created for; fails if that exists.
+    pub(crate) fn name(&self, file: &File) -> Result<()> {
+        self.change(Op::Create(&file.path), "create", &file.path, || {
+            let opened = format!("/proc/self/fd/{}", file.inner.as_raw_fd());
+            rustix::fs::linkat(CWD, opened, CWD, &file.path, AtFlags::SYMLINK_FOLLOW).map_err(Into::into)
+        })
     }
 
     /// Opens a file for appending, creating it if need be. `mode` is subject to the process's umask.

@@ -17,7 +17,7 @@ mod stat;
 pub use error::{Error, Result};
 pub use fs::{EntryKind, File, Fs, effective_user, host_name};
 pub use growing::{Growing, prefetch};
-pub use lock::{Lock, LockError, Patience};
+pub use lock::{Lock, LockError, Patience, Seed};
 pub use mapping::Mapping;
 pub use op::{Op, Verdict, Witness};
 pub use stat::{Stat, now_nanos};

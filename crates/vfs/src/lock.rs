@@ -1,9 +1,13 @@
-use crate::{Error, File, Fs, Stat, interrupt};
+mod signature;
+mod wait;
+
+use crate::{Error, File, Fs};
 use std::{
+    borrow::Cow,
     ffi::OsString,
     io,
     path::{Path, PathBuf},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 /// How long to wait for a lock that someone else holds.
@@ -51,17 +55,51 @@ pub enum LockError {
 
 /// Git's lock on a file: `FILE.lock`, created only if it does not exist.
 ///
-/// The new content of the file is written into the lock file, which [`Lock::commit`] renames over the file. Dropping
-/// a lock that was not committed removes it.
+/// The new content of the file is written into the lock file, which [`Lock::commit`] renames over the file; if the
+/// lock file is [signed](Fs::signing_locks), into `FILE.lock.lock`. Dropping a lock that was not committed removes both.
 #[derive(Debug)]
 #[must_use = "the lock is given up when this is dropped"]
 pub struct Lock {
     fs: Fs,
     target: PathBuf,
     path: PathBuf,
-    file: Option<File>,
+    mode: u32,
     held: bool,
+    place: Place,
+    /// The new content, while it is open.
+    content: Option<File>,
+    /// A lock file's own signature, in force as long as it is open.
+    signature: Option<File>,
 }
+
+/// Where the new content goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    /// Into the lock file.
+    Within,
+    /// Into a file beside it, which is not there yet.
+    Beside,
+    /// Into a file beside it, which is there.
+    BesideBegun,
+}
+
+/// A lock that is held until its file is removed, and that others can be links to.
+#[derive(Debug)]
+pub struct Seed {
+    path: PathBuf,
+    /// For as long as this seed and what is linked to it are held.
+    _signature: Option<File>,
+}
+
+impl Seed {
+    /// The lock file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The longest name of a file, on every file system that matters.
+const NAME_LEN_MAX: usize = 255;
 
 impl Lock {
     /// The lock file of `target`.
@@ -71,40 +109,86 @@ impl Lock {
         path.into()
     }
 
-    /// Locks `target`, waiting as `patience` says. The lock file is created with `mode`, subject to the umask.
-    pub fn acquire(fs: &Fs, target: &Path, mode: u32, patience: Patience) -> Result<Self, LockError> {
-        let path = Self::path_of(target);
-        let file = wait_for(fs, &path, patience, || fs.create_new(&path, mode))?;
-        Ok(Lock { fs: fs.clone(), target: target.to_owned(), path, file: Some(file), held: true })
+    /// Whether a lock of `target` is signed: where that is asked for and leaves room for the name of the content's file.
+    pub fn is_signed(fs: &Fs, target: &Path) -> bool {
+        fs.signs_locks() && target.file_name().is_some_and(|name| name.len() + ".lock.lock".len() <= NAME_LEN_MAX)
     }
 
-    /// Locks `target` with another name of the file `seed` instead of a file of its own, which is cheaper where there
-    /// are thousands. Nothing can be written into such a lock, and it can only be released.
+    /// Locks `target`, waiting as `patience` says. The lock file is created with `mode`, subject to the umask. A
+    /// signed one stays open.
+    pub fn acquire(fs: &Fs, target: &Path, mode: u32, patience: Patience) -> Result<Self, LockError> {
+        if !Self::is_signed(fs, target) {
+            return Self::acquire_unsigned(fs, target, mode, patience);
+        }
+        let mut lock = Lock::new(fs, target, mode, Place::Beside);
+        let named = match fs.create_unnamed(&lock.path, mode)? {
+            Some(mut file) => {
+                signature::sign(&mut file);
+                wait::wait_for(fs, &lock.path, patience, || fs.name(&file))?;
+                file
+            }
+            // Who is killed between the two lines leaves a lock that nobody can tell from git's.
+            None => {
+                let mut file = wait::wait_for(fs, &lock.path, patience, || fs.create_new(&lock.path, mode))?;
+                signature::sign(&mut file);
+                file
+            }
+        };
+        (lock.held, lock.signature) = (true, Some(named));
+        Ok(lock)
+    }
+
+    /// As [`acquire`](Self::acquire); the lock is never signed.
+    pub fn acquire_unsigned(fs: &Fs, target: &Path, mode: u32, patience: Patience) -> Result<Self, LockError> {
+        let mut lock = Lock::new(fs, target, mode, Place::Within);
+        lock.content = Some(wait::wait_for(fs, &lock.path, patience, || fs.create_new(&lock.path, mode))?);
+        lock.held = true;
+        Ok(lock)
+    }
+
+    /// Locks `target` with another name of the lock file `seed` instead of a file of its own, which is cheaper where
+    /// there are thousands. It is signed as that one is; what is written goes into a file beside it.
     pub fn acquire_linked(fs: &Fs, target: &Path, seed: &Path, patience: Patience) -> Result<Self, LockError> {
-        let path = Self::path_of(target);
-        wait_for(fs, &path, patience, || match fs.hard_link(seed, &path) {
-            // A file can have 65,000 names on ext4; the locks beyond that are files of their own.
-            Err(error) if error.source.kind() == io::ErrorKind::TooManyLinks => fs.create_new(&path, 0o666).map(drop),
-            linked => linked,
-        })?;
-        Ok(Lock { fs: fs.clone(), target: target.to_owned(), path, file: None, held: true })
+        let mut lock = Lock::new(fs, target, 0o666, Place::Beside);
+        wait::wait_for(fs, &lock.path, patience, || fs.hard_link(seed, &lock.path))?;
+        lock.held = true;
+        Ok(lock)
+    }
+
+    /// The guard of a linked lock that was [left](Lock::leave).
+    pub fn resume_linked(fs: &Fs, target: &Path) -> Self {
+        let mut lock = Lock::new(fs, target, 0o666, Place::Beside);
+        lock.held = true;
+        lock
+    }
+
+    /// Not held yet.
+    fn new(fs: &Fs, target: &Path, mode: u32, place: Place) -> Self {
+        let (fs, path, target) = (fs.clone(), Self::path_of(target), target.to_owned());
+        Lock { fs, target, path, mode, held: false, place, content: None, signature: None }
     }
 
     /// Waits until nobody holds the lock of `target`, without taking it.
     pub fn wait_until_free(fs: &Fs, target: &Path, patience: Patience) -> Result<(), LockError> {
         let path = Self::path_of(target);
-        wait_for(fs, &path, patience, || match fs.stat_link(&path) {
+        wait::wait_for(fs, &path, patience, || match fs.stat_link(&path) {
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => Err(error),
             Ok(_) => Err(Error::new("lock", target, io::Error::from(io::ErrorKind::AlreadyExists))),
         })
     }
 
-    /// Turns the guard into the lock file's path: the lock is held until that file is removed. For those who hold
-    /// thousands of locks and know their names anyway.
-    pub fn into_path(mut self) -> PathBuf {
+    /// Makes the lock one that others are links to.
+    pub fn into_seed(mut self) -> Seed {
         self.held = false;
-        std::mem::take(&mut self.path)
+        Seed { path: std::mem::take(&mut self.path), _signature: self.signature.take() }
+    }
+
+    /// Gives up the guard of a linked or unsigned lock, but not the lock: it is held until its file is removed. For
+    /// those who hold thousands of locks and know their names anyway.
+    pub fn leave(mut self) {
+        debug_assert!(self.signature.is_none(), "who goes takes the signature along");
+        self.held = false;
     }
 
     /// The file this lock is for.
@@ -117,30 +201,60 @@ impl Lock {
         &self.path
     }
 
-    /// The open lock file, to write the new content into; `None` once it is [closed](Lock::close), or for a linked lock.
-    pub fn file(&mut self) -> Option<&mut File> {
-        self.file.as_mut()
+    /// The file for the new content, open.
+    pub fn content(&mut self) -> Result<&mut File, Error> {
+        let file = match (self.content.take(), self.place) {
+            (Some(file), _) => file,
+            (None, Place::Beside) => self.begin()?,
+            (None, Place::Within | Place::BesideBegun) => self.fs.append(&self.content_path(), self.mode)?,
+        };
+        Ok(self.content.insert(file))
     }
 
-    /// Closes the lock file but keeps the lock: thousands of locks need no thousands of descriptors.
+    fn begin(&mut self) -> Result<File, Error> {
+        let path = self.content_path().into_owned();
+        let file = match self.fs.create_new(&path, self.mode) {
+            Err(error) if error.is_exists() => {
+                // Left behind by a process that died: nobody else writes it while we hold the lock.
+                self.fs.remove_file(&path)?;
+                self.fs.create_new(&path, self.mode)?
+            }
+            created => created?,
+        };
+        self.place = Place::BesideBegun;
+        Ok(file)
+    }
+
+    /// Where the new content is written.
+    pub fn content_path(&self) -> Cow<'_, Path> {
+        match self.place {
+            Place::Within => Cow::Borrowed(&self.path),
+            Place::Beside | Place::BesideBegun => Cow::Owned(signature::content_of(&self.path)),
+        }
+    }
+
+    /// Closes the content but keeps the lock: thousands of locks need no thousands of descriptors.
     pub fn close(&mut self) {
-        self.file = None;
+        self.content = None;
     }
 
-    /// Replaces the file by the lock file's content and gives up the lock.
-    pub fn commit(mut self) -> Result<(), Error> {
-        self.file = None;
-        self.fs.rename(&self.path, &self.target)?;
-        self.held = false;
+    /// Replaces the file by the content that was written. That ends the lock if its file held the content; else it is
+    /// held on.
+    pub fn publish(&mut self) -> Result<(), Error> {
+        self.fs.rename(&self.content_path(), &self.target)?;
+        match self.place {
+            Place::Within => self.held = false,
+            Place::Beside | Place::BesideBegun => self.place = Place::Beside,
+        }
         Ok(())
     }
 
-    /// Like [`commit`](Lock::commit), and returns the file, open as it was: nobody can have replaced it before it could
-    /// be opened again. `None` for a lock that was closed.
-    pub fn commit_and_keep_open(mut self) -> Result<Option<File>, Error> {
-        self.fs.rename(&self.path, &self.target)?;
-        self.held = false;
-        Ok(self.file.take().map(|file| file.renamed(&self.target)))
+    /// Replaces the file by the content that was written, gives up the lock, and returns the file if it was open, as it
+    /// was: nobody can have replaced it before it could be opened again.
+    pub fn commit(mut self) -> Result<Option<File>, Error> {
+        self.publish()?;
+        // From here on nothing may fail: the change is made.
+        Ok(self.content.take().map(|file| file.renamed(&self.target)))
     }
 
     /// Gives up the lock and leaves the file as it is.
@@ -149,8 +263,16 @@ impl Lock {
     }
 
     fn unlock(&mut self) -> Result<(), Error> {
-        self.file = None;
-        if std::mem::take(&mut self.held) { self.fs.remove_file(&self.path) } else { Ok(()) }
+        self.content = None;
+        if !std::mem::take(&mut self.held) {
+            return Ok(());
+        }
+        if self.place == Place::BesideBegun {
+            // If that fails the next one removes it.
+            let _ = self.fs.remove_file(&self.content_path());
+        }
+        // The signature goes last: a signed lock file without it is a dead process's.
+        self.fs.remove_file(&self.path)
     }
 }
 
@@ -159,91 +281,6 @@ impl Drop for Lock {
         // Whoever cares whether the lock file is gone calls `release`.
         let _ = self.unlock();
     }
-}
-
-fn wait_for<T>(
-    fs: &Fs,
-    path: &Path,
-    patience: Patience,
-    mut attempt: impl FnMut() -> Result<T, Error>,
-) -> Result<T, LockError> {
-    let mut wait: Option<Wait> = None;
-    loop {
-        match attempt() {
-            Ok(done) => return Ok(done),
-            Err(error) if !error.is_exists() => return Err(error.into()),
-            Err(_) => {}
-        }
-        interrupt::check().map_err(|source| Error::new("lock", path, source))?;
-        let holder = || fs.stat_link(path).ok();
-        if patience == Patience::None {
-            return Err(held(path, holder()));
-        }
-        let wait = wait.get_or_insert_with(|| Wait::new(holder()));
-        // Who holds it is asked no more often than it matters: the attempts alone keep the file system busy.
-        if let Patience::For(limit) = patience
-            && wait.since.elapsed() >= limit
-            && let holder = holder()
-            && wait.is_still(holder)
-        {
-            return Err(held(path, holder));
-        }
-        wait.pause();
-    }
-}
-
-fn held(path: &Path, holder: Option<Stat>) -> LockError {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as i128);
-    let age = holder.map_or(0, |stat| (now - stat.modified_nanos).max(0) / 1_000_000_000);
-    LockError::Held {
-        path: path.to_owned(),
-        age_seconds: u64::try_from(age).unwrap_or(u64::MAX),
-        uid: holder.map_or(0, |stat| stat.uid),
-    }
-}
-
-/// The pauses between attempts: short at first, growing, and spread at random so that waiters do not march in step.
-struct Wait {
-    holder: Option<(u64, u64, i128)>,
-    since: Instant,
-    pause: Duration,
-    random: u64,
-}
-
-impl Wait {
-    const FIRST_PAUSE: Duration = Duration::from_micros(200);
-    /// With 5 ms eight writers waited twice as long at worst, and shared less evenly.
-    const LONGEST_PAUSE: Duration = Duration::from_micros(1500);
-
-    fn new(holder: Option<Stat>) -> Self {
-        let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
-        let random = u64::from(seed) << 32 | u64::from(std::process::id()) | 1;
-        Wait { holder: identity(holder), since: Instant::now(), pause: Self::FIRST_PAUSE, random }
-    }
-
-    /// Whether this is the holder that was waited for so far. If it is not, the waiting starts anew.
-    fn is_still(&mut self, holder: Option<Stat>) -> bool {
-        let holder = identity(holder);
-        if holder == self.holder {
-            return true;
-        }
-        (self.holder, self.since) = (holder, Instant::now());
-        false
-    }
-
-    fn pause(&mut self) {
-        // xorshift64: spreading needs no better.
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        std::thread::sleep(self.pause.mul_f64(0.5 + (self.random % 1024) as f64 / 1024.0));
-        self.pause = (self.pause * 3 / 2).min(Self::LONGEST_PAUSE);
-    }
-}
-
-/// Inodes are reused at once on some file systems, so the time the lock was made belongs to its holder's identity.
-fn identity(holder: Option<Stat>) -> Option<(u64, u64, i128)> {
-    holder.map(|stat| (stat.device, stat.inode, stat.changed_nanos))
 }
 
 #[cfg(test)]
@@ -257,11 +294,11 @@ mod tests {
         let fs = Fs::real();
         std::fs::write(&target, "old").unwrap();
         let mut lock = Lock::acquire(&fs, &target, 0o666, Patience::None).unwrap();
-        lock.file().unwrap().write_all(b"never").unwrap();
+        lock.content().unwrap().write_all(b"never").unwrap();
         drop(lock);
         assert_eq!(fs.read(&target).unwrap(), b"old");
         let mut lock = Lock::acquire(&fs, &target, 0o666, Patience::None).unwrap();
-        lock.file().unwrap().write_all(b"new").unwrap();
+        lock.content().unwrap().write_all(b"new").unwrap();
         lock.commit().unwrap();
         assert_eq!(fs.read(&target).unwrap(), b"new");
         assert!(!Lock::path_of(&target).exists());
@@ -277,49 +314,6 @@ mod tests {
             assert!(matches!(&error, LockError::Held { path, .. } if path.ends_with("HEAD.lock")), "{error}");
         }
         assert!(dir.path().join("HEAD.lock").exists());
-    }
-
-    #[test]
-    fn the_deadline_starts_anew_with_each_holder() {
-        let dir = tempfile::tempdir().unwrap();
-        let target = dir.path().join("x");
-        let fs = Fs::real();
-        let path = Lock::path_of(&target);
-        Lock::acquire(&fs, &target, 0o666, Patience::None).unwrap().into_path();
-        let limit = Duration::from_millis(1);
-        let mut holders = 0;
-        let taken = || Error::new("create", &path, io::Error::from(io::ErrorKind::AlreadyExists));
-        // Each attempt takes longer than a holder is waited for, and meets another holder.
-        let attempt = || {
-            std::thread::sleep(limit * 2);
-            let next = dir.path().join(format!("next{holders}"));
-            std::fs::write(&next, "").unwrap();
-            fs.rename(&next, &path).unwrap();
-            holders += 1;
-            if holders == 20 { Ok(()) } else { Err(taken()) }
-        };
-        wait_for(&fs, &path, Patience::For(limit), attempt).unwrap();
-        let waited = wait_for(&fs, &path, Patience::For(limit), || fs.create_new(&path, 0o666).map(drop));
-        assert!(matches!(waited, Err(LockError::Held { .. })), "the last holder stays");
-    }
-
-    #[test]
-    fn a_seed_that_can_have_no_more_names_gives_way_to_files() {
-        struct Exhausted;
-        impl crate::Witness for Exhausted {
-            fn before(&self, op: crate::Op<'_>) -> crate::Verdict {
-                match op {
-                    crate::Op::Link(..) => crate::Verdict::Fail(io::ErrorKind::TooManyLinks.into()),
-                    _ => crate::Verdict::Proceed,
-                }
-            }
-        }
-        let dir = tempfile::tempdir().unwrap();
-        let fs = Fs::witnessed(std::sync::Arc::new(Exhausted));
-        let target = dir.path().join("x");
-        let lock = Lock::acquire_linked(&fs, &target, &dir.path().join("seed"), Patience::None).unwrap();
-        assert!(Lock::acquire(&fs, &target, 0o666, Patience::None).is_err());
-        lock.release().unwrap();
     }
 
     #[test]

@@ -228,6 +228,8 @@ fn look_below(
         let listed = store.options.fs.read_dir_with(&folder, &mut |entry, kind| {
             match (entry.strip_suffix(b".lock"), kind) {
                 (_, EntryKind::Dir) => pending.push((folder.join(OsStr::from_bytes(entry)), child(entry))),
+                // The content of a signed lock, which is there as well.
+                (Some(locked), _) if locked.ends_with(b".lock") => {}
                 (Some(locked), _) => {
                     busy.push(child(locked));
                     // It may be renamed from its lock while we list.

@@ -42,7 +42,8 @@ pub(super) fn list(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Resu
             // Git passes over both.
             _ if name.starts_with(b".") => {}
             Some(name) if kind != EntryKind::Dir => {
-                if rivals == Rivals::Possible && !name.is_empty() {
+                // `X.lock.lock` is the content of a signed lock.
+                if rivals == Rivals::Possible && !name.is_empty() && !name.ends_with(b".lock") {
                     locked.push(name.to_vec());
                 }
             }

@@ -14,7 +14,7 @@ use crate::{
 };
 use bstr::{BStr, ByteSlice};
 use refdb_types::RefName;
-use refdb_vfs::{Lock, LockError, Patience, interrupt};
+use refdb_vfs::{Fs, Lock, LockError, Patience, Seed, interrupt};
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
@@ -39,9 +39,9 @@ const OPEN_MAX: usize = 64;
 pub(super) enum Held {
     /// Not at all: refused, or given up again.
     No,
-    /// By another name of an empty file, into which nothing can be written.
+    /// By another name of one file for many, without a guard.
     Linked,
-    /// By a lock file of its own, at this index of `own`.
+    /// With a guard, at this index of `own`.
     Own(usize),
 }
 
@@ -51,7 +51,8 @@ pub(super) struct Locks {
     names: Names,
     held: Vec<Held>,
     own: Vec<Option<Lock>>,
-    seed: Option<PathBuf>,
+    /// Lock files that others are links to, the newest last. They sign those, so they go last.
+    seeds: Vec<Seed>,
     made: Vec<PathBuf>,
     packed: Option<Lock>,
     any: bool,
@@ -156,7 +157,7 @@ fn attempt(
         names: Names::default(),
         held: Vec::with_capacity(claims.count()),
         own: Vec::new(),
-        seed: None,
+        seeds: Vec::new(),
         made: Vec::new(),
         packed: None,
         any: false,
@@ -192,7 +193,8 @@ impl Locks {
                 .map_err(Stop::Fatal);
         };
         let patience = self.patience(self.store.options.ref_patience);
-        let locked = if links { self.link(&path, patience) } else { self.create(&path, patience) };
+        let locked =
+            if links { self.link(&path, patience).map(|()| Held::Linked) } else { self.create(&path, patience) };
         match locked {
             Ok(held) => {
                 self.held[at] = held;
@@ -248,41 +250,63 @@ impl Locks {
     }
 
     fn create(&mut self, path: &Path, patience: Patience) -> std::result::Result<Held, LockError> {
-        let options = &self.store.options;
-        let acquire = || Lock::acquire(&options.fs, path, 0o666, patience);
-        let mut lock = folders::with_parents(&options.fs, path, options.sharing, &mut self.made, is_missing, acquire)?;
+        // What signs a lock is an open file, of which thousands are too many: all but the first are links to it.
+        let mut lock = if Lock::is_signed(&self.store.options.fs, path) {
+            self.link(path, patience)?;
+            Lock::resume_linked(&self.store.options.fs, path)
+        } else {
+            self.with_parents(path, |fs| Lock::acquire(fs, path, 0o666, patience))?
+        };
         if self.own.len() >= OPEN_MAX {
             lock.close();
         }
+        Ok(self.guarded(lock))
+    }
+
+    fn guarded(&mut self, lock: Lock) -> Held {
         self.own.push(Some(lock));
-        Ok(Held::Own(self.own.len() - 1))
+        Held::Own(self.own.len() - 1)
     }
 
     /// The usual case, without an allocation: there is a seed, the folder exists, nobody holds the lock. Whatever else
     /// is the case, `false`.
     fn link_at_once(&mut self, name: &BStr) -> bool {
-        let Some(seed) = &self.seed else { return false };
+        let Some(seed) = self.seeds.last() else { return false };
         self.store.layout.lock_path_into(name, &mut self.buffer)
-            && self.store.options.fs.hard_link(seed, Path::new(OsStr::from_bytes(&self.buffer))).is_ok()
+            && self.store.options.fs.hard_link(seed.path(), Path::new(OsStr::from_bytes(&self.buffer))).is_ok()
     }
 
-    fn link(&mut self, path: &Path, patience: Patience) -> std::result::Result<Held, LockError> {
-        let options = &self.store.options;
-        let (fs, sharing) = (&options.fs, options.sharing);
-        let Some(seed) = self.seed.clone() else {
-            // The first lock is the file that the others are links to.
-            let acquire = || Lock::acquire(fs, path, 0o666, patience);
-            let lock = folders::with_parents(fs, path, sharing, &mut self.made, is_missing, acquire)?;
-            self.seed = Some(lock.into_path());
-            return Ok(Held::Linked);
-        };
-        let acquire = || match Lock::acquire_linked(fs, path, &seed, patience) {
+    fn link(&mut self, path: &Path, patience: Patience) -> std::result::Result<(), LockError> {
+        let Some(seed) = self.seeds.last().map(|seed| seed.path().to_owned()) else { return self.sow(path, patience) };
+        match self.with_parents(path, |fs| Lock::acquire_linked(fs, path, &seed, patience)) {
+            Ok(lock) => lock.leave(),
+            // On ext4 a file can have 65,000 names.
+            Err(LockError::Io(error)) if error.source.kind() == io::ErrorKind::TooManyLinks => {
+                self.sow(path, patience)?;
+            }
             // The seed's file system knows no links, or this folder lies on another one.
-            Err(LockError::Io(error)) if cannot_link(&error) => Lock::acquire(fs, path, 0o666, patience),
-            linked => linked,
-        };
-        folders::with_parents(fs, path, sharing, &mut self.made, is_missing, acquire)?.into_path();
-        Ok(Held::Linked)
+            Err(LockError::Io(error)) if cannot_link(&error) => {
+                self.with_parents(path, |fs| Lock::acquire_unsigned(fs, path, 0o666, patience))?.leave();
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Makes a lock file that the next ones are links to.
+    fn sow(&mut self, path: &Path, patience: Patience) -> std::result::Result<(), LockError> {
+        let lock = self.with_parents(path, |fs| Lock::acquire(fs, path, 0o666, patience))?;
+        self.seeds.push(lock.into_seed());
+        Ok(())
+    }
+
+    fn with_parents(
+        &mut self,
+        path: &Path,
+        acquire: impl Fn(&Fs) -> std::result::Result<Lock, LockError>,
+    ) -> std::result::Result<Lock, LockError> {
+        let options = &self.store.options;
+        folders::with_parents(&options.fs, path, options.sharing, &mut self.made, is_missing, || acquire(&options.fs))
     }
 
     fn take_packed(&mut self) -> std::result::Result<(), Stop> {
@@ -334,20 +358,21 @@ impl Locks {
         self.packed.is_some()
     }
 
-    /// A lock file of a claim's own.
-    pub(super) fn own(&mut self, index: usize) -> Option<&mut Lock> {
+    /// The guard of a claim's lock, into which its new content goes; `None` for a claim that is not locked.
+    pub(super) fn guard(&mut self, at: usize) -> Option<&mut Lock> {
+        if self.held[at] == Held::Linked {
+            let path = self.store.layout.ref_path(self.names.get(at))?;
+            let lock = Lock::resume_linked(&self.store.options.fs, &path);
+            self.held[at] = self.guarded(lock);
+        }
+        let Held::Own(index) = self.held[at] else { return None };
         self.own.get_mut(index).and_then(Option::as_mut)
     }
 
-    /// Takes a lock out, to commit it.
-    pub(super) fn take_own(&mut self, at: usize) -> Option<Lock> {
+    /// Takes a guard out, to publish what was written.
+    pub(super) fn take_guard(&mut self, at: usize) -> Option<Lock> {
         let Held::Own(index) = std::mem::replace(&mut self.held[at], Held::No) else { return None };
         self.own.get_mut(index).and_then(Option::take)
-    }
-
-    /// The lock file of the claim at `at` was renamed over the ref.
-    pub(super) fn spent(&mut self, at: usize) {
-        self.held[at] = Held::No;
     }
 
     /// The folders that were made for locks.
@@ -355,7 +380,8 @@ impl Locks {
         &mut self.made
     }
 
-    /// Gives up every lock, packed-refs' first, then removes the folders that were made and are empty.
+    /// Gives up every lock, packed-refs' first, what signs them last, then removes the folders that were made and are
+    /// empty.
     pub(super) fn release(&mut self) {
         self.packed = None;
         let fs = &self.store.options.fs;
@@ -371,6 +397,7 @@ impl Locks {
                 }
             }
         }
+        self.seeds.clear();
         for folder in self.made.drain(..).rev() {
             // Refs may be in it by now.
             let _ = fs.remove_dir(&folder);

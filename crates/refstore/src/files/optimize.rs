@@ -142,7 +142,7 @@ fn prune(store: &Arc<Store>, refs: &[Loose], seed: &Path) -> Result<()> {
         let Some(path) = store.layout.ref_path(name.as_bstr()) else { continue };
         let lock = match Lock::acquire_linked(&options.fs, &path, seed, Patience::None) {
             Err(LockError::Io(error)) if !error.is_not_found() => {
-                Lock::acquire(&options.fs, &path, 0o666, Patience::None)
+                Lock::acquire_unsigned(&options.fs, &path, 0o666, Patience::None)
             }
             locked => locked,
         };

@@ -18,7 +18,7 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::ObjectId;
-use refdb_vfs::{File, Lock};
+use refdb_vfs::Lock;
 use std::{
     collections::BTreeSet,
     io,
@@ -38,8 +38,6 @@ pub(super) struct FilesLocked {
     snapshot: FilesSnapshot,
     /// packed-refs before the transaction, to go back to.
     before: Option<Arc<PackedFile>>,
-    /// Claims whose linked lock was replaced by a lock file with content.
-    rewritten: Vec<usize>,
     /// Refs whose loose files were packed and removed.
     cleared: Vec<BString>,
 }
@@ -57,7 +55,6 @@ impl FilesLocked {
             refused,
             snapshot: FilesSnapshot::new(Arc::clone(store), Rivals::LockedOut),
             before: None,
-            rewritten: Vec::new(),
             cleared: Vec::new(),
         })
     }
@@ -97,27 +94,14 @@ impl FilesLocked {
         }
         let mut content = Vec::with_capacity(options.hash.len_hex() + 1);
         loose::encode(value, &mut content);
-        let fill = |file: &mut File| -> Result<()> {
-            file.write_all(&content)?;
-            if options.sync { file.sync().map_err(Into::into) } else { Ok(()) }
-        };
-        if let Held::Own(index) = self.locks.held(claim) {
-            let Some(lock) = self.locks.own(index) else { return Ok(()) };
-            match lock.file() {
-                Some(file) => fill(file)?,
-                None => fill(&mut options.fs.append(lock.path(), 0o666)?)?,
-            }
-            lock.close();
-            folders::share(&options.fs, lock.path(), options.sharing, false)?;
-            return Ok(());
+        let Some(lock) = self.locks.guard(claim) else { return Ok(()) };
+        let file = lock.content()?;
+        file.write_all(&content)?;
+        if options.sync {
+            file.sync()?;
         }
-        // No ref can be called X.lock, so nobody else makes X.lock.lock.
-        let lock_path = Lock::path_of(&path);
-        let temporary = Lock::path_of(&lock_path);
-        fill(&mut options.fs.create_new(&temporary, 0o666)?)?;
-        folders::share(&options.fs, &temporary, options.sharing, false)?;
-        options.fs.rename(&temporary, &lock_path)?;
-        self.rewritten.push(claim);
+        lock.close();
+        folders::share(&options.fs, &lock.content_path(), options.sharing, false)?;
         Ok(())
     }
 
@@ -217,23 +201,17 @@ impl FilesLocked {
         Ok(())
     }
 
-    /// Renames the lock files over the loose refs.
+    /// Puts the new content in the place of the loose refs.
     fn publish_loose(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<()> {
         let mut changed = BTreeSet::new();
         for (claim, step) in claimed {
-            let is_rewritten = self.rewritten.binary_search(claim).is_ok();
             let is_value = matches!(step.new, Some(NewValue::Direct(..) | NewValue::Symbolic(_)));
-            if !is_value || self.is_packed_put(*claim, step) && !is_rewritten {
+            if !is_value || self.is_packed_put(*claim, step) {
                 continue;
             }
-            let Some(path) = self.store.layout.ref_path(step.name) else { continue };
-            let lock_path = match self.locks.take_own(*claim) {
-                Some(lock) => lock.into_path(),
-                None => Lock::path_of(&path),
-            };
-            self.locks.spent(*claim);
-            rename_over(&self.store, step.name, &lock_path, &path)?;
-            changed.extend(path.parent().filter(|_| self.store.options.sync).map(Path::to_owned));
+            let Some(mut lock) = self.locks.take_guard(*claim) else { continue };
+            publish(&self.store, step.name, &mut lock)?;
+            changed.extend(lock.target().parent().filter(|_| self.store.options.sync).map(Path::to_owned));
         }
         // Folders made for these refs must be on the disk as well; those made for locks alone go again.
         let made: BTreeSet<&Path> = self.locks.made().iter().map(PathBuf::as_path).collect();
@@ -307,24 +285,17 @@ impl Locked for FilesLocked {
     }
 }
 
-/// Renames a lock file over its ref, where an empty folder may have come up meanwhile.
-fn rename_over(store: &Store, name: &BStr, lock: &Path, path: &Path) -> Result<()> {
-    let fs = &store.options.fs;
-    let renamed = match fs.rename(lock, path) {
+/// Puts the new content in the ref's place, where an empty folder may have come up meanwhile.
+fn publish(store: &Store, name: &BStr, lock: &mut Lock) -> Result<()> {
+    match lock.publish() {
         Err(error) if matches!(error.source.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::DirectoryNotEmpty) => {
-            if !folders::remove_empty_tree(fs, path)? {
-                // The lock must not stay behind: its guard is gone.
-                let _ = fs.remove_file(lock);
-                return Err(Error::Rejected(blocked(name, path)?));
+            if !folders::remove_empty_tree(&store.options.fs, lock.target())? {
+                return Err(Error::Rejected(blocked(name, lock.target())?));
             }
-            fs.rename(lock, path)
+            Ok(lock.publish()?)
         }
-        renamed => renamed,
-    };
-    renamed.map_err(|error| {
-        let _ = fs.remove_file(lock);
-        error.into()
-    })
+        published => Ok(published?),
+    }
 }
 
 fn is_folder(store: &Store, path: &Path) -> bool {

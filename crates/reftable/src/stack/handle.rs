@@ -85,27 +85,23 @@ impl Stack {
     }
 
     pub(super) fn lock_list(&self, patience: Patience) -> Result<Lock, StackError> {
-        let mut lock = Lock::acquire(self.fs(), self.list_path(), NEW_FILE_MODE, patience)?;
-        if let Some(file) = lock.file() {
-            self.options().permit(file)?;
-        }
-        Ok(lock)
+        Ok(Lock::acquire(self.fs(), self.list_path(), NEW_FILE_MODE, patience)?)
     }
 
-    /// Writes the new list into the lock file, puts it in place, and makes `tables` what is seen. An error leaves the
+    /// Writes the new list as the lock's content, puts it in place, and makes `tables` what is seen. An error leaves the
     /// list as it was, but for [`StackError::NotDurable`].
     pub(super) fn replace_list(&self, mut lock: Lock, tables: Vec<Listed>) -> Result<Snapshot, StackError> {
         let content = list::format(tables.iter().map(|listed| &listed.name));
-        if let Some(file) = lock.file() {
-            file.write_all(&content)?;
-            self.options().make_durable(file)?;
-        }
+        let file = lock.content()?;
+        self.options().permit(file)?;
+        file.write_all(&content)?;
+        self.options().make_durable(file)?;
         // No list shall last whose tables' names do not.
         self.sync_names()?;
         // What can fail comes before the rename, which is the point of no return.
         let merged = merge(&tables)?;
         let mut publisher = self.publisher();
-        let file = lock.commit_and_keep_open()?;
+        let file = lock.commit()?;
         let snapshot = Snapshot::new(*publisher.sequence + 1, ListFile::new(content, file), tables, merged);
         publisher.publish(&snapshot);
         Ok(snapshot)
