@@ -4,14 +4,16 @@
 //! called), [`Scope`] (whose ref it is: the repository's or one worktree's), [`Target`] (an object or another
 //! ref), [`LogEntry`] (one line of a reflog).
 
+mod bytes;
 mod log;
 mod name;
 mod oid;
 mod scope;
 mod target;
 
+pub use bytes::common_prefix;
 pub use log::{Ident, LogEntry};
-pub use name::{FormatOptions, NameError, OrderedNames, RefName, check_format, is_safe, normalize};
+pub use name::{FormatOptions, NameError, OrderedNames, RefName, check_format, is_plain_path, is_safe, normalize};
 pub use oid::{HashKind, HexError, ObjectId};
 pub use scope::{Scope, is_pseudo, is_root_ref};
 pub use target::Target;

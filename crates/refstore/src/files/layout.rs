@@ -1,5 +1,5 @@
 use bstr::BStr;
-use refdb_types::Scope;
+use refdb_types::{Scope, is_plain_path};
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::{OsStrExt, OsStringExt},
@@ -88,6 +88,9 @@ impl Layout {
 
 /// Whether a name is a path that does not lead out of its folder: no empty part, no `.` or `..`, no NUL.
 fn stays_inside(name: &[u8]) -> bool {
+    if is_plain_path(name) {
+        return true;
+    }
     // The last three bytes, with slashes before the start and behind the end.
     let mut last = [b'/'; 3];
     for &byte in name.iter().chain(b"/") {

@@ -1,5 +1,6 @@
 use crate::Result;
 use bstr::ByteSlice;
+use refdb_types::common_prefix;
 use refdb_vfs::File;
 use reftable::RefBlock;
 use std::{
@@ -378,13 +379,6 @@ impl Pages {
         self.file.read_exact_at(&mut bytes, position as u64)?;
         Ok(bytes)
     }
-}
-
-/// How many bytes two names begin with in common.
-#[inline]
-fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    let words = a.chunks_exact(8).zip(b.chunks_exact(8)).take_while(|(a, b)| a == b).count() * 8;
-    words + a[words..].iter().zip(&b[words..]).take_while(|(a, b)| a == b).count()
 }
 
 impl Drop for Pages {

@@ -6,7 +6,7 @@ use crate::{
     backend::{Answers, Probe, Snapshot},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::ObjectId;
+use refdb_types::{ObjectId, common_prefix};
 use std::{cell::RefCell, collections::VecDeque};
 
 /// What the walk found besides the old values.
@@ -90,20 +90,6 @@ fn parents(edits: &Edits) -> Vec<Parent> {
     // `a-b` sorts before `a/b`, but its folder's name does not always.
     parents.sort_by(|a, b| a.name(edits).cmp(b.name(edits)));
     parents
-}
-
-/// How many bytes both begin with, eight at a time.
-fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    let chunk = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
-    let mut common = 0;
-    for (a, b) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
-        let differing = chunk(a) ^ chunk(b);
-        if differing != 0 {
-            return common + differing.trailing_zeros() as usize / 8;
-        }
-        common += 8;
-    }
-    common + a[common..].iter().zip(&b[common..]).take_while(|(a, b)| a == b).count()
 }
 
 /// Merges items and parents into the sorted probes of the walk.

@@ -22,14 +22,27 @@ pub(crate) fn get(bytes: &[u8], at: &mut usize) -> Result<u64, Fault> {
     }
 }
 
+/// The number that these two bytes spell, the second being the last, or begin to spell.
+#[inline(always)]
+pub(crate) fn of_two(first: u8, second: u8) -> u64 {
+    (u64::from(first & 0x7f) + 1) << 7 | u64::from(second & 0x7f)
+}
+
 /// By values, so that `get` keeps its position in a register.
 #[inline(never)]
 fn get_long(bytes: &[u8], at: usize) -> Result<(u64, usize), Fault> {
-    if let Some(&[first, second @ 0..0x80]) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-        return Ok(((u64::from(first & 0x7f) + 1) << 7 | u64::from(second), at + 2));
+    let rest = bytes.get(at..).unwrap_or_default();
+    let more = |value: u64, byte: u8| (value + 1) << 7 | u64::from(byte & 0x7f);
+    match rest.first_chunk() {
+        Some(&[first, second @ 0..0x80, _, _]) => return Ok((of_two(first, second), at + 2)),
+        Some(&[first, second, third @ 0..0x80, _]) => return Ok((more(of_two(first, second), third), at + 3)),
+        Some(&[first, second, third, fourth @ 0..0x80]) => {
+            return Ok((more(more(of_two(first, second), third), fourth), at + 4));
+        }
+        _ => {}
     }
     let mut value = 0u64;
-    for (seen, &byte) in bytes.get(at..).unwrap_or_default().iter().take(MAX_LEN).enumerate() {
+    for (seen, &byte) in rest.iter().take(MAX_LEN).enumerate() {
         if seen > 0 {
             value = value.checked_add(1).filter(|value| *value >> 57 == 0).ok_or(Fault::Varint)?;
         }

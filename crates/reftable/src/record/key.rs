@@ -5,6 +5,7 @@
 //! ```
 
 use crate::{Fault, format::varint};
+pub(crate) use refdb_types::common_prefix;
 
 const TYPE_BITS: u32 = 3;
 const TYPE_MASK: u64 = (1 << TYPE_BITS) - 1;
@@ -31,9 +32,14 @@ pub(crate) struct Start {
 #[inline(always)]
 pub(crate) fn start(records: &[u8], at: &mut usize) -> Result<Start, Fault> {
     let (shared, suffix_and_type) = match records.get(*at..).and_then(|rest| rest.first_chunk()) {
-        Some(&[shared @ 0..0x80, suffix_and_type @ 0..0x80]) => {
+        Some(&[shared @ 0..0x80, suffix_and_type @ 0..0x80, _]) => {
             *at += 2;
             (usize::from(shared), u64::from(suffix_and_type))
+        }
+        // From 16 bytes on, as at restart points; `high` is not below 0x80.
+        Some(&[shared @ 0..0x80, high, low @ 0..0x80]) => {
+            *at += 3;
+            (usize::from(shared), varint::of_two(high, low))
         }
         _ => {
             let (shared, suffix_and_type, after) = long_start(records, *at)?;
@@ -119,49 +125,9 @@ pub(crate) fn get_whole<'a>(records: &'a [u8], at: &mut usize) -> Result<&'a [u8
     Ok(key)
 }
 
-/// How many leading bytes two keys have in common.
-#[inline]
-pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    let len = a.len().min(b.len());
-    let (a, b) = (&a[..len], &b[..len]);
-    let mut at = 0;
-    for (a, b) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
-        let difference = word(a) ^ word(b);
-        if difference != 0 {
-            return at + (difference.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    while at < len && a[at] == b[at] {
-        at += 1;
-    }
-    at
-}
-
-#[inline(always)]
-fn word(chunk: &[u8]) -> u64 {
-    let mut raw = [0; 8];
-    raw.copy_from_slice(chunk);
-    u64::from_le_bytes(raw)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_common_prefix_is_found_at_every_length() {
-        let a: Vec<u8> = (0..40).collect();
-        for len in 0..40 {
-            for shared in 0..len {
-                let mut b = a[..len].to_vec();
-                b[shared] ^= 0x80;
-                assert_eq!(common_prefix(&a, &b), shared);
-                assert_eq!(common_prefix(&b, &a), shared);
-            }
-            assert_eq!(common_prefix(&a, &a[..len]), len);
-        }
-    }
 
     #[test]
     fn keys_of_every_length_are_assembled() {
