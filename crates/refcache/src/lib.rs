@@ -7,7 +7,7 @@
 //! the proof fails. Nothing is mapped, so a file that someone truncates is an error and not the end of the process.
 //!
 //! Read in this order: `trust` (what counts as a proof), `identity` (whether it is still the same repository), `found`
-//! (what an answer is), `opened` and its readers `tables` (reftable) and `files` (loose refs and packed-refs), `list`,
+//! (what an answer is), `opened` and its readers `tables` (reftable) and `files` (loose refs and packed-refs), `hot`, `list`,
 //! [`View`], `batch` and `group` (writing), `verify`, `stats`, [`Views`].
 
 mod batch;
@@ -15,6 +15,7 @@ mod error;
 mod files;
 mod found;
 mod group;
+mod hot;
 mod identity;
 mod list;
 mod memory;

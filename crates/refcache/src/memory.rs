@@ -1,6 +1,6 @@
 //! What all views of a process share: the block cache of reftables, what is known of names, and the count of the rest.
 
-use crate::{View, ViewsSettings, names::Names};
+use crate::{View, ViewsSettings, hot::Hot, names::Names};
 use refdb::files::PageBudget;
 use reftable::BlockCache;
 use std::sync::{
@@ -18,6 +18,7 @@ use std::sync::{
 pub(crate) struct Memory {
     pub(crate) blocks: Arc<BlockCache>,
     pub(crate) names: Names,
+    pub(crate) hot: Hot,
     /// Counts what is not blocks.
     pub(crate) pages: Arc<PageBudget>,
     bytes_max: usize,
@@ -45,6 +46,7 @@ impl Memory {
         Arc::new(Memory {
             blocks: BlockCache::beside(bytes_max, bytes_max / 4, pages.counter()),
             names: Names::new(bytes_max / 4, &pages),
+            hot: Hot::new(bytes_max, &pages),
             pages,
             bytes_max,
             views: Mutex::default(),

@@ -59,7 +59,7 @@ impl Opened {
         let store = Store::open(repository, environment, options)?;
         let trust = settings.trust;
         let reader = match (store.reftable(), store.files()) {
-            (Some(backend), _) => Reader::Tables(TablesReader::new(&fs, backend, trust, memory.owner(), counters)?),
+            (Some(backend), _) => Reader::Tables(TablesReader::new(&fs, backend, trust, memory, counters)?),
             (_, Some(backend)) => {
                 let reader = FilesReader::new(&fs, backend, store.hash(), trust, memory, counters);
                 Reader::Files(Box::new(reader))
@@ -122,8 +122,8 @@ impl Opened {
     pub(crate) fn questionable(&self, disk: &Store) -> Result<Vec<BString>> {
         match &self.reader {
             Reader::Files(reader) => reader.questionable(disk),
-            // What is in memory is blocks, through which a listing goes too.
-            Reader::Tables(_) => Ok(Vec::new()),
+            // What else is in memory is blocks, through which a listing goes too.
+            Reader::Tables(reader) => Ok(reader.questionable()),
         }
     }
 

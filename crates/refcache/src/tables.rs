@@ -3,6 +3,7 @@
 use crate::{
     Found, Result, Row, Storage, Trust, TrustSettings,
     list::{Listing, Plan, Range, Source},
+    memory::Memory,
     stats::{Counters, count},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -27,6 +28,7 @@ pub(crate) struct TablesReader {
     fs: Fs,
     stack: Stack,
     trust: TrustSettings,
+    memory: Arc<Memory>,
     counters: Arc<Counters>,
     /// A number that no other reader has.
     owner: u64,
@@ -47,7 +49,7 @@ impl TablesReader {
         fs: &Fs,
         backend: &ReftableBackend,
         trust: TrustSettings,
-        owner: u64,
+        memory: &Arc<Memory>,
         counters: &Arc<Counters>,
     ) -> Result<Self> {
         let stack = backend.stack()?;
@@ -57,7 +59,8 @@ impl TablesReader {
             stack,
             trust,
             counters: Arc::clone(counters),
-            owner,
+            owner: memory.owner(),
+            memory: Arc::clone(memory),
             belief: Mutex::default(),
         })
     }
@@ -133,10 +136,24 @@ impl TablesReader {
     }
 
     fn get_in(&self, snapshot: &Snapshot, name: &BStr) -> Result<Option<Found>> {
+        let state = snapshot.sequence();
+        if let Some(found) = self.memory.hot.get(self.owner, state, name) {
+            count(&self.counters.hits, 1);
+            return Ok(found);
+        }
         let mut has_read = false;
         let kept = snapshot.merged().get_noting(name, &mut has_read, |record| found(name, &record));
         count(if has_read { &self.counters.misses } else { &self.counters.hits }, 1);
-        kept?.transpose()
+        let kept = kept?.transpose()?;
+        if !has_read {
+            self.memory.hot.put(self.owner, state, name, &kept);
+        }
+        Ok(kept)
+    }
+
+    /// The names of which something is in memory that a listing does not go through.
+    pub(crate) fn questionable(&self) -> Vec<BString> {
+        self.memory.hot.of(self.owner)
     }
 
     pub(crate) fn list(&self, plan: Plan) -> Result<Listing> {

@@ -209,7 +209,16 @@ impl FilesReader {
         moment: Moment,
     ) -> Result<(Option<Found>, bool)> {
         let mut has_read = false;
-        let kept = look_up(file, name, &mut has_read)?;
+        let kept = match self.memory.hot.get(self.owner, file.generation, name) {
+            Some(kept) => kept,
+            None => {
+                let kept = look_up(file, name, &mut has_read)?;
+                if !has_read {
+                    self.memory.hot.put(self.owner, file.generation, name, &kept);
+                }
+                kept
+            }
+        };
         count(if has_read { &self.counters.misses } else { &self.counters.hits }, 1);
         let is_doubtful = kept.is_none() && !file.exists();
         let is_changed = known.is_some_and(|known| target_of(&known.answer()) != target_of(&kept));

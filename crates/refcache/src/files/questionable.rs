@@ -12,6 +12,7 @@ impl FilesReader {
     /// it, does not. The file is read by parts.
     pub(crate) fn questionable(&self, disk: &Store) -> Result<Vec<BString>> {
         let mut names = self.memory.names.of(self.owner);
+        names.extend(self.memory.hot.of(self.owner));
         let (Some(ours), Some(disk)) = (self.backend.packed_in_memory(), disk.files()) else { return Ok(names) };
         let theirs = disk.packed(Look::Stat)?;
         let mut walk = Walk::new(&theirs.packed)?;

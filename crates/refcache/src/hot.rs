@@ -1,0 +1,171 @@
+//! The refs that are asked for again and again: what was found of them, by name, so that they need not be searched.
+
+use crate::Found;
+use bstr::{BStr, BString};
+use refdb::files::{Charge, PageBudget};
+use std::sync::{
+    Arc, Mutex, OnceLock, PoisonError, TryLockError,
+    atomic::{AtomicU32, Ordering::Relaxed},
+};
+
+/// A table with a place for each name, which the name's hash tells, and which another name may take. What is in it is
+/// true of one state of one reader; whether that state is the present one is for the reader to prove.
+pub(crate) struct Hot {
+    places: OnceLock<(Box<[Place]>, Charge)>,
+    count: usize,
+    budget: Arc<PageBudget>,
+}
+
+#[derive(Default)]
+struct Place {
+    /// Of the name that was missed here last: one that is asked for once in a while takes nobody's place.
+    missed: AtomicU32,
+    entry: Mutex<Entry>,
+}
+
+#[derive(Default)]
+struct Entry {
+    /// The reader, and its state. No reader has the number 0.
+    owner: u64,
+    state: u64,
+    name: Name,
+    found: Option<Found>,
+}
+
+/// Names are kept in place: to follow a pointer would cost as much as half of the rest.
+const NAME_LEN_MAX: usize = 71;
+
+#[derive(Clone, Copy)]
+struct Name {
+    len: u8,
+    bytes: [u8; NAME_LEN_MAX],
+}
+
+impl Default for Name {
+    fn default() -> Self {
+        Name { len: 0, bytes: [0; NAME_LEN_MAX] }
+    }
+}
+
+impl Name {
+    fn as_slice(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+const PLACES_MAX: usize = 2048;
+
+impl Hot {
+    /// It takes a hundredth of so many bytes or less, counted in `budget`, once it is needed.
+    pub(crate) fn new(memory_bytes: usize, budget: &Arc<PageBudget>) -> Self {
+        let count = (memory_bytes / 100 / size_of::<Place>()).clamp(1, PLACES_MAX);
+        // The largest power of two that is not more.
+        let count = 1 << count.ilog2();
+        Hot { places: OnceLock::new(), count, budget: Arc::clone(budget) }
+    }
+
+    /// What a reader found of a name in a state; `None` if that is not known.
+    #[inline]
+    pub(crate) fn get(&self, owner: u64, state: u64, name: &BStr) -> Option<Option<Found>> {
+        let (places, _) = self.places.get()?;
+        // Somebody is there: the search costs less than to wait.
+        let entry = places.get(self.place(owner, name).0)?.entry.try_lock().ok()?;
+        let is_it = entry.owner == owner && entry.state == state && entry.name.as_slice() == name;
+        is_it.then(|| entry.found.clone())
+    }
+
+    /// Takes down what a reader found of a name in a state, if it is asked for often.
+    pub(crate) fn put(&self, owner: u64, state: u64, name: &BStr, found: &Option<Found>) {
+        if name.len() > NAME_LEN_MAX {
+            return;
+        }
+        let (places, _) = self.places.get_or_init(|| {
+            let places: Box<[Place]> = std::iter::repeat_with(Place::default).take(self.count).collect();
+            let charge = self.budget.charge(size_of_val(&*places));
+            (places, charge)
+        });
+        let (at, tag) = self.place(owner, name);
+        let Some(place) = places.get(at) else { return };
+        if place.missed.load(Relaxed) != tag {
+            place.missed.store(tag, Relaxed);
+            return;
+        }
+        let mut entry = match place.entry.try_lock() {
+            Ok(entry) => entry,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        let Entry { name: kept, .. } = &mut *entry;
+        kept.len = name.len() as u8;
+        kept.bytes[..name.len()].copy_from_slice(name);
+        (entry.owner, entry.state, entry.found) = (owner, state, found.clone());
+    }
+
+    /// The names of which something is known to a reader.
+    pub(crate) fn of(&self, owner: u64) -> Vec<BString> {
+        let places = self.places.get().map_or(&[][..], |(places, _)| places);
+        let entries = places.iter().map(|place| place.entry.lock().unwrap_or_else(PoisonError::into_inner));
+        entries.filter(|entry| entry.owner == owner).map(|entry| entry.name.as_slice().into()).collect()
+    }
+
+    /// The place of a name, and a number that tells it from most others that have the same. Whoever chooses names so that
+    /// they meet only makes them be searched.
+    #[inline]
+    fn place(&self, owner: u64, name: &BStr) -> (usize, u32) {
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut hash = owner.wrapping_mul(ODD) ^ name.len() as u64;
+        let (words, rest) = name.as_chunks::<8>();
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        for word in words.iter().chain([&last]) {
+            hash = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(ODD);
+            hash ^= hash >> 32;
+        }
+        (hash as usize & (self.count - 1), (hash >> 32) as u32 | 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use refdb::Target;
+    use refdb_types::{HashKind, ObjectId};
+
+    fn found(byte: u8) -> Option<Found> {
+        Some(Found::loose(Target::Direct(ObjectId::from_bytes(HashKind::Sha1, &[byte; 20]).unwrap())))
+    }
+
+    #[test]
+    fn a_name_is_known_from_the_second_time_on_for_one_reader_and_one_state() {
+        let budget = Arc::default();
+        let hot = Hot::new(56 << 20, &budget);
+        let name = BStr::new("refs/changes/34/1234/meta");
+        hot.put(1, 7, name, &found(1));
+        assert_eq!(hot.get(1, 7, name), None);
+        hot.put(1, 7, name, &found(1));
+        assert_eq!(hot.get(1, 7, name), Some(found(1)));
+        for (owner, state, name) in [(2, 7, name), (1, 8, name), (1, 7, BStr::new("refs/changes/34/1234/met"))] {
+            assert_eq!(hot.get(owner, state, name), None);
+        }
+        // In another state it may be gone.
+        hot.put(1, 8, name, &None);
+        assert_eq!((hot.get(1, 8, name), hot.get(1, 7, name)), (Some(None), None));
+        assert_eq!((hot.of(1), hot.of(2)), (vec![name.to_owned()], vec![]));
+        assert!((1..=56 << 20).contains(&(budget.used_bytes() * 100)), "{}", budget.used_bytes());
+        drop(hot);
+        assert_eq!(budget.used_bytes(), 0);
+    }
+
+    #[test]
+    fn names_that_meet_in_one_place_and_names_that_are_too_long_are_never_mixed_up() {
+        let hot = Hot::new(1, &Arc::default());
+        let name = |at: usize| format!("refs/{}", "x".repeat(at));
+        for at in 0..200 {
+            let name = name(at);
+            (0..2).for_each(|_| hot.put(1, 1, name.as_str().into(), &found(at as u8)));
+            let fits = name.len() <= NAME_LEN_MAX;
+            assert_eq!(hot.get(1, 1, name.as_str().into()), fits.then(|| found(at as u8)), "{at}");
+        }
+        assert_eq!(hot.get(1, 1, name(3).as_str().into()), None);
+    }
+}
