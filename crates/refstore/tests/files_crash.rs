@@ -239,12 +239,11 @@ fn a_failing_disk_leaves_no_lock_behind() {
 }
 
 /// Whoever writes the same refs next needs no help, where locks are signed.
-fn next_writer_gets_through(scene: &Scene, wishes: &[Wish], dir: &Path) {
-    let id = scene.repo.commits(2)[1];
-    let next: Vec<Wish> = wishes.iter().map(|wish| set(&wish.name, id)).collect();
-    transact(&store(&Fs::real(), dir, false), &next).unwrap();
+fn next_writer_gets_through(next: &[Wish], dir: &Path) {
+    transact(&store(&Fs::real(), dir, false), next).unwrap();
     let now = read(dir);
-    assert!(next.iter().all(|wish| now[&wish.name] == id.to_string()));
+    let is_made = |wish: &Wish| wish.new.as_ref().is_some_and(|target| now[&wish.name] == show_target(target));
+    assert!(next.iter().all(is_made));
     // Those who were not claimed again, as packed-refs by a few loose refs, are removed by who wants them.
     store(&Fs::real(), dir, false).optimize(&pack_all()).unwrap();
     assert_eq!(leftovers(dir), Vec::<std::path::PathBuf>::new());
@@ -253,6 +252,7 @@ fn next_writer_gets_through(scene: &Scene, wishes: &[Wish], dir: &Path) {
 #[test]
 fn who_comes_after_a_killed_server_needs_nobody_to_remove_its_locks() {
     let scene = Scene::new();
+    let id = scene.repo.commits(2)[1];
     for (wishes, whole) in [
         (scene.bulk(), false),
         (scene.updates_and_deletions(), false),
@@ -260,6 +260,7 @@ fn who_comes_after_a_killed_server_needs_nobody_to_remove_its_locks() {
         (vec![set("refs/heads/loose", scene.repo.commits(3)[2])], false),
     ] {
         let after = scene.after(&wishes);
+        let next: Vec<Wish> = wishes.iter().map(|wish| set(&wish.name, id)).collect();
         let work = |fs: &Fs, dir: &Path| {
             let store = store(&fs.clone().signing_locks(), dir, false);
             if whole { transact_whole(&store, &wishes) } else { transact(&store, &wishes) }
@@ -268,12 +269,12 @@ fn who_comes_after_a_killed_server_needs_nobody_to_remove_its_locks() {
             let now = read(dir);
             assert!(each_old_or_new(&now, &scene.before, &after), "{now:?}");
             assert!(!crash.claimed || now == after);
-            next_writer_gets_through(&scene, &wishes, dir);
+            next_writer_gets_through(&next, dir);
         });
         refuse_everywhere(scene.repo.git_dir(), work, |dir, crash| {
             let expected = usize::from(crash.next.starts_with("remove"));
             assert!(leftovers(dir).len() <= expected, "{:?}", leftovers(dir));
-            next_writer_gets_through(&scene, &wishes, dir);
+            next_writer_gets_through(&next, dir);
         });
     }
 }

@@ -68,9 +68,9 @@ impl Fs {
 
     /// The same file system, on which a lock file says who holds it: one that a dead process left behind is removed by
     /// the next writer, not by people. For servers. It costs a few system calls a lock, and every writer of refdb
-    /// understands it; git and JGit wait as for their own locks.
+    /// understands it; git and JGit wait as for their own locks. Without `/proc` nothing is signed.
     pub fn signing_locks(self) -> Self {
-        Fs { signs_locks: true, ..self }
+        Fs { signs_locks: crate::lock::can_sign(), ..self }
     }
 
     pub(crate) fn signs_locks(&self) -> bool {

@@ -53,6 +53,11 @@ pub enum LockError {
     Io(#[from] Error),
 }
 
+/// Whether this process can sign locks at all.
+pub(crate) fn can_sign() -> bool {
+    signature::Signature::own().is_some()
+}
+
 /// Git's lock on a file: `FILE.lock`, created only if it does not exist.
 ///
 /// The new content of the file is written into the lock file, which [`Lock::commit`] renames over the file; if the
@@ -121,20 +126,8 @@ impl Lock {
             return Self::acquire_unsigned(fs, target, mode, patience);
         }
         let mut lock = Lock::new(fs, target, mode, Place::Beside);
-        let named = match fs.create_unnamed(&lock.path, mode)? {
-            Some(mut file) => {
-                signature::sign(&mut file);
-                wait::wait_for(fs, &lock.path, patience, || fs.name(&file))?;
-                file
-            }
-            // Who is killed between the two lines leaves a lock that nobody can tell from git's.
-            None => {
-                let mut file = wait::wait_for(fs, &lock.path, patience, || fs.create_new(&lock.path, mode))?;
-                signature::sign(&mut file);
-                file
-            }
-        };
-        (lock.held, lock.signature) = (true, Some(named));
+        lock.signature = Some(create_signed(fs, &lock.path, mode, patience)?);
+        lock.held = true;
         Ok(lock)
     }
 
@@ -274,6 +267,23 @@ impl Lock {
         // The signature goes last: a signed lock file without it is a dead process's.
         self.fs.remove_file(&self.path)
     }
+}
+
+/// Makes a signed lock file; it is signed before it has a name, where the file system can do that. On others, who is
+/// killed in between leaves a lock that nobody can tell from git's.
+fn create_signed(fs: &Fs, path: &Path, mode: u32, patience: Patience) -> Result<File, LockError> {
+    if let Some(mut file) = fs.create_unnamed(path, mode)? {
+        signature::sign(&mut file);
+        match wait::wait_for(fs, path, patience, || fs.name(&file)) {
+            Ok(()) => return Ok(file),
+            Err(error @ LockError::Held { .. }) => return Err(error),
+            // It cannot have a name here; or what is wrong is found below as well.
+            Err(LockError::Io(_)) => {}
+        }
+    }
+    let mut file = wait::wait_for(fs, path, patience, || fs.create_new(path, mode))?;
+    signature::sign(&mut file);
+    Ok(file)
 }
 
 impl Drop for Lock {

@@ -30,7 +30,7 @@ pub(super) struct Signature {
 
 impl Signature {
     /// This process's; `None` where the system does not tell which one it is.
-    fn own() -> Option<Self> {
+    pub(super) fn own() -> Option<Self> {
         static BOOT: OnceLock<Option<String>> = OnceLock::new();
         let read = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
         let boot = BOOT.get_or_init(|| read().map(|boot| boot.trim().to_owned())).clone()?;
