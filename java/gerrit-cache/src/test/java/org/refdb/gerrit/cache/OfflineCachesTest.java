@@ -7,11 +7,10 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.common.cache.Cache;
-import com.google.gerrit.server.cache.CacheModule;
 import com.google.gerrit.server.cache.PersistentCache;
 import com.google.gerrit.server.cache.h2.H2CacheModule;
-import com.google.gerrit.server.cache.serialize.ObjectIdCacheSerializer;
 import com.google.gerrit.server.util.time.TimeUtil;
+import com.google.inject.Module;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -50,18 +49,11 @@ class OfflineCachesTest {
     TimeUtil.resetCurrentMillisSupplier();
   }
 
-  private static CacheModule caches(int version) {
-    return new CacheModule() {
+  private static Module caches(int version) {
+    return new VersionedCaches(version) {
       @Override
       protected void configure() {
-        persist("strings", String.class, String.class)
-            .valueSerializer(TextSerializer.INSTANCE)
-            .expireAfterWrite(Duration.ofHours(12))
-            .version(version);
-        persist("objects", ObjectId.class, String.class)
-            .keySerializer(ObjectIdCacheSerializer.INSTANCE)
-            .valueSerializer(TextSerializer.INSTANCE)
-            .version(version);
+        super.configure();
         persist("web_sessions", String.class, ArrayList.class);
       }
     };

@@ -7,12 +7,12 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.common.cache.Cache;
-import com.google.gerrit.server.cache.CacheModule;
 import com.google.gerrit.server.cache.PersistentCache;
 import com.google.gerrit.server.cache.h2.H2CacheModule;
 import com.google.gerrit.server.cache.serialize.JavaCacheSerializer;
 import com.google.gerrit.server.cache.serialize.ObjectIdCacheSerializer;
 import com.google.gerrit.server.util.time.TimeUtil;
+import com.google.inject.Module;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -45,19 +45,12 @@ class TakeoverTest {
     TimeUtil.resetCurrentMillisSupplier();
   }
 
-  /** A cache of strings with an age, one with keys that are objects, one that only Java can serialise. */
-  private static CacheModule caches(int version) {
-    return new CacheModule() {
+  /** With a cache that only Java can serialise. */
+  private static Module caches(int version) {
+    return new VersionedCaches(version) {
       @Override
       protected void configure() {
-        persist("strings", String.class, String.class)
-            .valueSerializer(TextSerializer.INSTANCE)
-            .expireAfterWrite(Duration.ofHours(12))
-            .version(version);
-        persist("objects", ObjectId.class, String.class)
-            .keySerializer(ObjectIdCacheSerializer.INSTANCE)
-            .valueSerializer(TextSerializer.INSTANCE)
-            .version(version);
+        super.configure();
         persist("java", String.class, java.util.ArrayList.class).version(version);
       }
     };
