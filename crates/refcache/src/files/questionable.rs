@@ -48,7 +48,7 @@ struct Walk<'p> {
 
 impl<'p> Walk<'p> {
     fn new(packed: &'p Packed) -> Result<Self> {
-        let (part, next) = packed.part(packed.start())?;
+        let (part, next) = packed.part(packed.start(), Vec::new())?;
         Ok(Walk { packed, at: part.start(), part, next })
     }
 
@@ -60,7 +60,7 @@ impl<'p> Walk<'p> {
         is_same: impl FnOnce(&refdb::files::PackedRecord<'_>) -> bool,
     ) -> Result<(Ordering, bool)> {
         if self.at >= self.part.end() && self.next < self.packed.end() {
-            (self.part, self.next) = self.packed.part(self.next)?;
+            (self.part, self.next) = self.packed.part(self.next, Vec::new())?;
             self.at = self.part.start();
         }
         if self.at >= self.part.end() {

@@ -239,7 +239,8 @@ impl FilesSource {
             self.singles_left -= 1;
             return Ok(());
         }
-        let (part, _) = self.file.packed.part(at)?;
+        let spare = self.part.take().map_or_else(Vec::new, |(before, _)| before.into_memory());
+        let (part, _) = self.file.packed.part(at, spare)?;
         self.part = Some((part, at));
         Ok(())
     }

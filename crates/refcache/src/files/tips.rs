@@ -26,9 +26,9 @@ impl Tips {
         let packed = &file.packed;
         const LINE_LEN_USUAL: usize = 64;
         let mut entries = Vec::with_capacity((packed.end() - packed.start()) / LINE_LEN_USUAL);
-        let mut from = packed.start();
+        let (mut from, mut spare) = (packed.start(), Vec::new());
         while from < packed.end() {
-            let (part, next) = packed.part(from)?;
+            let (part, next) = packed.part(from, spare)?;
             let mut at = part.start();
             while at < part.end() {
                 let record = part.record(at)?;
@@ -39,7 +39,7 @@ impl Tips {
                 }
                 at = record.next;
             }
-            from = next;
+            (from, spare) = (next, part.into_memory());
         }
         entries.sort_unstable();
         // Refs that stand together often lead to one object.

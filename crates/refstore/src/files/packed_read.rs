@@ -51,7 +51,7 @@ impl Bytes {
 }
 
 /// Read at once to see whether the records of a file are sorted, and of a file that is listed.
-const PART_LEN: usize = 256 << 10;
+const PART_LEN: usize = 64 << 10;
 
 /// The records of a packed-refs file, sorted. Bytes are checked when they are touched, not before, so that one ref of
 /// millions is found in a few pages.
@@ -161,9 +161,9 @@ impl Packed {
     /// Whether the records of a file that does not promise it are in order; the whole file is checked.
     fn is_sorted(&self) -> Result<bool> {
         let mut last = Vec::new();
-        let mut from = self.body;
+        let (mut from, mut spare) = (self.body, Vec::new());
         while from < self.end() {
-            let (part, next) = self.part(from)?;
+            let (part, next) = self.part(from, spare)?;
             let mut at = part.start();
             while at < part.end() {
                 // Said of the whole file, so that the line's number is right.
@@ -175,20 +175,32 @@ impl Packed {
                 last.extend_from_slice(record.name);
                 at = record.next;
             }
-            from = next;
+            (from, spare) = (next, part.into_memory());
         }
         Ok(true)
     }
 
     /// The next records from a position on, in memory of their own, and where the records behind them begin. To read a
-    /// large file once, without keeping it.
-    pub fn part(&self, from: usize) -> Result<(Packed, usize)> {
+    /// large file once, without keeping it. `spare` may be the memory of the part before ([`Packed::into_memory`]).
+    pub fn part(&self, from: usize, spare: Vec<u8>) -> Result<(Packed, usize)> {
         let bytes = match &self.bytes {
-            Bytes::Paged(pages) => pages.read_records(from, PART_LEN)?,
+            Bytes::Paged(pages) => {
+                let mut bytes = spare;
+                pages.read_records_into(from, PART_LEN, &mut bytes)?;
+                bytes
+            }
             bytes => bytes.read(from..bytes.len())?.into_owned(),
         };
         let next = from + bytes.len();
         Ok((self.with_records(bytes), next))
+    }
+
+    /// The memory of a part that is not needed any more.
+    pub fn into_memory(self) -> Vec<u8> {
+        match self.bytes {
+            Bytes::Owned(bytes) => bytes,
+            Bytes::Mapped(_) | Bytes::Paged(_) => Vec::new(),
+        }
     }
 
     /// The records that begin in a range of positions, in memory of their own. To look into a large file at places that

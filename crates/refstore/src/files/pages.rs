@@ -331,6 +331,17 @@ impl Pages {
         Ok(buffer)
     }
 
+    /// The same from a position at which a record begins, in memory that is used again: what it had is overwritten, not
+    /// cleared.
+    pub(super) fn read_records_into(&self, from: usize, len: usize, buffer: &mut Vec<u8>) -> Result<()> {
+        let to = from.saturating_add(len).min(self.len);
+        buffer.resize((to + SLACK_LEN).min(self.len).saturating_sub(from), 0);
+        self.file.read_exact_at(buffer, from as u64)?;
+        let end = self.record_start(buffer, from, to)?;
+        buffer.truncate(end.saturating_sub(from));
+        Ok(())
+    }
+
     /// The same into a buffer, from one byte before `from` on; returns where in it the records are.
     fn read_around(&self, from: usize, len: usize, buffer: &mut Vec<u8>) -> Result<Range<usize>> {
         let to = from.saturating_add(len).min(self.len);
