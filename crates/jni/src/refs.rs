@@ -176,7 +176,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_lookup<'l>(
         let buffer = buffer.bytes()?;
         let name = usize::try_from(name_len).ok().and_then(|len| buffer.get(..len));
         let resolved = view.resolve(name.ok_or(Failure::Malformed("a name beyond the buffer"))?.as_bstr())?;
-        let mut answer = Answer::default();
+        let mut answer = Answer::of_one_ref();
         encode_resolved(&resolved, &mut answer)?;
         answer.u64(view.version());
         let Some(room) = buffer.get_mut(..answer.len()) else { return Ok(-1) };
@@ -224,7 +224,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
             root_refs: false,
         };
         let mut listing = OpenListing::new(VIEW.get(view)?.list(&options)?);
-        let mut answer = Answer::default();
+        let mut answer = Answer::of_one_ref();
         answer.raw(listing.next()?);
         let rest = if listing.is_done { 0 } else { LISTING.insert(Mutex::new(listing))? };
         answer.u64(rest as u64);

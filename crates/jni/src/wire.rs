@@ -62,6 +62,11 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// With room for what is said of a usual ref, so that it need not grow.
+    pub(crate) fn of_one_ref() -> Self {
+        Answer { bytes: Vec::with_capacity(128) }
+    }
+
     pub(crate) fn u8(&mut self, value: u8) {
         self.bytes.push(value);
     }
