@@ -20,6 +20,8 @@ pub(crate) struct Hot {
 struct Place {
     /// Of the name that was missed here last: one that is asked for once in a while takes nobody's place.
     missed: AtomicU32,
+    /// Of the name that is here: most names that are not are told without the lock.
+    kept: AtomicU32,
     entry: Mutex<Entry>,
 }
 
@@ -68,8 +70,10 @@ impl Hot {
     #[inline]
     pub(crate) fn get(&self, owner: u64, state: u64, name: &BStr) -> Option<Option<Found>> {
         let (places, _) = self.places.get()?;
+        let (at, tag) = self.place(owner, name);
+        let place = places.get(at).filter(|place| place.kept.load(Relaxed) == tag)?;
         // Somebody is there: the search costs less than to wait.
-        let entry = places.get(self.place(owner, name).0)?.entry.try_lock().ok()?;
+        let entry = place.entry.try_lock().ok()?;
         let is_it = entry.owner == owner && entry.state == state && entry.name.as_slice() == name;
         is_it.then(|| entry.found.clone())
     }
@@ -99,6 +103,7 @@ impl Hot {
         kept.len = name.len() as u8;
         kept.bytes[..name.len()].copy_from_slice(name);
         (entry.owner, entry.state, entry.found) = (owner, state, found.clone());
+        place.kept.store(tag, Relaxed);
     }
 
     /// The names of which something is known to a reader.
