@@ -101,7 +101,7 @@ impl Packed {
         let mut writer = RefBlockWriter::new(self.hash);
         let mut at = self.start().max(base);
         while at < base + bytes.len() {
-            let record = self.parse_in::<LEN_HEX>(bytes, base, at).ok()?;
+            let record = self.parse_in::<_, LEN_HEX>(bytes, base, at, |_| ()).ok()?;
             let value = match record.peeled {
                 Peeled::To(peeled) => RefValue::Peeled { target: record.id, peeled },
                 Peeled::NotTag | Peeled::Unknown => RefValue::Direct(record.id),
