@@ -228,7 +228,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
         answer.raw(listing.next()?);
         let rest = if listing.is_done { 0 } else { LISTING.insert(Mutex::new(listing))? };
         answer.u64(rest as u64);
-        new_array(env, answer.as_slice())
+        // Java cannot close what it was never told of.
+        new_array(env, answer.as_slice()).inspect_err(|_| drop(LISTING.remove(rest)))
     })
 }
 
