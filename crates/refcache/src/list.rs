@@ -3,7 +3,7 @@
 use crate::{Result, Storage, files::FilesSource, tables::TablesSource};
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{TargetView, backend::Peeled};
-use refdb_types::{FormatOptions, check_format, is_root_ref};
+use refdb_types::{FormatOptions, check_format, common_prefix, is_root_ref};
 use std::ops::ControlFlow;
 
 /// What to list.
@@ -49,7 +49,7 @@ impl Range {
         let end = self.end.as_ref()?;
         let common = match end_of(&self.start) {
             Some(end_of_start) if end_of_start == *end => self.start.len(),
-            _ => self.start.iter().zip(end.iter()).take_while(|(a, b)| a == b).count(),
+            _ => common_prefix(&self.start, end),
         };
         let slash = self.start[..common].rfind_byte(b'/')?;
         let folder = &self.start[..slash];

@@ -258,6 +258,18 @@ impl Fs {
         .map(|inner| self.file(inner, path))
     }
 
+    /// As [`create_new`](Self::create_new), in the place of a file that a dead process left behind. For names that nobody else
+    /// writes, because of a lock that is held.
+    pub fn create_afresh(&self, path: &Path, mode: u32) -> Result<File> {
+        match self.create_new(path, mode) {
+            Err(error) if error.is_exists() => {
+                self.remove_file(path)?;
+                self.create_new(path, mode)
+            }
+            created => created,
+        }
+    }
+
     /// Creates a file that has no name yet and goes away without one; it shall be called `path`, see
     /// [`name`](Self::name). `None` where the file system cannot do that. `mode` is subject to the process's umask.
     pub(crate) fn create_unnamed(&self, path: &Path, mode: u32) -> Result<Option<File>> {

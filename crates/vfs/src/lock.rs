@@ -205,15 +205,7 @@ impl Lock {
     }
 
     fn begin(&mut self) -> Result<File, Error> {
-        let path = self.content_path().into_owned();
-        let file = match self.fs.create_new(&path, self.mode) {
-            Err(error) if error.is_exists() => {
-                // Left behind by a process that died: nobody else writes it while we hold the lock.
-                self.fs.remove_file(&path)?;
-                self.fs.create_new(&path, self.mode)?
-            }
-            created => created?,
-        };
+        let file = self.fs.create_afresh(&self.content_path(), self.mode)?;
         self.place = Place::BesideBegun;
         Ok(file)
     }

@@ -48,14 +48,7 @@ impl NewPacked {
         let target = store.packed_target()?;
         let path = target.with_file_name("packed-refs.refdb");
         let fs = &store.options.fs;
-        let file = match fs.create_new(&path, 0o666) {
-            Err(error) if error.is_exists() => {
-                // Left behind by a process that died: nobody else writes it while we hold the lock.
-                fs.remove_file(&path)?;
-                fs.create_new(&path, 0o666)?
-            }
-            created => created?,
-        };
+        let file = fs.create_afresh(&path, 0o666)?;
         let new = NewPacked { store: Arc::clone(store), path, target, pending: true };
         folders::share(fs, &new.path, store.options.sharing, false)?;
         Ok((new, file))

@@ -30,11 +30,11 @@ pub(super) struct Signature {
 
 impl Signature {
     /// This process's; `None` where the system does not tell which one it is.
-    pub(super) fn own() -> Option<Self> {
-        static BOOT: OnceLock<Option<String>> = OnceLock::new();
+    pub(super) fn own() -> Option<&'static Self> {
+        static OWN: OnceLock<Option<Signature>> = OnceLock::new();
         let read = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
-        let boot = BOOT.get_or_init(|| read().map(|boot| boot.trim().to_owned())).clone()?;
-        Some(Signature { pid: std::process::id(), boot })
+        let sign = |boot: String| Signature { pid: std::process::id(), boot: boot.trim().to_owned() };
+        OWN.get_or_init(|| read().map(sign)).as_ref()
     }
 
     fn encode(&self) -> String {
@@ -97,7 +97,7 @@ impl Suspect {
 
     fn remove_if_dead(self, fs: &Fs) -> Result<bool> {
         let path = self.file.path();
-        if !self.file.try_lock()? || !self.signature.is_proof(Signature::own().as_ref(), fs.is_local(path)?) {
+        if !self.file.try_lock()? || !self.signature.is_proof(Signature::own(), fs.is_local(path)?) {
             return Ok(false);
         }
         let is_same = |now: Stat| (now.device, now.inode) == (self.stat.device, self.stat.inode);
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_signature_is_read_as_it_was_written_and_nothing_else_is() {
         let own = Signature::own().unwrap();
-        assert_eq!(Signature::decode(own.encode().as_bytes()), Some(own.clone()));
+        assert_eq!(Signature::decode(own.encode().as_bytes()).as_ref(), Some(own));
         assert!(own.encode().len() <= LEN_MAX);
         let cut = own.encode();
         for other in ["", "\n", "0123456789abcdef0123456789abcdef01234567\n", cut.trim_end(), &cut[1..]] {
