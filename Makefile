@@ -1,6 +1,6 @@
 # The commands a developer needs; CONTRIBUTING.md says what each proves. Every one installs what it lacks.
 
-.PHONY: demo gerrit test check bench git-suite dist fuzz-smoke build
+.PHONY: demo gerrit test test-long check bench git-suite dist fuzz-smoke build
 
 demo:                ## show the main job beside git
 	scripts/demo
@@ -10,6 +10,9 @@ gerrit:              ## a real Gerrit on loopback with refdb in it, to try
 
 test:                ## every test
 	scripts/test
+
+test-long:           ## the long proofs, hours of them; ARGS are words to choose by
+	scripts/test-long $(ARGS)
 
 check:               ## formatting, lints, licences, tidiness
 	scripts/check
