@@ -2,7 +2,7 @@ use crate::{
     error::{Error, Result},
     layout::record_cost,
     report,
-    shared::{Handle, age_ms},
+    shared::Handle,
     stats::Stats,
     sync::{Mutex, Ordering, lock},
 };
@@ -44,7 +44,7 @@ impl Cache {
 
     /// Changes the age at which entries become misses.
     pub fn set_max_age(&self, max_age: Option<Duration>) {
-        self.shared.max_age_ms.store(age_ms(max_age), Ordering::Relaxed);
+        self.shared.ages.set_max(max_age);
     }
 
     /// What was wrong with the files when it was opened: each is worth one line in a log.
@@ -87,7 +87,7 @@ impl Cache {
         }
         let end = {
             let mut log = lock(&self.shared.log);
-            let _ = log.pay_at(&self.shared.view(), self.shared.clock.now_ms());
+            let _ = log.pay_at(&self.shared.view(), self.shared.ages.now_ms());
             // So that the next start reads a footer and not the records.
             let _ = log.seal_active(&self.shared.view());
             log.end()

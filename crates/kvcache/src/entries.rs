@@ -34,9 +34,7 @@ impl Cache {
                     entry(&record[key_at..value_at], &record[value_at..value_end], &info)?;
                     record.clear();
                 }
-                // Moved or removed since the walk began.
-                None if self.shared.index.get(hash).is_none_or(|now| !now.is_same(place)) => {}
-                None => verified.bad += 1,
+                None => verified.bad += u64::from(self.is_harmed(place, hash)),
             }
         }
         Ok(verified)
@@ -60,7 +58,7 @@ impl Cache {
         for (place, hash) in self.places() {
             if self.is_whole(place, &mut scratch) {
                 verified.good += 1;
-            } else if self.shared.index.get(hash).is_some_and(|now| now.is_same(place)) {
+            } else if self.is_harmed(place, hash) {
                 verified.bad += 1;
             }
         }
@@ -71,6 +69,14 @@ impl Cache {
         let segment = self.shared.slots[usize::from(place.slot())].load_full();
         let record = segment.as_ref().and_then(|segment| Some((segment.seq, segment.record(place, scratch)?)));
         record.is_some_and(|(seq, bytes)| check_record(bytes, seq, place.offset() as u64).is_some())
+    }
+
+    /// Whether a record that cannot be read is harmed, and not just moved or removed since the walk began, be it by the
+    /// process that writes.
+    fn is_harmed(&self, place: Place, hash: u64) -> bool {
+        let is_there = self.shared.index.get(hash).is_some_and(|now| now.is_same(place));
+        let segment = self.shared.slots[usize::from(place.slot())].load_full();
+        is_there && !(self.read_only && segment.is_none_or(|segment| segment.is_gone(&self.shared.fs)))
     }
 
     /// Where all entries are, in the order of the files, so that these are read once from start to end.

@@ -25,7 +25,7 @@ pub(crate) struct Size {
     pub(crate) disk_bytes: u64,
     /// Bytes of those that are condemned.
     pub(crate) condemned_bytes: u64,
-    /// Bytes of the records that the index leads to.
+    /// What the records that the index leads to take of the files, their footer entries included.
     pub(crate) live_bytes: u64,
     /// What is in flight and no waste: the segment that is being filled and the next.
     pub(crate) slack_bytes: u64,

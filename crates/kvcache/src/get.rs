@@ -8,6 +8,7 @@ use crate::{
     segment::Segment,
     sync::{lock, yield_now},
 };
+use std::sync::Arc;
 
 /// A get that meets a record that is being moved looks again at most this often.
 const ATTEMPTS: usize = 8;
@@ -104,7 +105,7 @@ impl Cache {
                 return Lookup::Larger(len);
             }
             match slot.as_ref().map_or(Read::Gone, |segment| self.read(segment, place, key, scratch)) {
-                Read::Value(_, created_ms) if shared.is_expired(created_ms) => return Lookup::Expired,
+                Read::Value(_, created_ms) if shared.ages.is_expired(created_ms) => return Lookup::Expired,
                 Read::Value(value, created_ms) => {
                     hit.touch();
                     return Lookup::Found(take(value, created_ms));
@@ -152,7 +153,14 @@ impl Cache {
 
     /// Whether a get would find a value, without reading it; a record that is harmed counts as there.
     pub fn contains(&self, key: &[u8]) -> bool {
-        self.shared.index.get(self.shared.sealer.hash(key)).is_some()
+        let shared = &self.shared;
+        let Some(place) = shared.index.get(shared.sealer.hash(key)) else { return false };
+        shared.ages.max_ms().is_none() || {
+            let slot = shared.slots[usize::from(place.slot())].load();
+            let head = |segment: &Arc<Segment>| with_scratch(|scratch| record_header(segment, place, scratch));
+            // Where it was moved meanwhile it was young enough for that.
+            slot.as_ref().and_then(head).is_none_or(|header| !shared.ages.is_expired(header.created_ms))
+        }
     }
 
     /// When the value of a key was created, in milliseconds since 1970. Not counted as a get.
@@ -167,8 +175,12 @@ impl Cache {
 
 /// What the header of a record says of its value's length, unchecked.
 fn value_len(segment: &Segment, place: Place, scratch: &mut Scratch) -> Option<usize> {
-    let head = segment.record(place.with_len(RECORD_HEADER_BYTES), &mut scratch.record)?;
-    RecordHeader::decode(head).map(|header| header.value_len as usize)
+    record_header(segment, place, scratch).map(|header| header.value_len as usize)
+}
+
+/// The header of a record, unchecked.
+fn record_header(segment: &Segment, place: Place, scratch: &mut Scratch) -> Option<RecordHeader> {
+    RecordHeader::decode(segment.record(place.with_len(RECORD_HEADER_BYTES), &mut scratch.record)?)
 }
 
 enum Lookup<T> {

@@ -1,3 +1,4 @@
+use crate::buffer::Lease;
 // Not those of `sync`: nobody relies on the order in which single words are seen, and a test's scheduler has more to
 // find elsewhere.
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,12 +12,18 @@ const WORD: usize = 8;
 /// visible, and a reader that comes too late finds bytes that fail its checks.
 pub(crate) struct Image {
     words: Box<[AtomicU64]>,
+    /// Its share of the write buffer.
+    _lease: Option<Lease>,
 }
 
 impl Image {
     /// An image of `len` bytes, rounded up to a word. The system gives the memory page by page as it is written to.
-    pub(crate) fn new(len: usize) -> Self {
-        Image { words: bytemuck::zeroed_slice_box(len.div_ceil(WORD)) }
+    pub(crate) fn leased(len: usize, lease: Lease) -> Self {
+        Image { _lease: Some(lease), ..Image::new(len) }
+    }
+
+    fn new(len: usize) -> Self {
+        Image { words: bytemuck::zeroed_slice_box(len.div_ceil(WORD)), _lease: None }
     }
 
     pub(crate) fn len(&self) -> usize {

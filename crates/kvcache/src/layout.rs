@@ -23,8 +23,8 @@ pub(crate) struct Layout {
     pub(crate) segment_bytes: usize,
     /// How many segments there may be.
     pub(crate) slots: usize,
-    /// How many segments may wait in memory for the disk.
-    pub(crate) images: usize,
+    /// Bytes of segments that may wait in memory for the disk.
+    pub(crate) buffer_bytes: usize,
     /// Kept free for copies of records that are in use, and for writes that may not be refused.
     pub(crate) reserve_bytes: u64,
     /// The largest record.
@@ -42,7 +42,7 @@ impl Layout {
             limit_bytes,
             segment_bytes,
             slots,
-            images: (buffer / segment).max(4) as usize,
+            buffer_bytes: buffer.max(4 * segment) as usize,
             reserve_bytes: segment + segment / 8,
             largest_record: usize::try_from(limit_bytes / 8).unwrap_or(MAX_RECORD_BYTES).min(MAX_RECORD_BYTES) / ALIGN
                 * ALIGN,

@@ -20,6 +20,8 @@
 //! and `reclaim` (what goes), `recover` (what a file says after a crash), `cache`, `get` and `put` (all of it behind one
 //! handle).
 
+mod age;
+mod buffer;
 mod cache;
 mod entries;
 mod error;
@@ -30,6 +32,7 @@ mod format;
 pub mod fuzzing;
 mod get;
 mod ghost;
+mod handles;
 mod identity;
 mod image;
 mod index;

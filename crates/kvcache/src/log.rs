@@ -6,8 +6,10 @@
 mod life;
 
 use crate::{
+    buffer::Buffer,
     footer::{Entries, Entry},
     format::{Kind, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, body_crc, finish_record},
+    handles::Handles,
     image::Image,
     index::{Fill, Index},
     layout::{Layout, SEGMENT_EXTRA_BYTES, record_cost},
@@ -49,7 +51,7 @@ pub(crate) struct End {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meta {
     pub(crate) seq: u64,
-    /// Bytes of the records that the index leads to.
+    /// What the records that the index leads to take of the file, their footer entries included.
     pub(crate) live_bytes: u64,
     /// Bytes of the file, its footer included.
     pub(crate) disk_bytes: u64,
@@ -88,6 +90,7 @@ pub(crate) enum Next {
 
 pub(crate) struct Log {
     dir: PathBuf,
+    handles: Arc<Handles>,
     store: u64,
     layout: Layout,
     fill: Fill,
@@ -102,9 +105,7 @@ pub(crate) struct Log {
     disk_bytes: u64,
     /// Removals that found no room; they go to the log before anything else does.
     owed: VecDeque<u64>,
-    spare: Vec<Image>,
-    /// Images in use or spare, the odd-sized ones too.
-    images: usize,
+    buffer: Buffer,
     /// Whether a segment is being evicted: the index has forgotten its records, but its file is still there.
     pub(crate) evicting: bool,
 }
@@ -125,6 +126,7 @@ pub(crate) struct Old {
 /// What a log starts from.
 pub(crate) struct Start {
     pub(crate) dir: PathBuf,
+    pub(crate) handles: Arc<Handles>,
     pub(crate) store: u64,
     pub(crate) layout: Layout,
     pub(crate) fill: Fill,
@@ -138,7 +140,7 @@ pub(crate) struct Start {
 
 impl Log {
     pub(crate) fn new(start: Start, slots: &Slots) -> Self {
-        let Start { dir, store, layout, fill, old, floor, next_seq, before_end } = start;
+        let Start { dir, handles, store, layout, fill, old, floor, next_seq, before_end } = start;
         let mut meta: Vec<Option<Meta>> = vec![None; slots.len()];
         let mut disk_bytes = 0;
         for Old { segment, meta: known } in old {
@@ -149,15 +151,17 @@ impl Log {
         let mut free_slots: Vec<u16> =
             (0..slots.len() as u16).rev().filter(|slot| meta[usize::from(*slot)].is_none()).collect();
         let slot = free_slots.pop().unwrap_or_default();
-        let image = Arc::new(Image::new(layout.segment_bytes));
+        let mut buffer = Buffer::new(layout.segment_bytes, layout.buffer_bytes);
+        let image = Arc::new(buffer.take_anyway(0));
         let header = SegmentHeader { seq: next_seq, floor, before_end, store };
-        let active = Active::new(Segment::filling(&dir, next_seq, slot, image.clone()), image, &header);
+        let active = Active::new(Segment::filling(&dir, next_seq, slot, image.clone(), &handles), image, &header);
         slots[usize::from(slot)].store(Some(active.segment.clone()));
         meta[usize::from(slot)] = Some(Meta::filling(next_seq));
         disk_bytes += SEGMENT_EXTRA_BYTES;
         let seqs = meta.iter().flatten().map(|meta| meta.seq).collect();
         Log {
             dir,
+            handles,
             store,
             layout,
             fill,
@@ -170,8 +174,7 @@ impl Log {
             floor,
             disk_bytes,
             owed: VecDeque::new(),
-            spare: Vec::new(),
-            images: 1,
+            buffer,
             evicting: false,
         }
     }
@@ -305,18 +308,15 @@ impl Log {
 
     /// Starts the next segment, with room for `needed` bytes at least.
     fn roll(&mut self, view: &View<'_>, needed: usize, who: Who) -> Result<(), NoRoom> {
-        let kept_back = if who == Who::Put { 1 } else { 0 };
-        if self.free_slots.is_empty()
-            || (self.images + kept_back >= self.layout.images && self.spare.len() <= kept_back)
-        {
+        if self.free_slots.is_empty() {
             return Err(NoRoom);
         }
-        let image = match self.spare.pop() {
-            Some(image) if image.len() >= needed => image,
-            spare => {
-                self.images += 1 - usize::from(spare.is_some());
-                Image::new(self.layout.segment_bytes.max(needed))
-            }
+        let kept_back = if who == Who::Put { 1 } else { 0 };
+        let image = match self.buffer.take(needed, kept_back) {
+            Some(image) => image,
+            // Whatever the budget is, one segment may be filled while nothing but that before it waits for the disk.
+            None if self.queue.is_empty() => self.buffer.take_anyway(needed),
+            None => return Err(NoRoom),
         };
         self.start_segment(view, Arc::new(image));
         Ok(())
@@ -326,7 +326,7 @@ impl Log {
         let slot = self.free_slots.pop().expect("the caller looked");
         let seq = self.active.segment.seq + 1;
         let header = SegmentHeader { seq, floor: self.floor, before_end: self.active.tail as u64, store: self.store };
-        let next = Active::new(Segment::filling(&self.dir, seq, slot, image.clone()), image, &header);
+        let next = Active::new(Segment::filling(&self.dir, seq, slot, image.clone(), &self.handles), image, &header);
         view.slots[usize::from(slot)].store(Some(next.segment.clone()));
         self.meta[usize::from(slot)] = Some(Meta::filling(seq));
         self.seqs.insert(seq);
@@ -358,15 +358,16 @@ impl Log {
 
     fn count(&mut self, view: &View<'_>, place: Place, comes: bool) {
         let bytes = place.len() as u64;
+        let cost = record_cost(place.len());
         let meta = self.meta[usize::from(place.slot())].as_mut();
         if comes {
             view.counters.entries.add(1);
             view.counters.live_bytes.add(bytes);
-            meta.into_iter().for_each(|meta| meta.live_bytes += bytes);
+            meta.into_iter().for_each(|meta| meta.live_bytes += cost);
         } else {
             view.counters.entries.sub(1);
             view.counters.live_bytes.sub(bytes);
-            meta.into_iter().for_each(|meta| meta.live_bytes -= bytes);
+            meta.into_iter().for_each(|meta| meta.live_bytes -= cost);
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Opening a cache: the lock, the identity, the replay of the log.
 
 use crate::{
+    age::Ages,
     cache::Cache,
     error::{Error, Result},
+    handles::Handles,
     identity::{self, Opened},
     index::{Fill, Index},
     layout::{Layout, SEGMENT_EXTRA_BYTES},
@@ -65,14 +67,17 @@ impl Cache {
         let counters = Counters::default();
         let before_end = recovered.segments.last().map_or(0, |last| last.records_end);
         let (next_seq, floor) = (recovered.next_seq, recovered.floor);
-        let Replayed { index, fill, old, slots } = replayed(recovered, &layout, maps, &counters, &mut notices)?;
-        let start = Start { dir: dir.to_owned(), store, layout, fill, old, floor, next_seq, before_end };
+        let handles = Handles::new(fs.clone());
+        let mapped = maps.then_some(&fs);
+        let Replayed { index, fill, old, slots } =
+            replayed(recovered, &layout, &handles, mapped, &counters, &mut notices)?;
+        let start = Start { dir: dir.to_owned(), handles, store, layout, fill, old, floor, next_seq, before_end };
         let log = Log::new(start, &slots);
         let Options { max_age, patience, clock, .. } = options;
+        let ages = Ages::new(max_age, clock);
         let dir = dir.to_owned();
         let promised = !matches!(fs.stat(&promise_path(&dir)), Err(error) if error.is_not_found());
-        let parts =
-            Parts { fs, dir, layout, sealer, max_age, patience, clock, maps, promised, index, slots, counters, log };
+        let parts = Parts { fs, dir, layout, sealer, ages, patience, maps, promised, index, slots, counters, log };
         Ok(Cache {
             shared: Arc::new(Shared::new(parts)),
             workers: Mutex::new(Vec::new()),
@@ -105,13 +110,14 @@ impl Cache {
         let (counters, mut notices) = (Counters::default(), Vec::new());
         let (next_seq, floor) = (recovered.next_seq, recovered.floor);
         // A mapping would keep the space of deleted segments, and another process may not follow our rules.
-        let Replayed { index, fill, old, slots } = replayed(recovered, &layout, false, &counters, &mut notices)?;
-        let start = Start { dir: dir.to_owned(), store, layout, fill, old, floor, next_seq, before_end: 0 };
+        let handles = Handles::new(fs.clone());
+        let Replayed { index, fill, old, slots } =
+            replayed(recovered, &layout, &handles, None, &counters, &mut notices)?;
+        let start = Start { dir: dir.to_owned(), handles, store, layout, fill, old, floor, next_seq, before_end: 0 };
         let log = Log::new(start, &slots);
-        let (dir, clock) = (dir.to_owned(), Clock::system());
-        let (max_age, patience, maps, promised) = (None, Default::default(), false, true);
-        let parts =
-            Parts { fs, dir, layout, sealer, max_age, patience, clock, maps, promised, index, slots, counters, log };
+        let (dir, ages) = (dir.to_owned(), Ages::new(None, Clock::system()));
+        let (patience, maps, promised) = (Default::default(), false, true);
+        let parts = Parts { fs, dir, layout, sealer, ages, patience, maps, promised, index, slots, counters, log };
         Ok(Cache {
             shared: Arc::new(Shared::new(parts)),
             workers: Mutex::new(Vec::new()),
@@ -137,7 +143,8 @@ pub(crate) fn make_private_dir(fs: &Fs, dir: &Path) -> Result<()> {
         Ok(stat) if stat.is_dir() => return Ok(()),
         Ok(_) => {}
         Err(error) if error.is_not_found() => {
-            if let Some(parent) = dir.parent() {
+            // That of a single name is empty: it is this folder, which is there.
+            if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
                 make_private_dir(fs, parent)?;
             }
         }
@@ -176,11 +183,12 @@ struct Replayed {
     slots: Slots,
 }
 
-/// Fills the index from what the segments say, oldest first.
+/// Fills the index from what the segments say, oldest first. They are mapped if there is a file system for that.
 fn replayed(
     recovered: Recovered,
     layout: &Layout,
-    maps: bool,
+    handles: &Arc<Handles>,
+    mapped: Option<&Fs>,
     counters: &Counters,
     notices: &mut Vec<Error>,
 ) -> Result<Replayed> {
@@ -194,9 +202,9 @@ fn replayed(
     let (index, fill, live) = replay::replay(&records);
     let mut old = Vec::new();
     for (slot, (found, live_bytes)) in segments.into_iter().zip(live.bytes_of).enumerate() {
-        let Found { path, file, header, file_bytes, newest_ms, .. } = found;
-        let segment = Segment::sealed(path, header.seq, slot as u16, file_bytes);
-        if let Err(error) = segment.attach(file, maps) {
+        let Found { path, header, file_bytes, newest_ms, .. } = found;
+        let segment = Segment::sealed(path, header.seq, slot as u16, file_bytes, handles);
+        if let Some(Err(error)) = mapped.map(|fs| segment.map(fs)) {
             notices.push(error.into());
         }
         let disk_bytes = file_bytes.max(SEGMENT_EXTRA_BYTES);

@@ -89,7 +89,7 @@ impl Cache {
             kind: Kind::Put,
             encrypted: shared.sealer.is_encrypted(),
             hash: shared.sealer.hash(key),
-            created_ms: options.created_ms.unwrap_or_else(|| shared.clock.now_ms()),
+            created_ms: options.created_ms.unwrap_or_else(|| shared.ages.now_ms()),
             key_len: key.len() as u32,
             value_len: value.len() as u32,
         };
@@ -178,7 +178,7 @@ impl Cache {
         let (was_there, end) = {
             let mut log = lock(&shared.log);
             shared.invalidate_tickets(hash);
-            let was_there = log.remove(&shared.view(), hash, shared.clock.now_ms());
+            let was_there = log.remove(&shared.view(), hash, shared.ages.now_ms());
             (was_there, log.end())
         };
         if was_there {
@@ -203,7 +203,7 @@ impl Cache {
         loop {
             {
                 let mut log = lock(&shared.log);
-                if !log.owes() || log.pay_at(&shared.view(), shared.clock.now_ms()).is_ok() {
+                if !log.owes() || log.pay_at(&shared.view(), shared.ages.now_ms()).is_ok() {
                     end = if log.owes() { end } else { log.end() };
                     break;
                 }

@@ -3,7 +3,7 @@
 use crate::{
     error::Result,
     evict::{Keep, Size, Victim, expired, make_room, make_room_on_a_full_disk, tidy},
-    footer::{Entries, Entry},
+    footer::{ENTRY_BYTES, Entries, Entry},
     format::{Kind, body_crc, check_record},
     log::{Log, Meta, NoRoom},
     place::{MAX_USES, Place},
@@ -44,7 +44,6 @@ impl Shared {
     }
 
     fn next_victim(&self) -> Option<Victim> {
-        let max_age = self.max_age_ms.load(Ordering::Relaxed);
         let size = self.size(&lock(&self.log));
         // Only where something may be due: this looks at every segment while writers wait.
         let sealed = || lock(&self.log).sealed();
@@ -56,7 +55,7 @@ impl Shared {
         if remaining > most || (disk_bytes > most && is_late) {
             return make_room(&sealed(), is_late, size.must_sync);
         }
-        let old = (max_age != u64::MAX).then(|| expired(&sealed(), self.clock.now_ms(), max_age)).flatten();
+        let old = self.ages.max_ms().and_then(|max| expired(&sealed(), self.ages.now_ms(), max));
         old.or_else(|| size.is_wasteful().then(|| tidy(&sealed(), &size)).flatten())
     }
 
@@ -65,7 +64,7 @@ impl Shared {
         Size {
             disk_bytes: log.disk_bytes(),
             condemned_bytes: log.condemned_bytes(),
-            live_bytes: self.counters.live_bytes.get(),
+            live_bytes: self.counters.live_bytes.get() + self.counters.entries.get() * ENTRY_BYTES as u64,
             slack_bytes: 2 * self.layout.segment_bytes as u64,
             must_sync: self.has_promised(),
         }
@@ -311,7 +310,7 @@ impl Shared {
             self.counters.corrupt.add(1);
             return Ok(Copied::Useless);
         };
-        if self.is_expired(header.created_ms) {
+        if self.ages.is_expired(header.created_ms) {
             return Ok(Copied::Useless);
         }
         let mut record = bytes.to_vec();
@@ -334,7 +333,7 @@ impl Shared {
     fn copy_marks(&self, segment: &Segment, entries: &Entries) -> Result<bool> {
         let mut log = lock(&self.log);
         let oldest = log.oldest_seq();
-        let now_ms = self.clock.now_ms();
+        let now_ms = self.ages.now_ms();
         for entry in entries.iter() {
             let matters = match entry.kind {
                 Kind::Put => false,
@@ -369,10 +368,7 @@ impl Shared {
         if !is_there(&self.slots[usize::from(segment.slot)].load()) {
             return Ok(());
         }
-        match self.fs.remove_file(segment.path()) {
-            Err(error) if !error.is_not_found() => return Err(error.into()),
-            _ => {}
-        }
+        segment.delete(&self.fs)?;
         lock(&self.log).release(&self.view(), segment.slot);
         Ok(())
     }

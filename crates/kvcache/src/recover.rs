@@ -25,7 +25,6 @@ const SEGMENTS_A_THREAD: usize = 64;
 /// A segment that was found.
 pub(crate) struct Found {
     pub(crate) path: PathBuf,
-    pub(crate) file: File,
     pub(crate) header: SegmentHeader,
     pub(crate) entries: Entries,
     /// Segments that it says were dropped.
@@ -105,7 +104,7 @@ fn load(fs: &Fs, path: &Path, seq: u64, store: u64) -> Result<Option<Found>> {
     };
     let dropped = entries.iter().filter(|entry| entry.kind == Kind::Dropped).map(|entry| entry.hash).collect();
     let path = path.to_owned();
-    Ok(Some(Found { path, file, header, entries, dropped, records_end, file_bytes, newest_ms, sealed }))
+    Ok(Some(Found { path, header, entries, dropped, records_end, file_bytes, newest_ms, sealed }))
 }
 
 /// Loads each of these, on as many threads as help.

@@ -1,5 +1,5 @@
 use crate::sync::thread_local;
-use std::cell::RefCell;
+use std::cell::Cell;
 
 /// What a thread keeps from call to call, so that none has to allocate.
 #[derive(Default)]
@@ -14,16 +14,32 @@ pub(crate) struct Scratch {
 const KEPT_SCRATCH_BYTES: usize = 256 << 10;
 
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::default();
+    static SCRATCH: Cell<Option<Box<Scratch>>> = Cell::default();
 }
 
+/// Lends the thread's buffers. A call within `body`, of this cache or another, gets buffers of its own.
 pub(crate) fn with_scratch<T>(body: impl FnOnce(&mut Scratch) -> T) -> T {
-    SCRATCH.with(|scratch| {
-        let scratch = &mut *scratch.borrow_mut();
-        let result = body(scratch);
-        if scratch.record.capacity() > KEPT_SCRATCH_BYTES {
-            *scratch = Scratch::default();
+    let mut scratch = SCRATCH.with(Cell::take).unwrap_or_default();
+    let result = body(&mut scratch);
+    for buffer in [&mut scratch.record, &mut scratch.opened] {
+        if buffer.capacity() > KEPT_SCRATCH_BYTES {
+            *buffer = Vec::new();
         }
-        result
-    })
+    }
+    SCRATCH.with(|kept| kept.set(Some(scratch)));
+    result
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_buffer_stays_large_in_a_thread() {
+        with_scratch(|scratch| scratch.opened.resize(40 << 20, 1));
+        with_scratch(|scratch| scratch.record.resize(40 << 20, 1));
+        with_scratch(|scratch| {
+            assert!(scratch.opened.capacity() + scratch.record.capacity() <= 2 * KEPT_SCRATCH_BYTES);
+        });
+    }
 }

@@ -1,5 +1,6 @@
 use crate::{
     format::SEGMENT_HEADER_BYTES,
+    handles::Handles,
     image::Image,
     place::Place,
     sync::{AtomicU64, Ordering, SharedOption},
@@ -26,7 +27,9 @@ pub(crate) struct Segment {
     pub(crate) slot: u16,
     path: PathBuf,
     image: SharedOption<Image>,
+    /// As long as it is being written.
     file: SharedOption<File>,
+    handles: Arc<Handles>,
     mapping: OnceLock<Growing>,
     /// How many of its bytes the file has.
     flushed: AtomicU64,
@@ -48,20 +51,21 @@ pub(crate) fn seq_of(name: &[u8]) -> Option<u64> {
 
 impl Segment {
     /// A segment that is to be filled.
-    pub(crate) fn filling(dir: &Path, seq: u64, slot: u16, image: Arc<Image>) -> Self {
-        let segment = Segment::sealed(dir.join(file_name(seq)), seq, slot, 0);
+    pub(crate) fn filling(dir: &Path, seq: u64, slot: u16, image: Arc<Image>, handles: &Arc<Handles>) -> Self {
+        let segment = Segment::sealed(dir.join(file_name(seq)), seq, slot, 0, handles);
         segment.image.store(Some(image));
         segment
     }
 
     /// A segment whose file is whole.
-    pub(crate) fn sealed(path: PathBuf, seq: u64, slot: u16, len_bytes: u64) -> Self {
+    pub(crate) fn sealed(path: PathBuf, seq: u64, slot: u16, len_bytes: u64, handles: &Arc<Handles>) -> Self {
         Segment {
             seq,
             slot,
             path,
             image: SharedOption::empty(),
             file: SharedOption::empty(),
+            handles: handles.clone(),
             mapping: OnceLock::new(),
             flushed: AtomicU64::new(len_bytes),
             synced: AtomicU64::new(0),
@@ -93,19 +97,34 @@ impl Segment {
         let bytes = &mut scratch[..place.len()];
         let found = match image.as_ref() {
             Some(image) => image.read(start, bytes),
-            None => self.file.load().as_ref().is_some_and(|file| file.read_exact_at(bytes, start as u64).is_ok()),
+            None => {
+                let file = self.file.load_full().or_else(|| self.handles.open(self.seq, &self.path));
+                file.is_some_and(|file| file.read_exact_at(bytes, start as u64).is_ok())
+            }
         };
         found.then_some(bytes)
     }
 
-    /// Lets readers use a file that is whole: by a mapping if `map` is set, through a descriptor otherwise.
-    pub(crate) fn attach(&self, file: File, map: bool) -> refdb_vfs::Result<()> {
-        if map {
-            let len = self.flushed() as usize;
-            let _ = self.mapping.set(Growing::new(&file, len, len)?);
-        } else {
-            self.file.store(Some(Arc::new(file)));
+    /// Maps a file that is whole, for readers.
+    pub(crate) fn map(&self, fs: &Fs) -> refdb_vfs::Result<()> {
+        let len = self.flushed() as usize;
+        let _ = self.mapping.set(Growing::new(&fs.open(&self.path)?, len, len)?);
+        Ok(())
+    }
+
+    /// Whether the process that writes has deleted it.
+    pub(crate) fn is_gone(&self, fs: &Fs) -> bool {
+        matches!(fs.find(&self.path), Ok(None))
+    }
+
+    /// Deletes the file; that it is not there any more is no failure.
+    pub(crate) fn delete(&self, fs: &Fs) -> refdb_vfs::Result<()> {
+        match fs.remove_file(&self.path) {
+            Err(error) if !error.is_not_found() => return Err(error),
+            _ => {}
         }
+        self.file.store(None);
+        self.handles.close(self.seq);
         Ok(())
     }
 
@@ -149,11 +168,8 @@ impl Segment {
     pub(crate) fn seal(&self, fs: &Fs, footer: &[u8]) -> refdb_vfs::Result<()> {
         debug_assert!(self.flushed() as usize >= SEGMENT_HEADER_BYTES);
         self.writable(fs)?.write_all_at(footer, self.flushed())?;
-        if self.mapping.get().is_some() {
-            self.file.store(None);
-        } else {
-            self.file.store(Some(Arc::new(fs.open(&self.path)?)));
-        }
+        // Readers have the mapping, or open it again.
+        self.file.store(None);
         self.flushed.fetch_add(footer.len() as u64, Ordering::Release);
         self.image.store(None);
         Ok(())

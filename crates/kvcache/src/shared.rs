@@ -1,13 +1,14 @@
 //! What the cache's handles and its worker share, and how bytes get to the disk.
 
 use crate::{
+    age::Ages,
     error::{Error, Result},
     footer::encode_footer,
     ghost::Ghosts,
     index::Index,
     layout::{Layout, record_cost},
     log::{End, Full, Log, Next, Slots, View},
-    options::{Clock, Durability},
+    options::Durability,
     seal::Sealer,
     stats::Counters,
     sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock},
@@ -30,9 +31,8 @@ pub(crate) struct Shared {
     pub(crate) dir: PathBuf,
     pub(crate) layout: Layout,
     pub(crate) sealer: Sealer,
-    pub(crate) max_age_ms: AtomicU64,
+    pub(crate) ages: Ages,
     pub(crate) patience: Duration,
-    pub(crate) clock: Clock,
     /// Whether sealed files are mapped.
     pub(crate) maps: bool,
     pub(crate) index: Index,
@@ -72,9 +72,8 @@ pub(crate) struct Parts {
     pub(crate) dir: PathBuf,
     pub(crate) layout: Layout,
     pub(crate) sealer: Sealer,
-    pub(crate) max_age: Option<Duration>,
+    pub(crate) ages: Ages,
     pub(crate) patience: Duration,
-    pub(crate) clock: Clock,
     pub(crate) maps: bool,
     pub(crate) promised: bool,
     pub(crate) index: Index,
@@ -90,15 +89,9 @@ pub(crate) fn promise_path(dir: &Path) -> PathBuf {
 
 pub(crate) const PROMISE: &str = "promised";
 
-/// A maximal age, as it is stored: forever is the largest number.
-pub(crate) fn age_ms(max_age: Option<Duration>) -> u64 {
-    max_age.map_or(u64::MAX, |age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
-}
-
 impl Shared {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { fs, dir, layout, sealer, max_age, patience, clock, maps, promised, index, slots, counters, log } =
-            parts;
+        let Parts { fs, dir, layout, sealer, ages, patience, maps, promised, index, slots, counters, log } = parts;
         counters.limit_bytes.set(layout.limit_bytes);
         counters.disk_bytes.set(log.disk_bytes());
         Shared {
@@ -106,9 +99,8 @@ impl Shared {
             dir,
             layout,
             sealer,
-            max_age_ms: AtomicU64::new(age_ms(max_age)),
+            ages,
             patience,
-            clock,
             maps,
             index,
             slots,
@@ -135,12 +127,6 @@ impl Shared {
 
     pub(crate) fn view(&self) -> View<'_> {
         View { index: &self.index, slots: &self.slots, counters: &self.counters }
-    }
-
-    /// Whether a value of this age is too old.
-    pub(crate) fn is_expired(&self, created_ms: u64) -> bool {
-        let max_age = self.max_age_ms.load(Ordering::Relaxed);
-        max_age != u64::MAX && self.clock.now_ms().saturating_sub(created_ms) > max_age
     }
 
     fn generation(&self, hash: u64) -> &AtomicU64 {
@@ -202,7 +188,7 @@ impl Shared {
         segment.seal(&self.fs, &footer)?;
         let mut log = lock(&self.log);
         log.written(segment.seq);
-        log.give_back(image);
+        log.buffer().give_back(image);
         Ok(())
     }
 

@@ -71,7 +71,7 @@ fn run(shared: &Shared) {
                 }
                 if lock(&shared.log).next_to_write().is_none() {
                     // Not at each pause: new memory costs a put a fault for each of its pages.
-                    let spare = lock(&shared.log).trim();
+                    let spare = lock(&shared.log).buffer().trim();
                     drop(spare);
                 }
                 shared.awake.store(true, Ordering::SeqCst);
@@ -110,7 +110,7 @@ pub(crate) fn round(shared: &Shared) -> Result<bool> {
     worked |= shared.write_step()?;
     let mut log = lock(&shared.log);
     if log.owes() {
-        let _ = log.pay_at(&shared.view(), shared.clock.now_ms());
+        let _ = log.pay_at(&shared.view(), shared.ages.now_ms());
     }
     Ok(worked)
 }

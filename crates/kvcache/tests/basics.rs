@@ -306,3 +306,81 @@ fn an_encrypted_cache_tells_nothing_and_opens_with_its_key_only() {
     assert!(matches!(plain.notices(), [Error::WrongKey { .. }]));
     assert_eq!(plain.stats().entries, 0);
 }
+
+#[test]
+fn a_cache_opens_in_a_folder_that_is_named_from_here() {
+    let dir = tempfile::tempdir().unwrap();
+    // The other tests use whole paths.
+    std::env::set_current_dir(dir.path()).unwrap();
+    let cache = Cache::open(Path::new("cache"), Options::new(MIB)).unwrap();
+    put_one(&cache);
+    assert!(dir.path().join("cache/format").exists());
+}
+
+fn put_one(cache: &Cache) {
+    assert_eq!(cache.put(b"key", b"value").unwrap(), Put::Stored);
+}
+
+#[test]
+fn a_value_may_be_looked_up_while_another_is_shown() {
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (outer, inner) = (open(dir.path(), MIB), open(other.path(), MIB));
+    put_one(&outer);
+    put_one(&inner);
+    let seen = outer.get_with(b"key", |value, _| {
+        inner.put(b"copy", value).unwrap();
+        (inner.get(b"key").unwrap().value, outer.get(b"key").unwrap().value, value.to_vec())
+    });
+    assert_eq!(seen, Some((b"value".to_vec(), b"value".to_vec(), b"value".to_vec())));
+    assert_eq!(value_of(&inner, b"copy").unwrap(), b"value");
+}
+
+/// A cache whose entries live for a minute, and its clock.
+fn aging(dir: &Path) -> (Cache, Arc<AtomicU64>) {
+    let now = Arc::new(AtomicU64::new(100_000_000));
+    let clock = now.clone();
+    let mut options = Options::new(MIB);
+    options.max_age = Some(Duration::from_secs(60));
+    options.clock = Clock::new(move || clock.load(Ordering::Relaxed));
+    (Cache::open(dir, options).unwrap(), now)
+}
+
+#[test]
+fn a_clock_that_is_set_back_brings_no_expired_entry_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cache, now) = aging(dir.path());
+    put_one(&cache);
+    now.fetch_add(61_000, Ordering::Relaxed);
+    assert_eq!(cache.get(b"key"), None);
+    now.fetch_sub(30_000, Ordering::Relaxed);
+    assert_eq!(cache.get(b"key"), None, "half a minute old, as the clock says now");
+    put_one(&cache);
+    assert!(cache.get(b"key").is_some(), "a new one is there");
+}
+
+#[test]
+fn entries_of_a_clock_that_was_ahead_are_gone_once_it_is_right() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cache, now) = aging(dir.path());
+    const MONTH_MS: u64 = 30 * 86_400_000;
+    now.fetch_add(MONTH_MS, Ordering::Relaxed);
+    put_one(&cache);
+    drop(cache);
+    let (cache, now) = aging(dir.path());
+    assert_eq!(cache.get(b"key"), None, "it would live for a month");
+    put_one(&cache);
+    now.fetch_add(59_000, Ordering::Relaxed);
+    assert!(cache.get(b"key").is_some());
+    now.fetch_add(2_000, Ordering::Relaxed);
+    assert_eq!(cache.get(b"key"), None);
+}
+
+#[test]
+fn an_expired_key_is_not_contained() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cache, now) = aging(dir.path());
+    put_one(&cache);
+    assert!(cache.contains(b"key") && !cache.contains(b"another"));
+    now.fetch_add(61_000, Ordering::Relaxed);
+    assert!(!cache.contains(b"key"));
+}

@@ -1,7 +1,7 @@
 //! What becomes of segments: written, sealed, condemned, gone.
 
 use super::{Active, End, Full, Log, Meta, Next, View};
-use crate::image::Image;
+use crate::buffer::Buffer;
 use std::sync::Arc;
 
 impl Log {
@@ -39,19 +39,9 @@ impl Log {
         }
     }
 
-    /// Takes back the image of a segment that was written; one that a reader still holds is given up.
-    pub(crate) fn give_back(&mut self, image: Arc<Image>) {
-        match Arc::try_unwrap(image) {
-            Ok(image) if image.len() == self.layout.segment_bytes => self.spare.push(image),
-            _ => self.images -= 1,
-        }
-    }
-
-    /// Gives up spare images but one.
-    pub(crate) fn trim(&mut self) -> Vec<Image> {
-        let extra = self.spare.split_off(self.spare.len().min(1));
-        self.images -= extra.len();
-        extra
+    /// The write buffer, to take an image back.
+    pub(crate) fn buffer(&mut self) -> &mut Buffer {
+        &mut self.buffer
     }
 
     /// The sealed segments, by slot, without those that are condemned.
@@ -119,11 +109,10 @@ impl Log {
         self.condemned_bytes = self.disk_bytes;
         self.owed.clear();
         self.floor = self.active.segment.seq + 1;
-        self.images += 1;
-        self.start_segment(view, Arc::new(Image::new(self.layout.segment_bytes)));
+        let image = self.buffer.take_anyway(0);
+        self.start_segment(view, Arc::new(image));
         // What waits for the disk need not get there.
         let waiting: Vec<Full> = self.queue.drain(..).collect();
-        self.images -= waiting.len();
         Some((void, (tables, waiting)))
     }
 }

@@ -1,0 +1,96 @@
+//! Which entries are too old, whatever is done to the clock.
+
+use crate::{
+    options::Clock,
+    sync::{AtomicU64, Ordering},
+};
+use std::time::{Duration, Instant};
+
+/// Clocks of machines that give each other entries differ a little.
+const SKEW_MS: u64 = 60_000;
+
+/// A maximal age, as it is stored: forever is the largest number.
+fn age_ms(max_age: Option<Duration>) -> u64 {
+    max_age.map_or(u64::MAX, |age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// The age limit of a cache and the time it is judged by.
+pub(crate) struct Ages {
+    max_ms: AtomicU64,
+    clock: Clock,
+    start: Instant,
+    /// The latest time the clock has shown, and when that was, in milliseconds since `start`.
+    latest_ms: AtomicU64,
+    latest_at_ms: AtomicU64,
+}
+
+impl Ages {
+    pub(crate) fn new(max_age: Option<Duration>, clock: Clock) -> Self {
+        let start = Instant::now();
+        let (latest_ms, latest_at_ms) = (AtomicU64::new(clock.now_ms()), AtomicU64::new(0));
+        Ages { max_ms: AtomicU64::new(age_ms(max_age)), clock, start, latest_ms, latest_at_ms }
+    }
+
+    /// The time of the clock; from when it is set back on, the time it would have without that.
+    pub(crate) fn now_ms(&self) -> u64 {
+        let (now, latest) = (self.clock.now_ms(), self.latest_ms.load(Ordering::Acquire));
+        let running = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if now >= latest {
+            if now > latest {
+                self.latest_at_ms.store(running, Ordering::Relaxed);
+                self.latest_ms.fetch_max(now, Ordering::Release);
+            }
+            return now;
+        }
+        latest.saturating_add(running.saturating_sub(self.latest_at_ms.load(Ordering::Relaxed)))
+    }
+
+    pub(crate) fn set_max(&self, max_age: Option<Duration>) {
+        self.max_ms.store(age_ms(max_age), Ordering::Relaxed);
+    }
+
+    /// The largest age, if there is a limit.
+    pub(crate) fn max_ms(&self) -> Option<u64> {
+        Some(self.max_ms.load(Ordering::Relaxed)).filter(|max| *max != u64::MAX)
+    }
+
+    /// Whether a value is too old. One from the future comes from a clock that was wrong: how old it is nobody knows.
+    pub(crate) fn is_expired(&self, created_ms: u64) -> bool {
+        self.max_ms().is_some_and(|max| is_expired(created_ms, self.now_ms(), max))
+    }
+}
+
+/// Whether a value of this time is too old now.
+fn is_expired(created_ms: u64, now_ms: u64, max_ms: u64) -> bool {
+    now_ms.saturating_sub(created_ms) > max_ms || created_ms > now_ms.saturating_add(SKEW_MS.min(max_ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn time_goes_on_after_a_clock_was_set_back() {
+        let wound = Arc::new(AtomicU64::new(1_000_000));
+        let clock = wound.clone();
+        let ages = Ages::new(Some(Duration::from_secs(60)), Clock::new(move || clock.load(Ordering::Relaxed)));
+        assert_eq!(ages.now_ms(), 1_000_000);
+        wound.store(2_000_000, Ordering::Relaxed);
+        assert_eq!(ages.now_ms(), 2_000_000);
+        wound.store(1_500_000, Ordering::Relaxed);
+        let before = ages.now_ms();
+        assert!(before >= 2_000_000);
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(ages.now_ms() > before, "it does not stand still");
+        wound.store(3_000_000, Ordering::Relaxed);
+        assert_eq!(ages.now_ms(), 3_000_000);
+    }
+
+    #[test]
+    fn an_entry_expires_by_age_or_when_it_is_from_the_future() {
+        assert!(!is_expired(1_000_000, 1_100_000, 100_000) && is_expired(1_000_000, 1_100_001, 100_000));
+        assert!(!is_expired(1_060_000, 1_000_000, 100_000) && is_expired(1_060_001, 1_000_000, 100_000));
+        assert!(is_expired(1_002_000, 1_000_000, 1_000), "a short life allows little skew");
+    }
+}

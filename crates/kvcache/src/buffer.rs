@@ -1,0 +1,102 @@
+//! The write buffer: memory for segments that are not wholly in their files yet, and the account of it.
+
+use crate::image::Image;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+/// Bytes of the write buffer that somebody has. They are given back when it is dropped, and in no other way: the account
+/// is the sum of the leases there are, so it can neither go below zero nor forget one.
+pub(crate) struct Lease {
+    account: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Lease {
+    fn new(account: &Arc<AtomicUsize>, bytes: usize) -> Self {
+        account.fetch_add(bytes, Ordering::Relaxed);
+        Lease { account: account.clone(), bytes }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let before = self.account.fetch_sub(self.bytes, Ordering::Relaxed);
+        debug_assert!(before >= self.bytes, "a lease was counted when it was made");
+    }
+}
+
+/// Gives out images of segments.
+pub(crate) struct Buffer {
+    /// Bytes of all images there are, spare ones too.
+    account: Arc<AtomicUsize>,
+    budget_bytes: usize,
+    segment_bytes: usize,
+    /// Images of the usual size that nobody uses: new memory costs a fault for each of its pages.
+    spare: Vec<Image>,
+}
+
+impl Buffer {
+    pub(crate) fn new(segment_bytes: usize, budget_bytes: usize) -> Self {
+        Buffer { account: Arc::default(), budget_bytes, segment_bytes, spare: Vec::new() }
+    }
+
+    /// An image with room for `len` bytes; None if the budget has none. `kept_back` images of the usual size are left for
+    /// others.
+    pub(crate) fn take(&mut self, len: usize, kept_back: usize) -> Option<Image> {
+        let in_use = self.account.load(Ordering::Relaxed) - self.spare.len() * self.segment_bytes;
+        let wanted = len.max(self.segment_bytes) + kept_back * self.segment_bytes;
+        (in_use + wanted <= self.budget_bytes).then(|| self.take_anyway(len))
+    }
+
+    /// The same, whatever the budget says: for who may take one more than it allows.
+    pub(crate) fn take_anyway(&mut self, len: usize) -> Image {
+        if len > self.segment_bytes {
+            return Image::leased(len, Lease::new(&self.account, len));
+        }
+        let new = || Image::leased(self.segment_bytes, Lease::new(&self.account, self.segment_bytes));
+        self.spare.pop().unwrap_or_else(new)
+    }
+
+    /// Takes back an image that nobody writes to any more; one that a reader still holds goes when that is done.
+    pub(crate) fn give_back(&mut self, image: Arc<Image>) {
+        let most = (self.budget_bytes / self.segment_bytes).max(1);
+        if let Ok(image) = Arc::try_unwrap(image)
+            && image.len() == self.segment_bytes
+            && self.spare.len() < most
+        {
+            self.spare.push(image);
+        }
+    }
+
+    /// Gives up spare images but one; they are to be dropped when no lock is held.
+    pub(crate) fn trim(&mut self) -> Vec<Image> {
+        self.spare.split_off(self.spare.len().min(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_leases_returned_leave_the_whole_budget_whatever_the_order() {
+        let mut buffer = Buffer::new(64, 64 * 4);
+        let used = |buffer: &Buffer| buffer.account.load(Ordering::Relaxed);
+        for round in 0..10 {
+            let all: Vec<_> = std::iter::from_fn(|| buffer.take(64, 0)).map(Arc::new).collect();
+            assert_eq!((all.len(), used(&buffer)), (4, 256), "round {round}");
+            assert!(buffer.take(1, 0).is_none());
+            let large = buffer.take_anyway(1000);
+            let held = all[0].clone();
+            all.into_iter().for_each(|image| buffer.give_back(image));
+            buffer.give_back(Arc::new(large));
+            assert_eq!(used(&buffer), 256, "three spare ones and one that a reader holds");
+            drop(held);
+            assert_eq!((used(&buffer), buffer.take(64, 4).is_some()), (192, false));
+            drop(buffer.trim());
+            assert_eq!(used(&buffer), 64);
+        }
+    }
+}
