@@ -3,6 +3,7 @@
 use crate::options::Command;
 use bstr::BString;
 use refdb_vfs::LockError;
+use reftable::stack::StackError;
 use std::io::Write;
 
 /// Why a command stops early, in the words and with the exit code that git would use.
@@ -157,6 +158,16 @@ pub fn text_of(error: &refdb::Error) -> String {
         ),
         // Git's text of a broken line in packed-refs names the file itself.
         refdb::Error::Corrupt { path, what, .. } if what.contains(&*path.to_string_lossy()) => what.clone(),
+        _ if is_too_large(error) => "reftable: transaction failure: entry too large".into(),
         _ => error.to_string(),
     }
+}
+
+/// Whether a record fits in no block of a reftable.
+pub fn is_too_large(error: &refdb::Error) -> bool {
+    use refdb::Error::{Stack, Table};
+    matches!(
+        error,
+        Table(reftable::Error::TooLarge { .. }) | Stack(StackError::Table(reftable::Error::TooLarge { .. }))
+    )
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Invocation,
-    failure::{Failure, Result, message, say},
+    failure::{Failure, Result, is_too_large, message, say},
     options::{Command, Opt, Parser, Setting, Value, Word},
     progress::Progress,
     session::{Session, before_locks},
@@ -37,6 +37,9 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
                 say("error: ", &message![name, " does not point to a valid object!"]);
             }
             Ok(0)
+        }
+        Err(error) if is_too_large(&error) => {
+            Err(Failure::Error("unable to compact stack: entry too large".into(), 255))
         }
         // Git reports a stack that cannot be compacted, unlike packed-refs, as an error that ends it with -1.
         Err(error) if session.store.repository().ref_format() == RefFormat::Reftable => match Failure::from(error) {

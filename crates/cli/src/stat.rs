@@ -84,7 +84,7 @@ fn report(session: &Session) -> Result<Report> {
     let repository = session.store.repository();
     let (files, stack) = match repository.ref_format() {
         RefFormat::Files => (Some(files::look(repository)?), None),
-        RefFormat::Reftable => (None, Some(stack::look(repository)?)),
+        RefFormat::Reftable => (None, Some(stack::look(repository, session.store.settings())?)),
     };
     Ok(Report {
         format: if files.is_some() { "files" } else { "reftable" },

@@ -35,6 +35,11 @@ pub trait Backend: Send + Sync {
     /// Whether the reflog of a symbolic ref stays, and tells of it, when the ref is deleted: in git's reftable format.
     fn keeps_symref_logs(&self) -> bool;
 
+    /// Refuses steps that the format has no room for, so that nobody else's fail with them. [`Locked::stage`] does too.
+    fn check(&self, _steps: &dyn Steps) -> Result<()> {
+        Ok(())
+    }
+
     /// Brings the refs into the form that is read fastest: pack-refs for files, compaction for reftable.
     fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized>;
 }

@@ -47,7 +47,7 @@ pub use dump::dump;
 pub use error::{Corruption, Error, Fault, Result};
 pub use merged::{Merged, MergedLogCursor, MergedRefCursor, RefEntry};
 pub use options::WriteOptions;
-pub use record::{LogRecord, LogValue, RefRecord, RefValue};
+pub use record::{LogFit, LogRecord, LogValue, RefRecord, RefValue};
 pub use ref_block::{RefBlock, RefBlockWriter};
 pub use refdb_types::{HashKind, ObjectId};
 pub use table::{BlockCache, LogCursor, PagedFile, PointingRef, RefCursor, Sink, Source, Summary, Table, TableWriter};

@@ -7,7 +7,7 @@ mod stack_support;
 use refdb_types::HashKind;
 use refdb_vfs::{Fs, LockError, Op, Patience, Verdict, Witness};
 use reftable::{
-    WriteOptions,
+    TableWriter, WriteOptions,
     stack::{Compacted, Durability, LEFTOVER_AGE, ListFault, LogExpiry, Scope, Stack, StackError, StackOptions},
 };
 use stack_support::{
@@ -355,4 +355,61 @@ fn compacting_everything_can_expire_the_log() {
     let expiry = LogExpiry { before_seconds: 0, below_update_index: 4 };
     stack.compact(Scope::All(Some(expiry)), PATIENCE).unwrap();
     assert_eq!(kept(&stack), [4]);
+}
+
+/// Has an entry that is larger than C git's blocks in the stack's youngest table.
+fn leave_too_large(stack: &Stack, dir: &Path, name: &str, message: &str) {
+    let update_index = stack.reload().unwrap().next_update_index();
+    let mut bytes = Vec::new();
+    let mut writer = TableWriter::new(WriteOptions::default(), update_index, update_index, &mut bytes).unwrap();
+    writer.add_log(&log(name, update_index, message)).unwrap();
+    writer.finish().unwrap();
+    let table = format!("0x{update_index:012x}-0x{update_index:012x}-0123abcd.ref");
+    fs::write(dir.join(&table), bytes).unwrap();
+    let list = fs::read_to_string(dir.join("tables.list")).unwrap();
+    fs::write(dir.join("tables.list"), format!("{list}{table}\n")).unwrap();
+    stack.reload().unwrap();
+}
+
+#[test]
+fn additions_and_compactions_cut_the_entries_that_git_could_not_rewrite() {
+    // Random, so that the table is large too; larger than what is merged at once, and smaller.
+    let long: String =
+        (0..200_000u32).map(|at| char::from(b'a' + (at.wrapping_mul(2_654_435_761) >> 28) as u8)).collect();
+    for len in [5000, long.len()] {
+        let message = format!("{}\n", &long[..len]);
+        type Way<'w> = &'w dyn Fn(&Stack);
+        let add_expecting_much = |stack: &Stack| {
+            let mut addition = stack.lock(PATIENCE).unwrap();
+            add_expecting(&mut addition, 10 << 20, &[("refs/heads/b", Some(oid(2)))]).unwrap();
+            drop(addition.commit().unwrap());
+        };
+        let add_many = |stack: &Stack| {
+            let names: Vec<_> = (0..4000).map(|at| format!("refs/heads/{at:04}")).collect();
+            for part in names.chunks(200) {
+                let edits: Vec<_> = part.iter().map(|name| (name.as_str(), Some(oid(1)))).collect();
+                write(stack, &edits);
+            }
+        };
+        let compact_all = |stack: &Stack| {
+            assert_eq!(stack.compact(Scope::All(None), PATIENCE).unwrap(), Compacted::Done(2));
+        };
+        let ways: [(&str, Way<'_>); 3] =
+            [("merged while written", &add_expecting_much), ("additions", &add_many), ("compaction", &compact_all)];
+        for (way, run) in ways {
+            let dir = tempfile::tempdir().unwrap();
+            let stack = open(dir.path());
+            write(&stack, &[("refs/heads/a", Some(oid(1)))]);
+            leave_too_large(&stack, dir.path(), "refs/heads/long", &message);
+            run(&stack);
+            let snapshot = stack.reload().unwrap();
+            let mut found = logs(&snapshot).into_values();
+            let stored = found.next().unwrap();
+            assert!(
+                found.next().is_none() && stored == format!("{}\n", &long[..2048]),
+                "{len}, {way}: {}",
+                stored.len()
+            );
+        }
+    }
 }

@@ -1,9 +1,9 @@
 use super::bytes;
 use crate::failure::{Failure, Result};
-use refdb::Repository;
+use refdb::{Repository, config::Settings};
 use refdb_vfs::Fs;
 use reftable::{
-    Merged, Sink, TableWriter, WriteOptions,
+    LogFit, Merged, Sink, TableWriter, WriteOptions,
     stack::{Stack as OpenStack, StackOptions},
 };
 use serde::Serialize;
@@ -30,12 +30,26 @@ struct Table {
     refs: u64,
     tombstones: u64,
     logs: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    too_large: Option<TooLarge>,
     update_indexes: [u64; 2],
 }
 
+/// Log records that git cannot compact, which fails all that it writes.
+#[derive(Debug, Serialize)]
+struct TooLarge {
+    records: u64,
+    /// Those that no cut makes small enough.
+    incurable: u64,
+    /// The ref of the first.
+    refname: String,
+}
+
 /// Counts the records of each table, and writes the compacted table to nowhere to see how large it would be.
-pub(super) fn look(repository: &Repository) -> Result<Stack> {
-    let options = StackOptions::new(WriteOptions { hash: repository.hash(), ..WriteOptions::default() });
+pub(super) fn look(repository: &Repository, settings: &Settings) -> Result<Stack> {
+    let defaults = WriteOptions::default();
+    let block_size = settings.reftable.block_size.unwrap_or(defaults.block_size);
+    let options = StackOptions::new(WriteOptions { hash: repository.hash(), block_size, ..defaults });
     let folder = repository.refs_dir().join("reftable");
     let snapshot = OpenStack::open(Fs::real(), &folder, options.clone()).map_err(failed)?.snapshot();
     let mut tables = Vec::new();
@@ -47,6 +61,7 @@ pub(super) fn look(repository: &Repository) -> Result<Stack> {
             refs: 0,
             tombstones: 0,
             logs: 0,
+            too_large: None,
             update_indexes: [table.min_update_index(), table.max_update_index()],
         };
         let mut refs = table.refs();
@@ -54,8 +69,15 @@ pub(super) fn look(repository: &Repository) -> Result<Stack> {
             if record.is_deletion() { counted.tombstones += 1 } else { counted.refs += 1 }
         }
         let mut logs = table.logs();
-        while logs.next().map_err(failed)?.is_some() {
+        while let Some(record) = logs.next().map_err(failed)? {
             counted.logs += 1;
+            let fit = options.write.log_fit(&record, table.has_refs());
+            if fit != LogFit::Whole {
+                let refname = || TooLarge { records: 0, incurable: 0, refname: record.name.to_string() };
+                let found = counted.too_large.get_or_insert_with(refname);
+                found.records += 1;
+                found.incurable += u64::from(fit == LogFit::Never);
+            }
         }
         tables.push(counted);
     }
@@ -87,13 +109,26 @@ fn compact(merged: &Merged, write: WriteOptions) -> Result<reftable::Summary> {
     }
     let mut logs = merged.logs();
     while let Some(record) = logs.next().map_err(failed)? {
-        writer.add_log(&record).map_err(failed)?;
+        writer.copy_log(&record).map_err(failed)?;
     }
     writer.finish().map_err(failed)
 }
 
 fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::Fatal(error.to_string().into())
+}
+
+impl TooLarge {
+    fn text(&self) -> String {
+        let TooLarge { records, incurable, refname } = self;
+        let cure = match incurable {
+            0 => "`refdb pack-refs` cuts them".to_owned(),
+            _ => {
+                format!("`refdb pack-refs` cuts all but {incurable}: raise reftable.blockSize, or delete those reflogs")
+            }
+        };
+        format!("log records too large for git, which cannot write any more: {records}, the first of {refname}; {cure}")
+    }
 }
 
 impl Stack {
@@ -110,6 +145,9 @@ impl Stack {
                 table.update_indexes[0],
                 table.update_indexes[1],
             ));
+            if let Some(found) = &table.too_large {
+                text.push_str(&format!("    {}\n", found.text()));
+            }
         }
         text.push_str(&format!(
             "compaction would leave {}: {} refs, {} log records; it would free {}\n",

@@ -8,6 +8,8 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
+const REFDB: &str = env!("CARGO_BIN_EXE_refdb");
+
 /// A folder in which both programs run.
 pub(crate) struct Folder {
     folder: tempfile::TempDir,
@@ -35,6 +37,8 @@ pub(crate) struct Twins {
     pub(crate) git: Repo,
     pub(crate) refdb: Repo,
     format: RefFormat,
+    /// What both programs find in their environment besides.
+    pub(crate) environment: Vec<(&'static str, String)>,
 }
 
 impl Twins {
@@ -45,13 +49,14 @@ impl Twins {
             set_up(&repo);
             repo
         };
-        Twins { git: make(), refdb: make(), format }
+        Twins { git: make(), refdb: make(), format, environment: Vec::new() }
     }
 
     /// Runs git on one and refdb on the other, and requires the same output, messages, exit code, refs and reflogs.
     pub(crate) fn same<S: AsRef<OsStr>>(&self, words: &[S], input: &[u8]) {
         let what = format!("{}: {}", self.format.name(), shown(words, input));
-        let (git, refdb) = (git(self.git.dir(), words, input), refdb(self.refdb.dir(), words, input));
+        let [git, refdb] = [(Git::find().program(), &self.git), (Path::new(REFDB), &self.refdb)]
+            .map(|(program, repo)| run(program, repo.dir(), words, input, &self.environment));
         assert_same(&what, &git, &refdb);
         let state = |repo: &Repo| {
             let refs = repo.git(["for-each-ref", "--include-root-refs", "--format=%(refname) %(objectname) %(symref)"]);
@@ -119,15 +124,21 @@ fn without_lock(line: &str) -> String {
 }
 
 fn git<S: AsRef<OsStr>>(folder: &Path, words: &[S], input: &[u8]) -> Output {
-    run(Git::find().program(), folder, words, input)
+    run(Git::find().program(), folder, words, input, &[])
 }
 
 /// Runs refdb alone.
 pub(crate) fn refdb<S: AsRef<OsStr>>(folder: &Path, words: &[S], input: &[u8]) -> Output {
-    run(Path::new(env!("CARGO_BIN_EXE_refdb")), folder, words, input)
+    run(Path::new(REFDB), folder, words, input, &[])
 }
 
-fn run<S: AsRef<OsStr>>(program: &Path, folder: &Path, words: &[S], input: &[u8]) -> Output {
+fn run<S: AsRef<OsStr>>(
+    program: &Path,
+    folder: &Path,
+    words: &[S],
+    input: &[u8],
+    environment: &[(&str, String)],
+) -> Output {
     let clean = Git::find().command(folder);
     let mut child = Command::new(program)
         .args(words)
@@ -135,6 +146,7 @@ fn run<S: AsRef<OsStr>>(program: &Path, folder: &Path, words: &[S], input: &[u8]
         .env_clear()
         .envs(clean.get_envs().filter_map(|(name, value)| Some((name, value?))))
         .env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap())
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -7,6 +7,7 @@ mod common;
 mod endings;
 mod for_each_ref;
 mod global_options;
+mod log_size;
 mod pack_refs;
 mod pictures;
 mod show_ref;

@@ -104,6 +104,7 @@ impl Locked for Member<'_> {
     }
 
     fn stage(&mut self, steps: &dyn Steps) -> Result<()> {
+        self.group.backend.check(steps)?;
         self.steps = steps.iter().map(OwnStep::of).collect();
         Ok(())
     }

@@ -5,7 +5,7 @@ use crate::{
 };
 use refdb::{Change, Edit, LogWish, Precondition, Reason, RefName, Target};
 use refdb_testkit::{RefFormat, Repo};
-use refdb_types::{HashKind, ObjectId};
+use refdb_types::{HashKind, Ident, ObjectId};
 use std::{path::Path, sync::Arc, thread, time::Duration};
 
 fn create(name: &str, id: ObjectId) -> Edit {
@@ -78,6 +78,26 @@ fn a_refused_member_leaves_nothing_and_the_others_are_made() {
     assert_eq!(outcomes[1].as_ref().unwrap().group, 1);
     assert_eq!(repo.refs().len(), 2);
     assert!(view.get("refs/heads/new".into()).unwrap().is_none());
+}
+
+#[test]
+fn a_member_that_no_block_can_hold_fails_alone() {
+    let (repo, id) = repo();
+    let view = open(repo.git_dir());
+    let mut names = vec!["refs/heads/a".to_owned(), "refs/heads/b".to_owned()];
+    names.push(format!("refs/heads/{}", "n".repeat(4070)));
+    let mut batches: Vec<_> = names.iter().map(|name| Batch::atomic(vec![create(name, id)])).collect();
+    let name = "n".repeat(4200).into();
+    let committer = Ident { name, email: "e@example.com".into(), time_seconds: 1_700_000_000, offset_decimal: 0 };
+    batches.push(Batch { committer: Some(committer), ..Batch::atomic(vec![create("refs/heads/c", id)]) });
+    let outcomes = together(&repo, &view, batches);
+    assert!(outcomes[..2].iter().all(|outcome| outcome.as_ref().is_ok_and(|made| made.group == 2)), "{outcomes:?}");
+    for outcome in &outcomes[2..] {
+        let error = outcome.as_ref().unwrap_err().to_string();
+        assert!(error.contains("does not fit in a block of 4096 bytes"), "{error}");
+    }
+    repo.git(["pack-refs"]);
+    assert_eq!(repo.refs().len(), 2);
 }
 
 #[test]

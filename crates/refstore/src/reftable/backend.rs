@@ -1,11 +1,11 @@
 use super::{
-    locked::ReftableLocked,
+    locked::{ReftableLocked, check_sizes},
     snapshot::ReftableSnapshot,
     stacks::{Place, Stacks},
 };
 use crate::{
     Backend, Error, Locked, Result, Snapshot,
-    backend::{Claims, OptimizeOptions, Optimized},
+    backend::{Claims, OptimizeOptions, Optimized, Steps},
 };
 use refdb_vfs::{Fs, LockError, Patience};
 use reftable::stack::{Scope, Stack, StackError, StackOptions};
@@ -68,6 +68,10 @@ impl Backend for ReftableBackend {
 
     fn keeps_symref_logs(&self) -> bool {
         true
+    }
+
+    fn check(&self, steps: &dyn Steps) -> Result<()> {
+        check_sizes(&self.stacks, steps)
     }
 
     fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {

@@ -72,7 +72,8 @@ impl Locked for ReftableLocked {
 
     fn stage(&mut self, steps: &dyn Steps) -> Result<()> {
         let stacks = Arc::clone(&self.stacks);
-        let id_len = stacks.options.stack.write.hash.len_bytes();
+        let write = stacks.options.stack.write;
+        let (id_len, message_max) = (write.hash.len_bytes(), write.log_message_max());
         let mut parts: BTreeMap<Place, Part> = BTreeMap::new();
         // Neighbours are mostly of one stack.
         let mut current = (Place::Common, Part::default());
@@ -107,7 +108,7 @@ impl Locked for ReftableLocked {
                 (inner(step.name), step.new)
             });
             addition.add_table(first..=last, expected_bytes, |writer| {
-                let mut table = Table { writer, index: first, existing };
+                let mut table = Table { writer, index: first, existing, message_max };
                 let mut logged = Vec::new();
                 for &at in &part.steps {
                     let step = steps.step(at as usize);
@@ -157,18 +158,13 @@ struct Table<'w, 'a> {
     index: u64,
     /// The stack that it comes on top of.
     existing: Merged,
+    message_max: usize,
 }
 
 impl Table<'_, '_> {
     fn add_ref(&mut self, name: &BStr, step: &Step<'_>) -> Result<()> {
-        let value = match step.new {
-            None => return Ok(()),
-            Some(NewValue::Deleted) => RefValue::Deletion,
-            Some(NewValue::Direct(target, Some(peeled))) => RefValue::Peeled { target, peeled },
-            Some(NewValue::Direct(id, None)) => RefValue::Direct(id),
-            Some(NewValue::Symbolic(target)) => RefValue::Symbolic(target),
-        };
-        self.writer.add_ref(&RefRecord { name, update_index: self.index, value })?;
+        let Some(new) = step.new else { return Ok(()) };
+        self.writer.add_ref(&RefRecord { name, update_index: self.index, value: ref_value(new) })?;
         Ok(())
     }
 
@@ -191,19 +187,57 @@ impl Table<'_, '_> {
     }
 
     fn add_line(&mut self, name: &BStr, line: &LogLine<'_>) -> Result<()> {
-        // git ends each message with a newline.
-        let message = BString::from([line.message.as_bytes(), b"\n"].concat());
-        let value = LogValue::Update {
-            old: line.old,
-            new: line.new,
-            name: line.committer.name.as_bstr(),
-            email: line.committer.email.as_bstr(),
-            time_seconds: line.committer.time_seconds,
-            tz_offset: line.committer.offset_decimal,
-            message: message.as_bstr(),
-        };
-        self.writer.add_log(&LogRecord { name, update_index: self.index, value })?;
+        let message = stored_message(line.message, self.message_max);
+        self.writer.add_log(&LogRecord {
+            name,
+            update_index: self.index,
+            value: log_value(line, message.as_bstr()),
+        })?;
         Ok(())
+    }
+}
+
+/// Refuses steps of which C git could not write the records into a table.
+pub(super) fn check_sizes(stacks: &Stacks, steps: &dyn Steps) -> Result<()> {
+    let write = &stacks.options.stack.write;
+    let has_refs = steps.iter().any(|step| step.new.is_some());
+    for step in steps.iter() {
+        let (_, name) = stacks.route(step.name);
+        if let Some(new) = step.new {
+            write.check_ref(&RefRecord { name, update_index: 0, value: ref_value(new) })?;
+        }
+        if let Some(line) = &step.log {
+            let message = stored_message(line.message, write.log_message_max());
+            let value = log_value(line, message.as_bstr());
+            write.check_log(&LogRecord { name, update_index: 0, value }, has_refs)?;
+        }
+    }
+    Ok(())
+}
+
+/// A message as git stores it: cut at this length, in the middle of a character if need be, and always with a newline.
+fn stored_message(message: &BStr, len_max: usize) -> BString {
+    BString::from([&message.as_bytes()[..message.len().min(len_max)], b"\n"].concat())
+}
+
+fn ref_value(new: NewValue<'_>) -> RefValue<'_> {
+    match new {
+        NewValue::Deleted => RefValue::Deletion,
+        NewValue::Direct(target, Some(peeled)) => RefValue::Peeled { target, peeled },
+        NewValue::Direct(id, None) => RefValue::Direct(id),
+        NewValue::Symbolic(target) => RefValue::Symbolic(target),
+    }
+}
+
+fn log_value<'a>(line: &LogLine<'a>, message: &'a BStr) -> LogValue<'a> {
+    LogValue::Update {
+        old: line.old,
+        new: line.new,
+        name: line.committer.name.as_bstr(),
+        email: line.committer.email.as_bstr(),
+        time_seconds: line.committer.time_seconds,
+        tz_offset: line.committer.offset_decimal,
+        message,
     }
 }
 

@@ -60,6 +60,16 @@ pub(crate) fn get_len(bytes: &[u8], at: &mut usize) -> Result<usize, Fault> {
     get(bytes, at).and_then(|value| usize::try_from(value).map_err(|_| Fault::RecordTruncated))
 }
 
+/// How many bytes [`put`] appends.
+pub(crate) fn len(mut value: u64) -> usize {
+    let mut len = 1;
+    while value >= 0x80 {
+        value = (value >> 7) - 1;
+        len += 1;
+    }
+    len
+}
+
 /// Appends a number.
 #[inline]
 pub(crate) fn put(out: &mut Vec<u8>, value: u64) {

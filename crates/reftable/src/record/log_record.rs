@@ -52,7 +52,7 @@ const DELETION: u8 = 0;
 const UPDATE: u8 = 1;
 
 /// Bytes of the update index in a key.
-const INDEX_LEN: usize = 8;
+pub(super) const INDEX_LEN: usize = 8;
 
 /// Makes `key` the key of a log record: the name, a NUL byte, and the update index turned around, so that newer
 /// entries sort before older ones.

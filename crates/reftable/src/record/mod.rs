@@ -1,12 +1,14 @@
 //! What blocks hold: records in the order of their keys. A record is a key, compressed against the key before it, a
 //! type of three bits, and a value.
 
+mod fit;
 mod index_record;
 pub(crate) mod key;
 mod log_record;
 mod object_record;
 mod ref_record;
 
+pub use fit::LogFit;
 pub(crate) use index_record::{IndexRecords, IndexValue};
 pub use log_record::{LogRecord, LogValue};
 pub(crate) use log_record::{LogRecords, log_key, log_update_index};

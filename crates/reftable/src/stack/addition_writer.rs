@@ -61,10 +61,12 @@ impl<'t> AdditionWriter<'t> {
         Ok(())
     }
 
-    /// Adds a log entry. Names must ascend, and update indexes descend within a name.
+    /// Adds a log entry. Names must ascend, and update indexes descend within a name. One that C git could not write into a
+    /// block is refused, since git could not compact the stack any more.
     pub fn add_log(&mut self, record: &LogRecord<'_>) -> Result<(), StackError> {
         self.given += 1;
         self.copy_refs_before(None)?;
+        self.writer.check_log(record)?;
         let mut key = std::mem::take(&mut self.log_key);
         log_key(&mut key, record.name, record.update_index);
         let copied = self.copy_logs_before(Some(&key));
@@ -111,7 +113,7 @@ impl<'t> AdditionWriter<'t> {
             checkpoint.pass()?;
             let record = cursor.record();
             if !(with_oldest && record.is_deletion()) {
-                writer.add_log(&record)?;
+                writer.copy_log(&record)?;
             }
             Ok(())
         })

@@ -1,5 +1,5 @@
-use super::{Listed, NewTable, Snapshot, Stack, StackError, load::merge, options::NEW_FILE_MODE};
-use crate::{LogRecord, LogValue, Merged, Sink, Summary, TableWriter, WriteOptions};
+use super::{Listed, NewTable, Snapshot, Stack, StackError, TableName, load::merge, options::NEW_FILE_MODE};
+use crate::{LogFit, LogRecord, LogValue, Merged, Sink, Summary, TableWriter, WriteOptions};
 use refdb_vfs::{Lock, LockError, Patience, interrupt};
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use std::ops::Range;
 pub enum Scope {
     /// What the geometric rule asks for, so far as nobody else is compacting it.
     Geometric,
-    /// All tables, and of the log only what is not expired.
+    /// All tables, and of the log only what is not expired. One table is left as it is unless C git could not rewrite it.
     All(Option<LogExpiry>),
 }
 
@@ -76,6 +76,10 @@ impl Stack {
     }
 
     fn claim_compaction(&self, scope: Scope, patience: Patience) -> Result<Option<Compaction>, StackError> {
+        let unwritable = match scope {
+            Scope::All(None) => self.single_unwritable()?,
+            _ => None,
+        };
         loop {
             let list_lock = self.lock_list(patience)?;
             let snapshot = self.reload()?;
@@ -85,8 +89,10 @@ impl Stack {
                     let Some(range) = snapshot.plan(self.options()) else { return Ok(None) };
                     Compaction::claim(self, tables, range, Claim::WhatIsFree)
                 }
-                Scope::All(None) if tables.len() < 2 => return Ok(None),
                 Scope::All(_) if tables.is_empty() => return Ok(None),
+                Scope::All(None) if tables.len() < 2 && Some(&tables[0].name) != unwritable.as_ref() => {
+                    return Ok(None);
+                }
                 Scope::All(expiry) => {
                     let claimed = Compaction::claim(self, tables, 0..tables.len(), Claim::Everything);
                     claimed.map(|claimed| claimed.map(|compaction| Compaction { expiry, ..compaction }))
@@ -98,6 +104,21 @@ impl Stack {
             list_lock.release()?;
             Lock::acquire(self.fs(), &table, NEW_FILE_MODE, patience)?.release()?;
         }
+    }
+
+    /// The stack's only table, if it has log entries that have to be cut for C git. Looked for before anything is locked.
+    fn single_unwritable(&self) -> Result<Option<TableName>, StackError> {
+        let snapshot = self.reload()?;
+        let [listed] = snapshot.tables() else { return Ok(None) };
+        let mut logs = listed.table.logs();
+        let mut checkpoint = Checkpoint::default();
+        while let Some(record) = logs.next()? {
+            checkpoint.pass()?;
+            if self.options().write.log_fit(&record, listed.table.has_refs()) == LogFit::Cut {
+                return Ok(Some(listed.name.clone()));
+            }
+        }
+        Ok(None)
     }
 
     /// Removes tables that the new list does not name any more, once that list is sure to last.
@@ -226,7 +247,7 @@ pub(super) fn write_merged(
         checkpoint.pass()?;
         let expired = expiry.is_some_and(|expiry| expiry.drops(&record));
         if !(expired || with_oldest && record.is_deletion()) {
-            writer.add_log(&record)?;
+            writer.copy_log(&record)?;
         }
     }
     Ok(writer.finish()?)

@@ -93,6 +93,11 @@ impl Table {
         LogCursor::new(self.clone())
     }
 
+    /// Whether there are ref records, tombstones among them.
+    pub fn has_refs(&self) -> bool {
+        self.section(BlockKind::Ref).is_some()
+    }
+
     /// The refs that point at an object directly or through a tag, in order of name.
     pub fn refs_pointing_at(self: &Arc<Self>, id: &ObjectId) -> Result<Vec<PointingRef>> {
         pointing::find(self, id)

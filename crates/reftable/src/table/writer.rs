@@ -140,7 +140,8 @@ impl<S: Sink> TableWriter<S> {
     }
 
     /// Adds a log entry. Names must ascend, and update indexes descend within a name. An entry may be older than the
-    /// table's lower limit, since rewriting a reflog keeps the entries' update indexes; a deletion may have any.
+    /// table's lower limit, since rewriting a reflog keeps the entries' update indexes; a deletion may have any. One that
+    /// is longer than a block gets a block of its own, which C git can read but not write.
     pub fn add_log(&mut self, record: &LogRecord<'_>) -> Result<()> {
         if let LogValue::Update { old, new, .. } = &record.value {
             if record.update_index > self.header.max_update_index {
@@ -160,6 +161,18 @@ impl<S: Sink> TableWriter<S> {
         self.log_key = key;
         self.summary.logs += u64::from(added.is_ok());
         added
+    }
+
+    /// Adds a log entry of an older table, cut if C git could not write it into a block of this size: it could not
+    /// compact the new table.
+    pub fn copy_log(&mut self, record: &LogRecord<'_>) -> Result<()> {
+        let (options, has_refs) = (self.options, self.summary.refs > 0);
+        options.with_log_cut(record, has_refs, |record| self.add_log(record))
+    }
+
+    /// Refuses a log entry that C git could not write into a block of this size.
+    pub fn check_log(&self, record: &LogRecord<'_>) -> Result<()> {
+        self.options.check_log(record, self.summary.refs > 0)
     }
 
     /// Writes what remains. The sink is not synced.

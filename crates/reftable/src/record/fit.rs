@@ -1,0 +1,198 @@
+//! How large a record may be: C git writes no block larger than `reftable.blockSize`, and so cannot rewrite a record that
+//! fits in none. Each later compaction of its own, and with it each write, then ends in "entry too large".
+
+use super::{LogRecord, LogValue, RefRecord, RefValue, log_record::INDEX_LEN};
+use crate::{
+    Error, Result, WriteOptions,
+    format::{BLOCK_HEADER_LEN, Header, RESTART_COUNT_LEN, RESTART_LEN, varint},
+};
+use bstr::{BStr, BString, ByteSlice};
+
+/// Of a committer's name or email that has to be cut so many bytes stay. Where that is too much still, the block size is
+/// so small that no entry fits, and nothing is cut.
+const IDENT_LEN_MIN: usize = 128;
+
+/// Whether C git can write a log entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogFit {
+    /// It can.
+    Whole,
+    /// It can once the message, or the committer's name or email, is cut.
+    Cut,
+    /// It cannot: the refname alone is too long, or the block size too small for any entry.
+    Never,
+}
+
+impl WriteOptions {
+    /// So many bytes of a message git stores, without the newline at its end.
+    pub fn log_message_max(&self) -> usize {
+        self.block_size as usize / 2
+    }
+
+    /// Whether C git can write a log entry, into a table with refs or one without.
+    pub fn log_fit(&self, record: &LogRecord<'_>, has_refs: bool) -> LogFit {
+        if log_len(record) <= self.room(has_refs) {
+            return LogFit::Whole;
+        }
+        let fits = self.with_log_cut(record, has_refs, |cut| log_len(cut) <= self.room(has_refs));
+        if fits { LogFit::Cut } else { LogFit::Never }
+    }
+
+    /// Refuses a log entry that C git cannot write.
+    pub fn check_log(&self, record: &LogRecord<'_>, has_refs: bool) -> Result<()> {
+        self.check(record.name, log_len(record), has_refs)
+    }
+
+    /// Refuses a ref that C git cannot write into a table of its own.
+    pub fn check_ref(&self, record: &RefRecord<'_>) -> Result<()> {
+        self.check(record.name, ref_len(record), false)
+    }
+
+    fn check(&self, name: &BStr, len: usize, is_behind_others: bool) -> Result<()> {
+        if len <= self.room(is_behind_others) {
+            return Ok(());
+        }
+        Err(Error::TooLarge { name: name.to_owned(), block_size: self.block_size })
+    }
+
+    /// Bytes of a block for its only record. The file's header is in its first block.
+    fn room(&self, is_behind_others: bool) -> usize {
+        let header = if is_behind_others { 0 } else { Header::new(self.hash, 0, 0, 0).len() };
+        (self.block_size as usize).saturating_sub(header + BLOCK_HEADER_LEN + RESTART_LEN + RESTART_COUNT_LEN)
+    }
+
+    /// Hands over a log entry as git can write it: as it is, or cut. First the message is cut, as git would have done, and
+    /// more if need be; then the name and the email. An entry that no cut makes small enough stays as it is.
+    pub(crate) fn with_log_cut<T>(
+        &self,
+        record: &LogRecord<'_>,
+        has_refs: bool,
+        then: impl FnOnce(&LogRecord<'_>) -> T,
+    ) -> T {
+        let excess = |record: &LogRecord<'_>| log_len(record).saturating_sub(self.room(has_refs));
+        let LogValue::Update { old, new, name, email, time_seconds, tz_offset, message } = record.value else {
+            return then(record);
+        };
+        if excess(record) == 0 {
+            return then(record);
+        }
+        let with = |name, email, message| LogRecord {
+            value: LogValue::Update { old, new, name, email, time_seconds, tz_offset, message },
+            ..*record
+        };
+        let text = message.strip_suffix(b"\n").unwrap_or(message);
+        let line = |len: usize| BString::from([&text[..len], b"\n"].concat());
+        let len = text.len().min(self.log_message_max());
+        let usual = line(len);
+        let message = line(len.saturating_sub(excess(&with(name, email, usual.as_bstr()))));
+        let name = ident_cut(name, excess(&with(name, email, message.as_bstr())));
+        let email = ident_cut(email, excess(&with(name, email, message.as_bstr())));
+        let cut = with(name, email, message.as_bstr());
+        if excess(&cut) == 0 { then(&cut) } else { then(record) }
+    }
+}
+
+fn ident_cut(text: &BStr, excess: usize) -> &BStr {
+    let len = text.len().saturating_sub(excess).max(IDENT_LEN_MIN).min(text.len());
+    &text[..len]
+}
+
+fn log_len(record: &LogRecord<'_>) -> usize {
+    let value = match record.value {
+        LogValue::Deletion => 0,
+        LogValue::Update { old, new, name, email, time_seconds, message, .. } => {
+            let strings: usize = [name, email, message].into_iter().map(string_len).sum();
+            old.kind().len_bytes() + new.kind().len_bytes() + strings + varint::len(time_seconds) + size_of::<i16>()
+        }
+    };
+    key_len(record.name.len() + 1 + INDEX_LEN) + value
+}
+
+fn ref_len(record: &RefRecord<'_>) -> usize {
+    let value = match record.value {
+        RefValue::Deletion => 0,
+        RefValue::Direct(id) => id.kind().len_bytes(),
+        RefValue::Peeled { target, peeled } => target.kind().len_bytes() + peeled.kind().len_bytes(),
+        RefValue::Symbolic(target) => string_len(target),
+    };
+    // In a table of its own it has the lowest update index.
+    const INDEX_DELTA_LEN: usize = 1;
+    key_len(record.name.len()) + INDEX_DELTA_LEN + value
+}
+
+/// A key that shares nothing with the one before it.
+fn key_len(len: usize) -> usize {
+    const SHARED_LEN: usize = 1;
+    const TYPE_BITS: usize = 3;
+    SHARED_LEN + varint::len((len << TYPE_BITS) as u64) + len
+}
+
+fn string_len(text: &BStr) -> usize {
+    varint::len(text.len() as u64) + text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{key, log_key};
+    use refdb_types::{HashKind, ObjectId};
+
+    fn entry<'a>(refname: &'a BStr, name: &'a BStr, message: &'a BStr) -> LogRecord<'a> {
+        let id = ObjectId::null(HashKind::Sha1);
+        let email = "e@example.com".into();
+        let (time_seconds, tz_offset) = (1_700_000_000, 0);
+        let value = LogValue::Update { old: id, new: id, name, email, time_seconds, tz_offset, message };
+        LogRecord { name: refname, update_index: 7, value }
+    }
+
+    #[test]
+    fn the_length_of_a_record_is_that_of_its_bytes() {
+        for len in [1, 3, 6, 127, 128, 16_511, 16_512, 70_000] {
+            let text = BString::from(vec![b'x'; len]);
+            let usual = entry("refs/heads/main".into(), "A".into(), text.as_bstr());
+            let with_long_name = entry("refs/heads/main".into(), text.as_bstr(), "m\n".into());
+            for record in [usual, with_long_name, LogRecord { value: LogValue::Deletion, ..usual }] {
+                let (mut name, mut bytes) = (Vec::new(), Vec::new());
+                log_key(&mut name, record.name, record.update_index);
+                key::put(&mut bytes, &name, 0, record.value.type_bits());
+                record.value.encode(&mut bytes);
+                assert_eq!(log_len(&record), bytes.len());
+            }
+            let id = ObjectId::null(HashKind::Sha256);
+            let peeled = RefValue::Peeled { target: id, peeled: id };
+            for value in [RefValue::Deletion, RefValue::Direct(id), peeled, RefValue::Symbolic(text.as_bstr())] {
+                let record = RefRecord { name: text.as_bstr(), update_index: 7, value };
+                let mut bytes = Vec::new();
+                key::put(&mut bytes, record.name, 0, record.value.type_bits());
+                record.value.encode(0, &mut bytes);
+                assert_eq!(ref_len(&record), bytes.len());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_cut_fills_a_block_and_what_no_cut_makes_fit_stays() {
+        let options = WriteOptions::default();
+        let long = BString::from(vec![b'x'; 9000]);
+        for (name, message, expected) in
+            [(3, 9000, (3, 2049)), (3, 2049, (3, 2049)), (2500, 9000, (2500, 1495)), (9000, 9000, (3995, 1))]
+        {
+            let record = entry("refs/heads/main".into(), long[..name].as_bstr(), long[..message].as_bstr());
+            options.with_log_cut(&record, true, |cut| {
+                let LogValue::Update { name, message, .. } = cut.value else { panic!("{cut:?}") };
+                assert_eq!((name.len(), message.len()), expected);
+                assert_eq!(options.log_fit(cut, true), LogFit::Whole);
+                let is_full = log_len(cut) == options.room(true);
+                assert_eq!(is_full, name.len() > 3);
+            });
+        }
+        let refname = BString::from([b"refs/heads/", &long[..4000]].concat());
+        let hopeless = entry(refname.as_bstr(), "A".into(), long.as_bstr());
+        let usual = entry("refs/heads/main".into(), "A U Thor".into(), "a message\n".into());
+        let tiny = WriteOptions { block_size: 100, ..options };
+        for (options, record) in [(options, hopeless), (tiny, usual)] {
+            assert_eq!(options.log_fit(&record, true), LogFit::Never);
+            options.with_log_cut(&record, true, |cut| assert_eq!(*cut, record));
+        }
+    }
+}
