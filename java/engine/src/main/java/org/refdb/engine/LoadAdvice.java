@@ -1,24 +1,46 @@
 package org.refdb.engine;
 
+import java.io.IOException;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 
 /** Turns what the dynamic linker says into what an administrator can do. */
 final class LoadAdvice {
-  static final String OTHER_FOLDER =
-      "name a folder on a disk that is writable and allows to execute files with -D"
-          + NativeLibrary.FOLDER_PROPERTY
-          + "=FOLDER";
-
   /** scripts/build-java sees to it that no build needs a newer one. */
   private static final String GLIBC_MIN = "2.34";
 
   private LoadAdvice() {}
 
-  static String of(String linkerMessage, Path file, Platform platform) {
+  /** When the library cannot be written into a folder. */
+  static String ofUnpacking(IOException problem, Path folder, String howToChoose) {
+    String user = System.getProperty("user.name");
+    String reason =
+        problem instanceof AccessDeniedException
+            ? "user " + user + " may not write there" + owner(folder) + "; give it to " + user + ", or "
+                + otherFolder(howToChoose)
+            : problem + "; " + otherFolder(howToChoose);
+    return "cannot unpack refdb's native library in " + folder + ": " + reason;
+  }
+
+  private static String owner(Path folder) {
+    try {
+      return ", the folder belongs to " + Files.getOwner(folder).getName();
+    } catch (IOException e) {
+      return ""; // it is missing, or the way to it is barred
+    }
+  }
+
+  private static String otherFolder(String howToChoose) {
+    return howToChoose + " another folder that can be written and allows to execute files";
+  }
+
+  /** When the dynamic linker refuses it. */
+  static String of(String linkerMessage, Path file, Platform platform, String howToChoose) {
     String said = linkerMessage == null ? "" : linkerMessage;
     String reason;
     if (said.contains("failed to map segment") || said.contains("Operation not permitted")) {
-      reason = "the file system of that folder does not allow to execute files (mounted noexec?); " + OTHER_FOLDER;
+      reason = "the file system of that folder does not allow to execute files (mounted noexec?); " + otherFolder(howToChoose);
     } else if (said.contains("GLIBC_")) {
       reason = "this system's C library is older than glibc " + GLIBC_MIN + ", which refdb needs";
     } else if (said.contains("libc.musl") || said.contains("ld-musl") || said.contains("ld-linux")) {

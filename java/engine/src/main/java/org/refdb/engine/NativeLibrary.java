@@ -13,8 +13,9 @@ import java.util.Properties;
  *
  * <p>The operating system loads libraries from files only. So it is written into a folder of its own that nobody else
  * may enter, loaded, and removed again at once: nothing is left behind and nothing that someone else put there is ever
- * loaded. That folder is made in the folder that the caller or the system property {@value #FOLDER_PROPERTY} names, else
- * in the temporary folder, which must allow to execute files ({@code noexec} mounts do not).
+ * loaded. That folder is made in the folder that the caller names; without one, in the folder that the system property
+ * {@value #FOLDER_PROPERTY} names, else in the temporary folder. It must allow to execute files ({@code noexec} mounts do
+ * not).
  */
 public final class NativeLibrary {
   /** The system property that names the folder to unpack in. */
@@ -30,26 +31,25 @@ public final class NativeLibrary {
    * @throws EngineLoadException if it cannot be used here; the next call tries again
    */
   public static void load() throws EngineLoadException {
-    load(null);
+    load(defaultFolder(), "name with -D" + FOLDER_PROPERTY + "=FOLDER");
   }
 
   /**
    * Loads the library, unless that is done.
    *
-   * @param folder where to unpack it, made if it is missing; null for the default
+   * @param folder where to unpack it, made if it is missing
+   * @param howToChoose what a message says before "another folder", if this one will not do
    * @throws EngineLoadException if it cannot be used here; the next call tries again
    */
-  public static synchronized void load(Path folder) throws EngineLoadException {
+  public static synchronized void load(Path folder, String howToChoose) throws EngineLoadException {
     if (loaded) {
       return;
     }
     Platform platform = Platform.current();
-    Path parent = folder != null ? folder : defaultFolder();
     try (InputStream content = platform.open()) {
-      loadFrom(content, platform, parent);
+      loadFrom(content, platform, folder, howToChoose);
     } catch (IOException e) {
-      throw new EngineLoadException(
-          "cannot unpack refdb's native library in " + parent + ": " + e + "; " + LoadAdvice.OTHER_FOLDER, e);
+      throw new EngineLoadException(LoadAdvice.ofUnpacking(e, folder, howToChoose), e);
     }
     String found = new String(nativeVersion(), StandardCharsets.US_ASCII);
     String wanted = version();
@@ -83,7 +83,7 @@ public final class NativeLibrary {
     return Path.of(named != null && !named.isEmpty() ? named : System.getProperty("java.io.tmpdir"));
   }
 
-  private static void loadFrom(InputStream content, Platform platform, Path parent)
+  private static void loadFrom(InputStream content, Platform platform, Path parent, String howToChoose)
       throws IOException, EngineLoadException {
     Files.createDirectories(parent);
     Path folder =
@@ -96,7 +96,7 @@ public final class NativeLibrary {
       Files.copy(content, file);
       System.load(file.toString());
     } catch (UnsatisfiedLinkError e) {
-      throw new EngineLoadException(LoadAdvice.of(e.getMessage(), file, platform), e);
+      throw new EngineLoadException(LoadAdvice.of(e.getMessage(), file, platform, howToChoose), e);
     } finally {
       // What is loaded stays, as every open file does.
       Files.deleteIfExists(file);

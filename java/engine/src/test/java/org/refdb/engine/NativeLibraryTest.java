@@ -11,6 +11,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.net.URL;
 import java.net.URLClassLoader;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.function.Function;
@@ -28,8 +29,8 @@ class NativeLibraryTest {
     try (Stream<Path> left = Files.list(unpack)) {
       assertEquals(0, left.count());
     }
-    NativeLibrary.load(unpack);
-    NativeLibrary.load(unpack);
+    NativeLibrary.load(unpack, "choose");
+    SiteLibrary.load(unpack);
     assertTrue(NativeLibrary.isLoaded());
   }
 
@@ -47,7 +48,16 @@ class NativeLibraryTest {
     EngineLoadProblem problem =
         assertThrows(EngineLoadProblem.class, () -> loadApart(file.resolve("below"), Function.identity()));
     assertTrue(problem.getMessage().contains(file.toString()), problem.getMessage());
-    assertTrue(problem.getMessage().contains(NativeLibrary.FOLDER_PROPERTY), problem.getMessage());
+    assertTrue(problem.getMessage().contains("set a.b to another folder"), problem.getMessage());
+  }
+
+  @Test
+  void aFolderOfAnotherUserIsNamedWithItsOwnerAndTheSettingThatHasAnEffect() {
+    String advice =
+        LoadAdvice.ofUnpacking(new AccessDeniedException(folder.toString()), folder, "set refdb.nativeDirectory to");
+    String user = System.getProperty("user.name");
+    assertTrue(advice.contains("user " + user + " may not write there, the folder belongs to " + user), advice);
+    assertTrue(advice.contains("set refdb.nativeDirectory to another folder"), advice);
   }
 
   @Test
@@ -61,7 +71,7 @@ class NativeLibraryTest {
       {"something else", "something else"},
     };
     for (String[] one : cases) {
-      String advice = LoadAdvice.of(one[0], Path.of("x.so"), platform);
+      String advice = LoadAdvice.of(one[0], Path.of("x.so"), platform, "set");
       assertTrue(advice.contains(one[1]) && advice.contains(one[0]), advice);
     }
   }
@@ -96,7 +106,7 @@ class NativeLibraryTest {
         }) {
       Class<?> library = loader.loadClass(NativeLibrary.class.getName());
       try {
-        library.getMethod("load", Path.class).invoke(null, unpack);
+        library.getMethod("load", Path.class, String.class).invoke(null, unpack, "set a.b to");
       } catch (InvocationTargetException e) {
         assertEquals(EngineLoadException.class.getName(), e.getCause().getClass().getName());
         throw new EngineLoadProblem(e.getCause().getMessage());

@@ -18,6 +18,7 @@ public final class RefdbModule extends LifecycleModule {
     bind(Hints.class);
     bind(new TypeLiteral<Cache<?, ?>>() {}).annotatedWith(Exports.named(Hints.CACHE)).to(Hints.class);
     DynamicSet.bind(binder(), ReceivePackInitializer.class).to(PushRefs.class);
+    listener().to(StartNote.class);
     listener().to(Hints.class);
     listener().to(Verifier.class);
   }

@@ -36,15 +36,25 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
   private final LocalDiskRepositoryManager disk;
   private final Optional<RefEngine> engine;
   private final Settings settings;
+
+  /** Why there is no engine, or null. */
+  private final String refusal;
+
   private final ConcurrentMap<Project.NameKey, ProjectState> states = new ConcurrentHashMap<>();
   private final ConcurrentMap<Project.NameKey, RefdbKey> keys = new ConcurrentHashMap<>();
 
   @Inject
   RefdbRepositoryManager(@Disk LocalDiskRepositoryManager disk, EngineLoader loader) {
-    this(disk, loader.load(), loader.settings());
+    this(disk, loader.load(), loader.settings(), loader.refusal());
   }
 
   RefdbRepositoryManager(LocalDiskRepositoryManager disk, Optional<RefEngine> engine, Settings settings) {
+    this(disk, engine, settings, null);
+  }
+
+  private RefdbRepositoryManager(
+      LocalDiskRepositoryManager disk, Optional<RefEngine> engine, Settings settings, String refusal) {
+    this.refusal = refusal;
     this.disk = disk;
     this.engine = engine;
     this.settings = settings;
@@ -57,6 +67,11 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
   /** Whether the native library could be loaded. If not, everything here is as without refdb. */
   public boolean isEngineLoaded() {
     return engine.isPresent();
+  }
+
+  /** Why the native library could not be loaded; null if it could. */
+  String refusal() {
+    return refusal;
   }
 
   @Override

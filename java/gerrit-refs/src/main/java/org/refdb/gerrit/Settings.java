@@ -6,12 +6,13 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import org.eclipse.jgit.lib.Config;
+import org.refdb.engine.SiteLibrary;
 
 /**
  * The section {@code [refdb]} of gerrit.config.
  *
  * @param memoryBytes what is held of all repositories together may take, off the Java heap: {@code memoryLimit}
- * @param nativeDirectory where the native library is unpacked, below the site unless absolute: {@code nativeDirectory}
+ * @param nativeDirectory where the native library is unpacked, or null: {@code nativeDirectory}
  * @param verifyInterval how often a project in use is compared with the disk, zero for never: {@code verifyInterval}
  * @param shadowProjects projects that start in shadow mode, {@code *} at an end for all that begin so: {@code shadow}
  * @param metricsProjectsMax how many of the busiest projects have metrics of their own: {@code metricsProjects}
@@ -24,7 +25,7 @@ record Settings(
     List<String> shadowProjects,
     int metricsProjectsMax,
     Set<String> metricsProjects) {
-  private static final String SECTION = "refdb";
+  private static final String SECTION = SiteLibrary.SECTION;
   private static final long MEMORY_DEFAULT = 256L << 20;
   private static final long MEMORY_MIN = 1L << 20;
   private static final long VERIFY_MINUTES_DEFAULT = 60;
@@ -41,7 +42,6 @@ record Settings(
       throw new IllegalArgumentException(
           "refdb.memoryLimit is " + memory + " in gerrit.config: it must be at least 1m");
     }
-    String folder = config.getString(SECTION, null, "nativeDirectory");
     long verifyMillis =
         ConfigUtil.getTimeUnit(
             config, SECTION, null, "verifyInterval", TimeUnit.MINUTES.toMillis(VERIFY_MINUTES_DEFAULT),
@@ -55,7 +55,7 @@ record Settings(
     }
     return new Settings(
         memory,
-        folder != null ? folder : "data/refdb",
+        config.getString(SECTION, null, SiteLibrary.KEY),
         Duration.ofMillis(Math.max(0, verifyMillis)),
         List.of(config.getStringList(SECTION, null, "shadow")),
         busiest,

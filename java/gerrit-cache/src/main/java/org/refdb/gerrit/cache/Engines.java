@@ -3,28 +3,41 @@ package org.refdb.gerrit.cache;
 import com.google.common.flogger.FluentLogger;
 import com.google.gerrit.server.config.SitePaths;
 import com.google.inject.Module;
-import java.nio.file.Path;
+import java.io.IOException;
 import org.eclipse.jgit.lib.Config;
 import org.refdb.engine.EngineLoadException;
-import org.refdb.engine.NativeLibrary;
+import org.refdb.engine.ServerNote;
+import org.refdb.engine.SiteLibrary;
 
 /** Chooses between refdb's caches and, where the engine cannot be loaded, Gerrit's own. */
 final class Engines {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
-  private static final String DEFAULT_FOLDER = "data/refdb";
 
   private Engines() {}
 
   /** The bindings, or {@code otherwise} and one error in the log. */
   static Module bindings(SitePaths site, Config config, RefdbCacheFactory.OpenTime openTime, Module otherwise) {
-    String named = config.getString("refdb", null, "nativeDirectory");
-    Path folder = site.resolve(named == null ? DEFAULT_FOLDER : named);
+    String folder = config.getString(SiteLibrary.SECTION, null, SiteLibrary.KEY);
+    boolean isServer = openTime == RefdbCacheFactory.OpenTime.AT_ONCE;
     try {
-      NativeLibrary.load(folder);
+      SiteLibrary.load(SiteLibrary.folder(site.site_path, folder));
+      note(site, isServer, true, "");
       return new CacheBindings(openTime, new NativeOpener());
     } catch (EngineLoadException e) {
       logger.atSevere().log("The persistent caches are Gerrit's own H2 caches, not refdb's: %s", e.getMessage());
+      note(site, isServer, false, e.getMessage());
       return otherwise;
+    }
+  }
+
+  /** For health checks of the server. */
+  private static void note(SitePaths site, boolean isServer, boolean inUse, String text) {
+    if (isServer) {
+      try {
+        ServerNote.write(site.site_path, ServerNote.Half.CACHES, inUse, text);
+      } catch (IOException e) {
+        logger.atWarning().withCause(e).log("`status` of refdb's installer will not know this server");
+      }
     }
   }
 }

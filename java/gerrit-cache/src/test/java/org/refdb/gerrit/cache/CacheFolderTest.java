@@ -17,7 +17,7 @@ class CacheFolderTest {
 
   @Test
   void theEngineHasTheSameFolders() throws Exception {
-    NativeLibrary.load(root.resolve("native"));
+    NativeLibrary.load(root.resolve("native"), "choose");
     for (String name : List.of("web_sessions", "plugin.cache-1", ".hidden", "a/b", "größe", "50%", "%")) {
       Cache.open(new Cache.Options(root, name, 3, Cache.SMALLEST_LIMIT_BYTES, null, null, List.of())).close();
       CacheFolder folder = CacheFolder.of(root, name);

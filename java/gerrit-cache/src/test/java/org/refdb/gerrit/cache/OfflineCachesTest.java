@@ -27,7 +27,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
-import org.refdb.engine.NativeLibrary;
+import org.refdb.engine.SiteLibrary;
 
 /** From H2 to refdb and back while no server runs; Gerrit's own H2 caches write and read what is converted. */
 class OfflineCachesTest {
@@ -41,7 +41,7 @@ class OfflineCachesTest {
   @BeforeEach
   void prepare() throws Exception {
     TimeUtil.setCurrentMillisSupplier(now::get);
-    NativeLibrary.load(site.resolve("data/refdb"));
+    SiteLibrary.load(site.resolve("data/refdb"));
   }
 
   @AfterEach

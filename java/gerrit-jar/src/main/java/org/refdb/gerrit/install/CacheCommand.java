@@ -2,12 +2,13 @@ package org.refdb.gerrit.install;
 
 import java.io.IOException;
 import java.io.PrintStream;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
+import java.util.Optional;
+import java.util.OptionalInt;
 import org.refdb.engine.EngineLoadException;
-import org.refdb.engine.NativeLibrary;
+import org.refdb.engine.SiteLibrary;
 import org.refdb.gerrit.cache.OfflineCaches;
 
 /** The commands that take the persistent caches of a stopped site from H2 to refdb and back. */
@@ -59,6 +60,7 @@ final class CacheCommand {
    */
   boolean run(Verb verb, Path folder, Path war, boolean dryRun) throws InstallException, IOException {
     Site site = Site.at(folder);
+    ConfigFile config = ConfigFile.read(site.config());
     CacheSettings settings = CacheSettings.of(site);
     OfflineCaches caches = new OfflineCaches(settings.directory(), settings, this::progress);
     if (verb == Verb.DELETE_OLD) {
@@ -66,7 +68,7 @@ final class CacheCommand {
       return true;
     }
     refuseWhileRunning(site);
-    loadNative(site);
+    loadNative(site.nativeFolder(config));
     try {
       if (verb == Verb.WIPE) {
         say(dryRun, "refdb's caches and old H2 files", caches.wipe(dryRun));
@@ -82,25 +84,44 @@ final class CacheCommand {
     }
   }
 
+  /**
+   * Does it as Gerrit's user, if that is another one: files of root's would be none for Gerrit.
+   *
+   * @param arguments of the command line
+   * @return the status; empty if this process is Gerrit's user and has done nothing
+   */
+  OptionalInt runAsOwner(Path folder, List<String> arguments) throws InstallException, IOException {
+    Site site = Site.at(folder);
+    ConfigFile config = ConfigFile.read(site.config());
+    GerritUser user = GerritUser.of(site, config);
+    if (user.isSelf()) {
+      return OptionalInt.empty();
+    }
+    AsGerrit asGerrit = new AsGerrit(site, config, user);
+    Optional<String> obstacle = asGerrit.obstacle();
+    if (obstacle.isPresent()) {
+      throw new InstallException(
+          "Gerrit runs as " + user.name() + " (" + user.why() + "), and so must this, but " + obstacle.get());
+    }
+    return OptionalInt.of(asGerrit.runHere(Main.class, arguments));
+  }
+
   private void say(boolean dryRun, String what, long bytes) {
     out.println((dryRun ? "would free " : "freed ") + bytes + " bytes of " + what);
   }
 
   private static void refuseWhileRunning(Site site) throws IOException, InstallException {
-    Path pidFile = site.pidFile();
-    if (!Files.exists(pidFile)) {
-      return;
-    }
-    String text = Files.readString(pidFile).strip();
-    if (text.matches("\\d{1,18}") && ProcessHandle.of(Long.parseLong(text)).isPresent()) {
+    Optional<Long> pid = site.runningServer();
+    if (pid.isPresent()) {
       throw new InstallException(
-          "Gerrit is running, process " + text + ": stop it first. If that process is none of Gerrit's, delete " + pidFile);
+          "Gerrit is running, process " + pid.get() + ": stop it first. If that process is none of Gerrit's, delete "
+              + site.pidFile());
     }
   }
 
-  private static void loadNative(Site site) throws InstallException {
+  private static void loadNative(Path folder) throws InstallException {
     try {
-      NativeLibrary.load(site.nativeFolder());
+      SiteLibrary.load(folder);
     } catch (EngineLoadException e) {
       throw new InstallException(e.getMessage(), e);
     }

@@ -1,16 +1,13 @@
 package org.refdb.gerrit.install;
 
+import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
-import java.nio.file.StandardOpenOption;
-import java.nio.file.attribute.PosixFilePermission;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
-import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -111,17 +108,11 @@ final class ConfigFile {
     return !found.isEmpty();
   }
 
-  /** Writes it back, whole or not at all, with the permissions it has. */
+  /** Writes it back, whole or not at all, with the owner, group and mode it has. */
   void write() throws IOException {
+    byte[] content = String.join("", lines).getBytes(StandardCharsets.UTF_8);
     // A link stays a link: what it points to is replaced.
-    Path target = path.toRealPath();
-    Set<PosixFilePermission> permissions = Files.getPosixFilePermissions(target);
-    Path temporary = target.resolveSibling(target.getFileName() + ".refdb-new");
-    Files.writeString(
-        temporary, String.join("", lines), StandardCharsets.UTF_8, StandardOpenOption.CREATE, StandardOpenOption.TRUNCATE_EXISTING, StandardOpenOption.WRITE, StandardOpenOption.SYNC);
-    Files.setPosixFilePermissions(temporary, permissions);
-    Files.setOwner(temporary, Files.getOwner(target));
-    Files.move(temporary, target, StandardCopyOption.ATOMIC_MOVE);
+    OwnedFiles.replace(path.toRealPath(), new ByteArrayInputStream(content));
   }
 
   private interface Visitor {

@@ -21,6 +21,11 @@ enum GerritModule {
     this.className = className;
   }
 
+  /** Whether gerrit.config names it. */
+  boolean isIn(ConfigFile config) {
+    return config.values("gerrit", key).contains(className);
+  }
+
   String key() {
     return key;
   }

@@ -4,8 +4,8 @@ import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
-import org.refdb.engine.EngineLoadException;
 import org.refdb.engine.NativeLibrary;
 
 /** Installs and uninstalls. It checks everything before it changes anything. */
@@ -38,7 +38,11 @@ final class Installer {
     JavaVersion java = JavaVersion.of(javaHomes.isEmpty() ? null : javaHomes.getLast());
     java.check();
     checkOthers(config, wanted);
-    loadNative(site);
+    for (Path touched : List.of(site.config(), site.libJar(), site.pluginJar())) {
+      OwnedFiles.tryReplacing(touched);
+    }
+    GerritUser user = GerritUser.of(site, config);
+    tryAs(user, site, config, List.of(site.config()));
     out.println("Gerrit " + gerrit.text() + ", Java " + java.feature() + ", refdb " + NativeLibrary.version());
 
     site.putJars().forEach(out::println);
@@ -63,6 +67,8 @@ final class Installer {
     } else {
       out.println("left " + site.config() + " as it is: the modules are in it");
     }
+    tryAs(user, site, config, List.of(site.config(), site.libJar(), site.pluginJar()));
+    tell(user, new AsGerrit(site, config, user).obstacle(), folder);
     adviseCluster(site);
     out.println("Now restart Gerrit. `java -jar refdb-gerrit.jar uninstall " + folder + "` undoes this.");
   }
@@ -85,6 +91,17 @@ final class Installer {
     out.println(changed || !removed.isEmpty() ? "Now restart Gerrit." : "refdb is not installed in " + folder);
   }
 
+  private void tell(GerritUser user, Optional<String> obstacle, Path folder) {
+    String who = user.name() + " (" + user.why() + ")";
+    if (obstacle.isEmpty()) {
+      out.println("tried as Gerrit's user " + who);
+    } else {
+      out.println(
+          "NOT TRIED as Gerrit's user " + who + ", because " + obstacle.get() + ". Before you restart Gerrit, run as "
+              + user.name() + ": java -jar refdb-gerrit.jar status " + folder);
+    }
+  }
+
   private void checkOthers(ConfigFile config, Set<GerritModule> wanted) throws InstallException {
     for (String key : List.of(DB_KEY, "installModule")) {
       for (String module : config.values(SECTION, key)) {
@@ -105,12 +122,12 @@ final class Installer {
     }
   }
 
-  /** The surest check of platform, C library and folder: do it. */
-  private static void loadNative(Site site) throws InstallException {
-    try {
-      NativeLibrary.load(site.nativeFolder());
-    } catch (EngineLoadException e) {
-      throw new InstallException(e.getMessage(), e);
+  /** The surest check of platform, C library, folder and permissions: do what Gerrit will do, as its user. */
+  private void tryAs(GerritUser user, Site site, ConfigFile config, List<Path> files) throws InstallException, IOException {
+    boolean canBe = new AsGerrit(site, config, user).obstacle().isEmpty();
+    Optional<String> problem = new SiteTrial(site, config, canBe ? user : GerritUser.self()).run(files);
+    if (problem.isPresent()) {
+      throw new InstallException(problem.get());
     }
   }
 

@@ -7,6 +7,7 @@ import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.EnumSet;
 import java.util.List;
+import java.util.OptionalInt;
 import java.util.Set;
 import org.refdb.engine.NativeLibrary;
 
@@ -16,6 +17,7 @@ public final class Main {
       """
       usage: java -jar refdb-gerrit.jar install SITE [--only refs|caches] [--named] [--war FILE]
              java -jar refdb-gerrit.jar uninstall SITE
+             java -jar refdb-gerrit.jar status SITE
              java -jar refdb-gerrit.jar import-caches|export-caches SITE [--dry-run] [--war FILE]
              java -jar refdb-gerrit.jar wipe-caches|delete-old-caches SITE [--dry-run]
              java -jar refdb-gerrit.jar version
@@ -24,6 +26,7 @@ public final class Main {
         --named    another module (multi-site, global-refdb) wraps Gerrit's repositories: lend refdb's to it
         --war      the site's gerrit.war, where it is not SITE/bin/gerrit.war
       uninstall  undoes that
+      status     says whether Gerrit uses what is installed; ends with 1 if it does not, or could not
       of a stopped site's persistent caches (--dry-run changes nothing and says what would be done):
       import-caches      takes them from Gerrit's H2 files to refdb
       export-caches      takes them from refdb to H2 files
@@ -72,7 +75,11 @@ public final class Main {
       } else if (command.equals("uninstall") && site != null) {
         new Installer(out).uninstall(site);
       } else if (verb != null && site != null) {
-        return new CacheCommand(out, err).run(verb, site, war, dryRun) ? 0 : 1;
+        CacheCommand cacheCommand = new CacheCommand(out, err);
+        OptionalInt done = cacheCommand.runAsOwner(site, arguments);
+        return done.isPresent() ? done.getAsInt() : cacheCommand.run(verb, site, war, dryRun) ? 0 : 1;
+      } else if (command.equals("status") && site != null) {
+        return new Status(out).of(site) ? 0 : 1;
       } else if (command.equals("version") && site == null) {
         out.println(NativeLibrary.version());
       } else {

@@ -6,9 +6,10 @@ import java.net.URISyntaxException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
+import org.refdb.engine.SiteLibrary;
 
 /** A Gerrit site's folders, and what of refdb is in them. */
 final class Site {
@@ -45,16 +46,40 @@ final class Site {
     return folder.resolve("lib");
   }
 
+  Path libJar() {
+    return lib().resolve(LIB_JAR);
+  }
+
+  Path pluginJar() {
+    return folder.resolve("plugins").resolve(PLUGIN_JAR);
+  }
+
+  /** Whether a jar of refdb is there. */
+  boolean hasRefdb() {
+    return Files.exists(libJar()) || Files.exists(pluginJar());
+  }
+
   Path pidFile() {
     return folder.resolve("logs/gerrit.pid");
+  }
+
+  /** The process of the Gerrit that runs on it. */
+  Optional<Long> runningServer() throws IOException {
+    if (!Files.exists(pidFile())) {
+      return Optional.empty();
+    }
+    String text = Files.readString(pidFile()).strip();
+    return text.matches("\\d{1,18}") ? ProcessHandle.of(Long.parseLong(text)).map(ProcessHandle::pid) : Optional.empty();
   }
 
   Path war() {
     return folder.resolve("bin/gerrit.war");
   }
 
-  Path nativeFolder() {
-    return folder.resolve("data/refdb");
+  /** Where Gerrit unpacks the native library. */
+  Path nativeFolder(ConfigFile config) {
+    List<String> named = config.values(SiteLibrary.SECTION, SiteLibrary.KEY);
+    return SiteLibrary.folder(folder, named.isEmpty() ? null : named.getLast());
   }
 
   /** Whether a plugin or lib module whose file name contains a word is there. */
@@ -70,13 +95,13 @@ final class Site {
   /** Puts both jars in place, and takes other copies of them out of the way. Returns what was written and removed. */
   List<String> putJars() throws IOException, InstallException {
     List<String> done = new ArrayList<>();
-    Path lib = folder.resolve("lib");
-    Files.createDirectories(lib);
+    Path lib = lib();
+    OwnedFiles.makeFolder(lib);
     Path self = self();
-    Path target = lib.resolve(LIB_JAR);
+    Path target = libJar();
     if (!Files.exists(target) || !Files.isSameFile(self, target)) {
       try (InputStream content = Files.newInputStream(self)) {
-        replace(target, content);
+        OwnedFiles.replace(target, content);
       }
       done.add("wrote " + target);
     }
@@ -86,15 +111,14 @@ final class Site {
         done.add("removed " + other + ", another copy of the lib module");
       }
     }
-    Path plugins = folder.resolve("plugins");
-    Files.createDirectories(plugins);
+    OwnedFiles.makeFolder(pluginJar().getParent());
     try (InputStream content = Site.class.getResourceAsStream("/plugins/" + PLUGIN_JAR)) {
       if (content == null) {
         throw new InstallException("this jar is damaged: it has no plugins/" + PLUGIN_JAR);
       }
-      replace(plugins.resolve(PLUGIN_JAR), content);
+      OwnedFiles.replace(pluginJar(), content);
     }
-    done.add("wrote " + plugins.resolve(PLUGIN_JAR));
+    done.add("wrote " + pluginJar());
     return done;
   }
 
@@ -110,13 +134,6 @@ final class Site {
     return done;
   }
 
-  /** A running Gerrit has the old file open: it keeps it, and the new one takes its name. */
-  private static void replace(Path target, InputStream content) throws IOException {
-    Path temporary = target.resolveSibling(target.getFileName() + ".refdb-new");
-    Files.copy(content, temporary, StandardCopyOption.REPLACE_EXISTING);
-    Files.move(temporary, target, StandardCopyOption.ATOMIC_MOVE);
-  }
-
   private static List<Path> jars(Path place, String pattern) throws IOException {
     List<Path> found = new ArrayList<>();
     if (Files.isDirectory(place)) {
@@ -127,15 +144,18 @@ final class Site {
     return found;
   }
 
-  private static Path self() throws InstallException {
+  /** The jar that this is run out of. */
+  static Path self() throws InstallException {
+    return jar().orElseThrow(() -> new InstallException("the installer must be run out of refdb-gerrit.jar"));
+  }
+
+  /** The jar that this is run out of; empty if its classes are not in one. */
+  static Optional<Path> jar() {
     try {
       Path path = Path.of(Site.class.getProtectionDomain().getCodeSource().getLocation().toURI());
-      if (Files.isRegularFile(path)) {
-        return path;
-      }
+      return Optional.of(path).filter(Files::isRegularFile);
     } catch (URISyntaxException e) {
-      throw new InstallException("cannot tell where this jar is", e);
+      return Optional.empty();
     }
-    throw new InstallException("the installer must be run out of refdb-gerrit.jar");
   }
 }

@@ -39,6 +39,26 @@ final class Commands {
     }
   }
 
+  /** {@code refdb status}. */
+  @RequiresAnyCapability(
+      value = {GlobalCapability.VIEW_CACHES, GlobalCapability.MAINTAIN_SERVER},
+      scope = CapabilityScope.CORE)
+  @CommandMetaData(name = "status", description = "Whether refdb is in use; fails where it is configured and not in use")
+  static final class Status extends SshCommand {
+    @Inject private Health health;
+
+    @Override
+    protected void run() throws UnloggedFailure {
+      stdout.println("refdb " + health.report().version());
+      health.halves().forEach(
+          (half, status) ->
+              stdout.println(half.word() + ": " + (status.inUse() ? "in use" : "NOT IN USE: " + status.text())));
+      if (!health.isGood()) {
+        throw die("refdb is configured and not in use");
+      }
+    }
+  }
+
   /** {@code refdb stat [PROJECT]}. */
   @RequiresAnyCapability(
       value = {GlobalCapability.VIEW_CACHES, GlobalCapability.MAINTAIN_SERVER},

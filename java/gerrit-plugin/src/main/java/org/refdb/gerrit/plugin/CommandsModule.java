@@ -24,6 +24,7 @@ public final class CommandsModule extends PluginCommandModule {
 
   @Override
   protected void configureCommands() {
+    command(Commands.Status.class);
     if (refs != null) {
       command(Commands.Stat.class);
       command(Commands.Verify.class);

@@ -17,6 +17,14 @@ public final class PluginModule extends LifecycleModule {
   @Override
   protected void configure() {
     listener().to(VersionCheck.class);
+    listener().to(HealthMetrics.class);
+    install(
+        new RestApiModule() {
+          @Override
+          protected void configure() {
+            get(CONFIG_KIND, "status").to(Views.ServerStatus.class);
+          }
+        });
     install(new CacheViewsModule());
     if (refs != null) {
       configureRefs();

@@ -33,6 +33,24 @@ final class Views {
     Boolean on;
   }
 
+  /** {@code GET /config/server/refdb~status}: 200 if all is as it should be, else 500, for those who look at nothing else. */
+  @RequiresAnyCapability(
+      value = {GlobalCapability.VIEW_CACHES, GlobalCapability.MAINTAIN_SERVER},
+      scope = CapabilityScope.CORE)
+  static final class ServerStatus implements RestReadView<ConfigResource> {
+    private final Health health;
+
+    @Inject
+    ServerStatus(Health health) {
+      this.health = health;
+    }
+
+    @Override
+    public Response<Health.Report> apply(ConfigResource resource) {
+      return health.isGood() ? Response.ok(health.report()) : Response.withStatusCode(500, health.report());
+    }
+  }
+
   /** {@code GET /config/server/refdb~stat}. */
   @RequiresAnyCapability(
       value = {GlobalCapability.VIEW_CACHES, GlobalCapability.MAINTAIN_SERVER},

@@ -1,0 +1,120 @@
+package org.refdb.gerrit.install;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+
+/** Runs programs of this jar in a JVM of their own, as the user and with the Java that Gerrit runs with. */
+final class AsGerrit {
+  private static final List<Path> PLACES = List.of(Path.of("/usr/bin"), Path.of("/bin"), Path.of("/usr/sbin"), Path.of("/sbin"));
+
+  private final Site site;
+  private final GerritUser user;
+  private final String java;
+
+  AsGerrit(Site site, ConfigFile config, GerritUser user) {
+    this.site = site;
+    this.user = user;
+    List<String> homes = config.values("container", "javaHome");
+    String home = homes.isEmpty() || homes.getLast().isEmpty() ? System.getProperty("java.home") : homes.getLast();
+    this.java = Path.of(home, "bin", "java").toString();
+  }
+
+  /** What a program printed, and its status. */
+  record Said(int status, String text) {}
+
+  /** Why this process cannot act as Gerrit's user; empty if it can. */
+  Optional<String> obstacle() throws IOException {
+    if (user.isSelf()) {
+      return Optional.empty();
+    }
+    String self = System.getProperty("user.name");
+    if (!GerritUser.isRoot()) {
+      return Optional.of(self + " is neither " + user.name() + " nor root");
+    }
+    return found("setpriv").or(() -> found("runuser")).isEmpty()
+        ? Optional.of("this system has neither setpriv nor runuser (package util-linux)")
+        : Optional.empty();
+  }
+
+  /** Runs a program that says little, and waits for it. */
+  Said run(Class<?> program, List<String> arguments) throws IOException, InstallException {
+    return run(program, arguments, false);
+  }
+
+  /** Runs a program on this one's own input and output, and waits for it. Returns its status. */
+  int runHere(Class<?> program, List<String> arguments) throws IOException, InstallException {
+    return run(program, arguments, true).status;
+  }
+
+  private Said run(Class<?> program, List<String> arguments, boolean isHere) throws IOException, InstallException {
+    Path copy = user.isSelf() ? null : readableCopy();
+    try {
+      List<String> command = new ArrayList<>(prefix());
+      String classPath = copy == null ? classPath() : copy.toString();
+      command.addAll(List.of(java, "--enable-native-access=ALL-UNNAMED", "-cp", classPath, program.getName()));
+      command.addAll(arguments);
+      ProcessBuilder builder = new ProcessBuilder(command);
+      if (isHere) {
+        builder.inheritIO();
+      } else {
+        builder.redirectErrorStream(true).directory(new File("/")); // where anyone may be
+      }
+      Process process = builder.start();
+      String text = isHere ? "" : new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+      return new Said(process.waitFor(), text.strip());
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new IOException("interrupted", e);
+    } finally {
+      if (copy != null) {
+        Files.delete(copy);
+        Files.delete(copy.getParent());
+      }
+    }
+  }
+
+  /** What makes a command another user's. */
+  private List<String> prefix() throws IOException {
+    if (user.isSelf()) {
+      return List.of();
+    }
+    Optional<Path> setpriv = found("setpriv");
+    if (setpriv.isEmpty()) {
+      return List.of(found("runuser").orElseThrow().toString(), "-u", user.name(), "--");
+    }
+    Process id = new ProcessBuilder("id", "-g", user.name()).redirectError(ProcessBuilder.Redirect.DISCARD).start();
+    String group = new String(id.getInputStream().readAllBytes(), StandardCharsets.US_ASCII).strip();
+    boolean isKnown = !group.isEmpty();
+    return List.of(
+        setpriv.get().toString(),
+        "--reuid=" + user.name(),
+        "--regid=" + (isKnown ? group : Files.getAttribute(site.folder(), "unix:gid")),
+        isKnown ? "--init-groups" : "--clear-groups",
+        "--");
+  }
+
+  private static Optional<Path> found(String program) {
+    return PLACES.stream().map(place -> place.resolve(program)).filter(Files::isExecutable).findFirst();
+  }
+
+  private static String classPath() {
+    return Site.jar().map(Path::toString).orElse(System.getProperty("java.class.path"));
+  }
+
+  /** This jar may lie where Gerrit's user cannot read it. */
+  private static Path readableCopy() throws IOException, InstallException {
+    Path folder = Files.createTempDirectory("refdb-installer");
+    Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxr-xr-x"));
+    Path copy = folder.resolve("refdb-gerrit.jar");
+    Files.copy(Site.self(), copy);
+    Files.setPosixFilePermissions(copy, PosixFilePermissions.fromString("rw-r--r--"));
+    return copy;
+  }
+}

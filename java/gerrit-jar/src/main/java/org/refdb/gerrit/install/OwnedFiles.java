@@ -1,0 +1,102 @@
+package org.refdb.gerrit.install;
+
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.nio.channels.Channels;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.FileAttribute;
+import java.nio.file.attribute.PosixFilePermission;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.security.SecureRandom;
+import java.util.Set;
+
+/**
+ * Writes files that belong to someone else, as root does in a Gerrit site: what is replaced keeps owner, group and mode,
+ * and what is new has the owner and group of the folder it is in.
+ */
+final class OwnedFiles {
+  private static final FileAttribute<Set<PosixFilePermission>> OURS_ALONE =
+      PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------"));
+  private static final FileAttribute<Set<PosixFilePermission>> OUR_FOLDER =
+      PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"));
+  private static final SecureRandom RANDOM = new SecureRandom();
+
+  private OwnedFiles() {}
+
+  /** Gives a file new content, whole or not at all. A process that has the old one open keeps it. */
+  static void replace(Path target, InputStream content) throws IOException {
+    Path fresh = write(target, content);
+    try {
+      Files.move(fresh, target, StandardCopyOption.ATOMIC_MOVE);
+    } catch (IOException e) {
+      Files.deleteIfExists(fresh);
+      throw e;
+    }
+  }
+
+  /**
+   * Does all of {@link #replace} but the last step, and undoes it.
+   *
+   * @throws InstallException if the file could not be replaced with its owner and group as they are
+   */
+  static void tryReplacing(Path target) throws InstallException {
+    Path place = target;
+    try {
+      if (Files.isDirectory(target.getParent())) {
+        place = Files.exists(target) ? target.toRealPath() : target;
+        Files.delete(write(place, new ByteArrayInputStream(new byte[0])));
+      }
+    } catch (IOException e) {
+      throw new InstallException(
+          "cannot write " + place + " and keep its owner and group" + said(place) + ": " + e.getMessage()
+              + "; run this as its owner or as root",
+          e);
+    }
+  }
+
+  private static String said(Path place) {
+    try {
+      return " (" + Ownership.of(Files.exists(place) ? place : place.getParent()) + ")";
+    } catch (IOException e) {
+      return "";
+    }
+  }
+
+  /** Makes a folder, and those above it that are missing. */
+  static void makeFolder(Path folder) throws IOException {
+    if (!Files.isDirectory(folder)) {
+      makeFolder(folder.getParent());
+      Files.createDirectory(folder, OUR_FOLDER);
+      Ownership.of(folder.getParent()).giveTo(folder);
+    }
+  }
+
+  /** The file that is to take a file's name. */
+  private static Path write(Path target, InputStream content) throws IOException {
+    Path folder = target.getParent();
+    Ownership wanted = Files.exists(target) ? Ownership.of(target) : Ownership.of(folder).ofFileInside();
+    Path fresh = folder.resolve("." + target.getFileName() + "." + Long.toHexString(RANDOM.nextLong()) + ".refdb-new");
+    // Who may write in this folder could put a link there: only what did not exist is written, by its open handle.
+    try (FileChannel file =
+            FileChannel.open(
+                fresh,
+                Set.of(StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS),
+                OURS_ALONE);
+        OutputStream out = Channels.newOutputStream(file)) {
+      content.transferTo(out);
+      file.force(true);
+      wanted.giveTo(fresh);
+      return fresh;
+    } catch (IOException e) {
+      Files.deleteIfExists(fresh);
+      throw e;
+    }
+  }
+}

@@ -1,0 +1,47 @@
+package org.refdb.gerrit.install;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.nio.file.attribute.GroupPrincipal;
+import java.nio.file.attribute.PosixFileAttributeView;
+import java.nio.file.attribute.PosixFileAttributes;
+import java.nio.file.attribute.PosixFilePermission;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.nio.file.attribute.UserPrincipal;
+import java.util.Set;
+
+/** Owner, group and mode of a file. */
+record Ownership(UserPrincipal owner, GroupPrincipal group, Set<PosixFilePermission> permissions) {
+  private static final Set<PosixFilePermission> NEW_FILE = PosixFilePermissions.fromString("rw-r--r--");
+
+  static Ownership of(Path path) throws IOException {
+    PosixFileAttributes attributes = Files.readAttributes(path, PosixFileAttributes.class);
+    return new Ownership(attributes.owner(), attributes.group(), attributes.permissions());
+  }
+
+  /** What a new file has in a folder with this one: its owner and group, readable for all who may enter. */
+  Ownership ofFileInside() {
+    return new Ownership(owner, group, NEW_FILE);
+  }
+
+  /** Gives it to a file that was just made. Not through a link, which someone else may have put in its place. */
+  void giveTo(Path fresh) throws IOException {
+    PosixFileAttributeView view =
+        Files.getFileAttributeView(fresh, PosixFileAttributeView.class, LinkOption.NOFOLLOW_LINKS);
+    PosixFileAttributes now = view.readAttributes();
+    if (!now.owner().equals(owner)) {
+      view.setOwner(owner);
+    }
+    if (!now.group().equals(group)) {
+      view.setGroup(group);
+    }
+    view.setPermissions(permissions);
+  }
+
+  @Override
+  public String toString() {
+    return owner.getName() + ":" + group.getName() + " " + PosixFilePermissions.toString(permissions);
+  }
+}

@@ -1,0 +1,36 @@
+package org.refdb.gerrit.install;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+
+/** Tries on a site what its Gerrit will do with refdb, as the user that runs it. */
+final class SiteTrial {
+  private final GerritUser user;
+  private final AsGerrit asGerrit;
+  private final Path nativeFolder;
+
+  SiteTrial(Site site, ConfigFile config, GerritUser user) {
+    this.user = user;
+    this.asGerrit = new AsGerrit(site, config, user);
+    this.nativeFolder = site.nativeFolder(config);
+  }
+
+  /** Why it cannot be tried; empty if it can. */
+  Optional<String> obstacle() throws IOException {
+    return asGerrit.obstacle();
+  }
+
+  /** Loads the native library and reads files. Returns what does not work; empty if all does. */
+  Optional<String> run(List<Path> files) throws IOException, InstallException {
+    List<String> arguments = new ArrayList<>();
+    arguments.add(nativeFolder.toString());
+    files.forEach(file -> arguments.add(file.toString()));
+    AsGerrit.Said said = asGerrit.run(Trial.class, arguments);
+    return said.status() == 0
+        ? Optional.empty()
+        : Optional.of("as user " + user.name() + " (" + user.why() + "), refdb does not work: " + said.text());
+  }
+}

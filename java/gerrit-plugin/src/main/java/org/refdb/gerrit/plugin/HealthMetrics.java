@@ -1,0 +1,39 @@
+package org.refdb.gerrit.plugin;
+
+import com.google.gerrit.extensions.events.LifecycleListener;
+import com.google.gerrit.extensions.registration.RegistrationHandle;
+import com.google.gerrit.metrics.Description;
+import com.google.gerrit.metrics.MetricMaker;
+import com.google.inject.Inject;
+import java.util.ArrayList;
+import java.util.List;
+
+/** The metrics {@code plugins/refdb/in_use/refs} and {@code in_use/caches}: 1, or 0 where refdb is configured and not in use. */
+final class HealthMetrics implements LifecycleListener {
+  private final MetricMaker maker;
+  private final Health health;
+  private final List<RegistrationHandle> handles = new ArrayList<>();
+
+  @Inject
+  HealthMetrics(MetricMaker maker, Health health) {
+    this.maker = maker;
+    this.health = health;
+  }
+
+  @Override
+  public void start() {
+    health.halves().forEach(
+        (half, status) -> {
+          Description description =
+              new Description("Whether refdb's " + half.word() + ", which are configured, are in use").setGauge();
+          long value = status.inUse() ? 1 : 0;
+          handles.add(maker.newCallbackMetric("in_use/" + half.word(), Long.class, description, () -> value));
+        });
+  }
+
+  @Override
+  public void stop() {
+    handles.forEach(RegistrationHandle::remove);
+    handles.clear();
+  }
+}
