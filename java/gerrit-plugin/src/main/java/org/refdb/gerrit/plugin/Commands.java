@@ -12,6 +12,7 @@ import java.io.IOException;
 import java.util.List;
 import org.kohsuke.args4j.Argument;
 import org.kohsuke.args4j.Option;
+import org.refdb.engine.ServerNote;
 import org.refdb.gerrit.ProjectStat;
 import org.refdb.gerrit.RefdbAdmin;
 
@@ -49,11 +50,13 @@ final class Commands {
 
     @Override
     protected void run() throws UnloggedFailure {
-      stdout.println("refdb " + health.report().version());
-      health.halves().forEach(
-          (half, status) ->
-              stdout.println(half.word() + ": " + (status.inUse() ? "in use" : "NOT IN USE: " + status.text())));
-      if (!health.isGood()) {
+      Health.Report report = health.report();
+      stdout.println("refdb " + report.version());
+      for (ServerNote.Half half : health.configured()) {
+        Health.HalfStatus status = health.of(half);
+        stdout.println(half.word() + ": " + (status.inUse() ? "in use" : "NOT IN USE: " + status.text()));
+      }
+      if (!report.good()) {
         throw die("refdb is configured and not in use");
       }
     }

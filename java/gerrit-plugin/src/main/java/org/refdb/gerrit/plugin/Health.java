@@ -2,10 +2,10 @@ package org.refdb.gerrit.plugin;
 
 import com.google.gerrit.server.config.GerritServerConfig;
 import com.google.inject.Inject;
-import java.util.EnumMap;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
+import java.util.Set;
 import org.eclipse.jgit.lib.Config;
 import org.refdb.engine.NativeLibrary;
 import org.refdb.engine.ServerNote;
@@ -13,12 +13,12 @@ import org.refdb.engine.ServerNote.Half;
 import org.refdb.gerrit.RefdbModule;
 import org.refdb.gerrit.cache.RefdbCacheModule;
 
-/** Whether this server uses the refdb that gerrit.config names. What it finds is the same until the next restart. */
+/** Whether this server uses the refdb that gerrit.config names. */
 final class Health {
   private static final Map<Half, Class<?>> MODULES =
       Map.of(Half.REFS, RefdbModule.class, Half.CACHES, RefdbCacheModule.class);
 
-  private final Map<Half, HalfStatus> halves = new EnumMap<>(Half.class);
+  private final Set<Half> configured = EnumSet.noneOf(Half.class);
 
   /** Of refs or caches: whether refdb is in use, and if not, why. */
   record HalfStatus(boolean inUse, String text) {}
@@ -32,26 +32,29 @@ final class Health {
     MODULES.forEach(
         (half, module) -> {
           if (modules.contains(module.getName())) {
-            halves.put(half, status(ServerNote.own(half)));
+            configured.add(half);
           }
         });
   }
 
-  private static HalfStatus status(Optional<ServerNote> note) {
-    return note.map(found -> new HalfStatus(found.inUse(), found.text()))
+  /** The halves of refdb that are configured. */
+  Set<Half> configured() {
+    return configured;
+  }
+
+  /** What one of them says; plugins start before the server has noted everything. */
+  HalfStatus of(Half half) {
+    return ServerNote.own(half)
+        .map(note -> new HalfStatus(note.inUse(), note.text()))
         .orElse(new HalfStatus(false, "its module did not start with this server: restart Gerrit"));
   }
 
-  /** The halves of refdb that are configured. */
-  Map<Half, HalfStatus> halves() {
-    return halves;
-  }
-
-  boolean isGood() {
-    return halves.values().stream().allMatch(HalfStatus::inUse);
-  }
-
   Report report() {
-    return new Report(isGood(), NativeLibrary.version(), halves.get(Half.REFS), halves.get(Half.CACHES));
+    boolean isGood = configured.stream().allMatch(half -> of(half).inUse());
+    return new Report(isGood, NativeLibrary.version(), ifConfigured(Half.REFS), ifConfigured(Half.CACHES));
+  }
+
+  private HalfStatus ifConfigured(Half half) {
+    return configured.contains(half) ? of(half) : null;
   }
 }

@@ -7,6 +7,7 @@ import com.google.gerrit.metrics.MetricMaker;
 import com.google.inject.Inject;
 import java.util.ArrayList;
 import java.util.List;
+import org.refdb.engine.ServerNote;
 
 /** The metrics {@code plugins/refdb/in_use/refs} and {@code in_use/caches}: 1, or 0 where refdb is configured and not in use. */
 final class HealthMetrics implements LifecycleListener {
@@ -22,13 +23,12 @@ final class HealthMetrics implements LifecycleListener {
 
   @Override
   public void start() {
-    health.halves().forEach(
-        (half, status) -> {
-          Description description =
-              new Description("Whether refdb's " + half.word() + ", which are configured, are in use").setGauge();
-          long value = status.inUse() ? 1 : 0;
-          handles.add(maker.newCallbackMetric("in_use/" + half.word(), Long.class, description, () -> value));
-        });
+    for (ServerNote.Half half : health.configured()) {
+      Description description =
+          new Description("Whether refdb's " + half.word() + ", which are configured, are in use").setGauge();
+      handles.add(
+          maker.newCallbackMetric("in_use/" + half.word(), Long.class, description, () -> health.of(half).inUse() ? 1L : 0L));
+    }
   }
 
   @Override

@@ -47,7 +47,8 @@ final class Views {
 
     @Override
     public Response<Health.Report> apply(ConfigResource resource) {
-      return health.isGood() ? Response.ok(health.report()) : Response.withStatusCode(500, health.report());
+      Health.Report report = health.report();
+      return report.good() ? Response.ok(report) : Response.withStatusCode(500, report);
     }
   }
 
