@@ -32,6 +32,10 @@ pub trait Backend: Send + Sync {
     /// Only what concerns the whole store fails the call; a single ref that cannot be locked is refused.
     fn lock(&self, claims: &dyn Claims) -> Result<Box<dyn Locked + '_>>;
 
+    /// The one form of a name. A worktree's own refs have two, `HEAD` and `main-worktree/HEAD` for instance; claims
+    /// and steps have the plain one, so that no ref is claimed twice.
+    fn plain_name<'n>(&self, name: &'n BStr) -> &'n BStr;
+
     /// Whether the reflog of a symbolic ref stays, and tells of it, when the ref is deleted: in git's reftable format.
     fn keeps_symref_logs(&self) -> bool;
 

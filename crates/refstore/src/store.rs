@@ -216,6 +216,7 @@ fn files_options(
         fs: fs.clone(),
         git_dir: repository.worktree_refs_dir(),
         common_dir: repository.refs_dir().to_owned(),
+        worktree: repository.worktree_id().map(ToOwned::to_owned),
         hash: repository.hash(),
         access: match reading {
             Reading::Mapped => PackedAccess::Mapped,
@@ -244,6 +245,7 @@ fn reftable_backend(
         fs: fs.clone(),
         git_dir: repository.worktree_refs_dir(),
         common_dir: repository.refs_dir().to_owned(),
+        worktree: repository.worktree_id().map(ToOwned::to_owned),
         stack,
         lock_patience,
     })

@@ -127,6 +127,7 @@ fn a_linked_worktree_sees_its_own_refs_among_the_shared_ones() {
     repo.git(["-C", "../w", "update-ref", "refs/worktree/x", &commit.to_string()]);
     let mut options = options(refdb_vfs::Fs::real(), repo.git_dir(), repo.hash());
     options.git_dir = repo.git_dir().join("worktrees/w");
+    options.worktree = Some("w".into());
     let snapshot = refdb::files::FilesBackend::new(options).snapshot().unwrap();
     let git = repo.git(["-C", "../w", "for-each-ref", "--format=%(refname)", "--include-root-refs"]);
     let ours = rest(&mut *snapshot.cursor(true).unwrap());

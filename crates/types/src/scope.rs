@@ -3,7 +3,8 @@ use bstr::{BStr, ByteSlice};
 /// Whose ref a name denotes. See gitglossary(7), "per-worktree ref", and git-worktree(1), "REFS".
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope<'a> {
-    /// One for the whole repository.
+    /// One for the whole repository. So is what stands behind `main-worktree/` or `worktrees/ID/` and is no ref of a
+    /// worktree: `main-worktree/refs/heads/x` is a shared ref of that very name, and not the branch `x`.
     Shared,
     /// Each worktree has its own: `HEAD` and other root refs, `refs/bisect/`, `refs/worktree/`, `refs/rewritten/`.
     Worktree,
@@ -21,24 +22,52 @@ pub enum Scope<'a> {
 impl<'a> Scope<'a> {
     /// Classifies a refname. It is a matter of spelling alone: the ref need not exist.
     pub fn of(name: &'a BStr) -> Self {
+        if is_per_worktree(name) {
+            return Scope::Worktree;
+        }
         if let Some(rest) = name.strip_prefix(b"main-worktree/")
-            && !rest.is_empty()
+            && is_per_worktree(rest.as_bstr())
         {
             return Scope::Main(rest.as_bstr());
         }
         if let Some(rest) = name.strip_prefix(b"worktrees/")
-            && let Some(slash) = rest.find_byte(b'/')
-            && slash > 0
-            && slash + 1 < rest.len()
+            && let Some((id, rest)) = rest.split_once_str("/")
+            && !id.is_empty()
+            && is_per_worktree(rest.as_bstr())
         {
-            return Scope::Other { id: rest[..slash].as_bstr(), name: rest[slash + 1..].as_bstr() };
+            return Scope::Other { id: id.as_bstr(), name: rest.as_bstr() };
         }
-        const PER_WORKTREE: [&[u8]; 3] = [b"refs/worktree/", b"refs/bisect/", b"refs/rewritten/"];
-        if is_root_syntax(name) || PER_WORKTREE.iter().any(|prefix| name.starts_with(prefix)) {
-            Scope::Worktree
-        } else {
-            Scope::Shared
-        }
+        Scope::Shared
+    }
+}
+
+/// The name by which a worktree calls a ref itself, however it is spelt: there `HEAD` and `main-worktree/HEAD`, or
+/// `worktrees/ID/HEAD`, are one ref. `worktree` is the linked worktree's id; `None` stands for the main one.
+#[inline]
+pub fn plain_name<'n>(name: &'n BStr, worktree: Option<&BStr>) -> &'n BStr {
+    // Nearly all names are of this kind.
+    if name.starts_with(b"refs/") {
+        return name;
+    }
+    match (Scope::of(name), worktree) {
+        (Scope::Main(plain), None) => plain,
+        (Scope::Other { id, name: plain }, Some(own)) if id == own => plain,
+        _ => name,
+    }
+}
+
+/// Whether `name` is `worktrees/ID`: git takes it for the worktree ID, and for no ref.
+pub fn is_worktree_itself(name: &BStr) -> bool {
+    name.strip_prefix(b"worktrees/").is_some_and(|id| !id.contains(&b'/'))
+}
+
+/// Whether each worktree has its own ref of this name.
+fn is_per_worktree(name: &BStr) -> bool {
+    const FOLDERS: [&[u8]; 3] = [b"refs/worktree/", b"refs/bisect/", b"refs/rewritten/"];
+    if name.starts_with(b"refs/") {
+        FOLDERS.iter().any(|folder| name.starts_with(folder))
+    } else {
+        is_root_syntax(name)
     }
 }
 
@@ -69,19 +98,54 @@ mod tests {
 
     #[test]
     fn scopes_follow_the_spelling() {
-        for shared in
-            ["refs/heads/main", "refs/bisect", "refs/worktrees/x", "worktrees/", "worktrees/a", "main-worktree/"]
-        {
+        for shared in [
+            "refs/heads/main",
+            "refs/bisect",
+            "refs/worktrees/x",
+            "worktrees/",
+            "worktrees/a",
+            "main-worktree/",
+            // No ref of a worktree stands behind the prefix.
+            "main-worktree/refs/heads/main",
+            "main-worktree/refs/bisect",
+            "main-worktree/foo",
+            "main-worktree/main-worktree/HEAD",
+            "main-worktree/worktrees/w1/HEAD",
+            "worktrees/w1/refs/heads/main",
+            "worktrees/w1/foo",
+            "worktrees/w1/main-worktree/HEAD",
+            "worktrees//HEAD",
+        ] {
             assert_eq!(Scope::of(shared.into()), Scope::Shared, "{shared}");
         }
         for own in ["HEAD", "ORIG_HEAD", "refs/bisect/bad", "refs/worktree/x", "refs/rewritten/x"] {
             assert_eq!(Scope::of(own.into()), Scope::Worktree, "{own}");
         }
-        assert_eq!(Scope::of("main-worktree/HEAD".into()), Scope::Main("HEAD".into()));
+        for name in ["HEAD", "FOO-BAR", "refs/bisect/bad", "refs/worktree/a/b"] {
+            assert_eq!(Scope::of(format!("main-worktree/{name}").as_str().into()), Scope::Main(name.into()));
+        }
         assert_eq!(
             Scope::of("worktrees/w1/refs/bisect/bad".into()),
             Scope::Other { id: "w1".into(), name: "refs/bisect/bad".into() }
         );
+    }
+
+    #[test]
+    fn a_worktree_has_one_name_for_each_of_its_refs() {
+        let linked = Some(BStr::new("w1"));
+        for (given, in_main, in_linked) in [
+            ("HEAD", "HEAD", "HEAD"),
+            ("refs/heads/a", "refs/heads/a", "refs/heads/a"),
+            ("main-worktree/HEAD", "HEAD", "main-worktree/HEAD"),
+            ("main-worktree/refs/bisect/bad", "refs/bisect/bad", "main-worktree/refs/bisect/bad"),
+            ("main-worktree/refs/heads/a", "main-worktree/refs/heads/a", "main-worktree/refs/heads/a"),
+            ("worktrees/w1/HEAD", "worktrees/w1/HEAD", "HEAD"),
+            ("worktrees/w2/HEAD", "worktrees/w2/HEAD", "worktrees/w2/HEAD"),
+        ] {
+            assert_eq!(plain_name(given.into(), None), in_main);
+            assert_eq!(plain_name(given.into(), linked), in_linked);
+        }
+        assert!(is_worktree_itself("worktrees/w".into()) && !is_worktree_itself("worktrees/w/HEAD".into()));
     }
 
     #[test]

@@ -15,7 +15,8 @@ use std::{
 pub enum Patience {
     /// Fail at once.
     None,
-    /// Fail when one and the same holder has kept it this long; each new holder starts the time anew.
+    /// Fail when one and the same holder has kept it this long; each new holder starts the time anew. That goes on for a
+    /// minute, or for sixty times as long, so that one endless queue of others ends in an error too.
     For(Duration),
     /// Wait as long as it takes.
     Forever,
@@ -242,7 +243,7 @@ impl Lock {
         Ok(self.content.take().map(|file| file.renamed(&self.target)))
     }
 
-    /// Gives up the lock and leaves the file as it is.
+    /// Gives up the lock and leaves the file as it is. That the lock file is gone is no error: there is nothing to give up.
     pub fn release(mut self) -> Result<(), Error> {
         self.unlock()
     }
@@ -257,7 +258,10 @@ impl Lock {
             let _ = self.fs.remove_file(&self.content_path());
         }
         // The signature goes last: a signed lock file without it is a dead process's.
-        self.fs.remove_file(&self.path)
+        match self.fs.remove_file(&self.path) {
+            Err(error) if error.is_not_found() => Ok(()),
+            removed => removed,
+        }
     }
 }
 

@@ -54,9 +54,14 @@ impl Twins {
 
     /// Runs git on one and refdb on the other, and requires the same output, messages, exit code, refs and reflogs.
     pub(crate) fn same<S: AsRef<OsStr>>(&self, words: &[S], input: &[u8]) {
+        self.same_in(self.git.dir(), self.refdb.dir(), words, input);
+    }
+
+    /// The same in these folders, which belong to the two repositories.
+    pub(crate) fn same_in<S: AsRef<OsStr>>(&self, gits: &Path, refdbs: &Path, words: &[S], input: &[u8]) {
         let what = format!("{}: {}", self.format.name(), shown(words, input));
-        let [git, refdb] = [(Git::find().program(), &self.git), (Path::new(REFDB), &self.refdb)]
-            .map(|(program, repo)| run(program, repo.dir(), words, input, &self.environment));
+        let [git, refdb] = [(Git::find().program(), gits), (Path::new(REFDB), refdbs)]
+            .map(|(program, folder)| run(program, folder, words, input, &self.environment));
         assert_same(&what, &git, &refdb);
         let state = |repo: &Repo| {
             let refs = repo.git(["for-each-ref", "--include-root-refs", "--format=%(refname) %(objectname) %(symref)"]);
@@ -123,13 +128,23 @@ fn without_lock(line: &str) -> String {
     }
 }
 
-fn git<S: AsRef<OsStr>>(folder: &Path, words: &[S], input: &[u8]) -> Output {
+/// Runs git alone.
+pub(crate) fn git<S: AsRef<OsStr>>(folder: &Path, words: &[S], input: &[u8]) -> Output {
     run(Git::find().program(), folder, words, input, &[])
 }
 
 /// Runs refdb alone.
 pub(crate) fn refdb<S: AsRef<OsStr>>(folder: &Path, words: &[S], input: &[u8]) -> Output {
     run(Path::new(REFDB), folder, words, input, &[])
+}
+
+/// Runs refdb alone, for a time that only an endless loop would need.
+pub(crate) fn within<S: AsRef<OsStr>>(folder: &Path, words: &[S], input: &[u8]) -> Output {
+    let mut all: Vec<&OsStr> = vec!["60".as_ref(), REFDB.as_ref()];
+    all.extend(words.iter().map(AsRef::as_ref));
+    let output = run(Path::new("timeout"), folder, &all, input, &[]);
+    assert_ne!(output.status.code(), Some(124), "{} does not end", shown(words, input));
+    output
 }
 
 fn run<S: AsRef<OsStr>>(

@@ -8,6 +8,7 @@ mod endings;
 mod for_each_ref;
 mod global_options;
 mod log_size;
+mod names;
 mod pack_refs;
 mod pictures;
 mod show_ref;

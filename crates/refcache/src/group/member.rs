@@ -77,6 +77,10 @@ impl Backend for Group<'_> {
         Ok(Box::new(Member { group: self, names, steps: Vec::new() }))
     }
 
+    fn plain_name<'n>(&self, name: &'n BStr) -> &'n BStr {
+        self.backend.plain_name(name)
+    }
+
     fn keeps_symref_logs(&self) -> bool {
         self.backend.keeps_symref_logs()
     }

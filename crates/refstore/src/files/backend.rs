@@ -11,7 +11,8 @@ use crate::{
     Backend, Error, Locked, Result, Snapshot,
     backend::{Claims, OptimizeOptions, Optimized},
 };
-use bstr::{BStr, BString};
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::plain_name;
 use std::{ffi::OsStr, fmt, os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc};
 
 /// Refs in loose files and packed-refs.
@@ -124,6 +125,10 @@ impl Backend for FilesBackend {
 
     fn lock(&self, claims: &dyn Claims) -> Result<Box<dyn Locked + '_>> {
         Ok(Box::new(FilesLocked::lock(&self.store, claims)?))
+    }
+
+    fn plain_name<'n>(&self, name: &'n BStr) -> &'n BStr {
+        plain_name(name, self.store.options.worktree.as_ref().map(|id| id.as_bstr()))
     }
 
     fn keeps_symref_logs(&self) -> bool {

@@ -13,7 +13,7 @@ use super::{
 use crate::{Result, TargetView};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::ObjectId;
-use refdb_vfs::{EntryKind, Lock, LockError};
+use refdb_vfs::{EntryKind, Lock, LockError, Patience};
 use std::{
     collections::BTreeSet,
     ffi::OsStr,
@@ -129,7 +129,7 @@ pub(super) fn find_rival(store: &Store, locks: &Locks, names: &[&BStr]) -> Resul
         }
     }
     for parent in parents {
-        if !locks.holds(parent) && !wait_for_rival(store, parent)? {
+        if !locks.holds(parent) && !wait_for_rival(store, locks, parent)? {
             let ours = names.iter().find(|name| name.starts_with(parent) && name.get(parent.len()) == Some(&b'/'));
             let ours = ours.map(|name| name.to_vec().into()).unwrap_or_default();
             return Ok(Some(Rival { ours, theirs: parent.to_owned() }));
@@ -177,18 +177,26 @@ fn with_folder<'n>(store: &Store, run: &[&'n BStr], folder: &Path) -> Result<Vec
     Ok(found.into_iter().collect())
 }
 
-/// Waits until nobody holds the ref's lock. `Ok(false)` if that takes too long.
-fn wait_for_rival(store: &Store, name: &BStr) -> Result<bool> {
+/// Waits until nobody holds the ref's lock. `Ok(false)` if that takes too long, or the lock is one of ours.
+fn wait_for_rival(store: &Store, locks: &Locks, name: &BStr) -> Result<bool> {
     let Some(path) = store.layout.ref_path(name) else { return Ok(true) };
-    match Lock::wait_until_free(&store.options.fs, &path, locks::patience_for_rivals(store)) {
-        Ok(()) => Ok(true),
-        Err(LockError::Held { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
+    for patience in [Patience::None, locks::patience_for_rivals(store)] {
+        match Lock::wait_until_free(&store.options.fs, &path, patience) {
+            Ok(()) => return Ok(true),
+            Err(LockError::Held { .. }) if locks.twin(&path).is_some() => break,
+            Err(LockError::Held { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
+    Ok(false)
 }
+
+/// So often those are waited for who are busy below a ref of ours. New ones cannot go on, since they see our ref.
+const LOOKS_MAX: usize = 100;
 
 /// Looks below a ref of ours, and waits for those who are busy there, until there is a ref or nobody is left.
 fn rival_below(store: &Store, locks: &Locks, name: &BStr) -> Result<Option<Rival>> {
+    let mut looks_left = LOOKS_MAX;
     loop {
         let Some(folder) = store.layout.ref_path(name) else { return Ok(None) };
         let mut refs = Vec::new();
@@ -207,10 +215,11 @@ fn rival_below(store: &Store, locks: &Locks, name: &BStr) -> Result<Option<Rival
             return Ok(None);
         }
         for theirs in busy {
-            if !wait_for_rival(store, theirs.as_bstr())? {
+            if looks_left == 0 || !wait_for_rival(store, locks, theirs.as_bstr())? {
                 return Ok(Some(Rival { ours: name.to_owned(), theirs }));
             }
         }
+        looks_left -= 1;
     }
 }
 

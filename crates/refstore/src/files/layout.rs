@@ -1,5 +1,5 @@
 use bstr::BStr;
-use refdb_types::{Scope, is_plain_path};
+use refdb_types::{Scope, is_plain_path, is_worktree_itself};
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::{OsStrExt, OsStringExt},
@@ -86,8 +86,12 @@ impl Layout {
     }
 }
 
-/// Whether a name is a path that does not lead out of its folder: no empty part, no `.` or `..`, no NUL.
-fn stays_inside(name: &[u8]) -> bool {
+/// Whether a name is a path that does not lead out of its folder: no empty part, no `.` or `..`, no NUL. Nor is it the
+/// folder of a worktree.
+fn stays_inside(name: &BStr) -> bool {
+    if is_worktree_itself(name) {
+        return false;
+    }
     if is_plain_path(name) {
         return true;
     }
@@ -120,6 +124,8 @@ mod tests {
             ("HEAD", "/r/worktrees/w/HEAD", "/r/worktrees/w/logs/HEAD"),
             ("refs/bisect/bad", "/r/worktrees/w/refs/bisect/bad", "/r/worktrees/w/logs/refs/bisect/bad"),
             ("main-worktree/HEAD", "/r/HEAD", "/r/logs/HEAD"),
+            ("main-worktree/refs/heads/a", "/r/main-worktree/refs/heads/a", "/r/logs/main-worktree/refs/heads/a"),
+            ("worktrees/x/foo", "/r/worktrees/x/foo", "/r/logs/worktrees/x/foo"),
             ("worktrees/x/refs/bisect/bad", "/r/worktrees/x/refs/bisect/bad", "/r/worktrees/x/logs/refs/bisect/bad"),
         ] {
             assert_eq!(layout.ref_path(name.into()).unwrap(), Path::new(file));
@@ -139,6 +145,7 @@ mod tests {
             "/etc/x",
             "refs/./x",
             "worktrees/../x",
+            "worktrees/w",
             "a\0b",
             "..",
             ".",

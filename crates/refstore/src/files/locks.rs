@@ -14,7 +14,7 @@ use crate::{
 };
 use bstr::{BStr, ByteSlice};
 use refdb_types::RefName;
-use refdb_vfs::{Fs, Lock, LockError, Patience, Seed, interrupt};
+use refdb_vfs::{Fs, Lock, LockError, Patience, Seed, Stat, interrupt};
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
@@ -114,10 +114,14 @@ impl Scheme {
     }
 }
 
+/// So often all locks are dropped and taken anew because one of them is held. Each time someone held one for longer than
+/// [`NEXT_PATIENCE`], so this many mean that it will not get better.
+const STARTS_MAX: usize = 100;
+
 /// Why an attempt to lock everything ended.
 enum Stop {
-    /// Someone holds a lock that is not the first: `None` for that of packed-refs.
-    Blocked(Option<usize>, PathBuf),
+    /// Someone holds the lock of this file, which is not the first: `None` for packed-refs.
+    Blocked(Option<usize>, PathBuf, LockError),
     /// Nothing can be locked.
     Fatal(Error),
 }
@@ -129,14 +133,21 @@ pub(super) fn lock(
     scheme: Scheme,
 ) -> Result<(Locks, Vec<(usize, Rejection)>)> {
     let mut refused = BTreeMap::new();
+    let mut starts_left = STARTS_MAX;
     loop {
-        let (claim, target) = match attempt(store, claims, scheme, &mut refused) {
+        let (claim, target, held) = match attempt(store, claims, scheme, &mut refused) {
             Ok(locks) => return Ok((locks, refused.into_iter().collect())),
             Err(Stop::Fatal(error)) => return Err(error),
-            Err(Stop::Blocked(claim, target)) => (claim, target),
+            Err(Stop::Blocked(claim, target, held)) => (claim, target, held),
         };
         let patience = if claim.is_some() { store.options.ref_patience } else { store.options.packed_patience };
-        match (Lock::wait_until_free(&store.options.fs, &target, patience.unwrap_or(GENEROUS)), claim) {
+        // Once none are left each turn refuses a claim, or is the last.
+        let waited = match starts_left {
+            0 => Err(held),
+            _ => Lock::wait_until_free(&store.options.fs, &target, patience.unwrap_or(GENEROUS)),
+        };
+        starts_left = starts_left.saturating_sub(1);
+        match (waited, claim) {
             (Ok(()), _) => {}
             (Err(error @ LockError::Held { .. }), Some(at)) => {
                 refused.insert(at, held_by_other(claims.claim(at).name, &error)?);
@@ -213,7 +224,8 @@ impl Locks {
         error: LockError,
     ) -> std::result::Result<Option<Rejection>, Stop> {
         let rejection = match error {
-            LockError::Held { .. } if self.any => return Err(Stop::Blocked(Some(at), path.to_owned())),
+            LockError::Held { .. } if let Some(own) = self.twin(path) => held_by_us(name, path, own),
+            LockError::Held { .. } if self.any => return Err(Stop::Blocked(Some(at), path.to_owned(), error)),
             LockError::Held { .. } => held_by_other(name, &error),
             LockError::Io(error) if error.source.kind() == io::ErrorKind::Interrupted => Err(error.into()),
             LockError::Io(error) => match self.blocker(path) {
@@ -319,7 +331,7 @@ impl Locks {
                 self.packed = Some(lock);
                 Ok(())
             }
-            Err(LockError::Held { .. }) if self.any => Err(Stop::Blocked(None, target)),
+            Err(held @ LockError::Held { .. }) if self.any => Err(Stop::Blocked(None, target, held)),
             Err(error) => Err(fatal(error.into())),
         }
     }
@@ -351,6 +363,25 @@ impl Locks {
             }
         }
         false
+    }
+
+    /// The ref of ours whose lock is that of `path`, if one is: a folder that is a symbolic link gives one file two names.
+    pub(super) fn twin(&self, path: &Path) -> Option<&BStr> {
+        let fs = &self.store.options.fs;
+        let identity = |found: refdb_vfs::Result<Option<Stat>>| found.ok()?.map(|stat| (stat.device, stat.inode));
+        let lock = |path: &Path| identity(fs.find_link(&Lock::path_of(path)));
+        let folder = |path: &Path| identity(fs.find(path.parent()?));
+        let (theirs, base) = (lock(path)?, path.file_name()?);
+        // All locks may be links to one file: whose it is, its folder tells. There may be no telling case.
+        let is_twin = |name: &&BStr| {
+            let is_alike =
+                Path::new(OsStr::from_bytes(name)).file_name().is_some_and(|own| own.eq_ignore_ascii_case(base));
+            is_alike
+                && self.store.layout.ref_path(name).is_some_and(|own| {
+                    lock(&own) == Some(theirs) && folder(&own).is_some_and(|own| Some(own) == folder(path))
+                })
+        };
+        (0..self.count()).filter(|at| self.held[*at] != Held::No).map(|at| self.name(at)).find(is_twin)
     }
 
     /// Whether packed-refs is locked.
@@ -428,6 +459,16 @@ pub(super) fn reject(name: &BStr, reason: Reason, detail: impl std::fmt::Display
     }
 }
 
+/// Two of our own names lead to one file.
+fn held_by_us(name: &BStr, path: &Path, own: &BStr) -> Result<Rejection> {
+    let lock = Lock::path_of(path);
+    let detail = format!(
+        "Unable to create '{}': File exists.\n\nThis transaction holds it for '{own}', which leads to the same file",
+        lock.display()
+    );
+    reject(name, Reason::CreateExists, detail)
+}
+
 fn held_by_other(name: &BStr, error: &LockError) -> Result<Rejection> {
     let detail = match error {
         LockError::Held { path, age_seconds, uid } => format!(
@@ -437,7 +478,8 @@ fn held_by_other(name: &BStr, error: &LockError) -> Result<Rejection> {
         ),
         LockError::Io(error) => error.to_string(),
     };
-    reject(name, Reason::Generic, detail)
+    // Git counts it among the reasons for which a batch of updates goes on without one of them.
+    reject(name, Reason::CreateExists, detail)
 }
 
 /// The system's words, as git prints them.

@@ -1,5 +1,6 @@
 use super::PageBudget;
 use crate::transaction::ObjectCheck;
+use bstr::BString;
 use refdb_types::HashKind;
 use refdb_vfs::{Fs, Patience};
 use std::{path::PathBuf, sync::Arc};
@@ -13,6 +14,8 @@ pub struct FilesOptions {
     pub git_dir: PathBuf,
     /// The repository's folder: `packed-refs`, `refs/`. The same as `git_dir` in the main worktree.
     pub common_dir: PathBuf,
+    /// The linked worktree's id, by which other worktrees call it; `None` for the main one.
+    pub worktree: Option<BString>,
     /// The repository's hash function.
     pub hash: HashKind,
     /// How packed-refs is read.

@@ -7,6 +7,7 @@ use crate::{
     Backend, Error, Locked, Result, Snapshot,
     backend::{Claims, OptimizeOptions, Optimized, Steps},
 };
+use bstr::{BStr, BString};
 use refdb_vfs::{Fs, LockError, Patience};
 use reftable::stack::{Scope, Stack, StackError, StackOptions};
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -20,6 +21,8 @@ pub struct ReftableOptions {
     pub git_dir: PathBuf,
     /// The repository's folder: `reftable/` with all other refs. The same as `git_dir` in the main worktree.
     pub common_dir: PathBuf,
+    /// The linked worktree's id, by which other worktrees call it; `None` for the main one.
+    pub worktree: Option<BString>,
     /// How tables are read and written, and the hash function.
     pub stack: StackOptions,
     /// `reftable.lockTimeout`, if set.
@@ -64,6 +67,10 @@ impl Backend for ReftableBackend {
 
     fn lock(&self, claims: &dyn Claims) -> Result<Box<dyn Locked + '_>> {
         Ok(Box::new(ReftableLocked::lock(&self.stacks, claims)?))
+    }
+
+    fn plain_name<'n>(&self, name: &'n BStr) -> &'n BStr {
+        self.stacks.plain_name(name)
     }
 
     fn keeps_symref_logs(&self) -> bool {

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     Error, Locked, Rejection, Result, Snapshot, TargetView,
-    backend::{Claims, LogLine, NewValue, Step, Steps},
+    backend::{Claims, Intent, LogLine, NewValue, Step, Steps},
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_vfs::{LockError, Patience};
@@ -32,15 +32,7 @@ pub(super) struct ReftableLocked {
 
 impl ReftableLocked {
     pub(super) fn lock(stacks: &Arc<Stacks>, claims: &dyn Claims) -> Result<Self> {
-        let mut places = BTreeSet::new();
-        let mut last = None;
-        for claim in claims.iter() {
-            let place = stacks.route(claim.name).0;
-            if last.as_ref() != Some(&place) {
-                places.insert(place.clone());
-                last = Some(place);
-            }
-        }
+        let places = places_of(stacks, claims);
         let since = Instant::now();
         let mut pause = Duration::from_millis(1);
         loop {
@@ -52,12 +44,43 @@ impl ReftableLocked {
                 }
                 Err(held) if is_over(stacks.options.patience(), since) => return Err(Error::StackLocked(held)),
                 Err(_) => {
+                    refuse_twins(stacks, &places)?;
                     thread::sleep(pause);
                     pause = (pause * 2).min(NEXT_LOCK);
                 }
             }
         }
     }
+}
+
+/// The stacks of the claims. Of a worktree that is gone nothing has to be locked where nothing shall be written: a symbolic
+/// ref that leads there can still be deleted.
+fn places_of(stacks: &Stacks, claims: &dyn Claims) -> BTreeSet<Place> {
+    let mut places: BTreeMap<Place, bool> = BTreeMap::new();
+    let mut last: Option<(Place, bool)> = None;
+    for claim in claims.iter() {
+        let place = stacks.route(claim.name).0;
+        let writes = matches!(claim.intent, Intent::SetDirect | Intent::SetSymbolic);
+        if !last.as_ref().is_some_and(|(known, known_writes)| *known == place && *known_writes >= writes) {
+            *places.entry(place.clone()).or_default() |= writes;
+            last = Some((place, writes));
+        }
+    }
+    places.into_iter().filter(|(place, writes)| *writes || !stacks.is_gone(place)).map(|(place, _)| place).collect()
+}
+
+/// Two worktrees' names may lead to one folder. Its lock is then our own, and would never be free.
+fn refuse_twins(stacks: &Stacks, places: &BTreeSet<Place>) -> Result<()> {
+    let mut seen = BTreeMap::new();
+    for folder in places.iter().map(|place| stacks.folder(place)) {
+        let Ok(stat) = stacks.options.fs.stat(&folder) else { continue };
+        if let Some(twin) = seen.insert((stat.device, stat.inode), folder.clone()) {
+            let (twin, folder) = (twin.display(), folder.display());
+            let text = format!("cannot lock references: '{twin}' and '{folder}' are one folder; use one name for it");
+            return Err(Error::Refused(text));
+        }
+    }
+    Ok(())
 }
 
 impl Locked for ReftableLocked {
@@ -92,7 +115,9 @@ impl Locked for ReftableLocked {
         parts.retain(|_, part| !part.steps.is_empty());
         for (place, mut part) in parts {
             let Some(addition) = self.additions.get_mut(&place) else {
-                return Err(Error::Refused(format!("internal error: {place:?} is not locked")));
+                // Nothing was locked there because the worktree was gone.
+                let folder = stacks.folder(&place);
+                return Err(Error::Refused(format!("'{}' was made meanwhile; try again", folder.display())));
             };
             let is_renamed = part.is_renamed;
             let inner = |given| if is_renamed { stacks.route(given).1 } else { given };

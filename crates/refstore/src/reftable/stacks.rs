@@ -1,7 +1,7 @@
 use super::ReftableOptions;
 use crate::Result;
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::Scope;
+use refdb_types::{Scope, plain_name};
 use reftable::stack::Stack;
 use std::{
     collections::BTreeMap,
@@ -51,18 +51,20 @@ impl Stacks {
         if name.starts_with(b"refs/heads/") || name.starts_with(b"refs/tags/") {
             return (Place::Common, name);
         }
+        let name = self.plain_name(name);
         match Scope::of(name) {
             Scope::Shared => (Place::Common, name),
             Scope::Worktree if self.is_linked() => (Place::Own, name),
             Scope::Worktree => (Place::Common, name),
             Scope::Main(inner) => (Place::Common, inner),
-            Scope::Other { id, name } if self.is_own_id(id) => (Place::Own, name),
             Scope::Other { id, name } => (Place::Other(id.to_owned()), name),
         }
     }
 
-    fn is_own_id(&self, id: &BStr) -> bool {
-        self.is_linked() && self.folder(&Place::Other(id.to_owned())) == self.folder(&Place::Own)
+    /// See [`Backend::plain_name`](crate::Backend::plain_name).
+    #[inline]
+    pub(super) fn plain_name<'n>(&self, name: &'n BStr) -> &'n BStr {
+        plain_name(name, self.options.worktree.as_ref().map(|id| id.as_bstr()))
     }
 
     pub(super) fn folder(&self, place: &Place) -> PathBuf {
@@ -72,6 +74,11 @@ impl Stacks {
             Place::Other(id) => self.options.common_dir.join("worktrees").join(id.to_path_lossy()),
         };
         dir.join("reftable")
+    }
+
+    /// Whether another worktree's stack does not exist.
+    pub(super) fn is_gone(&self, place: &Place) -> bool {
+        matches!(place, Place::Other(_)) && matches!(self.options.fs.find(&self.folder(place)), Ok(None))
     }
 
     /// The stack of this place.

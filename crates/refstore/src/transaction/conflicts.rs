@@ -47,7 +47,7 @@ pub(super) fn conflicts(
                     None => continue,
                 }
             }
-            let name = edits.name(parent);
+            let name = edits.shown(parent);
             found.entry(parent).or_insert_with(|| format!("'{child}' exists; cannot create '{name}'"));
         }
     }
@@ -65,7 +65,7 @@ impl Item {
 fn below_a_ref(edits: &Edits, parent: &BStr, found: &mut BTreeMap<u32, String>) {
     for &at in &edits.order[edits.below(parent)] {
         if edits.items[at as usize].is_new() {
-            let name = edits.name(at);
+            let name = edits.shown(at);
             found.entry(at).or_insert_with(|| format!("'{parent}' exists; cannot create '{name}'"));
         }
     }
@@ -77,7 +77,7 @@ fn below_a_new_item(edits: &Edits, parent: u32, found: &mut BTreeMap<u32, String
     let below = &edits.order[edits.below(edits.name(parent))];
     if let Some(&child) = below.iter().find(|child| edits.items[**child as usize].is_new()) {
         let (first, second) = (parent.min(child), parent.max(child));
-        let text = || format!("cannot process '{}' and '{}' at the same time", edits.name(first), edits.name(second));
+        let text = || format!("cannot process '{}' and '{}' at the same time", edits.shown(first), edits.shown(second));
         found.entry(parent).or_insert_with(text);
     }
 }

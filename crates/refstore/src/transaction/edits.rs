@@ -4,7 +4,7 @@ use super::{ids::Ids, normalize_message};
 use crate::{Change, Edit, Error, Precondition, Result, Target, TargetView};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{ObjectId, RefName};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// A piece of [`Edits::text`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,6 +86,8 @@ pub(super) struct Edits {
     pub(super) order: Vec<u32>,
     /// What items wanted before they became reflog entries for what follows from them.
     followed: Vec<(u32, Action)>,
+    /// How items were named that were given another name than the [plain](crate::Backend::plain_name) one.
+    given: BTreeMap<u32, Span>,
 }
 
 const NO_MESSAGE: u32 = u32::MAX;
@@ -99,9 +101,14 @@ impl Edits {
         self.text(self.items[item as usize].name)
     }
 
-    /// The name, by its type again. Names were checked when they came in.
-    pub(super) fn ref_name(&self, span: Span) -> Result<RefName> {
-        let name = self.text(span);
+    /// The name as whoever added the item spelt it, for what is said about it.
+    pub(super) fn shown(&self, item: u32) -> &BStr {
+        self.given.get(&item).map_or_else(|| self.name(item), |given| self.text(*given))
+    }
+
+    /// The name as it is shown, by its type again. Names were checked when they came in.
+    pub(super) fn shown_name(&self, item: u32) -> Result<RefName> {
+        let name = self.shown(item);
         RefName::new_safe(name.to_vec())
             .ok_or_else(|| Error::Refused(format!("refusing to update ref with bad name '{name}'")))
     }
@@ -120,11 +127,15 @@ impl Edits {
         }
     }
 
-    /// Adds an edit that passed its checks.
-    pub(super) fn add(&mut self, edit: &Edit, position: u32) -> Result<()> {
+    /// Adds an edit that passed its checks. `plain` is the plain form of its name.
+    pub(super) fn add(&mut self, edit: &Edit, plain: &BStr, position: u32) -> Result<()> {
         let root = self.items.len() as u32;
+        if plain.len() != edit.name.len() {
+            let given = self.store(&edit.name)?;
+            self.given.insert(root, given);
+        }
         let item = Item {
-            name: self.store(&edit.name)?,
+            name: self.store(plain)?,
             action: match &edit.change {
                 Change::Set(target) => Action::Set(self.value(target)?),
                 Change::Delete => Action::Delete,

@@ -1,8 +1,9 @@
 //! Which refs an edit really concerns: where symbolic refs lead, and what HEAD's reflog shall say.
 
 use super::edits::{Action, Edits, Item};
-use crate::{Result, backend::TargetView};
+use crate::{Backend, Result, backend::TargetView};
 use bstr::{BStr, BString, ByteSlice};
+use refdb_types::is_worktree_itself;
 use std::collections::BTreeMap;
 
 /// The symbolic refs that are known to lead on from an edit, or to one. What was read without a lock is read again
@@ -33,8 +34,12 @@ pub(super) fn expand(edits: &mut Edits, added: usize, links: &Links) -> Result<V
     for name in links.followed.keys() {
         let Some(mut from) = edits.find(name.as_bstr()).filter(|at| (*at as usize) < added) else { continue };
         while let Some(target) = next(edits, from, links) {
+            if is_worktree_itself(target.as_bstr()) {
+                unfollowable.push((from, format!("refusing to update ref with bad name '{target}'")));
+                break;
+            }
             if item_named(edits, added, target.as_bstr()).is_some() {
-                let via = edits.name(from);
+                let via = edits.shown(from);
                 let text =
                     format!("multiple updates for '{target}' (including one via symref '{via}') are not allowed");
                 unfollowable.push((from, text));
@@ -86,7 +91,7 @@ fn leads_to(edits: &Edits, mut from: u32, to: u32) -> bool {
 
 /// Holds what the walk under the lock found against what the expansion took for granted. Returns whether it was so;
 /// if not, `links` knows better now.
-pub(super) fn confirm(edits: &Edits, links: &mut Links) -> bool {
+pub(super) fn confirm(edits: &Edits, links: &mut Links, backend: &dyn Backend) -> bool {
     let mut confirmed = true;
     for at in &edits.order {
         let item = &edits.items[*at as usize];
@@ -95,7 +100,7 @@ pub(super) fn confirm(edits: &Edits, links: &mut Links) -> bool {
             continue;
         }
         let symbolic = match item.old.map(|old| edits.view(old)) {
-            Some(TargetView::Symbolic(target)) => Some(target),
+            Some(TargetView::Symbolic(target)) => Some(backend.plain_name(target)),
             _ => None,
         };
         let expected = match item.action {

@@ -1,10 +1,12 @@
 use super::{
     Context, Hook, HookState, ObjectClass,
+    edits::Edits,
     plan::Plan,
     prepare::{Preparation, is_branch, not_a_commit},
 };
 use crate::{Change, Edit, Error, Reason, Rejection, Result, Target, backend::Locked};
-use refdb_types::{ObjectId, is_pseudo};
+use bstr::BStr;
+use refdb_types::{ObjectId, is_pseudo, is_worktree_itself};
 
 /// What becomes of the other edits when one cannot happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -54,8 +56,9 @@ impl<'s> Transaction<'s> {
     pub fn add(&mut self, edit: Edit) -> Result<()> {
         let position = u32::try_from(self.added).map_err(|_| Error::Refused("too many edits".into()))?;
         check_name(&edit)?;
+        let plain = self.context.backend.plain_name(edit.name.as_bstr());
         if let Change::Set(Target::Direct(id)) = &edit.change
-            && let Some(text) = self.check_object(id, &edit)?
+            && let Some(text) = self.check_object(id, &edit, plain)?
         {
             let rejection = Rejection { name: edit.name, reason: Reason::InvalidNewValue, text };
             if self.options.mode == Mode::Atomic {
@@ -63,14 +66,14 @@ impl<'s> Transaction<'s> {
             }
             self.rejected.push((self.added, rejection));
         } else {
-            self.plan.edits.add(&edit, position)?;
+            self.plan.edits.add(&edit, plain, position)?;
         }
         self.added += 1;
         Ok(())
     }
 
     /// Each distinct id is read once. Returns what is wrong with it.
-    fn check_object(&mut self, id: &ObjectId, edit: &Edit) -> Result<Option<String>> {
+    fn check_object(&mut self, id: &ObjectId, edit: &Edit, plain: &BStr) -> Result<Option<String>> {
         let ids = &mut self.plan.edits.ids;
         let at = ids.intern(id);
         let class = match ids.class(at) {
@@ -83,7 +86,7 @@ impl<'s> Transaction<'s> {
         };
         Ok(match class {
             ObjectClass::Missing => Some(format!("trying to write ref '{}' with nonexistent object {id}", edit.name)),
-            ObjectClass::Tag(_) | ObjectClass::Other if is_branch(&edit.name) => Some(not_a_commit(*id, &edit.name)),
+            ObjectClass::Tag(_) | ObjectClass::Other if is_branch(plain) => Some(not_a_commit(*id, &edit.name)),
             _ => None,
         })
     }
@@ -103,9 +106,8 @@ impl<'s> Transaction<'s> {
         if self.context.quarantined {
             return Err(Error::Refused("ref updates forbidden inside quarantine environment".into()));
         }
-        if let Some((name, _)) = self.plan.edits.sort() {
-            let name = self.plan.edits.name(name);
-            return Err(Error::Refused(format!("multiple updates for ref '{name}' not allowed")));
+        if let Some((one, other)) = self.plan.edits.sort() {
+            return Err(Error::Refused(said_twice(&self.plan.edits, one, other)));
         }
         let mut hook = self.hook()?;
         ask(&mut hook, &self.plan, HookState::Preparing)?;
@@ -168,9 +170,21 @@ pub struct Committed {
     pub rejected: Vec<(usize, Rejection)>,
 }
 
+/// What is wrong with two edits of one ref: git's words, and which names are the same ref if that is not plain.
+fn said_twice(edits: &Edits, one: u32, other: u32) -> String {
+    let (one, other) = (edits.shown(one), edits.shown(other));
+    let text = format!("multiple updates for ref '{one}' not allowed");
+    if one == other { text } else { format!("{text}: '{other}' is the same ref") }
+}
+
 /// Refuses names that no ref may have. A badly named ref that exists may still be deleted.
 fn check_name(edit: &Edit) -> Result<()> {
     let name = &edit.name;
+    if is_worktree_itself(name) {
+        return Err(Error::Refused(format!(
+            "refusing to update ref with bad name '{name}': it is a worktree; its refs are '{name}/HEAD' and so on"
+        )));
+    }
     if is_pseudo(name) {
         return Err(Error::Refused(format!("refusing to update pseudoref '{name}'")));
     }

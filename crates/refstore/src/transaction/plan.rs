@@ -107,7 +107,7 @@ impl Plan {
     /// the ref it leads to, last. Rejected edits are among them, as with git.
     pub(super) fn hook_lines(&self) -> Vec<u8> {
         let mut lines = Vec::new();
-        for item in &self.edits.items {
+        for (at, item) in self.edits.items.iter().enumerate() {
             let new = match item.action {
                 Action::LogOnly(_) => continue,
                 Action::Set(value) => Some(value),
@@ -117,7 +117,7 @@ impl Plan {
             lines.push(b' ');
             self.write_value(new, &mut lines);
             lines.push(b' ');
-            lines.extend_from_slice(self.edits.text(item.name));
+            lines.extend_from_slice(self.edits.shown(at as u32));
             lines.push(b'\n');
         }
         lines

@@ -58,8 +58,9 @@ impl<'s> Preparation<'_, 's> {
         if (is_edited || has_log)
             && let Some(target) = snapshot.get(head)?.as_ref().and_then(|target| target.symbolic())
         {
-            links.learn(head, target.as_bstr());
-            links.logged_head = has_log.then(|| target.as_bstr().to_owned());
+            let target = self.context.backend.plain_name(target.as_bstr());
+            links.learn(head, target);
+            links.logged_head = has_log.then(|| target.to_owned());
         }
         Ok(links)
     }
@@ -71,7 +72,7 @@ impl<'s> Preparation<'_, 's> {
         }
         let locked = self.context.backend.lock(&ClaimsOf { edits: &self.plan.edits, whole: self.options.whole })?;
         let findings = walk(&mut self.plan.edits, locked.snapshot())?;
-        if !confirm(&self.plan.edits, links) {
+        if !confirm(&self.plan.edits, links, self.context.backend) {
             return Ok(None);
         }
         // A name that cannot be locked because of another ref does not exist, and git looks at what was expected first.
@@ -118,7 +119,7 @@ impl<'s> Preparation<'_, 's> {
     /// A backend's rejection with the name that the caller gave.
     fn as_given(&self, at: u32, rejection: &Rejection) -> Rejection {
         let edits = &self.plan.edits;
-        let given = edits.name(edits.items[at as usize].root);
+        let given = edits.shown(edits.items[at as usize].root);
         let named = |name: &BStr| format!("cannot lock ref '{name}': ");
         let text = match rejection.text.strip_prefix(&named(edits.name(at))) {
             Some(detail) => named(given) + detail,
@@ -165,7 +166,7 @@ impl<'s> Preparation<'_, 's> {
             }
             let current = Current {
                 name: edits.text(item.name),
-                given: edits.name(item.root),
+                given: edits.shown(item.root),
                 value: item.old.map(|old| edits.view(old)),
                 resolved: edits.id(item.old).or_else(|| resolved.old.get(&at).copied()),
             };
@@ -205,13 +206,13 @@ impl<'s> Preparation<'_, 's> {
 
     fn cannot_lock(&mut self, at: u32, reason: Reason, detail: String) -> Result<()> {
         let edits = &self.plan.edits;
-        let given = edits.name(edits.items[at as usize].root);
+        let given = edits.shown(edits.items[at as usize].root);
         let text = format!("cannot lock ref '{given}': {detail}");
         self.reject(at, reason, text)
     }
 
     fn reject(&mut self, at: u32, reason: Reason, text: String) -> Result<()> {
-        let name = self.plan.edits.ref_name(self.plan.edits.items[at as usize].name)?;
+        let name = self.plan.edits.shown_name(at)?;
         self.reject_with(at, Rejection { name, reason, text })
     }
 

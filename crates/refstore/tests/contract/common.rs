@@ -185,7 +185,8 @@ pub(crate) fn backend(
     match format {
         RefFormat::Files => Box::new(FilesBackend::new(FilesOptions {
             fs,
-            git_dir,
+            git_dir: git_dir.clone(),
+            worktree: worktree_id(&git_dir, &common_dir),
             common_dir,
             hash,
             access: PackedAccess::Mapped,
@@ -199,6 +200,11 @@ pub(crate) fn backend(
     }
 }
 
+fn worktree_id(git_dir: &Path, common_dir: &Path) -> Option<BString> {
+    let id = git_dir.file_name().filter(|_| git_dir != common_dir)?;
+    Some(id.as_encoded_bytes().into())
+}
+
 pub(crate) fn reftable_backend(
     hash: HashKind,
     fs: Fs,
@@ -210,6 +216,7 @@ pub(crate) fn reftable_backend(
         fs,
         git_dir: git_dir.to_owned(),
         common_dir: common_dir.to_owned(),
+        worktree: worktree_id(git_dir, common_dir),
         stack: StackOptions::new(WriteOptions { hash, ..WriteOptions::default() }),
         lock_patience,
     }))

@@ -71,11 +71,13 @@ impl Scene {
     fn backend(&self, fs: &Fs, dir: &Path, sync: bool) -> Box<dyn Backend> {
         let git_dir = if self.linked { dir.join("worktrees/w1") } else { dir.to_owned() };
         let (fs, common_dir) = (fs.clone(), dir.to_owned());
+        let worktree = self.linked.then(|| "w1".into());
         match self.subject.repo.format() {
             RefFormat::Files => Box::new(FilesBackend::new(FilesOptions {
                 fs,
                 git_dir,
                 common_dir,
+                worktree,
                 hash: HASH,
                 access: PackedAccess::Mapped,
                 sharing: Sharing::Umask,
@@ -87,7 +89,9 @@ impl Scene {
             RefFormat::Reftable => {
                 let mut stack = StackOptions::new(WriteOptions { hash: HASH, ..WriteOptions::default() });
                 stack.durability = if sync { Durability::Sync } else { Durability::None };
-                Box::new(ReftableBackend::new(ReftableOptions { fs, git_dir, common_dir, stack, lock_patience: None }))
+                let lock_patience = None;
+                let options = ReftableOptions { fs, git_dir, common_dir, worktree, stack, lock_patience };
+                Box::new(ReftableBackend::new(options))
             }
         }
     }

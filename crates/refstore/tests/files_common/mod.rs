@@ -35,6 +35,7 @@ pub(crate) fn options(fs: Fs, git_dir: &Path, hash: HashKind) -> FilesOptions {
         fs,
         git_dir: git_dir.to_owned(),
         common_dir: git_dir.to_owned(),
+        worktree: None,
         hash,
         access: PackedAccess::Mapped,
         sharing: Sharing::Umask,

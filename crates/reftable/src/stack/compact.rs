@@ -3,6 +3,9 @@ use crate::{LogFit, LogRecord, LogValue, Merged, Sink, Summary, TableWriter, Wri
 use refdb_vfs::{Lock, LockError, Patience, interrupt};
 use std::ops::Range;
 
+/// So many compactions of others, one after the other, are waited for.
+const WAITS_MAX: usize = 100;
+
 /// What a compaction takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
@@ -80,6 +83,7 @@ impl Stack {
             Scope::All(None) => self.single_unwritable()?,
             _ => None,
         };
+        let mut waits_left = WAITS_MAX;
         loop {
             let list_lock = self.lock_list(patience)?;
             let snapshot = self.reload()?;
@@ -99,6 +103,10 @@ impl Stack {
                 }
             };
             let Err(StackError::Lock(LockError::Held { path, .. })) = &claimed else { return claimed };
+            if waits_left == 0 {
+                return claimed;
+            }
+            waits_left -= 1;
             // Another compactor has one of the tables. It needs the list's lock to finish; then we look again.
             let table = path.with_extension("");
             list_lock.release()?;

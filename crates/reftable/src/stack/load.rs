@@ -1,13 +1,20 @@
 use super::{Access, Listed, Snapshot, Stack, StackError, TableName, list};
 use crate::{Error, Merged, PagedFile, Source, Table};
 use refdb_vfs::{File, Mapping};
-use std::{os::unix::ffi::OsStringExt, sync::Arc, time::Duration};
+use std::{
+    os::unix::ffi::OsStringExt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Tables up to this size are read and held in memory: that is cheaper than a mapping and its faults.
 const SMALL_TABLE_BYTES: u64 = 16 << 10;
 
 /// Smaller ones are known to be small without a question: so many bytes are read at first, into memory on the stack.
 const SMALLEST_TABLE_BYTES: usize = 2 << 10;
+
+/// A list that names tables which are not there is read again so long, if it is another one each time.
+const CHANGING_MAX: Duration = Duration::from_secs(60);
 
 /// Why a listed table was not opened.
 enum OpenError {
@@ -39,6 +46,7 @@ impl Stack {
     pub(super) fn load(&self, known: &Snapshot, sequence: u64) -> Result<Snapshot, StackError> {
         let mut opened: Vec<Listed> = Vec::new();
         let mut before: Option<Vec<u8>> = None;
+        let mut since: Option<Instant> = None;
         loop {
             let file = known.list().read_again(self.fs(), self.list_path())?;
             if file.content == known.list().content {
@@ -54,7 +62,10 @@ impl Stack {
                     let merged = merge(&tables)?;
                     return Ok(Snapshot::new(sequence, file, tables, merged));
                 }
-                Err(table) if before.as_ref() == Some(&file.content) => {
+                Err(table)
+                    if before.as_ref() == Some(&file.content)
+                        || since.get_or_insert_with(Instant::now).elapsed() >= CHANGING_MAX =>
+                {
                     return Err(StackError::MissingTable { list: self.list_path().to_owned(), table });
                 }
                 Err(_) => before = Some(file.content),

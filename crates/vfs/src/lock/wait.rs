@@ -7,6 +7,11 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+/// However many holders follow each other, all of them together are waited for so many times as long as one of them...
+const HOLDERS_TIMES: u32 = 60;
+/// ...and this long at least: one that may hold the lock for milliseconds only would else be no reason to wait at all.
+const HOLDERS_MIN: Duration = Duration::from_secs(60);
+
 /// Does `attempt` until it finds that nobody holds the lock at `path`, as long as `patience` says. A lock whose owner is
 /// dead is removed.
 pub(super) fn wait_for<T>(
@@ -36,7 +41,7 @@ pub(super) fn wait_for<T>(
         if let Patience::For(limit) = patience
             && wait.since.elapsed() >= limit
             && let holder = holder()
-            && wait.is_still(holder)
+            && wait.is_over(holder, limit, Instant::now())
         {
             if signature::remove_if_dead(fs, path) {
                 continue;
@@ -75,6 +80,8 @@ impl Looks {
 /// The pauses between attempts: short at first, growing, and spread at random so that waiters do not march in step.
 struct Wait {
     holder: Option<(u64, u64, i128)>,
+    /// When waiting began, and when for this holder.
+    begun: Instant,
     since: Instant,
     pause: Duration,
     random: u64,
@@ -88,16 +95,17 @@ impl Wait {
     fn new(holder: Option<Stat>) -> Self {
         let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
         let random = u64::from(seed) << 32 | u64::from(std::process::id()) | 1;
-        Wait { holder: identity(holder), since: Instant::now(), pause: Self::FIRST_PAUSE, random }
+        let now = Instant::now();
+        Wait { holder: identity(holder), begun: now, since: now, pause: Self::FIRST_PAUSE, random }
     }
 
-    /// Whether this is the holder that was waited for so far. If it is not, the waiting starts anew.
-    fn is_still(&mut self, holder: Option<Stat>) -> bool {
+    /// Whether to give up, `limit` after this holder was seen first. If it is another one, the waiting starts anew.
+    fn is_over(&mut self, holder: Option<Stat>, limit: Duration, now: Instant) -> bool {
         let holder = identity(holder);
-        if holder == self.holder {
+        if holder == self.holder || now - self.begun >= limit.saturating_mul(HOLDERS_TIMES).max(HOLDERS_MIN) {
             return true;
         }
-        (self.holder, self.since) = (holder, Instant::now());
+        (self.holder, self.since) = (holder, now);
         false
     }
 
@@ -120,6 +128,21 @@ fn identity(holder: Option<Stat>) -> Option<(u64, u64, i128)> {
 mod tests {
     use super::{super::Lock, *};
     use std::io;
+
+    #[test]
+    fn holders_that_follow_each_other_without_end_are_not_waited_for_without_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let other = Fs::real().stat_link(dir.path()).ok();
+        for (limit, last_second) in [(Duration::from_millis(1), 60), (Duration::from_secs(10), 600)] {
+            let mut wait = Wait::new(None);
+            let begun = wait.begun;
+            for second in 1..last_second {
+                let holder = other.filter(|_| second % 2 == 1);
+                assert!(!wait.is_over(holder, limit, begun + Duration::from_secs(second)), "{second}");
+            }
+            assert!(wait.is_over(None, limit, begun + Duration::from_secs(last_second)));
+        }
+    }
 
     #[test]
     fn the_deadline_starts_anew_with_each_holder() {

@@ -1,0 +1,248 @@
+//! Which ref a name is, and what becomes of two names for one ref, beside git.
+
+use crate::common::{Twins, refdb, same, within};
+use refdb_testkit::{RefFormat, Repo};
+use refdb_types::ObjectId;
+use std::{
+    path::{Path, PathBuf},
+    process::Output,
+};
+
+/// The main worktree, and the linked worktree `w`.
+fn with_linked(repo: &Repo) {
+    let commits = repo.commits(3);
+    repo.create_refs([("refs/heads/main", commits[0]), ("refs/heads/w", commits[1])]);
+    repo.create_refs([("refs/heads/unborn/other", commits[2])]);
+    repo.git(["worktree", "add", "-q", &linked(repo).to_string_lossy(), "w"]);
+}
+
+fn linked(repo: &Repo) -> PathBuf {
+    repo.scratch().join("w")
+}
+
+fn folders(repo: &Repo) -> [PathBuf; 2] {
+    [repo.dir().to_owned(), linked(repo)]
+}
+
+/// What real git reads under a name.
+fn by_git(repo: &Repo, folder: &Path, name: &str) -> String {
+    let folder = folder.to_string_lossy();
+    repo.git(["-C", &folder, "rev-parse", "--verify", "-q", name]).trim().to_owned()
+}
+
+fn said(output: &Output) -> (Option<i32>, String) {
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// All refs that git sees in either worktree.
+fn all(repo: &Repo) -> String {
+    let list = |folder: &Path| {
+        repo.git([
+            "-C",
+            &folder.to_string_lossy(),
+            "for-each-ref",
+            "--include-root-refs",
+            "--format=%(refname) %(objectname)",
+        ])
+    };
+    folders(repo).iter().map(|folder| list(folder)).collect()
+}
+
+#[test]
+fn behind_a_worktrees_prefix_only_its_own_refs_are_its_refs() {
+    for format in RefFormat::ALL {
+        for at in 0..2 {
+            let twins = Twins::new(format, &with_linked);
+            let id = by_git(&twins.git, twins.git.dir(), "main");
+            for name in [
+                "main-worktree/refs/heads/main",
+                "main-worktree/refs/heads/new",
+                "main-worktree/refs/bisect",
+                "main-worktree/foo",
+                "main-worktree/main-worktree/HEAD",
+                "main-worktree/worktrees/w/HEAD",
+                "worktrees/w/refs/heads/main",
+                "worktrees/w/foo",
+                "worktrees/w/main-worktree/HEAD",
+                "refs/worktrees/x",
+            ] {
+                let words = ["update-ref", name, &id];
+                twins.same_in(&folders(&twins.git)[at], &folders(&twins.refdb)[at], &words, b"");
+                for folder in folders(&twins.refdb) {
+                    same(&folder, &["show-ref", "--exists", name], b"");
+                    assert_eq!(by_git(&twins.refdb, &folder, name), id, "{format:?}: {name}");
+                }
+            }
+            // No branch came up or moved.
+            assert_eq!(all(&twins.git), all(&twins.refdb));
+            let wrong = "1".repeat(40);
+            for name in ["main-worktree/refs/heads/main", "worktrees/w/foo"] {
+                let words = ["update-ref", name, &id, &wrong];
+                twins.same_in(&folders(&twins.git)[at], &folders(&twins.refdb)[at], &words, b"");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_worktree_itself_is_no_ref_and_nothing_is_written_among_worktrees() {
+    for format in RefFormat::ALL {
+        let repo = Repo::with_worktree(format, refdb_types::HashKind::Sha1);
+        with_linked(&repo);
+        let id = by_git(&repo, repo.dir(), "main");
+        for folder in folders(&repo) {
+            for name in ["worktrees/w", "worktrees/none", "worktrees/HEAD"] {
+                for words in [&["update-ref", name, &id][..], &["symbolic-ref", name, "refs/heads/main"]] {
+                    let (code, text) = said(&refdb(&folder, words, b""));
+                    assert!(matches!(code, Some(1 | 128)) && text.contains("bad name"), "{words:?}: {code:?} {text}");
+                }
+                // Nor is one written through a symbolic ref.
+                repo.git(["symbolic-ref", "refs/heads/link", name]);
+                let (code, text) = said(&refdb(&folder, &["update-ref", "refs/heads/link", &id], b""));
+                assert!(code == Some(128) && text.contains("bad name"), "{code:?} {text}");
+                same(&folder, &["show-ref", "--exists", name], b"");
+            }
+        }
+        let worktrees: Vec<_> = std::fs::read_dir(repo.git_dir().join("worktrees")).unwrap().collect();
+        assert_eq!(worktrees.len(), 1);
+    }
+}
+
+#[test]
+fn a_worktrees_own_ref_by_its_long_name_is_written_once_and_does_not_hang() {
+    for format in RefFormat::ALL {
+        for (at, long, branch) in [(0, "main-worktree/", "refs/heads/main"), (1, "worktrees/w/", "refs/heads/w")] {
+            let repo = Repo::with_worktree(format, refdb_types::HashKind::Sha1);
+            with_linked(&repo);
+            let folder = &folders(&repo)[at];
+            let other = by_git(&repo, repo.dir(), "refs/heads/unborn/other");
+            let log = |name: &str| repo.git(["-C", &folder.to_string_lossy(), "reflog", "show", name]).lines().count();
+            let before = log("HEAD");
+            // HEAD has a reflog, which tells of its branch's change.
+            let output = within(folder, &["update-ref", "-m", "long", &format!("{long}HEAD"), &other], b"");
+            assert_eq!(said(&output), (Some(0), String::new()), "{format:?}");
+            assert_eq!(by_git(&repo, folder, branch), other);
+            assert_eq!(log("HEAD"), before + 1);
+            let bisect = format!("{long}refs/bisect/bad");
+            let output = within(folder, &["update-ref", &bisect, &other], b"");
+            assert_eq!(said(&output), (Some(0), String::new()), "{format:?}");
+            assert_eq!(by_git(&repo, folder, "refs/bisect/bad"), other);
+            assert_eq!(by_git(&repo, folder, &bisect), other);
+            repo.verify();
+        }
+    }
+}
+
+#[test]
+fn two_names_for_one_ref_in_a_transaction_are_refused_at_once() {
+    for format in RefFormat::ALL {
+        let repo = Repo::with_worktree(format, refdb_types::HashKind::Sha1);
+        with_linked(&repo);
+        let id = by_git(&repo, repo.dir(), "refs/heads/unborn/other");
+        for (at, one, other) in [
+            (0, "refs/bisect/bad", "main-worktree/refs/bisect/bad"),
+            (0, "main-worktree/refs/bisect/bad", "refs/bisect/bad"),
+            (0, "HEAD", "main-worktree/HEAD"),
+            (1, "refs/bisect/bad", "worktrees/w/refs/bisect/bad"),
+            (1, "worktrees/w/HEAD", "HEAD"),
+        ] {
+            let before = all(&repo);
+            for options in [&["update-ref", "--stdin"][..], &["update-ref", "--stdin", "--batch-updates"]] {
+                let input = format!("update {one} {id}\nupdate {other} {id}\n");
+                let (code, text) = said(&within(&folders(&repo)[at], options, input.as_bytes()));
+                let expected =
+                    format!("fatal: multiple updates for ref '{one}' not allowed: '{other}' is the same ref\n");
+                assert_eq!((code, text.as_str()), (Some(128), expected.as_str()), "{format:?}");
+            }
+            assert_eq!(all(&repo), before);
+        }
+        // From elsewhere they are two.
+        let input = format!("update refs/bisect/bad {id}\nupdate main-worktree/refs/bisect/bad {id}\n");
+        let output = within(&linked(&repo), &["update-ref", "--stdin"], input.as_bytes());
+        assert_eq!(said(&output), (Some(0), String::new()));
+        repo.verify();
+    }
+}
+
+/// The start of git's message about a lock that exists; what it advises then does not fit here.
+fn lock_exists(output: &Output) -> (Option<i32>, String, String) {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let line = text.lines().next().unwrap_or_default();
+    let (start, path) = line.split_once("Unable to create '").unwrap_or((line, ""));
+    let path = path.rsplit('/').next().unwrap_or_default();
+    (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned(), format!("{start}...{path}"))
+}
+
+#[test]
+fn two_paths_through_a_linked_folder_end_as_with_git() {
+    for (others, batch) in [(0, false), (0, true), (40, false), (40, true)] {
+        let twins = Twins::new(RefFormat::Files, &|repo| {
+            with_linked(repo);
+            let heads = repo.git_dir().join("refs/heads");
+            std::fs::create_dir(heads.join("b")).unwrap();
+            std::os::unix::fs::symlink("b", heads.join("a")).unwrap();
+        });
+        let id = by_git(&twins.git, twins.git.dir(), "main");
+        let mut input = format!("create refs/heads/a/x {id}\ncreate refs/heads/b/x {id}\n");
+        (0..others).for_each(|other| input += &format!("create refs/heads/z{other} {id}\n"));
+        let words: &[&str] =
+            if batch { &["update-ref", "--stdin", "--batch-updates"] } else { &["update-ref", "--stdin"] };
+        let git = crate::common::git(twins.git.dir(), words, input.as_bytes());
+        let ours = within(twins.refdb.dir(), words, input.as_bytes());
+        assert_eq!(lock_exists(&ours), lock_exists(&git), "{others} {batch}");
+        assert!(String::from_utf8_lossy(&ours.stderr).contains("This transaction holds it for 'refs/heads/a/x'"));
+        // In bulk the ref is packed under the one name.
+        let listed = |repo: &Repo| all(repo).lines().filter(|line| !line.contains("/b/x ")).count();
+        assert_eq!(listed(&twins.refdb), listed(&twins.git));
+        assert!(!has_lock(twins.refdb.git_dir()));
+    }
+}
+
+/// Whether a lock file is left.
+fn has_lock(git_dir: &Path) -> bool {
+    let heads = git_dir.join("refs/heads");
+    [&heads, &heads.join("b"), git_dir].iter().any(|dir| {
+        std::fs::read_dir(dir).unwrap().any(|entry| entry.unwrap().path().to_string_lossy().ends_with(".lock"))
+    })
+}
+
+#[test]
+fn a_lock_of_someone_else_costs_a_batch_one_ref_only() {
+    let twins = Twins::new(RefFormat::Files, &|repo| {
+        with_linked(repo);
+        repo.config("core.filesRefLockTimeout", "20");
+        std::fs::write(repo.git_dir().join("refs/heads/x.lock"), "").unwrap();
+    });
+    let id = by_git(&twins.git, twins.git.dir(), "main");
+    let input = format!("create refs/heads/x {id}\ncreate refs/heads/y {id}\n");
+    let words = ["update-ref", "--stdin", "--batch-updates"];
+    let git = crate::common::git(twins.git.dir(), &words, input.as_bytes());
+    let ours = within(twins.refdb.dir(), &words, input.as_bytes());
+    assert_eq!(lock_exists(&ours), lock_exists(&git));
+    assert_eq!(all(&twins.refdb), all(&twins.git));
+}
+
+#[test]
+fn a_symbolic_ref_to_a_worktree_that_is_gone_can_be_deleted_through() {
+    let to_gone = |target: &'static str| {
+        move |repo: &Repo| {
+            with_linked(repo);
+            repo.git(["symbolic-ref", "refs/heads/s", target]);
+            std::fs::remove_dir_all(repo.git_dir().join("worktrees/w")).unwrap();
+        }
+    };
+    for format in RefFormat::ALL {
+        for target in ["worktrees/w/refs/bisect/bad", "worktrees/w/HEAD", "worktrees/never/refs/bisect/bad"] {
+            let id: ObjectId = Repo::with_worktree(format, refdb_types::HashKind::Sha1).commit();
+            for (words, input) in [
+                (&["update-ref", "-d", "refs/heads/s"][..], ""),
+                (&["update-ref", "-d", "refs/heads/s", &id.to_string()], ""),
+                (&["update-ref", "--no-deref", "-d", "refs/heads/s"], ""),
+                (&["update-ref", "--stdin"], "delete refs/heads/s\n"),
+                (&["symbolic-ref", "-d", "refs/heads/s"], ""),
+            ] {
+                Twins::new(format, &to_gone(target)).same(words, input.as_bytes());
+            }
+        }
+    }
+}

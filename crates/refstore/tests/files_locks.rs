@@ -1,0 +1,130 @@
+//! Locks that never come free, or are gone: nothing waits for ever, and every error names the lock.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod files_common;
+
+use files_common::*;
+use refdb::{Backend, Error, HashKind, Reason, Result, files::FilesBackend};
+use refdb_testkit::{RefFormat, Repo};
+use refdb_vfs::{Fs, Op, Patience, Verdict, Witness};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+/// Much longer than anything here takes.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Whenever this lock is to be made someone else has just made it, and gives it up again.
+struct Busy(&'static str);
+
+impl Witness for Busy {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        match op {
+            Op::Create(path) | Op::Link(_, path) if path.ends_with(self.0) => {
+                Verdict::Fail(io::ErrorKind::AlreadyExists.into())
+            }
+            _ => Verdict::Proceed,
+        }
+    }
+}
+
+/// Whoever removes a lock finds that someone else has done so.
+struct Gone;
+
+impl Witness for Gone {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        if let Op::Remove(path) = op
+            && path.extension().is_some_and(|extension| extension == "lock")
+        {
+            std::fs::remove_file(path).unwrap();
+        }
+        Verdict::Proceed
+    }
+}
+
+fn with(repo: &Repo, witness: impl Witness + 'static, patience: Duration) -> FilesBackend {
+    let mut options = options(Fs::witnessed(Arc::new(witness)), repo.git_dir(), repo.hash());
+    (options.ref_patience, options.packed_patience) = (Some(Patience::For(patience)), Some(Patience::For(patience)));
+    FilesBackend::new(options)
+}
+
+/// The end of something that may never end.
+fn end_of(act: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+    let (ended, end) = mpsc::channel();
+    thread::spawn(move || ended.send(act()));
+    end.recv_timeout(LONG).expect("it ends")
+}
+
+#[test]
+fn a_lock_that_others_take_again_and_again_is_not_waited_for_for_ever() {
+    for (busy, deleted) in [("refs/heads/b.lock", false), ("packed-refs.lock", true)] {
+        let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+        let id = repo.commit();
+        repo.create_refs([("refs/heads/a", id), ("refs/heads/b", id)]);
+        let store = with(&repo, Busy(busy), Duration::from_millis(1));
+        let wish = move |name: &str| if deleted { delete(name) } else { set(name, id) };
+        let wishes = ["refs/heads/a", "refs/heads/b"].map(wish);
+        let error = end_of(move || transact(&store, &wishes)).unwrap_err();
+        if let Error::Rejected(rejection) = &error {
+            assert_eq!((rejection.name.to_string().as_str(), rejection.reason), ("refs/heads/b", Reason::CreateExists));
+        }
+        let text = error.to_string();
+        assert!(text.contains(busy) && text.contains("user ") && text.contains(" s"), "{text}");
+        assert_eq!(leftovers(repo.git_dir()), Vec::<std::path::PathBuf>::new());
+        assert_eq!(repo.refs().len(), 2);
+    }
+}
+
+#[test]
+fn those_who_are_busy_below_a_packed_ref_are_not_waited_for_for_ever() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let folder = repo.git_dir().join("refs/heads/new/x00");
+    let stop = Arc::new(AtomicBool::new(false));
+    let (begun, began) = mpsc::channel();
+    let rivals = thread::spawn({
+        let stop = Arc::clone(&stop);
+        move || {
+            std::fs::create_dir_all(&folder).unwrap();
+            let lock = |turn: usize| folder.join(format!("child{turn}.lock"));
+            std::fs::write(lock(0), "").unwrap();
+            begun.send(()).unwrap();
+            // There is always one, and none lasts.
+            for turn in 0.. {
+                std::fs::write(lock(turn + 1), "").unwrap();
+                std::fs::remove_file(lock(turn)).unwrap();
+                if stop.load(Ordering::Relaxed) {
+                    return std::fs::remove_file(lock(turn + 1)).unwrap();
+                }
+            }
+        }
+    });
+    began.recv().unwrap();
+    let store = backend(&repo);
+    let wishes: Vec<Wish> = (0..40).map(|at| create(format!("refs/heads/new/x{at:02}"), id)).collect();
+    let ended = end_of(move || transact(&store, &wishes));
+    stop.store(true, Ordering::Relaxed);
+    rivals.join().unwrap();
+    let text = ended.unwrap_err().to_string();
+    assert!(text.contains("refs/heads/new/x00/child") && text.contains("exists; cannot create"), "{text}");
+    assert_eq!(repo.refs().len(), 0);
+}
+
+#[test]
+fn packing_does_not_fail_because_a_lock_that_it_gives_up_is_gone() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    repo.create_refs([("refs/heads/a", id), ("refs/heads/b", id)]);
+    with(&repo, Gone, LONG).optimize(&pack_all()).unwrap();
+    assert!(!repo.git_dir().join("refs/heads/a").exists());
+    assert_eq!(repo.refs().len(), 2);
+    assert_eq!(leftovers(repo.git_dir()), Vec::<std::path::PathBuf>::new());
+    repo.verify();
+}
