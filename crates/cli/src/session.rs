@@ -57,6 +57,13 @@ impl Session {
         Ok(Session { store, objects, paths, strict_names })
     }
 
+    /// Says if it was noticed that packed-refs is not sorted although it says so.
+    pub fn warn_of_disorder(&self) {
+        if let Some(disorder) = self.store.files().and_then(|files| files.disorder()) {
+            say("warning: ", disorder.to_string().as_bytes());
+        }
+    }
+
     /// Answers questions about names of objects.
     pub fn revisions(&self) -> Revisions<'_> {
         Revisions { store: &self.store, objects: &self.objects }

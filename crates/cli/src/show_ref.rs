@@ -171,6 +171,7 @@ fn list(session: &Session, options: &Options, output: &mut Output) -> Result<u8>
     let mut lister =
         Lister { shower: Shower { objects: &session.objects, options, output }, broken_ref: &session.paths, found };
     listing::walk(&*snapshot, &Walk { ranges: &ranges, root_refs: false, after: None }, &mut lister)?;
+    session.warn_of_disorder();
     Ok(u8::from(!lister.found))
 }
 

@@ -65,6 +65,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let progress = Progress::start("Counting refs");
     let report = report(&session)?;
     progress.finish();
+    session.warn_of_disorder();
     let mut output = Output::default();
     if json {
         match serde_json::to_vec_pretty(&report) {

@@ -155,3 +155,62 @@ fn a_packed_refs_that_does_not_say_it_is_sorted_is_read_right() {
         assert_eq!(view.pointing_at(&ids[0]).unwrap().len(), all.len());
     }
 }
+
+/// The file says that it is sorted, and some lines have been moved to its middle, or to its end.
+fn leave_disorder(repo: &Repo, place: usize) -> Vec<String> {
+    let path = repo.git_dir().join("packed-refs");
+    let text = fs::read_to_string(&path).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    let moved: Vec<&str> = lines.drain(300..320).collect();
+    let place = place.min(lines.len());
+    lines.splice(place..place, moved.iter().copied());
+    fs::write(&path, lines.join("\n") + "\n").unwrap();
+    moved.iter().map(|line| line[41..].to_owned()).collect()
+}
+
+#[test]
+fn a_packed_refs_that_is_not_sorted_though_it_says_so_is_listed_whole_and_then_believed_no_more() {
+    for place in [4000, usize::MAX] {
+        let (repo, mut all) = filled(RefFormat::Files);
+        repo.git(["update-ref", &all[301], "refs/changes/00/00000/meta"]);
+        let moved = leave_disorder(&repo, place);
+        let id = direct(&open(&repo), &all[0]);
+        for by_row in [true, false] {
+            let view = open(&repo);
+            let mut listing = view.list(&ListOptions::default()).unwrap();
+            let mut listed: Vec<String> = Vec::new();
+            if by_row {
+                while let Some(row) = listing.next().unwrap() {
+                    listed.push(row.name.to_string());
+                }
+            } else {
+                let mut show = |row: &refdb_refcache::Row<'_>| {
+                    listed.push(row.name.to_string());
+                    std::ops::ControlFlow::Continue(())
+                };
+                listing.each(&mut show).unwrap();
+            }
+            listed.sort_unstable();
+            all.sort_unstable();
+            assert!(listed == all, "{place} {by_row}: {} of {}", listed.len(), all.len());
+            // From now on it counts as unsorted.
+            assert!(moved.iter().all(|name| direct(&view, name).is_some()), "{place}");
+            assert_eq!(names(&view, &prefixed(&["refs/changes/03/"])), all[240..320]);
+            assert_eq!(names(&view, &ListOptions::default()), all);
+            assert!(direct(&view, &all[0]) == id);
+        }
+    }
+}
+
+#[test]
+fn looking_up_names_in_a_page_that_is_not_sorted_finds_all_of_them() {
+    let (repo, all) = filled(RefFormat::Files);
+    leave_disorder(&repo, 330);
+    let view = open(&repo);
+    // A page is looked at as a whole from the second time on, if the file is not so new that its stat proves nothing.
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    direct(&view, &all[290]);
+    for name in &all[290..350] {
+        assert!(direct(&view, name).is_some(), "{name}");
+    }
+}

@@ -233,6 +233,24 @@ fn fault_13_tags_are_found_by_the_object_they_lead_to() {
 }
 
 #[test]
+fn a_tag_whose_peeled_line_git_left_out_is_found_by_the_object_it_leads_to() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let tag = repo.tag_object(id, "v1");
+    // git 2.55 makes `fully-peeled` of no header at all, and adds no line.
+    let packed = repo.git_dir().join("packed-refs");
+    std::fs::write(&packed, format!("{tag} refs/tags/v1\n{id} refs/tags/v2\n")).unwrap();
+    repo.git(["update-ref", "refs/heads/a", &id.to_string()]);
+    repo.git(["pack-refs", "--all"]);
+    let text = std::fs::read_to_string(&packed).unwrap();
+    assert!(text.contains("fully-peeled") && !text.contains('^'), "git has learnt it: {text}");
+    for view in [open(&repo), believing(&repo)] {
+        assert_eq!(view.pointing_at(&id).unwrap(), ["refs/heads/a", "refs/tags/v1", "refs/tags/v2"]);
+        assert_eq!(view.pointing_at(&tag).unwrap(), ["refs/tags/v1"]);
+    }
+}
+
+#[test]
 fn fault_15_a_listing_brings_no_deleted_ref_back() {
     each(|repo| {
         let id = repo.commit();

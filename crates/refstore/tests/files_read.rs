@@ -246,3 +246,98 @@ fn reflogs_are_read_newest_first_and_broken_lines_are_passed_over_as_git_does() 
         assert_eq!(names, ["HEAD", "refs/heads/main"]);
     }
 }
+
+#[test]
+fn a_walk_through_a_packed_refs_that_is_not_sorted_though_it_says_so_leaves_out_nothing() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let ids = repo.commits(2);
+    let names: Vec<String> = (0..3000).map(|at| format!("refs/heads/{at:04}")).collect();
+    let line = |name: &String| format!("{} {name}\n", ids[0]);
+    let head = "# pack-refs with: peeled fully-peeled sorted \n";
+    let text = |names: &[&[String]]| format!("{head}{}", names.concat().iter().map(line).collect::<String>());
+    for name in ["0110", "0110a"] {
+        let path = repo.git_dir().join("refs/heads").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, format!("{}\n", ids[1])).unwrap();
+    }
+    let one_part = [&names[..100], &names[120..2000], &names[100..120], &names[2000..]];
+    let the_first = [&names[1..], &names[..1], &[], &[]];
+    for (order, misplaced) in [(one_part, &*names[100]), (the_first, &*names[0])] {
+        std::fs::write(repo.git_dir().join("packed-refs"), text(&order)).unwrap();
+        let store = backend(&repo);
+        let listed = || {
+            let snapshot = store.snapshot().unwrap();
+            let mut cursor = snapshot.cursor(false).unwrap();
+            let mut listed = Vec::new();
+            let walked = cursor.for_each(&mut |view| {
+                listed.push(format!("{} {}", view.name, show(view.target)));
+                ControlFlow::Continue(())
+            });
+            assert!(walked.unwrap().is_continue());
+            listed
+        };
+        let mut expected: Vec<String> = names.iter().map(|name| format!("{name} {}", ids[0])).collect();
+        expected[110] = format!("refs/heads/0110 {}", ids[1]);
+        expected.insert(111, format!("refs/heads/0110a {}", ids[1]));
+        assert_eq!(store.disorder(), None);
+        let mut first = listed();
+        first.sort_unstable();
+        assert!(first == expected, "{} of {}", first.len(), expected.len());
+        assert_eq!(store.disorder().unwrap().name, misplaced);
+        assert!(listed() == expected, "from then on it counts as unsorted");
+        let snapshot = store.snapshot().unwrap();
+        assert!(names.iter().all(|name| snapshot.get(name.as_bytes().as_bstr()).unwrap().is_some()));
+        // Nor is that order written again.
+        transact(&store, &[delete("refs/heads/2500")]).unwrap();
+        expected.retain(|line| !line.starts_with("refs/heads/2500 "));
+        assert!(git_list(&repo).iter().filter(|line| line.starts_with("refs/")).eq(&expected));
+    }
+}
+
+#[test]
+fn a_walk_that_ends_too_early_at_a_misplaced_name_is_noticed() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    // One bit of `refs/heads/b` has flipped.
+    let names = ["refs/heads/a", "refs/xeads/b", "refs/heads/c", "refs/tags/d"];
+    let lines: String = names.iter().map(|name| format!("{id} {name}\n")).collect();
+    std::fs::write(
+        repo.git_dir().join("packed-refs"),
+        format!("# pack-refs with: peeled fully-peeled sorted \n{lines}"),
+    )
+    .unwrap();
+    let store = backend(&repo);
+    let below_heads = || {
+        let snapshot = store.snapshot().unwrap();
+        let mut cursor = snapshot.cursor(false).unwrap();
+        cursor.seek("refs/heads/".into()).unwrap();
+        let mut count = 0;
+        let _ = cursor.for_each(&mut |view| {
+            let is_below = view.name.starts_with(b"refs/heads/");
+            count += usize::from(is_below);
+            if is_below { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        count
+    };
+    assert_eq!(below_heads(), 1);
+    assert_eq!(store.disorder().unwrap().name, "refs/heads/c");
+    assert_eq!(below_heads(), 2);
+}
+
+#[test]
+fn packing_sorts_a_packed_refs_that_nobody_has_walked_through() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let lines = format!("{id} refs/heads/b\n{id} refs/heads/a\n{id} refs/heads/c\n");
+    let head = "# pack-refs with: peeled fully-peeled sorted \n";
+    let path = repo.git_dir().join("packed-refs");
+    for loose in [false, true] {
+        std::fs::write(&path, format!("{head}{lines}")).unwrap();
+        if loose {
+            repo.git(["update-ref", "refs/heads/b", &id.to_string()]);
+        }
+        backend(&repo).optimize(&pack_all()).unwrap();
+        let expected = format!("{head}{id} refs/heads/a\n{id} refs/heads/b\n{id} refs/heads/c\n");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
+    }
+}

@@ -78,7 +78,7 @@ fn many_new_refs_go_to_packed_refs_and_leave_no_folder() {
 }
 
 #[test]
-fn deleting_a_packed_ref_keeps_header_peeled_lines_and_neighbours_byte_for_byte() {
+fn deleting_a_packed_ref_keeps_known_promises_peeled_lines_and_neighbours_byte_for_byte() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let id = repo.commit();
     let tag = repo.tag_object(id, "v");
@@ -91,6 +91,7 @@ fn deleting_a_packed_ref_keeps_header_peeled_lines_and_neighbours_byte_for_byte(
     transact(&store, &[delete("refs/tags/t100"), delete("refs/tags/t101"), delete("refs/tags/none")]).unwrap();
     let expected =
         before.replace(&format!("{tag} refs/tags/t100\n^{id}\n"), "").replace(&format!("{id} refs/tags/t101\n"), "");
+    let expected = expected.replacen("sorted strange", "sorted", 1);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
     agree(&repo);
 }

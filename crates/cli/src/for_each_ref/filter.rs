@@ -48,9 +48,10 @@ impl Filter {
             if self.points_at.contains(&id) {
                 return Ok(true);
             }
-            // Most refs hold no tag. Where the store says so it is believed: to look at each object is to look at all of
-            // history.
-            if *row.peeled == Peeled::NotTag || history.objects().kind(&id)? != Some(ObjectKind::Tag) {
+            // Most refs hold no tag. Where the store says so it is believed but below refs/tags/, since git promises it of
+            // tags that it has not looked at: to look at each object is to look at all of history.
+            let is_believed = *row.peeled == Peeled::NotTag && !row.name.starts_with(b"refs/tags/");
+            if is_believed || history.objects().kind(&id)? != Some(ObjectKind::Tag) {
                 return Ok(false);
             }
             history.objects().content(&id, &mut data)?;

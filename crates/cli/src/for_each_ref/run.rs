@@ -66,7 +66,9 @@ fn list(session: &Session, options: &Options, format: &Format, order: &Order, ou
         config: session.store.config(),
     };
     walk_all(&*snapshot, &walk, &mut lister)?;
-    lister.finish()
+    lister.finish()?;
+    session.warn_of_disorder();
+    Ok(())
 }
 
 /// With root refs the patterns' prefixes do not tell where they lie; there are few of them.

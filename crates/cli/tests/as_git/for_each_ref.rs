@@ -445,3 +445,20 @@ fn history_ends_where_a_shallow_clone_ends() {
         same(&folder, &[&["for-each-ref"], words].concat(), b"");
     }
 }
+
+#[test]
+fn a_tag_whose_peeled_line_git_left_out_is_found_by_the_commit_it_leads_to() {
+    let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);
+    let commits = repo.commits(2);
+    let tag = repo.tag_object(commits[0], "v1");
+    let packed = repo.git_dir().join("packed-refs");
+    std::fs::write(&packed, format!("{tag} refs/tags/v1\n{} refs/tags/v2\n", commits[0])).unwrap();
+    repo.git(["update-ref", "refs/heads/main", &commits[1].to_string()]);
+    repo.git(["pack-refs", "--all"]);
+    let text = std::fs::read_to_string(&packed).unwrap();
+    assert!(text.contains("fully-peeled") && !text.contains('^'), "git has learnt it: {text}");
+    for words in [&["main~1"][..], &["v1"], &["main"], &["main~1", "refs/tags/"]] {
+        let words: Vec<_> = ["for-each-ref", "--points-at"].iter().chain(words).collect();
+        same(repo.dir(), &words, b"");
+    }
+}

@@ -1,6 +1,6 @@
 //! `refdb pack-refs` beside git's.
 
-use crate::common::Twins;
+use crate::common::{Twins, refdb};
 use refdb_testkit::{RefFormat, Repo, files_below};
 use std::{collections::BTreeMap, fs};
 
@@ -85,5 +85,53 @@ fn packing_for_its_own_sake_waits_until_there_is_enough_to_pack() {
 fn a_reftable_is_packed_as_git_packs_it() {
     for words in [&["--all"][..], &[], &["--auto"], &["--include", "x"], &["--foo"]] {
         Twins::new(RefFormat::Reftable, &set_up).same(&[&["pack-refs"], words].concat(), b"");
+    }
+}
+
+#[test]
+fn a_packed_refs_out_of_order_is_listed_whole_with_a_warning_and_packed_in_order() {
+    let repo = Repo::with_worktree(RefFormat::Files, refdb_types::HashKind::Sha1);
+    let id = repo.commit();
+    let head = "# pack-refs with: peeled fully-peeled sorted \n";
+    let path = repo.git_dir().join("packed-refs");
+    let line = |name: &str| format!("{id} refs/heads/{name}\n");
+    fs::write(&path, [head, &line("a"), &line("c"), &line("b"), &line("d")].concat()).unwrap();
+    let offset = head.len() + 2 * line("a").len();
+    for (words, count) in [
+        (&["show-ref"][..], 4),
+        (&["for-each-ref"], 4),
+        (&["for-each-ref", "refs/heads/"], 4),
+        (&["show-ref", "--branches"], 4),
+    ] {
+        let shown = refdb(repo.dir(), words, b"");
+        let (out, err) = (String::from_utf8(shown.stdout).unwrap(), String::from_utf8(shown.stderr).unwrap());
+        assert_eq!(out.lines().count(), count, "{words:?}: {out}");
+        let expected = format!(
+            "warning: {} says that it is sorted, but refs/heads/b at byte {offset} is out of order; run `refdb pack-refs`\n",
+            path.canonicalize().unwrap().display()
+        );
+        assert!(
+            err.ends_with(&expected.replace(&*path.canonicalize().unwrap().to_string_lossy(), ".git/packed-refs"))
+                || err == expected,
+            "{words:?}: {err}"
+        );
+    }
+    assert!(refdb(repo.dir(), &["pack-refs"], b"").status.success());
+    let sorted = [head, &line("a"), &line("b"), &line("c"), &line("d")].concat();
+    assert_eq!(fs::read_to_string(&path).unwrap(), sorted);
+}
+
+#[test]
+fn packing_keeps_no_promise_in_the_header_that_it_does_not_know() {
+    for words in [&["pack-refs", "--all"][..], &["update-ref", "-d", "refs/tags/light"]] {
+        let twins = Twins::new(RefFormat::Files, &|repo| {
+            set_up(repo);
+            repo.git(["pack-refs", "--all"]);
+            let path = repo.git_dir().join("packed-refs");
+            let text = fs::read_to_string(&path).unwrap();
+            fs::write(&path, text.replacen("sorted", "sorted strange", 1)).unwrap();
+        });
+        twins.same(words, b"");
+        assert_eq!(files(&twins.git), files(&twins.refdb), "{words:?}");
     }
 }

@@ -213,6 +213,9 @@ impl FilesReader {
             Some(kept) => kept,
             None => {
                 let kept = look_up(file, name, &mut has_read)?;
+                if file.packed.disorder().is_some() {
+                    return self.get_packed(&*self.packed()?, name, known, moment);
+                }
                 if !has_read {
                     self.memory.hot.put(self.owner, file.generation, name, &kept);
                 }
@@ -281,7 +284,12 @@ impl FilesReader {
         let file = self.packed()?;
         // What a converted repository leaves behind looks like an empty one.
         let is_doubtful = !file.exists();
-        Ok(Listing::new(plan, Source::Files(Box::new(FilesSource::new(file, loose))), self.owner, is_doubtful))
+        Ok(Listing::new(
+            plan,
+            Source::Files(Box::new(FilesSource::new(&self.backend, file, loose))),
+            self.owner,
+            is_doubtful,
+        ))
     }
 
     /// The names, in order, of the refs that hold the object or a tag that leads to it.
@@ -289,7 +297,7 @@ impl FilesReader {
         let everything = Plan { ranges: vec![Range::everything()], root_refs: false };
         let loose = self.walk(&everything)?;
         let file = self.packed()?;
-        let mut names = self.tips(&file)?.find(&file, id)?;
+        let mut names = self.tips(&file, objects)?.find(&file, objects, id)?;
         names.retain(|name| loose.binary_search_by(|row| row.name.cmp(name)).is_err());
         for row in loose {
             // What a tag leads to is written nowhere as long as its ref is loose.
@@ -308,7 +316,7 @@ impl FilesReader {
         Ok(names)
     }
 
-    fn tips(&self, file: &PackedFile) -> Result<Arc<Tips>> {
+    fn tips(&self, file: &PackedFile, objects: &dyn ObjectCheck) -> Result<Arc<Tips>> {
         let mut tips = self.tips.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tips) = &*tips
             && tips.generation() == file.generation
@@ -317,7 +325,7 @@ impl FilesReader {
         }
         let begun = Instant::now();
         *tips = None;
-        let fresh = Arc::new(Tips::of(file, &self.memory.pages)?);
+        let fresh = Arc::new(Tips::of(file, objects, &self.memory.pages)?);
         *tips = Some(Arc::clone(&fresh));
         self.counters.loaded(begun);
         Ok(fresh)

@@ -2,15 +2,16 @@ use crate::{
     Result, Row, Storage,
     list::{OwnRow, Range},
 };
-use bstr::{BStr, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 use refdb::{
     Target, TargetView,
-    files::{Packed, PackedFile, PackedRecord},
+    files::{FilesBackend, Look, Packed, PackedFile, PackedRecord},
 };
 use std::{ops::ControlFlow, sync::Arc};
 
 /// Loose refs over packed-refs. The loose ones were read before packed-refs was validated.
 pub(crate) struct FilesSource {
+    backend: FilesBackend,
     file: Arc<PackedFile>,
     loose: Vec<OwnRow>,
     /// The loose refs of the range that are still to come.
@@ -26,6 +27,10 @@ pub(crate) struct FilesSource {
     packed_end: usize,
     /// The records at hand, and the position of the first.
     part: Option<(Packed, usize)>,
+    /// The range, where it begins in packed-refs, and the last name of packed-refs that was shown of it.
+    range: Range,
+    begun: usize,
+    previous: BString,
     /// So many records of the range are still read one by one: most ranges are short.
     singles_left: usize,
     current: Current,
@@ -42,8 +47,9 @@ enum Current {
 const SINGLES: usize = 64;
 
 impl FilesSource {
-    pub(crate) fn new(file: Arc<PackedFile>, loose: Vec<OwnRow>) -> Self {
+    pub(crate) fn new(backend: &FilesBackend, file: Arc<PackedFile>, loose: Vec<OwnRow>) -> Self {
         FilesSource {
+            backend: backend.clone(),
             file,
             loose,
             loose_at: 0,
@@ -54,6 +60,9 @@ impl FilesSource {
             stop: 0,
             packed_end: 0,
             part: None,
+            range: Range::everything(),
+            begun: 0,
+            previous: BString::default(),
             singles_left: 0,
             current: Current::None,
         }
@@ -84,6 +93,9 @@ impl FilesSource {
             None => packed.end(),
         };
         self.part = None;
+        self.range = range.clone();
+        self.begun = self.at;
+        self.previous.clear();
         self.singles_left = SINGLES;
         self.set_stop()
     }
@@ -132,7 +144,15 @@ impl FilesSource {
         if self.at < self.stop {
             let at = self.at;
             self.have(at)?;
-            self.at = self.base() + self.record_at_hand(at)?.next;
+            let record = self.record_at_hand(at)?;
+            if self.is_misplaced(record.name, self.previous.as_bstr(), at) {
+                self.set_right()?;
+                return self.advance();
+            }
+            let (next, mut name) = (self.base() + record.next, std::mem::take(&mut self.previous));
+            name.clear();
+            name.extend_from_slice(self.record_at_hand(at)?.name);
+            (self.at, self.previous) = (next, name);
             self.current = Current::Packed(at);
             return Ok(true);
         }
@@ -186,7 +206,13 @@ impl FilesSource {
                 self.have(self.at)?;
                 let Some((part, base)) = &self.part else {
                     let record = self.file.packed.record(self.at)?;
+                    if self.is_misplaced(record.name, self.previous.as_bstr(), self.at) {
+                        self.set_right()?;
+                        return self.each(show);
+                    }
                     self.at = record.next;
+                    self.previous.clear();
+                    self.previous.extend_from_slice(record.name);
                     if show(&row(record)).is_break() {
                         return Ok(true);
                     }
@@ -194,15 +220,23 @@ impl FilesSource {
                 };
                 let stop = (self.stop - base).min(part.end());
                 let mut at = self.at - base;
-                while at < stop {
+                let mut before = self.previous.as_bstr();
+                let mut is_broken_off = false;
+                while at < stop && !is_broken_off {
                     let record = part.record(at)?;
-                    at = record.next;
-                    if show(&row(record)).is_break() {
+                    if self.is_misplaced(record.name, before, base + at) {
                         self.at = base + at;
-                        return Ok(true);
+                        self.set_right()?;
+                        return self.each(show);
                     }
+                    (at, before) = (record.next, record.name);
+                    is_broken_off = show(&row(record)).is_break();
                 }
                 self.at = base + at;
+                self.previous = before.to_owned();
+                if is_broken_off {
+                    return Ok(true);
+                }
             }
             if self.loose_at >= self.loose_end {
                 return Ok(false);
@@ -215,6 +249,32 @@ impl FilesSource {
                 return Ok(true);
             }
         }
+    }
+
+    /// Whether a record of the range is out of order, although the file says that it is sorted.
+    #[inline]
+    fn is_misplaced(&self, name: &BStr, before: &BStr, at: usize) -> bool {
+        let is_behind_end = self.range.end.as_ref().is_some_and(|end| name >= end.as_bstr());
+        (name <= before || is_behind_end) && self.file.packed.note_disorder(at, name)
+    }
+
+    /// Packed-refs is not sorted although it says so: shows what the range has besides from the sorted one.
+    #[cold]
+    fn set_right(&mut self) -> Result<()> {
+        let sorted = self.backend.packed(Look::Stat)?;
+        let end = self.range.end.as_ref().map(|end| end.as_bstr());
+        let left = self.file.packed.left_out(self.begun..self.at, &sorted.packed, self.range.start.as_bstr(), end)?;
+        let mut rows = self.loose[self.loose_at..self.loose_end].to_vec();
+        for (name, id, peeled) in left {
+            if self.loose.binary_search_by(|row| row.name.cmp(&name)).is_err() {
+                rows.push(OwnRow { name, target: Target::Direct(id), peeled, storage: Storage::Packed });
+            }
+        }
+        rows.sort_by(|a, b| a.name.cmp(&b.name));
+        (self.few, self.few_at) = (Some(rows), 0);
+        self.part = None;
+        self.file = sorted;
+        Ok(())
     }
 
     fn base(&self) -> usize {

@@ -2,7 +2,8 @@ use crate::Result;
 use bstr::BString;
 use refdb::{
     backend::Peeled,
-    files::{Charge, Packed, PackedFile, PageBudget},
+    files::{Charge, Packed, PackedFile, PackedRecord, PageBudget},
+    transaction::{ObjectCheck, ObjectClass},
 };
 use refdb_types::ObjectId;
 use std::sync::Arc;
@@ -21,8 +22,8 @@ pub(crate) struct Tips {
 const PLACE_LEN: usize = 4 << 10;
 
 impl Tips {
-    /// Reads the whole file once.
-    pub(crate) fn of(file: &PackedFile, budget: &Arc<PageBudget>) -> Result<Self> {
+    /// Reads the whole file once, and the objects of tags without a peeled line.
+    pub(crate) fn of(file: &PackedFile, objects: &dyn ObjectCheck, budget: &Arc<PageBudget>) -> Result<Self> {
         let packed = &file.packed;
         const LINE_LEN_USUAL: usize = 64;
         let mut entries = Vec::with_capacity((packed.end() - packed.start()) / LINE_LEN_USUAL);
@@ -34,7 +35,7 @@ impl Tips {
                 let record = part.record(at)?;
                 let place = ((from + at) / PLACE_LEN) as u64;
                 entries.push(prefix(&record.id) | place);
-                if let Peeled::To(to) = record.peeled {
+                if let Some(to) = behind_tag(&record, objects)? {
                     entries.push(prefix(&to) | place);
                 }
                 at = record.next;
@@ -58,14 +59,14 @@ impl Tips {
     }
 
     /// The names of the refs in `file`, which it was made of, that lead to the object.
-    pub(crate) fn find(&self, file: &PackedFile, id: &ObjectId) -> Result<Vec<BString>> {
+    pub(crate) fn find(&self, file: &PackedFile, objects: &dyn ObjectCheck, id: &ObjectId) -> Result<Vec<BString>> {
         let packed = &file.packed;
         let prefix = prefix(id);
         let mut names = Vec::new();
         let first = self.entries.partition_point(|entry| *entry < prefix);
         let places = self.entries[first..].iter().take_while(|entry| *entry & !PLACE_MASK == prefix);
         for place in places {
-            find_in(packed, (place & PLACE_MASK) as usize, id, &mut names)?;
+            find_in(packed, objects, (place & PLACE_MASK) as usize, id, &mut names)?;
         }
         Ok(names)
     }
@@ -80,15 +81,34 @@ fn prefix(id: &ObjectId) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
+/// What a tag leads to. That a ref below `refs/tags/` has no peeled line proves nothing, whatever the header promises: git
+/// 2.55 promises `fully-peeled` and writes none where the file that it rewrites has no header.
+fn behind_tag(record: &PackedRecord<'_>, objects: &dyn ObjectCheck) -> Result<Option<ObjectId>> {
+    Ok(match record.peeled {
+        Peeled::To(to) => Some(to),
+        _ if !record.name.starts_with(b"refs/tags/") => None,
+        Peeled::NotTag | Peeled::Unknown => match objects.classify(&record.id)? {
+            ObjectClass::Tag(to) => to,
+            ObjectClass::Missing | ObjectClass::Commit | ObjectClass::Other => None,
+        },
+    })
+}
+
 /// The place is read and not kept: ids are anywhere in the file, and with as many pages in memory the index itself would
 /// have to be given up.
-fn find_in(packed: &Packed, place: usize, id: &ObjectId, names: &mut Vec<BString>) -> Result<()> {
+fn find_in(
+    packed: &Packed,
+    objects: &dyn ObjectCheck,
+    place: usize,
+    id: &ObjectId,
+    names: &mut Vec<BString>,
+) -> Result<()> {
     let from = (place * PLACE_LEN).max(packed.start());
     let part = packed.part_of(from..(place + 1) * PLACE_LEN)?;
     let mut at = part.start();
     while at < part.end() {
         let record = part.record(at)?;
-        if record.id == *id || record.peeled == Peeled::To(*id) {
+        if record.id == *id || behind_tag(&record, objects)? == Some(*id) {
             names.push(record.name.to_owned());
         }
         at = record.next;

@@ -4,6 +4,7 @@ use super::{
     listing::{self, Rivals},
     optimize,
     packed_cache::{Look, PackedCache, PackedFile},
+    packed_order::Disorder,
     snapshot::FilesSnapshot,
     transaction::FilesLocked,
 };
@@ -76,6 +77,11 @@ impl FilesBackend {
     /// The present packed-refs. For readers: call it after the loose refs were looked at.
     pub fn packed(&self, look: Look) -> Result<Arc<PackedFile>> {
         self.store.cache.get(&self.store.options, look)
+    }
+
+    /// Where it was noticed that packed-refs is not sorted although it says so. It is read as a whole since.
+    pub fn disorder(&self) -> Option<Disorder> {
+        self.store.cache.disorder()
     }
 
     /// The packed-refs that was read last, if one was. Nobody has looked whether it is still the present one.

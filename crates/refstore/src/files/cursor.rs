@@ -3,12 +3,13 @@ use super::{
     listing::{self, Entry, Rivals},
     loose::{self, At, LooseRef},
     packed_cache::PackedFile,
+    packed_order::Misplaced,
     packed_read::PackedWalk,
 };
 use crate::{Cursor, RefView, Result, TargetView, backend::Peeled};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{Scope, is_root_ref};
-use std::{ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
+use std::{collections::VecDeque, ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 /// Merges the loose refs, folder by folder as they are reached, with packed-refs.
 ///
@@ -27,6 +28,11 @@ pub(super) struct FilesCursor<'s> {
     /// No ref before this is wanted.
     floor: BString,
     last: Last,
+    /// Where in packed-refs this walk began, or went on after a seek.
+    begun: usize,
+    /// What was left out so far of a packed-refs that turned out not to be sorted.
+    left_out: VecDeque<Misplaced>,
+    misplaced: Option<Misplaced>,
     broken: bool,
     buffer: Vec<u8>,
 }
@@ -56,6 +62,9 @@ impl<'s> FilesCursor<'s> {
             limit: 0,
             floor: BString::default(),
             last: Last::Nothing,
+            begun: 0,
+            left_out: VecDeque::new(),
+            misplaced: None,
             broken: false,
             buffer: Vec::new(),
         };
@@ -72,6 +81,7 @@ impl<'s> FilesCursor<'s> {
         }
         self.levels = vec![level];
         self.packed = None;
+        self.left_out.clear();
         self.last = Last::Nothing;
         Ok(())
     }
@@ -124,6 +134,7 @@ impl<'s> FilesCursor<'s> {
         if !self.packed.as_ref().is_some_and(|known| Arc::ptr_eq(known, &file)) {
             let from = from.max(self.floor.as_bstr());
             self.position = file.packed.seek(file.packed.start(), from).inspect_err(|_| self.broken = true)?;
+            self.begun = self.position;
             // Where it pointed into the old file nobody needs to know: everything before `from` was given out.
             self.last = Last::Loose(from.to_owned());
             self.packed = Some(file);
@@ -221,10 +232,58 @@ impl<'s> FilesCursor<'s> {
         }
     }
 
+    /// Whether the next record of packed-refs comes behind what was given out last.
+    fn is_packed_in_order(&self) -> bool {
+        let (Some(file), Some(last)) = (&self.packed, self.last_name()) else { return true };
+        let Ok(record) = file.packed.record(self.position) else { return true };
+        // A loose ref that was passed over may be packed by now.
+        let is_same = record.name == last && matches!(self.last, Last::Loose(_));
+        record.name > last || is_same || !file.packed.note_disorder(self.position, record.name)
+    }
+
+    /// A walk that was broken off behind some prefix may have met a name that only seems to be behind it: then the next one
+    /// is less.
+    fn look_ahead(&self) {
+        if let Some(file) = &self.packed
+            && self.position < file.packed.end()
+        {
+            self.is_packed_in_order();
+        }
+    }
+
+    /// Packed-refs is not sorted although it says so: goes on in the sorted one, first with what this walk has left out.
+    fn set_right(&mut self) -> Result<()> {
+        let Some(old) = self.packed.clone() else { return Ok(()) };
+        let file = self.store.packed().inspect_err(|_| self.broken = true)?;
+        let last = self.last_name().unwrap_or_default().to_owned();
+        let behind = BString::from([last.as_bytes(), b"\0"].concat());
+        let given = self.begun..self.position;
+        let left_out = old.packed.left_out(given, &file.packed, self.floor.as_bstr(), Some(behind.as_bstr()))?;
+        for misplaced in left_out {
+            // The loose ones have been given out.
+            let Some(path) = self.store.layout.ref_path(misplaced.0.as_bstr()) else { continue };
+            let options = &self.store.options;
+            let mut buffer = Vec::new();
+            let loose = loose::read(&options.fs, options.hash, &path, &mut buffer);
+            if matches!(loose, Ok(At::Missing | At::Folder)) {
+                self.left_out.push_back(misplaced);
+            }
+        }
+        self.position = file.packed.lower_bound(behind.as_bstr())?;
+        self.begun = self.position;
+        self.packed = Some(file);
+        self.last = Last::Loose(last);
+        self.set_limit()
+    }
+
     /// Hands over the records of packed-refs up to the limit.
     fn for_each_packed(&mut self, visit: &mut dyn FnMut(&RefView<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
         let Some(file) = self.packed.clone() else { return Ok(ControlFlow::Continue(())) };
-        let mut walk = PackedWalk { last: None, next: self.position };
+        let before = match &self.last {
+            Last::Packed(_) => self.last_name().unwrap_or_default().to_owned(),
+            Last::Nothing | Last::Loose(_) => BString::default(),
+        };
+        let mut walk = PackedWalk { before, last: None, next: self.position };
         let walked = file.packed.for_each(&mut walk, self.limit, visit);
         self.position = if walked.is_err() { file.packed.after_line(walk.next) } else { walk.next };
         if let Some(last) = walk.last {
@@ -233,19 +292,20 @@ impl<'s> FilesCursor<'s> {
         walked
     }
 
-    /// Whether something that does not come before `name` was given out or passed over.
-    fn is_behind(&self, name: &BStr) -> bool {
-        if name < self.floor.as_bstr() {
-            return true;
-        }
+    /// What was given out or passed over last.
+    fn last_name(&self) -> Option<&BStr> {
         match &self.last {
-            Last::Nothing => false,
-            Last::Loose(last) => name <= last.as_bstr(),
+            Last::Nothing => None,
+            Last::Loose(name) => Some(name.as_bstr()),
             Last::Packed(at) => {
-                let record = self.packed.as_ref().map(|file| file.packed.record(*at));
-                record.is_some_and(|record| record.is_ok_and(|record| name <= record.name))
+                self.packed.as_ref().and_then(|file| file.packed.record(*at).ok()).map(|last| last.name)
             }
         }
+    }
+
+    /// Whether something that does not come before `name` was given out or passed over.
+    fn is_behind(&self, name: &BStr) -> bool {
+        name < self.floor.as_bstr() || self.last_name().is_some_and(|last| name <= last)
     }
 }
 
@@ -258,7 +318,9 @@ impl Cursor for FilesCursor<'_> {
         self.drop_before_floor();
         if let Some(file) = &self.packed {
             self.position = file.packed.seek(self.position, name)?;
+            self.begun = self.position;
         }
+        self.left_out.clear();
         self.set_limit()
     }
 
@@ -267,8 +329,16 @@ impl Cursor for FilesCursor<'_> {
             if self.broken {
                 return Ok(None);
             }
-            if self.position < self.limit && self.packed.is_some() {
+            self.misplaced = self.left_out.pop_front();
+            if self.misplaced.is_some() {
                 break None;
+            }
+            if self.position < self.limit && self.packed.is_some() {
+                if self.is_packed_in_order() {
+                    break None;
+                }
+                self.set_right()?;
+                continue;
             }
             let Some(name) = self.pop_head() else { return Ok(None) };
             match self.next_loose(name)? {
@@ -278,6 +348,11 @@ impl Cursor for FilesCursor<'_> {
         };
         match content {
             Some(content) => Ok(self.loose_view(&content)),
+            None if self.misplaced.is_some() => Ok(self.misplaced.as_ref().map(|(name, id, peeled)| RefView {
+                name: name.as_bstr(),
+                target: TargetView::Direct(*id),
+                peeled: *peeled,
+            })),
             None => self.next_packed(),
         }
     }
@@ -289,6 +364,7 @@ impl Cursor for FilesCursor<'_> {
                 Some(view) => visit(&view),
             };
             if flow.is_break() || self.for_each_packed(visit)?.is_break() {
+                self.look_ahead();
                 return Ok(ControlFlow::Break(()));
             }
         }

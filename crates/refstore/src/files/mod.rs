@@ -5,9 +5,8 @@
 //! seen in one place or the other. docs/formats/packed-refs.md draws the bytes.
 //!
 //! Read in this order: [`FilesOptions`] (what a repository says), `layout` (where a ref lies), `loose` (one small
-//! file), `pages`, `packed_read`, `packed_look_up` and
-//! `packed_cache` (the big one), `listing` (a folder), `snapshot`, `probe` and `cursor` (all of
-//! it for readers), `reflog`; then `locks` and `way` (who may write, and how), `packed_write`, `bulk`, `transaction` and
+//! file), `pages`, `packed_read`, `packed_order`, `packed_look_up` and `packed_cache` (the big one), `listing` (a
+//! folder), `snapshot`, `probe` and `cursor` (all of it for readers), `reflog`; then `locks` and `way` (who may write, and how), `packed_write`, `bulk`, `transaction` and
 //! `optimize` (pack-refs).
 
 mod backend;
@@ -22,6 +21,7 @@ mod optimize;
 mod options;
 mod packed_cache;
 mod packed_look_up;
+mod packed_order;
 mod packed_read;
 mod packed_write;
 mod pages;
@@ -35,5 +35,6 @@ pub use backend::FilesBackend;
 pub use loose::{At as AtLoosePath, LooseError, LooseRef, parse as parse_loose, read as read_loose};
 pub use options::{FilesOptions, PackedAccess, Sharing};
 pub use packed_cache::{Look, PackedFile};
+pub use packed_order::{Disorder, Misplaced};
 pub use packed_read::{Packed, PackedRecord};
 pub use pages::{Charge, PageBudget};

@@ -31,8 +31,12 @@ pub(super) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<
     let mut lock = Lock::acquire(&store.options.fs, &target, 0o666, patience_for_packed(store))?;
     lock.close();
     let (loose, optimized) = loose_refs(store, &choice)?;
-    let old = store.packed()?;
-    if loose.is_empty() && old.file.is_some() && old.packed.is_copyable() {
+    let mut old = store.packed()?;
+    // Here is time to look at all of it, so that an order that is none is not written again.
+    if old.packed.is_copyable() && !old.packed.is_sorted()? {
+        old = store.packed()?;
+    }
+    if loose.is_empty() && old.file.is_some() && old.packed.is_copyable() && old.packed.has_own_header()? {
         return Ok(optimized);
     }
     let mut edits = loose.iter().map(|loose| PackedEdit::Put(loose.name.as_bstr(), loose.id, loose.peeled));

@@ -1,4 +1,4 @@
-use super::{FilesOptions, Packed, PackedAccess, packed_read::Bytes, pages::Pages};
+use super::{FilesOptions, Packed, PackedAccess, packed_order::Disorder, packed_read::Bytes, pages::Pages};
 use crate::Result;
 use refdb_vfs::{File, Mapping, Stat, now_nanos};
 use std::{
@@ -18,6 +18,8 @@ struct Latest {
     file: Option<Arc<PackedFile>>,
     /// How many files were opened so far.
     opened: u64,
+    /// The last file that is not sorted although it says so, and where.
+    distrusted: Option<(Stat, Disorder)>,
 }
 
 /// One packed-refs file as it was when it was opened.
@@ -83,8 +85,14 @@ impl PackedCache {
         {
             return Ok(Arc::clone(other));
         }
+        if let Some(file) = &latest.file
+            && let (Some(stat), Some(disorder)) = (file.stat(), file.packed.disorder())
+        {
+            latest.distrusted = Some((stat, disorder.clone()));
+        }
         latest.opened += 1;
-        let fresh = Arc::new(self.open(options, latest.opened)?);
+        let distrusted = latest.distrusted.as_ref().map(|(stat, _)| *stat);
+        let fresh = Arc::new(self.open(options, latest.opened, distrusted)?);
         latest.file = Some(Arc::clone(&fresh));
         Ok(fresh)
     }
@@ -96,6 +104,13 @@ impl PackedCache {
 
     fn latest(&self) -> MutexGuard<'_, Latest> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where it was noticed that packed-refs is not sorted although it says so.
+    pub(super) fn disorder(&self) -> Option<Disorder> {
+        let latest = self.latest();
+        let noticed = latest.file.as_ref().and_then(|file| file.packed.disorder());
+        noticed.or(latest.distrusted.as_ref().map(|(_, disorder)| disorder)).cloned()
     }
 
     /// Gives up the memory that holds parts of the file; what was read from them stays true.
@@ -116,6 +131,7 @@ impl PackedCache {
 
     fn is_current(&self, options: &FilesOptions, known: &PackedFile, look: Look) -> Result<bool> {
         let now = match look {
+            _ if known.packed.disorder().is_some() => return Ok(false),
             Look::Read => return Ok(false),
             Look::DoubtfulStat if known.is_racy => return Ok(false),
             Look::Stat | Look::DoubtfulStat => options.fs.find(&self.path),
@@ -132,15 +148,15 @@ impl PackedCache {
         }
     }
 
-    fn open(&self, options: &FilesOptions, generation: u64) -> Result<PackedFile> {
-        match self.read(options, generation) {
+    fn open(&self, options: &FilesOptions, generation: u64, distrusted: Option<Stat>) -> Result<PackedFile> {
+        match self.read(options, generation, distrusted) {
             // A network file system lost the file under us: what is there now is another one.
-            Err(crate::Error::Io(error)) if error.is_stale() => self.read(options, generation),
+            Err(crate::Error::Io(error)) if error.is_stale() => self.read(options, generation, distrusted),
             read => read,
         }
     }
 
-    fn read(&self, options: &FilesOptions, generation: u64) -> Result<PackedFile> {
+    fn read(&self, options: &FilesOptions, generation: u64, distrusted: Option<Stat>) -> Result<PackedFile> {
         let file = match options.fs.open(&self.path) {
             Ok(file) => Arc::new(file),
             Err(error) if error.is_not_found() => {
@@ -158,7 +174,7 @@ impl PackedCache {
             }
             PackedAccess::Mapped | PackedAccess::Paged(_) => Bytes::Owned(file.read_to_end()?),
         };
-        let packed = Packed::open(&self.path, options.hash, bytes)?;
+        let packed = Packed::open(&self.path, options.hash, bytes, distrusted != Some(stat))?;
         Ok(PackedFile { packed, generation, file: Some((file, stat)), is_racy: stat.is_racy(now) })
     }
 }

@@ -107,6 +107,9 @@ impl Packed {
                 Peeled::NotTag | Peeled::Unknown => RefValue::Direct(record.id),
             };
             if !writer.add(record.name, &value) {
+                if !self.is_moved() {
+                    self.note_disorder(at, record.name);
+                }
                 return None;
             }
             at = record.next;

@@ -1,6 +1,6 @@
-use super::{loose::is_space, pages::Pages};
+use super::{loose::is_space, packed_order::Disorder, pages::Pages};
 use crate::{Error, RefView, Result, TargetView, backend::Peeled};
-use bstr::{BStr, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId};
 use refdb_vfs::Mapping;
 use std::{
@@ -8,6 +8,7 @@ use std::{
     cmp::Ordering,
     ops::{ControlFlow, Range},
     path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
 };
 
 /// The bytes of a packed-refs file, wherever they are kept.
@@ -66,6 +67,8 @@ pub struct Packed {
     traits: Traits,
     /// Whether the records had to be sorted: then positions are not those in the file.
     reordered: bool,
+    /// Where it was noticed that the file is not sorted although it says so.
+    disorder: Arc<OnceLock<Disorder>>,
 }
 
 /// What the first line promises.
@@ -78,8 +81,6 @@ pub(super) struct Traits {
     pub(super) fully_peeled: bool,
 }
 
-/// The first line of a file that keeps all the promises there are. The space at its end belongs to it.
-pub(super) const HEADER: &[u8] = b"# pack-refs with: peeled fully-peeled sorted \n";
 const HEADER_START: &[u8] = b"# pack-refs with:";
 
 /// A ref in packed-refs.
@@ -106,6 +107,8 @@ pub(super) enum Broken {
 /// How far a walk over the records is.
 #[derive(Debug)]
 pub(super) struct PackedWalk {
+    /// All names to come are greater.
+    pub(super) before: BString,
     /// The record that was handed over last.
     pub(super) last: Option<usize>,
     /// The one to come, or one that is broken.
@@ -127,17 +130,18 @@ impl Packed {
     /// No packed-refs file.
     pub(super) fn empty(path: &Path, hash: HashKind) -> Self {
         let traits = Traits { sorted: true, peeled: true, fully_peeled: true };
-        Packed { path: path.to_owned(), hash, bytes: Bytes::Owned(Vec::new()), body: 0, traits, reordered: false }
+        let bytes = Bytes::Owned(Vec::new());
+        Packed { path: path.to_owned(), hash, bytes, body: 0, traits, reordered: false, disorder: Arc::default() }
     }
 
     /// Reads bytes that are in memory; `path` is for messages.
     pub fn parse(path: &Path, hash: HashKind, bytes: Vec<u8>) -> Result<Self> {
-        Self::open(path, hash, Bytes::Owned(bytes))
+        Self::open(path, hash, Bytes::Owned(bytes), true)
     }
 
-    pub(super) fn open(path: &Path, hash: HashKind, bytes: Bytes) -> Result<Self> {
-        let mut packed =
-            Packed { path: path.to_owned(), hash, bytes, body: 0, traits: Traits::default(), reordered: false };
+    /// `is_trusted` tells whether a promise that it is sorted is believed.
+    pub(super) fn open(path: &Path, hash: HashKind, bytes: Bytes, is_trusted: bool) -> Result<Self> {
+        let mut packed = Packed { bytes, traits: Traits::default(), ..Self::empty(path, hash) };
         let last = packed.bytes.read(packed.end().saturating_sub(1)..packed.end())?;
         if last.last().is_some_and(|last| *last != b'\n') {
             return Err(packed.unterminated());
@@ -149,7 +153,7 @@ impl Packed {
             let promises = first[..line_end].strip_prefix(HEADER_START).ok_or_else(|| packed.unexpected(0))?;
             let promised = |word: &str| promises.split_str(" ").any(|promise| promise == word.as_bytes());
             packed.traits = Traits {
-                sorted: promised("sorted"),
+                sorted: is_trusted && promised("sorted"),
                 peeled: promised("peeled"),
                 fully_peeled: promised("fully-peeled"),
             };
@@ -158,8 +162,8 @@ impl Packed {
         if packed.traits.sorted || packed.is_sorted()? { Ok(packed) } else { packed.sort() }
     }
 
-    /// Whether the records of a file that does not promise it are in order; the whole file is checked.
-    fn is_sorted(&self) -> Result<bool> {
+    /// Whether the records are in order, whatever is promised; the whole file is checked.
+    pub(super) fn is_sorted(&self) -> Result<bool> {
         let mut last = Vec::new();
         let (mut from, mut spare) = (self.body, Vec::new());
         while from < self.end() {
@@ -169,6 +173,7 @@ impl Packed {
                 // Said of the whole file, so that the line's number is right.
                 let record = part.record(at).or_else(|_| self.record(from + at))?;
                 if last.as_slice() >= record.name.as_bytes() {
+                    self.note_disorder(from + at, record.name);
                     return Ok(false);
                 }
                 last.clear();
@@ -218,7 +223,8 @@ impl Packed {
 
     fn with_records(&self, bytes: Vec<u8>) -> Packed {
         let (path, traits) = (self.path.clone(), Traits { sorted: true, ..self.traits });
-        Packed { path, hash: self.hash, bytes: Bytes::Owned(bytes), body: 0, traits, reordered: true }
+        let disorder = Arc::clone(&self.disorder);
+        Packed { path, hash: self.hash, bytes: Bytes::Owned(bytes), body: 0, traits, reordered: true, disorder }
     }
 
     /// The same file, nothing of it in memory but, where `keep_blocks` is set, the pages that names are looked up in;
@@ -226,7 +232,7 @@ impl Packed {
     pub(super) fn emptied(&self, keep_blocks: bool) -> Option<Self> {
         let Bytes::Paged(pages) = &self.bytes else { return None };
         let bytes = Bytes::Paged(pages.emptied(keep_blocks));
-        Some(Packed { path: self.path.clone(), bytes, ..*self })
+        Some(Packed { path: self.path.clone(), bytes, disorder: Arc::clone(&self.disorder), ..*self })
     }
 
     /// How much of it is in private memory.
@@ -264,6 +270,19 @@ impl Packed {
         Ok(self)
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether positions are not those in the file.
+    pub(super) fn is_moved(&self) -> bool {
+        self.reordered
+    }
+
+    pub(super) fn disorder_cell(&self) -> &OnceLock<Disorder> {
+        &self.disorder
+    }
+
     /// The position of the first record.
     pub fn start(&self) -> usize {
         self.body
@@ -277,6 +296,22 @@ impl Packed {
     /// Whether untouched ranges of the file may be copied as they are: it says that it is sorted.
     pub(super) fn is_copyable(&self) -> bool {
         self.traits.sorted
+    }
+
+    /// The first line of a file into which this one's records are copied: what is promised here and known to be kept. Of
+    /// a file whose records are written anew, with what they peel to, every promise.
+    pub(super) fn header(&self) -> String {
+        let Traits { peeled, fully_peeled, .. } = self.traits;
+        let is_kept = |promised| promised || !self.is_copyable();
+        let promises = [("peeled ", is_kept(peeled)), ("fully-peeled ", is_kept(fully_peeled)), ("sorted ", true)];
+        let kept = promises.into_iter().filter_map(|(promise, is_kept)| is_kept.then_some(promise));
+        // The space at the end belongs to it.
+        format!("# pack-refs with: {}\n", kept.collect::<String>())
+    }
+
+    /// Whether the first line is that one already.
+    pub(super) fn has_own_header(&self) -> Result<bool> {
+        Ok(self.read(0..self.body)? == self.header().as_bytes())
     }
 
     /// Bytes as they are in the file.
@@ -300,7 +335,7 @@ impl Packed {
         self.record_in::<LEN_HEX>(bytes, base, at)
     }
 
-    /// Hands over the records from `walk.next` on that begin before `limit`.
+    /// Hands over the records from `walk.next` on that begin before `limit`. It stops at one that is out of order.
     pub(super) fn for_each(
         &self,
         walk: &mut PackedWalk,
@@ -321,6 +356,7 @@ impl Packed {
     ) -> Result<ControlFlow<()>> {
         // Kept here, not behind the reference, which would cost three stores a record.
         let (mut last, mut next) = (walk.last, walk.next);
+        let mut before = walk.before.as_bstr();
         let mut flow = Ok(ControlFlow::Continue(()));
         'walk: while next < limit {
             // Found once for all records in them.
@@ -335,6 +371,10 @@ impl Packed {
             while next < end {
                 match self.record_in::<LEN_HEX>(bytes, base, next) {
                     Ok(record) => {
+                        if record.name <= before && self.note_disorder(next, record.name) {
+                            break 'walk;
+                        }
+                        before = record.name;
                         (last, next) = (Some(next), record.next);
                         if visit(&record.view()).is_break() {
                             flow = Ok(ControlFlow::Break(()));
@@ -348,7 +388,7 @@ impl Packed {
                 }
             }
         }
-        *walk = PackedWalk { last, next };
+        (walk.last, walk.next) = (last, next);
         flow
     }
 

@@ -1,6 +1,6 @@
 //! Rewrites packed-refs by copying what does not change: in the kernel where the ranges are long.
 
-use super::{Packed, backend::Store, folders, packed_cache::PackedFile, packed_read::HEADER};
+use super::{Packed, backend::Store, folders, packed_cache::PackedFile};
 use crate::{Error, Result, backend::Peeled, transaction::ObjectClass};
 use bstr::BStr;
 use refdb_types::ObjectId;
@@ -88,10 +88,10 @@ pub(super) fn rewrite<'e>(
     let source = if packed.is_copyable() { old.file.as_ref().map(|(file, _)| &**file) } else { None };
     let mut writer = RangeWriter { file, source, packed, kept: 0..0, buffer: Vec::with_capacity(BUFFER_LEN + 4096) };
     let mut position = packed.start();
-    if packed.is_copyable() && position > 0 {
+    if packed.has_own_header()? {
         writer.keep(0..position)?;
     } else {
-        writer.buffer.extend_from_slice(HEADER);
+        writer.buffer.extend_from_slice(packed.header().as_bytes());
     }
     for edit in edits {
         let at = packed.seek(position, edit.name())?;

@@ -39,7 +39,7 @@ fn file(text: &str) -> File {
     std::fs::write(&path, text).unwrap();
     let budget = Arc::default();
     let pages = Pages::new(Arc::new(Fs::real().open(&path).unwrap()), text.len(), &budget);
-    let packed = Packed::open(Path::new("packed-refs"), HashKind::Sha1, Bytes::Paged(pages)).unwrap();
+    let packed = Packed::open(Path::new("packed-refs"), HashKind::Sha1, Bytes::Paged(pages), true).unwrap();
     File { _dir: dir, path, budget, packed }
 }
 

@@ -1,0 +1,80 @@
+//! A packed-refs that says that it is sorted and is not: somebody has edited it, or a bit has flipped.
+//!
+//! Nobody looks for that, since all of the file would have to be read. Who walks through it notices. From then on the file
+//! counts as one that promises nothing: it is opened again, and sorted in memory.
+
+use super::Packed;
+use crate::{Result, backend::Peeled};
+use bstr::{BStr, BString};
+use refdb_types::ObjectId;
+use std::{collections::HashSet, fmt, ops::Range, path::PathBuf};
+
+/// A ref out of order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Disorder {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in it the ref's line begins.
+    pub offset: u64,
+    /// The ref's name.
+    pub name: BString,
+}
+
+/// A ref that stands elsewhere than it should.
+pub type Misplaced = (BString, ObjectId, Peeled);
+
+impl fmt::Display for Disorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Disorder { path, offset, name } = self;
+        let path = path.display();
+        write!(f, "{path} says that it is sorted, but {name} at byte {offset} is out of order; run `refdb pack-refs`")
+    }
+}
+
+impl Packed {
+    /// Takes down that the record at `offset` is out of order. Whether the file says that it is sorted: if not, it was
+    /// sorted here, and may have a name twice.
+    #[cold]
+    pub fn note_disorder(&self, offset: usize, name: &BStr) -> bool {
+        // The first is as good as any other.
+        let found = Disorder { path: self.path().to_owned(), offset: offset as u64, name: name.to_owned() };
+        let _ = self.disorder_cell().set(found);
+        self.is_copyable()
+    }
+
+    /// Where it was noticed that this file is not sorted although it says so. Then there are answers that it does not give.
+    pub fn disorder(&self) -> Option<&Disorder> {
+        if self.is_copyable() { self.disorder_cell().get() } else { None }
+    }
+
+    /// The refs from `from` on, before `end`, that `sorted` has, and this file, the same out of order, does not have in a
+    /// range of positions.
+    pub fn left_out(
+        &self,
+        range: Range<usize>,
+        sorted: &Packed,
+        from: &BStr,
+        end: Option<&BStr>,
+    ) -> Result<Vec<Misplaced>> {
+        let mut given = HashSet::new();
+        let mut at = range.start;
+        while at < range.end {
+            let record = self.record(at)?;
+            given.insert(record.name.to_owned());
+            at = record.next;
+        }
+        let mut left_out = Vec::new();
+        let mut at = sorted.lower_bound(from)?;
+        while at < sorted.end() {
+            let record = sorted.record(at)?;
+            if end.is_some_and(|end| record.name >= end) {
+                break;
+            }
+            if !given.contains(record.name) {
+                left_out.push((record.name.to_owned(), record.id, record.peeled));
+            }
+            at = record.next;
+        }
+        Ok(left_out)
+    }
+}
