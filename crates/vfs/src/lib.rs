@@ -5,7 +5,9 @@
 //! a disk, on the very code that runs in production. [`Lock`] is git's `FILE.lock` protocol on top of it, and
 //! [`interrupt`] turns a signal into an ordinary error, so that dropping what is held cleans up.
 
+mod descriptors;
 mod error;
+mod file;
 mod fs;
 mod growing;
 pub mod interrupt;
@@ -14,8 +16,10 @@ mod mapping;
 mod op;
 mod stat;
 
+pub use descriptors::{Descriptors, descriptors_max};
 pub use error::{Error, Result};
-pub use fs::{EntryKind, File, Fs, effective_user, host_name};
+pub use file::File;
+pub use fs::{EntryKind, Fs, effective_user, host_name};
 pub use growing::{Growing, prefetch};
 pub use lock::{Lock, LockError, Patience, Seed};
 pub use mapping::Mapping;

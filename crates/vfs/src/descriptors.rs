@@ -1,0 +1,116 @@
+//! How many files are open, and what is done when the process may have no more.
+
+use std::{
+    fmt, io,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+/// Counts the files that are open through any number of [`Fs`](crate::Fs), and knows whom to ask to close some.
+///
+/// What is opened, read and closed within one call is not counted: there are never more of these than threads.
+#[derive(Default)]
+pub struct Descriptors {
+    open: AtomicUsize,
+    relief: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
+}
+
+impl fmt::Debug for Descriptors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Descriptors({})", self.open())
+    }
+}
+
+impl Descriptors {
+    /// How many are open.
+    #[inline]
+    pub fn open(&self) -> usize {
+        self.open.load(Relaxed)
+    }
+
+    /// From now on `relief` is called when a file cannot be opened because the process, or the machine, has too many open.
+    /// It says whether it has closed any; then the file is tried again. It is called by whoever opens a file, with
+    /// whatever locks that thread holds, so it must wait for none in which a file may be opened.
+    ///
+    /// The first that is given counts.
+    pub fn ask_when_short(&self, relief: impl Fn() -> bool + Send + Sync + 'static) {
+        let _ = self.relief.set(Box::new(relief));
+    }
+
+    pub(crate) fn relieve(&self) -> bool {
+        self.relief.get().is_some_and(|relief| relief())
+    }
+
+    pub(crate) fn add(&self) {
+        self.open.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn sub(&self) {
+        let before = self.open.fetch_sub(1, Relaxed);
+        debug_assert!(before > 0, "a file is closed once, after it was opened");
+    }
+}
+
+/// Whether the process (`EMFILE`) or the machine (`ENFILE`) has as many files open as it may.
+pub(crate) fn is_want(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
+/// How many files this process may have open (`ulimit -n`); `None` for any number.
+pub fn descriptors_max() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Fs;
+    use std::sync::{Arc, Mutex};
+
+    #[test]
+    fn files_are_counted_while_they_are_open_by_whatever_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let descriptors = Arc::default();
+        let fs = Fs::real().counting(&descriptors);
+        let path = dir.path().join("a");
+        let made = fs.create_new(&path, 0o666).unwrap();
+        let unnamed = fs.create_unnamed(&dir.path().join("b"), 0o666).unwrap();
+        let opened = [fs.open(&path).unwrap(), fs.clone().append(&path, 0o666).unwrap().renamed(&path)];
+        assert_eq!(descriptors.open(), 3 + usize::from(unnamed.is_some()));
+        assert!(fs.open(&dir.path().join("missing")).is_err());
+        drop((made, opened));
+        assert_eq!(descriptors.open(), usize::from(unnamed.is_some()));
+        drop(unnamed);
+        assert_eq!(descriptors.open(), 0);
+    }
+
+    #[test]
+    fn who_can_close_files_is_asked_until_there_are_none() {
+        let want = || io::Error::from(rustix::io::Errno::MFILE);
+        assert!(is_want(&want()) && is_want(&rustix::io::Errno::NFILE.into()));
+        assert!(!is_want(&io::ErrorKind::NotFound.into()));
+        let descriptors = Arc::<Descriptors>::default();
+        let idle = Arc::new(Mutex::new(3));
+        descriptors.ask_when_short({
+            let idle = Arc::clone(&idle);
+            move || {
+                let mut idle = idle.lock().unwrap();
+                let had = *idle > 0;
+                *idle -= i32::from(had);
+                had
+            }
+        });
+        let fs = Fs::real().counting(&descriptors);
+        let mut tries = 0;
+        let opened = fs.opening(|| {
+            tries += 1;
+            if tries < 3 { Err(want()) } else { Ok(()) }
+        });
+        assert!(opened.is_ok() && tries == 3 && *idle.lock().unwrap() == 1);
+        let error = fs.opening(|| Err::<(), _>(want())).unwrap_err();
+        assert!(is_want(&error) && *idle.lock().unwrap() == 0, "nobody waits for ever");
+    }
+}

@@ -1,0 +1,184 @@
+use crate::{Error, Fs, Op, Result, Stat, Verdict};
+use std::{
+    io::{self, Read, Write},
+    os::unix::fs::{FileExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+/// An open file. What is written goes to its end.
+#[derive(Debug)]
+pub struct File {
+    inner: std::fs::File,
+    path: PathBuf,
+    /// Counts it as long as it is open.
+    fs: Fs,
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        self.fs.count_closed();
+    }
+}
+
+impl File {
+    pub(crate) fn new(fs: &Fs, inner: std::fs::File, path: &Path) -> Self {
+        fs.count_opened();
+        File { inner, path: path.to_owned(), fs: fs.clone() }
+    }
+
+    /// The path it was opened at.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn renamed(mut self, path: &Path) -> Self {
+        self.path = path.to_owned();
+        self
+    }
+
+    pub(crate) fn as_std(&self) -> &std::fs::File {
+        &self.inner
+    }
+
+    /// Stats the open file, whatever its name leads to by now.
+    pub fn stat(&self) -> Result<Stat> {
+        match self.inner.metadata() {
+            Ok(metadata) => Ok(Stat::of(&metadata)),
+            Err(source) => Err(Error::new("stat", &self.path, source)),
+        }
+    }
+
+    /// Fills `buffer` from `offset`; fails if the file ends before.
+    pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.inner.read_exact_at(buffer, offset).map_err(|source| Error::new("read", &self.path, source))
+    }
+
+    /// Reads at `offset` into `buffer`; returns how many bytes there were, 0 at the end of the file.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        self.inner.read_at(buffer, offset).map_err(|source| Error::new("read", &self.path, source))
+    }
+
+    /// Reads from the start of the file to its end.
+    pub fn read_to_end(&self) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        (&self.inner).read_to_end(&mut bytes).map_err(|source| Error::new("read", &self.path, source))?;
+        Ok(bytes)
+    }
+
+    /// Writes all of `bytes` at the end of what this handle has written.
+    pub fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = match self.fs.verdict(Op::Write(&self.path, bytes)) {
+            Verdict::Proceed => self.inner.write_all(bytes),
+            Verdict::Fail(error) => Err(error),
+            Verdict::Tear(len, error) => {
+                let len = usize::try_from(len).unwrap_or(usize::MAX).min(bytes.len());
+                self.inner.write_all(&bytes[..len]).and(Err(error))
+            }
+        };
+        written.map_err(|source| Error::new("write", &self.path, source))
+    }
+
+    /// Writes all of `bytes` at `offset`, which is where what was written so far ends: after a failure the same bytes
+    /// can be written to the same place again.
+    pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        let written = match self.fs.verdict(Op::Write(&self.path, bytes)) {
+            Verdict::Proceed => self.inner.write_all_at(bytes, offset),
+            Verdict::Fail(error) => Err(error),
+            Verdict::Tear(len, error) => {
+                let len = usize::try_from(len).unwrap_or(usize::MAX).min(bytes.len());
+                self.inner.write_all_at(&bytes[..len], offset).and(Err(error))
+            }
+        };
+        written.map_err(|source| Error::new("write", &self.path, source))
+    }
+
+    /// Locks the file for this handle alone, until it is dropped or the process ends however it ends; false if another
+    /// handle, of this or another process, has it.
+    pub fn try_lock(&self) -> Result<bool> {
+        match self.inner.try_lock() {
+            Ok(()) => Ok(true),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(false),
+            Err(std::fs::TryLockError::Error(source)) => Err(Error::new("lock", &self.path, source)),
+        }
+    }
+
+    /// Copies `len` bytes of `source` from `offset` to the end of this file, inside the kernel where it can.
+    pub fn copy_from(&mut self, source: &File, offset: u64, len: u64) -> Result<()> {
+        let op = Op::Copy { from: &source.path, offset, len, to: &self.path };
+        let (len, torn) = match self.fs.verdict(op) {
+            Verdict::Proceed => (len, None),
+            Verdict::Fail(error) => (0, Some(error)),
+            Verdict::Tear(at, error) => (len.min(at), Some(error)),
+        };
+        copy_range(&source.inner, offset, &mut self.inner, len)
+            .and_then(|()| torn.map_or(Ok(()), Err))
+            .map_err(|source| Error::new("write", &self.path, source))
+    }
+
+    /// Brings the file's content to stable storage.
+    pub fn sync(&self) -> Result<()> {
+        self.fs.change(Op::Sync(&self.path), "sync", &self.path, || self.inner.sync_all())
+    }
+
+    /// Sets the open file's permission bits whatever the umask says.
+    pub fn set_mode(&self, mode: u32) -> Result<()> {
+        self.fs.change(Op::SetMode(&self.path, mode), "set the permissions of", &self.path, || {
+            self.inner.set_permissions(std::fs::Permissions::from_mode(mode))
+        })
+    }
+}
+
+fn copy_range(from: &std::fs::File, mut offset: u64, to: &mut std::fs::File, len: u64) -> io::Result<()> {
+    let end = offset + len;
+    while offset < end {
+        let want = usize::try_from(end - offset).unwrap_or(usize::MAX);
+        match rustix::fs::copy_file_range(from, Some(&mut offset), &*to, None, want) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            // Not between these two file systems, or not on this kernel: through a buffer then.
+            Err(
+                rustix::io::Errno::XDEV
+                | rustix::io::Errno::INVAL
+                | rustix::io::Errno::NOSYS
+                | rustix::io::Errno::OPNOTSUPP,
+            ) => return copy_through_buffer(from, offset, to, end),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn copy_through_buffer(from: &std::fs::File, mut offset: u64, to: &mut std::fs::File, end: u64) -> io::Result<()> {
+    let mut buffer = vec![0; 1 << 20];
+    while offset < end {
+        let want = usize::try_from(end - offset).unwrap_or(usize::MAX).min(buffer.len());
+        let got = from.read_at(&mut buffer[..want], offset)?;
+        if got == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        to.write_all(&buffer[..got])?;
+        offset += got as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_copied_to_the_end_by_either_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let fs = Fs::real();
+        let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i % 251) as u8).collect();
+        let mut from = fs.create_new(&dir.path().join("from"), 0o666).unwrap();
+        from.write_all(&bytes).unwrap();
+        let mut to = fs.create_new(&dir.path().join("to"), 0o666).unwrap();
+        to.write_all(b"head").unwrap();
+        to.copy_from(&from, 7, 2_500_000).unwrap();
+        copy_through_buffer(from.as_std(), 5, &mut to.inner, 1_200_000).unwrap();
+        let expected = [b"head", &bytes[7..2_500_007], &bytes[5..1_200_000]].concat();
+        assert!(fs.read(&dir.path().join("to")).unwrap() == expected);
+        assert!(to.copy_from(&from, 2_999_999, 2).is_err(), "a range past the end is an error, not a short copy");
+    }
+}
