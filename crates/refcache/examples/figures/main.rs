@@ -6,28 +6,32 @@
 //! - `figures commits DIR`: how many commits a second several threads make, with syncs; DIR should be on a disk.
 //! - `figures bulk DIR`: 10,000 new refs in one atomic batch on 100,000, with syncs.
 //! - `figures change DIR [REFS]`: a new change of two refs on many, with syncs, beside copying the same bytes.
+//! - `figures projects DIR [PROJECTS]`: what each of many small repositories costs, and to come back to one.
 
 mod floor;
+mod projects;
 mod reads;
 mod repository;
 mod writes;
 
 use std::path::PathBuf;
 
-const USAGE: &str = "usage: figures [floor|commits|bulk|change] DIR [REFS]";
+const USAGE: &str = "usage: figures [floor|commits|bulk|change|projects] DIR [REFS]";
 
 fn main() {
     let mut args: Vec<String> = std::env::args().skip(1).collect();
     let what = match args.first().map(String::as_str) {
-        Some("floor" | "commits" | "bulk" | "change") => args.remove(0),
+        Some("floor" | "commits" | "bulk" | "change" | "projects") => args.remove(0),
         _ => String::new(),
     };
     let dir = PathBuf::from(args.first().expect(USAGE));
-    let refs = args.get(1).map_or(1_500_000, |refs| refs.parse().expect(USAGE));
+    let count = args.get(1).map(|count| count.parse().expect(USAGE));
+    let refs = count.unwrap_or(1_500_000);
     match what.as_str() {
         "floor" => floor::measure(&dir, refs),
         "commits" => writes::measure_commits(&dir),
         "bulk" => writes::measure_bulk(&dir),
+        "projects" => projects::measure(&dir, count.unwrap_or(3_000)),
         "change" => writes::measure_change(&dir, refs),
         _ => reads::measure(&dir, refs),
     }

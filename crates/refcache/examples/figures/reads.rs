@@ -135,7 +135,7 @@ pub(crate) fn show(what: &str, time: Duration) {
     println!("| {what} | {:.2} us |", time.as_nanos() as f64 / 1e3);
 }
 
-fn anonymous_bytes() -> u64 {
+pub(crate) fn anonymous_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap_or_default();
     line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap_or(0) * 1024

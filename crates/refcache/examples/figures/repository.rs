@@ -29,7 +29,14 @@ pub(crate) fn id(at: usize) -> ObjectId {
 }
 
 pub(crate) fn make(repo: &Path, format: &str, names: &[BString]) {
-    for folder in ["objects", "refs/heads", "reftable"] {
+    make_at_once(repo, format, names, 1);
+    // Time stamps that are too recent prove nothing.
+    std::thread::sleep(Duration::from_millis(100));
+}
+
+/// The same without waiting, and its refs in so many tables if they are in any.
+pub(crate) fn make_at_once(repo: &Path, format: &str, names: &[BString], tables: usize) {
+    for folder in ["objects", "refs/heads"] {
         fs::create_dir_all(repo.join(folder)).expect("DIR is writable");
     }
     let reftable = format == "reftable";
@@ -41,32 +48,38 @@ pub(crate) fn make(repo: &Path, format: &str, names: &[BString]) {
     fs::write(repo.join("config"), format!("[core]\n\tbare = true\n{config}")).expect("written");
     fs::write(repo.join("HEAD"), if reftable { "ref: refs/heads/.invalid\n" } else { "ref: refs/heads/master\n" })
         .expect("written");
-    if reftable {
+    if reftable { make_tables(&repo.join("reftable"), names, tables) } else { make_packed(repo, names) }
+}
+
+fn make_tables(folder: &Path, names: &[BString], tables: usize) {
+    fs::create_dir_all(folder).expect("DIR is writable");
+    let mut list = String::new();
+    for (index, part) in (1..).zip(names.chunks(names.len().div_ceil(tables))) {
         let mut bytes = Vec::new();
-        let mut writer = TableWriter::new(WriteOptions::default(), 1, 1, &mut bytes).expect("good options");
-        let head =
-            RefRecord { name: "HEAD".into(), update_index: 1, value: RefValue::Symbolic("refs/heads/master".into()) };
-        writer.add_ref(&head).expect("in order");
-        for (at, name) in names.iter().enumerate() {
-            let record = RefRecord { name: name.as_bstr(), update_index: 1, value: RefValue::Direct(id(at)) };
+        let mut writer = TableWriter::new(WriteOptions::default(), index, index, &mut bytes).expect("good options");
+        let head = RefValue::Symbolic("refs/heads/master".into());
+        writer.add_ref(&RefRecord { name: "HEAD".into(), update_index: index, value: head }).expect("in order");
+        for (at, name) in part.iter().enumerate() {
+            let record = RefRecord { name: name.as_bstr(), update_index: index, value: RefValue::Direct(id(at)) };
             writer.add_ref(&record).expect("in order");
         }
         writer.finish().expect("finished");
-        let table = "0x000000000001-0x000000000001-00000001.ref";
-        fs::write(repo.join("reftable").join(table), bytes).expect("written");
-        fs::write(repo.join("reftable/tables.list"), format!("{table}\n")).expect("written");
-    } else {
-        let file = fs::File::create(repo.join("packed-refs")).expect("created");
-        let mut out = std::io::BufWriter::with_capacity(1 << 20, file);
-        out.write_all(b"# pack-refs with: peeled fully-peeled sorted \n").expect("written");
-        for (at, name) in names.iter().enumerate() {
-            writeln!(out, "{} {name}", id(at)).expect("written");
-        }
-        out.flush().expect("written");
-        fs::remove_dir(repo.join("reftable")).expect("empty");
+        let table = format!("0x{index:012x}-0x{index:012x}-00000001.ref");
+        fs::write(folder.join(&table), bytes).expect("written");
+        list.push_str(&table);
+        list.push('\n');
     }
-    // Time stamps that are too recent prove nothing.
-    std::thread::sleep(Duration::from_millis(100));
+    fs::write(folder.join("tables.list"), list).expect("written");
+}
+
+fn make_packed(repo: &Path, names: &[BString]) {
+    let file = fs::File::create(repo.join("packed-refs")).expect("created");
+    let mut out = std::io::BufWriter::with_capacity(1 << 20, file);
+    out.write_all(b"# pack-refs with: peeled fully-peeled sorted \n").expect("written");
+    for (at, name) in names.iter().enumerate() {
+        writeln!(out, "{} {name}", id(at)).expect("written");
+    }
+    out.flush().expect("written");
 }
 
 pub(crate) fn settings(trust: Trust, believe: Option<Duration>) -> ViewSettings {
