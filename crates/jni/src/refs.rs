@@ -13,18 +13,19 @@ use crate::{
     handle::Handles,
     wire::{Answer, Request, to_path},
 };
-use answer::{encode_difference, encode_entry, encode_outcome, encode_resolved, encode_stats};
+use answer::{encode_difference, encode_entry, encode_holdings, encode_outcome, encode_resolved, encode_stats};
 use bstr::{BStr, ByteSlice};
 use chunk::Chunk;
 use jni::{
     EnvUnowned,
     objects::{JByteArray, JByteBuffer, JClass},
-    sys::{jint, jlong},
+    sys::{jboolean, jint, jlong},
 };
 use refdb_refcache::{ListOptions, Listing, View, Views, ViewsSettings};
 use request::{batch, id, names, optimize_options, view_settings};
 use std::{
     ops::ControlFlow,
+    os::unix::ffi::OsStrExt,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -74,10 +75,83 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_viewsOpen<'l>(
     env: EnvUnowned<'l>,
     _class: JClass<'l>,
     memory_bytes: jlong,
+    open_files: jint,
 ) -> jlong {
     call(env, |_| {
-        let memory_bytes = usize::try_from(memory_bytes).map_err(|_| Failure::Malformed("a negative size"))?;
-        VIEWS.insert(Views::new(&ViewsSettings { memory_bytes }))
+        let number = |number: jlong| usize::try_from(number).map_err(|_| Failure::Malformed("a negative number"));
+        let open_files = Some(number(open_files.into())?).filter(|files| *files > 0);
+        VIEWS.insert(Views::new(&ViewsSettings { memory_bytes: number(memory_bytes)?, open_files }))
+    })
+}
+
+/// What all views hold together.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_holdings<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    views: jlong,
+) -> JByteArray<'l> {
+    call(env, |env| {
+        let mut answer = Answer::default();
+        encode_holdings(&VIEWS.get(views)?.holdings(), &mut answer);
+        new_array(env, answer.as_slice())
+    })
+}
+
+/// What each view has done: its folder, then what `stats` answers.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_statsOfAll<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    views: jlong,
+) -> JByteArray<'l> {
+    call(env, |env| {
+        let mut answer = Answer::default();
+        let stats = VIEWS.get(views)?.stats();
+        answer.u64(stats.len() as u64);
+        for (git_dir, stats) in &stats {
+            answer.bytes(git_dir.as_os_str().as_bytes())?;
+            encode_stats(stats, &mut answer);
+        }
+        new_array(env, answer.as_slice())
+    })
+}
+
+/// What the view of the repository in a folder has done, after a byte that is 0 if nobody has such a view.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_statsOf<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    views: jlong,
+    git_dir: JByteArray<'l>,
+) -> JByteArray<'l> {
+    call(env, |env| {
+        let git_dir = bytes_of(env, &git_dir)?;
+        let view = VIEWS.get(views)?.get(&to_path(&git_dir));
+        let mut answer = Answer::default();
+        answer.u8(view.is_some().into());
+        if let Some(view) = view {
+            encode_stats(&view.stats(), &mut answer);
+        }
+        new_array(env, answer.as_slice())
+    })
+}
+
+/// As `hint`, for the view of the repository in a folder; false if nobody has such a view.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_hintAt<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    views: jlong,
+    git_dir: JByteArray<'l>,
+) -> jboolean {
+    call(env, |env| {
+        let git_dir = bytes_of(env, &git_dir)?;
+        let view = VIEWS.get(views)?.get(&to_path(&git_dir));
+        if let Some(view) = &view {
+            view.hint();
+        }
+        Ok(view.is_some())
     })
 }
 
@@ -146,7 +220,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_info<'l>(
     call(env, |env| {
         let view = VIEW.get(view)?;
         let mut answer = Answer::default();
-        answer::encode_info(&view, &mut answer);
+        answer::encode_info(&view, &mut answer)?;
         new_array(env, answer.as_slice())
     })
 }

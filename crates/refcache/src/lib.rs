@@ -8,7 +8,8 @@
 //!
 //! Read in this order: `trust` (what counts as a proof), `identity` (whether it is still the same repository), `found`
 //! (what an answer is), `opened` and its readers `tables` (reftable) and `files` (loose refs and packed-refs), `hot`, `list`,
-//! [`View`], `batch` and `group` (writing), `verify`, `stats`, [`Views`].
+//! [`View`], `open_views` (which of them are closed when they are too many), `batch` and `group` (writing), `verify`, `stats`,
+//! [`Views`].
 
 mod batch;
 mod error;
@@ -20,6 +21,7 @@ mod identity;
 mod list;
 mod memory;
 mod names;
+mod open_views;
 mod opened;
 mod settings;
 mod stats;
@@ -34,7 +36,7 @@ pub use error::{Error, Result};
 pub use found::{Found, Resolved, Storage};
 pub use list::{ListOptions, Listing, Row};
 pub use settings::{ViewSettings, ViewsSettings};
-pub use stats::Stats;
+pub use stats::{Holdings, Stats};
 pub use trust::{Trust, TrustError, TrustSettings};
 pub use verify::{Difference, Report};
 pub use view::View;

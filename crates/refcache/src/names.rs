@@ -39,7 +39,8 @@ pub(crate) struct Loose {
 
 const SHARDS: usize = 16;
 
-/// A bounded map. What was used since the older half was last thrown away stays.
+/// A bounded map. What was used since the older half was last thrown away stays. What a reader knew that is gone is never
+/// asked for again, and goes with the older half: to look for it would take longer than to open the view again.
 pub(crate) struct Names {
     shards: [Mutex<Shard>; SHARDS],
     hasher: RandomState,
@@ -140,19 +141,6 @@ impl Names {
         names
     }
 
-    /// Forgets a view's names.
-    pub(crate) fn forget(&self, owner: u64) {
-        for shard in &self.shards {
-            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            let Shard { young, old, young_bytes, old_bytes } = &mut *shard;
-            for (table, bytes) in [(young, young_bytes), (old, old_bytes)] {
-                table.retain(|entry| entry.owner != owner);
-                bytes.sub(bytes.bytes());
-                bytes.add(table.iter().map(Entry::bytes).sum());
-            }
-        }
-    }
-
     fn hash(&self, owner: u64, name: &BStr) -> u64 {
         // Whoever chooses names shall not choose where they collide.
         self.hasher.hash_one((owner, name.as_ref() as &[u8]))
@@ -212,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_different_views_are_different_and_can_be_forgotten_apart() {
+    fn names_of_different_views_are_different_and_those_of_views_that_are_gone_go_with_time() {
         let budget = Arc::default();
         let names = Names::new(1 << 20, &budget);
         names.put(1, "refs/a".into(), known(1));
@@ -221,9 +209,13 @@ mod tests {
         assert_eq!(names.get(1, "refs/a".into()).unwrap().epoch, 1);
         assert_eq!(names.get(2, "refs/a".into()).unwrap().epoch, 3);
         assert!(names.get(2, "refs/b".into()).is_none());
-        names.forget(2);
-        assert!(names.get(2, "refs/a".into()).is_none() && names.get(1, "refs/a".into()).is_some());
-        names.forget(1);
+        // Each view is gone after it was asked once.
+        for owner in 3..50_000 {
+            names.put(owner, "refs/a".into(), known(owner));
+        }
+        assert!(names.of(2).is_empty() && !names.of(49_999).is_empty());
+        assert!(budget.used_bytes() <= (1 << 20) + SHARDS * 1024, "{}", budget.used_bytes());
+        drop(names);
         assert_eq!(budget.used_bytes(), 0);
     }
 

@@ -9,12 +9,14 @@ pub struct ViewsSettings {
     /// How many bytes all caches of the process may take together: blocks of reftables, pages of packed-refs, the index
     /// from objects to refs, what is known of single names (a quarter at most).
     pub memory_bytes: usize,
+    /// How many files all views together may keep open, at most half of what the process may; `None` for a quarter of that.
+    pub open_files: Option<usize>,
 }
 
 impl Default for ViewsSettings {
     /// Enough for all refs of a repository with 1.5 million of them, and the index from objects to refs.
     fn default() -> Self {
-        ViewsSettings { memory_bytes: 56 << 20 }
+        ViewsSettings { memory_bytes: 56 << 20, open_files: None }
     }
 }
 

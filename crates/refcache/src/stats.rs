@@ -6,6 +6,8 @@ use std::{
 /// What a view has done since it was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
+    /// Which view's figures these are: it grows from view to view of the process.
+    pub view: u64,
     /// Look-ups that were answered from memory, once their proof was checked.
     pub hits: u64,
     /// Look-ups that had to read.
@@ -32,6 +34,25 @@ pub struct Stats {
     pub verifications: u64,
 }
 
+/// What all views of a process hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Holdings {
+    /// The views.
+    pub views: u64,
+    /// Those that have something open.
+    pub open_views: u64,
+    /// Times that a view was closed because others needed its room.
+    pub closed: u64,
+    /// Files that are open.
+    pub files: u64,
+    /// How many may be.
+    pub files_max: u64,
+    /// Bytes of private memory.
+    pub bytes: u64,
+    /// How many may be.
+    pub bytes_max: u64,
+}
+
 macro_rules! counters {
     ($($name:ident),*) => {
         /// The living form of [`Stats`].
@@ -41,8 +62,8 @@ macro_rules! counters {
         }
 
         impl Counters {
-            pub(crate) fn read(&self, bytes: u64) -> Stats {
-                Stats { bytes, $($name: self.$name.load(Relaxed),)* }
+            pub(crate) fn read(&self, view: u64, bytes: u64) -> Stats {
+                Stats { view, bytes, $($name: self.$name.load(Relaxed),)* }
             }
         }
     };

@@ -7,7 +7,7 @@ use crate::{
     stats::{Counters, count},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{RefName, Store, Target, TargetView, backend::Peeled, reftable::ReftableBackend};
+use refdb::{RefName, Store, Target, TargetView, backend::Peeled, files::Charge, reftable::ReftableBackend};
 use refdb_types::{ObjectId, Scope, is_pseudo};
 use refdb_vfs::Fs;
 use reftable::{
@@ -35,6 +35,8 @@ pub(crate) struct TablesReader {
     belief: Mutex<Belief>,
     /// The sequence number of the state that was seen last.
     seen: AtomicU64,
+    /// What the tables of that state take.
+    charge: Mutex<Charge>,
 }
 
 /// When the list was last looked at. Void once there is another epoch.
@@ -53,9 +55,11 @@ impl TablesReader {
         counters: &Arc<Counters>,
     ) -> Result<Self> {
         let stack = backend.stack()?;
+        let snapshot = stack.snapshot();
         Ok(TablesReader {
             fs: fs.clone(),
-            seen: AtomicU64::new(stack.snapshot().sequence()),
+            seen: AtomicU64::new(snapshot.sequence()),
+            charge: Mutex::new(memory.pages.charge(bytes_of(&snapshot))),
             stack,
             trust,
             counters: Arc::clone(counters),
@@ -99,12 +103,24 @@ impl TablesReader {
         };
         let is_new = fresh.sequence() != self.seen.load(Relaxed);
         if is_new {
-            self.seen.store(fresh.sequence(), Relaxed);
+            self.see(&fresh);
             count(&self.counters.loads, 1);
         }
         // A stack without tables is as good as none: git puts HEAD into one when it makes the repository.
         let is_doubtful = is_new || fresh.tables().is_empty();
         Ok((fresh, is_doubtful))
+    }
+
+    /// Takes down which state is the present one.
+    #[cold]
+    fn see(&self, snapshot: &Snapshot) {
+        self.seen.store(snapshot.sequence(), Relaxed);
+        self.charge.lock().unwrap_or_else(PoisonError::into_inner).set(bytes_of(snapshot));
+    }
+
+    /// Bytes of private memory, besides blocks.
+    pub(crate) fn bytes(&self) -> usize {
+        self.charge.lock().unwrap_or_else(PoisonError::into_inner).bytes()
     }
 
     fn belief(&self) -> MutexGuard<'_, Belief> {
@@ -174,7 +190,7 @@ impl TablesReader {
 
     pub(crate) fn distrust(&self) {
         // What this process has just made is no news.
-        self.seen.store(self.stack.snapshot().sequence(), Relaxed);
+        self.see(&self.stack.snapshot());
         let mut belief = self.belief();
         belief.epoch += 1;
         belief.looked = None;
@@ -235,6 +251,11 @@ fn row(record: RefRecord<'_>) -> Option<Row<'_>> {
     };
     let (name, update_index) = (record.name, record.update_index);
     Some(Row { name, target, peeled, storage: Storage::Table, update_index })
+}
+
+/// What the tables of a state take by themselves.
+fn bytes_of(snapshot: &Snapshot) -> usize {
+    snapshot.tables().iter().map(|listed| listed.table.held_bytes()).sum()
 }
 
 /// Whether a name is one of another worktree's, or of a file that is no ref proper.

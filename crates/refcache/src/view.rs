@@ -3,7 +3,8 @@ use crate::{
     batch::commit_in,
     group,
     list::Plan,
-    memory::{Memory, Part},
+    memory::{ClosedCharge, Memory},
+    open_views::Slot,
     opened::Opened,
     stats::{Counters, count},
     verify,
@@ -14,49 +15,51 @@ use refdb::{
     backend::{OptimizeOptions, Optimized},
 };
 use refdb_types::{HashKind, ObjectId, SYMREF_DEPTH_MAX, is_safe};
-use refdb_vfs::Fs;
 use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
 };
 
 /// How often a repository may be replaced under a question before that is an error.
 const ATTEMPTS_MAX: usize = 5;
 
+/// What a view takes that has nothing open, besides its path: itself, its settings and its figures.
+const CLOSED_BYTES: usize = 1 << 10;
+
 /// One repository's refs, shared by all threads of the process.
 ///
 /// Names are full refnames as the main worktree sees them. Names that no ref can have are answered with `None`.
+///
+/// A view that is not used may be closed when others need its room; the next question opens it again, and knows nothing of
+/// what was known before.
 pub struct View {
     git_dir: PathBuf,
     settings: ViewSettings,
     memory: Arc<Memory>,
-    opened: RwLock<Arc<Opened>>,
-    /// Held while the repository is opened again, so that one thread does it.
+    slot: Arc<Slot>,
+    /// Held while the repository is opened, so that one thread does it.
     opening: Mutex<()>,
-    /// How often that was.
-    reopened: AtomicU64,
     counters: Arc<Counters>,
-    used: AtomicU64,
+    /// A number that no other view of the process has.
+    number: u64,
+    _charge: ClosedCharge,
 }
 
 impl View {
     pub(crate) fn open(git_dir: &Path, settings: ViewSettings, memory: &Arc<Memory>) -> Result<Self> {
-        let counters = Arc::default();
-        let opened = Opened::open(git_dir, &settings, memory, &counters)?;
-        Ok(View {
+        let view = View {
             git_dir: git_dir.to_owned(),
             settings,
             memory: Arc::clone(memory),
-            opened: RwLock::new(Arc::new(opened)),
+            slot: Arc::default(),
             opening: Mutex::default(),
-            reopened: AtomicU64::new(0),
-            counters,
-            used: AtomicU64::new(0),
-        })
+            counters: Arc::default(),
+            number: memory.owner(),
+            _charge: memory.charge_closed(CLOSED_BYTES + 2 * git_dir.as_os_str().len()),
+        };
+        view.opened()?;
+        Ok(view)
     }
 
     /// The repository's folder, as it was given.
@@ -65,13 +68,13 @@ impl View {
     }
 
     /// The format of its refs at present.
-    pub fn format(&self) -> RefFormat {
-        self.opened().store.repository().ref_format()
+    pub fn format(&self) -> Result<RefFormat> {
+        Ok(self.opened()?.store.repository().ref_format())
     }
 
     /// The hash function of its objects at present.
-    pub fn hash(&self) -> HashKind {
-        self.opened().store.hash()
+    pub fn hash(&self) -> Result<HashKind> {
+        Ok(self.opened()?.store.hash())
     }
 
     /// One ref, symbolic refs not followed.
@@ -196,13 +199,13 @@ impl View {
         let is_refusal =
             |error: &Error| matches!(error.store(), Some(refdb::Error::Rejected(_) | refdb::Error::Hook(_)));
         if outcome.as_ref().is_err_and(|error| !is_refusal(error)) && !opened.is_same()? {
-            opened = self.reopen(&opened)?;
+            opened = self.reopen(Some(&opened))?;
             outcome = commit(&opened, batch);
         }
         match &outcome {
-            Ok(outcome) if outcome.rejected.len() < batch.edits.len() => opened.wrote(),
+            Ok(outcome) if outcome.rejected.len() < batch.edits.len() => self.tell(&opened, Opened::wrote),
             // What is cached may be why.
-            _ => opened.distrust(),
+            _ => self.tell(&opened, Opened::distrust),
         }
         match &outcome {
             Ok(outcome) => {
@@ -221,19 +224,30 @@ impl View {
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         let opened = self.same()?;
         let done = opened.store.optimize(options);
-        opened.distrust();
+        self.tell(&opened, Opened::distrust);
         Ok(done?)
+    }
+
+    /// Says something to what was open when it was written to, and to what is open now: meanwhile the view may have been
+    /// closed and opened again. What is opened later knows nothing that is older.
+    fn tell(&self, opened: &Arc<Opened>, word: impl Fn(&Opened)) {
+        word(opened);
+        if let Some(present) = self.slot.get().filter(|present| !Arc::ptr_eq(present, opened)) {
+            word(&present);
+        }
     }
 
     /// Someone says that the refs have changed. It may be true, late or wrong: all it does is that the next question
     /// looks at the disk whatever the settings let it believe.
     pub fn hint(&self) {
-        self.opened().distrust();
+        if let Some(opened) = self.slot.get() {
+            opened.distrust();
+        }
     }
 
     /// Forgets all that is cached of this repository and opens it again.
     pub fn flush(&self) -> Result<()> {
-        self.reopen(&self.opened()).map(drop)
+        self.reopen(self.slot.get().as_ref()).map(drop)
     }
 
     /// Compares the view with the disk, without stopping anyone.
@@ -244,37 +258,27 @@ impl View {
         Ok(report)
     }
 
-    /// A number that has grown whenever the view has found its refs changed. It means nothing to another process.
+    /// A number that has grown whenever the view has found its refs changed, or may have missed a change because it was
+    /// closed. It means nothing to another process.
     pub fn version(&self) -> u64 {
         const SEQUENCE_BITS: u32 = 40;
-        // Taken from one reader: while it is the present one, the count is written before it.
-        let present = self.opened.read().unwrap_or_else(PoisonError::into_inner);
-        self.reopened.load(Relaxed) << SEQUENCE_BITS | present.sequence()
+        let (before, opened) = self.slot.numbered();
+        before << SEQUENCE_BITS | opened.map_or(0, |opened| opened.sequence())
     }
 
     /// What the view has done so far.
     pub fn stats(&self) -> Stats {
-        self.counters.read(self.opened().bytes() as u64)
-    }
-
-    /// When it was used last, on the clock of [`Memory`].
-    pub(crate) fn used(&self) -> u64 {
-        self.used.load(Relaxed)
-    }
-
-    /// Gives up a part of what it holds in memory; it is read again when it is needed.
-    pub(crate) fn shed(&self, part: Part) {
-        self.opened().shed(part);
+        self.counters.read(self.number, self.slot.get().map_or(0, |opened| opened.bytes() as u64))
     }
 
     /// The names about which what is in memory may not be what `disk` says.
     pub(crate) fn questionable(&self, disk: &Store) -> Result<Vec<BString>> {
-        self.opened().questionable(disk)
+        self.slot.get().map_or(Ok(Vec::new()), |opened| opened.questionable(disk))
     }
 
     /// A store that shares nothing with this view.
     pub(crate) fn disk(&self) -> Result<Store> {
-        let fs = Fs::real();
+        let fs = self.memory.open_views.fs().clone();
         let environment = Environment::empty(&self.git_dir).with("GIT_DIR", &self.git_dir);
         let repository = Repository::discover(&fs, &environment)?;
         let objects = Arc::new(Objects::of(&repository, &environment));
@@ -283,58 +287,66 @@ impl View {
         Ok(Store::open(repository, environment, options)?)
     }
 
-    fn opened(&self) -> Arc<Opened> {
-        Arc::clone(&self.opened.read().unwrap_or_else(PoisonError::into_inner))
+    /// What is open, opened if there is nothing.
+    fn opened(&self) -> Result<Arc<Opened>> {
+        match self.slot.get() {
+            Some(opened) => Ok(opened),
+            None => self.reopen(None),
+        }
     }
 
     /// The repository, opened again if it is another one than it was.
     fn same(&self) -> Result<Arc<Opened>> {
-        let mut opened = self.opened();
+        self.be_used();
+        let mut opened = self.opened()?;
         for _ in 0..ATTEMPTS_MAX {
             if opened.is_same()? {
                 return Ok(opened);
             }
-            opened = self.reopen(&opened)?;
+            opened = self.reopen(Some(&opened))?;
         }
         Err(Error::Restless(self.git_dir.clone()))
+    }
+
+    /// Takes down that the view is used now, and has others make room if there is none. Waits for nobody.
+    fn be_used(&self) {
+        let open_views = &self.memory.open_views;
+        self.slot.touch(open_views.clock());
+        if open_views.is_crowded() {
+            open_views.make_room(&self.slot);
+        }
+        if self.memory.is_over() {
+            self.memory.trim(&self.slot);
+        }
     }
 
     /// Asks a question; its answer comes with a flag that says whether it is right only if the repository is still the
     /// same. So is every error.
     fn ask<T>(&self, question: impl Fn(&Opened) -> Result<(T, bool)>) -> Result<T> {
-        // Written only if it changes: all threads write here.
-        let clock = self.memory.clock();
-        if self.used() != clock {
-            self.used.store(clock, Relaxed);
-        }
-        if self.memory.is_over() {
-            self.memory.trim();
-        }
-        let mut opened = self.opened();
+        self.be_used();
+        let mut opened = self.opened()?;
         for _ in 0..ATTEMPTS_MAX {
             match question(&opened) {
                 Ok((answer, false)) => return Ok(answer),
                 Ok((answer, true)) if opened.is_same()? => return Ok(answer),
                 Err(error) if opened.is_same()? => return Err(error),
-                _ => opened = self.reopen(&opened)?,
+                _ => opened = self.reopen(Some(&opened))?,
             }
         }
         Err(Error::Restless(self.git_dir.clone()))
     }
 
-    /// Opens the repository again, unless someone else has done so since `old` was taken.
-    fn reopen(&self, old: &Arc<Opened>) -> Result<Arc<Opened>> {
+    /// Opens the repository, unless someone else has done so since `old` was what is open.
+    fn reopen(&self, old: Option<&Arc<Opened>>) -> Result<Arc<Opened>> {
         let _one_at_a_time = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        let present = self.opened();
-        if !Arc::ptr_eq(&present, old) {
+        let present = self.slot.get();
+        if let Some(present) = present.filter(|present| old.is_none_or(|old| !Arc::ptr_eq(present, old))) {
             return Ok(present);
         }
         let fresh = Arc::new(Opened::open(&self.git_dir, &self.settings, &self.memory, &self.counters)?);
-        let mut present = self.opened.write().unwrap_or_else(PoisonError::into_inner);
-        self.reopened.fetch_add(1, Relaxed);
-        *present = Arc::clone(&fresh);
-        drop(present);
-        count(&self.counters.reopens, 1);
+        self.memory.open_views.open(&self.slot, Arc::clone(&fresh));
+        // That it was closed for others' sake is no news of the repository.
+        count(&self.counters.reopens, u64::from(old.is_some()));
         Ok(fresh)
     }
 }
@@ -354,11 +366,11 @@ pub(crate) mod tests {
 
     /// The batches that wait to be made in a view whose repository stays the same.
     pub(crate) fn groups_of(view: &View) -> Arc<Groups> {
-        Arc::clone(&view.opened().groups)
+        Arc::clone(&opened_of(view).groups)
     }
 
     /// What the view has open.
     pub(crate) fn opened_of(view: &View) -> Arc<Opened> {
-        view.opened()
+        view.opened().unwrap()
     }
 }

@@ -1,42 +1,64 @@
-use crate::{Result, Stats, View, ViewSettings, ViewsSettings, memory::Memory};
+use crate::{Holdings, Result, Stats, View, ViewSettings, ViewsSettings, memory::Memory};
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-/// The views of a process, one a repository, and the memory they share.
+/// The views of a process, one a repository, and what they share: memory, and files that are open.
+///
+/// A view lives as long as somebody holds it.
 pub struct Views {
     memory: Arc<Memory>,
-    open: Mutex<HashMap<PathBuf, Arc<View>>>,
+    views: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    by_path: HashMap<PathBuf, Weak<View>>,
+    /// With more than this, those that are gone are looked for.
+    len_max: usize,
+}
+
+impl Known {
+    fn insert(&mut self, view: &Arc<View>) {
+        self.by_path.insert(view.git_dir().to_owned(), Arc::downgrade(view));
+        if self.by_path.len() > self.len_max {
+            self.by_path.retain(|_, view| view.strong_count() > 0);
+            self.len_max = 2 * self.by_path.len();
+        }
+    }
 }
 
 impl Views {
     /// No views yet.
     pub fn new(settings: &ViewsSettings) -> Self {
-        Views { memory: Memory::new(settings), open: Mutex::default() }
+        Views { memory: Memory::new(settings), views: Mutex::default() }
     }
 
-    /// The view of the repository in this folder, which all callers share. The settings count where it is not open yet.
+    /// The view of the repository in this folder, which all callers share. The settings count where nobody has it yet.
     pub fn open(&self, git_dir: &Path, settings: &ViewSettings) -> Result<Arc<View>> {
         if let Some(view) = self.get(git_dir) {
             return Ok(view);
         }
         // Opened without the lock: other repositories shall not wait for this one's disk.
         let view = Arc::new(View::open(git_dir, settings.clone(), &self.memory)?);
-        let view = Arc::clone(self.views().entry(git_dir.to_owned()).or_insert(view));
-        self.memory.add(&view);
+        let mut known = self.views();
+        if let Some(other) = known.by_path.get(git_dir).and_then(Weak::upgrade) {
+            return Ok(other);
+        }
+        known.insert(&view);
         Ok(view)
     }
 
-    /// The view of the repository in this folder, if it is open.
+    /// The view of the repository in this folder, if somebody has it.
     pub fn get(&self, git_dir: &Path) -> Option<Arc<View>> {
-        self.views().get(git_dir).map(Arc::clone)
+        self.views().by_path.get(git_dir).and_then(Weak::upgrade)
     }
 
-    /// Lets go of a view. Whoever still holds it can go on with it.
+    /// Gives the next one who opens this repository a new view. Whoever holds the present one can go on with it.
     pub fn close(&self, git_dir: &Path) {
-        self.views().remove(git_dir);
+        self.views().by_path.remove(git_dir);
     }
 
     /// Bytes that all caches hold together.
@@ -44,13 +66,19 @@ impl Views {
         self.memory.held_bytes()
     }
 
-    /// What each view has done.
-    pub fn stats(&self) -> Vec<(PathBuf, Stats)> {
-        let views: Vec<_> = self.views().iter().map(|(path, view)| (path.clone(), Arc::clone(view))).collect();
-        views.into_iter().map(|(path, view)| (path, view.stats())).collect()
+    /// What all views hold together.
+    pub fn holdings(&self) -> Holdings {
+        let views = self.views().by_path.values().filter(|view| view.strong_count() > 0).count();
+        self.memory.holdings(views as u64)
     }
 
-    fn views(&self) -> MutexGuard<'_, HashMap<PathBuf, Arc<View>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What each view has done.
+    pub fn stats(&self) -> Vec<(PathBuf, Stats)> {
+        let views: Vec<_> = self.views().by_path.values().filter_map(Weak::upgrade).collect();
+        views.into_iter().map(|view| (view.git_dir().to_owned(), view.stats())).collect()
+    }
+
+    fn views(&self) -> MutexGuard<'_, Known> {
+        self.views.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -389,7 +389,7 @@ fn fault_22_and_23_neither_a_first_look_up_nor_a_write_reads_all_refs() {
 fn all_caches_of_a_process_keep_to_one_bound() {
     const BOUND: usize = 4 << 20;
     let repos: Vec<Repo> = (0..3).map(|_| Repo::bare(RefFormat::Files, HashKind::Sha1)).collect();
-    let views = Views::new(&ViewsSettings { memory_bytes: BOUND });
+    let views = Views::new(&ViewsSettings { memory_bytes: BOUND, ..ViewsSettings::default() });
     let id = repos[0].commit();
     let names: Vec<BString> = (0..60_000).map(|at| format!("refs/changes/{at:06}/meta").into()).collect();
     let packed: String = names.iter().map(|name| format!("{id} {name}\n")).collect();

@@ -49,6 +49,15 @@ impl Error {
         self.source.kind() == io::ErrorKind::IsADirectory
     }
 
+    /// Whether the same may well succeed a little later: the process or the machine has too many files open or too little
+    /// memory, the disk or the network failed.
+    pub fn is_transient(&self) -> bool {
+        use rustix::io::Errno;
+        const TRANSIENT: [Errno; 6] =
+            [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::IO, Errno::STALE, Errno::TIMEDOUT];
+        Errno::from_io_error(&self.source).is_some_and(|errno| TRANSIENT.contains(&errno))
+    }
+
     /// Whether the file was replaced on a network file system while it was open (`ESTALE`): open it again.
     pub fn is_stale(&self) -> bool {
         self.source.kind() == io::ErrorKind::StaleNetworkFileHandle

@@ -2,20 +2,21 @@
 
 use crate::{failure::Failure, wire::Answer};
 use refdb::{LogEntry, Reason, RefFormat, Rejection, Target, TargetView, backend::Peeled};
-use refdb_refcache::{Difference, Error, Found, Outcome, Resolved, Stats, Storage, View};
+use refdb_refcache::{Difference, Error, Found, Holdings, Outcome, Resolved, Stats, Storage, View};
 
 /// ```text
 /// format of refs: 0 files, 1 reftable   1
 /// length of an object id in bytes       1
 /// version                               8
 /// ```
-pub(super) fn encode_info(view: &View, answer: &mut Answer) {
-    answer.u8(match view.format() {
+pub(super) fn encode_info(view: &View, answer: &mut Answer) -> Result<(), Failure> {
+    answer.u8(match view.format()? {
         RefFormat::Files => 0,
         RefFormat::Reftable => 1,
     });
-    answer.u8(view.hash().len_bytes() as u8);
+    answer.u8(view.hash()?.len_bytes() as u8);
     answer.u64(view.version());
+    Ok(())
 }
 
 /// A ref and the symbolic refs that were followed.
@@ -167,6 +168,7 @@ pub(super) fn encode_difference(difference: &Difference, answer: &mut Answer) ->
 /// Eight bytes each, in the order of `org.refdb.engine.RefStats`.
 pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
     let Stats {
+        view,
         hits,
         misses,
         loads,
@@ -181,6 +183,7 @@ pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
         verifications,
     } = *stats;
     for number in [
+        view,
         hits,
         misses,
         loads,
@@ -194,6 +197,14 @@ pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
         stale,
         verifications,
     ] {
+        answer.u64(number);
+    }
+}
+
+/// Seven numbers of 8 bytes, in the order of the fields.
+pub(super) fn encode_holdings(holdings: &Holdings, answer: &mut Answer) {
+    let Holdings { views, open_views, closed, files, files_max, bytes, bytes_max } = *holdings;
+    for number in [views, open_views, closed, files, files_max, bytes, bytes_max] {
         answer.u64(number);
     }
 }

@@ -367,12 +367,6 @@ impl FilesReader {
     }
 }
 
-impl Drop for FilesReader {
-    fn drop(&mut self) {
-        self.memory.names.forget(self.owner);
-    }
-}
-
 impl Known {
     fn answer(&self) -> Option<Found> {
         match &self.loose {

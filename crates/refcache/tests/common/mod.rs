@@ -1,6 +1,8 @@
 //! What the tests of views share.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod projects;
+
 use bstr::{BStr, BString};
 use refdb::{Change, Edit, Precondition, RefName, Target};
 use refdb_refcache::{Batch, ListOptions, TrustSettings, View, ViewSettings, Views, ViewsSettings};

@@ -1,4 +1,4 @@
-use super::{FilesOptions, Packed, PackedAccess, packed_order::Disorder, packed_read::Bytes, pages::Pages};
+use super::{Charge, FilesOptions, Packed, PackedAccess, packed_order::Disorder, packed_read::Bytes, pages::Pages};
 use crate::Result;
 use refdb_vfs::{File, Mapping, Stat, now_nanos};
 use std::{
@@ -34,6 +34,8 @@ pub struct PackedFile {
     pub(super) file: Option<(Arc<File>, Stat)>,
     /// It was changed too shortly before it was opened for the stat to tell a later change in place.
     is_racy: bool,
+    /// Counts what was read whole; parts count themselves.
+    _charge: Option<Charge>,
 }
 
 impl PackedFile {
@@ -120,7 +122,7 @@ impl PackedCache {
             && let Some(packed) = known.packed.emptied(keep_blocks)
         {
             let (file, generation, is_racy) = (known.file.clone(), known.generation, known.is_racy);
-            latest.file = Some(Arc::new(PackedFile { packed, generation, file, is_racy }));
+            latest.file = Some(Arc::new(PackedFile { packed, generation, file, is_racy, _charge: None }));
         }
     }
 
@@ -161,7 +163,7 @@ impl PackedCache {
             Ok(file) => Arc::new(file),
             Err(error) if error.is_not_found() => {
                 let packed = Packed::empty(&self.path, options.hash);
-                return Ok(PackedFile { packed, generation, file: None, is_racy: false });
+                return Ok(PackedFile { packed, generation, file: None, is_racy: false, _charge: None });
             }
             Err(error) => return Err(error.into()),
         };
@@ -175,6 +177,10 @@ impl PackedCache {
             PackedAccess::Mapped | PackedAccess::Paged(_) => Bytes::Owned(file.read_to_end()?),
         };
         let packed = Packed::open(&self.path, options.hash, bytes, distrusted != Some(stat))?;
-        Ok(PackedFile { packed, generation, file: Some((file, stat)), is_racy: stat.is_racy(now) })
+        let charge = match &options.access {
+            PackedAccess::Paged(budget) => Some(budget.charge(packed.whole_bytes())),
+            PackedAccess::Mapped => None,
+        };
+        Ok(PackedFile { packed, generation, file: Some((file, stat)), is_racy: stat.is_racy(now), _charge: charge })
     }
 }

@@ -244,6 +244,11 @@ impl Packed {
         }
     }
 
+    /// How much of it is there because it was read whole.
+    pub(super) fn whole_bytes(&self) -> usize {
+        if let Bytes::Owned(bytes) = &self.bytes { bytes.len() } else { 0 }
+    }
+
     /// Puts the records in order.
     fn sort(mut self) -> Result<Self> {
         let all = self.bytes.read(0..self.end())?.into_owned();

@@ -63,6 +63,11 @@ impl Charge {
         self.budget.used_bytes.fetch_add(bytes, Relaxed);
     }
 
+    /// Counts so many from now on.
+    pub fn set(&mut self, bytes: usize) {
+        if bytes >= self.bytes { self.add(bytes - self.bytes) } else { self.sub(self.bytes - bytes) }
+    }
+
     /// Counts less.
     pub fn sub(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);

@@ -139,7 +139,7 @@ impl Finder<'_> {
     /// worktrees.
     fn common_dir_if_repository(&self, folder: &Path) -> Result<Option<PathBuf>, RepositoryError> {
         let mut buffer = Vec::new();
-        if !self.has_head(folder, &mut buffer) {
+        if !self.has_head(folder, &mut buffer)? {
             return Ok(None);
         }
         let common_dir = match self.environment.get("GIT_COMMON_DIR") {
@@ -158,9 +158,9 @@ impl Finder<'_> {
         Ok(whole.then_some(common_dir))
     }
 
-    fn has_head(&self, folder: &Path, buffer: &mut Vec<u8>) -> bool {
+    fn has_head(&self, folder: &Path, buffer: &mut Vec<u8>) -> Result<bool, RepositoryError> {
         let head = folder.join("HEAD");
-        match self.fs.read_small(&head, false, buffer) {
+        Ok(match self.fs.read_small(&head, false, buffer) {
             Ok(()) => match buffer.strip_prefix(b"ref:") {
                 Some(target) => target.trim_ascii_start().starts_with(b"refs/"),
                 // Which hash the repository has is not known yet.
@@ -172,8 +172,10 @@ impl Finder<'_> {
             Err(error) if error.is_symlink() => {
                 self.fs.read_link(&head).is_ok_and(|target| target.as_os_str().as_bytes().starts_with(b"refs/"))
             }
+            // A server shall not be told that its repository is none because a descriptor was missing.
+            Err(error) if error.is_transient() => return Err(error.into()),
             Err(_) => false,
-        }
+        })
     }
 
     /// The nearest folder above `start` that the search must not look into.

@@ -25,6 +25,12 @@ pub(crate) struct Section {
 }
 
 impl Table {
+    /// Bytes of memory that it takes by itself, besides blocks in a cache.
+    pub fn held_bytes(&self) -> usize {
+        let content = if let Source::Memory(bytes) = &self.source { bytes.len() } else { 0 };
+        size_of::<Self>() + self.name.len() + content
+    }
+
     /// Opens a table. Only header and footer are read and checked, however large the file is; other damage shows when
     /// it is met, or by [`check`](crate::check()).
     pub fn open(source: Source, name: impl Into<BString>) -> Result<Arc<Self>> {

@@ -6,9 +6,17 @@ import java.nio.ByteBuffer;
 final class RefNatives {
   private RefNatives() {}
 
-  static native long viewsOpen(long memoryBytes);
+  static native long viewsOpen(long memoryBytes, int openFiles);
 
   static native void viewsClose(long views);
+
+  static native byte[] holdings(long views);
+
+  static native byte[] statsOfAll(long views) throws EngineException;
+
+  static native byte[] statsOf(long views, byte[] gitDir);
+
+  static native boolean hintAt(long views, byte[] gitDir);
 
   static native long open(long views, byte[] request) throws EngineException;
 

@@ -3,6 +3,7 @@ package org.refdb.engine;
 /**
  * What a repository's view has done since it was opened in this process.
  *
+ * @param view whose figures these are: it grows from view to view, and a repository that is opened anew gets a new one
  * @param hits look-ups that were answered from memory, once their proof was checked
  * @param misses look-ups that had to read
  * @param loads how often refs were found changed by someone else, or for the first time
@@ -17,6 +18,7 @@ package org.refdb.engine;
  * @param verifications how many verifications were made
  */
 public record RefStats(
+    long view,
     long hits,
     long misses,
     long loads,
@@ -33,12 +35,14 @@ public record RefStats(
   /** These figures once the view is gone: what it held is not held any more. */
   public RefStats dropped() {
     return new RefStats(
-        hits, misses, loads, loadNanos, reopens, 0, commits, groups, largestGroup, rejections, stale, verifications);
+        view, hits, misses, loads, loadNanos, reopens, 0, commits, groups, largestGroup, rejections, stale,
+        verifications);
   }
 
   /** The figures of two views of a repository, one after the other. */
   public RefStats plus(RefStats other) {
     return new RefStats(
+        Math.max(view, other.view),
         hits + other.hits,
         misses + other.misses,
         loads + other.loads,
@@ -53,10 +57,9 @@ public record RefStats(
         verifications + other.verifications);
   }
 
-  static RefStats unpack(byte[] answer) {
-    Unpacker in = new Unpacker(answer);
+  static RefStats unpack(Unpacker in) {
     return new RefStats(
-        in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(),
+        in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(),
         in.i64());
   }
 }

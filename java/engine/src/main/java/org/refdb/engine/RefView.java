@@ -179,16 +179,16 @@ public final class RefView implements AutoCloseable {
     }
   }
 
-  /** What this repository's views in this process have done. */
+  /** What this repository's views in this process have done, as long as one of them was open. */
   public RefStats stats() throws EngineException {
     try {
-      return RefStats.unpack(RefNatives.stats(handle.id()));
+      return RefStats.unpack(new Unpacker(RefNatives.stats(handle.id())));
     } finally {
       handle.keepAlive();
     }
   }
 
-  /** Closes this view; what is cached is kept for the next one. */
+  /** Closes this view. What is cached is kept as long as there is another one of the same repository. */
   @Override
   public void close() {
     handle.close();

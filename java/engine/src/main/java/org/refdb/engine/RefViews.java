@@ -2,11 +2,15 @@ package org.refdb.engine;
 
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Optional;
 
 /**
  * The refs of a process's repositories, and the memory that caches of them may use. A server has one.
  *
- * <p>What is cached of a repository is kept when a {@link RefView} of it is closed: the next one finds it.
+ * <p>All {@link RefView}s of a repository share what is cached of it, which goes with the last of them. The files of those
+ * that were not used for the longest time are closed when too many are open; they are opened again when they are used.
  */
 public final class RefViews implements AutoCloseable {
   private final Handle handle;
@@ -19,10 +23,12 @@ public final class RefViews implements AutoCloseable {
    * Loads the library if need be.
    *
    * @param memoryBytes what the caches of all repositories together may take, off the Java heap
+   * @param openFiles how many files all repositories together may keep open, at most half of what the process may; 0 for
+   *     a quarter of that
    */
-  public static RefViews open(long memoryBytes) throws EngineLoadException {
+  public static RefViews open(long memoryBytes, int openFiles) throws EngineLoadException {
     NativeLibrary.load();
-    return new RefViews(new Handle(RefNatives.viewsOpen(memoryBytes), RefNatives::viewsClose));
+    return new RefViews(new Handle(RefNatives.viewsOpen(memoryBytes, openFiles), RefNatives::viewsClose));
   }
 
   /**
@@ -42,10 +48,56 @@ public final class RefViews implements AutoCloseable {
     }
   }
 
-  /** Lets go of what is cached of a repository: it was deleted, or its settings have changed. */
+  /**
+   * The next view of a repository finds nothing of what is cached: it was deleted, or its settings have changed. Views that
+   * are open go on.
+   */
   public void forget(Path gitDir) {
     try {
       RefNatives.forget(handle.id(), pathBytes(gitDir));
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /** What all views hold together. */
+  public RefHoldings holdings() {
+    try {
+      return RefHoldings.unpack(new Unpacker(RefNatives.holdings(handle.id())));
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /** What the views of each repository have done. No repository is touched for it. */
+  public Map<Path, RefStats> stats() throws EngineException {
+    try {
+      Unpacker in = new Unpacker(RefNatives.statsOfAll(handle.id()));
+      Map<Path, RefStats> stats = new HashMap<>();
+      for (long left = in.i64(); left > 0; left--) {
+        Path gitDir = Path.of(in.text());
+        stats.put(gitDir, RefStats.unpack(in));
+      }
+      return stats;
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /** What the views of one repository have done; nothing if there are none. */
+  public Optional<RefStats> stats(Path gitDir) {
+    try {
+      Unpacker in = new Unpacker(RefNatives.statsOf(handle.id(), pathBytes(gitDir)));
+      return in.u8() == 0 ? Optional.empty() : Optional.of(RefStats.unpack(in));
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /** As {@link RefView#hint}, for the views of a repository; false if there are none. */
+  public boolean hint(Path gitDir) {
+    try {
+      return RefNatives.hintAt(handle.id(), pathBytes(gitDir));
     } finally {
       handle.keepAlive();
     }

@@ -1,12 +1,15 @@
 package org.refdb.gerrit;
 
+import com.google.common.flogger.FluentLogger;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.Map;
 import java.util.Optional;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
 import org.eclipse.jgit.lib.RefDatabase;
 import org.refdb.engine.EngineException;
 import org.refdb.engine.EngineLoadException;
+import org.refdb.engine.RefHoldings;
 import org.refdb.engine.RefStats;
 import org.refdb.engine.RefViews;
 import org.refdb.engine.VerifyReport;
@@ -14,10 +17,19 @@ import org.refdb.jgit.RefdbDatabase;
 
 /** The native engine, with one memory limit for all repositories of the process. */
 final class NativeEngine implements RefEngine {
+  private static final FluentLogger logger = FluentLogger.forEnclosingClass();
+
   private final RefViews views;
 
   NativeEngine(Settings settings) throws EngineLoadException {
-    this.views = RefViews.open(settings.memoryBytes());
+    this.views = RefViews.open(settings.memoryBytes(), settings.openFiles());
+    long openFilesMax = views.holdings().openFilesMax();
+    if (settings.openFiles() > openFilesMax) {
+      logger.atWarning().log(
+          "refdb.openFiles is %d in gerrit.config, but refdb keeps at most %d files open: no more than half of what the"
+              + " limit of this process (ulimit -n) allows",
+          settings.openFiles(), openFilesMax);
+    }
   }
 
   @Override
@@ -31,8 +43,23 @@ final class NativeEngine implements RefEngine {
   }
 
   @Override
-  public Optional<RefStats> stats(RefDatabase refs) throws EngineException {
-    return Optional.of(((RefdbDatabase) refs).view().stats());
+  public Optional<RefStats> stats(Path gitDir) {
+    return views.stats(gitDir);
+  }
+
+  @Override
+  public Map<Path, RefStats> stats() throws EngineException {
+    return views.stats();
+  }
+
+  @Override
+  public RefHoldings holdings() {
+    return views.holdings();
+  }
+
+  @Override
+  public boolean hint(Path gitDir) {
+    return views.hint(gitDir);
   }
 
   @Override

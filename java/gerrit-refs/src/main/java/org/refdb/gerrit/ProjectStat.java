@@ -30,7 +30,7 @@ public record ProjectStat(
     return new ProjectStat(
         state.name.get(),
         state.shadow,
-        state.refusal,
+        state.refusal() == null ? null : state.refusal().why(),
         state.plainEvicted.sum(),
         state.compared.sum(),
         state.different.sum(),

@@ -11,8 +11,8 @@ final class ProjectState {
   /** Answers come from JGit, and refdb's are compared with them. */
   volatile boolean shadow;
 
-  /** Why refdb does not serve this project, or null. JGit's ref database does then. */
-  volatile String refusal;
+  /** That refdb could not open this project, or null. */
+  private volatile Refusal refusal;
 
   /** Repository objects without refdb that were found in JGit's cache and thrown out of it. */
   final LongAdder plainEvicted = new LongAdder();
@@ -40,17 +40,42 @@ final class ProjectState {
     this.shadow = shadow;
   }
 
-  /** The engine's figures of the present view. */
+  /** That refdb could not open this project, or null. */
+  Refusal refusal() {
+    return refusal;
+  }
+
+  /**
+   * refdb could not open this project. Threads that tried at once have failed once.
+   *
+   * @param before what the caller found before it tried
+   */
+  synchronized Refusal refuse(Refusal before, Exception why) {
+    if (refusal == before) {
+      refusal = Refusal.after(before, String.valueOf(why.getMessage()), System.nanoTime());
+    }
+    return refusal;
+  }
+
+  /** refdb serves this project, or shall be asked at once. */
+  void admit() {
+    refusal = null;
+  }
+
+  /** The engine's figures of a view, each of which counts from nothing. */
   synchronized void keep(RefStats stats) {
+    if (present != null && stats.view() < present.view()) {
+      return; // counted already, as it was when it was last asked
+    }
+    if (present != null && stats.view() > present.view()) {
+      dropped();
+    }
     present = stats;
   }
 
-  /** The present view is dropped; the next one counts from nothing. */
-  synchronized void dropped() {
-    if (present != null) {
-      dropped = dropped == null ? present.dropped() : dropped.plus(present.dropped());
-      present = null;
-    }
+  /** The present view is gone. */
+  private void dropped() {
+    dropped = dropped == null ? present.dropped() : dropped.plus(present.dropped());
   }
 
   /** The engine's figures since the start, or null if it was not asked yet. */

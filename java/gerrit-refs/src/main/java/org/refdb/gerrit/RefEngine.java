@@ -2,9 +2,11 @@ package org.refdb.gerrit;
 
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.Map;
 import java.util.Optional;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
 import org.eclipse.jgit.lib.RefDatabase;
+import org.refdb.engine.RefHoldings;
 import org.refdb.engine.RefStats;
 
 /** Opens ref databases for repositories, and says what it knows of them. */
@@ -21,8 +23,17 @@ interface RefEngine {
   /** Lets go of what is held of a repository. */
   void forget(Path gitDir);
 
-  /** What one of its databases has done since the process started. */
-  Optional<RefStats> stats(RefDatabase refs) throws IOException;
+  /** What the databases of one repository have done since it was opened; nothing if it is not open. */
+  Optional<RefStats> stats(Path gitDir);
+
+  /** The same of all repositories that are open. None of them is touched for it. */
+  Map<Path, RefStats> stats() throws IOException;
+
+  /** What is held of all repositories together. */
+  RefHoldings holdings();
+
+  /** The next question about a repository looks at the disk; false if it is not open. */
+  boolean hint(Path gitDir);
 
   /** Compares what is held with the disk. */
   Findings verify(RefDatabase refs) throws IOException;

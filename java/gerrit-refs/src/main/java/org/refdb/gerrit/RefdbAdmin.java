@@ -8,12 +8,14 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
 import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.Repository;
 import org.refdb.engine.NativeLibrary;
+import org.refdb.engine.RefHoldings;
 
 /** What administrators ask of refdb. The plugin gives it to them over SSH, REST and as metrics. */
 @Singleton
@@ -61,9 +63,15 @@ public final class RefdbAdmin {
     return ProjectStat.of(state);
   }
 
+  /** What is held of all projects together; nothing if the engine could not be loaded. */
+  public Optional<RefHoldings> holdings() {
+    return manager.holdings();
+  }
+
   /** Figures of every project that was opened since the start, by name. */
   public List<ProjectStat> stats() {
-    return manager.states().stream().map(this::stat).sorted(Comparator.comparing(ProjectStat::project)).toList();
+    manager.readStats();
+    return manager.states().stream().map(ProjectStat::of).sorted(Comparator.comparing(ProjectStat::project)).toList();
   }
 
   /**
@@ -131,12 +139,9 @@ public final class RefdbAdmin {
 
   /** Makes the engine look at the disk once more before it trusts what it holds of this project. */
   void refresh(Project.NameKey project) {
-    manager.ifOpen(
-        project,
-        repository -> {
-          repository.state().refreshed.increment();
-          repository.engineRefs().refresh();
-        });
+    if (manager.hint(project)) {
+      manager.state(project).refreshed.increment();
+    }
   }
 
   /** The same for all projects. */

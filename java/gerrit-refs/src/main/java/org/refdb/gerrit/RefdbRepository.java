@@ -1,17 +1,14 @@
 package org.refdb.gerrit;
 
-import com.google.common.flogger.FluentLogger;
 import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.util.Optional;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
 import org.eclipse.jgit.lib.Constants;
 import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefDatabase;
 import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.RepositoryCache;
-import org.refdb.engine.RefStats;
 
 /**
  * A repository whose refs the engine serves. It stays a {@link FileRepository}, so that garbage collection, gitweb,
@@ -22,8 +19,6 @@ import org.refdb.engine.RefStats;
  * shadow mode) opens a plain repository of its own.
  */
 final class RefdbRepository extends FileRepository {
-  private static final FluentLogger logger = FluentLogger.forEnclosingClass();
-
   private final ProjectState state;
   private final RefEngine engine;
   private final Object lock = new Object();
@@ -68,11 +63,6 @@ final class RefdbRepository extends FileRepository {
   RefDatabase engineRefs() {
     RefDatabase current = refs;
     return current != null ? current : reopened();
-  }
-
-  /** What the engine has done for this repository, also before it was opened this time. */
-  Optional<RefStats> stats() throws IOException {
-    return engine.stats(engineRefs());
   }
 
   /** Compares the engine's view with the disk. */
@@ -164,14 +154,8 @@ final class RefdbRepository extends FileRepository {
   }
 
   private void keepStats() {
-    RefDatabase current = refs;
-    if (current == null || state == null) {
-      return;
-    }
-    try {
-      engine.stats(current).ifPresent(state::keep);
-    } catch (IOException e) {
-      logger.atFine().withCause(e).log("no statistics of %s", getDirectory());
+    if (refs != null && state != null) {
+      engine.stats(getDirectory().toPath()).ifPresent(state::keep);
     }
   }
 

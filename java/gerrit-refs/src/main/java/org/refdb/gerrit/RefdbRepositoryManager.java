@@ -9,7 +9,9 @@ import com.google.inject.Inject;
 import com.google.inject.Singleton;
 import java.io.File;
 import java.io.IOException;
+import java.nio.file.Path;
 import java.util.Collection;
+import java.util.Map;
 import java.util.NavigableSet;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
@@ -19,6 +21,8 @@ import org.eclipse.jgit.errors.RepositoryNotFoundException;
 import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.lib.RepositoryCache;
 import org.eclipse.jgit.util.FS;
+import org.refdb.engine.RefHoldings;
+import org.refdb.engine.RefStats;
 
 /**
  * Gives Gerrit repositories whose refs the engine serves. Where they are, which there are and how one is made is left to
@@ -107,8 +111,12 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
   /** Opens through JGit's cache, and makes sure that what comes out of it is ours. */
   private Repository open(RefdbKey key) throws IOException {
     ProjectState state = key.state();
-    if (state.refusal != null) {
-      return disk.openRepository(state.name);
+    Refusal refusal = state.refusal();
+    if (refusal != null) {
+      if (!refusal.isDue(System.nanoTime())) {
+        return openWithout(key, refusal);
+      }
+      CachedKey.evict(key.getFile()); // JGit's own, which served meanwhile
     }
     for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
       Repository repository;
@@ -117,9 +125,13 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
       } catch (RepositoryNotFoundException e) {
         throw e;
       } catch (IOException e) {
-        return openWithout(key, e);
+        return openWithout(key, refused(state, refusal, e));
       }
       if (repository instanceof RefdbRepository) {
+        if (refusal != null) {
+          state.admit();
+          logger.atInfo().log("refdb serves the refs of project %s again", state.name);
+        }
         return repository;
       }
       state.plainEvicted.increment();
@@ -135,15 +147,28 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     repository.close();
   }
 
-  /** Opens with JGit's own ref database after refdb could not, unless JGit cannot open it either. */
-  private Repository openWithout(RefdbKey key, IOException why) throws IOException {
-    Repository repository = disk.openRepository(key.state().name);
-    key.state().refusal = String.valueOf(why.getMessage());
-    logger.atSevere().withCause(why).log(
-        "refdb cannot serve the refs of project %s (%s): JGit's own ref database serves it until"
-            + " `refdb flush` is run for it or Gerrit restarts",
-        key.state().name, key.getFile());
-    return repository;
+  private static Refusal refused(ProjectState state, Refusal before, IOException why) {
+    Refusal refusal = state.refuse(before, why);
+    if (refusal.isNews(before)) {
+      logger.atSevere().withCause(why).log(
+          "refdb cannot open the refs of project %s. It tries again with growing pauses, of half a minute in the end;"
+              + " `refdb flush` makes it try at once. Until then JGit's own ref database serves the project, unless its"
+              + " refs are reftables",
+          state.name);
+    }
+    return refusal;
+  }
+
+  /**
+   * Opens with JGit's own ref database while refdb cannot, unless JGit cannot open it either. Gerrit cannot work with
+   * JGit's database of reftables: it takes it for a directory of refs and fails later, and in other words.
+   */
+  private Repository openWithout(RefdbKey key, Refusal refusal) throws IOException {
+    if (key.isReftable()) {
+      throw new IOException(
+          "refdb cannot open the refs of project " + key.state().name + ", and tries again soon: " + refusal.why());
+    }
+    return disk.openRepository(key.state().name);
   }
 
   @Override
@@ -199,27 +224,52 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     RefdbKey key = keys.remove(name);
     ProjectState state = states.get(name);
     if (state != null) {
-      state.refusal = null;
-      readStats(state);
-      state.dropped();
+      state.admit();
     }
     if (key != null) {
+      if (state != null) {
+        engine.flatMap(loaded -> loaded.stats(key.path())).ifPresent(state::keep);
+      }
       CachedKey.evict(key.getFile());
-      engine.ifPresent(loaded -> loaded.forget(key.getFile().toPath()));
+      engine.ifPresent(loaded -> loaded.forget(key.path()));
     }
   }
 
-  /** Asks the engine for a project's figures, if its repository is open. */
+  /** Asks the engine for a project's figures. Its repository, and how long JGit keeps it open, are not touched. */
   void readStats(ProjectState state) {
-    ifOpen(
-        state.name,
-        repository -> {
-          try {
-            repository.stats().ifPresent(state::keep);
-          } catch (IOException e) {
-            logger.atWarning().withCause(e).log("refdb has no figures of project %s", state.name);
-          }
-        });
+    RefdbKey key = keys.get(state.name);
+    if (key != null) {
+      engine.flatMap(loaded -> loaded.stats(key.path())).ifPresent(state::keep);
+    }
+  }
+
+  /** The same for all projects. */
+  void readStats() {
+    if (engine.isEmpty()) {
+      return;
+    }
+    try {
+      Map<Path, RefStats> stats = engine.get().stats();
+      for (RefdbKey key : keys.values()) {
+        RefStats found = stats.get(key.path());
+        if (found != null) {
+          key.state().keep(found);
+        }
+      }
+    } catch (IOException e) {
+      logger.atWarning().withCause(e).log("refdb has no figures");
+    }
+  }
+
+  /** What is held of all repositories together; nothing without the engine. */
+  Optional<RefHoldings> holdings() {
+    return engine.map(RefEngine::holdings);
+  }
+
+  /** The next question about a project looks at the disk; false if nobody has its repository open. */
+  boolean hint(Project.NameKey name) {
+    RefdbKey key = keys.get(name);
+    return key != null && engine.isPresent() && engine.get().hint(key.path());
   }
 
   /** Does something with a project's repository if it is open, and opens none for it. */

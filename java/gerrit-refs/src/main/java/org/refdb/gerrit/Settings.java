@@ -12,6 +12,7 @@ import org.refdb.engine.SiteLibrary;
  * The section {@code [refdb]} of gerrit.config.
  *
  * @param memoryBytes what is held of all repositories together may take, off the Java heap: {@code memoryLimit}
+ * @param openFiles how many files of repositories are kept open, 0 for a quarter of what the process may: {@code openFiles}
  * @param nativeDirectory where the native library is unpacked, or null: {@code nativeDirectory}
  * @param verifyInterval how often a project in use is compared with the disk, zero for never: {@code verifyInterval}
  * @param shadowProjects projects that start in shadow mode, {@code *} at an end for all that begin so: {@code shadow}
@@ -20,6 +21,7 @@ import org.refdb.engine.SiteLibrary;
  */
 record Settings(
     long memoryBytes,
+    int openFiles,
     String nativeDirectory,
     Duration verifyInterval,
     List<String> shadowProjects,
@@ -28,6 +30,7 @@ record Settings(
   private static final String SECTION = SiteLibrary.SECTION;
   private static final long MEMORY_DEFAULT = 256L << 20;
   private static final long MEMORY_MIN = 1L << 20;
+  private static final int OPEN_FILES_MIN = 16;
   private static final long VERIFY_MINUTES_DEFAULT = 60;
   private static final int METRICS_PROJECTS_DEFAULT = 10;
 
@@ -42,6 +45,12 @@ record Settings(
       throw new IllegalArgumentException(
           "refdb.memoryLimit is " + memory + " in gerrit.config: it must be at least 1m");
     }
+    int openFiles = config.getInt(SECTION, null, "openFiles", 0);
+    if (openFiles != 0 && openFiles < OPEN_FILES_MIN) {
+      throw new IllegalArgumentException(
+          "refdb.openFiles is " + openFiles + " in gerrit.config: it must be at least " + OPEN_FILES_MIN
+              + ", or 0 for a quarter of what the process may have open");
+    }
     long verifyMillis =
         ConfigUtil.getTimeUnit(
             config, SECTION, null, "verifyInterval", TimeUnit.MINUTES.toMillis(VERIFY_MINUTES_DEFAULT),
@@ -55,6 +64,7 @@ record Settings(
     }
     return new Settings(
         memory,
+        openFiles,
         config.getString(SECTION, null, SiteLibrary.KEY),
         Duration.ofMillis(Math.max(0, verifyMillis)),
         List.of(config.getStringList(SECTION, null, "shadow")),

@@ -84,7 +84,7 @@ final class Verifier implements LifecycleListener {
   /** The project that waits longest of those that are due and were used since. */
   Optional<ProjectState> next(long now) {
     return manager.states().stream()
-        .filter(state -> state.refusal == null && now - state.staleness.lookedAt() >= interval.toNanos())
+        .filter(state -> state.refusal() == null && now - state.staleness.lookedAt() >= interval.toNanos())
         .sorted(Comparator.comparingLong(state -> state.staleness.lookedAt() - now))
         .filter(this::wasUsed)
         .findFirst();

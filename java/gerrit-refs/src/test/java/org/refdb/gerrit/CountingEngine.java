@@ -3,9 +3,11 @@ package org.refdb.gerrit;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
 import org.eclipse.jgit.lib.RefDatabase;
+import org.refdb.engine.RefHoldings;
 import org.refdb.engine.RefStats;
 
 /** Stands for the engine where a test counts what is opened, or wants it to refuse. JGit answers. */
@@ -34,8 +36,23 @@ final class CountingEngine implements RefEngine {
   public void forget(Path gitDir) {}
 
   @Override
-  public Optional<RefStats> stats(RefDatabase refs) {
+  public Optional<RefStats> stats(Path gitDir) {
     return Optional.empty();
+  }
+
+  @Override
+  public Map<Path, RefStats> stats() {
+    return Map.of();
+  }
+
+  @Override
+  public RefHoldings holdings() {
+    return new RefHoldings(0, 0, 0, 0, 0, 0, 0);
+  }
+
+  @Override
+  public boolean hint(Path gitDir) {
+    return false;
   }
 
   @Override

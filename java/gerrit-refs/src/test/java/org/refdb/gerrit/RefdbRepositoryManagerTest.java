@@ -163,29 +163,6 @@ final class RefdbRepositoryManagerTest {
   }
 
   @Test
-  void aRepositoryThatRefdbCannotServeIsServedByJGitUntilItIsFlushed() throws IOException {
-    CountingEngine broken = new CountingEngine();
-    broken.refuses = true;
-    LocalDiskRepositoryManager disk = Sites.disk(site);
-    disk.createRepository(DEMO).close();
-    RepositoryCache.clear();
-    RefdbRepositoryManager other = new RefdbRepositoryManager(disk, Optional.of(broken), Settings.of(Sites.config()));
-    for (int i = 0; i < 3; i++) {
-      try (Repository repository = other.openRepository(DEMO)) {
-        assertFalse(repository instanceof RefdbRepository);
-        assertNotNull(repository.exactRef(Constants.HEAD));
-      }
-    }
-    assertEquals(1, broken.opened, "it is not tried again on every request");
-    assertEquals("not today", other.state(DEMO).refusal);
-    broken.refuses = false;
-    other.forget(DEMO);
-    try (Repository repository = other.openRepository(DEMO)) {
-      assertInstanceOf(RefdbRepository.class, repository);
-    }
-  }
-
-  @Test
   void withoutTheEngineEverythingIsGerritsOwn() throws IOException {
     RefdbRepositoryManager without = new RefdbRepositoryManager(Sites.disk(site), Optional.empty(), Settings.of(Sites.config()));
     assertFalse(without.isEngineLoaded());

@@ -342,7 +342,7 @@ class KnownFaultsTest {
   @EnumSource
   void fault19WhatOneNodeWritesTheOtherSeesWithoutAnyWordBetweenThem(Lab.Format format) throws Exception {
     try (RefdbRepository one = open(format);
-        RefViews elsewhere = RefViews.open(1 << 20);
+        RefViews elsewhere = RefViews.open(1 << 20, 0);
         RefdbRepository two = RefdbRepository.open(gitDir.toFile(), elsewhere)) {
       for (int i = 0; i < commits.size(); i++) {
         RefdbRepository writer = i % 2 == 0 ? one : two;

@@ -41,7 +41,7 @@ final class Lab {
   /** The engine of this JVM. */
   static synchronized RefViews views() throws EngineLoadException {
     if (views == null) {
-      views = RefViews.open(64 << 20);
+      views = RefViews.open(64 << 20, 0);
     }
     return views;
   }

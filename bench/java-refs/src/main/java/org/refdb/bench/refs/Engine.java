@@ -44,7 +44,7 @@ public enum Engine {
   private static synchronized RefViews views() {
     if (views == null) {
       try {
-        views = RefViews.open(MEMORY_BYTES);
+        views = RefViews.open(MEMORY_BYTES, 0);
       } catch (EngineLoadException e) {
         throw new IllegalStateException("the engine cannot be loaded", e);
       }

@@ -38,6 +38,11 @@ final class Metrics implements LifecycleListener {
           maker.newCallbackMetric(
               figure.name(), Long.class, new Description(figure.description()).setGauge(), () -> figure.of(admin.stats())));
     }
+    for (Holding holding : Holding.ALL) {
+      handles.add(
+          maker.newCallbackMetric(
+              holding.name(), Long.class, new Description(holding.description()).setGauge(), () -> holding.of(admin.holdings())));
+    }
     Map<CallbackMetric1<String, Long>, ToLongFunction<ProjectStat>> ofProjects = new LinkedHashMap<>();
     Field<String> project = Field.ofProjectName("project").description("the project").build();
     for (Figure figure : Figure.ALL) {

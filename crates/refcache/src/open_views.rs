@@ -1,0 +1,245 @@
+//! Which views have something open, and which of them are closed when that is too much.
+
+use crate::{ViewsSettings, opened::Opened};
+use refdb_vfs::{Descriptors, Fs, descriptors_max};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+/// The part of the process's descriptors that refdb takes for itself: the rest is for packs, connections and logs.
+const PART: u64 = 4;
+
+/// However many the process may have: each view that is open takes memory too.
+const FILES_MAX: u64 = 8 << 10;
+
+/// And however few: this is what a handful of views need.
+const FILES_MIN: u64 = 16;
+
+/// So much is closed at once that it is not the next view's turn right away.
+const PART_CLOSED: usize = 8;
+
+/// What a view has open, if anything.
+///
+/// It may be closed at any moment. Whoever uses it then keeps it until the question is answered, and the next question
+/// opens it again. The lock is held for no longer than to look or to change: nobody waits for a disk behind it.
+#[derive(Default)]
+pub(crate) struct Slot {
+    state: RwLock<State>,
+    used: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    opened: Option<Arc<Opened>>,
+    /// How often something else was open before.
+    before: u64,
+}
+
+impl Slot {
+    /// What is open.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<Arc<Opened>> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).opened.clone()
+    }
+
+    /// The same, with the number of what was open before; that of what is open next if there is nothing.
+    pub(crate) fn numbered(&self) -> (u64, Option<Arc<Opened>>) {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        (state.before, state.opened.clone())
+    }
+
+    /// Puts something in the place of what was open, which it returns.
+    fn put(&self, fresh: Arc<Opened>) -> Option<Arc<Opened>> {
+        self.change(|state| {
+            let old = state.opened.replace(fresh);
+            state.before += u64::from(old.is_some());
+            old
+        })
+    }
+
+    /// Takes out what is open, if `which` agrees.
+    fn take(&self, which: impl FnOnce(&Arc<Opened>) -> bool) -> Option<Arc<Opened>> {
+        self.change(|state| {
+            let old = state.opened.take_if(|opened| which(opened));
+            state.before += u64::from(old.is_some());
+            old
+        })
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.state.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes down that it is used now. Written only if it changes: all threads write here.
+    #[inline]
+    pub(crate) fn touch(&self, clock: u64) {
+        if self.used() != clock {
+            self.used.store(clock, Relaxed);
+        }
+    }
+
+    /// When it was used last, on the clock of [`OpenViews`].
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Relaxed)
+    }
+}
+
+/// The views of a process that have something open.
+///
+/// They hold no more files than `files_max`, but for what questions under way hold: beyond that the views that were not
+/// used for the longest time are closed. A question waits for no other. It opens what it needs, and what is chosen to be
+/// closed while it is used is closed when its last question is answered.
+pub(crate) struct OpenViews {
+    /// Those that have something in their slot, and maybe some that are gone.
+    slots: Mutex<Vec<Weak<Slot>>>,
+    /// Ticks whenever a view is opened or memory was short: it tells who was used since.
+    clock: AtomicU64,
+    fs: Fs,
+    files: Arc<Descriptors>,
+    files_max: usize,
+    closed: AtomicU64,
+}
+
+impl OpenViews {
+    pub(crate) fn new(settings: &ViewsSettings) -> Arc<Self> {
+        let files = Arc::<Descriptors>::default();
+        let open_views = Arc::new(OpenViews {
+            slots: Mutex::default(),
+            clock: AtomicU64::new(1),
+            fs: Fs::real().signing_locks().counting(&files),
+            files_max: files_bound(settings.open_files, descriptors_max()),
+            files,
+            closed: AtomicU64::new(0),
+        });
+        let weak = Arc::downgrade(&open_views);
+        open_views.files.ask_when_short(move || weak.upgrade().is_some_and(|open_views| open_views.close_unused()));
+        open_views
+    }
+
+    /// The file system through which views open what they hold.
+    pub(crate) fn fs(&self) -> &Fs {
+        &self.fs
+    }
+
+    /// The time, as far as it matters who was used last.
+    #[inline]
+    pub(crate) fn clock(&self) -> u64 {
+        self.clock.load(Relaxed)
+    }
+
+    /// How many files are open.
+    #[inline]
+    pub(crate) fn files(&self) -> usize {
+        self.files.open()
+    }
+
+    /// How many may be.
+    pub(crate) fn files_max(&self) -> usize {
+        self.files_max
+    }
+
+    /// How many views have something open.
+    pub(crate) fn count(&self) -> usize {
+        self.slots().iter().filter(|slot| slot.strong_count() > 0).count()
+    }
+
+    /// How many were closed because others needed their room.
+    pub(crate) fn closed(&self) -> u64 {
+        self.closed.load(Relaxed)
+    }
+
+    /// Opens a view, or puts something else into its place.
+    pub(crate) fn open(&self, slot: &Arc<Slot>, fresh: Arc<Opened>) {
+        slot.touch(self.tick());
+        if slot.put(fresh).is_none() {
+            self.slots().push(Arc::downgrade(slot));
+        }
+        self.make_room(slot);
+    }
+
+    pub(crate) fn tick(&self) -> u64 {
+        self.clock.fetch_add(1, Relaxed) + 1
+    }
+
+    /// Whether more files are open than may be.
+    #[inline]
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.files() > self.files_max
+    }
+
+    /// Closes the views that were not used for the longest time, but not `spared`, until there are few enough files open,
+    /// or no other views.
+    pub(crate) fn make_room(&self, spared: &Arc<Slot>) {
+        while self.is_crowded() && self.close_some(spared) {}
+    }
+
+    /// Closes a part of the views but for `spared`. Whether there were any.
+    fn close_some(&self, spared: &Arc<Slot>) -> bool {
+        let mut slots = self.slots();
+        let mut others: Vec<Arc<Slot>> = slots.iter().filter_map(Weak::upgrade).collect();
+        others.retain(|slot| !Arc::ptr_eq(slot, spared));
+        others.sort_by_key(|slot| slot.used());
+        others.truncate(others.len().div_ceil(PART_CLOSED));
+        let closed = self.close_in(&mut slots, &others, |_| true);
+        drop(slots);
+        // Their files are closed without the lock.
+        !closed.is_empty()
+    }
+
+    /// Closes every view that nobody uses. Whether there were any.
+    fn close_unused(&self) -> bool {
+        let mut slots = self.slots();
+        let all: Vec<Arc<Slot>> = slots.iter().filter_map(Weak::upgrade).collect();
+        // Nobody can begin to use it while the slot is locked.
+        let closed = self.close_in(&mut slots, &all, |opened| Arc::strong_count(opened) == 1);
+        drop(slots);
+        !closed.is_empty()
+    }
+
+    /// Closes one view, which may be in use, to have its memory back.
+    pub(crate) fn close(&self, slot: &Arc<Slot>) {
+        let mut slots = self.slots();
+        let closed = self.close_in(&mut slots, std::slice::from_ref(slot), |_| true);
+        drop(slots);
+        drop(closed);
+    }
+
+    /// Takes out what those slots have open, if `which` agrees; the slots leave the list.
+    fn close_in(
+        &self,
+        slots: &mut Vec<Weak<Slot>>,
+        chosen: &[Arc<Slot>],
+        which: impl Fn(&Arc<Opened>) -> bool,
+    ) -> Vec<Arc<Opened>> {
+        let closed: Vec<(*const Slot, Arc<Opened>)> =
+            chosen.iter().filter_map(|slot| Some((Arc::as_ptr(slot), slot.take(&which)?))).collect();
+        let mut gone: Vec<*const Slot> = closed.iter().map(|(slot, _)| *slot).collect();
+        gone.sort_unstable();
+        slots.retain(|slot| slot.strong_count() > 0 && gone.binary_search(&slot.as_ptr()).is_err());
+        self.closed.fetch_add(closed.len() as u64, Relaxed);
+        closed.into_iter().map(|(_, opened)| opened).collect()
+    }
+
+    /// The views that are open, those first that were not used for the longest time.
+    pub(crate) fn by_use(&self) -> Vec<Arc<Slot>> {
+        let mut slots: Vec<Arc<Slot>> = self.slots().iter().filter_map(Weak::upgrade).collect();
+        slots.sort_by_key(|slot| slot.used());
+        slots
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Vec<Weak<Slot>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many files may be open where `asked` is set and the process may have `process_max`.
+fn files_bound(asked: Option<usize>, process_max: Option<u64>) -> usize {
+    let process_max = process_max.unwrap_or(u64::MAX);
+    let bound = match asked {
+        // All that a process has is not for one part of it.
+        Some(asked) => (asked as u64).min(process_max / 2),
+        None => (process_max / PART).min(FILES_MAX),
+    };
+    bound.max(FILES_MIN) as usize
+}

@@ -1,0 +1,32 @@
+package org.refdb.gerrit.plugin;
+
+import java.util.List;
+import java.util.Optional;
+import java.util.function.ToLongFunction;
+import org.refdb.engine.RefHoldings;
+
+/**
+ * A figure of what is held of all projects together.
+ *
+ * @param name of its metric
+ * @param description what it counts
+ * @param value the figure
+ */
+record Holding(String name, String description, ToLongFunction<RefHoldings> value) {
+
+  /** All there are. */
+  static final List<Holding> ALL =
+      List.of(
+          new Holding("views", "Projects that JGit has open", RefHoldings::views),
+          new Holding("open_views", "Those of them whose files are open", RefHoldings::openViews),
+          new Holding("views_closed", "Times that a project's files were closed because others needed their room", RefHoldings::closed),
+          new Holding("open_files", "Files that are open", RefHoldings::openFiles),
+          new Holding("open_files_max", "How many may be, besides those of questions under way", RefHoldings::openFilesMax),
+          new Holding("memory_bytes", "All memory held off the Java heap, in bytes", RefHoldings::bytes),
+          new Holding("memory_bytes_max", "How much that may be", RefHoldings::bytesMax));
+
+  /** The figure; 0 if nothing is held, since the engine could not be loaded. */
+  long of(Optional<RefHoldings> holdings) {
+    return holdings.map(value::applyAsLong).orElse(0L);
+  }
+}
