@@ -83,7 +83,7 @@ impl Projects {
         fs::write(path.join("config"), config).unwrap();
         fs::write(path.join("HEAD"), if is_reftable { "ref: refs/heads/.invalid\n" } else { "ref: refs/heads/main\n" })
             .unwrap();
-        let others = if is_reftable && at / 2 % LARGE == 0 { 900 } else { 3 };
+        let others = if is_reftable && (at / 2).is_multiple_of(LARGE) { 900 } else { 3 };
         let mut refs: Vec<(String, ObjectId)> =
             (0..others).map(|other| (format!("refs/changes/{other:03}/meta"), id(at, other))).collect();
         refs.push((BRANCH.to_owned(), id(at, 0)));
