@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// The command line.
 pub static COMMAND: Command = Command {
+    program: "refdb",
     name: "cache",
     about: "Look at, verify, compact, export or import a persistent cache",
     synopsis: &[

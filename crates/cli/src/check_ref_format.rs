@@ -14,6 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 
 /// The command line.
 pub static COMMAND: Command = Command {
+    program: "git",
     name: "check-ref-format",
     about: "Ensure that a reference name is well formed",
     synopsis: &["[--normalize] [<options>] <refname>", "--branch <branchname-shorthand>"],
@@ -32,7 +33,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     // This command is older than git's option grammar: nothing may be shortened or reordered, and its usage has no
     // list of options.
     match &words[..] {
-        [help] if *help == b"-h" => {
+        [help] if matches!(*help, b"-h" | b"--help-all") => {
             print(short_usage().as_bytes())?;
             Err(Failure::Exit(crate::failure::WRONG_USE))
         }

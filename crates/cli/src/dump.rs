@@ -20,6 +20,7 @@ use std::{
 
 /// The command line.
 pub static COMMAND: Command = Command {
+    program: "refdb",
     name: "dump",
     about: "Show what reftables, packed-refs and loose refs hold, record by record",
     synopsis: &["[<file>|<folder>]..."],

@@ -140,6 +140,8 @@ impl From<refdb::Error> for Failure {
 pub fn refused(error: refdb::Error) -> Failure {
     match error {
         refdb::Error::Hook(text) => Failure::Fatal(text.into()),
+        // Git finds out who makes a change before it makes it.
+        error @ refdb::Error::Ident(_) => error.into(),
         error => match Failure::from(error) {
             Failure::Fatal(text) => Failure::Error(text, 1),
             other => other,

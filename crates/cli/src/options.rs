@@ -13,6 +13,8 @@ mod usage;
 /// A command and everything its command line can hold.
 #[derive(Debug)]
 pub struct Command {
+    /// The program that users know it of: git or refdb.
+    pub program: &'static str,
     /// The word after `refdb`.
     pub name: &'static str,
     /// One line for people.

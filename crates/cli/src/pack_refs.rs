@@ -12,6 +12,7 @@ use refdb::{RefFormat, backend::OptimizeOptions};
 
 /// The command line.
 pub static COMMAND: Command = Command {
+    program: "git",
     name: "pack-refs",
     about: "Pack heads and tags for efficient repository access",
     synopsis: &["[--all] [--no-prune] [--auto] [--include <pattern>] [--exclude <pattern>]"],
@@ -26,7 +27,8 @@ pub static COMMAND: Command = Command {
 
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
-    let (session, options) = Session::begin(invocation, parse)?;
+    let session = Session::begin(invocation, &COMMAND)?;
+    let options = parse(invocation)?;
     before_locks()?;
     let progress = Progress::start("Packing refs");
     let result = session.store.optimize(&options);

@@ -29,7 +29,9 @@ impl Revisions<'_> {
                 say("error: ", error.to_string().as_bytes());
                 Ok(None)
             }
-            Err(error @ NameError::LogTooShort { .. }) => Err(Failure::Fatal(error.to_string().into())),
+            Err(error @ (NameError::LogTooShort { .. } | NameError::NoLog(_))) => {
+                Err(Failure::Fatal(error.to_string().into()))
+            }
         }
     }
 }

@@ -4,10 +4,13 @@ use crate::{
     Invocation,
     failure::{Failure, Result, fatal, say},
     globals::Globals,
+    options::{Command, Parser},
+    output::Output,
     revision::Revisions,
 };
 use bstr::{BString, ByteSlice};
-use refdb::{Objects, Reading, Repository, Store, StoreOptions, transaction::ObjectCheck};
+use refdb::{Objects, Reading, Repository, Store, StoreOptions, config::Config, transaction::ObjectCheck};
+use refdb_types::ObjectId;
 use refdb_vfs::Fs;
 use std::{os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc};
 
@@ -21,18 +24,54 @@ pub struct Session {
     pub paths: Paths,
     /// `core.warnAmbiguousRefs`.
     pub strict_names: bool,
+    digits: Digits,
+}
+
+/// To how many digits object ids are shortened where the command line does not say: `core.abbrev`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Digits {
+    /// As many as suit the number of objects.
+    Auto,
+    /// To none less than all.
+    All,
+    /// At least so many.
+    AtLeast(usize),
+}
+
+impl Digits {
+    /// A bad value, at which git stops, is none: refs do not depend on it.
+    fn of(config: &Config) -> Self {
+        let Some(value) = config.last("core.abbrev") else { return Digits::Auto };
+        match value.text().map(|text| text.to_ascii_lowercase()).as_deref() {
+            Ok(b"auto") => Digits::Auto,
+            Ok(b"no" | b"off" | b"false") => Digits::All,
+            _ => match value.int().map(usize::try_from) {
+                Ok(Ok(count)) if count >= 4 => Digits::AtLeast(count),
+                _ => Digits::Auto,
+            },
+        }
+    }
 }
 
 impl Session {
-    /// Opens the repository and reads a command's words: in git's order, which reports that there is no repository
-    /// before it looks at options, but answers `-h` anywhere.
-    pub fn begin<O>(invocation: &Invocation<'_>, parse: impl Fn(&Invocation<'_>) -> Result<O>) -> Result<(Session, O)> {
-        if matches!(invocation.words, [word] if word == "-h") {
-            parse(invocation)?;
+    /// Opens the repository in which a command shall run. As git, it answers a lone `-h` anywhere, reports that there is no
+    /// repository before it looks at options, and shows a lone `--git-completion-helper` what the options are.
+    pub fn begin(invocation: &Invocation<'_>, command: &'static Command) -> Result<Session> {
+        let lone = match invocation.words {
+            [word] => word.as_bytes(),
+            _ => b"",
+        };
+        if matches!(lone, b"-h" | b"--help-all") {
+            Parser::new(command, invocation.words).next_word()?;
         }
         let session = Session::open(invocation.globals)?;
-        let options = parse(invocation)?;
-        Ok((session, options))
+        if matches!(lone, b"--git-completion-helper" | b"--git-completion-helper-all") {
+            let mut output = Output::default();
+            output.buffer().extend(command.completions(lone.ends_with(b"-all")).bytes());
+            output.flush()?;
+            return Err(Failure::Exit(0));
+        }
+        Ok(session)
     }
 
     /// Finds and opens the repository that the global options and the environment mean.
@@ -54,7 +93,17 @@ impl Session {
             say("warning: ", warning.as_bytes());
         }
         let strict_names = store.settings().warn_ambiguous_refs;
-        Ok(Session { store, objects, paths, strict_names })
+        let digits = Digits::of(store.config());
+        Ok(Session { store, objects, paths, strict_names, digits })
+    }
+
+    /// How many digits of `id` tell it from all other objects: at least `least`, or what is configured.
+    pub fn abbreviate(&self, id: &ObjectId, least: Option<usize>) -> Result<usize> {
+        match (least, self.digits) {
+            (None, Digits::All) => Ok(id.kind().len_hex()),
+            (None, Digits::AtLeast(count)) => Ok(self.objects.abbreviate(id, Some(count))?),
+            (least, _) => Ok(self.objects.abbreviate(id, least)?),
+        }
     }
 
     /// Says if it was noticed that packed-refs is not sorted although it says so.

@@ -10,12 +10,13 @@ use crate::{
     session::Session,
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Objects, backend::Peeled};
+use refdb::backend::Peeled;
 use refdb_types::{FormatOptions, ObjectId, RefName, check_format, is_safe};
 use std::{io::BufRead, ops::ControlFlow};
 
 /// The command line.
 pub static COMMAND: Command = Command {
+    program: "git",
     name: "show-ref",
     about: "List references in a local repository",
     synopsis: &[
@@ -66,7 +67,8 @@ struct Style {
 
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
-    let (session, options) = Session::begin(invocation, parse)?;
+    let session = Session::begin(invocation, &COMMAND)?;
+    let options = parse(invocation)?;
     let mut output = Output::default();
     let result = perform(&session, &options, &mut output);
     output.flush()?;
@@ -96,7 +98,9 @@ fn parse(invocation: &Invocation<'_>) -> Result<Options> {
             "hash" => {
                 // Whatever is said of the number of digits, even --no-hash: so it is in git.
                 options.style.ids_only = true;
-                options.style.digits = digits("hash", setting, options.style.digits)?;
+                if setting.is_on() {
+                    options.style.digits = digits("hash", setting, options.style.digits)?;
+                }
             }
             "abbrev" => options.style.digits = digits("abbrev", setting, Some(None))?,
             _ => options.exclude_existing = Some(setting.value().map(ToOwned::to_owned)),
@@ -164,12 +168,11 @@ fn list(session: &Session, options: &Options, output: &mut Output) -> Result<u8>
         && let Some((_, id)) = listing::follow(&*snapshot, "HEAD".into())?
     {
         let row = Row { name: "HEAD".into(), id: &id, symref: None, peeled: &Peeled::Unknown };
-        Shower { objects: &session.objects, options, output }.show(&row)?;
+        Shower { session, options, output }.show(&row)?;
         found = true;
     }
     output.expect_much();
-    let mut lister =
-        Lister { shower: Shower { objects: &session.objects, options, output }, broken_ref: &session.paths, found };
+    let mut lister = Lister { shower: Shower { session, options, output }, broken_ref: &session.paths, found };
     listing::walk(&*snapshot, &Walk { ranges: &ranges, root_refs: false, after: None }, &mut lister)?;
     session.warn_of_disorder();
     Ok(u8::from(!lister.found))
@@ -196,7 +199,7 @@ impl Visitor for Lister<'_> {
 
     fn broken(&mut self, broken: Broken<'_>) -> Result<()> {
         let (Broken::Content(name) | Broken::Name(name)) = broken;
-        let null = ObjectId::null(self.shower.objects.hash());
+        let null = ObjectId::null(self.shower.session.objects.hash());
         fatal!["git show-ref: bad ref ", name, " (", null.to_string(), ")"]
     }
 
@@ -213,14 +216,14 @@ fn ends_with_components(name: &BStr, pattern: &BStr) -> bool {
 
 /// Shows single refs.
 struct Shower<'a> {
-    objects: &'a Objects,
+    session: &'a Session,
     options: &'a Options,
     output: &'a mut Output,
 }
 
 impl Shower<'_> {
     fn show(&mut self, row: &Row<'_>) -> Result<()> {
-        if !self.objects.exists(row.id)? {
+        if !self.session.objects.exists(row.id)? {
             return fatal!["git show-ref: bad ref ", row.name, " (", row.id.to_string(), ")"];
         }
         if self.options.quiet {
@@ -250,7 +253,7 @@ impl Shower<'_> {
         let start = out.len();
         id.write_hex(out);
         if let Some(least) = self.options.style.digits {
-            let digits = self.objects.abbreviate(id, least)?;
+            let digits = self.session.abbreviate(id, least)?;
             self.output.buffer().truncate(start + digits);
         }
         Ok(())
@@ -260,8 +263,8 @@ impl Shower<'_> {
         match row.peeled {
             Peeled::To(id) => Ok(Some(*id)),
             // Like git we look for ourselves: tags that are no good, and other writers, leave tags unpeeled.
-            Peeled::NotTag | Peeled::Unknown => match self.objects.kind(row.id)? {
-                Some(ObjectKind::Tag) => Ok(self.objects.peel(row.id)?),
+            Peeled::NotTag | Peeled::Unknown => match self.session.objects.kind(row.id)? {
+                Some(ObjectKind::Tag) => Ok(self.session.objects.peel(row.id)?),
                 _ => Ok(None),
             },
         }
@@ -274,12 +277,11 @@ fn verify(session: &Session, options: &Options, output: &mut Output) -> Result<u
     }
     let snapshot = session.store.snapshot()?;
     for name in &options.names {
-        let may_be_ref = is_safe(name) && (name.starts_with(b"refs/") || !refdb_types::is_pseudo(name.as_bstr()));
-        let found = if may_be_ref { listing::follow(&*snapshot, name.as_bstr())? } else { None };
+        let found = if is_safe(name) { listing::follow(&*snapshot, name.as_bstr())? } else { None };
         match found {
             Some((_, id)) => {
                 let row = Row { name: name.as_bstr(), id: &id, symref: None, peeled: &Peeled::Unknown };
-                Shower { objects: &session.objects, options, output }.show(&row)?;
+                Shower { session, options, output }.show(&row)?;
             }
             None if options.quiet => return Ok(1),
             None => return fatal!["'", name, "' - not a valid ref"],

@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 
 /// The command line.
 pub static COMMAND: Command = Command {
+    program: "refdb",
     name: "stat",
     about: "Count a repository's refs and say how they are stored",
     synopsis: &["[--json]"],

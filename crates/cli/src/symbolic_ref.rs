@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 /// The command line.
 pub static COMMAND: Command = Command {
+    program: "git",
     name: "symbolic-ref",
     about: "Read, modify and delete symbolic refs",
     synopsis: &["[-m <reason>] <name> <ref>", "[-q] [--short] [--no-recurse] <name>", "--delete [-q] <name>"],
@@ -38,7 +39,8 @@ struct Options {
 
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
-    let (session, options) = Session::begin(invocation, parse)?;
+    let session = Session::begin(invocation, &COMMAND)?;
+    let options = parse(invocation)?;
     if options.reason.as_ref().is_some_and(|reason| reason.is_empty()) {
         return fatal!["Refusing to perform update with empty message"];
     }
@@ -79,7 +81,7 @@ enum Leads {
 }
 
 fn lookup(session: &Session, name: &BStr, recurse: bool) -> Result<Leads> {
-    let Some(first) = RefName::new_safe(name.to_vec()) else { return Ok(Leads::NoSuchRef) };
+    let Ok(first) = RefName::new(name.to_vec()) else { return Ok(Leads::NoSuchRef) };
     let snapshot = session.store.snapshot()?;
     let mut found = None;
     let mut at = first;

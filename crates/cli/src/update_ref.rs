@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 /// The command line.
 pub static COMMAND: Command = Command {
+    program: "git",
     name: "update-ref",
     about: "Update the object name stored in a ref safely",
     synopsis: &[
@@ -74,7 +75,8 @@ fn check_name(name: &[u8], change: &Change) -> refdb::Result<RefName> {
 
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
-    let (session, options) = Session::begin(invocation, parse)?;
+    let session = Session::begin(invocation, &COMMAND)?;
+    let options = parse(invocation)?;
     if options.reason.as_ref().is_some_and(|reason| reason.is_empty()) {
         return fatal!["Refusing to perform update with empty message."];
     }

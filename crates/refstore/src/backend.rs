@@ -238,6 +238,17 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
     }
 }
 
+/// What stands where a ref's file would be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// Refs have no files.
+    NoFiles,
+    /// Nothing, or the ref's file.
+    NoFolder,
+    /// A folder with the files of other refs. Git cannot lock the ref then, and says so.
+    Folder,
+}
+
 /// The claimed refs, locked. Dropping it gives up everything and leaves the refs as they were.
 pub trait Locked: Send + Sync {
     /// The state under the lock. Claimed refs do not change while it is held.
@@ -245,6 +256,11 @@ pub trait Locked: Send + Sync {
 
     /// The claims, by position, that could not be locked, and why.
     fn refused(&self) -> &[(usize, Rejection)];
+
+    /// What stands in a ref's place, for the words of a message.
+    fn standing(&self, _name: &BStr) -> Standing {
+        Standing::NoFiles
+    }
 
     /// Writes what `steps` say where no reader sees it yet. Called once.
     fn stage(&mut self, steps: &dyn Steps) -> Result<()>;

@@ -1,5 +1,5 @@
 use crate::{
-    Backend, Environment, RefFormat, Repository, Result, Settings, Snapshot, Target,
+    Backend, Environment, Error, RefFormat, Repository, Result, Settings, Snapshot, Target,
     backend::{OptimizeOptions, Optimized},
     config::{Config, Fsync, SharedRepository},
     files::{FilesBackend, FilesOptions, PackedAccess, PageBudget, Sharing},
@@ -63,7 +63,7 @@ struct StoreContext {
     objects: Arc<dyn ObjectCheck + Send>,
     committer: Committer,
     hooks: RepositoryHooks,
-    quarantined: bool,
+    forbidden: Option<String>,
 }
 
 /// Where a refname leads once symbolic refs are followed.
@@ -113,7 +113,9 @@ impl Store {
             Box::new(move || Ok(crate::committer(&config, &environment)?))
         });
         let quarantined = repository.is_quarantined(&environment);
-        let context = StoreContext { objects, committer, hooks, quarantined };
+        let quarantine = quarantined.then(|| "ref updates forbidden inside quarantine environment".to_owned());
+        let forbidden = quarantine.or_else(|| settings.bad_timeout.clone());
+        let context = StoreContext { objects, committer, hooks, forbidden };
         Ok(Store { repository, environment, config, settings, backend, reftable, files, context })
     }
 
@@ -176,7 +178,7 @@ impl Store {
             committer: &*self.context.committer,
             log_policy: self.settings.log_policy,
             hash: self.hash(),
-            quarantined: self.context.quarantined,
+            forbidden: self.context.forbidden.as_deref(),
         }
     }
 
@@ -187,7 +189,10 @@ impl Store {
 
     /// Brings the refs into the form that is read fastest.
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
-        self.backend.optimize(options)
+        match &self.settings.bad_timeout {
+            Some(what) => Err(Error::Refused(what.clone())),
+            None => self.backend.optimize(options),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-use std::{fs, path::Path};
+use std::{fs, io, path::Path};
 
 /// The files below a folder, by their paths from there, sorted.
 pub fn files_below(dir: &Path) -> Vec<String> {
@@ -18,4 +18,26 @@ pub fn files_below(dir: &Path) -> Vec<String> {
     }
     found.sort();
     found
+}
+
+/// Copies a folder with all that is in it. Panics if that is not possible.
+pub(crate) fn copy_tree(from: &Path, to: &Path) {
+    copy(from, to).unwrap_or_else(|error| panic!("cannot copy '{}': {error}", from.display()));
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            copy(&source, &target)?;
+        } else if kind.is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(&source)?, &target)?;
+        } else {
+            fs::copy(&source, &target)?;
+        }
+    }
+    Ok(())
 }

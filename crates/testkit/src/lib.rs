@@ -2,9 +2,10 @@
 //!
 //! Read in this order: [`Git`] and [`Repo`] (the oracle: real git, in a clean environment), [`JGit`] (the other
 //! implementation), [`Rng`] and [`names`] (what to try), [`Model`] (what should come of it), [`crash`] (what a kill or
-//! a power loss may leave).
+//! a power loss may leave), [`differential`] (command lines beside git's).
 
 pub mod crash;
+pub mod differential;
 pub mod exercise;
 mod folder;
 mod git;

@@ -63,6 +63,15 @@ pub enum Field {
     Raw,
     /// `raw:size`.
     RawSize,
+    /// `flag`: whether the ref is symbolic, and whether it is packed. git has it for its tests.
+    Flag,
+    /// `rest`, which only other commands of git have.
+    Rest,
+    /// What git accepts and shows nothing of.
+    Blank {
+        /// Whether the object must be there all the same.
+        of_object: bool,
+    },
 }
 
 /// Which of a branch's other sides.
@@ -162,8 +171,8 @@ pub enum Contents {
 }
 
 impl Atom {
-    /// Reads what stands between the brackets.
-    pub fn parse(text: &BStr) -> Result<Self> {
+    /// Reads what stands between the brackets. `find` is told the commits that are named there, and looks for them at once.
+    pub fn parse(text: &BStr, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<Self> {
         let bytes: &[u8] = text;
         let (peeled, rest) = match bytes.strip_prefix(b"*") {
             Some(rest) => (true, rest),
@@ -176,7 +185,11 @@ impl Atom {
             Some(colon) => (&rest[..colon], Some(&rest[colon + 1..]).filter(|argument| !argument.is_empty())),
             None => (rest, None),
         };
-        Ok(Atom { peeled, field: Spelling { text, name, argument }.field()? })
+        let field = Spelling { text, name, argument, peeled, has_colon: name.len() < rest.len() }.field()?;
+        if let Field::AheadBehind(base) = &field {
+            find(base.as_bstr())?;
+        }
+        Ok(Atom { peeled, field })
     }
 
     /// Whether the object itself must be read, not only its type and size.
@@ -193,6 +206,9 @@ impl Atom {
                 | Field::Objecttype
                 | Field::Objectsize
                 | Field::Color(_)
+                | Field::Flag
+                | Field::Rest
+                | Field::Blank { of_object: false }
         )
     }
 }
@@ -201,7 +217,10 @@ impl Atom {
 struct Spelling<'a> {
     text: &'a BStr,
     name: &'a [u8],
+    /// What follows the colon, if it is not empty.
     argument: Option<&'a [u8]>,
+    peeled: bool,
+    has_colon: bool,
 }
 
 impl Spelling<'_> {
@@ -225,7 +244,7 @@ impl Spelling<'_> {
                     Some(sequence) => Field::Color(sequence),
                     None => {
                         crate::failure::say("error: ", &message!["invalid color value: ", name]);
-                        return fatal!["unrecognized color: %(", self.text, ")"];
+                        return fatal!["unrecognized color: %(color:", name, ")"];
                     }
                 },
                 None => return fatal!["expected format: %(color:<color>)"],
@@ -241,7 +260,10 @@ impl Spelling<'_> {
                 Some(b"sanitize") => Field::Subject { sanitize: true },
                 Some(_) => return self.unrecognized(),
             },
-            b"body" => self.bare(Field::Body)?,
+            b"body" if self.has_colon => self.bare(Field::Blank { of_object: true })?,
+            b"body" => Field::Body,
+            b"flag" => Field::Flag,
+            b"rest" => self.bare(Field::Rest)?,
             b"contents" => self.contents()?,
             b"raw" => match self.argument {
                 None => Field::Raw,
@@ -254,17 +276,17 @@ impl Spelling<'_> {
     }
 
     fn unrecognized<T>(&self) -> Result<T> {
-        self.unrecognized_rest(self.argument.unwrap_or_default())
+        fatal!["unrecognized %(", self.name, ") argument: ", self.argument.unwrap_or_default()]
     }
 
-    fn unrecognized_rest<T>(&self, argument: &[u8]) -> Result<T> {
-        fatal!["unrecognized %(", self.name, ") argument: ", argument]
+    /// Of fields that stand for several names, git tells the name as it was written.
+    fn unrecognized_here<T>(&self, argument: &[u8]) -> Result<T> {
+        let star = if self.peeled { "*" } else { "" };
+        fatal!["unrecognized %(", star, self.name, ") argument: ", argument]
     }
 
     fn unknown<T>(&self) -> Result<T> {
-        let text: &[u8] = self.text;
-        let name = text.strip_prefix(b"*").unwrap_or(text);
-        fatal!["unknown field name: ", name]
+        fatal!["unknown field name: ", self.text]
     }
 
     fn bare(&self, field: Field) -> Result<Field> {
@@ -294,7 +316,7 @@ impl Spelling<'_> {
         } else if let Some(count) = argument.strip_prefix(b"rstrip=") {
             Ok(NameForm::Rstrip(number(count)?))
         } else {
-            self.unrecognized()
+            self.unrecognized_here(argument)
         }
     }
 
@@ -326,11 +348,11 @@ impl Spelling<'_> {
             return Ok(IdForm::Short(None));
         }
         let Some(digits) = argument.strip_prefix(b"short=") else {
-            return self.unrecognized();
+            return self.unrecognized_here(argument);
         };
         match digits.to_str().ok().and_then(|digits| digits.parse::<u32>().ok()).filter(|digits| *digits > 0) {
             Some(count) => Ok(IdForm::Short(Some(count as usize))),
-            None => fatal!["positive value expected '", digits, "' in %(", self.name, ":", argument, ")"],
+            None => fatal!["positive value expected '", digits, "' in %(", self.text, ")"],
         }
     }
 
@@ -364,13 +386,15 @@ impl Spelling<'_> {
             return self.unknown();
         };
         let part = match part {
+            b"" if self.has_colon && role != Role::Creator => return Ok(Field::Blank { of_object: true }),
             b"" => Part::Whole,
-            b"date" => Part::Date(self.argument.map_or(Ok(DateForm::DEFAULT), DateForm::parse)),
+            b"date" if self.has_colon => Part::Date(DateForm::parse(self.argument.unwrap_or_default())),
+            b"date" => Part::Date(Ok(DateForm::DEFAULT)),
             b"name" if role != Role::Creator => match self.argument {
                 None => Part::Name,
                 // Mail maps are not read here; to say so beats a name that is not mapped.
                 Some(argument) if argument == b"mailmap" => return self.unknown(),
-                Some(_) => return self.unrecognized(),
+                Some(argument) => return self.unrecognized_here(argument),
             },
             b"email" if role != Role::Creator => self.email()?,
             _ => return self.unknown(),
@@ -392,7 +416,7 @@ impl Spelling<'_> {
             } else if rest.starts_with(b"mailmap") {
                 return self.unknown();
             } else {
-                return self.unrecognized_rest(rest);
+                return self.unrecognized_here(rest);
             };
             if part != Part::EmailLocal {
                 part = word;
@@ -400,7 +424,7 @@ impl Spelling<'_> {
             match tail {
                 b"" => return Ok(part),
                 [b',', next @ ..] => rest = next,
-                _ => return self.unrecognized_rest(tail),
+                _ => return self.unrecognized_here(tail),
             }
         }
     }

@@ -1,7 +1,10 @@
 //! `--format`, compiled once into pieces.
 
-use super::atom::{Atom, Field, IdForm, NameForm};
-use crate::failure::{Failure, Result, fatal, message};
+use super::{
+    atom::{Atom, Field, IdForm, NameForm},
+    quote::Quote,
+};
+use crate::failure::{Failure, Result, fatal};
 use bstr::{BStr, BString, ByteSlice};
 
 /// A compiled format.
@@ -13,6 +16,8 @@ pub struct Format {
     pub usual: Option<Vec<Usual>>,
     /// Whether the output may leave the terminal coloured.
     pub colored: bool,
+    /// What is wrong with the order of `%(if)`, `%(end)` and their kin: of no matter until a ref is shown.
+    pub misplaced: Option<&'static str>,
 }
 
 /// A piece of what lists of millions are made of, which costs nothing but its bytes.
@@ -121,11 +126,17 @@ struct Builder {
     top: Vec<Piece>,
     open: Vec<Open>,
     colored: bool,
+    misplaced: Option<&'static str>,
 }
 
 impl Format {
-    /// Compiles a format. A bracket that is never closed is an error of use, which only the caller can report.
-    pub fn parse(format: &BStr) -> std::result::Result<Self, ParseError> {
+    /// Compiles a format, as [`Atom::parse`] its fields. A bracket that is never closed is an error of use, which only the
+    /// caller can report.
+    pub fn parse(
+        format: &BStr,
+        quote: Quote,
+        find: &mut dyn FnMut(&BStr) -> Result<()>,
+    ) -> std::result::Result<Self, ParseError> {
         let mut builder = Builder::default();
         let mut text = BString::default();
         let mut rest: &[u8] = format;
@@ -142,7 +153,7 @@ impl Format {
                         return Err(ParseError::Unclosed(rest.into()));
                     };
                     builder.text(std::mem::take(&mut text));
-                    builder.atom(&inner[..close]).map_err(ParseError::Failure)?;
+                    builder.atom(&inner[..close], quote, find).map_err(ParseError::Failure)?;
                     rest = &inner[close + 1..];
                 }
                 [b'%', high, low, tail @ ..] if hex(*high).is_some() && hex(*low).is_some() => {
@@ -158,32 +169,11 @@ impl Format {
         text.extend_from_slice(rest);
         builder.text(text);
         if !builder.open.is_empty() {
-            return Err(ParseError::Failure(Failure::Fatal(message!["format: %(end) atom missing"])));
+            builder.misplace("%(end) atom missing");
         }
         let usual = builder.top.iter().map(Usual::of).collect();
-        Ok(Format { pieces: builder.top, usual, colored: builder.colored })
-    }
-
-    /// All atoms, wherever they stand.
-    pub fn atoms(&self) -> Vec<&Atom> {
-        let mut found = Vec::new();
-        collect(&self.pieces, &mut found);
-        found
-    }
-}
-
-fn collect<'a>(pieces: &'a [Piece], found: &mut Vec<&'a Atom>) {
-    for piece in pieces {
-        match piece {
-            Piece::Text(_) => {}
-            Piece::Atom(atom) => found.push(atom),
-            Piece::Align(_, body) => collect(body, found),
-            Piece::If(choice) => {
-                for part in [&choice.condition, &choice.then, &choice.otherwise] {
-                    collect(part, found);
-                }
-            }
-        }
+        let usual = if builder.misplaced.is_some() { None } else { usual };
+        Ok(Format { pieces: builder.top, usual, colored: builder.colored, misplaced: builder.misplaced })
     }
 }
 
@@ -220,40 +210,41 @@ impl Builder {
         }
     }
 
-    fn atom(&mut self, inner: &[u8]) -> Result<()> {
-        let (name, argument) = match inner.find_byte(b':') {
-            Some(colon) => (&inner[..colon], Some(&inner[colon + 1..])),
-            None => (inner, None),
-        };
-        match name {
-            b"align" => {
-                let align = parse_align(argument.unwrap_or_default())?;
-                self.open.push(Open::Align(align, Vec::new()));
-            }
-            b"if" => {
-                let test = parse_test(argument.unwrap_or_default())?;
+    /// Notes what is wrong first.
+    fn misplace(&mut self, what: &'static str) {
+        self.misplaced.get_or_insert(what);
+    }
+
+    fn atom(&mut self, inner: &[u8], quote: Quote, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<()> {
+        match Structure::parse(inner)? {
+            Some(Structure::Align(align)) => self.open.push(Open::Align(align, Vec::new())),
+            Some(Structure::If(test)) => {
                 let (condition, then, otherwise) = Default::default();
                 self.open.push(Open::If { test, stage: Stage::Condition, condition, then, otherwise });
             }
-            b"then" => match self.open.last_mut() {
+            Some(Structure::Then) => match self.open.last_mut() {
                 Some(Open::If { stage: stage @ Stage::Condition, .. }) => *stage = Stage::Then,
-                Some(Open::If { stage: Stage::Then, .. }) => return fatal!["format: %(then) atom used more than once"],
-                Some(Open::If { stage: Stage::Else, .. }) => return fatal!["format: %(then) atom used after %(else)"],
-                _ => return fatal!["format: %(then) atom used without a %(if) atom"],
+                Some(Open::If { .. }) => self.misplace("%(then) atom used more than once"),
+                _ => self.misplace("%(then) atom used without a %(if) atom"),
             },
-            b"else" => match self.open.last_mut() {
+            Some(Structure::Else) => match self.open.last_mut() {
                 Some(Open::If { stage: stage @ Stage::Then, .. }) => *stage = Stage::Else,
                 Some(Open::If { stage: Stage::Condition, .. }) => {
-                    return fatal!["format: %(else) atom used without a %(then) atom"];
+                    self.misplace("%(else) atom used without a %(then) atom");
                 }
-                Some(Open::If { stage: Stage::Else, .. }) => return fatal!["format: %(else) atom used more than once"],
-                _ => return fatal!["format: %(else) atom used without a %(if) atom"],
+                Some(Open::If { stage: Stage::Else, .. }) => self.misplace("%(else) atom used more than once"),
+                _ => self.misplace("%(else) atom used without a %(if) atom"),
             },
-            b"end" => self.end()?,
-            _ => {
-                let atom = Atom::parse(inner.as_bstr())?;
-                if let Field::Color(sequence) = &atom.field {
-                    self.colored = sequence != "\x1b[m";
+            Some(Structure::End) => self.end(),
+            None => {
+                let atom = Atom::parse(inner.as_bstr(), find)?;
+                match &atom.field {
+                    Field::Color(sequence) => self.colored = sequence != "\x1b[m",
+                    Field::Rest => return fatal!["this command reject atom %(", inner, ")"],
+                    Field::Raw if matches!(quote, Quote::Shell | Quote::Python | Quote::Tcl) => {
+                        return fatal!["--format=raw cannot be used with --python, --shell, --tcl"];
+                    }
+                    _ => {}
                 }
                 self.pieces().push(Piece::Atom(atom));
             }
@@ -261,19 +252,45 @@ impl Builder {
         Ok(())
     }
 
-    fn end(&mut self) -> Result<()> {
+    fn end(&mut self) {
         let piece = match self.open.pop() {
-            None => return fatal!["format: %(end) atom used without corresponding atom"],
+            None => return self.misplace("%(end) atom used without corresponding atom"),
             Some(Open::Align(align, body)) => Piece::Align(align, body),
             Some(Open::If { stage: Stage::Condition, .. }) => {
-                return fatal!["format: %(if) atom used without a %(then) atom"];
+                return self.misplace("%(if) atom used without a %(then) atom");
             }
             Some(Open::If { test, condition, then, otherwise, .. }) => {
                 Piece::If(Box::new(If { condition, test, then, otherwise }))
             }
         };
         self.pieces().push(piece);
-        Ok(())
+    }
+}
+
+/// A field that shows nothing itself, but says what becomes of others.
+pub(super) enum Structure {
+    Align(Align),
+    If(Test),
+    Then,
+    Else,
+    End,
+}
+
+impl Structure {
+    /// Reads what stands between the brackets; `None` if it is another field.
+    pub(super) fn parse(text: &[u8]) -> Result<Option<Self>> {
+        let (name, argument) = match text.find_byte(b':') {
+            Some(colon) => (&text[..colon], &text[colon + 1..]),
+            None => (text, &b""[..]),
+        };
+        Ok(Some(match name.strip_prefix(b"*").unwrap_or(name) {
+            b"align" => Structure::Align(parse_align(argument)?),
+            b"if" => Structure::If(parse_test(argument)?),
+            b"then" => Structure::Then,
+            b"else" => Structure::Else,
+            b"end" => Structure::End,
+            _ => return Ok(None),
+        }))
     }
 }
 

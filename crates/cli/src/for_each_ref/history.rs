@@ -1,7 +1,7 @@
 //! Commits and their parents.
 
 use crate::{
-    failure::{Result, fatal},
+    failure::{Result, fatal, message, say},
     session::Session,
 };
 use bstr::ByteSlice;
@@ -64,6 +64,26 @@ impl<'a> History<'a> {
         let time = committer.and_then(|line| line.rsplit(|byte| *byte == b'>').next());
         let seconds = time.and_then(|time| time.trim_start().split(|byte| *byte == b' ').next()?.to_str().ok());
         Ok(Commit { parents, seconds: seconds.and_then(|digits| digits.parse().ok()).unwrap_or(0) })
+    }
+
+    /// The commit that an object which somebody named is or leads to. It is said on standard error why it leads to none: a
+    /// tag leads to what it claims.
+    pub fn named_commit(&self, named: ObjectId) -> Result<Option<ObjectId>> {
+        let (mut id, mut data) = (named, Vec::new());
+        let Some(mut kind) = self.objects.kind(&id)? else { return Ok(None) };
+        while kind == ObjectKind::Tag {
+            self.objects.content(&id, &mut data)?;
+            let value = |name: &[u8]| data.lines().find_map(|line| line.strip_prefix(name));
+            let target = value(b"object ").and_then(|hex| ObjectId::from_hex(id.kind(), hex).ok());
+            let claimed = value(b"type ").and_then(ObjectKind::from_name);
+            let (Some(target), Some(claimed)) = (target, claimed) else { return Ok(None) };
+            (id, kind) = (target, claimed);
+        }
+        if kind != ObjectKind::Commit {
+            say("error: ", &message!["object ", named.to_string(), " is a ", kind.name(), ", not a commit"]);
+            return Ok(None);
+        }
+        Ok((self.objects.kind(&id)? == Some(ObjectKind::Commit)).then_some(id))
     }
 
     /// The commit that an object is or that a tag leads to.

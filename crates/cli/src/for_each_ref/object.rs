@@ -137,7 +137,8 @@ impl<'a> Parsed<'a> {
             Contents::Signature => out.extend_from_slice(message.signature),
             Contents::Lines(count) => {
                 let unsigned = &message.whole[..message.whole.len() - message.signature.len()];
-                for (turn, line) in unsigned.lines().take(count).enumerate() {
+                for (turn, line) in unsigned.lines_with_terminator().take(count).enumerate() {
+                    let line = line.strip_suffix(b"\n").unwrap_or(line);
                     if turn > 0 {
                         out.extend_from_slice(b"\n    ");
                     }

@@ -1,20 +1,25 @@
 //! The command line of for-each-ref.
 
 use super::{
-    atom::Atom,
     format::{Format, ParseError},
+    history::History,
     quote::Quote,
+    reach::Reach,
+    sort::Order,
 };
 use crate::{
     Invocation,
     failure::{Failure, Result, WRONG_USE, fatal, message},
     options::{Command, Opt, Parser, Setting, Value, Word},
+    session::Session,
 };
-use bstr::{BString, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::ObjectId;
 use std::io::{BufRead, IsTerminal};
 
 /// The command line.
 pub static COMMAND: Command = Command {
+    program: "git",
     name: "for-each-ref",
     about: "Output information on each ref",
     synopsis: &["[--count=<count>] [--shell|--perl|--python|--tcl]\n\
@@ -71,30 +76,25 @@ pub struct Options {
     /// `--sort`.
     pub sort: Vec<BString>,
     /// `--points-at`.
-    pub points_at: Vec<BString>,
+    pub points_at: Vec<ObjectId>,
     /// `--merged`, `--no-merged`, `--contains`, `--no-contains`.
-    pub merged: Vec<BString>,
-    /// See above.
-    pub no_merged: Vec<BString>,
-    /// See above.
-    pub contains: Vec<BString>,
-    /// See above.
-    pub no_contains: Vec<BString>,
+    pub reach: Reach,
     /// `--ignore-case`.
     pub ignore_case: bool,
     /// `--include-root-refs`.
     pub root_refs: bool,
     /// The patterns.
     pub patterns: Vec<BString>,
+    /// `--stdin`.
+    stdin: bool,
 }
 
 impl Options {
-    /// Reads the command line, and the patterns from standard input if it says so.
-    pub fn parse(invocation: &Invocation<'_>) -> Result<Self> {
+    /// Reads the command line. Objects that it names are looked for at once: of several mistakes git reports the first.
+    pub fn parse(session: &Session, invocation: &Invocation<'_>) -> Result<Self> {
         let mut options = Options::default();
         let mut quotes = [false; 4];
         let mut count = 0;
-        let mut stdin = false;
         let mut parser = Parser::new(&COMMAND, invocation.words);
         while let Some(word) = parser.next_word()? {
             let (opt, setting) = match word {
@@ -105,6 +105,7 @@ impl Options {
                 Word::Option(opt, setting) => (opt, setting),
             };
             let on = setting.is_on();
+            let reach = &mut options.reach;
             match opt.name {
                 "shell" => quotes[0] = on,
                 "perl" => quotes[1] = on,
@@ -117,21 +118,24 @@ impl Options {
                 "color" => options.color = color(setting)?,
                 "exclude" => set_list(&mut options.exclude, setting),
                 "sort" => set_list(&mut options.sort, setting),
-                "points-at" => set_list(&mut options.points_at, setting),
-                "merged" => push_commit(&mut options.merged, setting),
-                "no-merged" => push_commit(&mut options.no_merged, setting),
-                "contains" => push_commit(&mut options.contains, setting),
-                "no-contains" => push_commit(&mut options.no_contains, setting),
+                "points-at" => match setting.value() {
+                    Some(name) => options.points_at.push(object(session, name)?),
+                    None => options.points_at.clear(),
+                },
+                "merged" => reach.merged.push(end_of_history(session, opt.name, setting)?),
+                "no-merged" => reach.no_merged.push(end_of_history(session, opt.name, setting)?),
+                "contains" => reach.contains.push(commit(session, setting)?),
+                "no-contains" => reach.no_contains.push(commit(session, setting)?),
                 "ignore-case" => options.ignore_case = on,
-                "stdin" => stdin = on,
+                "stdin" => options.stdin = on,
                 _ => options.root_refs = on,
             }
         }
-        options.check(count, quotes, stdin)?;
+        options.check(count, quotes)?;
         Ok(options)
     }
 
-    fn check(&mut self, count: i64, quotes: [bool; 4], stdin: bool) -> Result<()> {
+    fn check(&mut self, count: i64, quotes: [bool; 4]) -> Result<()> {
         let usage = |text: String| Err(Failure::Usage(&COMMAND, Some(text.into())));
         match u64::try_from(count) {
             Ok(count) => self.count = count,
@@ -142,7 +146,32 @@ impl Options {
         }
         let kinds = [Quote::Shell, Quote::Perl, Quote::Python, Quote::Tcl];
         self.quote = kinds.into_iter().zip(quotes).find(|(_, given)| *given).map_or(Quote::None, |(quote, _)| quote);
-        if stdin {
+        Ok(())
+    }
+
+    /// The format, compiled.
+    pub fn compile(&self, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<Format> {
+        let text = self.format.as_ref().map_or(super::format::DEFAULT.into(), |format| format.as_bstr());
+        match Format::parse(text, self.quote, find) {
+            Ok(format) => Ok(format),
+            Err(ParseError::Unclosed(rest)) => {
+                Err(Failure::Usage(&COMMAND, Some(message!["malformed format string ", rest])))
+            }
+            Err(ParseError::Failure(failure)) => Err(failure),
+        }
+    }
+
+    /// The order of the list.
+    pub fn order(&self, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<Order> {
+        if self.start_after.is_some() && !self.sort.is_empty() {
+            return fatal!["cannot use --start-after with custom sort options"];
+        }
+        Order::new(&self.sort, self.ignore_case, find)
+    }
+
+    /// Reads the patterns from standard input if the command line says so.
+    pub fn read_patterns(&mut self) -> Result<()> {
+        if self.stdin {
             if !self.patterns.is_empty() {
                 return fatal!["unknown arguments supplied with --stdin"];
             }
@@ -153,30 +182,10 @@ impl Options {
                 }
             }
         }
-        if self.start_after.is_some() && !self.sort.is_empty() {
-            return fatal!["cannot use --start-after with custom sort options"];
-        }
         if self.start_after.is_some() && !self.patterns.is_empty() {
             return fatal!["cannot use --start-after with patterns"];
         }
         Ok(())
-    }
-
-    /// The format, compiled.
-    pub fn compile(&self) -> Result<Format> {
-        let text = self.format.as_ref().map_or(super::format::DEFAULT.into(), |format| format.as_bstr());
-        let format = match Format::parse(text) {
-            Ok(format) => format,
-            Err(ParseError::Unclosed(rest)) => {
-                return Err(Failure::Usage(&COMMAND, Some(message!["malformed format string ", rest])));
-            }
-            Err(ParseError::Failure(failure)) => return Err(failure),
-        };
-        let is_raw = |atom: &&Atom| atom.field == super::atom::Field::Raw;
-        if matches!(self.quote, Quote::Shell | Quote::Python | Quote::Tcl) && format.atoms().iter().any(is_raw) {
-            return fatal!["--format=raw cannot be used with --python, --shell, --tcl"];
-        }
-        Ok(format)
     }
 
     /// Whether colors are written.
@@ -192,8 +201,35 @@ fn set_list(list: &mut Vec<BString>, setting: Setting<'_>) {
     }
 }
 
-fn push_commit(list: &mut Vec<BString>, setting: Setting<'_>) {
-    list.push(setting.value().map_or_else(|| "HEAD".into(), ToOwned::to_owned));
+fn object(session: &Session, name: &BStr) -> Result<ObjectId> {
+    match session.revisions().resolve(name)? {
+        Some(id) => Ok(id),
+        None => Err(wrong(&[b"malformed object name '", name, b"'"])),
+    }
+}
+
+/// The commit that `--contains` names.
+fn commit(session: &Session, setting: Setting<'_>) -> Result<ObjectId> {
+    let name = setting.value().unwrap_or("HEAD".into());
+    let Some(id) = session.revisions().resolve(name)? else {
+        return Err(wrong(&[b"malformed object name ", name]));
+    };
+    match History::of(session).named_commit(id)? {
+        Some(commit) => Ok(commit),
+        None => Err(wrong(&[b"no such commit ", name])),
+    }
+}
+
+/// The commit that `--merged` names.
+fn end_of_history(session: &Session, option: &str, setting: Setting<'_>) -> Result<ObjectId> {
+    let name = setting.value().unwrap_or("HEAD".into());
+    let Some(id) = session.revisions().resolve(name)? else {
+        return fatal!["malformed object name ", name];
+    };
+    match History::of(session).named_commit(id)? {
+        Some(commit) => Ok(commit),
+        None => Err(wrong(&[b"option `", option.as_bytes(), b"' must point to a commit"])),
+    }
 }
 
 fn wrong(parts: &[&[u8]]) -> Failure {

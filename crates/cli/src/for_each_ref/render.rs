@@ -11,6 +11,7 @@ use crate::failure::{Result, fatal, message, say};
 use bstr::{BStr, BString, ByteSlice};
 use refdb::backend::Peeled;
 use refdb_types::ObjectId;
+use unicode_width::UnicodeWidthChar;
 
 mod counterpart;
 
@@ -68,10 +69,13 @@ impl<'a> Renderer<'a> {
 
     #[inline(never)]
     fn unusual_row(&mut self, format: &Format, row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
+        if let Some(what) = format.misplaced {
+            return fatal!["format: ", what];
+        }
         for piece in &format.pieces {
             match piece {
                 Piece::Text(text) => out.extend_from_slice(text),
-                Piece::Atom(atom) if self.quote == Quote::None || matches!(atom.field, Field::Color(_)) => {
+                Piece::Atom(atom) if self.quote == Quote::None => {
                     self.atom(atom, row, out)?;
                 }
                 // Of a group only its outcome is quoted, not what it is made of.
@@ -85,7 +89,7 @@ impl<'a> Renderer<'a> {
             }
         }
         if format.colored && self.colors {
-            out.extend_from_slice(b"\x1b[m");
+            self.quote.append(b"\x1b[m", out);
         }
         Ok(())
     }
@@ -139,6 +143,14 @@ impl<'a> Renderer<'a> {
                 }
             }
             Field::Color(sequence) => out.extend_from_slice(if self.colors { sequence } else { b"" }),
+            Field::Flag => {
+                let symbolic: &[u8] = if row.symref.is_some() { b"symref" } else { b"" };
+                let packed = self.world.is_packed(row.symref.unwrap_or(row.name));
+                let packed: &[u8] = if packed { b"packed" } else { b"" };
+                let comma: &[u8] = if symbolic.is_empty() || packed.is_empty() { b"" } else { b"," };
+                out.extend([symbolic, comma, packed].concat());
+            }
+            Field::Rest | Field::Blank { of_object: false } => {}
             field => {
                 let id = if atom.peeled { self.peel(row)? } else { Some(*row.id) };
                 if let Some(id) = id {
@@ -365,8 +377,13 @@ fn rstrip(name: &BStr, count: i32) -> &[u8] {
     }
 }
 
+/// How many columns of a terminal a text takes; of what is no UTF-8, its bytes count.
+fn columns(text: &[u8]) -> usize {
+    text.to_str().map_or(text.len(), |text| text.chars().filter_map(|char| char.width()).sum())
+}
+
 fn append_aligned(align: Align, value: &[u8], out: &mut Vec<u8>) {
-    let padding = align.width.saturating_sub(value.chars().count());
+    let padding = align.width.saturating_sub(columns(value));
     let before = match align.side {
         Side::Left => 0,
         Side::Right => padding,

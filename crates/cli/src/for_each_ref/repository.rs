@@ -1,20 +1,20 @@
 //! The repository as fields see it.
 
 use super::{
-    atom::{Atom, Direction, Field},
+    atom::Direction,
     date::Clock,
     history::History,
     remote::{Counterpart, Remotes},
     world::{ObjectKind, World},
 };
 use crate::{
-    failure::{Result, fatal, message, say},
+    failure::{Result, fatal},
     listing::follow,
     names::{self, ShortNames},
     session::Session,
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Snapshot, Target, Zone};
+use refdb::{RefFormat, Snapshot, Zone};
 use refdb_types::ObjectId;
 use refdb_vfs::Fs;
 use std::{
@@ -64,25 +64,16 @@ impl<'a> RepositoryWorld<'a> {
         }
     }
 
-    /// Finds the commits that fields name. It is an error if there is none of a name.
-    pub fn find_bases<'f>(&mut self, atoms: impl Iterator<Item = &'f Atom>) -> Result<()> {
-        for atom in atoms {
-            let Field::AheadBehind(name) = &atom.field else { continue };
-            let found = self.session.revisions().resolve(name.as_bstr())?;
-            if let Some(id) = found
-                && let Some(commit) = self.history.peel_to_commit(id)?
-            {
-                self.bases.insert(name.clone(), commit);
-                continue;
-            }
-            if let Some(id) = found
-                && let Some(kind) = self.kind(&id)?
-            {
-                say("error: ", &message!["object ", id.to_string(), " is a ", kind.name(), ", not a commit"]);
-            }
-            return fatal!["failed to find '", name, "'"];
+    /// Finds a commit that a field names. It is an error if there is none of the name.
+    pub fn find_base(&mut self, name: &BStr) -> Result<()> {
+        let found = self.session.revisions().resolve(name)?;
+        if let Some(id) = found
+            && let Some(commit) = self.history.named_commit(id)?
+        {
+            self.bases.insert(name.to_owned(), commit);
+            return Ok(());
         }
-        Ok(())
+        fatal!["failed to find '", name, "'"]
     }
 
     /// The working trees by the branches that are checked out there.
@@ -90,9 +81,12 @@ impl<'a> RepositoryWorld<'a> {
         let repository = self.session.store.repository();
         let mut found = BTreeMap::new();
         let mut note = |head: &str, path: PathBuf| {
-            // A worktree whose HEAD is broken has nothing checked out.
-            if let Ok(Some(Target::Symbolic(branch))) = self.snapshot.get(head.into()) {
-                found.entry(branch.into()).or_insert(path);
+            // A worktree whose HEAD is broken, or leads elsewhere, has no branch checked out.
+            if let Ok(Some((branch, _))) = follow(self.snapshot, head.into())
+                && branch.starts_with(b"refs/heads/")
+            {
+                // In several of them: git shows the last.
+                found.insert(branch.into(), path);
             }
         };
         note("main-worktree/HEAD", without_git(&plain(repository.common_dir())));
@@ -143,7 +137,7 @@ impl World for RepositoryWorld<'_> {
     }
 
     fn abbreviate(&mut self, id: &ObjectId, least: Option<usize>) -> Result<usize> {
-        Ok(self.session.objects.abbreviate(id, least)?)
+        self.session.abbreviate(id, least)
     }
 
     fn shorten<'n>(&mut self, name: &'n BStr) -> Result<&'n BStr> {
@@ -172,7 +166,7 @@ impl World for RepositoryWorld<'_> {
     }
 
     fn ahead_behind_base(&mut self, id: &ObjectId, base: &BStr) -> Result<Option<(usize, usize)>> {
-        match (self.bases.get(base), self.history.peel_to_commit(*id)?) {
+        match (self.bases.get(base), self.history.named_commit(*id)?) {
             (Some(base), Some(commit)) => Ok(Some(self.history.ahead_behind(commit, *base)?)),
             _ => Ok(None),
         }
@@ -185,6 +179,12 @@ impl World for RepositoryWorld<'_> {
         }
         let path = self.worktrees.get().and_then(|found| found.get(name));
         Ok(path.map(|path| path.as_os_str().as_bytes().as_bstr()))
+    }
+
+    fn is_packed(&self, name: &BStr) -> bool {
+        // A loose file hides what packed-refs says.
+        let is_loose = || std::fs::symlink_metadata(self.session.paths.common_dir.join(name.to_path_lossy())).is_ok();
+        self.session.store.repository().ref_format() == RefFormat::Files && name.starts_with(b"refs/") && !is_loose()
     }
 
     fn clock(&self) -> &Clock<'_> {

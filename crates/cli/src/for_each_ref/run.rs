@@ -2,47 +2,48 @@ use super::{
     filter::Filter,
     format::Format,
     history::History,
-    options::Options,
+    options::{COMMAND, Options},
     patterns::{Patterns, Ranges},
-    reach::Reach,
     render::{Renderer, Row},
     repository::RepositoryWorld,
     sort::{Entry, Order},
 };
 use crate::{
     Invocation,
-    failure::{Failure, Result, WRONG_USE, fatal, message, say},
+    failure::{Result, message, say},
     listing::{self, Broken, Visitor, Walk},
     output::Output,
     session::{Paths, Session},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Snapshot, Target, config::Config};
-use refdb_types::ObjectId;
+use refdb::{Snapshot, config::Config};
 use std::ops::ControlFlow;
 
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
-    let (session, options) = Session::begin(invocation, Options::parse)?;
-    let format = options.compile()?;
-    let order = Order::new(&options.sort, options.ignore_case)?;
+    let session = Session::begin(invocation, &COMMAND)?;
+    let mut options = Options::parse(&session, invocation)?;
     let mut output = Output::default();
-    let result = list(&session, &options, &format, &order, &mut output);
+    let result = list(&session, &mut options, &mut output);
     // What was listed before a failure is shown.
     output.flush()?;
     result.map(|()| 0)
 }
 
-fn list(session: &Session, options: &Options, format: &Format, order: &Order, output: &mut Output) -> Result<()> {
-    let mut filter = filter(session, options)?;
+fn list(session: &Session, options: &mut Options, output: &mut Output) -> Result<()> {
     let snapshot = session.store.snapshot()?;
-    let head = match snapshot.get("HEAD".into()) {
-        Ok(Some(Target::Symbolic(branch))) => Some(BString::from(branch)),
-        _ => None,
-    };
+    let head = listing::follow(&*snapshot, "HEAD".into())?.map(|(branch, _)| branch.into());
     let history = History::of(session);
     let mut world = RepositoryWorld::new(session, &*snapshot, &history, head);
-    world.find_bases(format.atoms().into_iter().chain(order.atoms()))?;
+    let format = &options.compile(&mut |name| world.find_base(name))?;
+    let order = &options.order(&mut |name| world.find_base(name))?;
+    options.read_patterns()?;
+    let mut filter = Filter {
+        patterns: Patterns::new(std::mem::take(&mut options.patterns), options.ignore_case),
+        exclude: Patterns::new(std::mem::take(&mut options.exclude), options.ignore_case),
+        points_at: std::mem::take(&mut options.points_at),
+        reach: std::mem::take(&mut options.reach),
+    };
     let ranges = filter.patterns.ranges();
     let walk = Walk {
         ranges: &ranges,
@@ -76,47 +77,6 @@ fn walk_all(snapshot: &dyn Snapshot, walk: &Walk<'_>, lister: &mut Lister<'_, '_
     let all = Ranges::All;
     let ranges = if walk.root_refs { &all } else { walk.ranges };
     listing::walk(snapshot, &Walk { ranges, ..*walk }, lister)
-}
-
-fn filter(session: &Session, options: &Options) -> Result<Filter> {
-    let mut points_at = Vec::new();
-    for text in &options.points_at {
-        match session.revisions().resolve(text.as_bstr())? {
-            Some(id) => points_at.push(id),
-            None => return Err(Failure::Error(message!["malformed object name '", text, "'"], WRONG_USE)),
-        }
-    }
-    let mut reach = Reach::default();
-    reach.contains = commits(session, &options.contains, WRONG_USE)?;
-    reach.no_contains = commits(session, &options.no_contains, WRONG_USE)?;
-    reach.merged = commits(session, &options.merged, 128)?;
-    reach.no_merged = commits(session, &options.no_merged, 128)?;
-    Ok(Filter {
-        patterns: Patterns::new(options.patterns.clone(), options.ignore_case),
-        exclude: Patterns::new(options.exclude.clone(), options.ignore_case),
-        points_at,
-        reach,
-    })
-}
-
-/// The commits that conditions name. Git ends with different codes for different options.
-fn commits(session: &Session, texts: &[BString], code: u8) -> Result<Vec<ObjectId>> {
-    let fail = |message: BString| match code {
-        128 => Failure::Fatal(message),
-        code => Failure::Error(message, code),
-    };
-    let mut found = Vec::new();
-    for text in texts {
-        let Some(id) = session.revisions().resolve(text.as_bstr())? else {
-            return Err(fail(message!["malformed object name ", text]));
-        };
-        match History::of(session).peel_to_commit(id)? {
-            Some(commit) => found.push(commit),
-            None if code == 128 => return fatal!["object '", text, "' does not point to a commit"],
-            None => return Err(fail(message!["no such commit ", text])),
-        }
-    }
-    Ok(found)
 }
 
 /// Shows refs as they come, or takes them down to be sorted.

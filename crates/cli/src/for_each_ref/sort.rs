@@ -1,11 +1,12 @@
 //! `--sort`.
 
 use super::{
-    atom::{Atom, Field, NameForm, Part},
+    atom::{Atom, Contents, Field, NameForm, Part},
+    format::Structure,
     render::{Renderer, Row},
     version::{self, Suffixes},
 };
-use crate::failure::{Result, fatal};
+use crate::failure::Result;
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{backend::Peeled, config::Config};
 use refdb_types::ObjectId;
@@ -43,8 +44,8 @@ enum KeyValue {
 
 impl Order {
     /// The keys in the order of the command line: the last one is the primary key.
-    pub fn new(keys: &[BString], ignore_case: bool) -> Result<Self> {
-        let mut parsed = keys.iter().map(|key| Key::parse(key.as_bstr())).collect::<Result<Vec<_>>>()?;
+    pub fn new(keys: &[BString], ignore_case: bool, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<Self> {
+        let mut parsed = keys.iter().map(|key| Key::parse(key.as_bstr(), find)).collect::<Result<Vec<_>>>()?;
         parsed.reverse();
         Ok(Order { keys: parsed, ignore_case })
     }
@@ -57,22 +58,21 @@ impl Order {
         !self.ignore_case && self.keys.first().is_none_or(natural)
     }
 
-    /// The atoms of the keys.
-    pub fn atoms(&self) -> impl Iterator<Item = &Atom> {
-        self.keys.iter().map(|key| &key.atom)
-    }
-
     /// Takes down a row and what it is ordered by.
     pub fn entry(&self, row: &Row<'_>, renderer: &mut Renderer<'_>) -> Result<Entry> {
         let value = |key: &Key, renderer: &mut Renderer<'_>| match &key.atom.field {
             // A date with a form of its own is compared as it is shown.
-            Field::Person(_, Part::Date(Ok(form))) if form.is_default() => {
+            Field::Person(_, Part::Date(Ok(form))) if form.is_default() && !key.version => {
                 renderer.seconds(&key.atom, row).map(KeyValue::Number)
             }
             _ => {
                 let mut text = Vec::new();
                 renderer.atom(&key.atom, row, &mut text)?;
-                let is_number = matches!(key.atom.field, Field::Objectsize | Field::RawSize | Field::Numparent);
+                let is_number = !key.version
+                    && matches!(
+                        key.atom.field,
+                        Field::Objectsize | Field::RawSize | Field::Numparent | Field::Contents(Contents::Size)
+                    );
                 Ok(match text.to_str().ok().and_then(|text| text.parse().ok()).filter(|_| is_number) {
                     Some(number) => KeyValue::Number(number),
                     None if is_number => KeyValue::Number(0),
@@ -133,7 +133,7 @@ impl Entry {
 }
 
 impl Key {
-    fn parse(text: &BStr) -> Result<Self> {
+    fn parse(text: &BStr, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<Self> {
         let text: &[u8] = text;
         let (reverse, rest) = match text.strip_prefix(b"-") {
             Some(rest) => (true, rest),
@@ -143,11 +143,12 @@ impl Key {
             Some(rest) => (true, rest),
             None => (false, rest),
         };
-        let name = rest.split(|byte| *byte == b':').next().unwrap_or_default();
-        if matches!(name, b"if" | b"then" | b"else" | b"end" | b"align") {
-            return fatal!["field cannot be sorted by: ", name];
-        }
-        Ok(Key { atom: Atom::parse(rest.as_bstr())?, reverse, version })
+        let atom = match Structure::parse(rest)? {
+            // All refs are alike in what says only how others are shown.
+            Some(_) => Atom { peeled: false, field: Field::Blank { of_object: false } },
+            None => Atom::parse(rest.as_bstr(), find)?,
+        };
+        Ok(Key { atom, reverse, version })
     }
 }
 
@@ -157,8 +158,10 @@ mod tests {
 
     #[test]
     fn only_the_order_of_names_is_natural() {
-        let order =
-            |keys: &[&str]| Order::new(&keys.iter().map(|key| (*key).into()).collect::<Vec<_>>(), false).unwrap();
+        let order = |keys: &[&str]| {
+            let keys: Vec<_> = keys.iter().map(|key| (*key).into()).collect();
+            Order::new(&keys, false, &mut |_| Ok(())).unwrap()
+        };
         assert!(order(&[]).is_natural());
         assert!(order(&["refname"]).is_natural());
         assert!(order(&["objectname", "refname"]).is_natural(), "the last key decides, and names are all different");
@@ -166,6 +169,6 @@ mod tests {
         assert!(!order(&["-refname"]).is_natural());
         assert!(!order(&["version:refname"]).is_natural());
         assert!(!order(&["refname:short"]).is_natural());
-        assert!(!Order::new(&[], true).unwrap().is_natural());
+        assert!(!Order::new(&[], true, &mut |_| Ok(())).unwrap().is_natural());
     }
 }

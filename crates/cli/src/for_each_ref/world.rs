@@ -39,6 +39,9 @@ pub trait World {
     /// The working tree in which a branch is checked out.
     fn worktree(&mut self, name: &BStr) -> Result<Option<&BStr>>;
 
+    /// Whether a ref that exists is read from packed-refs.
+    fn is_packed(&self, name: &BStr) -> bool;
+
     /// Where and when this is.
     fn clock(&self) -> &Clock<'_>;
 }

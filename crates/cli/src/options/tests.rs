@@ -1,6 +1,7 @@
 use super::*;
 
 static SAMPLE: Command = Command {
+    program: "git",
     name: "sample",
     about: "a command for tests",
     synopsis: &["[<options>] <ref>", "--stdin"],

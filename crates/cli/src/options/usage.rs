@@ -9,10 +9,9 @@ impl Command {
     pub fn usage(&self, asked: Asked) -> String {
         let mut text = String::new();
         for (turn, form) in self.synopsis.iter().enumerate() {
-            let lead = if turn == 0 { "usage: git " } else { "   or: git " };
-            let indent = " ".repeat(lead.len() + self.name.len() + 1);
-            let form = form.replace('\n', &format!("\n{indent}"));
-            text.push_str(&format!("{lead}{} {form}\n", self.name));
+            let lead = format!("{}{} {} ", if turn == 0 { "usage: " } else { "   or: " }, self.program, self.name);
+            let form = form.replace('\n', &format!("\n{}", " ".repeat(lead.len())));
+            text.push_str(&format!("{lead}{form}\n"));
         }
         text.push('\n');
         for opt in self.options.iter().filter(|opt| asked == Asked::Full || !opt.hidden) {
@@ -25,6 +24,31 @@ impl Command {
             text.push('\n');
         }
         text
+    }
+}
+
+impl Command {
+    /// The options for a shell that completes what is typed: those that are often wanted, `--`, and their opposites.
+    pub fn completions(&self, hidden_too: bool) -> String {
+        let shown = |opt: &&Opt| opt.is_long() && (hidden_too || !opt.hidden);
+        let mut words = Vec::new();
+        for opt in self.options.iter().filter(shown) {
+            let equals = if matches!(opt.value, Value::Required(_)) { "=" } else { "" };
+            words.push(format!("--{}{equals}", opt.name));
+        }
+        let negatable = || self.options.iter().filter(shown).filter(|opt| opt.negatable);
+        let (bare, negated): (Vec<_>, Vec<_>) = negatable().partition(|opt| opt.name.starts_with("no-"));
+        let bare = bare.iter().map(|opt| format!("--{}", &opt.name[3..]));
+        let negated = negated.iter().map(|opt| format!("--no-{}", opt.name));
+        words.extend(bare);
+        // One opposite at least is shown before the others.
+        let shown_already = self.options.iter().filter(shown).any(|opt| opt.name.starts_with("no-"));
+        for (turn, word) in negated.enumerate() {
+            words.extend((turn == usize::from(!shown_already)).then(|| "--".to_owned()));
+            words.push(word);
+        }
+        let lead = if self.options.first().is_some_and(Opt::is_long) { "" } else { " " };
+        format!("{lead}{}\n", words.join(" "))
     }
 }
 

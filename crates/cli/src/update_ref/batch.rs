@@ -11,7 +11,7 @@ use crate::{
     session::Session,
 };
 use refdb::{
-    Change, Edit, LogWish, Precondition, Prepared, Rejection, Store, Target, Transaction, TransactionOptions,
+    Change, Edit, LogWish, Precondition, Prepared, Reason, Rejection, Store, Target, Transaction, TransactionOptions,
     transaction::Mode,
 };
 use refdb_types::{ObjectId, RefName};
@@ -54,8 +54,30 @@ struct Batch<'s> {
 
 /// The values of a request as git reports them: `None` where the request has none.
 struct Asked {
+    name: RefName,
     new: Option<ObjectId>,
     old: Option<ObjectId>,
+    reported: bool,
+}
+
+fn report_rejection(rejection: &Rejection, asked: &Asked) -> Result<()> {
+    say("error: ", rejection.text.as_bytes());
+    let mut output = Output::default();
+    let out = output.buffer();
+    out.extend_from_slice(b"rejected ");
+    out.extend_from_slice(&rejection.name);
+    for value in [asked.new, asked.old] {
+        out.push(b' ');
+        match value {
+            Some(id) => id.write_hex(out),
+            // This is what git shows.
+            None => out.extend_from_slice(b"(null)"),
+        }
+    }
+    out.push(b' ');
+    out.extend_from_slice(rejection.reason.as_str().as_bytes());
+    out.push(b'\n');
+    output.flush()
 }
 
 /// Runs the requests on standard input.
@@ -103,6 +125,7 @@ impl<'s> Batch<'s> {
     }
 
     fn perform(&mut self, request: Request) -> Result<()> {
+        let is_create = matches!(request, Request::Create { .. });
         let edit = match request {
             Request::NoDeref => {
                 self.no_deref_once = true;
@@ -118,11 +141,22 @@ impl<'s> Batch<'s> {
         if let Some(asked) = &mut self.asked {
             asked.push(Asked::of(&edit, self.store));
         }
-        match &mut self.state {
-            State::Open(transaction) | State::Started(transaction) => Ok(transaction.add(edit)?),
+        let (State::Open(transaction) | State::Started(transaction)) = &mut self.state else {
             // check_state lets nothing through that would come here.
-            State::Prepared(_) | State::Closed => fatal!["transaction is closed"],
+            return fatal!["transaction is closed"];
+        };
+        transaction.add(edit)?;
+        // What is rejected at once is reported at once; what a `create` expects is not known yet.
+        if let [.., (position, rejection)] = transaction.rejected()
+            && position + 1 == transaction.len()
+            && let Some(asked) = &mut self.asked
+        {
+            let Some(last) = asked.last_mut() else { return Ok(()) };
+            last.old = last.old.filter(|_| !is_create);
+            last.reported = true;
+            report_rejection(rejection, last)?;
         }
+        Ok(())
     }
 
     fn edit(&self, request: Request) -> Result<Edit> {
@@ -188,26 +222,15 @@ impl<'s> Batch<'s> {
 
     fn report_rejected(&self, rejected: &[(usize, Rejection)]) -> Result<()> {
         let Some(asked) = &self.asked else { return Ok(()) };
-        let mut output = Output::default();
-        for (position, rejection) in rejected {
-            say("error: ", rejection.text.as_bytes());
-            let out = output.buffer();
-            out.extend_from_slice(b"rejected ");
-            out.extend_from_slice(&rejection.name);
-            let values = asked.get(*position).map_or([None, None], |asked| [asked.new, asked.old]);
-            for value in values {
-                out.push(b' ');
-                match value {
-                    Some(id) => id.write_hex(out),
-                    // This is what git shows.
-                    None => out.extend_from_slice(b"(null)"),
-                }
-            }
-            out.push(b' ');
-            out.extend_from_slice(rejection.reason.as_str().as_bytes());
-            out.push(b'\n');
-        }
-        output.flush()
+        let unreported = rejected.iter().filter_map(|(position, rejection)| Some((rejection, asked.get(*position)?)));
+        let mut unreported: Vec<_> = unreported.filter(|(_, asked)| !asked.reported).collect();
+        // Git looks at names last, but for those that it could not even lock.
+        // What a symbolic ref leads to comes after what was asked for.
+        unreported.sort_by_key(|(rejection, asked)| {
+            let is_late = rejection.reason == Reason::NameConflict && !rejection.text.starts_with("cannot lock ref ");
+            (is_late, rejection.name != asked.name)
+        });
+        unreported.into_iter().try_for_each(|(rejection, asked)| report_rejection(rejection, asked))
     }
 
     /// The input has ended.
@@ -269,7 +292,7 @@ impl Asked {
             }
             Precondition::MustNotExist => Some(zero),
         };
-        Asked { new, old }
+        Asked { name: edit.name.clone(), new, old, reported: false }
     }
 }
 

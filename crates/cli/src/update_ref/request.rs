@@ -167,7 +167,7 @@ pub fn read_verb<'a>(record: &Record<'a>) -> Result<(Verb, Arguments<'a>)> {
     let first = if record.nul { line.split(|byte| *byte == 0).next().unwrap_or_default() } else { line };
     match (find_verb(line), first.first()) {
         (Some((skip, verb, arguments)), _) if arguments > 0 || complete => {
-            Ok((verb, Arguments { line, at: skip, complete, nul: record.nul }))
+            Ok((verb, Arguments { line, at: skip, complete, cut: cut.is_some(), nul: record.nul }))
         }
         // With -z a verb without arguments is the whole record, so the same arm serves it.
         (_, None) if complete => fatal!["empty command in input"],
@@ -189,6 +189,8 @@ pub struct Arguments<'a> {
     line: &'a [u8],
     at: usize,
     complete: bool,
+    /// A NUL ended the line.
+    cut: bool,
     nul: bool,
 }
 
@@ -287,7 +289,7 @@ impl<'a> Arguments<'a> {
         if rest == b"no-deref" && self.complete {
             return Ok(Request::NoDeref);
         }
-        fatal!["option unknown: ", rest, if self.nul { "" } else { "\n" }]
+        fatal!["option unknown: ", rest, if self.nul || self.cut { "" } else { "\n" }]
     }
 
     /// `ref OLD-TARGET` or `oid OLD-OID`, or nothing.
@@ -368,7 +370,7 @@ impl<'a> Arguments<'a> {
     /// The text of the next argument, if there is one.
     fn next_text(&mut self) -> Result<Next<'a>> {
         match self.line.get(self.at) {
-            None if self.complete && !self.nul => return Ok(Next::Missing),
+            None if (self.complete || self.cut) && !self.nul => return Ok(Next::Missing),
             None => return Ok(Next::Eof),
             Some(b' ') if !self.nul => {}
             Some(0) if self.nul => {}

@@ -22,7 +22,7 @@ pub(super) fn update(session: &Session, options: &Options) -> Result<u8> {
     let change = if new.is_null() { Change::Delete } else { Change::Set(Target::Direct(new)) };
     match apply(session, options, name, change, expected) {
         Ok(()) => Ok(0),
-        Err(refdb::Error::Hook(text)) => fatal![text],
+        Err(error @ (refdb::Error::Hook(_) | refdb::Error::Ident(_))) => Err(error.into()),
         Err(error) => {
             let failure = Failure::from(error);
             match failure {

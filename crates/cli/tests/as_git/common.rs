@@ -98,34 +98,21 @@ fn without_descriptions(text: &str) -> String {
     let mut list = false;
     let mut kept = String::new();
     for line in text.lines() {
-        let line = without_lock(line);
         list |= line.is_empty() && kept.contains("usage: git ");
         if !list {
-            kept.push_str(&line);
+            kept.push_str(line);
             kept.push('\n');
         }
     }
     kept
 }
 
-/// Whether git puts `cannot lock ref 'NAME': ` before a conflict of names depends on which of its steps notices it, and
-/// so does the order of the two names.
-fn without_lock(line: &str) -> String {
-    let text = match line.find("cannot lock ref '") {
-        Some(at) if line.contains("exists; cannot create") || line.contains("cannot process") => {
-            let end = line[at..].find("': ").map_or(line.len(), |end| at + end + 3);
-            format!("{}{}", &line[..at], &line[end..])
-        }
-        _ => line.to_owned(),
-    };
-    match text.split_once("cannot process '") {
-        Some((lead, names)) => {
-            let mut names: Vec<&str> = names.split('\'').collect();
-            names.sort_unstable();
-            format!("{lead}cannot process {names:?}")
-        }
-        None => text,
-    }
+/// Runs both with a variable set, and requires the same.
+pub(crate) fn same_with<S: AsRef<OsStr>>(folder: &Path, variable: (&'static str, &str), words: &[S]) {
+    let environment = [(variable.0, variable.1.to_owned())];
+    let [git, refdb] =
+        [Git::find().program(), Path::new(REFDB)].map(|program| run(program, folder, words, b"", &environment));
+    assert_same(&format!("{variable:?} {}", shown(words, b"")), &git, &refdb);
 }
 
 /// Runs git alone.

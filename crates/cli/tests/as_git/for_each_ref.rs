@@ -4,7 +4,7 @@ use crate::common::{refdb, same};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 
-fn repo(format: RefFormat, hash: HashKind) -> Repo {
+pub(crate) fn repo(format: RefFormat, hash: HashKind) -> Repo {
     let repo = Repo::with_worktree(format, hash);
     let commits = repo.commits(4);
     let tag = repo.tag_object(commits[0], "v1");

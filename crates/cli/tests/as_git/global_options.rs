@@ -1,6 +1,6 @@
 //! What stands before the command, beside git's.
 
-use crate::common::{Folder, same};
+use crate::common::{Folder, refdb, same, same_with};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 
@@ -36,4 +36,86 @@ fn repositories_are_found_and_refused_as_git_does() {
         outside.same(&[command, "--foo"]);
         outside.same(&[command, "-h"]);
     }
+}
+
+#[test]
+fn usages_and_completions_are_shown_where_git_shows_them() {
+    let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);
+    let outside = Folder::outside();
+    for command in ["show-ref", "update-ref", "symbolic-ref", "for-each-ref", "pack-refs", "check-ref-format"] {
+        for word in ["-h", "--help-all", "--git-completion-helper", "--git-completion-helper-all"] {
+            outside.same(&[command, word]);
+            same(repo.dir(), &[command, word], b"");
+            same(repo.dir(), &[command, word, "x"], b"");
+        }
+    }
+}
+
+#[test]
+fn a_command_of_our_own_is_called_refdbs_in_its_usage() {
+    let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);
+    for command in ["stat", "dump", "cache"] {
+        let output = refdb(repo.dir(), &[command, "-h"], b"");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.starts_with(&format!("usage: refdb {command} ")), "{text}");
+    }
+}
+
+/// What a command does not need may be wrong.
+#[test]
+fn bad_settings_that_git_does_not_look_at_are_ignored() {
+    for format in RefFormat::ALL {
+        let repo = Repo::with_worktree(format, HashKind::Sha1);
+        let id = repo.commit();
+        repo.create_refs([("refs/heads/main", id)]);
+        for setting in [
+            "core.filesRefLockTimeout=x",
+            "core.packedRefsTimeout=x",
+            "gc.auto=x",
+            "gc.packRefs=x",
+            "color.branch.x=y",
+            "advice.x=maybe",
+            "log.date=x",
+            "branch.b.rebase=perhaps",
+            "remote.origin.fetch=bogus:*:",
+            "reftable.blockSize=x",
+            "reftable.indexObjects=x",
+            "reftable.restartInterval=x",
+            "reftable.geometricFactor=x",
+            "reftable.lockTimeout=x",
+            "maintenance.auto=x",
+            "mailmap.file",
+        ] {
+            if format == RefFormat::Reftable && setting.starts_with("reftable.") {
+                continue; // Read by both, by git somewhat later.
+            }
+            for command in [&["show-ref"][..], &["for-each-ref"], &["symbolic-ref", "HEAD"]] {
+                same(repo.dir(), &[&["-c", setting], command].concat(), b"");
+            }
+        }
+    }
+}
+
+#[test]
+fn dubious_ownership_is_told_of_the_folder_that_git_names() {
+    let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);
+    repo.commit();
+    repo.create_refs([("refs/heads/main", repo.commit())]);
+    let tree = repo.scratch().join("tree");
+    repo.git(["worktree", "add", "-q", "-f", tree.to_str().unwrap(), "main"]);
+    for folder in [repo.dir(), repo.git_dir(), &tree] {
+        same_with(folder, ("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1"), &["show-ref"]);
+    }
+}
+
+/// Wherever the reader of a message stands, its paths lead to the file.
+#[test]
+fn a_lock_in_the_way_is_named_by_its_whole_path() {
+    let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);
+    repo.create_refs([("refs/heads/main", repo.commit())]);
+    let lock = repo.git_dir().join("refs/heads/main.lock");
+    std::fs::write(&lock, "").unwrap();
+    let output = refdb(repo.dir(), &["-c", "core.filesRefLockTimeout=0", "update-ref", "-d", "refs/heads/main"], b"");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains(&format!("Unable to create '{}': File exists.", lock.display())), "{text}");
 }

@@ -1,6 +1,6 @@
 //! `refdb symbolic-ref` beside git's.
 
-use crate::common::{Twins, same};
+use crate::common::{Twins, same, same_with};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 
@@ -81,6 +81,33 @@ fn symbolic_refs_are_changed_as_git_changes_them() {
             &["-m", "made again", "refs/heads/new", "refs/heads/other"],
         ] {
             twins.same(&[&["symbolic-ref"], words].concat(), b"");
+        }
+    }
+}
+
+#[test]
+fn who_makes_a_change_is_found_out_before_it_is_made() {
+    let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);
+    set_up(&repo);
+    for date in ["bogus", "1700000000", "yesterday"] {
+        let variable = ("GIT_COMMITTER_DATE", date);
+        same_with(repo.dir(), variable, &["symbolic-ref", "-m", "why", "HEAD", "refs/heads/other"]);
+        same_with(repo.dir(), variable, &["symbolic-ref", "HEAD", "refs/heads/main"]);
+        same_with(repo.dir(), variable, &["update-ref", "refs/heads/main", "refs/heads/other"]);
+    }
+    same_with(repo.dir(), ("GIT_COMMITTER_NAME", "<>"), &["symbolic-ref", "HEAD", "refs/heads/other"]);
+}
+
+#[test]
+fn a_name_that_no_ref_may_have_is_no_ref() {
+    for format in RefFormat::ALL {
+        let repo = Repo::with_worktree(format, HashKind::Sha1);
+        for name in
+            ["refs/heads/.x", "refs/heads/a\\b", "refs/heads/a\tb", "refs/heads/x.lock", "a b", "refs/heads/a..b"]
+        {
+            same(repo.dir(), &["symbolic-ref", name], b"");
+            same(repo.dir(), &["symbolic-ref", "-q", name], b"");
+            same(repo.dir(), &["symbolic-ref", "-d", name], b"");
         }
     }
 }

@@ -74,3 +74,20 @@ fn one_ref_is_changed_as_git_changes_it() {
         }
     }
 }
+
+#[test]
+fn names_of_objects_are_found_with_gits_warnings() {
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &|repo| {
+            set_up(repo);
+            repo.git(["symbolic-ref", "refs/tags/lost", "refs/heads/none"]);
+            repo.git(["update-ref", "refs/tags/main", "refs/heads/main~1"]);
+            repo.git(["update-ref", "-m", "checkout: moving from main to other", "HEAD", "HEAD~1"]);
+        });
+        for revision in
+            ["lost", "dangling", "main", "tags/main", "@{1}", "@{9}", "main@{0}", "main@{9}", "@{-1}", "HEAD@{9}"]
+        {
+            twins.same(&["update-ref", "refs/heads/new", revision], b"");
+        }
+    }
+}

@@ -125,3 +125,67 @@ fn batches_reject_what_git_rejects() {
         }
     }
 }
+
+/// A folder of loose refs keeps the name from being locked, and git says so; what is packed does not.
+#[test]
+fn conflicts_of_names_are_told_with_gits_words_before_them() {
+    for format in RefFormat::ALL {
+        for packed in [false, true] {
+            let twins = Twins::new(format, &|repo| {
+                set_up(repo);
+                if packed {
+                    repo.git(["pack-refs", "--all"]);
+                }
+            });
+            for session in [
+                &["create refs/heads/dir|main"][..],
+                &["delete refs/heads/dir|"],
+                &["verify refs/heads/dir|"],
+                &["delete refs/heads/dir|main"],
+                &["symref-create refs/heads/dir|refs/heads/x"],
+                &["create refs/heads/main/x|main"],
+                &["delete refs/heads/main/x|"],
+                &["verify refs/heads/main/x|"],
+                &["create refs/heads/n|main", "create refs/heads/n/m|main"],
+                &["create refs/heads/n/m|main", "create refs/heads/n|main"],
+                &["delete refs/heads/dir/x|", "create refs/heads/dir|main"],
+                &["create refs/heads/dir|main", "delete refs/heads/dir/x|"],
+                &["delete refs/heads/main|", "create refs/heads/main/x|main"],
+            ] {
+                both_forms(&twins, &[], session);
+            }
+        }
+    }
+}
+
+#[test]
+fn rejections_are_told_when_git_tells_them() {
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &set_up);
+        let missing = "1234567890123456789012345678901234567890";
+        for session in [
+            &["update refs/heads/other|main~2|main~2".into(), format!("create refs/heads/a|{missing}")][..],
+            &[format!("update refs/heads/a|{missing}|main"), "delete refs/heads/none|nothing".into()],
+            &["create refs/heads/main/x|main".into(), "update refs/heads/other|main|main".into()],
+            &["create refs/heads/a|main^{tree}".into()],
+            &["update refs/heads/a|main^{tree}|0000000000000000000000000000000000000000".into()],
+        ] {
+            let session: Vec<&str> = session.iter().map(String::as_str).collect();
+            both_forms(&twins, &["--batch-updates"], &session);
+        }
+    }
+}
+
+#[test]
+fn a_nul_in_a_line_ends_it_as_in_git() {
+    let twins = Twins::new(RefFormat::Files, &set_up);
+    for input in [
+        &b"create refs/heads/a\0main\n"[..],
+        b"delete refs/heads/other\0\0\n",
+        b"option no-deref\0\n",
+        b"update refs/heads/a main\0\n",
+        b"verify refs/heads/a\0\n",
+    ] {
+        twins.same(&["update-ref", "--stdin"], input);
+    }
+}

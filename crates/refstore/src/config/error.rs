@@ -130,6 +130,7 @@ impl std::fmt::Display for Place {
         match self {
             Place::Parsing(line, file) => write!(f, "bad config line {line} in file {}", file.display()),
             Place::Variable(key, Some((line, file))) => {
+                let file = file.strip_prefix(".").unwrap_or(file);
                 write!(f, "bad config variable '{key}' in file '{}' at line {line}", file.display())
             }
             Place::Variable(key, None) => write!(f, "unable to parse '{key}' from command-line config"),

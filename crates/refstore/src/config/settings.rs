@@ -16,6 +16,8 @@ pub struct Settings {
     pub shared_repository: SharedRepository,
     /// How `core.fsync` and `core.fsyncMethod` want refs to be brought to stable storage.
     pub fsync: Fsync,
+    /// What is wrong with one of the timeouts: nothing can be locked then.
+    pub bad_timeout: Option<String>,
     /// `core.filesRefLockTimeout`; git's default is 100 ms.
     pub files_ref_lock_timeout: Option<Patience>,
     /// `core.packedRefsTimeout`; git's default is 1 s.
@@ -82,6 +84,7 @@ impl Settings {
             log_policy: usual,
             shared_repository: SharedRepository::Umask,
             fsync: Fsync::No,
+            bad_timeout: None,
             files_ref_lock_timeout: None,
             packed_refs_timeout: None,
             reftable: ReftableSettings {
@@ -107,13 +110,24 @@ impl Settings {
             }
         }
         if !is_reftable {
-            settings.files_ref_lock_timeout = timeout(config.last("core.filesreflocktimeout"))?;
-            settings.packed_refs_timeout = timeout(config.last("core.packedrefstimeout"))?;
+            // Git reads them when it locks something: who only reads does not depend on them.
+            settings.files_ref_lock_timeout = settings.timeout(config.last("core.filesreflocktimeout"));
+            settings.packed_refs_timeout = settings.timeout(config.last("core.packedrefstimeout"));
         }
         if sync.0 {
             settings.fsync = sync.1;
         }
         Ok(settings)
+    }
+
+    fn timeout(&mut self, value: Option<Value<'_>>) -> Option<Patience> {
+        match value?.int() {
+            Ok(millis) => Some(Patience::from_millis(millis.into())),
+            Err(error) => {
+                self.bad_timeout.get_or_insert(error.to_string());
+                None
+            }
+        }
     }
 
     fn core(
@@ -191,10 +205,6 @@ fn check_identity(value: &Value<'_>) -> Result<(), ConfigError> {
         b"user.useconfigonly" => value.boolean().map(|_| ()),
         _ => Ok(()),
     }
-}
-
-fn timeout(value: Option<Value<'_>>) -> Result<Option<Patience>, ConfigError> {
-    value.map(|value| value.int().map(|millis| Patience::from_millis(millis.into()))).transpose()
 }
 
 impl ReftableSettings {
@@ -322,17 +332,15 @@ mod tests {
             ("reftable.blockSize=999999999", true, "reftable block size cannot exceed 16MB"),
             ("reftable.restartInterval=70000", true, "reftable block size cannot exceed 65535"),
             ("reftable.geometricFactor=256", true, "reftable geometric factor cannot exceed 255"),
-            (
-                "core.packedRefsTimeout=12x",
-                false,
-                "bad numeric config value '12x' for 'core.packedrefstimeout': invalid unit",
-            ),
             ("core.preferSymlinkRefs=foo", false, "bad boolean config value 'foo' for 'core.prefersymlinkrefs'"),
             ("core.logAllRefUpdates=foo", false, "bad boolean config value 'foo' for 'core.logallrefupdates'"),
             ("user.useConfigOnly=foo", true, "bad boolean config value 'foo' for 'user.useconfigonly'"),
         ] {
             assert_eq!(load(&[setting], is_reftable).unwrap_err(), format!("fatal: {error}\n"));
         }
+        let settings = load(&["core.packedRefsTimeout=12x"], false).unwrap();
+        let bad = "bad numeric config value '12x' for 'core.packedrefstimeout': invalid unit";
+        assert_eq!(settings.bad_timeout.as_deref(), Some(bad));
         assert_eq!(
             load(&["user.name"], false).unwrap_err(),
             "error: missing value for 'user.name'\nfatal: unable to parse 'user.name' from command-line config\n"

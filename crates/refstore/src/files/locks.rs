@@ -235,7 +235,8 @@ impl Locks {
                 }
                 None => {
                     let lock = Lock::path_of(path);
-                    let text = format!("Unable to create '{}': {}", lock.display(), without_number(&error.source));
+                    let text =
+                        format!("Unable to create '{}': {}", absolute(&lock).display(), without_number(&error.source));
                     reject(name, Reason::Generic, text)
                 }
             },
@@ -464,9 +465,14 @@ fn held_by_us(name: &BStr, path: &Path, own: &BStr) -> Result<Rejection> {
     let lock = Lock::path_of(path);
     let detail = format!(
         "Unable to create '{}': File exists.\n\nThis transaction holds it for '{own}', which leads to the same file",
-        lock.display()
+        absolute(&lock).display()
     );
     reject(name, Reason::CreateExists, detail)
+}
+
+/// Whoever reads the message may be in another folder.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 fn held_by_other(name: &BStr, error: &LockError) -> Result<Rejection> {
@@ -474,7 +480,7 @@ fn held_by_other(name: &BStr, error: &LockError) -> Result<Rejection> {
         LockError::Held { path, age_seconds, uid } => format!(
             "Unable to create '{}': File exists.\n\nAnother git process seems to be running in this repository, or \
              the lock file may be stale: it is {age_seconds} s old and belongs to user {uid}",
-            path.display()
+            absolute(path).display()
         ),
         LockError::Io(error) => error.to_string(),
     };

@@ -14,14 +14,15 @@ use super::{
 };
 use crate::{
     Error, Locked, Reason, Rejection, Result, Snapshot, Step, TargetView,
-    backend::{Claims, NewValue, Steps},
+    backend::{Claims, NewValue, Standing, Steps},
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::ObjectId;
 use refdb_vfs::Lock;
 use std::{
     collections::BTreeSet,
-    io,
+    fs, io,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -240,6 +241,15 @@ impl FilesLocked {
     }
 }
 
+/// Whether a folder has files in it, at any depth, that are not locks.
+fn holds_refs(folder: &Path) -> bool {
+    fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => holds_refs(&entry.path()),
+        Ok(_) => !entry.file_name().as_bytes().ends_with(b".lock"),
+        Err(_) => false,
+    })
+}
+
 impl Locked for FilesLocked {
     fn snapshot(&self) -> &dyn Snapshot {
         &self.snapshot
@@ -247,6 +257,13 @@ impl Locked for FilesLocked {
 
     fn refused(&self) -> &[(usize, Rejection)] {
         &self.refused
+    }
+
+    fn standing(&self, name: &BStr) -> Standing {
+        match self.store.layout.ref_path(name) {
+            Some(path) if holds_refs(&path) => Standing::Folder,
+            _ => Standing::NoFolder,
+        }
     }
 
     fn stage(&mut self, steps: &dyn Steps) -> Result<()> {

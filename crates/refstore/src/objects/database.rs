@@ -44,6 +44,13 @@ impl ObjectKind {
             ObjectKind::Tag => "tag",
         }
     }
+
+    /// The kind that a word stands for.
+    pub fn from_name(name: &[u8]) -> Option<Self> {
+        [ObjectKind::Commit, ObjectKind::Tree, ObjectKind::Blob, ObjectKind::Tag]
+            .into_iter()
+            .find(|kind| kind.name().as_bytes() == name)
+    }
 }
 
 impl From<gix_object::Kind> for ObjectKind {

@@ -31,6 +31,9 @@ pub enum NameError {
         /// How many entries there are.
         entries: usize,
     },
+    /// There is no reflog.
+    #[error("log for {0} is empty")]
+    NoLog(BString),
     /// Refs or objects could not be read.
     #[error(transparent)]
     Store(#[from] Error),
@@ -161,7 +164,7 @@ impl Names<'_, '_> {
             return self.at_reflog(name, inside);
         }
         let name = if text == "@" { "HEAD".into() } else { text };
-        if let Some((_, id)) = self.find_ref(name)? {
+        if let Some((_, id)) = self.find_ref(name, text)? {
             return Ok(Some(id));
         }
         if let Some(digits) = describe_digits(text) {
@@ -170,18 +173,50 @@ impl Names<'_, '_> {
         self.abbreviated(text, wanted)
     }
 
-    /// The first ref that the rules of gitrevisions(7) make of the name.
-    fn find_ref(&self, name: &BStr) -> Result<Option<(RefName, ObjectId)>, NameError> {
-        let mut found = None;
+    /// The first ref with a reflog that the rules of gitrevisions(7) make of the name.
+    fn find_logged_ref(&self, name: &BStr) -> Result<Option<RefName>, NameError> {
+        let (mut found, mut count) = (None, 0);
+        for (before, after) in SHORT_NAME_RULES {
+            let Ok(full) = RefName::new([before.as_bytes(), name, after.as_bytes()].concat()) else { continue };
+            let Some((end, _)) = self.follow(&full)? else { continue };
+            // A symbolic ref without a reflog has that of the ref it leads to.
+            for logged in [full, end] {
+                if self.snapshot.has_log(&logged)? {
+                    count += 1;
+                    found.get_or_insert(logged);
+                    break;
+                }
+            }
+        }
+        if count > 1 {
+            (self.warn.borrow_mut())(format!("refname '{name}' is ambiguous."));
+        }
+        Ok(found)
+    }
+
+    /// The first ref that the rules of gitrevisions(7) make of the name. Symbolic refs that lead nowhere are passed over,
+    /// with a warning. `shown` is what the user called it.
+    fn find_ref(&self, name: &BStr, shown: &BStr) -> Result<Option<(RefName, ObjectId)>, NameError> {
+        let warn = |text: String| (self.warn.borrow_mut())(text);
+        let (mut found, mut count) = (None, 0);
         for (before, after) in SHORT_NAME_RULES {
             let full = [before.as_bytes(), name, after.as_bytes()].concat();
             let Ok(full) = RefName::new(full) else { continue };
-            let Some(id) = self.follow(&full)? else { continue };
-            if found.is_some() {
-                (self.warn.borrow_mut())(format!("refname '{name}' is ambiguous."));
-                break;
+            match self.follow(&full)? {
+                Some((_, id)) => {
+                    count += 1;
+                    found.get_or_insert((full, id));
+                }
+                None if full.as_bstr() != "HEAD"
+                    && matches!(self.snapshot.get(&full), Ok(Some(Target::Symbolic(_)))) =>
+                {
+                    warn(format!("ignoring dangling symref {full}"));
+                }
+                None => {}
             }
-            found = Some((full, id));
+        }
+        if count > 1 {
+            warn(format!("refname '{shown}' is ambiguous."));
         }
         Ok(found)
     }
@@ -196,13 +231,14 @@ impl Names<'_, '_> {
         Ok(at)
     }
 
-    fn follow(&self, name: &RefName) -> Found {
+    /// Where a ref leads: the last ref, and its object.
+    fn follow(&self, name: &RefName) -> Result<Option<(RefName, ObjectId)>, NameError> {
         let mut name = name.clone();
         for _ in 0..=SYMREF_DEPTH_MAX {
             match self.snapshot.get(&name) {
                 // At the root any file of the repository may have the name: what holds no ref is none.
                 Ok(None) | Err(Error::Corrupt { .. }) => return Ok(None),
-                Ok(Some(Target::Direct(id))) => return Ok(Some(id)),
+                Ok(Some(Target::Direct(id))) => return Ok(Some((name, id))),
                 Ok(Some(Target::Symbolic(next))) => name = next,
                 Err(error) => return Err(error.into()),
             }
@@ -221,10 +257,11 @@ impl Names<'_, '_> {
             };
         }
         let Some(number) = number(inside) else { return Ok(None) };
-        let full = if name.is_empty() { self.current_branch()? } else { self.find_ref(name)?.map(|(full, _)| full) };
+        let full = if name.is_empty() { self.current_branch()? } else { self.find_logged_ref(name)? };
         let Some(full) = full else { return Ok(None) };
-        let shown = if name.is_empty() { BString::from(full.clone()) } else { name.into() };
-        self.log_value(&full, number, shown)
+        let branch = full.strip_prefix(b"refs/heads/").unwrap_or(&full);
+        let shown = if name.is_empty() { branch.into() } else { name.into() };
+        self.log_value(&full, number, shown, name.is_empty())
     }
 
     /// What HEAD names, or HEAD itself.
@@ -237,7 +274,8 @@ impl Names<'_, '_> {
         })
     }
 
-    fn log_value(&self, name: &RefName, number: usize, shown: BString) -> Found {
+    /// What a ref's reflog says. `is_current`: the ref was not named, but is the one that is checked out.
+    fn log_value(&self, name: &RefName, number: usize, shown: BString, is_current: bool) -> Found {
         let (mut seen, mut value, mut oldest) = (0, None, None);
         let exists = self.snapshot.log(name, &mut |entry| {
             if seen == number {
@@ -252,7 +290,8 @@ impl Names<'_, '_> {
             (Some(value), _) => Ok(Some(value)),
             // The value before the oldest entry is known too.
             (None, Some(oldest)) if seen == number && !oldest.is_null() => Ok(Some(oldest)),
-            (None, None) if number == 0 && exists => self.follow(name),
+            (None, None) if number == 0 && exists => Ok(self.follow(name)?.map(|(_, id)| id)),
+            (None, _) if !exists && is_current => Err(NameError::NoLog(name.as_bstr().into())),
             (None, _) if exists => Err(NameError::LogTooShort { name: shown, entries: seen }),
             (None, _) => Ok(None),
         }
@@ -274,9 +313,9 @@ impl Names<'_, '_> {
             ControlFlow::Continue(())
         })?;
         let Some(from) = found else { return Ok(None) };
-        let branch = RefName::new([b"refs/heads/", &from[..]].concat()).ok();
-        match branch.map(|branch| self.follow(&branch)).transpose()?.flatten() {
-            Some(id) => Ok(Some(id)),
+        // The text stands for the branch's short name, and that for what the rules make of it.
+        match self.find_ref(from.as_bstr(), format!("@{{-{back}}}").as_str().into())? {
+            Some((_, id)) => Ok(Some(id)),
             None => self.basic(from.as_bstr(), Wanted::Commitish),
         }
     }

@@ -4,7 +4,10 @@ use super::{
     edits::{Action, Edits, Item},
     walk::Findings,
 };
-use crate::{Result, backend::Snapshot};
+use crate::{
+    Result,
+    backend::{Locked, Snapshot, Standing},
+};
 use bstr::{BStr, BString, ByteSlice};
 use std::collections::BTreeMap;
 
@@ -13,10 +16,10 @@ use std::collections::BTreeMap;
 /// With `allow_replacing`, refs that the transaction deletes are in nobody's way.
 pub(super) fn conflicts(
     edits: &Edits,
-    snapshot: &dyn Snapshot,
+    locked: &dyn Locked,
     findings: &Findings,
     allow_replacing: bool,
-) -> Result<BTreeMap<u32, String>> {
+) -> Result<BTreeMap<u32, Conflict>> {
     let mut found = BTreeMap::new();
     for parent in &findings.parent_refs {
         below_a_ref(edits, parent.as_bstr(), &mut found);
@@ -27,7 +30,7 @@ pub(super) fn conflicts(
         match item.old {
             _ if goes_away => {}
             Some(_) => below_a_ref(edits, edits.name(parent), &mut found),
-            None => below_a_new_item(edits, parent, &mut found),
+            None => below_a_new_item(edits, parent, locked, &mut found),
         }
     }
     for child in &findings.children {
@@ -42,16 +45,33 @@ pub(super) fn conflicts(
                 continue;
             };
             if allow_replacing {
-                match first_staying(edits, snapshot, edits.name(parent))? {
+                match first_staying(edits, locked.snapshot(), edits.name(parent))? {
                     Some(staying) => child = staying,
                     None => continue,
                 }
             }
-            let name = edits.shown(parent);
-            found.entry(parent).or_insert_with(|| format!("'{child}' exists; cannot create '{name}'"));
+            let name = edits.name(parent);
+            found.entry(parent).or_insert_with(|| {
+                // The lock of a ref below that came first made a folder, too.
+                let below = &edits.order[edits.below(name)];
+                let is_folder = match locked.standing(name) {
+                    Standing::NoFiles => false,
+                    Standing::NoFolder => below.iter().any(|at| *at < parent),
+                    Standing::Folder => true,
+                };
+                let shown = edits.shown(parent);
+                Conflict { text: format!("'{child}' exists; cannot create '{shown}'"), is_folder }
+            });
         }
     }
     Ok(found)
+}
+
+/// Why a name cannot be had, in git's words.
+pub(super) struct Conflict {
+    pub(super) text: String,
+    /// The name cannot even be locked, since there is a folder in its place.
+    pub(super) is_folder: bool,
 }
 
 impl Item {
@@ -62,23 +82,27 @@ impl Item {
     }
 }
 
-fn below_a_ref(edits: &Edits, parent: &BStr, found: &mut BTreeMap<u32, String>) {
+fn below_a_ref(edits: &Edits, parent: &BStr, found: &mut BTreeMap<u32, Conflict>) {
     for &at in &edits.order[edits.below(parent)] {
         if edits.items[at as usize].is_new() {
             let name = edits.shown(at);
-            found.entry(at).or_insert_with(|| format!("'{parent}' exists; cannot create '{name}'"));
+            let text = || format!("'{parent}' exists; cannot create '{name}'");
+            found.entry(at).or_insert_with(|| Conflict { text: text(), is_folder: false });
         }
     }
 }
 
-/// Of two items that conflict it is the outer one that cannot happen, as with git's loose refs: the inner one's lock
-/// lies in its way. Git names first what was added first.
-fn below_a_new_item(edits: &Edits, parent: u32, found: &mut BTreeMap<u32, String>) {
+/// Of two items that conflict, among files it is the outer one that cannot happen: the inner one's lock lies in its way.
+/// In reftables it is the one that was added first.
+fn below_a_new_item(edits: &Edits, parent: u32, locked: &dyn Locked, found: &mut BTreeMap<u32, Conflict>) {
     let below = &edits.order[edits.below(edits.name(parent))];
     if let Some(&child) = below.iter().find(|child| edits.items[**child as usize].is_new()) {
-        let (first, second) = (parent.min(child), parent.max(child));
-        let text = || format!("cannot process '{}' and '{}' at the same time", edits.shown(first), edits.shown(second));
-        found.entry(parent).or_insert_with(text);
+        let (first, second, is_folder) = match locked.standing(edits.name(parent)) {
+            Standing::NoFiles => (parent.min(child), parent.max(child), false),
+            Standing::NoFolder | Standing::Folder => (parent, child, child < parent),
+        };
+        let text = format!("cannot process '{}' and '{}' at the same time", edits.shown(first), edits.shown(second));
+        found.entry(first).or_insert(Conflict { text, is_folder });
     }
 }
 

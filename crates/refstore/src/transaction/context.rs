@@ -17,9 +17,9 @@ pub struct Context<'s> {
     pub log_policy: LogPolicy,
     /// The kind of all object ids.
     pub hash: HashKind,
-    /// Whether `GIT_QUARANTINE_PATH` is set: a pre-receive hook must not update refs, since the objects it sees may
-    /// still be thrown away.
-    pub quarantined: bool,
+    /// Why no ref may be changed. `GIT_QUARANTINE_PATH` may be set: a pre-receive hook must not update refs, since the
+    /// objects it sees may still be thrown away. Or a setting may be bad.
+    pub forbidden: Option<&'s str>,
 }
 
 /// What an object is, as far as a ref that points at it is concerned.

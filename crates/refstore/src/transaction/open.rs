@@ -91,6 +91,11 @@ impl<'s> Transaction<'s> {
         })
     }
 
+    /// The edits that are known not to happen, by position, in that order. None in [`Mode::Atomic`].
+    pub fn rejected(&self) -> &[(usize, Rejection)] {
+        &self.rejected
+    }
+
     /// How many edits were added.
     pub fn len(&self) -> usize {
         self.added
@@ -103,8 +108,8 @@ impl<'s> Transaction<'s> {
 
     /// Locks and checks everything and stages the new values.
     pub fn prepare(mut self) -> Result<Prepared<'s>> {
-        if self.context.quarantined {
-            return Err(Error::Refused("ref updates forbidden inside quarantine environment".into()));
+        if let Some(why) = self.context.forbidden {
+            return Err(Error::Refused(why.into()));
         }
         if let Some((one, other)) = self.plan.edits.sort() {
             return Err(Error::Refused(said_twice(&self.plan.edits, one, other)));

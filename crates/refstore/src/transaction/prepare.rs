@@ -92,10 +92,12 @@ impl<'s> Preparation<'_, 's> {
         self.check_values()?;
         self.refuse(&*locked, |_, rejection| is_name(rejection))?;
         self.check_branches()?;
-        let in_the_way =
-            conflicts(&self.plan.edits, locked.snapshot(), &findings, self.options.allow_replacing_parents)?;
-        for (at, text) in in_the_way {
-            self.reject(at, Reason::NameConflict, text)?;
+        let in_the_way = conflicts(&self.plan.edits, &*locked, &findings, self.options.allow_replacing_parents)?;
+        for (at, conflict) in in_the_way {
+            match conflict.is_folder {
+                true => self.cannot_lock(at, Reason::NameConflict, conflict.text)?,
+                false => self.reject(at, Reason::NameConflict, conflict.text)?,
+            }
         }
         // Nothing happens without its lock, whatever was said above.
         self.refuse(&*locked, |_, _| true)?;

@@ -72,7 +72,7 @@ impl Subject {
             committer: &committer,
             log_policy: self.policy,
             hash: self.repo.hash(),
-            quarantined: false,
+            forbidden: None,
         }
     }
 

@@ -42,7 +42,12 @@ fn a_transaction_cannot_create_a_ref_and_its_folder() {
             (["refs/a/b/c/d", "refs/a/b"], "cannot process 'refs/a/b/c/d' and 'refs/a/b' at the same time"),
         ] {
             let between = create("refs/heads/p-1", ids[0]);
-            assert_eq!(subject.refusal([create(names[0], ids[0]), between, create(names[1], ids[0])]), text);
+            let said = subject.refusal([create(names[0], ids[0]), between, create(names[1], ids[0])]);
+            // Among files the inner one's lock makes a folder of the outer one, which then cannot be locked.
+            let (outer, inner) = (names[1], names[0]);
+            let as_files =
+                format!("cannot lock ref '{outer}': cannot process '{outer}' and '{inner}' at the same time");
+            assert!(said == text || (inner.starts_with(outer) && said == as_files), "{said}");
         }
     });
 }

@@ -60,13 +60,20 @@ impl World for Small<'_> {
     fn worktree(&mut self, _: &BStr) -> Result<Option<&BStr>> {
         Ok(None)
     }
+    fn is_packed(&self, _: &BStr) -> bool {
+        true
+    }
     fn clock(&self) -> &Clock<'_> {
         &self.clock
     }
 }
 
+fn parse(format: &str) -> std::result::Result<Format, ParseError> {
+    Format::parse(format.into(), Quote::None, &mut |_| Ok(()))
+}
+
 fn show(format: &str, quote: Quote, oid: u8) -> String {
-    let format = Format::parse(format.into()).unwrap();
+    let format = Format::parse(format.into(), quote, &mut |_| Ok(())).unwrap();
     let id = id(oid);
     let row = Row { name: "refs/heads/a/b".into(), id: &id, symref: None, peeled: &Peeled::Unknown };
     let mut out = Vec::new();
@@ -139,14 +146,6 @@ fn mistakes_in_formats_are_reported_in_gits_words() {
         ("%(objectsize:x)", "unrecognized %(objectsize) argument: x"),
         ("%(HEAD:x)", "%(HEAD) does not take arguments"),
         ("%(symref:x)", "unrecognized %(symref) argument: x"),
-        ("%(if)", "format: %(end) atom missing"),
-        ("%(if)a%(end)", "format: %(if) atom used without a %(then) atom"),
-        ("%(end)", "format: %(end) atom used without corresponding atom"),
-        ("%(then)", "format: %(then) atom used without a %(if) atom"),
-        ("%(else)", "format: %(else) atom used without a %(if) atom"),
-        ("%(if)%(else)%(then)%(end)", "format: %(else) atom used without a %(then) atom"),
-        ("%(if)%(then)%(then)%(end)", "format: %(then) atom used more than once"),
-        ("%(if)%(then)%(else)%(else)%(end)", "format: %(else) atom used more than once"),
         ("%(if:foo=x)a%(then)b%(end)", "unrecognized %(if) argument: foo=x"),
         ("%(align)", "expected format: %(align:<width>,<position>)"),
         ("%(align:x)x%(end)", "unrecognized %(align) argument: x"),
@@ -159,10 +158,27 @@ fn mistakes_in_formats_are_reported_in_gits_words() {
         ("%(committeremail:trim_localpart)", "unrecognized %(committeremail) argument: _localpart"),
         ("%(raw:x)", "unrecognized %(raw) argument: x"),
     ] {
-        match Format::parse(format.into()) {
+        match parse(format) {
             Err(ParseError::Failure(Failure::Fatal(message))) => assert_eq!(message, expected, "{format}"),
             other => panic!("{format}: {other:?}"),
         }
     }
-    assert!(matches!(Format::parse("a%(b".into()), Err(ParseError::Unclosed(rest)) if rest == "%(b"));
+    assert!(matches!(parse("a%(b"), Err(ParseError::Unclosed(rest)) if rest == "%(b"));
+}
+
+#[test]
+fn a_misplaced_field_matters_when_a_ref_is_shown() {
+    for (format, expected) in [
+        ("%(if)", "format: %(end) atom missing"),
+        ("%(if)a%(end)", "format: %(if) atom used without a %(then) atom"),
+        ("%(end)", "format: %(end) atom used without corresponding atom"),
+        ("%(then)", "format: %(then) atom used without a %(if) atom"),
+        ("%(else)", "format: %(else) atom used without a %(if) atom"),
+        ("%(if)%(else)%(then)%(end)", "format: %(else) atom used without a %(then) atom"),
+        ("%(if)%(then)%(then)%(end)", "format: %(then) atom used more than once"),
+        ("%(if)%(then)%(else)%(else)%(end)", "format: %(else) atom used more than once"),
+        ("%(if)%(then)%(else)%(then)%(end)", "format: %(then) atom used more than once"),
+    ] {
+        assert_eq!(show(format, Quote::None, 0xab), expected, "{format}");
+    }
 }

@@ -1,0 +1,157 @@
+//! `refdb for-each-ref` beside git's, in what few people do: mistakes, odd fields, colors, where HEAD leads elsewhere.
+
+use crate::{common::same, for_each_ref::repo};
+use refdb_testkit::{RefFormat, Repo};
+use refdb_types::HashKind;
+
+#[test]
+fn sizes_are_sorted_as_numbers() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    for (name, length) in [("a", 9), ("b", 100), ("c", 20)] {
+        let blob = repo.blob("text");
+        let tag = format!("object {blob}\ntype blob\ntag t\ntagger T <t@x> 1 +0000\n\n{}\n", "x".repeat(length));
+        let tag = repo.git_with_input(["mktag"], tag);
+        repo.git(["update-ref", &format!("refs/tags/{name}"), &tag]);
+    }
+    for key in ["contents:size", "-contents:size", "raw:size", "*contents:size", "objectsize"] {
+        same(repo.dir(), &["for-each-ref", &format!("--sort={key}"), "--format=%(refname) %(contents:size)"], b"");
+    }
+}
+
+/// Of an empty color too, which is why nothing may be left out of a quoted line.
+#[test]
+fn colors_are_quoted_as_every_value_is() {
+    let repo = repo(RefFormat::Files, HashKind::Sha1);
+    for quote in ["--shell", "--perl", "--python", "--tcl"] {
+        for when in ["--color=always", "--color=never"] {
+            for format in ["%(color:red)x", "%(color:normal)%(refname)", "%(align:9)%(color:red)a%(end)", "%(flag)"] {
+                same(repo.dir(), &["for-each-ref", quote, when, &format!("--format={format}"), "refs/heads/A"], b"");
+            }
+        }
+    }
+    for text in ["\u{1b}[31mx", "漢字", "e\u{301}", "\t"] {
+        let format = format!("--format=%(align:9)%(color:red){text}%(end)|");
+        same(repo.dir(), &["for-each-ref", "--color=always", &format, "refs/heads/A"], b"");
+    }
+}
+
+#[test]
+fn the_flag_of_a_ref_tells_whether_it_is_symbolic_and_packed() {
+    for format in RefFormat::ALL {
+        let repo = repo(format, HashKind::Sha1);
+        repo.git(["pack-refs", "--all"]);
+        repo.git(["update-ref", "refs/heads/main", "refs/heads/A"]);
+        repo.git(["update-ref", "refs/heads/new", "refs/heads/A"]);
+        same(repo.dir(), &["for-each-ref", "--include-root-refs", "--format=%(refname) [%(flag)] [%(*flag:x)]"], b"");
+        same(repo.dir(), &["for-each-ref", "--sort=-flag", "--format=%(refname)"], b"");
+    }
+}
+
+#[test]
+fn of_several_mistakes_the_first_is_told_that_git_tells() {
+    let repo = repo(RefFormat::Files, HashKind::Sha1);
+    let (tree, missing) = ("main^{tree}", "1234567890123456789012345678901234567890");
+    for value in ["nothing", tree, missing, "refs/blob", "v1", ""] {
+        for option in ["points-at", "contains", "no-contains", "merged", "no-merged"] {
+            for mistake in ["--format=%(nothing)", "--sort=nothing", "--count=-1", "--foo", "--no-points-at"] {
+                let option = format!("--{option}={value}");
+                same(repo.dir(), &["for-each-ref", &option, mistake], b"");
+                same(repo.dir(), &["for-each-ref", mistake, &option], b"");
+            }
+        }
+    }
+    for words in [
+        &["--merged=nothing", "--contains=nothing"][..],
+        &["--contains=nothing", "--merged=nothing"],
+        &["--sort=nothing", "--format=%(nothing)"],
+        &["--start-after=x", "--format=%(nothing)", "refs"],
+        &["--start-after=x", "--sort=nothing"],
+        &["--stdin", "x", "--sort=nothing"],
+        &["--shell", "--format=%(raw)%(nothing)"],
+        &["--shell", "--format=%(nothing)%(raw)"],
+        &["--format=%(ahead-behind:nothing)%(nothing)"],
+        &["--format=%(nothing)%(ahead-behind:nothing)"],
+        &["--sort=ahead-behind:nothing", "--format=%(nothing)"],
+        &["--format=%(rest)%(nothing)"],
+        &["--sort=rest"],
+        &["--sort=**creator"],
+        &["--sort=if", "--sort=align:3", "--sort=end"],
+        &["--sort=align"],
+        &["--format=%(*nothing)"],
+        &["--format=%(*authoremail:x)"],
+        &["--format=%(*objectname:short=0)"],
+        &["--format=%(*objectsize:x)"],
+    ] {
+        same(repo.dir(), &[&["for-each-ref"], words].concat(), b"");
+    }
+}
+
+/// Where a group begins and ends matters to git when it shows a ref, and so not where there is none to show.
+#[test]
+fn misplaced_ends_matter_only_where_a_ref_is_shown() {
+    let repo = repo(RefFormat::Files, HashKind::Sha1);
+    for format in [
+        "%(if)",
+        "%(end)",
+        "%(then)",
+        "%(else)",
+        "%(align:3)",
+        "%(if)%(then)%(else)%(then)%(end)",
+        "%(if)a%(end)%(end)",
+        "%(*if)%(then)%(end)",
+        "%(if:x)",
+        "%(align:x)",
+        "%(end)%(nothing)",
+    ] {
+        for pattern in ["refs/heads", "refs/none"] {
+            same(repo.dir(), &["for-each-ref", &format!("--format={format}"), pattern], b"");
+        }
+    }
+}
+
+#[test]
+fn fields_with_a_colon_too_many_are_shown_as_git_shows_them() {
+    let repo = repo(RefFormat::Files, HashKind::Sha1);
+    for field in
+        ["author", "authordate", "authorname", "committer", "tagger", "creator", "creatordate", "body", "tag", "object"]
+    {
+        for argument in ["", "x"] {
+            same(repo.dir(), &["for-each-ref", &format!("--format=%(refname) [%({field}:{argument})]")], b"");
+        }
+    }
+}
+
+#[test]
+fn ids_are_as_short_as_is_configured() {
+    let repo = repo(RefFormat::Files, HashKind::Sha1);
+    for digits in ["9", "4", "40", "no", "off", "auto"] {
+        let setting = format!("core.abbrev={digits}");
+        for words in [
+            &["for-each-ref", "--format=%(objectname:short) %(objectname:short=5) %(tree:short) %(parent:short)"][..],
+            &["show-ref", "--abbrev"],
+            &["show-ref", "--abbrev=6"],
+            &["show-ref", "--abbrev", "--no-hash"],
+            &["show-ref", "--hash=7", "--no-hash"],
+        ] {
+            same(repo.dir(), &[&["-c", &setting], words].concat(), b"");
+        }
+    }
+}
+
+#[test]
+fn the_branch_that_is_checked_out_is_where_head_ends() {
+    for format in RefFormat::ALL {
+        let repo = repo(format, HashKind::Sha1);
+        let words = ["for-each-ref", "--include-root-refs", "--format=%(HEAD)%(refname) [%(worktreepath)]"];
+        repo.git(["symbolic-ref", "HEAD", "refs/heads/link"]);
+        same(repo.dir(), &words, b"");
+        repo.git(["symbolic-ref", "HEAD", "refs/tags/v1"]);
+        same(repo.dir(), &words, b"");
+        repo.git(["update-ref", "--no-deref", "HEAD", "refs/heads/A"]);
+        same(repo.dir(), &words, b"");
+        let tree = repo.scratch().join("tree").to_str().unwrap().to_owned();
+        repo.git(["worktree", "add", "-q", "-f", &tree, "main"]);
+        repo.git(["symbolic-ref", "HEAD", "refs/heads/main"]);
+        same(repo.dir(), &words, b"");
+    }
+}

@@ -1,0 +1,81 @@
+//! All commands beside git's, on random repositories: docs/testing.md says how to run it for hours.
+//!
+//! `REFDB_DIFFERENTIAL_SECONDS=3600` tries random plans for an hour, `REFDB_DIFFERENTIAL_SEED=N` carries out one.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
+
+mod differences;
+
+use differences::DIFFERENCES;
+use refdb_testkit::differential::{Areas, Bench, Plan, Ran, minimise};
+use std::{
+    env,
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// How many steps a plan has.
+const STEPS: usize = 30;
+
+/// How many plans are tried unless something else is asked for.
+const PLANS: u64 = 100;
+
+const AREAS: Areas = Areas { worktree_names: false, broken: false, long_messages: false };
+
+fn number(variable: &str) -> Option<u64> {
+    env::var(variable).ok().map(|text| text.parse().unwrap())
+}
+
+#[test]
+fn random_commands_on_random_repositories_end_as_in_git() {
+    let seconds = number("REFDB_DIFFERENTIAL_SECONDS");
+    let first = number("REFDB_DIFFERENTIAL_SEED").unwrap_or_else(|| match seconds {
+        Some(_) => SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs()) << 20,
+        None => 1,
+    });
+    let count = match (seconds, env::var_os("REFDB_DIFFERENTIAL_SEED")) {
+        (Some(_), _) => u64::MAX,
+        (None, Some(_)) => 1,
+        (None, None) => PLANS,
+    };
+    let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let next = AtomicU64::new(0);
+    let stop = AtomicBool::new(false);
+    let (steps, succeeded) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let keep_going = env::var_os("REFDB_DIFFERENTIAL_KEEP_GOING").is_some();
+    let work = || {
+        let bench = Bench::new(env!("CARGO_BIN_EXE_refdb"), DIFFERENCES);
+        while !stop.load(Ordering::Relaxed) && until.is_none_or(|until| Instant::now() < until) {
+            let turn = next.fetch_add(1, Ordering::Relaxed);
+            if turn >= count {
+                break;
+            }
+            let seed = first + turn;
+            let plan = Plan::random(seed, STEPS, AREAS, &bench);
+            let ran = bench.run(&plan);
+            steps.fetch_add(ran.steps, Ordering::Relaxed);
+            succeeded.fetch_add(ran.succeeded, Ordering::Relaxed);
+            if ran.divergence.is_some() {
+                println!("{}", story(seed, &plan, &ran, &bench));
+                if !keep_going {
+                    stop.store(true, Ordering::Relaxed);
+                    panic!("git and refdb differ: seed {seed}");
+                }
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let (steps, succeeded) = (steps.into_inner(), succeeded.into_inner());
+    println!("from seed {first}: {steps} steps, of which git did {succeeded} with success");
+    assert!(count == 1 || succeeded * 4 > steps, "most steps only fail: the generator is of little use");
+}
+
+/// What there is to say of a difference: the shortest plan that still shows it.
+fn story(seed: u64, plan: &Plan, ran: &Ran, bench: &Bench) -> String {
+    let cut = Plan { steps: plan.steps[..ran.steps].to_vec(), ..plan.clone() };
+    let least = minimise(&cut, &mut |plan| bench.run(plan).divergence.is_some());
+    let divergence = bench.run(&least).divergence;
+    let divergence = divergence.or_else(|| bench.run(&cut).divergence).map_or_else(String::new, |it| it.to_string());
+    format!("seed {seed}, cut down:\n{least}{divergence}")
+}

@@ -1,0 +1,289 @@
+use super::{Changed, Difference, Part, Place, Plan, Said, State, Step, objects::Objects};
+use crate::{Git, folder::copy_tree, git};
+use bstr::{BString, ByteSlice};
+use refdb_types::{HashKind, RefName};
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    fmt, fs,
+    os::unix::{ffi::OsStrExt, process::ExitStatusExt},
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+use tempfile::TempDir;
+
+/// Where plans are carried out, again and again.
+///
+/// Both copies of a repository are used at the same path, one after the other, so that nothing in it or in messages can
+/// differ by it.
+pub struct Bench {
+    root: TempDir,
+    program: PathBuf,
+    differences: &'static [Difference],
+    objects: BTreeMap<HashKind, Objects>,
+}
+
+/// Where two programs went apart.
+#[derive(Debug)]
+pub struct Divergence {
+    /// Which step it was, from 0.
+    pub step: usize,
+    /// What git and the other program said.
+    pub said: [Said; 2],
+    /// Which refs, reflogs or files are not the same.
+    pub left: Vec<Changed>,
+}
+
+/// A plan that was carried out.
+#[derive(Debug, Default)]
+pub struct Ran {
+    /// How many steps were done.
+    pub steps: usize,
+    /// How many of them succeeded in git.
+    pub succeeded: usize,
+    /// How many times each difference that is meant was met, by its place in the list.
+    pub met: Vec<usize>,
+    /// The first difference that is not meant.
+    pub divergence: Option<Divergence>,
+}
+
+const COPIES: [&str; 2] = ["git", "refdb"];
+
+impl Bench {
+    /// A bench for `program`, which may differ from git as `differences` say.
+    pub fn new(program: impl Into<PathBuf>, differences: &'static [Difference]) -> Self {
+        let memory = Path::new("/dev/shm");
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("refdb-differential.");
+        let root = if memory.is_dir() { builder.tempdir_in(memory) } else { builder.tempdir() };
+        let objects = [HashKind::Sha1, HashKind::Sha256].map(|hash| (hash, Objects::new(hash))).into();
+        let bench = Bench {
+            root: root.expect("a temporary folder can be made"),
+            program: program.into(),
+            differences,
+            objects,
+        };
+        fs::create_dir(bench.root.path().join("outside")).expect("a new folder has no entries");
+        bench
+    }
+
+    pub(super) fn objects(&self, hash: HashKind) -> &Objects {
+        &self.objects[&hash]
+    }
+
+    /// Builds the repository twice and lets git and the program do the steps, until they differ.
+    pub fn run(&self, plan: &Plan) -> Ran {
+        self.build(plan);
+        let mut ran = Ran { met: vec![0; self.differences.len()], ..Ran::default() };
+        let mut before = State::of(&self.copy(0, plan));
+        for (turn, step) in plan.steps.iter().enumerate() {
+            let git = self.say(0, Git::find().program(), plan, step);
+            let other = self.say(1, &self.program, plan, step);
+            let states = [0, 1].map(|copy| if step.changes() { Some(State::of(&self.copy(copy, plan))) } else { None });
+            ran.steps += 1;
+            ran.succeeded += usize::from(git.code == 0);
+            let left = match &states {
+                [Some(one), Some(two)] => one.differences(two),
+                _ => Vec::new(),
+            };
+            if git == other && left.is_empty() {
+                if let [Some(state), _] = states {
+                    before = state;
+                }
+                continue;
+            }
+            if !self.is_meant(step, &git, &other, &left, &mut ran.met) {
+                ran.divergence = Some(Divergence { step: turn, said: [git, other], left });
+                return ran;
+            }
+            if !left.is_empty() {
+                return ran;
+            }
+        }
+        // Steps that only read change nothing, in either copy.
+        for copy in [0, 1] {
+            let left = before.differences(&State::of(&self.copy(copy, plan)));
+            assert!(left.is_empty(), "{}: what only reads has changed {left:?} after\n{plan}", COPIES[copy]);
+        }
+        ran
+    }
+
+    /// Whether all that differs is meant.
+    fn is_meant(&self, step: &Step, git: &Said, other: &Said, left: &[Changed], met: &mut [usize]) -> bool {
+        let (mut git, mut other) = (git.clone(), other.clone());
+        let mut unexplained: Vec<&Changed> = left.iter().collect();
+        for (difference, met) in self.differences.iter().zip(met) {
+            let before = (git.clone(), other.clone(), unexplained.len());
+            (difference.unify)(step, &mut git, &mut other);
+            unexplained.retain(|changed| !(difference.left)(step, changed));
+            *met += usize::from(before != (git.clone(), other.clone(), unexplained.len()));
+        }
+        git == other && unexplained.is_empty()
+    }
+
+    fn copy(&self, copy: usize, plan: &Plan) -> PathBuf {
+        git_dir(&self.root.path().join(COPIES[copy]), plan)
+    }
+
+    /// Runs a step in a copy, which stands at the common path meanwhile.
+    fn say(&self, copy: usize, program: &Path, plan: &Plan, step: &Step) -> Said {
+        let (own, common) = (self.root.path().join(COPIES[copy]), self.root.path().join("now"));
+        fs::rename(&own, &common).expect("a folder can be renamed");
+        let dir = match &step.place {
+            Place::Top => common.join("repo"),
+            Place::GitDir => git_dir(&common, plan),
+            Place::Tree(name) => common.join("trees").join(name.to_path_lossy()),
+            Place::Outside => self.root.path().join("outside"),
+        };
+        let dir = if dir.is_dir() { dir } else { common.join("repo") };
+        let mut command = Command::new(program);
+        git::clean(&mut command, &dir);
+        command.args(step.line().iter().map(|word| OsStr::from_bytes(word)));
+        command.env("GIT_CEILING_DIRECTORIES", self.root.path());
+        let output = git::run(command, &step.input.concat());
+        fs::rename(&common, &own).expect("a folder can be renamed");
+        Said::from(output)
+    }
+
+    fn build(&self, plan: &Plan) {
+        let (common, git) = (self.root.path().join("now"), self.root.path().join(COPIES[0]));
+        for old in [&common, &git, &self.root.path().join(COPIES[1])] {
+            if old.exists() {
+                fs::remove_dir_all(old).expect("what was made can be removed");
+            }
+        }
+        let template = self.template(plan);
+        copy_tree(&template, &common);
+        let mut maker = Maker { common: &common, plan, made: Vec::new() };
+        plan.parts.iter().for_each(|part| maker.make(part));
+        maker.flush();
+        copy_tree(&common, &self.root.path().join(COPIES[1]));
+        fs::rename(&common, &git).expect("a folder can be renamed");
+    }
+
+    /// An empty repository with all objects, made when it is needed first.
+    fn template(&self, plan: &Plan) -> PathBuf {
+        let (format, hash) = (plan.format.name(), plan.hash.name());
+        let folder = self.root.path().join(format!("template-{format}-{hash}-{}", plan.bare));
+        if !folder.exists() {
+            fs::create_dir(&folder).expect("a new folder can be made");
+            let mut init = Git::find().command(&folder);
+            init.args(["init", "--quiet", "--template=", "--initial-branch=main"]);
+            init.arg(format!("--ref-format={format}")).arg(format!("--object-format={hash}"));
+            init.args(plan.bare.then_some("--bare")).arg("repo");
+            git::run_ok(init, b"");
+            let objects = git_dir(&folder, plan).join("objects");
+            fs::remove_dir_all(&objects).expect("what was made can be removed");
+            copy_tree(&self.objects(plan.hash).folder(), &objects);
+        }
+        folder
+    }
+}
+
+fn git_dir(folder: &Path, plan: &Plan) -> PathBuf {
+    if plan.bare { folder.join("repo") } else { folder.join("repo/.git") }
+}
+
+/// Makes a repository's parts, refs that follow one another in one transaction.
+struct Maker<'a> {
+    common: &'a Path,
+    plan: &'a Plan,
+    made: Vec<BString>,
+}
+
+impl Maker<'_> {
+    fn make(&mut self, part: &Part) {
+        let is_good = |name: &BString| RefName::new(&name[..]).is_ok() && name.contains(&b'/');
+        let path = |path: &BString| git_dir(self.common, self.plan).join(OsStr::from_bytes(path));
+        match part {
+            Part::Ref(name, id) if is_good(name) => {
+                self.made.push([b"update ", &name[..], b"\0", id, b"\0\0"].concat().into());
+                return;
+            }
+            Part::Symbolic(name, target) if is_good(name) && is_good(target) => {
+                self.made.push([b"symref-update ", &name[..], b"\0", target, b"\0\0"].concat().into());
+                return;
+            }
+            _ => self.flush(),
+        }
+        let git = |words: &[&[u8]]| drop(self.git(words, b""));
+        match part {
+            Part::Ref(name, id) => self.tool(name, id),
+            Part::Symbolic(name, target) => git(&[b"symbolic-ref", name, target]),
+            Part::Pack => git(&[b"pack-refs", b"--all"]),
+            Part::Config(key, value) => git(&[b"config", b"--add", key, value]),
+            Part::Tree(name, at) => {
+                let folder = self.common.join("trees").join(name.to_path_lossy());
+                git(&[b"worktree", b"add", b"-q", b"-f", folder.as_os_str().as_bytes(), at]);
+            }
+            Part::RawConfig(lines) => {
+                let config = git_dir(self.common, self.plan).join("config");
+                let text = fs::read(&config).unwrap_or_default();
+                let _ = fs::write(config, [&text[..], lines].concat());
+            }
+            Part::File(name, content) => {
+                let _ = path(name).parent().map(fs::create_dir_all);
+                let _ = fs::write(path(name), &content[..]);
+            }
+            Part::Folder(name) => drop(fs::create_dir_all(path(name))),
+            Part::Link(name, target) => {
+                let _ = path(name).parent().map(fs::create_dir_all);
+                let _ = std::os::unix::fs::symlink(OsStr::from_bytes(target), path(name));
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        let input = std::mem::take(&mut self.made);
+        if !input.is_empty() {
+            let words: &[&[u8]] = &[b"update-ref", b"--no-deref", b"--stdin", b"-z", b"--batch-updates"];
+            if !self.git(words, &input.concat()).status.success() {
+                input.iter().for_each(|one| drop(self.git(words, one)));
+            }
+        }
+    }
+
+    fn git(&self, words: &[&[u8]], input: &[u8]) -> Output {
+        let mut command = Git::find().command(&self.common.join("repo"));
+        command.args(words.iter().map(|word| OsStr::from_bytes(word)));
+        git::run(command, input)
+    }
+
+    /// Makes a ref without any check.
+    fn tool(&self, name: &BString, id: &BString) {
+        let mut command = Command::new(Git::find().test_tool());
+        git::clean(&mut command, &self.common.join("repo"));
+        let zero = "0".repeat(id.len());
+        command.args(["ref-store", "main", "update-ref", "made"]);
+        command.arg(OsStr::from_bytes(name)).arg(OsStr::from_bytes(id)).arg(zero);
+        command.arg("REF_SKIP_OID_VERIFICATION,REF_SKIP_REFNAME_VERIFICATION");
+        git::run(command, b"");
+    }
+}
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Self {
+        let code = output.status.code().or(output.status.signal().map(|signal| 1000 + signal));
+        Said { out: output.stdout.into(), err: output.stderr.into(), code: code.unwrap_or(-1) }
+    }
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "exit code {}\n-- stdout\n{}-- stderr\n{}", self.code, self.out, self.err)
+    }
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [git, other] = &self.said;
+        writeln!(f, "step {}\n==== git: {git}\n==== refdb: {other}", self.step + 1)?;
+        self.left.iter().try_for_each(|it| writeln!(f, "differs: {}: git {:?}, refdb {:?}", it.name, it.git, it.other))
+    }
+}
+
+impl fmt::Debug for Bench {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bench").field("program", &self.program).finish_non_exhaustive()
+    }
+}

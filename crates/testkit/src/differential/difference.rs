@@ -1,0 +1,31 @@
+use super::{Changed, Step};
+use bstr::BString;
+
+/// What a program said, and how it ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Said {
+    /// Standard output.
+    pub out: BString,
+    /// Standard error.
+    pub err: BString,
+    /// The exit code, or a signal's number and 1000.
+    pub code: i32,
+}
+
+/// A difference that is meant.
+#[derive(Clone, Copy, Debug)]
+pub struct Difference {
+    /// What differs, and why it is meant.
+    pub why: &'static str,
+    /// Makes both alike if this is the difference between them: first git's answer, then the tested program's.
+    pub unify: fn(&Step, &mut Said, &mut Said),
+    /// Whether this is why a ref or a reflog differs. The plan then ends with this step.
+    pub left: fn(&Step, &Changed) -> bool,
+}
+
+impl Difference {
+    /// For differences that leave refs and reflogs alone.
+    pub const LEFT_ALIKE: fn(&Step, &Changed) -> bool = |_, _| false;
+    /// For differences of refs and reflogs only.
+    pub const SAID_ALIKE: fn(&Step, &mut Said, &mut Said) = |_, _, _| {};
+}

@@ -1,0 +1,140 @@
+use super::{Part, vocabulary::Vocabulary};
+use crate::{RefFormat, Rng};
+use bstr::BString;
+
+/// Settings, some of which mean nothing to refs, some of which are bad.
+const SETTINGS: &[(&str, &str)] = &[
+    ("core.logAllRefUpdates", "always"),
+    ("core.logAllRefUpdates", "false"),
+    ("core.logAllRefUpdates", "true"),
+    ("core.logAllRefUpdates", "Always"),
+    ("core.warnAmbiguousRefs", "false"),
+    ("core.abbrev", "9"),
+    ("core.abbrev", "no"),
+    ("core.abbrev", "bogus"),
+    ("core.packedRefsTimeout", "x"),
+    ("core.filesRefLockTimeout", "10"),
+    ("core.sharedRepository", "group"),
+    ("core.quotePath", "perhaps"),
+    ("core.compression", "99"),
+    ("core.fsync", "reference"),
+    ("core.fsync", "bogus"),
+    ("core.editor", "x"),
+    ("core.symlinks", "maybe"),
+    ("core.bigFileThreshold", "many"),
+    ("core.looseCompression", "-7"),
+    ("core.preferSymlinkRefs", "false"),
+    ("core.ignoreCase", "what"),
+    ("core.commentChar", ""),
+    ("core.whitespace", "x"),
+    ("core.eol", "x"),
+    ("core.attributesFile", "x"),
+    ("color.ui", "sometimes"),
+    ("color.ui", "always"),
+    ("color.branch.x", "y"),
+    ("color.advice", "maybe"),
+    ("i18n.commitEncoding", "latin-1"),
+    ("user.useConfigOnly", "perhaps"),
+    ("gc.auto", "x"),
+    ("pack.packSizeLimit", "x"),
+    ("reftable.blockSize", "x"),
+    ("reftable.blockSize", "512"),
+    ("reftable.lockTimeout", "x"),
+    ("reftable.indexObjects", "x"),
+    ("reftable.geometricFactor", "1"),
+    ("reftable.restartInterval", "x"),
+    ("versionsort.suffix", "-rc"),
+    ("push.default", "bogus"),
+    ("push.default", "upstream"),
+    ("transfer.hideRefs", "refs/heads/a"),
+    ("remote.origin.url", "/nowhere"),
+    ("remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"),
+    ("remote.origin.fetch", "bogus:*:"),
+    ("remote.pushDefault", "origin"),
+    ("branch.main.remote", "origin"),
+    ("branch.main.merge", "refs/heads/main"),
+    ("branch.a.remote", "."),
+    ("branch.a.merge", "refs/heads/main"),
+    ("branch.b.rebase", "perhaps"),
+    ("branch.autoSetupMerge", "x"),
+    ("extensions.unknown", "x"),
+    ("advice.x", "maybe"),
+    ("log.date", "x"),
+    ("mailmap.file", "x"),
+    ("gpg.format", "x"),
+];
+
+const ROOT: &[&str] = &["ORIG_HEAD", "MERGE_HEAD", "HEAD", "refs/heads/main"];
+
+/// Makes up what a repository is made of.
+pub(super) fn random(rng: &mut Rng, words: &mut Vocabulary<'_>, format: RefFormat, bare: bool) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for _ in 0..rng.below(8).saturating_sub(5) {
+        let (key, value) = *rng.pick(SETTINGS);
+        parts.push(Part::Config(key.into(), value.into()));
+    }
+    if rng.one_in(30) {
+        let lines =
+            rng.pick(&["[core]\n\tbare\n", "[x\n", "[user]\n\tname\n", "[core]\n\trepositoryFormatVersion = 7\n"]);
+        parts.push(Part::RawConfig((*lines).into()));
+    }
+    for turn in 0..6 + rng.below(12) {
+        if turn > 0 && rng.one_in(12) {
+            parts.push(Part::Pack);
+        }
+        parts.push(match rng.below(9) {
+            0 if words.areas.broken => Part::Symbolic(words.name(rng), words.name(rng)),
+            0 => Part::Symbolic(rng.pick(&words.names).clone(), words.name(rng)),
+            1 => Part::Ref((*rng.pick(ROOT)).into(), rng.pick(&words.objects.commits).clone()),
+            _ => Part::Ref(rng.pick(&words.names).clone(), good_id(rng, words)),
+        });
+    }
+    if !bare {
+        for name in ["one", "two"] {
+            if rng.one_in(3) {
+                parts.push(Part::Tree(name.into(), words.revision(rng)));
+                words.trees.push(name.into());
+            }
+        }
+    }
+    if words.areas.broken {
+        for _ in 0..rng.below(4).saturating_sub(1) {
+            parts.push(broken(rng, words, format));
+        }
+    }
+    if rng.one_in(8) {
+        parts.push(Part::Folder(format!("{}/empty", words.name(rng)).into()));
+    }
+    parts
+}
+
+fn good_id(rng: &mut Rng, words: &Vocabulary<'_>) -> BString {
+    if rng.one_in(5) { rng.pick(&words.objects.others).clone() } else { rng.pick(&words.objects.commits).clone() }
+}
+
+/// What only an accident makes.
+fn broken(rng: &mut Rng, words: &Vocabulary<'_>, format: RefFormat) -> Part {
+    let name = if rng.one_in(5) { words.name(rng) } else { format!("refs/heads/broken-{}", rng.below(3)).into() };
+    if format == RefFormat::Reftable || rng.one_in(3) {
+        return match rng.below(3) {
+            0 => Part::Ref(name, words.objects.missing.clone()),
+            1 => Part::Ref("refs/heads/bad..name".into(), rng.pick(&words.objects.commits).clone()),
+            _ => Part::Ref(name, rng.pick(&words.objects.others).clone()),
+        };
+    }
+    let commit = rng.pick(&words.objects.commits);
+    match rng.below(12) {
+        0 => Part::File(name, "".into()),
+        1 => Part::File(name, "garbage\n".into()),
+        2 => Part::File(name, format!("{commit} and more\n").into()),
+        3 => Part::File(name, commit.clone()),
+        4 => Part::File(name, format!("{}\n", words.objects.zero).into()),
+        5 => Part::File(name, "ref: ".into()),
+        6 => Part::File(name, format!("ref:   {}  \n", words.name(rng)).into()),
+        7 => Part::File("HEAD".into(), format!("{commit} rubbish\n").into()),
+        8 => Part::Link(name, (*rng.pick(&["main", "../tags/v1", "refs/heads/main", "nowhere", "broken-0"])).into()),
+        9 => Part::File("refs/heads/x.lock".into(), "".into()),
+        10 => Part::File("refs/heads/README".into(), "read me\n".into()),
+        _ => Part::File(name, format!("ref: refs/heads/bad..{}\n", rng.below(3)).into()),
+    }
+}

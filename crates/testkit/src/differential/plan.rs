@@ -1,0 +1,159 @@
+use crate::RefFormat;
+use bstr::{BString, ByteSlice};
+use refdb_types::HashKind;
+use std::fmt;
+
+/// A repository and what is done with it.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How refs are stored.
+    pub format: RefFormat,
+    /// How objects are named.
+    pub hash: HashKind,
+    /// Whether there is no worktree.
+    pub bare: bool,
+    /// What the repository is made of, in order.
+    pub parts: Vec<Part>,
+    /// What is done with it.
+    pub steps: Vec<Step>,
+}
+
+/// A piece of a repository. A piece that cannot be made, because of one before it for instance, is left out in both copies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// A ref that holds the object with this id. Neither is checked: the name may be bad, the object missing.
+    Ref(BString, BString),
+    /// A symbolic ref and its target.
+    Symbolic(BString, BString),
+    /// `git pack-refs --all`.
+    Pack,
+    /// `git config KEY VALUE`.
+    Config(BString, BString),
+    /// Lines at the end of the configuration.
+    RawConfig(BString),
+    /// A linked worktree of this name, with this revision checked out.
+    Tree(BString, BString),
+    /// A file of this content, by its path in the git folder.
+    File(BString, BString),
+    /// An empty folder, by its path in the git folder.
+    Folder(BString),
+    /// A symbolic link and what it says, by its path in the git folder.
+    Link(BString, BString),
+}
+
+/// A command line.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Where it runs.
+    pub place: Place,
+    /// The words before the command.
+    pub globals: Vec<BString>,
+    /// The command.
+    pub command: &'static str,
+    /// The words after it.
+    pub words: Vec<BString>,
+    /// Standard input, in pieces that can be left out one by one.
+    pub input: Vec<BString>,
+}
+
+/// A folder to run in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// The top of the main worktree, or the bare repository.
+    Top,
+    /// The git folder.
+    GitDir,
+    /// A linked worktree.
+    Tree(BString),
+    /// A folder that is in no repository.
+    Outside,
+}
+
+/// Which kinds of repositories and commands are tried besides the usual ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Areas {
+    /// Names that lead into other worktrees: `main-worktree/...`, `worktrees/...`.
+    pub worktree_names: bool,
+    /// Refs that cannot be read, hold missing objects or have bad names.
+    pub broken: bool,
+    /// Messages for reflogs that do not fit a block.
+    pub long_messages: bool,
+}
+
+impl Areas {
+    /// All of them.
+    pub const ALL: Areas = Areas { worktree_names: true, broken: true, long_messages: true };
+}
+
+impl Step {
+    /// The whole command line after the program's name.
+    pub fn line(&self) -> Vec<BString> {
+        let command = BString::from(self.command);
+        self.globals.iter().cloned().chain([command]).chain(self.words.iter().cloned()).collect()
+    }
+
+    /// Whether it may change a repository.
+    pub fn changes(&self) -> bool {
+        matches!(self.command, "update-ref" | "symbolic-ref" | "pack-refs")
+    }
+
+    /// Whether this word is among those after the command.
+    pub fn has(&self, word: &str) -> bool {
+        self.words.iter().any(|other| other == word)
+    }
+}
+
+impl fmt::Display for Plan {
+    /// A script that does the same with git.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bare = if self.bare { " --bare" } else { "" };
+        writeln!(f, "git init --ref-format={} --object-format={}{bare}", self.format.name(), self.hash.name())?;
+        for part in &self.parts {
+            writeln!(f, "{part}")?;
+        }
+        self.steps.iter().try_for_each(|step| writeln!(f, "{step}"))
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Ref(name, id) => write!(f, "make-ref {} {}", quoted(name), quoted(id)),
+            Part::Symbolic(name, target) => write!(f, "git symbolic-ref {} {}", quoted(name), quoted(target)),
+            Part::Pack => write!(f, "git pack-refs --all"),
+            Part::Config(key, value) => write!(f, "git config {} {}", quoted(key), quoted(value)),
+            Part::RawConfig(lines) => write!(f, "printf %s {} >>.git/config", quoted(lines)),
+            Part::Tree(name, at) => write!(f, "git worktree add ../trees/{} {}", quoted(name), quoted(at)),
+            Part::File(path, content) => write!(f, "printf %s {} >.git/{}", quoted(content), quoted(path)),
+            Part::Folder(path) => write!(f, "mkdir -p .git/{}", quoted(path)),
+            Part::Link(path, target) => write!(f, "ln -s {} .git/{}", quoted(target), quoted(path)),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Top => {}
+            Place::GitDir => write!(f, "cd .git; ")?,
+            Place::Tree(name) => write!(f, "cd ../trees/{}; ", quoted(name))?,
+            Place::Outside => write!(f, "cd /; ")?,
+        }
+        if !self.input.is_empty() {
+            write!(f, "printf {} | ", quoted(&self.input.concat().into()).replace("\\0", "\\000"))?;
+        }
+        write!(f, "git")?;
+        self.line().iter().try_for_each(|word| write!(f, " {}", quoted(word)))
+    }
+}
+
+/// A word as a shell takes it, if it is not too odd.
+fn quoted(word: &BString) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.=:@,^~+".contains(byte);
+    if !word.is_empty() && word.iter().all(is_plain) {
+        return word.to_string();
+    }
+    let escaped = word.escape_bytes().to_string();
+    let literal = escaped.replace('\\', "\\\\").replace("\\\\", "\\");
+    if escaped.contains('\\') { format!("$'{}'", literal.replace('\'', "\\'")) } else { format!("'{escaped}'") }
+}
