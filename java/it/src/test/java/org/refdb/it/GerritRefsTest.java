@@ -14,6 +14,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.TreeSet;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
@@ -298,6 +299,16 @@ final class GerritRefsTest {
         pushed.notifyAll();
       }
     }
+  }
+
+  @Test
+  @Order(125)
+  void everyMetricThatTheBoardAndTheAlertsNameIsRegistered() throws Exception {
+    Set<String> named = Monitoring.named();
+    assertTrue(named.size() > 20, "only " + named);
+    Set<String> registered = rest.get("/config/server/metrics/").getAsJsonObject().keySet();
+    assertEquals(List.of(), Monitoring.missing(named, registered));
+    assertEquals(List.of("plugins_refdb_none"), Monitoring.missing(List.of("plugins_refdb_none"), registered));
   }
 
   @Test

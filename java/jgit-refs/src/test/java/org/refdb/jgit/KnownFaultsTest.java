@@ -13,6 +13,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
 import org.eclipse.jgit.api.Git;
@@ -84,9 +85,13 @@ class KnownFaultsTest {
   @EnumSource
   void fault2AnUpdateThroughHeadMovesTheBranch(Lab.Format format) throws Exception {
     try (RefdbRepository repository = open(format)) {
-      assertEquals(RefUpdate.Result.NEW, set(repository, "HEAD", commits.get(0)));
-      assertEquals(commits.get(0), id(repository, MASTER));
-      assertTrue(repository.exactRef("HEAD").isSymbolic());
+      assertNull(repository.exactRef(MASTER));
+      for (ObjectId commit : commits) {
+        assertEquals(
+            commit == commits.get(0) ? RefUpdate.Result.NEW : RefUpdate.Result.FORCED, set(repository, "HEAD", commit));
+        assertEquals(commit, id(repository, MASTER));
+        assertTrue(repository.exactRef("HEAD").isSymbolic());
+      }
     }
   }
 
@@ -360,12 +365,47 @@ class KnownFaultsTest {
   void fault20AListThatIsBeingReadKeepsNobodyFromWriting(Lab.Format format) throws Exception {
     try (RefdbRepository repository = open(format)) {
       set(repository, MASTER, commits.get(0));
+      assertEquals(RefUpdate.Result.NEW, repository.updateRef("refs/remotes/origin/HEAD").link(MASTER));
       RefdbDatabase refs = (RefdbDatabase) repository.getRefDatabase();
       try (RefListing listing = refs.view().list(List.of("refs/"), List.of())) {
-        assertEquals(RefUpdate.Result.FORCED, set(repository, MASTER, commits.get(1)));
+        assertEquals(RefUpdate.Result.FORCED, setByAnotherThread(repository, commits.get(1)));
         assertNotNull(listing.next());
       }
-      assertEquals(commits.get(1), id(repository, MASTER));
+      assertEquals(commits.get(1), id(repository, "refs/remotes/origin/HEAD"));
+
+      // JGit's list looks up where the symbolic ref leads, and so tells listeners of a change, while it is being read.
+      List<Object> results = new ArrayList<>();
+      repository
+          .getListenerList()
+          .addRefsChangedListener(
+              event -> {
+                if (event instanceof RefsNoticedEvent) {
+                  results.add(setByAnotherThread(repository, commits.get(2)));
+                }
+              });
+      setElsewhere(MASTER, commits.get(3));
+      CGit.read(gitDir, "pack-refs", "--all");
+      assertEquals(2, refs.getRefsByPrefix("refs/").size());
+      assertEquals(List.of(RefUpdate.Result.FORCED), results);
+    }
+  }
+
+  /** What became of it, or why it did not end while we waited. */
+  private static Object setByAnotherThread(Repository repository, ObjectId id) {
+    CompletableFuture<Object> writing =
+        CompletableFuture.supplyAsync(
+            () -> {
+              try {
+                return set(repository, MASTER, id);
+              } catch (Exception e) {
+                return e;
+              }
+            },
+            task -> new Thread(task).start());
+    try {
+      return writing.get(10, TimeUnit.SECONDS);
+    } catch (Exception e) {
+      return e;
     }
   }
 

@@ -12,10 +12,14 @@ import com.google.gerrit.server.cache.PersistentCache;
 import com.google.gerrit.server.cache.PersistentCache.DiskStats;
 import java.io.File;
 import java.io.RandomAccessFile;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.stream.Stream;
 import org.eclipse.jgit.lib.Config;
 import org.junit.jupiter.api.AfterEach;
@@ -128,11 +132,38 @@ class KnownFaultsTest {
       cache.get("key " + i);
       cache.invalidate("key " + i);
     }
+    CountDownLatch isLoading = new CountDownLatch(1);
+    CountDownLatch isInvalidated = new CountDownLatch(1);
+    LoadingCache<String, String> late =
+        gerrit.factory().build(TestDef.named("late").withDiskLimit(LIMIT), CacheContractTest.loader(key -> {
+          isLoading.countDown();
+          isInvalidated.await();
+          return "stale";
+        }));
+    DiskTier<?, ?> disk = ((DiskCache<?, ?>) late).disk();
+    CompletableFuture<String> load = CompletableFuture.supplyAsync(() -> late.getUnchecked("key"), KnownFaultsTest::inAThread);
+    isLoading.await();
+    long before = disk.now();
+    // The disk forgets the key at once; the memory tier waits for the load.
+    CompletableFuture<Void> invalidation = CompletableFuture.runAsync(() -> late.invalidate("key"), KnownFaultsTest::inAThread);
+    while (disk.now() == before) {
+      Thread.sleep(1);
+    }
+    isInvalidated.countDown();
+    assertEquals("stale", load.get());
+    invalidation.get();
+    assertNull(late.getIfPresent("key"));
     restart();
     Cache<String, String> next = cache("ghost");
     for (int i = 0; i < 200; i++) {
       assertNull(next.getIfPresent("key " + i), "key " + i);
     }
+    assertNull(cache("late").getIfPresent("key"), "the load has written what was invalidated meanwhile");
+  }
+
+  /** The common pool may have one thread for all. */
+  private static void inAThread(Runnable task) {
+    new Thread(task).start();
   }
 
   @Test
@@ -324,6 +355,32 @@ class KnownFaultsTest {
     Thread.sleep(5);
     assertNull(cache.getIfPresent("key"));
     assertEquals(deserialized, TextSerializer.INSTANCE.deserialized.get(), "an entry too old was read");
+
+    // Measured by itself: what all these reads take, beside one look at every record.
+    TestDef ageing = TestDef.named("ageing").withDiskLimit(64 << 20).withAges(Duration.ofHours(1), null);
+    Cache<String, String> large = gerrit.factory().build(ageing);
+    for (int i = 0; i < 20_000; i++) {
+      large.put("key " + i, text(i, 1000));
+    }
+    restart();
+    DiskCache<String, String> again = (DiskCache<String, String>) gerrit.factory().build(ageing);
+    assertNotNull(again.getIfPresent("key 0"));
+    long reads = processorNanos(() -> {
+      for (int i = 1; i <= 40; i++) {
+        assertNotNull(again.getIfPresent("key " + i));
+      }
+    });
+    Store.Upkeep upkeep = again.disk().stores().get().upkeep();
+    long scan = processorNanos(() -> assertEquals(20_000, upkeep.verify().good()));
+    assertTrue(reads < scan, "40 reads take " + reads + " ns, one scan of all entries " + scan + " ns");
+  }
+
+  /** This thread's, which no other program's work makes longer. */
+  private static long processorNanos(Runnable work) {
+    ThreadMXBean threads = ManagementFactory.getThreadMXBean();
+    long start = threads.getCurrentThreadCpuTime();
+    work.run();
+    return threads.getCurrentThreadCpuTime() - start;
   }
 
   @Test

@@ -1,0 +1,82 @@
+//! What a user may not read or write is refused by name and changes nothing. Root may do all of it: scripts/test-as-user
+//! runs these tests as another.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod files_common;
+
+use bstr::ByteSlice;
+use files_common::*;
+use refdb::{Backend, HashKind, ObjectId};
+use refdb_testkit::{RefFormat, Repo};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+const MAIN: &str = "refs/heads/main";
+
+/// Whether permissions bind this user.
+fn is_bound(dir: &Path) -> bool {
+    let probe = dir.join("probe");
+    fs::write(&probe, "").unwrap();
+    allow(&probe, 0o000);
+    let bound = fs::read(&probe).is_err();
+    fs::remove_file(probe).unwrap();
+    bound
+}
+
+fn allow(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// A repository with a loose ref and a packed one; None if permissions do not bind this user.
+fn repo() -> Option<(Repo, Vec<ObjectId>)> {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let ids = repo.commits(2);
+    repo.create_refs([("refs/heads/packed", ids[0])]);
+    repo.git(["pack-refs", "--all"]);
+    transact(&backend(&repo), &[create(MAIN, ids[0])]).unwrap();
+    is_bound(repo.git_dir()).then_some((repo, ids))
+}
+
+fn value(repo: &Repo, name: &str) -> String {
+    let snapshot = backend(repo).snapshot().unwrap();
+    show_target(&snapshot.get(name.as_bytes().as_bstr()).unwrap().unwrap())
+}
+
+#[test]
+fn a_folder_that_may_not_be_written_refuses_the_whole_update_and_names_itself() {
+    let Some((repo, ids)) = repo() else { return };
+    let heads = repo.git_dir().join("refs/heads");
+    for change in [set(MAIN, ids[1]), delete(MAIN), create("refs/heads/new", ids[1])] {
+        allow(&heads, 0o500);
+        let error = transact(&backend(&repo), &[set("refs/tags/a", ids[1]), change]).unwrap_err();
+        allow(&heads, 0o700);
+        assert!(error.to_string().contains("refs/heads"), "{error}");
+        let listed: Vec<String> = git_list(&repo).into_iter().filter(|line| line.starts_with("refs/")).collect();
+        assert_eq!(listed, [format!("{MAIN} {}", ids[0]), format!("refs/heads/packed {}", ids[0])]);
+        assert_eq!(leftovers(repo.git_dir()), Vec::<std::path::PathBuf>::new());
+    }
+}
+
+#[test]
+fn a_repository_that_may_not_be_written_refuses_packing_and_keeps_its_refs() {
+    let Some((repo, ids)) = repo() else { return };
+    allow(repo.git_dir(), 0o500);
+    let error = backend(&repo).optimize(&pack_all()).unwrap_err();
+    allow(repo.git_dir(), 0o700);
+    assert!(error.to_string().contains("packed-refs"), "{error}");
+    assert_eq!(value(&repo, MAIN), ids[0].to_string());
+    assert_eq!(leftovers(repo.git_dir()), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn a_file_that_may_not_be_read_is_an_error_and_no_missing_ref() {
+    let Some((repo, _)) = repo() else { return };
+    for (file, name) in [(MAIN, MAIN), ("packed-refs", "refs/heads/packed")] {
+        let path = repo.git_dir().join(file);
+        allow(&path, 0o000);
+        let answer = backend(&repo).snapshot().and_then(|snapshot| snapshot.get(name.as_bytes().as_bstr()));
+        allow(&path, 0o600);
+        let error = answer.unwrap_err();
+        assert!(error.to_string().contains(file), "{error}");
+    }
+}

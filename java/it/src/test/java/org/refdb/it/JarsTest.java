@@ -1,0 +1,77 @@
+package org.refdb.it;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.gson.JsonArray;
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParser;
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.file.Files;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.zip.ZipEntry;
+import java.util.zip.ZipInputStream;
+import org.junit.jupiter.api.Test;
+
+/** What the jar for Gerrit and the plugin inside it hold, and what they say of it. */
+final class JarsTest {
+  private static final String PLUGIN = "plugins/refdb.jar";
+
+  private static Map<String, byte[]> contents(InputStream jar) throws IOException {
+    Map<String, byte[]> files = new TreeMap<>();
+    try (ZipInputStream entries = new ZipInputStream(jar)) {
+      for (ZipEntry entry = entries.getNextEntry(); entry != null; entry = entries.getNextEntry()) {
+        files.put(entry.getName(), entries.readAllBytes());
+      }
+    }
+    return files;
+  }
+
+  private static List<Map<String, byte[]>> jars() throws IOException {
+    Map<String, byte[]> whole = contents(Files.newInputStream(GerritServer.JAR));
+    return List.of(whole, contents(new ByteArrayInputStream(whole.get(PLUGIN))));
+  }
+
+  private static String text(Map<String, byte[]> jar, String file) {
+    byte[] bytes = jar.get("META-INF/" + file);
+    assertTrue(bytes != null, file + " is missing");
+    return new String(bytes, UTF_8);
+  }
+
+  @Test
+  void bothJarsNameTheirPartsAndTheLicencesOfEach() throws IOException {
+    for (Map<String, byte[]> jar : jars()) {
+      assertTrue(text(jar, "LICENSE").contains("Apache License"));
+      assertTrue(text(jar, "NOTICE").startsWith("refdb\n"));
+      String notices = text(jar, "THIRD-PARTY-NOTICES.txt");
+      JsonObject bill = JsonParser.parseString(text(jar, "refdb-gerrit.cdx.json")).getAsJsonObject();
+      assertEquals("CycloneDX", bill.get("bomFormat").getAsString());
+      JsonArray parts = bill.getAsJsonArray("components");
+      assertTrue(parts.size() > 20, parts.size() + " parts");
+      for (JsonElement element : parts) {
+        JsonObject part = element.getAsJsonObject();
+        String name = part.get("name").getAsString();
+        String licence = part.getAsJsonArray("licenses").get(0).getAsJsonObject().get("expression").getAsString();
+        assertTrue(
+            notices.contains("  " + name + " " + part.get("version").getAsString() + ": " + licence + "\n"), name);
+        assertTrue(name.equals("rust-std") || part.getAsJsonArray("hashes").size() == 1, name + " has no checksum");
+      }
+    }
+  }
+
+  @Test
+  void whatIsNotNamedIsNotInTheJars() throws IOException {
+    for (Map<String, byte[]> jar : jars()) {
+      assertEquals(
+          List.of(),
+          jar.keySet().stream().filter(file -> file.endsWith(".class") && !file.startsWith("org/refdb/")).toList());
+      assertEquals(List.of(), jar.keySet().stream().filter(file -> file.endsWith(".jar") && !file.equals(PLUGIN)).toList());
+    }
+  }
+}
