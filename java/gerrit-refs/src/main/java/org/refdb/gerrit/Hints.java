@@ -110,6 +110,6 @@ public final class Hints extends AbstractCache<String, Boolean> implements Lifec
   }
 
   static String key(Project.NameKey project) {
-    return VERSION + project.get();
+    return VERSION + ProjectName.of(project);
   }
 }

@@ -28,7 +28,7 @@ public record ProjectStat(
 
   static ProjectStat of(ProjectState state) {
     return new ProjectStat(
-        state.name.get(),
+        ProjectName.of(state.name),
         state.shadow,
         state.refusal() == null ? null : state.refusal().why(),
         state.plainEvicted.sum(),

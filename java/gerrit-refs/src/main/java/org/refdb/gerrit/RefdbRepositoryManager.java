@@ -91,10 +91,10 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
         keys.remove(name, known);
       }
     }
-    if (engine.isEmpty() || !ProjectNames.isAcceptable(name.get())) {
+    if (engine.isEmpty() || !ProjectNames.isAcceptable(ProjectName.of(name))) {
       return disk.openRepository(name); // refuses bad names in Gerrit's own words
     }
-    File found = RepositoryCache.FileKey.resolve(disk.getBasePath(name).resolve(name.get()).toFile(), FS.DETECTED);
+    File found = RepositoryCache.FileKey.resolve(disk.getBasePath(name).resolve(ProjectName.of(name)).toFile(), FS.DETECTED);
     if (found == null) {
       return disk.openRepository(name); // says that there is none
     }
@@ -175,8 +175,8 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
   public Repository createRepository(Project.NameKey name) throws RepositoryExistsException, IOException {
     // A repository that was deleted may still be in JGit's cache, and Gerrit's manager would make the new one with it.
     forget(name);
-    File bare = disk.getBasePath(name).resolve(name.get() + ".git").toFile();
-    if (ProjectNames.isAcceptable(name.get()) && !bare.exists()) {
+    File bare = disk.getBasePath(name).resolve(ProjectName.of(name) + ".git").toFile();
+    if (ProjectNames.isAcceptable(ProjectName.of(name)) && !bare.exists()) {
       CachedKey.evict(bare);
     }
     Repository plain = disk.createRepository(name);
@@ -189,10 +189,10 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
 
   @Override
   public Status getRepositoryStatus(Project.NameKey name) {
-    if (engine.isEmpty() || !ProjectNames.isAcceptable(name.get())) {
+    if (engine.isEmpty() || !ProjectNames.isAcceptable(ProjectName.of(name))) {
       return disk.getRepositoryStatus(name);
     }
-    File folder = disk.getBasePath(name).resolve(name.get()).toFile();
+    File folder = disk.getBasePath(name).resolve(ProjectName.of(name)).toFile();
     if (RepositoryCache.FileKey.resolve(folder, FS.DETECTED) == null) {
       return Status.NON_EXISTENT;
     }
@@ -287,7 +287,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
 
   /** The state of a project, made if it is new. */
   ProjectState state(Project.NameKey name) {
-    return states.computeIfAbsent(name, made -> new ProjectState(made, settings.shadows(made.get())));
+    return states.computeIfAbsent(name, made -> new ProjectState(made, settings.shadows(ProjectName.of(made))));
   }
 
   /** The projects that were opened since the start. */
