@@ -1,4 +1,4 @@
-use crate::{Descriptors, Error, File, Op, Result, Stat, Verdict, Witness, descriptors::is_want};
+use crate::{Descriptors, Error, File, Op, Result, Stat, Verdict, Witness, abort::Note, descriptors::is_want};
 use rustix::{
     fs::{AtFlags, CWD, FileType, Mode, OFlags},
     io::Errno,
@@ -288,10 +288,15 @@ impl Fs {
 
     /// Creates a new, empty file; fails if the name exists. `mode` is subject to the process's umask.
     pub fn create_new(&self, path: &Path, mode: u32) -> Result<File> {
+        self.create_noted(path, mode, Note::NONE)
+    }
+
+    /// As [`create_new`](Self::create_new), for a lock: nothing that can fail comes between the file and its note.
+    pub(crate) fn create_noted(&self, path: &Path, mode: u32, note: Note) -> Result<File> {
         self.change(Op::Create(path), "create", path, || {
             let mut options = std::fs::OpenOptions::new();
             options.write(true).read(true).create_new(true).mode(mode);
-            self.opening(|| options.open(path))
+            self.opening(|| options.open(path)).inspect(|_| note.arm())
         })
         .map(|inner| self.file(inner, path))
     }

@@ -4,6 +4,7 @@
 //! everyone's back, a signal sets a flag; what waits or works for long asks [`check`] now and then and fails, and the
 //! drops on the way out unlock. The program then ends itself by the signal with [`end_by_signal`].
 
+use crate::abort;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM};
 use std::{
@@ -17,8 +18,10 @@ use std::{
 
 static RECEIVED: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
-/// Catches SIGINT, SIGTERM, SIGHUP and SIGQUIT from now on. For programs; a library's host has its own handlers.
+/// Catches SIGINT, SIGTERM, SIGHUP and SIGQUIT from now on, and has an abort, by which a lack of memory ends the process,
+/// remove the locks. For programs; a library's host has its own handlers.
 pub fn catch_signals() -> io::Result<()> {
+    abort::install()?;
     let flag = RECEIVED.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
         signal_hook::flag::register_usize(signal, Arc::clone(flag), signal as usize)?;

@@ -5,6 +5,7 @@
 //! a disk, on the very code that runs in production. [`Lock`] is git's `FILE.lock` protocol on top of it, and
 //! [`interrupt`] turns a signal into an ordinary error, so that dropping what is held cleans up.
 
+mod abort;
 mod descriptors;
 mod error;
 mod file;
@@ -21,7 +22,7 @@ pub use error::{Error, Result};
 pub use file::File;
 pub use fs::{EntryKind, Fs, effective_user, host_name};
 pub use growing::{Growing, prefetch};
-pub use lock::{Lock, LockError, Patience, Seed};
+pub use lock::{Left, Lock, LockError, Patience, Seed};
 pub use mapping::Mapping;
 pub use op::{Op, Verdict, Witness};
 pub use stat::{Stat, now_nanos};

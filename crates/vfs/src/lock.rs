@@ -1,7 +1,7 @@
 mod signature;
 mod wait;
 
-use crate::{Error, File, Fs};
+use crate::{Error, File, Fs, abort::Note};
 use std::{
     borrow::Cow,
     ffi::OsString,
@@ -71,6 +71,9 @@ pub struct Lock {
     path: PathBuf,
     mode: u32,
     held: bool,
+    /// For the case that the process aborts.
+    note: Note,
+    content_note: Note,
     place: Place,
     /// The new content, while it is open.
     content: Option<File>,
@@ -104,6 +107,18 @@ impl Seed {
     }
 }
 
+/// A lock whose guard was given up: it is held until its file is removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Left(Note);
+
+impl Left {
+    /// Gives up the lock, whose file this is.
+    pub fn remove(mut self, fs: &Fs, path: &Path) -> Result<(), Error> {
+        self.0.forget();
+        fs.remove_file(path)
+    }
+}
+
 /// The longest name of a file, on every file system that matters.
 const NAME_LEN_MAX: usize = 255;
 
@@ -127,7 +142,8 @@ impl Lock {
             return Self::acquire_unsigned(fs, target, mode, patience);
         }
         let mut lock = Lock::new(fs, target, mode, Place::Beside);
-        lock.signature = Some(create_signed(fs, &lock.path, mode, patience)?);
+        lock.note = Note::of(&lock.path);
+        lock.signature = Some(create_signed(fs, &lock.path, mode, patience, lock.note)?);
         lock.held = true;
         Ok(lock)
     }
@@ -135,7 +151,8 @@ impl Lock {
     /// As [`acquire`](Self::acquire); the lock is never signed.
     pub fn acquire_unsigned(fs: &Fs, target: &Path, mode: u32, patience: Patience) -> Result<Self, LockError> {
         let mut lock = Lock::new(fs, target, mode, Place::Within);
-        lock.content = Some(wait::wait_for(fs, &lock.path, patience, || fs.create_new(&lock.path, mode))?);
+        lock.note = Note::of(&lock.path);
+        lock.content = Some(wait::wait_for(fs, &lock.path, patience, || fs.create_noted(&lock.path, mode, lock.note))?);
         lock.held = true;
         Ok(lock)
     }
@@ -144,22 +161,39 @@ impl Lock {
     /// there are thousands. It is signed as that one is; what is written goes into a file beside it.
     pub fn acquire_linked(fs: &Fs, target: &Path, seed: &Path, patience: Patience) -> Result<Self, LockError> {
         let mut lock = Lock::new(fs, target, 0o666, Place::Beside);
-        wait::wait_for(fs, &lock.path, patience, || fs.hard_link(seed, &lock.path))?;
+        lock.note = Note::of(&lock.path);
+        wait::wait_for(fs, &lock.path, patience, || fs.hard_link(seed, &lock.path).inspect(|()| lock.note.arm()))?;
         lock.held = true;
         Ok(lock)
     }
 
+    /// Makes `path`, a lock file, a link to `seed`, without a guard and without waiting. `None` if that cannot be.
+    pub fn link_and_leave(fs: &Fs, path: &Path, seed: &Seed) -> Option<Left> {
+        let mut note = Note::of(path);
+        match fs.hard_link(seed.path(), path) {
+            Ok(()) => {
+                note.arm();
+                Some(Left(note))
+            }
+            Err(_) => {
+                note.forget();
+                None
+            }
+        }
+    }
+
     /// The guard of a linked lock that was [left](Lock::leave).
-    pub fn resume_linked(fs: &Fs, target: &Path) -> Self {
+    pub fn resume_linked(fs: &Fs, target: &Path, left: Left) -> Self {
         let mut lock = Lock::new(fs, target, 0o666, Place::Beside);
-        lock.held = true;
+        (lock.held, lock.note) = (true, left.0);
         lock
     }
 
     /// Not held yet.
     fn new(fs: &Fs, target: &Path, mode: u32, place: Place) -> Self {
         let (fs, path, target) = (fs.clone(), Self::path_of(target), target.to_owned());
-        Lock { fs, target, path, mode, held: false, place, content: None, signature: None }
+        let (note, content_note) = (Note::NONE, Note::NONE);
+        Lock { fs, target, path, mode, held: false, note, content_note, place, content: None, signature: None }
     }
 
     /// Waits until nobody holds the lock of `target`, without taking it.
@@ -173,16 +207,18 @@ impl Lock {
     }
 
     /// Makes the lock one that others are links to.
-    pub fn into_seed(mut self) -> Seed {
+    pub fn into_seed(mut self) -> (Seed, Left) {
         self.held = false;
-        Seed { path: std::mem::take(&mut self.path), _signature: self.signature.take() }
+        let left = Left(std::mem::replace(&mut self.note, Note::NONE));
+        (Seed { path: std::mem::take(&mut self.path), _signature: self.signature.take() }, left)
     }
 
     /// Gives up the guard of a linked or unsigned lock, but not the lock: it is held until its file is removed. For
     /// those who hold thousands of locks and know their names anyway.
-    pub fn leave(mut self) {
+    pub fn leave(mut self) -> Left {
         debug_assert!(self.signature.is_none(), "who goes takes the signature along");
         self.held = false;
+        Left(std::mem::replace(&mut self.note, Note::NONE))
     }
 
     /// The file this lock is for.
@@ -206,8 +242,16 @@ impl Lock {
     }
 
     fn begin(&mut self) -> Result<File, Error> {
-        let file = self.fs.create_afresh(&self.content_path(), self.mode)?;
-        self.place = Place::BesideBegun;
+        let path = signature::content_of(&self.path);
+        let mut note = Note::of(&path);
+        // Nobody else writes this name, so that it may be removed even if it was there.
+        note.arm();
+        let begun = self.fs.create_afresh(&path, self.mode);
+        if begun.is_err() {
+            note.forget();
+        }
+        let file = begun?;
+        (self.place, self.content_note) = (Place::BesideBegun, note);
         Ok(file)
     }
 
@@ -219,6 +263,13 @@ impl Lock {
         }
     }
 
+    fn content_note(&mut self) -> &mut Note {
+        match self.place {
+            Place::Within => &mut self.note,
+            Place::Beside | Place::BesideBegun => &mut self.content_note,
+        }
+    }
+
     /// Closes the content but keeps the lock: thousands of locks need no thousands of descriptors.
     pub fn close(&mut self) {
         self.content = None;
@@ -227,7 +278,15 @@ impl Lock {
     /// Replaces the file by the content that was written. That ends the lock if its file held the content; else it is
     /// held on.
     pub fn publish(&mut self) -> Result<(), Error> {
-        self.fs.rename(&self.content_path(), &self.target)?;
+        // Once it is renamed its name is free for others.
+        self.content_note().forget();
+        let content = self.content_path();
+        if let Err(error) = self.fs.rename(&content, &self.target) {
+            let note = Note::of(&content);
+            note.arm();
+            *self.content_note() = note;
+            return Err(error);
+        }
         match self.place {
             Place::Within => self.held = false,
             Place::Beside | Place::BesideBegun => self.place = Place::Beside,
@@ -250,6 +309,8 @@ impl Lock {
 
     fn unlock(&mut self) -> Result<(), Error> {
         self.content = None;
+        self.note.forget();
+        self.content_note.forget();
         if !std::mem::take(&mut self.held) {
             return Ok(());
         }
@@ -267,17 +328,17 @@ impl Lock {
 
 /// Makes a signed lock file; it is signed before it has a name, where the file system can do that. On others, who is
 /// killed in between leaves a lock that nobody can tell from git's.
-fn create_signed(fs: &Fs, path: &Path, mode: u32, patience: Patience) -> Result<File, LockError> {
+fn create_signed(fs: &Fs, path: &Path, mode: u32, patience: Patience, note: Note) -> Result<File, LockError> {
     if let Some(mut file) = fs.create_unnamed(path, mode)? {
         signature::sign(&mut file);
-        match wait::wait_for(fs, path, patience, || fs.name(&file)) {
+        match wait::wait_for(fs, path, patience, || fs.name(&file).inspect(|()| note.arm())) {
             Ok(()) => return Ok(file),
             Err(error @ LockError::Held { .. }) => return Err(error),
             // It cannot have a name here; or what is wrong is found below as well.
             Err(LockError::Io(_)) => {}
         }
     }
-    let mut file = wait::wait_for(fs, path, patience, || fs.create_new(path, mode))?;
+    let mut file = wait::wait_for(fs, path, patience, || fs.create_noted(path, mode, note))?;
     signature::sign(&mut file);
     Ok(file)
 }

@@ -14,7 +14,7 @@ use crate::{
 };
 use bstr::{BStr, ByteSlice};
 use refdb_types::RefName;
-use refdb_vfs::{Fs, Lock, LockError, Patience, Seed, Stat, interrupt};
+use refdb_vfs::{Fs, Left, Lock, LockError, Patience, Seed, Stat, interrupt};
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
@@ -40,7 +40,7 @@ pub(super) enum Held {
     /// Not at all: refused, or given up again.
     No,
     /// By another name of one file for many, without a guard.
-    Linked,
+    Linked(Left),
     /// With a guard, at this index of `own`.
     Own(usize),
 }
@@ -194,8 +194,8 @@ impl Locks {
     /// Locks one claim; returns why that cannot be.
     fn take(&mut self, at: usize, claim: &Claim<'_>, scheme: Scheme) -> std::result::Result<Option<Rejection>, Stop> {
         let links = scheme.links(claim);
-        if links && self.link_at_once(claim.name) {
-            self.held[at] = Held::Linked;
+        if links && let Some(left) = self.link_at_once(claim.name) {
+            self.held[at] = Held::Linked(left);
             return Ok(None);
         }
         let Some(path) = self.store.layout.ref_path(claim.name) else {
@@ -204,8 +204,7 @@ impl Locks {
                 .map_err(Stop::Fatal);
         };
         let patience = self.patience(self.store.options.ref_patience);
-        let locked =
-            if links { self.link(&path, patience).map(|()| Held::Linked) } else { self.create(&path, patience) };
+        let locked = if links { self.link(&path, patience).map(Held::Linked) } else { self.create(&path, patience) };
         match locked {
             Ok(held) => {
                 self.held[at] = held;
@@ -265,8 +264,8 @@ impl Locks {
     fn create(&mut self, path: &Path, patience: Patience) -> std::result::Result<Held, LockError> {
         // What signs a lock is an open file, of which thousands are too many: all but the first are links to it.
         let mut lock = if Lock::is_signed(&self.store.options.fs, path) {
-            self.link(path, patience)?;
-            Lock::resume_linked(&self.store.options.fs, path)
+            let left = self.link(path, patience)?;
+            Lock::resume_linked(&self.store.options.fs, path, left)
         } else {
             self.with_parents(path, |fs| Lock::acquire(fs, path, 0o666, patience))?
         };
@@ -282,35 +281,35 @@ impl Locks {
     }
 
     /// The usual case, without an allocation: there is a seed, the folder exists, nobody holds the lock. Whatever else
-    /// is the case, `false`.
-    fn link_at_once(&mut self, name: &BStr) -> bool {
-        let Some(seed) = self.seeds.last() else { return false };
-        self.store.layout.lock_path_into(name, &mut self.buffer)
-            && self.store.options.fs.hard_link(seed.path(), Path::new(OsStr::from_bytes(&self.buffer))).is_ok()
+    /// is the case, `None`.
+    fn link_at_once(&mut self, name: &BStr) -> Option<Left> {
+        let seed = self.seeds.last()?;
+        if !self.store.layout.lock_path_into(name, &mut self.buffer) {
+            return None;
+        }
+        Lock::link_and_leave(&self.store.options.fs, Path::new(OsStr::from_bytes(&self.buffer)), seed)
     }
 
-    fn link(&mut self, path: &Path, patience: Patience) -> std::result::Result<(), LockError> {
+    fn link(&mut self, path: &Path, patience: Patience) -> std::result::Result<Left, LockError> {
         let Some(seed) = self.seeds.last().map(|seed| seed.path().to_owned()) else { return self.sow(path, patience) };
         match self.with_parents(path, |fs| Lock::acquire_linked(fs, path, &seed, patience)) {
-            Ok(lock) => lock.leave(),
+            Ok(lock) => Ok(lock.leave()),
             // On ext4 a file can have 65,000 names.
-            Err(LockError::Io(error)) if error.source.kind() == io::ErrorKind::TooManyLinks => {
-                self.sow(path, patience)?;
-            }
+            Err(LockError::Io(error)) if error.source.kind() == io::ErrorKind::TooManyLinks => self.sow(path, patience),
             // The seed's file system knows no links, or this folder lies on another one.
             Err(LockError::Io(error)) if cannot_link(&error) => {
-                self.with_parents(path, |fs| Lock::acquire_unsigned(fs, path, 0o666, patience))?.leave();
+                Ok(self.with_parents(path, |fs| Lock::acquire_unsigned(fs, path, 0o666, patience))?.leave())
             }
-            Err(error) => return Err(error),
+            Err(error) => Err(error),
         }
-        Ok(())
     }
 
     /// Makes a lock file that the next ones are links to.
-    fn sow(&mut self, path: &Path, patience: Patience) -> std::result::Result<(), LockError> {
+    fn sow(&mut self, path: &Path, patience: Patience) -> std::result::Result<Left, LockError> {
         let lock = self.with_parents(path, |fs| Lock::acquire(fs, path, 0o666, patience))?;
-        self.seeds.push(lock.into_seed());
-        Ok(())
+        let (seed, left) = lock.into_seed();
+        self.seeds.push(seed);
+        Ok(left)
     }
 
     fn with_parents(
@@ -392,9 +391,9 @@ impl Locks {
 
     /// The guard of a claim's lock, into which its new content goes; `None` for a claim that is not locked.
     pub(super) fn guard(&mut self, at: usize) -> Option<&mut Lock> {
-        if self.held[at] == Held::Linked {
+        if let Held::Linked(left) = self.held[at] {
             let path = self.store.layout.ref_path(self.names.get(at))?;
-            let lock = Lock::resume_linked(&self.store.options.fs, &path);
+            let lock = Lock::resume_linked(&self.store.options.fs, &path, left);
             self.held[at] = self.guarded(lock);
         }
         let Held::Own(index) = self.held[at] else { return None };
@@ -421,10 +420,10 @@ impl Locks {
             match std::mem::replace(&mut self.held[at], Held::No) {
                 Held::No => {}
                 Held::Own(index) => self.own[index] = None,
-                Held::Linked => {
+                Held::Linked(left) => {
                     if self.store.layout.lock_path_into(self.names.get(at), &mut self.buffer) {
                         // Nothing better can be done about it than for a `Lock` that is dropped.
-                        let _ = fs.remove_file(Path::new(OsStr::from_bytes(&self.buffer)));
+                        let _ = left.remove(fs, Path::new(OsStr::from_bytes(&self.buffer)));
                     }
                 }
             }

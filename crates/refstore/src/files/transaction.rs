@@ -81,7 +81,7 @@ impl FilesLocked {
     /// Whether the step's value goes to packed-refs. A symbolic ref cannot stand there, nor be hidden by what does.
     fn is_packed_put(&self, claim: usize, step: &Step<'_>) -> bool {
         self.way == Way::Bulk
-            && self.locks.held(claim) == Held::Linked
+            && matches!(self.locks.held(claim), Held::Linked(_))
             && matches!(step.new, Some(NewValue::Direct(..)))
             && !matches!(step.old, Some(TargetView::Symbolic(_)))
     }

@@ -190,7 +190,7 @@ mod tests {
     fn a_lock_whose_owner_lives_is_left_alone_be_it_signed_or_linked() {
         let dir = tempfile::tempdir().unwrap();
         let (target, other) = (dir.path().join("a"), dir.path().join("b"));
-        let held = Lock::acquire(&signing(), &target, 0o666, NONE).unwrap().into_seed();
+        let held = Lock::acquire(&signing(), &target, 0o666, NONE).unwrap().into_seed().0;
         Lock::acquire_linked(&signing(), &other, held.path(), NONE).unwrap().leave();
         for target in [&target, &other] {
             let attempt = Lock::acquire(&Fs::real(), target, 0o666, Patience::For(Duration::from_millis(20)));

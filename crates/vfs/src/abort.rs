@@ -1,0 +1,223 @@
+//! Locks that must not outlive a process that aborts.
+//!
+//! Where memory ends Rust aborts the process: nothing is dropped, and every lock would stay. So the path of each lock is
+//! noted in memory that is there before the lock is, and a handler of `SIGABRT` unlinks what is noted. The handler
+//! allocates nothing and waits for nobody; it reads memory that is never given back, and only atomics.
+//!
+//! Nothing is noted before [`install`]: programs call it, a library's host has its own ways (decision 0046).
+
+use rustix::process::{Pid, getpid};
+use signal_hook::consts::SIGABRT;
+use std::{
+    ffi::CStr,
+    io,
+    os::unix::ffi::OsStrExt,
+    path::Path,
+    sync::{
+        Mutex, Once, OnceLock, PoisonError, TryLockError,
+        atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    },
+};
+
+/// Longer ones no system call takes.
+const PATH_LEN_MAX: usize = 4095;
+
+/// The first chunk has so many words, each one twice as many as the one before.
+const FIRST_WORDS: usize = 512;
+const CHUNKS: usize = 22;
+
+/// Noted paths, one behind the other: a word that says how many follow, whose highest bit is set while the lock is held;
+/// then the path with zeros behind it.
+static WORDS: [OnceLock<Box<[AtomicU64]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
+/// How many words of each chunk are in use.
+static FILLED: [AtomicUsize; CHUNKS] = [const { AtomicUsize::new(0) }; CHUNKS];
+const HELD: u64 = 1 << 63;
+
+/// Counts how often all was forgotten. While it stays the same, what is noted is not overwritten.
+static AGE: AtomicU64 = AtomicU64::new(0);
+/// How many are noted.
+static NOTED: AtomicU32 = AtomicU32::new(0);
+/// The chunk in which the next path is noted. Whoever notes holds it.
+static CURRENT: Mutex<usize> = Mutex::new(0);
+
+static INSTALLED: AtomicBool = AtomicBool::new(false);
+/// Whose locks they are: a child process has the same memory until it begins another program.
+static OWNER: AtomicI32 = AtomicI32::new(0);
+/// The handler's memory.
+static PATH: Mutex<[u8; PATH_LEN_MAX + 1]> = Mutex::new([0; PATH_LEN_MAX + 1]);
+
+/// From now on an abort of this process removes its locks.
+pub(crate) fn install() -> io::Result<()> {
+    static ONCE: Once = Once::new();
+    let mut installed = Ok(());
+    ONCE.call_once(|| {
+        OWNER.store(Pid::as_raw(Some(getpid())), Ordering::Relaxed);
+        // SAFETY: what runs in the handler must be async-signal-safe. `on_abort` reads statics through atomics,
+        // `OnceLock::get` (a load) and `Mutex::try_lock` (a compare-and-swap, which does not wait), calls unlink and
+        // getpid by rustix' bare system calls, which leave errno alone, and ends the process by signal-hook's
+        // `emulate_default_handler`, which is documented to be async-signal-safe. It neither allocates nor panics: every
+        // index is checked by `get`.
+        #[expect(unsafe_code, reason = "there is no safe way to run more than a flag's store in a handler")]
+        let registered = unsafe { signal_hook::low_level::register(SIGABRT, on_abort) };
+        installed = registered.map(|_| INSTALLED.store(true, Ordering::Release));
+    });
+    installed
+}
+
+/// Where a path is noted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Note(u32);
+
+impl Note {
+    /// Nowhere.
+    pub(crate) const NONE: Note = Note(u32::MAX);
+
+    /// Notes the path of a lock that is going to be made. Whatever memory that takes, it takes now.
+    #[inline]
+    pub(crate) fn of(lock: &Path) -> Self {
+        if INSTALLED.load(Ordering::Acquire) { Self::write(lock.as_os_str().as_bytes()) } else { Self::NONE }
+    }
+
+    fn write(path: &[u8]) -> Self {
+        let words = path.len() / 8 + 1;
+        if path.len() > PATH_LEN_MAX {
+            return Self::NONE;
+        }
+        let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+        while let (Some(chunk), Some(filled)) = (WORDS.get(*current), FILLED.get(*current)) {
+            let chunk = chunk.get_or_init(|| (0..FIRST_WORDS << *current).map(|_| AtomicU64::new(0)).collect());
+            let start = filled.load(Ordering::Relaxed);
+            let Some(room) = chunk.get(start..start + 1 + words) else {
+                *current += 1;
+                continue;
+            };
+            let (whole, rest) = path.as_chunks::<8>();
+            for (word, bytes) in room[1..].iter().zip(whole) {
+                word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+            }
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            room[words].store(u64::from_ne_bytes(last), Ordering::Relaxed);
+            room[0].store(words as u64, Ordering::Relaxed);
+            filled.store(start + 1 + words, Ordering::Release);
+            NOTED.fetch_add(1, Ordering::Relaxed);
+            return Note((first_of(*current) + start) as u32);
+        }
+        // Gigabytes of paths: locks beyond them stay after an abort.
+        Self::NONE
+    }
+
+    /// The lock is held from now on.
+    #[inline]
+    pub(crate) fn arm(self) {
+        if let Some(word) = self.word() {
+            word.fetch_or(HELD, Ordering::Release);
+        }
+    }
+
+    /// The lock is given up. Comes before its file is removed: the next one may be another process's.
+    #[inline]
+    pub(crate) fn forget(&mut self) {
+        if let Some(word) = self.word() {
+            word.fetch_and(!HELD, Ordering::Relaxed);
+            if NOTED.fetch_sub(1, Ordering::Relaxed) == 1 {
+                start_anew();
+            }
+        }
+        *self = Self::NONE;
+    }
+
+    #[inline]
+    fn word(self) -> Option<&'static AtomicU64> {
+        if self == Self::NONE {
+            return None;
+        }
+        let at = self.0 as usize;
+        let chunk = (at / FIRST_WORDS + 1).ilog2() as usize;
+        WORDS.get(chunk)?.get()?.get(at - first_of(chunk))
+    }
+}
+
+/// How many words the chunks before this one have.
+const fn first_of(chunk: usize) -> usize {
+    FIRST_WORDS * ((1 << chunk) - 1)
+}
+
+/// Uses the memory again, if still nothing is noted.
+fn start_anew() {
+    let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+    if NOTED.load(Ordering::Relaxed) == 0 {
+        AGE.fetch_add(1, Ordering::Release);
+        fence(Ordering::SeqCst);
+        FILLED.iter().take(*current + 1).for_each(|filled| filled.store(0, Ordering::Release));
+        *current = 0;
+    }
+}
+
+/// The handler of `SIGABRT`.
+fn on_abort() {
+    if Pid::as_raw(Some(getpid())) == OWNER.load(Ordering::Relaxed) {
+        let path = match PATH.try_lock() {
+            Ok(path) => Some(path),
+            Err(TryLockError::Poisoned(path)) => Some(path.into_inner()),
+            // Another thread is at it.
+            Err(TryLockError::WouldBlock) => None,
+        };
+        if let Some(mut path) = path {
+            // Should another thread have begun anew meanwhile, what it noted since is in the same place.
+            for _ in 0..3 {
+                if remove_all(&mut path) {
+                    break;
+                }
+            }
+        }
+    }
+    // Else a signal from outside would let the process go on without its locks.
+    let _ = signal_hook::low_level::emulate_default_handler(SIGABRT);
+}
+
+/// Unlinks every lock that is held. Whether nothing was overwritten meanwhile.
+fn remove_all(path: &mut [u8; PATH_LEN_MAX + 1]) -> bool {
+    let age = AGE.load(Ordering::Acquire);
+    for (chunk, filled) in WORDS.iter().zip(&FILLED) {
+        let Some(chunk) = chunk.get() else { break };
+        let filled = filled.load(Ordering::Acquire);
+        let mut at = 0;
+        while at < filled {
+            let Some(head) = chunk.get(at).map(|word| word.load(Ordering::Acquire)) else { break };
+            let words = (head & !HELD) as usize;
+            let noted = chunk.get(at + 1..at + 1 + words).unwrap_or_default();
+            for (word, bytes) in noted.iter().zip(path.as_chunks_mut::<8>().0) {
+                *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+            }
+            fence(Ordering::SeqCst);
+            if AGE.load(Ordering::Acquire) != age {
+                return false;
+            }
+            if head & HELD != 0
+                && let Ok(lock) = CStr::from_bytes_until_nul(path)
+            {
+                // Nobody is left to whom an error would be of use.
+                let _ = rustix::fs::unlink(lock);
+            }
+            at += 1 + words;
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_found_by_their_numbers_in_all_chunks() {
+        for chunk in 0..CHUNKS {
+            for at in [0, 1, (FIRST_WORDS << chunk) - 1] {
+                let number = first_of(chunk) + at;
+                assert_eq!((number / FIRST_WORDS + 1).ilog2() as usize, chunk);
+                assert!(number < u32::MAX as usize);
+            }
+        }
+    }
+}
