@@ -217,8 +217,12 @@ impl TablesSource {
 
     pub(crate) fn advance(&mut self) -> Result<bool> {
         let end = self.end.as_ref().map(|end| end.as_bstr());
-        let record = self.cursor.next()?;
-        Ok(record.is_some_and(|record| end.is_none_or(|end| record.name < end)))
+        let Some(record) = self.cursor.next()? else { return Ok(false) };
+        let is_in_range = end.is_none_or(|end| record.name < end);
+        if !is_in_range {
+            self.cursor.check_ahead()?;
+        }
+        Ok(is_in_range)
     }
 
     pub(crate) fn current(&self) -> Result<Option<Row<'_>>> {
@@ -229,6 +233,7 @@ impl TablesSource {
         let end = self.end.as_ref().map(|end| end.as_bstr());
         while let Some(record) = self.cursor.next()? {
             if end.is_some_and(|end| record.name >= end) {
+                self.cursor.check_ahead()?;
                 break;
             }
             if let Some(row) = row(record)

@@ -214,3 +214,27 @@ fn looking_up_names_in_a_page_that_is_not_sorted_finds_all_of_them() {
         assert!(direct(&view, name).is_some(), "{name}");
     }
 }
+
+#[test]
+fn a_reftable_with_a_flipped_bit_in_a_name_is_an_error_and_not_fewer_refs() {
+    let (repo, _) = filled(RefFormat::Reftable);
+    let path = big_file(&repo);
+    let mut bytes = fs::read(&path).unwrap();
+    // A name that is stored whole, in a block of refs.
+    let at = bytes.windows(16).position(|part| part == b"refs/changes/50/").unwrap();
+    let folder = "refs/changes/50/";
+    bytes[at + 5] ^= 1 << 4;
+    fs::write(&path, bytes).unwrap();
+    for prefix in ["", "refs/", "refs/changes/", folder] {
+        let view = open(&repo);
+        let mut listing = view.list(&prefixed(&[prefix])).unwrap();
+        let error = loop {
+            match listing.next() {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("{prefix:?} is listed as if nothing were wrong"),
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(error.contains(".ref' is corrupt at byte") && error.contains("behind 'refs/"), "{error}");
+    }
+}

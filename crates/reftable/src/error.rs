@@ -72,7 +72,7 @@ impl From<refdb_vfs::Error> for Error {
 
 /// Damage in a table: in which table, where, and what.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("reftable '{table}' is corrupt at byte {offset}: {fault}")]
+#[error("reftable '{table}' is corrupt at byte {offset}: {fault}{}", behind_text(.behind))]
 pub struct Corruption {
     /// The name the table was opened under.
     pub table: BString,
@@ -80,6 +80,12 @@ pub struct Corruption {
     pub offset: u64,
     /// What is wrong.
     pub fault: Fault,
+    /// The name that was read last before it, where names are read one by one; else empty.
+    pub behind: BString,
+}
+
+fn behind_text(name: &BString) -> String {
+    if name.is_empty() { String::new() } else { format!(", behind '{name}'") }
 }
 
 /// What can be wrong with a table's bytes.

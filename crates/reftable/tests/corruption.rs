@@ -6,10 +6,11 @@
 
 mod common;
 
+use bstr::ByteSlice;
 use common::*;
 use refdb_testkit::exercise::{self, mend_checksum};
 use refdb_vfs::Fs;
-use reftable::{BlockCache, Error, Fault, HashKind, PagedFile, Result, Source, Table, WriteOptions};
+use reftable::{BlockCache, Error, Fault, HashKind, Merged, PagedFile, Result, Source, Table, WriteOptions};
 use std::sync::Arc;
 
 /// A table of one ref block at 0 and one log block behind it, without index.
@@ -319,4 +320,73 @@ fn handles_can_be_shared_between_threads() {
     let table: Arc<Table> = open(&small()).unwrap();
     shared(&table);
     shared(&reftable::Merged::new(vec![table]).unwrap());
+}
+
+/// A table of whole names, with one of them changed.
+fn with_changed_name(names: &[String], restart_interval: u16, from: &str, to: &str) -> Arc<Table> {
+    let options = WriteOptions { block_size: 512, restart_interval, ..WriteOptions::default() };
+    let refs: Vec<OwnRef> = names
+        .iter()
+        .map(|name| OwnRef {
+            name: name.as_str().into(),
+            update_index: 1,
+            value: OwnValue::Direct(id(HashKind::Sha1, 1)),
+        })
+        .collect();
+    let mut bytes = write(options, &refs, &[]).0;
+    let at = bytes.find(from).expect("the name is stored whole");
+    bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
+    open(&bytes).unwrap()
+}
+
+#[test]
+fn a_name_that_a_flipped_bit_moved_is_an_error_and_not_the_end_of_the_list() {
+    let names: Vec<String> = (0..100).map(|at| format!("refs/heads/{at:03}")).collect();
+    for (restart_interval, from, to) in [
+        (1, "refs/heads/050", "refs/heads/\u{40}50"),
+        (1, "refs/heads/050", "refs/xeads/050"),
+        (16, "refs/heads/016", "refs/xeads/016"),
+    ] {
+        let table = with_changed_name(&names, restart_interval, from, to);
+        let merged = Merged::new(vec![table]).unwrap();
+        let walks: [(&str, &dyn Fn() -> reftable::Result<usize>); 2] = [
+            ("to the end", &|| {
+                let (mut refs, mut count) = (merged.refs(), 0);
+                while refs.next()?.is_some() {
+                    count += 1;
+                }
+                Ok(count)
+            }),
+            ("to the end of a prefix", &|| {
+                let (mut refs, mut count) = (merged.refs(), 0);
+                refs.seek(b"refs/heads/")?;
+                while let Some(record) = refs.next()? {
+                    if !record.name.starts_with(b"refs/heads/") {
+                        refs.check_ahead()?;
+                        break;
+                    }
+                    count += 1;
+                }
+                Ok(count)
+            }),
+        ];
+        for (what, walk) in walks {
+            let error = walk().expect_err(what).to_string();
+            assert!(error.contains("a key is out of order") && error.contains("is corrupt at byte"), "{error}");
+            assert!(error.contains(&format!("behind '{}", &to[..12])), "{what}: {error}");
+        }
+    }
+}
+
+#[test]
+fn blocks_that_changed_places_are_an_error() {
+    let options = WriteOptions { block_size: 256, ..WriteOptions::default() };
+    let mut bytes = write(options, &refs(HashKind::Sha1, 60), &[]).0;
+    let (second, third) = (bytes[256..512].to_vec(), bytes[512..768].to_vec());
+    assert_eq!((second[0], third[0]), (b'r', b'r'));
+    bytes[256..512].copy_from_slice(&third);
+    bytes[512..768].copy_from_slice(&second);
+    let table = open(&bytes).unwrap();
+    let error = all_refs(&table).expect_err("a list in the wrong order").to_string();
+    assert!(error.contains("a key is out of order") && error.contains("byte 516"), "{error}");
 }

@@ -141,7 +141,10 @@ impl Cursor for ReftableCursor {
         while !self.has_one_part_left() {
             match self.next()? {
                 None => return Ok(ControlFlow::Continue(())),
-                Some(view) if visit(&view).is_break() => return Ok(ControlFlow::Break(())),
+                Some(view) if visit(&view).is_break() => {
+                    self.cursor().check_ahead()?;
+                    return Ok(ControlFlow::Break(()));
+                }
                 Some(_) => {}
             }
         }
@@ -158,6 +161,9 @@ impl Cursor for ReftableCursor {
                 None => view(&entry.record()).as_ref().map_or(ControlFlow::Continue(()), &mut *visit),
             }
         })?;
+        if flow.is_break() {
+            self.common.check_ahead()?;
+        }
         Ok(if is_past_end { ControlFlow::Continue(()) } else { flow })
     }
 }

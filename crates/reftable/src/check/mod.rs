@@ -38,6 +38,6 @@ struct Report {
 
 impl Report {
     fn add(&mut self, offset: u64, fault: Fault) {
-        self.faults.push(Corruption { table: self.table.clone(), offset, fault });
+        self.faults.push(Corruption { table: self.table.clone(), offset, fault, behind: BString::default() });
     }
 }

@@ -55,6 +55,15 @@ impl<R: Records> MergedCursor<R> {
         self.order.first().map(|first| &self.cursors[*first])
     }
 
+    /// For a walk that ends at the current record because of its key: each table has to be in order there.
+    pub(crate) fn check_ahead(&mut self) -> Result<()> {
+        let checked = self.cursors.iter_mut().try_for_each(Cursor::check_ahead);
+        if checked.is_err() {
+            self.lose();
+        }
+        checked
+    }
+
     /// Moves to the next record that is no tombstone. Returns whether there is one.
     #[inline]
     pub(crate) fn next_visible(&mut self) -> Result<bool> {

@@ -71,6 +71,12 @@ impl MergedRefCursor {
         self.walk.for_each_visible(|key, place, context, records| visit(&RefEntry { key, place, context, records }))
     }
 
+    /// For whoever ends a walk at the current ref because of its name, as behind some prefix: an error if the name only
+    /// seems to be there, since a table is damaged, as far as a look at the next names can tell.
+    pub fn check_ahead(&mut self) -> Result<()> {
+        self.walk.check_ahead()
+    }
+
     /// The record that [`next`](Self::next) returned last, once more.
     pub fn current(&self) -> Result<Option<RefRecord<'_>>> {
         Ok(self.walk.current().map(Cursor::<RefRecords>::record))

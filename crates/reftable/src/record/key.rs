@@ -81,10 +81,33 @@ impl Key {
         self.len = 0;
     }
 
+    /// The same for a key that has to be greater than the one at hand.
+    #[inline(always)]
+    pub(crate) fn read_greater(&mut self, records: &[u8], at: &mut usize) -> Result<(usize, u8), Fault> {
+        let start = start(records, at)?;
+        let suffix = &records[*at..*at + start.suffix];
+        // Mostly the first byte that is not shared tells.
+        if self.as_slice().get(start.shared) >= suffix.first() && self.is_not_less(start.shared, suffix) {
+            return Err(Fault::KeyOrder);
+        }
+        self.assemble(start, records, at)
+    }
+
+    #[inline(never)]
+    fn is_not_less(&self, shared: usize, suffix: &[u8]) -> bool {
+        self.as_slice().get(shared..).is_some_and(|rest| self.len > 0 && rest >= suffix)
+    }
+
     /// Reads the key of the record at `*at`. Returns how many bytes it shares with the one before, and the value's type.
     #[inline(always)]
     pub(crate) fn read(&mut self, records: &[u8], at: &mut usize) -> Result<(usize, u8), Fault> {
-        let Start { shared, suffix, value_type } = start(records, at)?;
+        let start = start(records, at)?;
+        self.assemble(start, records, at)
+    }
+
+    #[inline(always)]
+    fn assemble(&mut self, start: Start, records: &[u8], at: &mut usize) -> Result<(usize, u8), Fault> {
+        let Start { shared, suffix, value_type } = start;
         if shared > self.len {
             return Err(Fault::KeyPrefix(shared as u64));
         }

@@ -5,7 +5,7 @@ use crate::{
     format::BlockKind,
     record::{
         Context, Records,
-        key::{Key, common_prefix},
+        key::{self, Key, common_prefix},
     },
 };
 use std::{cmp::Ordering, ops::ControlFlow, sync::Arc};
@@ -153,7 +153,7 @@ impl<R: Records> Cursor<R> {
                     break;
                 }
                 let mut at = self.after;
-                let decoded = self.key.read(records, &mut at).and_then(|(shared, value_type)| {
+                let decoded = self.key.read_greater(records, &mut at).and_then(|(shared, value_type)| {
                     self.shared = shared;
                     R::parse(records, at, value_type, &self.context, self.key.as_slice())
                 });
@@ -187,7 +187,7 @@ impl<R: Records> Cursor<R> {
         let Some(block) = &self.block else { return Ok(()) };
         let records = block.records();
         let mut at = self.after;
-        let decoded = match self.key.read(records, &mut at) {
+        let decoded = match self.key.read_greater(records, &mut at) {
             Ok((shared, value_type)) => {
                 self.shared = shared;
                 R::parse(records, at, value_type, &self.context, self.key.as_slice())
@@ -210,7 +210,7 @@ impl<R: Records> Cursor<R> {
     fn fail_in_block<T>(&mut self, offset: usize, fault: Fault) -> Result<T> {
         let place = self.block.as_ref().map_or(0, |block| block.place_of(offset));
         self.be(At::Lost);
-        Err(self.table.corrupt(place, fault))
+        Err(self.table.corrupt(place, fault).behind(self.name()))
     }
 
     /// Leaves the current record for a state without one.
@@ -242,9 +242,64 @@ impl<R: Records> Cursor<R> {
             self.be(At::End);
             return Ok(false);
         }
+        // Behind the blocks of one level of an index those of the next lie, which begins anew.
+        if R::BLOCK != BlockKind::Index {
+            self.check_first_key()?;
+        }
         // No key is shared across blocks, but at the end the last one is still wanted.
         self.key.clear();
         self.decode().map(|()| true)
+    }
+
+    /// The first key of a block has to be greater than the last of the block before.
+    fn check_first_key(&mut self) -> Result<()> {
+        let Some(block) = &self.block else { return Ok(()) };
+        let checked = self.check_begins_behind(block);
+        if checked.is_err() {
+            self.be(At::Lost);
+        }
+        checked
+    }
+
+    /// The first key of a block has to be greater than the key at hand.
+    fn check_begins_behind(&self, block: &Block) -> Result<()> {
+        let fault = match first_key(block.bytes(), &block.layout) {
+            Ok(first) if first > self.key.as_slice() => return Ok(()),
+            Ok(_) => Fault::KeyOrder,
+            Err(fault) => fault,
+        };
+        Err(self.table.corrupt(block.place_of(block.layout.records_at), fault).behind(self.name()))
+    }
+
+    /// The name that is read at the moment, or was read last.
+    fn name(&self) -> &[u8] {
+        self.key.as_slice().split(|byte| *byte == 0).next().unwrap_or_default()
+    }
+
+    /// For a walk that ends at the current record because of its key: the next key that is stored whole has to be greater. A
+    /// damaged key that only seems to be behind what was wanted would end the walk too early.
+    pub(crate) fn check_ahead(&mut self) -> Result<()> {
+        let Some(block) = self.block.as_ref().filter(|_| self.at == At::Record) else { return Ok(()) };
+        let offset_of = |index| restart_offset(block.bytes(), &block.layout, index);
+        let (mut low, mut high) = (0, block.layout.restart_count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match offset_of(middle) {
+                Ok(offset) if offset < self.after => low = middle + 1,
+                Ok(_) => high = middle,
+                Err(fault) => return self.fail_in_block(block.layout.restarts_at, fault),
+            }
+        }
+        if low == block.layout.restart_count {
+            let next = self.loader.load_if(&self.table, block.next, R::BLOCK)?.and_then(Result::ok);
+            return next.map_or(Ok(()), |next| self.check_begins_behind(&next));
+        }
+        let offset = offset_of(low).unwrap_or(self.after);
+        match key::get_whole(block.records(), &mut offset.clone()) {
+            Ok(next) if next > self.key.as_slice() => Ok(()),
+            Ok(_) => self.fail_in_block(offset, Fault::KeyOrder),
+            Err(fault) => self.fail_in_block(offset, fault),
+        }
     }
 
     /// Makes the block at `position` the current one, without a current record. If there is a block of another kind,

@@ -130,7 +130,16 @@ impl Table {
 impl Error {
     #[cold]
     pub(crate) fn corrupt(table: &BStr, offset: u64, fault: Fault) -> Self {
-        Error::Corrupt(Box::new(Corruption { table: table.to_owned(), offset, fault }))
+        Error::Corrupt(Box::new(Corruption { table: table.to_owned(), offset, fault, behind: BString::default() }))
+    }
+
+    /// Says which name was read last before what is wrong.
+    #[cold]
+    pub(crate) fn behind(mut self, name: &[u8]) -> Self {
+        if let Error::Corrupt(corruption) = &mut self {
+            corruption.behind = name.into();
+        }
+        self
     }
 }
 
