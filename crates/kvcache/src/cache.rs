@@ -1,8 +1,8 @@
 use crate::{
     error::{Error, Result},
-    layout::record_cost,
     report,
     shared::Handle,
+    space::record_cost,
     stats::Stats,
     sync::{Mutex, Ordering, lock},
 };
@@ -59,7 +59,7 @@ impl Cache {
 
     /// The largest key and value together, in bytes.
     pub fn largest_entry_bytes(&self) -> usize {
-        self.shared.layout.largest_entry()
+        self.shared.space.largest_entry()
     }
 
     /// Bytes that an entry takes on disk.

@@ -47,7 +47,7 @@ impl Cache {
         let mut record = bytes.to_vec();
         let (key_at, value_at) = self.shared.sealer.open(&header, &mut record)?;
         let value_end = value_at + header.value_len as usize;
-        let disk_bytes = crate::layout::record_cost(place.len());
+        let disk_bytes = crate::space::record_cost(place.len());
         let info = EntryInfo { created_ms: header.created_ms, uses: place.uses(), disk_bytes };
         Some((record, key_at, value_at, value_end, info))
     }

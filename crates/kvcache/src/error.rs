@@ -28,6 +28,16 @@ pub enum Error {
         /// What this program writes.
         known: u32,
     },
+    /// The folder holds a cache that an older program wrote: a program that may write starts it empty.
+    #[error("'{}' has the older cache format {found}, this program writes {known}: the cache starts empty", path.display())]
+    OldVersion {
+        /// The file that says so.
+        path: PathBuf,
+        /// What it says.
+        found: u32,
+        /// What this program writes.
+        known: u32,
+    },
     /// The bytes of a file are not what its format asks for.
     #[error("'{}', offset {offset}: {what}", path.display())]
     Corrupt {

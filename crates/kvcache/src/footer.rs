@@ -70,6 +70,11 @@ impl Trailer {
         (ok && trailer.seq == seq).then_some(trailer)
     }
 
+    /// Whether bytes that are no trailer were one of segment `seq`: no torn write leaves a part of one.
+    pub(crate) fn was_one(bytes: &[u8], seq: u64) -> bool {
+        bytes.len() >= TRAILER_BYTES && (bytes[..8] == TRAILER_MAGIC || u64_at(bytes, 8) == seq)
+    }
+
     fn encode(&self) -> [u8; TRAILER_BYTES] {
         let mut bytes = [0; TRAILER_BYTES];
         bytes[..8].copy_from_slice(&TRAILER_MAGIC);

@@ -9,10 +9,9 @@
 use crate::place::{ALIGN, MAX_RECORD_BYTES};
 
 /// The version of the whole format, in the cache's `format` file.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 
-const SEGMENT_MAGIC: [u8; 8] = *b"refdbkv1";
-const RECORD_MAGIC: u16 = 0x564b;
+const SEGMENT_MAGIC: [u8; 8] = *b"refdbkv2";
 
 /// Length of a segment's header.
 pub(crate) const SEGMENT_HEADER_BYTES: usize = 64;
@@ -50,6 +49,9 @@ pub(crate) struct SegmentHeader {
     pub(crate) floor: u64,
     /// Where the records of segment `seq - 1` end, in bytes; 0 if it had none or is not known.
     pub(crate) before_end: u64,
+    /// Segments up to this number were on stable storage: what they lack, no loss of power took. 0 in a cache that never
+    /// promised any such thing.
+    pub(crate) synced: u64,
     /// Which cache the segment belongs to.
     pub(crate) store: u64,
 }
@@ -62,6 +64,7 @@ impl SegmentHeader {
         bytes[16..24].copy_from_slice(&self.floor.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.before_end.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.store.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.synced.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..60]);
         bytes[60..].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -72,12 +75,13 @@ impl SegmentHeader {
         let bytes = bytes.get(..SEGMENT_HEADER_BYTES)?;
         let ok = bytes[..8] == SEGMENT_MAGIC && u32_at(bytes, 60) == crc32c::crc32c(&bytes[..60]);
         // Nothing is written there yet: whoever writes something means something.
-        let ok = ok && bytes[40..60].iter().all(|byte| *byte == 0);
+        let ok = ok && bytes[48..60].iter().all(|byte| *byte == 0);
         ok.then(|| SegmentHeader {
             seq: u64_at(bytes, 8),
             floor: u64_at(bytes, 16),
             before_end: u64_at(bytes, 24),
             store: u64_at(bytes, 32),
+            synced: u64_at(bytes, 40),
         })
     }
 }
@@ -134,13 +138,14 @@ impl RecordHeader {
     /// The header with a checksum of 0.
     pub(crate) fn encode(&self) -> [u8; RECORD_HEADER_BYTES] {
         let mut bytes = [0; RECORD_HEADER_BYTES];
-        bytes[..2].copy_from_slice(&RECORD_MAGIC.to_le_bytes());
         bytes[2] = self.kind as u8;
         bytes[3] = u8::from(self.encrypted);
         bytes[8..16].copy_from_slice(&self.hash.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.created_ms.to_le_bytes());
         bytes[24..28].copy_from_slice(&self.key_len.to_le_bytes());
         bytes[28..32].copy_from_slice(&self.value_len.to_le_bytes());
+        let check = header_check(&bytes);
+        bytes[..2].copy_from_slice(&check.to_le_bytes());
         bytes
     }
 
@@ -159,9 +164,18 @@ impl RecordHeader {
             key_len: u32_at(bytes, 24),
             value_len: u32_at(bytes, 28),
         };
-        let fits = header.payload_len() <= MAX_RECORD_BYTES - RECORD_HEADER_BYTES;
-        (u16_at(bytes, 0) == RECORD_MAGIC && fits).then_some(header)
+        (header.payload_len() <= MAX_RECORD_BYTES - RECORD_HEADER_BYTES).then_some(header)
     }
+
+    /// The same if the header by itself is unharmed, whatever is behind it.
+    pub(crate) fn decode_alone(bytes: &[u8]) -> Option<Self> {
+        RecordHeader::decode(bytes).filter(|_| header_check(bytes) == u16_at(bytes, 0))
+    }
+}
+
+/// The checksum of a record's header alone: of a record that is harmed it tells whose it was, and where the next is.
+fn header_check(bytes: &[u8]) -> u16 {
+    crc32c::crc32c_append(crc32c::crc32c(&bytes[2..4]), &bytes[8..RECORD_HEADER_BYTES]) as u16
 }
 
 /// Length of a record with this payload, padding included.
@@ -209,9 +223,9 @@ mod tests {
     /// The fuzzer found that it was read as a header, though none is written like that.
     #[test]
     fn a_segment_header_with_something_in_its_reserved_bytes_is_none() {
-        let header = SegmentHeader { seq: 1, floor: 0, before_end: 0, store: 7 };
+        let header = SegmentHeader { seq: 1, floor: 0, before_end: 0, synced: 3, store: 7 };
         assert_eq!(SegmentHeader::decode(&header.encode()).map(|header| header.seq), Some(1));
-        for at in 40..60 {
+        for at in 48..60 {
             let mut bytes = header.encode();
             bytes[at] = 1;
             let crc = crc32c::crc32c(&bytes[..60]);
@@ -246,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_header_comes_back_and_any_flipped_bit_is_seen() {
-        let header = SegmentHeader { seq: 9, floor: 4, before_end: 4096, store: 0xfeed };
+        let header = SegmentHeader { seq: 9, floor: 4, before_end: 4096, synced: 7, store: 0xfeed };
         let bytes = header.encode();
         assert_eq!(SegmentHeader::decode(&bytes), Some(header));
         for bit in 0..bytes.len() * 8 {

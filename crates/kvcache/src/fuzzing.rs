@@ -3,7 +3,7 @@
 use crate::{
     footer::{ENTRY_BYTES, TRAILER_BYTES, encode_footer},
     format::{SegmentHeader, check_record},
-    recover::{footer_from, scan},
+    recover::{Scanned, footer_from, scan},
 };
 
 /// Reads `bytes` as a segment file, by its footer and by its records, and checks that what comes out is inside the file
@@ -13,8 +13,10 @@ pub fn segment(bytes: &[u8]) {
         assert_eq!(header.encode(), bytes[..header.encode().len()]);
         header.seq
     });
-    let (entries, end, newest_ms) = scan(bytes, seq);
+    let Scanned { entries, end, newest_ms, .. } = scan(bytes, seq, false);
     assert!(end <= bytes.len().max(64) as u64);
+    let stepped = scan(bytes, seq, true);
+    assert!(stepped.end >= end && stepped.end <= bytes.len().max(64) as u64 && stepped.entries.len() >= entries.len());
     for entry in entries.iter() {
         let record = &bytes[entry.offset..entry.offset + entry.len];
         let header = check_record(record, seq, entry.offset as u64).expect("the scan found it");

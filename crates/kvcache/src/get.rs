@@ -143,11 +143,11 @@ impl Cache {
         Read::Value(&bytes[value_at..value_at + value_len], header.created_ms)
     }
 
-    /// Forgets a record that failed its checks twice.
+    /// Forgets a record that failed its checks twice, and says so in the log: an older value must not take its place.
     fn discard(&self, hash: u64, place: Place) {
         self.shared.counters.corrupt.add(1);
         if !self.read_only {
-            lock(&self.shared.log).drop_entry(&self.shared.view(), hash, place);
+            lock(&self.shared.log).drop_entry(&self.shared.view(), hash, place, true);
         }
     }
 

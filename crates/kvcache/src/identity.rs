@@ -44,6 +44,9 @@ impl Identity {
         let found = bytes.get(8..12).and_then(|field| field.try_into().ok()).map(u32::from_le_bytes);
         match found {
             Some(FORMAT_VERSION) => {}
+            Some(found) if found < FORMAT_VERSION => {
+                return Err(Error::OldVersion { path: path.to_owned(), found, known: FORMAT_VERSION });
+            }
             Some(found) => return Err(Error::Version { path: path.to_owned(), found, known: FORMAT_VERSION }),
             None => return Err(corrupt(8, "the format file is cut short")),
         }
@@ -104,8 +107,8 @@ pub(crate) fn is_encrypted(fs: &Fs, dir: &Path) -> Result<bool> {
     Ok(Identity::decode(&fs.read(&path)?, &path)?.wrapped.is_some())
 }
 
-/// Reads the file for a writer. A cache that cannot be used (none of the keys fits, the file is harmed) is given a new
-/// identity, which makes all its segments foreign. An old key that fits is replaced by the new one.
+/// Reads the file for a writer. A cache that cannot be used (none of the keys fits, the file is harmed or of an older program) is
+/// given a new identity, which makes all its segments foreign. An old key that fits is replaced by the new one.
 pub(crate) fn read_or_create(fs: &Fs, dir: &Path, key: Option<&Key>, old_keys: &[Key]) -> Result<Opened> {
     match read(fs, dir, key) {
         Err(Error::File(error)) if error.is_not_found() => create(fs, dir, key, None),
@@ -116,7 +119,7 @@ pub(crate) fn read_or_create(fs: &Fs, dir: &Path, key: Option<&Key>, old_keys: &
             }
             _ => create(fs, dir, key, Some(error)),
         },
-        Err(error @ Error::Corrupt { .. }) => create(fs, dir, key, Some(error)),
+        Err(error @ (Error::Corrupt { .. } | Error::OldVersion { .. })) => create(fs, dir, key, Some(error)),
         other => other,
     }
 }

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Read in this order: `format` and `footer` (the bytes), `place` and `index` (where a key's record is), `image` and `segment`
-//! (where bytes are), `log` (the one lock, and the order of everything), `shared` (how bytes get to the disk), `evict`
+//! (where bytes are), `log` (the one lock, and the order of everything), `shared` (how bytes get to the disk), `space`, `keep`
 //! and `reclaim` (what goes), `recover` (what a file says after a crash), `cache`, `get` and `put` (all of it behind one
 //! handle).
 
@@ -25,7 +25,6 @@ mod buffer;
 mod cache;
 mod entries;
 mod error;
-mod evict;
 mod footer;
 mod format;
 #[doc(hidden)]
@@ -36,7 +35,7 @@ mod handles;
 mod identity;
 mod image;
 mod index;
-mod layout;
+mod keep;
 mod log;
 mod open;
 mod options;
@@ -50,6 +49,7 @@ mod scratch;
 mod seal;
 mod segment;
 mod shared;
+mod space;
 mod stats;
 mod sync;
 mod transfer;

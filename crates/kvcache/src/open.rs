@@ -4,18 +4,20 @@ use crate::{
     age::Ages,
     cache::Cache,
     error::{Error, Result},
+    footer::Entries,
+    format::Kind,
     handles::Handles,
     identity::{self, Opened},
     index::{Fill, Index},
-    layout::{Layout, SEGMENT_EXTRA_BYTES},
     log::{Log, Meta, Old, Slots, Start},
     options::{Clock, Options},
     place::MAX_SEGMENTS,
-    recover::{Found, Recovered, recover, seal},
+    recover::{Found, Recovered, recover, recover_to_read, seal},
     replay,
     seal::{Key, Sealer},
     segment::Segment,
     shared::{Parts, Shared, promise_path},
+    space::{BLOCK_BYTES, SEGMENT_EXTRA_BYTES, Space, blocks, record_cost},
     stats::Counters,
     sync::{Mutex, SharedOption},
     worker,
@@ -57,27 +59,29 @@ impl Cache {
             identity::read_or_create(&fs, dir, options.key.as_ref(), &options.old_keys)?;
         let mut recovered = recover(&fs, dir, store)?;
         let mut notices: Vec<Error> = started_anew.into_iter().collect();
+        notices.append(&mut recovered.notices);
         discard_useless(&fs, dir, &recovered)?;
-        if let Some(last) = recovered.segments.last_mut().filter(|last| !last.sealed) {
+        let space = Space::new(options.limit_bytes);
+        let promised = !matches!(fs.stat(&promise_path(dir)), Err(error) if error.is_not_found());
+        for found in recovered.segments.iter_mut().filter(|found| !found.sealed) {
             // Without it the next start reads the records once more; no reason to fail on a full disk.
-            let _ = seal(&fs, last);
+            let _ = seal(&fs, found);
         }
-        let layout = Layout::new(options.limit_bytes);
+        evict_beyond(&fs, dir, &mut recovered.segments, &space, promised)?;
         let maps = fs.is_local(dir)?;
         let counters = Counters::default();
         let before_end = recovered.segments.last().map_or(0, |last| last.records_end);
-        let (next_seq, floor) = (recovered.next_seq, recovered.floor);
+        let (next_seq, floor, synced_seq) = (recovered.next_seq, recovered.floor, recovered.synced_seq);
         let handles = Handles::new(fs.clone());
         let mapped = maps.then_some(&fs);
         let Replayed { index, fill, old, slots } =
-            replayed(recovered, &layout, &handles, mapped, &counters, &mut notices)?;
-        let start = Start { dir: dir.to_owned(), handles, store, layout, fill, old, floor, next_seq, before_end };
+            replayed(recovered, &space, &handles, mapped, &counters, &mut notices)?;
+        let start = Start { dir: dir.to_owned(), handles, store, space, fill, old, floor, next_seq, before_end, synced_seq };
         let log = Log::new(start, &slots);
         let Options { max_age, patience, clock, .. } = options;
         let ages = Ages::new(max_age, clock);
         let dir = dir.to_owned();
-        let promised = !matches!(fs.stat(&promise_path(&dir)), Err(error) if error.is_not_found());
-        let parts = Parts { fs, dir, layout, sealer, ages, patience, maps, promised, index, slots, counters, log };
+        let parts = Parts { fs, dir, space, sealer, ages, patience, maps, promised, index, slots, counters, log };
         Ok(Cache {
             shared: Arc::new(Shared::new(parts)),
             workers: Mutex::new(Vec::new()),
@@ -103,21 +107,21 @@ impl Cache {
     }
 
     fn read_only(fs: Fs, dir: &Path, store: u64, sealer: Sealer) -> Result<Cache> {
-        let recovered = recover(&fs, dir, store)?;
+        let mut recovered = recover_to_read(&fs, dir, store)?;
         let disk_bytes: u64 = recovered.segments.iter().map(|found| found.file_bytes).sum();
-        let mut layout = Layout::new(disk_bytes.max(Options::SMALLEST_LIMIT_BYTES));
-        layout.slots = layout.slots.max((recovered.segments.len() + 1).min(MAX_SEGMENTS));
-        let (counters, mut notices) = (Counters::default(), Vec::new());
+        let mut space = Space::new(disk_bytes.max(Options::SMALLEST_LIMIT_BYTES));
+        space.slots = space.slots.max((recovered.segments.len() + 1).min(MAX_SEGMENTS));
+        let (counters, mut notices) = (Counters::default(), std::mem::take(&mut recovered.notices));
         let (next_seq, floor) = (recovered.next_seq, recovered.floor);
         // A mapping would keep the space of deleted segments, and another process may not follow our rules.
         let handles = Handles::new(fs.clone());
         let Replayed { index, fill, old, slots } =
-            replayed(recovered, &layout, &handles, None, &counters, &mut notices)?;
-        let start = Start { dir: dir.to_owned(), handles, store, layout, fill, old, floor, next_seq, before_end: 0 };
+            replayed(recovered, &space, &handles, None, &counters, &mut notices)?;
+        let start = Start { dir: dir.to_owned(), handles, store, space, fill, old, floor, next_seq, before_end: 0, synced_seq: 0 };
         let log = Log::new(start, &slots);
         let (dir, ages) = (dir.to_owned(), Ages::new(None, Clock::system()));
         let (patience, maps, promised) = (Default::default(), false, true);
-        let parts = Parts { fs, dir, layout, sealer, ages, patience, maps, promised, index, slots, counters, log };
+        let parts = Parts { fs, dir, space, sealer, ages, patience, maps, promised, index, slots, counters, log };
         Ok(Cache {
             shared: Arc::new(Shared::new(parts)),
             workers: Mutex::new(Vec::new()),
@@ -176,6 +180,27 @@ fn discard_useless(fs: &Fs, dir: &Path, recovered: &Recovered) -> Result<()> {
     Ok(())
 }
 
+/// Deletes the oldest segments where there are more than the limit takes, which may have been lowered. What was used of them
+/// nobody knows any more.
+fn evict_beyond(fs: &Fs, dir: &Path, segments: &mut Vec<Found>, space: &Space, promised: bool) -> Result<()> {
+    let mut used: u64 = BLOCK_BYTES + segments.iter().map(|found| blocks(found.file_bytes)).sum::<u64>();
+    let mut gone = 0;
+    for found in segments.iter() {
+        if used <= space.room_bytes && segments.len() - gone < MAX_SEGMENTS - 64 {
+            break;
+        }
+        fs.remove_file(&found.path)?;
+        if promised {
+            // In order: were only the older one of two to come back, so would what a removal in the younger one had removed.
+            fs.sync_dir(dir)?;
+        }
+        used -= blocks(found.file_bytes);
+        gone += 1;
+    }
+    segments.drain(..gone);
+    Ok(())
+}
+
 struct Replayed {
     index: Index,
     fill: Fill,
@@ -186,13 +211,13 @@ struct Replayed {
 /// Fills the index from what the segments say, oldest first. They are mapped if there is a file system for that.
 fn replayed(
     recovered: Recovered,
-    layout: &Layout,
+    space: &Space,
     handles: &Arc<Handles>,
     mapped: Option<&Fs>,
     counters: &Counters,
     notices: &mut Vec<Error>,
 ) -> Result<Replayed> {
-    let slots_len = layout.slots.max(recovered.segments.len() + 64).min(MAX_SEGMENTS);
+    let slots_len = space.slots.max(recovered.segments.len() + 64).min(MAX_SEGMENTS);
     let slots: Slots = (0..slots_len).map(|_| SharedOption::empty()).collect();
     if recovered.segments.len() >= slots_len {
         return Err(Error::Misuse(format!("a cache of {} segments is too large to open", recovered.segments.len())));
@@ -201,19 +226,33 @@ fn replayed(
     let records: Vec<_> = segments.iter_mut().map(|found| std::mem::take(&mut found.entries)).collect();
     let (index, fill, live) = replay::replay(&records);
     let mut old = Vec::new();
-    for (slot, (found, live_bytes)) in segments.into_iter().zip(live.bytes_of).enumerate() {
+    let marks: Vec<u64> = records.iter().map(mark_bytes).collect();
+    for (slot, ((found, live_bytes), mark_bytes)) in segments.into_iter().zip(live.bytes_of).zip(marks).enumerate() {
         let Found { path, header, file_bytes, newest_ms, .. } = found;
         let segment = Segment::sealed(path, header.seq, slot as u16, file_bytes, handles);
         if let Some(Err(error)) = mapped.map(|fs| segment.map(fs)) {
             notices.push(error.into());
         }
-        let disk_bytes = file_bytes.max(SEGMENT_EXTRA_BYTES);
-        old.push(Old {
-            segment: Arc::new(segment),
-            meta: Meta { seq: header.seq, live_bytes, disk_bytes, newest_ms, sealed: true, condemned: false },
-        });
+        let file_bytes = file_bytes.max(SEGMENT_EXTRA_BYTES);
+        let meta = Meta {
+            seq: header.seq,
+            live_bytes,
+            mark_bytes,
+            file_bytes,
+            disk_bytes: blocks(file_bytes),
+            newest_ms,
+            sealed: true,
+            condemned: false,
+            drops: false,
+        };
+        old.push(Old { segment: Arc::new(segment), meta });
     }
     counters.entries.set(live.entries);
     counters.live_bytes.set(live.bytes);
     Ok(Replayed { index, fill, old, slots })
+}
+
+/// What the marks of a segment take.
+fn mark_bytes(entries: &Entries) -> u64 {
+    entries.iter().filter(|entry| entry.kind != Kind::Put).map(|entry| record_cost(entry.len)).sum()
 }

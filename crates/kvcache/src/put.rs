@@ -4,10 +4,10 @@ use crate::{
     cache::Cache,
     error::{Error, Result},
     format::{Kind, RecordHeader, body_crc},
-    layout::record_cost,
-    log::{End, NoRoom, Who},
+    log::NoRoom,
     options::Durability,
     scratch::{Scratch, with_scratch},
+    space::{Who, record_cost},
     sync::{Ordering, lock, sleep, yield_now},
 };
 use std::time::{Duration, Instant};
@@ -54,6 +54,9 @@ pub struct PutOptions {
     pub ticket: Option<Ticket>,
     /// When the put counts as done.
     pub durability: Durability,
+    /// Takes its place among the changes at once, or is refused at once; never waits for room, nor for the disk. What it asks
+    /// of durability [`Cache::flush`] waits for. For callers that hold a lock.
+    pub at_once: bool,
 }
 impl Cache {
     /// To be taken before the value of a key is computed, and given to [`Cache::put_with`].
@@ -70,7 +73,8 @@ impl Cache {
     /// whole write buffer is full it gives way to the writer for [`Options::patience`](crate::Options::patience) and is
     /// refused then. A written or synced put is never refused.
     pub fn put_with(&self, key: &[u8], value: &[u8], options: PutOptions) -> Result<Put> {
-        self.put_settled(key, value, options, options.durability)
+        let settle = if options.at_once { Durability::Buffered } else { options.durability };
+        self.put_settled(key, value, options, settle)
     }
 
     /// A put that is never refused but does not wait until it is in the file: whoever puts many waits once, at the end.
@@ -81,7 +85,7 @@ impl Cache {
     fn put_settled(&self, key: &[u8], value: &[u8], options: PutOptions, settle: Durability) -> Result<Put> {
         self.check_writable()?;
         let shared = &self.shared;
-        let (len, max) = (key.len().saturating_add(value.len()), shared.layout.largest_entry());
+        let (len, max) = (key.len().saturating_add(value.len()), shared.space.largest_entry());
         if len > max {
             return Err(Error::TooLarge { len, max });
         }
@@ -106,7 +110,12 @@ impl Cache {
         let shared = &self.shared;
         let crc = body_crc(record);
         let is_firm = options.durability != Durability::Buffered;
-        let who = if is_firm { Who::Firm } else { Who::Put };
+        let who = if is_firm { Who::Durable } else { Who::Put };
+        let patience = match is_firm {
+            _ if options.at_once => Duration::ZERO,
+            true => FIRM_PATIENCE,
+            false => shared.patience,
+        };
         let (mut since, mut turns) = (None, 0);
         loop {
             let mut log = lock(&shared.log);
@@ -120,6 +129,9 @@ impl Cache {
                         // A value given outright beats one that is being computed.
                         shared.invalidate_tickets(header.hash);
                     }
+                    if since.is_some() {
+                        log.stop_waiting();
+                    }
                     let end = log.end();
                     let is_behind = shared.frees.load(Ordering::Relaxed) && shared.is_outgrowing(&log);
                     drop(log);
@@ -127,22 +139,25 @@ impl Cache {
                     if shared.ghosts.wants(header.hash) {
                         shared.ghosts.on_put(header.hash, record_cost(record.len()));
                     }
-                    shared.settle(end, settle)?;
+                    shared.settle_on_full_disk(end, settle)?;
                     if is_behind && !is_firm {
                         // To compaction, if it waits for a processor; else this returns at once.
                         yield_now();
                     }
                     return Ok(Put::Stored);
                 }
-                Err(NoRoom) => {
+                Err(reason) => {
                     let waited = since.get_or_insert_with(Instant::now).elapsed();
-                    if waited >= if is_firm { FIRM_PATIENCE } else { shared.patience } {
+                    // The write buffer has no room again before the disk takes something.
+                    let is_hopeless = !is_firm && reason == NoRoom::Buffer && shared.write_fails();
+                    if waited >= patience || is_hopeless {
                         log.remove(&shared.view(), header.hash, header.created_ms);
+                        log.stop_waiting();
                         shared.invalidate_tickets(header.hash);
                         shared.counters.refused.add(1);
                         drop(log);
                         shared.wake();
-                        return if is_firm { Err(shared.disk_error()) } else { Ok(Put::Refused) };
+                        return if is_firm && !options.at_once { Err(shared.disk_error()) } else { Ok(Put::Refused) };
                     }
                 }
             }
@@ -175,11 +190,10 @@ impl Cache {
         self.check_writable()?;
         let shared = &self.shared;
         let hash = shared.sealer.hash(key);
-        let (was_there, end) = {
+        let was_there = {
             let mut log = lock(&shared.log);
             shared.invalidate_tickets(hash);
-            let was_there = log.remove(&shared.view(), hash, shared.ages.now_ms());
-            (was_there, log.end())
+            log.remove(&shared.view(), hash, shared.ages.now_ms())
         };
         if was_there {
             shared.counters.removed.add(1);
@@ -187,33 +201,39 @@ impl Cache {
         if shared.ghosts.wants(hash) {
             shared.ghosts.on_remove(hash);
         }
-        self.settle_removals(end, durability)?;
+        self.settle_removals(durability)?;
         Ok(was_there)
     }
 
-    /// Waits until no removal is owed to the log, and then as asked.
-    fn settle_removals(&self, end: End, durability: Durability) -> Result<()> {
+    /// Waits until no removal is owed to the log, and all there were are as durable as asked.
+    fn settle_removals(&self, durability: Durability) -> Result<()> {
         let shared = &self.shared;
         if durability == Durability::Buffered {
             shared.nudge();
             return Ok(());
         }
         let start = Instant::now();
-        let mut end = end;
-        loop {
+        let end = loop {
             {
                 let mut log = lock(&shared.log);
                 if !log.owes() || log.pay_at(&shared.view(), shared.ages.now_ms()).is_ok() {
-                    end = if log.owes() { end } else { log.end() };
-                    break;
+                    break log.removals_end();
                 }
+            }
+            if shared.write_fails() {
+                // The write buffer will have no room either.
+                return shared.wipe();
             }
             if start.elapsed() >= FIRM_PATIENCE {
                 return Err(shared.disk_error());
             }
             self.give_way(true);
+        };
+        match end {
+            Some(end) => shared.settle_on_full_disk(end, durability),
+            None if durability == Durability::Synced => shared.sync_names(false),
+            None => Ok(()),
         }
-        shared.settle(end, durability)
     }
 
     /// Forgets everything and makes every ticket void. Takes no longer the more there is.
@@ -243,13 +263,14 @@ impl Cache {
         };
         shared.wake();
         lock(&shared.garbage).push(Box::new(memory));
-        shared.settle(end, durability)
+        shared.settle_on_full_disk(end, durability)
     }
 
     /// Returns when everything before this call is as durable as asked.
     pub fn flush(&self, durability: Durability) -> Result<()> {
         self.check_writable()?;
+        self.settle_removals(durability)?;
         let end = lock(&self.shared.log).end();
-        self.settle_removals(end, durability)
+        self.shared.settle_on_full_disk(end, durability)
     }
 }

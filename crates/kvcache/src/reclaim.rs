@@ -1,18 +1,19 @@
-//! Frees segments: the effects of what `evict` decides. Only the worker runs it.
+//! Frees segments: the effects of what `space` and `keep` decide. Only the worker runs it, but on a full disk.
 
 use crate::{
-    error::Result,
-    evict::{Keep, Size, Victim, expired, make_room, make_room_on_a_full_disk, tidy},
+    error::{Error, Result},
     footer::{ENTRY_BYTES, Entries, Entry},
     format::{Kind, body_crc, check_record},
-    log::{Log, Meta, NoRoom},
+    keep::Keep,
+    log::{Log, NoRoom},
     place::{MAX_USES, Place},
-    recover::{read_footer, scan},
+    recover::{entries_without_footer, read_footer},
     segment::Segment,
     shared::Shared,
+    space::{State, Step, copy_room, expired, plan, tidiable},
     sync::{Mutex, MutexGuard, Ordering, lock},
 };
-use std::sync::Arc;
+use std::{io::ErrorKind, sync::Arc};
 
 /// What happens to the live entries of a victim.
 enum Fate {
@@ -22,6 +23,8 @@ enum Fate {
     AllThatFit,
     /// All are kept.
     All,
+    /// All are dropped.
+    None,
 }
 
 impl Shared {
@@ -31,58 +34,48 @@ impl Shared {
         if self.delete_void()? || self.delete_oldest_condemned()? {
             return Ok(true);
         }
-        match self.next_victim() {
-            None => {
-                self.frees.store(false, Ordering::Relaxed);
-                Ok(false)
-            }
-            Some(victim) => {
-                self.frees.store(true, Ordering::Relaxed);
-                self.reclaim(victim, &mut scratch)
-            }
+        let (step, is_short) = self.next_step();
+        self.frees.store(step.is_some(), Ordering::Relaxed);
+        match step {
+            Some(Step::Compact(_) | Step::Vacate(_)) if is_short => drop(self.in_a_row.fetch_add(1, Ordering::Relaxed)),
+            _ => self.in_a_row.store(0, Ordering::Relaxed),
         }
+        step.map_or(Ok(false), |step| self.perform(step, &mut scratch))
     }
 
-    fn next_victim(&self) -> Option<Victim> {
-        let size = self.size(&lock(&self.log));
+    /// What is due, and whether room is short.
+    fn next_step(&self) -> (Option<Step>, bool) {
+        let state = self.state(&lock(&self.log));
+        let space = &self.space;
+        let max_age = self.ages.max_ms();
         // Only where something may be due: this looks at every segment while writers wait.
-        let sealed = || lock(&self.log).sealed();
-        let Size { disk_bytes, condemned_bytes, .. } = size;
-        let most = self.layout.evict_above_bytes();
-        // What is condemned is soon free, unless the disk is too slow for what is put.
-        let is_late = condemned_bytes > self.layout.limit_bytes / 16;
-        let remaining = disk_bytes - condemned_bytes;
-        if remaining > most || (disk_bytes > most && is_late) {
-            return make_room(&sealed(), is_late, size.must_sync);
+        if !state.may_need_work(space) && max_age.is_none() {
+            return (None, false);
         }
-        let old = self.ages.max_ms().and_then(|max| expired(&sealed(), self.ages.now_ms(), max));
-        old.or_else(|| size.is_wasteful().then(|| tidy(&sealed(), &size)).flatten())
+        let sealed = lock(&self.log).sealed();
+        let old = max_age.filter(|_| !state.is_short(space) && !state.is_stuck);
+        let old = old.and_then(|max| expired(&sealed, self.ages.now_ms(), max));
+        (old.or_else(|| plan(space, &state, &sealed)), state.is_short(space))
     }
 
     /// How large the files are, and how much lives in them.
-    pub(crate) fn size(&self, log: &Log) -> Size {
-        Size {
-            disk_bytes: log.disk_bytes(),
-            condemned_bytes: log.condemned_bytes(),
+    pub(crate) fn state(&self, log: &Log) -> State {
+        let condemned_bytes = log.condemned_bytes();
+        State {
+            used_bytes: log.disk_bytes(),
+            condemned_bytes,
             live_bytes: self.counters.live_bytes.get() + self.counters.entries.get() * ENTRY_BYTES as u64,
-            slack_bytes: 2 * self.layout.segment_bytes as u64,
+            largest_bytes: log.largest_bytes(),
+            free_slots: log.free_slots(),
             must_sync: self.has_promised(),
+            is_stuck: log.owes_for_space() || (condemned_bytes > 0 && self.sync_fails()),
+            in_a_row: u32::try_from(self.in_a_row.load(Ordering::Relaxed)).unwrap_or(u32::MAX),
         }
     }
 
     /// Whether dead space grows faster than compaction frees it, and little room is left for that.
     pub(crate) fn is_outgrowing(&self, log: &Log) -> bool {
-        log.disk_bytes() > self.layout.limit_bytes / 4 * 3 && self.size(log).is_overgrown()
-    }
-
-    /// Evicts the oldest segment, which frees room on a full disk; false if there is none.
-    pub(crate) fn free_one(&self) -> Result<bool> {
-        let mut scratch = lock(&self.reclaiming);
-        let sealed = lock(&self.log).sealed();
-        match make_room_on_a_full_disk(&sealed) {
-            None => Ok(false),
-            Some(victim) => self.reclaim(victim, &mut scratch),
-        }
+        log.disk_bytes() > self.space.limit_bytes / 4 * 3 && self.state(log).is_overgrown(&self.space)
     }
 
     /// Compacts every segment that has dead space worth a copy.
@@ -90,29 +83,84 @@ impl Shared {
         let mut scratch = lock(&self.reclaiming);
         let _ = lock(&self.log).seal_active(&self.view());
         self.flush_all()?;
-        let is_wasteful = |(_, meta): &(u16, Meta)| meta.live_bytes * 100 < meta.disk_bytes * 90;
-        let wasteful: Vec<_> = lock(&self.log).sealed().into_iter().filter(is_wasteful).collect();
+        let oldest = lock(&self.log).oldest_seq();
+        let mut wasteful = lock(&self.log).sealed();
+        wasteful.retain(|(_, meta)| tidiable(meta, oldest, 10) || meta.live_bytes == 0);
         for (slot, meta) in wasteful {
             // The slot of one that is gone may have been given to a new segment.
-            if self.slots[usize::from(slot)].load().as_ref().is_some_and(|segment| segment.seq == meta.seq) {
-                self.reclaim(Victim::Compact(slot), &mut scratch)?;
+            let segment = self.slots[usize::from(slot)].load_full().filter(|segment| segment.seq == meta.seq);
+            let Some(segment) = segment else { continue };
+            let kept = meta.kept_bytes(lock(&self.log).oldest_seq());
+            if lock(&self.log).disk_bytes() + copy_room(kept) > self.space.room_bytes {
+                self.delete_condemned()?;
             }
+            let entries = self.entries_of(&segment)?;
+            self.compact(&segment, &entries, &mut scratch)?;
         }
         self.delete_condemned().map(drop)
     }
 
-    fn reclaim(&self, victim: Victim, scratch: &mut Vec<u8>) -> Result<bool> {
-        let (Victim::Evict(slot) | Victim::Vacate(slot) | Victim::Compact(slot)) = victim;
+    fn perform(&self, step: Step, scratch: &mut Vec<u8>) -> Result<bool> {
+        let (Step::Evict(slot) | Step::Vacate(slot) | Step::Compact(slot)) = step else { return self.drop_oldest(scratch) };
         let Some(segment) = self.slots[usize::from(slot)].load_full() else { return Ok(false) };
         let entries = self.entries_of(&segment)?;
-        match victim {
-            Victim::Evict(_) => {
+        match step {
+            Step::Evict(_) => {
                 let keep = self.choose(&segment, &entries);
                 self.evict(&segment, &entries, Fate::Chosen(keep), scratch)
             }
-            Victim::Vacate(_) => self.evict(&segment, &entries, Fate::AllThatFit, scratch),
-            Victim::Compact(_) => self.compact(&segment, &entries, scratch),
+            Step::Vacate(_) => self.evict(&segment, &entries, Fate::AllThatFit, scratch),
+            Step::Compact(_) | Step::Drop => {
+                if !self.compact(&segment, &entries, scratch)? {
+                    // Marks took the room that there was: with the oldest it comes back.
+                    self.drop_oldest(scratch)?;
+                }
+                Ok(true)
+            }
         }
+    }
+
+    /// Deletes the oldest segment of all as it is and drops its entries; false if no file is whole. This is what can always
+    /// be done: nothing older could come back, so there is nothing to write first, and nothing to wait for.
+    fn drop_oldest(&self, scratch: &mut Vec<u8>) -> Result<bool> {
+        let oldest = lock(&self.log).oldest_finished();
+        let Some((slot, meta)) = oldest else { return Ok(false) };
+        let Some(segment) = self.slots[usize::from(slot)].load_full() else { return Ok(false) };
+        lock(&self.log).starts_to_drop(slot);
+        if meta.live_bytes > 0 {
+            let entries = self.entries_of(&segment)?;
+            self.settle_entries(&segment, &entries, Fate::None, scratch)?;
+        }
+        self.delete(&segment)?;
+        for list in [&self.condemned, &self.void] {
+            lock(list).retain(|(_, seq)| *seq != meta.seq);
+        }
+        assert!(lock(&self.log).oldest_seq() > meta.seq, "the oldest segment is gone, and its room free");
+        Ok(true)
+    }
+
+    /// Makes room on a disk that is full, whatever the limit says: deletes the oldest segment. False if there is none.
+    pub(crate) fn free_one(&self) -> Result<bool> {
+        self.drop_oldest(&mut lock(&self.reclaiming))
+    }
+
+    /// Forgets everything and deletes every file, without writing first: what is removed then stays so on a disk that takes
+    /// nothing.
+    pub(crate) fn wipe(&self) -> Result<()> {
+        let _reclaiming = lock(&self.reclaiming);
+        // A clear of before may have taken the last block.
+        let before = lock(&self.void).clone();
+        self.delete_all(before, &self.void)?;
+        let cleared = lock(&self.log).clear(&self.view());
+        let Some((void, memory)) = cleared else { return Err(self.disk_error()) };
+        drop(memory);
+        self.invalidate_all_tickets();
+        self.ghosts.clear();
+        lock(&self.void).extend(void);
+        // Oldest first: what is left in between is a log whose oldest segments were evicted.
+        let all = lock(&self.void).clone();
+        self.delete_all(all, &self.void)?;
+        self.sync_names(false)
     }
 
     /// What the footer of a sealed segment says. A footer that cannot be read any more leads to no entry, so each entry
@@ -125,7 +173,7 @@ impl Shared {
                 return Ok(Some(entries));
             }
             // One that was found without a footer, on a disk that had no room for one.
-            let (entries, ..) = scan(&file.read_to_end()?, segment.seq);
+            let entries = entries_without_footer(&file.read_to_end()?, segment.seq);
             Ok((!entries.is_empty()).then_some(entries))
         };
         if let Ok(Some(entries)) = read() {
@@ -146,27 +194,32 @@ impl Shared {
         self.index.get(entry.hash).filter(|now| entry.kind == Kind::Put && now.is_same(place))
     }
 
-    /// Copies or drops the entries of the oldest segment. False if there is no room for what must be written.
+    /// Copies or drops the entries of the oldest segment that is not condemned. False if that is not possible now.
     fn evict(&self, segment: &Arc<Segment>, entries: &Entries, fate: Fate, scratch: &mut Vec<u8>) -> Result<bool> {
-        let vacates = matches!(fate, Fate::AllThatFit);
-        lock(&self.log).evicting = true;
-        self.settle_entries(segment, entries, fate, scratch)?;
-        let is_oldest = segment.seq == lock(&self.log).oldest_seq();
-        if !is_oldest || (vacates && self.has_promised()) {
+        let (vacates, promised) = (matches!(fate, Fate::AllThatFit), self.has_promised());
+        if segment.seq != lock(&self.log).oldest_seq() {
             // Condemned ones are older, and what is dropped here must not come back from there.
-            return Ok(self.copy_marks(segment, entries)? && self.condemn(segment));
+            return self.delete_condemned();
+        }
+        lock(&self.log).starts_to_drop(segment.slot);
+        let kept = self.settle_entries(segment, entries, fate, scratch)?.kept;
+        // No mark is written: there is nothing older that could come back.
+        if vacates && promised {
+            self.condemn(segment);
+            return Ok(true);
         }
         // The copies must be in the files before the originals are gone, or a killed process would lose what is in use.
-        // No mark is written and nothing synced: there is nothing older that could come back.
-        self.flush_all()?;
-        if vacates {
-            if !self.delete_unless_promised(segment)? {
-                return Ok(self.copy_marks(segment, entries)? && self.condemn(segment));
-            }
-        } else {
-            self.delete(segment)?;
+        if kept && promised {
+            let end = lock(&self.log).end();
+            self.sync_through(end)?;
+        } else if kept {
+            self.flush_all()?;
         }
-        lock(&self.log).evicting = false;
+        if !vacates {
+            self.delete(segment)?;
+        } else if !self.delete_unless_promised(segment)? {
+            self.condemn(segment);
+        }
         Ok(true)
     }
 
@@ -178,7 +231,7 @@ impl Shared {
             bytes_by_uses[usize::from(place.uses())] += place.len() as u64;
             total += place.len() as u64;
         }
-        let credit = self.layout.keep_credit(self.keep_credit.load(Ordering::Relaxed), total);
+        let credit = self.space.keep_credit(self.keep_credit.load(Ordering::Relaxed), total);
         let keep = Keep::most_used(&bytes_by_uses, credit);
         self.keep_credit.store(credit - keep.bytes(&bytes_by_uses), Ordering::Relaxed);
         keep
@@ -186,33 +239,37 @@ impl Shared {
 
     /// Copies everything that lives in a segment and condemns it; false if there is no room for that now.
     fn compact(&self, segment: &Segment, entries: &Entries, scratch: &mut Vec<u8>) -> Result<bool> {
-        if self.settle_entries(segment, entries, Fate::All, scratch)? || !self.copy_marks(segment, entries)? {
+        let settled = self.settle_entries(segment, entries, Fate::All, scratch)?;
+        if settled.left_over || !self.copy_marks(segment, entries)? {
             return Ok(false);
         }
-        Ok(self.condemn(segment))
+        self.condemn(segment);
+        Ok(true)
     }
 
-    /// Leaves a segment to the syncer; true.
-    fn condemn(&self, segment: &Segment) -> bool {
-        {
-            let mut log = lock(&self.log);
-            log.condemn(segment.slot);
-            log.evicting = false;
-        }
+    /// Leaves a segment to the syncer.
+    fn condemn(&self, segment: &Segment) {
+        lock(&self.log).condemn(segment.slot);
         lock(&self.condemned).push((segment.slot, segment.seq));
         self.wake_syncer();
-        true
     }
 
     /// Deletes the segments that were compacted, once the copies are on stable storage: an older value of a copied key
     /// may still stand in an older segment, and a power loss must not take the copy and leave that one. False if there
-    /// is none.
+    /// is none, or if they must stay for now.
     pub(crate) fn delete_condemned(&self) -> Result<bool> {
         let condemned = lock(&self.condemned).clone();
         if condemned.is_empty() {
             return Ok(false);
         }
-        let end = lock(&self.log).end();
+        let end = {
+            let mut log = lock(&self.log);
+            // What was dropped there must not come back either.
+            if log.owes() && log.pay_at(&self.view(), self.ages.now_ms()).is_err() {
+                return Ok(false);
+            }
+            log.end()
+        };
         self.sync_through(end)?;
         self.delete_all(condemned, &self.condemned)?;
         Ok(true)
@@ -253,47 +310,39 @@ impl Shared {
         Ok(())
     }
 
-    /// Copies or drops each live entry; true if some could neither be copied nor dropped.
+    /// Copies or drops each live entry.
     fn settle_entries(
         &self,
         segment: &Segment,
         entries: &Entries,
         mut fate: Fate,
         scratch: &mut Vec<u8>,
-    ) -> Result<bool> {
-        let mut left_over = false;
-        let is_oldest = segment.seq == lock(&self.log).oldest_seq();
+    ) -> Result<Settled> {
+        let mut settled = Settled::default();
+        let marks = segment.seq != lock(&self.log).oldest_seq();
         for entry in entries.iter() {
             let Some(place) = self.live_place(segment, &entry) else { continue };
             let (keep, uses) = match &mut fate {
                 Fate::Chosen(keep) => (keep.take(place.uses(), place.len() as u64), place.uses().saturating_sub(1)),
                 Fate::AllThatFit | Fate::All => (true, place.uses()),
+                Fate::None => (false, 0),
             };
-            let kept = match keep {
+            let copied = match keep {
                 true => self.copy_entry(segment, &entry, place, uses, scratch)?,
                 false => Copied::Useless,
             };
-            match (kept, &fate) {
+            match (copied, &fate) {
                 (Copied::Yes, Fate::Chosen(_)) => self.counters.kept.add(1),
-                (Copied::Yes, Fate::AllThatFit | Fate::All) => self.counters.compacted.add(1),
-                (Copied::Useless, _) | (Copied::NoRoom, Fate::Chosen(_) | Fate::AllThatFit) => {
-                    self.drop_entry(&entry, place, is_oldest);
+                (Copied::Yes, _) => self.counters.compacted.add(1),
+                (Copied::NoRoom, Fate::All) => settled.left_over = true,
+                (Copied::Useless | Copied::NoRoom, _) => {
+                    let dropped = lock(&self.log).drop_entry(&self.view(), entry.hash, place, marks);
+                    self.counters.evicted.add(u64::from(dropped));
                 }
-                (Copied::NoRoom, Fate::All) => left_over = true,
             }
+            settled.kept |= matches!(copied, Copied::Yes);
         }
-        Ok(left_over)
-    }
-
-    fn drop_entry(&self, entry: &Entry, place: Place, is_oldest: bool) {
-        let mut log = lock(&self.log);
-        if log.drop_entry(&self.view(), entry.hash, place) {
-            self.counters.evicted.add(1);
-            if !is_oldest {
-                // Something older may come back in its place.
-                log.owe(&self.view(), entry.hash);
-            }
-        }
+        Ok(settled)
     }
 
     /// Copies one record to the end of the log.
@@ -320,9 +369,10 @@ impl Shared {
                 Ok(true) => return Ok(Copied::Yes),
                 // Replaced or removed meanwhile.
                 Ok(false) => return Ok(Copied::Yes),
-                Err(NoRoom) => {}
+                Err(NoRoom::Space) => return Ok(Copied::NoRoom),
+                // The write buffer is full, which this thread can change.
+                Err(NoRoom::Buffer) => {}
             }
-            // Either the write buffer is full, which this thread can change, or the limit is reached.
             if !self.flush_step(&mut lock(&self.files))? {
                 return Ok(Copied::NoRoom);
             }
@@ -331,22 +381,39 @@ impl Shared {
 
     /// Copies the marks of a segment that still matter; false if there is no room.
     fn copy_marks(&self, segment: &Segment, entries: &Entries) -> Result<bool> {
-        let mut log = lock(&self.log);
-        let oldest = log.oldest_seq();
-        let now_ms = self.ages.now_ms();
-        for entry in entries.iter() {
-            let matters = match entry.kind {
+        let oldest = lock(&self.log).oldest_seq();
+        for entry in entries.iter().filter(|entry| entry.kind != Kind::Put) {
+            let matters = || match entry.kind {
                 Kind::Put => false,
                 // A removal matters as long as an older segment may hold the key, and nothing younger replaced it.
                 Kind::Remove => segment.seq != oldest && self.index.get(entry.hash).is_none(),
                 Kind::Dropped => entry.hash > oldest,
             };
-            if matters && log.append_mark(&self.view(), entry.kind, entry.hash, now_ms).is_err() {
+            if !self.copy_mark(entry.kind, entry.hash, matters)? {
                 return Ok(false);
             }
         }
-        let is_oldest = segment.seq == oldest;
-        Ok(is_oldest || log.append_mark(&self.view(), Kind::Dropped, segment.seq, now_ms).is_ok())
+        Ok(segment.seq == oldest || self.copy_mark(Kind::Dropped, segment.seq, || true)?)
+    }
+
+    /// Makes a mark if it still matters when its place in the log is known; false if there is no room.
+    fn copy_mark(&self, kind: Kind, hash: u64, matters: impl Fn() -> bool) -> Result<bool> {
+        loop {
+            {
+                let mut log = lock(&self.log);
+                if !matters() {
+                    return Ok(true);
+                }
+                match log.append_mark(&self.view(), kind, hash, self.ages.now_ms()) {
+                    Ok(()) => return Ok(true),
+                    Err(NoRoom::Space) => return Ok(false),
+                    Err(NoRoom::Buffer) => {}
+                }
+            }
+            if !self.flush_step(&mut lock(&self.files))? {
+                return Ok(false);
+            }
+        }
     }
 
     fn delete(&self, segment: &Arc<Segment>) -> Result<()> {
@@ -368,7 +435,13 @@ impl Shared {
         if !is_there(&self.slots[usize::from(segment.slot)].load()) {
             return Ok(());
         }
+        if self.has_promised() {
+            // In the order of the log, also as stable storage sees it: were only the older one of two to come back, so would
+            // what a removal in the younger one had removed.
+            self.sync_names(false)?;
+        }
         segment.delete(&self.fs)?;
+        self.note_unlinked();
         lock(&self.log).release(&self.view(), segment.slot);
         Ok(())
     }
@@ -386,7 +459,23 @@ impl Shared {
     }
 }
 
+/// Whether the disk has no room, which the cache can make.
+pub(crate) fn is_full(error: &Error) -> bool {
+    let kinds = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded];
+    matches!(error, Error::File(error) if kinds.contains(&error.source.kind()))
+}
+
+/// What became of the entries of a segment.
+#[derive(Default)]
+struct Settled {
+    /// Some were copied.
+    kept: bool,
+    /// Some could neither be copied nor dropped.
+    left_over: bool,
+}
+
 /// What came of copying a record.
+#[derive(Clone, Copy)]
 enum Copied {
     /// It is at the end of the log, or something newer is.
     Yes,

@@ -1,14 +1,15 @@
 //! What the files of a cache say when it is opened.
 //!
 //! The log is replayed from footers, so the time does not grow with the values; only a segment without a footer (the
-//! last one of a killed process) is read whole. The log ends at the first gap: a segment that is not whole though a
-//! later one exists, or one that is missing though nothing says that it was dropped. What lies behind a gap is
-//! deleted, so that no value comes back that a lost record had replaced.
+//! last one of a killed process) is read whole. The log ends at the first gap that a crash can have made: a segment that is not
+//! whole though a later one exists, or one that is missing though nothing says that it was dropped. What lies behind
+//! it is deleted, so that no value comes back that a lost record had replaced. A gap that no crash can make would bring
+//! such values back: the cache starts empty then.
 
 use crate::{
     error::{Error, Result},
-    footer::{Entries, Entry, TRAILER_BYTES, Trailer, encode_footer},
-    format::{Kind, SEGMENT_HEADER_BYTES, SegmentHeader, check_record},
+    footer::{Entries, Entry, TRAILER_BYTES, Trailer, encode_footer, footer_len},
+    format::{Kind, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, check_record},
     segment::seq_of,
     sync::threads_for,
 };
@@ -19,6 +20,8 @@ use std::{
     thread,
 };
 
+/// How often a log is read that another process writes.
+const READ_AGAIN: u32 = 5;
 /// Fewer files than this are not worth a thread.
 const SEGMENTS_A_THREAD: usize = 64;
 
@@ -27,13 +30,43 @@ pub(crate) struct Found {
     pub(crate) path: PathBuf,
     pub(crate) header: SegmentHeader,
     pub(crate) entries: Entries,
-    /// Segments that it says were dropped.
-    dropped: Vec<u64>,
     pub(crate) records_end: u64,
     pub(crate) file_bytes: u64,
     pub(crate) newest_ms: u64,
     /// Whether it has a footer.
     pub(crate) sealed: bool,
+    /// Whether all its records are known, or who those that are harmed belonged to.
+    is_whole: bool,
+    /// Whether it had a footer, which is harmed.
+    was_sealed: bool,
+    /// What is found if harmed records are stepped over, where that is more.
+    stepped: Option<Scanned>,
+}
+
+impl Found {
+    /// Takes what is found if harmed records are stepped over, and ends where its records are known to.
+    fn complete(&mut self, end: u64) {
+        if let Some(stepped) = self.stepped.take_if(|stepped| stepped.end == end) {
+            (self.entries, self.records_end, self.newest_ms) = (stepped.entries, stepped.end, stepped.newest_ms);
+        }
+        self.is_whole |= self.records_end == end;
+    }
+
+    /// Segments that it says were dropped.
+    fn dropped(&self) -> impl Iterator<Item = u64> {
+        self.entries.iter().filter(|entry| entry.kind == Kind::Dropped).map(|entry| entry.hash)
+    }
+}
+
+/// What a file of the log turned out to be.
+enum Loaded {
+    Segment(Box<Found>),
+    /// Of another cache.
+    Foreign,
+    /// It has no header, as a crash may leave it.
+    Torn,
+    /// Its header is harmed.
+    Harmed,
 }
 
 /// The usable part of a log.
@@ -44,6 +77,12 @@ pub(crate) struct Recovered {
     pub(crate) useless: Vec<PathBuf>,
     pub(crate) floor: u64,
     pub(crate) next_seq: u64,
+    /// Segments up to this number are on stable storage.
+    pub(crate) synced_seq: u64,
+    /// What is harmed, and what that means.
+    pub(crate) notices: Vec<Error>,
+    /// Whether the log has a gap: where another process writes, it may only have been read too slowly.
+    has_gap: bool,
 }
 
 /// What the last bytes of a file say, if they are a footer.
@@ -72,43 +111,107 @@ pub(crate) fn footer_from(
     Ok(trailer.decode_entries(bytes).map(|entries| (trailer, entries)))
 }
 
-/// Every whole record from the start of a segment's bytes, where they end, and the youngest one's age.
-pub(crate) fn scan(bytes: &[u8], seq: u64) -> (Entries, u64, u64) {
-    let (mut entries, mut at, mut newest_ms) = (Entries::default(), SEGMENT_HEADER_BYTES, 0);
-    while let Some(header) = bytes.get(at..).and_then(|rest| check_record(rest, seq, at as u64)) {
-        let len = header.record_len();
-        entries.push(&Entry { hash: header.hash, kind: header.kind, offset: at, len });
-        newest_ms = header.created_ms.max(newest_ms);
-        at += len;
-    }
-    (entries, at as u64, newest_ms)
+/// The records of a segment as they are found one behind the other.
+pub(crate) struct Scanned {
+    pub(crate) entries: Entries,
+    /// Where they end.
+    pub(crate) end: u64,
+    /// The youngest one's age.
+    pub(crate) newest_ms: u64,
+    /// How many are harmed.
+    harmed: usize,
 }
 
-fn load(fs: &Fs, path: &Path, seq: u64, store: u64) -> Result<Option<Found>> {
+/// Every whole record from the start of a segment's bytes. With `steps_over` a harmed one whose header is whole does not end
+/// it: its key counts as removed, since what it said is not known.
+pub(crate) fn scan(bytes: &[u8], seq: u64, steps_over: bool) -> Scanned {
+    let mut scanned = Scanned { entries: Entries::default(), end: 0, newest_ms: 0, harmed: 0 };
+    let mut at = SEGMENT_HEADER_BYTES;
+    while let Some(rest) = bytes.get(at..) {
+        let (header, kind) = match check_record(rest, seq, at as u64) {
+            Some(header) => (header, header.kind),
+            None => match RecordHeader::decode_alone(rest).filter(|_| steps_over) {
+                Some(header) if header.record_len() <= rest.len() => {
+                    scanned.harmed += 1;
+                    (header, if header.kind == Kind::Dropped { Kind::Dropped } else { Kind::Remove })
+                }
+                _ => break,
+            },
+        };
+        let len = header.record_len();
+        scanned.entries.push(&Entry { hash: header.hash, kind, offset: at, len });
+        scanned.newest_ms = header.created_ms.max(scanned.newest_ms);
+        at += len;
+    }
+    scanned.end = at as u64;
+    scanned
+}
+
+/// The entries of a segment that has no footer, as [`recover`] would find them.
+pub(crate) fn entries_without_footer(bytes: &[u8], seq: u64) -> Entries {
+    scan(bytes, seq, true).entries
+}
+
+fn load(fs: &Fs, path: &Path, seq: u64, store: u64) -> Result<Loaded> {
     let file = fs.open(path)?;
     let file_bytes = file.stat()?.len_bytes;
     let mut head = [0; SEGMENT_HEADER_BYTES];
     if file_bytes < head.len() as u64 {
-        return Ok(None);
+        return Ok(Loaded::Torn);
     }
     file.read_exact_at(&mut head, 0)?;
-    let Some(header) = SegmentHeader::decode(&head).filter(|header| header.seq == seq && header.store == store) else {
-        return Ok(None);
+    let header = match SegmentHeader::decode(&head) {
+        Some(header) if header.seq == seq && header.store == store => header,
+        Some(_) => return Ok(Loaded::Foreign),
+        None if head.iter().all(|byte| *byte == 0) => return Ok(Loaded::Torn),
+        None => return Ok(Loaded::Harmed),
     };
-    let (entries, records_end, newest_ms, sealed) = match read_footer(&file, file_bytes, seq)? {
-        Some((trailer, entries)) => (entries, trailer.records_end, trailer.newest_ms, true),
-        None => {
-            let (entries, records_end, newest_ms) = scan(&file.read_to_end()?, seq);
-            (entries, records_end, newest_ms, false)
-        }
-    };
-    let dropped = entries.iter().filter(|entry| entry.kind == Kind::Dropped).map(|entry| entry.hash).collect();
     let path = path.to_owned();
-    Ok(Some(Found { path, header, entries, dropped, records_end, file_bytes, newest_ms, sealed }))
+    if let Some((trailer, entries)) = read_footer(&file, file_bytes, seq)? {
+        let Trailer { records_end, newest_ms, .. } = trailer;
+        return Ok(Loaded::Segment(Box::new(Found {
+            path,
+            header,
+            entries,
+            records_end,
+            file_bytes,
+            newest_ms,
+            sealed: true,
+            is_whole: true,
+            was_sealed: false,
+            stepped: None,
+        })));
+    }
+    let bytes = file.read_to_end()?;
+    let last = &bytes[bytes.len().saturating_sub(TRAILER_BYTES)..];
+    let trailer = Trailer::decode(last, seq);
+    let Scanned { entries, end, newest_ms, .. } = scan(&bytes, seq, false);
+    let stepped = Some(scan(&bytes, seq, true)).filter(|stepped| stepped.harmed > 0);
+    // Where its records end: as its trailer says, or where as many entries would stand behind them as were found.
+    let known_end = trailer.map(|trailer| trailer.records_end).or_else(|| {
+        let longest = stepped.as_ref().map_or((end, entries.len()), |stepped| (stepped.end, stepped.entries.len()));
+        (longest.0 + footer_len(longest.1) as u64 == bytes.len() as u64).then_some(longest.0)
+    });
+    let mut found = Found {
+        path,
+        header,
+        entries,
+        records_end: end,
+        file_bytes: bytes.len() as u64,
+        newest_ms,
+        sealed: false,
+        is_whole: false,
+        was_sealed: trailer.is_some() || Trailer::was_one(last, seq),
+        stepped,
+    };
+    if let Some(end) = known_end.filter(|_| found.was_sealed) {
+        found.complete(end);
+    }
+    Ok(Loaded::Segment(Box::new(found)))
 }
 
 /// Loads each of these, on as many threads as help.
-fn load_all(fs: &Fs, names: &[(u64, PathBuf)], store: u64) -> Vec<Result<Option<Found>>> {
+fn load_all(fs: &Fs, names: &[(u64, PathBuf)], store: u64) -> Vec<Result<Loaded>> {
     let load =
         |names: &[(u64, PathBuf)]| -> Vec<_> { names.iter().map(|(seq, path)| load(fs, path, *seq, store)).collect() };
     let threads = threads_for(names.len() / SEGMENTS_A_THREAD);
@@ -131,46 +234,114 @@ pub(crate) fn recover(fs: &Fs, dir: &Path, store: u64) -> Result<Recovered> {
         }
     }
     names.sort();
-    let after_all = names.last().map_or(1, |(seq, _)| seq.saturating_add(1));
-    let (mut found, mut useless) = (Vec::new(), Vec::new());
-    for (found_there, (_, path)) in load_all(fs, &names, store).into_iter().zip(names) {
-        match found_there {
-            Ok(Some(segment)) => found.push(segment),
-            Ok(None) => useless.push(path),
+    let mut log = FoundLog { after_all: names.last().map_or(1, |(seq, _)| seq.saturating_add(1)), ..FoundLog::default() };
+    for (loaded, (seq, path)) in load_all(fs, &names, store).into_iter().zip(names) {
+        match loaded {
+            Ok(Loaded::Segment(segment)) => log.segments.push(*segment),
+            Ok(Loaded::Foreign) => log.useless.push(path),
+            Ok(Loaded::Torn) => log.without_header.push((seq, path, false)),
+            Ok(Loaded::Harmed) => log.without_header.push((seq, path, true)),
             // Deleted by the process that writes, while this one only reads.
             Err(Error::File(error)) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
     }
-    let floor = found.iter().map(|segment| segment.header.floor).max().unwrap_or(0);
-    let (void, mut segments): (Vec<_>, Vec<_>) = found.into_iter().partition(|segment| segment.header.seq < floor);
-    let behind = segments.split_off(usable(&segments));
-    useless.extend(void.into_iter().chain(behind).map(|segment| segment.path));
-    // Without a hole in the numbers, which would look like a gap.
-    let next_seq = segments.last().map_or(after_all, |last| last.header.seq + 1);
-    Ok(Recovered { segments, useless, floor, next_seq })
+    Ok(log.judge())
 }
 
-/// How many of the segments stand before the first gap.
-fn usable(segments: &[Found]) -> usize {
-    let mut end = segments.len();
+/// As [`recover`], beside a process that writes: what it deletes and moves meanwhile may look like a gap.
+pub(crate) fn recover_to_read(fs: &Fs, dir: &Path, store: u64) -> Result<Recovered> {
+    for _ in 1..READ_AGAIN {
+        let recovered = recover(fs, dir, store)?;
+        if !recovered.has_gap {
+            return Ok(recovered);
+        }
+    }
+    recover(fs, dir, store)
+}
+
+/// What all files turned out to be.
+#[derive(Default)]
+struct FoundLog {
+    segments: Vec<Found>,
+    useless: Vec<PathBuf>,
+    /// Number, file, and whether there is a header, which is harmed.
+    without_header: Vec<(u64, PathBuf, bool)>,
+    /// The first number that no file has.
+    after_all: u64,
+}
+
+impl FoundLog {
+    /// Decides what of it is used.
+    fn judge(self) -> Recovered {
+        let FoundLog { segments, mut useless, without_header, after_all } = self;
+        let synced_seq = segments.iter().map(|segment| segment.header.synced).max().unwrap_or(0);
+        let floor = segments.iter().map(|segment| segment.header.floor).max().unwrap_or(0);
+        let (void, mut segments): (Vec<_>, Vec<_>) =
+            segments.into_iter().partition(|segment| segment.header.seq < floor);
+        useless.extend(void.into_iter().map(|segment| segment.path));
+        let first = segments.first().map_or(u64::MAX, |first| first.header.seq);
+        let (usable, gap) = usable(&mut segments);
+        let last = segments.last().map_or(0, |last| last.header.seq);
+        // A harmed one that is older than all others may be missed: what it has is as good as evicted.
+        let harmed = without_header.iter().filter(|(seq, _, harmed)| *harmed && *seq >= floor);
+        let mut notices: Vec<Error> = harmed.clone().map(|(_, path, _)| harmed_header(path)).collect();
+        let impossible = harmed.clone().any(|(seq, ..)| *seq > first)
+            || gap.is_some_and(|seq| seq <= synced_seq)
+            || segments.get(usable.saturating_sub(1)).is_some_and(|last| last.was_sealed && !last.is_whole);
+        let has_gap = gap.is_some() || without_header.iter().any(|(seq, ..)| (first..last).contains(seq));
+        useless.extend(without_header.into_iter().map(|(_, path, _)| path));
+        if impossible {
+            let at = segments.get(usable.saturating_sub(1));
+            notices.extend(at.map(|before| lost_records(&before.path, before.records_end)));
+            useless.extend(segments.into_iter().map(|segment| segment.path));
+            // Nothing of what is deleted may be taken for a part of the new log, whatever of it comes back.
+            let (segments, floor, next_seq) = (Vec::new(), after_all, after_all);
+            return Recovered { segments, useless, floor, next_seq, synced_seq: 0, notices, has_gap };
+        }
+        useless.extend(segments.split_off(usable).into_iter().map(|segment| segment.path));
+        // Without a hole in the numbers, which would look like a gap.
+        let next_seq = segments.last().map_or(after_all, |last| last.header.seq + 1);
+        let synced_seq = synced_seq.min(next_seq - 1);
+        Recovered { segments, useless, floor, next_seq, synced_seq, notices, has_gap }
+    }
+}
+
+fn harmed_header(path: &Path) -> Error {
+    let what = "the header of a segment is harmed; its entries are gone".into();
+    Error::Corrupt { path: path.to_owned(), offset: 0, what }
+}
+
+fn lost_records(path: &Path, offset: u64) -> Error {
+    let what = "records are lost from here on that no crash takes; what they had replaced or removed must not come back, \
+                so the cache starts empty"
+        .into();
+    Error::Corrupt { path: path.to_owned(), offset, what }
+}
+
+/// How many of the segments stand before the first gap, and the number of the segment that is missed there.
+fn usable(segments: &mut [Found]) -> (usize, Option<u64>) {
+    for at in 1..segments.len() {
+        let (before, after) = segments.split_at_mut(at);
+        let (before, after) = (&mut before[at - 1], after[0].header);
+        if !before.is_whole && before.header.seq + 1 == after.seq {
+            before.complete(after.before_end);
+        }
+    }
+    let (mut end, mut gap) = (segments.len(), None);
     // A segment behind a gap is not there to say that another was dropped: look again until nothing changes.
     loop {
         let kept = &segments[..end];
-        let dropped: BTreeSet<u64> = kept.iter().flat_map(|segment| &segment.dropped).copied().collect();
-        let is_gap = |pair: &[Found]| {
-            let (before, after) = (&pair[0], &pair[1]);
-            let (from, to) = (before.header.seq, after.header.seq);
-            let follows = from + 1 == to;
-            let is_whole = before.sealed || (follows && after.header.before_end == before.records_end);
-            let missing = (from + 1..to).take_while(|seq| dropped.contains(seq)).count() as u64;
-            !is_whole || missing < to - from - 1
+        let dropped: BTreeSet<u64> = kept.iter().flat_map(Found::dropped).collect();
+        let gap_in = |pair: &[Found]| {
+            let (from, to) = (pair[0].header.seq, pair[1].header.seq);
+            let missed = (from + 1..to).find(|seq| !dropped.contains(seq));
+            if pair[0].is_whole { missed } else { Some(from) }
         };
-        let cut = kept.windows(2).position(is_gap).map_or(end, |at| at + 1);
-        if cut == end {
-            return end;
-        }
-        end = cut;
+        let Some((at, missed)) = kept.windows(2).enumerate().find_map(|(at, pair)| Some((at, gap_in(pair)?))) else {
+            return (end, gap);
+        };
+        (end, gap) = (at + 1, Some(missed));
     }
 }
 

@@ -7,8 +7,8 @@ use crate::{
     footer::Entries,
     format::Kind,
     index::{Fill, Index, SHARDS, Shard},
-    layout::record_cost,
     place::Place,
+    space::record_cost,
     sync::threads_for,
 };
 use std::{ops::Range, thread};

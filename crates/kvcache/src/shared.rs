@@ -6,10 +6,11 @@ use crate::{
     footer::encode_footer,
     ghost::Ghosts,
     index::Index,
-    layout::{Layout, record_cost},
     log::{End, Full, Log, Next, Slots, View},
     options::Durability,
+    reclaim::is_full,
     seal::Sealer,
+    space::{Space, record_cost},
     stats::Counters,
     sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock},
 };
@@ -29,7 +30,7 @@ const STRIPES: usize = 4096;
 pub(crate) struct Shared {
     pub(crate) fs: Fs,
     pub(crate) dir: PathBuf,
-    pub(crate) layout: Layout,
+    pub(crate) space: Space,
     pub(crate) sealer: Sealer,
     pub(crate) ages: Ages,
     pub(crate) patience: Duration,
@@ -57,6 +58,14 @@ pub(crate) struct Shared {
     /// Segments that a clear made void, by slot and number, to be deleted.
     pub(crate) void: Mutex<Vec<(u16, u64)>>,
     pub(crate) disk_error: Mutex<Option<String>>,
+    /// Whether the last write to a segment failed.
+    write_fails: AtomicBool,
+    /// Whether the last attempt to bring something to stable storage failed.
+    sync_fails: AtomicBool,
+    /// Whether a segment was deleted and the folder not brought to stable storage since.
+    unlinked: AtomicBool,
+    /// How many segments were compacted to make room since there was enough.
+    pub(crate) in_a_row: AtomicU64,
     generations: Box<[AtomicU64]>,
     clears: AtomicU64,
     /// The worker needs no wake-up call.
@@ -70,7 +79,7 @@ pub(crate) struct Shared {
 pub(crate) struct Parts {
     pub(crate) fs: Fs,
     pub(crate) dir: PathBuf,
-    pub(crate) layout: Layout,
+    pub(crate) space: Space,
     pub(crate) sealer: Sealer,
     pub(crate) ages: Ages,
     pub(crate) patience: Duration,
@@ -91,13 +100,13 @@ pub(crate) const PROMISE: &str = "promised";
 
 impl Shared {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { fs, dir, layout, sealer, ages, patience, maps, promised, index, slots, counters, log } = parts;
-        counters.limit_bytes.set(layout.limit_bytes);
+        let Parts { fs, dir, space, sealer, ages, patience, maps, promised, index, slots, counters, log } = parts;
+        counters.limit_bytes.set(space.limit_bytes);
         counters.disk_bytes.set(log.disk_bytes());
         Shared {
             fs,
             dir,
-            layout,
+            space,
             sealer,
             ages,
             patience,
@@ -105,7 +114,7 @@ impl Shared {
             index,
             slots,
             counters,
-            ghosts: Ghosts::new(layout.limit_bytes),
+            ghosts: Ghosts::new(space.limit_bytes),
             log: Mutex::new(log),
             files: Mutex::new(Vec::new()),
             reclaiming: Mutex::new(Vec::new()),
@@ -116,6 +125,10 @@ impl Shared {
             garbage: Mutex::new(Vec::new()),
             void: Mutex::new(Vec::new()),
             disk_error: Mutex::new(None),
+            write_fails: AtomicBool::new(false),
+            sync_fails: AtomicBool::new(false),
+            unlinked: AtomicBool::new(false),
+            in_a_row: AtomicU64::new(0),
             generations: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
             clears: AtomicU64::new(0),
             awake: AtomicBool::new(true),
@@ -172,13 +185,24 @@ impl Shared {
 
     /// Writes one segment, or what there is of it, to the disk; false if the disk has everything.
     pub(crate) fn flush_step(&self, scratch: &mut Vec<u8>) -> Result<bool> {
-        scratch.resize(SCRATCH_BYTES.min(self.layout.segment_bytes), 0);
+        scratch.resize(SCRATCH_BYTES.min(self.space.segment_bytes), 0);
         let Some(next) = lock(&self.log).next_to_write() else { return Ok(false) };
         let done = match next {
             Next::Tail(segment, image, end) => segment.flush(&self.fs, &image, end, self.maps, scratch),
             Next::Full(full) => self.write_full(full, scratch),
         };
+        self.write_fails.store(done.is_err(), Ordering::Relaxed);
         done.map(|()| true).map_err(|error| self.disk_failed(error))
+    }
+
+    /// Whether the disk took nothing when it was last written to.
+    pub(crate) fn write_fails(&self) -> bool {
+        self.write_fails.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing reached stable storage when that was last tried.
+    pub(crate) fn sync_fails(&self) -> bool {
+        self.sync_fails.load(Ordering::Relaxed)
     }
 
     fn write_full(&self, full: Full, scratch: &mut [u8]) -> refdb_vfs::Result<()> {
@@ -216,9 +240,14 @@ impl Shared {
     }
 
     /// Brings everything before `end` to stable storage, older segments first: what a power loss takes is the end of the
-    /// log, never a part in its middle.
+    /// log, never a part in its middle. Segments that were deleted stay so.
     pub(crate) fn sync_through(&self, end: End) -> Result<()> {
-        self.write_through(end)?;
+        let done = self.write_through(end).and_then(|()| self.sync_written(end));
+        self.sync_fails.store(done.is_err(), Ordering::Relaxed);
+        done
+    }
+
+    fn sync_written(&self, end: End) -> Result<()> {
         let mut segments: Vec<_> = self.slots.iter().filter_map(|slot| slot.load_full()).collect();
         segments.retain(|segment| segment.seq <= end.seq && segment.flushed() > 0);
         segments.sort_by_key(|segment| segment.seq);
@@ -231,10 +260,28 @@ impl Shared {
                 Err(error) => return Err(self.disk_failed(error)),
             }
         }
-        if any {
-            self.fs.sync_dir(&self.dir).map_err(|error| self.disk_failed(error))?;
+        self.sync_names(any)?;
+        if self.has_promised() {
+            // Where no promise was given, files may go without that what takes their place is on stable storage.
+            lock(&self.log).synced(end.seq.saturating_sub(1));
         }
         Ok(())
+    }
+
+    /// Brings the folder to stable storage, if there is something new in it or a segment was deleted.
+    pub(crate) fn sync_names(&self, is_new: bool) -> Result<()> {
+        if !self.unlinked.swap(false, Ordering::AcqRel) && !is_new {
+            return Ok(());
+        }
+        self.fs.sync_dir(&self.dir).map_err(|error| {
+            self.unlinked.store(true, Ordering::Release);
+            self.disk_failed(error)
+        })
+    }
+
+    /// To be told of each deleted segment.
+    pub(crate) fn note_unlinked(&self) {
+        self.unlinked.store(true, Ordering::Release);
     }
 
     /// Whether what is synced must stay so when it is moved.
@@ -283,7 +330,25 @@ impl Shared {
         }
     }
 
-    pub(crate) fn settle(&self, end: End, durability: Durability) -> Result<()> {
+    /// Waits until everything before `end` is as durable as asked. On a full disk older entries make room for it; where that
+    /// is not enough and a removal waits, all of them do: what was removed must not come back.
+    pub(crate) fn settle_on_full_disk(&self, end: End, durability: Durability) -> Result<()> {
+        loop {
+            match self.settle(end, durability) {
+                Err(error) if is_full(&error) => {
+                    if self.free_one()? {
+                        continue;
+                    }
+                    let removals_end = lock(&self.log).removals_end().filter(|removals_end| *removals_end <= end);
+                    let waits = removals_end.is_some_and(|end| !lock(&self.log).is_written(end));
+                    return if waits { self.wipe() } else { Err(error) };
+                }
+                settled => return settled,
+            }
+        }
+    }
+
+    fn settle(&self, end: End, durability: Durability) -> Result<()> {
         match durability {
             Durability::Buffered => {
                 self.nudge();

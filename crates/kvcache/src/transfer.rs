@@ -102,7 +102,12 @@ impl Cache {
             imported.kept += 1;
             return Ok(());
         }
-        let options = PutOptions { created_ms: Some(created_ms), durability: Durability::Written, ticket };
+        let options = PutOptions {
+            created_ms: Some(created_ms),
+            durability: Durability::Written,
+            ticket,
+            ..PutOptions::default()
+        };
         match self.put_in_bulk(key, value, options) {
             Ok(Put::Stored) => imported.stored += 1,
             Ok(Put::Refused | Put::Stale) => imported.kept += 1,

@@ -2,12 +2,12 @@
 //! storage, so that the worker need not, and deletes what was compacted.
 
 use crate::{
-    error::{Error, Result},
+    error::Result,
+    reclaim::is_full,
     shared::{Handle, Shared},
     sync::{Ordering, lock},
 };
 use std::{
-    io::ErrorKind,
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -17,7 +17,7 @@ const REST: Duration = Duration::from_millis(2);
 /// The worker stays up this many times after its last work, so that steady puts need not wake it.
 const ROUNDS_AWAKE: u32 = 25;
 const AFTER_AN_ERROR: Duration = Duration::from_millis(100);
-const REPORT_EVERY: Duration = Duration::from_secs(5);
+const REPORT_EVERY: Duration = Duration::from_secs(4);
 const ASLEEP: Duration = Duration::from_secs(10);
 
 pub(crate) fn start(shared: &Handle) -> std::io::Result<Vec<JoinHandle<()>>> {
@@ -67,7 +67,10 @@ fn run(shared: &Shared) {
                 shared.awake.store(false, Ordering::SeqCst);
                 // A put that came before this saw the worker awake and did not call.
                 if lock(&shared.log).next_to_write().is_none() {
-                    thread::park_timeout(ASLEEP);
+                    // The last report comes soon after the last change.
+                    let is_told = shared.counters.read() == reported;
+                    let rest = if is_told { ASLEEP } else { REPORT_EVERY.saturating_sub(reported_at.elapsed()) };
+                    thread::park_timeout(rest);
                 }
                 if lock(&shared.log).next_to_write().is_none() {
                     // Not at each pause: new memory costs a put a fault for each of its pages.
@@ -79,19 +82,12 @@ fn run(shared: &Shared) {
             }
             // It was counted; what could not be written stays in memory and is tried again.
             Err(error) => {
-                if is_full(&error) {
-                    let _ = shared.free_one();
+                if !(is_full(&error) && shared.free_one().is_ok_and(|freed| freed)) {
+                    thread::park_timeout(AFTER_AN_ERROR);
                 }
-                thread::park_timeout(AFTER_AN_ERROR);
             }
         }
     }
-}
-
-/// Whether the disk has no room, which the cache can make.
-fn is_full(error: &Error) -> bool {
-    let kinds = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded];
-    matches!(error, Error::File(error) if kinds.contains(&error.source.kind()))
 }
 
 /// One turn of work; true if there was some.
@@ -121,8 +117,8 @@ impl Shared {
         let mut worked = false;
         while lock(&self.log).has_full() {
             worked |= self.write_step()?;
-            let size = self.size(&lock(&self.log));
-            if size.disk_bytes > self.layout.evict_above_bytes() || size.is_untidy() {
+            let state = self.state(&lock(&self.log));
+            if state.is_short(&self.space) || state.is_untidy(&self.space) {
                 break;
             }
         }

@@ -1,6 +1,6 @@
 //! What is kept within the limit, and how it goes on there.
 
-use refdb_kvcache::{Cache, Options, Put};
+use refdb_kvcache::{Cache, Durability, Options, Put, PutOptions};
 use refdb_vfs::{Fs, Op, Verdict, Witness};
 use std::{
     path::Path,
@@ -8,13 +8,18 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 const MIB: u64 = 1 << 20;
 
 fn open(dir: &Path, limit: u64) -> Cache {
     Cache::open(dir, Options::new(limit)).expect("it opens")
+}
+
+fn put_durably(cache: &Cache, key: &[u8], value: &[u8], durability: Durability) {
+    let options = PutOptions { durability, ..PutOptions::default() };
+    assert_eq!(cache.put_with(key, value, options).expect("the disk works"), Put::Stored);
 }
 
 /// Counts the bytes that are written.
@@ -69,4 +74,170 @@ fn a_cache_of_small_entries_stops_writing_when_it_is_left_alone() {
     let before = disk.0.load(Ordering::Relaxed);
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(disk.0.load(Ordering::Relaxed) - before, 0, "bytes written in a second: {:?}", cache.stats());
+}
+#[test]
+fn restarts_with_one_put_each_do_not_use_up_the_segments() {
+    let dir = tempfile::tempdir().unwrap();
+    for i in 0..700u32 {
+        let cache = open(dir.path(), MIB);
+        assert_eq!(cache.put(&i.to_le_bytes(), b"value").unwrap(), Put::Stored, "restart {i}");
+        if i % 100 == 99 {
+            let has = |i: &u32| cache.get(&i.to_le_bytes()).is_some();
+            assert_eq!((0..=i).filter(has).count() as u32, i + 1, "nothing is evicted");
+            assert!(std::fs::read_dir(dir.path()).unwrap().count() < 200, "restart {i}");
+        }
+    }
+}
+
+/// Bytes of all files and of the folder, as `du` counts them: in blocks.
+fn du(dir: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let files = std::fs::read_dir(dir).unwrap().filter_map(Result::ok);
+    let of_files: u64 = files.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.blocks() * 512).sum();
+    of_files + std::fs::metadata(dir).unwrap().blocks() * 512
+}
+
+/// Copies and durable puts took the last byte; then no segment could be compacted, and the same was tried for ever.
+#[test]
+fn a_cache_of_durable_renewals_goes_on_at_its_limit() {
+    for (limit, removes) in [(MIB, false), (MIB, true), (4 * MIB, false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = open(dir.path(), limit);
+        put_durably(&cache, b"first", b"promise", Durability::Synced);
+        let keys = limit / 500;
+        let start = Instant::now();
+        for i in 0..limit * 10 / 350 {
+            let key = (i.wrapping_mul(0x9e37_79b9) >> 3) % keys;
+            if removes && i % 5 == 0 {
+                cache.remove_with(&key.to_le_bytes(), Durability::Written).unwrap();
+            } else {
+                put_durably(&cache, &key.to_le_bytes(), &[i as u8; 300], Durability::Written);
+            }
+            if i % 512 == 0 {
+                assert!(du(dir.path()) <= limit, "{} of {limit}: {:?}", du(dir.path()), cache.stats());
+            }
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", cache.stats());
+        drop(cache);
+        put_durably(&open(dir.path(), limit), b"after", b"a restart", Durability::Synced);
+    }
+}
+
+#[test]
+fn values_of_an_eighth_of_the_limit_are_taken_when_the_cache_is_full() {
+    let dir = tempfile::tempdir().unwrap();
+    // A machine that stands still for a while is no reason to refuse.
+    let options = Options { patience: Duration::from_secs(30), ..Options::new(4 * MIB) };
+    let cache = Cache::open(dir.path(), options).unwrap();
+    for i in 0..12_000u32 {
+        let _ = cache.put(&i.to_le_bytes(), &[1; 500]).unwrap();
+    }
+    for part in [64, 40, 20, 10, 9, 8] {
+        let mut len = 4 * MIB as usize / part - 8;
+        len = len.min(cache.largest_entry_bytes() - 8);
+        for i in 0..10u64 {
+            let value = vec![part as u8; len];
+            assert_eq!(cache.put(&i.to_le_bytes(), &value).unwrap(), Put::Stored, "1/{part}: {:?}", cache.stats());
+            assert_eq!(cache.get(&i.to_le_bytes()).unwrap().value, value);
+            assert!(du(dir.path()) <= 4 * MIB);
+        }
+    }
+}
+
+/// A disk of so many bytes; the files of others may take some of them away.
+#[derive(Default)]
+struct SmallDisk {
+    free: std::sync::Mutex<(i64, std::collections::HashMap<std::path::PathBuf, i64>)>,
+}
+
+impl SmallDisk {
+    fn with(free: i64) -> Arc<Self> {
+        let disk = SmallDisk::default();
+        disk.free.lock().unwrap().0 = free;
+        Arc::new(disk)
+    }
+
+    fn set_free(&self, free: i64) {
+        self.free.lock().unwrap().0 = free;
+    }
+}
+
+impl Witness for SmallDisk {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        let mut state = self.free.lock().unwrap();
+        match op {
+            Op::Write(path, bytes) => {
+                let len = bytes.len() as i64;
+                if state.0 < len {
+                    return Verdict::Fail(std::io::ErrorKind::StorageFull.into());
+                }
+                state.0 -= len;
+                *state.1.entry(path.to_owned()).or_default() += len;
+            }
+            Op::Remove(path) => {
+                let len = state.1.remove(path).unwrap_or(0);
+                state.0 += len;
+            }
+            _ => {}
+        }
+        Verdict::Proceed
+    }
+}
+
+/// The cache would need more than there is: it makes do with less.
+#[test]
+fn on_a_disk_that_is_smaller_than_its_limit_a_cache_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = SmallDisk::with(2 * MIB as i64);
+    let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), Options::new(8 * MIB)).unwrap();
+    let start = Instant::now();
+    let mut stored = 0;
+    for i in 0..20_000u32 {
+        stored += u32::from(cache.put(&i.to_le_bytes(), &[3; 1_000]).unwrap() == Put::Stored);
+    }
+    assert!(stored > 10_000 && start.elapsed() < Duration::from_secs(20), "{stored} in {:?}", start.elapsed());
+    put_durably(&cache, b"key", b"value", Durability::Written);
+    cache.abandon();
+    let cache = open(dir.path(), 8 * MIB);
+    assert_eq!(cache.get(b"key").unwrap().value, b"value");
+    assert!(cache.stats().entries > 500, "{:?}", cache.stats());
+}
+
+#[test]
+fn a_logout_on_a_full_disk_survives_a_kill() {
+    for durability in [Durability::Written, Durability::Synced] {
+        for sessions in [3u32, 250] {
+            let dir = tempfile::tempdir().unwrap();
+            let disk = SmallDisk::with(100 * MIB as i64);
+            let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), Options::new(MIB)).unwrap();
+            for i in 0..sessions {
+                put_durably(&cache, &i.to_le_bytes(), &[4; 600], Durability::Synced);
+            }
+            disk.set_free(0);
+            for i in 0..sessions {
+                cache.remove_with(&i.to_le_bytes(), durability).unwrap();
+            }
+            cache.abandon();
+            let cache = Cache::open_read_only(dir.path(), None).unwrap();
+            let back = (0..sessions).filter(|i| cache.get(&i.to_le_bytes()).is_some()).count();
+            assert_eq!(back, 0, "of {sessions} sessions");
+        }
+    }
+}
+
+#[test]
+fn a_lowered_limit_holds_from_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path(), 8 * MIB);
+    for i in 0..7_000u32 {
+        let _ = cache.put(&i.to_le_bytes(), &[1; 1_000]).unwrap();
+    }
+    drop(cache);
+    let cache = open(dir.path(), 2 * MIB);
+    assert!(du(dir.path()) <= 2 * MIB, "{}", du(dir.path()));
+    assert!(cache.get(&6_999u32.to_le_bytes()).is_some() && cache.stats().entries > 1_000);
+    for i in 0..4_000u32 {
+        assert_eq!(cache.put(&i.to_le_bytes(), &[2; 1_000]).unwrap(), Put::Stored);
+        assert!(i % 64 > 0 || du(dir.path()) <= 2 * MIB);
+    }
 }

@@ -72,6 +72,38 @@ impl Log {
         self.seqs.first().copied().unwrap_or(0)
     }
 
+    /// The oldest segment, by slot, if its file is whole or nothing lives there.
+    pub(crate) fn oldest_finished(&self) -> Option<(u16, Meta)> {
+        let oldest = self.oldest_seq();
+        let slot = self.meta.iter().position(|meta| meta.is_some_and(|meta| meta.seq == oldest))?;
+        let is_finished = |meta: &Meta| meta.sealed || meta.condemned;
+        self.meta[slot].filter(is_finished).map(|meta| (slot as u16, meta))
+    }
+
+    /// What the largest takes that is there or waits for room.
+    pub(crate) fn largest_bytes(&self) -> u64 {
+        self.largest_bytes.max(self.awaited_bytes)
+    }
+
+    pub(crate) fn free_slots(&self) -> usize {
+        self.free_slots.len()
+    }
+
+    /// From now on entries of this segment are dropped without a mark; nothing older is left.
+    pub(crate) fn starts_to_drop(&mut self, slot: u16) {
+        let oldest = self.oldest_seq();
+        if let Some(meta) = self.meta[usize::from(slot)].as_mut().filter(|meta| !meta.drops) {
+            assert!(meta.seq == oldest, "what is dropped of another segment could come back from an older one");
+            meta.drops = true;
+            self.dropping += 1;
+        }
+    }
+
+    /// All segments up to this number are on stable storage.
+    pub(crate) fn synced(&mut self, seq: u64) {
+        self.synced_seq = self.synced_seq.max(seq);
+    }
+
     /// Gives up the room of a segment whose file is gone.
     pub(crate) fn release(&mut self, view: &View<'_>, slot: u16) {
         let at = usize::from(slot);
@@ -80,6 +112,10 @@ impl Log {
             view.slots[at].store(None);
             self.disk_bytes -= meta.disk_bytes;
             self.seqs.remove(&meta.seq);
+            self.dropping -= usize::from(meta.drops);
+            if meta.disk_bytes == self.largest_bytes {
+                self.largest_bytes = self.meta.iter().flatten().map(|meta| meta.disk_bytes).max().unwrap_or(0);
+            }
             if meta.condemned {
                 self.condemned_bytes -= meta.disk_bytes;
             }
@@ -89,9 +125,10 @@ impl Log {
     }
 
     /// Forgets everything: the next segment says that all before it are void. Returns the segments to be deleted and
-    /// memory to be given back when the lock is no longer held; None if no segment can be started.
+    /// memory to be given back when the lock is no longer held; None if no segment can be started. That may go beyond the
+    /// room by its header once, before any void segment is deleted.
     pub(crate) fn clear(&mut self, view: &View<'_>) -> Option<(Vec<(u16, u64)>, impl Send + use<> + 'static)> {
-        if self.free_slots.is_empty() {
+        if self.free_slots.is_empty() || self.disk_bytes > self.space.room_bytes {
             return None;
         }
         let tables = view.index.clear(&mut self.fill);
@@ -108,9 +145,11 @@ impl Log {
         // The segment that is being filled included: no record goes there any more.
         self.condemned_bytes = self.disk_bytes;
         self.owed.clear();
+        self.awaited_bytes = 0;
         self.floor = self.active.segment.seq + 1;
         let image = self.buffer.take_anyway(0);
-        self.start_segment(view, Arc::new(image));
+        self.start_segment(view, Arc::new(image), 0);
+        self.removals_end = Some(self.end());
         // What waits for the disk need not get there.
         let waiting: Vec<Full> = self.queue.drain(..).collect();
         Some((void, (tables, waiting)))
