@@ -169,6 +169,9 @@ fn split(bytes: &mut [u8], len: jint) -> Result<(&mut [u8], &mut [u8]), Failure>
 /// What became of a put; the numbers are `Cache.put`'s.
 const STORED: jint = 0;
 const REFUSED: jint = 1;
+const NO_ROOM: jint = 2;
+/// Beside a durability: the put takes its place at once or is told that there is no room; it waits for nothing.
+const AT_ONCE: jint = 4;
 
 /// Puts a value; the exchange buffer has the key and behind it the value. A value that is too large for the cache is
 /// refused, and the key's older value removed.
@@ -209,13 +212,16 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_putLarge<'l>(
 }
 
 fn put(cache: &Cache, key: &[u8], value: &[u8], created: jlong, durability: jint) -> Result<jint, Failure> {
-    let durability = durability_of(durability)?;
-    let options = PutOptions { created_ms: u64::try_from(created).ok(), durability, ..PutOptions::default() };
+    let at_once = durability & AT_ONCE != 0;
+    let durability = durability_of(durability & !AT_ONCE)?;
+    let created_ms = u64::try_from(created).ok();
+    let options = PutOptions { created_ms, durability, at_once, ..PutOptions::default() };
     match cache.put_with(key, value, options) {
         Ok(Put::Stored) => Ok(STORED),
+        Ok(Put::Refused) if at_once => Ok(NO_ROOM),
         Ok(Put::Refused | Put::Stale) => Ok(REFUSED),
         Err(Error::TooLarge { .. }) => {
-            cache.remove_with(key, durability)?;
+            cache.remove_with(key, if at_once { Durability::Buffered } else { durability })?;
             Ok(REFUSED)
         }
         Err(error) => Err(error.into()),

@@ -85,6 +85,8 @@ impl Cache {
         for worker in lock(&self.workers).drain(..) {
             let _ = worker.join();
         }
+        // A process that lives for a moment only leaves this to nobody else.
+        let _ = self.shared.merge_if_crowded();
         let end = {
             let mut log = lock(&self.shared.log);
             let _ = log.pay_at(&self.shared.view(), self.shared.ages.now_ms());

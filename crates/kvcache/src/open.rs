@@ -39,20 +39,21 @@ impl Cache {
 
     /// The same on a file system whose operations a test sees.
     pub fn open_on(fs: Fs, dir: &Path, options: Options) -> Result<Cache> {
+        let (least, most) = (Options::SMALLEST_LIMIT_BYTES, Options::LARGEST_LIMIT_BYTES);
+        if !(least..=most).contains(&options.limit_bytes) {
+            let limit = options.limit_bytes;
+            return Err(Error::Misuse(format!("a limit of {limit} bytes is not possible; give {least} to {most}")));
+        }
         let cache = Cache::open_idle(fs, dir, options)?;
         let workers = worker::start(&cache.shared).map_err(|source| start_error(dir, source))?;
         *crate::sync::lock(&cache.workers) = workers;
         Ok(cache)
     }
 
-    /// The same without a worker: nothing happens on its own. For tests that need to know what happens when.
+    /// The same without a worker: nothing happens on its own. For tests that need to know what happens when; the limit may be
+    /// smaller than any that is allowed.
     #[doc(hidden)]
     pub fn open_idle(fs: Fs, dir: &Path, options: Options) -> Result<Cache> {
-        let (least, most) = (Options::SMALLEST_LIMIT_BYTES, Options::LARGEST_LIMIT_BYTES);
-        if !(least..=most).contains(&options.limit_bytes) {
-            let limit = options.limit_bytes;
-            return Err(Error::Misuse(format!("a limit of {limit} bytes is not possible; give {least} to {most}")));
-        }
         make_private_dir(&fs, dir)?;
         let lock_file = take_lock(&fs, dir)?;
         let Opened { store, sealer, started_anew } =
@@ -76,7 +77,8 @@ impl Cache {
         let mapped = maps.then_some(&fs);
         let Replayed { index, fill, old, slots } =
             replayed(recovered, &space, &handles, mapped, &counters, &mut notices)?;
-        let start = Start { dir: dir.to_owned(), handles, store, space, fill, old, floor, next_seq, before_end, synced_seq };
+        let start =
+            Start { dir: dir.to_owned(), handles, store, space, fill, old, floor, next_seq, before_end, synced_seq };
         let log = Log::new(start, &slots);
         let Options { max_age, patience, clock, .. } = options;
         let ages = Ages::new(max_age, clock);
@@ -117,7 +119,18 @@ impl Cache {
         let handles = Handles::new(fs.clone());
         let Replayed { index, fill, old, slots } =
             replayed(recovered, &space, &handles, None, &counters, &mut notices)?;
-        let start = Start { dir: dir.to_owned(), handles, store, space, fill, old, floor, next_seq, before_end: 0, synced_seq: 0 };
+        let start = Start {
+            dir: dir.to_owned(),
+            handles,
+            store,
+            space,
+            fill,
+            old,
+            floor,
+            next_seq,
+            before_end: 0,
+            synced_seq: 0,
+        };
         let log = Log::new(start, &slots);
         let (dir, ages) = (dir.to_owned(), Ages::new(None, Clock::system()));
         let (patience, maps, promised) = (Default::default(), false, true);

@@ -149,7 +149,7 @@ impl Cache {
                 Err(reason) => {
                     let waited = since.get_or_insert_with(Instant::now).elapsed();
                     // The write buffer has no room again before the disk takes something.
-                    let is_hopeless = !is_firm && reason == NoRoom::Buffer && shared.write_fails();
+                    let is_hopeless = !is_firm && reason == NoRoom::Buffer && shared.writes_fail_for(patience);
                     if waited >= patience || is_hopeless {
                         log.remove(&shared.view(), header.hash, header.created_ms);
                         log.stop_waiting();
@@ -205,7 +205,7 @@ impl Cache {
         Ok(was_there)
     }
 
-    /// Waits until no removal is owed to the log, and all there were are as durable as asked.
+    /// Waits until no removal is owed to the log, and all that is there is as durable as asked.
     fn settle_removals(&self, durability: Durability) -> Result<()> {
         let shared = &self.shared;
         if durability == Durability::Buffered {
@@ -217,10 +217,10 @@ impl Cache {
             {
                 let mut log = lock(&shared.log);
                 if !log.owes() || log.pay_at(&shared.view(), shared.ages.now_ms()).is_ok() {
-                    break log.removals_end();
+                    break log.end();
                 }
             }
-            if shared.write_fails() {
+            if shared.writes_fail_for(Duration::ZERO) && !shared.free_one()? {
                 // The write buffer will have no room either.
                 return shared.wipe();
             }
@@ -229,11 +229,7 @@ impl Cache {
             }
             self.give_way(true);
         };
-        match end {
-            Some(end) => shared.settle_on_full_disk(end, durability),
-            None if durability == Durability::Synced => shared.sync_names(false),
-            None => Ok(()),
-        }
+        shared.settle_on_full_disk(end, durability)
     }
 
     /// Forgets everything and makes every ticket void. Takes no longer the more there is.
@@ -269,8 +265,6 @@ impl Cache {
     /// Returns when everything before this call is as durable as asked.
     pub fn flush(&self, durability: Durability) -> Result<()> {
         self.check_writable()?;
-        self.settle_removals(durability)?;
-        let end = lock(&self.shared.log).end();
-        self.shared.settle_on_full_disk(end, durability)
+        self.settle_removals(durability)
     }
 }

@@ -15,6 +15,9 @@ use crate::{
 };
 use std::{io::ErrorKind, sync::Arc};
 
+/// How many segments that hold little are merged when a cache is closed.
+const MERGED_AT_ONCE: u32 = 16;
+
 /// What happens to the live entries of a victim.
 enum Fate {
     /// Those in use are kept, as far as this allows; the others are dropped.
@@ -66,6 +69,7 @@ impl Shared {
             condemned_bytes,
             live_bytes: self.counters.live_bytes.get() + self.counters.entries.get() * ENTRY_BYTES as u64,
             largest_bytes: log.largest_bytes(),
+            segments: log.segments(),
             free_slots: log.free_slots(),
             must_sync: self.has_promised(),
             is_stuck: log.owes_for_space() || (condemned_bytes > 0 && self.sync_fails()),
@@ -76,6 +80,17 @@ impl Shared {
     /// Whether dead space grows faster than compaction frees it, and little room is left for that.
     pub(crate) fn is_outgrowing(&self, log: &Log) -> bool {
         log.disk_bytes() > self.space.limit_bytes / 4 * 3 && self.state(log).is_overgrown(&self.space)
+    }
+
+    /// Makes fewer segments of many that hold little, so that each restart may leave one.
+    pub(crate) fn merge_if_crowded(&self) -> Result<()> {
+        let is_crowded = || self.state(&lock(&self.log)).is_crowded(&self.space);
+        for _ in 0..MERGED_AT_ONCE {
+            if !is_crowded() || !self.reclaim_step()? {
+                break;
+            }
+        }
+        self.delete_condemned().map(drop)
     }
 
     /// Compacts every segment that has dead space worth a copy.
@@ -101,7 +116,9 @@ impl Shared {
     }
 
     fn perform(&self, step: Step, scratch: &mut Vec<u8>) -> Result<bool> {
-        let (Step::Evict(slot) | Step::Vacate(slot) | Step::Compact(slot)) = step else { return self.drop_oldest(scratch) };
+        let (Step::Evict(slot) | Step::Vacate(slot) | Step::Compact(slot)) = step else {
+            return self.drop_oldest(scratch);
+        };
         let Some(segment) = self.slots[usize::from(slot)].load_full() else { return Ok(false) };
         let entries = self.entries_of(&segment)?;
         match step {

@@ -234,7 +234,8 @@ pub(crate) fn recover(fs: &Fs, dir: &Path, store: u64) -> Result<Recovered> {
         }
     }
     names.sort();
-    let mut log = FoundLog { after_all: names.last().map_or(1, |(seq, _)| seq.saturating_add(1)), ..FoundLog::default() };
+    let mut log =
+        FoundLog { after_all: names.last().map_or(1, |(seq, _)| seq.saturating_add(1)), ..FoundLog::default() };
     for (loaded, (seq, path)) in load_all(fs, &names, store).into_iter().zip(names) {
         match loaded {
             Ok(Loaded::Segment(segment)) => log.segments.push(*segment),
@@ -313,9 +314,10 @@ fn harmed_header(path: &Path) -> Error {
 }
 
 fn lost_records(path: &Path, offset: u64) -> Error {
-    let what = "records are lost from here on that no crash takes; what they had replaced or removed must not come back, \
+    let what =
+        "records are lost from here on that no crash takes; what they had replaced or removed must not come back, \
                 so the cache starts empty"
-        .into();
+            .into();
     Error::Corrupt { path: path.to_owned(), offset, what }
 }
 

@@ -19,7 +19,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     thread::Thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// What is written at once: a large page of the processor.
@@ -58,8 +58,8 @@ pub(crate) struct Shared {
     /// Segments that a clear made void, by slot and number, to be deleted.
     pub(crate) void: Mutex<Vec<(u16, u64)>>,
     pub(crate) disk_error: Mutex<Option<String>>,
-    /// Whether the last write to a segment failed.
-    write_fails: AtomicBool,
+    /// Since when every write to a segment fails.
+    failing_since: Mutex<Option<Instant>>,
     /// Whether the last attempt to bring something to stable storage failed.
     sync_fails: AtomicBool,
     /// Whether a segment was deleted and the folder not brought to stable storage since.
@@ -125,7 +125,7 @@ impl Shared {
             garbage: Mutex::new(Vec::new()),
             void: Mutex::new(Vec::new()),
             disk_error: Mutex::new(None),
-            write_fails: AtomicBool::new(false),
+            failing_since: Mutex::new(None),
             sync_fails: AtomicBool::new(false),
             unlinked: AtomicBool::new(false),
             in_a_row: AtomicU64::new(0),
@@ -191,13 +191,15 @@ impl Shared {
             Next::Tail(segment, image, end) => segment.flush(&self.fs, &image, end, self.maps, scratch),
             Next::Full(full) => self.write_full(full, scratch),
         };
-        self.write_fails.store(done.is_err(), Ordering::Relaxed);
+        let mut failing_since = lock(&self.failing_since);
+        *failing_since = done.is_err().then(|| failing_since.unwrap_or_else(Instant::now));
+        drop(failing_since);
         done.map(|()| true).map_err(|error| self.disk_failed(error))
     }
 
-    /// Whether the disk took nothing when it was last written to.
-    pub(crate) fn write_fails(&self) -> bool {
-        self.write_fails.load(Ordering::Relaxed)
+    /// Whether the disk has taken nothing for so long, and was asked.
+    pub(crate) fn writes_fail_for(&self, time: Duration) -> bool {
+        lock(&self.failing_since).is_some_and(|since| since.elapsed() >= time)
     }
 
     /// Whether nothing reached stable storage when that was last tried.

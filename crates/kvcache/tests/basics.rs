@@ -318,7 +318,7 @@ fn a_cache_opens_in_a_folder_that_is_named_from_here() {
 }
 
 fn put_one(cache: &Cache) {
-    assert_eq!(cache.put(b"key", b"value").unwrap(), Put::Stored);
+    assert_eq!(cache.put(b"key", b"value").expect("it works"), Put::Stored);
 }
 
 #[test]
@@ -342,7 +342,7 @@ fn aging(dir: &Path) -> (Cache, Arc<AtomicU64>) {
     let mut options = Options::new(MIB);
     options.max_age = Some(Duration::from_secs(60));
     options.clock = Clock::new(move || clock.load(Ordering::Relaxed));
-    (Cache::open(dir, options).unwrap(), now)
+    (Cache::open(dir, options).expect("it works"), now)
 }
 
 #[test]

@@ -11,14 +11,14 @@ const FOLDER: &str = "REFDB_DESCRIPTORS_FOLDER";
 
 /// Leaves more segments than a process with few descriptors can open at the same time.
 fn filled(dir: &Path) {
-    let cache = Cache::open(dir, Options::new(4 * MIB)).unwrap();
+    let cache = Cache::open(dir, Options::new(4 * MIB)).expect("it works");
     for i in 0..8_000u32 {
-        let _ = cache.put(&i.to_le_bytes(), &[1; 400]).unwrap();
+        let _ = cache.put(&i.to_le_bytes(), &[1; 400]).expect("it works");
     }
 }
 
 fn descriptors_in(dir: &Path) -> usize {
-    let open = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(Result::ok);
+    let open = std::fs::read_dir("/proc/self/fd").expect("it works").filter_map(Result::ok);
     open.filter_map(|link| std::fs::read_link(link.path()).ok()).filter(|target| target.starts_with(dir)).count()
 }
 

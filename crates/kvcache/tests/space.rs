@@ -78,7 +78,7 @@ fn a_cache_of_small_entries_stops_writing_when_it_is_left_alone() {
 #[test]
 fn restarts_with_one_put_each_do_not_use_up_the_segments() {
     let dir = tempfile::tempdir().unwrap();
-    for i in 0..700u32 {
+    for i in 0..400u32 {
         let cache = open(dir.path(), MIB);
         assert_eq!(cache.put(&i.to_le_bytes(), b"value").unwrap(), Put::Stored, "restart {i}");
         if i % 100 == 99 {
@@ -92,9 +92,9 @@ fn restarts_with_one_put_each_do_not_use_up_the_segments() {
 /// Bytes of all files and of the folder, as `du` counts them: in blocks.
 fn du(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
-    let files = std::fs::read_dir(dir).unwrap().filter_map(Result::ok);
+    let files = std::fs::read_dir(dir).expect("it works").filter_map(Result::ok);
     let of_files: u64 = files.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.blocks() * 512).sum();
-    of_files + std::fs::metadata(dir).unwrap().blocks() * 512
+    of_files + std::fs::metadata(dir).expect("it works").blocks() * 512
 }
 
 /// Copies and durable puts took the last byte; then no segment could be compacted, and the same was tried for ever.
@@ -153,18 +153,18 @@ struct SmallDisk {
 impl SmallDisk {
     fn with(free: i64) -> Arc<Self> {
         let disk = SmallDisk::default();
-        disk.free.lock().unwrap().0 = free;
+        disk.free.lock().expect("it works").0 = free;
         Arc::new(disk)
     }
 
     fn set_free(&self, free: i64) {
-        self.free.lock().unwrap().0 = free;
+        self.free.lock().expect("it works").0 = free;
     }
 }
 
 impl Witness for SmallDisk {
     fn before(&self, op: Op<'_>) -> Verdict {
-        let mut state = self.free.lock().unwrap();
+        let mut state = self.free.lock().expect("it works");
         match op {
             Op::Write(path, bytes) => {
                 let len = bytes.len() as i64;

@@ -85,6 +85,10 @@ impl Log {
         self.largest_bytes.max(self.awaited_bytes)
     }
 
+    pub(crate) fn segments(&self) -> usize {
+        self.seqs.len()
+    }
+
     pub(crate) fn free_slots(&self) -> usize {
         self.free_slots.len()
     }

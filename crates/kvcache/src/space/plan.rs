@@ -36,6 +36,8 @@ pub(crate) struct State {
     pub(crate) live_bytes: u64,
     /// What the largest takes that is there or waits.
     pub(crate) largest_bytes: u64,
+    /// How many segments there are, and how many more there may be.
+    pub(crate) segments: usize,
     pub(crate) free_slots: usize,
     /// Whether even the oldest segment may go only when the copies are on stable storage.
     pub(crate) must_sync: bool,
@@ -85,8 +87,8 @@ impl State {
     }
 
     /// Whether segments are many for what they hold, as after many restarts.
-    fn is_crowded(&self, space: &Space) -> bool {
-        self.free_slots < space.slots / 4
+    pub(crate) fn is_crowded(&self, space: &Space) -> bool {
+        self.segments > space.slots / 4 * 3
     }
 }
 
@@ -124,9 +126,8 @@ fn make_room(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Ste
     }
     let free = state.free_bytes(space);
     if is_late {
-        let (live, disk) = sealed.iter().fold((0, 0), |(live, disk), (_, meta)| {
-            (live + meta.live_bytes, disk + meta.disk_bytes)
-        });
+        let (live, disk) =
+            sealed.iter().fold((0, 0), |(live, disk), (_, meta)| (live + meta.live_bytes, disk + meta.disk_bytes));
         return match state.must_sync {
             _ if live * 4 > disk * 3 => evict,
             true => None,

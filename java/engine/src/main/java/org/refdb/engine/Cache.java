@@ -25,6 +25,9 @@ public final class Cache implements AutoCloseable {
 
   private static final int STORED = 0;
 
+  /** Beside a durability: the put waits for nothing. */
+  private static final int AT_ONCE = 4;
+
   /** What stands before a value in an answer. */
   private static final int CREATED_BYTES = 8;
 
@@ -178,6 +181,29 @@ public final class Cache implements AutoCloseable {
   public boolean put(byte[] key, byte[] value, long createdMillis, Durability durability) throws EngineException {
     try {
       return store(key, value, createdMillis, durability.ordinal()) == STORED;
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
+  /** What became of a put that waits for nothing. */
+  public enum Placed {
+    /** It has its place among the changes; {@link Cache#flush} waits until that is durable. */
+    STORED,
+    /** The entry is larger than an eighth of the limit. The key has no value now. */
+    TOO_LARGE,
+    /** There was no room just now. The key has no value now. */
+    NO_ROOM
+  }
+
+  /**
+   * Puts a value at once or not at all, for who holds a lock: waits neither for room nor for a disk.
+   *
+   * @param durability tells how urgent it is: what is to be durable may use room that other puts may not
+   */
+  public Placed place(byte[] key, byte[] value, long createdMillis, Durability durability) throws EngineException {
+    try {
+      return Placed.values()[store(key, value, createdMillis, durability.ordinal() | AT_ONCE)];
     } finally {
       handle.keepAlive();
     }

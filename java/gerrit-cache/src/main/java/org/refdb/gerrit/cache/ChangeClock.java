@@ -7,8 +7,9 @@ import java.util.function.BooleanSupplier;
 /**
  * Orders what is written to a store: a value that was loaded before its key was changed is never stored after it.
  *
- * <p>Keys share {@value #STRIPES} stripes. A stripe's lock is held for one store call only, which does not wait for a
- * disk, and nothing else is locked meanwhile. Two keys of one stripe cost at most a value that is loaded again.
+ * <p>Keys share {@value #STRIPES} stripes. A stripe's lock is held for one store call only, which waits neither
+ * for room nor for a disk, and nothing else is locked meanwhile: what must be durable is waited for afterwards. Two keys
+ * of one stripe cost at most a value that is loaded again.
  */
 final class ChangeClock {
   private static final int STRIPES = 1 << 10;

@@ -8,6 +8,7 @@ import com.google.gerrit.server.util.time.TimeUtil;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
+import java.util.concurrent.locks.LockSupport;
 
 /**
  * One cache's objects in a {@link Store}: serialises, orders changes, counts, and turns every failure into a miss or a
@@ -15,6 +16,12 @@ import java.util.concurrent.atomic.LongAdder;
  */
 final class DiskTier<K, V> {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
+
+  /** So long a value waits for room, that of a cache whose changes are durable longer. */
+  private static final Duration PATIENCE = Duration.ofMillis(200);
+
+  private static final Duration DURABLE_PATIENCE = Duration.ofSeconds(30);
+  private static final Duration REST = Duration.ofMillis(1);
 
   private final String name;
   private final StoreHandle stores;
@@ -82,16 +89,47 @@ final class DiskTier<K, V> {
   /** Keeps a loaded value, unless its key was changed since the load began. */
   void keepLoaded(K key, Holder<V> loaded) {
     write(key, loaded.value, (keyBytes, valueBytes) ->
-        clock.unlessChangedAfter(
-            loaded.tick, key, () -> stores.get().put(keyBytes, valueBytes, loaded.createdMillis, durable)));
+        placeUnlessChanged(loaded.tick, key, keyBytes, valueBytes, loaded.createdMillis));
+  }
+
+  /**
+   * Stores a value unless its key was changed after {@code tick}. The place in the order is taken under the lock of the key's
+   * stripe; room, and the disk, are waited for without it.
+   */
+  private void placeUnlessChanged(long tick, K key, byte[] keyBytes, byte[] valueBytes, long created) {
+    long end = System.nanoTime() + (durable ? DURABLE_PATIENCE : PATIENCE).toNanos();
+    Store.Placed[] placed = {Store.Placed.REFUSED};
+    do {
+      placed[0] = Store.Placed.REFUSED;
+      clock.unlessChangedAfter(tick, key, () -> {
+        placed[0] = stores.get().place(keyBytes, valueBytes, created, durable);
+        return true;
+      });
+    } while (placed[0] == Store.Placed.NO_ROOM && System.nanoTime() < end && rest());
+    if (durable && placed[0] == Store.Placed.STORED) {
+      stores.get().settle();
+    }
+  }
+
+  /** Lets the store make room; false if this thread is asked to end. */
+  private static boolean rest() {
+    LockSupport.parkNanos(REST.toNanos());
+    return !Thread.currentThread().isInterrupted();
   }
 
   /** Keeps a value the caller gave; returns its holder. */
   Holder<V> put(K key, V value) {
     long created = TimeUtil.nowMs();
     long[] tick = new long[1];
-    write(key, value, (keyBytes, valueBytes) ->
-        tick[0] = clock.change(key, () -> stores.get().put(keyBytes, valueBytes, created, durable)));
+    write(key, value, (keyBytes, valueBytes) -> {
+      Store.Placed[] placed = {Store.Placed.REFUSED};
+      tick[0] = clock.change(key, () -> placed[0] = stores.get().place(keyBytes, valueBytes, created, durable));
+      if (placed[0] == Store.Placed.NO_ROOM) { // whoever changes the key meanwhile comes after this
+        placeUnlessChanged(tick[0], key, keyBytes, valueBytes, created);
+      } else if (durable) {
+        stores.get().settle();
+      }
+    });
     if (tick[0] == 0) { // it could not be serialised: at least the older value must not live on
       tick[0] = drop(key);
     }
@@ -107,7 +145,10 @@ final class DiskTier<K, V> {
   private long drop(K key) {
     long start = System.nanoTime();
     long tick = clock.change(key, () -> quietly("Cannot invalidate an entry of cache %s", () ->
-        stores.get().invalidate(keys.encode(key), durable)));
+        stores.get().invalidate(keys.encode(key), false)));
+    if (durable) { // without the stripe's lock
+      quietly("Cannot make the invalidation of an entry of cache %s durable", () -> stores.get().settle());
+    }
     writeLatency.record(System.nanoTime() - start);
     return tick;
   }

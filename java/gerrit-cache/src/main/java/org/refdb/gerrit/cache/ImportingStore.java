@@ -65,6 +65,22 @@ final class ImportingStore implements Store {
   }
 
   @Override
+  public Placed place(byte[] key, byte[] value, long createdMillis, boolean durable) {
+    if (!importing) {
+      return store.place(key, value, createdMillis, durable);
+    }
+    synchronized (this) {
+      note(key);
+      return store.place(key, value, createdMillis, durable);
+    }
+  }
+
+  @Override
+  public void settle() {
+    store.settle();
+  }
+
+  @Override
   public void invalidate(byte[] key, boolean durable) {
     if (!importing) {
       store.invalidate(key, durable);

@@ -95,6 +95,28 @@ final class NativeOpener implements StoreOpener {
     }
 
     @Override
+    public Placed place(byte[] key, byte[] value, long createdMillis, boolean durable) {
+      try {
+        return switch (cache.place(key, value, createdMillis, durability(durable))) {
+          case STORED -> Placed.STORED;
+          case TOO_LARGE -> Placed.REFUSED;
+          case NO_ROOM -> Placed.NO_ROOM;
+        };
+      } catch (EngineException e) {
+        throw new UncheckedIOException(e);
+      }
+    }
+
+    @Override
+    public void settle() {
+      try {
+        cache.flush(Durability.SYNCED);
+      } catch (EngineException e) {
+        throw new UncheckedIOException(e);
+      }
+    }
+
+    @Override
     public void invalidate(byte[] key, boolean durable) {
       try {
         cache.remove(key, durability(durable));

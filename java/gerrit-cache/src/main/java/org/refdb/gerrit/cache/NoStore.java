@@ -22,6 +22,14 @@ enum NoStore implements Store {
   }
 
   @Override
+  public Placed place(byte[] key, byte[] value, long createdMillis, boolean durable) {
+    return Placed.REFUSED;
+  }
+
+  @Override
+  public void settle() {}
+
+  @Override
   public void invalidate(byte[] key, boolean durable) {}
 
   @Override

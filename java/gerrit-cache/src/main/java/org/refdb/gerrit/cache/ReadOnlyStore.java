@@ -23,6 +23,18 @@ final class ReadOnlyStore implements Store {
   }
 
   @Override
+  public Placed place(byte[] key, byte[] value, long createdMillis, boolean durable) {
+    return readOnly.getAsBoolean() ? Placed.REFUSED : store.place(key, value, createdMillis, durable);
+  }
+
+  @Override
+  public void settle() {
+    if (!readOnly.getAsBoolean()) {
+      store.settle();
+    }
+  }
+
+  @Override
   public void invalidate(byte[] key, boolean durable) {
     if (!readOnly.getAsBoolean()) {
       store.invalidate(key, durable);

@@ -61,6 +61,26 @@ interface Store extends AutoCloseable {
    */
   boolean put(byte[] key, byte[] value, long createdMillis, boolean durable);
 
+  /** What became of an entry that was placed. */
+  enum Placed {
+    /** It is there, before all later changes. */
+    STORED,
+    /** It is refused for good; the key has no value. */
+    REFUSED,
+    /** There was no room just now; the key has no value. */
+    NO_ROOM
+  }
+
+  /**
+   * Stores an entry at once or not at all: waits neither for room nor for a disk. For who holds a lock.
+   *
+   * @param durable it may use room that others may not; {@link #settle} waits until it would survive a power cut
+   */
+  Placed place(byte[] key, byte[] value, long createdMillis, boolean durable);
+
+  /** Returns when all changes so far would survive a power cut. */
+  void settle();
+
   /** Removes the entry of a key; returns, if {@code durable}, when that would survive a power cut. */
   void invalidate(byte[] key, boolean durable);
 

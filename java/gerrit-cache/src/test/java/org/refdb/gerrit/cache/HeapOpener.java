@@ -16,6 +16,12 @@ final class HeapOpener implements StoreOpener {
   /** Runs before each put. */
   volatile Runnable beforePut = () -> {};
 
+  /** Runs before a change is made durable. */
+  volatile Runnable beforeSettle = () -> {};
+
+  /** So many puts find no room. */
+  final AtomicInteger refuses = new AtomicInteger();
+
   /** Runs before each removal of one entry or of all. */
   volatile Runnable beforeRemoval = () -> {};
 
@@ -69,6 +75,23 @@ final class HeapOpener implements StoreOpener {
       count(durable);
       entries.put(ByteBuffer.wrap(key), new Entry(value, createdMillis));
       return true;
+    }
+
+    @Override
+    public Placed place(byte[] key, byte[] value, long createdMillis, boolean durable) {
+      beforePut.run();
+      if (refuses.getAndUpdate(left -> Math.max(left - 1, 0)) > 0) {
+        entries.remove(ByteBuffer.wrap(key));
+        return Placed.NO_ROOM;
+      }
+      entries.put(ByteBuffer.wrap(key), new Entry(value, createdMillis));
+      return Placed.STORED;
+    }
+
+    @Override
+    public void settle() {
+      beforeSettle.run();
+      count(true);
     }
 
     @Override

@@ -17,6 +17,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -240,6 +241,51 @@ class InvalidationTest {
     if (Integer.parseInt(seen) < changed) {
       throw new AssertionError("saw " + seen + " after state " + changed + " was announced");
     }
+  }
+
+  /** The lock of the key's stripe was held until the disk was done, so that one slow sync stopped others. */
+  @Test
+  void aDurableChangeWaitsForTheDiskWithoutTheLockThatOrdersItsKey() throws Exception {
+    Cache<String, String> sessions = gerrit.factory().build(TestDef.named("web_sessions"));
+    Pause settle = new Pause();
+    opener.beforeSettle = settle;
+    try (ExecutorService pool = Executors.newFixedThreadPool(2)) {
+      Future<?> login = pool.submit(() -> sessions.put("cookie", "session"));
+      settle.awaitReached();
+      opener.beforeSettle = () -> {};
+      Future<?> logout = pool.submit(() -> sessions.invalidate("cookie"));
+      try {
+        logout.get(10, TimeUnit.SECONDS);
+      } finally {
+        settle.end();
+      }
+      login.get();
+    }
+    assertNull(sessions.getIfPresent("cookie"), "the logout came after the login");
+    assertEquals(0, file("web_sessions").size());
+  }
+
+  @Test
+  void aPutThatFindsNoRoomIsMadeLaterUnlessTheKeyWasChangedMeanwhile() throws Exception {
+    Cache<String, String> cache = gerrit.strings();
+    opener.refuses.set(3);
+    cache.put("key", "value");
+    assertEquals(1, file("strings").size(), "there was room at the fourth attempt");
+    Pause put = new Pause();
+    opener.refuses.set(1);
+    opener.beforePut = () -> {
+      if (opener.refuses.get() == 0) {
+        put.run(); // the second attempt
+      }
+    };
+    try (ExecutorService pool = Executors.newSingleThreadExecutor()) {
+      Future<?> late = pool.submit(() -> cache.put("key", "new"));
+      put.awaitReached();
+      put.end();
+      late.get();
+    }
+    opener.beforePut = () -> {};
+    assertEquals("new", new String(file("strings").get(bytes("key")).value(), UTF_8));
   }
 
   /** Where a thread waits, once it is there, until it may go on. */
