@@ -32,6 +32,17 @@ impl Git {
         &self.program
     }
 
+    /// Its version, major and minor number. What git changed between versions, tests ask here.
+    pub fn version(&self) -> (u32, u32) {
+        static FOUND: OnceLock<(u32, u32)> = OnceLock::new();
+        *FOUND.get_or_init(|| {
+            let output = Command::new(&self.program).arg("--version").output().expect("git can be run");
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let mut numbers = text.split([' ', '.']).filter_map(|word| word.trim().parse().ok());
+            numbers.next().zip(numbers.next()).unwrap_or_else(|| panic!("git calls its version {text:?}"))
+        })
+    }
+
     /// A helper of git's own test suite (`t/helper/test-tool`), for what no command prints.
     pub fn test_tool(&self) -> PathBuf {
         let source = self.program.ancestors().nth(3).expect("git lies in SOURCE/built/bin");

@@ -1,7 +1,10 @@
 //! Every difference from git that is meant, with its reason. The differential test accepts these and no others.
 
 use bstr::{BString, ByteSlice};
-use refdb_testkit::differential::{Changed, Difference, Said, Step};
+use refdb_testkit::{
+    Git,
+    differential::{Changed, Difference, Said, Step},
+};
 
 const LEFT_ALIKE: fn(&Step, &Changed) -> bool = Difference::LEFT_ALIKE;
 const SAID_ALIKE: fn(&Step, &mut Said, &mut Said) = Difference::SAID_ALIKE;
@@ -9,6 +12,11 @@ const SAID_ALIKE: fn(&Step, &mut Said, &mut Said) = Difference::SAID_ALIKE;
 /// The differences.
 pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference { why: "the descriptions of options are in refdb's own words", unify: usages, left: LEFT_ALIKE },
+    Difference {
+        why: "from git 2.56 on, who asks for the usage gets it with exit code 0; refdb does as git 2.55",
+        unify: asked_for_usage,
+        left: LEFT_ALIKE,
+    },
     Difference {
         why: "some fields of for-each-ref are not there yet: SHORTCOMINGS.md",
         unify: missing_fields,
@@ -202,6 +210,12 @@ fn whatever(_: &Step, _: &Changed) -> bool {
 
 fn log_of_head(_: &Step, changed: &Changed) -> bool {
     changed.name.ends_with(b"logs/HEAD") || changed.name.ends_with(b"log of HEAD")
+}
+
+fn asked_for_usage(_: &Step, git: &mut Said, refdb: &mut Said) {
+    if Git::find().version() >= (2, 56) && git.code == 0 && refdb.code == 129 && git.out.starts_with(b"usage: git ") {
+        git.code = 129;
+    }
 }
 
 /// The fields that git has and refdb has not.

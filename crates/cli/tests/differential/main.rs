@@ -7,7 +7,10 @@
 mod differences;
 
 use differences::DIFFERENCES;
-use refdb_testkit::differential::{Areas, Bench, Plan, Ran, minimise};
+use refdb_testkit::{
+    Git,
+    differential::{Areas, Bench, Plan, Ran, minimise},
+};
 use std::{
     env,
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -67,7 +70,8 @@ fn random_commands_on_random_repositories_end_as_in_git() {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
     let (steps, succeeded) = (steps.into_inner(), succeeded.into_inner());
-    println!("from seed {first}: {steps} steps, of which git did {succeeded} with success");
+    let (major, minor) = Git::find().version();
+    println!("from seed {first}: {steps} steps, of which git {major}.{minor} did {succeeded} with success");
     assert!(count == 1 || succeeded * 4 > steps, "most steps only fail: the generator is of little use");
 }
 
