@@ -4,7 +4,7 @@
 //! noted in memory that is there before the lock is, and a handler of `SIGABRT` unlinks what is noted. The handler
 //! allocates nothing and waits for nobody; it reads memory that is never given back, and only atomics.
 //!
-//! Nothing is noted before [`install`]: programs call it, a library's host has its own ways (decision 0046).
+//! Nothing is noted before [`install`]: programs call it, a library's host has its own ways (decision 0047).
 
 use rustix::process::{Pid, getpid};
 use signal_hook::consts::SIGABRT;
