@@ -55,7 +55,7 @@ public final class RefdbAdmin {
 
   /** Figures of one project. */
   public ProjectStat stat(Project.NameKey project) {
-    return stat(manager.state(project));
+    return stat(manager.look(project));
   }
 
   private ProjectStat stat(ProjectState state) {

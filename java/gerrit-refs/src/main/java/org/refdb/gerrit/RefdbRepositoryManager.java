@@ -290,6 +290,12 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     return states.computeIfAbsent(name, made -> new ProjectState(made, settings.shadows(ProjectName.of(made))));
   }
 
+  /** The state of a project if it has one, else a new one that is not kept: whoever asks may ask for any name. */
+  ProjectState look(Project.NameKey name) {
+    ProjectState known = states.get(name);
+    return known != null ? known : new ProjectState(name, settings.shadows(name.get()));
+  }
+
   /** The projects that were opened since the start. */
   Collection<ProjectState> states() {
     return states.values();

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.FileSystem;
 import java.nio.file.FileSystems;
 import java.nio.file.Files;
@@ -85,6 +86,7 @@ final class GerritRefsTest {
     assertFalse(stat.has("refusal"), stat.toString());
     assertTrue(stat.getAsJsonObject("engine").get("commits").getAsLong() > 0, stat.toString());
     assertTrue(server.log().contains("serves this site's refs"));
+    assertFalse(server.log().contains("Nothing is taken over from H2"), "a fresh site's H2 files are merely empty");
   }
 
   @Test
@@ -220,6 +222,40 @@ final class GerritRefsTest {
     }
     assertEquals(403, nobody.ask("PUT", "/projects/" + PROJECT + "/refdb~shadow", "{\"on\":true}").status());
     assertEquals(403, nobody.ask("GET", "/projects/" + PROJECT + "/refdb~stat", null).status());
+  }
+
+  /** nobody, made above, may look at figures and still not see every project. */
+  @Test
+  @Order(105)
+  void figuresNameNoProjectThatTheCallerMayNotSeeAndNoneThatIsNone() throws Exception {
+    create("secret");
+    rest.good("POST", "/projects/secret/access", access("refs/*", "read", "BLOCK"));
+    rest.good("POST", "/projects/All-Projects/access", access("GLOBAL_CAPABILITIES", "viewCaches", "ALLOW"));
+    Rest nobody = new Rest(server.url(), "nobody", "geheim");
+    String seen = nobody.get("/config/server/refdb~stat").toString();
+    assertTrue(seen.contains('"' + PROJECT + '"') && !seen.contains("secret"), seen);
+    Ssh shell = new Ssh(scratch, server, "nobody", nobody);
+    String said = shell.run("refdb", "stat");
+    assertTrue(said.contains(PROJECT + " served by refdb") && !said.contains("secret"), said);
+    assertTrue(shell.attempt("refdb", "stat", "secret").text().contains("there is no project secret"));
+    assertTrue(ssh("refdb", "stat", "secret").contains("secret served by refdb"));
+    assertTrue(sshAttempt("refdb", "stat", "no/such/project").text().contains("there is no project no/such/project"));
+    assertFalse(ssh("refdb", "stat").contains("no/such/project"));
+  }
+
+  private static String access(String place, String permission, String action) {
+    return "{\"add\":{\"%s\":{\"permissions\":{\"%s\":{\"rules\":{\"global:Registered-Users\":{\"action\":\"%s\"}}}}}}}"
+        .formatted(place, permission, action);
+  }
+
+  @Test
+  @Order(107)
+  void thePluginsPagesAreServed() throws IOException {
+    for (String page : List.of("about", "config", "metrics", "rest-api-config", "cmd-status", "cmd-cache")) {
+      String text = new String(rest.download("/plugins/refdb/Documentation/" + page + ".html"), StandardCharsets.UTF_8);
+      assertTrue(text.contains("refdb") && !text.contains("@PLUGIN@"), page + ": " + text);
+    }
+    assertTrue(rest.get("/config/server/metrics/" + Rest.id("plugins/refdb/hits")).toString().contains("\"cumulative\":true"));
   }
 
   @Test

@@ -56,14 +56,15 @@ final class GerritServer implements AutoCloseable {
 
   /** Runs the installer of another jar. */
   Commands.Output installer(Path jar, String command, String... options) throws IOException {
-    String[] words = new String[options.length + 6];
+    String[] words = new String[options.length + 7];
     words[0] = JAVA;
     words[1] = "--enable-native-access=ALL-UNNAMED";
-    words[2] = "-jar";
-    words[3] = jar.toString();
-    words[4] = command;
-    words[5] = site.toString();
-    System.arraycopy(options, 0, words, 6, options.length);
+    words[2] = "-Duser.home=" + site.resolve("tmp"); // whose git configuration is changed
+    words[3] = "-jar";
+    words[4] = jar.toString();
+    words[5] = command;
+    words[6] = site.toString();
+    System.arraycopy(options, 0, words, 7, options.length);
     return Commands.attempt(site, words);
   }
 

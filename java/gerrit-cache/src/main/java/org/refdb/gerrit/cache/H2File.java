@@ -34,6 +34,9 @@ final class H2File {
   private static final String EXPORTING = "-exported-by-refdb";
   private static final int ALREADY_IN_USE = 90020;
 
+  /** There is no table at all: Gerrit makes the file when it starts, and its table when something is stored. */
+  private static final int EMPTY = 42104;
+
   private final Path directory;
   private final String cache;
 
@@ -206,7 +209,9 @@ final class H2File {
         statement.execute("SHUTDOWN");
       }
     } catch (SQLException e) {
-      throw failure(file, e);
+      if (e.getErrorCode() != EMPTY) {
+        throw failure(file, e);
+      }
     }
   }
 

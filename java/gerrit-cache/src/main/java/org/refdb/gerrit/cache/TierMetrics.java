@@ -37,9 +37,9 @@ final class TierMetrics {
     gauges.put(
         gauge(maker, "limit_bytes", "Disk tier: bytes its files may take", "bytes"),
         tier -> tier.stores().spec().limitBytes());
-    gauges.put(gauge(maker, "evictions", "Disk tier: entries dropped to keep the limit", "entries"),
+    gauges.put(counter(maker, "evictions", "Disk tier: entries dropped to keep the limit", "entries"),
         tier -> tier.storeStats().evictions());
-    gauges.put(gauge(maker, "refused_puts", "Disk tier: values not stored for want of room", "entries"),
+    gauges.put(counter(maker, "refused_puts", "Disk tier: values not stored for want of room", "entries"),
         tier -> tier.storeStats().refusedPuts());
     ImmutableSet<CallbackMetric<?>> all = ImmutableSet.copyOf(gauges.keySet());
     maker.newTrigger(all, () -> {
@@ -51,7 +51,15 @@ final class TierMetrics {
   }
 
   private static CallbackMetric1<String, Double> gauge(MetricMaker maker, String name, String what, String unit) {
-    return maker.newCallbackMetric(
-        "refdb/caches/" + name, Double.class, new Description(what).setGauge().setUnit(unit), CACHE);
+    return metric(maker, name, new Description(what).setGauge().setUnit(unit));
+  }
+
+  /** What only grows while the server runs. */
+  private static CallbackMetric1<String, Double> counter(MetricMaker maker, String name, String what, String unit) {
+    return metric(maker, name, new Description(what).setCumulative().setUnit(unit));
+  }
+
+  private static CallbackMetric1<String, Double> metric(MetricMaker maker, String name, Description description) {
+    return maker.newCallbackMetric("refdb/caches/" + name, Double.class, description, CACHE);
   }
 }

@@ -17,6 +17,7 @@ import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
@@ -223,6 +224,15 @@ class TakeoverTest {
           }
           assertTrue(Files.exists(file), "taken away from a running server");
         });
+  }
+
+  @Test
+  void anH2FileInWhichNothingWasEverStoredIsEmptyAndNoError() throws Exception {
+    H2File file = new H2File(site, "c");
+    new Driver().connect(H2File.url(file.own()), new Properties()).close();
+    assertEquals(0, file.count(new Driver(), file.own(), 1));
+    assertEquals(java.util.List.of(), file.versions(new Driver(), file.own()));
+    assertFalse(file.hasTextKeys(new Driver(), file.own()));
   }
 
   @Test

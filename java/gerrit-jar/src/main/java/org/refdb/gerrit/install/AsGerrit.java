@@ -58,7 +58,11 @@ final class AsGerrit {
     try {
       List<String> command = new ArrayList<>(prefix());
       String classPath = copy == null ? classPath() : copy.toString();
-      command.addAll(List.of(java, "--enable-native-access=ALL-UNNAMED", "-cp", classPath, program.getName()));
+      command.addAll(List.of(java, "--enable-native-access=ALL-UNNAMED"));
+      if (user.isSelf()) {
+        command.add("-Duser.home=" + System.getProperty("user.home"));
+      }
+      command.addAll(List.of("-cp", classPath, program.getName()));
       command.addAll(arguments);
       ProcessBuilder builder = new ProcessBuilder(command);
       if (isHere) {

@@ -13,7 +13,7 @@ import java.util.regex.Pattern;
 
 /**
  * A file in Git's configuration syntax, edited line by line: everything that is not meant stays as it is, comments and
- * spacing too. Only plain sections without a subsection are edited.
+ * spacing too.
  */
 final class ConfigFile {
   private static final Pattern SECTION = Pattern.compile("^\\s*\\[\\s*([A-Za-z0-9.-]+)\\s*(\"[^\"]*\")?\\s*\\]");
@@ -34,17 +34,20 @@ final class ConfigFile {
     return new ConfigFile(path, new ArrayList<>(List.of(Files.readString(path).split("(?<=\n)"))));
   }
 
-  /** All values of a setting, in the file's order. */
-  List<String> values(String section, String key) {
-    List<String> values = new ArrayList<>();
-    each(section, key, (line, value) -> values.add(value));
-    return values;
+  /** The file, or an empty one that writing makes. */
+  static ConfigFile readOrNew(Path path) throws IOException {
+    return Files.exists(path) ? read(path) : new ConfigFile(path, new ArrayList<>());
   }
 
-  /** All values of a setting in a subsection, in the file's order. */
+  /** All values of a setting, in the file's order. */
+  List<String> values(String section, String key) {
+    return values(section, null, key);
+  }
+
+  /** All values of a setting in a subsection, or in none where that is null, in the file's order. */
   List<String> values(String section, String subsection, String key) {
     List<String> values = new ArrayList<>();
-    each(section, '"' + subsection + '"', key, (line, value) -> values.add(value));
+    each(section, subsection, key, (line, value) -> values.add(value));
     return values;
   }
 
@@ -53,31 +56,48 @@ final class ConfigFile {
     if (values(section, key).contains(value)) {
       return false;
     }
-    insert(section, "\t" + key + " = " + value + "\n");
+    insert(section, null, "\t" + key + " = " + value + "\n");
     return true;
   }
 
   /** Sets what nobody has set, with a mark by which it is found again. Returns whether something changed. */
   boolean setUnlessSet(String section, String key, String value) {
-    if (!values(section, key).isEmpty()) {
+    return setUnlessSet(section, null, key, value);
+  }
+
+  boolean setUnlessSet(String section, String subsection, String key, String value) {
+    if (!values(section, subsection, key).isEmpty()) {
       return false;
     }
-    insert(section, "\t" + key + " = " + value + MARK + "\n");
+    insert(section, subsection, "\t" + key + " = " + value + MARK + "\n");
     return true;
   }
 
   /** Removes what {@link #setUnlessSet} set. Returns whether something changed. */
   boolean unset(String section, String key) {
-    boolean[] changed = new boolean[1];
-    each(section, key, (line, value) -> changed[0] |= lines.get(line).stripTrailing().endsWith(MARK));
-    return changed[0] && remove(section, key, values(section, key).getFirst());
+    return unset(section, null, key);
   }
 
-  private void insert(String section, String line) {
-    int header = firstHeader(section);
+  boolean unset(String section, String subsection, String key) {
+    List<Integer> marked = new ArrayList<>();
+    each(
+        section,
+        subsection,
+        key,
+        (line, value) -> {
+          if (lines.get(line).stripTrailing().endsWith(MARK)) {
+            marked.add(line);
+          }
+        });
+    removeLines(marked);
+    return !marked.isEmpty();
+  }
+
+  private void insert(String section, String subsection, String line) {
+    int header = firstHeader(section, subsection);
     if (header < 0) {
       endLastLine();
-      lines.add("[" + section + "]\n");
+      lines.add("[" + section + (subsection == null ? "" : " \"" + subsection + '"') + "]\n");
       lines.add(line);
     } else {
       endLine(header);
@@ -90,12 +110,19 @@ final class ConfigFile {
     List<Integer> found = new ArrayList<>();
     each(
         section,
+        null,
         key,
         (line, seen) -> {
           if (seen.equals(value)) {
             found.add(line);
           }
         });
+    removeLines(found);
+    return !found.isEmpty();
+  }
+
+  /** Removes settings; a section's header on the same line stays. */
+  private void removeLines(List<Integer> found) {
     for (int i = found.size() - 1; i >= 0; i--) {
       int line = found.get(i);
       Matcher header = SECTION.matcher(lines.get(line));
@@ -105,31 +132,27 @@ final class ConfigFile {
         lines.remove(line);
       }
     }
-    return !found.isEmpty();
   }
 
   /** Writes it back, whole or not at all, with the owner, group and mode it has. */
   void write() throws IOException {
     byte[] content = String.join("", lines).getBytes(StandardCharsets.UTF_8);
     // A link stays a link: what it points to is replaced.
-    OwnedFiles.replace(path.toRealPath(), new ByteArrayInputStream(content));
+    OwnedFiles.replace(Files.exists(path) ? path.toRealPath() : path, new ByteArrayInputStream(content));
   }
 
   private interface Visitor {
     void visit(int line, String value);
   }
 
-  private void each(String section, String key, Visitor visitor) {
-    each(section, null, key, visitor);
-  }
-
   private void each(String section, String subsection, String key, Visitor visitor) {
+    String quoted = quoted(subsection);
     boolean inside = false;
     for (int i = 0; i < lines.size(); i++) {
       String line = lines.get(i);
       Matcher header = SECTION.matcher(line);
       if (header.find()) {
-        inside = header.group(1).equalsIgnoreCase(section) && Objects.equals(header.group(2), subsection);
+        inside = header.group(1).equalsIgnoreCase(section) && Objects.equals(header.group(2), quoted);
         line = line.substring(header.end());
       }
       Matcher setting = SETTING.matcher(line);
@@ -139,10 +162,15 @@ final class ConfigFile {
     }
   }
 
-  private int firstHeader(String section) {
+  private static String quoted(String subsection) {
+    return subsection == null ? null : '"' + subsection + '"';
+  }
+
+  private int firstHeader(String section, String subsection) {
+    String quoted = quoted(subsection);
     for (int i = 0; i < lines.size(); i++) {
       Matcher header = SECTION.matcher(lines.get(i));
-      if (header.find() && header.group(1).equalsIgnoreCase(section) && header.group(2) == null) {
+      if (header.find() && header.group(1).equalsIgnoreCase(section) && Objects.equals(header.group(2), quoted)) {
         return i;
       }
     }

@@ -2,6 +2,7 @@ package org.refdb.gerrit.install;
 
 import java.io.IOException;
 import java.io.PrintStream;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
@@ -28,8 +29,9 @@ final class Installer {
    *
    * @param war the site's gerrit.war, or null for the one in its bin folder
    * @param wanted which modules; the others of refdb's are taken out
+   * @param setsGit whether the git configuration of Gerrit's user may be changed
    */
-  void install(Path folder, Path war, Set<GerritModule> wanted) throws InstallException, IOException {
+  void install(Path folder, Path war, Set<GerritModule> wanted, boolean setsGit) throws InstallException, IOException {
     Site site = Site.at(folder);
     ConfigFile config = ConfigFile.read(site.config());
     GerritVersion gerrit = GerritVersion.of(war != null ? war : site.war());
@@ -69,6 +71,9 @@ final class Installer {
     }
     tryAs(user, site, config, List.of(site.config(), site.libJar(), site.pluginJar()));
     tell(user, new AsGerrit(site, config, user).obstacle(), folder);
+    if (refs) {
+      setGit(new AsGerrit(site, config, user), user, setsGit);
+    }
     adviseCluster(site);
     out.println("Now restart Gerrit. `java -jar refdb-gerrit.jar uninstall " + folder + "` undoes this.");
   }
@@ -86,8 +91,13 @@ final class Installer {
       config.write();
       out.println("removed refdb's modules from " + site.config());
     }
+    AsGerrit asGerrit = new AsGerrit(site, config, GerritUser.of(site, config));
+    if (changed && asGerrit.obstacle().isEmpty()) {
+      print(asGerrit.run(GitSettings.class, List.of("unset")).text());
+    }
     List<String> removed = site.removeJars();
     removed.forEach(out::println);
+    tellOfSecrets(site, config);
     out.println(changed || !removed.isEmpty() ? "Now restart Gerrit." : "refdb is not installed in " + folder);
   }
 
@@ -99,6 +109,39 @@ final class Installer {
       out.println(
           "NOT TRIED as Gerrit's user " + who + ", because " + obstacle.get() + ". Before you restart Gerrit, run as "
               + user.name() + ": java -jar refdb-gerrit.jar status " + folder);
+    }
+  }
+
+  /** A session's key is the cookie that logs its user in. */
+  private void tellOfSecrets(Site site, ConfigFile config) {
+    List<String> names = config.values("cache", "directory");
+    Path directory = names.isEmpty() ? null : site.folder().resolve(names.getLast());
+    if (directory != null && Files.isDirectory(directory.resolve("refdb"))) {
+      out.println(
+          "LEFT " + directory.resolve("refdb") + ", refdb's persistent caches, with the cookies of sessions and tokens that are"
+              + " still good, and H2's old files beside it. `export-caches SITE` takes them back to H2, `wipe-caches SITE`"
+              + " deletes them");
+    }
+  }
+
+  /** Keeps git's own clean-up from packing refs, which loses some. */
+  private void setGit(AsGerrit asGerrit, GerritUser user, boolean setsGit) throws InstallException, IOException {
+    boolean canBe = asGerrit.obstacle().isEmpty();
+    AsGerrit.Said said = canBe ? asGerrit.run(GitSettings.class, List.of(setsGit ? "set" : "check")) : null;
+    if (said != null) {
+      print(said.text());
+    }
+    if (said == null || said.status() != 0) {
+      out.println(
+          "WARNING: git gc and git maintenance, where someone runs them on Gerrit's repositories, can lose refs. Set for user "
+              + user.name() + ", or with --system for all: git config --global gc.packRefs false; git config --global"
+              + " maintenance.pack-refs.enabled false");
+    }
+  }
+
+  private void print(String text) {
+    if (!text.isEmpty()) {
+      out.println(text);
     }
   }
 

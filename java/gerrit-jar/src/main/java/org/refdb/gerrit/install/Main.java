@@ -15,7 +15,7 @@ import org.refdb.engine.NativeLibrary;
 public final class Main {
   private static final String USAGE =
       """
-      usage: java -jar refdb-gerrit.jar install SITE [--only refs|caches] [--named] [--war FILE]
+      usage: java -jar refdb-gerrit.jar install SITE [--only refs|caches] [--named] [--no-git-config] [--war FILE]
              java -jar refdb-gerrit.jar uninstall SITE
              java -jar refdb-gerrit.jar status SITE
              java -jar refdb-gerrit.jar import-caches|export-caches SITE [--dry-run] [--war FILE]
@@ -24,6 +24,7 @@ public final class Main {
       install    puts the lib modules and the plugin into the site and names the modules in gerrit.config
         --only     just the ref database, or just the persistent caches, not both
         --named    another module (multi-site, global-refdb) wraps Gerrit's repositories: lend refdb's to it
+        --no-git-config  leave the git configuration of Gerrit's user alone, which is to keep git from packing refs
         --war      the site's gerrit.war, where it is not SITE/bin/gerrit.war
       uninstall  undoes that
       status     says whether Gerrit uses what is installed; ends with 1 if it does not, or could not
@@ -50,6 +51,7 @@ public final class Main {
       Path war = null;
       String only = "";
       boolean named = false;
+      boolean setsGit = true;
       boolean dryRun = false;
       CacheCommand.Verb verb = CacheCommand.Verb.of(command);
       boolean needsH2 = verb == CacheCommand.Verb.IMPORT || verb == CacheCommand.Verb.EXPORT;
@@ -58,6 +60,8 @@ public final class Main {
         boolean installs = command.equals("install");
         if (word.equals("--named") && installs) {
           named = true;
+        } else if (word.equals("--no-git-config") && installs) {
+          setsGit = false;
         } else if (word.equals("--war") && (installs || needsH2) && !words.isEmpty()) {
           war = Path.of(words.pop());
         } else if (word.equals("--dry-run") && verb != null) {
@@ -71,7 +75,7 @@ public final class Main {
         }
       }
       if (command.equals("install") && site != null) {
-        new Installer(out).install(site, war, modules(only, named));
+        new Installer(out).install(site, war, modules(only, named), setsGit);
       } else if (command.equals("uninstall") && site != null) {
         new Installer(out).uninstall(site);
       } else if (verb != null && site != null) {

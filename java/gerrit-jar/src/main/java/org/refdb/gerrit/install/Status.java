@@ -36,6 +36,9 @@ final class Status {
     }
     jars(site);
     library(site, config);
+    if (halves.contains(ServerNote.Half.REFS)) {
+      git(site, config);
+    }
     server(site, halves);
     return verdict();
   }
@@ -92,6 +95,21 @@ final class Status {
       faults.add(problem.get());
     } else {
       say("library", user.name() + " can load it in " + site.nativeFolder(config));
+    }
+  }
+
+  /** No fault: nobody may ever run git's own clean-up here. */
+  private void git(Site site, ConfigFile config) throws InstallException, IOException {
+    AsGerrit asGerrit = new AsGerrit(site, config, GerritUser.of(site, config));
+    if (asGerrit.obstacle().isPresent()) {
+      return;
+    }
+    AsGerrit.Said said = asGerrit.run(GitSettings.class, List.of("check"));
+    if (said.status() == 0) {
+      say("git", "its gc and maintenance pack no refs");
+    } else {
+      said.text().lines().forEach(line -> say("WARNING", line));
+      say("WARNING", "git gc and git maintenance beside writers can lose refs: run install again, or see the guide");
     }
   }
 

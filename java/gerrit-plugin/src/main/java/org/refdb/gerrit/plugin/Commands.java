@@ -4,7 +4,6 @@ import com.google.gerrit.common.data.GlobalCapability;
 import com.google.gerrit.entities.Project;
 import com.google.gerrit.extensions.annotations.CapabilityScope;
 import com.google.gerrit.extensions.annotations.RequiresAnyCapability;
-import com.google.gerrit.server.project.ProjectCache;
 import com.google.gerrit.sshd.CommandMetaData;
 import com.google.gerrit.sshd.SshCommand;
 import com.google.inject.Inject;
@@ -22,7 +21,7 @@ final class Commands {
 
   /** What all have in common: the project they are about. */
   abstract static class OnProject extends SshCommand {
-    @Inject private ProjectCache projects;
+    @Inject private Visible visible;
     @Inject RefdbAdmin admin;
 
     @Argument(index = 0, required = true, metaVar = "PROJECT", usage = "the project's name")
@@ -33,7 +32,7 @@ final class Commands {
     @Override
     protected final void run() throws UnloggedFailure, IOException {
       Project.NameKey project = Project.nameKey(name);
-      if (projects.get(project).isEmpty()) {
+      if (!visible.has(project)) {
         throw die("there is no project " + name);
       }
       run(project);
@@ -69,14 +68,18 @@ final class Commands {
   @CommandMetaData(name = "stat", description = "Figures of one project, or of all that were used")
   static final class Stat extends SshCommand {
     @Inject private RefdbAdmin admin;
+    @Inject private Visible visible;
 
     @Argument(index = 0, metaVar = "PROJECT", usage = "the project's name; all projects without it")
     private String name;
 
     @Override
-    protected void run() {
+    protected void run() throws UnloggedFailure {
+      if (name != null && !visible.has(Project.nameKey(name))) {
+        throw die("there is no project " + name);
+      }
       stdout.println("refdb " + admin.version() + (admin.isEngineLoaded() ? "" : ": NOT IN USE, see error_log"));
-      for (ProjectStat stat : name == null ? admin.stats() : List.of(admin.stat(Project.nameKey(name)))) {
+      for (ProjectStat stat : name == null ? visible.of(admin.stats()) : List.of(admin.stat(Project.nameKey(name)))) {
         stdout.println(stat.text());
       }
     }

@@ -1,5 +1,6 @@
 package org.refdb.gerrit.plugin;
 
+import com.google.gerrit.metrics.Description;
 import java.util.Collection;
 import java.util.List;
 import java.util.function.ToLongFunction;
@@ -12,64 +13,76 @@ import org.refdb.gerrit.ProjectStat;
  * @param name of its metric
  * @param description what it counts
  * @param isOfProjects whether single projects have it too
- * @param isMaximum whether all projects together have the largest one, else the sum
+ * @param kind how it behaves, and how all projects together have it
  * @param value the figure of a project
  */
 record Figure(
-    String name, String description, boolean isOfProjects, boolean isMaximum, ToLongFunction<ProjectStat> value) {
+    String name, String description, boolean isOfProjects, Kind kind, ToLongFunction<ProjectStat> value) {
+
+  /** What a figure is to a monitoring system. */
+  enum Kind {
+    /** It grows while the server runs; projects add up. */
+    COUNTER,
+    /** It goes up and down; projects add up. */
+    GAUGE,
+    /** It goes up and down; of several projects the largest one counts. */
+    MAXIMUM
+  }
 
   /** All there are. */
   static final List<Figure> ALL =
       List.of(
-          sum("projects", "Projects whose repository was opened", stat -> 1),
-          sum("refused_projects", "Projects that refdb could not serve and JGit does", stat -> stat.refusal() == null ? 0 : 1),
-          sum("plain_evicted", "Repository objects without refdb found in JGit's cache", ProjectStat::plainEvicted),
+          overall("projects", "Projects whose repository was opened", Kind.GAUGE, stat -> 1),
+          overall("refused_projects", "Projects that refdb could not serve and JGit does", Kind.GAUGE, stat -> stat.refusal() == null ? 0 : 1),
+          overall("plain_evicted", "Repository objects without refdb found in JGit's cache", Kind.COUNTER, ProjectStat::plainEvicted),
           engine("hits", "Look-ups answered from memory", RefStats::hits),
           engine("misses", "Look-ups that had to read", RefStats::misses),
           engine("loads", "Times that refs were found changed by others, or read for the first time", RefStats::loads),
           engine("load_nanos", "Nanoseconds spent on that", RefStats::loadNanos),
           engine("reopens", "Repositories opened again because they were replaced or converted", RefStats::reopens),
-          engine("bytes", "Memory held off the Java heap, in bytes", RefStats::bytes),
+          new Figure("bytes", "Memory held off the Java heap, in bytes", true, Kind.GAUGE, ifAsked(RefStats::bytes)),
           engine("commits", "Batches of ref updates committed", RefStats::commits),
           engine("commit_groups", "Groups that they were committed in", RefStats::groups),
-          engineMaximum("largest_commit_group", "The most that were committed together", RefStats::largestGroup),
+          maximum("largest_commit_group", "The most that were committed together", ifAsked(RefStats::largestGroup)),
           engine("rejections", "Ref updates refused", RefStats::rejections),
           engine("verifications", "Comparisons of memory with the disk", RefStats::verifications),
           engine("stale", "Refs that such a comparison found to be stale", RefStats::stale),
           maximum("stale_at_most_millis", "The longest that any of them can have been so", stat -> stat.staleness().staleAtMostMillis()),
           maximum("unverified_millis", "Time since a comparison that found nothing", stat -> stat.staleness().unverifiedMillis()),
-          ofProjects("verify_nanos", "Nanoseconds spent on such comparisons", stat -> stat.staleness().nanos()),
-          ofProjects("refreshed", "Checks caused by other nodes' news", ProjectStat::refreshed),
-          sum("shadow/projects", "Projects in shadow mode", stat -> stat.shadow() ? 1 : 0),
-          ofProjects("shadow/compared", "Questions asked of both JGit and refdb", ProjectStat::compared),
-          ofProjects("shadow/different", "Those that refdb answered otherwise than JGit", ProjectStat::different));
+          counter("verify_nanos", "Nanoseconds spent on such comparisons", stat -> stat.staleness().nanos()),
+          counter("refreshed", "Checks caused by other nodes' news", ProjectStat::refreshed),
+          overall("shadow/projects", "Projects in shadow mode", Kind.GAUGE, stat -> stat.shadow() ? 1 : 0),
+          counter("shadow/compared", "Questions asked of both JGit and refdb", ProjectStat::compared),
+          counter("shadow/different", "Those that refdb answered otherwise than JGit", ProjectStat::different));
 
-  private static Figure sum(String name, String description, ToLongFunction<ProjectStat> value) {
-    return new Figure(name, description, false, false, value);
+  private static Figure overall(String name, String description, Kind kind, ToLongFunction<ProjectStat> value) {
+    return new Figure(name, description, false, kind, value);
   }
 
-  private static Figure ofProjects(String name, String description, ToLongFunction<ProjectStat> value) {
-    return new Figure(name, description, true, false, value);
+  private static Figure counter(String name, String description, ToLongFunction<ProjectStat> value) {
+    return new Figure(name, description, true, Kind.COUNTER, value);
   }
 
   private static Figure maximum(String name, String description, ToLongFunction<ProjectStat> value) {
-    return new Figure(name, description, true, true, value);
+    return new Figure(name, description, true, Kind.MAXIMUM, value);
   }
 
   private static Figure engine(String name, String description, ToLongFunction<RefStats> value) {
-    return new Figure(name, description, true, false, ifAsked(value));
-  }
-
-  private static Figure engineMaximum(String name, String description, ToLongFunction<RefStats> value) {
-    return new Figure(name, description, true, true, ifAsked(value));
+    return counter(name, description, ifAsked(value));
   }
 
   private static ToLongFunction<ProjectStat> ifAsked(ToLongFunction<RefStats> value) {
     return stat -> stat.engine() == null ? 0 : value.applyAsLong(stat.engine());
   }
 
+  /** How Gerrit is told of it. */
+  Description describe(String suffix) {
+    Description told = new Description(description + suffix);
+    return kind == Kind.COUNTER ? told.setCumulative() : told.setGauge();
+  }
+
   /** The figure of all projects together. */
   long of(Collection<ProjectStat> stats) {
-    return isMaximum ? stats.stream().mapToLong(value).max().orElse(0) : stats.stream().mapToLong(value).sum();
+    return kind == Kind.MAXIMUM ? stats.stream().mapToLong(value).max().orElse(0) : stats.stream().mapToLong(value).sum();
   }
 }

@@ -3,7 +3,6 @@ package org.refdb.gerrit.plugin;
 import com.google.gerrit.extensions.events.LifecycleListener;
 import com.google.gerrit.extensions.registration.RegistrationHandle;
 import com.google.gerrit.metrics.CallbackMetric1;
-import com.google.gerrit.metrics.Description;
 import com.google.gerrit.metrics.Field;
 import com.google.gerrit.metrics.MetricMaker;
 import com.google.inject.Inject;
@@ -36,7 +35,7 @@ final class Metrics implements LifecycleListener {
     for (Figure figure : Figure.ALL) {
       handles.add(
           maker.newCallbackMetric(
-              figure.name(), Long.class, new Description(figure.description()).setGauge(), () -> figure.of(admin.stats())));
+              figure.name(), Long.class, figure.describe(""), () -> figure.of(admin.stats())));
     }
     for (Holding holding : Holding.ALL) {
       handles.add(
@@ -47,9 +46,9 @@ final class Metrics implements LifecycleListener {
     Field<String> project = Field.ofProjectName("project").description("the project").build();
     for (Figure figure : Figure.ALL) {
       if (figure.isOfProjects()) {
-        Description description = new Description(figure.description() + ", by project").setGauge();
         ofProjects.put(
-            maker.newCallbackMetric("project/" + figure.name(), Long.class, description, project), figure.value());
+            maker.newCallbackMetric("project/" + figure.name(), Long.class, figure.describe(", by project"), project),
+            figure.value());
       }
     }
     handles.addAll(ofProjects.keySet());

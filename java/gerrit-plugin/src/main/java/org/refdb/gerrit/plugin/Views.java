@@ -58,15 +58,17 @@ final class Views {
       scope = CapabilityScope.CORE)
   static final class AllStats implements RestReadView<ConfigResource> {
     private final RefdbAdmin admin;
+    private final Visible visible;
 
     @Inject
-    AllStats(RefdbAdmin admin) {
+    AllStats(RefdbAdmin admin, Visible visible) {
       this.admin = admin;
+      this.visible = visible;
     }
 
     @Override
     public Response<List<ProjectStat>> apply(ConfigResource resource) {
-      return Response.ok(admin.stats());
+      return Response.ok(visible.of(admin.stats()));
     }
   }
 

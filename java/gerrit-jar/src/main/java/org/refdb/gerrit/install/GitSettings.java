@@ -1,0 +1,80 @@
+package org.refdb.gerrit.install;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * The git configuration of the user that runs this: {@code set}, {@code unset} or {@code check}.
+ *
+ * <p>{@code git gc} and {@code git maintenance} pack refs, and bring refs back that are deleted meanwhile, by themselves and
+ * without refdb. The two settings keep them from packing; Gerrit's own garbage collection and {@code refdb pack-refs} do
+ * it instead, and lose nothing.
+ */
+public final class GitSettings {
+  private static final Set<String> NO = Set.of("false", "no", "off", "0");
+
+  /** A setting whose value is to be false. A repository that is not bare is none of Gerrit's. */
+  private record Setting(String section, String subsection, String key, Set<String> goodValues) {
+    @Override
+    public String toString() {
+      return section + (subsection == null ? "" : "." + subsection) + "." + key;
+    }
+  }
+
+  private static final List<Setting> PACKING =
+      List.of(
+          new Setting("gc", null, "packRefs", Set.of("false", "no", "off", "0", "notbare")),
+          new Setting("maintenance", "pack-refs", "enabled", NO));
+
+  private GitSettings() {}
+
+  /** Ends the process with 0 if git packs no refs by itself afterwards, else 1, and says so. */
+  public static void main(String[] arguments) throws IOException {
+    Path home = Path.of(System.getProperty("user.home"));
+    if (!Files.isDirectory(home)) {
+      System.out.println("there is no home folder " + home + ", and so no git configuration of this user");
+      System.exit(1);
+    }
+    System.exit(run(arguments[0], home.resolve(".gitconfig")) ? 0 : 1);
+  }
+
+  static boolean run(String verb, Path file) throws IOException {
+    ConfigFile config = ConfigFile.readOrNew(file);
+    boolean changed = false;
+    for (Setting setting : PACKING) {
+      if (verb.equals("set")) {
+        changed |= config.setUnlessSet(setting.section, setting.subsection, setting.key, "false");
+      } else if (verb.equals("unset")) {
+        changed |= config.unset(setting.section, setting.subsection, setting.key);
+      }
+    }
+    if (changed) {
+      config.write();
+      System.out.println("wrote " + file);
+    }
+    return verb.equals("unset") || isGood(config, file);
+  }
+
+  private static boolean isGood(ConfigFile config, Path file) {
+    boolean isGood = true;
+    for (Setting setting : PACKING) {
+      Optional<String> bad = bad(config, setting);
+      bad.ifPresent(value -> System.out.println(file + ": " + setting + " is " + value + ", and should be false"));
+      isGood &= bad.isEmpty();
+    }
+    return isGood;
+  }
+
+  private static Optional<String> bad(ConfigFile config, Setting setting) {
+    List<String> values = config.values(setting.section, setting.subsection, setting.key);
+    if (values.isEmpty()) {
+      return Optional.of("not set");
+    }
+    return setting.goodValues.contains(values.getLast().toLowerCase(Locale.ROOT)) ? Optional.empty() : Optional.of(values.getLast());
+  }
+}

@@ -1,0 +1,89 @@
+package org.refdb.gerrit.install;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Beside the real git. */
+final class GitSettingsTest {
+  private static final String GIT = System.getProperty("refdb.test.git");
+  private static final int REFS = 40;
+
+  @TempDir Path home;
+
+  @Test
+  void gitPacksNoRefsByItselfOnceTheInstallerHasSaidSo() throws Exception {
+    String before = "[user]\n\tname = Gerrit\n\temail = gerrit@example.com\n";
+    Files.writeString(config(), before);
+    assertEquals(0, looseAfter("gc", "--quiet"), "git packs");
+    assertFalse(GitSettings.run("check", config()));
+    assertTrue(GitSettings.run("set", config()));
+    assertTrue(GitSettings.run("check", config()));
+    for (String[] command :
+        new String[][] {
+          {"gc", "--quiet"},
+          {"maintenance", "run", "--quiet"},
+          {"-c", "maintenance.autoDetach=false", "maintenance", "run", "--auto"},
+          {"-c", "maintenance.strategy=gc", "maintenance", "run"},
+          {"-c", "maintenance.strategy=incremental", "maintenance", "run", "--schedule=weekly"},
+          {"-c", "maintenance.strategy=geometric", "maintenance", "run", "--schedule=weekly"}
+        }) {
+      assertEquals(REFS, looseAfter(command), String.join(" ", command));
+    }
+    GitSettings.run("unset", config());
+    assertEquals(before + "[gc]\n[maintenance \"pack-refs\"]\n", Files.readString(config()));
+  }
+
+  @Test
+  void whatTheUserHasSetIsLeftAndSaid() throws Exception {
+    String theirs = "[gc]\n\tpackRefs = true\n[maintenance \"pack-refs\"]\n\tenabled = No\n";
+    Files.writeString(config(), theirs);
+    assertFalse(GitSettings.run("set", config()), "gc.packRefs is true");
+    GitSettings.run("unset", config());
+    assertEquals(theirs, Files.readString(config()));
+    Files.writeString(config(), theirs.replace("true", "notbare"));
+    assertTrue(GitSettings.run("check", config()));
+  }
+
+  private Path config() {
+    return home.resolve(".gitconfig");
+  }
+
+  /** How many loose refs a command leaves in a repository of loose refs. */
+  private long looseAfter(String... command) throws Exception {
+    Path repository = Files.createTempDirectory(home, "repository");
+    git(repository, "init", "--quiet", "--bare", ".");
+    String tree = git(repository, "hash-object", "-t", "tree", "-w", "/dev/null");
+    String commit = git(repository, "commit-tree", "-m", "one", tree);
+    Path heads = repository.resolve("refs/heads");
+    for (int i = 0; i < REFS; i++) {
+      Files.writeString(heads.resolve("b" + i), commit + "\n");
+    }
+    git(repository, command);
+    try (Stream<Path> left = Files.list(heads)) {
+      return left.count();
+    }
+  }
+
+  private String git(Path repository, String... arguments) throws IOException, InterruptedException {
+    List<String> command = new ArrayList<>(List.of(GIT));
+    command.addAll(List.of(arguments));
+    ProcessBuilder builder = new ProcessBuilder(command).directory(repository.toFile()).redirectErrorStream(true);
+    builder.environment().keySet().removeIf(name -> name.startsWith("GIT_") || name.equals("XDG_CONFIG_HOME"));
+    builder.environment().put("HOME", home.toString());
+    builder.environment().put("GIT_CONFIG_NOSYSTEM", "1");
+    Process process = builder.start();
+    String said = new String(process.getInputStream().readAllBytes()).strip();
+    assertEquals(0, process.waitFor(), command + ": " + said);
+    return said;
+  }
+}

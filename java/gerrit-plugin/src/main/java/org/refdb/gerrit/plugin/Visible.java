@@ -1,0 +1,31 @@
+package org.refdb.gerrit.plugin;
+
+import com.google.gerrit.entities.Project;
+import com.google.gerrit.server.permissions.PermissionBackend;
+import com.google.gerrit.server.permissions.ProjectPermission;
+import com.google.gerrit.server.project.ProjectCache;
+import com.google.inject.Inject;
+import java.util.List;
+import org.refdb.gerrit.ProjectStat;
+
+/** Which projects the caller may know of: who may look at figures may not therefore see every project. */
+final class Visible {
+  private final ProjectCache projects;
+  private final PermissionBackend permissions;
+
+  @Inject
+  Visible(ProjectCache projects, PermissionBackend permissions) {
+    this.projects = projects;
+    this.permissions = permissions;
+  }
+
+  boolean has(Project.NameKey name) {
+    return projects.get(name).isPresent()
+        && permissions.currentUser().project(name).testOrFalse(ProjectPermission.ACCESS);
+  }
+
+  /** Those whose project the caller may know of. */
+  List<ProjectStat> of(List<ProjectStat> stats) {
+    return stats.stream().filter(stat -> has(Project.nameKey(stat.project()))).toList();
+  }
+}

@@ -1,0 +1,64 @@
+package org.refdb.gerrit.plugin;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.gerrit.sshd.CommandMetaData;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+
+/** The plugin's pages name what there is. What they say of it is shown by a real Gerrit in java/it. */
+final class DocumentationTest {
+  @Test
+  void everyMetricIsDescribed() throws IOException {
+    String page = page("metrics");
+    for (Figure figure : Figure.ALL) {
+      assertTrue(page.contains('`' + figure.name() + '`'), figure.name());
+    }
+  }
+
+  @Test
+  void everyCommandHasAPageThatIsLinked() throws IOException {
+    String about = page("about");
+    for (String name : commands(Commands.class)) {
+      assertTrue(page("cmd-" + name).startsWith("@PLUGIN@ " + name + "\n"), name);
+      assertTrue(about.contains("(cmd-" + name + ".html)"), name);
+    }
+    String caches = page("cmd-cache");
+    for (String name : commands(CacheCommands.class)) {
+      assertTrue(caches.contains('`' + name + '`'), name);
+    }
+  }
+
+  @Test
+  void whatOnlyGrowsIsToldToGerritAsCumulative() {
+    List<String> cumulative =
+        Figure.ALL.stream().filter(figure -> figure.describe("").isCumulative()).map(Figure::name).toList();
+    assertTrue(cumulative.containsAll(List.of("hits", "misses", "commits", "stale", "plain_evicted", "shadow/different")));
+    List<String> gauges = Figure.ALL.stream().filter(figure -> figure.describe("").isGauge()).map(Figure::name).toList();
+    assertEquals(
+        List.of(
+            "projects", "refused_projects", "bytes", "largest_commit_group", "stale_at_most_millis", "unverified_millis",
+            "shadow/projects"),
+        gauges);
+  }
+
+  private static List<String> commands(Class<?> all) {
+    return Stream.of(all.getDeclaredClasses())
+        .flatMap(type -> Arrays.stream(type.getAnnotationsByType(CommandMetaData.class)))
+        .map(CommandMetaData::name)
+        .toList();
+  }
+
+  private static String page(String name) throws IOException {
+    try (InputStream stream = DocumentationTest.class.getResourceAsStream("/Documentation/" + name + ".md")) {
+      assertTrue(stream != null, "there is no page " + name);
+      return new String(stream.readAllBytes(), StandardCharsets.UTF_8);
+    }
+  }
+}
