@@ -1,3 +1,4 @@
+mod reach;
 mod signature;
 mod wait;
 

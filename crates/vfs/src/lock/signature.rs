@@ -9,6 +9,7 @@
 //! Locked first and signed then: who finds the signature finds the lock. Whoever removes a dead process's lock file
 //! holds `flock` on it meanwhile, so that nobody removes the next one's lock in its place.
 
+use super::reach;
 use crate::{File, Fs, Result, Stat};
 use std::{
     fs::OpenOptions,
@@ -24,7 +25,7 @@ const LEN_MAX: usize = 128;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Signature {
     pid: u32,
-    /// Linux' `boot_id`: no two running kernels have the same.
+    /// Linux' `boot_id`: two running kernels have the same only if one is a copy of the other, made while it ran.
     boot: String,
 }
 
@@ -48,9 +49,10 @@ impl Signature {
     }
 
     /// Whether that nobody has the file locked proves that its owner is dead: everywhere on a local file system; on
-    /// others, which may keep `flock` to one machine, if the owner ran here and now.
-    fn is_proof(&self, own: Option<&Signature>, is_local: bool) -> bool {
-        is_local || own.is_some_and(|own| own.boot == self.boot)
+    /// others, which may keep `flock` to one machine, if the owner ran here and now, and not if they may keep it to one
+    /// mount.
+    fn is_proof(&self, own: Option<&Signature>, is_local: bool, may_stay_in_mount: impl FnOnce() -> bool) -> bool {
+        is_local || own.is_some_and(|own| own.boot == self.boot) && !may_stay_in_mount()
     }
 }
 
@@ -97,7 +99,8 @@ impl Suspect {
 
     fn remove_if_dead(self, fs: &Fs) -> Result<bool> {
         let path = self.file.path();
-        if !self.file.try_lock()? || !self.signature.is_proof(Signature::own(), fs.is_local(path)?) {
+        let may_stay_in_mount = || reach::may_stay_in_mount(self.stat.device);
+        if !self.file.try_lock()? || !self.signature.is_proof(Signature::own(), fs.is_local(path)?, may_stay_in_mount) {
             return Ok(false);
         }
         let is_same = |now: Stat| (now.device, now.inode) == (self.stat.device, self.stat.inode);
@@ -164,8 +167,16 @@ mod tests {
     fn where_flock_may_not_reach_other_machines_only_this_ones_dead_are_known() {
         let own = Signature { pid: 1, boot: "here".into() };
         let other = Signature { boot: "there".into(), ..own.clone() };
-        assert!(own.is_proof(Some(&own), false) && !other.is_proof(Some(&own), false) && !own.is_proof(None, false));
-        assert!(other.is_proof(Some(&own), true), "from before a restart");
+        let reaches = || false;
+        assert!(own.is_proof(Some(&own), false, reaches) && !other.is_proof(Some(&own), false, reaches));
+        assert!(!own.is_proof(None, false, reaches));
+        assert!(other.is_proof(Some(&own), true, || true), "from before a restart");
+    }
+
+    #[test]
+    fn where_flock_may_stay_in_one_mount_no_owner_is_known_to_be_dead() {
+        let own = Signature { pid: 1, boot: "here".into() };
+        assert!(!own.is_proof(Some(&own), false, || true), "a second mount on this machine may have it locked");
     }
 
     #[test]

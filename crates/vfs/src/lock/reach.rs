@@ -1,0 +1,54 @@
+//! How far `flock(2)` reaches on a file system that other machines share.
+//!
+//! An NFS client can be told to keep locks to itself (`local_lock=flock`, `local_lock=all`, `nolock`). Then not even two mounts on
+//! one machine see each other's locks, and nobody can tell a live owner from a dead one.
+
+/// Whether the mount of a device may keep `flock` to itself: it says so, or it is not among the mounts that are seen here.
+pub(super) fn may_stay_in_mount(device: u64) -> bool {
+    match std::fs::read_to_string("/proc/self/mountinfo") {
+        Ok(mounts) => stays_in_mount(&mounts, device).unwrap_or(true),
+        Err(_) => true,
+    }
+}
+
+/// What the list of mounts says of a device; `None` if it is not in there.
+fn stays_in_mount(mounts: &str, device: u64) -> Option<bool> {
+    let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    mounts
+        .lines()
+        .filter(|line| line.split(' ').nth(2) == Some(&number))
+        .filter_map(|line| line.split_once(" - "))
+        .map(|(_, source)| source.rsplit(' ').next().unwrap_or_default())
+        .map(|options| {
+            options.split(',').any(|option| matches!(option, "local_lock=flock" | "local_lock=all" | "nolock"))
+        })
+        .reduce(|one, other| one || other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+40 22 0:51 / /srv/git rw,relatime shared:2 - nfs4 host:/git rw,vers=4.2,hard,local_lock=none,addr=a
+41 22 0:52 / /srv/local rw,relatime - nfs4 host:/git rw,vers=4.2,hard,local_lock=flock,addr=a
+42 22 0:53 / /srv/old rw,relatime shared:3 master:4 - nfs host:/git rw,vers=3,nolock,local_lock=all,addr=a
+43 22 0:54 / /srv/posix rw,relatime - nfs host:/git rw,vers=3,local_lock=posix,addr=a
+torn
+";
+
+    #[test]
+    fn a_mount_that_keeps_locks_to_itself_is_known_by_its_options() {
+        let told = |minor| stays_in_mount(MOUNTS, rustix::fs::makedev(0, minor));
+        assert_eq!(stays_in_mount(MOUNTS, rustix::fs::makedev(254, 0)), Some(false));
+        assert_eq!([51, 52, 53, 54].map(told), [Some(false), Some(true), Some(true), Some(false)]);
+        assert_eq!(told(99), None);
+        assert_eq!(stays_in_mount("", 0), None);
+    }
+
+    #[test]
+    fn a_device_that_is_mounted_nowhere_proves_nothing() {
+        assert!(may_stay_in_mount(rustix::fs::makedev(4_000, 1)));
+    }
+}
