@@ -43,6 +43,7 @@ final class InstalledAsRootTest {
     Files.move(war, scratch.resolve("war"));
     Files.copy(scratch.resolve("war"), war, StandardCopyOption.REPLACE_EXISTING);
     Commands.run(scratch, "git", "config", "-f", config().toString(), "container.user", USER);
+    Commands.run(scratch, "git", "config", "-f", config().toString(), "container.startupTimeout", "280");
     Commands.run(scratch, "chown", "-R", USER + ":" + USER, server.site().toString());
     // As an administrator has it who does not let the server write its own configuration.
     Commands.run(scratch, "chown", "root", config().toString());

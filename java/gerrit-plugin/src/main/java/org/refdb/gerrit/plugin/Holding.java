@@ -1,5 +1,6 @@
 package org.refdb.gerrit.plugin;
 
+import com.google.gerrit.metrics.Description;
 import java.util.List;
 import java.util.Optional;
 import java.util.function.ToLongFunction;
@@ -10,20 +11,27 @@ import org.refdb.engine.RefHoldings;
  *
  * @param name of its metric
  * @param description what it counts
+ * @param grows whether it only grows while the server runs
  * @param value the figure
  */
-record Holding(String name, String description, ToLongFunction<RefHoldings> value) {
+record Holding(String name, String description, boolean grows, ToLongFunction<RefHoldings> value) {
 
   /** All there are. */
   static final List<Holding> ALL =
       List.of(
-          new Holding("views", "Projects that JGit has open", RefHoldings::views),
-          new Holding("open_views", "Those of them whose files are open", RefHoldings::openViews),
-          new Holding("views_closed", "Times that a project's files were closed because others needed their room", RefHoldings::closed),
-          new Holding("open_files", "Files that are open", RefHoldings::openFiles),
-          new Holding("open_files_max", "How many may be, besides those of questions under way", RefHoldings::openFilesMax),
-          new Holding("memory_bytes", "All memory held off the Java heap, in bytes", RefHoldings::bytes),
-          new Holding("memory_bytes_max", "How much that may be", RefHoldings::bytesMax));
+          new Holding("views", "Projects that JGit has open", false, RefHoldings::views),
+          new Holding("open_views", "Those of them whose files are open", false, RefHoldings::openViews),
+          new Holding("views_closed", "Times that a project's files were closed because others needed their room", true, RefHoldings::closed),
+          new Holding("open_files", "Files that are open", false, RefHoldings::openFiles),
+          new Holding("open_files_max", "How many may be, besides those of questions under way", false, RefHoldings::openFilesMax),
+          new Holding("memory_bytes", "All memory held off the Java heap, in bytes", false, RefHoldings::bytes),
+          new Holding("memory_bytes_max", "How much that may be", false, RefHoldings::bytesMax));
+
+  /** How Gerrit is told of it. */
+  Description describe() {
+    Description told = new Description(description);
+    return grows ? told.setCumulative() : told.setGauge();
+  }
 
   /** The figure; 0 if nothing is held, since the engine could not be loaded. */
   long of(Optional<RefHoldings> holdings) {

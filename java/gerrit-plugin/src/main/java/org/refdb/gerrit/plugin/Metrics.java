@@ -40,7 +40,7 @@ final class Metrics implements LifecycleListener {
     for (Holding holding : Holding.ALL) {
       handles.add(
           maker.newCallbackMetric(
-              holding.name(), Long.class, new Description(holding.description()).setGauge(), () -> holding.of(admin.holdings())));
+              holding.name(), Long.class, holding.describe(), () -> holding.of(admin.holdings())));
     }
     Map<CallbackMetric1<String, Long>, ToLongFunction<ProjectStat>> ofProjects = new LinkedHashMap<>();
     Field<String> project = Field.ofProjectName("project").description("the project").build();

@@ -20,6 +20,9 @@ final class DocumentationTest {
     for (Figure figure : Figure.ALL) {
       assertTrue(page.contains('`' + figure.name() + '`'), figure.name());
     }
+    for (Holding holding : Holding.ALL) {
+      assertTrue(page.contains('`' + holding.name() + '`'), holding.name());
+    }
   }
 
   @Test
