@@ -6,7 +6,7 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{Cursor, RefView, Snapshot, Target, TargetView, backend::Peeled};
-use refdb_types::{ObjectId, OrderedNames, RefName, SYMREF_DEPTH_MAX};
+use refdb_types::{FormatOptions, ObjectId, OrderedNames, RefName, SYMREF_DEPTH_MAX, check_format};
 use std::ops::ControlFlow;
 
 /// Where to walk.
@@ -34,14 +34,16 @@ pub trait Visitor {
     /// Whether the ref is wanted: asked before a symbolic ref is followed.
     fn wants(&mut self, name: &BStr) -> bool;
 
+    /// Whether it shall be told that the ref cannot be used.
+    fn wants_broken(&mut self, name: &BStr) -> bool {
+        self.wants(name)
+    }
+
     /// A ref that leads to an object. Dangling symbolic refs are passed over.
     fn row(&mut self, row: &Row<'_>) -> Result<ControlFlow<()>>;
 
     /// A ref that cannot be used.
     fn broken(&mut self, broken: Broken<'_>) -> Result<()>;
-
-    /// The name of the ref that an error of the store is about, if the walk can go on without it.
-    fn name_of(&self, error: &refdb::Error) -> Option<BString>;
 }
 
 /// Shows all refs of a walk in order of name.
@@ -92,11 +94,18 @@ fn range(
         });
         match walked {
             Ok(_) => return stopped,
-            Err(error) => match visitor.name_of(&error) {
-                Some(name) if visitor.wants(name.as_bstr()) => visitor.broken(Broken::Content(name.as_bstr()))?,
-                Some(_) => {}
-                None => return Err(error.into()),
-            },
+            Err(refdb::Error::BrokenRef(broken)) => {
+                let name = broken.name.as_bstr();
+                if is_bounded && !name.starts_with(prefix) {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                if visitor.wants_broken(name) {
+                    let any_level = FormatOptions { allow_onelevel: true, refspec_pattern: false };
+                    let is_valid = check_format(name, any_level).is_ok();
+                    visitor.broken(if is_valid { Broken::Content(name) } else { Broken::Name(name) })?;
+                }
+            }
+            Err(error) => return Err(error.into()),
         }
     }
 }
@@ -108,7 +117,8 @@ fn show(
     names: &mut OrderedNames,
     visitor: &mut impl Visitor,
 ) -> Result<ControlFlow<()>> {
-    if !visitor.wants(view.name) {
+    let is_wanted = visitor.wants(view.name);
+    if !is_wanted && !visitor.wants_broken(view.name) {
         return Ok(ControlFlow::Continue(()));
     }
     if !names.accept(view.name) {
@@ -117,6 +127,7 @@ fn show(
     }
     match &view.target {
         TargetView::Direct(id) if id.is_null() => visitor.broken(Broken::Content(view.name))?,
+        _ if !is_wanted => {}
         TargetView::Direct(id) => {
             return visitor.row(&Row { name: view.name, id, symref: None, peeled: &view.peeled });
         }
@@ -141,7 +152,7 @@ pub fn follow(snapshot: &dyn Snapshot, target: &BStr) -> Result<Option<(RefName,
             Ok(Some(Target::Direct(id))) => return Ok((!id.is_null()).then_some((name, id))),
             Ok(Some(Target::Symbolic(next))) => name = next,
             // What cannot be read leads nowhere.
-            Ok(None) | Err(refdb::Error::Corrupt { .. }) => return Ok(None),
+            Ok(None) | Err(refdb::Error::BrokenRef(_)) => return Ok(None),
             Err(error) => return Err(error.into()),
         }
     }

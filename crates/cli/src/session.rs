@@ -8,7 +8,6 @@ use crate::{
     output::Output,
     revision::Revisions,
 };
-use bstr::{BString, ByteSlice};
 use refdb::{Objects, Reading, Repository, Store, StoreOptions, config::Config, transaction::ObjectCheck};
 use refdb_types::ObjectId;
 use refdb_vfs::Fs;
@@ -134,14 +133,4 @@ pub struct Paths {
     pub git_dir: PathBuf,
     /// The folder all worktrees share.
     pub common_dir: PathBuf,
-}
-
-impl Paths {
-    /// The name of the loose ref whose content an error is about.
-    pub fn broken_ref(&self, error: &refdb::Error) -> Option<BString> {
-        let refdb::Error::Corrupt { path, .. } = error else { return None };
-        let name = path.strip_prefix(&self.git_dir).or_else(|_| path.strip_prefix(&self.common_dir)).ok()?;
-        let name = name.as_os_str().as_bytes().as_bstr();
-        (name != "packed-refs" && !name.starts_with(b"logs/")).then(|| name.to_owned())
-    }
 }

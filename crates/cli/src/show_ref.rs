@@ -10,7 +10,7 @@ use crate::{
     session::Session,
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::backend::Peeled;
+use refdb::{Snapshot, Target, backend::Peeled, files::LooseError};
 use refdb_types::{FormatOptions, ObjectId, RefName, check_format, is_safe};
 use std::{io::BufRead, ops::ControlFlow};
 
@@ -172,7 +172,7 @@ fn list(session: &Session, options: &Options, output: &mut Output) -> Result<u8>
         found = true;
     }
     output.expect_much();
-    let mut lister = Lister { shower: Shower { session, options, output }, broken_ref: &session.paths, found };
+    let mut lister = Lister { shower: Shower { session, options, output }, found };
     listing::walk(&*snapshot, &Walk { ranges: &ranges, root_refs: false, after: None }, &mut lister)?;
     session.warn_of_disorder();
     Ok(u8::from(!lister.found))
@@ -181,7 +181,6 @@ fn list(session: &Session, options: &Options, output: &mut Output) -> Result<u8>
 /// Shows the refs of a walk that match the patterns.
 struct Lister<'a> {
     shower: Shower<'a>,
-    broken_ref: &'a crate::session::Paths,
     found: bool,
 }
 
@@ -201,10 +200,6 @@ impl Visitor for Lister<'_> {
         let (Broken::Content(name) | Broken::Name(name)) = broken;
         let null = ObjectId::null(self.shower.session.objects.hash());
         fatal!["git show-ref: bad ref ", name, " (", null.to_string(), ")"]
-    }
-
-    fn name_of(&self, error: &refdb::Error) -> Option<BString> {
-        self.broken_ref.broken_ref(error)
     }
 }
 
@@ -278,6 +273,13 @@ fn verify(session: &Session, options: &Options, output: &mut Output) -> Result<u
     let snapshot = session.store.snapshot()?;
     for name in &options.names {
         let found = if is_safe(name) { listing::follow(&*snapshot, name.as_bstr())? } else { None };
+        if found.is_none()
+            && is_safe(name)
+            && RefName::new(&name[..]).is_ok()
+            && let Ok(Some(Target::Direct(null))) = snapshot.get(name.as_bstr())
+        {
+            return fatal!["git show-ref: bad ref ", name, " (", null.to_string(), ")"];
+        }
         match found {
             Some((_, id)) => {
                 let row = Row { name: name.as_bstr(), id: &id, symref: None, peeled: &Peeled::Unknown };
@@ -306,14 +308,29 @@ fn exists(session: &Session, options: &Options) -> Result<u8> {
             say("error: ", b"reference does not exist");
             Ok(2)
         }
-        Err(refdb::Error::Corrupt { .. }) => {
-            say("error: ", b"failed to look up reference: Invalid argument");
+        Err(refdb::Error::BrokenRef(broken)) => {
+            let why = match broken.why {
+                LooseError::Unreadable(_) => broken.why.words(),
+                // It is a symbolic ref, whatever it says.
+                LooseError::Target(_) => return Ok(0),
+                _ => "Invalid argument".into(),
+            };
+            say("error: ", &message!["failed to look up reference: ", why]);
             Ok(1)
         }
         Err(error) => {
             say("error: ", &message!["failed to look up reference: ", error.to_string()]);
             Ok(1)
         }
+    }
+}
+
+/// Whether git's list of all refs has this one: broken refs are in it, but for those that cannot be opened.
+fn is_listed(snapshot: &dyn Snapshot, name: &BStr) -> Result<bool> {
+    match snapshot.get(name) {
+        Err(refdb::Error::BrokenRef(broken)) => Ok(!matches!(broken.why, LooseError::Unreadable(_))),
+        Ok(Some(Target::Direct(_))) => Ok(true),
+        _ => Ok(listing::follow(snapshot, name)?.is_some()),
     }
 }
 
@@ -340,7 +357,7 @@ fn exclude_existing(session: &Session, pattern: Option<&BStr>, output: &mut Outp
             say("warning: ", &message!["ref '", name, "' ignored"]);
             continue;
         }
-        if !name.starts_with(b"refs/") || listing::follow(&*snapshot, name)?.is_none() {
+        if !name.starts_with(b"refs/") || !is_listed(&*snapshot, name)? {
             output.buffer().extend_from_slice(text);
             output.buffer().push(b'\n');
             output.relieve()?;

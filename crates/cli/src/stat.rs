@@ -13,7 +13,7 @@ use crate::{
     session::Session,
 };
 use bstr::{BStr, ByteSlice};
-use refdb::{RefFormat, Snapshot, TargetView, backend::Peeled};
+use refdb::{BrokenRef, RefFormat, Snapshot, TargetView, backend::Peeled};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -48,9 +48,23 @@ struct Refs {
     dangling: u64,
     /// Of annotated tags the store knows what they lead to.
     peeled: u64,
+    /// Refs whose files are no good, which lists leave out; the first of them, with what is wrong.
     broken: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    broken_refs: Vec<BrokenFile>,
     with_reflog: u64,
 }
+
+/// A ref whose file is no good.
+#[derive(Debug, Serialize)]
+struct BrokenFile {
+    name: String,
+    path: String,
+    why: String,
+}
+
+/// So many are named.
+const BROKEN_NAMED_MAX: usize = 100;
 
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
@@ -91,21 +105,24 @@ fn report(session: &Session) -> Result<Report> {
     Ok(Report {
         format: if files.is_some() { "files" } else { "reftable" },
         hash: repository.hash().name(),
-        refs: count(session, &*snapshot)?,
+        refs: count(&*snapshot)?,
         files,
         stack,
     })
 }
 
-fn count(session: &Session, snapshot: &dyn Snapshot) -> Result<Refs> {
+fn count(snapshot: &dyn Snapshot) -> Result<Refs> {
     let mut refs = Refs::default();
     let mut cursor = snapshot.cursor(false)?;
     loop {
         let view = match cursor.next() {
             Ok(Some(view)) => view,
             Ok(None) => break,
-            Err(error) if session.paths.broken_ref(&error).is_some() => {
+            Err(refdb::Error::BrokenRef(broken)) => {
                 refs.broken += 1;
+                if refs.broken_refs.len() < BROKEN_NAMED_MAX {
+                    refs.broken_refs.push(BrokenFile::of(&broken));
+                }
                 continue;
             }
             Err(error) => return Err(error.into()),
@@ -126,6 +143,16 @@ fn count(session: &Session, snapshot: &dyn Snapshot) -> Result<Refs> {
     }
     refs.with_reflog = snapshot.log_names()?.len() as u64;
     Ok(refs)
+}
+
+impl BrokenFile {
+    fn of(broken: &BrokenRef) -> Self {
+        BrokenFile {
+            name: broken.name.to_string(),
+            path: broken.path.display().to_string(),
+            why: broken.why.to_string(),
+        }
+    }
 }
 
 /// `refs/heads/` of `refs/heads/a/b`.
@@ -150,6 +177,9 @@ impl Report {
             if count > 0 {
                 text.push_str(&format!("{what}: {count}\n"));
             }
+        }
+        for BrokenFile { name, path, why } in &self.refs.broken_refs {
+            text.push_str(&format!("  {name} is broken: {path}: {why}\n"));
         }
         if let Some(files) = &self.files {
             text.push_str(&files.text());

@@ -88,13 +88,14 @@ fn lookup(session: &Session, name: &BStr, recurse: bool) -> Result<Leads> {
     for _ in 0..=SYMREF_DEPTH_MAX {
         match (snapshot.get(at.as_bstr()), found) {
             (Ok(Some(Target::Symbolic(target))), _) if !recurse => return Ok(Leads::To(target)),
+            (Ok(Some(Target::Symbolic(target))), _) if !target.is_valid() => return Ok(Leads::NoSuchRef),
             (Ok(Some(Target::Symbolic(target))), _) => {
                 at = target.clone();
                 found = Some(target);
             }
             (Ok(_), Some(target)) => return Ok(Leads::To(target)),
             (Ok(_), None) => return Ok(Leads::NotSymbolic),
-            (Err(refdb::Error::Corrupt { .. }), _) => return Ok(Leads::NoSuchRef),
+            (Err(refdb::Error::BrokenRef(_)), _) => return Ok(Leads::NoSuchRef),
             (Err(error), _) => return Err(error.into()),
         }
     }

@@ -36,6 +36,7 @@ pub(crate) struct Report {
 pub(crate) enum Kind {
     Io,
     Locked,
+    BrokenRef,
     Corrupt,
     Rejected,
     Refused,
@@ -47,6 +48,7 @@ impl Kind {
         match self {
             Kind::Io => "IO",
             Kind::Locked => "LOCKED",
+            Kind::BrokenRef => "BROKEN_REF",
             Kind::Corrupt => "CORRUPT",
             Kind::Rejected => "REJECTED",
             Kind::Refused => "REFUSED",
@@ -75,6 +77,10 @@ impl From<&refdb::Error> for Failure {
             Error::Io(_) => Kind::Io,
             Error::Lock(_) | Error::StackLocked(_) => Kind::Locked,
             Error::Stack(_) | Error::Table(_) => Kind::Corrupt,
+            Error::BrokenRef(broken) => {
+                (ref_name, path) = (Some(broken.name.clone()), Some(broken.path.clone()));
+                Kind::BrokenRef
+            }
             Error::Corrupt { path: file, .. } => {
                 path = Some(file.clone());
                 Kind::Corrupt

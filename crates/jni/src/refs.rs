@@ -13,7 +13,9 @@ use crate::{
     handle::Handles,
     wire::{Answer, Request, to_path},
 };
-use answer::{encode_difference, encode_entry, encode_holdings, encode_outcome, encode_resolved, encode_stats};
+use answer::{
+    encode_broken, encode_difference, encode_entry, encode_holdings, encode_outcome, encode_resolved, encode_stats,
+};
 use bstr::{BStr, ByteSlice};
 use chunk::Chunk;
 use jni::{
@@ -279,8 +281,9 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_lookupMany<'l>(
     })
 }
 
-/// Begins a list of refs: its first rows, as `listNext` gives them, then in eight bytes the handle of the rest. That is 0 if
-/// there is no more, as with most lists: one call is enough for those.
+/// Begins a list of refs: its first rows, as `listNext` gives them; then in eight bytes how many broken refs wait to be told
+/// of, and in eight the handle of the rest. That is 0 if there is no more, as with most lists: one call is enough for
+/// those.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
     env: EnvUnowned<'l>,
@@ -297,9 +300,11 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
             exclude: owned(names(&mut request)?),
             root_refs: false,
         };
-        let mut listing = OpenListing::new(VIEW.get(view)?.list(&options)?);
+        let view = VIEW.get(view)?;
+        let mut listing = OpenListing::new(view.list(&options)?);
         let mut answer = Answer::of_one_ref();
         answer.raw(listing.next()?);
+        answer.u64(view.untold());
         let rest = if listing.is_done { 0 } else { LISTING.insert(Mutex::new(listing))? };
         answer.u64(rest as u64);
         // Java cannot close what it was never told of.
@@ -384,6 +389,24 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_conflicting<'l>(
         for name in VIEW.get(view)?.conflicting(name.as_bstr())? {
             answer.bytes(&name)?;
         }
+        new_array(env, answer.as_slice())
+    })
+}
+
+/// The refs whose files are no good. All are looked at now; or, if `untold`, those that were met since this was asked last.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_broken<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    view: jlong,
+    untold: jboolean,
+) -> JByteArray<'l> {
+    call(env, |env| {
+        let view = VIEW.get(view)?;
+        let broken = if untold { view.take_untold() } else { view.broken()? };
+        let mut answer = Answer::default();
+        answer.u8(1);
+        encode_broken(&broken, &mut answer)?;
         new_array(env, answer.as_slice())
     })
 }
@@ -478,7 +501,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_flush<'l>(
     call(env, |_| Ok(VIEW.get(view)?.flush()?))
 }
 
-/// Compares view and disk.
+/// Compares view and disk: how many refs there were, how many of them are broken, these, then the differences.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_verify<'l>(
     env: EnvUnowned<'l>,
@@ -489,6 +512,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_verify<'l>(
         let report = VIEW.get(view)?.verify()?;
         let mut answer = Answer::default();
         answer.u64(report.refs);
+        answer.u32(report.broken.len() as u32);
+        encode_broken(&report.broken, &mut answer)?;
         for difference in &report.differences {
             encode_difference(difference, &mut answer)?;
         }

@@ -31,6 +31,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// The broken ref that this is about, if it is about one.
+    pub fn broken_ref(&self) -> Option<&refdb::BrokenRef> {
+        match self.store() {
+            Some(refdb::Error::BrokenRef(broken)) => Some(broken),
+            _ => None,
+        }
+    }
+
     /// What the store says, if it is the store that says it.
     pub fn store(&self) -> Option<&refdb::Error> {
         match self {

@@ -148,7 +148,8 @@ pub(crate) enum Source {
 #[derive(Clone)]
 pub(crate) struct OwnRow {
     pub(crate) name: BString,
-    pub(crate) target: refdb::Target,
+    /// `None` if its file is no good. Such a row is not shown, and hides what packed-refs says of the ref.
+    pub(crate) target: Option<refdb::Target>,
     pub(crate) peeled: Peeled,
     pub(crate) storage: Storage,
 }
@@ -192,14 +193,14 @@ impl Source {
 }
 
 impl OwnRow {
-    pub(crate) fn row(&self) -> Row<'_> {
-        Row {
-            name: self.name.as_bstr(),
-            target: TargetView::from(&self.target),
-            peeled: self.peeled,
-            storage: self.storage,
-            update_index: 0,
-        }
+    pub(crate) fn is_broken(&self) -> bool {
+        self.target.is_none()
+    }
+
+    /// How it is shown; `None` if it is not.
+    pub(crate) fn row(&self) -> Option<Row<'_>> {
+        let target = TargetView::from(self.target.as_ref()?);
+        Some(Row { name: self.name.as_bstr(), target, peeled: self.peeled, storage: self.storage, update_index: 0 })
     }
 }
 
@@ -235,14 +236,15 @@ impl Listing {
         proof.extend_from_slice(&self.owner.to_le_bytes());
         proof.extend_from_slice(&state.to_le_bytes());
         for row in loose {
-            // No name has a line feed or a tab.
+            // No name has a line feed, a tab or a carriage return.
             proof.extend_from_slice(&row.name);
             match &row.target {
-                refdb::Target::Direct(id) => {
+                None => proof.push(b'\r'),
+                Some(refdb::Target::Direct(id)) => {
                     proof.push(b'\n');
                     proof.extend_from_slice(id.as_bytes());
                 }
-                refdb::Target::Symbolic(name) => {
+                Some(refdb::Target::Symbolic(name)) => {
                     proof.push(b'\t');
                     proof.extend_from_slice(name.as_bstr());
                     proof.push(b'\n');
@@ -257,8 +259,7 @@ impl Listing {
         self.is_doubtful
     }
 
-    /// The next ref; `None` at the end. A ref whose content cannot be read is an error the first time and is passed over
-    /// by the next call.
+    /// The next ref; `None` at the end. A ref whose file is no good is not listed; [`View::broken`](crate::View::broken) has it.
     #[expect(clippy::should_implement_trait, reason = "the row borrows from the listing")]
     pub fn next(&mut self) -> Result<Option<Row<'_>>> {
         if self.advance()? { self.source.current() } else { Ok(None) }

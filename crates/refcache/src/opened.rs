@@ -107,6 +107,14 @@ impl Opened {
         }
     }
 
+    /// Looks at every ref that has a file of its own, so that the broken ones among them are known.
+    pub(crate) fn look_for_broken(&self) -> Result<()> {
+        match &self.reader {
+            Reader::Files(reader) => reader.look_for_broken(),
+            Reader::Tables(_) => Ok(()),
+        }
+    }
+
     /// The names, in order, of the refs that hold the object or a tag that leads to it.
     pub(crate) fn pointing_at(&self, id: &ObjectId) -> Result<Vec<BString>> {
         match &self.reader {

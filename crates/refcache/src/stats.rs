@@ -1,3 +1,4 @@
+use crate::broken::BrokenRefs;
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Instant,
@@ -32,6 +33,10 @@ pub struct Stats {
     pub stale: u64,
     /// Verifications made.
     pub verifications: u64,
+    /// Refs whose files are no good, as far as they were met; a thousand at most.
+    pub broken: u64,
+    /// Those of them that [`View::take_untold`](crate::View::take_untold) has not given out.
+    pub untold: u64,
 }
 
 /// What all views of a process hold.
@@ -59,11 +64,13 @@ macro_rules! counters {
         #[derive(Default, Debug)]
         pub(crate) struct Counters {
             $(pub(crate) $name: AtomicU64,)*
+            pub(crate) broken: BrokenRefs,
         }
 
         impl Counters {
             pub(crate) fn read(&self, view: u64, bytes: u64) -> Stats {
-                Stats { view, bytes, $($name: self.$name.load(Relaxed),)* }
+                let (broken, untold) = (self.broken.count(), self.broken.untold());
+                Stats { view, bytes, broken, untold, $($name: self.$name.load(Relaxed),)* }
             }
         }
     };

@@ -2,7 +2,7 @@
 
 use crate::{Result, view::View};
 use bstr::{BString, ByteSlice};
-use refdb::{Store, Target};
+use refdb::{BrokenRef, Store, Target};
 use std::{cmp::Ordering, collections::BTreeSet};
 
 /// A ref about which view and disk differ, looked at twice.
@@ -23,6 +23,8 @@ pub struct Report {
     pub refs: u64,
     /// Where the view is wrong.
     pub differences: Vec<Difference>,
+    /// Refs whose files are no good. The view is right about them if it says so.
+    pub broken: Vec<BrokenRef>,
 }
 
 /// How often a ref that others keep changing is looked at before the view counts as wrong about it.
@@ -41,14 +43,15 @@ pub(crate) fn verify(view: &View) -> Result<Report> {
         report.differences.extend(look_again(view, &disk, name)?);
     }
     let found: BTreeSet<BString> = report.differences.iter().map(|difference| difference.name.clone()).collect();
-    for name in walk(view, &disk, &mut report.refs)?.difference(&found) {
+    for name in walk(view, &disk, &mut report)?.difference(&found) {
         report.differences.extend(look_again(view, &disk, name.clone())?);
     }
     Ok(report)
 }
 
-/// The names on which the view's listing and the disk's differ; `refs` counts those that were compared.
-fn walk(view: &View, disk: &Store, refs: &mut u64) -> Result<BTreeSet<BString>> {
+/// The names on which the view's listing and the disk's differ. Counts those that were compared, and takes down what the
+/// disk has broken.
+fn walk(view: &View, disk: &Store, report: &mut Report) -> Result<BTreeSet<BString>> {
     let mut doubtful = BTreeSet::new();
     let snapshot = disk.snapshot()?;
     let mut listing = view.list(&crate::ListOptions { root_refs: true, ..Default::default() })?;
@@ -58,15 +61,26 @@ fn walk(view: &View, disk: &Store, refs: &mut u64) -> Result<BTreeSet<BString>> 
     'from: loop {
         let mut cursor = snapshot.cursor(true)?;
         cursor.seek(from.as_bstr())?;
-        let mut theirs = cursor.next()?;
+        let mut theirs = None;
+        let mut wants_theirs = true;
         loop {
+            while std::mem::take(&mut wants_theirs) {
+                theirs = match cursor.next() {
+                    Err(refdb::Error::BrokenRef(found)) => {
+                        report.broken.push(*found);
+                        wants_theirs = true;
+                        None
+                    }
+                    next => next?,
+                };
+            }
             let order = match (&ours, &theirs) {
                 (None, None) => return Ok(doubtful),
                 (Some(_), None) => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
                 (Some(ours), Some(theirs)) => ours.name.cmp(theirs.name),
             };
-            *refs += 1;
+            report.refs += 1;
             let differing = match (order, &ours, &theirs) {
                 (Ordering::Equal, Some(ours), Some(theirs)) if ours.target == theirs.target => None,
                 (Ordering::Greater, _, theirs) => theirs.as_ref().map(|theirs| theirs.name),
@@ -85,7 +99,7 @@ fn walk(view: &View, disk: &Store, refs: &mut u64) -> Result<BTreeSet<BString>> 
                     files.shed();
                     continue 'from;
                 }
-                theirs = cursor.next()?;
+                wants_theirs = true;
             }
         }
     }
@@ -93,16 +107,24 @@ fn walk(view: &View, disk: &Store, refs: &mut u64) -> Result<BTreeSet<BString>> 
 
 /// A view is wrong about a ref if it says what the disk has said neither before nor after.
 fn look_again(view: &View, disk: &Store, name: BString) -> Result<Option<Difference>> {
+    let on_disk = || match disk.get(name.as_ref()) {
+        Err(refdb::Error::BrokenRef(_)) => Ok(None),
+        found => found.map(Some),
+    };
     let mut last = None;
     for _ in 0..LOOKS_MAX {
-        let before = disk.get(name.as_ref())?;
-        let ours = view.get(name.as_ref())?.map(|found| found.target);
-        let after = disk.get(name.as_ref())?;
+        // Whether it is broken, and if not, what it holds.
+        let before = on_disk()?;
+        let ours = match view.get(name.as_ref()) {
+            Err(error) if error.broken_ref().is_some() => None,
+            found => Some(found?.map(|found| found.target)),
+        };
+        let after = on_disk()?;
         if ours == before || ours == after {
             return Ok(None);
         }
         let is_quiet = before == after;
-        last = Some(Difference { name: name.clone(), view: ours, disk: after });
+        last = Some(Difference { name: name.clone(), view: ours.flatten(), disk: after.flatten() });
         if is_quiet {
             break;
         }
@@ -130,10 +152,10 @@ mod tests {
         std::fs::write(repo.git_dir().join("packed-refs"), &text).unwrap();
         let view = Views::new(&ViewsSettings::default()).open(repo.git_dir(), &ViewSettings::default()).unwrap();
         let disk = view.disk().unwrap();
-        let mut refs = 0;
-        assert_eq!(walk(&view, &disk, &mut refs).unwrap(), BTreeSet::new());
+        let mut report = Report::default();
+        assert_eq!(walk(&view, &disk, &mut report).unwrap(), BTreeSet::new());
         // HEAD's branch is not born, but HEAD is there.
-        assert_eq!(refs, REFS as u64 + 1);
+        assert_eq!(report.refs, REFS as u64 + 1);
         let held = disk.files().unwrap().loaded_bytes();
         assert!(held < 2 * DISK_BYTES && text.len() > 3 * DISK_BYTES, "{held} of {} bytes", text.len());
         // Pages that are in memory say something else than the disk.

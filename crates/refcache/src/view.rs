@@ -1,6 +1,7 @@
 use crate::{
     Batch, Error, Found, ListOptions, Listing, Outcome, Report, Resolved, Result, Stats, ViewSettings,
     batch::commit_in,
+    broken::broken_ref,
     group,
     list::Plan,
     memory::{ClosedCharge, Memory},
@@ -11,7 +12,8 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
-    Environment, LogEntry, Objects, Reading, RefFormat, RefName, Repository, Snapshot, Store, StoreOptions, Target,
+    BrokenRef, Environment, LogEntry, Objects, Reading, RefFormat, RefName, Repository, Snapshot, Store, StoreOptions,
+    Target,
     backend::{OptimizeOptions, Optimized},
 };
 use refdb_types::{HashKind, ObjectId, SYMREF_DEPTH_MAX, is_safe};
@@ -77,7 +79,7 @@ impl View {
         Ok(self.opened()?.store.hash())
     }
 
-    /// One ref, symbolic refs not followed.
+    /// One ref, symbolic refs not followed. A ref whose file is no good is an error that names the file.
     pub fn get(&self, name: &BStr) -> Result<Option<Found>> {
         if !is_safe(name) {
             return Ok(None);
@@ -109,7 +111,7 @@ impl View {
         Ok(None)
     }
 
-    /// Follows symbolic refs from `name`.
+    /// Follows symbolic refs from `name`. One that leads to a broken ref leads to nothing: who asked did not ask for that.
     pub fn resolve(&self, name: &BStr) -> Result<Resolved> {
         let found = self.get(name)?;
         self.resolve_from(name, found)
@@ -131,7 +133,8 @@ impl View {
             };
             let link = std::mem::replace(&mut resolved.name, next.as_bstr().to_owned());
             resolved.links.extend(RefName::new_safe(link));
-            found = self.get(resolved.name.as_bstr())?;
+            let next = self.get(resolved.name.as_bstr());
+            found = if broken_ref(&next).is_some() { None } else { next? };
         }
         Ok(resolved)
     }
@@ -156,16 +159,35 @@ impl View {
         let mut conflicting = Vec::new();
         for slash in name.find_iter(b"/") {
             let parent = name[..slash].as_bstr();
-            if parent.contains(&b'/') && self.get(parent)?.is_some() {
+            let found = self.get(parent);
+            // What it holds does not matter: its file is in the way.
+            if parent.contains(&b'/') && (broken_ref(&found).is_some() || found?.is_some()) {
                 conflicting.push(parent.to_owned());
             }
         }
         let below = BString::from([name.as_bytes(), b"/"].concat());
-        let mut listing = self.list(&ListOptions { prefixes: vec![below], ..ListOptions::default() })?;
+        let mut listing = self.list(&ListOptions { prefixes: vec![below.clone()], ..ListOptions::default() })?;
         while let Some(row) = listing.next()? {
             conflicting.push(row.name.to_owned());
         }
+        conflicting.extend(self.counters.broken.below(&below).into_iter().map(|broken| broken.name));
         Ok(conflicting)
+    }
+
+    /// The refs whose files are no good, which no list has: all are looked at now. A thousand at most.
+    pub fn broken(&self) -> Result<Vec<BrokenRef>> {
+        self.ask(|opened| Ok((opened.look_for_broken()?, false)))?;
+        Ok(self.counters.broken.below(b""))
+    }
+
+    /// The broken refs that were met since this was asked last, for a log: each once, until it was whole again.
+    pub fn take_untold(&self) -> Vec<BrokenRef> {
+        self.counters.broken.take_untold()
+    }
+
+    /// How many broken refs [`take_untold`](Self::take_untold) would give.
+    pub fn untold(&self) -> u64 {
+        self.counters.broken.untold()
     }
 
     /// The names, in order, of the refs that hold the object or an annotated tag that leads to it.

@@ -17,7 +17,7 @@
 //! A transaction may have millions of edits. So claims and steps are never lists of owned values: a backend asks for
 //! them one by one and gets borrowed views of the transaction's compact memory.
 
-use crate::{Error, Rejection, Result};
+use crate::{BrokenRef, Rejection, Result};
 use bstr::{BStr, BString};
 use refdb_types::{Ident, LogEntry, ObjectId, RefName, Target};
 use std::ops::ControlFlow;
@@ -99,7 +99,8 @@ pub enum Intent {
 /// For reftable it is a point in time. For files it is not one across names: each name is read when it is asked for,
 /// loose refs before packed-refs.
 pub trait Snapshot: Send + Sync {
-    /// One ref, symbolic refs not followed. `Ok(None)` if it does not exist.
+    /// One ref, symbolic refs not followed. `Ok(None)` if it does not exist;
+    /// [`Error::BrokenRef`](crate::Error::BrokenRef) if its file is no good.
     fn get(&self, name: &BStr) -> Result<Option<Target>>;
 
     /// Answers many look-ups in one walk. `probes` come in ascending order of name, a name at most once.
@@ -153,7 +154,7 @@ pub trait Answers {
     fn value(&mut self, probe: usize, value: Option<TargetView<'_>>) -> Result<()>;
 
     /// The ref exists but cannot be read, and why.
-    fn broken(&mut self, probe: usize, error: Error) -> Result<()>;
+    fn broken(&mut self, probe: usize, broken: BrokenRef) -> Result<()>;
 
     /// The first ref below the probe's name. Called only if that was asked for and there is one; maybe later than the
     /// values of following probes (`a-b` lies between `a` and `a/b`).
@@ -209,7 +210,8 @@ pub trait Cursor {
     /// between, at most; going back starts anew.
     fn seek(&mut self, name: &BStr) -> Result<()>;
 
-    /// The next ref. A ref whose content cannot be read is an error the first time and is passed over by the next call.
+    /// The next ref. A ref whose file is no good is the error [`Error::BrokenRef`](crate::Error::BrokenRef); it is no end: the
+    /// next call goes on behind it. What packed-refs says of such a ref is not shown.
     fn next(&mut self) -> Result<Option<RefView<'_>>>;
 
     /// Hands the refs that follow to `visit` until it breaks, or there are no more. An error is that of `next`: to go on
@@ -324,6 +326,8 @@ pub struct Step<'a> {
     pub name: &'a BStr,
     /// Its value as read under the lock.
     pub old: Option<TargetView<'a>>,
+    /// Whether its file is no good: then the old value is not known.
+    pub is_broken: bool,
     /// What becomes of it; `None` leaves it (a step for the reflog alone, or a lock that is only held).
     pub new: Option<NewValue<'a>>,
     /// The reflog entry to add; the policy has been applied.

@@ -1,3 +1,5 @@
+use crate::files::LooseError;
+use bstr::BString;
 use refdb_types::{ObjectId, RefName};
 use refdb_vfs::LockError;
 use std::path::PathBuf;
@@ -23,7 +25,10 @@ pub enum Error {
     /// A reftable is broken.
     #[error(transparent)]
     Table(#[from] reftable::Error),
-    /// A loose ref, packed-refs or a reflog is broken.
+    /// A ref's own file is no good. Others are not concerned: a list goes on behind it.
+    #[error(transparent)]
+    BrokenRef(Box<BrokenRef>),
+    /// packed-refs or a reflog is broken.
     #[error("{}:{line}: {what}", path.display())]
     Corrupt {
         /// The file.
@@ -48,6 +53,25 @@ pub enum Error {
     /// The caller asks for something that cannot be: two edits of one ref, a refused repository, a bad setting.
     #[error("{0}")]
     Refused(String),
+}
+
+/// A ref whose own file is no good. It exists, but nobody knows what it holds; a value beneath it in packed-refs is not its
+/// value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: reference broken: {why}", path.display())]
+pub struct BrokenRef {
+    /// The ref.
+    pub name: BString,
+    /// Its file.
+    pub path: PathBuf,
+    /// What is wrong with the file.
+    pub why: LooseError,
+}
+
+impl From<BrokenRef> for Error {
+    fn from(broken: BrokenRef) -> Self {
+        Error::BrokenRef(Box::new(broken))
+    }
 }
 
 /// Why one edit of a transaction cannot happen. Its text is git's.

@@ -23,7 +23,7 @@ pub use backend::{Backend, Cursor, Locked, Probe, RefView, Snapshot, Step, Targe
 pub use config::{Config, Settings};
 pub use edit::{Change, Edit, LogWish, Precondition};
 pub use environment::Environment;
-pub use error::{Error, Reason, Rejection, Result};
+pub use error::{BrokenRef, Error, Reason, Rejection, Result};
 pub use ident::{IdentError, Zone, committer};
 pub use objects::Objects;
 pub use refdb_types::{HashKind, Ident, LogEntry, ObjectId, RefName, Scope, Target};

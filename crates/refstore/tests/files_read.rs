@@ -163,7 +163,7 @@ fn broken_and_odd_loose_refs_are_read_as_git_reads_them() {
     assert_eq!(value("refs/heads/dangling").unwrap(), None);
     assert_eq!(value("refs/heads").unwrap(), None);
     let error = value("refs/heads/empty").unwrap_err().to_string();
-    assert!(error.contains("refs/heads/empty:1: reference broken"), "{error}");
+    assert!(error.contains("refs/heads/empty: reference broken: the file is empty"), "{error}");
     let mut cursor = snapshot.cursor(false).unwrap();
     let mut errors = 0;
     let mut names = Vec::new();
@@ -171,12 +171,35 @@ fn broken_and_odd_loose_refs_are_read_as_git_reads_them() {
         match cursor.next() {
             Ok(None) => break,
             Ok(Some(view)) => names.push(view.name.to_string()),
-            Err(Error::Corrupt { .. }) => errors += 1,
+            Err(Error::BrokenRef(broken)) => {
+                assert_eq!(broken.name, "refs/heads/empty");
+                errors += 1;
+            }
             Err(error) => panic!("{error}"),
         }
     }
     let git = repo.git(["for-each-ref", "--format=%(refname)"]);
     assert_eq!((names.join("\n"), errors), (git, 1));
+}
+
+/// Neither says anything of other refs.
+#[test]
+fn a_link_to_itself_or_to_too_long_a_name_is_one_broken_ref_and_no_more() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    repo.create_refs([("refs/heads/main", id)]);
+    let heads = repo.git_dir().join("refs/heads");
+    symlink("loop", heads.join("loop")).unwrap();
+    symlink("n".repeat(300), heads.join("long")).unwrap();
+    let snapshot = backend(&repo).snapshot().unwrap();
+    for (name, words) in [("loop", "Too many levels of symbolic links"), ("long", "File name too long")] {
+        match snapshot.get(format!("refs/heads/{name}").as_str().into()) {
+            Err(Error::BrokenRef(broken)) => assert_eq!(broken.why.words(), words),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    let answers = probe(&*snapshot, ["refs/heads/long", "refs/heads/loop", "refs/heads/main"]);
+    assert_eq!((answers.broken, answers.values[2].is_some()), (vec![0, 1], true));
 }
 
 #[test]

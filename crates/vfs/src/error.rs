@@ -39,6 +39,11 @@ impl Error {
         self.source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
     }
 
+    /// Whether the file's permissions forbid it.
+    pub fn is_forbidden(&self) -> bool {
+        self.source.kind() == io::ErrorKind::PermissionDenied
+    }
+
     /// Whether something of that name exists already.
     pub fn is_exists(&self) -> bool {
         self.source.kind() == io::ErrorKind::AlreadyExists

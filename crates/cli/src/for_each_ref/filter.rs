@@ -1,7 +1,7 @@
 //! Which of the listed refs are shown.
 
 use super::{history::History, patterns::Patterns, reach::Reach, render::Row};
-use crate::failure::Result;
+use crate::failure::{Result, fatal};
 use bstr::{BStr, ByteSlice};
 use refdb::{backend::Peeled, objects::ObjectKind};
 use refdb_types::ObjectId;
@@ -50,9 +50,13 @@ impl Filter {
             }
             // Most refs hold no tag. Where the store says so it is believed but below refs/tags/, since git promises it of
             // tags that it has not looked at: to look at each object is to look at all of history.
-            let is_believed = *row.peeled == Peeled::NotTag && !row.name.starts_with(b"refs/tags/");
-            if is_believed || history.objects().kind(&id)? != Some(ObjectKind::Tag) {
+            if *row.peeled == Peeled::NotTag && !row.name.starts_with(b"refs/tags/") {
                 return Ok(false);
+            }
+            match history.objects().kind(&id)? {
+                Some(ObjectKind::Tag) => {}
+                None if id == *row.id => return fatal!["malformed object at '", row.name, "'"],
+                Some(_) | None => return Ok(false),
             }
             history.objects().content(&id, &mut data)?;
             let target = data.lines().next().and_then(|line| line.strip_prefix(b"object "));

@@ -86,15 +86,14 @@ impl<'a> History<'a> {
         Ok((self.objects.kind(&id)? == Some(ObjectKind::Commit)).then_some(id))
     }
 
-    /// The commit that an object is or that a tag leads to.
+    /// The commit that an object is or that a tag leads to; none if the object is missing, as git has it.
     pub fn peel_to_commit(&self, mut id: ObjectId) -> Result<Option<ObjectId>> {
         let mut data = Vec::new();
         loop {
             match self.objects.kind(&id)? {
                 Some(ObjectKind::Commit) => return Ok(Some(id)),
                 Some(ObjectKind::Tag) => {}
-                Some(_) => return Ok(None),
-                None => return fatal!["missing object ", id.to_string()],
+                Some(_) | None => return Ok(None),
             }
             self.objects.content(&id, &mut data)?;
             let target = data.lines().find_map(|line| line.strip_prefix(b"object "));

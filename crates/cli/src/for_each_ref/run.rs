@@ -13,9 +13,9 @@ use crate::{
     failure::{Result, message, say},
     listing::{self, Broken, Visitor, Walk},
     output::Output,
-    session::{Paths, Session},
+    session::Session,
 };
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BStr, ByteSlice};
 use refdb::{Snapshot, config::Config};
 use std::ops::ControlFlow;
 
@@ -63,7 +63,6 @@ fn list(session: &Session, options: &mut Options, output: &mut Output) -> Result
         left: if options.count == 0 { u64::MAX } else { options.count },
         entries: Vec::new(),
         sorts: !order.is_natural(),
-        paths: &session.paths,
         config: session.store.config(),
     };
     walk_all(&*snapshot, &walk, &mut lister)?;
@@ -92,7 +91,6 @@ struct Lister<'a, 'w> {
     left: u64,
     entries: Vec<Entry>,
     sorts: bool,
-    paths: &'a Paths,
     config: &'a Config,
 }
 
@@ -132,6 +130,11 @@ impl Visitor for Lister<'_, '_> {
         !self.filters || self.filter.name(name)
     }
 
+    /// As git, which looks at patterns later.
+    fn wants_broken(&mut self, _: &BStr) -> bool {
+        true
+    }
+
     #[inline(always)]
     fn row(&mut self, row: &Row<'_>) -> Result<ControlFlow<()>> {
         if self.filters && !self.filter.object(self.history, row)? {
@@ -151,9 +154,5 @@ impl Visitor for Lister<'_, '_> {
             Broken::Name(name) => say("warning: ", &message!["ignoring ref with broken name ", name]),
         }
         Ok(())
-    }
-
-    fn name_of(&self, error: &refdb::Error) -> Option<BString> {
-        self.paths.broken_ref(error)
     }
 }

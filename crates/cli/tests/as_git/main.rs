@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
+mod broken_refs;
 mod check_ref_format;
 mod common;
 mod endings;

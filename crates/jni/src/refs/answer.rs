@@ -1,7 +1,7 @@
 //! What Java gets, encoded.
 
 use crate::{failure::Failure, wire::Answer};
-use refdb::{LogEntry, Reason, RefFormat, Rejection, Target, TargetView, backend::Peeled};
+use refdb::{BrokenRef, LogEntry, Reason, RefFormat, Rejection, Target, TargetView, backend::Peeled};
 use refdb_refcache::{Difference, Error, Found, Holdings, Outcome, Resolved, Stats, Storage, View};
 
 /// ```text
@@ -165,6 +165,14 @@ pub(super) fn encode_difference(difference: &Difference, answer: &mut Answer) ->
     answer.bytes(words(&difference.disk).as_bytes())
 }
 
+/// Broken refs: the name of each, and in words its file and what is wrong with it.
+pub(super) fn encode_broken(broken: &[BrokenRef], answer: &mut Answer) -> Result<(), Failure> {
+    broken.iter().try_for_each(|broken| {
+        answer.bytes(&broken.name)?;
+        answer.bytes(broken.to_string().as_bytes())
+    })
+}
+
 /// Eight bytes each, in the order of `org.refdb.engine.RefStats`.
 pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
     let Stats {
@@ -181,6 +189,9 @@ pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
         rejections,
         stale,
         verifications,
+        broken,
+        // For a log, which asks for the refs themselves.
+        untold: _,
     } = *stats;
     for number in [
         view,
@@ -196,6 +207,7 @@ pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
         rejections,
         stale,
         verifications,
+        broken,
     ] {
         answer.u64(number);
     }

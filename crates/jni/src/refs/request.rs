@@ -61,7 +61,8 @@ pub(super) fn id(bytes: &[u8]) -> Result<ObjectId, Failure> {
 }
 
 /// ```text
-/// flags: 1 atomic, 2 parents may be replaced by children          1
+/// flags: 1 atomic, 2 parents may be replaced by children,
+///   4 broken refs may be replaced                                 1
 /// committer: 0 none, 1 given                                      1
 ///   name, email; seconds since 1970; offset as git prints it      byte strings, 8, 4
 /// known objects: their number                                     4
@@ -81,6 +82,7 @@ pub(super) fn batch(request: &mut Request<'_>) -> Result<Batch, Failure> {
         skip_hook: true,
         allow_replacing_parents: flags & 2 != 0,
         whole: flags & 1 != 0,
+        mends: flags & 4 != 0,
     };
     let committer = match request.u8()? {
         0 => None,

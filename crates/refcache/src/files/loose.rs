@@ -1,8 +1,8 @@
 use super::FilesReader;
-use crate::{Error, Result, Trust, names::Loose};
+use crate::{Error, Result, Trust, broken::broken_ref, names::Loose};
 use bstr::BStr;
 use refdb::{
-    Target,
+    BrokenRef, Target,
     files::{AtLoosePath, read_loose},
 };
 use refdb_vfs::{Stat, now_nanos};
@@ -22,32 +22,36 @@ impl FilesReader {
         let mut buffer = PATH.take();
         // No such path, no such ref.
         let looked = match self.backend.ref_path_into(name, &mut buffer) {
-            true => self.look_again_if_stale(Path::new(OsStr::from_bytes(&buffer)), known),
+            true => self.look_again_if_stale(name, Path::new(OsStr::from_bytes(&buffer)), known),
             false => Ok(None),
         };
         PATH.set(buffer);
+        match broken_ref(&looked) {
+            Some(broken) => self.counters.broken.found(broken),
+            None => self.counters.broken.is_whole(name),
+        }
         looked
     }
 
-    fn look_again_if_stale(&self, path: &Path, known: Option<&Loose>) -> Result<Option<(Loose, bool)>> {
+    fn look_again_if_stale(&self, name: &BStr, path: &Path, known: Option<&Loose>) -> Result<Option<(Loose, bool)>> {
         let mut attempts_left = STALE_MAX;
         loop {
             attempts_left -= 1;
-            match self.look(path, known) {
+            match self.look(name, path, known) {
                 Err(Error::Store(refdb::Error::Io(error))) if error.is_stale() && attempts_left > 0 => {}
                 looked => return looked,
             }
         }
     }
 
-    fn look(&self, path: &Path, known: Option<&Loose>) -> Result<Option<(Loose, bool)>> {
+    fn look(&self, name: &BStr, path: &Path, known: Option<&Loose>) -> Result<Option<(Loose, bool)>> {
         let stat = match self.trust.loose_refs {
             Trust::Always => match self.fs.find_link(path)? {
                 None => return Ok(None),
                 Some(stat) => stat,
             },
             // Read in any case. To open it is what makes a network file system ask, for a missing file to open its folder.
-            Trust::AfterOpen | Trust::Never => return self.open(path),
+            Trust::AfterOpen | Trust::Never => return self.open(name, path),
         };
         if stat.is_dir() {
             return Ok(None);
@@ -60,26 +64,28 @@ impl FilesReader {
         }
         // The time before the file is read: if it is replaced after this, the next stat will differ.
         let is_racy = stat.is_racy(now_nanos()) || stat.is_symlink();
-        Ok(self.read(path)?.map(|target| (Loose { stat, is_racy, target }, true)))
+        Ok(self.read(name, path)?.map(|target| (Loose { stat, is_racy, target }, true)))
     }
 
-    fn open(&self, path: &Path) -> Result<Option<(Loose, bool)>> {
-        let mut target = self.read(path)?;
+    fn open(&self, name: &BStr, path: &Path) -> Result<Option<(Loose, bool)>> {
+        let mut target = self.read(name, path)?;
         if target.is_none()
             && let Some(folder) = path.parent()
             && self.fs.open(folder).is_ok()
         {
-            target = self.read(path)?;
+            target = self.read(name, path)?;
         }
         Ok(target.map(|target| (Loose { stat: NO_STAT, is_racy: true, target }, true)))
     }
 
-    fn read(&self, path: &Path) -> Result<Option<Target>> {
-        match read_loose(&self.fs, self.hash, path, &mut Vec::new())? {
-            AtLoosePath::Ref(content) => Ok(Some(content.to_target(path)?)),
-            AtLoosePath::Broken(error) => Err(error.into()),
-            AtLoosePath::Missing | AtLoosePath::Folder => Ok(None),
-        }
+    fn read(&self, name: &BStr, path: &Path) -> Result<Option<Target>> {
+        let read = match read_loose(&self.fs, self.hash, path, &mut Vec::new())? {
+            AtLoosePath::Ref(content) => content.to_target(),
+            AtLoosePath::Broken(why) => Err(why),
+            AtLoosePath::Missing | AtLoosePath::Folder => return Ok(None),
+        };
+        let broken = |why| BrokenRef { name: name.to_owned(), path: path.to_owned(), why };
+        read.map(Some).map_err(|why| refdb::Error::from(broken(why)).into())
     }
 }
 

@@ -279,6 +279,12 @@ impl FilesReader {
         }
     }
 
+    /// Looks at all loose refs, so that the broken ones among them are known.
+    pub(crate) fn look_for_broken(&self) -> Result<()> {
+        let everything = Plan { ranges: vec![Range::everything()], root_refs: true };
+        self.walk(&everything).map(drop)
+    }
+
     pub(crate) fn list(&self, plan: Plan) -> Result<Listing> {
         let loose = self.walk(&plan)?;
         let file = self.packed()?;
@@ -302,8 +308,8 @@ impl FilesReader {
         for row in loose {
             // What a tag leads to is written nowhere as long as its ref is loose.
             let leads_there = match &row.target {
-                Target::Direct(held) if held == id => true,
-                Target::Direct(held) if row.name.starts_with(b"refs/tags/") => {
+                Some(Target::Direct(held)) if held == id => true,
+                Some(Target::Direct(held)) if row.name.starts_with(b"refs/tags/") => {
                     objects.classify(held)? == ObjectClass::Tag(Some(*id))
                 }
                 _ => false,

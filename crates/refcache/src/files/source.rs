@@ -110,12 +110,13 @@ impl FilesSource {
             }
             // The loose ref of the same name hides it.
             if loose.peek().is_none_or(|row| row.name != name) {
-                let target = Target::Direct(*id);
+                let target = Some(Target::Direct(*id));
                 rows.push(OwnRow { name: name.to_owned(), target, peeled, storage: Storage::Packed });
             }
             ControlFlow::Continue(())
         })?;
         rows.extend(loose.cloned());
+        rows.retain(|row| !row.is_broken());
         Ok(are_few.then_some(rows))
     }
 
@@ -141,31 +142,40 @@ impl FilesSource {
             self.few_at += 1;
             return Ok(!matches!(self.current, Current::None));
         }
-        if self.at < self.stop {
-            let at = self.at;
-            self.have(at)?;
-            let record = self.record_at_hand(at)?;
-            if self.is_misplaced(record.name, self.previous.as_bstr(), at) {
-                self.set_right()?;
-                return self.advance();
+        loop {
+            if self.at < self.stop {
+                let at = self.at;
+                self.have(at)?;
+                let record = self.record_at_hand(at)?;
+                if self.is_misplaced(record.name, self.previous.as_bstr(), at) {
+                    self.set_right()?;
+                    return self.advance();
+                }
+                let (next, mut name) = (self.base() + record.next, std::mem::take(&mut self.previous));
+                name.clear();
+                name.extend_from_slice(self.record_at_hand(at)?.name);
+                (self.at, self.previous) = (next, name);
+                self.current = Current::Packed(at);
+                return Ok(true);
             }
-            let (next, mut name) = (self.base() + record.next, std::mem::take(&mut self.previous));
-            name.clear();
-            name.extend_from_slice(self.record_at_hand(at)?.name);
-            (self.at, self.previous) = (next, name);
-            self.current = Current::Packed(at);
-            return Ok(true);
+            if self.loose_at >= self.loose_end {
+                self.current = Current::None;
+                return Ok(false);
+            }
+            let loose = self.pass_loose()?;
+            if !self.loose[loose].is_broken() {
+                self.current = Current::Loose(loose);
+                return Ok(true);
+            }
         }
-        if self.loose_at >= self.loose_end {
-            self.current = Current::None;
-            return Ok(false);
-        }
-        let loose = self.loose_at;
+    }
+
+    /// Goes on behind the next loose ref, and returns its position.
+    fn pass_loose(&mut self) -> Result<usize> {
         self.pass_hidden()?;
         self.loose_at += 1;
         self.set_stop()?;
-        self.current = Current::Loose(loose);
-        Ok(true)
+        Ok(self.loose_at - 1)
     }
 
     /// A packed ref of the same name as the next loose one is hidden by it.
@@ -184,8 +194,8 @@ impl FilesSource {
     pub(crate) fn current(&self) -> Result<Option<Row<'_>>> {
         Ok(match self.current {
             Current::None => None,
-            Current::Few(at) => self.few.as_ref().and_then(|few| few.get(at)).map(OwnRow::row),
-            Current::Loose(at) => self.loose.get(at).map(OwnRow::row),
+            Current::Few(at) => self.few.as_ref().and_then(|few| few.get(at)).and_then(OwnRow::row),
+            Current::Loose(at) => self.loose.get(at).and_then(OwnRow::row),
             Current::Packed(at) => Some(row(self.record_at_hand(at)?)),
         })
     }
@@ -195,7 +205,7 @@ impl FilesSource {
         if let Some(few) = &self.few {
             for row in few.iter().skip(self.few_at) {
                 self.few_at += 1;
-                if show(&row.row()).is_break() {
+                if row.row().is_some_and(|row| show(&row).is_break()) {
                     return Ok(true);
                 }
             }
@@ -241,11 +251,8 @@ impl FilesSource {
             if self.loose_at >= self.loose_end {
                 return Ok(false);
             }
-            self.pass_hidden()?;
-            let loose = self.loose_at;
-            self.loose_at += 1;
-            self.set_stop()?;
-            if show(&self.loose[loose].row()).is_break() {
+            let loose = self.pass_loose()?;
+            if self.loose[loose].row().is_some_and(|row| show(&row).is_break()) {
                 return Ok(true);
             }
         }
@@ -267,9 +274,10 @@ impl FilesSource {
         let mut rows = self.loose[self.loose_at..self.loose_end].to_vec();
         for (name, id, peeled) in left {
             if self.loose.binary_search_by(|row| row.name.cmp(&name)).is_err() {
-                rows.push(OwnRow { name, target: Target::Direct(id), peeled, storage: Storage::Packed });
+                rows.push(OwnRow { name, target: Some(Target::Direct(id)), peeled, storage: Storage::Packed });
             }
         }
+        rows.retain(|row| !row.is_broken());
         rows.sort_by(|a, b| a.name.cmp(&b.name));
         (self.few, self.few_at) = (Some(rows), 0);
         self.part = None;

@@ -1,6 +1,7 @@
 use super::FilesReader;
 use crate::{
     Result, Storage, Trust,
+    broken::broken_ref,
     list::{OwnRow, Plan},
     names::Known,
 };
@@ -46,8 +47,10 @@ impl Folders {
 }
 
 impl FilesReader {
-    /// The loose refs of a plan, sorted, each looked at now. A file that is no good is an error.
+    /// The loose refs of a plan, sorted, each looked at now. A file that is no good is among them, to hide what packed-refs
+    /// says.
     pub(super) fn walk(&self, plan: &Plan) -> Result<Vec<OwnRow>> {
+        let begun = self.counters.broken.walk();
         let mut rows = Vec::new();
         if plan.root_refs {
             for name in self.entries(BStr::new(""))?.iter() {
@@ -58,6 +61,8 @@ impl FilesReader {
         }
         self.walk_folder(self.root_of(plan), plan, &mut rows)?;
         rows.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        let broken: Vec<BString> = rows.iter().filter(|row| row.is_broken()).map(|row| row.name.clone()).collect();
+        self.counters.broken.walked(begun, plan, &broken);
         Ok(rows)
     }
 
@@ -91,8 +96,13 @@ impl FilesReader {
         let looked_nanos = self.clock();
         let known = self.memory.names.get(self.owner, name.as_bstr());
         let known = known.as_ref().and_then(|known| known.loose.as_ref());
-        let Some((loose, is_new)) = self.loose(name.as_bstr(), known)? else { return Ok(()) };
-        let target = loose.target.clone();
+        let found = self.loose(name.as_bstr(), known);
+        if broken_ref(&found).is_some() {
+            rows.push(OwnRow { name: name.clone(), target: None, peeled: Peeled::Unknown, storage: Storage::Loose });
+            return Ok(());
+        }
+        let Some((loose, is_new)) = found? else { return Ok(()) };
+        let target = Some(loose.target.clone());
         if is_new {
             let known = Known { epoch, looked_nanos, loose: Some(loose), kept: None };
             self.remember(name.as_bstr(), known);

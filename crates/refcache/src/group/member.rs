@@ -178,6 +178,8 @@ impl OwnStep {
                 OwnValue::Direct(id) => TargetView::Direct(*id),
                 OwnValue::Symbolic(name) => TargetView::Symbolic(name.as_bstr()),
             }),
+            // No file stands for a ref in a table.
+            is_broken: false,
             new: self.new.as_ref().map(|new| match new {
                 OwnNew::Direct(id, peeled) => NewValue::Direct(*id, *peeled),
                 OwnNew::Symbolic(name) => NewValue::Symbolic(name.as_bstr()),

@@ -6,7 +6,7 @@ use super::{
     packed_order::Misplaced,
     packed_read::PackedWalk,
 };
-use crate::{Cursor, RefView, Result, TargetView, backend::Peeled};
+use crate::{BrokenRef, Cursor, RefView, Result, TargetView, backend::Peeled};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{Scope, is_root_ref};
 use std::{collections::VecDeque, ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
@@ -173,7 +173,7 @@ impl<'s> FilesCursor<'s> {
                 self.buffer[..target.len()].copy_from_slice(&target);
                 target.len()
             }
-            At::Broken(error) => return Err(error),
+            At::Broken(why) => return Err(BrokenRef { name: name.to_owned(), path, why }.into()),
             At::Missing | At::Folder => return Ok(Content::Gone),
         };
         Ok(Content::Symbolic(len))

@@ -1,8 +1,8 @@
-use crate::{Error, Result, TargetView};
-use bstr::{BStr, ByteSlice};
+use crate::{Result, TargetView};
+use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{FormatOptions, HashKind, ObjectId, RefName, Target, check_format};
 use refdb_vfs::Fs;
-use std::{os::unix::ffi::OsStrExt, path::Path};
+use std::{io, os::unix::ffi::OsStrExt, path::Path};
 
 /// What a loose ref's file says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,14 +14,42 @@ pub enum LooseRef<'a> {
 }
 
 /// Why the content of a loose ref's file is no good.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LooseError {
     /// Nothing is in it: a crash, or an interrupted program.
-    #[error("reference broken: the file is empty; restore the ref from its reflog or delete the file")]
+    #[error("the file is empty; restore the ref from its reflog or delete the file")]
     Empty,
     /// It begins with neither an object id nor `ref:`.
-    #[error("reference broken: neither 'ref: NAME' nor an object id of {0} digits")]
+    #[error("neither 'ref: NAME' nor an object id of {0} digits")]
     Content(usize),
+    /// It is a symbolic ref to a name that no ref can have.
+    #[error("it points at '{0}', which no ref can be called")]
+    Target(BString),
+    /// The system does not let us read it, and says so with this number: a symbolic link without an end, no permission.
+    #[error("{}", said(*.0))]
+    Unreadable(i32),
+}
+
+impl LooseError {
+    /// Git's words.
+    pub fn words(&self) -> String {
+        match self {
+            LooseError::Empty | LooseError::Content(_) | LooseError::Target(_) => "reference broken".into(),
+            LooseError::Unreadable(errno) => said(*errno),
+        }
+    }
+
+    /// If the error is about this one file, and lasts. What the whole system suffers from is another matter.
+    fn of_file(error: &refdb_vfs::Error) -> Option<Self> {
+        let errno = error.source.raw_os_error()?;
+        (error.is_symlink() || error.is_too_long() || error.is_forbidden()).then_some(LooseError::Unreadable(errno))
+    }
+}
+
+/// What the system says of an error, without the number that Rust adds.
+fn said(errno: i32) -> String {
+    let text = io::Error::from_raw_os_error(errno).to_string();
+    text.split_once(" (os error").map_or(text.clone(), |(text, _)| text.to_owned())
 }
 
 /// Parses a loose ref as git does: `ref:`, white space and a name, or an object id. What follows the id after white
@@ -33,10 +61,10 @@ pub fn parse(hash: HashKind, content: &[u8]) -> std::result::Result<LooseRef<'_>
     if content.is_empty() {
         return Err(LooseError::Empty);
     }
-    let broken = LooseError::Content(hash.len_hex());
-    let (hex, rest) = content.split_at_checked(hash.len_hex()).ok_or(broken)?;
-    let id = ObjectId::from_hex(hash, hex).map_err(|_| broken)?;
-    if rest.first().is_none_or(is_space) { Ok(LooseRef::Direct(id)) } else { Err(broken) }
+    let broken = || LooseError::Content(hash.len_hex());
+    let (hex, rest) = content.split_at_checked(hash.len_hex()).ok_or_else(broken)?;
+    let id = ObjectId::from_hex(hash, hex).map_err(|_| broken())?;
+    if rest.first().is_none_or(is_space) { Ok(LooseRef::Direct(id)) } else { Err(broken()) }
 }
 
 /// What git counts as white space.
@@ -68,7 +96,7 @@ pub enum At<'a> {
     /// A ref.
     Ref(LooseRef<'a>),
     /// A file that is no good.
-    Broken(Error),
+    Broken(LooseError),
 }
 
 /// No symbolic ref can be longer, since no path can.
@@ -86,10 +114,12 @@ pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, buffer: &'a mut Vec<u8>) -
             None => match fs.open(path) {
                 Ok(file) => file,
                 Err(error) if error.is_not_found() => return Ok(At::Missing),
-                Err(error) => return Err(error.into()),
+                Err(error) => return LooseError::of_file(&error).map(At::Broken).ok_or_else(|| error.into()),
             },
         },
-        Err(error) => return Err(error.into()),
+        // It is the name that is too long, not what a file says.
+        Err(error) if error.is_too_long() => return Err(error.into()),
+        Err(error) => return LooseError::of_file(&error).map(At::Broken).ok_or_else(|| error.into()),
     };
     buffer.resize(buffer.len().max(CONTENT_LEN_USUAL), 0);
     let mut len = match file.read_at(buffer, 0) {
@@ -102,7 +132,7 @@ pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, buffer: &'a mut Vec<u8>) -
     }
     Ok(match parse(hash, &buffer[..len]) {
         Ok(content) => At::Ref(content),
-        Err(error) => At::Broken(Error::Corrupt { path: path.to_owned(), line: 1, what: error.to_string() }),
+        Err(error) => At::Broken(error),
     })
 }
 
@@ -133,13 +163,12 @@ impl<'a> From<LooseRef<'a>> for TargetView<'a> {
 
 impl LooseRef<'_> {
     /// The content as an owned target; fails if the name in a symbolic ref is one that no ref can have.
-    pub fn to_target(self, path: &Path) -> Result<Target> {
+    pub fn to_target(self) -> std::result::Result<Target, LooseError> {
         match self {
             LooseRef::Direct(id) => Ok(Target::Direct(id)),
-            LooseRef::Symbolic(name) => RefName::new_safe(name.to_vec()).map(Target::Symbolic).ok_or_else(|| {
-                let what = format!("reference broken: it points at '{name}', which no ref can be called");
-                Error::Corrupt { path: path.to_owned(), line: 1, what }
-            }),
+            LooseRef::Symbolic(name) => RefName::new_safe(name.to_vec())
+                .map(Target::Symbolic)
+                .ok_or_else(|| LooseError::Target(name.to_owned())),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{
     listing::{self, Entry, Rivals},
     loose::{self, At, LooseRef},
 };
-use crate::{Error, Probe, Result, TargetView, backend::Answers};
+use crate::{BrokenRef, Probe, Result, TargetView, backend::Answers};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::ObjectId;
 use std::{
@@ -31,7 +31,7 @@ enum LooseAnswer {
     Missing,
     Direct(ObjectId),
     Symbolic(BString),
-    Broken(Error),
+    Broken(BrokenRef),
 }
 
 struct Answer {
@@ -130,7 +130,10 @@ impl Prober<'_> {
             At::Missing | At::Folder => LooseAnswer::Missing,
             At::Ref(LooseRef::Direct(id)) => LooseAnswer::Direct(id),
             At::Ref(LooseRef::Symbolic(name)) => LooseAnswer::Symbolic(name.to_owned()),
-            At::Broken(error) => LooseAnswer::Broken(error),
+            At::Broken(why) => {
+                let path = path.map(Path::to_owned).unwrap_or_default();
+                LooseAnswer::Broken(BrokenRef { name: probe.name.to_owned(), path, why })
+            }
         };
         let below = match path {
             Some(path) if is_folder && probe.below => first_below(self.store, path, probe.name)?,

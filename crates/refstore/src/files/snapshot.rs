@@ -6,7 +6,7 @@ use super::{
     probe, reflog,
 };
 use crate::{
-    Cursor, Error, Probe, RefView, Result, Snapshot, TargetView,
+    BrokenRef, Cursor, Error, Probe, RefView, Result, Snapshot, TargetView,
     backend::{Answers, Peeled},
 };
 use bstr::BStr;
@@ -31,8 +31,11 @@ impl Snapshot for FilesSnapshot {
         let Some(path) = self.store.layout.ref_path(name) else { return Ok(None) };
         let options = &self.store.options;
         match loose::read(&options.fs, options.hash, &path, &mut Vec::new())? {
-            At::Ref(content) => content.to_target(&path).map(Some),
-            At::Broken(error) => Err(error),
+            At::Ref(content) => match content.to_target() {
+                Ok(target) => Ok(Some(target)),
+                Err(why) => Err(BrokenRef { name: name.to_owned(), path, why }.into()),
+            },
+            At::Broken(why) => Err(BrokenRef { name: name.to_owned(), path, why }.into()),
             At::Missing | At::Folder => {
                 let file = self.store.packed()?;
                 Ok(probe::look_up(&file.packed, &mut 0, name)?.map(Target::Direct))
@@ -59,7 +62,7 @@ impl Snapshot for FilesSnapshot {
                     }
                 }
                 // A broken loose ref points at nothing.
-                Err(Error::Corrupt { path, .. }) if path != self.store.layout.packed_path() => {}
+                Err(Error::BrokenRef(_)) => {}
                 Err(error) => return Err(error),
             }
         }

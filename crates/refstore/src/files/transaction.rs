@@ -78,12 +78,14 @@ impl FilesLocked {
             .collect()
     }
 
-    /// Whether the step's value goes to packed-refs. A symbolic ref cannot stand there, nor be hidden by what does.
+    /// Whether the step's value goes to packed-refs. A symbolic ref cannot stand there, nor be hidden by what does;
+    /// nor can a broken file.
     fn is_packed_put(&self, claim: usize, step: &Step<'_>) -> bool {
         self.way == Way::Bulk
             && matches!(self.locks.held(claim), Held::Linked(_))
             && matches!(step.new, Some(NewValue::Direct(..)))
             && !matches!(step.old, Some(TargetView::Symbolic(_)))
+            && !step.is_broken
     }
 
     /// Writes a loose ref's new content into its lock file.

@@ -4,7 +4,7 @@
 //! need a search through history, a worktree, remotes, or git's reading of human dates.
 
 use super::{ObjectKind, Objects, content::Content};
-use crate::{Error, Snapshot};
+use crate::{Error, Snapshot, files::LooseError};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
 use std::{cell::RefCell, ops::ControlFlow};
@@ -207,18 +207,31 @@ impl Names<'_, '_> {
                     count += 1;
                     found.get_or_insert((full, id));
                 }
-                None if full.as_bstr() != "HEAD"
-                    && matches!(self.snapshot.get(&full), Ok(Some(Target::Symbolic(_)))) =>
-                {
-                    warn(format!("ignoring dangling symref {full}"));
-                }
-                None => {}
+                None => self.warn_of_dead_end(&full),
             }
         }
         if count > 1 {
             warn(format!("refname '{shown}' is ambiguous."));
         }
         Ok(found)
+    }
+
+    /// Tells, as git does, that there is a ref of this name, but that it leads nowhere.
+    fn warn_of_dead_end(&self, full: &RefName) {
+        let what = match self.snapshot.get(full) {
+            Err(Error::BrokenRef(broken)) => match broken.why {
+                LooseError::Unreadable(_) => return,
+                LooseError::Target(_) => "dangling symref",
+                LooseError::Empty | LooseError::Content(_) => "broken ref",
+            },
+            Ok(Some(Target::Direct(_))) => "broken ref",
+            Ok(Some(Target::Symbolic(_))) => "dangling symref",
+            Ok(None) | Err(_) => return,
+        };
+        let is_told = if what == "broken ref" { full.contains(&b'/') } else { full.as_bstr() != "HEAD" };
+        if is_told {
+            (self.warn.borrow_mut())(format!("ignoring {what} {full}"));
+        }
     }
 
     /// What lies at a path in a commit's or tag's tree, or in a tree.
@@ -237,7 +250,7 @@ impl Names<'_, '_> {
         for _ in 0..=SYMREF_DEPTH_MAX {
             match self.snapshot.get(&name) {
                 // At the root any file of the repository may have the name: what holds no ref is none.
-                Ok(None) | Err(Error::Corrupt { .. }) => return Ok(None),
+                Ok(None) | Err(Error::BrokenRef(_)) => return Ok(None),
                 Ok(Some(Target::Direct(id))) => return Ok(Some((name, id))),
                 Ok(Some(Target::Symbolic(next))) => name = next,
                 Err(error) => return Err(error.into()),

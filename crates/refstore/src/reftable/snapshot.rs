@@ -5,8 +5,9 @@ use super::{
     stacks::{Place, Stacks},
 };
 use crate::{
-    Cursor, Error, Probe, RefView, Result, Snapshot, TargetView,
+    BrokenRef, Cursor, Error, Probe, RefView, Result, Snapshot, TargetView,
     backend::{Answers, Peeled},
+    files::LooseError,
 };
 use bstr::{BStr, ByteSlice};
 use refdb_types::{HashKind, LogEntry, ObjectId, RefName, Target, is_pseudo, is_root_ref};
@@ -63,7 +64,10 @@ impl ReftableSnapshot {
                 let hex = content.get(..hash.len_hex()).unwrap_or(&content);
                 match ObjectId::from_hex(hash, hex) {
                     Ok(id) => Ok(Some(Target::Direct(id))),
-                    Err(_) => Err(Error::Corrupt { path, line: 1, what: "it begins with no object id".into() }),
+                    Err(_) => {
+                        let why = LooseError::Content(hash.len_hex());
+                        Err(BrokenRef { name: name.to_owned(), path, why }.into())
+                    }
                 }
             }
         }

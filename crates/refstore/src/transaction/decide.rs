@@ -40,6 +40,8 @@ pub(super) fn decide(current: Current<'_>, expects: Expects<'_>) -> Decision {
     match (expects, value) {
         (Expects::Anything, _) | (Expects::Something, Some(_)) | (Expects::Nothing, None) => Decision::Allowed,
         (Expects::Value(_, true), None) => Decision::Allowed,
+        // Git takes the null id for no value, wherever it stands.
+        (Expects::Nothing, Some(TargetView::Direct(id))) if id.is_null() => Decision::Allowed,
         (Expects::Something | Expects::Value(_, false), None) => unable(),
         (Expects::Nothing, Some(_)) => {
             let what = if resolved.is_some() { "reference" } else { "dangling symref" };

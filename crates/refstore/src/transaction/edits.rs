@@ -57,8 +57,10 @@ pub(super) struct Item {
     pub(super) name: Span,
     pub(super) action: Action,
     pub(super) expected: Expected,
-    /// The value under the lock; `None` if the ref does not exist.
+    /// The value under the lock; `None` if the ref does not exist, or is broken.
     pub(super) old: Option<Value>,
+    /// Whether the ref's file is no good.
+    pub(super) is_broken: bool,
     /// Index in `messages`.
     message: u32,
     /// How many edits were added before the one this comes from.
@@ -149,6 +151,7 @@ impl Edits {
                 Precondition::ExistingMustMatch(target) => Expected::ExistingMustMatch(self.value(target)?),
             },
             old: None,
+            is_broken: false,
             message: edit.log.message.as_ref().map_or(NO_MESSAGE, |message| self.intern_message(message)),
             position,
             root,
@@ -237,7 +240,7 @@ impl Edits {
             self.order.retain(|at| (*at as usize) < added);
         }
         for item in &mut self.items {
-            (item.old, item.rejected, item.logs) = (None, false, false);
+            (item.old, item.is_broken, item.rejected, item.logs) = (None, false, false, false);
         }
     }
 

@@ -32,6 +32,9 @@ pub struct TransactionOptions {
     /// Show readers, also after a crash, all changes or none. Reftable does so anyway; with files it means that
     /// packed-refs is rewritten for two refs already.
     pub whole: bool,
+    /// Let an edit that expects nothing of a ref, or that there is none, replace or delete one whose file is no good. Git
+    /// refuses; JGit takes such a ref for none.
+    pub mends: bool,
 }
 
 /// A transaction to which edits are being added. Nothing is locked yet.

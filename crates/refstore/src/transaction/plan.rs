@@ -67,7 +67,8 @@ impl Plan {
     /// Whether the item's ref gets another value than it has.
     fn changes(&self, item: &Item) -> bool {
         match (item.action, item.old) {
-            (Action::Verify | Action::LogOnly(_), _) | (Action::Delete, None) => false,
+            (Action::Verify | Action::LogOnly(_), _) => false,
+            (Action::Delete, None) => item.is_broken,
             (Action::Delete, Some(_)) | (Action::Set(_), None) => true,
             (Action::Set(Value::Direct(new)), Some(Value::Direct(old))) => new != old,
             (Action::Set(new), Some(old)) => self.edits.view(new) != self.edits.view(old),
@@ -150,6 +151,7 @@ impl Steps for Plan {
         Step {
             name: self.edits.text(item.name),
             old: item.old.map(|old| self.edits.view(old)),
+            is_broken: item.is_broken,
             new: self.new_value(item),
             log: self.log_line(at),
         }

@@ -55,8 +55,13 @@ impl<'s> Preparation<'_, 's> {
         let snapshot = self.context.backend.snapshot()?;
         let is_edited = edits.find(head).is_some();
         let has_log = self.context.log_policy.creates_log(head) || snapshot.has_log(head)?;
+        let found = match snapshot.get(head) {
+            // Whose reflog it has is not known then. Other refs are not concerned, and HEAD itself is refused later.
+            Err(Error::BrokenRef(_)) => None,
+            found => found?,
+        };
         if (is_edited || has_log)
-            && let Some(target) = snapshot.get(head)?.as_ref().and_then(|target| target.symbolic())
+            && let Some(target) = found.as_ref().and_then(|target| target.symbolic())
         {
             let target = self.context.backend.plain_name(target.as_bstr());
             links.learn(head, target);
@@ -79,14 +84,19 @@ impl<'s> Preparation<'_, 's> {
         let is_name = |rejection: &Rejection| rejection.reason == Reason::NameConflict;
         // Nor can one be locked in whose place another item needs a folder; `conflicts` has the words for it.
         self.refuse(&*locked, |at, rejection| !is_name(rejection) && !findings.parent_items.contains(&at))?;
-        for (at, error) in &findings.broken {
+        for (at, broken) in &findings.broken {
+            let item = &mut self.plan.edits.items[*at as usize];
+            item.is_broken = true;
+            if self.options.mends && item.mends_what_is_broken() {
+                continue;
+            }
             let name = self.plan.edits.name(*at);
-            let what = match error {
-                // Git's words alone, which its tests compare; the ref's name leads to the file.
-                Error::Corrupt { what, .. } => what.split(':').next().unwrap_or(what).to_owned(),
-                error => error.to_string(),
-            };
-            self.cannot_lock(*at, Reason::Generic, format!("unable to resolve reference '{name}': {what}"))?;
+            // Git's words alone, which its tests compare; the ref's name leads to the file.
+            let detail = format!("unable to resolve reference '{name}': {}", broken.why.words());
+            match (self.options.mends, self.options.mode) {
+                (true, Mode::PerEdit) => self.reject_edit(*at, self.unlockable(*at, Reason::Generic, &detail)?),
+                _ => self.cannot_lock(*at, Reason::Generic, detail)?,
+            }
         }
         self.resolve_symbolic(locked.snapshot())?;
         self.check_values()?;
@@ -170,7 +180,7 @@ impl<'s> Preparation<'_, 's> {
                 name: edits.text(item.name),
                 given: edits.shown(item.root),
                 value: item.old.map(|old| edits.view(old)),
-                resolved: edits.id(item.old).or_else(|| resolved.old.get(&at).copied()),
+                resolved: edits.id(item.old).or_else(|| resolved.old.get(&at).copied()).filter(|id| !id.is_null()),
             };
             let expects = match item.expected {
                 Expected::Any => Expects::Anything,
@@ -207,10 +217,13 @@ impl<'s> Preparation<'_, 's> {
     }
 
     fn cannot_lock(&mut self, at: u32, reason: Reason, detail: String) -> Result<()> {
+        self.reject_with(at, self.unlockable(at, reason, &detail)?)
+    }
+
+    fn unlockable(&self, at: u32, reason: Reason, detail: &str) -> Result<Rejection> {
         let edits = &self.plan.edits;
-        let given = edits.shown(edits.items[at as usize].root);
-        let text = format!("cannot lock ref '{given}': {detail}");
-        self.reject(at, reason, text)
+        let text = format!("cannot lock ref '{}': {detail}", edits.shown(edits.items[at as usize].root));
+        Ok(Rejection { name: edits.shown_name(at)?, reason, text })
     }
 
     fn reject(&mut self, at: u32, reason: Reason, text: String) -> Result<()> {
@@ -223,12 +236,16 @@ impl<'s> Preparation<'_, 's> {
         if self.options.mode == Mode::Atomic || rejection.reason == Reason::Generic {
             return Err(Error::Rejected(rejection));
         }
+        self.reject_edit(at, rejection);
+        Ok(())
+    }
+
+    fn reject_edit(&mut self, at: u32, rejection: Rejection) {
         let root = self.plan.edits.items[at as usize].root;
         let root = &mut self.plan.edits.items[root as usize];
         root.rejected = true;
         self.rejected.push((root.position as usize, rejection));
         self.plan.edits.items[at as usize].rejected = true;
-        Ok(())
     }
 
     /// All items of an edit share its fate.
@@ -278,7 +295,7 @@ fn resolve(snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<ObjectId>> {
     let mut name = name.to_owned();
     for _ in 1..SYMREF_DEPTH_MAX {
         match snapshot.get(name.as_bstr()) {
-            Ok(None) | Err(Error::Corrupt { .. }) => return Ok(None),
+            Ok(None) | Err(Error::BrokenRef(_)) => return Ok(None),
             Ok(Some(Target::Direct(id))) => return Ok(Some(id)),
             Ok(Some(Target::Symbolic(next))) => name = next.into(),
             Err(error) => return Err(error),

@@ -2,7 +2,7 @@
 
 use super::edits::{Action, Edits, Expected, Item, Value};
 use crate::{
-    Error, Result, TargetView,
+    BrokenRef, Error, Result, TargetView,
     backend::{Answers, Probe, Snapshot},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -19,7 +19,7 @@ pub(super) struct Findings {
     /// For each item that has refs below it, the first of them.
     pub(super) children: Vec<BString>,
     /// Items whose refs cannot be read, and why.
-    pub(super) broken: Vec<(u32, Error)>,
+    pub(super) broken: Vec<(u32, BrokenRef)>,
 }
 
 /// Reads the values of all items, which are sorted, and what lies above and below those that may be new.
@@ -49,6 +49,12 @@ impl Item {
         let expects_none =
             matches!(self.expected, Expected::Any | Expected::MustNotExist | Expected::ExistingMustMatch(_));
         expects_none && !matches!(self.action, Action::LogOnly(_))
+    }
+
+    /// Whether the edit replaces or removes the ref without having to know what it holds.
+    pub(super) fn mends_what_is_broken(&self) -> bool {
+        matches!(self.action, Action::Set(_) | Action::Delete)
+            && matches!(self.expected, Expected::Any | Expected::MustNotExist)
     }
 }
 
@@ -153,9 +159,9 @@ impl Answers for Taker<'_> {
         Ok(())
     }
 
-    fn broken(&mut self, _: usize, error: Error) -> Result<()> {
+    fn broken(&mut self, _: usize, broken: BrokenRef) -> Result<()> {
         match self.next()? {
-            Ask::Item(at) => self.findings.broken.push((at, error)),
+            Ask::Item(at) => self.findings.broken.push((at, broken)),
             // It exists, and that is all that matters of a parent.
             Ask::Parent(parent) => self.findings.parent_refs.push(parent.name(self.edits).to_owned()),
         }

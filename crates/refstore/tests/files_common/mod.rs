@@ -108,7 +108,7 @@ impl Answers for Collected {
         self.values.push(value.map(show));
         Ok(())
     }
-    fn broken(&mut self, probe: usize, _error: refdb::Error) -> Result<()> {
+    fn broken(&mut self, probe: usize, _: refdb::BrokenRef) -> Result<()> {
         assert_eq!(probe, self.values.len());
         self.values.push(None);
         self.broken.push(probe);
@@ -251,7 +251,7 @@ fn transact_as(backend: &FilesBackend, wishes: &[Wish], whole: bool) -> Result<(
             Some(Target::Symbolic(name)) => NewValue::Symbolic(name.as_bstr()),
             None => NewValue::Deleted,
         };
-        steps.push(Step { name: wish.name.as_bytes().as_bstr(), old, new: Some(new), log });
+        steps.push(Step { name: wish.name.as_bytes().as_bstr(), old, is_broken: false, new: Some(new), log });
     }
     locked.stage(&steps as &dyn Steps)?;
     locked.commit(&steps as &dyn Steps)
@@ -272,8 +272,8 @@ impl Answers for Seen {
         }));
         Ok(())
     }
-    fn broken(&mut self, _: usize, error: Error) -> Result<()> {
-        Err(error)
+    fn broken(&mut self, _: usize, broken: refdb::BrokenRef) -> Result<()> {
+        Err(broken.into())
     }
     fn below(&mut self, probe: usize, child: &BStr) -> Result<()> {
         self.below.push((probe, child.to_string()));

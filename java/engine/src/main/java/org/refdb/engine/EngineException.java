@@ -13,6 +13,8 @@ public final class EngineException extends IOException {
     IO,
     /** A lock was not had in time: try again. The message names the lock file, its age and owner. */
     LOCKED,
+    /** The ref's own file is no good; other refs are not concerned. The message names the file, {@link #refName} the ref. */
+    BROKEN_REF,
     /** A file is broken. The message names it and the place in it. */
     CORRUPT,
     /** An update cannot happen as things are: another value, a name in the way, a missing object. */

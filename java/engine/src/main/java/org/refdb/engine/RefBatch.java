@@ -35,7 +35,7 @@ public final class RefBatch {
   private static final int SAME_MESSAGE = 1;
   private static final int NEW_MESSAGE = 2;
 
-  private final int flags;
+  private int flags;
   private final Packer committer = new Packer();
   private final Packer objects = new Packer();
   private final Packer edits = new Packer();
@@ -50,6 +50,12 @@ public final class RefBatch {
    */
   public RefBatch(boolean atomic, boolean parentsMayGo) {
     this.flags = (atomic ? 1 : 0) | (parentsMayGo ? 2 : 0);
+  }
+
+  /** Edits that expect anything, or nothing, may replace or delete a ref whose file is no good. */
+  public RefBatch mending() {
+    flags |= 4;
+    return this;
   }
 
   /**

@@ -8,17 +8,27 @@ public final class RefListing implements AutoCloseable {
   /** Of what follows them; null if nothing does. */
   private final Handle handle;
 
-  private RefListing(RefRows first, Handle handle) {
+  private final boolean hasUntold;
+
+  private RefListing(RefRows first, Handle handle, boolean hasUntold) {
     this.first = first;
     this.handle = handle;
+    this.hasUntold = hasUntold;
   }
 
-  /** Reads what the library begins a list with: the first rows, and the handle of the rest or 0. */
+  /** Reads what the library begins a list with: the first rows, news of broken refs, and the handle of the rest or 0. */
   static RefListing begin(byte[] answer) {
-    int end = answer.length - Long.BYTES;
-    long rest = new Unpacker(answer).lastI64();
+    int end = answer.length - 2 * Long.BYTES;
+    Unpacker numbers = new Unpacker(answer, end, answer.length);
+    boolean hasUntold = numbers.i64() != 0;
+    long rest = numbers.i64();
     Handle handle = rest == 0 ? null : new Handle(rest, RefNatives::listClose);
-    return new RefListing(end == 0 ? null : new RefRows(answer, end), handle);
+    return new RefListing(end == 0 ? null : new RefRows(answer, end), handle, hasUntold);
+  }
+
+  /** Whether broken refs were met that {@link RefView#takeUntold} has not given out yet. */
+  public boolean hasUntold() {
+    return hasUntold;
   }
 
   /**

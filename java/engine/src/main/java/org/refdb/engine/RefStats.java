@@ -16,6 +16,7 @@ package org.refdb.engine;
  * @param rejections batches, or edits of one, that were refused
  * @param stale refs that a verification found to differ from the disk
  * @param verifications how many verifications were made
+ * @param broken refs whose files are no good, as far as they were met
  */
 public record RefStats(
     long view,
@@ -30,13 +31,14 @@ public record RefStats(
     long largestGroup,
     long rejections,
     long stale,
-    long verifications) {
+    long verifications,
+    long broken) {
 
-  /** These figures once the view is gone: what it held is not held any more. */
+  /** These figures once the view is gone: what it held, and knew to be broken, is so no more. */
   public RefStats dropped() {
     return new RefStats(
         view, hits, misses, loads, loadNanos, reopens, 0, commits, groups, largestGroup, rejections, stale,
-        verifications);
+        verifications, 0);
   }
 
   /** The figures of two views of a repository, one after the other. */
@@ -54,12 +56,13 @@ public record RefStats(
         Math.max(largestGroup, other.largestGroup),
         rejections + other.rejections,
         stale + other.stale,
-        verifications + other.verifications);
+        verifications + other.verifications,
+        broken + other.broken);
   }
 
   static RefStats unpack(Unpacker in) {
     return new RefStats(
         in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(),
-        in.i64());
+        in.i64(), in.i64());
   }
 }

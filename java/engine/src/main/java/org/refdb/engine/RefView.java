@@ -86,6 +86,26 @@ public final class RefView implements AutoCloseable {
     }
   }
 
+  /** The refs whose files are no good, a thousand at most. Every loose ref is looked at. */
+  public List<BrokenRef> broken() throws EngineException {
+    return broken(false);
+  }
+
+  /** The broken refs that were met since this was asked last, for a log: each once, until it was whole again. */
+  public List<BrokenRef> takeUntold() throws EngineException {
+    return broken(true);
+  }
+
+  private List<BrokenRef> broken(boolean untold) throws EngineException {
+    try {
+      Unpacker answer = new Unpacker(RefNatives.broken(handle.id(), untold));
+      answer.u8();
+      return BrokenRef.unpack(answer);
+    } finally {
+      handle.keepAlive();
+    }
+  }
+
   /**
    * Makes a batch of edits.
    *

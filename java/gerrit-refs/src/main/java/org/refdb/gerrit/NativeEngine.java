@@ -67,6 +67,7 @@ final class NativeEngine implements RefEngine {
     VerifyReport report = ((RefdbDatabase) refs).view().verify();
     return new Findings(
         report.refs(),
+        report.broken(),
         report.differences().stream()
             .map(found -> found.name() + ": on disk " + found.disk() + ", refdb has " + found.view())
             .toList());

@@ -62,6 +62,9 @@ public record ProjectStat(
           "%n  commits: %d in %d groups, the largest %d; %d refused"
               .formatted(engine.commits(), engine.groups(), engine.largestGroup(), engine.rejections()));
       text.append("%n  verifications: %d, stale refs found %d".formatted(engine.verifications(), engine.stale()));
+      if (engine.broken() > 0) {
+        text.append("%n  broken refs, which lists leave out: %d (verify names them)".formatted(engine.broken()));
+      }
     }
     text.append(
         "%n  verified by itself %.0f s ago; found %d stale refs, for at most %.1f s"

@@ -12,8 +12,13 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
+import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.lib.RefDatabase;
+import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.Repository;
+import org.refdb.engine.BrokenRef;
+import org.refdb.engine.EngineException;
 import org.refdb.engine.NativeLibrary;
 import org.refdb.engine.RefHoldings;
 
@@ -96,16 +101,46 @@ public final class RefdbAdmin {
    * Compares what the engine holds of a project with the disk, without stopping anyone: once by itself, and once with
    * what JGit reads.
    *
-   * @return the differences; none if they agree. At most {@value #DIFFERENCES_MAX} that JGit sees.
+   * @return what differs; at most {@value #DIFFERENCES_MAX} refs that JGit sees
    * @throws IOException if the project cannot be opened, or refdb does not serve it
    */
-  public List<String> verify(Project.NameKey project) throws IOException {
+  public Verified verify(Project.NameKey project) throws IOException {
     try (Repository repository = manager.openRepository(project);
         FileRepository plain = new FileRepository(repository.getDirectory())) {
       RefdbRepository ours = served(project, repository);
-      List<String> differences = new ArrayList<>(ours.verify().differences());
-      differences.addAll(Verification.compare(plain.getRefDatabase(), ours.engineRefs(), DIFFERENCES_MAX));
-      return differences;
+      Findings found = ours.verify();
+      Set<String> broken = found.broken().stream().map(BrokenRef::name).collect(Collectors.toSet());
+      List<String> differences = new ArrayList<>(found.differences());
+      differences.addAll(Verification.compare(plain.getRefDatabase(), ours.engineRefs(), broken, DIFFERENCES_MAX));
+      return new Verified(
+          differences, found.broken().stream().map(ref -> ref.name() + " is broken: " + ref.text()).toList());
+    }
+  }
+
+  /**
+   * Deletes a ref whose file is no good, which Gerrit itself does not get to see.
+   *
+   * @return whether it was broken; nothing is done if not
+   */
+  public boolean deleteBroken(Project.NameKey project, String ref) throws IOException {
+    try (Repository repository = manager.openRepository(project)) {
+      RefDatabase refs = served(project, repository).engineRefs();
+      try {
+        refs.exactRef(ref);
+        return false;
+      } catch (EngineException e) {
+        if (e.kind() != EngineException.Kind.BROKEN_REF || !e.refName().equals(Optional.of(ref))) {
+          throw e;
+        }
+      }
+      RefUpdate update = refs.newUpdate(ref, true);
+      update.setExpectedOldObjectId(ObjectId.zeroId()); // someone may have written it again
+      update.setForceUpdate(true);
+      RefUpdate.Result result = update.delete();
+      if (result != RefUpdate.Result.FORCED) {
+        throw new IOException("cannot delete " + ref + ": " + result);
+      }
+      return true;
     }
   }
 

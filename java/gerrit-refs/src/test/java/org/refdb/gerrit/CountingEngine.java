@@ -57,7 +57,7 @@ final class CountingEngine implements RefEngine {
 
   @Override
   public Findings verify(RefDatabase refs) {
-    return new Findings(0, List.of());
+    return new Findings(0, List.of(), List.of());
   }
 
   @Override

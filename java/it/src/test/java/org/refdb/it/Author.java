@@ -97,6 +97,14 @@ final class Author implements AutoCloseable {
     }
   }
 
+  /** Pushes what was fetched as master to a ref, as it is, and says what came of it. */
+  RemoteRefUpdate.Status pushMasterTo(String ref) throws Exception {
+    RemoteRefUpdate update = new RemoteRefUpdate(clone, base.name(), ref, true, null, null);
+    try (Transport transport = transport()) {
+      return transport.push(NullProgressMonitor.INSTANCE, List.of(update)).getRemoteUpdate(ref).getStatus();
+    }
+  }
+
   /** What the server advertises, {@code name id} a line. */
   List<String> advertised() throws Exception {
     try (Transport transport = transport();

@@ -18,6 +18,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.stream.Stream;
+import org.eclipse.jgit.transport.RemoteRefUpdate;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.MethodOrderer;
@@ -209,6 +210,56 @@ final class GerritRefsTest {
     ssh("refdb", "flush", PROJECT);
     assertTrue(ssh("refdb", "warm", PROJECT).contains(author.advertised().size() + " refs"));
     assertTrue(sshAttempt("refdb", "verify", "no/such/project").status() != 0);
+  }
+
+  /** What a power cut leaves, what an editor leaves, and what a careful administrator leaves. */
+  @Test
+  @Order(95)
+  void brokenRefsStopNobodyButGarbageCollection() throws Exception {
+    create("broken");
+    List<String> broken = List.of("refs/README", "refs/changes/77/77/1", "refs/heads/x.bak");
+    try (Author other = new Author(scratch.resolve("broken"), server.url(), "broken")) {
+      other.pushChange("before");
+      Path repository = repository("broken");
+      Files.createDirectories(repository.resolve("refs/changes/77/77"));
+      Files.writeString(repository.resolve(broken.get(0)), "Do not touch.\n");
+      Files.writeString(repository.resolve(broken.get(1)), "");
+      Files.writeString(repository.resolve(broken.get(2)), "what an editor left behind, longer than an object id is\n");
+      List<String> before = other.advertised();
+      other.pushChange("beside broken refs");
+      assertEquals(before.size() + 2, other.advertised().size(), "a push is taken, and refs are listed");
+      assertEquals(List.of(), other.advertised().stream().filter(ref -> broken.stream().anyMatch(ref::startsWith)).toList());
+      String url = "ssh://admin@localhost:" + server.sshPort() + "/broken";
+      String bySsh = "core.sshCommand=" + String.join(" ", sshCommand());
+      Commands.run(scratch, GIT, "-c", bySsh, "clone", "-q", "--mirror", url, scratch.resolve("broken-clone").toString());
+      assertTrue(Commands.run(scratch, GIT, "-c", bySsh, "ls-remote", url).contains("refs/heads/master"));
+
+      String said = rest.ask("POST", "/projects/broken/gc", "{\"show_progress\":false}").body();
+      assertFalse(said.contains("completed successfully"), said);
+      JsonObject stat = rest.get("/projects/broken/refdb~stat").getAsJsonObject();
+      assertEquals(3, stat.getAsJsonObject("engine").get("broken").getAsLong(), stat.toString());
+      String verified = ssh("refdb", "verify", "broken");
+      for (String ref : broken) {
+        String file = repository.resolve(ref).toString();
+        assertTrue(verified.contains(ref + " is broken: " + file), verified);
+        List<String> told = server.log().lines().filter(line -> line.contains(ref + " is left out of lists")).toList();
+        assertEquals(1, told.size(), told.toString());
+        assertTrue(server.log().lines().anyMatch(line -> line.contains("nothing is deleted") && line.contains(file)));
+      }
+      Commands.Output installed = server.installer("install");
+      assertTrue(installed.text().contains("3 broken refs"), installed.text());
+      assertTrue(installed.text().contains("broken.git: " + broken.get(1) + " is broken"), installed.text());
+
+      assertEquals(RemoteRefUpdate.Status.OK, other.pushMasterTo(broken.get(2)), "a broken branch is written again");
+      rest.good("DELETE", "/projects/broken/branches/x.bak", null);
+      assertNotEquals(0, sshAttempt("refdb", "delete-broken", "broken", "refs/heads/master").status());
+      ssh("refdb", "delete-broken", "broken", broken.get(0));
+      ssh("refdb", "delete-broken", "broken", broken.get(1));
+      said = rest.good("POST", "/projects/broken/gc", "{\"show_progress\":false}").body();
+      assertTrue(said.contains("completed successfully"), said);
+      assertEquals(before.size() + 2, other.advertised().size());
+    }
+    assertEquals(List.of(), verify("broken"));
   }
 
   @Test
@@ -464,18 +515,20 @@ final class GerritRefsTest {
     return said.text();
   }
 
-  private Commands.Output sshAttempt(String... words) throws IOException {
+  private List<String> sshCommand() throws IOException {
     Path key = scratch.resolve("ssh-key");
     if (!Files.exists(key)) {
       Commands.run(scratch, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key.toString());
       rest.good("POST", "/accounts/self/sshkeys", Files.readString(scratch.resolve("ssh-key.pub")));
     }
-    List<String> command =
-        new ArrayList<>(
-            List.of(
-                "ssh", "-q", "-F", "/dev/null", "-i", key.toString(), "-p", String.valueOf(server.sshPort()),
-                "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes",
-                "admin@localhost"));
+    return List.of(
+        "ssh", "-q", "-F", "/dev/null", "-i", key.toString(),
+        "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes");
+  }
+
+  private Commands.Output sshAttempt(String... words) throws IOException {
+    List<String> command = new ArrayList<>(sshCommand());
+    command.addAll(List.of("-p", String.valueOf(server.sshPort()), "admin@localhost"));
     command.addAll(List.of(words));
     return Commands.attempt(scratch, command.toArray(String[]::new));
   }

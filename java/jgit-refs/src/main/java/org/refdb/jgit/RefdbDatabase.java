@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.Collectors;
 import org.eclipse.jgit.api.PackRefsCommand;
 import org.eclipse.jgit.events.RefsChangedEvent;
 import org.eclipse.jgit.lib.BatchRefUpdate;
@@ -28,12 +29,15 @@ import org.eclipse.jgit.util.FileUtils;
 import org.eclipse.jgit.util.RefList;
 import org.eclipse.jgit.util.RefMap;
 import org.refdb.engine.BatchResult;
+import org.refdb.engine.BrokenRef;
 import org.refdb.engine.EngineException;
 import org.refdb.engine.RefBatch;
 import org.refdb.engine.RefListing;
 import org.refdb.engine.RefView;
 import org.refdb.engine.RefViews;
 import org.refdb.engine.Unpacker;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A repository's refs by refdb's engine, in either format.
@@ -44,8 +48,14 @@ import org.refdb.engine.Unpacker;
  * org.refdb.engine.ClosedHandleException}.
  *
  * <p>Where JGit's two databases differ, this follows {@code RefDirectory}.
+ *
+ * <p>A ref whose file is no good is not listed, and logged once. Asking for it by name is an error, but an update can replace
+ * or delete it. {@link #getAdditionalRefs} fails as long as there is one, since garbage collection asks for those to know
+ * what to keep.
  */
 public final class RefdbDatabase extends RefDatabase {
+  private static final Logger logger = LoggerFactory.getLogger(RefdbDatabase.class);
+
   /** A batch of more refs than this is told of twice rather than read again. */
   private static final int LOOK_BACK_MAX = 32;
 
@@ -180,6 +190,9 @@ public final class RefdbDatabase extends RefDatabase {
       head = existing(Constants.HEAD);
     }
     try (RefListing listing = view.list(prefixes, excluded)) {
+      if (listing.hasUntold()) {
+        tellOfBroken();
+      }
       return new RowList(head, rows(prefixes, excluded, listing));
     }
   }
@@ -198,10 +211,37 @@ public final class RefdbDatabase extends RefDatabase {
     return rows;
   }
 
-  /** A ref, unless it leads to nothing. */
+  /** A ref, unless it leads to nothing or is broken. */
   private Ref existing(String name) throws IOException {
-    Ref ref = exactRef(name);
+    Ref ref = wholeRef(name);
     return ref == null || ref.getObjectId() == null ? null : ref;
+  }
+
+  /** A ref, unless it is broken. */
+  private Ref wholeRef(String name) throws IOException {
+    try {
+      return exactRef(name);
+    } catch (EngineException e) {
+      throwUnlessBroken(e);
+      return null;
+    }
+  }
+
+  /** Lets the error pass that a ref's file is no good, and logs it. */
+  private void throwUnlessBroken(EngineException e) throws EngineException {
+    if (e.kind() != EngineException.Kind.BROKEN_REF) {
+      throw e;
+    }
+    tellOfBroken();
+  }
+
+  private void tellOfBroken() throws EngineException {
+    for (BrokenRef broken : view.takeUntold()) {
+      logger.warn(
+          "{} is left out of lists of refs: {}. Until it is written again or deleted, garbage is not collected here.",
+          broken.name(),
+          broken.text());
+    }
   }
 
   @Override
@@ -214,8 +254,21 @@ public final class RefdbDatabase extends RefDatabase {
     }
   }
 
+  /**
+   * {@inheritDoc}
+   *
+   * <p>JGit asks for these besides all refs when it is about to delete what no ref needs, and when it converts them. What a
+   * broken ref needs nobody knows.
+   */
   @Override
   public List<Ref> getAdditionalRefs() throws IOException {
+    List<BrokenRef> broken = view.broken();
+    if (!broken.isEmpty()) {
+      tellOfBroken();
+      throw new IOException(
+          "nothing is deleted as garbage, since what these refs hold is not known; write them again or delete them: "
+              + broken.stream().map(BrokenRef::text).collect(Collectors.joining("; ")));
+    }
     List<Ref> found = new ArrayList<>();
     for (String name : additionalRefsNames) {
       Ref ref = exactRef(name);
@@ -281,7 +334,7 @@ public final class RefdbDatabase extends RefDatabase {
 
   @Override
   public RefUpdate newUpdate(String name, boolean detach) throws IOException {
-    Ref ref = exactRef(name);
+    Ref ref = wholeRef(name);
     if (ref == null) {
       return new RefdbUpdate(this, new ObjectIdRef.Unpeeled(Ref.Storage.NEW, name, null));
     }
@@ -345,8 +398,13 @@ public final class RefdbDatabase extends RefDatabase {
   /** The version after our own change, which is no news to tell again when the next question finds it. */
   private long versionAfter(RefBatch batch) throws IOException {
     List<String> names = batch.names();
-    Unpacker refs = view.lookupMany(names.subList(0, Math.min(names.size(), LOOK_BACK_MAX)));
-    return refs.lastI64();
+    try {
+      return view.lookupMany(names.subList(0, Math.min(names.size(), LOOK_BACK_MAX))).lastI64();
+    } catch (EngineException e) {
+      // One of them was refused because it is broken; the others may be told of twice.
+      throwUnlessBroken(e);
+      return view.version();
+    }
   }
 
   /** Tells the listeners, once, that someone has changed refs; as JGit does, when a question finds it out. */

@@ -27,8 +27,9 @@ final class RefdbUpdate extends RefUpdate {
   private RevWalk walk;
   /** Whether a symbolic ref stands for the one it leads to. */
   private boolean deref;
-  /** The ref as it was when we looked: the basis of what we write. Null if there was none. */
+  /** The ref as it was when we looked: the basis of what we write. Null if there was none, or a broken one. */
   private Ref basis;
+  private boolean isBroken;
   private boolean overtaken;
 
   RefdbUpdate(RefdbDatabase database, Ref ref) {
@@ -83,7 +84,15 @@ final class RefdbUpdate extends RefUpdate {
   protected boolean tryLock(boolean followLinks) throws IOException {
     deref = followLinks;
     database.refresh(); // whoever holds a lock looks at the disk
-    basis = database.exactRef(getName());
+    isBroken = false;
+    try {
+      basis = database.exactRef(getName());
+    } catch (EngineException e) {
+      if (e.kind() != EngineException.Kind.BROKEN_REF) {
+        throw e;
+      }
+      isBroken = true; // what it holds is not known, so nothing can be compared with it
+    }
     setOldObjectId(basis == null ? null : basis.getObjectId());
     return true;
   }
@@ -91,6 +100,7 @@ final class RefdbUpdate extends RefUpdate {
   @Override
   protected void unlock() {
     basis = null;
+    isBroken = false;
   }
 
   @Override
@@ -111,6 +121,9 @@ final class RefdbUpdate extends RefUpdate {
   }
 
   private Result delete(Edits edits, Result status) throws IOException {
+    if (isBroken) {
+      return commit(edits.edit(getName()).delete().expectNothing().end(false, null, false), Result.FORCED);
+    }
     Ref gone = basis == null || !deref ? basis : basis.getLeaf();
     if (gone == null || gone.getStorage() == Ref.Storage.NEW) {
       return status;
@@ -127,7 +140,7 @@ final class RefdbUpdate extends RefUpdate {
   }
 
   private Edits edits() {
-    return new Edits(getRepository(), true, getRefLogIdent());
+    return Edits.mending(getRepository(), true, getRefLogIdent());
   }
 
   /** What the engine shall find where it writes. */

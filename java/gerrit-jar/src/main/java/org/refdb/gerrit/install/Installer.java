@@ -45,6 +45,9 @@ final class Installer {
     }
     GerritUser user = GerritUser.of(site, config);
     tryAs(user, site, config, List.of(site.config()));
+    if (wanted.contains(GerritModule.REFS) || wanted.contains(GerritModule.NAMED_REFS)) {
+      RepositoryLook.at(site.repositories(config), out);
+    }
     out.println("Gerrit " + gerrit.text() + ", Java " + java.feature() + ", refdb " + NativeLibrary.version());
 
     site.putJars().forEach(out::println);

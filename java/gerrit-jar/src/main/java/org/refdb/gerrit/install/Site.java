@@ -82,6 +82,12 @@ final class Site {
     return SiteLibrary.folder(folder, named.isEmpty() ? null : named.getLast());
   }
 
+  /** The folder of the repositories. */
+  Path repositories(ConfigFile config) {
+    List<String> paths = config.values("gerrit", "basePath");
+    return folder.resolve(paths.isEmpty() ? "git" : paths.getLast());
+  }
+
   /** Whether a plugin or lib module whose file name contains a word is there. */
   boolean has(String word) throws IOException {
     for (String place : List.of("plugins", "lib")) {

@@ -14,6 +14,7 @@ import org.kohsuke.args4j.Option;
 import org.refdb.engine.ServerNote;
 import org.refdb.gerrit.ProjectStat;
 import org.refdb.gerrit.RefdbAdmin;
+import org.refdb.gerrit.Verified;
 
 /** The SSH commands. They need the capabilities that Gerrit's own commands of the kind need. */
 final class Commands {
@@ -91,10 +92,11 @@ final class Commands {
   static final class Verify extends OnProject {
     @Override
     void run(Project.NameKey project) throws UnloggedFailure, IOException {
-      List<String> differences = admin.verify(project);
-      differences.forEach(stdout::println);
-      if (!differences.isEmpty()) {
-        throw die(differences.size() + " refs differ in project " + project);
+      Verified found = admin.verify(project);
+      found.broken().forEach(stdout::println);
+      found.differences().forEach(stdout::println);
+      if (!found.differences().isEmpty()) {
+        throw die(found.differences().size() + " refs differ in project " + project);
       }
       stdout.println("clean");
     }
@@ -119,6 +121,22 @@ final class Commands {
     @Override
     void run(Project.NameKey project) throws IOException {
       stdout.println(admin.warm(project) + " refs");
+    }
+  }
+
+  /** {@code refdb delete-broken PROJECT REF}. */
+  @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
+  @CommandMetaData(name = "delete-broken", description = "Deletes a ref whose file is no good")
+  static final class DeleteBroken extends OnProject {
+    @Argument(index = 1, required = true, metaVar = "REF", usage = "the ref's full name")
+    private String ref;
+
+    @Override
+    void run(Project.NameKey project) throws UnloggedFailure, IOException {
+      if (!admin.deleteBroken(project, ref)) {
+        throw die(ref + " is not broken in project " + project);
+      }
+      stdout.println("deleted " + ref);
     }
   }
 

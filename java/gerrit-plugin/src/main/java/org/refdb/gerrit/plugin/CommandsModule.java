@@ -31,6 +31,7 @@ public final class CommandsModule extends PluginCommandModule {
       command(Commands.Flush.class);
       command(Commands.Warm.class);
       command(Commands.Shadow.class);
+      command(Commands.DeleteBroken.class);
     }
     command("cache").toProvider(new DispatchCommandProvider(caches));
     cacheCommand(CacheCommands.Stat.class);

@@ -14,6 +14,7 @@ import java.io.IOException;
 import java.util.List;
 import org.refdb.gerrit.ProjectStat;
 import org.refdb.gerrit.RefdbAdmin;
+import org.refdb.gerrit.Verified;
 
 /** The REST endpoints. Who may look at caches may look here, who may maintain the server may do the rest. */
 final class Views {
@@ -23,7 +24,7 @@ final class Views {
   static final class Nothing {}
 
   /** What {@code verify} found. */
-  record Verified(boolean clean, List<String> differences) {}
+  record VerifiedInfo(boolean clean, List<String> differences, List<String> broken) {}
 
   /** What {@code warm} read. */
   record Warmed(int refs) {}
@@ -101,9 +102,9 @@ final class Views {
     }
 
     @Override
-    public Response<Verified> apply(ProjectResource project, Nothing input) throws IOException {
-      List<String> differences = admin.verify(project.getNameKey());
-      return Response.ok(new Verified(differences.isEmpty(), differences));
+    public Response<VerifiedInfo> apply(ProjectResource project, Nothing input) throws IOException {
+      Verified found = admin.verify(project.getNameKey());
+      return Response.ok(new VerifiedInfo(found.differences().isEmpty(), found.differences(), found.broken()));
     }
   }
 

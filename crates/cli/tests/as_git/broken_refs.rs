@@ -1,0 +1,123 @@
+//! Files below `refs/` that are no refs, refs without an object, links that lead nowhere: git warns and goes on.
+
+use super::common::{Twins, same};
+use refdb_testkit::{RefFormat, Repo};
+use std::{fs, os::unix::fs::symlink};
+
+const ID: &str = "1234567812345678123456781234567812345678";
+const BROKEN: &str = "refs/heads/x";
+
+/// A repository with commits and, before others in order of name, what `break_it` makes of `refs/heads/x`.
+fn twins(break_it: &dyn Fn(&Repo)) -> Twins {
+    Twins::new(RefFormat::Files, &|repo| {
+        let ids = repo.commits(2);
+        repo.create_refs([("refs/heads/main", ids[1]), ("refs/heads/topic", ids[0]), ("refs/heads/zebra", ids[1])]);
+        break_it(repo);
+    })
+}
+
+fn write(name: &'static str, content: &'static str) -> impl Fn(&Repo) {
+    move |repo| fs::write(repo.git_dir().join(name), content).unwrap()
+}
+
+fn link(target: String) -> impl Fn(&Repo) {
+    move |repo| symlink(&target, repo.git_dir().join(BROKEN)).unwrap()
+}
+
+fn listings(twins: &Twins) {
+    for words in [
+        &["for-each-ref"][..],
+        &["for-each-ref", "--format=%(refname)", "--merged=main"],
+        &["for-each-ref", "--format=%(refname)", "--no-merged=topic"],
+        &["for-each-ref", "--format=%(refname)", "--contains=main"],
+        &["for-each-ref", "--format=%(refname)", "--no-contains=main"],
+        &["for-each-ref", "--format=%(refname)", "--points-at=main"],
+        &["for-each-ref", "--format=%(refname) %(ahead-behind:main)"],
+        &["for-each-ref", "--format=%(refname)", "--exclude=refs/heads/x*"],
+        &["for-each-ref", "--format=%(refname)", "refs/h*/main"],
+        &["for-each-ref", "--format=%(refname)", "--include-root-refs"],
+        &["show-ref"],
+        &["show-ref", "zebra"],
+        &["show-ref", "--head", "-d"],
+        &["show-ref", "--verify", BROKEN],
+        &["show-ref", "--verify", "-q", BROKEN],
+        &["show-ref", "--exists", BROKEN],
+        &["symbolic-ref", BROKEN],
+        &["symbolic-ref", "HEAD"],
+    ] {
+        same(twins.git.dir(), words, b"");
+    }
+    same(twins.git.dir(), &["show-ref", "--exclude-existing"], b"refs/heads/x\nrefs/heads/main\nrefs/heads/none\n");
+}
+
+fn changes(twins: &Twins) {
+    twins.same(&["update-ref", "refs/heads/new", "main"], b"");
+    twins.same(&["update-ref", "refs/heads/other", BROKEN], b"");
+    twins.same(&["update-ref", "-d", BROKEN], b"");
+    twins.same(&["update-ref", BROKEN, "topic", "main"], b"");
+    twins.same(&["update-ref", "--stdin"], b"create refs/heads/x topic\n");
+    twins.same(&["update-ref", "--stdin"], b"verify refs/heads/x main\n");
+    twins.same(&["update-ref", "--stdin", "--batch-updates"], b"update refs/heads/x topic main\n");
+    twins.same(&["symbolic-ref", "refs/heads/other", BROKEN], b"");
+    twins.same(&["pack-refs", "--all"], b"");
+    twins.same(&["update-ref", BROKEN, "topic"], b"");
+}
+
+#[test]
+fn a_ref_without_an_object_is_passed_over_where_history_is_asked_for() {
+    let missing = twins(&|repo| fs::write(repo.git_dir().join(BROKEN), format!("{ID}\n")).unwrap());
+    listings(&missing);
+    changes(&missing);
+}
+
+#[test]
+fn an_empty_file_and_rubbish_are_warned_of_and_stop_nobody() {
+    for content in ["", "rubbish that is longer than forty characters are\n", "abc\n"] {
+        let broken = twins(&write(BROKEN, content));
+        listings(&broken);
+        changes(&broken);
+    }
+}
+
+#[test]
+fn a_link_to_itself_or_to_too_long_a_name_stops_nobody() {
+    for target in ["x".to_owned(), "n".repeat(300)] {
+        let broken = twins(&link(target));
+        listings(&broken);
+        changes(&broken);
+    }
+}
+
+#[test]
+fn the_null_id_is_no_value() {
+    let null = twins(&|repo| fs::write(repo.git_dir().join(BROKEN), format!("{}\n", "0".repeat(40))).unwrap());
+    listings(&null);
+    changes(&null);
+}
+
+#[test]
+fn rubbish_behind_heads_id_stops_no_change_of_other_refs() {
+    let broken = twins(&|repo| {
+        let id = repo.git(["rev-parse", "main"]);
+        fs::write(repo.git_dir().join("HEAD"), format!("{id}rubbish\n")).unwrap();
+    });
+    listings(&broken);
+    changes(&broken);
+    broken.same(&["update-ref", "HEAD", "topic"], b"");
+    broken.same(&["symbolic-ref", "HEAD", "refs/heads/topic"], b"");
+}
+
+#[test]
+fn files_with_odd_names_and_broken_symbolic_refs_are_as_in_git() {
+    for (name, content) in [
+        ("refs/heads/x.bak", "rubbish\n"),
+        ("refs/README", "Do not touch.\n"),
+        ("refs/heads/a..b", "rubbish\n"),
+        ("ORIG_HEAD", "rubbish\n"),
+        ("refs/heads/x", "ref: refs/heads/none\n"),
+        ("refs/heads/x", "ref: refs/heads/a..b\n"),
+        ("refs/heads/x", "ref: refs/heads/x\n"),
+    ] {
+        listings(&twins(&write(name, content)));
+    }
+}

@@ -1,0 +1,179 @@
+//! Refs whose own files are no good: which there are, and who has been told of them.
+
+use crate::{Error, list::Plan};
+use bstr::{BStr, BString, ByteSlice};
+use refdb::BrokenRef;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+/// More are left out of lists, but neither counted nor named: one that is named is mended, then the next one is.
+const NAMED_MAX: usize = 1000;
+
+/// The broken refs of a repository, as each was found last.
+#[derive(Debug, Default)]
+pub(crate) struct BrokenRefs {
+    /// How many there are, and of how many nobody was told: what is asked often costs no lock.
+    count: AtomicU64,
+    untold: AtomicU64,
+    /// Counts walks, so that one that began earlier does not forget what was found since.
+    walks: AtomicU64,
+    known: Mutex<BTreeMap<BString, Noted>>,
+}
+
+#[derive(Debug)]
+struct Noted {
+    broken: BrokenRef,
+    is_told: bool,
+    /// The walk that had begun last when it was found.
+    walk: u64,
+}
+
+impl BrokenRefs {
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Relaxed)
+    }
+
+    /// How many were found that [`take_untold`](Self::take_untold) has not given out.
+    pub(crate) fn untold(&self) -> u64 {
+        self.untold.load(Relaxed)
+    }
+
+    pub(crate) fn found(&self, broken: &BrokenRef) {
+        let mut known = self.known();
+        let walk = self.walks.load(Relaxed);
+        if let Some(noted) = known.get_mut(&broken.name) {
+            // Of a file that is being written it may be told that it is empty, but not a second time what is in it.
+            (noted.broken, noted.walk) = (broken.clone(), walk);
+        } else if known.len() < NAMED_MAX {
+            known.insert(broken.name.clone(), Noted { broken: broken.clone(), is_told: false, walk });
+            self.recount(&known);
+        }
+    }
+
+    /// Begins to look at all refs of a plan; the number is for [`walked`](Self::walked).
+    pub(crate) fn walk(&self) -> u64 {
+        self.walks.fetch_add(1, Relaxed) + 1
+    }
+
+    /// The ref was looked at, and is not broken.
+    pub(crate) fn is_whole(&self, name: &BStr) {
+        if self.count() > 0 {
+            let mut known = self.known();
+            if known.remove(name).is_some() {
+                self.recount(&known);
+            }
+        }
+    }
+
+    /// All refs of a plan were looked at in a walk, and those in `broken`, which are sorted, are no good.
+    pub(crate) fn walked(&self, walk: u64, plan: &Plan, broken: &[BString]) {
+        if self.count() > 0 {
+            let mut known = self.known();
+            known.retain(|name, noted| {
+                noted.walk > walk || !plan.has(name.as_bstr()) || broken.binary_search(name).is_ok()
+            });
+            self.recount(&known);
+        }
+    }
+
+    /// Those that nobody was told of, each once.
+    pub(crate) fn take_untold(&self) -> Vec<BrokenRef> {
+        if self.untold() == 0 {
+            return Vec::new();
+        }
+        let mut known = self.known();
+        let mut taken = Vec::new();
+        for noted in known.values_mut().filter(|noted| !noted.is_told) {
+            noted.is_told = true;
+            taken.push(noted.broken.clone());
+        }
+        self.recount(&known);
+        taken
+    }
+
+    /// All of them whose names begin with `prefix`.
+    pub(crate) fn below(&self, prefix: &[u8]) -> Vec<BrokenRef> {
+        let known = self.known();
+        known.values().filter(|noted| noted.broken.name.starts_with(prefix)).map(|noted| noted.broken.clone()).collect()
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<BString, Noted>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn recount(&self, known: &BTreeMap<BString, Noted>) {
+        self.count.store(known.len() as u64, Relaxed);
+        self.untold.store(known.values().filter(|noted| !noted.is_told).count() as u64, Relaxed);
+    }
+}
+
+/// The broken ref that an error is about, if it is about one.
+pub(crate) fn broken_ref<T>(found: &Result<T, Error>) -> Option<&BrokenRef> {
+    match found {
+        Err(error) => error.broken_ref(),
+        Ok(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ListOptions;
+    use refdb::files::LooseError;
+
+    fn broken(name: &str) -> BrokenRef {
+        BrokenRef { name: name.into(), path: name.into(), why: LooseError::Empty }
+    }
+
+    #[test]
+    fn each_broken_ref_is_told_of_once_until_it_was_whole_again() {
+        let refs = BrokenRefs::default();
+        let told = || refs.take_untold().into_iter().map(|broken| broken.name.to_string()).collect::<Vec<_>>();
+        refs.found(&broken("refs/heads/a"));
+        refs.found(&broken("refs/tags/b"));
+        assert_eq!((refs.count(), refs.untold()), (2, 2));
+        assert_eq!(told(), ["refs/heads/a", "refs/tags/b"]);
+        refs.found(&broken("refs/heads/a"));
+        assert_eq!(told(), Vec::<String>::new());
+        refs.is_whole("refs/heads/a".into());
+        assert_eq!(refs.count(), 1);
+        refs.found(&broken("refs/heads/a"));
+        assert_eq!(told(), ["refs/heads/a"]);
+        let heads = ListOptions { prefixes: vec!["refs/heads/".into()], ..ListOptions::default() };
+        refs.walked(refs.walk(), &Plan::of(&heads), &[]);
+        assert_eq!(refs.below(b"refs/").len(), 1, "a list of the branches says nothing of tags");
+    }
+
+    #[test]
+    fn a_slow_list_does_not_forget_what_a_quicker_one_has_found() {
+        let refs = BrokenRefs::default();
+        let slow = refs.walk();
+        let quick = refs.walk();
+        refs.found(&broken("refs/heads/a"));
+        let everything = Plan::of(&ListOptions::default());
+        refs.walked(quick, &everything, &["refs/heads/a".into()]);
+        assert_eq!(refs.take_untold().len(), 1);
+        refs.walked(slow, &everything, &[]);
+        refs.found(&BrokenRef { why: LooseError::Content(40), ..broken("refs/heads/a") });
+        assert_eq!((refs.count(), refs.untold()), (1, 0), "it is not told of a second time");
+        refs.walked(refs.walk(), &everything, &[]);
+        assert_eq!(refs.count(), 0);
+    }
+
+    #[test]
+    fn ten_times_more_broken_refs_than_are_named_take_no_more_room() {
+        let refs = BrokenRefs::default();
+        for at in 0..10 * NAMED_MAX {
+            refs.found(&broken(&format!("refs/heads/{at}")));
+        }
+        assert_eq!(refs.count(), NAMED_MAX as u64);
+        refs.is_whole("refs/heads/7".into());
+        refs.found(&broken("refs/heads/9999"));
+        assert_eq!(refs.below(b"refs/heads/9999").len(), 1);
+    }
+}

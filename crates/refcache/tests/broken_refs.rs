@@ -1,0 +1,175 @@
+//! Refs whose own files are no good: what a power cut, an editor or a backup leaves below refs/. They concern nobody else.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod common;
+
+use bstr::BStr;
+use common::{delete, direct, names, open, prefixed, set};
+use refdb::{Precondition, Target, transaction::TransactionOptions};
+use refdb_refcache::{Batch, ListOptions, View};
+use refdb_testkit::{RefFormat, Repo};
+use refdb_types::{HashKind, ObjectId};
+use std::fs;
+
+const EMPTY: &str = "refs/changes/77/77/1";
+const BACKUP: &str = "refs/heads/x.bak";
+const README: &str = "refs/README";
+
+fn write(repo: &Repo, name: &str, content: &str) {
+    let path = repo.git_dir().join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap();
+}
+
+/// A repository with good refs, some of them packed beneath broken files, and the three that were met in a Gerrit.
+fn broken() -> (Repo, Vec<ObjectId>) {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let ids = repo.commits(3);
+    repo.create_refs([("refs/heads/main", ids[0]), (BACKUP, ids[1]), (EMPTY, ids[1]), ("refs/tags/t", ids[2])]);
+    repo.git(["pack-refs", "--all"]);
+    write(&repo, "refs/heads/loose", &format!("{}\n", ids[2]));
+    write(&repo, EMPTY, "");
+    write(&repo, BACKUP, "what an editor left behind, longer than an object id is\n");
+    write(&repo, README, "Do not touch.\n");
+    (repo, ids)
+}
+
+fn mending(mut batch: Batch) -> Batch {
+    batch.options = TransactionOptions { mends: true, ..batch.options };
+    batch
+}
+
+fn broken_names(view: &View) -> Vec<String> {
+    view.broken().unwrap().into_iter().map(|broken| broken.name.to_string()).collect()
+}
+
+#[test]
+fn broken_files_are_left_out_of_every_list_and_hide_what_is_packed_beneath() {
+    let (repo, ids) = broken();
+    let view = open(&repo);
+    let whole = ["refs/heads/loose", "refs/heads/main", "refs/tags/t"];
+    assert_eq!(names(&view, &ListOptions::default()), whole);
+    assert_eq!(names(&view, &prefixed(&["refs/heads/"])), whole[..2]);
+    assert_eq!(names(&view, &prefixed(&["refs/changes/77/77/"])), [""; 0]);
+    // The second list of a folder may be answered from the pages in memory.
+    assert_eq!(names(&view, &prefixed(&["refs/heads/x"])), [""; 0]);
+    let mut seen = Vec::new();
+    view.list(&ListOptions::default())
+        .unwrap()
+        .each(&mut |row| {
+            seen.push(row.name.to_string());
+            std::ops::ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(seen, whole);
+    assert!(view.has_refs().unwrap());
+    assert_eq!(view.pointing_at(&ids[1]).unwrap(), [""; 0], "the packed value of a broken ref is not its value");
+    assert_eq!(view.pointing_at(&ids[2]).unwrap(), ["refs/heads/loose", "refs/tags/t"]);
+    // As git says.
+    assert_eq!(repo.git(["for-each-ref", "--format=%(refname)"]), whole.join("\n"));
+}
+
+#[test]
+fn asking_for_a_broken_ref_is_an_error_that_names_its_file_and_others_are_answered() {
+    let (repo, ids) = broken();
+    let view = open(&repo);
+    for name in [EMPTY, BACKUP, README] {
+        for _ in 0..2 {
+            let error = view.get(BStr::new(name)).unwrap_err();
+            let broken = error.broken_ref().expect("it is about the ref");
+            assert_eq!((broken.name.to_string(), &broken.path), (name.to_string(), &repo.git_dir().join(name)));
+            assert!(error.to_string().contains(name) && error.to_string().contains("reference broken"), "{error}");
+        }
+    }
+    assert_eq!(direct(&view, "refs/heads/main"), Some(ids[0]));
+    assert!(view.get_many(&[BStr::new("refs/heads/main"), BStr::new(BACKUP)]).is_err());
+    // A symbolic ref that leads to one leads nowhere.
+    repo.git(["symbolic-ref", "HEAD", BACKUP]);
+    let head = view.resolve("HEAD".into()).unwrap();
+    assert_eq!((head.name.to_string(), head.found), (BACKUP.to_string(), None));
+    // Nothing can be created where a broken file is in the way, or below a folder that is.
+    assert_eq!(view.conflicting("refs/heads/x.bak/below".into()).unwrap(), [BACKUP]);
+    assert_eq!(view.conflicting("refs/changes/77/77".into()).unwrap(), [EMPTY]);
+}
+
+#[test]
+fn broken_refs_are_counted_told_once_and_forgotten_when_they_are_whole() {
+    let (repo, ids) = broken();
+    let view = open(&repo);
+    assert_eq!(view.stats().broken, 0);
+    let told = || view.take_untold().into_iter().map(|broken| broken.name.to_string()).collect::<Vec<_>>();
+    names(&view, &prefixed(&["refs/heads/"]));
+    assert_eq!((view.stats().broken, view.untold(), told()), (1, 1, vec![BACKUP.to_string()]));
+    for _ in 0..3 {
+        names(&view, &ListOptions::default());
+    }
+    assert_eq!(told(), [README, EMPTY], "each file once, however many lists meet it");
+    assert_eq!((view.stats().broken, view.untold()), (3, 0));
+    // The view is opened again, and what it has told stays told.
+    view.flush().unwrap();
+    names(&view, &ListOptions::default());
+    assert_eq!(view.untold(), 0);
+    write(&repo, BACKUP, &format!("{}\n", ids[0]));
+    fs::remove_file(repo.git_dir().join(README)).unwrap();
+    assert_eq!(direct(&view, BACKUP), Some(ids[0]));
+    assert_eq!(names(&view, &ListOptions::default()).len(), 4);
+    assert_eq!((view.stats().broken, broken_names(&view)), (1, vec![EMPTY.to_string()]));
+}
+
+#[test]
+fn a_verification_names_broken_refs_and_is_right_about_all_others() {
+    let (repo, _) = broken();
+    let view = open(&repo);
+    names(&view, &ListOptions::default());
+    let report = view.verify().unwrap();
+    assert_eq!(report.differences, []);
+    let found: Vec<String> = report.broken.iter().map(|broken| broken.name.to_string()).collect();
+    assert_eq!(found, [README, EMPTY, BACKUP]);
+}
+
+#[test]
+fn a_broken_ref_can_be_deleted_and_written_again_where_that_is_asked_for() {
+    for whole in [false, true] {
+        let (repo, ids) = broken();
+        let view = open(&repo);
+        // As in git it is refused, whatever the edit expects.
+        let refused = view.commit(&Batch::atomic(vec![set(BACKUP, ids[0], Precondition::Any)])).unwrap_err();
+        assert!(refused.to_string().contains("reference broken"), "{refused}");
+        let expected = set(BACKUP, ids[0], Precondition::MustMatch(Target::Direct(ids[1])));
+        assert!(view.commit(&mending(Batch::atomic(vec![expected]))).is_err(), "nobody knows that it holds this");
+        let mut batch = mending(Batch::atomic(vec![
+            set(BACKUP, ids[0], Precondition::MustNotExist),
+            set(EMPTY, ids[2], Precondition::Any),
+            delete(README),
+        ]));
+        batch.options.whole = whole;
+        view.commit(&batch).unwrap();
+        assert_eq!(
+            (direct(&view, BACKUP), direct(&view, EMPTY), direct(&view, README)),
+            (Some(ids[0]), Some(ids[2]), None)
+        );
+        assert!(!repo.git_dir().join(README).exists());
+        assert_eq!((broken_names(&view).len(), names(&view, &ListOptions::default()).len()), (0, 5));
+        // A broken ref that is deleted takes what is packed beneath with it.
+        write(&repo, BACKUP, "");
+        view.commit(&mending(Batch::atomic(vec![delete(BACKUP), delete(EMPTY)]))).unwrap();
+        assert_eq!(
+            repo.git(["for-each-ref", "--format=%(refname)", "refs/heads", "refs/changes"]),
+            "refs/heads/loose\nrefs/heads/main"
+        );
+        assert_eq!(view.verify().unwrap().differences, []);
+    }
+}
+
+/// So many refs in one transaction go to packed-refs, where a broken file would hide them.
+#[test]
+fn a_broken_ref_among_many_is_written_to_its_own_file() {
+    let (repo, ids) = broken();
+    let view = open(&repo);
+    let mut edits: Vec<_> =
+        (0..100).map(|at| set(&format!("refs/many/{at:03}"), ids[0], Precondition::MustNotExist)).collect();
+    edits.push(set(BACKUP, ids[0], Precondition::MustNotExist));
+    view.commit(&mending(Batch::atomic(edits))).unwrap();
+    assert_eq!((direct(&view, BACKUP), direct(&view, "refs/many/007")), (Some(ids[0]), Some(ids[0])));
+    assert_eq!(repo.git(["rev-parse", BACKUP]), ids[0].to_string());
+}
