@@ -47,6 +47,40 @@ pub(super) fn pack_old_values(store: &Arc<Store>, old: &PackedFile, loose: &[(&B
     Ok(())
 }
 
+/// The positions of the names, sorted, whose file has another name: a folder on the way to it is a symbolic link. Packed
+/// under the one name, the ref would be gone under the other. `refs` itself is a link for both.
+pub(super) fn through_links<'n>(store: &Store, names: impl Iterator<Item = &'n BStr>) -> Result<BTreeSet<usize>> {
+    let mut found = BTreeSet::new();
+    // The folders of the name before: where each ends in it, and whether it or one above it is a link.
+    let mut folders: Vec<(usize, bool)> = Vec::new();
+    let mut before: &BStr = Default::default();
+    for (at, name) in names.enumerate() {
+        let common = before.iter().zip(name.iter()).take_while(|(one, other)| one == other).count();
+        folders.retain(|(end, _)| *end < common);
+        let known =
+            folders.last().map_or(name.find_byte(b'/').map_or(name.len(), |slash| slash + 1), |(end, _)| end + 1);
+        let slashes = name.iter().enumerate().skip(known).filter(|(_, byte)| **byte == b'/').map(|(slash, _)| slash);
+        for end in slashes {
+            let is_link = match folders.last() {
+                Some((_, true)) => true,
+                _ => is_link(store, name, end)?,
+            };
+            folders.push((end, is_link));
+        }
+        if folders.last().is_some_and(|(_, is_link)| *is_link) {
+            found.insert(at);
+        }
+        before = name;
+    }
+    Ok(found)
+}
+
+/// Whether the folder of this name up to `end` is a symbolic link.
+fn is_link(store: &Store, name: &BStr, end: usize) -> Result<bool> {
+    let folder = store.layout.common_dir.join(OsStr::from_bytes(&name[..end]));
+    Ok(store.options.fs.find_link(&folder)?.is_some_and(|stat| stat.is_symlink()))
+}
+
 /// The positions of the names, sorted, that have a loose file; their locks are held.
 pub(super) fn with_loose_file(store: &Store, names: &[&BStr]) -> Result<Vec<usize>> {
     let mut found = Vec::new();

@@ -41,12 +41,18 @@ pub(super) struct FilesLocked {
     before: Option<Arc<PackedFile>>,
     /// Refs whose loose files were packed and removed.
     cleared: Vec<BString>,
+    /// The claims that stay loose in bulk, because their files have another name besides.
+    through_links: BTreeSet<usize>,
 }
 
 impl FilesLocked {
     pub(super) fn lock(store: &Arc<Store>, claims: &dyn Claims) -> Result<Self> {
         let scheme = Scheme::of(claims, store.packed_len_bytes()?);
         let (locks, refused) = locks::lock(store, claims, scheme)?;
+        let through_links = match scheme.way {
+            Way::Bulk => bulk::through_links(store, claims.iter().map(|claim| claim.name))?,
+            Way::Loose => BTreeSet::new(),
+        };
         Ok(FilesLocked {
             store: Arc::clone(store),
             staged: None,
@@ -57,6 +63,7 @@ impl FilesLocked {
             snapshot: FilesSnapshot::new(Arc::clone(store), Rivals::LockedOut),
             before: None,
             cleared: Vec::new(),
+            through_links,
         })
     }
 
@@ -83,6 +90,7 @@ impl FilesLocked {
     fn is_packed_put(&self, claim: usize, step: &Step<'_>) -> bool {
         self.way == Way::Bulk
             && matches!(self.locks.held(claim), Held::Linked(_))
+            && !self.through_links.contains(&claim)
             && matches!(step.new, Some(NewValue::Direct(..)))
             && !matches!(step.old, Some(TargetView::Symbolic(_)))
             && !step.is_broken
@@ -109,14 +117,14 @@ impl FilesLocked {
     }
 
     /// Whether the step is a deletion that shall appear with packed-refs.
-    fn is_packed_removal(&self, step: &Step<'_>) -> bool {
-        self.whole && matches!(step.new, Some(NewValue::Deleted))
+    fn is_packed_removal(&self, claim: usize, step: &Step<'_>) -> bool {
+        self.whole && matches!(step.new, Some(NewValue::Deleted)) && !self.through_links.contains(&claim)
     }
 
     /// Moves the loose values of refs whose change is one of packed-refs out of the way.
     fn clear_loose(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<()> {
-        let puts =
-            claimed.iter().filter(|(claim, step)| self.is_packed_put(*claim, step) || self.is_packed_removal(step));
+        let is_packed = |claim, step: &Step<'_>| self.is_packed_put(claim, step) || self.is_packed_removal(claim, step);
+        let puts = claimed.iter().filter(|(claim, step)| is_packed(*claim, step));
         let (names, values): (Vec<&BStr>, Vec<Option<ObjectId>>) =
             puts.filter_map(|(_, step)| bulk::direct(step.old).map(|id| (step.name, Some(id)))).unzip();
         let loose: Vec<(&BStr, ObjectId)> = bulk::with_loose_file(&self.store, &names)?
