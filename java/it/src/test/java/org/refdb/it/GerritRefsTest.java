@@ -239,22 +239,28 @@ final class GerritRefsTest {
       JsonObject stat = rest.get("/projects/broken/refdb~stat").getAsJsonObject();
       assertEquals(3, stat.getAsJsonObject("engine").get("broken").getAsLong(), stat.toString());
       String verified = ssh("refdb", "verify", "broken");
+      String collected = server.log() + Files.readString(server.site().resolve("logs/gc_log"));
       for (String ref : broken) {
         String file = repository.resolve(ref).toString();
         assertTrue(verified.contains(ref + " is broken: " + file), verified);
-        List<String> told = server.log().lines().filter(line -> line.contains(ref + " is left out of lists")).toList();
+        // Gerrit writes each warning of a library to this file twice, with one time stamp.
+        List<String> told =
+            server.log().lines().filter(line -> line.contains(ref + " is left out of lists")).distinct().toList();
         assertEquals(1, told.size(), told.toString());
-        assertTrue(server.log().lines().anyMatch(line -> line.contains("nothing is deleted") && line.contains(file)));
+        assertTrue(collected.lines().anyMatch(line -> line.contains("nothing is deleted") && line.contains(file)), collected);
       }
       Commands.Output installed = server.installer("install");
       assertTrue(installed.text().contains("3 broken refs"), installed.text());
       assertTrue(installed.text().contains("broken.git: " + broken.get(1) + " is broken"), installed.text());
 
-      assertEquals(RemoteRefUpdate.Status.OK, other.pushMasterTo(broken.get(2)), "a broken branch is written again");
-      rest.good("DELETE", "/projects/broken/branches/x.bak", null);
+      // Gerrit asks for the very ref before it takes a push to it.
+      assertEquals(RemoteRefUpdate.Status.REJECTED_OTHER_REASON, other.pushMasterTo(broken.get(2)));
       assertNotEquals(0, sshAttempt("refdb", "delete-broken", "broken", "refs/heads/master").status());
-      ssh("refdb", "delete-broken", "broken", broken.get(0));
-      ssh("refdb", "delete-broken", "broken", broken.get(1));
+      for (String ref : broken) {
+        ssh("refdb", "delete-broken", "broken", ref);
+      }
+      assertEquals(RemoteRefUpdate.Status.OK, other.pushMasterTo(broken.get(2)), "it is written again");
+      rest.good("DELETE", "/projects/broken/branches/x.bak", null);
       said = rest.good("POST", "/projects/broken/gc", "{\"show_progress\":false}").body();
       assertTrue(said.contains("completed successfully"), said);
       assertEquals(before.size() + 2, other.advertised().size());
