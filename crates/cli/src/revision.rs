@@ -21,7 +21,8 @@ impl Revisions<'_> {
     /// The object that `text` names; `None` if there is none, or if the form is not understood.
     pub fn resolve(&self, text: &BStr) -> Result<Option<ObjectId>> {
         let warn = &mut |warning: String| say("warning: ", warning.as_bytes());
-        match resolve_name(&|| self.store.snapshot(), self.objects, text, warn) {
+        let first_only = !self.store.settings().warn_ambiguous_refs;
+        match resolve_name(&|| self.store.snapshot(), self.objects, text, first_only, warn) {
             Ok(id) => Ok(Some(id)),
             Err(NameError::NotFound(_)) => Ok(None),
             Err(NameError::Store(error)) => Err(error.into()),

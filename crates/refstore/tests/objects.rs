@@ -482,8 +482,9 @@ fn names_lead_where_git_says() {
         texts.push(missing(hash).to_string());
         for text in texts {
             let mut warnings = Vec::new();
-            let ours =
-                resolve_name(&|| Ok(Box::new(&refs)), &objects, text.as_str().into(), &mut |text| warnings.push(text));
+            let ours = resolve_name(&|| Ok(Box::new(&refs)), &objects, text.as_str().into(), false, &mut |text| {
+                warnings.push(text)
+            });
             // `rev-parse --verify` takes exactly one object name, as update-ref does.
             let git = repo.try_git(["rev-parse", "--verify", "--end-of-options", &text], "");
             let warned = git.stderr.lines().filter_map(|line| line.strip_prefix(b"warning: refname"));
@@ -492,7 +493,7 @@ fn names_lead_where_git_says() {
             let git = git.status.success().then(|| String::from_utf8(git.stdout).unwrap().trim_end().to_owned());
             assert_eq!(ours.as_ref().ok().map(ToString::to_string), git, "{text:?}: {ours:?}");
         }
-        let too_far = resolve_name(&|| Ok(Box::new(&refs)), &objects, "main@{9}".into(), &mut drop).unwrap_err();
+        let too_far = resolve_name(&|| Ok(Box::new(&refs)), &objects, "main@{9}".into(), false, &mut drop).unwrap_err();
         assert_eq!(too_far.to_string(), "log for 'main' only has 3 entries");
         assert!(repo.try_git(["rev-parse", "main@{9}"], "").stderr.contains_str(too_far.to_string()));
     }
@@ -510,7 +511,7 @@ fn ambiguous_digits_are_an_error_unless_the_kind_decides() {
     }
     let objects = objects(&repo);
     let refs = FromGit::new(&repo);
-    let resolve = |text: &str| resolve_name(&|| Ok(Box::new(&refs)), &objects, text.into(), &mut drop);
+    let resolve = |text: &str| resolve_name(&|| Ok(Box::new(&refs)), &objects, text.into(), false, &mut drop);
     let mut ambiguous = 0;
     for (digits, ids) in by_digits.iter().filter(|(_, ids)| ids.len() > 1) {
         match resolve(digits) {

@@ -242,7 +242,7 @@ impl Builder {
                     Field::Color(sequence) => self.colored = sequence != "\x1b[m",
                     Field::Rest => return fatal!["this command reject atom %(", inner, ")"],
                     Field::Raw if matches!(quote, Quote::Shell | Quote::Python | Quote::Tcl) => {
-                        return fatal!["--format=raw cannot be used with --python, --shell, --tcl"];
+                        return fatal!["--format=", inner, " cannot be used with --python, --shell, --tcl"];
                     }
                     _ => {}
                 }

@@ -183,7 +183,8 @@ impl World for RepositoryWorld<'_> {
 
     fn is_packed(&self, name: &BStr) -> bool {
         // A loose file hides what packed-refs says.
-        let is_loose = || std::fs::symlink_metadata(self.session.paths.common_dir.join(name.to_path_lossy())).is_ok();
+        let path = self.session.paths.common_dir.join(name.to_path_lossy());
+        let is_loose = || std::fs::symlink_metadata(&path).is_ok_and(|found| !found.is_dir());
         self.session.store.repository().ref_format() == RefFormat::Files && name.starts_with(b"refs/") && !is_loose()
     }
 

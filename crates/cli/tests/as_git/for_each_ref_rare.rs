@@ -155,3 +155,19 @@ fn the_branch_that_is_checked_out_is_where_head_ends() {
         same(repo.dir(), &words, b"");
     }
 }
+
+#[test]
+fn a_packed_ref_beside_an_empty_folder_of_its_name_is_shown_as_packed() {
+    let repo = repo(RefFormat::Files, HashKind::Sha1);
+    repo.git(["pack-refs", "--all"]);
+    std::fs::create_dir_all(repo.git_dir().join("refs/heads/main/empty")).unwrap();
+    same(repo.dir(), &["for-each-ref", "--format=%(refname) %(flag)"], b"");
+}
+
+#[test]
+fn what_cannot_be_quoted_is_named_as_it_was_asked_for() {
+    let repo = repo(RefFormat::Files, HashKind::Sha1);
+    for format in ["%(raw)", "%(*raw)", "%(raw:)", "%(*raw:size)"] {
+        same(repo.dir(), &["for-each-ref", "--shell", &format!("--format={format}")], b"");
+    }
+}

@@ -226,6 +226,19 @@ fn a_bulk_update_through_a_linked_folder_keeps_the_refs_under_both_names() {
     assert_eq!(packed(&twins.refdb), packed(&twins.git));
 }
 
+#[test]
+fn messages_have_the_long_name_that_was_given() {
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &with_linked);
+        let id = by_git(&twins.git, twins.git.dir(), "main");
+        for name in ["main-worktree/X_HEAD", "main-worktree/refs/bisect/bad", "worktrees/w/X_HEAD", "X_HEAD"] {
+            twins.same(&["update-ref", name, &id, &id], b"");
+            twins.same(&["update-ref", "-d", name, &id], b"");
+            twins.same(&["update-ref", "--stdin"], format!("verify {name} {id}\n").as_bytes());
+        }
+    }
+}
+
 /// Whether a lock file is left.
 fn has_lock(git_dir: &Path) -> bool {
     let heads = git_dir.join("refs/heads");

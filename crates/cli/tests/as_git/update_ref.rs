@@ -83,10 +83,78 @@ fn names_of_objects_are_found_with_gits_warnings() {
             repo.git(["symbolic-ref", "refs/tags/lost", "refs/heads/none"]);
             repo.git(["update-ref", "refs/tags/main", "refs/heads/main~1"]);
             repo.git(["update-ref", "-m", "checkout: moving from main to other", "HEAD", "HEAD~1"]);
+            repo.git(["update-ref", "-m", "checkout: moving from dangling to other", "HEAD", "HEAD~1"]);
         });
-        for revision in
-            ["lost", "dangling", "main", "tags/main", "@{1}", "@{9}", "main@{0}", "main@{9}", "@{-1}", "HEAD@{9}"]
-        {
+        for revision in [
+            "lost",
+            "dangling",
+            "main",
+            "tags/main",
+            "@{1}",
+            "@{9}",
+            "main@{0}",
+            "main@{9}",
+            "@{-1}",
+            "@{-2}",
+            "HEAD@{9}",
+        ] {
+            twins.same(&["update-ref", "refs/heads/new", revision], b"");
+        }
+    }
+}
+
+#[test]
+fn reflogs_without_entries_are_named_as_git_names_them() {
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &|repo| {
+            set_up(repo);
+            repo.config("core.logAllRefUpdates", "false");
+            repo.git(["update-ref", "refs/heads/mute", "main"]);
+            repo.git(["update-ref", "--create-reflog", "refs/heads/expired", "main"]);
+            repo.git(["reflog", "expire", "--expire=all", "refs/heads/expired"]);
+            repo.git(["symbolic-ref", "refs/heads/to-mute", "refs/heads/mute"]);
+            repo.git(["symbolic-ref", "refs/heads/to-expired", "refs/heads/expired"]);
+        });
+        let names = ["", "HEAD", "mute", "expired", "to-mute", "refs/heads/to-expired"];
+        for head in ["expired", "mute", "to-expired", "to-mute", "unborn"] {
+            twins.same(&["symbolic-ref", "HEAD", &format!("refs/heads/{head}")], b"");
+            for revision in names.iter().flat_map(|name| [0, 1, 7].map(|number| format!("{name}@{{{number}}}"))) {
+                twins.same(&["update-ref", "refs/x/new", &revision], b"");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reflog_that_is_asked_for_is_heads_as_well() {
+    for format in RefFormat::ALL {
+        for (words, input) in [
+            (&["update-ref", "--create-reflog", "refs/heads/main", "main~1"][..], ""),
+            (&["update-ref", "--create-reflog", "--stdin"], "update refs/heads/main main~1\ncreate refs/x/y main\n"),
+            (&["update-ref", "--create-reflog", "refs/heads/other", "main~1"], ""),
+            (&["update-ref", "--create-reflog", "-d", "refs/heads/main"], ""),
+            (&["update-ref", "--create-reflog", "-d", "HEAD"], ""),
+        ] {
+            let twins = Twins::new(format, &|repo| {
+                repo.config("core.logAllRefUpdates", "false");
+                set_up(repo);
+            });
+            twins.same(words, input.as_bytes());
+            assert_eq!(twins.refdb.reflog("HEAD"), twins.git.reflog("HEAD"));
+        }
+    }
+}
+
+#[test]
+fn names_are_not_called_ambiguous_where_that_is_switched_off() {
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &|repo| {
+            set_up(repo);
+            repo.config("core.warnAmbiguousRefs", "false");
+            repo.git(["update-ref", "refs/tags/main", "refs/heads/main~1"]);
+            repo.git(["symbolic-ref", "refs/remotes/main/HEAD", "refs/heads/none"]);
+        });
+        for revision in ["main", "main^0", "main@{0}", "refs/heads/main"] {
             twins.same(&["update-ref", "refs/heads/new", revision], b"");
         }
     }

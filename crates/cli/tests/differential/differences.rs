@@ -1,12 +1,20 @@
 //! Every difference from git that is meant, with its reason. The differential test accepts these and no others.
 
+use crate::logs::{is_log, log_of_head, log_of_new_target, log_of_nothing, log_of_rejected};
 use bstr::{BString, ByteSlice};
 use refdb_testkit::{
     Git,
-    differential::{Changed, Difference, Said, Step},
+    differential::{Changed, Difference, Place, Said, Step},
 };
 
-const LEFT_ALIKE: fn(&Step, &Changed) -> bool = Difference::LEFT_ALIKE;
+const LEFT_ALIKE: fn(&Step, &Changed, bool) -> bool = Difference::LEFT_ALIKE;
+const LEFT_BY_GIT: fn(&Step, &Changed, bool) -> bool = Difference::LEFT_BY_GIT;
+const LEFT_BY_LONG_NAMES: fn(&Step, &Changed, bool) -> bool =
+    |step, changed, met| met && changed.git == changed.before || has_long_name(step) && is_log(changed);
+const LEFT_BY_ONE: fn(&Step, &Changed, bool) -> bool = |step, changed, met| {
+    LEFT_BY_GIT(step, changed, met) || LEFT_BY_REFDB(step, changed, met) || log_of_rejected(step, changed, met)
+};
+const LEFT_BY_REFDB: fn(&Step, &Changed, bool) -> bool = Difference::LEFT_BY_OTHER;
 const SAID_ALIKE: fn(&Step, &mut Said, &mut Said) = Difference::SAID_ALIKE;
 
 /// The differences.
@@ -25,7 +33,78 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference {
         why: "git stops at bad values of settings that refs do not depend on; refdb reads those that they depend on",
         unify: bad_settings,
-        left: whatever,
+        left: LEFT_BY_GIT,
+    },
+    Difference {
+        why: "refdb reads the settings that refs depend on when it opens a repository, git some of them when it needs them",
+        unify: late_settings,
+        left: LEFT_BY_REFDB,
+    },
+    Difference {
+        why: "git calls the configuration of the folder it is in by one path or another",
+        unify: dot_folder,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "git's objects remember as what they were named, and say so where they are something else; refdb looks at no more objects than it needs",
+        unify: lying_tags,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "git logs that nothing became nothing; refdb only for symbolic refs of reftables",
+        unify: SAID_ALIKE,
+        left: log_of_nothing,
+    },
+    Difference {
+        why: "git logs what it has rejected for HEAD and for symbolic refs on the way; refdb logs nothing then",
+        unify: rejected,
+        left: log_of_rejected,
+    },
+    Difference {
+        why: "where a symbolic ref gets a target that the same transaction makes, git's files log its value, and refdb none",
+        unify: SAID_ALIKE,
+        left: log_of_new_target,
+    },
+    Difference {
+        why: "git cannot write a worktree's own refs by their long names there: decision 0045",
+        unify: long_names,
+        left: LEFT_BY_LONG_NAMES,
+    },
+    Difference {
+        why: "below a ref among files, show-ref --exists of git cannot tell; for refdb there is no ref",
+        unify: below_a_file,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "git leaves root refs out where it has to look at history; refdb shows them if they fit",
+        unify: root_refs_with_history,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "check-ref-format of git reads the configuration only where it has to look up a branch; refdb where it finds one",
+        unify: settings_of_check_ref_format,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "messages of the engine are text: bytes of names that are not UTF-8 are replaced in them",
+        unify: names_beyond_text,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "git looks at all fields before it shows a ref, also at those that %(if) leaves out; refdb at what it shows",
+        unify: printed_before,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "from a linked worktree git's reftables take a shared ref where the main worktree has refs of its own below it",
+        unify: above_own_refs,
+        left: LEFT_BY_REFDB,
+    },
+    Difference { why: "git measures text that it aligns up to a zero byte", unify: aligned_zeros, left: LEFT_ALIKE },
+    Difference {
+        why: "git for-each-ref --start-after beyond refs/ starts over among files",
+        unify: start_beyond,
+        left: LEFT_ALIKE,
     },
     Difference {
         why: "where HEAD's branch is symbolic itself, or becomes so, git logs zeros for HEAD; refdb logs what HEAD leads to",
@@ -40,7 +119,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference {
         why: "git takes an id with a digit too many for that id; refdb says that there is no such object",
         unify: too_many_digits,
-        left: whatever,
+        left: LEFT_BY_REFDB,
     },
     Difference {
         why: "where a symbolic ref leads to no ref, git's two formats have different words for its unexpected target",
@@ -55,7 +134,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference {
         why: "git makes symbolic refs of bad names, which it warns of afterwards; refdb refuses to",
         unify: bad_symbolic_name,
-        left: whatever,
+        left: LEFT_BY_REFDB,
     },
     Difference {
         why: "git warns of refs that are called like an object id wherever that id is given; refdb takes the id",
@@ -65,12 +144,12 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference {
         why: "a symbolic ref that leads to itself dangles for refdb; git cannot read it",
         unify: loops,
-        left: LEFT_ALIKE,
+        left: LEFT_BY_GIT,
     },
     Difference {
         why: "of two requests of a batch that change one ref by two names, git rejects one and refdb may reject both",
         unify: twice_in_a_batch,
-        left: whatever,
+        left: LEFT_BY_ONE,
     },
     Difference {
         why: "git warns of reflogs in which an entry does not follow from the one before it; refdb takes the entry's value",
@@ -104,6 +183,7 @@ const OTHER_SETTINGS: &[&str] = &[
     "gpg.format",
     "gc.auto",
     "bad zlib compression level",
+    "color.advice",
 ];
 
 /// What git does where a setting has a bad value that refdb does not look at.
@@ -112,8 +192,39 @@ fn bad_settings(_: &Step, git: &mut Said, refdb: &mut Said) {
     if git.code == 128
         && is_other
         && (git.err.contains_str("fatal: bad ") || git.err.contains_str("error: malformed value"))
+        || git.err.starts_with(b"fatal: invalid refspec ")
     {
         refdb.clone_from(git);
+    }
+}
+
+/// Settings that refdb reads at once.
+const LATE_SETTINGS: &[&str] =
+    &["core.packedrefstimeout", "core.filesreflocktimeout", "core.sharedrepository", "core.warnambiguousrefs"];
+
+fn late_settings(_: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_late =
+        LATE_SETTINGS.iter().any(|setting| refdb.err.contains_str(format!("config value 'x' for '{setting}'")));
+    if is_late && refdb.code != 0 {
+        refdb.clone_from(git);
+    }
+}
+
+fn dot_folder(_: &Step, git: &mut Said, refdb: &mut Said) {
+    for said in [git, refdb] {
+        said.err = said.err.replace("in file ./config: ", "in file config: ").into();
+    }
+}
+
+fn lying_tags(_: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_told = |line: &[u8]| {
+        line.strip_prefix(b"error: object ").and_then(|rest| rest.splitn_str(2, " is a ").nth(1)).is_some_and(|kinds| {
+            let kinds: Vec<&[u8]> = kinds.trim_end().split_str(", not a ").collect();
+            kinds.len() == 2 && kinds.iter().all(|kind| [&b"blob"[..], b"tree", b"commit", b"tag"].contains(kind))
+        })
+    };
+    for said in [git, refdb] {
+        said.err = said.err.lines_with_terminator().filter(|line| !is_told(line)).collect::<Vec<_>>().concat().into();
     }
 }
 
@@ -127,7 +238,7 @@ fn settings_before_words(_: &Step, git: &mut Said, refdb: &mut Said) {
 
 fn too_many_digits(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_too_long = |word: &[u8]| [41, 65].contains(&word.len()) && word.iter().all(u8::is_ascii_hexdigit);
-    let has_one = |text: &BString| text.split(|byte| b" =\n\0".contains(byte)).any(is_too_long);
+    let has_one = |text: &BString| text.split(|byte| b" =\n\0\"".contains(byte)).any(is_too_long);
     if refdb.code != 0 && step.words.iter().chain(&step.input).any(has_one) {
         refdb.clone_from(git);
     }
@@ -149,10 +260,13 @@ fn several_mistakes(step: &Step, git: &mut Said, refdb: &mut Said) {
         "cannot process ",
         "exists; cannot create",
         "verifying symref target: ",
+        "trying to write non-commit object ",
     ];
     let refuses = |said: &Said| said.code == 128 && words.iter().any(|words| said.err.contains_str(words));
     let is_batch = step.has("-0") || step.has("--batch-updates");
-    if step.input.len() > 1 && !is_batch && refuses(git) && refuses(refdb) {
+    let is_told = |said: &Said| said.code == 0 && words.iter().any(|words| said.err.contains_str(words));
+    let is_rejected = is_batch && git.out == refdb.out && is_told(git) && is_told(refdb);
+    if !step.input.is_empty() && (is_rejected || !is_batch && refuses(git) && refuses(refdb)) {
         refdb.err.clone_from(&git.err);
     }
 }
@@ -185,14 +299,22 @@ fn gaps_in_logs(_: &Step, git: &mut Said, _: &mut Said) {
 }
 
 fn loops(_: &Step, git: &mut Said, refdb: &mut Said) {
-    if git.err.contains_str("error reading reference") && refdb.err.contains_str("cannot lock ref ") {
+    let is_read = git.err.contains_str("error reading reference");
+    let is_followed = || {
+        git.err.contains_str(": couldn't write '")
+            && refdb.err.contains_str("(including one via symref ")
+            && refdb.code == 128
+    };
+    if is_read || is_followed() {
         refdb.clone_from(git);
     }
 }
 
 fn twice_in_a_batch(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_batch = step.has("-0") || step.has("--batch-updates");
-    if is_batch && git.code == 0 && refdb.code == 0 && git.err.contains_str("error: multiple updates for ") {
+    let is_told = |said: &Said| said.code == 0 && said.err.contains_str("error: multiple updates for ");
+    let is_raced = git.code == 128 && git.err.contains_str("HEAD has been racily updated");
+    if is_batch && (is_told(git) || is_told(refdb) || is_raced) && git != refdb {
         refdb.clone_from(git);
     }
 }
@@ -204,12 +326,105 @@ fn push_of_a_tag(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-fn whatever(_: &Step, _: &Changed) -> bool {
-    true
+/// Is met where git says that it rejects a ref, which both say.
+fn rejected(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_batch = step.has("-0") || step.has("--batch-updates");
+    if is_batch && git == refdb && git.out.contains_str("rejected ") {
+        git.out.push(b'\n');
+        refdb.clone_from(git);
+    }
 }
 
-fn log_of_head(_: &Step, changed: &Changed) -> bool {
-    changed.name.ends_with(b"logs/HEAD") || changed.name.ends_with(b"log of HEAD")
+fn has_long_name(step: &Step) -> bool {
+    step.words
+        .iter()
+        .chain(&step.input)
+        .any(|text| text.contains_str("main-worktree/") || text.contains_str("worktrees/"))
+}
+
+fn long_names(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let waits_for_itself =
+        git.err.contains_str("/HEAD.lock': File exists") || git.err.contains_str(".lock': File exists");
+    let is_gone = git.code == 128 && git.err.ends_with(b"reftable: transaction prepare: I/O error\n");
+    if has_long_name(step) && (waits_for_itself || is_gone && refdb.code == 128) {
+        refdb.clone_from(git);
+    }
+}
+
+fn root_refs_with_history(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let asks = ["contains", "merged", "ahead-behind"];
+    let looks = asks.iter().any(|word| step.words.iter().any(|given| given.contains_str(word)));
+    if looks && step.has("--include-root-refs") && git.code == 0 && refdb.code == 0 {
+        refdb.clone_from(git);
+    }
+}
+
+const SETTINGS_SAID: &[&str] = &["bad config ", "core.fsync component", "unknown repository extension"];
+
+fn settings_of_check_ref_format(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_setting = |said: &Said| SETTINGS_SAID.iter().any(|words| said.err.contains_str(words));
+    if step.command == "check-ref-format" && is_setting(git) != is_setting(refdb) {
+        refdb.clone_from(git);
+    }
+}
+
+fn names_beyond_text(_: &Step, git: &mut Said, refdb: &mut Said) {
+    if git.err != refdb.err && git.err.to_str_lossy() == refdb.err.to_str_lossy() {
+        refdb.err.clone_from(&git.err);
+    }
+}
+
+fn printed_before(step: &Step, git: &mut Said, refdb: &mut Said) {
+    if step.command != "for-each-ref" || git.code != 128 {
+        return;
+    }
+    if refdb.code == 128 && refdb.out.starts_with(&git.out) {
+        refdb.out.clone_from(&git.out);
+        for said in [&mut *git, &mut *refdb] {
+            let mut lines: Vec<_> = said.err.lines_with_terminator().collect();
+            lines.dedup();
+            said.err = lines.concat().into();
+        }
+    } else if refdb.code == 0 && git.err.contains_str("fatal: unknown date format") {
+        refdb.clone_from(git);
+    }
+}
+
+fn above_own_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let above =
+        ["refs/bisect", "refs/worktree", "refs/rewritten"].map(|name| format!("exists; cannot create '{name}'\n"));
+    let is_above = above.iter().any(|end| refdb.err.ends_with(end.as_bytes()));
+    if matches!(step.place, Place::Tree(_)) && git.code == 0 && is_above {
+        refdb.clone_from(git);
+    }
+}
+
+fn aligned_zeros(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let aligns = |word: &BString| word.contains_str("%(align") && word.contains_str("%00");
+    if step.words.iter().any(aligns) {
+        for said in [git, refdb] {
+            said.out.retain(|byte| *byte != b' ');
+        }
+    }
+}
+
+fn start_beyond(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_beyond = |word: &BString| {
+        word.strip_prefix(b"--start-after=").is_some_and(|name| name > &b"refs/"[..] && !name.starts_with(b"refs/"))
+    };
+    if step.words.iter().any(is_beyond) && git.code == 0 && refdb.code == 0 && refdb.out.is_empty() {
+        refdb.clone_from(git);
+    }
+}
+
+fn below_a_file(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let says = |said: &Said, text: &str| said.err == *text.as_bytes();
+    if step.has("--exists")
+        && says(git, "error: failed to look up reference: Not a directory\n")
+        && says(refdb, "error: reference does not exist\n")
+    {
+        refdb.clone_from(git);
+    }
 }
 
 fn asked_for_usage(_: &Step, git: &mut Said, refdb: &mut Said) {

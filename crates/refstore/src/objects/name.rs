@@ -31,7 +31,7 @@ pub enum NameError {
         /// How many entries there are.
         entries: usize,
     },
-    /// There is no reflog.
+    /// The reflog has no entries, or the branch that is checked out has no reflog.
     #[error("log for {0} is empty")]
     NoLog(BString),
     /// Refs or objects could not be read.
@@ -54,17 +54,19 @@ pub const SHORT_NAME_RULES: [(&str, &str); 6] = [
 
 /// Finds the object that `text` names. The refs are looked at only if `text` is not a full id.
 ///
-/// `warn` is told of names that mean several refs, in git's words.
+/// `warn` is told of names that mean several refs, in git's words; not if `first_only` is set: then the first one is taken, and
+/// the others are not looked for (`core.warnAmbiguousRefs=false`).
 pub fn resolve_name<'s>(
     snapshot: &dyn Fn() -> crate::Result<Box<dyn Snapshot + 's>>,
     objects: &Objects,
     text: &BStr,
+    first_only: bool,
     warn: &mut dyn FnMut(String),
 ) -> Result<ObjectId, NameError> {
     if let Ok(id) = ObjectId::from_hex(objects.hash(), text) {
         return Ok(id);
     }
-    let names = Names { snapshot: snapshot()?, objects, warn: RefCell::new(warn) };
+    let names = Names { snapshot: snapshot()?, objects, first_only, warn: RefCell::new(warn) };
     let found = match split_path(text) {
         None => names.resolve(text, Wanted::Any)?,
         Some((revision, path)) => match names.resolve(revision, Wanted::Treeish)? {
@@ -94,6 +96,7 @@ enum PeelTo {
 struct Names<'a, 's> {
     snapshot: Box<dyn Snapshot + 's>,
     objects: &'a Objects,
+    first_only: bool,
     warn: RefCell<&'a mut dyn FnMut(String)>,
 }
 
@@ -167,16 +170,27 @@ impl Names<'_, '_> {
         if let Some((_, id)) = self.find_ref(name, text)? {
             return Ok(Some(id));
         }
-        if let Some(digits) = describe_digits(text) {
-            return self.abbreviated(digits, Wanted::Commitish);
+        self.by_digits(text, wanted)
+    }
+
+    /// An id or the start of one, also at the end of what git-describe(1) says.
+    fn by_digits(&self, text: &BStr, wanted: Wanted) -> Found {
+        if let Ok(id) = ObjectId::from_hex(self.objects.hash(), text) {
+            return Ok(Some(id));
         }
-        self.abbreviated(text, wanted)
+        match describe_digits(text) {
+            Some(digits) => self.abbreviated(digits, Wanted::Commitish),
+            None => self.abbreviated(text, wanted),
+        }
     }
 
     /// The first ref with a reflog that the rules of gitrevisions(7) make of the name.
     fn find_logged_ref(&self, name: &BStr) -> Result<Option<RefName>, NameError> {
         let (mut found, mut count) = (None, 0);
         for (before, after) in SHORT_NAME_RULES {
+            if self.first_only && found.is_some() {
+                break;
+            }
             let Ok(full) = RefName::new([before.as_bytes(), name, after.as_bytes()].concat()) else { continue };
             let Some((end, _)) = self.follow(&full)? else { continue };
             // A symbolic ref without a reflog has that of the ref it leads to.
@@ -200,6 +214,9 @@ impl Names<'_, '_> {
         let warn = |text: String| (self.warn.borrow_mut())(text);
         let (mut found, mut count) = (None, 0);
         for (before, after) in SHORT_NAME_RULES {
+            if self.first_only && found.is_some() {
+                break;
+            }
             let full = [before.as_bytes(), name, after.as_bytes()].concat();
             let Ok(full) = RefName::new(full) else { continue };
             match self.follow(&full)? {
@@ -274,23 +291,19 @@ impl Names<'_, '_> {
         let Some(full) = full else { return Ok(None) };
         let branch = full.strip_prefix(b"refs/heads/").unwrap_or(&full);
         let shown = if name.is_empty() { branch.into() } else { name.into() };
-        self.log_value(&full, number, shown, name.is_empty())
+        self.log_value(&full, number, shown)
     }
 
-    /// What HEAD names, or HEAD itself.
+    /// The ref that HEAD leads to in the end, or HEAD itself. `None` if there is none yet.
     fn current_branch(&self) -> Result<Option<RefName>, NameError> {
-        let head = RefName::try_from("HEAD").ok();
-        Ok(match self.snapshot.get("HEAD".into())? {
-            Some(Target::Symbolic(branch)) => Some(branch),
-            Some(Target::Direct(_)) => head,
-            None => None,
-        })
+        let Ok(head) = RefName::try_from("HEAD") else { return Ok(None) };
+        Ok(self.follow(&head)?.map(|(end, _)| end))
     }
 
-    /// What a ref's reflog says. `is_current`: the ref was not named, but is the one that is checked out.
-    fn log_value(&self, name: &RefName, number: usize, shown: BString, is_current: bool) -> Found {
+    /// What a ref's reflog says. Without entries, and without a reflog, the ref was always what it is now.
+    fn log_value(&self, name: &RefName, number: usize, shown: BString) -> Found {
         let (mut seen, mut value, mut oldest) = (0, None, None);
-        let exists = self.snapshot.log(name, &mut |entry| {
+        self.snapshot.log(name, &mut |entry| {
             if seen == number {
                 value = Some(entry.new);
                 return ControlFlow::Break(());
@@ -303,10 +316,9 @@ impl Names<'_, '_> {
             (Some(value), _) => Ok(Some(value)),
             // The value before the oldest entry is known too.
             (None, Some(oldest)) if seen == number && !oldest.is_null() => Ok(Some(oldest)),
-            (None, None) if number == 0 && exists => Ok(self.follow(name)?.map(|(_, id)| id)),
-            (None, _) if !exists && is_current => Err(NameError::NoLog(name.as_bstr().into())),
-            (None, _) if exists => Err(NameError::LogTooShort { name: shown, entries: seen }),
-            (None, _) => Ok(None),
+            (None, Some(_)) => Err(NameError::LogTooShort { name: shown, entries: seen }),
+            (None, None) if number == 0 => Ok(self.follow(name)?.map(|(_, id)| id)),
+            (None, None) => Err(NameError::NoLog(name.as_bstr().into())),
         }
     }
 
@@ -329,7 +341,7 @@ impl Names<'_, '_> {
         // The text stands for the branch's short name, and that for what the rules make of it.
         match self.find_ref(from.as_bstr(), format!("@{{-{back}}}").as_str().into())? {
             Some((_, id)) => Ok(Some(id)),
-            None => self.basic(from.as_bstr(), Wanted::Commitish),
+            None => self.by_digits(from.as_bstr(), Wanted::Commitish),
         }
     }
 

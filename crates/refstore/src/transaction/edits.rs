@@ -156,7 +156,8 @@ impl Edits {
             position,
             root,
             deref: edit.deref,
-            force_log: edit.log.force_create,
+            // No reflog begins with a ref's end.
+            force_log: edit.log.force_create && !matches!(edit.change, Change::Delete),
             suppress_log: edit.log.suppress,
             rejected: false,
             logs: false,

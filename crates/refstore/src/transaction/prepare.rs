@@ -54,7 +54,8 @@ impl<'s> Preparation<'_, 's> {
         let head = BStr::new("HEAD");
         let snapshot = self.context.backend.snapshot()?;
         let is_edited = edits.find(head).is_some();
-        let has_log = self.context.log_policy.creates_log(head) || snapshot.has_log(head)?;
+        let is_asked_for = || edits.items.iter().any(|item| item.force_log);
+        let has_log = self.context.log_policy.creates_log(head) || is_asked_for() || snapshot.has_log(head)?;
         let found = match snapshot.get(head) {
             // Whose reflog it has is not known then. Other refs are not concerned, and HEAD itself is refused later.
             Err(Error::BrokenRef(_)) => None,
@@ -90,7 +91,7 @@ impl<'s> Preparation<'_, 's> {
             if self.options.mends && item.mends_what_is_broken() {
                 continue;
             }
-            let name = self.plan.edits.name(*at);
+            let name = self.plan.edits.shown(*at);
             // Git's words alone, which its tests compare; the ref's name leads to the file.
             let detail = format!("unable to resolve reference '{name}': {}", broken.why.words());
             match (self.options.mends, self.options.mode) {
@@ -177,7 +178,7 @@ impl<'s> Preparation<'_, 's> {
                 continue;
             }
             let current = Current {
-                name: edits.text(item.name),
+                name: edits.shown(at),
                 given: edits.shown(item.root),
                 value: item.old.map(|old| edits.view(old)),
                 resolved: edits.id(item.old).or_else(|| resolved.old.get(&at).copied()).filter(|id| !id.is_null()),

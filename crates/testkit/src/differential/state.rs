@@ -16,6 +16,8 @@ pub struct State(BTreeMap<BString, BString>);
 pub struct Changed {
     /// Its name.
     pub name: BString,
+    /// What it was before the step.
+    pub before: Option<BString>,
     /// What git left.
     pub git: Option<BString>,
     /// What the other program left.
@@ -35,12 +37,17 @@ impl State {
         state
     }
 
-    /// What git's copy (`self`) has and the other has not, or has otherwise.
-    pub fn differences(&self, other: &State) -> Vec<Changed> {
+    /// What git's copy (`self`) has and the other has not, or has otherwise; `before` is what both had.
+    pub fn differences(&self, other: &State, before: &State) -> Vec<Changed> {
         let names: BTreeSet<_> = self.0.keys().chain(other.0.keys()).collect();
         let changed = names.into_iter().filter(|name| self.0.get(*name) != other.0.get(*name));
-        let value = |state: &State, name: &BString| state.0.get(name).cloned();
-        changed.map(|name| Changed { name: name.clone(), git: value(self, name), other: value(other, name) }).collect()
+        let values = |name: &BString| [before, self, other].map(|state| state.0.get(name).cloned());
+        changed
+            .map(|name| {
+                let [before, git, other] = values(name);
+                Changed { name: name.clone(), before, git, other }
+            })
+            .collect()
     }
 
     fn folder(&mut self, dir: &Path, lead: &str) {

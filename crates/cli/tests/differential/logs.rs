@@ -1,0 +1,60 @@
+//! Which differences of reflogs are meant.
+
+use bstr::{BString, ByteSlice};
+use refdb_testkit::differential::{Changed, Step};
+
+pub(crate) fn is_log(changed: &Changed) -> bool {
+    let name = &changed.name;
+    name.contains_str("log of ") || name.starts_with(b"logs/") || name.contains_str("/logs/")
+}
+
+/// The entries of a reflog, as fields: old and new value, all else.
+fn entries(log: Option<&BString>) -> Vec<Vec<BString>> {
+    let fields = |line: &[u8]| line.splitn_str(3, " ").map(BString::from).collect();
+    log.iter().flat_map(|log| log.lines()).map(fields).collect()
+}
+
+fn is_zeros(id: &BString) -> bool {
+    id.iter().all(|byte| *byte == b'0')
+}
+
+/// Whether `more` are the entries of `less` and others that `fits` takes. In tables the newest is first.
+fn are_more(more: &[Vec<BString>], less: &[Vec<BString>], fits: impl Fn(&[BString]) -> bool) -> bool {
+    let mut less = less.iter().peekable();
+    let all_fit = more.iter().all(|entry| less.next_if_eq(&entry).is_some() || fits(entry));
+    all_fit && less.next().is_none()
+}
+
+pub(crate) fn log_of_nothing(_: &Step, changed: &Changed, _: bool) -> bool {
+    let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
+    let is_nothing = |entry: &[BString]| entry.len() == 3 && entry[..2].iter().all(is_zeros);
+    is_log(changed) && (are_more(&git, &refdb, is_nothing) || are_more(&refdb, &git, is_nothing))
+}
+
+pub(crate) fn log_of_rejected(_: &Step, changed: &Changed, met: bool) -> bool {
+    let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
+    met && is_log(changed) && are_more(&git, &refdb, |_| true)
+}
+
+pub(crate) fn log_of_new_target(step: &Step, changed: &Changed, _: bool) -> bool {
+    let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
+    let is_made = |entry: &[BString]| {
+        let makes = |line: &BString| line.contains_str(&entry[1]) && !line.starts_with(b"symref");
+        entry.len() == 3 && step.input.iter().any(makes) && step.input.iter().any(|line| line.starts_with(b"symref-"))
+    };
+    is_log(changed) && step.input.len() > 1 && are_more(&git, &refdb, is_made)
+}
+
+/// As many entries of HEAD, some of which have zeros in git; or one that git lacks where a symbolic ref leads nowhere now.
+pub(crate) fn log_of_head(step: &Step, changed: &Changed, _: bool) -> bool {
+    let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
+    let is_alike = |git: &[BString], refdb: &[BString]| {
+        let [git_ids, refdb_ids] = [git, refdb].map(|entry| entry.iter().take(2));
+        git.get(2) == refdb.get(2) && git_ids.zip(refdb_ids).all(|(git, refdb)| git == refdb || is_zeros(git))
+    };
+    let is_heads = changed.name.ends_with(b"logs/HEAD") || changed.name.ends_with(b"log of HEAD");
+    let are_alike = || git.len() == refdb.len() && git.iter().zip(&refdb).all(|(git, refdb)| is_alike(git, refdb));
+    let leads_on = step.input.iter().any(|line| line.starts_with(b"symref-"));
+    let is_lost = || leads_on && are_more(&refdb, &git, |entry| entry.get(1).is_some_and(is_zeros));
+    step.changes() && is_log(changed) && (is_heads && are_alike() || is_lost())
+}
