@@ -9,8 +9,10 @@ use refdb_testkit::{
 
 const LEFT_ALIKE: fn(&Step, &Changed, bool) -> bool = Difference::LEFT_ALIKE;
 const LEFT_BY_GIT: fn(&Step, &Changed, bool) -> bool = Difference::LEFT_BY_GIT;
-const LEFT_BY_LONG_NAMES: fn(&Step, &Changed, bool) -> bool =
-    |step, changed, met| met && changed.git == changed.before || has_long_name(step) && is_log(changed);
+const LEFT_BY_LONG_NAMES: fn(&Step, &Changed, bool) -> bool = |step, changed, met| {
+    let is_elsewhere = changed.git == changed.before || changed.other == changed.before || is_log(changed);
+    (met || has_long_name(step)) && is_elsewhere
+};
 const LEFT_BY_ONE: fn(&Step, &Changed, bool) -> bool = |step, changed, met| {
     LEFT_BY_GIT(step, changed, met) || LEFT_BY_REFDB(step, changed, met) || log_of_rejected(step, changed, met)
 };

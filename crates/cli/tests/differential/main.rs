@@ -24,7 +24,7 @@ const STEPS: usize = 30;
 /// How many plans are tried unless something else is asked for.
 const PLANS: u64 = 100;
 
-/// Refs that cannot be read are still to come: what both programs say of them has not been gone through.
+/// Refs that cannot be read are left out: some of what git says of them is of its objects, and has not been gone through.
 const AREAS: Areas = Areas { worktree_names: true, broken: false, long_messages: true };
 
 fn number(variable: &str) -> Option<u64> {
