@@ -33,7 +33,7 @@ enum Digits {
     Auto,
     /// To none less than all.
     All,
-    /// At least so many.
+    /// The least number to show.
     AtLeast(usize),
 }
 

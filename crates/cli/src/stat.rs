@@ -63,7 +63,7 @@ struct BrokenFile {
     why: String,
 }
 
-/// So many are named.
+/// The most that are named.
 const BROKEN_NAMED_MAX: usize = 100;
 
 /// Runs the command.

@@ -4,7 +4,7 @@ use crate::sync::{Mutex, lock};
 use refdb_vfs::{File, Fs};
 use std::{collections::VecDeque, path::Path, sync::Arc};
 
-/// So many stay open. With the lock and the file that is being written a cache has four at rest.
+/// How many stay open. With the lock and the file that is being written a cache has four at rest.
 const KEPT: usize = 2;
 
 pub(crate) struct Handles {

@@ -144,7 +144,7 @@ fn values_of_an_eighth_of_the_limit_are_taken_when_the_cache_is_full() {
     }
 }
 
-/// A disk of so many bytes; the files of others may take some of them away.
+/// A disk of limited size; the files of others may take some of them away.
 #[derive(Default)]
 struct SmallDisk {
     free: std::sync::Mutex<(i64, std::collections::HashMap<std::path::PathBuf, i64>)>,

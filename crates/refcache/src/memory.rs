@@ -71,7 +71,7 @@ impl Memory {
         ClosedCharge { memory: Arc::clone(self), charge: self.pages.charge(bytes) }
     }
 
-    /// What so many views hold together.
+    /// The memory that this number of views holds together.
     pub(crate) fn holdings(&self, views: u64) -> Holdings {
         Holdings {
             views,

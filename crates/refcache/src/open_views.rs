@@ -21,7 +21,7 @@ const PART_CLOSED: usize = 8;
 
 /// What a view has open, if anything.
 ///
-/// It may be closed at any moment. Whoever uses it then keeps it until the question is answered, and the next question
+/// It may be closed at any moment. A user of it keeps it until the question is answered, and the next question
 /// opens it again. The lock is held for no longer than to look or to change: nobody waits for a disk behind it.
 #[derive(Default)]
 pub(crate) struct Slot {

@@ -56,7 +56,7 @@ impl Views {
         self.views().by_path.get(git_dir).and_then(Weak::upgrade)
     }
 
-    /// Gives the next one who opens this repository a new view. Whoever holds the present one can go on with it.
+    /// Gives the next one who opens this repository a new view. Holders of the present one can go on with it.
     pub fn close(&self, git_dir: &Path) {
         self.views().by_path.remove(git_dir);
     }

@@ -161,7 +161,7 @@ fn a_broken_ref_can_be_deleted_and_written_again_where_that_is_asked_for() {
     }
 }
 
-/// So many refs in one transaction go to packed-refs, where a broken file would hide them.
+/// This number of refs in one transaction goes to packed-refs, where a broken file would hide them.
 #[test]
 fn a_broken_ref_among_many_is_written_to_its_own_file() {
     let (repo, ids) = broken();

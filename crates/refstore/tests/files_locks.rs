@@ -35,7 +35,7 @@ impl Witness for Busy {
     }
 }
 
-/// Whoever removes a lock finds that someone else has done so.
+/// The owner that removes a lock finds that someone else has done so.
 struct Gone;
 
 impl Witness for Gone {

@@ -22,7 +22,7 @@ use std::{
 /// Longer ones no system call takes.
 const PATH_LEN_MAX: usize = 4095;
 
-/// The first chunk has so many words, each one twice as many as the one before.
+/// The words of the first chunk; each chunk has twice as many as the one before.
 const FIRST_WORDS: usize = 512;
 const CHUNKS: usize = 22;
 
@@ -37,7 +37,7 @@ const HELD: u64 = 1 << 63;
 static AGE: AtomicU64 = AtomicU64::new(0);
 /// How many are noted.
 static NOTED: AtomicU32 = AtomicU32::new(0);
-/// The chunk in which the next path is noted. Whoever notes holds it.
+/// The chunk in which the next path is noted. The noting thread holds it.
 static CURRENT: Mutex<usize> = Mutex::new(0);
 
 static INSTALLED: AtomicBool = AtomicBool::new(false);

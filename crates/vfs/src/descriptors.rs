@@ -31,7 +31,7 @@ impl Descriptors {
     }
 
     /// From now on `relief` is called when a file cannot be opened because the process, or the machine, has too many open.
-    /// It says whether it has closed any; then the file is tried again. It is called by whoever opens a file, with
+    /// It says whether it has closed any; then the file is tried again. The opener of a file calls it, with
     /// whatever locks that thread holds, so it must wait for none in which a file may be opened.
     ///
     /// The first that is given counts.

@@ -18,7 +18,7 @@ use std::{
 
 pub(crate) const BRANCH: &str = "refs/heads/main";
 
-/// One in so many of those with reftables has a table that is too large to be held in memory.
+/// One of this number of projects with reftables has a table that is too large to be held in memory.
 const LARGE: usize = 16;
 
 pub(crate) struct Projects {
@@ -54,7 +54,7 @@ fn turn(project: usize, id: &ObjectId) -> usize {
 }
 
 impl Projects {
-    /// So many, half of them with reftables.
+    /// Their number, half of them with reftables.
     pub(crate) fn new(count: usize) -> Self {
         let projects =
             Projects { dir: tempfile::tempdir().unwrap(), states: (0..count).map(|_| State::default()).collect() };

@@ -469,7 +469,7 @@ fn held_by_us(name: &BStr, path: &Path, own: &BStr) -> Result<Rejection> {
     reject(name, Reason::CreateExists, detail)
 }
 
-/// Whoever reads the message may be in another folder.
+/// The reader of the message may be in another folder.
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

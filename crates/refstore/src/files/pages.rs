@@ -63,7 +63,7 @@ impl Charge {
         self.budget.used_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Counts so many from now on.
+    /// Counts this number from now on.
     pub fn set(&mut self, bytes: usize) {
         if bytes >= self.bytes { self.add(bytes - self.bytes) } else { self.sub(self.bytes - bytes) }
     }

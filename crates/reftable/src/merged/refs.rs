@@ -71,7 +71,7 @@ impl MergedRefCursor {
         self.walk.for_each_visible(|key, place, context, records| visit(&RefEntry { key, place, context, records }))
     }
 
-    /// For whoever ends a walk at the current ref because of its name, as behind some prefix: an error if the name only
+    /// For a caller that ends a walk at the current ref because of its name, as behind some prefix: an error if the name only
     /// seems to be there, since a table is damaged, as far as a look at the next names can tell.
     pub fn check_ahead(&mut self) -> Result<()> {
         self.walk.check_ahead()

@@ -8,7 +8,7 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 
-/// Of a committer's name or email that has to be cut so many bytes stay. Where that is too much still, the block size is
+/// Of a committer's name or email that has to be cut this many bytes stay. Where that is too much still, the block size is
 /// so small that no entry fits, and nothing is cut.
 const IDENT_LEN_MIN: usize = 128;
 
@@ -24,7 +24,7 @@ pub enum LogFit {
 }
 
 impl WriteOptions {
-    /// So many bytes of a message git stores, without the newline at its end.
+    /// The most bytes of a message that git stores, without the newline at its end.
     pub fn log_message_max(&self) -> usize {
         self.block_size as usize / 2
     }

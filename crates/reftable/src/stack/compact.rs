@@ -3,7 +3,7 @@ use crate::{LogFit, LogRecord, LogValue, Merged, Sink, Summary, TableWriter, Wri
 use refdb_vfs::{Lock, LockError, Patience, interrupt};
 use std::ops::Range;
 
-/// So many compactions of others, one after the other, are waited for.
+/// How many compactions of others, one after the other, are waited for.
 const WAITS_MAX: usize = 100;
 
 /// What a compaction takes.

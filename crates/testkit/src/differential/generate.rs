@@ -3,7 +3,7 @@ use crate::{Repo, Rng, names};
 use bstr::BString;
 
 impl Plan {
-    /// A plan of so many steps: the same from the same seed.
+    /// A plan of this number of steps: the same from the same seed.
     pub fn random(seed: u64, steps: usize, areas: Areas, bench: &Bench) -> Self {
         let rng = &mut Rng::new(seed);
         let (format, hash) = *rng.pick(&Repo::KINDS);
