@@ -287,13 +287,17 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
 
   /** The state of a project, made if it is new. */
   ProjectState state(Project.NameKey name) {
-    return states.computeIfAbsent(name, made -> new ProjectState(made, settings.shadows(ProjectName.of(made))));
+    return states.computeIfAbsent(name, this::newState);
   }
 
-  /** The state of a project if it has one, else a new one that is not kept: whoever asks may ask for any name. */
+  /** The state of a project if it has one, else a new one that is not kept: callers may ask for any name. */
   ProjectState look(Project.NameKey name) {
     ProjectState known = states.get(name);
-    return known != null ? known : new ProjectState(name, settings.shadows(name.get()));
+    return known != null ? known : newState(name);
+  }
+
+  private ProjectState newState(Project.NameKey name) {
+    return new ProjectState(name, settings.shadows(ProjectName.of(name)));
   }
 
   /** The projects that were opened since the start. */
