@@ -1,7 +1,7 @@
 //! Which entries are too old, whatever is done to the clock.
 
 use crate::{
-    options::Clock,
+    api::options::Clock,
     sync::{AtomicU64, Ordering},
 };
 use std::time::{Duration, Instant};

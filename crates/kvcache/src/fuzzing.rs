@@ -1,9 +1,11 @@
 //! What the fuzzers call: the parser of segment files on any bytes.
 
 use crate::{
-    footer::{ENTRY_BYTES, TRAILER_BYTES, encode_footer},
-    format::{SegmentHeader, check_record},
-    recover::{Scanned, footer_from, scan},
+    format::{
+        footer::{ENTRY_BYTES, TRAILER_BYTES, encode_footer},
+        record::{SegmentHeader, check_record},
+    },
+    log::recover::{Scanned, footer_from, scan},
 };
 
 /// Reads `bytes` as a segment file, by its footer and by its records, and checks that what comes out is inside the file

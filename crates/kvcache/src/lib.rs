@@ -15,54 +15,31 @@
 //! # Ok::<(), refdb_kvcache::Error>(())
 //! ```
 //!
-//! Read in this order: `format` and `footer` (the bytes), `place` and `index` (where a key's record is), `image` and `segment`
-//! (where bytes are), `log` (the one lock, and the order of everything), `shared` (how bytes get to the disk), `space`, `keep`
-//! and `reclaim` (what goes), `recover` (what a file says after a crash), `cache`, `get` and `put` (all of it behind one
-//! handle).
+//! Read in this order: `format` (the bytes), `log` (where they are and in which order they came), `reclaim` (what goes, and
+//! when), `api` (all of it behind one handle). Each builds on those before it.
 
 mod age;
-mod buffer;
-mod cache;
-mod entries;
+mod api;
 mod error;
-mod footer;
 mod format;
 #[doc(hidden)]
 pub mod fuzzing;
-mod get;
-mod ghost;
-mod handles;
-mod identity;
-mod image;
-mod index;
-mod keep;
 mod log;
-mod open;
-mod options;
-mod place;
-mod put;
 mod reclaim;
-mod recover;
-mod replay;
-mod report;
 mod scratch;
-mod seal;
-mod segment;
 mod shared;
-mod space;
 mod stats;
 mod sync;
-mod transfer;
-mod versions;
-mod worker;
 
-pub use cache::Cache;
-pub use entries::{EntryInfo, Verified};
+pub use api::{
+    cache::Cache,
+    entries::{EntryInfo, Verified},
+    get::{Found, Get},
+    options::{Clock, Durability, Options},
+    put::{Put, PutOptions, Ticket},
+    transfer::Imported,
+    versions::{clean_versions, version_dir},
+};
 pub use error::{Error, Result};
-pub use get::{Found, Get};
-pub use options::{Clock, Durability, Options};
-pub use put::{Put, PutOptions, Ticket};
-pub use seal::Key;
+pub use format::seal::Key;
 pub use stats::Stats;
-pub use transfer::Imported;
-pub use versions::{clean_versions, version_dir};

@@ -2,15 +2,15 @@
 
 use crate::{
     age::Ages,
+    api::{ghost::Ghosts, options::Durability},
     error::{Error, Result},
-    footer::encode_footer,
-    ghost::Ghosts,
-    index::Index,
-    log::{End, Full, Log, Next, Slots, View},
-    options::Durability,
-    reclaim::is_full,
-    seal::Sealer,
-    space::{Space, record_cost},
+    format::{footer::encode_footer, seal::Sealer},
+    log::{
+        append::{End, Full, Log, Next, Slots, View},
+        index::Index,
+        space::{Space, record_cost},
+    },
+    reclaim::evict::is_full,
     stats::Counters,
     sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock},
 };
@@ -312,7 +312,7 @@ impl Shared {
 
     /// Tells those who look from outside what the cache has and did.
     pub(crate) fn report(&self) -> Result<()> {
-        crate::report::write(&self.fs, &self.dir, &self.counters.read())
+        crate::api::report::write(&self.fs, &self.dir, &self.counters.read())
     }
 
     /// Lets the simulations of other limits start from what is there.

@@ -1,6 +1,6 @@
 //! The write buffer: memory for segments that are not wholly in their files yet, and the account of it.
 
-use crate::image::Image;
+use crate::log::image::Image;
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},

@@ -1,6 +1,11 @@
 //! Walking over all entries: export, verify.
 
-use crate::{cache::Cache, error::Result, format::check_record, place::Place, sync::lock};
+use crate::{
+    api::cache::Cache,
+    error::Result,
+    format::{place::Place, record::check_record},
+    sync::lock,
+};
 
 /// What is known of an entry without its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +52,7 @@ impl Cache {
         let mut record = bytes.to_vec();
         let (key_at, value_at) = self.shared.sealer.open(&header, &mut record)?;
         let value_end = value_at + header.value_len as usize;
-        let disk_bytes = crate::space::record_cost(place.len());
+        let disk_bytes = crate::log::space::record_cost(place.len());
         let info = EntryInfo { created_ms: header.created_ms, uses: place.uses(), disk_bytes };
         Some((record, key_at, value_at, value_end, info))
     }

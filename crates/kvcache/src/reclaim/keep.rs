@@ -1,6 +1,6 @@
 //! What is kept of a segment that is evicted: a decision without effects.
 
-use crate::place::MAX_USES;
+use crate::format::place::MAX_USES;
 
 /// Which records of an evicted segment are copied, by how often they were read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

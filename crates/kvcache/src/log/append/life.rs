@@ -1,7 +1,7 @@
 //! What becomes of segments: written, sealed, condemned, gone.
 
 use super::{Active, End, Full, Log, Meta, Next, View};
-use crate::buffer::Buffer;
+use crate::log::buffer::Buffer;
 use std::sync::Arc;
 
 impl Log {

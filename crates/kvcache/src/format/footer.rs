@@ -1,8 +1,8 @@
 //! The end of a segment's file: what each of its records is, so that opening a cache reads no record.
 
-use crate::{
-    format::{Kind, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, u32_at, u64_at},
+use crate::format::{
     place::{ALIGN, MAX_OFFSET_BYTES},
+    record::{Kind, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, u32_at, u64_at},
 };
 
 const TRAILER_MAGIC: [u8; 8] = *b"refdbkvE";

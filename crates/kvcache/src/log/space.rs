@@ -1,16 +1,13 @@
-//! Room within the limit: what a file takes of it, who may have the last of it, and (in `plan`) what is to be freed.
+//! Room within the limit: what a file takes of it, and who may have the last of it.
 //!
 //! Pure arithmetic. Why it always goes on is proved in `docs/formats/kvcache.md`.
 
-mod plan;
-
-use crate::{
+use crate::format::{
     footer::{ENTRY_BYTES, TRAILER_BYTES},
-    format::{RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES},
     place::{ALIGN, MAX_OFFSET_BYTES, MAX_RECORD_BYTES, MAX_SEGMENTS},
+    record::{RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES},
     seal::EXTRA_BYTES,
 };
-pub(crate) use plan::{State, Step, expired, plan, tidiable};
 
 /// What a segment takes beyond its records and their footer entries.
 pub(crate) const SEGMENT_EXTRA_BYTES: u64 = (SEGMENT_HEADER_BYTES + TRAILER_BYTES) as u64;

@@ -1,13 +1,14 @@
 //! Changes, and tickets, by which the older of two changes does not win.
 
 use crate::{
-    cache::Cache,
+    api::{cache::Cache, options::Durability},
     error::{Error, Result},
-    format::{Kind, RecordHeader, body_crc},
-    log::NoRoom,
-    options::Durability,
+    format::record::{Kind, RecordHeader, body_crc},
+    log::{
+        append::NoRoom,
+        space::{Who, record_cost},
+    },
     scratch::{Scratch, with_scratch},
-    space::{Who, record_cost},
     sync::{Ordering, lock, sleep, yield_now},
 };
 use std::time::{Duration, Instant};

@@ -69,9 +69,9 @@ fn version_of(folder: &[u8]) -> Option<u32> {
 
 /// Deletes a cache's files and its folder; false if something else is in it.
 fn delete(fs: &Fs, dir: &Path) -> Result<bool> {
-    let _lock = crate::open::take_lock(fs, dir)?;
+    let _lock = crate::api::open::take_lock(fs, dir)?;
     for (name, _) in fs.read_dir(dir)? {
-        let is_ours = crate::segment::seq_of(&name).is_some()
+        let is_ours = crate::log::segment::seq_of(&name).is_some()
             || [&b"format"[..], b"format.tmp", b"stats", b"stats.tmp", PROMISE.as_bytes()].contains(&&*name);
         if is_ours {
             fs.remove_file(&dir.join(String::from_utf8_lossy(&name).as_ref()))?;

@@ -1,4 +1,4 @@
-use crate::buffer::Lease;
+use crate::log::buffer::Lease;
 // Not those of `sync`: nobody relies on the order in which single words are seen, and a test's scheduler has more to
 // find elsewhere.
 use std::sync::atomic::{AtomicU64, Ordering};

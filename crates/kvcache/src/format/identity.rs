@@ -2,8 +2,10 @@
 
 use crate::{
     error::{Error, Result},
-    format::FORMAT_VERSION,
-    seal::{self, Key, Sealer, Secret, WRAPPED_BYTES},
+    format::{
+        record::FORMAT_VERSION,
+        seal::{self, Key, Sealer, Secret, WRAPPED_BYTES},
+    },
 };
 use refdb_vfs::Fs;
 use std::path::{Path, PathBuf};

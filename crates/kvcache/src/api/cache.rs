@@ -1,8 +1,8 @@
 use crate::{
+    api::report,
     error::{Error, Result},
-    report,
+    log::space::record_cost,
     shared::Handle,
-    space::record_cost,
     stats::Stats,
     sync::{Mutex, Ordering, lock},
 };
@@ -22,7 +22,7 @@ impl Cache {
     /// Does what the threads would do by now. For tests that need to know what happens when.
     #[doc(hidden)]
     pub fn work(&self) -> Result<()> {
-        while crate::worker::round(&self.shared)? | self.shared.delete_condemned()? {}
+        while crate::reclaim::worker::round(&self.shared)? | self.shared.delete_condemned()? {}
         Ok(())
     }
 
@@ -64,7 +64,7 @@ impl Cache {
 
     /// Bytes that an entry takes on disk.
     pub fn cost_bytes(&self, key_len: usize, value_len: usize) -> u64 {
-        record_cost(crate::format::record_len(key_len.saturating_add(value_len)))
+        record_cost(crate::format::record::record_len(key_len.saturating_add(value_len)))
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {

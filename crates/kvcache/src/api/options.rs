@@ -1,4 +1,4 @@
-use crate::seal::Key;
+use crate::format::seal::Key;
 use std::{fmt, sync::Arc, time::Duration};
 
 /// How a cache is opened. Only the limit has no default.

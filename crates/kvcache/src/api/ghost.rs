@@ -4,7 +4,7 @@
 //! After Waldspurger et al., "Cache Modeling and Optimization using Miniature Simulations" (USENIX ATC 2017).
 
 use crate::{
-    place::MAX_USES,
+    format::place::MAX_USES,
     stats::Counters,
     sync::{Mutex, lock},
 };

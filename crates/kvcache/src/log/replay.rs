@@ -4,11 +4,11 @@
 //! shard first, and then one shard is filled after the other.
 
 use crate::{
-    footer::Entries,
-    format::Kind,
-    index::{Fill, Index, SHARDS, Shard},
-    place::Place,
-    space::record_cost,
+    format::{footer::Entries, place::Place, record::Kind},
+    log::{
+        index::{Fill, Index, SHARDS, Shard},
+        space::record_cost,
+    },
     sync::threads_for,
 };
 use std::{ops::Range, thread};
@@ -131,7 +131,7 @@ fn fill(runs: &[Sorted], shards: Range<usize>, segments: usize) -> (Vec<Shard>, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::footer::Entry;
+    use crate::format::footer::Entry;
     use refdb_testkit::Rng;
 
     #[test]

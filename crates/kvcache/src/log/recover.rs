@@ -8,9 +8,11 @@
 
 use crate::{
     error::{Error, Result},
-    footer::{Entries, Entry, TRAILER_BYTES, Trailer, encode_footer, footer_len},
-    format::{Kind, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, check_record},
-    segment::seq_of,
+    format::{
+        footer::{Entries, Entry, TRAILER_BYTES, Trailer, encode_footer, footer_len},
+        record::{Kind, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, check_record},
+    },
+    log::segment::seq_of,
     sync::threads_for,
 };
 use refdb_vfs::{File, Fs};

@@ -1,8 +1,6 @@
 use crate::{
-    format::SEGMENT_HEADER_BYTES,
-    handles::Handles,
-    image::Image,
-    place::Place,
+    format::{place::Place, record::SEGMENT_HEADER_BYTES},
+    log::{handles::Handles, image::Image},
     sync::{AtomicU64, Ordering, SharedOption},
 };
 use refdb_vfs::{File, Fs, Growing, prefetch};

@@ -2,25 +2,31 @@
 
 use crate::{
     age::Ages,
-    cache::Cache,
+    api::{
+        cache::Cache,
+        options::{Clock, Options},
+    },
     error::{Error, Result},
-    footer::Entries,
-    format::Kind,
-    handles::Handles,
-    identity::{self, Opened},
-    index::{Fill, Index},
-    log::{Log, Meta, Old, Slots, Start},
-    options::{Clock, Options},
-    place::MAX_SEGMENTS,
-    recover::{Found, Recovered, recover, recover_to_read, seal},
-    replay,
-    seal::{Key, Sealer},
-    segment::Segment,
+    format::{
+        footer::Entries,
+        identity::{self, Opened},
+        place::MAX_SEGMENTS,
+        record::Kind,
+        seal::{Key, Sealer},
+    },
+    log::{
+        append::{Log, Meta, Old, Slots, Start},
+        handles::Handles,
+        index::{Fill, Index},
+        recover::{Found, Recovered, recover, recover_to_read, seal},
+        replay,
+        segment::Segment,
+        space::{BLOCK_BYTES, SEGMENT_EXTRA_BYTES, Space, blocks, record_cost},
+    },
+    reclaim::worker,
     shared::{Parts, Shared, promise_path},
-    space::{BLOCK_BYTES, SEGMENT_EXTRA_BYTES, Space, blocks, record_cost},
     stats::Counters,
     sync::{Mutex, SharedOption},
-    worker,
 };
 use refdb_vfs::{File, Fs};
 use std::{

@@ -1,7 +1,9 @@
 //! What to free next: a decision without effects.
 
-use super::{Space, copy_room};
-use crate::log::Meta;
+use crate::log::{
+    append::Meta,
+    space::{Space, Who, copy_room},
+};
 
 /// Compaction starts when the files are larger than the entries by this factor, in 64ths: 1.2.
 const LARGE: u64 = 77;
@@ -99,7 +101,7 @@ fn slack(space: &Space) -> u64 {
 /// What to do next; None if nothing is to be done but to wait for stable storage, if for anything. `sealed` are the
 /// segments that are whole and not condemned.
 pub(crate) fn plan(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
-    if state.is_short(space) || state.free_slots <= space.reserve_slots(super::Who::Put) {
+    if state.is_short(space) || state.free_slots <= space.reserve_slots(Who::Put) {
         return make_room(space, state, sealed);
     }
     crowded(space, state, sealed).or_else(|| tidy(space, state, sealed))

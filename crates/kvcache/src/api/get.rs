@@ -1,11 +1,13 @@
 //! Look-ups. They take no lock.
 
 use crate::{
-    cache::Cache,
-    format::{RECORD_HEADER_BYTES, RecordHeader, check_record},
-    place::Place,
+    api::cache::Cache,
+    format::{
+        place::Place,
+        record::{RECORD_HEADER_BYTES, RecordHeader, check_record},
+    },
+    log::segment::Segment,
     scratch::{Scratch, with_scratch},
-    segment::Segment,
     sync::{lock, yield_now},
 };
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 
 use crate::{
     error::Result,
-    reclaim::is_full,
+    reclaim::evict::is_full,
     shared::{Handle, Shared},
     sync::{Ordering, lock},
 };

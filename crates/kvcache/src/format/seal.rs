@@ -1,6 +1,6 @@
 //! Encryption of keys and values, and what identifies a key.
 
-use crate::format::RecordHeader;
+use crate::format::record::RecordHeader;
 use chacha20poly1305::{AeadInOut, KeyInit, Tag, XChaCha20Poly1305, XNonce};
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher as _;
@@ -143,7 +143,7 @@ impl Sealer {
     /// Where key and value lie in a checked record, decrypting it in place if need be. None if the record was written
     /// with another secret or none.
     pub(crate) fn open(&self, header: &RecordHeader, record: &mut [u8]) -> Option<(usize, usize)> {
-        let start = crate::format::RECORD_HEADER_BYTES;
+        let start = crate::format::record::RECORD_HEADER_BYTES;
         match self {
             Sealer::Plain { .. } => (!header.encrypted).then_some((start, start + header.key_len as usize)),
             Sealer::Encrypted { cipher, .. } => {

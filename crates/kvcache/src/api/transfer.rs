@@ -6,11 +6,13 @@
 //! ```
 
 use crate::{
-    cache::Cache,
+    api::{
+        cache::Cache,
+        options::Durability,
+        put::{Put, PutOptions},
+        versions::label,
+    },
     error::{Error, Result},
-    options::Durability,
-    put::{Put, PutOptions},
-    versions::label,
 };
 use std::io::{self, Read, Write};
 

@@ -5,7 +5,7 @@
 //! changes but the use counters are made by the holder of the log's lock, who proves it with [`Fill`].
 
 use crate::{
-    place::{MAX_USES, Place},
+    format::place::{MAX_USES, Place},
     sync::{AtomicU64, Ordering, Shared},
 };
 use arc_swap::Guard;

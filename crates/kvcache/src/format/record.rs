@@ -1,0 +1,272 @@
+//! The bytes of a segment file but for its end, which is `footer`'s; the picture is in `docs/formats/kvcache.md`.
+//!
+//! ```text
+//! header | record ... | (garbage of a killed writer) | footer entry ... | trailer
+//! ```
+//!
+//! Nothing here touches a file. Every number is little-endian and checked before it is used.
+
+use crate::format::place::{ALIGN, MAX_RECORD_BYTES};
+
+/// The version of the whole format, in the cache's `format` file.
+pub(crate) const FORMAT_VERSION: u32 = 2;
+
+const SEGMENT_MAGIC: [u8; 8] = *b"refdbkv2";
+
+/// Length of a segment's header.
+pub(crate) const SEGMENT_HEADER_BYTES: usize = 64;
+/// Length of a record before its key.
+pub(crate) const RECORD_HEADER_BYTES: usize = 32;
+
+const _: () = assert!(SEGMENT_HEADER_BYTES.is_multiple_of(ALIGN) && RECORD_HEADER_BYTES.is_multiple_of(ALIGN));
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from(u16_at(bytes, at)) | u32::from(u16_at(bytes, at + 2)) << 16
+}
+
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}
+
+/// A number bound to the place it stands at: a block that strayed from another file or offset does not pass.
+fn bound(crc: u32, seq: u64, offset: u64) -> u32 {
+    let mut place = [0; 16];
+    place[..8].copy_from_slice(&seq.to_le_bytes());
+    place[8..].copy_from_slice(&offset.to_le_bytes());
+    crc32c::crc32c_append(crc, &place)
+}
+
+/// The first bytes of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SegmentHeader {
+    /// Number of the segment; later ones are larger, none is used twice.
+    pub(crate) seq: u64,
+    /// Segments with smaller numbers were cleared.
+    pub(crate) floor: u64,
+    /// Where the records of segment `seq - 1` end, in bytes; 0 if it had none or is not known.
+    pub(crate) before_end: u64,
+    /// Segments up to this number were on stable storage: what they lack, no loss of power took. 0 in a cache that never
+    /// promised any such thing.
+    pub(crate) synced: u64,
+    /// Which cache the segment belongs to.
+    pub(crate) store: u64,
+}
+
+impl SegmentHeader {
+    pub(crate) fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
+        let mut bytes = [0; SEGMENT_HEADER_BYTES];
+        bytes[..8].copy_from_slice(&SEGMENT_MAGIC);
+        bytes[8..16].copy_from_slice(&self.seq.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.floor.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.before_end.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.store.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.synced.to_le_bytes());
+        let crc = crc32c::crc32c(&bytes[..60]);
+        bytes[60..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// None if these are not the bytes of a whole header.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..SEGMENT_HEADER_BYTES)?;
+        let ok = bytes[..8] == SEGMENT_MAGIC && u32_at(bytes, 60) == crc32c::crc32c(&bytes[..60]);
+        // Nothing is written there yet: whoever writes something means something.
+        let ok = ok && bytes[48..60].iter().all(|byte| *byte == 0);
+        ok.then(|| SegmentHeader {
+            seq: u64_at(bytes, 8),
+            floor: u64_at(bytes, 16),
+            before_end: u64_at(bytes, 24),
+            store: u64_at(bytes, 32),
+            synced: u64_at(bytes, 40),
+        })
+    }
+}
+
+/// What a record says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// The key has this value.
+    Put = 1,
+    /// The key, known by its hash, has no value.
+    Remove = 2,
+    /// The segment whose number stands where a hash would was compacted away.
+    Dropped = 3,
+}
+
+impl Kind {
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            1 => Some(Kind::Put),
+            2 => Some(Kind::Remove),
+            3 => Some(Kind::Dropped),
+            _ => None,
+        }
+    }
+}
+
+/// The first bytes of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RecordHeader {
+    pub(crate) kind: Kind,
+    /// Whether key and value are encrypted: nonce and tag stand around them.
+    pub(crate) encrypted: bool,
+    /// The key's hash, or a segment's number.
+    pub(crate) hash: u64,
+    /// Milliseconds since 1970.
+    pub(crate) created_ms: u64,
+    pub(crate) key_len: u32,
+    pub(crate) value_len: u32,
+}
+
+impl RecordHeader {
+    /// Key, value and what encryption adds, without padding.
+    pub(crate) fn payload_len(&self) -> usize {
+        let extra = if self.encrypted { crate::format::seal::EXTRA_BYTES } else { 0 };
+        (self.key_len as usize).saturating_add(self.value_len as usize).saturating_add(extra)
+    }
+
+    /// The whole record, padding included.
+    pub(crate) fn record_len(&self) -> usize {
+        record_len(self.payload_len())
+    }
+
+    /// The header with a checksum of 0.
+    pub(crate) fn encode(&self) -> [u8; RECORD_HEADER_BYTES] {
+        let mut bytes = [0; RECORD_HEADER_BYTES];
+        bytes[2] = self.kind as u8;
+        bytes[3] = u8::from(self.encrypted);
+        bytes[8..16].copy_from_slice(&self.hash.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.created_ms.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.key_len.to_le_bytes());
+        bytes[28..32].copy_from_slice(&self.value_len.to_le_bytes());
+        let check = header_check(&bytes);
+        bytes[..2].copy_from_slice(&check.to_le_bytes());
+        bytes
+    }
+
+    /// None if these are not the bytes of a header, or it asks for more than any record has.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..RECORD_HEADER_BYTES)?;
+        let header = RecordHeader {
+            kind: Kind::from_byte(bytes[2])?,
+            encrypted: match bytes[3] {
+                0 => false,
+                1 => true,
+                _ => return None,
+            },
+            hash: u64_at(bytes, 8),
+            created_ms: u64_at(bytes, 16),
+            key_len: u32_at(bytes, 24),
+            value_len: u32_at(bytes, 28),
+        };
+        (header.payload_len() <= MAX_RECORD_BYTES - RECORD_HEADER_BYTES).then_some(header)
+    }
+
+    /// The same if the header by itself is unharmed, whatever is behind it.
+    pub(crate) fn decode_alone(bytes: &[u8]) -> Option<Self> {
+        RecordHeader::decode(bytes).filter(|_| header_check(bytes) == u16_at(bytes, 0))
+    }
+}
+
+/// The checksum of a record's header alone: of a record that is harmed it tells whose it was, and where the next is.
+fn header_check(bytes: &[u8]) -> u16 {
+    crc32c::crc32c_append(crc32c::crc32c(&bytes[2..4]), &bytes[8..RECORD_HEADER_BYTES]) as u16
+}
+
+/// Length of a record with this payload, padding included.
+pub(crate) fn record_len(payload_len: usize) -> usize {
+    (RECORD_HEADER_BYTES.saturating_add(payload_len)).checked_next_multiple_of(ALIGN).unwrap_or(usize::MAX)
+}
+
+/// The checksum of a whole record but for where it stands; computed before the log's lock is taken.
+pub(crate) fn body_crc(record: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&record[..4]), &record[8..])
+}
+
+/// Puts the checksum into the record, which goes to `offset` of segment `seq`.
+pub(crate) fn finish_record(record: &mut [u8], body_crc: u32, seq: u64, offset: u64) {
+    record[4..8].copy_from_slice(&bound(body_crc, seq, offset).to_le_bytes());
+}
+
+/// The header of the record that `bytes` starts with, if it is whole, unharmed and stands where it was written to.
+pub(crate) fn check_record(bytes: &[u8], seq: u64, offset: u64) -> Option<RecordHeader> {
+    let header = RecordHeader::decode(bytes)?;
+    let record = bytes.get(..header.record_len())?;
+    (u32_at(record, 4) == bound(body_crc(record), seq, offset)).then_some(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(key: &[u8], value: &[u8], seq: u64, offset: u64) -> Vec<u8> {
+        let header = RecordHeader {
+            kind: Kind::Put,
+            encrypted: false,
+            hash: 77,
+            created_ms: 1_700_000_000_000,
+            key_len: key.len() as u32,
+            value_len: value.len() as u32,
+        };
+        let mut bytes = [&header.encode(), key, value].concat();
+        bytes.resize(header.record_len(), 0);
+        let crc = body_crc(&bytes);
+        finish_record(&mut bytes, crc, seq, offset);
+        bytes
+    }
+
+    /// The fuzzer found that it was read as a header, though none is written like that.
+    #[test]
+    fn a_segment_header_with_something_in_its_reserved_bytes_is_none() {
+        let header = SegmentHeader { seq: 1, floor: 0, before_end: 0, synced: 3, store: 7 };
+        assert_eq!(SegmentHeader::decode(&header.encode()).map(|header| header.seq), Some(1));
+        for at in 48..60 {
+            let mut bytes = header.encode();
+            bytes[at] = 1;
+            let crc = crc32c::crc32c(&bytes[..60]);
+            bytes[60..].copy_from_slice(&crc.to_le_bytes());
+            assert!(SegmentHeader::decode(&bytes).is_none());
+        }
+    }
+
+    #[test]
+    fn a_record_passes_only_whole_unharmed_and_at_its_place() {
+        let bytes = record(b"key", b"value", 5, 64);
+        let header = check_record(&bytes, 5, 64).unwrap();
+        assert_eq!((header.key_len, header.value_len, header.record_len()), (3, 5, 48));
+        assert_eq!(check_record(&bytes, 6, 64), None, "another segment");
+        assert_eq!(check_record(&bytes, 5, 80), None, "another offset");
+        for len in 0..bytes.len() {
+            assert_eq!(check_record(&bytes[..len], 5, 64), None, "cut to {len}");
+        }
+        for bit in 0..bytes.len() * 8 {
+            let mut harmed = bytes.clone();
+            harmed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(check_record(&harmed, 5, 64), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_length_no_record_has_is_refused_before_it_is_used() {
+        let mut bytes = record(b"key", b"value", 5, 64);
+        bytes[24..32].fill(0xff);
+        assert_eq!(RecordHeader::decode(&bytes), None);
+    }
+
+    #[test]
+    fn a_header_comes_back_and_any_flipped_bit_is_seen() {
+        let header = SegmentHeader { seq: 9, floor: 4, before_end: 4096, synced: 7, store: 0xfeed };
+        let bytes = header.encode();
+        assert_eq!(SegmentHeader::decode(&bytes), Some(header));
+        for bit in 0..bytes.len() * 8 {
+            let mut harmed = bytes;
+            harmed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(SegmentHeader::decode(&harmed), None, "bit {bit} of the header");
+        }
+    }
+}

@@ -1,0 +1,499 @@
+//! The log's lock and what it guards: where the next record goes, and every change of the index.
+//!
+//! Appending a record and telling the index of it is one step under this lock, so the order of records in the log is
+//! the order in which the cache changed. Nothing under the lock touches a disk.
+
+mod life;
+
+use crate::{
+    format::{
+        footer::{Entries, Entry},
+        place::Place,
+        record::{
+            Kind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, body_crc, finish_record,
+        },
+    },
+    log::{
+        buffer::Buffer,
+        handles::Handles,
+        image::Image,
+        index::{Fill, Index},
+        segment::Segment,
+        space::{BLOCK_BYTES, SEGMENT_EXTRA_BYTES, Space, Who, blocks, file_len, file_len_of_one, record_cost},
+    },
+    stats::Counters,
+    sync::SharedOption,
+};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    path::PathBuf,
+    sync::Arc,
+};
+
+/// The segments that readers may look into, by slot.
+pub(crate) type Slots = Box<[SharedOption<Segment>]>;
+
+/// Why there is no room for a record now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NoRoom {
+    /// The limit is reached.
+    Space,
+    /// The write buffer is full.
+    Buffer,
+}
+
+/// Where the log ended after an append, for those who wait until it is on disk.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct End {
+    pub(crate) seq: u64,
+    pub(crate) offset: usize,
+}
+
+/// What is known of each segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meta {
+    pub(crate) seq: u64,
+    /// What the records that the index leads to take of the file, their footer entries included.
+    pub(crate) live_bytes: u64,
+    /// The same of its marks.
+    pub(crate) mark_bytes: u64,
+    /// Length of the file, its footer included.
+    pub(crate) file_bytes: u64,
+    /// What that takes, in whole blocks.
+    pub(crate) disk_bytes: u64,
+    pub(crate) newest_ms: u64,
+    /// Whether the file is whole.
+    pub(crate) sealed: bool,
+    /// Whether nothing lives in it any more: it goes when the copies, or what says that it is void, are in the files.
+    pub(crate) condemned: bool,
+    /// Whether entries of it were dropped without a mark, since nothing older can come back: their removal must be marked
+    /// as long as the file is there.
+    pub(crate) drops: bool,
+}
+
+impl Meta {
+    /// What a compaction copies; the marks of the oldest segment matter no more.
+    pub(crate) fn kept_bytes(&self, oldest_seq: u64) -> u64 {
+        self.live_bytes + if self.seq == oldest_seq { 0 } else { self.mark_bytes }
+    }
+
+    /// What nothing leads to, marks included.
+    pub(crate) fn dead_bytes(&self) -> u64 {
+        self.file_bytes.saturating_sub(self.live_bytes + SEGMENT_EXTRA_BYTES)
+    }
+}
+
+/// The segment that is being filled.
+struct Active {
+    segment: Arc<Segment>,
+    image: Arc<Image>,
+    tail: usize,
+    entries: Entries,
+    newest_ms: u64,
+    /// The most its file may have.
+    most_bytes: u64,
+}
+
+/// A full segment on its way to the disk.
+#[derive(Clone)]
+pub(crate) struct Full {
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) image: Arc<Image>,
+    pub(crate) records_end: usize,
+    pub(crate) entries: Arc<Entries>,
+    pub(crate) newest_ms: u64,
+}
+
+/// What is to be written next.
+pub(crate) enum Next {
+    Full(Full),
+    /// The segment that is being filled, as far as it is.
+    Tail(Arc<Segment>, Arc<Image>, usize),
+}
+
+pub(crate) struct Log {
+    dir: PathBuf,
+    handles: Arc<Handles>,
+    store: u64,
+    space: Space,
+    fill: Fill,
+    active: Active,
+    queue: VecDeque<Full>,
+    meta: Vec<Option<Meta>>,
+    /// Of all segments that exist. What is asked at each step must not look at every slot while writers wait.
+    seqs: BTreeSet<u64>,
+    condemned_bytes: u64,
+    free_slots: Vec<u16>,
+    floor: u64,
+    /// What all files take.
+    disk_bytes: u64,
+    /// What the largest segment takes.
+    largest_bytes: u64,
+    /// What the largest record takes that waits for room.
+    awaited_bytes: u64,
+    /// Removals that found no room; they go to the log before anything else does.
+    owed: VecDeque<u64>,
+    /// Up to where the log must be durable for all removals to be.
+    removals_end: Option<End>,
+    /// Segments up to this number are on stable storage.
+    synced_seq: u64,
+    buffer: Buffer,
+    /// How many segments have dropped entries without a mark.
+    dropping: usize,
+}
+
+/// Parts of the cache that the log changes and others read.
+pub(crate) struct View<'a> {
+    pub(crate) index: &'a Index,
+    pub(crate) slots: &'a Slots,
+    pub(crate) counters: &'a Counters,
+}
+
+/// A sealed segment that was there when the cache was opened.
+pub(crate) struct Old {
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) meta: Meta,
+}
+
+/// What a log starts from.
+pub(crate) struct Start {
+    pub(crate) dir: PathBuf,
+    pub(crate) handles: Arc<Handles>,
+    pub(crate) store: u64,
+    pub(crate) space: Space,
+    pub(crate) fill: Fill,
+    /// In the order of their slots, from 0.
+    pub(crate) old: Vec<Old>,
+    pub(crate) floor: u64,
+    pub(crate) next_seq: u64,
+    /// Where the records of the segment before end; 0 if there is none.
+    pub(crate) before_end: u64,
+    /// Segments up to this number are on stable storage.
+    pub(crate) synced_seq: u64,
+}
+
+impl Log {
+    pub(crate) fn new(start: Start, slots: &Slots) -> Self {
+        let Start { dir, handles, store, space, fill, old, floor, next_seq, before_end, synced_seq } = start;
+        let mut meta: Vec<Option<Meta>> = vec![None; slots.len()];
+        for Old { segment, meta: known } in old {
+            meta[usize::from(segment.slot)] = Some(known);
+            slots[usize::from(segment.slot)].store(Some(segment));
+        }
+        let mut free_slots: Vec<u16> =
+            (0..slots.len() as u16).rev().filter(|slot| meta[usize::from(*slot)].is_none()).collect();
+        let slot = free_slots.pop().unwrap_or_default();
+        let mut buffer = Buffer::new(space.segment_bytes, space.buffer_bytes);
+        let image = Arc::new(buffer.take_anyway(0));
+        let header = SegmentHeader { seq: next_seq, floor, before_end, synced: synced_seq, store };
+        let segment = Segment::filling(&dir, next_seq, slot, image.clone(), &handles);
+        let active = Active::new(segment, image, &header, space.segment_bytes as u64);
+        slots[usize::from(slot)].store(Some(active.segment.clone()));
+        meta[usize::from(slot)] = Some(Meta::filling(next_seq));
+        let seqs = meta.iter().flatten().map(|meta| meta.seq).collect();
+        let disk_bytes = meta.iter().flatten().map(|meta| meta.disk_bytes).sum();
+        let largest_bytes = meta.iter().flatten().map(|meta| meta.disk_bytes).max().unwrap_or(0);
+        Log {
+            dir,
+            handles,
+            store,
+            space,
+            fill,
+            active,
+            queue: VecDeque::new(),
+            meta,
+            seqs,
+            condemned_bytes: 0,
+            free_slots,
+            floor,
+            disk_bytes,
+            largest_bytes,
+            awaited_bytes: 0,
+            owed: VecDeque::new(),
+            removals_end: None,
+            synced_seq,
+            buffer,
+            dropping: 0,
+        }
+    }
+
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        self.disk_bytes
+    }
+
+    pub(crate) fn end(&self) -> End {
+        End { seq: self.active.segment.seq, offset: self.active.tail }
+    }
+
+    /// Appends a record whose header and payload are in `record`, padded, and tells the index.
+    pub(crate) fn append(
+        &mut self,
+        view: &View<'_>,
+        header: &RecordHeader,
+        record: &mut [u8],
+        crc: u32,
+        who: Who,
+    ) -> Result<(), NoRoom> {
+        self.pay(view)?;
+        let place = self.write(view, header, record, crc, who)?;
+        match header.kind {
+            Kind::Put => self.publish(view, header.hash, place),
+            Kind::Remove => drop(self.forget(view, header.hash)),
+            Kind::Dropped => {}
+        }
+        Ok(())
+    }
+
+    /// Copies a record that the index finds at `old` to the end of the log; false if the index finds another by now.
+    pub(crate) fn copy(
+        &mut self,
+        view: &View<'_>,
+        old: Place,
+        header: &RecordHeader,
+        record: &mut [u8],
+        crc: u32,
+        uses: u8,
+    ) -> Result<bool, NoRoom> {
+        self.pay(view)?;
+        if !view.index.get(header.hash).is_some_and(|place| place.is_same(old)) {
+            return Ok(false);
+        }
+        let place = self.write(view, header, record, crc, Who::Upkeep)?;
+        self.publish(view, header.hash, place.with_uses(uses));
+        Ok(true)
+    }
+
+    /// Removes a key: from the index at once, from the log as soon as there is room. Returns whether it was there.
+    pub(crate) fn remove(&mut self, view: &View<'_>, hash: u64, now_ms: u64) -> bool {
+        let was_there = self.forget(view, hash);
+        // A dropped record has no entry in the index, but its file may outlive a crash.
+        if was_there || self.dropping > 0 {
+            self.owed.push_back(hash);
+            let _ = self.pay_at(view, now_ms);
+        }
+        was_there
+    }
+
+    /// Takes an entry out of the index if it is still at `place`. With `mark` the log says so, too, as soon as there is
+    /// room: something older may come back in its place otherwise.
+    pub(crate) fn drop_entry(&mut self, view: &View<'_>, hash: u64, place: Place, mark: bool) -> bool {
+        let dropped = view.index.get(hash).is_some_and(|now| now.is_same(place)) && self.forget(view, hash);
+        if dropped && mark {
+            self.owed.push_back(hash);
+            let _ = self.pay(view);
+        }
+        dropped
+    }
+
+    /// Whether removals wait for room.
+    pub(crate) fn owes(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
+    /// Whether they wait for room within the limit: the write buffer has room again soon, whatever happens.
+    pub(crate) fn owes_for_space(&self) -> bool {
+        self.owes() && (self.free_slots.is_empty() || !self.has_space(RECORD_HEADER_BYTES, Who::Upkeep))
+    }
+
+    /// Up to where the log must be durable for all removals to be; None if there were none.
+    pub(crate) fn removals_end(&self) -> Option<End> {
+        self.removals_end
+    }
+
+    /// Writes the removals that are owed.
+    fn pay(&mut self, view: &View<'_>) -> Result<(), NoRoom> {
+        if self.owed.is_empty() { Ok(()) } else { self.pay_at(view, self.active.newest_ms) }
+    }
+
+    pub(crate) fn pay_at(&mut self, view: &View<'_>, now_ms: u64) -> Result<(), NoRoom> {
+        while let Some(&hash) = self.owed.front() {
+            self.append_mark(view, Kind::Remove, hash, now_ms)?;
+            self.owed.pop_front();
+            self.removals_end = Some(self.end());
+        }
+        Ok(())
+    }
+
+    /// Appends a record without key and value; the index is not told.
+    pub(crate) fn append_mark(&mut self, view: &View<'_>, kind: Kind, hash: u64, now_ms: u64) -> Result<(), NoRoom> {
+        let header = RecordHeader { kind, encrypted: false, hash, created_ms: now_ms, key_len: 0, value_len: 0 };
+        let mut record = header.encode();
+        let crc = body_crc(&record);
+        self.write(view, &header, &mut record, crc, Who::Upkeep).map(drop)
+    }
+
+    fn write(
+        &mut self,
+        view: &View<'_>,
+        header: &RecordHeader,
+        record: &mut [u8],
+        crc: u32,
+        who: Who,
+    ) -> Result<Place, NoRoom> {
+        if !self.has_space(record.len(), who) {
+            if who != Who::Upkeep {
+                self.awaited_bytes = self.awaited_bytes.max(blocks(file_len_of_one(record.len())));
+            }
+            return Err(NoRoom::Space);
+        }
+        if !self.active.takes(record.len()) {
+            self.roll(view, record.len(), who)?;
+        }
+        let (seq, slot, offset) = (self.active.segment.seq, self.active.segment.slot, self.active.tail);
+        finish_record(record, crc, seq, offset as u64);
+        self.active.image.write(offset, record);
+        self.active.tail += record.len();
+        self.active.entries.push(&Entry { hash: header.hash, kind: header.kind, offset, len: record.len() });
+        self.active.newest_ms = self.active.newest_ms.max(header.created_ms);
+        let meta = self.meta[usize::from(slot)].as_mut().expect("the segment that is being filled is known");
+        let before = meta.disk_bytes;
+        meta.file_bytes = self.active.len_with(None);
+        meta.disk_bytes = blocks(meta.file_bytes);
+        meta.newest_ms = self.active.newest_ms;
+        if header.kind != Kind::Put {
+            meta.mark_bytes += record_cost(record.len());
+        }
+        self.disk_bytes += meta.disk_bytes - before;
+        self.largest_bytes = self.largest_bytes.max(meta.disk_bytes);
+        debug_assert!(self.disk_bytes <= self.space.room_bytes, "room was looked for");
+        view.counters.disk_bytes.set(self.disk_bytes);
+        Ok(Place::new(slot, offset, record.len()))
+    }
+
+    /// Whether the limit has room for a record.
+    fn has_space(&self, record_len: usize, who: Who) -> bool {
+        let more = match self.active.takes(record_len) {
+            true => blocks(self.active.len_with(Some(record_len))) - blocks(self.active.len_with(None)),
+            false => blocks(file_len_of_one(record_len)),
+        };
+        self.space.admits(self.disk_bytes, more, who)
+    }
+
+    /// A put that waited for room has it, or waits no more; others say again that they wait.
+    pub(crate) fn stop_waiting(&mut self) {
+        self.awaited_bytes = 0;
+    }
+
+    /// Starts the next segment, with room for a record of this length at least.
+    fn roll(&mut self, view: &View<'_>, record_len: usize, who: Who) -> Result<(), NoRoom> {
+        if self.free_slots.len() <= self.space.reserve_slots(who) {
+            return Err(NoRoom::Space);
+        }
+        let kept_back = if who == Who::Put { 1 } else { 0 };
+        let needed = SEGMENT_HEADER_BYTES + record_len;
+        let image = match self.buffer.take(needed, kept_back) {
+            Some(image) => image,
+            // Whatever the budget is, one segment may be filled while nothing but that before it waits for the disk.
+            None if self.queue.is_empty() => self.buffer.take_anyway(needed),
+            None => return Err(NoRoom::Buffer),
+        };
+        self.start_segment(view, Arc::new(image), record_len);
+        Ok(())
+    }
+
+    fn start_segment(&mut self, view: &View<'_>, image: Arc<Image>, record_len: usize) {
+        let slot = self.free_slots.pop().expect("the caller looked");
+        let seq = self.active.segment.seq + 1;
+        let (before_end, synced) = (self.active.tail as u64, self.synced_seq);
+        let header = SegmentHeader { seq, floor: self.floor, before_end, synced, store: self.store };
+        let segment = Segment::filling(&self.dir, seq, slot, image.clone(), &self.handles);
+        let most_bytes = (self.space.segment_bytes as u64).max(file_len_of_one(record_len));
+        let next = Active::new(segment, image, &header, most_bytes);
+        view.slots[usize::from(slot)].store(Some(next.segment.clone()));
+        let meta = Meta::filling(seq);
+        self.disk_bytes += meta.disk_bytes;
+        self.meta[usize::from(slot)] = Some(meta);
+        self.seqs.insert(seq);
+        let full = std::mem::replace(&mut self.active, next);
+        self.queue.push_back(full.into_full());
+    }
+
+    /// Seals the segment that is being filled, unless it has no records.
+    pub(crate) fn seal_active(&mut self, view: &View<'_>) -> Result<(), NoRoom> {
+        if self.active.entries.is_empty() {
+            return Ok(());
+        }
+        // The next segment has a header, which takes a block.
+        match self.space.admits(self.disk_bytes, BLOCK_BYTES, Who::Upkeep) {
+            true => self.roll(view, 0, Who::Upkeep),
+            false => Err(NoRoom::Space),
+        }
+    }
+
+    fn publish(&mut self, view: &View<'_>, hash: u64, place: Place) {
+        let old = view.index.set(&mut self.fill, hash, place);
+        self.count(view, place, true);
+        if let Some(old) = old {
+            self.count(view, old, false);
+        }
+    }
+
+    fn forget(&mut self, view: &View<'_>, hash: u64) -> bool {
+        let old = view.index.remove(&mut self.fill, hash);
+        if let Some(old) = old {
+            self.count(view, old, false);
+        }
+        old.is_some()
+    }
+
+    fn count(&mut self, view: &View<'_>, place: Place, comes: bool) {
+        let bytes = place.len() as u64;
+        let cost = record_cost(place.len());
+        let meta = self.meta[usize::from(place.slot())].as_mut();
+        if comes {
+            view.counters.entries.add(1);
+            view.counters.live_bytes.add(bytes);
+            meta.into_iter().for_each(|meta| meta.live_bytes += cost);
+        } else {
+            view.counters.entries.sub(1);
+            view.counters.live_bytes.sub(bytes);
+            meta.into_iter().for_each(|meta| meta.live_bytes -= cost);
+        }
+    }
+}
+
+impl Active {
+    fn new(segment: Segment, image: Arc<Image>, header: &SegmentHeader, most_bytes: u64) -> Self {
+        image.write(0, &header.encode());
+        Active {
+            segment: Arc::new(segment),
+            image,
+            tail: SEGMENT_HEADER_BYTES,
+            entries: Entries::default(),
+            newest_ms: 0,
+            most_bytes,
+        }
+    }
+
+    /// Length of the file, with a record of this length more if there is one.
+    fn len_with(&self, record_len: Option<usize>) -> u64 {
+        file_len(self.tail + record_len.unwrap_or(0), self.entries.len() + usize::from(record_len.is_some()))
+    }
+
+    /// Whether a record of this length goes there.
+    fn takes(&self, record_len: usize) -> bool {
+        self.len_with(Some(record_len)) <= self.most_bytes && self.tail + record_len <= self.image.len()
+    }
+
+    fn into_full(self) -> Full {
+        let Active { segment, image, tail, entries, newest_ms, .. } = self;
+        Full { segment, image, records_end: tail, entries: Arc::new(entries), newest_ms }
+    }
+}
+
+impl Meta {
+    fn filling(seq: u64) -> Self {
+        let file_bytes = SEGMENT_EXTRA_BYTES;
+        Meta {
+            seq,
+            live_bytes: 0,
+            mark_bytes: 0,
+            file_bytes,
+            disk_bytes: blocks(file_bytes),
+            newest_ms: 0,
+            sealed: false,
+            condemned: false,
+            drops: false,
+        }
+    }
+}
