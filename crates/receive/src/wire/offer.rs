@@ -1,0 +1,107 @@
+use bstr::{BString, ByteSlice};
+use refdb_types::HashKind;
+
+/// What a server tells its clients that it can do, besides what every server of ours can: report-status and -v2,
+/// delete-refs, side-band-64k, quiet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Offer {
+    /// The hash function of the repository.
+    pub hash: HashKind,
+    /// `receive.advertiseAtomic`.
+    pub atomic: bool,
+    /// `receive.advertisePushOptions`.
+    pub push_options: bool,
+    /// `repack.useDeltaBaseOffset`.
+    pub ofs_delta: bool,
+    /// The server's name for itself.
+    pub agent: BString,
+    /// `transfer.advertiseSID`: a name for this session.
+    pub session_id: Option<BString>,
+}
+
+impl Offer {
+    /// The words that follow the first ref.
+    pub fn capabilities(&self) -> BString {
+        let mut words = BString::from("report-status report-status-v2 delete-refs side-band-64k quiet");
+        let mut add = |word: &[u8], value: &[u8]| {
+            words.push(b' ');
+            words.extend_from_slice(word);
+            words.extend_from_slice(value);
+        };
+        for (word, offered) in
+            [("atomic", self.atomic), ("ofs-delta", self.ofs_delta), ("push-options", self.push_options)]
+        {
+            if offered {
+                add(word.as_bytes(), b"");
+            }
+        }
+        if let Some(id) = &self.session_id {
+            add(b"session-id=", id);
+        }
+        add(b"object-format=", self.hash.name().as_bytes());
+        add(b"agent=", &self.agent);
+        words
+    }
+}
+
+/// What the client wants to be told of its commands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReportFormat {
+    /// Nothing.
+    #[default]
+    None,
+    /// `report-status`.
+    V1,
+    /// `report-status-v2`.
+    V2,
+}
+
+/// What the client chose of the [`Offer`].
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Capabilities {
+    /// How to report.
+    pub report: ReportFormat,
+    /// Answers go through side bands.
+    pub side_band: bool,
+    /// No progress, please.
+    pub quiet: bool,
+    /// All refs or none.
+    pub atomic: bool,
+    /// Push options follow the commands.
+    pub push_options: bool,
+    /// The client's name for itself; empty if it does not say.
+    pub agent: BString,
+    /// The client's name for this session; empty if it does not say.
+    pub session_id: BString,
+}
+
+impl Capabilities {
+    /// Adds the words behind a command. What was not offered is not taken. Returns the hash function that is meant: SHA-1
+    /// if none is named.
+    pub(super) fn add<'w>(&mut self, words: &'w [u8], offer: &Offer) -> &'w [u8] {
+        let mut object_format = HashKind::Sha1.name().as_bytes();
+        for word in words.split(|byte| byte.is_ascii_whitespace()) {
+            match word {
+                b"report-status" => self.report = self.report.max(ReportFormat::V1),
+                b"report-status-v2" => self.report = ReportFormat::V2,
+                b"side-band-64k" => self.side_band = true,
+                b"quiet" => self.quiet = true,
+                b"atomic" => self.atomic = offer.atomic,
+                b"push-options" => self.push_options = offer.push_options,
+                _ => match word.split_once_str("=") {
+                    Some((b"object-format", format)) => object_format = format,
+                    Some((b"agent", agent)) => self.agent = agent.into(),
+                    Some((b"session-id", id)) => self.session_id = id.into(),
+                    _ => {}
+                },
+            }
+        }
+        object_format
+    }
+}
+
+impl ReportFormat {
+    fn max(self, other: Self) -> Self {
+        if self == ReportFormat::None { other } else { self }
+    }
+}

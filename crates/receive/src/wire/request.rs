@@ -1,0 +1,172 @@
+use super::{
+    Capabilities, Commands, Fault, Limits, Offer, ProtocolError,
+    pkt::{self, Decoded, LENGTH_BYTES, Packet},
+};
+use bstr::BString;
+use refdb_types::ObjectId;
+
+/// What a client asks for.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Request {
+    /// Its commands; none if it had nothing to push.
+    pub commands: Commands,
+    /// What it chose of the offer.
+    pub capabilities: Capabilities,
+    /// Its push options.
+    pub options: Vec<BString>,
+    /// Commits whose parents it does not have, since it is a shallow clone.
+    pub shallow: Vec<ObjectId>,
+}
+
+/// Reads a [`Request`] from bytes in whatever pieces they come.
+///
+/// It never takes a byte that belongs to the pack behind the request, so a server can read exactly
+/// [`RequestReader::wants`] bytes each time and leave the rest of its input to the program that unpacks.
+#[derive(Debug)]
+pub struct RequestReader {
+    offer: Offer,
+    limits: Limits,
+    phase: Phase,
+    request: Request,
+    /// The beginning of a packet. Never longer than a packet and the length of the next.
+    pending: Vec<u8>,
+    /// How many bytes came before those.
+    offset: u64,
+    options_bytes: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Commands,
+    Options,
+    Done,
+}
+
+impl RequestReader {
+    /// A reader for a client that was shown this offer.
+    pub fn new(offer: &Offer, limits: Limits) -> Self {
+        RequestReader {
+            offer: offer.clone(),
+            limits,
+            phase: Phase::Commands,
+            request: Request::default(),
+            pending: Vec::new(),
+            offset: 0,
+            options_bytes: 0,
+        }
+    }
+
+    /// How many bytes can be read at least, and be waited for, before the request can end; 0 once it has.
+    pub fn wants(&self) -> usize {
+        if self.phase == Phase::Done {
+            return 0;
+        }
+        match pkt::decode(&self.pending) {
+            // Behind a line there is at least the length of the next packet.
+            Ok(Decoded::Missing(missing)) if self.pending.len() >= LENGTH_BYTES => missing + LENGTH_BYTES,
+            Ok(Decoded::Missing(missing)) => missing,
+            // Whole packets are taken at once, and a bad one ended the session.
+            Ok(Decoded::Packet(..)) | Err(_) => LENGTH_BYTES,
+        }
+    }
+
+    /// Takes bytes from the start of `bytes`, and returns how many: fewer than there are if the request ends there.
+    pub fn take(&mut self, bytes: &[u8]) -> Result<usize, ProtocolError> {
+        let mut taken = 0;
+        loop {
+            let wanted = self.wants().min(bytes.len() - taken);
+            if wanted == 0 {
+                return Ok(taken);
+            }
+            self.pending.extend_from_slice(&bytes[taken..taken + wanted]);
+            taken += wanted;
+            self.drain()?;
+        }
+    }
+
+    /// The request, once all of it has come; the error of a client that left before.
+    pub fn finish(self) -> Result<Request, ProtocolError> {
+        if self.phase == Phase::Done {
+            assert!(self.pending.is_empty(), "bytes behind the request were taken");
+            Ok(self.request)
+        } else {
+            Err(self.at(Fault::End))
+        }
+    }
+
+    fn at(&self, fault: Fault) -> ProtocolError {
+        ProtocolError { offset: self.offset, fault }
+    }
+
+    /// Takes the packets that are whole.
+    fn drain(&mut self) -> Result<(), ProtocolError> {
+        let pending = std::mem::take(&mut self.pending);
+        let mut start = 0;
+        while self.phase != Phase::Done {
+            match pkt::decode(&pending[start..]).map_err(|fault| self.at(fault))? {
+                Decoded::Missing(_) => break,
+                Decoded::Packet(packet, length) => {
+                    self.packet(packet).map_err(|fault| self.at(fault))?;
+                    start += length;
+                    self.offset += length as u64;
+                }
+            }
+        }
+        self.pending = pending;
+        self.pending.drain(..start);
+        debug_assert!(self.pending.len() < pkt::PACKET_BYTES_MAX + LENGTH_BYTES);
+        Ok(())
+    }
+
+    fn packet(&mut self, packet: Packet<'_>) -> Result<(), Fault> {
+        match (self.phase, packet) {
+            (_, Packet::Line(line)) if line.starts_with(b"ERR ") => Err(Fault::Client(line[4..].into())),
+            (Phase::Commands, Packet::Line(line)) => self.command(line),
+            (Phase::Options, Packet::Line(line)) => self.option(line),
+            (Phase::Commands, _) if self.request.capabilities.push_options && !self.request.commands.is_empty() => {
+                self.phase = Phase::Options;
+                Ok(())
+            }
+            _ => {
+                self.phase = Phase::Done;
+                Ok(())
+            }
+        }
+    }
+
+    fn command(&mut self, line: &[u8]) -> Result<(), Fault> {
+        if let Some(id) = line.strip_prefix(b"shallow ") {
+            return self.shallow(id);
+        }
+        if line.starts_with(b"push-cert") {
+            return Err(Fault::Certificate);
+        }
+        let mut halves = line.splitn(2, |byte| *byte == 0);
+        let command = halves.next().unwrap_or_default();
+        if let Some(words) = halves.next() {
+            let object_format = self.request.capabilities.add(words, &self.offer);
+            if object_format != self.offer.hash.name().as_bytes() {
+                return Err(Fault::ObjectFormat(object_format.into()));
+            }
+        }
+        self.request.commands.add(command, self.offer.hash, &self.limits)
+    }
+
+    fn shallow(&mut self, id: &[u8]) -> Result<(), Fault> {
+        let id = ObjectId::from_hex(self.offer.hash, id).map_err(|_| Fault::Shallow(id.into()))?;
+        if (self.request.shallow.len() + 1) * size_of::<ObjectId>() > self.limits.shallow_bytes {
+            return Err(Fault::TooMuch { what: "ids of a shallow clone's edge", limit: self.limits.shallow_bytes });
+        }
+        self.request.shallow.push(id);
+        Ok(())
+    }
+
+    fn option(&mut self, option: &[u8]) -> Result<(), Fault> {
+        self.options_bytes += option.len() + size_of::<BString>();
+        if self.options_bytes > self.limits.options_bytes {
+            return Err(Fault::TooMuch { what: "push options", limit: self.limits.options_bytes });
+        }
+        self.request.options.push(option.into());
+        Ok(())
+    }
+}
