@@ -1,13 +1,44 @@
 //! Which entries are too old, whatever is done to the clock.
 
-use crate::{
-    api::options::Clock,
-    sync::{AtomicU64, Ordering},
+use crate::sync::{AtomicU64, Ordering};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
 };
-use std::time::{Duration, Instant};
 
 /// Clocks of machines that give each other entries differ a little.
 const SKEW_MS: u64 = 60_000;
+
+/// Tells the time, in milliseconds since 1970.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> u64 + Send + Sync>);
+
+impl Clock {
+    /// The system's clock.
+    pub fn system() -> Self {
+        Clock::new(|| {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+        })
+    }
+
+    /// A clock that a test winds.
+    pub fn new(now_ms: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        Clock(Arc::new(now_ms))
+    }
+
+    /// Milliseconds since 1970.
+    pub fn now_ms(&self) -> u64 {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Clock")
+    }
+}
 
 /// A maximal age, as it is stored: forever is the largest number.
 fn age_ms(max_age: Option<Duration>) -> u64 {
@@ -68,7 +99,6 @@ fn is_expired(created_ms: u64, now_ms: u64, max_ms: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
 
     #[test]
     fn time_goes_on_after_a_clock_was_set_back() {

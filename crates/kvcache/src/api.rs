@@ -3,10 +3,8 @@
 pub(crate) mod cache;
 pub(crate) mod entries;
 pub(crate) mod get;
-pub(crate) mod ghost;
 pub(crate) mod open;
 pub(crate) mod options;
 pub(crate) mod put;
-pub(crate) mod report;
 pub(crate) mod transfer;
 pub(crate) mod versions;

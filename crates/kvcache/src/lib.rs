@@ -27,15 +27,15 @@ pub mod fuzzing;
 mod log;
 mod reclaim;
 mod scratch;
-mod shared;
 mod stats;
 mod sync;
 
+pub use age::Clock;
 pub use api::{
     cache::Cache,
     entries::{EntryInfo, Verified},
     get::{Found, Get},
-    options::{Clock, Durability, Options},
+    options::{Durability, Options},
     put::{Put, PutOptions, Ticket},
     transfer::Imported,
     versions::{clean_versions, version_dir},

@@ -1,11 +1,19 @@
 //! The log of segments: where bytes are in memory and in files, the order of all changes, and what a crash leaves of it.
+//!
+//! `image`, `segment` and `handles` have the bytes of one segment, `index` says which record a key has. `append` has the
+//! order of everything, under the log's lock; `files` the folder. `store` puts these together and writes.
 
 pub(crate) mod append;
 pub(crate) mod buffer;
+pub(crate) mod files;
 pub(crate) mod handles;
+pub(crate) mod health;
 pub(crate) mod image;
 pub(crate) mod index;
 pub(crate) mod recover;
 pub(crate) mod replay;
 pub(crate) mod segment;
 pub(crate) mod space;
+pub(crate) mod store;
+pub(crate) mod tickets;
+pub(crate) mod view;

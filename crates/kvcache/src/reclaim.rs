@@ -1,6 +1,13 @@
-//! How room is freed: `plan` and `keep` decide, without effects; `evict` does it; `worker` says when.
+//! How room is freed: `plan` and `keep` decide, without effects; `steps` does what they say, with `evict` and `copy`;
+//! `doomed` has what is to be deleted, and when; `worker` and `calls` are the background threads.
 
+pub(crate) mod calls;
+mod copy;
+mod doomed;
 pub(crate) mod evict;
-pub(crate) mod keep;
+pub(crate) mod ghost;
+mod keep;
 pub(crate) mod plan;
+pub(crate) mod report;
+pub(crate) mod steps;
 pub(crate) mod worker;

@@ -1,9 +1,11 @@
 //! What threads share, in one place, so that a test can put a scheduler of its own under all of it (the feature
 //! `shuttle`; see `tests/schedules.rs`).
 
+mod lock;
 #[cfg(feature = "shuttle")]
 mod scheduled;
 
+pub(crate) use lock::{Held, Lock, Rank, holds_log};
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use {
     arc_swap::{ArcSwap as Shared, ArcSwapOption as SharedOption},
@@ -30,12 +32,6 @@ pub(crate) use {
 };
 
 pub(crate) use std::sync::atomic::Ordering;
-
-/// Takes a lock. No holder leaves its data half changed when it panics (indexing and arithmetic are checked before
-/// anything is changed), so a poisoned lock is taken like any other: one failed call must not end a server's cache.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
 
 /// More threads than this would wait for memory.
 const MOST_THREADS: usize = 4;

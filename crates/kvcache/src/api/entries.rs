@@ -4,7 +4,6 @@ use crate::{
     api::cache::Cache,
     error::Result,
     format::{place::Place, record::check_record},
-    sync::lock,
 };
 
 /// What is known of an entry without its value.
@@ -46,11 +45,11 @@ impl Cache {
     }
 
     fn open_record(&self, place: Place, scratch: &mut Vec<u8>) -> Option<(Vec<u8>, usize, usize, usize, EntryInfo)> {
-        let segment = self.shared.slots[usize::from(place.slot())].load_full()?;
+        let segment = self.store.view.at(place.slot())?;
         let bytes = segment.record(place, scratch)?;
         let header = check_record(bytes, segment.seq, place.offset() as u64)?;
         let mut record = bytes.to_vec();
-        let (key_at, value_at) = self.shared.sealer.open(&header, &mut record)?;
+        let (key_at, value_at) = self.sealer.open(&header, &mut record)?;
         let value_end = value_at + header.value_len as usize;
         let disk_bytes = crate::log::space::record_cost(place.len());
         let info = EntryInfo { created_ms: header.created_ms, uses: place.uses(), disk_bytes };
@@ -71,7 +70,7 @@ impl Cache {
     }
 
     fn is_whole(&self, place: Place, scratch: &mut Vec<u8>) -> bool {
-        let segment = self.shared.slots[usize::from(place.slot())].load_full();
+        let segment = self.store.view.at(place.slot());
         let record = segment.as_ref().and_then(|segment| Some((segment.seq, segment.record(place, scratch)?)));
         record.is_some_and(|(seq, bytes)| check_record(bytes, seq, place.offset() as u64).is_some())
     }
@@ -79,15 +78,15 @@ impl Cache {
     /// Whether a record that cannot be read is harmed, and not just moved or removed since the walk began, be it by the
     /// process that writes.
     fn is_harmed(&self, place: Place, hash: u64) -> bool {
-        let is_there = self.shared.index.get(hash).is_some_and(|now| now.is_same(place));
-        let segment = self.shared.slots[usize::from(place.slot())].load_full();
-        is_there && !(self.read_only && segment.is_none_or(|segment| segment.is_gone(&self.shared.fs)))
+        let is_there = self.store.view.index.get(hash).is_some_and(|now| now.is_same(place));
+        let segment = self.store.view.at(place.slot());
+        is_there && !(self.read_only && segment.is_none_or(|segment| segment.is_gone(&self.store.files.fs)))
     }
 
     /// Where all entries are, in the order of the files, so that these are read once from start to end.
     fn places(&self) -> Vec<(Place, u64)> {
         let mut places = Vec::new();
-        self.shared.index.for_each(|hash, place| places.push((place, hash)));
+        self.store.view.index.for_each(|hash, place| places.push((place, hash)));
         places.sort_by_key(|(place, _)| (place.slot(), place.offset()));
         places
     }
@@ -95,8 +94,8 @@ impl Cache {
     /// Frees the dead space in all segments, waiting for the disk. Returns how many bytes the files lost.
     pub fn compact(&self) -> Result<u64> {
         self.check_writable()?;
-        let before = lock(&self.shared.log).disk_bytes();
-        self.shared.compact_all()?;
-        Ok(before.saturating_sub(lock(&self.shared.log).disk_bytes()))
+        let before = self.store.log().disk_bytes();
+        self.reclaim.compact_all()?;
+        Ok(before.saturating_sub(self.store.log().disk_bytes()))
     }
 }

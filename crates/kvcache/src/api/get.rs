@@ -6,9 +6,9 @@ use crate::{
         place::Place,
         record::{RECORD_HEADER_BYTES, RecordHeader, check_record},
     },
-    log::segment::Segment,
+    log::{segment::Segment, store::Store},
     scratch::{Scratch, with_scratch},
-    sync::{lock, yield_now},
+    sync::yield_now,
 };
 use std::sync::Arc;
 
@@ -64,20 +64,20 @@ impl Cache {
     /// The same for values of up to `most_bytes`. Of a larger one only the length is given, which is neither checked nor
     /// counted as a get: it is for whoever must provide room for the value, and asks again.
     pub fn get_up_to<T>(&self, key: &[u8], most_bytes: usize, take: impl FnOnce(&[u8], u64) -> T) -> Get<T> {
-        let shared = &self.shared;
-        let hash = shared.sealer.hash(key);
+        let (counters, ghosts) = (&self.store.view.counters, &self.reclaim.ghosts);
+        let hash = self.sealer.hash(key);
         let (got, counter) = match with_scratch(|scratch| self.look_up(hash, key, most_bytes, scratch, take)) {
             Lookup::Larger(len) => return Get::Larger(len),
-            Lookup::Found(taken) => (Get::Found(taken), &shared.counters.hits),
+            Lookup::Found(taken) => (Get::Found(taken), &counters.hits),
             Lookup::Expired => {
-                shared.counters.expired.add(1);
-                (Get::None, &shared.counters.misses)
+                counters.expired.add(1);
+                (Get::None, &counters.misses)
             }
-            Lookup::None => (Get::None, &shared.counters.misses),
+            Lookup::None => (Get::None, &counters.misses),
         };
         counter.add(1);
-        if shared.ghosts.wants(hash) {
-            shared.ghosts.on_get(hash, &shared.counters);
+        if ghosts.wants(hash) {
+            ghosts.on_get(hash, counters);
         }
         got
     }
@@ -90,16 +90,16 @@ impl Cache {
         scratch: &mut Scratch,
         take: impl FnOnce(&[u8], u64) -> T,
     ) -> Lookup<T> {
-        let shared = &self.shared;
+        let Store { view, ages, .. } = &*self.store;
         let mut failed = None;
         for _ in 0..ATTEMPTS {
-            let Some(hit) = shared.index.find(hash) else { return Lookup::None };
+            let Some(hit) = view.index.find(hash) else { return Lookup::None };
             let place = hit.place;
             if failed.is_some_and(|failed: Place| failed.is_same(place)) {
                 self.discard(hash, place);
                 return Lookup::None;
             }
-            let slot = shared.slots[usize::from(place.slot())].load();
+            let slot = view.slots[usize::from(place.slot())].load();
             if place.len() > most_bytes
                 && let Some(len) = slot.as_ref().and_then(|segment| value_len(segment, place, scratch))
                 && len > most_bytes
@@ -107,7 +107,7 @@ impl Cache {
                 return Lookup::Larger(len);
             }
             match slot.as_ref().map_or(Read::Gone, |segment| self.read(segment, place, key, scratch)) {
-                Read::Value(_, created_ms) if shared.ages.is_expired(created_ms) => return Lookup::Expired,
+                Read::Value(_, created_ms) if ages.is_expired(created_ms) => return Lookup::Expired,
                 Read::Value(value, created_ms) => {
                     hit.touch();
                     return Lookup::Found(take(value, created_ms));
@@ -122,7 +122,7 @@ impl Cache {
     }
 
     fn read<'a>(&self, segment: &'a Segment, place: Place, key: &[u8], scratch: &'a mut Scratch) -> Read<'a> {
-        let sealer = &self.shared.sealer;
+        let sealer = &self.sealer;
         let Some(bytes) = segment.record(place, &mut scratch.record) else { return Read::Gone };
         let Some(header) = check_record(bytes, segment.seq, place.offset() as u64) else { return Read::Harmed };
         let (key_len, value_len) = (header.key_len as usize, header.value_len as usize);
@@ -147,27 +147,27 @@ impl Cache {
 
     /// Forgets a record that failed its checks twice, and says so in the log: an older value must not take its place.
     fn discard(&self, hash: u64, place: Place) {
-        self.shared.counters.corrupt.add(1);
+        self.store.view.counters.corrupt.add(1);
         if !self.read_only {
-            lock(&self.shared.log).drop_entry(&self.shared.view(), hash, place, true);
+            self.store.log().drop_entry(&self.store.view, hash, place, true);
         }
     }
 
     /// Whether a get would find a value, without reading it; a record that is harmed counts as there.
     pub fn contains(&self, key: &[u8]) -> bool {
-        let shared = &self.shared;
-        let Some(place) = shared.index.get(shared.sealer.hash(key)) else { return false };
-        shared.ages.max_ms().is_none() || {
-            let slot = shared.slots[usize::from(place.slot())].load();
+        let Store { view, ages, .. } = &*self.store;
+        let Some(place) = view.index.get(self.sealer.hash(key)) else { return false };
+        ages.max_ms().is_none() || {
+            let slot = view.slots[usize::from(place.slot())].load();
             let head = |segment: &Arc<Segment>| with_scratch(|scratch| record_header(segment, place, scratch));
             // Where it was moved meanwhile it was young enough for that.
-            slot.as_ref().and_then(head).is_none_or(|header| !shared.ages.is_expired(header.created_ms))
+            slot.as_ref().and_then(head).is_none_or(|header| !ages.is_expired(header.created_ms))
         }
     }
 
     /// When the value of a key was created, in milliseconds since 1970. Not counted as a get.
     pub(crate) fn created_ms(&self, key: &[u8]) -> Option<u64> {
-        let hash = self.shared.sealer.hash(key);
+        let hash = self.sealer.hash(key);
         match with_scratch(|scratch| self.look_up(hash, key, usize::MAX, scratch, |_, created_ms| created_ms)) {
             Lookup::Found(created_ms) => Some(created_ms),
             Lookup::Larger(_) | Lookup::Expired | Lookup::None => None,

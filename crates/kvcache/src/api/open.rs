@@ -1,11 +1,8 @@
 //! Opening a cache: the lock, the identity, the replay of the log.
 
 use crate::{
-    age::Ages,
-    api::{
-        cache::Cache,
-        options::{Clock, Options},
-    },
+    age::{Ages, Clock},
+    api::{cache::Cache, options::Options},
     error::{Error, Result},
     format::{
         footer::Entries,
@@ -15,23 +12,26 @@ use crate::{
         seal::{Key, Sealer},
     },
     log::{
-        append::{Log, Meta, Old, Slots, Start},
+        append::{Log, Meta, Old, Start},
+        files::Files,
         handles::Handles,
-        index::{Fill, Index},
+        index::Fill,
         recover::{Found, Recovered, recover, recover_to_read, seal},
         replay,
         segment::Segment,
         space::{BLOCK_BYTES, SEGMENT_EXTRA_BYTES, Space, blocks, record_cost},
+        store::Store,
+        view::{Slots, View},
     },
-    reclaim::worker,
-    shared::{Parts, Shared, promise_path},
+    reclaim::{steps::Reclaim, worker},
     stats::Counters,
-    sync::{Mutex, SharedOption},
+    sync::{Lock, Rank, SharedOption},
 };
 use refdb_vfs::{File, Fs};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 impl Cache {
@@ -51,8 +51,8 @@ impl Cache {
             return Err(Error::Misuse(format!("a limit of {limit} bytes is not possible; give {least} to {most}")));
         }
         let cache = Cache::open_idle(fs, dir, options)?;
-        let workers = worker::start(&cache.shared).map_err(|source| start_error(dir, source))?;
-        *crate::sync::lock(&cache.workers) = workers;
+        let workers = worker::start(&cache.reclaim).map_err(|source| start_error(dir, source))?;
+        *cache.workers.lock() = workers;
         Ok(cache)
     }
 
@@ -69,34 +69,25 @@ impl Cache {
         notices.append(&mut recovered.notices);
         discard_useless(&fs, dir, &recovered)?;
         let space = Space::new(options.limit_bytes);
-        let promised = !matches!(fs.stat(&promise_path(dir)), Err(error) if error.is_not_found());
+        let promised = Files::promised_in(&fs, dir);
         for found in recovered.segments.iter_mut().filter(|found| !found.sealed) {
             // Without it the next start reads the records once more; no reason to fail on a full disk.
             let _ = seal(&fs, found);
         }
         evict_beyond(&fs, dir, &mut recovered.segments, &space, promised)?;
         let maps = fs.is_local(dir)?;
-        let counters = Counters::default();
         let before_end = recovered.segments.last().map_or(0, |last| last.records_end);
         let (next_seq, floor, synced_seq) = (recovered.next_seq, recovered.floor, recovered.synced_seq);
         let handles = Handles::new(fs.clone());
         let mapped = maps.then_some(&fs);
-        let Replayed { index, fill, old, slots } =
-            replayed(recovered, &space, &handles, mapped, &counters, &mut notices)?;
+        let Replayed { view, fill, old } = replayed(recovered, &space, &handles, mapped, &mut notices)?;
         let start =
             Start { dir: dir.to_owned(), handles, store, space, fill, old, floor, next_seq, before_end, synced_seq };
-        let log = Log::new(start, &slots);
+        let log = Log::new(start, &view.slots);
         let Options { max_age, patience, clock, .. } = options;
-        let ages = Ages::new(max_age, clock);
-        let dir = dir.to_owned();
-        let parts = Parts { fs, dir, space, sealer, ages, patience, maps, promised, index, slots, counters, log };
-        Ok(Cache {
-            shared: Arc::new(Shared::new(parts)),
-            workers: Mutex::new(Vec::new()),
-            lock_file: Mutex::new(Some(lock_file)),
-            read_only: false,
-            notices,
-        })
+        let files = Files::new(fs, dir.to_owned(), maps, promised);
+        let store = Store::new(Ages::new(max_age, clock), view, files, log);
+        Ok(Cache::on(store, sealer, patience, Some(lock_file), notices))
     }
 
     /// Opens a cache for reading, also while another process writes to it: what the files say at this moment. Changes
@@ -119,12 +110,11 @@ impl Cache {
         let disk_bytes: u64 = recovered.segments.iter().map(|found| found.file_bytes).sum();
         let mut space = Space::new(disk_bytes.max(Options::SMALLEST_LIMIT_BYTES));
         space.slots = space.slots.max((recovered.segments.len() + 1).min(MAX_SEGMENTS));
-        let (counters, mut notices) = (Counters::default(), std::mem::take(&mut recovered.notices));
+        let mut notices = std::mem::take(&mut recovered.notices);
         let (next_seq, floor) = (recovered.next_seq, recovered.floor);
         // A mapping would keep the space of deleted segments, and another process may not follow our rules.
         let handles = Handles::new(fs.clone());
-        let Replayed { index, fill, old, slots } =
-            replayed(recovered, &space, &handles, None, &counters, &mut notices)?;
+        let Replayed { view, fill, old } = replayed(recovered, &space, &handles, None, &mut notices)?;
         let start = Start {
             dir: dir.to_owned(),
             handles,
@@ -137,17 +127,25 @@ impl Cache {
             before_end: 0,
             synced_seq: 0,
         };
-        let log = Log::new(start, &slots);
-        let (dir, ages) = (dir.to_owned(), Ages::new(None, Clock::system()));
-        let (patience, maps, promised) = (Default::default(), false, true);
-        let parts = Parts { fs, dir, space, sealer, ages, patience, maps, promised, index, slots, counters, log };
-        Ok(Cache {
-            shared: Arc::new(Shared::new(parts)),
-            workers: Mutex::new(Vec::new()),
-            lock_file: Mutex::new(None),
-            read_only: true,
+        let log = Log::new(start, &view.slots);
+        let files = Files::new(fs, dir.to_owned(), false, true);
+        let store = Store::new(Ages::new(None, Clock::system()), view, files, log);
+        Ok(Cache::on(store, sealer, Duration::ZERO, None, notices))
+    }
+
+    /// A cache without threads; one that has no lock is only read.
+    fn on(store: Store, sealer: Sealer, patience: Duration, lock_file: Option<File>, notices: Vec<Error>) -> Cache {
+        let store = Arc::new(store);
+        Cache {
+            reclaim: Arc::new(Reclaim::new(store.clone())),
+            store,
+            sealer,
+            patience,
+            workers: Lock::new(Rank::Leaf, Vec::new()),
+            read_only: lock_file.is_none(),
+            lock_file: Lock::new(Rank::Leaf, lock_file),
             notices,
-        })
+        }
     }
 
     /// Whether the cache in a folder is encrypted, so that its keys are not for everyone's eyes.
@@ -221,10 +219,9 @@ fn evict_beyond(fs: &Fs, dir: &Path, segments: &mut Vec<Found>, space: &Space, p
 }
 
 struct Replayed {
-    index: Index,
+    view: View,
     fill: Fill,
     old: Vec<Old>,
-    slots: Slots,
 }
 
 /// Fills the index from what the segments say, oldest first. They are mapped if there is a file system for that.
@@ -233,7 +230,6 @@ fn replayed(
     space: &Space,
     handles: &Arc<Handles>,
     mapped: Option<&Fs>,
-    counters: &Counters,
     notices: &mut Vec<Error>,
 ) -> Result<Replayed> {
     let slots_len = space.slots.max(recovered.segments.len() + 64).min(MAX_SEGMENTS);
@@ -266,9 +262,10 @@ fn replayed(
         };
         old.push(Old { segment: Arc::new(segment), meta });
     }
-    counters.entries.set(live.entries);
-    counters.live_bytes.set(live.bytes);
-    Ok(Replayed { index, fill, old, slots })
+    let view = View { index, slots, counters: Counters::default() };
+    view.counters.entries.set(live.entries);
+    view.counters.live_bytes.set(live.bytes);
+    Ok(Replayed { view, fill, old })
 }
 
 /// What the marks of a segment take.

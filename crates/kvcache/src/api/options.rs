@@ -1,5 +1,5 @@
-use crate::format::seal::Key;
-use std::{fmt, sync::Arc, time::Duration};
+use crate::{age::Clock, format::seal::Key};
+use std::time::Duration;
 
 /// How a cache is opened. Only the limit has no default.
 #[derive(Clone, Debug)]
@@ -51,34 +51,4 @@ pub enum Durability {
     Written,
     /// When stable storage has it: it survives a power loss. Never refused; waits for the disk.
     Synced,
-}
-
-/// Tells the time, in milliseconds since 1970.
-#[derive(Clone)]
-pub struct Clock(Arc<dyn Fn() -> u64 + Send + Sync>);
-
-impl Clock {
-    /// The system's clock.
-    pub fn system() -> Self {
-        Clock::new(|| {
-            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-            now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
-        })
-    }
-
-    /// A clock that a test winds.
-    pub fn new(now_ms: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
-        Clock(Arc::new(now_ms))
-    }
-
-    /// Milliseconds since 1970.
-    pub fn now_ms(&self) -> u64 {
-        (self.0)()
-    }
-}
-
-impl fmt::Debug for Clock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Clock")
-    }
 }

@@ -5,11 +5,13 @@ use crate::{
     error::{Error, Result},
     format::record::{Kind, RecordHeader, body_crc},
     log::{
-        append::NoRoom,
+        append::{End, NoRoom},
         space::{Who, record_cost},
+        store::Store,
     },
+    reclaim::evict::is_full,
     scratch::{Scratch, with_scratch},
-    sync::{Ordering, lock, sleep, yield_now},
+    sync::{sleep, yield_now},
 };
 use std::time::{Duration, Instant};
 
@@ -62,7 +64,7 @@ pub struct PutOptions {
 impl Cache {
     /// To be taken before the value of a key is computed, and given to [`Cache::put_with`].
     pub fn ticket(&self, key: &[u8]) -> Ticket {
-        Ticket(self.shared.ticket(self.shared.sealer.hash(key)))
+        Ticket(self.store.tickets.of(self.sealer.hash(key)))
     }
 
     /// Puts a value, created now. See [`Cache::put_with`].
@@ -85,62 +87,62 @@ impl Cache {
 
     fn put_settled(&self, key: &[u8], value: &[u8], options: PutOptions, settle: Durability) -> Result<Put> {
         self.check_writable()?;
-        let shared = &self.shared;
-        let (len, max) = (key.len().saturating_add(value.len()), shared.space.largest_entry());
+        let (sealer, ages) = (&self.sealer, &self.store.ages);
+        let (len, max) = (key.len().saturating_add(value.len()), self.store.space.largest_entry());
         if len > max {
             return Err(Error::TooLarge { len, max });
         }
         let header = RecordHeader {
             kind: Kind::Put,
-            encrypted: shared.sealer.is_encrypted(),
-            hash: shared.sealer.hash(key),
-            created_ms: options.created_ms.unwrap_or_else(|| shared.ages.now_ms()),
+            encrypted: sealer.is_encrypted(),
+            hash: sealer.hash(key),
+            created_ms: options.created_ms.unwrap_or_else(|| ages.now_ms()),
             key_len: key.len() as u32,
             value_len: value.len() as u32,
         };
         with_scratch(|Scratch { record, .. }| {
             record.clear();
             record.extend_from_slice(&header.encode());
-            shared.sealer.seal(record, key, value).map_err(|error| Error::Disk(error.to_string()))?;
+            sealer.seal(record, key, value).map_err(|error| Error::Disk(error.to_string()))?;
             record.resize(header.record_len(), 0);
             self.append(&header, record, options, settle)
         })
     }
 
     fn append(&self, header: &RecordHeader, record: &mut [u8], options: PutOptions, settle: Durability) -> Result<Put> {
-        let shared = &self.shared;
+        let Store { view, tickets, files, .. } = &*self.store;
         let crc = body_crc(record);
         let is_firm = options.durability != Durability::Buffered;
         let who = if is_firm { Who::Durable } else { Who::Put };
         let patience = match is_firm {
             _ if options.at_once => Duration::ZERO,
             true => FIRM_PATIENCE,
-            false => shared.patience,
+            false => self.patience,
         };
         let (mut since, mut turns) = (None, 0);
         loop {
-            let mut log = lock(&shared.log);
-            if options.ticket.is_some_and(|ticket| ticket.0 != shared.ticket(header.hash)) {
-                shared.counters.stale.add(1);
+            let mut log = self.store.log();
+            if options.ticket.is_some_and(|ticket| ticket.0 != tickets.of(header.hash)) {
+                view.counters.stale.add(1);
                 return Ok(Put::Stale);
             }
-            match log.append(&shared.view(), header, record, crc, who) {
+            match log.append(view, header, record, crc, who) {
                 Ok(()) => {
                     if options.ticket.is_none() {
                         // A value given outright beats one that is being computed.
-                        shared.invalidate_tickets(header.hash);
+                        tickets.invalidate(header.hash);
                     }
                     if since.is_some() {
                         log.stop_waiting();
                     }
                     let end = log.end();
-                    let is_behind = shared.frees.load(Ordering::Relaxed) && shared.is_outgrowing(&log);
+                    let is_behind = self.reclaim.is_outgrown(&log);
                     drop(log);
-                    shared.counters.puts.add(1);
-                    if shared.ghosts.wants(header.hash) {
-                        shared.ghosts.on_put(header.hash, record_cost(record.len()));
+                    view.counters.puts.add(1);
+                    if self.reclaim.ghosts.wants(header.hash) {
+                        self.reclaim.ghosts.on_put(header.hash, record_cost(record.len()));
                     }
-                    shared.settle_on_full_disk(end, settle)?;
+                    self.settle_on_full_disk(end, settle)?;
                     if is_behind && !is_firm {
                         // To compaction, if it waits for a processor; else this returns at once.
                         yield_now();
@@ -150,15 +152,15 @@ impl Cache {
                 Err(reason) => {
                     let waited = since.get_or_insert_with(Instant::now).elapsed();
                     // The write buffer has no room again before the disk takes something.
-                    let is_hopeless = !is_firm && reason == NoRoom::Buffer && shared.writes_fail_for(patience);
+                    let is_hopeless = !is_firm && reason == NoRoom::Buffer && files.health.writes_fail_for(patience);
                     if waited >= patience || is_hopeless {
-                        log.remove(&shared.view(), header.hash, header.created_ms);
+                        log.remove(view, header.hash, header.created_ms);
                         log.stop_waiting();
-                        shared.invalidate_tickets(header.hash);
-                        shared.counters.refused.add(1);
+                        tickets.invalidate(header.hash);
+                        view.counters.refused.add(1);
                         drop(log);
-                        shared.wake();
-                        return if is_firm && !options.at_once { Err(shared.disk_error()) } else { Ok(Put::Refused) };
+                        self.reclaim.calls.wake();
+                        return if is_firm && !options.at_once { Err(files.health.error()) } else { Ok(Put::Refused) };
                     }
                 }
             }
@@ -170,10 +172,9 @@ impl Cache {
 
     /// Lets the writer work, or does its work where that is writing one segment to the page cache.
     fn give_way(&self, sleeps: bool) {
-        let shared = &self.shared;
-        shared.wake();
-        if let Ok(mut scratch) = shared.files.try_lock()
-            && shared.flush_step(&mut scratch).is_ok_and(|worked| worked)
+        self.reclaim.calls.wake();
+        if let Some(mut turn) = self.store.files.try_turn()
+            && self.store.write_step(&mut turn).is_ok_and(|worked| worked)
         {
             return;
         }
@@ -189,18 +190,18 @@ impl Cache {
     /// Removes a key and returns when that is as durable as asked.
     pub fn remove_with(&self, key: &[u8], durability: Durability) -> Result<bool> {
         self.check_writable()?;
-        let shared = &self.shared;
-        let hash = shared.sealer.hash(key);
+        let (store, ghosts) = (&self.store, &self.reclaim.ghosts);
+        let hash = self.sealer.hash(key);
         let was_there = {
-            let mut log = lock(&shared.log);
-            shared.invalidate_tickets(hash);
-            log.remove(&shared.view(), hash, shared.ages.now_ms())
+            let mut log = store.log();
+            store.tickets.invalidate(hash);
+            log.remove(&store.view, hash, store.ages.now_ms())
         };
         if was_there {
-            shared.counters.removed.add(1);
+            store.view.counters.removed.add(1);
         }
-        if shared.ghosts.wants(hash) {
-            shared.ghosts.on_remove(hash);
+        if ghosts.wants(hash) {
+            ghosts.on_remove(hash);
         }
         self.settle_removals(durability)?;
         Ok(was_there)
@@ -208,29 +209,29 @@ impl Cache {
 
     /// Waits until no removal is owed to the log, and all that is there is as durable as asked.
     fn settle_removals(&self, durability: Durability) -> Result<()> {
-        let shared = &self.shared;
+        let store = &self.store;
         if durability == Durability::Buffered {
-            shared.nudge();
+            self.reclaim.calls.nudge();
             return Ok(());
         }
         let start = Instant::now();
         let end = loop {
             {
-                let mut log = lock(&shared.log);
-                if !log.owes() || log.pay_at(&shared.view(), shared.ages.now_ms()).is_ok() {
+                let mut log = store.log();
+                if !log.owes() || log.pay_at(&store.view, store.ages.now_ms()).is_ok() {
                     break log.end();
                 }
             }
-            if shared.writes_fail_for(Duration::ZERO) && !shared.free_one()? {
+            if store.files.health.writes_fail_for(Duration::ZERO) && !self.reclaim.free_one()? {
                 // The write buffer will have no room either.
-                return shared.wipe();
+                return self.reclaim.wipe();
             }
             if start.elapsed() >= FIRM_PATIENCE {
-                return Err(shared.disk_error());
+                return Err(self.store.files.health.error());
             }
             self.give_way(true);
         };
-        shared.settle_on_full_disk(end, durability)
+        self.settle_on_full_disk(end, durability)
     }
 
     /// Forgets everything and makes every ticket void. Takes no longer the more there is.
@@ -241,31 +242,62 @@ impl Cache {
     /// Forgets everything and returns when that is as durable as asked.
     pub fn clear_with(&self, durability: Durability) -> Result<()> {
         self.check_writable()?;
-        let shared = &self.shared;
+        let (store, reclaim) = (&self.store, &self.reclaim);
         let start = Instant::now();
         let (end, memory) = loop {
             {
-                let mut log = lock(&shared.log);
-                if let Some((void, memory)) = log.clear(&shared.view()) {
-                    shared.invalidate_all_tickets();
-                    shared.ghosts.clear();
-                    lock(&shared.void).extend(void);
+                let mut log = store.log();
+                if let Some((void, memory)) = log.clear(&store.view) {
+                    store.tickets.invalidate_all();
+                    reclaim.ghosts.clear();
+                    reclaim.doomed.add_void(void);
                     break (log.end(), memory);
                 }
             }
             if start.elapsed() >= FIRM_PATIENCE {
-                return Err(shared.disk_error());
+                return Err(self.store.files.health.error());
             }
             self.give_way(true);
         };
-        shared.wake();
-        lock(&shared.garbage).push(Box::new(memory));
-        shared.settle_on_full_disk(end, durability)
+        reclaim.calls.wake();
+        reclaim.doomed.add_garbage(memory);
+        self.settle_on_full_disk(end, durability)
     }
 
     /// Returns when everything before this call is as durable as asked.
     pub fn flush(&self, durability: Durability) -> Result<()> {
         self.check_writable()?;
         self.settle_removals(durability)
+    }
+
+    /// Waits until everything before `end` is as durable as asked. On a full disk older entries make room for it; where that
+    /// is not enough and a removal waits, all of them do: what was removed must not come back.
+    fn settle_on_full_disk(&self, end: End, durability: Durability) -> Result<()> {
+        loop {
+            match self.settle(end, durability) {
+                Err(error) if is_full(&error) => {
+                    if self.reclaim.free_one()? {
+                        continue;
+                    }
+                    let log = self.store.log();
+                    let removals_end = log.removals_end().filter(|removals_end| *removals_end <= end);
+                    let waits = removals_end.is_some_and(|end| !log.is_written(end));
+                    drop(log);
+                    return if waits { self.reclaim.wipe() } else { Err(error) };
+                }
+                settled => return settled,
+            }
+        }
+    }
+
+    fn settle(&self, end: End, durability: Durability) -> Result<()> {
+        match durability {
+            Durability::Buffered => {
+                self.reclaim.calls.nudge();
+                Ok(())
+            }
+            Durability::Written => self.store.write_through(end),
+            Durability::Synced => self.store.sync_through(self.store.promise(end)?),
+        }
     }
 }

@@ -37,7 +37,7 @@ impl Cache {
         let mut to = Summed { inner: to, crc: 0 };
         to.write_all(&MAGIC)?;
         to.write_all(&VERSION.to_le_bytes())?;
-        let label = label(&self.shared.dir);
+        let label = label(&self.store.files.dir);
         to.write_all(&(label.len() as u32).to_le_bytes())?;
         to.write_all(label.as_bytes())?;
         let mut entries = 0u64;
@@ -88,7 +88,7 @@ impl Cache {
 
     fn check_label(&self, from: &mut Counted<'_>) -> Result<()> {
         let len = u32::from_le_bytes(from.array()?);
-        let (mut theirs, ours) = (Vec::new(), label(&self.shared.dir));
+        let (mut theirs, ours) = (Vec::new(), label(&self.store.files.dir));
         from.bytes(len, &mut theirs)?;
         if theirs == ours.as_bytes() || theirs.is_empty() || ours.is_empty() {
             return Ok(());

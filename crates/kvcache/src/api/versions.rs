@@ -2,7 +2,7 @@
 
 use crate::{
     error::{Error, Result},
-    shared::PROMISE,
+    log::files::PROMISE,
 };
 use refdb_vfs::{EntryKind, Fs};
 use std::path::{Path, PathBuf};

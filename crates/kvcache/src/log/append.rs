@@ -17,21 +17,17 @@ use crate::{
         buffer::Buffer,
         handles::Handles,
         image::Image,
-        index::{Fill, Index},
+        index::Fill,
         segment::Segment,
         space::{BLOCK_BYTES, SEGMENT_EXTRA_BYTES, Space, Who, blocks, file_len, file_len_of_one, record_cost},
+        view::{Slots, View},
     },
-    stats::Counters,
-    sync::SharedOption,
 };
 use std::{
     collections::{BTreeSet, VecDeque},
     path::PathBuf,
     sync::Arc,
 };
-
-/// The segments that readers may look into, by slot.
-pub(crate) type Slots = Box<[SharedOption<Segment>]>;
 
 /// Why there is no room for a record now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,13 +138,6 @@ pub(crate) struct Log {
     dropping: usize,
 }
 
-/// Parts of the cache that the log changes and others read.
-pub(crate) struct View<'a> {
-    pub(crate) index: &'a Index,
-    pub(crate) slots: &'a Slots,
-    pub(crate) counters: &'a Counters,
-}
-
 /// A sealed segment that was there when the cache was opened.
 pub(crate) struct Old {
     pub(crate) segment: Arc<Segment>,
@@ -217,6 +206,10 @@ impl Log {
         }
     }
 
+    pub(crate) fn space(&self) -> Space {
+        self.space
+    }
+
     pub(crate) fn disk_bytes(&self) -> u64 {
         self.disk_bytes
     }
@@ -228,7 +221,7 @@ impl Log {
     /// Appends a record whose header and payload are in `record`, padded, and tells the index.
     pub(crate) fn append(
         &mut self,
-        view: &View<'_>,
+        view: &View,
         header: &RecordHeader,
         record: &mut [u8],
         crc: u32,
@@ -247,7 +240,7 @@ impl Log {
     /// Copies a record that the index finds at `old` to the end of the log; false if the index finds another by now.
     pub(crate) fn copy(
         &mut self,
-        view: &View<'_>,
+        view: &View,
         old: Place,
         header: &RecordHeader,
         record: &mut [u8],
@@ -264,7 +257,7 @@ impl Log {
     }
 
     /// Removes a key: from the index at once, from the log as soon as there is room. Returns whether it was there.
-    pub(crate) fn remove(&mut self, view: &View<'_>, hash: u64, now_ms: u64) -> bool {
+    pub(crate) fn remove(&mut self, view: &View, hash: u64, now_ms: u64) -> bool {
         let was_there = self.forget(view, hash);
         // A dropped record has no entry in the index, but its file may outlive a crash.
         if was_there || self.dropping > 0 {
@@ -276,7 +269,7 @@ impl Log {
 
     /// Takes an entry out of the index if it is still at `place`. With `mark` the log says so, too, as soon as there is
     /// room: something older may come back in its place otherwise.
-    pub(crate) fn drop_entry(&mut self, view: &View<'_>, hash: u64, place: Place, mark: bool) -> bool {
+    pub(crate) fn drop_entry(&mut self, view: &View, hash: u64, place: Place, mark: bool) -> bool {
         let dropped = view.index.get(hash).is_some_and(|now| now.is_same(place)) && self.forget(view, hash);
         if dropped && mark {
             self.owed.push_back(hash);
@@ -301,11 +294,11 @@ impl Log {
     }
 
     /// Writes the removals that are owed.
-    fn pay(&mut self, view: &View<'_>) -> Result<(), NoRoom> {
+    fn pay(&mut self, view: &View) -> Result<(), NoRoom> {
         if self.owed.is_empty() { Ok(()) } else { self.pay_at(view, self.active.newest_ms) }
     }
 
-    pub(crate) fn pay_at(&mut self, view: &View<'_>, now_ms: u64) -> Result<(), NoRoom> {
+    pub(crate) fn pay_at(&mut self, view: &View, now_ms: u64) -> Result<(), NoRoom> {
         while let Some(&hash) = self.owed.front() {
             self.append_mark(view, Kind::Remove, hash, now_ms)?;
             self.owed.pop_front();
@@ -315,7 +308,7 @@ impl Log {
     }
 
     /// Appends a record without key and value; the index is not told.
-    pub(crate) fn append_mark(&mut self, view: &View<'_>, kind: Kind, hash: u64, now_ms: u64) -> Result<(), NoRoom> {
+    pub(crate) fn append_mark(&mut self, view: &View, kind: Kind, hash: u64, now_ms: u64) -> Result<(), NoRoom> {
         let header = RecordHeader { kind, encrypted: false, hash, created_ms: now_ms, key_len: 0, value_len: 0 };
         let mut record = header.encode();
         let crc = body_crc(&record);
@@ -324,7 +317,7 @@ impl Log {
 
     fn write(
         &mut self,
-        view: &View<'_>,
+        view: &View,
         header: &RecordHeader,
         record: &mut [u8],
         crc: u32,
@@ -375,7 +368,7 @@ impl Log {
     }
 
     /// Starts the next segment, with room for a record of this length at least.
-    fn roll(&mut self, view: &View<'_>, record_len: usize, who: Who) -> Result<(), NoRoom> {
+    fn roll(&mut self, view: &View, record_len: usize, who: Who) -> Result<(), NoRoom> {
         if self.free_slots.len() <= self.space.reserve_slots(who) {
             return Err(NoRoom::Space);
         }
@@ -391,7 +384,7 @@ impl Log {
         Ok(())
     }
 
-    fn start_segment(&mut self, view: &View<'_>, image: Arc<Image>, record_len: usize) {
+    fn start_segment(&mut self, view: &View, image: Arc<Image>, record_len: usize) {
         let slot = self.free_slots.pop().expect("the caller looked");
         let seq = self.active.segment.seq + 1;
         let (before_end, synced) = (self.active.tail as u64, self.synced_seq);
@@ -409,7 +402,7 @@ impl Log {
     }
 
     /// Seals the segment that is being filled, unless it has no records.
-    pub(crate) fn seal_active(&mut self, view: &View<'_>) -> Result<(), NoRoom> {
+    pub(crate) fn seal_active(&mut self, view: &View) -> Result<(), NoRoom> {
         if self.active.entries.is_empty() {
             return Ok(());
         }
@@ -420,7 +413,7 @@ impl Log {
         }
     }
 
-    fn publish(&mut self, view: &View<'_>, hash: u64, place: Place) {
+    fn publish(&mut self, view: &View, hash: u64, place: Place) {
         let old = view.index.set(&mut self.fill, hash, place);
         self.count(view, place, true);
         if let Some(old) = old {
@@ -428,7 +421,7 @@ impl Log {
         }
     }
 
-    fn forget(&mut self, view: &View<'_>, hash: u64) -> bool {
+    fn forget(&mut self, view: &View, hash: u64) -> bool {
         let old = view.index.remove(&mut self.fill, hash);
         if let Some(old) = old {
             self.count(view, old, false);
@@ -436,7 +429,7 @@ impl Log {
         old.is_some()
     }
 
-    fn count(&mut self, view: &View<'_>, place: Place, comes: bool) {
+    fn count(&mut self, view: &View, place: Place, comes: bool) {
         let bytes = place.len() as u64;
         let cost = record_cost(place.len());
         let meta = self.meta[usize::from(place.slot())].as_mut();

@@ -1,6 +1,6 @@
 //! The descriptors of files that are read without a mapping: few, however many segments there are.
 
-use crate::sync::{Mutex, lock};
+use crate::sync::{Lock, Rank};
 use refdb_vfs::{File, Fs};
 use std::{collections::VecDeque, path::Path, sync::Arc};
 
@@ -10,21 +10,21 @@ const KEPT: usize = 2;
 pub(crate) struct Handles {
     fs: Fs,
     /// By the number of their segment, the one opened last at the end.
-    kept: Mutex<VecDeque<(u64, Arc<File>)>>,
+    kept: Lock<VecDeque<(u64, Arc<File>)>>,
 }
 
 impl Handles {
     pub(crate) fn new(fs: Fs) -> Arc<Self> {
-        Arc::new(Handles { fs, kept: Mutex::default() })
+        Arc::new(Handles { fs, kept: Lock::new(Rank::Leaf, VecDeque::new()) })
     }
 
     /// The file of a segment, opened if need be; None if that is not possible.
     pub(crate) fn open(&self, seq: u64, path: &Path) -> Option<Arc<File>> {
-        if let Some((_, file)) = lock(&self.kept).iter().find(|(of, _)| *of == seq) {
+        if let Some((_, file)) = self.kept.lock().iter().find(|(of, _)| *of == seq) {
             return Some(file.clone());
         }
         let file = Arc::new(self.fs.open(path).ok()?);
-        let mut kept = lock(&self.kept);
+        let mut kept = self.kept.lock();
         let extra = if kept.len() >= KEPT { kept.pop_front() } else { None };
         kept.push_back((seq, file.clone()));
         drop(kept);
@@ -35,6 +35,6 @@ impl Handles {
 
     /// Closes the file of a segment that is deleted: its space is free only then.
     pub(crate) fn close(&self, seq: u64) {
-        lock(&self.kept).retain(|(of, _)| *of != seq);
+        self.kept.lock().retain(|(of, _)| *of != seq);
     }
 }

@@ -1,7 +1,7 @@
 use crate::{
     format::{place::Place, record::SEGMENT_HEADER_BYTES},
     log::{handles::Handles, image::Image},
-    sync::{AtomicU64, Ordering, SharedOption},
+    sync::{AtomicU64, Ordering, SharedOption, holds_log},
 };
 use refdb_vfs::{File, Fs, Growing, prefetch};
 use std::{
@@ -117,6 +117,7 @@ impl Segment {
 
     /// Deletes the file; that it is not there any more is no failure.
     pub(crate) fn delete(&self, fs: &Fs) -> refdb_vfs::Result<()> {
+        debug_assert!(!holds_log(), "the log's lock is held for moments, not for a disk");
         match fs.remove_file(&self.path) {
             Err(error) if !error.is_not_found() => return Err(error),
             _ => {}
@@ -136,6 +137,8 @@ impl Segment {
         map: bool,
         scratch: &mut [u8],
     ) -> refdb_vfs::Result<()> {
+        debug_assert!(!holds_log(), "the log's lock is held for moments, not for a disk");
+        debug_assert!(end <= image.len(), "records end in the image");
         let mut at = self.flushed() as usize;
         if at >= end {
             return Ok(());
@@ -184,6 +187,7 @@ impl Segment {
 
     /// Brings what the file has to stable storage.
     pub(crate) fn sync(&self, fs: &Fs) -> refdb_vfs::Result<bool> {
+        debug_assert!(!holds_log(), "the log's lock is held for moments, not for a disk");
         let flushed = self.flushed();
         if self.synced.load(Ordering::Acquire) >= flushed {
             return Ok(false);

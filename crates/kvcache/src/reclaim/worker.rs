@@ -3,11 +3,10 @@
 
 use crate::{
     error::Result,
-    reclaim::evict::is_full,
-    shared::{Handle, Shared},
-    sync::{Ordering, lock},
+    reclaim::{evict::is_full, steps::Reclaim},
 };
 use std::{
+    sync::Arc,
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -20,41 +19,40 @@ const AFTER_AN_ERROR: Duration = Duration::from_millis(100);
 const REPORT_EVERY: Duration = Duration::from_secs(4);
 const ASLEEP: Duration = Duration::from_secs(10);
 
-pub(crate) fn start(shared: &Handle) -> std::io::Result<Vec<JoinHandle<()>>> {
-    let spawn = |name: &str, main: fn(&Shared)| {
-        let shared = shared.clone();
-        thread::Builder::new().name(name.into()).spawn(move || main(&shared))
+pub(crate) fn start(reclaim: &Arc<Reclaim>) -> std::io::Result<Vec<JoinHandle<()>>> {
+    let spawn = |name: &str, main: fn(&Reclaim)| {
+        let reclaim = reclaim.clone();
+        thread::Builder::new().name(name.into()).spawn(move || main(&reclaim))
     };
     let (worker, syncer) = (spawn("refdb-kvcache", run)?, spawn("refdb-kvsync", run_syncer)?);
-    let _ = shared.worker.set(worker.thread().clone());
-    let _ = shared.syncer.set(syncer.thread().clone());
+    reclaim.calls.answered_by(worker.thread().clone(), syncer.thread().clone());
     Ok(vec![worker, syncer])
 }
 
-fn run_syncer(shared: &Shared) {
-    while !shared.closed.load(Ordering::Acquire) {
-        match shared.delete_condemned() {
+fn run_syncer(reclaim: &Reclaim) {
+    while !reclaim.calls.is_closed() {
+        match reclaim.delete_condemned() {
             // There is room now for the worker to go on.
-            Ok(true) => shared.wake(),
+            Ok(true) => reclaim.calls.wake(),
             Ok(false) => thread::park_timeout(ASLEEP),
             Err(_) => thread::park_timeout(AFTER_AN_ERROR),
         }
     }
 }
 
-fn run(shared: &Shared) {
+fn run(reclaim: &Reclaim) {
     let mut idle_rounds = 0;
-    let (mut reported, mut reported_at) = (shared.counters.read(), Instant::now());
-    shared.warm_ghosts();
-    while !shared.closed.load(Ordering::Acquire) {
+    let (mut reported, mut reported_at) = (reclaim.store.view.counters.read(), Instant::now());
+    reclaim.ghosts.warm(&reclaim.store.view.index);
+    while !reclaim.calls.is_closed() {
         if reported_at.elapsed() >= REPORT_EVERY {
-            let now = shared.counters.read();
-            if now != reported && shared.report().is_ok() {
+            let now = reclaim.store.view.counters.read();
+            if now != reported && reclaim.report().is_ok() {
                 reported = now;
             }
             reported_at = Instant::now();
         }
-        match round(shared) {
+        match round(reclaim) {
             Ok(true) => {
                 idle_rounds = 0;
                 thread::park_timeout(REST);
@@ -64,25 +62,25 @@ fn run(shared: &Shared) {
                 thread::park_timeout(REST);
             }
             Ok(false) => {
-                shared.awake.store(false, Ordering::SeqCst);
+                reclaim.calls.set_awake(false);
                 // A put that came before this saw the worker awake and did not call.
-                if lock(&shared.log).next_to_write().is_none() {
+                if reclaim.store.log().next_to_write().is_none() {
                     // The last report comes soon after the last change.
-                    let is_told = shared.counters.read() == reported;
+                    let is_told = reclaim.store.view.counters.read() == reported;
                     let rest = if is_told { ASLEEP } else { REPORT_EVERY.saturating_sub(reported_at.elapsed()) };
                     thread::park_timeout(rest);
                 }
-                if lock(&shared.log).next_to_write().is_none() {
+                if reclaim.store.log().next_to_write().is_none() {
                     // Not at each pause: new memory costs a put a fault for each of its pages.
-                    let spare = lock(&shared.log).buffer().trim();
+                    let spare = reclaim.store.log().buffer().trim();
                     drop(spare);
                 }
-                shared.awake.store(true, Ordering::SeqCst);
+                reclaim.calls.set_awake(true);
                 idle_rounds = 0;
             }
             // It was counted; what could not be written stays in memory and is tried again.
             Err(error) => {
-                if !(is_full(&error) && shared.free_one().is_ok_and(|freed| freed)) {
+                if !(is_full(&error) && reclaim.free_one().is_ok_and(|freed| freed)) {
                     thread::park_timeout(AFTER_AN_ERROR);
                 }
             }
@@ -91,34 +89,34 @@ fn run(shared: &Shared) {
 }
 
 /// One turn of work; true if there was some.
-pub(crate) fn round(shared: &Shared) -> Result<bool> {
+pub(crate) fn round(reclaim: &Reclaim) -> Result<bool> {
     let mut worked = false;
-    drop(std::mem::take(&mut *lock(&shared.garbage)));
+    reclaim.doomed.drop_garbage();
     loop {
-        worked |= shared.write_full_segments()?;
-        if !shared.reclaim_step()? || shared.closed.load(Ordering::Acquire) {
+        worked |= reclaim.write_full_segments()?;
+        if !reclaim.step()? || reclaim.calls.is_closed() {
             break;
         }
         worked = true;
-        shared.write_step()?;
+        reclaim.write_step()?;
     }
     // Once: as long as there are puts there is always more, and each piece costs a system call.
-    worked |= shared.write_step()?;
-    let mut log = lock(&shared.log);
+    worked |= reclaim.write_step()?;
+    let mut log = reclaim.store.log();
     if log.owes() {
-        let _ = log.pay_at(&shared.view(), shared.ages.now_ms());
+        let _ = log.pay_at(&reclaim.store.view, reclaim.store.ages.now_ms());
     }
     Ok(worked)
 }
 
-impl Shared {
+impl Reclaim {
     /// Writes what is full, until there is something more urgent.
     fn write_full_segments(&self) -> Result<bool> {
         let mut worked = false;
-        while lock(&self.log).has_full() {
+        while self.store.log().has_full() {
             worked |= self.write_step()?;
-            let state = self.state(&lock(&self.log));
-            if state.is_short(&self.space) || state.is_untidy(&self.space) {
+            let state = self.state(&self.store.log());
+            if state.is_short(&self.store.space) || state.is_untidy(&self.store.space) {
                 break;
             }
         }
@@ -126,6 +124,6 @@ impl Shared {
     }
 
     fn write_step(&self) -> Result<bool> {
-        self.flush_step(&mut lock(&self.files))
+        self.store.write_step(&mut self.store.files.turn())
     }
 }

@@ -1,7 +1,7 @@
 //! What becomes of segments: written, sealed, condemned, gone.
 
-use super::{Active, End, Full, Log, Meta, Next, View};
-use crate::log::buffer::Buffer;
+use super::{Active, End, Full, Log, Meta, Next};
+use crate::log::{buffer::Buffer, view::View};
 use std::sync::Arc;
 
 impl Log {
@@ -109,7 +109,7 @@ impl Log {
     }
 
     /// Gives up the room of a segment whose file is gone.
-    pub(crate) fn release(&mut self, view: &View<'_>, slot: u16) {
+    pub(crate) fn release(&mut self, view: &View, slot: u16) {
         let at = usize::from(slot);
         if let Some(meta) = self.meta[at].take() {
             debug_assert_eq!(meta.live_bytes, 0, "a segment goes only when no entry leads to it");
@@ -131,7 +131,7 @@ impl Log {
     /// Forgets everything: the next segment says that all before it are void. Returns the segments to be deleted and
     /// memory to be given back when the lock is no longer held; None if no segment can be started. That may go beyond the
     /// room by its header once, before any void segment is deleted.
-    pub(crate) fn clear(&mut self, view: &View<'_>) -> Option<(Vec<(u16, u64)>, impl Send + use<> + 'static)> {
+    pub(crate) fn clear(&mut self, view: &View) -> Option<(Vec<(u16, u64)>, impl Send + use<> + 'static)> {
         if self.free_slots.is_empty() || self.disk_bytes > self.space.room_bytes {
             return None;
         }

@@ -5,8 +5,9 @@
 
 use crate::{
     format::place::MAX_USES,
+    log::{index::Index, space::record_cost},
     stats::Counters,
-    sync::{Mutex, lock},
+    sync::{Lock, Rank},
 };
 use std::{
     collections::{HashMap, VecDeque},
@@ -22,7 +23,7 @@ const FIRST_SHIFT: u64 = 3;
 pub(crate) struct Ghosts {
     /// One key in 2 to the power of this is in the sample.
     shift: AtomicU64,
-    sims: Mutex<Sims>,
+    sims: Lock<Sims>,
 }
 
 struct Sims {
@@ -47,7 +48,7 @@ fn is_sampled(hash: u64, shift: u64) -> bool {
 impl Ghosts {
     pub(crate) fn new(limit_bytes: u64) -> Self {
         let sims = Sims { limit_bytes, by_limit: Default::default() };
-        Ghosts { shift: AtomicU64::new(FIRST_SHIFT), sims: Mutex::new(sims) }
+        Ghosts { shift: AtomicU64::new(FIRST_SHIFT), sims: Lock::new(Rank::Leaf, sims) }
     }
 
     /// Whether a key is in the sample; all but few are not, and cost no more than this.
@@ -57,7 +58,7 @@ impl Ghosts {
 
     /// A key was asked for. If another thread is at it, this is not counted, nor are puts: nobody waits for a statistic.
     pub(crate) fn on_get(&self, hash: u64, counters: &Counters) {
-        let Ok(mut sims) = self.sims.try_lock() else { return };
+        let Some(mut sims) = self.sims.try_lock() else { return };
         let [half, same, twice] = sims.by_limit.each_mut().map(|sim| u64::from(sim.get(hash)));
         counters.sampled.add(1);
         counters.sampled_hits_half.add(half);
@@ -67,7 +68,7 @@ impl Ghosts {
 
     /// A value was put that takes this much room.
     pub(crate) fn on_put(&self, hash: u64, cost: u64) {
-        let Ok(mut sims) = self.sims.try_lock() else { return };
+        let Some(mut sims) = self.sims.try_lock() else { return };
         let shift = self.shift.load(Ordering::Relaxed);
         let limit = sims.limit_bytes;
         for (sim, limit) in sims.by_limit.iter_mut().zip([limit / 2, limit, limit * 2]) {
@@ -81,13 +82,30 @@ impl Ghosts {
 
     /// A value was removed.
     pub(crate) fn on_remove(&self, hash: u64) {
-        if let Ok(mut sims) = self.sims.try_lock() {
+        if let Some(mut sims) = self.sims.try_lock() {
             sims.by_limit.iter_mut().for_each(|sim| sim.remove(hash));
         }
     }
 
+    /// Lets the simulations start from what is there.
+    pub(crate) fn warm(&self, index: &Index) {
+        let mut sampled = Vec::new();
+        index.for_each(|hash, place| {
+            if self.wants(hash) {
+                sampled.push((place.slot(), place.offset(), hash, place.len()));
+            }
+        });
+        // At the start slots are in the order of the log.
+        sampled.sort_unstable();
+        for (_, _, hash, len) in sampled {
+            if self.wants(hash) {
+                self.on_put(hash, record_cost(len));
+            }
+        }
+    }
+
     pub(crate) fn clear(&self) {
-        lock(&self.sims).by_limit = Default::default();
+        self.sims.lock().by_limit = Default::default();
     }
 }
 
@@ -167,7 +185,7 @@ mod tests {
                 ghosts.on_get(hash, &counters);
             }
         }
-        let keys = lock(&ghosts.sims).by_limit.iter().map(|sim| sim.entries.len()).max().unwrap();
+        let keys = ghosts.sims.lock().by_limit.iter().map(|sim| sim.entries.len()).max().unwrap();
         assert!((MOST_KEYS / 3..=MOST_KEYS).contains(&keys), "{keys}");
         // But for those that left the sample as it was halved, all are found.
         assert!(counters.sampled.get() - counters.sampled_hits_same.get() < 32);

@@ -1,0 +1,89 @@
+use crate::{
+    log::health::Health,
+    sync::{AtomicBool, Held, Lock, Ordering, Rank},
+};
+use refdb_vfs::Fs;
+use std::path::{Path, PathBuf};
+
+/// The file that says that a write was promised to survive a power loss.
+pub(crate) const PROMISE: &str = "promised";
+
+/// A buffer, and the right to write to segments' files and to delete them, which one thread at a time has.
+pub(crate) struct Turn {
+    pub(super) scratch: Vec<u8>,
+}
+
+/// The folder of a cache: who may write to its files, what the disk said, and what was promised.
+pub(crate) struct Files {
+    pub(crate) fs: Fs,
+    pub(crate) dir: PathBuf,
+    /// Whether readers see the files mapped.
+    pub(crate) maps: bool,
+    pub(crate) health: Health,
+    turn: Lock<Turn>,
+    /// Whether a write was ever promised to survive a power loss, in this process or before.
+    promised: AtomicBool,
+    /// Whether a segment was deleted and the folder not brought to stable storage since.
+    unlinked: AtomicBool,
+}
+
+impl Files {
+    pub(crate) fn new(fs: Fs, dir: PathBuf, maps: bool, promised: bool) -> Self {
+        Files {
+            fs,
+            dir,
+            maps,
+            health: Health::new(),
+            turn: Lock::new(Rank::Files, Turn { scratch: Vec::new() }),
+            promised: AtomicBool::new(promised),
+            unlinked: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the folder says that a write was promised to survive a power loss.
+    pub(crate) fn promised_in(fs: &Fs, dir: &Path) -> bool {
+        !matches!(fs.stat(&dir.join(PROMISE)), Err(error) if error.is_not_found())
+    }
+
+    /// Waits for the turn to write.
+    pub(crate) fn turn(&self) -> Held<'_, Turn> {
+        self.turn.lock()
+    }
+
+    /// The turn to write, unless another thread has it.
+    pub(crate) fn try_turn(&self) -> Option<Held<'_, Turn>> {
+        self.turn.try_lock()
+    }
+
+    /// Whether what is synced must stay so when it is moved.
+    pub(crate) fn has_promised(&self) -> bool {
+        self.promised.load(Ordering::Acquire)
+    }
+
+    /// Notes for good that a write is promised to survive a loss of power. The turn keeps others from deleting without
+    /// a sync meanwhile.
+    pub(super) fn promise(&self, _turn: &Turn) -> refdb_vfs::Result<()> {
+        if self.has_promised() {
+            return Ok(());
+        }
+        match self.fs.create_new(&self.dir.join(PROMISE), 0o600) {
+            Err(error) if !error.is_exists() => return Err(error),
+            _ => self.fs.sync_dir(&self.dir)?,
+        }
+        self.promised.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// To be told of each deleted segment.
+    pub(super) fn note_unlinked(&self) {
+        self.unlinked.store(true, Ordering::Release);
+    }
+
+    /// Brings the folder to stable storage, if there is something new in it or a segment was deleted.
+    pub(super) fn sync_names(&self, is_new: bool) -> refdb_vfs::Result<()> {
+        if !self.unlinked.swap(false, Ordering::AcqRel) && !is_new {
+            return Ok(());
+        }
+        self.fs.sync_dir(&self.dir).inspect_err(|_| self.note_unlinked())
+    }
+}

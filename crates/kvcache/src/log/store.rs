@@ -1,0 +1,168 @@
+//! The log with what readers see of it and the files it goes to: how bytes get to the disk, and in which order.
+
+use crate::{
+    age::Ages,
+    error::{Error, Result},
+    format::footer::encode_footer,
+    log::{
+        append::{End, Full, Log, Next},
+        files::{Files, Turn},
+        segment::Segment,
+        space::Space,
+        tickets::Tickets,
+        view::View,
+    },
+    sync::{Held, Lock, Rank},
+};
+use std::sync::Arc;
+
+/// What is written at once: a large page of the processor.
+const SCRATCH_BYTES: usize = 2 << 20;
+
+/// A log and its files.
+pub(crate) struct Store {
+    pub(crate) space: Space,
+    pub(crate) ages: Ages,
+    pub(crate) view: View,
+    pub(crate) tickets: Tickets,
+    pub(crate) files: Files,
+    log: Lock<Log>,
+}
+
+impl Store {
+    pub(crate) fn new(ages: Ages, view: View, files: Files, log: Log) -> Self {
+        let space = log.space();
+        view.counters.limit_bytes.set(space.limit_bytes);
+        view.counters.disk_bytes.set(log.disk_bytes());
+        Store { space, ages, view, tickets: Tickets::new(), files, log: Lock::new(Rank::Log, log) }
+    }
+
+    /// The log's lock. No disk access happens under it.
+    pub(crate) fn log(&self) -> Held<'_, Log> {
+        self.log.lock()
+    }
+
+    /// Writes one segment, or what there is of it, to its file; false if the files have everything.
+    pub(crate) fn write_step(&self, turn: &mut Turn) -> Result<bool> {
+        turn.scratch.resize(SCRATCH_BYTES.min(self.space.segment_bytes), 0);
+        let Some(next) = self.log().next_to_write() else { return Ok(false) };
+        let Files { fs, maps, .. } = &self.files;
+        let done = match next {
+            Next::Tail(segment, image, end) => segment.flush(fs, &image, end, *maps, &mut turn.scratch),
+            Next::Full(full) => self.write_full(full, &mut turn.scratch),
+        };
+        self.files.health.wrote(done.is_ok());
+        done.map(|()| true).map_err(|error| self.disk_failed(error))
+    }
+
+    fn write_full(&self, full: Full, scratch: &mut [u8]) -> refdb_vfs::Result<()> {
+        let Full { segment, image, records_end, entries, newest_ms } = full;
+        let Files { fs, maps, .. } = &self.files;
+        segment.flush(fs, &image, records_end, *maps, scratch)?;
+        let footer = encode_footer(segment.seq, records_end as u64, newest_ms, &entries);
+        segment.seal(fs, &footer)?;
+        let mut log = self.log();
+        log.written(segment.seq);
+        log.buffer().give_back(image);
+        Ok(())
+    }
+
+    fn disk_failed(&self, error: refdb_vfs::Error) -> Error {
+        self.view.counters.disk_errors.add(1);
+        self.files.health.failed(&error);
+        Error::File(error)
+    }
+
+    /// Writes everything that is there now.
+    pub(crate) fn write_all(&self) -> Result<()> {
+        let end = self.log().end();
+        self.write_through(end)
+    }
+
+    /// Waits until the files have everything before `end`.
+    pub(crate) fn write_through(&self, end: End) -> Result<()> {
+        let mut turn = self.files.turn();
+        while !self.log().is_written(end) {
+            if !self.write_step(&mut turn)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings everything before `end` to stable storage, older segments first: what a power loss takes is the end of the
+    /// log, never a part in its middle. Segments that were deleted stay so.
+    pub(crate) fn sync_through(&self, end: End) -> Result<()> {
+        let done = self.write_through(end).and_then(|()| self.sync_written(end));
+        self.files.health.synced(done.is_ok());
+        done
+    }
+
+    fn sync_written(&self, end: End) -> Result<()> {
+        let mut segments: Vec<_> = self.view.slots.iter().filter_map(|slot| slot.load_full()).collect();
+        segments.retain(|segment| segment.seq <= end.seq && segment.flushed() > 0);
+        segments.sort_by_key(|segment| segment.seq);
+        let mut any = false;
+        for segment in segments {
+            match segment.sync(&self.files.fs) {
+                Ok(synced) => any |= synced,
+                // Deleted meanwhile: nothing of it is needed.
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(self.disk_failed(error)),
+            }
+        }
+        self.sync_names(any)?;
+        if self.files.has_promised() {
+            // Where no promise was given, files may go without that what takes their place is on stable storage.
+            self.log().synced(end.seq.saturating_sub(1));
+        }
+        Ok(())
+    }
+
+    /// Brings the folder to stable storage, if there is something new in it or a segment was deleted.
+    pub(crate) fn sync_names(&self, is_new: bool) -> Result<()> {
+        self.files.sync_names(is_new).map_err(|error| self.disk_failed(error))
+    }
+
+    /// To be called before a write counts as safe from a power loss. Returns up to where the log must be synced for
+    /// that. A file in the folder remembers it: where no such promise was given, copies need not be synced before the
+    /// oldest segment is deleted, for a loss of them is no more than an eviction.
+    pub(crate) fn promise(&self, end: End) -> Result<End> {
+        if self.files.has_promised() {
+            return Ok(end);
+        }
+        let turn = self.files.turn();
+        self.files.promise(&turn).map_err(|error| self.disk_failed(error))?;
+        Ok(self.log().end())
+    }
+
+    /// Deletes a segment's file and gives up its room.
+    pub(crate) fn delete(&self, segment: &Arc<Segment>) -> Result<()> {
+        self.delete_in(&self.files.turn(), segment)
+    }
+
+    /// Deletes a segment whose copies are in the files but may not be on stable storage; false if a promise was given,
+    /// which says that they must. The thread that gives the first one syncs all that is there by then, these copies too.
+    pub(crate) fn delete_unless_promised(&self, segment: &Arc<Segment>) -> Result<bool> {
+        let turn = self.files.turn();
+        if self.files.has_promised() {
+            return Ok(false);
+        }
+        self.delete_in(&turn, segment).map(|()| true)
+    }
+
+    fn delete_in(&self, _turn: &Turn, segment: &Arc<Segment>) -> Result<()> {
+        if self.view.segment(segment.slot, segment.seq).is_none() {
+            return Ok(());
+        }
+        if self.files.has_promised() {
+            // In the order of the log, also as stable storage sees it: were only the older one of two to come back, so would
+            // what a removal in the younger one had removed.
+            self.sync_names(false)?;
+        }
+        segment.delete(&self.files.fs)?;
+        self.files.note_unlinked();
+        self.log().release(&self.view, segment.slot);
+        Ok(())
+    }
+}

@@ -1,0 +1,36 @@
+use crate::sync::{AtomicU64, Ordering};
+
+/// Keys are spread over this many counters of invalidations.
+const STRIPES: usize = 4096;
+
+/// Counts the invalidations of keys, so that a value which was computed before one is known to be stale.
+pub(crate) struct Tickets {
+    by_stripe: Box<[AtomicU64]>,
+    of_all: AtomicU64,
+}
+
+impl Tickets {
+    pub(crate) fn new() -> Self {
+        Tickets { by_stripe: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(), of_all: AtomicU64::new(0) }
+    }
+
+    fn stripe(&self, hash: u64) -> &AtomicU64 {
+        &self.by_stripe[hash as usize % STRIPES]
+    }
+
+    /// Changes with every invalidation of the key, and of few others.
+    pub(crate) fn of(&self, hash: u64) -> u64 {
+        let all = self.of_all.load(Ordering::Acquire);
+        self.stripe(hash).load(Ordering::Acquire).wrapping_add(all)
+    }
+
+    /// Makes all tickets of the key void; the holder of the log's lock does it.
+    pub(crate) fn invalidate(&self, hash: u64) {
+        self.stripe(hash).fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Makes all tickets void; the holder of the log's lock does it.
+    pub(crate) fn invalidate_all(&self) {
+        self.of_all.fetch_add(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,182 @@
+//! What becomes of the entries and marks of a segment that goes.
+
+use super::{
+    keep::Keep,
+    steps::{Reclaim, Turn},
+};
+use crate::{
+    error::Result,
+    format::{
+        footer::{Entries, Entry},
+        place::Place,
+        record::{Kind, body_crc, check_record},
+    },
+    log::{
+        append::NoRoom,
+        recover::{entries_without_footer, read_footer},
+        segment::Segment,
+    },
+};
+
+/// What happens to the live entries of a victim.
+pub(super) enum Fate {
+    /// Those in use are kept, as far as this allows; the others are dropped.
+    Chosen(Keep),
+    /// All are kept that there is room for; the others are dropped.
+    AllThatFit,
+    /// All are kept.
+    All,
+    /// All are dropped.
+    None,
+}
+
+/// What became of the entries of a segment.
+#[derive(Default)]
+pub(super) struct Settled {
+    /// Some were copied.
+    pub(super) kept: bool,
+    /// Some could neither be copied nor dropped.
+    pub(super) left_over: bool,
+}
+
+/// What came of copying a record.
+#[derive(Clone, Copy)]
+enum Copied {
+    /// It is at the end of the log, or something newer is.
+    Yes,
+    /// It is harmed or too old.
+    Useless,
+    NoRoom,
+}
+
+impl Reclaim {
+    /// What the footer of a sealed segment says. A footer that cannot be read any more leads to no entry, so each entry
+    /// the index has there is looked for.
+    pub(super) fn entries_of(&self, segment: &Segment) -> Result<Entries> {
+        let read = || -> Result<Option<Entries>> {
+            let file = self.store.files.fs.open(segment.path())?;
+            let file_bytes = file.stat()?.len_bytes;
+            if let Some((_, entries)) = read_footer(&file, file_bytes, segment.seq)? {
+                return Ok(Some(entries));
+            }
+            // One that was found without a footer, on a disk that had no room for one.
+            let entries = entries_without_footer(&file.read_to_end()?, segment.seq);
+            Ok((!entries.is_empty()).then_some(entries))
+        };
+        if let Ok(Some(entries)) = read() {
+            return Ok(entries);
+        }
+        self.store.view.counters.corrupt.add(1);
+        let mut entries = Entries::default();
+        self.store.view.index.for_each(|hash, place| {
+            if place.slot() == segment.slot {
+                entries.push(&Entry { hash, kind: Kind::Put, offset: place.offset(), len: place.len() });
+            }
+        });
+        Ok(entries)
+    }
+
+    pub(super) fn live_place(&self, segment: &Segment, entry: &Entry) -> Option<Place> {
+        let place = Place::new(segment.slot, entry.offset, entry.len);
+        self.store.view.index.get(entry.hash).filter(|now| entry.kind == Kind::Put && now.is_same(place))
+    }
+
+    /// Copies or drops each live entry.
+    pub(super) fn settle_entries(
+        &self,
+        segment: &Segment,
+        entries: &Entries,
+        mut fate: Fate,
+        turn: &mut Turn,
+    ) -> Result<Settled> {
+        let mut settled = Settled::default();
+        let marks = segment.seq != self.store.log().oldest_seq();
+        for entry in entries.iter() {
+            let Some(place) = self.live_place(segment, &entry) else { continue };
+            let (keep, uses) = match &mut fate {
+                Fate::Chosen(keep) => (keep.take(place.uses(), place.len() as u64), place.uses().saturating_sub(1)),
+                Fate::AllThatFit | Fate::All => (true, place.uses()),
+                Fate::None => (false, 0),
+            };
+            let copied = match keep {
+                true => self.copy_entry(segment, &entry, place, uses, turn)?,
+                false => Copied::Useless,
+            };
+            match (copied, &fate) {
+                (Copied::Yes, Fate::Chosen(_)) => self.store.view.counters.kept.add(1),
+                (Copied::Yes, _) => self.store.view.counters.compacted.add(1),
+                (Copied::NoRoom, Fate::All) => settled.left_over = true,
+                (Copied::Useless | Copied::NoRoom, _) => {
+                    let dropped = self.store.log().drop_entry(&self.store.view, entry.hash, place, marks);
+                    self.store.view.counters.evicted.add(u64::from(dropped));
+                }
+            }
+            settled.kept |= matches!(copied, Copied::Yes);
+        }
+        Ok(settled)
+    }
+
+    /// Copies one record to the end of the log.
+    fn copy_entry(&self, segment: &Segment, entry: &Entry, place: Place, uses: u8, turn: &mut Turn) -> Result<Copied> {
+        let Some(bytes) = segment.record(place, &mut turn.scratch) else { return Ok(Copied::Useless) };
+        let Some(header) = check_record(bytes, segment.seq, entry.offset as u64) else {
+            self.store.view.counters.corrupt.add(1);
+            return Ok(Copied::Useless);
+        };
+        if self.store.ages.is_expired(header.created_ms) {
+            return Ok(Copied::Useless);
+        }
+        let mut record = bytes.to_vec();
+        let crc = body_crc(&record);
+        loop {
+            match self.store.log().copy(&self.store.view, place, &header, &mut record, crc, uses) {
+                Ok(true) => return Ok(Copied::Yes),
+                // Replaced or removed meanwhile.
+                Ok(false) => return Ok(Copied::Yes),
+                Err(NoRoom::Space) => return Ok(Copied::NoRoom),
+                // The write buffer is full, which this thread can change.
+                Err(NoRoom::Buffer) => {}
+            }
+            if !self.store.write_step(&mut self.store.files.turn())? {
+                return Ok(Copied::NoRoom);
+            }
+        }
+    }
+
+    /// Copies the marks of a segment that still matter; false if there is no room.
+    pub(super) fn copy_marks(&self, segment: &Segment, entries: &Entries) -> Result<bool> {
+        let oldest = self.store.log().oldest_seq();
+        for entry in entries.iter().filter(|entry| entry.kind != Kind::Put) {
+            let matters = || match entry.kind {
+                Kind::Put => false,
+                // A removal matters as long as an older segment may hold the key, and nothing younger replaced it.
+                Kind::Remove => segment.seq != oldest && self.store.view.index.get(entry.hash).is_none(),
+                Kind::Dropped => entry.hash > oldest,
+            };
+            if !self.copy_mark(entry.kind, entry.hash, matters)? {
+                return Ok(false);
+            }
+        }
+        Ok(segment.seq == oldest || self.copy_mark(Kind::Dropped, segment.seq, || true)?)
+    }
+
+    /// Makes a mark if it still matters when its place in the log is known; false if there is no room.
+    fn copy_mark(&self, kind: Kind, hash: u64, matters: impl Fn() -> bool) -> Result<bool> {
+        loop {
+            {
+                let mut log = self.store.log();
+                if !matters() {
+                    return Ok(true);
+                }
+                match log.append_mark(&self.store.view, kind, hash, self.store.ages.now_ms()) {
+                    Ok(()) => return Ok(true),
+                    Err(NoRoom::Space) => return Ok(false),
+                    Err(NoRoom::Buffer) => {}
+                }
+            }
+            if !self.store.write_step(&mut self.store.files.turn())? {
+                return Ok(false);
+            }
+        }
+    }
+}
