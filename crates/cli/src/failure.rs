@@ -136,6 +136,12 @@ impl From<refdb::Error> for Failure {
     }
 }
 
+impl From<refdb::ObjectError> for Failure {
+    fn from(error: refdb::ObjectError) -> Self {
+        refdb::Error::from(error).into()
+    }
+}
+
 /// How most commands report that a change was refused: `error: MESSAGE` and exit code 1, but a hook's no is fatal.
 pub fn refused(error: refdb::Error) -> Failure {
     match error {

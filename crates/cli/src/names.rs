@@ -2,7 +2,7 @@
 
 use crate::{failure::Result, listing::follow};
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Cursor, Snapshot, Store, TargetView, objects::SHORT_NAME_RULES as RULES};
+use refdb::{Cursor, SHORT_NAME_RULES as RULES, Snapshot, Store, TargetView};
 use refdb_types::RefName;
 
 /// The name that a rule makes; `None` if it cannot be a ref's.

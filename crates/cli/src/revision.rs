@@ -2,10 +2,7 @@
 
 use crate::failure::{Failure, Result, say};
 use bstr::BStr;
-use refdb::{
-    Objects, Store,
-    objects::{NameError, resolve_name},
-};
+use refdb::{NameError, Objects, Store, resolve_name};
 use refdb_types::ObjectId;
 
 /// Finds the objects that texts name.

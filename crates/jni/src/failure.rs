@@ -89,7 +89,9 @@ impl From<&refdb::Error> for Failure {
                 ref_name = Some(rejection.name.clone().into());
                 Kind::Rejected
             }
-            Error::Config(_) | Error::Ident(_) | Error::Hook(_) | Error::Refused(_) => Kind::Refused,
+            Error::Config(_) | Error::Ident(_) | Error::Objects(_) | Error::Hook(_) | Error::Refused(_) => {
+                Kind::Refused
+            }
         };
         Failure::Engine(Box::new(Report { kind, message: error.to_string(), ref_name, path }))
     }

@@ -1,6 +1,6 @@
 use crate::Result;
 use refdb::{
-    Edit, Rejection,
+    Edit, ObjectError, Rejection,
     transaction::{Context, Mode, ObjectCheck, ObjectClass, Transaction, TransactionOptions},
 };
 use refdb_types::{Ident, ObjectId};
@@ -57,7 +57,7 @@ struct Known<'a> {
 }
 
 impl ObjectCheck for Known<'_> {
-    fn classify(&self, id: &ObjectId) -> refdb::Result<ObjectClass> {
+    fn classify(&self, id: &ObjectId) -> std::result::Result<ObjectClass, ObjectError> {
         match self.known.get(id) {
             Some(class) => Ok(*class),
             None => self.others.classify(id),

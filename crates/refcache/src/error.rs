@@ -55,6 +55,12 @@ impl From<refdb_vfs::Error> for Error {
     }
 }
 
+impl From<refdb::ObjectError> for Error {
+    fn from(error: refdb::ObjectError) -> Self {
+        Error::Store(error.into())
+    }
+}
+
 impl From<reftable::Error> for Error {
     fn from(error: reftable::Error) -> Self {
         Error::Store(error.into())

@@ -8,7 +8,7 @@ use common::{
     set,
 };
 use refdb::{
-    Precondition,
+    ObjectError, Precondition,
     transaction::{ObjectCheck, ObjectClass},
 };
 use refdb_refcache::{Batch, ListOptions, TrustSettings, View, ViewSettings, Views, ViewsSettings};
@@ -119,7 +119,7 @@ fn close(views: &Views, others: &Projects, view: &View) {
 struct Meanwhile(Box<dyn Fn() + Send + Sync>);
 
 impl ObjectCheck for Meanwhile {
-    fn classify(&self, _: &ObjectId) -> refdb::Result<ObjectClass> {
+    fn classify(&self, _: &ObjectId) -> Result<ObjectClass, ObjectError> {
         (self.0)();
         Ok(ObjectClass::Commit)
     }

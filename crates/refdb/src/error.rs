@@ -43,11 +43,14 @@ pub enum Error {
     Rejected(Rejection),
     /// The configuration cannot be used.
     #[error(transparent)]
-    Config(#[from] crate::config::ConfigError),
+    Config(#[from] refdb_repo::ConfigError),
     /// Nobody can be named as the committer.
     #[error(transparent)]
-    Ident(#[from] crate::IdentError),
-    /// The reference-transaction hook said no.
+    Ident(#[from] refdb_repo::IdentError),
+    /// The object database gave no answer.
+    #[error(transparent)]
+    Objects(#[from] refdb_repo::ObjectError),
+    /// The reference-transaction hook said no, or could not be run.
     #[error("{0}")]
     Hook(String),
     /// The caller asks for something that cannot be: two edits of one ref, a refused repository, a bad setting.

@@ -5,28 +5,23 @@
 //! name or with a [`Cursor`].
 
 pub mod backend;
-pub mod config;
 mod edit;
-mod environment;
 mod error;
 pub mod files;
-mod hooks;
-mod ident;
 pub mod iter;
-pub mod objects;
+mod object_name;
 pub mod reftable;
-mod repository;
 mod store;
 pub mod transaction;
 
 pub use backend::{Backend, Cursor, Locked, Probe, RefView, Snapshot, Step, TargetView};
-pub use config::{Config, Settings};
 pub use edit::{Change, Edit, LogWish, Precondition};
-pub use environment::Environment;
 pub use error::{BrokenRef, Error, Reason, Rejection, Result};
-pub use ident::{IdentError, Zone, committer};
-pub use objects::Objects;
+pub use object_name::{NameError, SHORT_NAME_RULES, resolve_name};
+pub use refdb_repo::{
+    Config, Environment, IdentError, ObjectError, Objects, RefFormat, RefStorage, Repository, RepositoryError,
+    Settings, Worktree, Zone, committer, config, objects,
+};
 pub use refdb_types::{HashKind, Ident, LogEntry, ObjectId, RefName, Scope, Target};
-pub use repository::{RefFormat, RefStorage, Repository, RepositoryError, Worktree};
 pub use store::{Committer, Reading, Resolved, Store, StoreOptions, resolve};
 pub use transaction::{Committed, Prepared, Transaction, TransactionOptions};

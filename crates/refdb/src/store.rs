@@ -3,11 +3,11 @@ use crate::{
     backend::{OptimizeOptions, Optimized},
     config::{Config, Fsync, SharedRepository},
     files::{FilesBackend, FilesOptions, PackedAccess, PageBudget, Sharing},
-    hooks::RepositoryHooks,
     reftable::{ReftableBackend, ReftableOptions},
     transaction::{Context, ObjectCheck, Transaction, TransactionOptions},
 };
 use bstr::{BStr, BString};
+use refdb_repo::hooks::RepositoryHooks;
 use refdb_types::{HashKind, Ident, ObjectId, RefName, SYMREF_DEPTH_MAX};
 use refdb_vfs::{Fs, Patience};
 use reftable::{

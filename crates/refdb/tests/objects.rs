@@ -4,10 +4,11 @@
 
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
-    Cursor, Environment, HashKind, Ident, LogEntry, ObjectId, Objects, Probe, RefName, RefView, Repository, Result,
-    Snapshot, Target,
+    Cursor, Environment, HashKind, Ident, LogEntry, NameError, ObjectId, Objects, Probe, RefName, RefView, Repository,
+    Result, Snapshot, Target,
     backend::Answers,
-    objects::{NameError, ObjectKind, resolve_name},
+    objects::ObjectKind,
+    resolve_name,
     transaction::{ObjectCheck, ObjectClass},
 };
 use refdb_testkit::{RefFormat, Repo};

@@ -1,6 +1,7 @@
-use super::{HookSource, LogPolicy};
+use super::HookSource;
 use crate::{Backend, Result};
-use refdb_types::{HashKind, Ident, ObjectId};
+use refdb_repo::{LogPolicy, ObjectCheck};
+use refdb_types::{HashKind, Ident};
 
 /// What a transaction needs of the repository around it. A [`Store`](crate::Store) fills it in.
 #[derive(Clone, Copy)]
@@ -20,28 +21,4 @@ pub struct Context<'s> {
     /// Why no ref may be changed. `GIT_QUARANTINE_PATH` may be set: a pre-receive hook must not update refs, since the
     /// objects it sees may still be thrown away. Or a setting may be bad.
     pub forbidden: Option<&'s str>,
-}
-
-/// What an object is, as far as a ref that points at it is concerned.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ObjectClass {
-    /// There is none of that id, or it cannot be read.
-    Missing,
-    /// A commit: branches and HEAD may hold it.
-    Commit,
-    /// An annotated tag, and the object that it, or a chain of tags, leads to, if that exists.
-    Tag(Option<ObjectId>),
-    /// A tree or a blob.
-    Other,
-}
-
-/// Reads and verifies the objects that refs shall point at. Each distinct id is asked for once a transaction.
-pub trait ObjectCheck: Sync {
-    /// Reads the object, verifies that its content has this id, and parses it.
-    fn classify(&self, id: &ObjectId) -> Result<ObjectClass>;
-
-    /// Whether there is such an object, whatever its content.
-    fn exists(&self, id: &ObjectId) -> Result<bool> {
-        Ok(self.classify(id)? != ObjectClass::Missing)
-    }
 }

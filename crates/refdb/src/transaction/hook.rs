@@ -1,4 +1,5 @@
-use crate::Result;
+use crate::{Error, Result};
+use refdb_repo::hooks::{HookPrograms, RepositoryHooks};
 
 /// The states of a transaction that githooks(5) names for `reference-transaction`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,5 +46,17 @@ pub struct NoHook;
 impl HookSource for NoHook {
     fn find(&self) -> Result<Option<Box<dyn Hook>>> {
         Ok(None)
+    }
+}
+
+impl HookSource for RepositoryHooks {
+    fn find(&self) -> Result<Option<Box<dyn Hook>>> {
+        Ok(RepositoryHooks::find(self)?.map(|programs| Box::new(programs) as Box<dyn Hook>))
+    }
+}
+
+impl Hook for HookPrograms {
+    fn run(&mut self, state: HookState, lines: &[u8]) -> Result<bool> {
+        HookPrograms::run(self, state.as_str(), lines).map_err(|error| Error::Hook(error.to_string()))
     }
 }

@@ -16,7 +16,6 @@ mod decide;
 mod edits;
 mod expand;
 mod hook;
-mod hook_program;
 mod ids;
 mod log_policy;
 mod open;
@@ -24,8 +23,11 @@ mod plan;
 mod prepare;
 mod walk;
 
-pub use context::{Context, ObjectCheck, ObjectClass};
+pub use context::Context;
 pub use hook::{Hook, HookSource, HookState, NoHook};
-pub use hook_program::{HookProgram, HookPrograms};
-pub use log_policy::{LogPolicy, normalize_message};
+pub use log_policy::normalize_message;
 pub use open::{Committed, Mode, Prepared, Transaction, TransactionOptions};
+pub use refdb_repo::{
+    LogPolicy, ObjectCheck, ObjectClass,
+    hooks::{HookProgram, HookPrograms},
+};

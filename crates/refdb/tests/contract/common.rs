@@ -1,7 +1,7 @@
 use bstr::{BStr, BString};
 use refdb::{
-    Backend, Change, Committed, Cursor, Edit, HashKind, Ident, ObjectId, Precondition, RefName, RefView, Result,
-    Target, TargetView, Transaction, TransactionOptions,
+    Backend, Change, Committed, Cursor, Edit, HashKind, Ident, ObjectError, ObjectId, Precondition, RefName, RefView,
+    Result, Target, TargetView, Transaction, TransactionOptions,
     files::{FilesBackend, FilesOptions, PackedAccess, Sharing},
     reftable::{ReftableBackend, ReftableOptions},
     transaction::{Context, Hook, HookSource, HookState, LogPolicy, Mode, ObjectCheck, ObjectClass},
@@ -252,7 +252,7 @@ pub(crate) fn committer() -> Result<Ident> {
 pub(crate) struct Objects(Mutex<HashMap<ObjectId, ObjectClass>>);
 
 impl ObjectCheck for Objects {
-    fn classify(&self, id: &ObjectId) -> Result<ObjectClass> {
+    fn classify(&self, id: &ObjectId) -> std::result::Result<ObjectClass, ObjectError> {
         Ok(self.0.lock().unwrap().get(id).copied().unwrap_or(ObjectClass::Missing))
     }
 }

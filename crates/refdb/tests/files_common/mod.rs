@@ -4,8 +4,8 @@
 
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
-    Backend, Cursor, Error, HashKind, ObjectId, Probe, Reason, RefName, Rejection, Result, Snapshot, Step, Target,
-    TargetView,
+    Backend, Cursor, Error, HashKind, ObjectError, ObjectId, Probe, Reason, RefName, Rejection, Result, Snapshot, Step,
+    Target, TargetView,
     backend::{Answers, Claim, Claims, Intent, LogLine, NewValue, OptimizeOptions, Peeled, Steps},
     files::{FilesBackend, FilesOptions, PackedAccess, Sharing},
     transaction::{ObjectCheck, ObjectClass},
@@ -25,7 +25,7 @@ use std::{
 pub(crate) struct KnownTags(pub(crate) HashMap<ObjectId, ObjectId>);
 
 impl ObjectCheck for KnownTags {
-    fn classify(&self, id: &ObjectId) -> Result<ObjectClass> {
+    fn classify(&self, id: &ObjectId) -> std::result::Result<ObjectClass, ObjectError> {
         Ok(self.0.get(id).map_or(ObjectClass::Commit, |to| ObjectClass::Tag(Some(*to))))
     }
 }

@@ -18,10 +18,12 @@ pub(super) enum Content {
 }
 
 /// Where a commit leads.
-#[derive(Debug)]
-pub(super) struct Commit {
-    pub(super) tree: ObjectId,
-    pub(super) parents: Vec<ObjectId>,
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Commit {
+    /// Its snapshot.
+    pub tree: ObjectId,
+    /// Its parents, in their order.
+    pub parents: Vec<ObjectId>,
 }
 
 impl Content {

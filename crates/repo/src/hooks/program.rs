@@ -1,5 +1,3 @@
-use super::{Hook, HookState};
-use crate::{Error, Result};
 use bstr::ByteSlice;
 use std::{
     ffi::OsString,
@@ -31,29 +29,40 @@ pub struct HookPrograms {
     pub environment: Vec<(OsString, Option<OsString>)>,
 }
 
-impl Hook for HookPrograms {
-    fn run(&mut self, state: HookState, lines: &[u8]) -> Result<bool> {
+/// A hook could not be run.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot run the reference-transaction hook '{program}': {source}")]
+pub struct HookError {
+    /// The command or the file.
+    pub program: String,
+    /// What the system says.
+    pub source: io::Error,
+}
+
+impl HookPrograms {
+    /// Runs them all; `argument` is their first one, `lines` their stdin. Whether all succeeded.
+    pub fn run(&self, argument: &str, lines: &[u8]) -> Result<bool, HookError> {
         let mut all_succeeded = true;
         for program in &self.programs {
-            let succeeded = self.run_one(program, state, lines).map_err(|error| {
+            let succeeded = self.run_one(program, argument, lines).map_err(|source| {
                 let shown = match program {
                     HookProgram::Command(command) => command.to_string_lossy(),
                     HookProgram::File(path) => path.to_string_lossy(),
                 };
-                Error::Hook(format!("cannot run the reference-transaction hook '{shown}': {error}"))
+                HookError { program: shown.into_owned(), source }
             })?;
             all_succeeded &= succeeded;
         }
         Ok(all_succeeded)
     }
-}
 
-impl HookPrograms {
-    fn run_one(&self, program: &HookProgram, state: HookState, lines: &[u8]) -> io::Result<bool> {
+    fn run_one(&self, program: &HookProgram, argument: &str, lines: &[u8]) -> io::Result<bool> {
         const EXEC_FORMAT: i32 = 8;
-        let mut child = match self.command(program, false, state)?.spawn() {
+        let mut child = match self.command(program, false, argument)?.spawn() {
             // A script without its `#!` line. The shell is the interpreter then, as for execvp(3).
-            Err(error) if error.raw_os_error() == Some(EXEC_FORMAT) => self.command(program, true, state)?.spawn()?,
+            Err(error) if error.raw_os_error() == Some(EXEC_FORMAT) => {
+                self.command(program, true, argument)?.spawn()?
+            }
             spawned => spawned?,
         };
         if let Some(mut stdin) = child.stdin.take()
@@ -66,7 +75,7 @@ impl HookPrograms {
         Ok(child.wait()?.success())
     }
 
-    fn command(&self, program: &HookProgram, by_shell: bool, state: HookState) -> io::Result<Command> {
+    fn command(&self, program: &HookProgram, by_shell: bool, argument: &str) -> io::Result<Command> {
         let mut command = match program {
             HookProgram::File(path) if by_shell => {
                 let mut command = Command::new("sh");
@@ -85,7 +94,7 @@ impl HookPrograms {
         };
         // What hooks print is for the user, not for whoever reads git's output.
         let stderr = io::stderr().as_fd().try_clone_to_owned()?;
-        command.arg(state.as_str()).current_dir(&self.directory).stdin(Stdio::piped()).stdout(stderr);
+        command.arg(argument).current_dir(&self.directory).stdin(Stdio::piped()).stdout(stderr);
         for (name, value) in &self.environment {
             match value {
                 Some(value) => command.env(name, value),
@@ -119,11 +128,11 @@ mod tests {
         let line = |line: &str| HookProgram::Command(line.into());
         let all = vec![line("cat >>out; echo shell"), line("false"), HookProgram::File(file)];
         let lines = b"0 1 refs/heads/x\n".repeat(10_000);
-        assert!(!programs(all, dir.path()).run(HookState::Prepared, &lines).unwrap());
+        assert!(!programs(all, dir.path()).run("prepared", &lines).unwrap());
         let out = std::fs::read(dir.path().join("out")).unwrap();
         assert_eq!(out, [&lines[..], b"file prepared y\n"].concat());
-        assert!(programs(vec![line("true")], dir.path()).run(HookState::Aborted, b"").unwrap());
-        let missing = programs(vec![line("/nonexistent/hook")], dir.path()).run(HookState::Aborted, b"");
+        assert!(programs(vec![line("true")], dir.path()).run("aborted", b"").unwrap());
+        let missing = programs(vec![line("/nonexistent/hook")], dir.path()).run("aborted", b"");
         assert!(missing.unwrap_err().to_string().contains("/nonexistent/hook"));
     }
 }

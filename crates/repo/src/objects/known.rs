@@ -1,6 +1,6 @@
 //! What has been read already, in few bytes an object: there may be a million.
 
-use crate::transaction::ObjectClass;
+use super::ObjectClass;
 use hashbrown::HashTable;
 use refdb_types::{HashKind, ObjectId};
 use std::collections::BTreeMap;

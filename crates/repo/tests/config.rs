@@ -1,7 +1,7 @@
 //! What the configuration says, and what is said where it is broken: as real git, file by file.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
-use refdb::{Environment, Repository, config::Level};
+use refdb_repo::{Environment, Repository, config::Level};
 use refdb_testkit::Git;
 use refdb_vfs::Fs;
 use std::{fs, path::PathBuf};

@@ -3,9 +3,9 @@
 //! Not understood are `:/TEXT`, `^{/TEXT}`, the index (`:PATH`), `@{upstream}`, `@{push}` and dates in `@{...}`: these
 //! need a search through history, a worktree, remotes, or git's reading of human dates.
 
-use super::{ObjectKind, Objects, content::Content};
 use crate::{Error, Snapshot, files::LooseError};
 use bstr::{BStr, BString, ByteSlice};
+use refdb_repo::objects::{DIGITS_MIN, ObjectError, ObjectKind, Objects};
 use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
 use std::{cell::RefCell, ops::ControlFlow};
 
@@ -39,8 +39,11 @@ pub enum NameError {
     Store(#[from] Error),
 }
 
-/// The shortest abbreviation of an id.
-pub(super) const DIGITS_MIN: usize = 4;
+impl From<ObjectError> for NameError {
+    fn from(error: ObjectError) -> Self {
+        NameError::Store(error.into())
+    }
+}
 
 /// What stands before and after a short name in the refnames that gitrevisions(7) makes of it, in its order.
 pub const SHORT_NAME_RULES: [(&str, &str); 6] = [
@@ -146,9 +149,9 @@ impl Names<'_, '_> {
             at = match (to, header.kind) {
                 (PeelTo::Object, _) => return Ok(Some(at)),
                 (PeelTo::Kind(kind), found) if kind == found => return Ok(Some(at)),
-                (_, ObjectKind::Tag) => match self.objects.read(&at)? {
-                    Some(Content::Tag { target, .. }) => target,
-                    _ => return Ok(None),
+                (_, ObjectKind::Tag) => match self.objects.tag_target(&at)? {
+                    Some(target) => target,
+                    None => return Ok(None),
                 },
                 (PeelTo::NoTag, _) => return Ok(Some(at)),
                 (PeelTo::Kind(ObjectKind::Tree), ObjectKind::Commit) => {

@@ -1,7 +1,7 @@
 //! What the engine needs to know from the configuration, read in one pass.
 
 use super::{Config, ConfigError, Value};
-use crate::{environment::Environment, transaction::LogPolicy};
+use crate::{environment::Environment, log_policy::LogPolicy};
 use bstr::ByteSlice;
 use refdb_vfs::Patience;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Which repository is found, and what is said where none is: as real git, environment by environment.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
-use refdb::{Environment, Repository, RepositoryError};
+use refdb_repo::{Environment, Repository, RepositoryError};
 use refdb_testkit::Git;
 use refdb_vfs::Fs;
 use std::{

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 use bstr::BString;
-use refdb::{Environment, Repository, committer};
+use refdb_repo::{Environment, Repository, committer};
 use refdb_testkit::{Git, RefFormat, Repo};
 use refdb_vfs::Fs;
 use std::cell::Cell;

@@ -1,9 +1,10 @@
 //! The reference-transaction hooks of a repository: githooks(5), git-hook(1).
 
-use crate::{
-    Config, Environment, Repository, Result,
-    transaction::{Hook, HookProgram, HookPrograms, HookSource},
-};
+mod program;
+
+pub use program::{HookError, HookProgram, HookPrograms};
+
+use crate::{Config, ConfigError, Environment, Repository};
 use bstr::{BString, ByteSlice};
 use refdb_vfs::Fs;
 use std::{
@@ -16,7 +17,8 @@ use std::{
 const EVENT: &str = "reference-transaction";
 
 /// Where a repository's hooks are.
-pub(crate) struct RepositoryHooks {
+#[derive(Debug)]
+pub struct RepositoryHooks {
     fs: Fs,
     config: Arc<Config>,
     /// The folder of hook files.
@@ -29,7 +31,8 @@ pub(crate) struct RepositoryHooks {
 }
 
 impl RepositoryHooks {
-    pub(crate) fn new(
+    /// The hooks of a repository; `hooks_path` is `core.hooksPath`, if set.
+    pub fn new(
         fs: Fs,
         repository: &Repository,
         environment: &Environment,
@@ -53,7 +56,17 @@ impl RepositoryHooks {
         }
     }
 
-    fn programs(&self) -> Result<Vec<HookProgram>> {
+    /// The reference-transaction hooks as they are now; `None` if there is none.
+    pub fn find(&self) -> Result<Option<HookPrograms>, ConfigError> {
+        let programs = self.programs()?;
+        if programs.is_empty() {
+            return Ok(None);
+        }
+        let directory = absolute(&self.environment, &self.directory);
+        Ok(Some(HookPrograms { programs, directory, environment: self.variables() }))
+    }
+
+    fn programs(&self) -> Result<Vec<HookProgram>, ConfigError> {
         let mut programs = Vec::new();
         if self.config.is_event_enabled(EVENT) {
             for hook in self.config.hooks(EVENT)? {
@@ -104,16 +117,5 @@ fn absolute(environment: &Environment, path: &Path) -> PathBuf {
         // `.` as the repository's folder shall not show in the path.
         Ok(here) => here.join(path).components().collect(),
         Err(_) => path.to_owned(),
-    }
-}
-
-impl HookSource for RepositoryHooks {
-    fn find(&self) -> Result<Option<Box<dyn Hook>>> {
-        let programs = self.programs()?;
-        if programs.is_empty() {
-            return Ok(None);
-        }
-        let directory = absolute(&self.environment, &self.directory);
-        Ok(Some(Box::new(HookPrograms { programs, directory, environment: self.variables() })))
     }
 }

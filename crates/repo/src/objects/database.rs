@@ -1,7 +1,6 @@
 //! Git's object database, read with gitoxide: loose objects, packs, multi-pack indexes, alternates.
 
-use super::bases::Bases;
-use crate::{Error, Result};
+use super::{ObjectError, bases::Bases};
 use gix_object::{Exists, FindHeader};
 use gix_odb::{HandleArc, Store, store, store::prefix::disambiguate::Candidate};
 use gix_pack::Find;
@@ -89,14 +88,14 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    pub(super) fn open(dir: &Path, hash: HashKind) -> Result<Self> {
+    pub(super) fn open(dir: &Path, hash: HashKind) -> Result<Self, ObjectError> {
         // Enough for nearly all, without a look at the folder.
         let few = store::init::Slots::Given(32);
         Ok(Database { dir: dir.to_owned(), handle: open(dir, hash, few)?, hash, bases: Bases::default() })
     }
 
     /// Does it again with a newly opened database if it fails: the first has room for few packs.
-    fn twice<T, E>(&mut self, mut act: impl FnMut(&HandleArc) -> std::result::Result<Option<T>, E>) -> Option<T> {
+    fn twice<T, E>(&mut self, mut act: impl FnMut(&HandleArc) -> Result<Option<T>, E>) -> Option<T> {
         match act(&self.handle) {
             Ok(found) => found,
             Err(_) => {
@@ -145,29 +144,29 @@ impl Database {
     }
 
     /// How many objects are in packs.
-    pub(super) fn packed_count(&mut self) -> Result<u64> {
+    pub(super) fn packed_count(&mut self) -> Result<u64, ObjectError> {
         let count = self.twice(|handle| handle.packed_object_count().map(Some));
-        count.ok_or_else(|| Error::Refused("cannot count the objects in packs".into()))
+        count.ok_or_else(|| ObjectError::Count)
     }
 
     /// The fewest digits, but at least `least`, that tell an id from all others.
-    pub(super) fn unique_len(&mut self, id: &ObjectId, least: usize) -> Result<usize> {
+    pub(super) fn unique_len(&mut self, id: &ObjectId, least: usize) -> Result<usize, ObjectError> {
         let candidate = Candidate::new(to_gix(id).to_owned(), least);
-        let candidate = candidate.map_err(|error| Error::Refused(format!("cannot shorten {id}: {error}")))?;
+        let candidate = candidate.map_err(|error| ObjectError::Shorten { id: *id, source: error.into() })?;
         let found = self.twice(|handle| handle.disambiguate_prefix(candidate).map(Some));
-        let found = found.ok_or_else(|| Error::Refused(format!("cannot look for objects that begin like {id}")))?;
+        let found = found.ok_or_else(|| ObjectError::Like(*id))?;
         Ok(found.map_or(least, |prefix| prefix.hex_len()))
     }
 
     /// All ids that begin with these digits, sorted.
-    pub(super) fn with_prefix(&mut self, digits: &str) -> Result<Vec<ObjectId>> {
+    pub(super) fn with_prefix(&mut self, digits: &str) -> Result<Vec<ObjectId>, ObjectError> {
         // A prefix must be of the repository's kind, whatever its length.
         let padded = format!("{digits:0<len$}", len = self.hash.len_hex());
         let Ok(id) = ObjectId::from_hex(self.hash, padded.as_bytes()) else { return Ok(Vec::new()) };
         let Ok(prefix) = gix_hash::Prefix::new(to_gix(&id), digits.len()) else { return Ok(Vec::new()) };
         let mut found = HashSet::new();
         if self.twice(|handle| handle.lookup_prefix(prefix, Some(&mut found)).map(Some)).is_none() {
-            return Err(Error::Refused(format!("cannot look for objects that begin with {digits}")));
+            return Err(ObjectError::Prefix(digits.to_owned()));
         }
         let mut ids: Vec<_> = found.iter().map(|id| from_gix(id)).filter(|id| id.kind() == self.hash).collect();
         ids.sort_unstable();
@@ -176,11 +175,10 @@ impl Database {
 }
 
 /// Replace refs are not applied: a ref holds what it is given.
-fn open(dir: &Path, hash: HashKind, slots: store::init::Slots) -> Result<HandleArc> {
+fn open(dir: &Path, hash: HashKind, slots: store::init::Slots) -> Result<HandleArc, ObjectError> {
     let options = store::init::Options { slots, ..Default::default() };
     let store = Store::at_opts(dir.to_owned(), gix_kind(hash), &mut std::iter::empty(), options);
-    let store = store
-        .map_err(|error| Error::Refused(format!("cannot open the object database '{}': {error}", dir.display())))?;
+    let store = store.map_err(|error| ObjectError::Open { dir: dir.to_owned(), source: error.into() })?;
     Ok(Arc::new(store).to_cache_arc())
 }
 

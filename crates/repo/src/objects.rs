@@ -2,25 +2,23 @@
 //! listings show of objects, unverified, as git shows it.
 //!
 //! Read in this order: [`Objects`], `content` (what makes an object good), `database` (where it is read from), `known`
-//! and `seen` (what has been read, and what has been looked at), `name` (how a user may name one).
+//! and `seen` (what has been read, and what has been looked at).
 
 mod bases;
+mod check;
 mod content;
 mod database;
+mod error;
 mod known;
-mod name;
 mod promisor;
 mod seen;
 
+pub use check::{ObjectCheck, ObjectClass};
+pub use content::Commit;
 pub use database::{Header, ObjectKind};
-pub use name::{NameError, SHORT_NAME_RULES, resolve_name};
+pub use error::ObjectError;
 
-use crate::{
-    Result,
-    environment::Environment,
-    repository::Repository,
-    transaction::{ObjectCheck, ObjectClass},
-};
+use crate::{environment::Environment, repository::Repository};
 use content::Content;
 use database::Database;
 use known::Known;
@@ -31,6 +29,9 @@ use std::{
     path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
 };
+
+/// Digits of the shortest abbreviation of an id.
+pub const DIGITS_MIN: usize = 4;
 
 /// A repository's objects. Nothing of the object database is opened before the first one is asked for.
 #[derive(Debug)]
@@ -73,7 +74,7 @@ impl Objects {
     }
 
     /// Whether there is an object of this id. Its content is not looked at.
-    pub fn exists(&self, id: &ObjectId) -> Result<bool> {
+    pub fn exists(&self, id: &ObjectId) -> Result<bool, ObjectError> {
         let state = &mut *self.state();
         if state.seen.exists(id) || state.known.get(id).is_some() {
             return Ok(true);
@@ -86,7 +87,7 @@ impl Objects {
     }
 
     /// The object's kind. `None` if there is no such object.
-    pub fn kind(&self, id: &ObjectId) -> Result<Option<ObjectKind>> {
+    pub fn kind(&self, id: &ObjectId) -> Result<Option<ObjectKind>, ObjectError> {
         if let Some(kind) = self.state().seen.kind(id) {
             return Ok(Some(kind));
         }
@@ -94,7 +95,7 @@ impl Objects {
     }
 
     /// The object's kind and size, from its header alone. `None` if there is no such object.
-    pub fn header(&self, id: &ObjectId) -> Result<Option<Header>> {
+    pub fn header(&self, id: &ObjectId) -> Result<Option<Header>, ObjectError> {
         let state = &mut *self.state();
         let header = state.database()?.header(id);
         if let Some(header) = header {
@@ -105,18 +106,18 @@ impl Objects {
 
     /// Replaces `data` by the object's content, whose hash is not verified. `None` if there is no such object, or none
     /// that can be unpacked.
-    pub fn content(&self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>> {
+    pub fn content(&self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>, ObjectError> {
         Ok(self.state().database()?.read_anew(id, data))
     }
 
     /// How many digits of `id` tell it from all other objects: at least `least`, or as many as git shows by default,
     /// which grows with the number of objects.
-    pub fn abbreviate(&self, id: &ObjectId, least: Option<usize>) -> Result<usize> {
+    pub fn abbreviate(&self, id: &ObjectId, least: Option<usize>) -> Result<usize, ObjectError> {
         const USUAL: usize = 7;
         let state = &mut *self.state();
         let full = state.hash.len_hex();
         let least = match least {
-            Some(least) => least.max(name::DIGITS_MIN),
+            Some(least) => least.max(DIGITS_MIN),
             None => {
                 // Half of the bits suffice to make a clash unlikely; two digits hold a byte.
                 let bits = u64::BITS - state.database()?.packed_count()?.leading_zeros();
@@ -128,7 +129,7 @@ impl Objects {
 
     /// The object that an annotated tag leads to; the object itself if it is no tag. `None` if it, or one of the tags on
     /// the way, is missing or broken.
-    pub fn peel(&self, id: &ObjectId) -> Result<Option<ObjectId>> {
+    pub fn peel(&self, id: &ObjectId) -> Result<Option<ObjectId>, ObjectError> {
         Ok(match self.classify(id)? {
             ObjectClass::Missing => None,
             ObjectClass::Tag(peeled) => peeled,
@@ -137,20 +138,24 @@ impl Objects {
     }
 
     /// Where a commit leads. `None` if there is no such commit.
-    fn commit(&self, id: &ObjectId) -> Result<Option<content::Commit>> {
+    pub fn commit(&self, id: &ObjectId) -> Result<Option<Commit>, ObjectError> {
         let state = &mut *self.state();
         Ok(match state.read(id)? {
-            Some(Content::Commit) => content::Commit::parse(&state.buffer, state.hash),
+            Some(Content::Commit) => Commit::parse(&state.buffer, state.hash),
             _ => None,
         })
     }
 
-    fn read(&self, id: &ObjectId) -> Result<Option<Content>> {
-        self.state().read(id)
+    /// What an annotated tag names, which may be another tag. `None` if there is no such tag.
+    pub fn tag_target(&self, id: &ObjectId) -> Result<Option<ObjectId>, ObjectError> {
+        Ok(match self.state().read(id)? {
+            Some(Content::Tag { target, .. }) => Some(target),
+            _ => None,
+        })
     }
 
     /// The entry of a tree. `None` if there is no such tree or no such entry.
-    fn tree_entry(&self, tree: &ObjectId, name: &[u8]) -> Result<Option<ObjectId>> {
+    pub fn tree_entry(&self, tree: &ObjectId, name: &[u8]) -> Result<Option<ObjectId>, ObjectError> {
         let state = &mut *self.state();
         Ok(match state.read(tree)? {
             Some(Content::Other) => content::tree_entry(&state.buffer, state.hash, name),
@@ -159,7 +164,7 @@ impl Objects {
     }
 
     /// The ids that begin with these hexadecimal digits, sorted.
-    fn with_prefix(&self, digits: &str) -> Result<Vec<ObjectId>> {
+    pub fn with_prefix(&self, digits: &str) -> Result<Vec<ObjectId>, ObjectError> {
         self.state().database()?.with_prefix(digits)
     }
 
@@ -170,17 +175,17 @@ impl Objects {
 }
 
 impl ObjectCheck for Objects {
-    fn classify(&self, id: &ObjectId) -> Result<ObjectClass> {
+    fn classify(&self, id: &ObjectId) -> Result<ObjectClass, ObjectError> {
         self.state().classify(id)
     }
 
-    fn exists(&self, id: &ObjectId) -> Result<bool> {
+    fn exists(&self, id: &ObjectId) -> Result<bool, ObjectError> {
         Objects::exists(self, id)
     }
 }
 
 impl State {
-    fn database(&mut self) -> Result<&mut Database> {
+    fn database(&mut self) -> Result<&mut Database, ObjectError> {
         match &mut self.database {
             Some(database) => Ok(database),
             none => Ok(none.insert(Database::open(&self.dir, self.hash)?)),
@@ -197,7 +202,7 @@ impl State {
         self.dir.join(&hex[..2]).join(&hex[2..]).exists()
     }
 
-    fn classify(&mut self, id: &ObjectId) -> Result<ObjectClass> {
+    fn classify(&mut self, id: &ObjectId) -> Result<ObjectClass, ObjectError> {
         if let Some(class) = self.known.get(id) {
             return Ok(class);
         }
@@ -214,7 +219,7 @@ impl State {
 
     /// Follows a tag. As in git the object at the end must exist and be of the kind that the tag says; its content is
     /// not read.
-    fn peel(&mut self, mut target: ObjectId, mut kind: ObjectKind) -> Result<Option<ObjectId>> {
+    fn peel(&mut self, mut target: ObjectId, mut kind: ObjectKind) -> Result<Option<ObjectId>, ObjectError> {
         // A tag names its target's id, which depends on the content: no chain can be a circle.
         while kind == ObjectKind::Tag {
             match self.read(&target)? {
@@ -227,7 +232,7 @@ impl State {
     }
 
     /// Reads the object into the buffer, verifies its id and parses it. `None` if it is missing or broken.
-    fn read(&mut self, id: &ObjectId) -> Result<Option<Content>> {
+    fn read(&mut self, id: &ObjectId) -> Result<Option<Content>, ObjectError> {
         let content = self.read_once(id)?;
         if content.is_none() && self.database()?.forget() {
             return self.read_once(id);
@@ -235,14 +240,14 @@ impl State {
         Ok(content)
     }
 
-    fn read_once(&mut self, id: &ObjectId) -> Result<Option<Content>> {
+    fn read_once(&mut self, id: &ObjectId) -> Result<Option<Content>, ObjectError> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let kind = self.database().map(|database| database.read(id, &mut buffer));
         self.buffer = buffer;
         Ok(kind?.and_then(|kind| Content::check(id, kind, &self.buffer)))
     }
 
-    fn read_or_fetch(&mut self, id: &ObjectId) -> Result<Option<Content>> {
+    fn read_or_fetch(&mut self, id: &ObjectId) -> Result<Option<Content>, ObjectError> {
         let read = self.read(id)?;
         match &self.promisor {
             Some(promisor) if read.is_none() && promisor.fetch(id) => self.read(id),

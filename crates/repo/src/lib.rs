@@ -1,0 +1,20 @@
+//! What git's reference storage needs of a repository, below any ref: where it is and whether it is safe to use, its
+//! configuration, who commits, what its objects are, and its hooks.
+//!
+//! Read in this order: [`Environment`], [`Repository`], [`config`], [`committer`], [`objects`], [`hooks`]. The crate
+//! `refdb` puts refs on top of it.
+
+pub mod config;
+mod environment;
+pub mod hooks;
+mod ident;
+mod log_policy;
+pub mod objects;
+mod repository;
+
+pub use config::{Config, ConfigError, Settings};
+pub use environment::Environment;
+pub use ident::{IdentError, Zone, committer};
+pub use log_policy::LogPolicy;
+pub use objects::{ObjectCheck, ObjectClass, ObjectError, Objects};
+pub use repository::{RefFormat, RefStorage, Repository, RepositoryError, Worktree};

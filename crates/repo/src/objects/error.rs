@@ -1,0 +1,32 @@
+use refdb_types::ObjectId;
+use std::path::PathBuf;
+
+/// Why the object database gave no answer. A missing object is no error.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectError {
+    /// It cannot be opened.
+    #[error("cannot open the object database '{}': {source}", dir.display())]
+    Open {
+        /// The folder of the objects.
+        dir: PathBuf,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The indexes of the packs cannot be read.
+    #[error("cannot count the objects in packs")]
+    Count,
+    /// An id cannot be shortened.
+    #[error("cannot shorten {id}: {source}")]
+    Shorten {
+        /// The id.
+        id: ObjectId,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The ids that begin like this one cannot be found.
+    #[error("cannot look for objects that begin like {0}")]
+    Like(ObjectId),
+    /// The ids that begin with these digits cannot be found.
+    #[error("cannot look for objects that begin with {0}")]
+    Prefix(String),
+}
