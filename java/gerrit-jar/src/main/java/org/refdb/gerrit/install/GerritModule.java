@@ -3,11 +3,11 @@ package org.refdb.gerrit.install;
 /** refdb's lib modules, and the settings of gerrit.config's section {@code [gerrit]} that name them. */
 enum GerritModule {
   /** Refs, in the place of Gerrit's repository manager. */
-  REFS("installDbModule", "org.refdb.gerrit.RefdbDbModule"),
+  REFS("installDbModule", "org.refdb.gerrit.refs.RefdbDbModule"),
   /** Refs, for a module that wraps Gerrit's repositories. */
-  NAMED_REFS("installDbModule", "org.refdb.gerrit.RefdbNamedDbModule"),
+  NAMED_REFS("installDbModule", "org.refdb.gerrit.refs.RefdbNamedDbModule"),
   /** What refs need in the running server. */
-  REFS_IN_SERVER("installModule", "org.refdb.gerrit.RefdbModule"),
+  REFS_IN_SERVER("installModule", "org.refdb.gerrit.refs.RefdbModule"),
   /** The persistent caches of the server. */
   CACHES("installModule", "org.refdb.gerrit.cache.RefdbCacheModule"),
   /** The persistent caches of offline programs. */

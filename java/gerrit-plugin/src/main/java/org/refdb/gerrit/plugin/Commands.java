@@ -12,9 +12,9 @@ import java.util.List;
 import org.kohsuke.args4j.Argument;
 import org.kohsuke.args4j.Option;
 import org.refdb.engine.ServerNote;
-import org.refdb.gerrit.ProjectStat;
-import org.refdb.gerrit.RefdbAdmin;
-import org.refdb.gerrit.Verified;
+import org.refdb.gerrit.refs.ProjectStat;
+import org.refdb.gerrit.refs.RefdbAdmin;
+import org.refdb.gerrit.refs.Verified;
 
 /** The SSH commands. They need the capabilities that Gerrit's own commands of the kind need. */
 final class Commands {

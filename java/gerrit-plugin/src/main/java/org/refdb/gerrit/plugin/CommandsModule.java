@@ -6,7 +6,7 @@ import com.google.gerrit.sshd.CommandName;
 import com.google.gerrit.sshd.DispatchCommandProvider;
 import com.google.gerrit.sshd.PluginCommandModule;
 import com.google.inject.Inject;
-import org.refdb.gerrit.RefdbAdmin;
+import org.refdb.gerrit.refs.RefdbAdmin;
 
 /** The SSH commands: {@code ssh HOST refdb COMMAND}, for caches {@code ssh HOST refdb cache COMMAND}. */
 public final class CommandsModule extends PluginCommandModule {

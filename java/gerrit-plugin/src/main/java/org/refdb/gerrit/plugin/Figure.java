@@ -5,7 +5,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.function.ToLongFunction;
 import org.refdb.engine.RefStats;
-import org.refdb.gerrit.ProjectStat;
+import org.refdb.gerrit.refs.ProjectStat;
 
 /**
  * A figure that there is of every project.

@@ -10,8 +10,8 @@ import org.eclipse.jgit.lib.Config;
 import org.refdb.engine.NativeLibrary;
 import org.refdb.engine.ServerNote;
 import org.refdb.engine.ServerNote.Half;
-import org.refdb.gerrit.RefdbModule;
 import org.refdb.gerrit.cache.RefdbCacheModule;
+import org.refdb.gerrit.refs.RefdbModule;
 
 /** Whether this server uses the refdb that gerrit.config names. */
 final class Health {

@@ -12,8 +12,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.ToLongFunction;
-import org.refdb.gerrit.ProjectStat;
-import org.refdb.gerrit.RefdbAdmin;
+import org.refdb.gerrit.refs.ProjectStat;
+import org.refdb.gerrit.refs.RefdbAdmin;
 
 /**
  * The metrics {@code plugins/refdb/NAME}, over all projects, and {@code plugins/refdb/project/NAME}, for the projects that

@@ -6,7 +6,7 @@ import static com.google.gerrit.server.project.ProjectResource.PROJECT_KIND;
 import com.google.gerrit.extensions.restapi.RestApiModule;
 import com.google.gerrit.lifecycle.LifecycleModule;
 import com.google.inject.Inject;
-import org.refdb.gerrit.RefdbAdmin;
+import org.refdb.gerrit.refs.RefdbAdmin;
 
 /** REST endpoints and metrics, and the check that plugin and lib module fit. */
 public final class PluginModule extends LifecycleModule {

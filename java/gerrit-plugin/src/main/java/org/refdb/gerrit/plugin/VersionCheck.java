@@ -5,7 +5,7 @@ import com.google.inject.Inject;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.Properties;
-import org.refdb.gerrit.RefdbAdmin;
+import org.refdb.gerrit.refs.RefdbAdmin;
 
 /** Refuses to start beside a lib module of another version. */
 final class VersionCheck implements LifecycleListener {

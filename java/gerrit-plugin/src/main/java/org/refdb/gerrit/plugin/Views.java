@@ -12,9 +12,9 @@ import com.google.gerrit.server.project.ProjectResource;
 import com.google.inject.Inject;
 import java.io.IOException;
 import java.util.List;
-import org.refdb.gerrit.ProjectStat;
-import org.refdb.gerrit.RefdbAdmin;
-import org.refdb.gerrit.Verified;
+import org.refdb.gerrit.refs.ProjectStat;
+import org.refdb.gerrit.refs.RefdbAdmin;
+import org.refdb.gerrit.refs.Verified;
 
 /** The REST endpoints. Who may look at caches may look here, who may maintain the server may do the rest. */
 final class Views {

@@ -6,7 +6,7 @@ import com.google.gerrit.server.permissions.ProjectPermission;
 import com.google.gerrit.server.project.ProjectCache;
 import com.google.inject.Inject;
 import java.util.List;
-import org.refdb.gerrit.ProjectStat;
+import org.refdb.gerrit.refs.ProjectStat;
 
 /** Which projects the caller may know of: who may look at figures may not therefore see every project. */
 final class Visible {

@@ -1,0 +1,76 @@
+package org.refdb.gerrit.refs;
+
+import com.google.common.flogger.FluentLogger;
+import java.io.IOException;
+import java.util.concurrent.TimeUnit;
+import org.eclipse.jgit.lib.RefDatabase;
+import org.refdb.engine.EngineException;
+
+/** Asks JGit and refdb the same question, gives JGit's answer, and counts and logs where refdb's differs. */
+final class Comparison {
+  private static final FluentLogger logger = FluentLogger.forEnclosingClass();
+  private static final int ATTEMPTS_MAX = 3;
+  private static final int LOGGED_CHARS_MAX = 400;
+
+  /** A question about refs. */
+  interface Question<T> {
+    T of(RefDatabase refs) throws IOException;
+  }
+
+  private final RefDatabase jgit;
+  private final RefDatabase engine;
+  private final ProjectState state;
+
+  Comparison(RefDatabase jgit, RefDatabase engine, ProjectState state) {
+    this.jgit = jgit;
+    this.engine = engine;
+    this.state = state;
+  }
+
+  /**
+   * Asks both.
+   *
+   * <p>Others may change refs in between. So a difference counts only if JGit says the same before and after refdb was
+   * asked; otherwise both are asked again.
+   */
+  <T> T ask(String what, Question<T> question) throws IOException {
+    T answer = question.of(jgit);
+    state.compared.increment();
+    for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+      String wanted = Answers.text(answer);
+      String got = fromEngine(question);
+      if (got == null || got.equals(wanted)) {
+        return answer;
+      }
+      T again = question.of(jgit);
+      if (Answers.text(again).equals(wanted)) {
+        report(what, wanted, got);
+        return answer;
+      }
+      answer = again;
+    }
+    return answer;
+  }
+
+  void refreshEngine() {
+    engine.refresh();
+  }
+
+  /** The engine's answer; null if it is about a broken ref, for which JGit may have what is packed beneath. */
+  private String fromEngine(Comparison.Question<?> question) {
+    try {
+      return Answers.text(question.of(engine));
+    } catch (EngineException e) {
+      return e.kind() == EngineException.Kind.BROKEN_REF ? null : e.toString();
+    } catch (IOException | RuntimeException e) {
+      return e.toString();
+    }
+  }
+
+  private void report(String what, String wanted, String got) {
+    state.different.increment();
+    logger.atSevere().atMostEvery(1, TimeUnit.SECONDS).log(
+        "shadow mode: refdb and JGit differ in project %s on %s: %s",
+        state.name, what, Answers.difference(wanted, got, LOGGED_CHARS_MAX));
+  }
+}

@@ -1,0 +1,10 @@
+package org.refdb.gerrit.refs;
+
+import com.google.inject.BindingAnnotation;
+import java.lang.annotation.Retention;
+import java.lang.annotation.RetentionPolicy;
+
+/** Marks Gerrit's own manager for this site's disks: the plain one, or the one for several base paths. */
+@BindingAnnotation
+@Retention(RetentionPolicy.RUNTIME)
+@interface Disk {}

@@ -1,0 +1,53 @@
+package org.refdb.gerrit.refs;
+
+import com.google.common.flogger.FluentLogger;
+import com.google.gerrit.server.config.GerritServerConfig;
+import com.google.gerrit.server.config.SitePaths;
+import com.google.inject.Inject;
+import com.google.inject.Singleton;
+import java.nio.file.Path;
+import java.util.Optional;
+import org.eclipse.jgit.lib.Config;
+import org.refdb.engine.EngineLoadException;
+import org.refdb.engine.NativeLibrary;
+import org.refdb.engine.SiteLibrary;
+
+/** Loads the native library. */
+@Singleton
+final class EngineLoader {
+  private static final FluentLogger logger = FluentLogger.forEnclosingClass();
+
+  private final Path folder;
+  private String refusal;
+  private final Settings settings;
+
+  @Inject
+  EngineLoader(SitePaths site, @GerritServerConfig Config config) {
+    this.settings = Settings.of(config);
+    this.folder = SiteLibrary.folder(site.site_path, settings.nativeDirectory());
+  }
+
+  Settings settings() {
+    return settings;
+  }
+
+  /** Why there is no engine, after {@link #load}; null if there is one. */
+  String refusal() {
+    return refusal;
+  }
+
+  /** The engine, or nothing and one error in the log: Gerrit then works as without refdb. */
+  Optional<RefEngine> load() {
+    try {
+      SiteLibrary.load(folder);
+      RefEngine engine = new NativeEngine(settings);
+      logger.atInfo().log("refdb %s serves this site's refs", NativeLibrary.version());
+      return Optional.of(engine);
+    } catch (EngineLoadException e) {
+      refusal = e.getMessage();
+      logger.atSevere().withCause(e).log(
+          "refdb's native library cannot be used, JGit's own ref database serves all refs: %s", e.getMessage());
+      return Optional.empty();
+    }
+  }
+}

@@ -1,0 +1,80 @@
+package org.refdb.gerrit.refs;
+
+import com.google.common.flogger.FluentLogger;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.Optional;
+import org.eclipse.jgit.internal.storage.file.FileRepository;
+import org.eclipse.jgit.lib.RefDatabase;
+import org.refdb.engine.EngineException;
+import org.refdb.engine.EngineLoadException;
+import org.refdb.engine.RefHoldings;
+import org.refdb.engine.RefStats;
+import org.refdb.engine.RefViews;
+import org.refdb.engine.VerifyReport;
+import org.refdb.jgit.RefdbDatabase;
+
+/** The native engine, with one memory limit for all repositories of the process. */
+final class NativeEngine implements RefEngine {
+  private static final FluentLogger logger = FluentLogger.forEnclosingClass();
+
+  private final RefViews views;
+
+  NativeEngine(Settings settings) throws EngineLoadException {
+    this.views = RefViews.open(settings.memoryBytes(), settings.openFiles());
+    long openFilesMax = views.holdings().openFilesMax();
+    if (settings.openFiles() > openFilesMax) {
+      logger.atWarning().log(
+          "refdb.openFiles is %d in gerrit.config, but refdb keeps at most %d files open: no more than half of what the"
+              + " limit of this process (ulimit -n) allows",
+          settings.openFiles(), openFilesMax);
+    }
+  }
+
+  @Override
+  public RefDatabase open(FileRepository repository) throws IOException {
+    return RefdbDatabase.open(views, repository);
+  }
+
+  @Override
+  public void forget(Path gitDir) {
+    views.forget(gitDir);
+  }
+
+  @Override
+  public Optional<RefStats> stats(Path gitDir) {
+    return views.stats(gitDir);
+  }
+
+  @Override
+  public Map<Path, RefStats> stats() throws EngineException {
+    return views.stats();
+  }
+
+  @Override
+  public RefHoldings holdings() {
+    return views.holdings();
+  }
+
+  @Override
+  public boolean hint(Path gitDir) {
+    return views.hint(gitDir);
+  }
+
+  @Override
+  public Findings verify(RefDatabase refs) throws EngineException {
+    VerifyReport report = ((RefdbDatabase) refs).view().verify();
+    return new Findings(
+        report.refs(),
+        report.broken(),
+        report.differences().stream()
+            .map(found -> found.name() + ": on disk " + found.disk() + ", refdb has " + found.view())
+            .toList());
+  }
+
+  @Override
+  public void flush(RefDatabase refs) throws EngineException {
+    ((RefdbDatabase) refs).view().flush();
+  }
+}

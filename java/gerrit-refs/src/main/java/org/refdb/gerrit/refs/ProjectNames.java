@@ -1,0 +1,28 @@
+package org.refdb.gerrit.refs;
+
+import java.io.File;
+
+/**
+ * Which project names may be looked up on disk: exactly those that Gerrit's own {@code LocalDiskRepositoryManager}
+ * accepts, which tests compare.
+ */
+final class ProjectNames {
+  private static final String[] FORBIDDEN = {
+    "\\", "/../", "/./", "//", ".git/", "?", "%", "*", ":", "<", ">", "|", "$", "\r", "/+", "~"
+  };
+
+  private ProjectNames() {}
+
+  /** Whether a project of this name can be in a repository folder. */
+  static boolean isAcceptable(String name) {
+    if (name.isEmpty() || name.startsWith("/") || name.endsWith("/") || name.startsWith("../")) {
+      return false;
+    }
+    for (String part : FORBIDDEN) {
+      if (name.contains(part)) {
+        return false;
+      }
+    }
+    return !new File(name).isAbsolute();
+  }
+}

@@ -1,0 +1,78 @@
+package org.refdb.gerrit.refs;
+
+import org.refdb.engine.RefStats;
+
+/**
+ * Figures of one project since Gerrit started.
+ *
+ * @param project its name
+ * @param shadow whether JGit answers and refdb is only compared
+ * @param refusal why refdb does not serve it, or null
+ * @param plainEvicted repository objects without refdb that were thrown out of JGit's cache
+ * @param compared questions asked of both in shadow mode
+ * @param different those that refdb answered otherwise
+ * @param refreshed checks caused by other nodes' news
+ * @param engine the engine's own figures, or null if it has not been asked for refs yet
+ * @param staleness what the verifier found
+ */
+public record ProjectStat(
+    String project,
+    boolean shadow,
+    String refusal,
+    long plainEvicted,
+    long compared,
+    long different,
+    long refreshed,
+    RefStats engine,
+    StaleStats staleness) {
+
+  static ProjectStat of(ProjectState state) {
+    return new ProjectStat(
+        ProjectName.of(state.name),
+        state.shadow,
+        state.refusal() == null ? null : state.refusal().why(),
+        state.plainEvicted.sum(),
+        state.compared.sum(),
+        state.different.sum(),
+        state.refreshed.sum(),
+        state.stats(),
+        state.staleness.figures(System.nanoTime()));
+  }
+
+  /** How often its refs were asked for or written. */
+  long uses() {
+    return engine == null ? 0 : engine.hits() + engine.misses() + engine.commits();
+  }
+
+  /** A few lines for people. */
+  public String text() {
+    StringBuilder text = new StringBuilder(project);
+    if (refusal != null) {
+      text.append(" served by JGit, because ").append(refusal);
+    } else {
+      text.append(shadow ? " in shadow mode" : " served by refdb");
+    }
+    if (engine != null) {
+      text.append(
+          "%n  look-ups: %d from memory, %d read; loads: %d in %.1f ms; reopened %d times; %d bytes held"
+              .formatted(
+                  engine.hits(), engine.misses(), engine.loads(), engine.loadNanos() / 1e6, engine.reopens(),
+                  engine.bytes()));
+      text.append(
+          "%n  commits: %d in %d groups, the largest %d; %d refused"
+              .formatted(engine.commits(), engine.groups(), engine.largestGroup(), engine.rejections()));
+      text.append("%n  verifications: %d, stale refs found %d".formatted(engine.verifications(), engine.stale()));
+      if (engine.broken() > 0) {
+        text.append("%n  broken refs, which lists leave out: %d (verify names them)".formatted(engine.broken()));
+      }
+    }
+    text.append(
+        "%n  verified by itself %.0f s ago; found %d stale refs, for at most %.1f s"
+            .formatted(staleness.unverifiedMillis() / 1e3, staleness.found(), staleness.staleAtMostMillis() / 1e3));
+    text.append("%n  plain repositories evicted %d, told by peers %d times".formatted(plainEvicted, refreshed));
+    if (compared > 0) {
+      text.append("%n  shadow: %d compared, %d different".formatted(compared, different));
+    }
+    return text.toString();
+  }
+}

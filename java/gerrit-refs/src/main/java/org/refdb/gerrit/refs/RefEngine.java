@@ -1,0 +1,43 @@
+package org.refdb.gerrit.refs;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.Optional;
+import org.eclipse.jgit.internal.storage.file.FileRepository;
+import org.eclipse.jgit.lib.RefDatabase;
+import org.refdb.engine.RefHoldings;
+import org.refdb.engine.RefStats;
+
+/** Opens ref databases for repositories, and says what it knows of them. */
+interface RefEngine {
+  /**
+   * Opens a repository's refs.
+   *
+   * @param repository whose refs; updates and events are in its name
+   * @return the ref database, open; the repository closes it
+   * @throws IOException if the engine cannot serve this repository: JGit's ref database does then
+   */
+  RefDatabase open(FileRepository repository) throws IOException;
+
+  /** Lets go of what is held of a repository. */
+  void forget(Path gitDir);
+
+  /** What the databases of one repository have done since it was opened; nothing if it is not open. */
+  Optional<RefStats> stats(Path gitDir);
+
+  /** The same of all repositories that are open. None of them is touched for it. */
+  Map<Path, RefStats> stats() throws IOException;
+
+  /** What is held of all repositories together. */
+  RefHoldings holdings();
+
+  /** The next question about a repository looks at the disk; false if it is not open. */
+  boolean hint(Path gitDir);
+
+  /** Compares what is held with the disk. */
+  Findings verify(RefDatabase refs) throws IOException;
+
+  /** Drops what is held of a repository whose database is in use, and opens it again. */
+  void flush(RefDatabase refs) throws IOException;
+}

@@ -1,0 +1,193 @@
+package org.refdb.gerrit.refs;
+
+import com.google.gerrit.entities.Project;
+import com.google.inject.Inject;
+import com.google.inject.Singleton;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Collectors;
+import org.eclipse.jgit.internal.storage.file.FileRepository;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.lib.RefDatabase;
+import org.eclipse.jgit.lib.RefUpdate;
+import org.eclipse.jgit.lib.Repository;
+import org.refdb.engine.BrokenRef;
+import org.refdb.engine.EngineException;
+import org.refdb.engine.NativeLibrary;
+import org.refdb.engine.RefHoldings;
+
+/** What administrators ask of refdb. The plugin gives it to them over SSH, REST and as metrics. */
+@Singleton
+public final class RefdbAdmin {
+  private static final int DIFFERENCES_MAX = 100;
+
+  private final RefdbRepositoryManager manager;
+
+  @Inject
+  RefdbAdmin(RefdbRepositoryManager manager) {
+    this.manager = manager;
+  }
+
+  /** The version of the lib module. */
+  public String version() {
+    return NativeLibrary.version();
+  }
+
+  /**
+   * Called by the plugin when it starts.
+   *
+   * @throws IllegalStateException if it is of another version
+   */
+  public static void checkPlugin(String pluginVersion) {
+    String version = NativeLibrary.version();
+    if (!pluginVersion.equals(version)) {
+      throw new IllegalStateException(
+          "the refdb plugin is of version " + pluginVersion + ", but lib/refdb-gerrit.jar of version " + version
+              + ": run `java -jar refdb-gerrit.jar install SITE` with one of them and restart Gerrit");
+    }
+  }
+
+  /** Whether the engine could be loaded at all. */
+  public boolean isEngineLoaded() {
+    return manager.isEngineLoaded();
+  }
+
+  /** Figures of one project. */
+  public ProjectStat stat(Project.NameKey project) {
+    return stat(manager.look(project));
+  }
+
+  private ProjectStat stat(ProjectState state) {
+    manager.readStats(state);
+    return ProjectStat.of(state);
+  }
+
+  /** What is held of all projects together; nothing if the engine could not be loaded. */
+  public Optional<RefHoldings> holdings() {
+    return manager.holdings();
+  }
+
+  /** Figures of every project that was opened since the start, by name. */
+  public List<ProjectStat> stats() {
+    manager.readStats();
+    return manager.states().stream().map(ProjectStat::of).sorted(Comparator.comparing(ProjectStat::project)).toList();
+  }
+
+  /**
+   * Figures of the projects that have metrics of their own, by name: the busiest since the start, and those that
+   * gerrit.config names. That bounds how many time series a monitoring system has to keep.
+   */
+  public List<ProjectStat> notable() {
+    Settings settings = manager.settings();
+    List<ProjectStat> all = stats();
+    Set<String> busiest =
+        all.stream()
+            .sorted(Comparator.comparingLong(ProjectStat::uses).reversed())
+            .limit(settings.metricsProjectsMax())
+            .map(ProjectStat::project)
+            .collect(Collectors.toSet());
+    return all.stream()
+        .filter(stat -> busiest.contains(stat.project()) || settings.metricsProjects().contains(stat.project()))
+        .toList();
+  }
+
+  /**
+   * Compares what the engine holds of a project with the disk, without stopping anyone: once by itself, and once with
+   * what JGit reads.
+   *
+   * @return what differs; at most {@value #DIFFERENCES_MAX} refs that JGit sees
+   * @throws IOException if the project cannot be opened, or refdb does not serve it
+   */
+  public Verified verify(Project.NameKey project) throws IOException {
+    try (Repository repository = manager.openRepository(project);
+        FileRepository plain = new FileRepository(repository.getDirectory())) {
+      RefdbRepository ours = served(project, repository);
+      Findings found = ours.verify();
+      Set<String> broken = found.broken().stream().map(BrokenRef::name).collect(Collectors.toSet());
+      List<String> differences = new ArrayList<>(found.differences());
+      differences.addAll(Verification.compare(plain.getRefDatabase(), ours.engineRefs(), broken, DIFFERENCES_MAX));
+      return new Verified(
+          differences, found.broken().stream().map(ref -> ref.name() + " is broken: " + ref.text()).toList());
+    }
+  }
+
+  /**
+   * Deletes a ref whose file is no good, which Gerrit itself does not get to see.
+   *
+   * @return whether it was broken; nothing is done if not
+   */
+  public boolean deleteBroken(Project.NameKey project, String ref) throws IOException {
+    try (Repository repository = manager.openRepository(project)) {
+      RefDatabase refs = served(project, repository).engineRefs();
+      try {
+        refs.exactRef(ref);
+        return false;
+      } catch (EngineException e) {
+        if (e.kind() != EngineException.Kind.BROKEN_REF || !e.refName().equals(Optional.of(ref))) {
+          throw e;
+        }
+      }
+      RefUpdate update = refs.newUpdate(ref, true);
+      update.setExpectedOldObjectId(ObjectId.zeroId()); // someone may have written it again
+      update.setForceUpdate(true);
+      RefUpdate.Result result = update.delete();
+      if (result != RefUpdate.Result.FORCED) {
+        throw new IOException("cannot delete " + ref + ": " + result);
+      }
+      return true;
+    }
+  }
+
+  /**
+   * Drops what is held of a project: its next user opens it anew. A project that refdb could not serve is tried again.
+   */
+  public void flush(Project.NameKey project) {
+    manager.forget(project);
+  }
+
+  /**
+   * Reads all refs of a project, so that the next one who asks finds them in memory.
+   *
+   * @return how many there are
+   */
+  public int warm(Project.NameKey project) throws IOException {
+    try (Repository repository = manager.openRepository(project)) {
+      Collection<Ref> refs = served(project, repository).engineRefs().getRefs();
+      return refs.size();
+    }
+  }
+
+  /** Turns shadow mode on or off: JGit answers, refdb's answers are compared with its, differences are logged. */
+  public void shadow(Project.NameKey project, boolean on) {
+    ProjectState state = manager.state(project);
+    state.shadow = on;
+    if (!on) {
+      manager.ifOpen(project, RefdbRepository::endShadow);
+    }
+  }
+
+  /** Makes the engine look at the disk once more before it trusts what it holds of this project. */
+  void refresh(Project.NameKey project) {
+    if (manager.hint(project)) {
+      manager.state(project).refreshed.increment();
+    }
+  }
+
+  /** The same for all projects. */
+  void refreshAll() {
+    manager.states().forEach(state -> refresh(state.name));
+  }
+
+  private static RefdbRepository served(Project.NameKey project, Repository repository) throws IOException {
+    if (repository instanceof RefdbRepository ours) {
+      return ours;
+    }
+    throw new IOException("refdb does not serve project " + project + ": Gerrit's error_log says why");
+  }
+}

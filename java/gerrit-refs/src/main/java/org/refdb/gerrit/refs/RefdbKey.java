@@ -1,0 +1,59 @@
+package org.refdb.gerrit.refs;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Path;
+import org.eclipse.jgit.errors.ConfigInvalidException;
+import org.eclipse.jgit.errors.RepositoryNotFoundException;
+import org.eclipse.jgit.lib.Constants;
+import org.eclipse.jgit.lib.Repository;
+import org.eclipse.jgit.lib.RepositoryCache;
+import org.eclipse.jgit.storage.file.FileBasedConfig;
+import org.eclipse.jgit.util.FS;
+
+/** Where a project's repository is. JGit's cache of repositories opens it by this, and so gets one with refdb. */
+final class RefdbKey extends RepositoryCache.FileKey {
+  private final File head;
+  private final ProjectState state;
+  private final RefEngine engine;
+
+  RefdbKey(File gitDir, ProjectState state, RefEngine engine) {
+    super(gitDir, FS.DETECTED);
+    this.head = new File(getFile(), Constants.HEAD);
+    this.state = state;
+    this.engine = engine;
+  }
+
+  /** Whether there still is a repository. JGit's cache would go on giving out one that was deleted. */
+  boolean isThere() {
+    return head.exists();
+  }
+
+  /** The repository's folder, as the engine is told it. */
+  Path path() {
+    return getFile().toPath().toAbsolutePath();
+  }
+
+  /** Whether its configuration says that refs are in reftables. */
+  boolean isReftable() throws IOException {
+    FileBasedConfig config = new FileBasedConfig(null, new File(getFile(), Constants.CONFIG), FS.DETECTED);
+    try {
+      config.load();
+    } catch (ConfigInvalidException e) {
+      throw new IOException("cannot read " + config.getFile(), e);
+    }
+    return Constants.REFTABLE.equalsIgnoreCase(config.getString("extensions", null, "refStorage"));
+  }
+
+  ProjectState state() {
+    return state;
+  }
+
+  @Override
+  public Repository open(boolean mustExist) throws IOException {
+    if (mustExist && !isGitRepository(getFile(), FS.DETECTED)) {
+      throw new RepositoryNotFoundException(getFile());
+    }
+    return new RefdbRepository(getFile(), state, engine);
+  }
+}

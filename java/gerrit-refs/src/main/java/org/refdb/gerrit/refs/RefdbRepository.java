@@ -1,0 +1,176 @@
+package org.refdb.gerrit.refs;
+
+import java.io.File;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import org.eclipse.jgit.internal.storage.file.FileRepository;
+import org.eclipse.jgit.lib.Constants;
+import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.lib.RefDatabase;
+import org.eclipse.jgit.lib.RefUpdate;
+import org.eclipse.jgit.lib.RepositoryCache;
+
+/**
+ * A repository whose refs the engine serves. It stays a {@link FileRepository}, so that garbage collection, gitweb,
+ * inserting packs and whatever else casts to that works as before.
+ *
+ * <p>JGit's own ref database, which the constructor of FileRepository opens, is closed again at once: with reftable it
+ * would keep the tables open that others compact away. What needs JGit's view (a conversion of the ref storage, the
+ * shadow mode) opens a plain repository of its own.
+ */
+final class RefdbRepository extends FileRepository {
+  private final ProjectState state;
+  private final RefEngine engine;
+  private final Object lock = new Object();
+
+  /** Null while the constructor of FileRepository runs, and after the repository was closed. */
+  private volatile RefDatabase refs;
+
+  /** Made when it is first asked for; follows {@link #refs}. */
+  private volatile ShadowRefDatabase shadow;
+
+  /** The thread that is closing this repository, else null. */
+  private volatile Thread closer;
+
+  RefdbRepository(File gitDir, ProjectState state, RefEngine engine) throws IOException {
+    super(gitDir);
+    this.state = state;
+    this.engine = engine;
+    super.getRefDatabase().close();
+    this.refs = engine.open(this);
+  }
+
+  ProjectState state() {
+    return state;
+  }
+
+  /**
+   * {@inheritDoc}
+   *
+   * <p>JGit asks for it on every use, while closing too; closing never opens anything. A repository that is used after
+   * it was closed gets its refs opened anew, since JGit's ref directory can be used then as well.
+   */
+  @Override
+  public RefDatabase getRefDatabase() {
+    RefDatabase current = refs;
+    if (current == null) {
+      current = engine == null || closer == Thread.currentThread() ? super.getRefDatabase() : reopened();
+    }
+    return state == null || !state.shadow || closer == Thread.currentThread() ? current : shadowOf(current);
+  }
+
+  /** The engine's database, whether JGit answers for it or not. */
+  RefDatabase engineRefs() {
+    RefDatabase current = refs;
+    return current != null ? current : reopened();
+  }
+
+  /** Compares the engine's view with the disk. */
+  Findings verify() throws IOException {
+    return engine.verify(engineRefs());
+  }
+
+  /** Makes the engine drop what it holds and read it again. */
+  void flush() throws IOException {
+    engine.flush(engineRefs());
+  }
+
+  private RefDatabase reopened() {
+    synchronized (lock) {
+      if (refs == null) {
+        try {
+          refs = engine.open(this);
+        } catch (IOException e) {
+          throw new UncheckedIOException("cannot open the refs of " + getDirectory() + " again", e);
+        }
+      }
+      return refs;
+    }
+  }
+
+  private RefDatabase shadowOf(RefDatabase current) {
+    ShadowRefDatabase made = shadow;
+    if (made != null) {
+      return made;
+    }
+    synchronized (lock) {
+      if (shadow == null) {
+        try {
+          shadow = new ShadowRefDatabase(new FileRepository(getDirectory()), current, state);
+        } catch (IOException e) {
+          throw new UncheckedIOException("cannot open " + getDirectory() + " with JGit for the shadow mode", e);
+        }
+      }
+      return shadow;
+    }
+  }
+
+  /** Lets go of what shadow mode had opened. */
+  void endShadow() {
+    synchronized (lock) {
+      if (shadow != null) {
+        shadow.closeVanilla();
+        shadow = null;
+      }
+    }
+  }
+
+  /**
+   * {@inheritDoc}
+   *
+   * <p>JGit converts with its own ref database, which is closed here. So a plain repository does it, and this one is
+   * dropped from JGit's cache, for the next user to open it as what it is then.
+   */
+  @Override
+  public void convertRefStorage(String format, boolean writeLogs, boolean backup) throws IOException {
+    Ref head = engineRefs().exactRef(Constants.HEAD);
+    try (FileRepository plain = new FileRepository(getDirectory())) {
+      plain.convertRefStorage(format, writeLogs, backup);
+      keepHead(plain, head);
+    }
+    getConfig(); // reads the new format
+    synchronized (lock) {
+      endShadow();
+      RefDatabase old = refs;
+      engine.forget(getDirectory().toPath());
+      refs = engine.open(this);
+      if (old != null) {
+        old.close();
+      }
+    }
+    RepositoryCache.unregister(RepositoryCache.FileKey.exact(getDirectory(), getFS()));
+  }
+
+  /** JGit's conversion to files loses a HEAD whose branch is not born yet, and with it the repository. */
+  private static void keepHead(FileRepository plain, Ref head) throws IOException {
+    if (head != null && head.isSymbolic() && plain.exactRef(Constants.HEAD) == null) {
+      RefUpdate update = plain.updateRef(Constants.HEAD);
+      update.disableRefLog();
+      RefUpdate.Result result = update.link(head.getTarget().getName());
+      if (result != RefUpdate.Result.NEW && result != RefUpdate.Result.NO_CHANGE) {
+        throw new IOException("cannot write HEAD of " + plain.getDirectory() + " again after a conversion: " + result);
+      }
+    }
+  }
+
+  private void keepStats() {
+    if (refs != null && state != null) {
+      engine.stats(getDirectory().toPath()).ifPresent(state::keep);
+    }
+  }
+
+  @Override
+  protected void doClose() {
+    closer = Thread.currentThread();
+    try {
+      keepStats();
+      super.doClose(); // closes what getRefDatabase() gives
+    } finally {
+      synchronized (lock) {
+        refs = null;
+        endShadow();
+      }
+      closer = null;
+    }
+  }
+}

@@ -1,0 +1,84 @@
+package org.refdb.gerrit.refs;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.lib.RefDatabase;
+import org.refdb.engine.EngineException;
+
+/** Compares all refs of two views of one repository while others may be changing them. */
+final class Verification {
+  private static final int ROUNDS_MAX = 3;
+
+  private Verification() {}
+
+  /**
+   * Compares.
+   *
+   * <p>What differs is looked at again, ref by ref, after both views were told to look at the disk: a ref that someone
+   * has just changed agrees then, one that is wrong does not.
+   *
+   * @param broken refs that JGit may have from packed-refs beneath a file that is no good, and the engine has not
+   * @return at most {@code max} differences
+   */
+  static List<String> compare(RefDatabase jgit, RefDatabase engine, Set<String> broken, int max)
+      throws IOException {
+    TreeMap<String, String> wanted = all(jgit);
+    TreeMap<String, String> got = all(engine);
+    TreeSet<String> suspects = new TreeSet<>(wanted.keySet());
+    suspects.addAll(got.keySet());
+    suspects.removeAll(broken);
+    suspects.removeIf(name -> Objects.equals(wanted.get(name), got.get(name)));
+    for (int round = 0; round < ROUNDS_MAX && !suspects.isEmpty(); round++) {
+      jgit.refresh();
+      TreeMap<String, String> nowWanted = all(jgit);
+      for (String name : new TreeSet<>(suspects)) {
+        if (agrees(nowWanted.get(name), engine, name)) {
+          suspects.remove(name);
+        }
+      }
+    }
+    return describe(suspects, wanted, got, max);
+  }
+
+  private static boolean agrees(String wanted, RefDatabase engine, String name) throws IOException {
+    try {
+      return Objects.equals(wanted, text(engine.exactRef(name)));
+    } catch (EngineException e) {
+      if (e.kind() == EngineException.Kind.BROKEN_REF) {
+        return true; // since a moment ago: there is nothing to compare
+      }
+      throw e;
+    }
+  }
+
+  private static List<String> describe(
+      TreeSet<String> names, TreeMap<String, String> wanted, TreeMap<String, String> got, int max) {
+    List<String> differences = new ArrayList<>();
+    for (String name : names) {
+      if (differences.size() == max) {
+        break;
+      }
+      differences.add(
+          name + ": on disk " + wanted.getOrDefault(name, "missing") + ", refdb has " + got.getOrDefault(name, "nothing"));
+    }
+    return differences;
+  }
+
+  private static TreeMap<String, String> all(RefDatabase refs) throws IOException {
+    TreeMap<String, String> all = new TreeMap<>();
+    for (Ref ref : refs.getRefs()) {
+      all.put(ref.getName(), text(ref));
+    }
+    return all;
+  }
+
+  private static String text(Ref ref) {
+    return ref == null ? null : Answers.ref(ref);
+  }
+}

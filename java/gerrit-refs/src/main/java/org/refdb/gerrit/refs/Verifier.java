@@ -1,0 +1,134 @@
+package org.refdb.gerrit.refs;
+
+import com.google.common.flogger.FluentLogger;
+import com.google.gerrit.extensions.events.LifecycleListener;
+import com.google.inject.Inject;
+import com.google.inject.Singleton;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Optional;
+import java.util.function.Consumer;
+import org.eclipse.jgit.lib.Repository;
+
+/**
+ * Compares what the engine holds with the disk, project after project, as long as Gerrit runs. It stops nobody: a
+ * difference is one that is still there when it is looked at again.
+ *
+ * <p>A project's turn comes every {@code refdb.verifyInterval}, if it was used since the last one; what nobody asks for
+ * is in nobody's way. After each comparison the thread rests {@value #REST} times as long as that took, so it never takes
+ * more than about a hundredth of one processor, however many projects there are; they are compared less often then.
+ *
+ * <p>What is found to be stale is logged, counted, and read again. It should never happen; if it does, the trust settings
+ * promise more than the file system keeps, or it is a bug.
+ */
+@Singleton
+final class Verifier implements LifecycleListener {
+  private static final FluentLogger logger = FluentLogger.forEnclosingClass();
+  private static final int REST = 100;
+  private static final int LOGGED_MAX = 20;
+  private static final Duration STOP_PATIENCE = Duration.ofSeconds(5);
+
+  /** The thread looks this often for a project whose turn it is, more often only if the interval is shorter. */
+  private static final Duration LOOK = Duration.ofSeconds(10);
+
+  private final RefdbRepositoryManager manager;
+  private final Duration interval;
+  private final Consumer<String> log;
+  private Thread thread;
+
+  @Inject
+  Verifier(RefdbRepositoryManager manager) {
+    this(manager, message -> logger.atSevere().log("%s", message));
+  }
+
+  Verifier(RefdbRepositoryManager manager, Consumer<String> log) {
+    this.manager = manager;
+    this.log = log;
+    this.interval = manager.settings().verifyInterval();
+  }
+
+  @Override
+  public void start() {
+    if (manager.isEngineLoaded() && interval.isPositive()) {
+      thread = Thread.ofPlatform().daemon().name("refdb-verifier").priority(Thread.MIN_PRIORITY).start(this::run);
+    }
+  }
+
+  @Override
+  public void stop() {
+    if (thread == null) {
+      return;
+    }
+    thread.interrupt();
+    try {
+      thread.join(STOP_PATIENCE); // a comparison under way ends by itself, and harms nobody until then
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  private void run() {
+    Duration look = LOOK.compareTo(interval) < 0 ? LOOK : interval;
+    try {
+      while (true) {
+        Optional<ProjectState> next = next(System.nanoTime());
+        Thread.sleep(next.isEmpty() ? look : verify(next.get()).multipliedBy(REST));
+      }
+    } catch (InterruptedException e) {
+      // Gerrit stops.
+    }
+  }
+
+  /** The project that waits longest of those that are due and were used since. */
+  Optional<ProjectState> next(long now) {
+    return manager.states().stream()
+        .filter(state -> state.refusal() == null && now - state.staleness.lookedAt() >= interval.toNanos())
+        .sorted(Comparator.comparingLong(state -> state.staleness.lookedAt() - now))
+        .filter(this::wasUsed)
+        .findFirst();
+  }
+
+  /** Asked of one project after another until one was used, since it asks the engine. */
+  private boolean wasUsed(ProjectState state) {
+    manager.readStats(state);
+    return state.staleness.wasUsedAt(state.uses(), System.nanoTime());
+  }
+
+  /** Compares one project, and says how long that took. */
+  Duration verify(ProjectState state) {
+    long begun = System.nanoTime();
+    try (Repository repository = manager.openRepository(state.name)) {
+      state.staleness.skipped(begun);
+      if (repository instanceof RefdbRepository ours) {
+        Findings found = ours.verify();
+        state.staleness.looked(begun, System.nanoTime(), found.differences().size());
+        if (!found.differences().isEmpty()) {
+          report(state, found.differences());
+          ours.flush();
+        }
+        manager.readStats(state);
+        state.staleness.usedUpTo(state.uses()); // by the comparison itself
+      }
+    } catch (IOException | RuntimeException e) {
+      // Deleted meanwhile, or broken: whoever uses it is told so.
+      logger.atFine().withCause(e).log("refdb cannot verify project %s now", state.name);
+      state.staleness.skipped(System.nanoTime());
+    }
+    return Duration.ofNanos(System.nanoTime() - begun);
+  }
+
+  private void report(ProjectState state, List<String> differences) {
+    for (String difference : differences.subList(0, Math.min(LOGGED_MAX, differences.size()))) {
+      log.accept(
+          "refdb was stale in project %s for at most %d s: %s (it is read again now; see core.trustStat)"
+              .formatted(state.name, state.staleness.lastStaleAtMost().toSeconds(), difference));
+    }
+    if (differences.size() > LOGGED_MAX) {
+      log.accept(
+          "refdb was stale in project %s: %d refs more than those above"
+              .formatted(state.name, differences.size() - LOGGED_MAX));
+    }
+  }
+}

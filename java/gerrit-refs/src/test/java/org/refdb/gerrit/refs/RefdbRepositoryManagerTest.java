@@ -1,0 +1,243 @@
+package org.refdb.gerrit.refs;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNotSame;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.gerrit.entities.Project;
+import com.google.gerrit.server.git.GitRepositoryManager.Status;
+import com.google.gerrit.server.git.LocalDiskRepositoryManager;
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Optional;
+import java.util.stream.Stream;
+import org.eclipse.jgit.errors.RepositoryNotFoundException;
+import org.eclipse.jgit.internal.storage.file.FileRepository;
+import org.eclipse.jgit.lib.Config;
+import org.eclipse.jgit.lib.Constants;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.ObjectInserter;
+import org.eclipse.jgit.lib.RefUpdate;
+import org.eclipse.jgit.lib.Repository;
+import org.eclipse.jgit.lib.RepositoryCache;
+import org.eclipse.jgit.util.FS;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.refdb.jgit.RefdbDatabase;
+
+final class RefdbRepositoryManagerTest {
+  private static final Project.NameKey DEMO = Project.nameKey("some/demo");
+
+  @TempDir Path site;
+  private RefdbRepositoryManager manager;
+
+  @BeforeEach
+  void open() throws IOException {
+    manager = Sites.manager(site, Sites.config());
+  }
+
+  @AfterEach
+  void clear() {
+    RepositoryCache.clear();
+  }
+
+  @Test
+  void createOpenAndStatusAllYieldOurRepository() throws IOException {
+    try (Repository made = manager.createRepository(DEMO);
+        Repository opened = manager.openRepository(DEMO)) {
+      assertInstanceOf(RefdbRepository.class, made);
+      assertSame(made, opened, "one object for the path");
+      assertInstanceOf(RefdbDatabase.class, made.getRefDatabase());
+      assertInstanceOf(FileRepository.class, made);
+      assertEquals(Status.ACTIVE, manager.getRepositoryStatus(DEMO));
+    }
+    assertEquals(Status.NON_EXISTENT, manager.getRepositoryStatus(Project.nameKey("no")));
+    assertEquals(Status.NON_EXISTENT, manager.getRepositoryStatus(Project.nameKey("../no")));
+    assertEquals(java.util.Set.of(DEMO), manager.list());
+    assertTrue(manager.canPerformGC());
+    assertThrows(RepositoryNotFoundException.class, () -> manager.openRepository(Project.nameKey("no")));
+    assertThrows(RepositoryNotFoundException.class, () -> manager.openRepository(Project.nameKey("../no")));
+  }
+
+  @Test
+  void aPlainRepositoryInJGitsCacheIsEvictedAndCounted() throws IOException {
+    manager.createRepository(DEMO).close();
+    RepositoryCache.clear();
+    try (Repository plain = RepositoryCache.open(RepositoryCache.FileKey.exact(gitDir(), FS.DETECTED))) {
+      assertFalse(plain instanceof RefdbRepository);
+      try (Repository ours = manager.openRepository(DEMO)) {
+        assertInstanceOf(RefdbRepository.class, ours);
+      }
+      assertEquals(1, manager.state(DEMO).plainEvicted.sum());
+      assertNotNull(plain.exactRef(Constants.HEAD), "whoever has the plain one goes on using it");
+    }
+  }
+
+  @Test
+  void aDeletedProjectLeavesNothingToItsSuccessor() throws IOException {
+    Repository old = manager.createRepository(DEMO);
+    assertEquals(RefUpdate.Result.NEW, create(old, "refs/heads/old"));
+    old.close();
+    remove(gitDir().toPath());
+    manager.repositoryDeleted(DEMO);
+    assertThrows(RepositoryNotFoundException.class, () -> manager.openRepository(DEMO));
+    try (Repository made = manager.createRepository(DEMO)) {
+      assertNotSame(old, made);
+      assertNull(made.exactRef("refs/heads/old"));
+      assertEquals(RefUpdate.Result.NEW, create(made, "refs/heads/new"));
+    }
+  }
+
+  @Test
+  void aProjectDeletedBehindOurBackCanBeMadeAgain() throws IOException {
+    Repository old = manager.createRepository(DEMO);
+    assertEquals(RefUpdate.Result.NEW, create(old, "refs/heads/old"));
+    old.close();
+    remove(gitDir().toPath()); // and nobody says so
+    assertThrows(RepositoryNotFoundException.class, () -> manager.openRepository(DEMO));
+    assertEquals(Status.NON_EXISTENT, manager.getRepositoryStatus(DEMO));
+    try (Repository made = manager.createRepository(DEMO)) {
+      assertInstanceOf(RefdbRepository.class, made);
+      assertNull(made.exactRef("refs/heads/old"));
+      assertEquals("refs/heads/master", made.getFullBranch());
+    }
+  }
+
+  @Test
+  void closingOpensNothingAndAClosedRepositoryCanStillBeAsked() throws IOException {
+    Repository repository = manager.createRepository(DEMO);
+    create(repository, "refs/heads/main");
+    CountingEngine counting = new CountingEngine();
+    RefdbRepository direct = new RefdbRepository(gitDir(), new ProjectState(DEMO, false), counting);
+    assertEquals(1, counting.opened);
+    direct.close();
+    assertEquals(1, counting.opened, "closing opened the refs again");
+    assertEquals(1, counting.closed);
+    assertNotNull(direct.exactRef("refs/heads/main"), "as with JGit's ref directory");
+    assertEquals(2, counting.opened);
+    repository.close();
+  }
+
+  @Test
+  void aBranchIsRenamedThroughTheRepository() throws IOException {
+    try (Repository repository = manager.createRepository(DEMO)) {
+      create(repository, "refs/heads/master");
+      ObjectId id = repository.exactRef("refs/heads/master").getObjectId();
+      assertEquals(
+          RefUpdate.Result.RENAMED, repository.renameRef("refs/heads/master", "refs/heads/now").rename());
+      assertNull(repository.exactRef("refs/heads/master"));
+      assertEquals(id, repository.exactRef("refs/heads/now").getObjectId());
+      assertEquals("refs/heads/now", repository.getFullBranch(), "HEAD follows");
+    }
+  }
+
+  @Test
+  void theRefStorageIsConvertedBothWays() throws IOException {
+    Repository before = manager.createRepository(DEMO);
+    create(before, "refs/heads/main");
+    for (String format : new String[] {"reftable", "refdir"}) {
+      try (Repository repository = manager.openRepository(DEMO)) {
+        ((FileRepository) repository).convertRefStorage(format, true, false);
+        assertNotNull(repository.exactRef("refs/heads/main"), "by who converted it, to " + format);
+        assertEquals("refs/heads/master", repository.getFullBranch(), "an unborn HEAD is kept, which JGit loses");
+        assertNotNull(before.exactRef("refs/heads/main"), "by who had it open, to " + format);
+      }
+      try (Repository repository = manager.openRepository(DEMO)) {
+        assertInstanceOf(RefdbRepository.class, repository);
+        assertNotNull(repository.exactRef("refs/heads/main"), "by the next one, to " + format);
+        assertEquals(RefUpdate.Result.NEW, create(repository, "refs/heads/" + format));
+      }
+      assertEquals(format.equals("reftable"), new File(gitDir(), "reftable/tables.list").exists());
+    }
+    before.close();
+  }
+
+  @Test
+  void withoutTheEngineEverythingIsGerritsOwn() throws IOException {
+    RefdbRepositoryManager without = new RefdbRepositoryManager(Sites.disk(site), Optional.empty(), Settings.of(Sites.config()));
+    assertFalse(without.isEngineLoaded());
+    try (Repository made = without.createRepository(DEMO);
+        Repository opened = without.openRepository(DEMO)) {
+      assertFalse(made instanceof RefdbRepository);
+      assertSame(made, opened);
+    }
+    assertEquals(Status.ACTIVE, without.getRepositoryStatus(DEMO));
+    without.repositoryDeleted(DEMO);
+  }
+
+  @Test
+  void projectsLieWhereTheirBasePathSays() throws IOException {
+    Config config = Sites.config();
+    Path elsewhere = site.resolve("elsewhere");
+    Files.createDirectories(elsewhere);
+    config.setString("repository", "far/*", "basePath", elsewhere.toString());
+    RefdbRepositoryManager several = Sites.manager(site, config);
+    Project.NameKey far = Project.nameKey("far/away");
+    try (Repository repository = several.createRepository(far)) {
+      assertInstanceOf(RefdbRepository.class, repository);
+      assertTrue(repository.getDirectory().toPath().startsWith(elsewhere.toRealPath()));
+      assertEquals(RefUpdate.Result.NEW, create(repository, "refs/heads/main"));
+    }
+    several.createRepository(DEMO).close();
+    assertEquals(java.util.Set.of(far, DEMO), several.list());
+  }
+
+  @Test
+  void fault24PerRequestCachingChangesNothing() throws IOException {
+    Config config = Sites.config();
+    for (boolean on : new boolean[] {true, false}) {
+      config.setBoolean("core", null, "usePerRequestRefCache", on);
+      RefdbRepositoryManager other = Sites.manager(site, config);
+      Project.NameKey name = Project.nameKey("cached-" + on);
+      try (Repository repository = other.createRepository(name)) {
+        assertInstanceOf(RefdbDatabase.class, repository.getRefDatabase());
+        ((FileRepository) repository).convertRefStorage("reftable", false, false);
+      }
+      try (Repository repository = other.openRepository(name)) {
+        assertEquals(RefUpdate.Result.NEW, create(repository, "refs/heads/main"));
+      }
+    }
+  }
+
+  private File gitDir() {
+    return site.resolve("git/some/demo.git").toFile();
+  }
+
+  static RefUpdate.Result create(Repository repository, String name) throws IOException {
+    RefUpdate update = repository.updateRef(name);
+    update.setExpectedOldObjectId(ObjectId.zeroId());
+    update.setNewObjectId(commit(repository));
+    return update.update();
+  }
+
+  static ObjectId commit(Repository repository) throws IOException {
+    try (ObjectInserter inserter = repository.newObjectInserter()) {
+      org.eclipse.jgit.lib.CommitBuilder commit = new org.eclipse.jgit.lib.CommitBuilder();
+      commit.setTreeId(inserter.insert(new org.eclipse.jgit.lib.TreeFormatter()));
+      commit.setAuthor(new org.eclipse.jgit.lib.PersonIdent("A", "a@example.com"));
+      commit.setCommitter(commit.getAuthor());
+      commit.setMessage("commit " + System.nanoTime());
+      ObjectId id = inserter.insert(commit);
+      inserter.flush();
+      return id;
+    }
+  }
+
+  static void remove(Path folder) throws IOException {
+    try (Stream<Path> files = Files.walk(folder)) {
+      for (Path file : files.sorted((a, b) -> b.compareTo(a)).toList()) {
+        Files.delete(file);
+      }
+    }
+  }
+}

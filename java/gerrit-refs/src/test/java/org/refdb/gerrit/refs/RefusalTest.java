@@ -1,0 +1,144 @@
+package org.refdb.gerrit.refs;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.gerrit.entities.Project;
+import com.google.gerrit.server.git.LocalDiskRepositoryManager;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Optional;
+import org.eclipse.jgit.errors.RepositoryNotFoundException;
+import org.eclipse.jgit.internal.storage.file.FileRepository;
+import org.eclipse.jgit.lib.Constants;
+import org.eclipse.jgit.lib.Repository;
+import org.eclipse.jgit.lib.RepositoryCache;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A disk, a network or a limit fails while a project is opened, and is well again later. */
+final class RefusalTest {
+  private static final Project.NameKey DEMO = Project.nameKey("demo");
+
+  @TempDir Path site;
+  private final CountingEngine engine = new CountingEngine();
+  private RefdbRepositoryManager manager;
+
+  @BeforeEach
+  void make() throws IOException {
+    LocalDiskRepositoryManager disk = Sites.disk(site);
+    disk.createRepository(DEMO).close();
+    RepositoryCache.clear();
+    engine.refuses = true;
+    manager = new RefdbRepositoryManager(disk, Optional.of(engine), Settings.of(Sites.config()));
+  }
+
+  @AfterEach
+  void clear() {
+    RepositoryCache.clear();
+  }
+
+  private void open(boolean byRefdb) throws IOException {
+    try (Repository repository = manager.openRepository(DEMO)) {
+      assertEquals(byRefdb, repository instanceof RefdbRepository);
+    }
+  }
+
+  /** Opens it as long as it is not tried again: how often that was. */
+  private int openUntilDue() throws IOException {
+    Refusal refusal = manager.state(DEMO).refusal();
+    for (int times = 0; ; times++) {
+      int before = engine.opened;
+      open(false);
+      if (refusal.isDue(System.nanoTime())) {
+        return times;
+      }
+      assertEquals(before, engine.opened, "it is not tried again on every request");
+    }
+  }
+
+  private void waitUntilDue() throws InterruptedException {
+    Refusal refusal = manager.state(DEMO).refusal();
+    while (!refusal.isDue(System.nanoTime())) {
+      Thread.sleep(10);
+    }
+  }
+
+  @Test
+  void aProjectThatCouldNotBeOpenedIsTriedAgainByItselfAndServedMeanwhile() throws Exception {
+    try (Repository repository = manager.openRepository(DEMO)) {
+      assertNotNull(repository.exactRef(Constants.HEAD), "JGit serves it");
+    }
+    int servedMeanwhile = 0;
+    while (manager.state(DEMO).refusal().failures() < 4) {
+      assertEquals(manager.state(DEMO).refusal().failures(), engine.opened);
+      assertEquals("not today", ProjectStat.of(manager.state(DEMO)).refusal());
+      servedMeanwhile += openUntilDue();
+    }
+    assertTrue(servedMeanwhile > 0);
+    engine.refuses = false;
+    waitUntilDue();
+    open(true);
+    assertNull(manager.state(DEMO).refusal());
+    int opened = engine.opened;
+    open(true);
+    assertEquals(opened, engine.opened);
+    assertEquals(0, manager.state(DEMO).plainEvicted.sum(), "JGit's own, which served meanwhile, was ours to evict");
+  }
+
+  @Test
+  void aFlushTriesAtOnce() throws IOException {
+    open(false);
+    engine.refuses = false;
+    manager.forget(DEMO);
+    open(true);
+  }
+
+  @Test
+  void aProjectWithReftablesIsNotGivenToJGitWhichGerritCannotWorkWith() throws Exception {
+    try (FileRepository plain = new FileRepository(site.resolve("git/demo.git").toFile())) {
+      plain.convertRefStorage("reftable", false, false);
+    }
+    for (int i = 0; i < 2; i++) {
+      Exception refused = assertThrows(RepositoryNotFoundException.class, () -> open(false));
+      String why = refused.getCause().getMessage();
+      assertTrue(why.contains("not today") && why.contains("tries again"), why);
+    }
+    engine.refuses = false;
+    waitUntilDue();
+    open(true);
+  }
+
+  @Test
+  void pausesGrowToHalfAMinute() {
+    Refusal refusal = null;
+    long now = Long.MAX_VALUE - 5; // the clock's numbers may begin anywhere
+    long[] expected = {100, 200, 400};
+    for (int failures = 1; failures <= 100; failures++) {
+      refusal = Refusal.after(refusal, "no", now);
+      long pause = Duration.ofNanos(refusal.retryNanos() - now).toMillis();
+      assertEquals(failures <= expected.length ? expected[failures - 1] : Math.min(30_000, 100L << Math.min(failures - 1, 30)), pause);
+      assertFalse(refusal.isDue(now + Duration.ofMillis(pause - 1).toNanos()));
+      assertTrue(refusal.isDue(now + Duration.ofMillis(pause).toNanos()));
+    }
+  }
+
+  @Test
+  void threadsThatFailTogetherHaveFailedOnce() {
+    ProjectState state = new ProjectState(DEMO, false);
+    for (int i = 0; i < 8; i++) {
+      state.refuse(null, new IOException("no"));
+    }
+    assertEquals(1, state.refusal().failures());
+    assertInstanceOf(Refusal.class, state.refuse(state.refusal(), new IOException("no")));
+    assertEquals(2, state.refusal().failures());
+  }
+}
