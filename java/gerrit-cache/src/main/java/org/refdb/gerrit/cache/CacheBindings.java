@@ -5,6 +5,8 @@ import com.google.gerrit.server.cache.PersistentCacheFactory;
 import com.google.inject.name.Names;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.h2.Driver;
+import org.refdb.gerrit.cache.h2.Takeover;
+import org.refdb.gerrit.cache.store.StoreOpener;
 
 /** What the server's and the offline programs' module have in common. */
 final class CacheBindings extends LifecycleModule {

@@ -2,6 +2,7 @@ package org.refdb.gerrit.cache;
 
 import java.util.Locale;
 import java.util.Map;
+import org.refdb.gerrit.cache.store.StoreOpener;
 
 /**
  * Figures of one persistent cache's files, counted since it was opened but for sizes.

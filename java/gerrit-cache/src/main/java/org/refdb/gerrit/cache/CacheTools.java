@@ -11,6 +11,7 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.PriorityQueue;
 import org.refdb.engine.Cache;
+import org.refdb.gerrit.cache.store.Store;
 
 /** What administrators may do to one persistent cache's files while the server uses them. */
 public final class CacheTools {

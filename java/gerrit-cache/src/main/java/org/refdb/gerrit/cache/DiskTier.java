@@ -9,6 +9,7 @@ import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.concurrent.locks.LockSupport;
+import org.refdb.gerrit.cache.store.Store;
 
 /**
  * One cache's objects in a {@link Store}: serialises, orders changes, counts, and turns every failure into a miss or a

@@ -8,6 +8,7 @@ import org.eclipse.jgit.lib.Config;
 import org.refdb.engine.EngineLoadException;
 import org.refdb.engine.ServerNote;
 import org.refdb.engine.SiteLibrary;
+import org.refdb.gerrit.cache.store.NativeOpener;
 
 /** Chooses between refdb's caches and, where the engine cannot be loaded, Gerrit's own. */
 final class Engines {

@@ -27,6 +27,9 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.eclipse.jgit.lib.Config;
+import org.refdb.gerrit.cache.h2.Takeover;
+import org.refdb.gerrit.cache.store.EncryptionKeys;
+import org.refdb.gerrit.cache.store.StoreOpener;
 
 /** Makes Gerrit's persistent caches, the core's and any plugin's, at start and later. */
 @Singleton
@@ -145,18 +148,10 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     return tier;
   }
 
-  /**
-   * Sets H2's file of a cache of secrets aside when refdb cannot take it over: who logs out meanwhile must not be logged
-   * in by a return to H2.
-   */
+  /** H2's file of a cache that refdb cannot open goes if what it holds are secrets. */
   static void forgetH2Secrets(Path directory, String cache) {
-    H2File file = new H2File(directory, cache);
-    if (DURABLE.contains(cache) && Files.exists(file.own())) {
-      try {
-        file.setAside(file.own());
-      } catch (IOException e) {
-        logger.atWarning().log("%s is out of date now, delete it: %s", file.own(), e.getMessage());
-      }
+    if (DURABLE.contains(cache)) {
+      Takeover.forgetSecrets(directory, cache);
     }
   }
 

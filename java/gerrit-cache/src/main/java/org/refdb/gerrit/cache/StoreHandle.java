@@ -1,5 +1,8 @@
 package org.refdb.gerrit.cache;
 
+import org.refdb.gerrit.cache.store.Store;
+import org.refdb.gerrit.cache.store.StoreOpener;
+
 /** One cache's hold on a store. Opens it when it is first needed, also after it was released. */
 final class StoreHandle {
   private final Stores stores;

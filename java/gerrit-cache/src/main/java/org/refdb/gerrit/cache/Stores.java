@@ -11,6 +11,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicBoolean;
+import org.refdb.gerrit.cache.h2.Takeover;
+import org.refdb.gerrit.cache.store.NoStore;
+import org.refdb.gerrit.cache.store.ReadOnlyStore;
+import org.refdb.gerrit.cache.store.Store;
+import org.refdb.gerrit.cache.store.StoreOpener;
 
 /** The open stores of this process. Caches of one name and version, as two generations of a plugin have, share one. */
 @Singleton

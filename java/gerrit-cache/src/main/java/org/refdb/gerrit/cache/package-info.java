@@ -3,6 +3,7 @@
  *
  * <p>Read in this order: {@code RefdbCacheModule} (what Gerrit installs), {@code RefdbCacheFactory} (makes a cache),
  * {@code DiskCache} (two tiers), {@code DiskTier} (objects to bytes), {@code ChangeClock} and {@code Holder} (why an
- * invalidated value never comes back), {@code Stores} (who shares which files).
+ * invalidated value never comes back), {@code Stores} (who shares which files). Below it are {@code store} (bytes on disk)
+ * and {@code h2} (the way from H2 and back).
  */
 package org.refdb.gerrit.cache;

@@ -32,6 +32,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.refdb.gerrit.cache.store.Store;
 
 /** What callers may expect of a persistent cache: Guava's contract, Gerrit's figures. */
 class CacheContractTest {

@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.refdb.gerrit.cache.store.NativeOpener;
 
 /** Where the native library cannot be loaded, Gerrit has its H2 caches. */
 class FallbackTest {

@@ -4,17 +4,20 @@ import java.nio.ByteBuffer;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.refdb.gerrit.cache.store.NoStore;
+import org.refdb.gerrit.cache.store.Store;
+import org.refdb.gerrit.cache.store.StoreOpener;
 
 /** Stores in memory that outlive their handles, as files do, and count what is asked of them. */
-final class HeapOpener implements StoreOpener {
-  final Map<String, Map<ByteBuffer, Store.Entry>> files = new ConcurrentHashMap<>();
+public final class HeapOpener implements StoreOpener {
+  public final Map<String, Map<ByteBuffer, Store.Entry>> files = new ConcurrentHashMap<>();
   final AtomicInteger gets = new AtomicInteger();
   final AtomicInteger syncs = new AtomicInteger();
-  final AtomicInteger opened = new AtomicInteger();
-  final AtomicInteger closed = new AtomicInteger();
+  public final AtomicInteger opened = new AtomicInteger();
+  public final AtomicInteger closed = new AtomicInteger();
 
   /** Runs before each put. */
-  volatile Runnable beforePut = () -> {};
+  public volatile Runnable beforePut = () -> {};
 
   /** Runs before a change is made durable. */
   volatile Runnable beforeSettle = () -> {};

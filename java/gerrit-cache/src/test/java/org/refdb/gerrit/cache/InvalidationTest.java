@@ -23,6 +23,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.refdb.gerrit.cache.store.Store;
 
 /** A value that was read or loaded before its key was invalidated is served to nobody who asks later. */
 class InvalidationTest {

@@ -16,7 +16,7 @@ import java.util.concurrent.TimeUnit;
 import org.eclipse.jgit.lib.Config;
 
 /** A JVM of its own that uses caches and is killed, with no flag but its class path. */
-final class Killed {
+public final class Killed {
   private Killed() {}
 
   static List<String> jvmFlags() {
@@ -34,17 +34,17 @@ final class Killed {
   }
 
   /** Something to do while the other process waits. */
-  interface Meanwhile {
+  public interface Meanwhile {
     void run() throws Exception;
   }
 
   /** Has another process use refdb's caches, does something, and kills it. */
-  static void whileRefdbRuns(Path site, Meanwhile meanwhile) throws Exception {
+  public static void whileRefdbRuns(Path site, Meanwhile meanwhile) throws Exception {
     run(site, meanwhile, "logout");
   }
 
   /** Has another process use H2 caches, does something, and kills it. */
-  static void whileH2Runs(Path site, Meanwhile meanwhile) throws Exception {
+  public static void whileH2Runs(Path site, Meanwhile meanwhile) throws Exception {
     run(site, meanwhile, "h2");
   }
 

@@ -26,6 +26,8 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.refdb.gerrit.cache.store.NativeOpener;
+import org.refdb.gerrit.cache.store.Store;
 
 /**
  * The faults that were found by running the other replacement of Gerrit's H2 caches, each as a test on real files. Where

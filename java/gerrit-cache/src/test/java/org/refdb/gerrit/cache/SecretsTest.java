@@ -19,6 +19,8 @@ import java.util.stream.Stream;
 import org.eclipse.jgit.lib.Config;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.refdb.gerrit.cache.store.EncryptionKeys;
+import org.refdb.gerrit.cache.store.NativeOpener;
 
 /** Login sessions and tokens: durable, private, encrypted if a key is given. */
 class SecretsTest {

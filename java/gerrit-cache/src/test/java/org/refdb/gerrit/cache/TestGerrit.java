@@ -28,7 +28,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import org.eclipse.jgit.lib.Config;
 
 /** Gerrit's own cache machinery (memory tier, binding language, registry) around our module. */
-final class TestGerrit implements AutoCloseable {
+public final class TestGerrit implements AutoCloseable {
   final Injector injector;
   private final LifecycleManager lifecycle = new LifecycleManager();
 
@@ -38,7 +38,7 @@ final class TestGerrit implements AutoCloseable {
    * @param persistent the module that makes persistent caches
    * @param caches the caches of Gerrit's core
    */
-  TestGerrit(Path site, Config config, Module persistent, Module caches) {
+  public TestGerrit(Path site, Config config, Module persistent, Module caches) {
     if (config.getString("cache", null, "threads") == null) {
       config.setInt("cache", null, "threads", 0); // removal listeners run in the caller's thread: nothing to wait for
     }
@@ -72,7 +72,7 @@ final class TestGerrit implements AutoCloseable {
   }
 
   /** The server's module as Gerrit makes it. */
-  static Module refdb(Path site, Config config) {
+  public static Module refdb(Path site, Config config) {
     try {
       return new RefdbCacheModule(new SitePaths(site), config);
     } catch (IOException e) {
@@ -80,15 +80,25 @@ final class TestGerrit implements AutoCloseable {
     }
   }
 
+  /** The server's bindings on stores in memory. */
+  public static Module serverOn(HeapOpener opener) {
+    return new CacheBindings(RefdbCacheFactory.OpenTime.AT_ONCE, opener);
+  }
+
+  /** An offline program's bindings on stores in memory. */
+  public static Module programOn(HeapOpener opener) {
+    return new CacheBindings(RefdbCacheFactory.OpenTime.WHEN_USED, opener);
+  }
+
   /** A configuration whose caches lie in the site's folder {@code cache}. */
-  static Config config() {
+  public static Config config() {
     Config config = new Config();
     config.setString("cache", null, "directory", "cache");
     return config;
   }
 
   /** Declares one cache of strings. */
-  static CacheModule strings(String name) {
+  public static CacheModule strings(String name) {
     return new CacheModule() {
       @Override
       protected void configure() {
@@ -98,12 +108,12 @@ final class TestGerrit implements AutoCloseable {
   }
 
   @SuppressWarnings("unchecked")
-  <K, V> Cache<K, V> cache(String name, Class<K> key, Class<V> value) {
+  public <K, V> Cache<K, V> cache(String name, Class<K> key, Class<V> value) {
     return (Cache<K, V>)
         injector.getInstance(Key.get(Types.newParameterizedType(Cache.class, key, value), Names.named(name)));
   }
 
-  Cache<String, String> strings() {
+  public Cache<String, String> strings() {
     return cache("strings", String.class, String.class);
   }
 
@@ -114,11 +124,11 @@ final class TestGerrit implements AutoCloseable {
             Key.get(Types.newParameterizedType(LoadingCache.class, String.class, String.class), Names.named(name)));
   }
 
-  PersistentCacheFactory factory() {
+  public PersistentCacheFactory factory() {
     return injector.getInstance(PersistentCacheFactory.class);
   }
 
-  AtomicBoolean readOnly() {
+  public AtomicBoolean readOnly() {
     return injector.getInstance(Key.get(AtomicBoolean.class, Names.named(RefdbCacheModule.READ_ONLY)));
   }
 

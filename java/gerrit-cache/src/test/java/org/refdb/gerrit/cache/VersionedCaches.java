@@ -6,10 +6,10 @@ import java.time.Duration;
 import org.eclipse.jgit.lib.ObjectId;
 
 /** A cache of strings with an age and one with keys that are objects, in one version. */
-class VersionedCaches extends CacheModule {
+public class VersionedCaches extends CacheModule {
   private final int version;
 
-  VersionedCaches(int version) {
+  public VersionedCaches(int version) {
     this.version = version;
   }
 

@@ -9,7 +9,7 @@ import java.util.Optional;
 import java.util.OptionalInt;
 import org.refdb.engine.EngineLoadException;
 import org.refdb.engine.SiteLibrary;
-import org.refdb.gerrit.cache.OfflineCaches;
+import org.refdb.gerrit.cache.h2.OfflineCaches;
 
 /** The commands that take the persistent caches of a stopped site from H2 to refdb and back. */
 final class CacheCommand {

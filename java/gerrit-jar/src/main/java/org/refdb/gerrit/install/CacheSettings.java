@@ -7,8 +7,8 @@ import java.util.List;
 import java.util.Locale;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.refdb.gerrit.cache.EncryptionKeys;
-import org.refdb.gerrit.cache.OfflineCaches;
+import org.refdb.gerrit.cache.h2.OfflineCaches;
+import org.refdb.gerrit.cache.store.EncryptionKeys;
 
 /** What gerrit.config and secure.config say of the persistent caches. */
 final class CacheSettings implements OfflineCaches.SettingsOf {

@@ -1,4 +1,4 @@
-package org.refdb.gerrit.cache;
+package org.refdb.gerrit.cache.h2;
 
 import java.io.Closeable;
 import java.io.IOException;

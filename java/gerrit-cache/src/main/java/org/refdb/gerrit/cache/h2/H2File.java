@@ -1,4 +1,4 @@
-package org.refdb.gerrit.cache;
+package org.refdb.gerrit.cache.h2;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
@@ -16,6 +16,7 @@ import java.sql.Types;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Properties;
+import org.refdb.gerrit.cache.store.StoreOpener;
 
 /**
  * A cache file of Gerrit's H2 caches, read with Gerrit's own H2 as bytes: no value is deserialised.

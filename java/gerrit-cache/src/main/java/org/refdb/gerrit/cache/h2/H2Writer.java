@@ -1,4 +1,4 @@
-package org.refdb.gerrit.cache;
+package org.refdb.gerrit.cache.h2;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 

@@ -1,7 +1,8 @@
-package org.refdb.gerrit.cache;
+package org.refdb.gerrit.cache.h2;
 
 import com.google.common.flogger.FluentLogger;
 import java.io.IOException;
+import org.refdb.gerrit.cache.store.Store;
 
 /**
  * A store into which older entries are being imported while it is in use. What its users change meanwhile wins over

@@ -1,4 +1,4 @@
-package org.refdb.gerrit.cache;
+package org.refdb.gerrit.cache.h2;
 
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
@@ -10,6 +10,10 @@ import java.util.List;
 import java.util.TreeSet;
 import java.util.stream.Stream;
 import org.refdb.engine.Cache;
+import org.refdb.gerrit.cache.store.CacheFolder;
+import org.refdb.gerrit.cache.store.EncryptionKeys;
+import org.refdb.gerrit.cache.store.NativeOpener;
+import org.refdb.gerrit.cache.store.StoreOpener;
 
 /**
  * The caches of a site whose server is stopped: from H2 to refdb and back. Needs nothing of Gerrit but its H2. What the

@@ -1,4 +1,4 @@
-package org.refdb.gerrit.cache;
+package org.refdb.gerrit.cache.h2;
 
 import java.io.IOException;
 import java.nio.file.Files;
@@ -8,6 +8,10 @@ import java.util.ArrayList;
 import java.util.List;
 import org.refdb.engine.Cache;
 import org.refdb.engine.EngineException;
+import org.refdb.gerrit.cache.store.CacheFolder;
+import org.refdb.gerrit.cache.store.EncryptionKeys;
+import org.refdb.gerrit.cache.store.NativeOpener;
+import org.refdb.gerrit.cache.store.StoreOpener;
 
 /** The export of one cache to H2 while no server runs. */
 final class OfflineExport {

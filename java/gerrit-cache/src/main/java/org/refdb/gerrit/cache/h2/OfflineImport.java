@@ -1,4 +1,4 @@
-package org.refdb.gerrit.cache;
+package org.refdb.gerrit.cache.h2;
 
 import java.io.IOException;
 import java.nio.file.Files;
@@ -9,6 +9,9 @@ import java.util.Comparator;
 import java.util.List;
 import org.refdb.engine.Cache;
 import org.refdb.engine.EngineException;
+import org.refdb.gerrit.cache.store.CacheFolder;
+import org.refdb.gerrit.cache.store.NativeOpener;
+import org.refdb.gerrit.cache.store.StoreOpener;
 
 /** The import of one cache from H2 while no server runs. */
 final class OfflineImport {

@@ -1,4 +1,4 @@
-package org.refdb.gerrit.cache;
+package org.refdb.gerrit.cache.h2;
 
 import com.google.common.flogger.FluentLogger;
 import com.google.common.util.concurrent.MoreExecutors;
@@ -10,12 +10,14 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
+import org.refdb.gerrit.cache.store.Store;
+import org.refdb.gerrit.cache.store.StoreOpener;
 
 /**
  * Takes a cache over from Gerrit's H2 caches while the server runs: what H2 has is imported in the background, with its
  * ages, as bytes. Until an entry has arrived it is a miss.
  */
-final class Takeover {
+public final class Takeover {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
   private static final long RETRY_MILLIS = 5;
   private static final int RETRIES = 200;
@@ -30,7 +32,7 @@ final class Takeover {
   }
 
   /** Imports while the server runs, one cache after the other. */
-  static Takeover inBackground(Driver driver) {
+  public static Takeover inBackground(Driver driver) {
     return new Takeover(
         driver,
         Executors.newSingleThreadExecutor(task -> {
@@ -42,7 +44,7 @@ final class Takeover {
   }
 
   /** Imports before a store is used, as suits an offline program. */
-  static Takeover beforeUse(Driver driver) {
+  public static Takeover beforeUse(Driver driver) {
     return new Takeover(driver, MoreExecutors.newDirectExecutorService());
   }
 
@@ -53,7 +55,7 @@ final class Takeover {
    * @return the store to use
    * @throws StoreOpener.InUseException if a server with H2 caches is running on these files
    */
-  Store from(StoreOpener.Spec spec, Store store) throws IOException {
+  public Store from(StoreOpener.Spec spec, Store store) throws IOException {
     H2File file = new H2File(spec.directory(), spec.name());
     boolean begins = Files.exists(file.own());
     if (!begins && !Files.exists(file.importing())) {
@@ -137,8 +139,23 @@ final class Takeover {
     return false;
   }
 
+  /**
+   * Sets H2's file of a cache of secrets aside when refdb cannot take it over: who logs out meanwhile must not be logged
+   * in by a return to H2.
+   */
+  public static void forgetSecrets(Path directory, String cache) {
+    H2File file = new H2File(directory, cache);
+    if (Files.exists(file.own())) {
+      try {
+        file.setAside(file.own());
+      } catch (IOException e) {
+        logger.atWarning().log("%s is out of date now, delete it: %s", file.own(), e.getMessage());
+      }
+    }
+  }
+
   /** Imports nothing more for now; returns when that is so. */
-  void stop() {
+  public void stop() {
     stopping = true;
     importer.shutdownNow();
     try {

@@ -1,4 +1,4 @@
-package org.refdb.gerrit.cache;
+package org.refdb.gerrit.cache.store;
 
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -16,7 +16,7 @@ import java.util.List;
  * The folder of one cache, which has a folder for each version. Its name is the engine's: what is no letter, digit,
  * {@code _}, {@code -} or {@code .} is written {@code %XX}, and so is a leading dot.
  */
-final class CacheFolder {
+public final class CacheFolder {
   private static final HexFormat HEX = HexFormat.of().withUpperCase();
   private static final String TEXT = "text";
   private static final String BYTES = "bytes";
@@ -27,7 +27,8 @@ final class CacheFolder {
     this.path = path;
   }
 
-  static CacheFolder of(Path root, String cache) {
+  /** The folder of a cache below a root. */
+  public static CacheFolder of(Path root, String cache) {
     StringBuilder name = new StringBuilder();
     for (byte b : cache.getBytes(StandardCharsets.UTF_8)) {
       boolean plain = b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '_' || b == '-'
@@ -42,7 +43,7 @@ final class CacheFolder {
   }
 
   /** All below a root, by name. */
-  static List<CacheFolder> all(Path root) throws IOException {
+  public static List<CacheFolder> all(Path root) throws IOException {
     List<CacheFolder> found = new ArrayList<>();
     if (Files.isDirectory(root)) {
       try (DirectoryStream<Path> folders = Files.newDirectoryStream(root, Files::isDirectory)) {
@@ -53,12 +54,13 @@ final class CacheFolder {
     return found;
   }
 
-  Path path() {
+  /** Where it is. */
+  public Path path() {
     return path;
   }
 
   /** The cache's name. */
-  String cache() {
+  public String cache() {
     String name = path.getFileName().toString();
     byte[] bytes = new byte[name.length()];
     int length = 0;
@@ -74,7 +76,7 @@ final class CacheFolder {
   }
 
   /** The version that was written last, or -1 if it has none. */
-  int version() throws IOException {
+  public int version() throws IOException {
     int version = -1;
     long newest = Long.MIN_VALUE;
     try (DirectoryStream<Path> folders = Files.newDirectoryStream(path, "v*")) {
@@ -93,7 +95,7 @@ final class CacheFolder {
   }
 
   /** Notes whether a version's keys are text, which H2 has a type of its own for. The version's folder must be there. */
-  void noteKeys(int version, boolean text) throws IOException {
+  public void noteKeys(int version, boolean text) throws IOException {
     Path note = note(version);
     String content = text ? TEXT : BYTES;
     if (!Files.exists(note) || !Files.readString(note).equals(content)) {
@@ -106,7 +108,7 @@ final class CacheFolder {
   }
 
   /** Whether a version's keys are text; null if nobody noted it. */
-  Boolean hasTextKeys(int version) throws IOException {
+  public Boolean hasTextKeys(int version) throws IOException {
     try {
       String content = Files.readString(note(version));
       return content.equals(TEXT) ? Boolean.TRUE : content.equals(BYTES) ? Boolean.FALSE : null;

@@ -1,4 +1,4 @@
-package org.refdb.gerrit.cache;
+package org.refdb.gerrit.cache.store;
 
 import java.util.ArrayList;
 import java.util.Base64;
@@ -12,7 +12,7 @@ public final class EncryptionKeys {
   private static final int KEY_BYTES = 32;
 
   /** No encryption. */
-  static final EncryptionKeys NONE = new EncryptionKeys(null, List.of());
+  public static final EncryptionKeys NONE = new EncryptionKeys(null, List.of());
 
   private final byte[] current;
   private final List<byte[]> old;

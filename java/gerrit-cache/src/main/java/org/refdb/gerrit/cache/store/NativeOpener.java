@@ -1,4 +1,4 @@
-package org.refdb.gerrit.cache;
+package org.refdb.gerrit.cache.store;
 
 import com.google.common.flogger.FluentLogger;
 import java.io.IOException;
@@ -11,11 +11,11 @@ import org.refdb.engine.Cache.Durability;
 import org.refdb.engine.EngineException;
 
 /** Opens the engine's caches, below the folder {@value #FOLDER} of Gerrit's cache folder. */
-final class NativeOpener implements StoreOpener {
+public final class NativeOpener implements StoreOpener {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
 
   /** The folder's name. */
-  static final String FOLDER = "refdb";
+  public static final String FOLDER = "refdb";
 
   @Override
   public Store open(Spec spec) throws IOException {

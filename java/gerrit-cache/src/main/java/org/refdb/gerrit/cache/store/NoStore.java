@@ -1,4 +1,4 @@
-package org.refdb.gerrit.cache;
+package org.refdb.gerrit.cache.store;
 
 import java.io.InputStream;
 import java.io.OutputStream;
@@ -6,7 +6,8 @@ import java.util.Map;
 import org.refdb.engine.Cache;
 
 /** Keeps nothing: what a cache works on that has memory only. */
-enum NoStore implements Store {
+public enum NoStore implements Store {
+  /** The only one. */
   INSTANCE;
 
   private static final Stats EMPTY = new Stats(0, 0, 0, 0, 0);
@@ -49,7 +50,8 @@ enum NoStore implements Store {
   public void close() {}
 
   private enum NoUpkeep implements Upkeep {
-    INSTANCE;
+    /** The only one. */
+  INSTANCE;
 
     @Override
     public Map<String, Long> figures() {

@@ -1,13 +1,14 @@
-package org.refdb.gerrit.cache;
+package org.refdb.gerrit.cache.store;
 
 import java.util.function.BooleanSupplier;
 
 /** A store that takes no change while a switch says so, as an offline reindex may be told. */
-final class ReadOnlyStore implements Store {
+public final class ReadOnlyStore implements Store {
   private final Store store;
   private final BooleanSupplier readOnly;
 
-  ReadOnlyStore(Store store, BooleanSupplier readOnly) {
+  /** The switch is asked at each change. */
+  public ReadOnlyStore(Store store, BooleanSupplier readOnly) {
     this.store = store;
     this.readOnly = readOnly;
   }

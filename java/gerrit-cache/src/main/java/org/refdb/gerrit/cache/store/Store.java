@@ -1,4 +1,4 @@
-package org.refdb.gerrit.cache;
+package org.refdb.gerrit.cache.store;
 
 import java.io.InputStream;
 import java.io.OutputStream;
@@ -9,7 +9,7 @@ import org.refdb.engine.Cache;
  * The bytes of one cache in one version on disk. No call waits for a disk, but changes that are to be durable. Safe for
  * use by many threads.
  */
-interface Store extends AutoCloseable {
+public interface Store extends AutoCloseable {
   /**
    * A value and the time it was made.
    *

@@ -1,11 +1,11 @@
-package org.refdb.gerrit.cache;
+package org.refdb.gerrit.cache.store;
 
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 
 /** Opens stores. */
-interface StoreOpener {
+public interface StoreOpener {
   /**
    * What is to be opened.
    *
@@ -29,7 +29,8 @@ interface StoreOpener {
   final class InUseException extends IOException {
     private static final long serialVersionUID = 1L;
 
-    InUseException(String message, Throwable cause) {
+    /** Says what uses them. */
+    public InUseException(String message, Throwable cause) {
       super(message, cause);
     }
   }

@@ -1,4 +1,4 @@
-package org.refdb.gerrit.cache;
+package org.refdb.gerrit.cache.h2;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -28,6 +28,10 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.refdb.engine.SiteLibrary;
+import org.refdb.gerrit.cache.Killed;
+import org.refdb.gerrit.cache.TestGerrit;
+import org.refdb.gerrit.cache.VersionedCaches;
+import org.refdb.gerrit.cache.store.EncryptionKeys;
 
 /** From H2 to refdb and back while no server runs; Gerrit's own H2 caches write and read what is converted. */
 class OfflineCachesTest {

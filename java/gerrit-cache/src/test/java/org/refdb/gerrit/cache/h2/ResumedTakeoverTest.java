@@ -1,4 +1,4 @@
-package org.refdb.gerrit.cache;
+package org.refdb.gerrit.cache.h2;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -18,6 +18,11 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.refdb.gerrit.cache.HeapOpener;
+import org.refdb.gerrit.cache.TestGerrit;
+import org.refdb.gerrit.cache.store.EncryptionKeys;
+import org.refdb.gerrit.cache.store.Store;
+import org.refdb.gerrit.cache.store.StoreOpener;
 
 /** An import from H2 that ends before its end, and the start after it. */
 class ResumedTakeoverTest {
@@ -39,8 +44,7 @@ class ResumedTakeoverTest {
   }
 
   private TestGerrit start() {
-    CacheBindings caches = new CacheBindings(RefdbCacheFactory.OpenTime.AT_ONCE, opener);
-    return new TestGerrit(site, TestGerrit.config(), caches, TestGerrit.strings("strings"));
+    return new TestGerrit(site, TestGerrit.config(), TestGerrit.serverOn(opener), TestGerrit.strings("strings"));
   }
 
   private Map<ByteBuffer, Store.Entry> disk() {

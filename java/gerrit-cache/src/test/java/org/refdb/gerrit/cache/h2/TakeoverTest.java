@@ -1,4 +1,4 @@
-package org.refdb.gerrit.cache;
+package org.refdb.gerrit.cache.h2;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -28,6 +28,13 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.refdb.gerrit.cache.HeapOpener;
+import org.refdb.gerrit.cache.Killed;
+import org.refdb.gerrit.cache.TestGerrit;
+import org.refdb.gerrit.cache.VersionedCaches;
+import org.refdb.gerrit.cache.store.EncryptionKeys;
+import org.refdb.gerrit.cache.store.Store;
+import org.refdb.gerrit.cache.store.StoreOpener;
 
 /** From Gerrit's own H2 caches to refdb's and back. */
 class TakeoverTest {
@@ -136,7 +143,7 @@ class TakeoverTest {
     HeapOpener opener = new HeapOpener();
     try (TestGerrit gerrit =
         new TestGerrit(
-            site, TestGerrit.config(), new CacheBindings(RefdbCacheFactory.OpenTime.WHEN_USED, opener), caches(1))) {
+            site, TestGerrit.config(), TestGerrit.programOn(opener), caches(1))) {
       lists(gerrit).getIfPresent("list"); // an offline program imports before the first use
       gerrit.<ObjectId, String>cache("objects", ObjectId.class, String.class).getIfPresent(key);
     }
@@ -259,7 +266,7 @@ class TakeoverTest {
     opener.beforePut = importing::countDown;
     try (TestGerrit gerrit =
         new TestGerrit(
-            site, TestGerrit.config(), new CacheBindings(RefdbCacheFactory.OpenTime.AT_ONCE, opener), caches(1))) {
+            site, TestGerrit.config(), TestGerrit.serverOn(opener), caches(1))) {
       assertTrue(importing.await(30, TimeUnit.SECONDS));
       assertFalse(gerrit.readOnly().get());
     }

@@ -1,4 +1,4 @@
-package org.refdb.gerrit.cache;
+package org.refdb.gerrit.cache.store;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
