@@ -5,7 +5,7 @@ mod transfer;
 
 use crate::{
     buffer::Lent,
-    call::{bytes_of, call, new_array, put_bytes, quick_call},
+    call::{bytes_of, call, new_array, quick_call},
     failure::{Failure, Kind},
     handle::Handles,
     wire::{Answer, Request},
@@ -123,34 +123,29 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_get<'l>(
     })
 }
 
-/// As `get`, for all others: the value goes into `answer`, the time behind the key in the exchange buffer, or to its start
-/// where `key` has the key because it is too long to stand there. Returns the value's length; where `answer` is too short
-/// for it, it is not there.
+/// As `get`, for values of any length: the value comes in an array of its own, which it is copied into straight from where
+/// it lies. The time of creation goes behind the key in the exchange buffer, or to the buffer's start where `long_key` has
+/// the key because it is too long to stand there. Returns null if there is none.
 #[unsafe(no_mangle)]
-pub extern "system" fn Java_org_refdb_engine_CacheNatives_getLarge<'l>(
+pub extern "system" fn Java_org_refdb_engine_CacheNatives_getArray<'l>(
     env: EnvUnowned<'l>,
     _class: JClass<'l>,
     handle: jlong,
     mut exchange: Exchange,
     key_len: jint,
-    key: JByteArray<'l>,
-    answer: JByteArray<'l>,
-) -> jint {
+    long_key: JByteArray<'l>,
+) -> JByteArray<'l> {
     call(env, |env| {
         let cache = CACHES.get(handle)?;
-        let long_key = if key.is_null() { None } else { Some(bytes_of(env, &key)?) };
+        let long_key = if long_key.is_null() { None } else { Some(bytes_of(env, &long_key)?) };
         let key_len = if long_key.is_some() { 0 } else { key_len };
         let (key, room) = split(exchange.bytes()?, key_len)?;
         let (created, _) = split(room, CREATED_BYTES as jint)?;
-        let key = long_key.as_deref().unwrap_or(key);
-        match cache.get_up_to(key, answer.len(env)?, |value, created_ms| {
+        let found = cache.get_with(long_key.as_deref().unwrap_or(key), |value, created_ms| {
             created.copy_from_slice(&created_ms.to_le_bytes());
-            put_bytes(env, &answer, 0, value).map(|()| value.len())
-        }) {
-            Get::Found(len) => len.map(|len| len as jint),
-            Get::Larger(len) => jint::try_from(len).map_err(|_| Failure::TooLarge(len)),
-            Get::None => Ok(NOT_FOUND),
-        }
+            new_array(env, value)
+        });
+        found.unwrap_or_else(|| Ok(JByteArray::null()))
     })
 }
 

@@ -7,7 +7,6 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -24,6 +23,7 @@ public final class Cache implements AutoCloseable {
   public static final long SMALLEST_LIMIT_BYTES = 1 << 20;
 
   private static final int STORED = 0;
+  private static final Placed[] PLACED = Placed.values();
 
   /** Beside a durability: the put waits for nothing. */
   private static final int AT_ONCE = 4;
@@ -137,38 +137,52 @@ public final class Cache implements AutoCloseable {
 
   /** The value of a key, or null. */
   public Found get(byte[] key) throws EngineException {
+    return get(key, Found::new);
+  }
+
+  /** Makes something of a value that was found. */
+  @FunctionalInterface
+  public interface Reader<T> {
+    /**
+     * Takes the value.
+     *
+     * @param value the reader's own
+     * @param createdMillis when it was made, in milliseconds since 1970
+     */
+    T read(byte[] value, long createdMillis);
+  }
+
+  /** What a reader makes of the value of a key, or null. Nothing is allocated but the value's array. */
+  public <T> T get(byte[] key, Reader<T> reader) throws EngineException {
     Exchange exchange = Exchange.own();
+    byte[] value;
+    long created;
     try {
       if (key.length > Exchange.BYTES - CREATED_BYTES) {
-        return getLarge(0, key, 0, exchange);
+        value = CacheNatives.getArray(handle.id(), exchange.address, 0, key);
+        created = exchange.readLong(0);
+      } else {
+        exchange.write(0, key);
+        value = getShort(exchange, key.length);
+        created = exchange.readLong(key.length);
       }
-      exchange.write(0, key);
-      int length = CacheNatives.get(handle.id(), exchange.address, key.length);
-      if (length < 0) {
-        return null;
-      }
-      if (length <= Exchange.BYTES - CREATED_BYTES - key.length) {
-        return new Found(exchange.read(key.length + CREATED_BYTES, length), exchange.readLong(key.length));
-      }
-      return getLarge(key.length, null, length, exchange);
     } finally {
       exchange.keepAlive();
       handle.keepAlive();
     }
+    return value == null ? null : reader.read(value, created);
   }
 
-  /** A value of any length; the key stands in the exchange buffer, or is {@code longKey} where that is not null. */
-  private Found getLarge(int keyLength, byte[] longKey, int expected, Exchange exchange) throws EngineException {
-    byte[] value = new byte[expected];
-    int length = CacheNatives.getLarge(handle.id(), exchange.address, keyLength, longKey, value);
-    while (length > value.length) { // it may have been replaced by a longer one meanwhile
-      value = new byte[length];
-      length = CacheNatives.getLarge(handle.id(), exchange.address, keyLength, longKey, value);
-    }
+  /** The value of a key that stands in the exchange buffer. A short one comes through it, others in their array. */
+  private byte[] getShort(Exchange exchange, int keyLength) throws EngineException {
+    int length = CacheNatives.get(handle.id(), exchange.address, keyLength);
     if (length < 0) {
       return null;
     }
-    return new Found(length == value.length ? value : Arrays.copyOf(value, length), exchange.readLong(keyLength));
+    if (length <= Exchange.BYTES - CREATED_BYTES - keyLength) {
+      return exchange.read(keyLength + CREATED_BYTES, length);
+    }
+    return CacheNatives.getArray(handle.id(), exchange.address, keyLength, null);
   }
 
   /**
@@ -179,11 +193,7 @@ public final class Cache implements AutoCloseable {
    *     full. The key has no value then
    */
   public boolean put(byte[] key, byte[] value, long createdMillis, Durability durability) throws EngineException {
-    try {
-      return store(key, value, createdMillis, durability.ordinal()) == STORED;
-    } finally {
-      handle.keepAlive();
-    }
+    return store(key, value, createdMillis, durability.ordinal()) == STORED;
   }
 
   /** What became of a put that waits for nothing. */
@@ -202,16 +212,12 @@ public final class Cache implements AutoCloseable {
    * @param durability tells how urgent it is: what is to be durable may use room that other puts may not
    */
   public Placed place(byte[] key, byte[] value, long createdMillis, Durability durability) throws EngineException {
-    try {
-      return Placed.values()[store(key, value, createdMillis, durability.ordinal() | AT_ONCE)];
-    } finally {
-      handle.keepAlive();
-    }
+    return PLACED[store(key, value, createdMillis, durability.ordinal() | AT_ONCE)];
   }
 
   private int store(byte[] key, byte[] value, long createdMillis, int durability) throws EngineException {
     if ((long) key.length + value.length > Exchange.BYTES) {
-      return CacheNatives.putLarge(handle.id(), key, value, createdMillis, durability);
+      return handle.call(id -> CacheNatives.putLarge(id, key, value, createdMillis, durability));
     }
     Exchange exchange = Exchange.own();
     try {
@@ -220,62 +226,43 @@ public final class Cache implements AutoCloseable {
       return CacheNatives.put(handle.id(), exchange.address, key.length, value.length, createdMillis, durability);
     } finally {
       exchange.keepAlive();
+      handle.keepAlive();
     }
   }
 
   /** Removes a key. Returns whether it had a value. */
   public boolean remove(byte[] key, Durability durability) throws EngineException {
-    try {
-      return CacheNatives.remove(handle.id(), key, durability.ordinal());
-    } finally {
-      handle.keepAlive();
-    }
+    return handle.call(id -> CacheNatives.remove(id, key, durability.ordinal()));
   }
 
   /** Removes everything, at the same cost however much there is. */
   public void clear(Durability durability) throws EngineException {
-    try {
-      CacheNatives.clear(handle.id(), durability.ordinal());
-    } finally {
-      handle.keepAlive();
-    }
+    handle.run(id -> CacheNatives.clear(id, durability.ordinal()));
   }
 
   /** Returns when all that was written before is as durable as asked. */
   public void flush(Durability durability) throws EngineException {
-    try {
-      CacheNatives.flush(handle.id(), durability.ordinal());
-    } finally {
-      handle.keepAlive();
-    }
+    handle.run(id -> CacheNatives.flush(id, durability.ordinal()));
   }
 
   /** The figures since it was opened by name, as the engine's documentation explains them; no scan is made for them. */
   public Map<String, Long> stats() throws EngineException {
-    try {
-      Unpacker unpacker = new Unpacker(CacheNatives.stats(handle.id()));
-      Map<String, Long> stats = new LinkedHashMap<>();
-      for (int left = unpacker.i32(); left > 0; left--) {
-        stats.put(unpacker.text(), unpacker.i64());
-      }
-      return stats;
-    } finally {
-      handle.keepAlive();
+    Unpacker unpacker = new Unpacker(handle.call(id -> CacheNatives.stats(id)));
+    Map<String, Long> stats = new LinkedHashMap<>();
+    for (int left = unpacker.i32(); left > 0; left--) {
+      stats.put(unpacker.text(), unpacker.i64());
     }
+    return stats;
   }
 
   /** What was wrong with the files when it was opened, each worth a line in a log. */
   public List<String> notices() throws EngineException {
-    try {
-      Unpacker unpacker = new Unpacker(CacheNatives.notices(handle.id()));
-      List<String> notices = new ArrayList<>();
-      for (int left = unpacker.i32(); left > 0; left--) {
-        notices.add(unpacker.text());
-      }
-      return notices;
-    } finally {
-      handle.keepAlive();
+    Unpacker unpacker = new Unpacker(handle.call(id -> CacheNatives.notices(id)));
+    List<String> notices = new ArrayList<>();
+    for (int left = unpacker.i32(); left > 0; left--) {
+      notices.add(unpacker.text());
     }
+    return notices;
   }
 
   /**
@@ -285,20 +272,12 @@ public final class Cache implements AutoCloseable {
    * @return what was seen until the visitor had enough
    */
   public Verified forEach(boolean values, Visitor visitor) throws EngineException {
-    try {
-      return verified(CacheNatives.forEach(handle.id(), values, visitor));
-    } finally {
-      handle.keepAlive();
-    }
+    return verified(handle.call(id -> CacheNatives.forEach(id, values, visitor)));
   }
 
   /** Reads every record and checks that it is whole. Others may go on using the cache. */
   public Verified verify() throws EngineException {
-    try {
-      return verified(CacheNatives.verify(handle.id()));
-    } finally {
-      handle.keepAlive();
-    }
+    return verified(handle.call(id -> CacheNatives.verify(id)));
   }
 
   private static Verified verified(byte[] answer) {
@@ -308,11 +287,7 @@ public final class Cache implements AutoCloseable {
 
   /** Frees the dead space in the files and waits for it; returns how many bytes they lost. */
   public long compact() throws EngineException {
-    try {
-      return new Unpacker(CacheNatives.compact(handle.id())).i64();
-    } finally {
-      handle.keepAlive();
-    }
+    return new Unpacker(handle.call(id -> CacheNatives.compact(id))).i64();
   }
 
   /**
@@ -321,11 +296,7 @@ public final class Cache implements AutoCloseable {
    * @return how many
    */
   public long exportTo(OutputStream to) throws IOException {
-    try {
-      return new Unpacker(CacheNatives.exportTo(handle.id(), to)).i64();
-    } finally {
-      handle.keepAlive();
-    }
+    return new Unpacker(handle.call(id -> CacheNatives.exportTo(id, to))).i64();
   }
 
   /**
@@ -335,12 +306,8 @@ public final class Cache implements AutoCloseable {
    * @throws EngineException of kind CORRUPT if the export is cut or harmed, of kind REFUSED if it is another cache's
    */
   public Imported importFrom(InputStream from) throws IOException {
-    try {
-      Unpacker unpacker = new Unpacker(CacheNatives.importFrom(handle.id(), from));
-      return new Imported(unpacker.i64(), unpacker.i64(), unpacker.i64());
-    } finally {
-      handle.keepAlive();
-    }
+    Unpacker unpacker = new Unpacker(handle.call(id -> CacheNatives.importFrom(id, from)));
+    return new Imported(unpacker.i64(), unpacker.i64(), unpacker.i64());
   }
 
   /** Writes what is in memory and lets go of the files. Closing twice does nothing. */

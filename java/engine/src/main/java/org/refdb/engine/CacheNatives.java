@@ -17,8 +17,7 @@ final class CacheNatives {
 
   static native int get(long handle, long exchange, int keyLength) throws EngineException;
 
-  static native int getLarge(long handle, long exchange, int keyLength, byte[] longKey, byte[] answer)
-      throws EngineException;
+  static native byte[] getArray(long handle, long exchange, int keyLength, byte[] longKey) throws EngineException;
 
   static native int put(long handle, long exchange, int keyLength, int valueLength, long created, int durability)
       throws EngineException;

@@ -12,14 +12,10 @@ import java.util.function.LongConsumer;
  * whatever thread, is a {@link ClosedHandleException}. A call that is under way while another thread closes the handle
  * ends well. A handle that is forgotten is closed once it is collected, and counted.
  *
- * <p>A method that passes {@link #id} to the library must keep the handle alive until the library returns:
+ * <p>The library is asked inside of {@link #call} or {@link #run}, which keep the handle alive until it has answered:
  *
  * <pre>{@code
- * try {
- *   return RefNatives.count(handle.id());
- * } finally {
- *   handle.keepAlive();
- * }
+ * return handle.call(id -> RefNatives.count(id));
  * }</pre>
  */
 public final class Handle implements AutoCloseable {
@@ -50,12 +46,40 @@ public final class Handle implements AutoCloseable {
   }
 
   /** The library's number. The library refuses it once the handle is closed. */
-  public long id() {
+  long id() {
     return id;
   }
 
-  /** Keeps the handle from being collected, and so closed, before this is called. */
-  public void keepAlive() {
+  /** Asks the library something. */
+  @FunctionalInterface
+  interface Call<T, E extends Exception> {
+    T of(long id) throws E;
+  }
+
+  /** Tells the library something. */
+  @FunctionalInterface
+  interface Order<E extends Exception> {
+    void of(long id) throws E;
+  }
+
+  <T, E extends Exception> T call(Call<T, E> call) throws E {
+    try {
+      return call.of(id);
+    } finally {
+      keepAlive();
+    }
+  }
+
+  <E extends Exception> void run(Order<E> order) throws E {
+    try {
+      order.of(id);
+    } finally {
+      keepAlive();
+    }
+  }
+
+  /** For calls that are made so often that not even a lambda may be allocated: to be called after the library returned. */
+  void keepAlive() {
     Reference.reachabilityFence(this);
   }
 

@@ -41,12 +41,8 @@ public final class RefListing implements AutoCloseable {
     if (handle == null) {
       return null;
     }
-    try {
-      byte[] proof = RefNatives.listProof(handle.id());
-      return proof.length == 0 ? null : proof;
-    } finally {
-      handle.keepAlive();
-    }
+    byte[] proof = handle.call(id -> RefNatives.listProof(id));
+    return proof.length == 0 ? null : proof;
   }
 
   /**
@@ -60,12 +56,8 @@ public final class RefListing implements AutoCloseable {
       first = null;
       return rows;
     }
-    try {
-      byte[] chunk = RefNatives.listNext(handle.id());
-      return chunk.length == 0 ? null : new RefRows(chunk, chunk.length);
-    } finally {
-      handle.keepAlive();
-    }
+    byte[] chunk = handle.call(id -> RefNatives.listNext(id));
+    return chunk.length == 0 ? null : new RefRows(chunk, chunk.length);
   }
 
   /** Gives up what is left. */

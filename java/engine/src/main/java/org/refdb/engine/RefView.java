@@ -41,11 +41,7 @@ public final class RefView implements AutoCloseable {
   public Unpacker lookupMany(Collection<String> names) throws EngineException {
     Packer request = new Packer();
     packNames(request, names);
-    try {
-      return new Unpacker(RefNatives.lookupMany(handle.id(), request.toByteArray()));
-    } finally {
-      handle.keepAlive();
-    }
+    return new Unpacker(handle.call(id -> RefNatives.lookupMany(id, request.toByteArray())));
   }
 
   /**
@@ -59,31 +55,19 @@ public final class RefView implements AutoCloseable {
     Packer request = new Packer();
     packNames(request, prefixes);
     packNames(request, excluded);
-    try {
-      return RefListing.begin(RefNatives.list(handle.id(), request.toByteArray()));
-    } finally {
-      handle.keepAlive();
-    }
+    return RefListing.begin(handle.call(id -> RefNatives.list(id, request.toByteArray())));
   }
 
   /** The names of the refs that hold an object or a tag that leads to it, after the view's version. */
   public Unpacker pointingAt(byte[] objectId) throws EngineException {
-    try {
-      return new Unpacker(RefNatives.pointingAt(handle.id(), objectId));
-    } finally {
-      handle.keepAlive();
-    }
+    return new Unpacker(handle.call(id -> RefNatives.pointingAt(id, objectId)));
   }
 
   /** The names of the refs that make it impossible to create one of this name. */
   public Unpacker conflicting(String name) throws EngineException {
-    try {
-      Unpacker answer = new Unpacker(RefNatives.conflicting(handle.id(), name.getBytes(StandardCharsets.UTF_8)));
-      answer.u8();
-      return answer;
-    } finally {
-      handle.keepAlive();
-    }
+    Unpacker answer = new Unpacker(handle.call(id -> RefNatives.conflicting(id, name.getBytes(StandardCharsets.UTF_8))));
+    answer.u8();
+    return answer;
   }
 
   /** The refs whose files are no good, a thousand at most. Every loose ref is looked at. */
@@ -97,13 +81,9 @@ public final class RefView implements AutoCloseable {
   }
 
   private List<BrokenRef> broken(boolean untold) throws EngineException {
-    try {
-      Unpacker answer = new Unpacker(RefNatives.broken(handle.id(), untold));
-      answer.u8();
-      return BrokenRef.unpack(answer);
-    } finally {
-      handle.keepAlive();
-    }
+    Unpacker answer = new Unpacker(handle.call(id -> RefNatives.broken(id, untold)));
+    answer.u8();
+    return BrokenRef.unpack(answer);
   }
 
   /**
@@ -113,11 +93,7 @@ public final class RefView implements AutoCloseable {
    * @throws EngineException if nothing was done for a reason that concerns the whole batch
    */
   public BatchResult commit(RefBatch batch) throws EngineException {
-    try {
-      return BatchResult.unpack(RefNatives.commit(handle.id(), batch.pack()));
-    } finally {
-      handle.keepAlive();
-    }
+    return BatchResult.unpack(handle.call(id -> RefNatives.commit(id, batch.pack())));
   }
 
   /**
@@ -128,11 +104,7 @@ public final class RefView implements AutoCloseable {
    * @return the entries, newest first, after a byte that is 0 if there is no reflog
    */
   public Unpacker log(String name, int skip, int max) throws EngineException {
-    try {
-      return new Unpacker(RefNatives.log(handle.id(), name.getBytes(StandardCharsets.UTF_8), skip, max));
-    } finally {
-      handle.keepAlive();
-    }
+    return new Unpacker(handle.call(id -> RefNatives.log(id, name.getBytes(StandardCharsets.UTF_8), skip, max)));
   }
 
   /**
@@ -152,11 +124,7 @@ public final class RefView implements AutoCloseable {
   private void optimize(int flags, Collection<String> patterns) throws EngineException {
     Packer request = new Packer().u8(flags);
     packNames(request, patterns);
-    try {
-      RefNatives.optimize(handle.id(), request.toByteArray());
-    } finally {
-      handle.keepAlive();
-    }
+    handle.run(id -> RefNatives.optimize(id, request.toByteArray()));
   }
 
   /** Whether the refs are in a stack of reftables. */
@@ -174,38 +142,22 @@ public final class RefView implements AutoCloseable {
 
   /** The refs may have changed: the next question looks at the disk, whatever the settings let it believe. */
   public void hint() {
-    try {
-      RefNatives.hint(handle.id());
-    } finally {
-      handle.keepAlive();
-    }
+    handle.run(id -> RefNatives.hint(id));
   }
 
   /** Forgets what is cached, for all views of this repository, and opens it again. */
   public void flush() throws EngineException {
-    try {
-      RefNatives.flush(handle.id());
-    } finally {
-      handle.keepAlive();
-    }
+    handle.run(id -> RefNatives.flush(id));
   }
 
   /** Compares what is cached with the disk, without stopping anyone. */
   public VerifyReport verify() throws EngineException {
-    try {
-      return VerifyReport.unpack(RefNatives.verify(handle.id()));
-    } finally {
-      handle.keepAlive();
-    }
+    return VerifyReport.unpack(handle.call(id -> RefNatives.verify(id)));
   }
 
   /** What this repository's views in this process have done, as long as one of them was open. */
   public RefStats stats() throws EngineException {
-    try {
-      return RefStats.unpack(new Unpacker(RefNatives.stats(handle.id())));
-    } finally {
-      handle.keepAlive();
-    }
+    return RefStats.unpack(new Unpacker(handle.call(id -> RefNatives.stats(id))));
   }
 
   /** Closes this view. What is cached is kept as long as there is another one of the same repository. */
@@ -215,11 +167,7 @@ public final class RefView implements AutoCloseable {
   }
 
   private Unpacker info() throws EngineException {
-    try {
-      return new Unpacker(RefNatives.info(handle.id()));
-    } finally {
-      handle.keepAlive();
-    }
+    return new Unpacker(handle.call(id -> RefNatives.info(id)));
   }
 
   private static void packNames(Packer request, Collection<String> names) {

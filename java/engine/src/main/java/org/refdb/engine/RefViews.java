@@ -41,11 +41,7 @@ public final class RefViews implements AutoCloseable {
   public RefView open(Path gitDir, RefViewSettings settings) throws EngineException {
     Packer request = new Packer().bytes(pathBytes(gitDir));
     settings.pack(request);
-    try {
-      return new RefView(new Handle(RefNatives.open(handle.id(), request.toByteArray()), RefNatives::close));
-    } finally {
-      handle.keepAlive();
-    }
+    return new RefView(new Handle(handle.call(id -> RefNatives.open(id, request.toByteArray())), RefNatives::close));
   }
 
   /**
@@ -53,54 +49,34 @@ public final class RefViews implements AutoCloseable {
    * are open go on.
    */
   public void forget(Path gitDir) {
-    try {
-      RefNatives.forget(handle.id(), pathBytes(gitDir));
-    } finally {
-      handle.keepAlive();
-    }
+    handle.run(id -> RefNatives.forget(id, pathBytes(gitDir)));
   }
 
   /** What all views hold together. */
   public RefHoldings holdings() {
-    try {
-      return RefHoldings.unpack(new Unpacker(RefNatives.holdings(handle.id())));
-    } finally {
-      handle.keepAlive();
-    }
+    return RefHoldings.unpack(new Unpacker(handle.call(id -> RefNatives.holdings(id))));
   }
 
   /** What the views of each repository have done. No repository is touched for it. */
   public Map<Path, RefStats> stats() throws EngineException {
-    try {
-      Unpacker in = new Unpacker(RefNatives.statsOfAll(handle.id()));
-      Map<Path, RefStats> stats = new HashMap<>();
-      for (long left = in.i64(); left > 0; left--) {
-        Path gitDir = Path.of(in.text());
-        stats.put(gitDir, RefStats.unpack(in));
-      }
-      return stats;
-    } finally {
-      handle.keepAlive();
+    Unpacker in = new Unpacker(handle.call(id -> RefNatives.statsOfAll(id)));
+    Map<Path, RefStats> stats = new HashMap<>();
+    for (long left = in.i64(); left > 0; left--) {
+      Path gitDir = Path.of(in.text());
+      stats.put(gitDir, RefStats.unpack(in));
     }
+    return stats;
   }
 
   /** What the views of one repository have done; nothing if there are none. */
   public Optional<RefStats> stats(Path gitDir) {
-    try {
-      Unpacker in = new Unpacker(RefNatives.statsOf(handle.id(), pathBytes(gitDir)));
-      return in.u8() == 0 ? Optional.empty() : Optional.of(RefStats.unpack(in));
-    } finally {
-      handle.keepAlive();
-    }
+    Unpacker in = new Unpacker(handle.call(id -> RefNatives.statsOf(id, pathBytes(gitDir))));
+    return in.u8() == 0 ? Optional.empty() : Optional.of(RefStats.unpack(in));
   }
 
   /** As {@link RefView#hint}, for the views of a repository; false if there are none. */
   public boolean hint(Path gitDir) {
-    try {
-      return RefNatives.hintAt(handle.id(), pathBytes(gitDir));
-    } finally {
-      handle.keepAlive();
-    }
+    return handle.call(id -> RefNatives.hintAt(id, pathBytes(gitDir)));
   }
 
   /** Lets go of everything. Open views go on. */

@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.sun.management.ThreadMXBean;
+import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.Arrays;
@@ -114,6 +116,27 @@ class CacheTest {
       return null;
     }
   }
+
+  @Test
+  void aGetAllocatesTheValuesArrayOnly() throws Exception {
+    ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();
+    int gets = 1_000;
+    try (Cache cache = open()) {
+      for (int size : new int[] {0, 1_000, 60_000, Exchange.BYTES, 200_000}) {
+        byte[] key = bytes(20, size);
+        assertTrue(cache.put(key, bytes(size, 1), 1, Durability.BUFFERED));
+        assertEquals(size, cache.get(key).value().length);
+        long before = threads.getCurrentThreadAllocatedBytes();
+        for (int i = 0; i < gets; i++) {
+          cache.get(key, READ_ONLY);
+        }
+        long each = (threads.getCurrentThreadAllocatedBytes() - before) / gets;
+        assertEquals(16 + (size + 7) / 8 * 8, each, "a value of " + size);
+      }
+    }
+  }
+
+  private static final Cache.Reader<byte[]> READ_ONLY = (value, createdMillis) -> value;
 
   @Test
   void onlyABufferOfTheRightSizeOutsideOfTheHeapHasAnAddress() {
