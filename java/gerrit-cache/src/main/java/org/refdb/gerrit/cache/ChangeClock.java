@@ -2,14 +2,13 @@ package org.refdb.gerrit.cache;
 
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicLongArray;
-import java.util.function.BooleanSupplier;
 
 /**
  * Orders what is written to a store: a value that was loaded before its key was changed is never stored after it.
  *
- * <p>Keys share {@value #STRIPES} stripes. A stripe's lock is held for one store call only, which waits neither
- * for room nor for a disk, and nothing else is locked meanwhile: what must be durable is waited for afterwards. Two keys
- * of one stripe cost at most a value that is loaded again.
+ * <p>Keys share {@value #STRIPES} stripes. A stripe's lock is held for one store call only. That call waits neither for
+ * room nor for a disk, and nothing else is locked meanwhile; the caller waits for the disk afterwards. Two keys of one
+ * stripe cost at most a value that is loaded again.
  */
 final class ChangeClock {
   private static final int STRIPES = 1 << 10;
@@ -35,33 +34,25 @@ final class ChangeClock {
     return lastChange.get(stripe(key));
   }
 
+  /** The lock under which a change of the key, and its {@link #advance}, are made. */
+  Object lockOf(Object key) {
+    return locks[stripe(key)];
+  }
+
   /**
-   * Runs a change of the key; returns its tick. That comes after the change: who reads the store while it is being changed
-   * may get what was there before, and must count as earlier.
+   * Gives a change of the key its tick. That comes after the change: a reader of the store may get the older value until the
+   * change is made, and must count as earlier. For the holder of the lock.
    */
-  long change(Object key, Runnable change) {
-    int stripe = stripe(key);
-    synchronized (locks[stripe]) {
-      try {
-        change.run();
-      } finally {
-        lastChange.set(stripe, clock.incrementAndGet());
-      }
-      return lastChange.get(stripe);
-    }
-  }
-
-  /** Runs {@code action} unless the key was changed after {@code tick}; returns false if it was, else its result. */
-  boolean unlessChangedAfter(long tick, Object key, BooleanSupplier action) {
-    int stripe = stripe(key);
-    synchronized (locks[stripe]) {
-      return lastChange.get(stripe) <= tick && action.getAsBoolean();
-    }
+  long advance(Object key) {
+    assert Thread.holdsLock(lockOf(key));
+    long tick = clock.incrementAndGet();
+    lastChange.set(stripe(key), tick);
+    return tick;
   }
 
   /**
-   * Runs a change of every key. The stripes get a tick before it, so that no value from before is stored after it, which no
-   * one lock prevents; all keys together get theirs after it, as one key does.
+   * Runs a change of every key. The stripes get a tick before it, so that no value from before is stored after it: no
+   * single lock prevents that. All keys together get theirs after it, as one key does.
    */
   void changeAll(Runnable change) {
     for (int stripe = 0; stripe < STRIPES; stripe++) {

@@ -162,11 +162,11 @@ final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements Persis
     boolean young = ages.expireAfter() == null || !ages.isExpired(holder.createdMillis, TimeUtil.nowMs());
     // A flush is asked for each time: Gerrit's Caffeine 2.9 may leave an entry in memory when others put meanwhile.
     boolean current =
-        holder.tick >= disk.lastChangeOfAll() && (holder.isServed() || holder.settle(disk.lastChange(key)));
+        holder.tick() >= disk.lastChangeOfAll() && (holder.isServed() || holder.settle(disk.lastChange(key)));
     if (!young || !current) {
       memory.asMap().remove(key, holder);
     }
-    return young && (current || holder.tick >= start);
+    return young && (current || holder.tick() >= start);
   }
 
   private void refreshIfDue(LoadingCache<K, Holder<V>> loading, K key, Holder<V> holder) {

@@ -9,6 +9,7 @@ import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.concurrent.locks.LockSupport;
+import org.refdb.engine.Cache;
 import org.refdb.gerrit.cache.store.Store;
 
 /**
@@ -18,11 +19,13 @@ import org.refdb.gerrit.cache.store.Store;
 final class DiskTier<K, V> {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
 
-  /** So long a value waits for room, that of a cache whose changes are durable longer. */
+  /** How long a value waits for room. */
   private static final Duration PATIENCE = Duration.ofMillis(200);
 
+  /** The same, of a cache whose changes are durable. */
   private static final Duration DURABLE_PATIENCE = Duration.ofSeconds(30);
   private static final Duration REST = Duration.ofMillis(1);
+  private static final String CANNOT_STORE = "Cannot store an entry of cache %s";
 
   private final String name;
   private final StoreHandle stores;
@@ -30,6 +33,7 @@ final class DiskTier<K, V> {
   private final CacheSerializer<V> values;
   private final Ages ages;
   private final boolean durable;
+  private final Cache.Reader<Holder<V>> decoder = this::decode;
   private final ChangeClock clock = new ChangeClock();
   private final LongAdder hits = new LongAdder();
   private final LongAdder misses = new LongAdder();
@@ -75,40 +79,96 @@ final class DiskTier<K, V> {
     Holder<V> found = null;
     try {
       byte[] keyBytes = keys.encode(key);
-      Store.Entry entry = stores.get().get(keyBytes);
-      if (entry != null && !ages.isExpired(entry.createdMillis(), TimeUtil.nowMs())) {
-        found = new Holder<>(values.deserialize(entry.value()), entry.createdMillis(), tick);
-      }
+      found = stores.get().get(keyBytes, decoder);
     } catch (RuntimeException e) {
       warn(e, "Cannot read an entry of cache %s; it is loaded anew");
+    }
+    if (found != null) {
+      found.readAt(tick);
     }
     (found == null ? misses : hits).increment();
     readLatency.record(System.nanoTime() - start);
     return found;
   }
 
+  private Holder<V> decode(byte[] value, long createdMillis) {
+    return ages.isExpired(createdMillis, TimeUtil.nowMs()) ? null : new Holder<>(values.deserialize(value), createdMillis);
+  }
+
+  /** An entry as the store takes it. */
+  private record Entry(byte[] key, byte[] value, long createdMillis) {}
+
+  /** Null, and a warning, if Gerrit cannot serialise it. */
+  private Entry encode(K key, V value, long createdMillis) {
+    try {
+      byte[] keyBytes = keys.encode(key);
+      byte[] valueBytes = values.serialize(value);
+      return new Entry(keyBytes, valueBytes, createdMillis);
+    } catch (RuntimeException e) {
+      warn(e, CANNOT_STORE);
+      return null;
+    }
+  }
+
   /** Keeps a loaded value, unless its key was changed since the load began. */
   void keepLoaded(K key, Holder<V> loaded) {
-    write(key, loaded.value, (keyBytes, valueBytes) ->
-        placeUnlessChanged(loaded.tick, key, keyBytes, valueBytes, loaded.createdMillis));
+    long start = System.nanoTime();
+    Entry entry = encode(key, loaded.value, loaded.createdMillis);
+    if (entry != null) {
+      finish(key, entry, loaded.tick(), Store.Placed.NO_ROOM);
+    }
+    writeLatency.record(System.nanoTime() - start);
+  }
+
+  /** Keeps a value the caller gave; returns its holder. */
+  Holder<V> put(K key, V value) {
+    long start = System.nanoTime();
+    long created = TimeUtil.nowMs();
+    Entry entry = encode(key, value, created);
+    Store.Placed placed;
+    long tick;
+    synchronized (clock.lockOf(key)) {
+      placed = entry == null ? null : place(entry);
+      if (placed == null) { // at least the older value must not live on
+        remove(key);
+      }
+      tick = clock.advance(key);
+    }
+    if (placed != null) {
+      finish(key, entry, tick, placed);
+    } else if (durable) {
+      settle();
+    }
+    writeLatency.record(System.nanoTime() - start);
+    return new Holder<>(value, created, tick);
+  }
+
+  /** Takes the entry's place in the order of changes; null, and a warning, if the store fails. */
+  private Store.Placed place(Entry entry) {
+    try {
+      return stores.get().place(entry.key, entry.value, entry.createdMillis, durable);
+    } catch (RuntimeException e) {
+      warn(e, CANNOT_STORE);
+      return null;
+    }
   }
 
   /**
-   * Stores a value unless its key was changed after {@code tick}. The place in the order is taken under the lock of the key's
-   * stripe; room, and the disk, are waited for without it.
+   * Waits for room where there was none, and for the disk where the cache is durable; without the stripe's lock. A change of
+   * the key after {@code tick} wins.
    */
-  private void placeUnlessChanged(long tick, K key, byte[] keyBytes, byte[] valueBytes, long created) {
+  private void finish(K key, Entry entry, long tick, Store.Placed first) {
+    Store.Placed placed = first;
     long end = System.nanoTime() + (durable ? DURABLE_PATIENCE : PATIENCE).toNanos();
-    Store.Placed[] placed = {Store.Placed.REFUSED};
-    do {
-      placed[0] = Store.Placed.REFUSED;
-      clock.unlessChangedAfter(tick, key, () -> {
-        placed[0] = stores.get().place(keyBytes, valueBytes, created, durable);
-        return true;
-      });
-    } while (placed[0] == Store.Placed.NO_ROOM && System.nanoTime() < end && rest());
-    if (durable && placed[0] == Store.Placed.STORED) {
-      stores.get().settle();
+    boolean waits = true;
+    while (placed == Store.Placed.NO_ROOM && waits) {
+      synchronized (clock.lockOf(key)) {
+        placed = clock.lastChange(key) <= tick ? place(entry) : null;
+      }
+      waits = placed == Store.Placed.NO_ROOM && System.nanoTime() < end && rest();
+    }
+    if (durable && placed != null) { // a refused entry's older value is gone, which must be durable too
+      settle();
     }
   }
 
@@ -118,40 +178,26 @@ final class DiskTier<K, V> {
     return !Thread.currentThread().isInterrupted();
   }
 
-  /** Keeps a value the caller gave; returns its holder. */
-  Holder<V> put(K key, V value) {
-    long created = TimeUtil.nowMs();
-    long[] tick = new long[1];
-    write(key, value, (keyBytes, valueBytes) -> {
-      Store.Placed[] placed = {Store.Placed.REFUSED};
-      tick[0] = clock.change(key, () -> placed[0] = stores.get().place(keyBytes, valueBytes, created, durable));
-      if (placed[0] == Store.Placed.NO_ROOM) { // whoever changes the key meanwhile comes after this
-        placeUnlessChanged(tick[0], key, keyBytes, valueBytes, created);
-      } else if (durable) {
-        stores.get().settle();
-      }
-    });
-    if (tick[0] == 0) { // it could not be serialised: at least the older value must not live on
-      tick[0] = drop(key);
-    }
-    return new Holder<>(value, created, tick[0]);
+  private void settle() {
+    quietly("Cannot make a change of cache %s durable", () -> stores.get().settle());
   }
 
   /** Removes a key's value; no load that began earlier can bring it back. */
   void invalidate(K key) {
-    drop(key);
+    long start = System.nanoTime();
+    synchronized (clock.lockOf(key)) {
+      remove(key);
+      clock.advance(key);
+    }
+    if (durable) {
+      settle();
+    }
     invalidated.increment();
+    writeLatency.record(System.nanoTime() - start);
   }
 
-  private long drop(K key) {
-    long start = System.nanoTime();
-    long tick = clock.change(key, () -> quietly("Cannot invalidate an entry of cache %s", () ->
-        stores.get().invalidate(keys.encode(key), false)));
-    if (durable) { // without the stripe's lock
-      quietly("Cannot make the invalidation of an entry of cache %s durable", () -> stores.get().settle());
-    }
-    writeLatency.record(System.nanoTime() - start);
-    return tick;
+  private void remove(K key) {
+    quietly("Cannot invalidate an entry of cache %s", () -> stores.get().invalidate(keys.encode(key), false));
   }
 
   /** Removes every value. */
@@ -180,20 +226,6 @@ final class DiskTier<K, V> {
   /** Whether its keys are secrets: caches of sessions and tokens are the durable ones. */
   boolean isSecret() {
     return durable;
-  }
-
-  private interface Change {
-    void apply(byte[] key, byte[] value);
-  }
-
-  private void write(K key, V value, Change change) {
-    long start = System.nanoTime();
-    quietly("Cannot store an entry of cache %s", () -> {
-      byte[] keyBytes = keys.encode(key);
-      byte[] valueBytes = values.serialize(value);
-      change.apply(keyBytes, valueBytes);
-    });
-    writeLatency.record(System.nanoTime() - start);
   }
 
   private void quietly(String message, Runnable action) {

@@ -3,8 +3,8 @@ package org.refdb.gerrit.cache;
 /**
  * What the memory tier keeps for a key: the value, its age, and how new it is beside invalidations.
  *
- * <p>A holder enters the memory tier as a claim. Whoever finds it there settles it: it may be served only if its key
- * was not written or invalidated after its tick, since the change may have passed before the holder arrived in memory.
+ * <p>A holder enters the memory tier as a claim. Its first reader there settles it: it may be served only if its key was
+ * not written or invalidated after its tick, since the change may have passed before the holder arrived in memory.
  *
  * @param <V> the cache's value
  */
@@ -15,18 +15,31 @@ final class Holder<V> {
 
   final V value;
 
-  /** When the value was made, in milliseconds since 1970, whichever process made it. */
+  /** When the value was made, in milliseconds since 1970, in any process. */
   final long createdMillis;
 
-  /** The change clock as it stood before the value was read or loaded. */
-  final long tick;
+  private long tick;
 
   private volatile int state = CLAIMED;
 
   Holder(V value, long createdMillis, long tick) {
+    this(value, createdMillis);
+    this.tick = tick;
+  }
+
+  /** Of a value that is being read from the store; {@link #readAt} completes it before anyone else sees it. */
+  Holder(V value, long createdMillis) {
     this.value = value;
     this.createdMillis = createdMillis;
+  }
+
+  void readAt(long tick) {
     this.tick = tick;
+  }
+
+  /** The change clock as it stood before the value was read or loaded. */
+  long tick() {
+    return tick;
   }
 
   boolean isServed() {

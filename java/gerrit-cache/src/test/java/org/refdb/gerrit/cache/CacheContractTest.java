@@ -32,7 +32,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
-import org.refdb.gerrit.cache.store.Store;
+import org.refdb.engine.Cache.Found;
 
 /** What callers may expect of a persistent cache: Guava's contract, Gerrit's figures. */
 class CacheContractTest {
@@ -246,7 +246,7 @@ class CacheContractTest {
   void whatCannotBeReadIsLoadedAnewAndReplaced() throws Exception {
     gerrit.strings().put("key", "fine");
     opener.files.get("strings 1").replaceAll((key, entry) ->
-        new Store.Entry(TextSerializer.BROKEN.getBytes(java.nio.charset.StandardCharsets.UTF_8), entry.createdMillis()));
+        new Found(TextSerializer.BROKEN.getBytes(java.nio.charset.StandardCharsets.UTF_8), entry.createdMillis()));
     gerrit.close();
     gerrit = start(opener);
     assertEquals("new", gerrit.strings().get("key", () -> "new"));

@@ -4,13 +4,14 @@ import java.nio.ByteBuffer;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.refdb.engine.Cache;
 import org.refdb.gerrit.cache.store.NoStore;
 import org.refdb.gerrit.cache.store.Store;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
 /** Stores in memory that outlive their handles, as files do, and count what is asked of them. */
 public final class HeapOpener implements StoreOpener {
-  public final Map<String, Map<ByteBuffer, Store.Entry>> files = new ConcurrentHashMap<>();
+  public final Map<String, Map<ByteBuffer, Cache.Found>> files = new ConcurrentHashMap<>();
   final AtomicInteger gets = new AtomicInteger();
   final AtomicInteger syncs = new AtomicInteger();
   public final AtomicInteger opened = new AtomicInteger();
@@ -33,7 +34,7 @@ public final class HeapOpener implements StoreOpener {
 
   volatile boolean inUse;
 
-  Map<ByteBuffer, Store.Entry> file(Spec spec) {
+  Map<ByteBuffer, Cache.Found> file(Spec spec) {
     return files.computeIfAbsent(spec.name() + " " + spec.version(), name -> new ConcurrentHashMap<>());
   }
 
@@ -58,25 +59,25 @@ public final class HeapOpener implements StoreOpener {
   }
 
   private final class HeapStore implements Store {
-    private final Map<ByteBuffer, Entry> entries;
+    private final Map<ByteBuffer, Cache.Found> entries;
 
-    HeapStore(Map<ByteBuffer, Entry> entries) {
+    HeapStore(Map<ByteBuffer, Cache.Found> entries) {
       this.entries = entries;
     }
 
     @Override
-    public Entry get(byte[] key) {
+    public <T> T get(byte[] key, Cache.Reader<T> reader) {
       gets.incrementAndGet();
-      Entry entry = entries.get(ByteBuffer.wrap(key));
+      Cache.Found entry = entries.get(ByteBuffer.wrap(key));
       afterGet.run();
-      return entry;
+      return entry == null ? null : reader.read(entry.value(), entry.createdMillis());
     }
 
     @Override
     public boolean put(byte[] key, byte[] value, long createdMillis, boolean durable) {
       beforePut.run();
       count(durable);
-      entries.put(ByteBuffer.wrap(key), new Entry(value, createdMillis));
+      entries.put(ByteBuffer.wrap(key), new Cache.Found(value, createdMillis));
       return true;
     }
 
@@ -87,7 +88,7 @@ public final class HeapOpener implements StoreOpener {
         entries.remove(ByteBuffer.wrap(key));
         return Placed.NO_ROOM;
       }
-      entries.put(ByteBuffer.wrap(key), new Entry(value, createdMillis));
+      entries.put(ByteBuffer.wrap(key), new Cache.Found(value, createdMillis));
       return Placed.STORED;
     }
 
@@ -120,7 +121,7 @@ public final class HeapOpener implements StoreOpener {
     @Override
     public Stats stats() {
       long bytes = 0;
-      for (Map.Entry<ByteBuffer, Entry> entry : entries.entrySet()) {
+      for (Map.Entry<ByteBuffer, Cache.Found> entry : entries.entrySet()) {
         bytes += entry.getKey().remaining() + entry.getValue().value().length;
       }
       return new Stats(entries.size(), bytes, bytes, 0, 0);

@@ -23,7 +23,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
-import org.refdb.gerrit.cache.store.Store;
+import org.refdb.engine.Cache.Found;
 
 /** A value that was read or loaded before its key was invalidated is served to nobody who asks later. */
 class InvalidationTest {
@@ -46,7 +46,7 @@ class InvalidationTest {
     gerrit.close();
   }
 
-  private Map<ByteBuffer, Store.Entry> file(String name) {
+  private Map<ByteBuffer, Found> file(String name) {
     return opener.files.get(name + " 1");
   }
 
@@ -56,7 +56,7 @@ class InvalidationTest {
 
   /** Puts a value on disk, and makes whoever has read it wait before it is in memory. */
   private Pause pauseAfterReadingAStaleValue() {
-    file("strings").put(bytes("key"), new Store.Entry("stale".getBytes(UTF_8), System.currentTimeMillis()));
+    file("strings").put(bytes("key"), new Found("stale".getBytes(UTF_8), System.currentTimeMillis()));
     Pause read = new Pause();
     opener.afterGet = read;
     return read;

@@ -2,6 +2,7 @@ package org.refdb.gerrit.cache.h2;
 
 import com.google.common.flogger.FluentLogger;
 import java.io.IOException;
+import org.refdb.engine.Cache;
 import org.refdb.gerrit.cache.store.Store;
 
 /**
@@ -50,8 +51,8 @@ final class ImportingStore implements Store {
   }
 
   @Override
-  public Entry get(byte[] key) {
-    return store.get(key);
+  public <T> T get(byte[] key, Cache.Reader<T> reader) {
+    return store.get(key, reader);
   }
 
   @Override

@@ -76,10 +76,9 @@ public final class NativeOpener implements StoreOpener {
     }
 
     @Override
-    public Entry get(byte[] key) {
+    public <T> T get(byte[] key, Cache.Reader<T> reader) {
       try {
-        Cache.Found found = cache.get(key);
-        return found == null ? null : new Entry(found.value(), found.createdMillis());
+        return cache.get(key, reader);
       } catch (EngineException e) {
         throw new UncheckedIOException(e);
       }

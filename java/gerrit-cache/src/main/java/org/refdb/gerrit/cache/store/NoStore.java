@@ -13,7 +13,7 @@ public enum NoStore implements Store {
   private static final Stats EMPTY = new Stats(0, 0, 0, 0, 0);
 
   @Override
-  public Entry get(byte[] key) {
+  public <T> T get(byte[] key, Cache.Reader<T> reader) {
     return null;
   }
 

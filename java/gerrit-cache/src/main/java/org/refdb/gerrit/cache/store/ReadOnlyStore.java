@@ -1,6 +1,7 @@
 package org.refdb.gerrit.cache.store;
 
 import java.util.function.BooleanSupplier;
+import org.refdb.engine.Cache;
 
 /** A store that takes no change while a switch says so, as an offline reindex may be told. */
 public final class ReadOnlyStore implements Store {
@@ -14,8 +15,8 @@ public final class ReadOnlyStore implements Store {
   }
 
   @Override
-  public Entry get(byte[] key) {
-    return store.get(key);
+  public <T> T get(byte[] key, Cache.Reader<T> reader) {
+    return store.get(key, reader);
   }
 
   @Override

@@ -11,14 +11,6 @@ import org.refdb.engine.Cache;
  */
 public interface Store extends AutoCloseable {
   /**
-   * A value and the time it was made.
-   *
-   * @param value the serialised value
-   * @param createdMillis milliseconds since 1970
-   */
-  record Entry(byte[] value, long createdMillis) {}
-
-  /**
    * The figures of a store, each known without a scan.
    *
    * @param entries live entries
@@ -50,8 +42,8 @@ public interface Store extends AutoCloseable {
     Cache.Imported importFrom(InputStream from);
   }
 
-  /** Returns the entry, or null if there is none that can be proved whole. */
-  Entry get(byte[] key);
+  /** Returns what the reader makes of the entry, or null if there is none that can be proved whole. */
+  <T> T get(byte[] key, Cache.Reader<T> reader);
 
   /**
    * Stores an entry.

@@ -18,6 +18,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.refdb.engine.Cache.Found;
 import org.refdb.gerrit.cache.HeapOpener;
 import org.refdb.gerrit.cache.TestGerrit;
 import org.refdb.gerrit.cache.store.EncryptionKeys;
@@ -47,7 +48,7 @@ class ResumedTakeoverTest {
     return new TestGerrit(site, TestGerrit.config(), TestGerrit.serverOn(opener), TestGerrit.strings("strings"));
   }
 
-  private Map<ByteBuffer, Store.Entry> disk() {
+  private Map<ByteBuffer, Found> disk() {
     return opener.files.get("strings 1");
   }
 

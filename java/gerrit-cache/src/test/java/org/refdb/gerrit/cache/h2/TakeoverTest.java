@@ -28,12 +28,12 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.refdb.engine.Cache.Found;
 import org.refdb.gerrit.cache.HeapOpener;
 import org.refdb.gerrit.cache.Killed;
 import org.refdb.gerrit.cache.TestGerrit;
 import org.refdb.gerrit.cache.VersionedCaches;
 import org.refdb.gerrit.cache.store.EncryptionKeys;
-import org.refdb.gerrit.cache.store.Store;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
 /** From Gerrit's own H2 caches to refdb's and back. */
@@ -147,7 +147,7 @@ class TakeoverTest {
       lists(gerrit).getIfPresent("list"); // an offline program imports before the first use
       gerrit.<ObjectId, String>cache("objects", ObjectId.class, String.class).getIfPresent(key);
     }
-    Store.Entry list = opener.files.get("java 1").get(ByteBuffer.wrap("list".getBytes(UTF_8)));
+    Found list = opener.files.get("java 1").get(ByteBuffer.wrap("list".getBytes(UTF_8)));
     assertEquals(ByteBuffer.wrap(value), ByteBuffer.wrap(list.value()));
     assertEquals(now.get(), list.createdMillis());
     byte[] keyBytes = ObjectIdCacheSerializer.INSTANCE.serialize(key);
@@ -185,12 +185,12 @@ class TakeoverTest {
     for (byte[] key : new byte[][] {removed, changed, untouched}) {
       assertTrue(store.importEntry(key, old, 1));
     }
-    assertNull(store.get(removed));
-    assertEquals(5, store.get(changed).value()[0]);
-    assertEquals(9, store.get(untouched).value()[0]);
+    assertNull(store.get(removed, Found::new));
+    assertEquals(5, store.get(changed, Found::new).value()[0]);
+    assertEquals(9, store.get(untouched, Found::new).value()[0]);
     store.clear(false);
     assertTrue(store.importEntry(untouched, old, 1));
-    assertNull(store.get(untouched), "flushed during the import");
+    assertNull(store.get(untouched, Found::new), "flushed during the import");
     assertFalse(store.isImporting());
     assertTrue(Files.exists(file.aside()) && !Files.exists(file.importing()), "not to be gone on with after a flush");
   }
