@@ -247,12 +247,21 @@ final class DiskTier<K, V> {
    * @param refreshAfter from creation until a read has it loaded anew behind the reader's back; null for never
    */
   record Ages(Duration expireAfter, Duration refreshAfter) {
+    /** Clocks of machines that give each other entries differ a little; the engine allows the same. */
+    private static final long SKEW_MILLIS = 60_000;
+
     boolean isExpired(long createdMillis, long nowMillis) {
-      return expireAfter != null && nowMillis - createdMillis >= expireAfter.toMillis();
+      return expireAfter != null && isPast(expireAfter.toMillis(), createdMillis, nowMillis);
     }
 
     boolean isDueForRefresh(long createdMillis, long nowMillis) {
-      return refreshAfter != null && nowMillis - createdMillis >= refreshAfter.toMillis();
+      return refreshAfter != null && isPast(refreshAfter.toMillis(), createdMillis, nowMillis);
+    }
+
+    /** A value from the future comes from a clock that was wrong: its age is not known, and it counts as too old. */
+    private static boolean isPast(long maxMillis, long createdMillis, long nowMillis) {
+      long age = nowMillis - createdMillis;
+      return age >= maxMillis || age < -Math.min(SKEW_MILLIS, maxMillis);
     }
   }
 }

@@ -80,6 +80,25 @@ class AgeTest {
   }
 
   @Test
+  void aValueFromTheFutureIsTooOldInBothTiers() {
+    TestDef def = TestDef.named("future").withAges(Duration.ofHours(12), null);
+    var cache = gerrit.factory().build(def);
+    pass(Duration.ofDays(30)); // the clock is wrong
+    cache.put("key", "value");
+    now.addAndGet(-Duration.ofDays(30).toMillis());
+    assertNull(cache.getIfPresent("key"), "in memory");
+    gerrit.close();
+    start(TestGerrit.config());
+    cache = gerrit.factory().build(def);
+    assertNull(cache.getIfPresent("key"), "on disk");
+    cache.put("key", "value");
+    now.addAndGet(-Duration.ofSeconds(60).toMillis());
+    assertEquals("value", cache.getIfPresent("key"), "two clocks may differ that much");
+    now.addAndGet(-1);
+    assertNull(cache.getIfPresent("key"));
+  }
+
+  @Test
   void maxAgeInTheConfigurationWins() {
     gerrit.close();
     Config config = TestGerrit.config();
