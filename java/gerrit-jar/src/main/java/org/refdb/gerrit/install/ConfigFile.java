@@ -8,6 +8,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.function.BiPredicate;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -79,18 +80,7 @@ final class ConfigFile {
   }
 
   boolean unset(String section, String subsection, String key) {
-    List<Integer> marked = new ArrayList<>();
-    each(
-        section,
-        subsection,
-        key,
-        (line, value) -> {
-          if (lines.get(line).stripTrailing().endsWith(MARK)) {
-            marked.add(line);
-          }
-        });
-    removeLines(marked);
-    return !marked.isEmpty();
+    return removeWhere(section, subsection, key, (line, value) -> lines.get(line).stripTrailing().endsWith(MARK));
   }
 
   private void insert(String section, String subsection, String line) {
@@ -107,13 +97,17 @@ final class ConfigFile {
 
   /** Removes a value of a setting. Returns whether something changed. */
   boolean remove(String section, String key, String value) {
+    return removeWhere(section, null, key, (line, seen) -> seen.equals(value));
+  }
+
+  private boolean removeWhere(String section, String subsection, String key, BiPredicate<Integer, String> goes) {
     List<Integer> found = new ArrayList<>();
     each(
         section,
-        null,
+        subsection,
         key,
-        (line, seen) -> {
-          if (seen.equals(value)) {
+        (line, value) -> {
+          if (goes.test(line, value)) {
             found.add(line);
           }
         });

@@ -41,10 +41,7 @@ final class CacheViews {
   }
 
   /** {@code GET /config/server/refdb~caches}. */
-  @RequiresAnyCapability(
-      value = {GlobalCapability.VIEW_CACHES, GlobalCapability.MAINTAIN_SERVER},
-      scope = CapabilityScope.CORE)
-  static final class AllStats implements RestReadView<ConfigResource> {
+  static final class AllStats extends ForViewers implements RestReadView<ConfigResource> {
     @Inject(optional = true)
     private CacheAdmin admin;
 
@@ -58,10 +55,7 @@ final class CacheViews {
   }
 
   /** {@code GET /config/server/caches/NAME/refdb~stat}. */
-  @RequiresAnyCapability(
-      value = {GlobalCapability.VIEW_CACHES, GlobalCapability.MAINTAIN_SERVER},
-      scope = CapabilityScope.CORE)
-  static final class Stat implements RestReadView<CacheResource> {
+  static final class Stat extends ForViewers implements RestReadView<CacheResource> {
     @Override
     public Response<CacheStat> apply(CacheResource cache) throws ResourceNotFoundException {
       return Response.ok(tools(cache).stat());

@@ -35,10 +35,7 @@ final class Views {
   }
 
   /** {@code GET /config/server/refdb~status}: 200 if all is as it should be, else 500, for those who look at nothing else. */
-  @RequiresAnyCapability(
-      value = {GlobalCapability.VIEW_CACHES, GlobalCapability.MAINTAIN_SERVER},
-      scope = CapabilityScope.CORE)
-  static final class ServerStatus implements RestReadView<ConfigResource> {
+  static final class ServerStatus extends ForViewers implements RestReadView<ConfigResource> {
     private final Health health;
 
     @Inject
@@ -54,10 +51,7 @@ final class Views {
   }
 
   /** {@code GET /config/server/refdb~stat}. */
-  @RequiresAnyCapability(
-      value = {GlobalCapability.VIEW_CACHES, GlobalCapability.MAINTAIN_SERVER},
-      scope = CapabilityScope.CORE)
-  static final class AllStats implements RestReadView<ConfigResource> {
+  static final class AllStats extends ForViewers implements RestReadView<ConfigResource> {
     private final RefdbAdmin admin;
     private final Visible visible;
 
@@ -74,10 +68,7 @@ final class Views {
   }
 
   /** {@code GET /projects/NAME/refdb~stat}. */
-  @RequiresAnyCapability(
-      value = {GlobalCapability.VIEW_CACHES, GlobalCapability.MAINTAIN_SERVER},
-      scope = CapabilityScope.CORE)
-  static final class Stat implements RestReadView<ProjectResource> {
+  static final class Stat extends ForViewers implements RestReadView<ProjectResource> {
     private final RefdbAdmin admin;
 
     @Inject
