@@ -98,7 +98,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_addressOf<'l>(
 
 /// Looks a key up that stands at the start of an exchange buffer. Puts the value's time of creation behind the key, in 8
 /// little-endian bytes, and the value behind that. Returns the value's length, -1 if there is none. A value for which the
-/// buffer is too short is not put there.
+/// buffer is too short, or that has more than `SHORT_VALUE_BYTES`, is not put there.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_get<'l>(
     env: EnvUnowned<'l>,
@@ -111,7 +111,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_get<'l>(
         let cache = CACHES.get(handle)?;
         let (key, room) = split(exchange.bytes()?, key_len)?;
         let (created, room) = split(room, CREATED_BYTES as jint)?;
-        match cache.get_up_to(key, room.len(), |value, created_ms| {
+        match cache.get_up_to(key, room.len().min(SHORT_VALUE_BYTES), |value, created_ms| {
             created.copy_from_slice(&created_ms.to_le_bytes());
             room[..value.len()].copy_from_slice(value);
             value.len() as jint
@@ -150,6 +150,8 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_getArray<'l>(
 }
 
 const NOT_FOUND: jint = -1;
+/// A longer value costs less in an array of its own than copied twice; `Cache.java` says the same.
+const SHORT_VALUE_BYTES: usize = 16 << 10;
 /// Length of the time of creation.
 const CREATED_BYTES: usize = 8;
 /// The buffer for keys and values; `Exchange.java` says the same of its length.

@@ -28,6 +28,9 @@ public final class Cache implements AutoCloseable {
   /** Beside a durability: the put waits for nothing. */
   private static final int AT_ONCE = 4;
 
+  /** Longer values do not come through the exchange buffer; the library says the same. */
+  private static final int SHORT_VALUE_BYTES = 16 << 10;
+
   /** What stands before a value in an answer. */
   private static final int CREATED_BYTES = 8;
 
@@ -179,7 +182,7 @@ public final class Cache implements AutoCloseable {
     if (length < 0) {
       return null;
     }
-    if (length <= Exchange.BYTES - CREATED_BYTES - keyLength) {
+    if (length <= Math.min(SHORT_VALUE_BYTES, Exchange.BYTES - CREATED_BYTES - keyLength)) {
       return exchange.read(keyLength + CREATED_BYTES, length);
     }
     return CacheNatives.getArray(handle.id(), exchange.address, keyLength, null);
