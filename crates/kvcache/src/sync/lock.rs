@@ -36,6 +36,14 @@ thread_local! {
     static HELD: Cell<u8> = const { Cell::new(0) };
 }
 
+fn held() -> u8 {
+    HELD.with(Cell::get)
+}
+
+fn set_held(ranks: u8) {
+    HELD.with(|held| held.set(ranks));
+}
+
 fn bit(rank: Rank) -> u8 {
     1 << rank as u8
 }
@@ -61,9 +69,9 @@ impl<T> Lock<T> {
 
     fn enter(&self) {
         if cfg!(debug_assertions) {
-            let held = HELD.get();
+            let held = self::held();
             debug_assert!(held < bit(self.rank), "{:?} is taken below a lock of the set {held:#06b}", self.rank);
-            HELD.set(held | bit(self.rank));
+            set_held(held | bit(self.rank));
         }
     }
 }
@@ -85,15 +93,15 @@ impl<T> DerefMut for Held<'_, T> {
 impl<T> Drop for Held<'_, T> {
     fn drop(&mut self) {
         if cfg!(debug_assertions) {
-            debug_assert!(HELD.get() & bit(self.rank) != 0, "{:?} was taken by this thread", self.rank);
-            HELD.set(HELD.get() & !bit(self.rank));
+            debug_assert!(held() & bit(self.rank) != 0, "{:?} was taken by this thread", self.rank);
+            set_held(held() & !bit(self.rank));
         }
     }
 }
 
 /// Whether this thread holds a lock under which no disk access may happen; only known where assertions are.
 pub(crate) fn holds_log() -> bool {
-    cfg!(debug_assertions) && HELD.get() >= bit(Rank::Log)
+    cfg!(debug_assertions) && held() >= bit(Rank::Log)
 }
 
 #[cfg(all(test, debug_assertions, not(feature = "shuttle")))]
