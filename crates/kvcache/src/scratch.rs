@@ -1,17 +1,41 @@
-use crate::sync::thread_local;
-use std::cell::Cell;
+use crate::{log::image::Image, sync::thread_local};
+use std::{cell::Cell, sync::Arc};
+
+/// Where a record stands that is not in a mapped file.
+#[derive(Default)]
+pub(crate) struct Lent {
+    /// What was read of a file, or a record that is being made.
+    pub(crate) bytes: Vec<u8>,
+    /// The image it is in, for as long as it is looked at.
+    pub(crate) image: Option<Arc<Image>>,
+}
 
 /// What a thread keeps from call to call, so that none has to allocate.
 #[derive(Default)]
 pub(crate) struct Scratch {
     /// A record as it is in the file.
-    pub(crate) record: Vec<u8>,
+    pub(crate) record: Lent,
     /// The same, decrypted.
     pub(crate) opened: Vec<u8>,
 }
 
 /// A buffer that grew beyond this for one large record is given back.
 const KEPT_SCRATCH_BYTES: usize = 256 << 10;
+
+/// Gives a buffer up that is large.
+pub(crate) fn trim(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > KEPT_SCRATCH_BYTES {
+        *buffer = Vec::new();
+    }
+}
+
+impl Lent {
+    /// Lets go of the image, and of a large buffer.
+    pub(crate) fn give_back(&mut self) {
+        self.image = None;
+        trim(&mut self.bytes);
+    }
+}
 
 thread_local! {
     static SCRATCH: Cell<Option<Box<Scratch>>> = Cell::default();
@@ -21,11 +45,8 @@ thread_local! {
 pub(crate) fn with_scratch<T>(body: impl FnOnce(&mut Scratch) -> T) -> T {
     let mut scratch = SCRATCH.with(Cell::take).unwrap_or_default();
     let result = body(&mut scratch);
-    for buffer in [&mut scratch.record, &mut scratch.opened] {
-        if buffer.capacity() > KEPT_SCRATCH_BYTES {
-            *buffer = Vec::new();
-        }
-    }
+    scratch.record.give_back();
+    trim(&mut scratch.opened);
     SCRATCH.with(|kept| kept.set(Some(scratch)));
     result
 }
@@ -37,9 +58,9 @@ mod tests {
     #[test]
     fn no_buffer_stays_large_in_a_thread() {
         with_scratch(|scratch| scratch.opened.resize(40 << 20, 1));
-        with_scratch(|scratch| scratch.record.resize(40 << 20, 1));
+        with_scratch(|scratch| scratch.record.bytes.resize(40 << 20, 1));
         with_scratch(|scratch| {
-            assert!(scratch.opened.capacity() + scratch.record.capacity() <= 2 * KEPT_SCRATCH_BYTES);
+            assert!(scratch.opened.capacity() + scratch.record.bytes.capacity() <= 2 * KEPT_SCRATCH_BYTES);
         });
     }
 }

@@ -4,6 +4,7 @@ use crate::{
     api::cache::Cache,
     error::Result,
     format::{place::Place, record::check_record},
+    scratch::Lent,
 };
 
 /// What is known of an entry without its value.
@@ -30,7 +31,7 @@ impl Cache {
     /// Shows every entry: its key, its value and what is known of it. Entries that change meanwhile are shown old or new
     /// or not at all. Stops at the first error that `entry` returns.
     pub fn for_each<E>(&self, mut entry: impl FnMut(&[u8], &[u8], &EntryInfo) -> Result<(), E>) -> Result<Verified, E> {
-        let (mut scratch, mut verified) = (Vec::new(), Verified::default());
+        let (mut scratch, mut verified) = (Lent::default(), Verified::default());
         for (place, hash) in self.places() {
             match self.open_record(place, &mut scratch) {
                 Some((mut record, key_at, value_at, value_end, info)) => {
@@ -44,7 +45,7 @@ impl Cache {
         Ok(verified)
     }
 
-    fn open_record(&self, place: Place, scratch: &mut Vec<u8>) -> Option<(Vec<u8>, usize, usize, usize, EntryInfo)> {
+    fn open_record(&self, place: Place, scratch: &mut Lent) -> Option<(Vec<u8>, usize, usize, usize, EntryInfo)> {
         let segment = self.store.view.at(place.slot())?;
         let bytes = segment.record(place, scratch)?;
         let header = check_record(bytes, segment.seq, place.offset() as u64)?;
@@ -58,7 +59,7 @@ impl Cache {
 
     /// Reads every record and checks that it is whole and unharmed; an encrypted one is not opened.
     pub fn verify(&self) -> Verified {
-        let (mut scratch, mut verified) = (Vec::new(), Verified::default());
+        let (mut scratch, mut verified) = (Lent::default(), Verified::default());
         for (place, hash) in self.places() {
             if self.is_whole(place, &mut scratch) {
                 verified.good += 1;
@@ -69,7 +70,7 @@ impl Cache {
         verified
     }
 
-    fn is_whole(&self, place: Place, scratch: &mut Vec<u8>) -> bool {
+    fn is_whole(&self, place: Place, scratch: &mut Lent) -> bool {
         let segment = self.store.view.at(place.slot());
         let record = segment.as_ref().and_then(|segment| Some((segment.seq, segment.record(place, scratch)?)));
         record.is_some_and(|(seq, bytes)| check_record(bytes, seq, place.offset() as u64).is_some())

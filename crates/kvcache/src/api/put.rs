@@ -10,7 +10,7 @@ use crate::{
         store::Store,
     },
     reclaim::evict::is_full,
-    scratch::{Scratch, with_scratch},
+    scratch::with_scratch,
     sync::{sleep, yield_now},
 };
 use std::time::{Duration, Instant};
@@ -100,7 +100,8 @@ impl Cache {
             key_len: key.len() as u32,
             value_len: value.len() as u32,
         };
-        with_scratch(|Scratch { record, .. }| {
+        with_scratch(|scratch| {
+            let record = &mut scratch.record.bytes;
             record.clear();
             record.extend_from_slice(&header.encode());
             sealer.seal(record, key, value).map_err(|error| Error::Disk(error.to_string()))?;

@@ -16,7 +16,7 @@ use crate::{
     log::{
         buffer::Buffer,
         handles::Handles,
-        image::Image,
+        image::{Filling, Image},
         index::Fill,
         segment::Segment,
         space::{BLOCK_BYTES, SEGMENT_EXTRA_BYTES, Space, Who, blocks, file_len, file_len_of_one, record_cost},
@@ -82,7 +82,7 @@ impl Meta {
 /// The segment that is being filled.
 struct Active {
     segment: Arc<Segment>,
-    image: Arc<Image>,
+    filling: Filling,
     tail: usize,
     entries: Entries,
     newest_ms: u64,
@@ -173,10 +173,10 @@ impl Log {
             (0..slots.len() as u16).rev().filter(|slot| meta[usize::from(*slot)].is_none()).collect();
         let slot = free_slots.pop().unwrap_or_default();
         let mut buffer = Buffer::new(space.segment_bytes, space.buffer_bytes);
-        let image = Arc::new(buffer.take_anyway(0));
+        let filling = buffer.take_anyway(0);
         let header = SegmentHeader { seq: next_seq, floor, before_end, synced: synced_seq, store };
-        let segment = Segment::filling(&dir, next_seq, slot, image.clone(), &handles);
-        let active = Active::new(segment, image, &header, space.segment_bytes as u64);
+        let segment = Segment::filling(&dir, next_seq, slot, filling.image.clone(), &handles);
+        let active = Active::new(segment, filling, &header, space.segment_bytes as u64);
         slots[usize::from(slot)].store(Some(active.segment.clone()));
         meta[usize::from(slot)] = Some(Meta::filling(next_seq));
         let seqs = meta.iter().flatten().map(|meta| meta.seq).collect();
@@ -334,7 +334,8 @@ impl Log {
         }
         let (seq, slot, offset) = (self.active.segment.seq, self.active.segment.slot, self.active.tail);
         finish_record(record, crc, seq, offset as u64);
-        self.active.image.write(offset, record);
+        debug_assert_eq!(self.active.filling.image.len(), offset, "records stand one behind the other");
+        self.active.filling.append(record);
         self.active.tail += record.len();
         self.active.entries.push(&Entry { hash: header.hash, kind: header.kind, offset, len: record.len() });
         self.active.newest_ms = self.active.newest_ms.max(header.created_ms);
@@ -374,24 +375,24 @@ impl Log {
         }
         let kept_back = if who == Who::Put { 1 } else { 0 };
         let needed = SEGMENT_HEADER_BYTES + record_len;
-        let image = match self.buffer.take(needed, kept_back) {
-            Some(image) => image,
+        let filling = match self.buffer.take(needed, kept_back) {
+            Some(filling) => filling,
             // Whatever the budget is, one segment may be filled while nothing but that before it waits for the disk.
             None if self.queue.is_empty() => self.buffer.take_anyway(needed),
             None => return Err(NoRoom::Buffer),
         };
-        self.start_segment(view, Arc::new(image), record_len);
+        self.start_segment(view, filling, record_len);
         Ok(())
     }
 
-    fn start_segment(&mut self, view: &View, image: Arc<Image>, record_len: usize) {
+    fn start_segment(&mut self, view: &View, filling: Filling, record_len: usize) {
         let slot = self.free_slots.pop().expect("the caller looked");
         let seq = self.active.segment.seq + 1;
         let (before_end, synced) = (self.active.tail as u64, self.synced_seq);
         let header = SegmentHeader { seq, floor: self.floor, before_end, synced, store: self.store };
-        let segment = Segment::filling(&self.dir, seq, slot, image.clone(), &self.handles);
+        let segment = Segment::filling(&self.dir, seq, slot, filling.image.clone(), &self.handles);
         let most_bytes = (self.space.segment_bytes as u64).max(file_len_of_one(record_len));
-        let next = Active::new(segment, image, &header, most_bytes);
+        let next = Active::new(segment, filling, &header, most_bytes);
         view.slots[usize::from(slot)].store(Some(next.segment.clone()));
         let meta = Meta::filling(seq);
         self.disk_bytes += meta.disk_bytes;
@@ -446,11 +447,11 @@ impl Log {
 }
 
 impl Active {
-    fn new(segment: Segment, image: Arc<Image>, header: &SegmentHeader, most_bytes: u64) -> Self {
-        image.write(0, &header.encode());
+    fn new(segment: Segment, mut filling: Filling, header: &SegmentHeader, most_bytes: u64) -> Self {
+        filling.append(&header.encode());
         Active {
             segment: Arc::new(segment),
-            image,
+            filling,
             tail: SEGMENT_HEADER_BYTES,
             entries: Entries::default(),
             newest_ms: 0,
@@ -465,12 +466,12 @@ impl Active {
 
     /// Whether a record of this length goes there.
     fn takes(&self, record_len: usize) -> bool {
-        self.len_with(Some(record_len)) <= self.most_bytes && self.tail + record_len <= self.image.len()
+        self.len_with(Some(record_len)) <= self.most_bytes && self.tail + record_len <= self.filling.image.capacity()
     }
 
     fn into_full(self) -> Full {
-        let Active { segment, image, tail, entries, newest_ms, .. } = self;
-        Full { segment, image, records_end: tail, entries: Arc::new(entries), newest_ms }
+        let Active { segment, filling, tail, entries, newest_ms, .. } = self;
+        Full { segment, image: filling.image, records_end: tail, entries: Arc::new(entries), newest_ms }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The write buffer: memory for segments that are not wholly in their files yet, and the account of it.
 
-use crate::log::image::Image;
+use crate::log::image::{Filling, Image};
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
@@ -44,26 +44,27 @@ impl Buffer {
 
     /// An image with room for `len` bytes; None if the budget has none. `kept_back` images of the usual size are left for
     /// others.
-    pub(crate) fn take(&mut self, len: usize, kept_back: usize) -> Option<Image> {
+    pub(crate) fn take(&mut self, len: usize, kept_back: usize) -> Option<Filling> {
         let in_use = self.account.load(Ordering::Relaxed) - self.spare.len() * self.segment_bytes;
         let wanted = len.max(self.segment_bytes) + kept_back * self.segment_bytes;
         (in_use + wanted <= self.budget_bytes).then(|| self.take_anyway(len))
     }
 
     /// The same, whatever the budget says: for who may take one more than it allows.
-    pub(crate) fn take_anyway(&mut self, len: usize) -> Image {
+    pub(crate) fn take_anyway(&mut self, len: usize) -> Filling {
         if len > self.segment_bytes {
             return Image::leased(len, Lease::new(&self.account, len));
         }
         let new = || Image::leased(self.segment_bytes, Lease::new(&self.account, self.segment_bytes));
-        self.spare.pop().unwrap_or_else(new)
+        // Nothing fills an image that was given back.
+        self.spare.pop().and_then(Image::refill).unwrap_or_else(new)
     }
 
     /// Takes back an image that nobody writes to any more; one that a reader still holds goes when that is done.
     pub(crate) fn give_back(&mut self, image: Arc<Image>) {
         let most = (self.budget_bytes / self.segment_bytes).max(1);
         if let Ok(image) = Arc::try_unwrap(image)
-            && image.len() == self.segment_bytes
+            && image.capacity() == self.segment_bytes
             && self.spare.len() < most
         {
             self.spare.push(image);
@@ -85,13 +86,13 @@ mod tests {
         let mut buffer = Buffer::new(64, 64 * 4);
         let used = |buffer: &Buffer| buffer.account.load(Ordering::Relaxed);
         for round in 0..10 {
-            let all: Vec<_> = std::iter::from_fn(|| buffer.take(64, 0)).map(Arc::new).collect();
+            let all: Vec<_> = std::iter::from_fn(|| buffer.take(64, 0)).map(|filling| filling.image).collect();
             assert_eq!((all.len(), used(&buffer)), (4, 256), "round {round}");
             assert!(buffer.take(1, 0).is_none());
-            let large = buffer.take_anyway(1000);
+            let large = buffer.take_anyway(1000).image;
             let held = all[0].clone();
             all.into_iter().for_each(|image| buffer.give_back(image));
-            buffer.give_back(Arc::new(large));
+            buffer.give_back(large);
             assert_eq!(used(&buffer), 256, "three spare ones and one that a reader holds");
             drop(held);
             assert_eq!((used(&buffer), buffer.take(64, 4).is_some()), (192, false));

@@ -8,10 +8,8 @@ use std::path::{Path, PathBuf};
 /// The file that says that a write was promised to survive a power loss.
 pub(crate) const PROMISE: &str = "promised";
 
-/// A buffer, and the right to write to segments' files and to delete them, which one thread at a time has.
-pub(crate) struct Turn {
-    pub(super) scratch: Vec<u8>,
-}
+/// The right to write to segments' files and to delete them, which one thread at a time has.
+pub(crate) struct Turn(());
 
 /// The folder of a cache: who may write to its files, what the disk said, and what was promised.
 pub(crate) struct Files {
@@ -34,7 +32,7 @@ impl Files {
             dir,
             maps,
             health: Health::new(),
-            turn: Lock::new(Rank::Files, Turn { scratch: Vec::new() }),
+            turn: Lock::new(Rank::Files, Turn(())),
             promised: AtomicBool::new(promised),
             unlinked: AtomicBool::new(false),
         }

@@ -1,6 +1,7 @@
 use crate::{
     format::{place::Place, record::SEGMENT_HEADER_BYTES},
     log::{handles::Handles, image::Image},
+    scratch::Lent,
     sync::{AtomicU64, Ordering, SharedOption, holds_log},
 };
 use refdb_vfs::{File, Fs, Growing, prefetch};
@@ -9,6 +10,8 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+/// Written at once at most: a large page of the processor. What is written so, file systems keep in one page.
+const PIECE_BYTES: usize = 2 << 20;
 /// A record of up to this many bytes is fetched ahead as a whole.
 const PREFETCHED_BYTES: usize = 4 << 10;
 /// Of a longer one this much is: the processor then does the rest by itself on the way, and more requests would stand in
@@ -78,9 +81,9 @@ impl Segment {
         self.flushed.load(Ordering::Acquire)
     }
 
-    /// The bytes of the record at `place`, in the file or copied into `scratch`. None if there are no such bytes any
+    /// The bytes of the record at `place`, where they are or read into `lent`. None if there are no such bytes any
     /// more: another segment has the slot, or the file cannot be read.
-    pub(crate) fn record<'a>(&'a self, place: Place, scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+    pub(crate) fn record<'a>(&'a self, place: Place, lent: &'a mut Lent) -> Option<&'a [u8]> {
         let (start, end) = (place.offset(), place.offset() + place.len());
         if let Some(bytes) = self.mapping.get().and_then(|mapping| mapping.get(start..end)) {
             let is_long = bytes.len() > PREFETCHED_BYTES;
@@ -88,19 +91,16 @@ impl Segment {
             return Some(bytes);
         }
         // The image first: it is let go only after the file is whole.
-        let image = self.image.load();
-        if scratch.len() < place.len() {
-            scratch.resize(place.len(), 0);
+        if let Some(image) = self.image.load_full() {
+            return lent.image.insert(image).get(start..end);
         }
-        let bytes = &mut scratch[..place.len()];
-        let found = match image.as_ref() {
-            Some(image) => image.read(start, bytes),
-            None => {
-                let file = self.file.load_full().or_else(|| self.handles.open(self.seq, &self.path));
-                file.is_some_and(|file| file.read_exact_at(bytes, start as u64).is_ok())
-            }
-        };
-        found.then_some(bytes)
+        let file = self.file.load_full().or_else(|| self.handles.open(self.seq, &self.path))?;
+        if lent.bytes.len() < place.len() {
+            lent.bytes.resize(place.len(), 0);
+        }
+        let bytes = &mut lent.bytes[..place.len()];
+        file.read_exact_at(bytes, start as u64).ok()?;
+        Some(bytes)
     }
 
     /// Maps a file that is whole, for readers.
@@ -127,18 +127,10 @@ impl Segment {
         Ok(())
     }
 
-    /// Adds to the file what the image has up to `end`, through `scratch`. With `map` readers see it in the file from then
-    /// on: in the image it costs them one more copy.
-    pub(crate) fn flush(
-        &self,
-        fs: &Fs,
-        image: &Image,
-        end: usize,
-        map: bool,
-        scratch: &mut [u8],
-    ) -> refdb_vfs::Result<()> {
+    /// Adds to the file what the image has up to `end`. With `map` readers see it in the file from then on.
+    pub(crate) fn flush(&self, fs: &Fs, image: &Image, end: usize, map: bool) -> refdb_vfs::Result<()> {
         debug_assert!(!holds_log(), "the log's lock is held for moments, not for a disk");
-        debug_assert!(end <= image.len(), "records end in the image");
+        let bytes = image.get(0..end).expect("records end in the image");
         let mut at = self.flushed() as usize;
         if at >= end {
             return Ok(());
@@ -146,17 +138,14 @@ impl Segment {
         let file = self.writable(fs)?;
         if map
             && self.mapping.get().is_none()
-            && let Ok(mapping) = Growing::new(&file, at, image.len())
+            && let Ok(mapping) = Growing::new(&file, at, image.capacity())
         {
             let _ = self.mapping.set(mapping);
         }
         while at < end {
-            // Up to a multiple of the scratch's length: file systems keep what is written at once in large pages then.
-            let piece = (scratch.len() - at % scratch.len()).min(end - at);
-            let bytes = &mut scratch[..piece];
-            image.read(at, bytes);
-            file.write_all_at(bytes, at as u64)?;
-            at += piece;
+            let to = ((at / PIECE_BYTES + 1) * PIECE_BYTES).min(end);
+            file.write_all_at(&bytes[at..to], at as u64)?;
+            at = to;
             self.flushed.store(at as u64, Ordering::Release);
             if let Some(mapping) = self.mapping.get() {
                 mapping.grown_to(at);

@@ -16,9 +16,6 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// What is written at once: a large page of the processor.
-const SCRATCH_BYTES: usize = 2 << 20;
-
 /// A log and its files.
 pub(crate) struct Store {
     pub(crate) space: Space,
@@ -43,22 +40,21 @@ impl Store {
     }
 
     /// Writes one segment, or what there is of it, to its file; false if the files have everything.
-    pub(crate) fn write_step(&self, turn: &mut Turn) -> Result<bool> {
-        turn.scratch.resize(SCRATCH_BYTES.min(self.space.segment_bytes), 0);
+    pub(crate) fn write_step(&self, _turn: &mut Turn) -> Result<bool> {
         let Some(next) = self.log().next_to_write() else { return Ok(false) };
         let Files { fs, maps, .. } = &self.files;
         let done = match next {
-            Next::Tail(segment, image, end) => segment.flush(fs, &image, end, *maps, &mut turn.scratch),
-            Next::Full(full) => self.write_full(full, &mut turn.scratch),
+            Next::Tail(segment, image, end) => segment.flush(fs, &image, end, *maps),
+            Next::Full(full) => self.write_full(full),
         };
         self.files.health.wrote(done.is_ok());
         done.map(|()| true).map_err(|error| self.disk_failed(error))
     }
 
-    fn write_full(&self, full: Full, scratch: &mut [u8]) -> refdb_vfs::Result<()> {
+    fn write_full(&self, full: Full) -> refdb_vfs::Result<()> {
         let Full { segment, image, records_end, entries, newest_ms } = full;
         let Files { fs, maps, .. } = &self.files;
-        segment.flush(fs, &image, records_end, *maps, scratch)?;
+        segment.flush(fs, &image, records_end, *maps)?;
         let footer = encode_footer(segment.seq, records_end as u64, newest_ms, &entries);
         segment.seal(fs, &footer)?;
         let mut log = self.log();

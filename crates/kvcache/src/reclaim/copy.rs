@@ -113,6 +113,7 @@ impl Reclaim {
             }
             settled.kept |= matches!(copied, Copied::Yes);
         }
+        turn.trim();
         Ok(settled)
     }
 
@@ -126,10 +127,11 @@ impl Reclaim {
         if self.store.ages.is_expired(header.created_ms) {
             return Ok(Copied::Useless);
         }
-        let mut record = bytes.to_vec();
-        let crc = body_crc(&record);
+        let (record, crc) = (&mut turn.copy, body_crc(bytes));
+        record.clear();
+        record.extend_from_slice(bytes);
         loop {
-            match self.store.log().copy(&self.store.view, place, &header, &mut record, crc, uses) {
+            match self.store.log().copy(&self.store.view, place, &header, record, crc, uses) {
                 Ok(true) => return Ok(Copied::Yes),
                 // Replaced or removed meanwhile.
                 Ok(false) => return Ok(Copied::Yes),
@@ -137,6 +139,8 @@ impl Reclaim {
                 // The write buffer is full, which this thread can change.
                 Err(NoRoom::Buffer) => {}
             }
+            // A record that stands in an image keeps that in the write buffer.
+            turn.scratch.image = None;
             if !self.store.write_step(&mut self.store.files.turn())? {
                 return Ok(Copied::NoRoom);
             }

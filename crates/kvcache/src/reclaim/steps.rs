@@ -11,6 +11,7 @@ use crate::{
     error::Result,
     format::footer::ENTRY_BYTES,
     log::{append::Log, space::copy_room, store::Store},
+    scratch::{Lent, trim},
     sync::{AtomicBool, Held, Lock, Ordering, Rank},
 };
 use std::sync::Arc;
@@ -35,13 +36,23 @@ pub(super) struct Turn {
     pub(super) keep_credit: u64,
     /// How many segments were compacted to make room since there was enough.
     in_a_row: u32,
-    pub(super) scratch: Vec<u8>,
+    /// Where a record is read that is to be copied, and where its copy is made.
+    pub(super) scratch: Lent,
+    pub(super) copy: Vec<u8>,
+}
+
+impl Turn {
+    /// Gives back memory that one large record took.
+    pub(super) fn trim(&mut self) {
+        self.scratch.give_back();
+        trim(&mut self.copy);
+    }
 }
 
 impl Reclaim {
     pub(crate) fn new(store: Arc<Store>) -> Self {
         let ghosts = Ghosts::new(store.space.limit_bytes);
-        let turn = Turn { keep_credit: u64::MAX / 2, in_a_row: 0, scratch: Vec::new() };
+        let turn = Turn { keep_credit: u64::MAX / 2, in_a_row: 0, scratch: Lent::default(), copy: Vec::new() };
         Reclaim {
             store,
             doomed: Doomed::new(),

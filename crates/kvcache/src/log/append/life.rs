@@ -2,7 +2,6 @@
 
 use super::{Active, End, Full, Log, Meta, Next};
 use crate::log::{buffer::Buffer, view::View};
-use std::sync::Arc;
 
 impl Log {
     /// What the disk does not have yet, oldest first; None if it has everything.
@@ -10,9 +9,9 @@ impl Log {
         if let Some(full) = self.queue.front() {
             return Some(Next::Full(full.clone()));
         }
-        let Active { segment, image, tail, entries, .. } = &self.active;
+        let Active { segment, filling, tail, entries, .. } = &self.active;
         let has_more = segment.flushed() < *tail as u64 && (!entries.is_empty() || self.floor == segment.seq);
-        has_more.then(|| Next::Tail(segment.clone(), image.clone(), *tail))
+        has_more.then(|| Next::Tail(segment.clone(), filling.image.clone(), *tail))
     }
 
     /// Whether a full segment waits for the disk.
@@ -151,8 +150,8 @@ impl Log {
         self.owed.clear();
         self.awaited_bytes = 0;
         self.floor = self.active.segment.seq + 1;
-        let image = self.buffer.take_anyway(0);
-        self.start_segment(view, Arc::new(image), 0);
+        let filling = self.buffer.take_anyway(0);
+        self.start_segment(view, filling, 0);
         self.removals_end = Some(self.end());
         // What waits for the disk need not get there.
         let waiting: Vec<Full> = self.queue.drain(..).collect();
