@@ -46,9 +46,9 @@ const HOT_KEYS: u64 = 2_000;
 pub fn run(settings: &Settings, out: &mut dyn Write) -> Result<()> {
     writeln!(
         out,
-        "| row | kop/s | get p50 | p95 | p99 | p99.9 | max ms | put p50 | p95 | p99 | p99.9 | max ms | hit | refused | wrong | RSS MB | disk MB |"
+        "| row | kop/s | get p50 | p95 | p99 | p99.9 | max ms | put p50 | p95 | p99 | p99.9 | max ms | hit | refused | wrong | RSS MB | disk MB | background % |"
     )?;
-    writeln!(out, "|{}", "-|".repeat(17))?;
+    writeln!(out, "|{}", "-|".repeat(18))?;
     let bench = Bench { settings, shapes: Shapes::default(), round: 0 };
     bench.run(out)
 }
@@ -125,7 +125,9 @@ impl Bench<'_> {
         if !self.wants(name) && name != "load" {
             return Ok(());
         }
+        let before = Processor::used()?;
         let outcome = work(self);
+        let background = Processor::used()?.background_share(&before);
         let Outcome { gets, puts, hits, wrong, refused, seconds } = &outcome;
         let rate = (gets.count() + puts.count()) as f64 / seconds / 1000.0;
         write!(out, "| {name} | {rate:.1} |")?;
@@ -137,7 +139,7 @@ impl Bench<'_> {
         }
         let hit = *hits as f64 / gets.count().max(1) as f64;
         let disk = disk_bytes(dir)? as f64 / 1e6;
-        writeln!(out, " {hit:.4} | {refused} | {wrong} | {} | {disk:.0} |", resident_mb()?)?;
+        writeln!(out, " {hit:.4} | {refused} | {wrong} | {} | {disk:.0} | {background:.1} |", resident_mb()?)?;
         let stats = cache.stats();
         anyhow::ensure!(stats.disk_bytes <= stats.limit_bytes, "over the limit: {stats:?}");
         out.flush()?;
@@ -242,6 +244,10 @@ impl Bench<'_> {
         })?;
         let after = hot.iter().filter(|i| hot_client.get(**i)).count();
         writeln!(out, "\nhot keys {before} -> {after}; {:?}", cache.stats())?;
+        let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get() as u64);
+        for threads in [cores, 4 * cores] {
+            self.mixed_row(out, &format!("full mix95 {threads} threads"), &cache, &dir, &zipf, 95, threads, None)?;
+        }
         drop(cache);
         std::fs::remove_dir_all(&dir).context("removing the folder")?;
         Ok(())
@@ -261,9 +267,38 @@ fn disk_bytes(dir: &Path) -> Result<u64> {
     Ok(files.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum())
 }
 
+/// What this process used of the processors, and its cache's threads of that.
+struct Processor {
+    all_ms: u64,
+    background_ms: u64,
+}
+
+impl Processor {
+    fn used() -> Result<Self> {
+        let mut background_ms = 0;
+        for thread in std::fs::read_dir("/proc/self/task")?.filter_map(Result::ok) {
+            let name = std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
+            if name.starts_with("refdb-kv") {
+                background_ms += processor_ms_of(&thread.path().join("stat"))?;
+            }
+        }
+        Ok(Processor { all_ms: processor_ms()?, background_ms })
+    }
+
+    /// The share of the cache's threads since then, in percent.
+    fn background_share(&self, before: &Self) -> f64 {
+        let background = self.background_ms.saturating_sub(before.background_ms);
+        background as f64 * 100.0 / (self.all_ms - before.all_ms).max(1) as f64
+    }
+}
+
 /// What all threads of this process used of the processors, in steps of 10 ms.
 fn processor_ms() -> Result<u64> {
-    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    processor_ms_of(Path::new("/proc/self/stat"))
+}
+
+fn processor_ms_of(stat: &Path) -> Result<u64> {
+    let stat = std::fs::read_to_string(stat)?;
     // The name, in parentheses, may hold anything.
     let fields = stat.rsplit_once(") ").context("no name in /proc/self/stat")?.1;
     let ticks: Vec<u64> = fields.split(' ').skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
@@ -303,7 +338,7 @@ mod tests {
             .skip(1)
             .map(|line| line.split('|').map(str::trim).collect())
             .collect();
-        assert_eq!(rows.len(), 11, "{text}");
+        assert_eq!(rows.len(), 13, "{text}");
         assert!(rows.iter().all(|row| row[15] == "0"), "wrong values: {text}");
     }
 }
