@@ -179,7 +179,7 @@ impl OpenViews {
         let mut slots = self.slots();
         let mut others: Vec<Arc<Slot>> = slots.iter().filter_map(Weak::upgrade).collect();
         others.retain(|slot| !Arc::ptr_eq(slot, spared));
-        others.sort_by_key(|slot| slot.used());
+        order_by_use(&mut others);
         others.truncate(others.len().div_ceil(PART_CLOSED));
         let closed = self.close_in(&mut slots, &others, |_| true);
         drop(slots);
@@ -224,13 +224,19 @@ impl OpenViews {
     /// The views that are open, those first that were not used for the longest time.
     pub(crate) fn by_use(&self) -> Vec<Arc<Slot>> {
         let mut slots: Vec<Arc<Slot>> = self.slots().iter().filter_map(Weak::upgrade).collect();
-        slots.sort_by_key(|slot| slot.used());
+        order_by_use(&mut slots);
         slots
     }
 
     fn slots(&self) -> MutexGuard<'_, Vec<Weak<Slot>>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Puts those first that were not used for the longest time. Other threads use them meanwhile: each is asked once, since a sort
+/// may panic where the answer changes.
+fn order_by_use(slots: &mut [Arc<Slot>]) {
+    slots.sort_by_cached_key(|slot| slot.used());
 }
 
 /// How many files may be open where `asked` is set and the process may have `process_max`.
@@ -242,4 +248,30 @@ fn files_bound(asked: Option<usize>, process_max: Option<u64>) -> usize {
         None => (process_max / PART).min(FILES_MAX),
     };
     bound.max(FILES_MIN) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn views_are_put_in_order_while_other_threads_use_them() {
+        let mut slots: Vec<Arc<Slot>> = (0..64).map(|_| Arc::default()).collect();
+        let (used, done) = (slots.clone(), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut clock = 0_u64;
+                while !done.load(Relaxed) {
+                    clock += 1;
+                    used[(clock.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize].touch(clock);
+                }
+            });
+            let sorted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                (0..2_000).for_each(|_| order_by_use(&mut slots));
+            }));
+            done.store(true, Relaxed);
+            assert!(sorted.is_ok(), "a view's age changed while it was sorted");
+        });
+    }
 }
