@@ -26,7 +26,9 @@ fn git() -> Program {
 
 /// The binary of the workspace under test, which cargo does not build for another package's tests.
 fn refdb() -> Program {
-    let built = Command::new(env!("CARGO")).args(["build", "--quiet", "--package", "refdb-cli"]).status().unwrap();
+    // As the workspace's tests are built, or its dependencies would be compiled again with fewer features.
+    let build = ["build", "--quiet", "--workspace", "--bin", "refdb", "--test", "abort"];
+    let built = Command::new(env!("CARGO")).args(build).status().unwrap();
     assert!(built.success(), "refdb does not compile");
     let test = std::env::current_exe().unwrap();
     let path = test.ancestors().nth(2).unwrap().join("refdb");

@@ -5,7 +5,10 @@ import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 
 /** A real Gerrit on loopback, started and stopped by scripts/gerrit-site. */
 final class GerritServer implements AutoCloseable {
@@ -13,6 +16,10 @@ final class GerritServer implements AutoCloseable {
   /** refdb-gerrit.jar, as it was built. */
   static final Path JAR = Path.of(System.getProperty("refdb.gerrit.jar"));
   private static final String JAVA = Path.of(System.getProperty("java.home"), "bin/java").toString();
+
+  /** Options of every Java of a site; scripts/gerrit-site knows them too. */
+  private static final List<String> JVM =
+      Stream.of(System.getenv().getOrDefault("REFDB_GERRIT_JVM", "").split(" ")).filter(word -> !word.isEmpty()).toList();
 
   private final Path site;
   private final int httpPort;
@@ -56,30 +63,22 @@ final class GerritServer implements AutoCloseable {
 
   /** Runs the installer of another jar. */
   Commands.Output installer(Path jar, String command, String... options) throws IOException {
-    String[] words = new String[options.length + 7];
-    words[0] = JAVA;
-    words[1] = "--enable-native-access=ALL-UNNAMED";
-    words[2] = "-Duser.home=" + site.resolve("tmp"); // whose git configuration is changed
-    words[3] = "-jar";
-    words[4] = jar.toString();
-    words[5] = command;
-    words[6] = site.toString();
-    System.arraycopy(options, 0, words, 7, options.length);
-    return Commands.attempt(site, words);
+    return Commands.attempt(site, java("--enable-native-access=ALL-UNNAMED", jar, options, command, site.toString()));
   }
 
   /** Runs one of Gerrit's offline programs on the site. */
   String offline(String program, String... options) throws IOException {
-    String[] words = new String[options.length + 7];
-    words[0] = JAVA;
-    words[1] = "-Duser.home=" + site.resolve("tmp");
-    words[2] = "-jar";
-    words[3] = site.resolve("bin/gerrit.war").toString();
-    words[4] = program;
-    words[5] = "-d";
-    words[6] = site.toString();
-    System.arraycopy(options, 0, words, 7, options.length);
-    return Commands.run(site, words);
+    return Commands.run(site, java("-Xmx1g", site.resolve("bin/gerrit.war"), options, program, "-d", site.toString()));
+  }
+
+  private String[] java(String jvmOption, Path jar, String[] options, String... words) {
+    List<String> command = new ArrayList<>(List.of(JAVA, jvmOption));
+    command.addAll(JVM);
+    command.add("-Duser.home=" + site.resolve("tmp")); // whose git configuration is changed
+    command.addAll(List.of("-jar", jar.toString()));
+    command.addAll(List.of(words));
+    command.addAll(List.of(options));
+    return command.toArray(String[]::new);
   }
 
   void start() throws IOException {
