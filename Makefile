@@ -18,7 +18,7 @@ check:               ## formatting, lints, licences, tidiness
 	scripts/check
 
 bench:               ## the tables of figures, against git
-	scripts/bench $(ARGS)
+	bench/bench $(ARGS)
 
 git-suite:           ## git's own test scripts, with refdb in place of git's ref commands
 	scripts/git-suite "$$(scripts/build-release)"

@@ -378,7 +378,7 @@ fn a_folder_that_cannot_be_written_to_is_an_error_that_names_it() {
     std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o500)).unwrap();
     let reader = Cache::open_read_only(&dir, None).unwrap();
     assert_eq!(good(&reader), ENTRIES, "reading needs no right to write");
-    // As root nothing is refused: scripts/test-as-user runs this as another user.
+    // As root nothing is refused: scripts/tests/test-as-user runs this as another user.
     if std::fs::write(dir.join("probe"), "").is_err() {
         let error = Cache::open(&dir.join("another"), Options::new(MIB)).unwrap_err();
         assert!(error.to_string().contains("read-only/another"), "{error}");

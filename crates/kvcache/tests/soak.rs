@@ -1,6 +1,6 @@
 //! `kill -9` in a loop: a child writes, is killed, and what it left must be a state it had, with all it was promised.
 //!
-//! `scripts/kvcache-soak` runs it for half an hour; on its own it runs for some seconds.
+//! `scripts/tests/kvcache-soak` runs it for half an hour; on its own it runs for some seconds.
 
 use refdb_kvcache::{Cache, Durability, Options, PutOptions};
 use refdb_testkit::Rng;

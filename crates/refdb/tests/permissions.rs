@@ -1,4 +1,4 @@
-//! What a user may not read or write is refused by name and changes nothing. Root may do all of it: scripts/test-as-user
+//! What a user may not read or write is refused by name and changes nothing. Root may do all of it: scripts/tests/test-as-user
 //! runs these tests as another.
 
 #![allow(clippy::unwrap_used, reason = "tests")]

@@ -16,13 +16,13 @@ pub struct Git {
 const DATE: &str = "1700000000 +0000";
 
 impl Git {
-    /// Real git: `REFDB_GIT` if set, else the one `scripts/install-git` builds. Panics if there is none, because a
+    /// Real git: `REFDB_GIT` if set, else the one `scripts/setup/install-git` builds. Panics if there is none, because a
     /// test that cannot ask its oracle proves nothing.
     pub fn find() -> &'static Git {
         static FOUND: OnceLock<Git> = OnceLock::new();
         FOUND.get_or_init(|| {
             let program = env::var_os("REFDB_GIT").map_or_else(|| cache().join("git/built/bin/git"), PathBuf::from);
-            assert!(program.is_file(), "no git at '{}': run scripts/install-git first", program.display());
+            assert!(program.is_file(), "no git at '{}': run scripts/setup/install-git first", program.display());
             Git { program }
         })
     }
@@ -47,7 +47,11 @@ impl Git {
     pub fn test_tool(&self) -> PathBuf {
         let source = self.program.ancestors().nth(3).expect("git lies in SOURCE/built/bin");
         let tool = source.join("t/helper/test-tool");
-        assert!(tool.is_file(), "no test-tool at '{}': REFDB_GIT must be a git of scripts/install-git", tool.display());
+        assert!(
+            tool.is_file(),
+            "no test-tool at '{}': REFDB_GIT must be a git of scripts/setup/install-git",
+            tool.display()
+        );
         tool
     }
 

@@ -145,11 +145,11 @@ impl Drop for JGit {
     }
 }
 
-/// The folder `scripts/build-jgit-driver` fills: `jgit-driver` in cargo's target folder, in which tests lie too.
+/// The folder `scripts/build/build-jgit-driver` fills: `jgit-driver` in cargo's target folder, in which tests lie too.
 fn driver() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its path");
     let found = test.ancestors().map(|dir| dir.join("jgit-driver")).find(|dir| dir.join("java").is_file());
-    found.unwrap_or_else(|| panic!("no jgit-driver above '{}': run scripts/build-jgit-driver", test.display()))
+    found.unwrap_or_else(|| panic!("no jgit-driver above '{}': run scripts/build/build-jgit-driver", test.display()))
 }
 
 fn spawn(mut command: Command) -> Child {

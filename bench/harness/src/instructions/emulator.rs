@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 use super::{Count, Counts, guest};
 use crate::{paired::Who, place::tool, process::Line, run::Bench};
 
-/// Where `scripts/bench` puts the kernel for the emulated machine, below the cache folder.
+/// Where `bench/bench` puts the kernel for the emulated machine, below the cache folder.
 fn kernel(cache: &Path) -> PathBuf {
     cache.join("kernel/vmlinuz")
 }

@@ -73,7 +73,7 @@ final class GerritCachesTest {
     }
   }
 
-  /** The clients of scripts/bench-gerrit-caches, at a small size. */
+  /** The clients of bench/bench-gerrit-caches, at a small size. */
   @Test
   @Order(1)
   void afterARestartChangesComeFromTheDisk() throws Exception {

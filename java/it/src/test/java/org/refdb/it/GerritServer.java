@@ -10,14 +10,14 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
-/** A real Gerrit on loopback, started and stopped by scripts/gerrit-site. */
+/** A real Gerrit on loopback, started and stopped by scripts/gerrit/gerrit-site. */
 final class GerritServer implements AutoCloseable {
   private static final Path SCRIPTS = Path.of(System.getProperty("refdb.scripts")).toAbsolutePath().normalize();
   /** refdb-gerrit.jar, as it was built. */
   static final Path JAR = Path.of(System.getProperty("refdb.gerrit.jar"));
   private static final String JAVA = Path.of(System.getProperty("java.home"), "bin/java").toString();
 
-  /** Options of every Java of a site; scripts/gerrit-site knows them too. */
+  /** Options of every Java of a site; scripts/gerrit/gerrit-site knows them too. */
   private static final List<String> JVM =
       Stream.of(System.getenv().getOrDefault("REFDB_GERRIT_JVM", "").split(" ")).filter(word -> !word.isEmpty()).toList();
 
@@ -86,7 +86,7 @@ final class GerritServer implements AutoCloseable {
   }
 
   Commands.Output tryStart() throws IOException {
-    return Commands.attempt(SCRIPTS, SCRIPTS.resolve("gerrit-site").toString(), "start", site.toString());
+    return Commands.attempt(SCRIPTS, SCRIPTS.resolve("gerrit/gerrit-site").toString(), "start", site.toString());
   }
 
   void stop() throws IOException {
@@ -120,7 +120,7 @@ final class GerritServer implements AutoCloseable {
 
   private void script(String verb, String... arguments) throws IOException {
     String[] words = new String[arguments.length + 3];
-    words[0] = SCRIPTS.resolve("gerrit-site").toString();
+    words[0] = SCRIPTS.resolve("gerrit/gerrit-site").toString();
     words[1] = verb;
     words[2] = site.toString();
     System.arraycopy(arguments, 0, words, 3, arguments.length);

@@ -22,7 +22,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /**
  * What high-availability and multi-site do: they forward an explicit removal, and invalidate the key on the peer. The real
- * plugin is in scripts/check-high-availability.
+ * plugin is in scripts/tests/check-high-availability.
  */
 final class HintsTest {
   private static final Project.NameKey DEMO = Project.nameKey("demo");
