@@ -292,7 +292,7 @@ impl Names<'_, '_> {
         let Some(number) = number(inside) else { return Ok(None) };
         let full = if name.is_empty() { self.current_branch()? } else { self.find_logged_ref(name)? };
         let Some(full) = full else { return Ok(None) };
-        let branch = full.strip_prefix(b"refs/heads/").unwrap_or(&full);
+        let branch = full.strip_prefix(b"refs/heads/").unwrap_or(b"HEAD");
         let shown = if name.is_empty() { branch.into() } else { name.into() };
         self.log_value(&full, number, shown)
     }

@@ -497,6 +497,14 @@ fn names_lead_where_git_says() {
         let too_far = resolve_name(&|| Ok(Box::new(&refs)), &objects, "main@{9}".into(), false, &mut drop).unwrap_err();
         assert_eq!(too_far.to_string(), "log for 'main' only has 3 entries");
         assert!(repo.try_git(["rev-parse", "main@{9}"], "").stderr.contains_str(too_far.to_string()));
+        // A current branch that is none is called HEAD.
+        repo.git(["symbolic-ref", "refs/heads/on", "refs/remotes/o/main"]);
+        repo.git(["update-ref", "--create-reflog", "refs/remotes/o/main", &commits[0].to_string()]);
+        repo.git(["symbolic-ref", "HEAD", "refs/heads/on"]);
+        let refs = FromGit::new(&repo);
+        let too_far = resolve_name(&|| Ok(Box::new(&refs)), &objects, "@{9}".into(), false, &mut drop).unwrap_err();
+        assert_eq!(too_far.to_string(), "log for 'HEAD' only has 1 entries");
+        assert!(repo.try_git(["rev-parse", "@{9}"], "").stderr.contains_str(too_far.to_string()));
     }
 }
 

@@ -4,13 +4,13 @@ use super::{
     snapshot::{ReftableSnapshot, view},
     stacks::Place,
 };
-use crate::{Probe, Result, TargetView, backend::Answers};
+use crate::{Probe, Result, backend::Answers};
 use bstr::{BStr, ByteSlice};
-use refdb_types::is_pseudo;
 use reftable::{Merged, MergedRefCursor};
 use std::collections::BTreeMap;
 
-/// Answers sorted probes.
+/// Answers sorted probes. What a symbolic ref to `FETCH_HEAD` or `MERGE_HEAD` has made is a record too; the file of that name
+/// is another thing, which no transaction writes.
 pub(super) fn probe(
     snapshot: &ReftableSnapshot,
     probes: &mut dyn Iterator<Item = Probe<'_>>,
@@ -19,11 +19,6 @@ pub(super) fn probe(
     let mut common = Walk::new(snapshot.merged(&Place::Common)?);
     let mut others: BTreeMap<Place, Walk> = BTreeMap::new();
     for (at, probe) in probes.enumerate() {
-        if is_pseudo(probe.name) {
-            let value = snapshot.pseudo(probe.name)?;
-            answers.value(at, value.as_ref().map(TargetView::from))?;
-            continue;
-        }
         let (place, name) = snapshot.stacks().route(probe.name);
         let walk = match place {
             Place::Common => &mut common,

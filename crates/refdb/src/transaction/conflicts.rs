@@ -24,6 +24,8 @@ pub(super) fn conflicts(
     for parent in &findings.parent_refs {
         below_a_ref(edits, parent.as_bstr(), &mut found);
     }
+    // Refs that exist are told before items that do not yet.
+    above_refs(edits, locked, findings, allow_replacing, &mut found)?;
     for &parent in &findings.parent_items {
         let item = &edits.items[parent as usize];
         let goes_away = allow_replacing && item.action == Action::Delete;
@@ -33,6 +35,17 @@ pub(super) fn conflicts(
             None => below_a_new_item(edits, parent, locked, &mut found),
         }
     }
+    Ok(found)
+}
+
+/// Items that need to be a file where refs below them need a folder.
+fn above_refs(
+    edits: &Edits,
+    locked: &dyn Locked,
+    findings: &Findings,
+    allow_replacing: bool,
+    found: &mut BTreeMap<u32, Conflict>,
+) -> Result<()> {
     for child in &findings.children {
         let mut child = child.clone();
         for at in 0..child.len() {
@@ -64,7 +77,7 @@ pub(super) fn conflicts(
             });
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 /// Why a name cannot be had, in git's words.

@@ -1,7 +1,7 @@
 //! From edits to staged steps: lock, read, decide, stage, and start over if a symbolic ref was moved meanwhile.
 
 use super::{
-    Context, Mode, ObjectClass, TransactionOptions,
+    Context, Mode, TransactionOptions,
     conflicts::conflicts,
     decide::{Current, Decision, Expects, decide},
     edits::{Action, Edits, Expected, Value},
@@ -102,7 +102,6 @@ impl<'s> Preparation<'_, 's> {
         self.resolve_symbolic(locked.snapshot())?;
         self.check_values()?;
         self.refuse(&*locked, |_, rejection| is_name(rejection))?;
-        self.check_branches()?;
         let in_the_way = conflicts(&self.plan.edits, &*locked, &findings, self.options.allow_replacing_parents)?;
         for (at, conflict) in in_the_way {
             match conflict.is_folder {
@@ -199,24 +198,6 @@ impl<'s> Preparation<'_, 's> {
         Ok(())
     }
 
-    /// A symbolic ref outside `refs/heads/` may lead to a branch: that takes commits only, too.
-    fn check_branches(&mut self) -> Result<()> {
-        for at in 0..self.plan.edits.items.len() as u32 {
-            let edits = &self.plan.edits;
-            let item = &edits.items[at as usize];
-            if item.root == at || !is_branch(edits.text(item.name)) {
-                continue;
-            }
-            if let Action::Set(Value::Direct(id)) = item.action
-                && edits.ids.class(id) != Some(ObjectClass::Commit)
-            {
-                let text = not_a_commit(edits.ids.get(id), edits.text(item.name));
-                self.reject(at, Reason::InvalidNewValue, text)?;
-            }
-        }
-        Ok(())
-    }
-
     fn cannot_lock(&mut self, at: u32, reason: Reason, detail: String) -> Result<()> {
         self.reject_with(at, self.unlockable(at, reason, &detail)?)
     }
@@ -305,7 +286,7 @@ fn resolve(snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<ObjectId>> {
     Ok(None)
 }
 
-/// Whether only commits may go there.
+/// Whether only commits may go there, unless a symbolic ref of another name leads there: git looks at the name that is given.
 pub(super) fn is_branch(name: &BStr) -> bool {
     name == "HEAD" || name.starts_with(b"refs/heads/")
 }

@@ -53,6 +53,19 @@ fn a_transaction_cannot_create_a_ref_and_its_folder() {
 }
 
 #[test]
+fn a_ref_in_the_way_is_told_of_before_an_edit_that_would_be_as_git_does() {
+    everywhere(|subject| {
+        let ids = subject.commits(1);
+        subject.repo.create_refs([("refs/heads/x/z", ids[0])]);
+        let said = subject.refusal([create("refs/heads/x", ids[0]), create("refs/heads/x/y", ids[0])]);
+        let input = format!("create refs/heads/x {0}\ncreate refs/heads/x/y {0}\n", ids[0]);
+        let git = subject.repo.try_git(["update-ref", "--stdin"], &input);
+        assert!(said.ends_with("'refs/heads/x/z' exists; cannot create 'refs/heads/x'"), "{said}");
+        assert_eq!(git.stderr, format!("fatal: {said}\n").as_bytes());
+    });
+}
+
+#[test]
 fn edit_by_edit_one_of_two_conflicting_edits_happens() {
     everywhere(|subject| {
         let ids = subject.commits(1);

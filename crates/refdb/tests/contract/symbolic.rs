@@ -83,14 +83,37 @@ fn two_edits_that_lead_to_one_ref_are_refused() {
 }
 
 #[test]
-fn a_symbolic_ref_to_a_branch_takes_commits_only() {
+fn a_symbolic_ref_to_a_branch_takes_any_object_as_in_git() {
     everywhere(|subject| {
         let ids = subject.commits(1);
         let blob = subject.blob();
         subject.repo.create_refs([("refs/heads/main", ids[0])]);
         subject.repo.git(["symbolic-ref", "refs/foo/s", "refs/heads/main"]);
-        let said = subject.refusal([set("refs/foo/s", blob)]);
-        assert_eq!(said, format!("trying to write non-commit object {blob} to branch 'refs/heads/main'"));
+        subject.repo.git(["symbolic-ref", "refs/foo/new", "refs/heads/new"]);
+        for (name, target) in [("refs/foo/s", "refs/heads/main"), ("refs/foo/new", "refs/heads/new")] {
+            subject.repo.git(["update-ref", name, &blob.to_string()]);
+            subject.repo.git(["update-ref", "--no-deref", "-d", target]);
+            subject.succeed([set(name, blob)]);
+            assert_eq!(subject.repo.rev_parse(target), blob);
+        }
+        let said = subject.refusal([set("HEAD", blob)]);
+        assert_eq!(said, format!("trying to write non-commit object {blob} to branch 'HEAD'"));
+    });
+}
+
+#[test]
+fn what_a_symbolic_ref_made_under_the_name_of_a_pseudoref_is_compared_and_deleted_through_it() {
+    everywhere(|subject| {
+        let ids = subject.commits(2);
+        subject.repo.git(["symbolic-ref", "refs/heads/s", "MERGE_HEAD"]);
+        let make = |edit| subject.transaction(Mode::Atomic, [edit]).unwrap().commit().unwrap();
+        make(set("refs/heads/s", ids[0]));
+        make(set("refs/heads/s", ids[1]).expecting(at(ids[0])));
+        make(delete("refs/heads/s"));
+        // Git would refuse to create what is still there.
+        let zero = refdb::ObjectId::null(subject.repo.hash());
+        subject.repo.git(["update-ref", "refs/heads/s", &ids[0].to_string(), &zero.to_string()]);
+        subject.repo.git(["symbolic-ref", "-d", "refs/heads/s"]);
     });
 }
 
