@@ -12,22 +12,20 @@ mod member;
 mod tests;
 
 use crate::{Batch, Error, Outcome, Result, batch::commit_in, opened::Opened};
-use bstr::BStr;
-use member::{Group, Union};
+use member::{Deferral, Group, Union, is_in_main};
 use refdb::{
     Change, Target,
     backend::{Claim, Intent},
     transaction::NoHook,
 };
-use refdb_types::{Scope, is_pseudo};
 use std::{
     collections::VecDeque,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-/// Whoever leads waits for those whose batches were just made, who may well come again: this part of the time that they
-/// would wait for the next group if they came too late.
+/// The leader waits for the previous group's members, who may come again: for this part of the time that they would wait
+/// for the next group if they came too late.
 const PART_OF_GROUP: u32 = 16;
 
 /// But no longer than this.
@@ -56,23 +54,33 @@ struct Queue {
 /// A batch of a thread that waits for its outcome.
 struct Job {
     batch: Batch,
-    outcome: Mutex<Option<Result<Outcome>>>,
+    answer: Mutex<Option<Answer>>,
+}
+
+/// What a leader says of a batch.
+enum Answer {
+    Made(Result<Outcome>),
+    /// It leads out of the stack, which is known only under the lock: its own thread makes it.
+    Alone,
 }
 
 impl Job {
     fn finish(&self, outcome: Result<Outcome>) {
-        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        self.answer(Answer::Made(outcome));
     }
 
-    fn take(&self) -> Option<Result<Outcome>> {
-        self.outcome.lock().unwrap_or_else(PoisonError::into_inner).take()
+    fn answer(&self, answer: Answer) {
+        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+    }
+
+    fn take(&self) -> Option<Answer> {
+        self.answer.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 /// Whether a batch can be made together with others: all it does is in the stack that all of them share, and no hook
 /// has to be asked.
 pub(crate) fn can_be_grouped(opened: &Opened, batch: &Batch) -> Result<bool> {
-    let is_in_main = |name: &BStr| !is_pseudo(name) && matches!(Scope::of(name), Scope::Shared | Scope::Worktree);
     let has_one_stack = opened.store.reftable().is_some() && opened.store.repository().worktree_id().is_none();
     if !has_one_stack || !batch.edits.iter().all(|edit| is_in_main(edit.name.as_bstr())) {
         return Ok(false);
@@ -83,7 +91,7 @@ pub(crate) fn can_be_grouped(opened: &Opened, batch: &Batch) -> Result<bool> {
 impl Groups {
     /// Makes a batch, together with those of other threads.
     pub(crate) fn commit(&self, opened: &Opened, batch: &Batch) -> Result<Outcome> {
-        let job = Arc::new(Job { batch: with_classes(opened, batch)?, outcome: Mutex::new(None) });
+        let job = Arc::new(Job { batch: with_classes(opened, batch)?, answer: Mutex::new(None) });
         let mut queue = self.queue();
         queue.waiting.push_back(Arc::clone(&job));
         self.arrived.notify_all();
@@ -93,8 +101,13 @@ impl Groups {
     /// Waits until a job is made, or makes it with all that wait.
     fn outcome_of<'q>(&'q self, job: &Arc<Job>, opened: &Opened, mut queue: MutexGuard<'q, Queue>) -> Result<Outcome> {
         loop {
-            if let Some(outcome) = job.take() {
-                return outcome;
+            match job.take() {
+                Some(Answer::Made(outcome)) => return outcome,
+                Some(Answer::Alone) => {
+                    drop(queue);
+                    return commit_in(opened.store.context(), &job.batch);
+                }
+                None => {}
             }
             if queue.has_leader {
                 queue = self.done.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -141,10 +154,12 @@ impl Groups {
         let mut late = Vec::new();
         for job in self.take_waiting() {
             let context = refdb::transaction::Context { backend: &group, hooks: &NoHook, ..opened.store.context() };
-            match commit_in(context, &job.batch) {
-                _ if group.took_deferral() => late.push(job),
-                Ok(outcome) => accepted.push((job, outcome)),
-                Err(error) => job.finish(Err(error)),
+            let outcome = commit_in(context, &job.batch);
+            match (group.take_deferral(), outcome) {
+                (Some(Deferral::Next), _) => late.push(job),
+                (Some(Deferral::Alone), _) => job.answer(Answer::Alone),
+                (None, Ok(outcome)) => accepted.push((job, outcome)),
+                (None, Err(error)) => job.finish(Err(error)),
             }
         }
         self.queue().put_back(late);
@@ -185,7 +200,7 @@ impl Queue {
     }
 }
 
-/// Whoever makes a group. Gives the lead away, also when it panics.
+/// The lead of a group, which is given away also when the leader panics.
 struct Leader<'a> {
     groups: &'a Groups,
 }

@@ -5,13 +5,10 @@ use refdb::{
     Backend, Error, Locked, Rejection, Result, Snapshot, Step, TargetView,
     backend::{Claims, LogLine, NewValue, OptimizeOptions, Optimized, Steps},
 };
-use refdb_types::{Ident, ObjectId};
+use refdb_types::{Ident, ObjectId, Scope, is_pseudo};
 use std::{
     collections::BTreeSet,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// The backend that members of a group see.
@@ -19,7 +16,21 @@ pub(super) struct Group<'g> {
     backend: &'g dyn Backend,
     locked: &'g dyn Locked,
     made: Mutex<Made>,
-    deferred: AtomicBool,
+    deferral: Mutex<Option<Deferral>>,
+}
+
+/// Why a transaction is not made in this group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Deferral {
+    /// It has to do with what an earlier member does: the next group has it.
+    Next,
+    /// A symbolic ref leads it out of the stack that is locked: it is made alone.
+    Alone,
+}
+
+/// Whether a ref is in the stack that all members share.
+pub(super) fn is_in_main(name: &BStr) -> bool {
+    !is_pseudo(name) && matches!(Scope::of(name), Scope::Shared | Scope::Worktree)
 }
 
 /// What the members so far have claimed, and what they do.
@@ -31,12 +42,17 @@ struct Made {
 
 impl<'g> Group<'g> {
     pub(super) fn new(backend: &'g dyn Backend, locked: &'g dyn Locked) -> Self {
-        Group { backend, locked, made: Mutex::default(), deferred: AtomicBool::new(false) }
+        Group { backend, locked, made: Mutex::default(), deferral: Mutex::default() }
     }
 
-    /// Whether the last transaction has to wait for the next group.
-    pub(super) fn took_deferral(&self) -> bool {
-        self.deferred.swap(false, Relaxed)
+    /// Whether the last transaction is not made in this group.
+    pub(super) fn take_deferral(&self) -> Option<Deferral> {
+        self.deferral.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn defer(&self, deferral: Deferral) -> Error {
+        *self.deferral.lock().unwrap_or_else(PoisonError::into_inner) = Some(deferral);
+        Error::Refused("it is not made in this group".into())
     }
 
     pub(super) fn into_members(self) -> Vec<Vec<OwnStep>> {
@@ -69,9 +85,11 @@ impl Backend for Group<'_> {
     fn lock(&self, claims: &dyn Claims) -> Result<Box<dyn Locked + '_>> {
         let made = self.made();
         let names: Vec<BString> = claims.iter().map(|claim| claim.name.to_owned()).collect();
+        if !names.iter().all(|name| is_in_main(name.as_bstr())) {
+            return Err(self.defer(Deferral::Alone));
+        }
         if names.iter().any(|name| made.is_near(name.as_bstr())) {
-            self.deferred.store(true, Relaxed);
-            return Err(Error::Refused("it waits for the transactions before it".into()));
+            return Err(self.defer(Deferral::Next));
         }
         drop(made);
         Ok(Box::new(Member { group: self, names, steps: Vec::new() }))

@@ -101,6 +101,34 @@ fn a_member_that_no_block_can_hold_fails_alone() {
 }
 
 #[test]
+fn a_member_that_leads_into_another_worktree_is_made_alone_or_fails_alone() {
+    let (repo, id) = repo();
+    let tree = tempfile::tempdir().unwrap();
+    let folder = tree.path().join("w");
+    repo.git(["worktree", "add", "--quiet", "--detach", folder.to_str().unwrap(), &id.to_string()]);
+    for (name, target) in [("refs/heads/there", "worktrees/w/refs/bisect/x"), ("refs/heads/gone", "worktrees/g/HEAD")] {
+        repo.git(["symbolic-ref", name, target]);
+    }
+    let view = open(repo.git_dir());
+    let set = |name: &str| {
+        Batch::atomic(vec![Edit {
+            deref: true,
+            ..Edit::new(RefName::new(name).unwrap(), Change::Set(Target::Direct(id)), Precondition::Any)
+        }])
+    };
+    let names = ["refs/heads/a", "refs/heads/b"];
+    let mut batches: Vec<_> = names.iter().map(|name| Batch::atomic(vec![create(name, id)])).collect();
+    batches.extend([set("refs/heads/there"), set("refs/heads/gone")]);
+    let outcomes = together(&repo, &view, batches);
+    let groups: Vec<_> = outcomes[..3].iter().map(|outcome| outcome.as_ref().unwrap().group).collect();
+    assert_eq!(groups, [2, 2, 1], "the one that leads out is made, and alone");
+    assert!(outcomes[3].is_err(), "there is no such worktree: {outcomes:?}");
+    for name in ["refs/heads/a", "refs/heads/b", "worktrees/w/refs/bisect/x"] {
+        assert_eq!(repo.rev_parse(name), id);
+    }
+}
+
+#[test]
 fn each_member_is_checked_against_those_before_it() {
     let (repo, id) = repo();
     let view = open(repo.git_dir());
@@ -156,7 +184,7 @@ fn a_batch_whose_leader_panicked_is_an_error_and_the_next_is_made() {
     let (repo, id) = repo();
     let view = open(repo.git_dir());
     // The leader had taken it out of the queue.
-    let job = Arc::new(Job { batch: Batch::atomic(vec![create("refs/heads/a", id)]), outcome: Default::default() });
+    let job = Arc::new(Job { batch: Batch::atomic(vec![create("refs/heads/a", id)]), answer: Default::default() });
     let (told, outcome) = std::sync::mpsc::channel();
     thread::spawn({
         let view = Arc::clone(&view);
