@@ -35,3 +35,20 @@ pub fn segment(bytes: &[u8]) {
         assert_eq!(footer.len(), entries.len() * ENTRY_BYTES + TRAILER_BYTES);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else the fuzzer begins with bytes that the first check throws out.
+    #[test]
+    fn seeds_are_of_this_format() {
+        let sealed = include_bytes!("../../../fuzz/seeds/kvcache_segment/sealed");
+        let torn = include_bytes!("../../../fuzz/seeds/kvcache_segment/torn");
+        for (seed, records) in [(&sealed[..], 3), (torn, 2)] {
+            assert!(SegmentHeader::decode(seed).is_some());
+            assert_eq!(scan(seed, 1, false).entries.len(), records);
+            segment(seed);
+        }
+    }
+}
