@@ -78,7 +78,9 @@ final class GerritCacheMigrationTest {
 
     String exported = done("export-caches");
     assertTrue(exported.contains("web_sessions, version 0: 1 entries"), exported);
-    done("uninstall");
+    String left = "LEFT " + server.site().resolve("cache/refdb") + ", refdb's persistent caches, with the cookies of sessions";
+    String said = done("uninstall");
+    assertTrue(said.contains(left), said);
     server.start();
     assertFalse(leaves.isLoggedIn(), "the session that was ended");
     assertTrue(stays.isLoggedIn(), "the session that goes on");
