@@ -281,7 +281,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_lookupMany<'l>(
     })
 }
 
-/// Begins a list of refs: its first rows, as `listNext` gives them; then in eight bytes how many broken refs wait to be told
+/// Begins a list of refs: its first rows, as `listNext` gives them; then in eight bytes how much waits to be told
 /// of, and in eight the handle of the rest. That is 0 if there is no more, as with most lists: one call is enough for
 /// those.
 #[unsafe(no_mangle)]
@@ -408,6 +408,20 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_broken<'l>(
         answer.u8(1);
         encode_broken(&broken, &mut answer)?;
         new_array(env, answer.as_slice())
+    })
+}
+
+/// Where packed-refs was found not to be sorted although it says so, in words, for a log; empty if nobody need be told.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_takeDisorder<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    view: jlong,
+) -> JByteArray<'l> {
+    call(env, |env| {
+        let disorder = VIEW.get(view)?.take_disorder();
+        let text = disorder.map_or_else(String::new, |disorder| disorder.to_string());
+        new_array(env, text.as_bytes())
     })
 }
 

@@ -8,11 +8,12 @@
 //!
 //! Read in this order: `trust` (what counts as a proof), `identity` (whether it is still the same repository), `found`
 //! (what an answer is), `opened` and its readers `tables` (reftable) and `files` (loose refs and packed-refs), `hot`, `list`,
-//! [`View`], `open_views` (which of them are closed when they are too many), `batch` and `group` (writing), `broken`, `verify`, `stats`,
+//! [`View`], `open_views` (which of them are closed when they are too many), `batch` and `group` (writing), `broken`, `disorder`, `verify`, `stats`,
 //! [`Views`].
 
 mod batch;
 mod broken;
+mod disorder;
 mod error;
 mod files;
 mod found;

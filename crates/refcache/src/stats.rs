@@ -1,4 +1,4 @@
-use crate::broken::BrokenRefs;
+use crate::{broken::BrokenRefs, disorder::Disorders};
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Instant,
@@ -37,6 +37,8 @@ pub struct Stats {
     pub broken: u64,
     /// Those of them that [`View::take_untold`](crate::View::take_untold) has not given out.
     pub untold: u64,
+    /// 1 where packed-refs says that it is sorted and was found not to be.
+    pub unsorted: u64,
 }
 
 /// What all views of a process hold.
@@ -65,12 +67,14 @@ macro_rules! counters {
         pub(crate) struct Counters {
             $(pub(crate) $name: AtomicU64,)*
             pub(crate) broken: BrokenRefs,
+            pub(crate) disorders: Disorders,
         }
 
         impl Counters {
             pub(crate) fn read(&self, view: u64, bytes: u64) -> Stats {
                 let (broken, untold) = (self.broken.count(), self.broken.untold());
-                Stats { view, bytes, broken, untold, $($name: self.$name.load(Relaxed),)* }
+                let unsorted = self.disorders.count();
+                Stats { view, bytes, broken, untold, unsorted, $($name: self.$name.load(Relaxed),)* }
             }
         }
     };

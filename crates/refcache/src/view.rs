@@ -15,6 +15,7 @@ use refdb::{
     BrokenRef, Environment, LogEntry, Objects, Reading, RefFormat, RefName, Repository, Snapshot, Store, StoreOptions,
     Target,
     backend::{OptimizeOptions, Optimized},
+    files::Disorder,
 };
 use refdb_types::{HashKind, ObjectId, SYMREF_DEPTH_MAX, is_safe};
 use std::{
@@ -185,9 +186,14 @@ impl View {
         self.counters.broken.take_untold()
     }
 
-    /// How many broken refs [`take_untold`](Self::take_untold) would give.
+    /// Where packed-refs was found not to be sorted although it says so, for a log: once for each such file.
+    pub fn take_disorder(&self) -> Option<Disorder> {
+        self.counters.disorders.take_untold()
+    }
+
+    /// How much [`take_untold`](Self::take_untold) and [`take_disorder`](Self::take_disorder) would give.
     pub fn untold(&self) -> u64 {
-        self.counters.broken.untold()
+        self.counters.broken.untold() + self.counters.disorders.untold()
     }
 
     /// The names, in order, of the refs that hold the object or an annotated tag that leads to it.

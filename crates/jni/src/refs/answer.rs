@@ -192,6 +192,7 @@ pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
         broken,
         // For a log, which asks for the refs themselves.
         untold: _,
+        unsorted,
     } = *stats;
     for number in [
         view,
@@ -208,6 +209,7 @@ pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
         stale,
         verifications,
         broken,
+        unsorted,
     ] {
         answer.u64(number);
     }

@@ -269,6 +269,7 @@ impl FilesReader {
     /// Takes down that packed-refs is another file than it was.
     #[cold]
     fn note(&self, file: &PackedFile) {
+        self.counters.disorders.note(self.backend.disorder());
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let before = seen.replace(file.stat());
         self.seen_generation.store(file.generation, Ordering::Relaxed);
@@ -292,7 +293,7 @@ impl FilesReader {
         let is_doubtful = !file.exists();
         Ok(Listing::new(
             plan,
-            Source::Files(Box::new(FilesSource::new(&self.backend, file, loose))),
+            Source::Files(Box::new(FilesSource::new(&self.backend, &self.counters, file, loose))),
             self.owner,
             is_doubtful,
         ))
@@ -302,8 +303,8 @@ impl FilesReader {
     pub(crate) fn pointing_at(&self, id: &ObjectId, objects: &dyn ObjectCheck) -> Result<Vec<BString>> {
         let everything = Plan { ranges: vec![Range::everything()], root_refs: false };
         let loose = self.walk(&everything)?;
-        let file = self.packed()?;
-        let mut names = self.tips(&file, objects)?.find(&file, objects, id)?;
+        let (file, tips) = self.tips(objects)?;
+        let mut names = tips.find(&file, objects, id)?;
         names.retain(|name| loose.binary_search_by(|row| row.name.cmp(name)).is_err());
         for row in loose {
             // What a tag leads to is written nowhere as long as its ref is loose.
@@ -322,19 +323,27 @@ impl FilesReader {
         Ok(names)
     }
 
-    fn tips(&self, file: &PackedFile, objects: &dyn ObjectCheck) -> Result<Arc<Tips>> {
+    /// The present packed-refs and its index.
+    fn tips(&self, objects: &dyn ObjectCheck) -> Result<(Arc<PackedFile>, Arc<Tips>)> {
+        let mut file = self.packed()?;
         let mut tips = self.tips.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tips) = &*tips
             && tips.generation() == file.generation
         {
-            return Ok(Arc::clone(tips));
+            return Ok((file, Arc::clone(tips)));
         }
         let begun = Instant::now();
         *tips = None;
-        let fresh = Arc::new(Tips::of(file, objects, &self.memory.pages)?);
+        let mut fresh = Tips::of(&file, objects, &self.memory.pages)?;
+        if file.packed.disorder().is_some() {
+            // It is not sorted although it says so: now it is read again, and sorted in memory.
+            file = self.packed()?;
+            fresh = Tips::of(&file, objects, &self.memory.pages)?;
+        }
+        let fresh = Arc::new(fresh);
         *tips = Some(Arc::clone(&fresh));
         self.counters.loaded(begun);
-        Ok(fresh)
+        Ok((file, fresh))
     }
 
     pub(crate) fn sequence(&self) -> u64 {

@@ -1,6 +1,7 @@
 use crate::{
     Result, Row, Storage,
     list::{OwnRow, Range},
+    stats::Counters,
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
@@ -12,6 +13,7 @@ use std::{ops::ControlFlow, sync::Arc};
 /// Loose refs over packed-refs. The loose ones were read before packed-refs was validated.
 pub(crate) struct FilesSource {
     backend: FilesBackend,
+    counters: Arc<Counters>,
     file: Arc<PackedFile>,
     loose: Vec<OwnRow>,
     /// The loose refs of the range that are still to come.
@@ -47,9 +49,15 @@ enum Current {
 const SINGLES: usize = 64;
 
 impl FilesSource {
-    pub(crate) fn new(backend: &FilesBackend, file: Arc<PackedFile>, loose: Vec<OwnRow>) -> Self {
+    pub(crate) fn new(
+        backend: &FilesBackend,
+        counters: &Arc<Counters>,
+        file: Arc<PackedFile>,
+        loose: Vec<OwnRow>,
+    ) -> Self {
         FilesSource {
             backend: backend.clone(),
+            counters: Arc::clone(counters),
             file,
             loose,
             loose_at: 0,
@@ -97,6 +105,11 @@ impl FilesSource {
         self.begun = self.at;
         self.previous.clear();
         self.singles_left = SINGLES;
+        // A misplaced name at either end may hide others of the range. In its middle it is met.
+        let packed = &self.file.packed;
+        if !(packed.is_in_order_around(self.at)? && packed.is_in_order_around(self.packed_end)?) {
+            return self.set_right();
+        }
         self.set_stop()
     }
 
@@ -269,6 +282,7 @@ impl FilesSource {
     #[cold]
     fn set_right(&mut self) -> Result<()> {
         let sorted = self.backend.packed(Look::Stat)?;
+        self.counters.disorders.note(self.backend.disorder());
         let end = self.range.end.as_ref().map(|end| end.as_bstr());
         let left = self.file.packed.left_out(self.begun..self.at, &sorted.packed, self.range.start.as_bstr(), end)?;
         let mut rows = self.loose[self.loose_at..self.loose_end].to_vec();

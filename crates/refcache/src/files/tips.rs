@@ -1,5 +1,5 @@
 use crate::Result;
-use bstr::BString;
+use bstr::{BString, ByteSlice};
 use refdb::{
     backend::Peeled,
     files::{Charge, Packed, PackedFile, PackedRecord, PageBudget},
@@ -22,17 +22,24 @@ pub(crate) struct Tips {
 const PLACE_LEN: usize = 4 << 10;
 
 impl Tips {
-    /// Reads the whole file once, and the objects of tags without a peeled line.
+    /// Reads the whole file once, and the objects of tags without a peeled line. Takes down where the file is out of order
+    /// although it says that it is sorted.
     pub(crate) fn of(file: &PackedFile, objects: &dyn ObjectCheck, budget: &Arc<PageBudget>) -> Result<Self> {
         let packed = &file.packed;
         const LINE_LEN_USUAL: usize = 64;
         let mut entries = Vec::with_capacity((packed.end() - packed.start()) / LINE_LEN_USUAL);
         let (mut from, mut spare) = (packed.start(), Vec::new());
+        let mut last = BString::default();
         while from < packed.end() {
             let (part, next) = packed.part(from, spare)?;
             let mut at = part.start();
+            let mut before = last.as_bstr();
             while at < part.end() {
                 let record = part.record(at)?;
+                if record.name <= before {
+                    packed.note_disorder(from + at, record.name);
+                }
+                before = record.name;
                 let place = ((from + at) / PLACE_LEN) as u64;
                 entries.push(prefix(&record.id) | place);
                 if let Some(to) = behind_tag(&record, objects)? {
@@ -40,6 +47,7 @@ impl Tips {
                 }
                 at = record.next;
             }
+            last = before.to_owned();
             (from, spare) = (next, part.into_memory());
         }
         entries.sort_unstable();

@@ -5,9 +5,9 @@
 //! seen in one place or the other. docs/formats/packed-refs.md draws the bytes.
 //!
 //! Read in this order: [`FilesOptions`] (what a repository says), `layout` (where a ref lies), `loose` (one small
-//! file), `pages`, `packed_read`, `packed_order`, `packed_look_up` and `packed_cache` (the big one), `listing` (a
-//! folder), `snapshot`, `probe` and `cursor` (all of it for readers), `reflog`; then `locks` and `way` (who may write, and how), `packed_write`, `bulk`, `transaction` and
-//! `optimize` (pack-refs).
+//! file), `pages`, `packed_read`, `packed_search`, `packed_order`, `packed_look_up` and `packed_cache` (the big one),
+//! `listing` (a folder), `snapshot`, `probe` and `cursor` (all of it for readers), `reflog`; then `locks` and `way` (who may
+//! write, and how), `packed_write`, `bulk`, `transaction` and `optimize` (pack-refs).
 
 mod backend;
 mod bulk;
@@ -23,6 +23,7 @@ mod packed_cache;
 mod packed_look_up;
 mod packed_order;
 mod packed_read;
+mod packed_search;
 mod packed_write;
 mod pages;
 mod probe;

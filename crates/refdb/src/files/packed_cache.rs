@@ -111,8 +111,10 @@ impl PackedCache {
     /// Where it was noticed that packed-refs is not sorted although it says so.
     pub(super) fn disorder(&self) -> Option<Disorder> {
         let latest = self.latest();
-        let noticed = latest.file.as_ref().and_then(|file| file.packed.disorder());
-        noticed.or(latest.distrusted.as_ref().map(|(_, disorder)| disorder)).cloned()
+        let file = latest.file.as_ref()?;
+        // Another file may have taken the place of the one that is not believed.
+        let distrusted = latest.distrusted.as_ref().filter(|(stat, _)| file.stat() == Some(*stat));
+        file.packed.disorder().or(distrusted.map(|(_, disorder)| disorder)).cloned()
     }
 
     /// Gives up the memory that holds parts of the file; what was read from them stays true.

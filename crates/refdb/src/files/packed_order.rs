@@ -42,6 +42,29 @@ impl Packed {
         self.is_copyable()
     }
 
+    /// Whether the two records before a position and the two from it on are in order, where a search has ended: of one
+    /// misplaced record a search may end at either side.
+    pub fn is_in_order_around(&self, at: usize) -> Result<bool> {
+        let mut position = at;
+        for _ in 0..2 {
+            if position > self.start() {
+                position = self.first_up_to(position - 1)?;
+            }
+        }
+        let mut before = BStr::new("");
+        for _ in 0..4 {
+            if position >= self.end() {
+                break;
+            }
+            let record = self.record(position)?;
+            if record.name <= before && self.note_disorder(position, record.name) {
+                return Ok(false);
+            }
+            (before, position) = (record.name, record.next);
+        }
+        Ok(true)
+    }
+
     /// Where it was noticed that this file is not sorted although it says so. Then there are answers that it does not give.
     pub fn disorder(&self) -> Option<&Disorder> {
         if self.is_copyable() { self.disorder_cell().get() } else { None }

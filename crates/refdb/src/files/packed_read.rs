@@ -1,11 +1,10 @@
-use super::{loose::is_space, packed_order::Disorder, pages::Pages};
+use super::{packed_order::Disorder, pages::Pages};
 use crate::{Error, RefView, Result, TargetView, backend::Peeled};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId};
 use refdb_vfs::Mapping;
 use std::{
     borrow::Cow,
-    cmp::Ordering,
     ops::{ControlFlow, Range},
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
@@ -33,7 +32,7 @@ impl Bytes {
 
     /// Bytes that have all of the record which the byte at `position` belongs to, and where they begin.
     #[inline(always)]
-    fn around(&self, position: usize) -> Result<(&[u8], usize)> {
+    pub(super) fn around(&self, position: usize) -> Result<(&[u8], usize)> {
         match self {
             Bytes::Mapped(mapping) => Ok((mapping, 0)),
             Bytes::Owned(bytes) => Ok((bytes, 0)),
@@ -459,104 +458,13 @@ impl Packed {
         self.line_end(at).map_or(self.end(), |end| end + 1)
     }
 
-    /// The position of the first record from `from` on whose name is not less than `name`. Costs little if it is near.
-    pub fn seek(&self, from: usize, name: &BStr) -> Result<usize> {
-        let mut low = from;
-        let mut step = 1;
-        while low < self.end() {
-            let at = if step == 1 { low } else { self.record_around(low, low.saturating_add(step))? };
-            match self.compare(at, name)? {
-                (Ordering::Less, next) => low = next,
-                (Ordering::Equal, _) => return Ok(at),
-                (Ordering::Greater, _) => return self.bisect(low, at, name),
-            }
-            step = if step == 1 { 256 } else { step.saturating_mul(2) };
-            if step >= self.end() - low {
-                return self.bisect(low, self.end(), name);
-            }
-        }
-        Ok(low)
-    }
-
-    /// As [`Packed::seek`], for a name that may be anywhere.
-    pub fn lower_bound(&self, name: &BStr) -> Result<usize> {
-        match &self.bytes {
-            Bytes::Paged(pages) => {
-                let page = pages.page_of(name, self.hash.len_hex() + 1)?;
-                self.bisect(page.start.max(self.start()), page.end.max(self.start()), name)
-            }
-            _ => self.bisect(self.start(), self.end(), name),
-        }
-    }
-
-    /// The record of this name.
-    pub fn find(&self, name: &BStr) -> Result<Option<PackedRecord<'_>>> {
-        let at = self.lower_bound(name)?;
-        if at >= self.end() {
-            return Ok(None);
-        }
-        Ok(Some(self.record(at)?).filter(|record| record.name == name))
-    }
-
-    /// The position of the first record that begins at `position` or later.
-    pub fn first_from(&self, position: usize) -> Result<usize> {
-        if position <= self.start() || position >= self.end() {
-            return Ok(position.clamp(self.start(), self.end()));
-        }
-        let around = self.record_around(self.start(), position)?;
-        if around < position { Ok(self.compare(around, BStr::new(""))?.1) } else { Ok(around) }
-    }
-
-    /// As [`Packed::seek`] between two positions, the second of which is not less than `name`.
-    fn bisect(&self, mut low: usize, mut high: usize, name: &BStr) -> Result<usize> {
-        while low < high {
-            let at = self.record_around(low, low + (high - low) / 2)?;
-            match self.compare(at, name)? {
-                (Ordering::Less, next) => low = next,
-                (Ordering::Equal, _) => return Ok(at),
-                (Ordering::Greater, _) => high = at,
-            }
-        }
-        Ok(low)
-    }
-
-    /// The position of the record that `at` lies in, `low` being a position not behind it.
-    fn record_around(&self, low: usize, at: usize) -> Result<usize> {
-        let at = at.min(self.end());
-        let (bytes, base) = self.bytes.around(at)?;
-        let low = low.max(base);
-        let mut line = line_around(bytes, base, low, at);
-        if line > low && bytes.get(line - base) == Some(&b'^') {
-            line = line_around(bytes, base, low, line - 1);
-        }
-        Ok(line)
-    }
-
-    /// Compares a record's name with `name`; also returns where the next record begins. The object ids are not looked
-    /// at: whoever wants the record reads it.
-    fn compare(&self, at: usize, name: &BStr) -> Result<(Ordering, usize)> {
-        let (bytes, base) = self.bytes.around(at)?;
-        // Relative to these bytes from here on.
-        let at = at - base;
-        let line_end = self.line_end_in(bytes, at)?;
-        let name_start = at + self.hash.len_hex() + 1;
-        if name_start >= line_end || !is_space(&bytes[name_start - 1]) || bytes[at] == b'^' {
-            return Err(self.unexpected(base + at));
-        }
-        let mut next = line_end + 1;
-        if bytes.get(next) == Some(&b'^') {
-            next = self.line_end_in(bytes, next)? + 1;
-        }
-        Ok((bytes[name_start..line_end].cmp(name), base + next))
-    }
-
     fn line_end(&self, at: usize) -> Result<usize> {
         let (bytes, base) = self.bytes.around(at)?;
         Ok(base + self.line_end_in(bytes, at - base)?)
     }
 
     #[inline]
-    fn line_end_in(&self, bytes: &[u8], at: usize) -> Result<usize> {
+    pub(super) fn line_end_in(&self, bytes: &[u8], at: usize) -> Result<usize> {
         match bytes.get(at..).and_then(|rest| rest.find_byte(b'\n')) {
             Some(len) => Ok(at + len),
             None => Err(self.unterminated()),
@@ -564,7 +472,7 @@ impl Packed {
     }
 
     #[cold]
-    fn unexpected(&self, at: usize) -> Error {
+    pub(super) fn unexpected(&self, at: usize) -> Error {
         self.corrupt("unexpected", |bytes| {
             let at = at.min(bytes.len());
             (at, bytes[at..].find_byte(b'\n').map_or(bytes.len(), |len| at + len))
@@ -592,7 +500,7 @@ impl Packed {
 
 /// The start of the line that the byte at `at` is in, but not before `low`. `bytes` begin at `base`.
 #[inline]
-fn line_around(bytes: &[u8], base: usize, low: usize, at: usize) -> usize {
+pub(super) fn line_around(bytes: &[u8], base: usize, low: usize, at: usize) -> usize {
     bytes[low - base..at - base].rfind_byte(b'\n').map_or(low, |newline| low + newline + 1)
 }
 

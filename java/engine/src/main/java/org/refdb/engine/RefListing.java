@@ -26,7 +26,7 @@ public final class RefListing implements AutoCloseable {
     return new RefListing(end == 0 ? null : new RefRows(answer, end), handle, hasUntold);
   }
 
-  /** Whether broken refs were met that {@link RefView#takeUntold} has not given out yet. */
+  /** Whether there is something for the log that {@link RefView#takeUntold} or {@link RefView#takeDisorder} has. */
   public boolean hasUntold() {
     return hasUntold;
   }

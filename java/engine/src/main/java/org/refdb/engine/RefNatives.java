@@ -46,6 +46,8 @@ final class RefNatives {
 
   static native byte[] broken(long view, boolean untold) throws EngineException;
 
+  static native byte[] takeDisorder(long view) throws EngineException;
+
   static native byte[] commit(long view, byte[] request) throws EngineException;
 
   static native byte[] log(long view, byte[] name, int skip, int max) throws EngineException;

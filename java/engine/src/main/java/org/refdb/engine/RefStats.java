@@ -17,6 +17,7 @@ package org.refdb.engine;
  * @param stale refs that a verification found to differ from the disk
  * @param verifications how many verifications were made
  * @param broken refs whose files are no good, as far as they were met
+ * @param unsorted 1 where packed-refs says that it is sorted and was found not to be
  */
 public record RefStats(
     long view,
@@ -32,13 +33,14 @@ public record RefStats(
     long rejections,
     long stale,
     long verifications,
-    long broken) {
+    long broken,
+    long unsorted) {
 
   /** These figures once the view is gone: what it held, and knew to be broken, is so no more. */
   public RefStats dropped() {
     return new RefStats(
         view, hits, misses, loads, loadNanos, reopens, 0, commits, groups, largestGroup, rejections, stale,
-        verifications, 0);
+        verifications, 0, 0);
   }
 
   /** The figures of two views of a repository, one after the other. */
@@ -57,12 +59,13 @@ public record RefStats(
         rejections + other.rejections,
         stale + other.stale,
         verifications + other.verifications,
-        broken + other.broken);
+        broken + other.broken,
+        Math.max(unsorted, other.unsorted));
   }
 
   static RefStats unpack(Unpacker in) {
     return new RefStats(
         in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(),
-        in.i64(), in.i64());
+        in.i64(), in.i64(), in.i64());
   }
 }

@@ -3,6 +3,7 @@ package org.refdb.engine;
 import java.nio.charset.StandardCharsets;
 import java.util.Collection;
 import java.util.List;
+import java.util.Optional;
 
 /**
  * A repository's refs, for any number of threads.
@@ -78,6 +79,16 @@ public final class RefView implements AutoCloseable {
   /** The broken refs that were met since this was asked last, for a log: each once, until it was whole again. */
   public List<BrokenRef> takeUntold() throws EngineException {
     return broken(true);
+  }
+
+  /** Where packed-refs was found not to be sorted although it says so, for a log: once for each such file. */
+  public Optional<String> takeDisorder() throws EngineException {
+    try {
+      byte[] text = RefNatives.takeDisorder(handle.id());
+      return text.length == 0 ? Optional.empty() : Optional.of(new String(text, StandardCharsets.UTF_8));
+    } finally {
+      handle.keepAlive();
+    }
   }
 
   private List<BrokenRef> broken(boolean untold) throws EngineException {

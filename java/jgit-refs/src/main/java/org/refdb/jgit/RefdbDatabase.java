@@ -191,7 +191,7 @@ public final class RefdbDatabase extends RefDatabase {
     }
     try (RefListing listing = view.list(prefixes, excluded)) {
       if (listing.hasUntold()) {
-        tellOfBroken();
+        tellOfDamage();
       }
       return new RowList(head, rows(prefixes, excluded, listing));
     }
@@ -232,16 +232,17 @@ public final class RefdbDatabase extends RefDatabase {
     if (e.kind() != EngineException.Kind.BROKEN_REF) {
       throw e;
     }
-    tellOfBroken();
+    tellOfDamage();
   }
 
-  private void tellOfBroken() throws EngineException {
+  private void tellOfDamage() throws EngineException {
     for (BrokenRef broken : view.takeUntold()) {
       logger.warn(
           "{} is left out of lists of refs: {}. Until it is written again or deleted, garbage is not collected here.",
           broken.name(),
           broken.text());
     }
+    view.takeDisorder().ifPresent(text -> logger.warn("{}; until then all of it is read and sorted in memory", text));
   }
 
   @Override
@@ -264,7 +265,7 @@ public final class RefdbDatabase extends RefDatabase {
   public List<Ref> getAdditionalRefs() throws IOException {
     List<BrokenRef> broken = view.broken();
     if (!broken.isEmpty()) {
-      tellOfBroken();
+      tellOfDamage();
       throw new IOException(
           "nothing is deleted as garbage, since what these refs hold is not known; write them again or delete them: "
               + broken.stream().map(BrokenRef::text).collect(Collectors.joining("; ")));
@@ -303,8 +304,12 @@ public final class RefdbDatabase extends RefDatabase {
     return tips;
   }
 
+  /** What a ref's tag leads to. Below refs/tags/ it proves nothing that packed-refs has no line of it: git 2.55 leaves some out. */
   private ObjectId peeled(Ref ref) throws IOException {
-    return peel(ref).getPeeledObjectId();
+    Ref leaf = ref.getLeaf();
+    boolean isDoubtful = leaf.getPeeledObjectId() == null && leaf.getName().startsWith(Constants.R_TAGS);
+    Ref looked = isDoubtful ? new ObjectIdRef.Unpeeled(leaf.getStorage(), leaf.getName(), leaf.getObjectId()) : ref;
+    return peel(looked).getPeeledObjectId();
   }
 
   @Override

@@ -48,6 +48,8 @@ record Figure(
           engine("verifications", "Comparisons of memory with the disk", RefStats::verifications),
           engine("stale", "Refs that such a comparison found to be stale", RefStats::stale),
           new Figure("broken", "Refs whose files are no good, which lists leave out", true, Kind.GAUGE, ifAsked(RefStats::broken)),
+          new Figure(
+              "unsorted", "Repositories whose packed-refs is out of order", true, Kind.GAUGE, ifAsked(RefStats::unsorted)),
           maximum("stale_at_most_millis", "The longest that any of them can have been so", stat -> stat.staleness().staleAtMostMillis()),
           maximum("unverified_millis", "Time since a comparison that found nothing", stat -> stat.staleness().unverifiedMillis()),
           counter("verify_nanos", "Nanoseconds spent on such comparisons", stat -> stat.staleness().nanos()),

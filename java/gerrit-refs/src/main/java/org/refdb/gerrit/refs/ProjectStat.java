@@ -65,6 +65,9 @@ public record ProjectStat(
       if (engine.broken() > 0) {
         text.append("%n  broken refs, which lists leave out: %d (verify names them)".formatted(engine.broken()));
       }
+      if (engine.unsorted() > 0) {
+        text.append("%n  packed-refs is out of order although it says that it is sorted (the log says where): run gc".formatted());
+      }
     }
     text.append(
         "%n  verified by itself %.0f s ago; found %d stale refs, for at most %.1f s"
