@@ -9,7 +9,7 @@ use refdb::{Precondition, Target, transaction::TransactionOptions};
 use refdb_refcache::{Batch, ListOptions, View};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt};
 
 const EMPTY: &str = "refs/changes/77/77/1";
 const BACKUP: &str = "refs/heads/x.bak";
@@ -172,4 +172,39 @@ fn a_broken_ref_among_many_is_written_to_its_own_file() {
     view.commit(&mending(Batch::atomic(edits))).unwrap();
     assert_eq!((direct(&view, BACKUP), direct(&view, "refs/many/007")), (Some(ids[0]), Some(ids[0])));
     assert_eq!(repo.git(["rev-parse", BACKUP]), ids[0].to_string());
+}
+
+/// Whether permissions bind this user: they do not bind root, and scripts/test-as-user runs this as another.
+fn is_bound(repo: &Repo) -> bool {
+    let probe = repo.git_dir().join("probe");
+    fs::write(&probe, "").unwrap();
+    fs::set_permissions(&probe, fs::Permissions::from_mode(0o000)).unwrap();
+    let is_bound = fs::read(&probe).is_err();
+    fs::remove_file(probe).unwrap();
+    is_bound
+}
+
+#[test]
+fn a_ref_that_may_not_be_read_is_broken_as_for_git_and_whole_again_when_it_may() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let ids = repo.commits(2);
+    repo.create_refs([("refs/heads/main", ids[0]), ("refs/heads/secret", ids[1])]);
+    if !is_bound(&repo) {
+        return;
+    }
+    let secret = repo.git_dir().join("refs/heads/secret");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o000)).unwrap();
+    let view = open(&repo);
+    for _ in 0..2 {
+        assert_eq!(names(&view, &ListOptions::default()), ["refs/heads/main"]);
+        assert_eq!(repo.git(["for-each-ref", "--format=%(refname)"]), "refs/heads/main");
+        assert_eq!(view.stats().broken, 1);
+    }
+    let told = view.take_untold();
+    assert!(told.len() == 1 && told[0].to_string().contains("Permission denied"), "{told:?}");
+    assert!(view.get("refs/heads/secret".into()).unwrap_err().to_string().contains("refs/heads/secret"));
+    assert_eq!(direct(&view, "refs/heads/main"), Some(ids[0]));
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(names(&view, &ListOptions::default()), ["refs/heads/main", "refs/heads/secret"]);
+    assert_eq!(view.stats().broken, 0);
 }
