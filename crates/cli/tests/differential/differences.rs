@@ -1,22 +1,25 @@
 //! Every difference from git that is meant, with its reason. The differential test accepts these and no others.
 
-use crate::logs::{is_log, log_of_head, log_of_new_target, log_of_nothing, log_of_rejected};
+use crate::logs::{
+    is_log, log_of_head, log_of_new_target, log_of_nothing, log_of_rejected, log_of_the_end, log_of_verified,
+};
 use bstr::{BString, ByteSlice};
 use refdb_testkit::{
     Git,
-    differential::{Changed, Difference, Place, Said, Step},
+    differential::{Changed, Difference, Left, Place, Said, Step},
 };
 
-const LEFT_ALIKE: fn(&Step, &Changed, bool) -> bool = Difference::LEFT_ALIKE;
-const LEFT_BY_GIT: fn(&Step, &Changed, bool) -> bool = Difference::LEFT_BY_GIT;
-const LEFT_BY_LONG_NAMES: fn(&Step, &Changed, bool) -> bool = |step, changed, met| {
+const LEFT_ALIKE: fn(&Step, &Changed, Left<'_>) -> bool = Difference::LEFT_ALIKE;
+const LEFT_BY_GIT: fn(&Step, &Changed, Left<'_>) -> bool = Difference::LEFT_BY_GIT;
+const LEFT_BY_LONG_NAMES: fn(&Step, &Changed, Left<'_>) -> bool = |step, changed, left| {
     let is_elsewhere = changed.git == changed.before || changed.other == changed.before || is_log(changed);
-    (met || has_long_name(step)) && is_elsewhere
+    let leads_there = || left.all.iter().any(|changed| is_log(changed) && is_long_name(&changed.name));
+    (left.met || has_long_name(step) || leads_there()) && is_elsewhere
 };
-const LEFT_BY_ONE: fn(&Step, &Changed, bool) -> bool = |step, changed, met| {
-    LEFT_BY_GIT(step, changed, met) || LEFT_BY_REFDB(step, changed, met) || log_of_rejected(step, changed, met)
+const LEFT_BY_ONE: fn(&Step, &Changed, Left<'_>) -> bool = |step, changed, left| {
+    LEFT_BY_GIT(step, changed, left) || LEFT_BY_REFDB(step, changed, left) || log_of_rejected(step, changed, left)
 };
-const LEFT_BY_REFDB: fn(&Step, &Changed, bool) -> bool = Difference::LEFT_BY_OTHER;
+const LEFT_BY_REFDB: fn(&Step, &Changed, Left<'_>) -> bool = Difference::LEFT_BY_OTHER;
 const SAID_ALIKE: fn(&Step, &mut Said, &mut Said) = Difference::SAID_ALIKE;
 
 /// The differences.
@@ -50,7 +53,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference {
         why: "git's objects remember as what they were named, and say so where they are something else; refdb looks at no more objects than it needs",
         unify: lying_tags,
-        left: LEFT_ALIKE,
+        left: LEFT_BY_GIT,
     },
     Difference {
         why: "git logs that nothing became nothing; refdb only for symbolic refs of reftables",
@@ -98,13 +101,13 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_ALIKE,
     },
     Difference {
-        why: "from a linked worktree git's reftables take a shared ref where the main worktree has refs of its own below it",
+        why: "from a linked worktree git's reftables take a shared ref where the main worktree has refs of its own below it, and its files see but a folder",
         unify: above_own_refs,
         left: LEFT_BY_REFDB,
     },
-    Difference { why: "git measures text that it aligns up to a zero byte", unify: aligned_zeros, left: LEFT_ALIKE },
+    Difference { why: "git ends text that it aligns at a zero byte", unify: aligned_zeros, left: LEFT_ALIKE },
     Difference {
-        why: "git for-each-ref --start-after beyond refs/ starts over among files",
+        why: "among loose refs, git for-each-ref --start-after loses or repeats refs where its name is beyond refs/ or in no folder",
         unify: start_beyond,
         left: LEFT_ALIKE,
     },
@@ -126,11 +129,6 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference {
         why: "where a symbolic ref leads to no ref, git's two formats have different words for its unexpected target",
         unify: symref_target,
-        left: LEFT_ALIKE,
-    },
-    Difference {
-        why: "of several mistakes in one transaction, refdb may report another one than git, which looks at refs in turn",
-        unify: several_mistakes,
         left: LEFT_ALIKE,
     },
     Difference {
@@ -161,6 +159,46 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference {
         why: "git 2.55 takes %(*push) for a field of the object, which is always missing then; refdb shows nothing",
         unify: push_of_a_tag,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "git has no path to tell of a linked worktree whose HEAD is gone; refdb names its folder",
+        unify: worktree_without_head,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "no reflog of refdb begins with a ref's end; with --create-reflog git begins HEAD's that way",
+        unify: SAID_ALIKE,
+        left: log_of_the_end,
+    },
+    Difference {
+        why: "where HEAD's branch is only verified, git's files log for HEAD that it went away",
+        unify: SAID_ALIKE,
+        left: log_of_verified,
+    },
+    Difference {
+        why: "of one ref that is changed by two names, git and refdb may name the one or the other first",
+        unify: two_names,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "a linked worktree's HEAD by its long name takes commits only, as HEAD does; git looks at the name",
+        unify: no_branch_by_long_name,
+        left: LEFT_BY_REFDB,
+    },
+    Difference {
+        why: "where HEAD's branch holds the null id, git show-ref --head names HEAD as bad, and refdb the branch",
+        unify: null_branch,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "git jumps over refs that --exclude leaves out and does not see that one has a bad name; refdb warns of it",
+        unify: warnings_of_excluded,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "refdb stops where it has shown as many refs as --count says, and warns of no ref behind them",
+        unify: warnings_behind_the_last,
         left: LEFT_ALIKE,
     },
 ];
@@ -225,14 +263,33 @@ fn lying_tags(_: &Step, git: &mut Said, refdb: &mut Said) {
             kinds.len() == 2 && kinds.iter().all(|kind| [&b"blob"[..], b"tree", b"commit", b"tag"].contains(kind))
         })
     };
-    for said in [git, refdb] {
+    for said in [&mut *git, &mut *refdb] {
         said.err = said.err.lines_with_terminator().filter(|line| !is_told(line)).collect::<Vec<_>>().concat().into();
+    }
+    // What leads to an object that does not fit is taken for damaged: by git once it has met the lie, by refdb each time.
+    let is_bad =
+        |line: &[u8]| line.starts_with(b"error: bad tag pointer to ") || line.starts_with(b"error: bad parent ");
+    let is_refused = |said: &Said| {
+        let words =
+            ["with nonexistent object ", "unable to parse object", "parse_object_buffer failed on ", "fatal: bad tag"];
+        words.iter().any(|words| said.err.contains_str(words))
+    };
+    if git.err.lines().any(is_bad) && is_refused(git)
+        || refdb.err.lines().any(is_bad) && is_refused(refdb) && is_refused(git)
+    {
+        refdb.clone_from(git);
     }
 }
 
 /// Wrong use is reported by git, a bad setting by refdb.
 fn settings_before_words(_: &Step, git: &mut Said, refdb: &mut Said) {
-    let is_setting = |said: &Said| said.err.starts_with(b"fatal: bad ") && said.err.contains_str("config value");
+    let is_setting = |said: &Said| {
+        let is_bad = |line: &[u8]| {
+            line.starts_with(b"fatal: bad config variable ")
+                || line.starts_with(b"fatal: bad ") && line.contains_str("config value")
+        };
+        said.err.lines().any(is_bad)
+    };
     if git.code >= 128 && refdb.code >= 128 && is_setting(git) != is_setting(refdb) {
         refdb.clone_from(git);
     }
@@ -254,27 +311,8 @@ fn symref_target(_: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Both refuse a transaction of several requests, in other words.
-fn several_mistakes(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let words = [
-        "multiple updates for ",
-        "cannot lock ref ",
-        "cannot process ",
-        "exists; cannot create",
-        "verifying symref target: ",
-        "trying to write non-commit object ",
-    ];
-    let refuses = |said: &Said| said.code == 128 && words.iter().any(|words| said.err.contains_str(words));
-    let is_batch = step.has("-0") || step.has("--batch-updates");
-    let is_told = |said: &Said| said.code == 0 && words.iter().any(|words| said.err.contains_str(words));
-    let is_rejected = is_batch && git.out == refdb.out && is_told(git) && is_told(refdb);
-    if !step.input.is_empty() && (is_rejected || !is_batch && refuses(git) && refuses(refdb)) {
-        refdb.err.clone_from(&git.err);
-    }
-}
-
 fn bad_symbolic_name(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let refuses = refdb.err.starts_with(b"error: refusing to update ref with bad name ");
+    let refuses = refdb.err.lines().any(|line| line.starts_with(b"error: refusing to update ref with bad name "));
     if step.command == "symbolic-ref" && git.code == 0 && refuses {
         refdb.clone_from(git);
     }
@@ -338,17 +376,20 @@ fn rejected(step: &Step, git: &mut Said, refdb: &mut Said) {
 }
 
 fn has_long_name(step: &Step) -> bool {
-    step.words
-        .iter()
-        .chain(&step.input)
-        .any(|text| text.contains_str("main-worktree/") || text.contains_str("worktrees/"))
+    step.words.iter().chain(&step.input).any(is_long_name)
+}
+
+fn is_long_name(text: &BString) -> bool {
+    text.contains_str("main-worktree/") || text.contains_str("worktrees/")
 }
 
 fn long_names(step: &Step, git: &mut Said, refdb: &mut Said) {
     let waits_for_itself =
         git.err.contains_str("/HEAD.lock': File exists") || git.err.contains_str(".lock': File exists");
     let is_gone = git.code == 128 && git.err.ends_with(b"reftable: transaction prepare: I/O error\n");
-    if has_long_name(step) && (waits_for_itself || is_gone && refdb.code == 128) {
+    // The name by which a symbolic ref calls its target.
+    let is_short = git.err.replace("'main-worktree/", "'") == refdb.err[..];
+    if has_long_name(step) && (waits_for_itself || is_gone && refdb.code == 128) || is_short && git.code == refdb.code {
         refdb.clone_from(git);
     }
 }
@@ -361,7 +402,8 @@ fn root_refs_with_history(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-const SETTINGS_SAID: &[&str] = &["bad config ", "core.fsync component", "unknown repository extension"];
+const SETTINGS_SAID: &[&str] =
+    &["bad config ", "core.fsync component", "unknown repository extension", "Expected git repo version"];
 
 fn settings_of_check_ref_format(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_setting = |said: &Said| SETTINGS_SAID.iter().any(|words| said.err.contains_str(words));
@@ -396,7 +438,11 @@ fn above_own_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
     let above =
         ["refs/bisect", "refs/worktree", "refs/rewritten"].map(|name| format!("exists; cannot create '{name}'\n"));
     let is_above = above.iter().any(|end| refdb.err.ends_with(end.as_bytes()));
-    if matches!(step.place, Place::Tree(_)) && git.code == 0 && is_above {
+    let is_folder = ["bisect", "worktree", "rewritten"].iter().any(|name| {
+        git.err.contains_str("there is a non-empty directory ")
+            && git.err.contains_str(format!("/refs/{name}' blocking reference 'refs/{name}'"))
+    });
+    if matches!(step.place, Place::Tree(_)) && (git.code == 0 || is_folder && git.code == refdb.code) && is_above {
         refdb.clone_from(git);
     }
 }
@@ -405,17 +451,27 @@ fn aligned_zeros(step: &Step, git: &mut Said, refdb: &mut Said) {
     let aligns = |word: &BString| word.contains_str("%(align") && word.contains_str("%00");
     if step.words.iter().any(aligns) {
         for said in [git, refdb] {
-            said.out.retain(|byte| *byte != b' ');
+            said.out.retain(|byte| ![b' ', 0].contains(byte));
         }
     }
 }
 
 fn start_beyond(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let is_beyond = |word: &BString| {
-        word.strip_prefix(b"--start-after=").is_some_and(|name| name > &b"refs/"[..] && !name.starts_with(b"refs/"))
-    };
-    if step.words.iter().any(is_beyond) && git.code == 0 && refdb.code == 0 && refdb.out.is_empty() {
-        refdb.clone_from(git);
+    let markers = step.words.iter().filter_map(|word| word.strip_prefix(b"--start-after="));
+    // Where the name lies in a folder of its own below refs/ or beyond.
+    let is_odd = markers.clone().any(|name| {
+        let is_beyond = name > &b"refs/"[..] && !name.starts_with(b"refs/");
+        is_beyond && refdb.out.is_empty() || name.iter().filter(|byte| **byte == b'/').count() > 2
+    });
+    if is_odd && git.code == 0 && refdb.code == 0 {
+        let has_all = |more: &Said, less: &Said| {
+            let lines: Vec<&[u8]> = more.out.lines().collect();
+            more.err == less.err && less.out.lines().all(|line| lines.contains(&line))
+        };
+        let is_short = has_all(git, refdb) || has_all(refdb, git);
+        if is_short {
+            refdb.clone_from(git);
+        }
     }
 }
 
@@ -456,5 +512,74 @@ fn usages(_: &Step, git: &mut Said, refdb: &mut Said) {
             let kept = BString::from(&text[..list]);
             *text = kept;
         }
+    }
+}
+
+fn worktree_without_head(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_told = git.err == "fatal: not a git repository: (null)\n";
+    let names_it = refdb.err.starts_with(b"fatal: not a git repository: ") && refdb.err.contains_str("/worktrees/");
+    if matches!(step.place, Place::Tree(_)) && is_told && names_it && git.code == refdb.code {
+        refdb.clone_from(git);
+    }
+}
+
+fn warnings_behind_the_last(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let counts = step.words.iter().any(|word| word.starts_with(b"--count="));
+    let is_warning = |line: &&[u8]| line.starts_with(b"warning: ignoring ");
+    let (warnings, rest): (Vec<&[u8]>, Vec<&[u8]>) = git.err.lines_with_terminator().partition(is_warning);
+    if counts
+        && git.code == 0
+        && rest.concat().is_empty()
+        && refdb.err.lines_with_terminator().all(|line| warnings.contains(&line))
+    {
+        refdb.err.clone_from(&git.err);
+    }
+}
+
+/// Both say that it is changed twice, and call it by the same names.
+fn two_names(_: &Step, git: &mut Said, refdb: &mut Said) {
+    let names = |said: &Said| {
+        let is_told = said.err.contains_str("multiple updates for '") && said.err.contains_str(" (including one via ");
+        let mut names: Vec<BString> =
+            said.err.split(|byte| *byte == b'\'').skip(1).step_by(2).map(BString::from).collect();
+        names.sort_unstable();
+        is_told.then_some(names)
+    };
+    if git.code == refdb.code && git.out == refdb.out && names(git).is_some() && names(git) == names(refdb) {
+        refdb.clone_from(git);
+    }
+}
+
+fn no_branch_by_long_name(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_refused = |line: &[u8]| {
+        let is_head = line.ends_with(b"/HEAD'") && is_long_name(&line.into());
+        line.contains_str("trying to write non-commit object ") && is_head
+    };
+    if has_long_name(step) && refdb.err.lines().any(is_refused) {
+        refdb.clone_from(git);
+    }
+}
+
+fn null_branch(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let id = |said: &Said| {
+        let (name, id) = said.err.strip_prefix(b"fatal: git show-ref: bad ref ")?.split_once_str(b" (")?;
+        let is_null = id.ends_with(b")\n") && id[..id.len() - 2].iter().all(|byte| *byte == b'0');
+        is_null.then(|| (name == b"HEAD", id.to_owned()))
+    };
+    if let (Some((true, one)), Some((false, two))) = (id(git), id(refdb))
+        && step.has("--head")
+        && one == two
+    {
+        refdb.clone_from(git);
+    }
+}
+
+fn warnings_of_excluded(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let excludes = step.words.iter().any(|word| word.starts_with(b"--exclude"));
+    let is_other = |line: &&[u8]| !line.starts_with(b"warning: ignoring ref with broken name ");
+    let rest: Vec<&[u8]> = refdb.err.lines_with_terminator().filter(is_other).collect();
+    let theirs: Vec<&[u8]> = git.err.lines_with_terminator().filter(is_other).collect();
+    if excludes && rest == theirs {
+        refdb.err.clone_from(&git.err);
     }
 }

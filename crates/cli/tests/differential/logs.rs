@@ -1,7 +1,7 @@
 //! Which differences of reflogs are meant.
 
 use bstr::{BString, ByteSlice};
-use refdb_testkit::differential::{Changed, Step};
+use refdb_testkit::differential::{Changed, Left, Step};
 
 pub(crate) fn is_log(changed: &Changed) -> bool {
     let name = &changed.name;
@@ -25,18 +25,18 @@ fn are_more(more: &[Vec<BString>], less: &[Vec<BString>], fits: impl Fn(&[BStrin
     all_fit && less.next().is_none()
 }
 
-pub(crate) fn log_of_nothing(_: &Step, changed: &Changed, _: bool) -> bool {
+pub(crate) fn log_of_nothing(_: &Step, changed: &Changed, _: Left<'_>) -> bool {
     let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
     let is_nothing = |entry: &[BString]| entry.len() == 3 && entry[..2].iter().all(is_zeros);
     is_log(changed) && (are_more(&git, &refdb, is_nothing) || are_more(&refdb, &git, is_nothing))
 }
 
-pub(crate) fn log_of_rejected(_: &Step, changed: &Changed, met: bool) -> bool {
+pub(crate) fn log_of_rejected(_: &Step, changed: &Changed, left: Left<'_>) -> bool {
     let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
-    met && is_log(changed) && are_more(&git, &refdb, |_| true)
+    left.met && is_log(changed) && are_more(&git, &refdb, |_| true)
 }
 
-pub(crate) fn log_of_new_target(step: &Step, changed: &Changed, _: bool) -> bool {
+pub(crate) fn log_of_new_target(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
     let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
     let is_made = |entry: &[BString]| {
         let makes = |line: &BString| line.contains_str(&entry[1]) && !line.starts_with(b"symref");
@@ -46,7 +46,7 @@ pub(crate) fn log_of_new_target(step: &Step, changed: &Changed, _: bool) -> bool
 }
 
 /// As many entries of HEAD, some of which have zeros in git; or one that git lacks where a symbolic ref leads nowhere now.
-pub(crate) fn log_of_head(step: &Step, changed: &Changed, _: bool) -> bool {
+pub(crate) fn log_of_head(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
     let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
     let is_alike = |git: &[BString], refdb: &[BString]| {
         let [git_ids, refdb_ids] = [git, refdb].map(|entry| entry.iter().take(2));
@@ -57,4 +57,17 @@ pub(crate) fn log_of_head(step: &Step, changed: &Changed, _: bool) -> bool {
     let leads_on = step.input.iter().any(|line| line.starts_with(b"symref-"));
     let is_lost = || leads_on && are_more(&refdb, &git, |entry| entry.get(1).is_some_and(is_zeros));
     step.changes() && is_log(changed) && (is_heads && are_alike() || is_lost())
+}
+
+pub(crate) fn log_of_the_end(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
+    let git = entries(changed.git.as_ref());
+    let is_end = git.len() == 1 && git[0].get(1).is_some_and(is_zeros);
+    is_log(changed) && step.has("--create-reflog") && changed.before.is_none() && changed.other.is_none() && is_end
+}
+
+pub(crate) fn log_of_verified(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
+    let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
+    let verifies = step.input.iter().any(|line| line.starts_with(b"verify "));
+    let is_heads = changed.name.ends_with(b"logs/HEAD");
+    is_heads && verifies && are_more(&git, &refdb, |entry| entry.get(1).is_some_and(is_zeros))
 }

@@ -6,6 +6,7 @@
 
 mod differences;
 mod logs;
+mod packed_order;
 
 use differences::DIFFERENCES;
 use refdb_testkit::{
@@ -24,8 +25,8 @@ const STEPS: usize = 30;
 /// How many plans are tried unless something else is asked for.
 const PLANS: u64 = 100;
 
-/// Refs that cannot be read are left out: some of what git says of them is of its objects, and has not been gone through.
-const AREAS: Areas = Areas { worktree_names: true, broken: false, long_messages: true };
+/// All there are.
+const AREAS: Areas = Areas::ALL;
 
 fn number(variable: &str) -> Option<u64> {
     env::var(variable).ok().map(|text| text.parse().unwrap())

@@ -1,4 +1,4 @@
-use super::{Changed, Difference, Part, Place, Plan, Said, State, Step, objects::Objects};
+use super::{Changed, Difference, Left, Part, Place, Plan, Said, State, Step, objects::Objects};
 use crate::{Git, folder::copy_tree, git};
 use bstr::{BString, ByteSlice};
 use refdb_types::{HashKind, RefName};
@@ -87,7 +87,10 @@ impl Bench {
                 _ => Vec::new(),
             };
             let is_alike = git == other && left.is_empty();
-            if !is_alike && !self.is_meant(step, &git, &other, &left, &mut ran.met) {
+            let is_meant = is_alike
+                || self.is_meant(step, &git, &other, &left, &mut ran.met)
+                || left.is_empty() && self.tells_other_mistakes(plan, turn, &git, &other);
+            if !is_meant {
                 ran.divergence = Some(Divergence { step: turn, said: [git, other], left });
                 return ran;
             }
@@ -114,10 +117,41 @@ impl Bench {
             let before = (git.clone(), other.clone(), unexplained.len());
             (difference.unify)(step, &mut git, &mut other);
             let is_met = before.0 != git || before.1 != other;
-            unexplained.retain(|changed| !(difference.left)(step, changed, is_met));
+            let all = Left { met: is_met, all: left };
+            unexplained.retain(|changed| !(difference.left)(step, changed, all));
             *met += usize::from(before != (git.clone(), other.clone(), unexplained.len()));
         }
         git == other && unexplained.is_empty()
+    }
+
+    /// Whether both refuse the same, of several mistakes the one and the other: git says each line of the other program
+    /// too, if some of the requests are left out.
+    fn tells_other_mistakes(&self, plan: &Plan, turn: usize, git: &Said, other: &Said) -> bool {
+        let step = &plan.steps[turn];
+        let is_refusal = git.code == other.code && git.out == other.out && !git.err.is_empty() && !other.err.is_empty();
+        let mut untold: Vec<&[u8]> =
+            other.err.lines().filter(|line| !git.err.lines().any(|told| told == *line)).collect();
+        if !is_refusal || step.input.len() < 2 || untold.is_empty() {
+            return false;
+        }
+        // The plan up to here, and then less than the step, each time anew.
+        let [own, kept, base] = [COPIES[0], "kept", "base"].map(|name| self.root.path().join(name));
+        fs::rename(&own, &kept).expect("a folder can be renamed");
+        self.build_copy(0, plan);
+        plan.steps[..turn].iter().for_each(|step| drop(self.say(0, Git::find().program(), plan, step)));
+        fs::rename(&own, &base).expect("a folder can be renamed");
+        for input in fewer(&step.input) {
+            if untold.is_empty() {
+                break;
+            }
+            copy_tree(&base, &own);
+            let said = self.say(0, Git::find().program(), plan, &Step { input, ..step.clone() });
+            untold.retain(|line| !said.err.lines().any(|told| told == *line));
+            remove(&own);
+        }
+        remove(&base);
+        fs::rename(&kept, &own).expect("a folder can be renamed");
+        untold.is_empty()
     }
 
     fn copy(&self, copy: usize, plan: &Plan) -> PathBuf {
@@ -145,19 +179,21 @@ impl Bench {
     }
 
     fn build(&self, plan: &Plan) {
-        let (common, git) = (self.root.path().join("now"), self.root.path().join(COPIES[0]));
-        for old in [&common, &git, &self.root.path().join(COPIES[1])] {
-            if old.exists() {
-                fs::remove_dir_all(old).expect("what was made can be removed");
-            }
-        }
+        self.build_copy(0, plan);
+        let [git, other] = COPIES.map(|copy| self.root.path().join(copy));
+        remove(&other);
+        copy_tree(&git, &other);
+    }
+
+    fn build_copy(&self, copy: usize, plan: &Plan) {
+        let (common, own) = (self.root.path().join("now"), self.root.path().join(COPIES[copy]));
+        [&common, &own].into_iter().for_each(|old| remove(old));
         let template = self.template(plan);
         copy_tree(&template, &common);
         let mut maker = Maker { common: &common, plan, made: Vec::new() };
         plan.parts.iter().for_each(|part| maker.make(part));
         maker.flush();
-        copy_tree(&common, &self.root.path().join(COPIES[1]));
-        fs::rename(&common, &git).expect("a folder can be renamed");
+        fs::rename(&common, &own).expect("a folder can be renamed");
     }
 
     /// An empty repository with all objects, made when it is needed first.
@@ -177,6 +213,26 @@ impl Bench {
         }
         folder
     }
+}
+
+fn remove(folder: &Path) {
+    if folder.exists() {
+        fs::remove_dir_all(folder).expect("what was made can be removed");
+    }
+}
+
+/// The input with fewer requests: without one, or with one or two only.
+fn fewer(input: &[BString]) -> Vec<Vec<BString>> {
+    let words = [&b"option "[..], b"start", b"prepare", b"commit", b"abort"];
+    let is_no_request = |piece: &BString| words.iter().any(|word| piece.starts_with(word));
+    let kept = |keeps: &dyn Fn(usize) -> bool| {
+        let pieces = input.iter().enumerate().filter(|(at, piece)| keeps(*at) || is_no_request(piece));
+        pieces.map(|(_, piece)| piece.clone()).collect::<Vec<_>>()
+    };
+    let all = || 0..input.len();
+    let without = all().map(|left_out| kept(&|at| at != left_out));
+    let pairs = all().flat_map(|one| (one..input.len()).map(move |two| (one, two)));
+    without.chain(pairs.map(|(one, two)| kept(&|at| at == one || at == two))).collect()
 }
 
 fn git_dir(folder: &Path, plan: &Plan) -> PathBuf {

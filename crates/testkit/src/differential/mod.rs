@@ -18,7 +18,7 @@ mod update_ref;
 mod vocabulary;
 
 pub use bench::{Bench, Divergence, Ran};
-pub use difference::{Difference, Said};
+pub use difference::{Difference, Left, Said};
 pub use minimise::minimise;
 pub use plan::{Areas, Part, Place, Plan, Step};
 pub use state::{Changed, State};

@@ -112,6 +112,42 @@ fn good_id(rng: &mut Rng, words: &Vocabulary<'_>) -> BString {
     if rng.one_in(5) { rng.pick(&words.objects.others).clone() } else { rng.pick(&words.objects.commits).clone() }
 }
 
+/// A packed-refs that somebody has edited: in any order where it does not promise one, with names twice, broken lines and
+/// odd promises.
+fn packed_refs(rng: &mut Rng, words: &Vocabulary<'_>) -> BString {
+    let mut text = BString::from(*rng.pick(&[
+        "",
+        "",
+        "# pack-refs with: peeled fully-peeled \n",
+        "# pack-refs with: peeled \n",
+        "# pack-refs with:\n",
+        "# pack-refs with: unknown fully-peeled\n",
+        "# pack-refs\n",
+        "# pack-refs with: peeled fully-peeled ",
+    ]));
+    for _ in 0..1 + rng.below(6) {
+        let (id, name) = (good_id(rng, words), words.name(rng));
+        let odd = if rng.one_in(12) { rng.below(8) } else { 0 };
+        match odd {
+            1 => text.extend([&id[..], b"  ", &name, b"\n"].concat()),
+            2 => text.extend([&id[..], b"\t", &name, b"\r\n"].concat()),
+            3 => text.extend([&id[1..], b" ", &name, b"\n"].concat()),
+            4 => text.extend([b"^", &id[..], b"\n"].concat()),
+            5 => text.extend(b"\n"),
+            6 => text.extend([&id[..], b"\n"].concat()),
+            7 => text.extend([&words.objects.missing[..], b" ", &name, b"\n"].concat()),
+            _ => text.extend([&id[..], b" ", &name, b"\n"].concat()),
+        }
+        if rng.one_in(6) {
+            text.extend([b"^", &rng.pick(&words.objects.commits)[..], b"\n"].concat());
+        }
+    }
+    if rng.one_in(15) {
+        text.pop();
+    }
+    text
+}
+
 /// What only an accident makes.
 fn broken(rng: &mut Rng, words: &Vocabulary<'_>, format: RefFormat) -> Part {
     let name = if rng.one_in(5) { words.name(rng) } else { format!("refs/heads/broken-{}", rng.below(3)).into() };
@@ -123,6 +159,9 @@ fn broken(rng: &mut Rng, words: &Vocabulary<'_>, format: RefFormat) -> Part {
         };
     }
     let commit = rng.pick(&words.objects.commits);
+    if rng.one_in(4) {
+        return Part::File("packed-refs".into(), packed_refs(rng, words));
+    }
     match rng.below(12) {
         0 => Part::File(name, "".into()),
         1 => Part::File(name, "garbage\n".into()),
