@@ -5,7 +5,7 @@ use refdb_types::HashKind;
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// How many files are tried.
-const FILES: u64 = 60;
+const FILES: u64 = 24;
 
 fn lines(program: &Path, repo: &Repo, words: &[&str]) -> (Vec<String>, String) {
     let output = repo.try_run(program, words, "");
@@ -23,7 +23,7 @@ fn a_wrong_order_hides_nothing_that_git_has_without_the_promise() {
         let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
         let ids = repo.commits(3);
         let folders = ["refs/heads/", "refs/tags/", "refs/changes/01/1/", "refs/heads/a/"];
-        let count = *rng.pick(&[5, 40, 3000]);
+        let count = *rng.pick(&[5, 40, 1500]);
         let names: BTreeSet<String> =
             (0..count).map(|_| format!("{}{}", rng.pick(&folders), rng.below(10 * count))).collect();
         let mut text: Vec<String> = names.iter().map(|name| format!("{} {name}\n", rng.pick(&ids))).collect();
