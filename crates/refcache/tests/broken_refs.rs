@@ -174,7 +174,7 @@ fn a_broken_ref_among_many_is_written_to_its_own_file() {
     assert_eq!(repo.git(["rev-parse", BACKUP]), ids[0].to_string());
 }
 
-/// Whether permissions bind this user: they do not bind root, and scripts/test-as-user runs this as another.
+/// Whether permissions bind this user: they do not bind root, and scripts/tests/test-as-user runs this as another.
 fn is_bound(repo: &Repo) -> bool {
     let probe = repo.git_dir().join("probe");
     fs::write(&probe, "").unwrap();
