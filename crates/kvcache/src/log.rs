@@ -16,4 +16,5 @@ pub(crate) mod segment;
 pub(crate) mod space;
 pub(crate) mod store;
 pub(crate) mod tickets;
+mod unmarked;
 pub(crate) mod view;

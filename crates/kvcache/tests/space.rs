@@ -5,7 +5,7 @@ use refdb_vfs::{Fs, Op, Verdict, Witness};
 use std::{
     path::Path,
     sync::{
-        Arc,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -240,4 +240,46 @@ fn a_lowered_limit_holds_from_the_start() {
         assert_eq!(cache.put(&i.to_le_bytes(), &[2; 1_000]).unwrap(), Put::Stored);
         assert!(i % 64 > 0 || du(dir.path()) <= 2 * MIB);
     }
+}
+
+/// Removes keys that are not there each time a segment's file is about to be deleted, and keeps how much that took.
+#[derive(Default)]
+struct RemovesMeanwhile {
+    cache: OnceLock<Weak<Cache>>,
+    took_bytes: AtomicU64,
+    times: AtomicU64,
+}
+
+impl Witness for RemovesMeanwhile {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        let cache = self.cache.get().and_then(Weak::upgrade);
+        if let (Op::Remove(path), Some(cache)) = (op, cache)
+            && path.extension().is_some_and(|extension| extension == "seg")
+            && self.times.fetch_add(1, Ordering::Relaxed) < 100
+        {
+            let before = cache.stats().disk_bytes;
+            for i in 0..5_000u64 {
+                assert!(!cache.remove(&(1 << 40 | i).to_le_bytes()).expect("it is removed"));
+            }
+            self.took_bytes.fetch_add(cache.stats().disk_bytes - before, Ordering::Relaxed);
+        }
+        Verdict::Proceed
+    }
+}
+
+/// Each removal made a mark while a segment was dropped, also of a key that was never there: a thread that only removed took the
+/// room that the dropping had freed, and puts waited for it, or were refused.
+#[test]
+fn removals_of_keys_that_are_not_there_take_no_room_while_a_segment_is_dropped() {
+    let dir = tempfile::tempdir().expect("a temporary folder can be made");
+    let removes = Arc::new(RemovesMeanwhile::default());
+    let fs = Fs::witnessed(removes.clone());
+    let cache = Arc::new(Cache::open_idle(fs, dir.path(), Options::new(MIB)).expect("it opens"));
+    removes.cache.set(Arc::downgrade(&cache)).expect("it is set once");
+    for i in 0..3_000u64 {
+        assert_eq!(cache.put(&i.to_le_bytes(), &[1; 1000]).expect("the disk works"), Put::Stored);
+        cache.work().expect("the disk works");
+    }
+    assert!(removes.times.load(Ordering::Relaxed) > 50, "segments were dropped");
+    assert_eq!(removes.took_bytes.load(Ordering::Relaxed), 0, "nothing has to be said of keys that never were");
 }

@@ -258,7 +258,6 @@ fn replayed(
             newest_ms,
             sealed: true,
             condemned: false,
-            drops: false,
         };
         old.push(Old { segment: Arc::new(segment), meta });
     }

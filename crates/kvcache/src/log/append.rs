@@ -20,6 +20,7 @@ use crate::{
         index::Fill,
         segment::Segment,
         space::{BLOCK_BYTES, SEGMENT_EXTRA_BYTES, Space, Who, blocks, file_len, file_len_of_one, record_cost},
+        unmarked::Unmarked,
         view::{Slots, View},
     },
 };
@@ -62,9 +63,6 @@ pub(crate) struct Meta {
     pub(crate) sealed: bool,
     /// Whether nothing lives in it any more: it goes when the copies, or what says that it is void, are in the files.
     pub(crate) condemned: bool,
-    /// Whether entries of it were dropped without a mark, since nothing older can come back: their removal must be marked
-    /// as long as the file is there.
-    pub(crate) drops: bool,
 }
 
 impl Meta {
@@ -134,8 +132,7 @@ pub(crate) struct Log {
     /// Segments up to this number are on stable storage.
     synced_seq: u64,
     buffer: Buffer,
-    /// How many segments have dropped entries without a mark.
-    dropping: usize,
+    unmarked: Unmarked,
 }
 
 /// A sealed segment that was there when the cache was opened.
@@ -202,7 +199,7 @@ impl Log {
             removals_end: None,
             synced_seq,
             buffer,
-            dropping: 0,
+            unmarked: Unmarked::default(),
         }
     }
 
@@ -260,7 +257,7 @@ impl Log {
     pub(crate) fn remove(&mut self, view: &View, hash: u64, now_ms: u64) -> bool {
         let was_there = self.forget(view, hash);
         // A dropped record has no entry in the index, but its file may outlive a crash.
-        if was_there || self.dropping > 0 {
+        if self.unmarked.take(hash) || was_there {
             self.owed.push_back(hash);
             let _ = self.pay_at(view, now_ms);
         }
@@ -268,12 +265,16 @@ impl Log {
     }
 
     /// Takes an entry out of the index if it is still at `place`. With `mark` the log says so, too, as soon as there is
-    /// room: something older may come back in its place otherwise.
+    /// room: something older may come back in its place otherwise. Without it the segment must be the oldest.
     pub(crate) fn drop_entry(&mut self, view: &View, hash: u64, place: Place, mark: bool) -> bool {
         let dropped = view.index.get(hash).is_some_and(|now| now.is_same(place)) && self.forget(view, hash);
         if dropped && mark {
             self.owed.push_back(hash);
             let _ = self.pay(view);
+        } else if dropped {
+            let seq = self.meta[usize::from(place.slot())].expect("an entry's segment is there").seq;
+            assert_eq!(seq, self.oldest_seq(), "what is dropped of another segment could come back from an older one");
+            self.unmarked.add(seq, hash);
         }
         dropped
     }
@@ -487,7 +488,6 @@ impl Meta {
             newest_ms: 0,
             sealed: false,
             condemned: false,
-            drops: false,
         }
     }
 }

@@ -19,7 +19,6 @@ impl Reclaim {
         let oldest = self.store.log().oldest_finished();
         let Some((slot, meta)) = oldest else { return Ok(false) };
         let Some(segment) = self.store.view.segment(slot, meta.seq) else { return Ok(false) };
-        self.store.log().starts_to_drop(slot);
         if meta.live_bytes > 0 {
             let entries = self.entries_of(&segment)?;
             self.settle_entries(&segment, &entries, Fate::None, turn)?;
@@ -68,7 +67,6 @@ impl Reclaim {
         if segment.seq != self.store.log().oldest_seq() {
             return Ok(None);
         }
-        self.store.log().starts_to_drop(segment.slot);
         Ok(Some(self.settle_entries(segment, entries, fate, turn)?.kept))
     }
 

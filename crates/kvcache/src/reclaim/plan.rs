@@ -5,7 +5,10 @@ use crate::log::{
     space::{Space, Who, copy_room},
 };
 
-/// Compaction starts when the files are larger than the entries by this factor, in 64ths: 1.2.
+/// Files that take no more than this part of the limit are left alone: dead space costs nothing where there is room, and the
+/// longer a segment waits, the less of it is left to copy.
+const ROOMY: u64 = 2;
+/// Beyond that, compaction starts when the files are larger than the entries by this factor, in 64ths: 1.2.
 const LARGE: u64 = 77;
 /// Compaction is behind when they are larger by this: 1.22.
 const TOO_LARGE: u64 = 78;
@@ -50,10 +53,10 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Whether the files are much larger than what lives in them, by a factor in 64ths. Two segments in flight are no
-    /// waste: that which is being filled and the next.
+    /// Whether the files are much larger than what lives in them, by a factor in 64ths, and take much of the limit. Two
+    /// segments in flight are no waste: that which is being filled and the next.
     fn is_over(&self, space: &Space, bytes: u64, factor: u64) -> bool {
-        bytes > self.live_bytes.saturating_mul(factor) / 64 + slack(space)
+        bytes > space.limit_bytes / ROOMY && bytes > self.live_bytes.saturating_mul(factor) / 64 + slack(space)
     }
 
     /// Whether there is something to compact.
@@ -203,4 +206,36 @@ fn deadest(sealed: &[(u16, Meta)]) -> Option<(u16, Meta)> {
     let oldest = oldest(sealed)?.1.seq;
     let share_kept = |meta: &Meta| meta.kept_bytes(oldest).saturating_mul(1 << 20) / meta.file_bytes.max(1);
     sealed.iter().copied().min_by_key(|(_, meta)| (share_kept(meta), meta.seq))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: u64 = 64 << 20;
+
+    fn state(used_bytes: u64, live_bytes: u64) -> State {
+        State {
+            used_bytes,
+            condemned_bytes: 0,
+            live_bytes,
+            largest_bytes: 0,
+            segments: 10,
+            free_slots: 100,
+            must_sync: false,
+            is_stuck: false,
+            in_a_row: 0,
+        }
+    }
+
+    #[test]
+    fn dead_space_is_left_alone_up_to_half_of_the_limit() {
+        let space = Space::new(LIMIT);
+        let needs_work = |used, live| state(used, live).may_need_work(&space);
+        assert!(!needs_work(LIMIT / 2, 0), "all of it is dead, and there is room");
+        assert!(needs_work(LIMIT / 2 + 1, 0));
+        assert!(needs_work(LIMIT / 2 + 1, LIMIT / 3), "1.5 times what lives");
+        // A full cache compacts as much as one without room ever did.
+        assert!(!needs_work(LIMIT / 10 * 8, LIMIT / 10 * 7) && needs_work(LIMIT / 10 * 9, LIMIT / 10 * 7));
+    }
 }

@@ -92,16 +92,6 @@ impl Log {
         self.free_slots.len()
     }
 
-    /// From now on entries of this segment are dropped without a mark; nothing older is left.
-    pub(crate) fn starts_to_drop(&mut self, slot: u16) {
-        let oldest = self.oldest_seq();
-        if let Some(meta) = self.meta[usize::from(slot)].as_mut().filter(|meta| !meta.drops) {
-            assert!(meta.seq == oldest, "what is dropped of another segment could come back from an older one");
-            meta.drops = true;
-            self.dropping += 1;
-        }
-    }
-
     /// All segments up to this number are on stable storage.
     pub(crate) fn synced(&mut self, seq: u64) {
         self.synced_seq = self.synced_seq.max(seq);
@@ -115,7 +105,7 @@ impl Log {
             view.slots[at].store(None);
             self.disk_bytes -= meta.disk_bytes;
             self.seqs.remove(&meta.seq);
-            self.dropping -= usize::from(meta.drops);
+            self.unmarked.forget(meta.seq);
             if meta.disk_bytes == self.largest_bytes {
                 self.largest_bytes = self.meta.iter().flatten().map(|meta| meta.disk_bytes).max().unwrap_or(0);
             }
@@ -148,6 +138,7 @@ impl Log {
         // The segment that is being filled included: no record goes there any more.
         self.condemned_bytes = self.disk_bytes;
         self.owed.clear();
+        self.unmarked.clear();
         self.awaited_bytes = 0;
         self.floor = self.active.segment.seq + 1;
         let filling = self.buffer.take_anyway(0);
