@@ -1,6 +1,7 @@
 //! What users of the crate see.
 
 pub(crate) mod cache;
+mod compute;
 pub(crate) mod entries;
 pub(crate) mod get;
 pub(crate) mod open;

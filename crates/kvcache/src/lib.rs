@@ -18,6 +18,10 @@
 //! Read in this order: `format` (the bytes), `log` (where they are and in which order they came), `reclaim` (what goes, and
 //! when), `api` (all of it behind one handle). Each builds on those before it.
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod age;
 mod api;
 mod error;
