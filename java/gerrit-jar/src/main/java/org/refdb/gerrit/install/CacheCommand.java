@@ -9,15 +9,16 @@ import java.util.Optional;
 import java.util.OptionalInt;
 import org.refdb.engine.EngineLoadException;
 import org.refdb.engine.SiteLibrary;
+import org.refdb.gerrit.cache.chronicle.ChronicleCaches;
 import org.refdb.gerrit.cache.h2.OfflineCaches;
 
-/** The commands that take the persistent caches of a stopped site from H2 to refdb and back. */
+/** The commands that take the persistent caches of a stopped site from H2 or ChronicleMap to refdb, and back to H2. */
 final class CacheCommand {
   private static final long PROGRESS_NANOS = 1_000_000_000L;
 
   /** What there is to do. */
   enum Verb {
-    /** From H2 to refdb. */
+    /** From H2 and cache-chroniclemap to refdb. */
     IMPORT("import-caches"),
     /** From refdb to H2. */
     EXPORT("export-caches"),
@@ -56,9 +57,10 @@ final class CacheCommand {
    * Does it.
    *
    * @param war the site's gerrit.war, or null for the one in its bin folder
+   * @param chronicleMap a folder with ChronicleMap's jars, or null for those in the site's lib folder
    * @return whether nothing is left to be looked at
    */
-  boolean run(Verb verb, Path folder, Path war, boolean dryRun) throws InstallException, IOException {
+  boolean run(Verb verb, Path folder, Path war, Path chronicleMap, boolean dryRun) throws InstallException, IOException {
     Site site = Site.at(folder);
     ConfigFile config = ConfigFile.read(site.config());
     CacheSettings settings = CacheSettings.of(site);
@@ -75,12 +77,31 @@ final class CacheCommand {
         return true;
       }
       try (SiteH2 h2 = SiteH2.of(war != null ? war : site.war(), site.lib())) {
-        return verb == Verb.IMPORT
-            ? report(dryRun, "H2", caches.importAll(h2.driver(), dryRun))
-            : report(dryRun, "refdb", caches.exportAll(h2.driver(), dryRun));
+        if (verb == Verb.EXPORT) {
+          return report(dryRun, "refdb", caches.exportAll(h2.driver(), dryRun));
+        }
+        boolean good = report(dryRun, "H2", caches.importAll(h2.driver(), dryRun));
+        return good & importChronicle(site, settings, chronicleMap, dryRun);
       }
     } catch (OfflineCaches.InUseException e) {
       throw new InstallException(e.getMessage(), e);
+    }
+  }
+
+  private boolean importChronicle(Site site, CacheSettings settings, Path jars, boolean dryRun)
+      throws InstallException, IOException {
+    ChronicleCaches caches = new ChronicleCaches(settings.directory(), settings, this::progress);
+    if (caches.isEmpty()) {
+      return true;
+    }
+    if (jars == null && !site.has("chroniclemap")) {
+      out.println(
+          settings.directory() + " has files of cache-chroniclemap: to take them over name the folder of ChronicleMap's jars"
+              + " with --chronicle-map FOLDER");
+      return false;
+    }
+    try (ChronicleProcess reader = ChronicleProcess.of(jars != null ? jars : site.lib())) {
+      return report(dryRun, "cache-chroniclemap", caches.importAll(reader, dryRun));
     }
   }
 

@@ -18,7 +18,8 @@ public final class Main {
       usage: java -jar refdb-gerrit.jar install SITE [--only refs|caches] [--named] [--no-git-config] [--war FILE]
              java -jar refdb-gerrit.jar uninstall SITE
              java -jar refdb-gerrit.jar status SITE
-             java -jar refdb-gerrit.jar import-caches|export-caches SITE [--dry-run] [--war FILE]
+             java -jar refdb-gerrit.jar import-caches SITE [--dry-run] [--war FILE] [--chronicle-map FOLDER]
+             java -jar refdb-gerrit.jar export-caches SITE [--dry-run] [--war FILE]
              java -jar refdb-gerrit.jar wipe-caches|delete-old-caches SITE [--dry-run]
              java -jar refdb-gerrit.jar version
       install    puts the lib modules and the plugin into the site and names the modules in gerrit.config
@@ -29,7 +30,8 @@ public final class Main {
       uninstall  undoes that
       status     says whether Gerrit uses what is installed; ends with 1 if it does not, or could not
       of a stopped site's persistent caches (--dry-run changes nothing and says what would be done):
-      import-caches      takes them from Gerrit's H2 files to refdb
+      import-caches      takes them from Gerrit's H2 files, and from those of cache-chroniclemap, to refdb
+        --chronicle-map  where ChronicleMap's jars are, if the module is not in SITE/lib any more
       export-caches      takes them from refdb to H2 files
       wipe-caches        deletes what refdb has, and the H2 files it was taken from: Gerrit starts with empty caches
       delete-old-caches  deletes the H2 files that were taken over; the server may run""";
@@ -49,6 +51,7 @@ public final class Main {
       String command = words.isEmpty() ? "" : words.pop();
       Path site = null;
       Path war = null;
+      Path chronicleMap = null;
       String only = "";
       boolean named = false;
       boolean setsGit = true;
@@ -64,6 +67,8 @@ public final class Main {
           setsGit = false;
         } else if (word.equals("--war") && (installs || needsH2) && !words.isEmpty()) {
           war = Path.of(words.pop());
+        } else if (word.equals("--chronicle-map") && verb == CacheCommand.Verb.IMPORT && !words.isEmpty()) {
+          chronicleMap = Path.of(words.pop());
         } else if (word.equals("--dry-run") && verb != null) {
           dryRun = true;
         } else if (word.equals("--only") && installs && !words.isEmpty() && ONLY.contains(words.peek())) {
@@ -81,7 +86,7 @@ public final class Main {
       } else if (verb != null && site != null) {
         CacheCommand cacheCommand = new CacheCommand(out, err);
         OptionalInt done = cacheCommand.runAsOwner(site, arguments);
-        return done.isPresent() ? done.getAsInt() : cacheCommand.run(verb, site, war, dryRun) ? 0 : 1;
+        return done.isPresent() ? done.getAsInt() : cacheCommand.run(verb, site, war, chronicleMap, dryRun) ? 0 : 1;
       } else if (command.equals("status") && site != null) {
         return new Status(out).of(site) ? 0 : 1;
       } else if (command.equals("version") && site == null) {

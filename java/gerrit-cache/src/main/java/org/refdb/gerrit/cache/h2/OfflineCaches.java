@@ -59,7 +59,8 @@ public final class OfflineCaches {
    * @param failed whether this is for somebody to look at
    */
   public record Outcome(String cache, int version, long entries, long bytes, List<String> remarks, boolean failed) {
-    static Outcome nothing(String cache, String why, boolean failed) {
+    /** None of it: this is why. */
+    public static Outcome nothing(String cache, String why, boolean failed) {
       return new Outcome(cache, -1, 0, 0, List.of(why), failed);
     }
   }
@@ -68,7 +69,8 @@ public final class OfflineCaches {
   public static final class InUseException extends IOException {
     private static final long serialVersionUID = 1L;
 
-    InUseException(StoreOpener.InUseException cause) {
+    /** As the store says it. */
+    public InUseException(StoreOpener.InUseException cause) {
       super(cause.getMessage(), cause);
     }
 

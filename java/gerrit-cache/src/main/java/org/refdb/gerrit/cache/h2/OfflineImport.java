@@ -7,17 +7,13 @@ import java.sql.Driver;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
-import org.refdb.engine.Cache;
-import org.refdb.engine.EngineException;
 import org.refdb.gerrit.cache.store.CacheFolder;
+import org.refdb.gerrit.cache.store.Intake;
 import org.refdb.gerrit.cache.store.NativeOpener;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
 /** The import of one cache from H2 while no server runs. */
 final class OfflineImport {
-  /** A cache whose limit is not configured has at least this; the server applies the cache's own when it opens it. */
-  private static final long USUAL_LIMIT_BYTES = 128 << 20;
-
   private static final int PROGRESS_ENTRIES = 1000;
 
   private final Driver driver;
@@ -133,95 +129,36 @@ final class OfflineImport {
     H2File.Version current = current();
     Path root = directory.resolve(NativeOpener.FOLDER);
     boolean text = file.hasTextKeys(driver, place);
-    Counts counts = new Counts();
-    try (Cache store = open(root, settings, current)) {
+    long[] seen = new long[2];
+    try (Intake store =
+        Intake.open(root, cache, current.version(), settings.diskLimit(), current.bytes(), settings.encryption())) {
       CacheFolder.of(root, cache).noteKeys(current.version(), text);
       if (begins) {
-        store.clear(Cache.Durability.SYNCED);
+        store.clear();
       }
       file.forEach(
           driver,
           place,
           (version, key, value, created) -> {
-            if (version == current.version()) {
-              counts.seen++;
-              if (since != null && since.contains(key)) {
-                counts.changed++;
-              } else {
-                counts.take(store, key, value, created);
-              }
-              if (counts.seen % PROGRESS_ENTRIES == 0) {
-                progress.at(cache, counts.seen, current.entries());
-              }
+            if (version != current.version()) {
+              return true;
             }
-            return counts.failure == null;
+            seen[0]++;
+            if (seen[0] % PROGRESS_ENTRIES == 0) {
+              progress.at(cache, seen[0], current.entries());
+            }
+            if (since != null && since.contains(key)) {
+              seen[1]++;
+              return true;
+            }
+            return store.take(key, value, created);
           });
-      if (counts.failure != null) {
-        throw counts.failure;
-      }
-      store.flush(Cache.Durability.SYNCED);
-      counts.evicted = store.stats().get("evicted");
-    }
-    return outcome(counts.stored, counts.bytes, counts.remarks());
-  }
-
-  private Cache open(Path root, OfflineCaches.Settings settings, H2File.Version current) throws IOException {
-    Long configured = settings.diskLimit();
-    long limit = configured != null ? configured : Math.max(USUAL_LIMIT_BYTES, USUAL_LIMIT_BYTES / 2 + 2 * current.bytes());
-    try {
-      return Cache.open(
-          new Cache.Options(
-              root,
-              cache,
-              current.version(),
-              Math.max(limit, Cache.SMALLEST_LIMIT_BYTES),
-              null,
-              settings.encryption().current(),
-              settings.encryption().old()));
-    } catch (EngineException e) {
-      if (e.kind() == EngineException.Kind.LOCKED) {
-        throw new StoreOpener.InUseException(e.getMessage() + "; stop Gerrit first", e);
-      }
-      throw e;
-    }
-  }
-
-  private static final class Counts {
-    long seen;
-    long stored;
-    long bytes;
-    long changed;
-    long tooLarge;
-    long evicted;
-    EngineException failure;
-
-    void take(Cache store, byte[] key, byte[] value, long created) {
-      try {
-        // The second waits for the disk: then only what is too large is refused.
-        if (store.put(key, value, created, Cache.Durability.BUFFERED)
-            || store.put(key, value, created, Cache.Durability.WRITTEN)) {
-          stored++;
-          bytes += key.length + value.length;
-        } else {
-          tooLarge++;
-        }
-      } catch (EngineException e) {
-        failure = e;
-      }
-    }
-
-    List<String> remarks() {
       List<String> remarks = new ArrayList<>();
-      if (changed > 0) {
-        remarks.add(changed + " entries that were changed since the server began to import");
+      if (seen[1] > 0) {
+        remarks.add(seen[1] + " entries that were changed since the server began to import");
       }
-      if (tooLarge > 0) {
-        remarks.add(tooLarge + " entries larger than an eighth of the cache's diskLimit");
-      }
-      if (evicted > 0) {
-        remarks.add(evicted + " entries, those used longest ago, beyond the cache's diskLimit");
-      }
-      return remarks;
+      remarks.addAll(store.finish());
+      return outcome(store.entries(), store.bytes(), remarks);
     }
   }
 }

@@ -1,0 +1,74 @@
+package org.refdb.gerrit.chronicle;
+
+import com.googlesource.gerrit.modules.cache.chroniclemap.KeyWrapper;
+import com.googlesource.gerrit.modules.cache.chroniclemap.TimedValue;
+import java.io.BufferedOutputStream;
+import java.io.DataOutputStream;
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import net.openhft.chronicle.hash.ChecksumEntry;
+import net.openhft.chronicle.map.ChronicleMap;
+
+/**
+ * {@code Main FILE}: writes every entry of a file that cache-chroniclemap wrote to the standard output, as bytes. For each the
+ * length of its key, the key, the length of its value, the value (lengths in four bytes) and when it was made, in eight; at
+ * the end -1 and how many there were. The file's own header says how it is laid out.
+ */
+public final class Main {
+  private static final int END = -1;
+
+  private Main() {}
+
+  /** Ends with status 0 if every entry was written. */
+  public static void main(String[] arguments) throws IOException {
+    System.setProperty("chronicle.analytics.disable", "true"); // its report to its maker
+    System.setProperty("chronicle.disk.monitor.disable", "true");
+    Path file = Path.of(arguments[0]);
+    if (!Files.isRegularFile(file) || Files.size(file) == 0) {
+      throw new IOException(file + " is no file of ChronicleMap's"); // which would make one
+    }
+    try (FileOutputStream output = new FileOutputStream(FileDescriptor.out);
+        DataOutputStream entries = new DataOutputStream(new BufferedOutputStream(output, 1 << 16))) {
+      System.setOut(new PrintStream(new FileOutputStream(FileDescriptor.err), true)); // what libraries have to say
+      write(file, entries);
+    }
+  }
+
+  private static void write(Path file, DataOutputStream to) throws IOException {
+    // The sizes count for a new file only; without them the builder refuses.
+    try (ChronicleMap<KeyWrapper, TimedValue> map =
+        ChronicleMap.of(KeyWrapper.class, TimedValue.class)
+            .averageKeySize(1)
+            .averageValueSize(1)
+            .entries(1)
+            .createPersistedTo(file.toFile())) {
+      long[] count = new long[1];
+      map.forEachEntry(
+          entry -> {
+            if (entry instanceof ChecksumEntry checked && !checked.checkSum()) {
+              return; // harmed: a walk shows it all the same
+            }
+            TimedValue value = entry.value().get();
+            try {
+              array(to, entry.key().get().bytes());
+              array(to, value.bytes());
+              to.writeLong(value.createdMillis());
+            } catch (IOException e) {
+              throw new java.io.UncheckedIOException(e);
+            }
+            count[0]++;
+          });
+      to.writeInt(END);
+      to.writeLong(count[0]);
+    }
+  }
+
+  private static void array(DataOutputStream to, byte[] bytes) throws IOException {
+    to.writeInt(bytes.length);
+    to.write(bytes);
+  }
+}
