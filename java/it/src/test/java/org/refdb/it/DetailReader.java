@@ -11,17 +11,18 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.Iterator;
 import java.util.List;
+import java.util.PrimitiveIterator;
 import java.util.Random;
-import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * Looks at changes as Gerrit's web UI does, each once, in an order that looks random and is always the same, by a number
- * of clients that wait for their answers.
+ * Looks at changes as Gerrit's web UI does, in an order that looks random and is always the same, by a number of clients
+ * that wait for their answers.
  *
- * <p>{@code first URL}: waits for a server that is being started; prints the milliseconds until it answered with the first
- * change. {@code all URL CHANGES CLIENTS}: prints requests a second, the milliseconds of p50, p95 and p99, and what share
- * of the changes' notes came from the disk, in percent.
+ * <p>{@code all URL CHANGES CLIENTS}: each change once. {@code timed URL CHANGES CLIENTS SECONDS}: any of them for this time.
+ * Both print requests a second, the milliseconds of mean, p50, p95 and p99, and the share of the changes' notes that came
+ * from the disk, in percent.
  */
 final class DetailReader {
   /** What the web UI of Gerrit 3.13 asks for. */
@@ -31,8 +32,8 @@ final class DetailReader {
           "PARENTS", "REVIEWER_UPDATES", "SKIP_DIFFSTAT", "SUBMITTABLE", "SUBMIT_REQUIREMENTS", "WEB_LINKS");
 
   private static final Duration PATIENCE = Duration.ofMinutes(3);
-  private static final long RETRY_MILLIS = 20;
   private static final long SEED = 20;
+  private static final long NEVER = Long.MIN_VALUE;
 
   private final HttpClient client = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
   private final String url;
@@ -48,35 +49,26 @@ final class DetailReader {
    * @param p50 milliseconds, as the other percentiles
    * @param foundOnDisk what share of the look-ups of change notes that memory could not answer the disk did, in percent
    */
-  record Result(int requests, double seconds, double p50, double p95, double p99, int foundOnDisk) {}
+  record Result(int requests, double seconds, double mean, double p50, double p95, double p99, int foundOnDisk) {}
 
   public static void main(String[] arguments) throws Exception {
     String url = arguments[1];
-    if (arguments[0].equals("first")) {
-      first(url);
-    } else {
-      Result result = readAll(url, Integer.parseInt(arguments[2]), Integer.parseInt(arguments[3]));
-      System.out.printf(
-          "%.1f %.2f %.2f %.2f %d%n",
-          result.requests() / result.seconds(), result.p50(), result.p95(), result.p99(), result.foundOnDisk());
-    }
+    int changes = Integer.parseInt(arguments[2]);
+    int clients = Integer.parseInt(arguments[3]);
+    Result result =
+        arguments[0].equals("all")
+            ? readAll(url, changes, clients)
+            : readFor(url, changes, clients, Duration.ofSeconds(Long.parseLong(arguments[4])));
+    System.out.printf(
+        "%.1f %.2f %.2f %.2f %.2f %d%n",
+        result.requests() / result.seconds(), result.mean(), result.p50(), result.p95(), result.p99(), result.foundOnDisk());
   }
 
-  private static void first(String url) throws Exception {
-    long start = System.nanoTime();
+  /** A client with a session. */
+  static DetailReader loggedIn(String url) throws IOException {
     DetailReader reader = new DetailReader(url);
-    while (true) {
-      try {
-        reader.detail(1);
-        System.out.printf("%.0f%n", (System.nanoTime() - start) / 1e6);
-        return;
-      } catch (IOException e) {
-        if (System.nanoTime() - start > PATIENCE.toNanos()) {
-          throw e;
-        }
-        Thread.sleep(RETRY_MILLIS);
-      }
-    }
+    reader.login();
+    return reader;
   }
 
   static Result readAll(String url, int changes, int clients) throws Exception {
@@ -85,28 +77,44 @@ final class DetailReader {
       numbers.add(i);
     }
     Collections.shuffle(numbers, new Random(SEED));
+    return read(url, clients, numbers.iterator(), NEVER);
+  }
+
+  private static Result readFor(String url, int changes, int clients, Duration time) throws Exception {
+    PrimitiveIterator.OfInt numbers = new Random(SEED).ints(1, changes + 1).iterator();
+    return read(url, clients, numbers, System.nanoTime() + time.toNanos());
+  }
+
+  private static Result read(String url, int clients, Iterator<Integer> numbers, long endNanos) throws Exception {
     List<DetailReader> readers = new ArrayList<>();
     for (int i = 0; i < clients; i++) {
-      DetailReader reader = new DetailReader(url);
-      reader.login();
-      readers.add(reader);
+      readers.add(loggedIn(url));
     }
-    long[] nanos = new long[changes];
-    AtomicInteger next = new AtomicInteger();
+    List<Long> times = Collections.synchronizedList(new ArrayList<>());
     long start = System.nanoTime();
     Parallel.run(
         clients,
         thread -> {
-          for (int i = next.getAndIncrement(); i < changes; i = next.getAndIncrement()) {
+          for (Integer number = next(numbers); number != null; number = next(numbers)) {
             long before = System.nanoTime();
-            readers.get(thread).detail(numbers.get(i));
-            nanos[i] = System.nanoTime() - before;
+            if (endNanos != NEVER && before - endNanos >= 0) {
+              return;
+            }
+            readers.get(thread).detail(number);
+            times.add(System.nanoTime() - before);
           }
         });
     double seconds = (System.nanoTime() - start) / 1e9;
-    Arrays.sort(nanos);
+    long[] nanos = times.stream().mapToLong(Long::longValue).sorted().toArray();
+    double mean = Arrays.stream(nanos).average().orElse(0) / 1e6;
     return new Result(
-        changes, seconds, millis(nanos, 0.5), millis(nanos, 0.95), millis(nanos, 0.99), foundOnDisk(url));
+        nanos.length, seconds, mean, millis(nanos, 0.5), millis(nanos, 0.95), millis(nanos, 0.99), foundOnDisk(url));
+  }
+
+  private static Integer next(Iterator<Integer> numbers) {
+    synchronized (numbers) {
+      return numbers.hasNext() ? numbers.next() : null;
+    }
   }
 
   private static int foundOnDisk(String url) throws IOException {
@@ -116,7 +124,7 @@ final class DetailReader {
     return ratios != null && ratios.has("disk") ? ratios.get("disk").getAsInt() : 0;
   }
 
-  private static double millis(long[] sorted, double share) {
+  static double millis(long[] sorted, double share) {
     return sorted[(int) Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)] / 1e6;
   }
 
@@ -131,7 +139,7 @@ final class DetailReader {
     }
   }
 
-  private void detail(int number) throws IOException {
+  void detail(int number) throws IOException {
     HttpResponse<String> response =
         ask("/changes/" + ChangeMaker.PROJECT + "~" + number + "/detail?o=" + OPTIONS);
     String body = response.body();
