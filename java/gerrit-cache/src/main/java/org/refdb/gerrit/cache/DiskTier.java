@@ -95,6 +95,23 @@ final class DiskTier<K, V> {
     return ages.isExpired(createdMillis, TimeUtil.nowMs()) ? null : new Holder<>(values.deserialize(value), createdMillis);
   }
 
+  /**
+   * Reads one entry that is there, so that the first request need not: loading the classes of a cache's serializers takes
+   * longer than thousands of reads. Not counted.
+   */
+  void warmUp() {
+    try {
+      Store store = stores.get();
+      store.upkeep().forEach((key, value, createdMillis, uses, diskBytes) -> {
+        byte[] keyBytes = keys.encode(keys.decode(key));
+        store.get(keyBytes, decoder);
+        return false;
+      });
+    } catch (RuntimeException e) {
+      logger.atFine().withCause(e).log("Cache %s is not warmed up", name);
+    }
+  }
+
   /** An entry as the store takes it. */
   private record Entry(byte[] key, byte[] value, long createdMillis) {}
 

@@ -9,9 +9,10 @@ import com.google.gerrit.server.cache.serialize.CacheSerializer;
  * A key's bytes on disk: UTF-8 for strings, else what the cache's serializer makes of it. The same rule as in Gerrit's
  * H2 tables (a VARCHAR column for strings), so that keys can be taken over from there without knowing the cache.
  */
-@FunctionalInterface
 interface KeyCodec<K> {
   byte[] encode(K key);
+
+  K decode(byte[] bytes);
 
   /** Whether a cache's keys are strings. */
   static boolean isText(PersistentCacheDef<?, ?> def) {
@@ -19,10 +20,33 @@ interface KeyCodec<K> {
   }
 
   static <K> KeyCodec<K> of(PersistentCacheDef<K, ?> def) {
-    if (isText(def)) {
-      return key -> ((String) key).getBytes(UTF_8);
+    return isText(def) ? new Text<>() : new Serialized<>(def.keySerializer());
+  }
+
+  /** Of keys that are strings. */
+  final class Text<K> implements KeyCodec<K> {
+    @Override
+    public byte[] encode(K key) {
+      return ((String) key).getBytes(UTF_8);
     }
-    CacheSerializer<K> serializer = def.keySerializer();
-    return serializer::serialize;
+
+    @Override
+    @SuppressWarnings("unchecked")
+    public K decode(byte[] bytes) {
+      return (K) new String(bytes, UTF_8);
+    }
+  }
+
+  /** Of all others. */
+  record Serialized<K>(CacheSerializer<K> serializer) implements KeyCodec<K> {
+    @Override
+    public byte[] encode(K key) {
+      return serializer.serialize(key);
+    }
+
+    @Override
+    public K decode(byte[] bytes) {
+      return serializer.deserialize(bytes);
+    }
   }
 }

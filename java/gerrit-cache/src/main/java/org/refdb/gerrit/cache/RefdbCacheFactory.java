@@ -26,6 +26,9 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.ThreadPoolExecutor;
 import org.eclipse.jgit.lib.Config;
 import org.refdb.gerrit.cache.h2.Takeover;
 import org.refdb.gerrit.cache.store.EncryptionKeys;
@@ -43,6 +46,7 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
   private final DynamicMap<Cache<?, ?>> cacheMap;
   private final OpenTime openTime;
   private final List<DiskTier<?, ?>> tiers = new CopyOnWriteArrayList<>();
+  private final ExecutorService warmer = warmer();
 
   /** When a cache's files are opened. */
   enum OpenTime {
@@ -64,6 +68,23 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     this.stores = stores;
     this.cacheMap = cacheMap;
     this.openTime = openTime;
+  }
+
+  /** One thread beside the start of the server, which ends when there is nothing to do. */
+  private static ExecutorService warmer() {
+    return new ThreadPoolExecutor(
+        0,
+        1,
+        10,
+        SECONDS,
+        new LinkedBlockingQueue<>(),
+        task -> {
+          Thread thread = new Thread(task, "refdb-cache-warm-up");
+          thread.setDaemon(true);
+          thread.setPriority(Thread.MIN_PRIORITY);
+          return thread;
+        },
+        new ThreadPoolExecutor.DiscardPolicy());
   }
 
   private static Path directory(Config config, SitePaths site) {
@@ -145,6 +166,9 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     DiskTier<K, V> tier =
         new DiskTier<>(def, handle, new DiskTier.Ages(expireAfter, refreshAfter), DURABLE.contains(def.name()));
     tiers.add(tier);
+    if (openTime == OpenTime.AT_ONCE) {
+      warmer.execute(tier::warmUp);
+    }
     return tier;
   }
 
@@ -170,6 +194,7 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
 
   @Override
   public void stop() {
+    warmer.shutdownNow();
     stores.stop();
   }
 
