@@ -1,6 +1,6 @@
 //! The examples do what they say.
 
-#![allow(dead_code, reason = "each example's own main")]
+#![allow(dead_code, unreachable_pub, reason = "each example is a program of its own")]
 
 use std::{
     io::{Read, Write},
