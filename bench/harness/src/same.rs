@@ -1,4 +1,4 @@
-//! Whoever did a job, the repository must end the same: real git is asked, whatever program wrote it.
+//! Both programs must leave the same repository. Real git reads each, independent of which program wrote it.
 
 use std::{
     fs::{self, File},

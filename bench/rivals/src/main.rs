@@ -135,7 +135,7 @@ fn processor_time() -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
-/// Whoever did it, git must see what was to be done.
+/// Checks with git that the job was done, independent of which program did it.
 fn check(job: &Job<'_>, met: usize, git: &Program, dir: &Path) -> Result<()> {
     ensure!(met == job.expected, "met {met} refs, not {}", job.expected);
     if job.writes {

@@ -29,7 +29,7 @@ pub enum Broken<'a> {
     Name(&'a BStr),
 }
 
-/// Whoever is shown the refs.
+/// Receives the refs of a listing, one by one.
 pub trait Visitor {
     /// Whether the ref is wanted: asked before a symbolic ref is followed.
     fn wants(&mut self, name: &BStr) -> bool;

@@ -197,7 +197,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_close<'l>(
     })
 }
 
-/// Lets go of what is cached of the repository in a folder; whoever has it open can go on.
+/// Drops what is cached of the repository in a folder; views that are open stay usable.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_forget<'l>(
     env: EnvUnowned<'l>,

@@ -111,7 +111,7 @@ fn check_bytes(name: &[u8], options: FormatOptions) -> Result<(), NameError> {
     if name.last() == Some(&b'.') { Err(NameError::TrailingDot) } else { Ok(()) }
 }
 
-/// So many bytes are looked at together.
+/// The bytes that are checked together.
 const CHUNK: usize = 16;
 
 /// Whether the name is sure to break no rule. Almost all names are; the few harmless ones that look suspicious (with

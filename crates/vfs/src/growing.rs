@@ -6,8 +6,8 @@ use std::{
 
 /// What was written so far to a file that only grows, mapped read-only for as long as this value lives.
 ///
-/// For files that this process alone writes and that are deleted, never truncated: whoever truncates a mapped file kills
-/// the process that maps it.
+/// For files that this process alone writes and that are deleted, never truncated: truncating a mapped file kills the
+/// process that maps it.
 pub struct Growing {
     map: memmap2::MmapRaw,
     /// How many of its bytes are written, and will not be written again.
@@ -39,7 +39,7 @@ impl Growing {
             return None;
         }
         // SAFETY: the range is within the mapping, which `written` never exceeds, and lives as long as `self`. Its bytes
-        // do not change: whoever calls `grown_to` (or gives their number to `new`) promises that they are never written
+        // do not change: the caller of `grown_to` (or of `new`, with their number) promises that they are never written
         // again. Another process that writes to the file or truncates it breaks the rule this type is for, as with
         // `Mapping`.
         #[expect(unsafe_code, reason = "there is no safe way to map a file")]

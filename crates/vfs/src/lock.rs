@@ -215,7 +215,7 @@ impl Lock {
     }
 
     /// Gives up the guard of a linked or unsigned lock, but not the lock: it is held until its file is removed. For
-    /// those who hold thousands of locks and know their names anyway.
+    /// callers that hold thousands of locks and know their names anyway.
     pub fn leave(mut self) -> Left {
         debug_assert!(self.signature.is_none(), "who goes takes the signature along");
         self.held = false;
@@ -346,7 +346,7 @@ fn create_signed(fs: &Fs, path: &Path, mode: u32, patience: Patience, note: Note
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Whoever cares whether the lock file is gone calls `release`.
+        // Callers that must know whether the lock file is gone call `release`.
         let _ = self.unlock();
     }
 }

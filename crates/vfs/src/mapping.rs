@@ -4,7 +4,7 @@ use std::ops::Deref;
 /// A file's bytes, mapped read-only for as long as this value lives.
 ///
 /// For the command line only, and for files that are replaced and never changed in place (reftables, `packed-refs`):
-/// whoever truncates a mapped file kills the process that maps it. Long-lived processes use [`File::read_at`].
+/// truncating a mapped file kills the process that maps it. Long-lived processes use [`File::read_at`].
 pub struct Mapping(memmap2::Mmap);
 
 impl Mapping {

@@ -108,9 +108,9 @@ pub enum NameForm {
     Full,
     /// As short as it is unambiguous.
     Short,
-    /// Without components at the front; negative: with so many left.
+    /// Without this number of components at the front; negative: with that number left.
     Lstrip(i32),
-    /// Without components at the end; negative: with so many left.
+    /// Without this number of components at the end; negative: with that number left.
     Rstrip(i32),
 }
 
@@ -119,7 +119,7 @@ pub enum NameForm {
 pub enum IdForm {
     /// As it is.
     Full,
-    /// Shortened to at least so many digits, or git's default, as far as it is unambiguous.
+    /// Shortened to at least this number of digits, or git's default, as far as it is unambiguous.
     Short(Option<usize>),
 }
 

@@ -13,7 +13,7 @@ use std::io::IsTerminal;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DateForm {
     kind: DateKind,
-    /// In local time, not in that of whoever wrote it.
+    /// In local time, not in the author's.
     is_local: bool,
 }
 

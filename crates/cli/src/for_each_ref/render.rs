@@ -351,7 +351,7 @@ fn append_usual(pieces: &[Usual], row: &Row<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Without `count` components at the front; with a negative `count`, so many are left.
+/// Without `count` components at the front; a negative `count` is the number left.
 fn lstrip(name: &BStr, count: i32) -> &[u8] {
     let components = name.split_str("/").count() as i64;
     let strip = if count < 0 { (components + i64::from(count)).max(0) } else { i64::from(count) };
@@ -364,7 +364,7 @@ fn lstrip(name: &BStr, count: i32) -> &[u8] {
     }
 }
 
-/// Without `count` components at the end; with a negative `count`, so many are left.
+/// Without `count` components at the end; a negative `count` is the number left.
 fn rstrip(name: &BStr, count: i32) -> &[u8] {
     let components = name.split_str("/").count() as i64;
     let strip = if count < 0 { (components + i64::from(count)).max(0) } else { i64::from(count) };

@@ -305,7 +305,7 @@ fn failed(lead: &str, error: refdb::Error) -> Failure {
     }
 }
 
-/// Whoever drives the session waits for this line.
+/// Writes one line and flushes it: the program that drives the session waits for it.
 fn report(line: &str) -> Result<()> {
     let mut output = Output::default();
     output.buffer().extend_from_slice(line.as_bytes());

@@ -374,7 +374,7 @@ impl<'a> Arguments<'a> {
             None => return Ok(Next::Eof),
             Some(b' ') if !self.nul => {}
             Some(0) if self.nul => {}
-            // Whoever wants an argument here says what is wrong; whoever does not finds extra input.
+            // A caller that wants an argument here reports it missing; any other reports extra input.
             Some(_) => return Ok(Next::Missing),
         }
         self.at += 1;

@@ -32,7 +32,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// Begins anew. There will be so many bytes, and one more row at most.
+    /// Begins anew, with room for `len` bytes and one more row at most.
     pub(super) fn clear(&mut self, len: usize) {
         const STARTS_SHARE: usize = 8;
         self.bytes.clear();

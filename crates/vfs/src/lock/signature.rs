@@ -6,7 +6,7 @@
 //! and that nobody has locked is the lock of a dead process. Git's and JGit's lock files are never signed, so they are
 //! never removed.
 //!
-//! Locked first and signed then: who finds the signature finds the lock. Whoever removes a dead process's lock file
+//! The file is locked before it is signed: a signature implies the lock. A process that removes a dead one's lock file
 //! holds `flock` on it meanwhile, so that nobody removes the next one's lock in its place.
 
 use super::reach;

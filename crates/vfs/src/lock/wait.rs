@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// However many holders follow each other, all of them together are waited for so many times as long as one of them...
+/// A waiter gives up after this many times the wait for one holder, counting all holders that follow each other...
 const HOLDERS_TIMES: u32 = 60;
 /// ...and this long at least: one that may hold the lock for milliseconds only would else be no reason to wait at all.
 const HOLDERS_MIN: Duration = Duration::from_secs(60);

@@ -8,7 +8,7 @@ import java.nio.ByteOrder;
  * A thread's memory outside of Java's heap through which keys and values go to and from the library: copying there and
  * back costs less than asking for an array's content.
  *
- * <p>The library is given the address, so whoever passes it must call {@link #keepAlive} after the library returned, and
+ * <p>The library is given the address, so a caller that passes it must call {@link #keepAlive} after the library returned, and
  * no other thread may have this.
  */
 final class Exchange {

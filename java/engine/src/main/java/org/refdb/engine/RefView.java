@@ -8,8 +8,8 @@ import java.util.Optional;
 /**
  * A repository's refs, for any number of threads.
  *
- * <p>Answers are packed; the library's file {@code refs/answer.rs} describes them, and whoever turns them into objects
- * reads them with an {@link Unpacker}. Names are full refnames.
+ * <p>Answers are packed; the library's file {@code refs/answer.rs} describes them, and an {@link Unpacker}
+ * reads them. Names are full refnames.
  */
 public final class RefView implements AutoCloseable {
   /** How {@link #optimize(boolean)} goes about it. */

@@ -46,7 +46,7 @@ public final class Unpacker {
     return raw(i32());
   }
 
-  /** So many bytes. */
+  /** The next {@code count} bytes. */
   public byte[] raw(int count) {
     int start = take(count);
     return Arrays.copyOfRange(bytes, start, start + count);
@@ -68,7 +68,7 @@ public final class Unpacker {
     return at;
   }
 
-  /** Passes over so many bytes and says where they start in the array. */
+  /** Passes over {@code count} bytes; returns where they start in the array. */
   public int take(int count) {
     if (count < 0 || count > end - at) {
       throw new IllegalStateException("refdb's jar and library do not fit: an answer ends early");

@@ -158,7 +158,7 @@ final class GerritClusterTest {
     workAtOnce("back");
   }
 
-  /** What one node does the other sees with its next question, whoever it is. */
+  /** Each node sees the other's changes with its next question. */
   private void workInTurns(String phase) throws Exception {
     for (int turn = 0; turn < 4; turn++) {
       Node writes = turn % 2 == 0 ? one : two;

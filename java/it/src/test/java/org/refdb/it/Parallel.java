@@ -14,7 +14,7 @@ final class Parallel {
   }
 
   /**
-   * Runs it in so many threads and waits for all.
+   * Runs it in {@code threads} threads and waits for all.
    *
    * @throws IllegalStateException if one failed; the cause is the first failure
    */

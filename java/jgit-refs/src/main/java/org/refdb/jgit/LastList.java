@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * The last long list that was read, for whoever asks the same again before anything has changed: Gerrit lists all refs
+ * The last long list that was read, which answers the same question until something changes: Gerrit lists all refs
  * several times for one push, and for requests that run at once.
  *
  * <p>It is held weakly. So it takes no memory of its own: while callers have lists of these rows they are in memory

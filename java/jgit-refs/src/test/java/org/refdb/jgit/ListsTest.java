@@ -139,7 +139,7 @@ class ListsTest {
   /** Who changes refs, and how, must not matter. */
   @ParameterizedTest
   @EnumSource
-  void listsAreThoseOfPlainJgitWhoeverChangesRefs(Lab.Format format) throws Exception {
+  void listsAreThoseOfPlainJgitWhateverChangesRefs(Lab.Format format) throws Exception {
     try (RefdbRepository repository = open(format, 150)) {
       RefDatabase refs = repository.getRefDatabase();
       Random random = new Random(20);

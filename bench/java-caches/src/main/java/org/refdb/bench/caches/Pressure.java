@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.AtomicLong;
 /**
  * A working set of about twice what there is room for: inserts without end, each followed by a get of a zipfian key among
  * those inserted so far; then more inserts while few hot keys are read in turn. What room means is the engine's: refdb has a
- * limit in bytes, ChronicleMap is told so many entries and grows to three times that before it refuses any, H2 as Gerrit uses it
+ * limit in bytes, ChronicleMap is given that number of entries and grows to three times as many before it refuses any, H2 as Gerrit uses it
  * has no limit until it is pruned.
  */
 final class Pressure {
@@ -20,7 +20,7 @@ final class Pressure {
   private final double seconds;
   private final double rate;
 
-  /** With operations a second of all threads together, for so many seconds; or 0, as fast as it goes, all entries. */
+  /** {@code rate}: operations a second of all threads together, for {@code seconds}; 0: all entries, as fast as it goes. */
   Pressure(Table table, long entries, double seconds, double rate) {
     this.table = table;
     this.entries = entries;

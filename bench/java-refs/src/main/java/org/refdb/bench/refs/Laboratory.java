@@ -34,7 +34,7 @@ final class Laboratory {
 
   private Laboratory() {}
 
-  /** The names of so many refs, sorted. */
+  /** The names of {@code refs} refs, sorted. */
   static List<String> names(int refs) {
     List<String> names = new ArrayList<>(refs + 1);
     for (int change = 0; change < refs / 3; change++) {

@@ -112,7 +112,7 @@ final class Verifier implements LifecycleListener {
         state.staleness.usedUpTo(state.uses()); // by the comparison itself
       }
     } catch (IOException | RuntimeException e) {
-      // Deleted meanwhile, or broken: whoever uses it is told so.
+      // Deleted meanwhile, or broken: its users are told so.
       logger.atFine().withCause(e).log("refdb cannot verify project %s now", state.name);
       state.staleness.skipped(System.nanoTime());
     }

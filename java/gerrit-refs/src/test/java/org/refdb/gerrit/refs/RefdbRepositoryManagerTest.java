@@ -79,7 +79,7 @@ final class RefdbRepositoryManagerTest {
         assertInstanceOf(RefdbRepository.class, ours);
       }
       assertEquals(1, manager.state(DEMO).plainEvicted.sum());
-      assertNotNull(plain.exactRef(Constants.HEAD), "whoever has the plain one goes on using it");
+      assertNotNull(plain.exactRef(Constants.HEAD), "the plain one stays usable");
     }
   }
 
