@@ -7,7 +7,7 @@ pub struct WriteOptions {
     pub hash: HashKind,
     /// Bytes in a block, at most [`WriteOptions::BLOCK_SIZE_MAX`]. No record can be larger than a block.
     pub block_size: u32,
-    /// A record in so many is stored with its whole name, so that a search can start there.
+    /// One record in this number is stored with its whole name, so that a search can start there.
     pub restart_interval: u16,
     /// Whether large tables get an index from object ids to refs.
     pub index_objects: bool,

@@ -1,4 +1,4 @@
-//! The layout of tables, pinned as text: whoever changes it sees what changes.
+//! The layout of tables, pinned as text: a change of it shows in the difference.
 //!
 //! `REFDB_BLESS=1 cargo test -p reftable --test golden` writes the pictures anew, and the seeds of the fuzz targets.
 

@@ -62,7 +62,7 @@ fn before_and_after(start: &Path) -> (Refs, Refs) {
     (before, after)
 }
 
-/// Whoever stands before a dead process's lock removes it by hand; then everything goes on.
+/// Removes a dead process's locks as a user does by hand; then everything goes on.
 fn unlock(dir: &Path) {
     for name in locks(dir) {
         fs::remove_file(dir.join(name)).unwrap();

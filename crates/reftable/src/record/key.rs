@@ -67,7 +67,7 @@ pub(crate) struct Key {
     len: usize,
 }
 
-/// Up to so many bytes are copied as one piece, which is two instructions instead of a call.
+/// Up to this number of bytes are copied as one piece, which is two instructions instead of a call.
 const SHORT: usize = 16;
 
 impl Key {

@@ -16,7 +16,7 @@ pub(crate) struct ObjectValue {
     at: u32,
 }
 
-/// Up to so many positions are counted in the three bits beside the key's length.
+/// Up to this number of positions are counted in the three bits beside the key's length.
 const COUNT_IN_TYPE_MAX: usize = 7;
 
 impl ObjectValue {

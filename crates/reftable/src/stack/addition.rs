@@ -16,7 +16,7 @@ use std::{
 /// writer waits longer for it.
 const MERGE_AT_ONCE_BYTES: u64 = 32 << 10;
 
-/// A table with log entries counts so many times: they are deflated, and to inflate and deflate them takes longer.
+/// A table with log entries counts this number of times: they are deflated, and to inflate and deflate them takes longer.
 const LOGS_COUNT_TIMES: u64 = 4;
 
 /// A table that is known to become this many times as large as what it is due to be merged with, or larger, is written
@@ -30,7 +30,7 @@ const MERGE_AT_MOST_TIMES: u64 = 2;
 pub struct Addition {
     stack: Stack,
     base: Snapshot,
-    /// So many of the tables of `base` stay, the oldest. What is in the others is in new tables.
+    /// The number of tables of `base` that stay, the oldest ones. What is in the others is in new tables.
     kept: usize,
     next_update_index: u64,
     locked: Instant,

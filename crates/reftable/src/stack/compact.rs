@@ -48,8 +48,8 @@ pub struct Committed {
 
 /// Neighbouring tables that are locked to be made one. Dropping it unlocks them.
 ///
-/// The tables are locked by `NAME.lock`, as C git and JGit do, so that nobody else compacts them; whoever adds to the
-/// stack meanwhile is not held back.
+/// The tables are locked by `NAME.lock`, as C git and JGit do, so that nobody else compacts them. Additions to the
+/// stack are not held back meanwhile.
 #[must_use = "the tables are unlocked when this is dropped"]
 #[derive(Debug)]
 pub struct Compaction {
@@ -141,8 +141,8 @@ impl Stack {
 }
 
 impl Compaction {
-    /// Locks the tables of `range`, the youngest first: whoever adds tables while an older compaction runs can so
-    /// compact those. The list must be locked. `None` if less than two are free.
+    /// Locks the tables of `range`, the youngest first: a writer that adds tables while an older compaction runs can
+    /// then compact those. The list must be locked. `None` if less than two are free.
     pub(super) fn claim(
         stack: &Stack,
         tables: &[Listed],

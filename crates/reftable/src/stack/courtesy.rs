@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 /// Lets others have the list's lock.
 ///
-/// Nobody is woken when a lock file goes, so whoever waits finds the lock free only if it looks at the right moment.
+/// Nobody is woken when a lock file goes, so a waiter finds the lock free only if it looks at the right moment.
 /// A writer that has just unlocked the stack and wants it again at once would nearly always come first, and git, which
 /// looks seven times in its 100 ms and then gives up, would hardly ever get it. So a writer that sees that others have
 /// written since its last turn pauses before its next one. Who writes alone never does.
@@ -37,8 +37,8 @@ impl Courtesy {
     }
 }
 
-/// The pause after a turn of this length if so many transactions of others came before it: time for about as many
-/// again, and then half as much to spare.
+/// The pause after a turn of this length, before which `others` transactions of other processes came: time for about as
+/// many again, and then half as much to spare.
 fn pause_after(turn: Duration, others: u64) -> Duration {
     const LONGEST: Duration = Duration::from_millis(1);
     let others = u32::try_from(others).unwrap_or(u32::MAX);

@@ -10,7 +10,7 @@ use std::{
 /// Tables up to this size are read and held in memory: that is cheaper than a mapping and its faults.
 const SMALL_TABLE_BYTES: u64 = 16 << 10;
 
-/// Smaller ones are known to be small without a question: so many bytes are read at first, into memory on the stack.
+/// Smaller ones are known to be small without a question: this number of bytes is read at first, into memory on the stack.
 const SMALLEST_TABLE_BYTES: usize = 2 << 10;
 
 /// A list that names tables which are not there is read again so long, if it is another one each time.
@@ -41,7 +41,7 @@ fn read_start(file: &File, bytes: &mut [u8]) -> Result<usize, Error> {
 }
 
 impl Stack {
-    /// Reads the list and opens the tables in it that `known` has not. Whoever reads without the list's lock may find
+    /// Reads the list and opens the tables in it that `known` has not. A reader without the list's lock may find
     /// a table gone that the list still had; then the list has changed, and is read again.
     pub(super) fn load(&self, known: &Snapshot, sequence: u64) -> Result<Snapshot, StackError> {
         let mut opened: Vec<Listed> = Vec::new();
@@ -70,7 +70,7 @@ impl Stack {
                 }
                 Err(_) => before = Some(file.content),
             }
-            // Only for a list that changes faster than its tables can be opened: whoever compacts shall finish.
+            // Only for a list that changes faster than its tables can be opened: the compaction under way shall finish.
             std::thread::sleep(Duration::from_micros(50));
         }
     }

@@ -24,7 +24,7 @@ pub(crate) struct CachedBlock {
 pub struct BlockCache {
     shards: [Mutex<Shard>; SHARDS],
     capacity_bytes: usize,
-    /// It keeps so many however much others take.
+    /// The bytes that it keeps, however much others take.
     least_bytes: usize,
     /// What others take of the same memory.
     taken_bytes: Arc<AtomicUsize>,
@@ -37,8 +37,8 @@ const SHARDS: usize = 16;
 /// A file and a position in it.
 type Key = (u64, u64);
 
-/// Hashes keys, which are two numbers, in a few instructions. Whoever writes tables can choose positions, but does not know
-/// where this begins.
+/// Hashes keys, which are two numbers, in a few instructions. An attacker who writes tables can choose positions, but does
+/// not know the seed.
 #[derive(Clone)]
 struct Mix(u64);
 
@@ -99,7 +99,7 @@ impl Slot {
 }
 
 impl BlockCache {
-    /// An empty cache that keeps about so many bytes.
+    /// An empty cache that keeps about `capacity_bytes`.
     pub fn new(capacity_bytes: usize) -> Arc<Self> {
         Self::beside(capacity_bytes, capacity_bytes, Arc::default())
     }

@@ -33,7 +33,7 @@ pub(crate) struct Cursor<R: Records> {
     key: Key,
     value: R::Value,
     at: At,
-    /// So many bytes the current key is known to share with the key before it.
+    /// The bytes that the current key is known to share with the key before it.
     shared: usize,
     /// If set, no record lies between this key, inclusive, and the current record. It makes a seek to a key that is
     /// known to be missing free, which is what a sorted batch of new names does all the time.
@@ -55,7 +55,7 @@ enum At {
     Lost,
 }
 
-/// A forward seek first steps over so many records, then searches the block's restart points.
+/// A forward seek first steps over this number of records, then searches the block's restart points.
 const STEPS_BEFORE_SEARCH: usize = 3;
 
 impl<R: Records> Cursor<R> {
@@ -386,7 +386,7 @@ impl<R: Records> Cursor<R> {
         }
     }
 
-    /// Searches the block, from the current record on, and at most so many blocks behind it. Returns false if `wanted`
+    /// Searches the block, from the current record on, and at most `hops` blocks behind it. Returns false if `wanted`
     /// may lie farther on.
     fn search_blocks(&mut self, wanted: &[u8], mut hops: usize) -> Result<bool> {
         loop {

@@ -12,7 +12,7 @@ enum Sought {
     /// The record, in this block.
     There(Block, RefPlace),
     NotThere,
-    /// Something is not as it mostly is: whoever walks from block to block can tell.
+    /// Something is unusual: a walk from block to block finds the answer.
     Unclear,
 }
 

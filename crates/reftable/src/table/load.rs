@@ -194,7 +194,7 @@ impl BlockLoader {
         // One byte more than the block tells whether padding follows.
         let mut bytes = read(guess + 1)?;
         let (found, len) = peek(&bytes, table.header_at(position)).map_err(fail)?;
-        // Whoever walks down an index will ask for the block below it next.
+        // A walk down an index asks for the block below it next.
         if found != kind && kind != BlockKind::Index {
             return Ok(Err(found));
         }

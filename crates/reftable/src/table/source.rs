@@ -5,7 +5,7 @@ use std::sync::Arc;
 /// Where a table's bytes are.
 #[derive(Debug)]
 pub enum Source {
-    /// In a mapped file. For short-lived processes: whoever truncates the file kills them.
+    /// In a mapped file. For short-lived processes: truncating the file kills them.
     Mapped(Arc<Mapping>),
     /// In memory.
     Memory(Arc<[u8]>),

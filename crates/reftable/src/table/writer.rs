@@ -70,7 +70,7 @@ impl BlockList {
 const LOG_BLOCK_FACTOR: u32 = 4;
 const LOG_BLOCK_MAX: u32 = 16 * 1024;
 
-/// Aligned sections of up to so many blocks are searched without an index, as git does.
+/// Aligned sections of up to this number of blocks are searched without an index, as git does.
 const UNINDEXED_BLOCKS_MAX: usize = 3;
 
 impl<S: Sink> TableWriter<S> {

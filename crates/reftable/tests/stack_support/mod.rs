@@ -40,7 +40,7 @@ pub(crate) fn add(addition: &mut Addition, edits: &[Edit<'_>]) {
     add_expecting(addition, 0, edits).unwrap();
 }
 
-/// The same, for a table that is expected to come to so many bytes.
+/// The same, for a table of the expected size in bytes.
 pub(crate) fn add_expecting(
     addition: &mut Addition,
     expected_bytes: u64,

@@ -63,7 +63,7 @@ pub struct ReftableSettings {
 /// `core.sharedRepository`: who else may use the files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SharedRepository {
-    /// Whoever the umask allows.
+    /// The permissions that the umask allows.
     Umask,
     /// These permissions besides what the umask allows.
     AtLeast(u32),
@@ -278,7 +278,7 @@ impl SharedRepository {
         let kept = if matches!(self, SharedRepository::Exactly(_)) { mode & !0o777 } else { mode };
         let mut wanted = kept | extra;
         if is_dir {
-            // Whoever may read a folder may enter it, and what is made in it belongs to its group.
+            // Readers of a folder may enter it, and what is made in it belongs to its group.
             wanted |= (wanted & 0o444) >> 2 | 0o2000;
         }
         (wanted & 0o7777 != mode & 0o7777).then_some(wanted & 0o7777)

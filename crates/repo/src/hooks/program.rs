@@ -92,7 +92,7 @@ impl HookPrograms {
                 command
             }
         };
-        // What hooks print is for the user, not for whoever reads git's output.
+        // What hooks print is for the user, not for the program that reads git's output.
         let stderr = io::stderr().as_fd().try_clone_to_owned()?;
         command.arg(argument).current_dir(&self.directory).stdin(Stdio::piped()).stdout(stderr);
         for (name, value) in &self.environment {

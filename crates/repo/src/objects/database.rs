@@ -101,7 +101,7 @@ impl Database {
             Err(_) => {
                 let many = store::init::Slots::AsNeededByDiskState { multiplier: 2.0, minimum: 1024 };
                 self.handle = open(&self.dir, self.hash, many).ok()?;
-                // What cannot be unpacked is missing to whoever wants to refer to it.
+                // An object that cannot be unpacked counts as missing.
                 act(&self.handle).ok().flatten()
             }
         }

@@ -66,7 +66,7 @@ impl Known {
     }
 }
 
-/// Ids are spread evenly already, and whoever would make them collide must find objects with such ids first.
+/// Ids are spread evenly already, and an attacker who wants them to collide must find objects with such ids first.
 fn spread(id: &[u8]) -> u64 {
     let mut head = [0; 8];
     head.copy_from_slice(&id[..8]);

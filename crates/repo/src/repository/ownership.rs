@@ -1,6 +1,6 @@
 //! Whether a repository may be trusted: git-config(1), "safe.directory".
 //!
-//! Its configuration can name commands, so that whoever owns it can have them run by whoever uses it.
+//! Its configuration can name commands, so that its owner can have them run by its users.
 
 use super::RepositoryError;
 use crate::{
