@@ -399,3 +399,25 @@ fn a_durable_write_survives_a_kill_at_once() {
     assert_eq!(reader.get(b"session"), None, "a logout came undone");
     assert_eq!(reader.get(b"other").unwrap().value, b"session");
 }
+
+/// The lock and the files that were there could be opened; each put was taken, and none reached the disk. Root may write
+/// everywhere: it is run as another user, too.
+#[test]
+fn a_folder_that_may_not_be_written_to_is_refused_when_it_is_opened() {
+    let dir = tempfile::tempdir().expect("a temporary folder can be made");
+    drop(Cache::open(dir.path(), Options::new(1 << 20)).expect("it opens"));
+    let chmod = |mode| {
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(mode)).expect("the folder is the user's");
+    };
+    chmod(0o500);
+    let opened = Cache::open(dir.path(), Options::new(1 << 20));
+    let read = Cache::open_read_only(dir.path(), None);
+    chmod(0o700);
+    if refdb_vfs::effective_user() == 0 {
+        opened.expect("root may write there");
+        return;
+    }
+    let error = opened.expect_err("nothing could be written there").to_string();
+    assert!(error.contains("write to the folder") && error.contains(&dir.path().display().to_string()), "{error}");
+    read.expect("to read it is enough that it can be read");
+}

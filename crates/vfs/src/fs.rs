@@ -191,6 +191,14 @@ impl Fs {
         rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
     }
 
+    /// Fails where the process, as its effective user, may not make and remove files in a folder: by its mode, its owner, or a
+    /// file system that is read-only.
+    pub fn check_writable(&self, folder: &Path) -> Result<()> {
+        let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+        rustix::fs::accessat(CWD, folder, access, AtFlags::EACCESS)
+            .map_err(|source| Error::new("write to the folder", folder, source))
+    }
+
     /// Stats what a path leads to, through symbolic links.
     pub fn stat(&self, path: &Path) -> Result<Stat> {
         match std::fs::metadata(path) {

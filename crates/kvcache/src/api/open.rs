@@ -61,6 +61,8 @@ impl Cache {
     #[doc(hidden)]
     pub fn open_idle(fs: Fs, dir: &Path, options: Options) -> Result<Cache> {
         make_private_dir(&fs, dir)?;
+        // Not only when the first segment is written, minutes later and in the background.
+        fs.check_writable(dir)?;
         let lock_file = take_lock(&fs, dir)?;
         let Opened { store, sealer, started_anew } =
             identity::read_or_create(&fs, dir, options.key.as_ref(), &options.old_keys)?;
