@@ -71,6 +71,7 @@ impl Ages {
                 self.latest_at_ms.store(running, Ordering::Relaxed);
                 self.latest_ms.fetch_max(now, Ordering::Release);
             }
+            debug_assert!(self.latest_ms.load(Ordering::Acquire) >= now, "time does not go back");
             return now;
         }
         latest.saturating_add(running.saturating_sub(self.latest_at_ms.load(Ordering::Relaxed)))

@@ -27,6 +27,7 @@ pub(crate) fn trim(buffer: &mut Vec<u8>) {
     if buffer.capacity() > KEPT_SCRATCH_BYTES {
         *buffer = Vec::new();
     }
+    debug_assert!(buffer.capacity() <= KEPT_SCRATCH_BYTES, "no thread keeps a large buffer");
 }
 
 impl Lent {

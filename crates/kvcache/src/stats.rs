@@ -96,7 +96,8 @@ impl Counter {
     }
 
     pub(crate) fn sub(&self, by: u64) {
-        self.0.fetch_sub(by, Ordering::Relaxed);
+        let before = self.0.fetch_sub(by, Ordering::Relaxed);
+        debug_assert!(before >= by, "what goes was counted: {before}, {by}");
     }
 
     pub(crate) fn set(&self, to: u64) {

@@ -39,5 +39,7 @@ const MOST_THREADS: usize = 4;
 /// How many threads to share work among that is worth this many.
 pub(crate) fn threads_for(worth: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    cores.min(MOST_THREADS).min(worth).max(1)
+    let threads = cores.min(MOST_THREADS).min(worth).max(1);
+    debug_assert!((1..=MOST_THREADS).contains(&threads), "{threads}");
+    threads
 }

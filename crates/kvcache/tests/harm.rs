@@ -340,7 +340,7 @@ impl Witness for StuckSync {
 
 /// The soak found a cache whose entries were evicted while all its dead space waited for a sync.
 #[test]
-fn nothing_is_evicted_nor_refused_and_files_are_soon_small_again_while_a_sync_takes_long() {
+fn nothing_is_evicted_nor_refused_and_dead_space_soon_goes_while_a_sync_takes_long() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(StuckSync::default());
     let mut options = Options::new(8 * MIB);
@@ -355,14 +355,16 @@ fn nothing_is_evicted_nor_refused_and_files_are_soon_small_again_while_a_sync_ta
         largest = cache.stats().disk_bytes.max(largest);
     }
     let start = Instant::now();
-    while cache.stats().disk_bytes > 2 * MIB && start.elapsed() < Duration::from_secs(60) {
+    // Half of the limit, beside the segments in flight.
+    let most = 4 * MIB + MIB / 4;
+    while cache.stats().disk_bytes > most && start.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(10));
     }
     let stats = cache.stats();
     // Before anything can fail: closing waits for the syncer.
     disk.0.store(false, Ordering::Relaxed);
     assert_eq!((stats.evicted, stats.refused, stats.entries), (0, 0, 100), "{stats:?}");
-    assert!(largest <= 8 * MIB && stats.disk_bytes <= 2 * MIB, "{largest} at most: {stats:?}");
+    assert!((most + 1..=8 * MIB).contains(&largest) && stats.disk_bytes <= most, "{largest} at most: {stats:?}");
     cache.close().unwrap();
 }
 

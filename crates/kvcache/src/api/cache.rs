@@ -4,7 +4,7 @@ use crate::{
     log::{space::record_cost, store::Store},
     reclaim::{report, steps::Reclaim},
     stats::Stats,
-    sync::Lock,
+    sync::{Lock, holds_log},
 };
 use refdb_vfs::{File, Fs};
 use std::{path::Path, sync::Arc, thread::JoinHandle, time::Duration};
@@ -84,6 +84,7 @@ impl Cache {
         if self.read_only || self.reclaim.calls.close() {
             return Ok(());
         }
+        debug_assert!(!holds_log(), "the threads need the log's lock to end");
         for worker in self.workers.lock().drain(..) {
             let _ = worker.join();
         }

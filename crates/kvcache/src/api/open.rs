@@ -216,6 +216,7 @@ fn evict_beyond(fs: &Fs, dir: &Path, segments: &mut Vec<Found>, space: &Space, p
         used -= blocks(found.file_bytes);
         gone += 1;
     }
+    debug_assert!(used <= space.room_bytes || gone == segments.len(), "the limit holds from the start");
     segments.drain(..gone);
     Ok(())
 }
@@ -240,6 +241,7 @@ fn replayed(
         return Err(Error::Misuse(format!("a cache of {} segments is too large to open", recovered.segments.len())));
     }
     let mut segments = recovered.segments;
+    debug_assert!(segments.is_sorted_by_key(|found| found.header.seq), "slots are in the order of the log");
     let records: Vec<_> = segments.iter_mut().map(|found| std::mem::take(&mut found.entries)).collect();
     let (index, fill, live) = replay::replay(&records);
     let mut old = Vec::new();

@@ -11,7 +11,7 @@ use crate::{
     },
     reclaim::evict::is_full,
     scratch::with_scratch,
-    sync::{sleep, yield_now},
+    sync::{holds_log, sleep, yield_now},
 };
 use std::time::{Duration, Instant};
 
@@ -105,6 +105,7 @@ impl Cache {
             record.clear();
             record.extend_from_slice(&header.encode());
             sealer.seal(record, key, value).map_err(|error| Error::Disk(error.to_string()))?;
+            debug_assert!(record.len() <= header.record_len(), "the header says what the record takes");
             record.resize(header.record_len(), 0);
             self.append(&header, record, options, settle)
         })
@@ -173,6 +174,7 @@ impl Cache {
 
     /// Lets the writer work, or does its work where that is writing one segment to the page cache.
     fn give_way(&self, sleeps: bool) {
+        debug_assert!(!holds_log(), "the worker needs the log's lock to make room");
         self.reclaim.calls.wake();
         if let Some(mut turn) = self.store.files.try_turn()
             && self.store.write_step(&mut turn).is_ok_and(|worked| worked)
@@ -292,6 +294,7 @@ impl Cache {
     }
 
     fn settle(&self, end: End, durability: Durability) -> Result<()> {
+        debug_assert!(!holds_log(), "writers do not wait for the disk");
         match durability {
             Durability::Buffered => {
                 self.reclaim.calls.nudge();

@@ -26,6 +26,8 @@ pub(crate) struct Entry {
 impl Entry {
     /// Kind in the low 2 bits, then the length and the offset in units of 16 bytes, as in a place.
     pub(crate) fn encode(&self) -> [u8; ENTRY_BYTES] {
+        debug_assert!(self.offset.is_multiple_of(ALIGN) && self.len.is_multiple_of(ALIGN), "{self:?}");
+        debug_assert!(self.offset <= MAX_OFFSET_BYTES && self.len >= RECORD_HEADER_BYTES, "{self:?}");
         let place = ((self.offset / ALIGN) as u64) << 26 | ((self.len / ALIGN) as u64) << 2 | self.kind as u64;
         let mut bytes = [0; ENTRY_BYTES];
         bytes[..8].copy_from_slice(&self.hash.to_le_bytes());
@@ -76,6 +78,7 @@ impl Trailer {
     }
 
     fn encode(&self) -> [u8; TRAILER_BYTES] {
+        debug_assert!(self.records_end >= SEGMENT_HEADER_BYTES as u64, "records stand behind the header: {self:?}");
         let mut bytes = [0; TRAILER_BYTES];
         bytes[..8].copy_from_slice(&TRAILER_MAGIC);
         bytes[8..16].copy_from_slice(&self.seq.to_le_bytes());

@@ -78,6 +78,7 @@ impl Place {
     }
 
     pub(crate) fn with_uses(self, uses: u8) -> Self {
+        debug_assert!(uses <= MAX_USES, "{uses} uses are not counted");
         Place(self.0 & !u64::from(MAX_USES) | u64::from(uses.min(MAX_USES)))
     }
 

@@ -58,6 +58,8 @@ pub(crate) struct SegmentHeader {
 
 impl SegmentHeader {
     pub(crate) fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
+        debug_assert!(self.floor <= self.seq, "a clear makes void what came before: {self:?}");
+        debug_assert!(self.synced < self.seq, "what is not written yet is not on stable storage: {self:?}");
         let mut bytes = [0; SEGMENT_HEADER_BYTES];
         bytes[..8].copy_from_slice(&SEGMENT_MAGIC);
         bytes[8..16].copy_from_slice(&self.seq.to_le_bytes());
@@ -137,6 +139,8 @@ impl RecordHeader {
 
     /// The header with a checksum of 0.
     pub(crate) fn encode(&self) -> [u8; RECORD_HEADER_BYTES] {
+        debug_assert!(self.record_len() <= MAX_RECORD_BYTES, "a place has room for this length: {self:?}");
+        debug_assert!(self.kind == Kind::Put || self.payload_len() == 0, "only puts have a key and a value: {self:?}");
         let mut bytes = [0; RECORD_HEADER_BYTES];
         bytes[2] = self.kind as u8;
         bytes[3] = u8::from(self.encrypted);
@@ -185,6 +189,7 @@ pub(crate) fn record_len(payload_len: usize) -> usize {
 
 /// The checksum of a whole record but for where it stands; computed before the log's lock is taken.
 pub(crate) fn body_crc(record: &[u8]) -> u32 {
+    debug_assert!(record.len().is_multiple_of(ALIGN) && record.len() >= RECORD_HEADER_BYTES, "it is whole and padded");
     crc32c::crc32c_append(crc32c::crc32c(&record[..4]), &record[8..])
 }
 
@@ -223,8 +228,8 @@ mod tests {
     /// The fuzzer found that it was read as a header, though none is written like that.
     #[test]
     fn a_segment_header_with_something_in_its_reserved_bytes_is_none() {
-        let header = SegmentHeader { seq: 1, floor: 0, before_end: 0, synced: 3, store: 7 };
-        assert_eq!(SegmentHeader::decode(&header.encode()).map(|header| header.seq), Some(1));
+        let header = SegmentHeader { seq: 4, floor: 0, before_end: 0, synced: 3, store: 7 };
+        assert_eq!(SegmentHeader::decode(&header.encode()).map(|header| header.seq), Some(4));
         for at in 48..60 {
             let mut bytes = header.encode();
             bytes[at] = 1;

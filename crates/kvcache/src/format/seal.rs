@@ -69,6 +69,7 @@ pub(crate) fn unwrap(wrapped: &[u8; WRAPPED_BYTES], key: &Key) -> Option<Secret>
 
 /// Encrypts what lies between the room for the nonce and the room for the tag.
 fn encrypt_in_place(cipher: &XChaCha20Poly1305, context: &[u8], bytes: &mut [u8]) -> std::io::Result<()> {
+    assert!(bytes.len() >= EXTRA_BYTES, "there is room for nonce and tag");
     let (nonce, rest) = bytes.split_at_mut(NONCE_BYTES);
     random(nonce)?;
     let (text, room) = rest.split_at_mut(rest.len() - TAG_BYTES);
@@ -122,6 +123,11 @@ impl Sealer {
 
     /// Appends the payload of a record (key and value, encrypted if the cache is) to the header in `record`.
     pub(crate) fn seal(&self, record: &mut Vec<u8>, key: &[u8], value: &[u8]) -> std::io::Result<()> {
+        debug_assert_eq!(
+            record.len(),
+            crate::format::record::RECORD_HEADER_BYTES,
+            "the header stands before the payload"
+        );
         match self {
             Sealer::Plain { .. } => {
                 record.extend_from_slice(key);

@@ -303,6 +303,7 @@ impl Log {
         while let Some(&hash) = self.owed.front() {
             self.append_mark(view, Kind::Remove, hash, now_ms)?;
             self.owed.pop_front();
+            debug_assert!(self.removals_end < Some(self.end()), "the log only grows");
             self.removals_end = Some(self.end());
         }
         Ok(())
@@ -310,6 +311,7 @@ impl Log {
 
     /// Appends a record without key and value; the index is not told.
     pub(crate) fn append_mark(&mut self, view: &View, kind: Kind, hash: u64, now_ms: u64) -> Result<(), NoRoom> {
+        debug_assert_ne!(kind, Kind::Put, "a put has a key");
         let header = RecordHeader { kind, encrypted: false, hash, created_ms: now_ms, key_len: 0, value_len: 0 };
         let mut record = header.encode();
         let crc = body_crc(&record);
@@ -341,6 +343,7 @@ impl Log {
         self.active.entries.push(&Entry { hash: header.hash, kind: header.kind, offset, len: record.len() });
         self.active.newest_ms = self.active.newest_ms.max(header.created_ms);
         let meta = self.meta[usize::from(slot)].as_mut().expect("the segment that is being filled is known");
+        debug_assert!(meta.seq == seq && !meta.sealed, "records go to the segment that is being filled: {meta:?}");
         let before = meta.disk_bytes;
         meta.file_bytes = self.active.len_with(None);
         meta.disk_bytes = blocks(meta.file_bytes);
@@ -389,6 +392,8 @@ impl Log {
     fn start_segment(&mut self, view: &View, filling: Filling, record_len: usize) {
         let slot = self.free_slots.pop().expect("the caller looked");
         let seq = self.active.segment.seq + 1;
+        assert!(self.meta[usize::from(slot)].is_none(), "a slot that is free has no segment");
+        debug_assert!(self.seqs.last().is_none_or(|last| *last < seq), "numbers only grow: {seq}");
         let (before_end, synced) = (self.active.tail as u64, self.synced_seq);
         let header = SegmentHeader { seq, floor: self.floor, before_end, synced, store: self.store };
         let segment = Segment::filling(&self.dir, seq, slot, filling.image.clone(), &self.handles);
@@ -438,17 +443,24 @@ impl Log {
         if comes {
             view.counters.entries.add(1);
             view.counters.live_bytes.add(bytes);
-            meta.into_iter().for_each(|meta| meta.live_bytes += cost);
+            meta.into_iter().for_each(|meta| {
+                meta.live_bytes += cost;
+                debug_assert!(meta.live_bytes <= meta.file_bytes, "what lives stands in the file: {meta:?}");
+            });
         } else {
             view.counters.entries.sub(1);
             view.counters.live_bytes.sub(bytes);
-            meta.into_iter().for_each(|meta| meta.live_bytes -= cost);
+            meta.into_iter().for_each(|meta| {
+                debug_assert!(meta.live_bytes >= cost, "what goes was there: {meta:?}");
+                meta.live_bytes -= cost;
+            });
         }
     }
 }
 
 impl Active {
     fn new(segment: Segment, mut filling: Filling, header: &SegmentHeader, most_bytes: u64) -> Self {
+        debug_assert!(filling.image.len() == 0 && segment.seq == header.seq, "a segment starts with its header");
         filling.append(&header.encode());
         Active {
             segment: Arc::new(segment),
@@ -472,6 +484,7 @@ impl Active {
 
     fn into_full(self) -> Full {
         let Active { segment, filling, tail, entries, newest_ms, .. } = self;
+        debug_assert_eq!(filling.image.len(), tail, "the image has what the log says");
         Full { segment, image: filling.image, records_end: tail, entries: Arc::new(entries), newest_ms }
     }
 }

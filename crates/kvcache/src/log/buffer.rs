@@ -39,6 +39,7 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     pub(crate) fn new(segment_bytes: usize, budget_bytes: usize) -> Self {
+        assert!(budget_bytes >= segment_bytes && segment_bytes > 0, "the budget has room for a segment");
         Buffer { account: Arc::default(), budget_bytes, segment_bytes, spare: Vec::new() }
     }
 
@@ -73,7 +74,9 @@ impl Buffer {
 
     /// Gives up spare images but one; they are to be dropped when no lock is held.
     pub(crate) fn trim(&mut self) -> Vec<Image> {
-        self.spare.split_off(self.spare.len().min(1))
+        let given_up = self.spare.split_off(self.spare.len().min(1));
+        debug_assert!(self.spare.len() <= 1, "one stays for the next puts");
+        given_up
     }
 }
 

@@ -27,6 +27,7 @@ impl Handles {
         let mut kept = self.kept.lock();
         let extra = if kept.len() >= KEPT { kept.pop_front() } else { None };
         kept.push_back((seq, file.clone()));
+        debug_assert!(kept.len() <= KEPT, "a cache has few descriptors at rest");
         drop(kept);
         // Closing may take its time.
         drop(extra);

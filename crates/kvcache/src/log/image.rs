@@ -22,6 +22,7 @@ impl Image {
     /// The same memory for another segment; None if something still fills it.
     pub(crate) fn refill(mut self) -> Option<Filling> {
         let filler = self.filled.refill()?;
+        debug_assert_eq!(self.len(), 0, "nothing is left of what was there");
         Some(Filling { filler, image: Arc::new(self) })
     }
 

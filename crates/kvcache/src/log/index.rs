@@ -31,6 +31,7 @@ struct Table {
 impl Table {
     fn new(len: usize) -> Self {
         let slot = || Slot { hash: AtomicU64::new(0), place: AtomicU64::new(0) };
+        debug_assert!(len.is_power_of_two(), "a position is the low bits of a hash");
         let slots: Box<[Slot]> = (0..len).map(|_| slot()).collect();
         // Fresh memory that is read before it is written to is mapped twice, the second time with a call to every
         // processor that runs a thread of this process. The compiler leaves it fresh: it knows that it is zero.
@@ -65,6 +66,7 @@ impl Table {
 
     /// A copy of this length, which is enough, without the slots that have no record.
     fn copy(&self, len: usize) -> Table {
+        debug_assert!(self.live() < len, "a table is never full");
         let copy = Table::new(len);
         for slot in self.with_record() {
             let hash = slot.hash.load(Ordering::Relaxed);
@@ -87,6 +89,7 @@ impl Hit {
     /// Counts one use of the record, if the entry still leads to it.
     pub(crate) fn touch(&self) {
         let place = self.place;
+        debug_assert!(self.at < self.table.slots.len(), "it was found in this table");
         if place.uses() < MAX_USES {
             let used = place.with_uses(place.uses() + 1).word();
             // A rival's use, a new record or a new table is as good: nothing is tried again.
@@ -155,6 +158,7 @@ impl Index {
 
     /// Sets the place of a hash and returns the one before.
     pub(crate) fn set(&self, fill: &mut Fill, hash: u64, place: Place) -> Option<Place> {
+        debug_assert!(hash != 0, "0 stands for a slot that was never used");
         let shard = shard_of(hash);
         let mut table = self.shards[shard].load();
         if table.find(hash).hash.load(Ordering::Relaxed) == 0 {
@@ -166,6 +170,10 @@ impl Index {
                 table = self.shards[shard].load();
             }
             *used += 1;
+            debug_assert!(
+                (*used as usize) < table.slots.len(),
+                "a table is never full: a search ends at an unused slot"
+            );
         }
         let slot = table.find(hash);
         let old = slot.place.swap(place.word(), Ordering::AcqRel);

@@ -306,6 +306,8 @@ impl FoundLog {
         // Without a hole in the numbers, which would look like a gap.
         let next_seq = segments.last().map_or(after_all, |last| last.header.seq + 1);
         let synced_seq = synced_seq.min(next_seq - 1);
+        debug_assert!(segments.is_sorted_by(|a, b| a.header.seq < b.header.seq), "in the order of the log");
+        debug_assert!(segments.iter().all(|found| (floor..next_seq).contains(&found.header.seq)), "none is void");
         Recovered { segments, useless, floor, next_seq, synced_seq, notices, has_gap }
     }
 }
@@ -351,6 +353,7 @@ fn usable(segments: &mut [Found]) -> (usize, Option<u64>) {
 
 /// Gives a footer to a segment that has none. It stands at the file's end, behind what a killed writer left.
 pub(crate) fn seal(fs: &Fs, found: &mut Found) -> Result<()> {
+    assert!(!found.sealed, "a footer stands once in a file: {}", found.path.display());
     let footer = encode_footer(found.header.seq, found.records_end, found.newest_ms, &found.entries);
     fs.append(&found.path, 0o600)?.write_all(&footer)?;
     found.file_bytes += footer.len() as u64;

@@ -42,6 +42,8 @@ fn replay_on(segments: &[Entries], threads: usize) -> (Index, Fill, Live) {
         live.bytes += part.bytes;
         live.bytes_of.iter_mut().zip(part.bytes_of).for_each(|(sum, bytes)| *sum += bytes);
     }
+    debug_assert_eq!(shards.len(), SHARDS, "each shard was filled by one thread");
+    debug_assert_eq!(live.bytes_of.iter().sum::<u64>(), live.bytes + live.entries * record_cost(0), "{live:?}");
     let (index, fill) = Index::of_shards(shards);
     (index, fill, live)
 }
@@ -87,6 +89,7 @@ impl Sorted {
             records[*end] = (hash, Place::in_slot(word, slot as u16).word());
             *end += 1;
         }
+        debug_assert_eq!(ends.last(), Some(&records.len()), "each record is in its shard");
         Sorted { records, ends }
     }
 

@@ -84,6 +84,7 @@ impl Segment {
     /// The bytes of the record at `place`, where they are or read into `lent`. None if there are no such bytes any
     /// more: another segment has the slot, or the file cannot be read.
     pub(crate) fn record<'a>(&'a self, place: Place, lent: &'a mut Lent) -> Option<&'a [u8]> {
+        debug_assert_eq!(place.slot(), self.slot, "the place is one of this segment");
         let (start, end) = (place.offset(), place.offset() + place.len());
         if let Some(bytes) = self.mapping.get().and_then(|mapping| mapping.get(start..end)) {
             let is_long = bytes.len() > PREFETCHED_BYTES;
@@ -158,6 +159,7 @@ impl Segment {
     pub(crate) fn seal(&self, fs: &Fs, footer: &[u8]) -> refdb_vfs::Result<()> {
         debug_assert!(self.flushed() as usize >= SEGMENT_HEADER_BYTES);
         self.writable(fs)?.write_all_at(footer, self.flushed())?;
+        debug_assert!(!holds_log(), "the log's lock is held for moments, not for a disk");
         // Readers have the mapping, or open it again.
         self.file.store(None);
         self.flushed.fetch_add(footer.len() as u64, Ordering::Release);

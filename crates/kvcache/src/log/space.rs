@@ -60,6 +60,7 @@ impl Space {
         let segment = segment / BLOCK_BYTES * BLOCK_BYTES;
         let slots = usize::try_from(limit_bytes / segment * 2 + 64).unwrap_or(MAX_SEGMENTS).min(MAX_SEGMENTS);
         let others = blocks(NAME_BYTES * slots as u64) + (OTHER_FILES + 1) * BLOCK_BYTES;
+        assert!(others < limit_bytes, "a limit has room for more than the folder and the other files: {limit_bytes}");
         let largest = usize::try_from(limit_bytes / 8).unwrap_or(MAX_RECORD_BYTES).min(MAX_RECORD_BYTES);
         Space {
             limit_bytes,
@@ -110,6 +111,7 @@ impl Space {
     /// that the last time: half of what is evicted, and what was not needed of it for some segments before.
     pub(crate) fn keep_credit(&self, left: u64, live_bytes: u64) -> u64 {
         let most = SEGMENTS_OF_CREDIT * self.segment_bytes as u64;
+        debug_assert!(live_bytes <= u64::MAX / 2, "of a segment, or of one large entry: {live_bytes}");
         (left + live_bytes / 2).min(most)
     }
 }
@@ -121,6 +123,7 @@ pub(crate) fn blocks(len_bytes: u64) -> u64 {
 
 /// Length of a segment's file whose records end there.
 pub(crate) fn file_len(records_end: usize, records: usize) -> u64 {
+    debug_assert!(records_end >= SEGMENT_HEADER_BYTES, "records stand behind the header, not at {records_end}");
     (records_end + records * ENTRY_BYTES + TRAILER_BYTES) as u64
 }
 

@@ -29,6 +29,7 @@ pub(crate) struct Store {
 impl Store {
     pub(crate) fn new(ages: Ages, view: View, files: Files, log: Log) -> Self {
         let space = log.space();
+        debug_assert!(log.oldest_seq() <= log.end().seq, "numbers are in the order of the log");
         view.counters.limit_bytes.set(space.limit_bytes);
         view.counters.disk_bytes.set(log.disk_bytes());
         Store { space, ages, view, tickets: Tickets::new(), files, log: Lock::new(Rank::Log, log) }
@@ -57,6 +58,7 @@ impl Store {
         segment.flush(fs, &image, records_end, *maps)?;
         let footer = encode_footer(segment.seq, records_end as u64, newest_ms, &entries);
         segment.seal(fs, &footer)?;
+        debug_assert!(segment.flushed() > records_end as u64, "the footer stands behind the records");
         let mut log = self.log();
         log.written(segment.seq);
         log.buffer().give_back(image);
@@ -129,7 +131,9 @@ impl Store {
         }
         let turn = self.files.turn();
         self.files.promise(&turn).map_err(|error| self.disk_failed(error))?;
-        Ok(self.log().end())
+        let now = self.log().end();
+        debug_assert!(now >= end, "the log only grows: {end:?}, {now:?}");
+        Ok(now)
     }
 
     /// Deletes a segment's file and gives up its room.
@@ -156,6 +160,7 @@ impl Store {
             // what a removal in the younger one had removed.
             self.sync_names(false)?;
         }
+        debug_assert!(segment.seq < self.log().end().seq, "the segment that is being filled stays");
         segment.delete(&self.files.fs)?;
         self.files.note_unlinked();
         self.log().release(&self.view, segment.slot);

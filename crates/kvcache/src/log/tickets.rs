@@ -3,6 +3,8 @@ use crate::sync::{AtomicU64, Ordering};
 /// Keys are spread over this many counters of invalidations.
 const STRIPES: usize = 4096;
 
+const _: () = assert!(STRIPES.is_power_of_two(), "the stripe of a key is the low bits of its hash");
+
 /// Counts the invalidations of keys, so that a value which was computed before one is known to be stale.
 pub(crate) struct Tickets {
     by_stripe: Box<[AtomicU64]>,

@@ -10,6 +10,7 @@ pub(super) struct Unmarked(BTreeMap<u64, HashSet<u64>>);
 impl Unmarked {
     /// An entry of the segment `seq` was dropped.
     pub(super) fn add(&mut self, seq: u64, hash: u64) {
+        debug_assert!(hash != 0, "no key has this hash");
         self.0.entry(seq).or_default().insert(hash);
     }
 

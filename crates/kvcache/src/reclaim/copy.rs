@@ -91,6 +91,7 @@ impl Reclaim {
     ) -> Result<Settled> {
         let mut settled = Settled::default();
         let marks = segment.seq != self.store.log().oldest_seq();
+        debug_assert!(!marks || matches!(fate, Fate::All), "entries are dropped of the oldest segment only");
         for entry in entries.iter() {
             let Some(place) = self.live_place(segment, &entry) else { continue };
             let (keep, uses) = match &mut fate {
@@ -161,6 +162,7 @@ impl Reclaim {
                 return Ok(false);
             }
         }
+        debug_assert!(oldest <= segment.seq, "it is there itself");
         Ok(segment.seq == oldest || self.copy_mark(Kind::Dropped, segment.seq, || true)?)
     }
 

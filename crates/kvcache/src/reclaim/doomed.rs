@@ -31,6 +31,7 @@ impl Doomed {
 
     /// A clear made these void; the holder of the log's lock says so.
     pub(crate) fn add_void(&self, void: Vec<Named>) {
+        debug_assert!(void.is_sorted_by_key(|(slot, _)| *slot), "each slot once: {void:?}");
         self.void.lock().extend(void);
     }
 
@@ -114,6 +115,9 @@ impl Reclaim {
     /// Deletes these segments, oldest first: what a younger one says of an older one must not go before it.
     fn delete_all(&self, mut segments: Vec<Named>) -> Result<()> {
         segments.sort_by_key(|(_, seq)| *seq);
+        // A second clear makes void again what the first did.
+        segments.dedup();
+        debug_assert!(segments.is_sorted_by(|a, b| a.1 < b.1), "each once: {segments:?}");
         for (slot, seq) in segments {
             // The slot may have been given to another since.
             if let Some(segment) = self.store.view.segment(slot, seq) {

@@ -80,6 +80,7 @@ impl Reclaim {
         }
         let credit = self.store.space.keep_credit(turn.keep_credit, total);
         let keep = Keep::most_used(&bytes_by_uses, credit);
+        debug_assert!(keep.bytes(&bytes_by_uses) <= credit, "it keeps no more than it may");
         turn.keep_credit = credit - keep.bytes(&bytes_by_uses);
         keep
     }
@@ -97,7 +98,10 @@ impl Reclaim {
     /// Leaves a segment to the syncer.
     fn condemn(&self, segment: &Segment) {
         self.store.log().condemn(segment.slot);
-        self.doomed.condemned.lock().push((segment.slot, segment.seq));
+        let mut condemned = self.doomed.condemned.lock();
+        debug_assert!(!condemned.contains(&(segment.slot, segment.seq)), "a segment is condemned once");
+        condemned.push((segment.slot, segment.seq));
+        drop(condemned);
         self.calls.wake_syncer();
     }
 }

@@ -136,6 +136,7 @@ impl Sim {
 
     fn remove(&mut self, hash: u64) {
         if let Some((cost, _)) = self.entries.remove(&hash) {
+            debug_assert!(self.bytes >= cost, "what goes was counted");
             self.bytes -= cost;
         }
     }
@@ -144,6 +145,7 @@ impl Sim {
         let entries = &mut self.entries;
         self.order.retain(|hash| keep(*hash) && entries.contains_key(hash));
         entries.retain(|hash, _| keep(*hash));
+        debug_assert!(self.order.len() >= entries.len(), "each entry has a place in the order");
         self.bytes = entries.values().map(|(cost, _)| cost).sum();
     }
 }

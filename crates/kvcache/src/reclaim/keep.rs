@@ -22,6 +22,7 @@ impl Keep {
                 return Keep { above: uses, at_bytes: left };
             }
             left -= bytes;
+            debug_assert!(left <= budget, "no more is kept than the budget allows");
         }
         Keep { above: 0, at_bytes: 0 }
     }

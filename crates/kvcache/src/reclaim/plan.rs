@@ -104,6 +104,17 @@ fn slack(space: &Space) -> u64 {
 /// What to do next; None if nothing is to be done but to wait for stable storage, if for anything. `sealed` are the
 /// segments that are whole and not condemned.
 pub(crate) fn plan(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
+    debug_assert!(sealed.iter().all(|(_, meta)| meta.sealed && !meta.condemned), "what is condemned goes by itself");
+    let step = choose(space, state, sealed);
+    let is_oldest = |slot| oldest(sealed).is_some_and(|(oldest, _)| oldest == slot);
+    debug_assert!(
+        !matches!(step, Some(Step::Evict(slot) | Step::Vacate(slot)) if !is_oldest(slot)),
+        "entries are dropped of the oldest segment only: {step:?}"
+    );
+    step
+}
+
+fn choose(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     if state.is_short(space) || state.free_slots <= space.reserve_slots(Who::Put) {
         return make_room(space, state, sealed);
     }

@@ -4,6 +4,7 @@
 use crate::{
     error::Result,
     reclaim::{evict::is_full, steps::Reclaim},
+    sync::holds_log,
 };
 use std::{
     sync::Arc,
@@ -115,6 +116,7 @@ impl Reclaim {
         let mut worked = false;
         while self.store.log().has_full() {
             worked |= self.write_step()?;
+            debug_assert!(!holds_log(), "writers do not wait for the disk");
             let state = self.state(&self.store.log());
             if state.is_short(&self.store.space) || state.is_untidy(&self.store.space) {
                 break;

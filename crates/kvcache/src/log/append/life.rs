@@ -34,6 +34,7 @@ impl Log {
             self.queue.pop_front();
         }
         for meta in self.meta.iter_mut().flatten().filter(|meta| meta.seq == seq) {
+            debug_assert!(seq < self.active.segment.seq, "the segment that is being filled is not whole: {seq}");
             meta.sealed = true;
         }
     }
@@ -94,6 +95,7 @@ impl Log {
 
     /// All segments up to this number are on stable storage.
     pub(crate) fn synced(&mut self, seq: u64) {
+        debug_assert!(seq < self.active.segment.seq, "the segment that is being filled is not whole: {seq}");
         self.synced_seq = self.synced_seq.max(seq);
     }
 
@@ -102,16 +104,21 @@ impl Log {
         let at = usize::from(slot);
         if let Some(meta) = self.meta[at].take() {
             debug_assert_eq!(meta.live_bytes, 0, "a segment goes only when no entry leads to it");
+            assert!(slot != self.active.segment.slot, "the segment that is being filled stays");
+            assert!(meta.disk_bytes <= self.disk_bytes, "what goes was counted: {meta:?} of {}", self.disk_bytes);
             view.slots[at].store(None);
             self.disk_bytes -= meta.disk_bytes;
-            self.seqs.remove(&meta.seq);
+            let was_there = self.seqs.remove(&meta.seq);
+            debug_assert!(was_there, "each segment has its number in the list: {meta:?}");
             self.unmarked.forget(meta.seq);
             if meta.disk_bytes == self.largest_bytes {
                 self.largest_bytes = self.meta.iter().flatten().map(|meta| meta.disk_bytes).max().unwrap_or(0);
             }
             if meta.condemned {
+                debug_assert!(meta.disk_bytes <= self.condemned_bytes, "{meta:?} of {}", self.condemned_bytes);
                 self.condemned_bytes -= meta.disk_bytes;
             }
+            debug_assert!(self.condemned_bytes <= self.disk_bytes, "what waits for its deletion is a part of all");
             view.counters.disk_bytes.set(self.disk_bytes);
             self.free_slots.push(slot);
         }
@@ -145,6 +152,7 @@ impl Log {
         self.start_segment(view, filling, 0);
         self.removals_end = Some(self.end());
         // What waits for the disk need not get there.
+        debug_assert!(self.floor == self.active.segment.seq && self.active.entries.is_empty(), "it starts anew");
         let waiting: Vec<Full> = self.queue.drain(..).collect();
         Some((void, (tables, waiting)))
     }
