@@ -10,7 +10,7 @@ use crate::{
     session::Session,
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Snapshot, Target, backend::Peeled, files::LooseError};
+use refdb::{LooseError, Snapshot, Target, backend::Peeled};
 use refdb_types::{FormatOptions, ObjectId, RefName, check_format, is_safe};
 use std::{io::BufRead, ops::ControlFlow};
 

@@ -150,8 +150,7 @@ fn apply(session: &Session, name: &BStr, change: Change, log: LogWish) -> Result
     before_locks()?;
     let edit = || {
         let safe = RefName::new_safe(name.to_vec()).filter(|name| refdb_types::is_safe(name));
-        let name =
-            safe.ok_or_else(|| refdb::Error::Refused(format!("refusing to update ref with bad name '{}'", name)));
+        let name = safe.ok_or_else(|| refdb::Misuse::BadName(name.to_owned()));
         Ok::<_, refdb::Error>(Edit { name: name?, change, expected: Precondition::Any, deref: false, log })
     };
     let commit = || {

@@ -69,7 +69,7 @@ fn check_name(name: &[u8], change: &Change) -> refdb::Result<RefName> {
             RefName::new_safe(name).filter(|name| is_safe(name))
         }
     };
-    let bad = || refdb::Error::Refused(format!("refusing to update ref with bad name '{}'", name.as_bstr()));
+    let bad = || refdb::Misuse::BadName(name.into()).into();
     checked.ok_or_else(bad)
 }
 

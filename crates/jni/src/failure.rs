@@ -86,12 +86,20 @@ impl From<&refdb::Error> for Failure {
                 Kind::Corrupt
             }
             Error::Rejected(rejection) => {
-                ref_name = Some(rejection.name.clone().into());
+                ref_name = Some(rejection.resolved.clone().into());
                 Kind::Rejected
             }
-            Error::Config(_) | Error::Ident(_) | Error::Objects(_) | Error::Hook(_) | Error::Refused(_) => {
-                Kind::Refused
+            Error::BadTarget { name, .. } => {
+                ref_name = Some(name.clone());
+                Kind::Corrupt
             }
+            Error::Config(_)
+            | Error::Ident(_)
+            | Error::Objects(_)
+            | Error::Hook(_)
+            | Error::Misuse(_)
+            | Error::Limit(_)
+            | Error::Interrupted(_) => Kind::Refused,
         };
         Failure::Engine(Box::new(Report { kind, message: error.to_string(), ref_name, path }))
     }

@@ -124,7 +124,7 @@ pub(crate) fn broken_ref<T>(found: &Result<T, Error>) -> Option<&BrokenRef> {
 mod tests {
     use super::*;
     use crate::ListOptions;
-    use refdb::files::LooseError;
+    use refdb::LooseError;
 
     fn broken(name: &str) -> BrokenRef {
         BrokenRef { name: name.into(), path: name.into(), why: LooseError::Empty }

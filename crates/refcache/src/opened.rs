@@ -69,7 +69,7 @@ impl Opened {
                 let reader = FilesReader::new(&fs, backend, store.hash(), trust, memory, counters);
                 Reader::Files(Box::new(reader))
             }
-            (None, None) => return Err(refdb::Error::Refused("the refs have no known format".into()).into()),
+            (None, None) => unreachable!("a store has one of the two backends"),
         };
         let charge = memory.pages.charge(OPEN_BYTES);
         Ok(Opened { store, reader, groups: Arc::default(), identity, fs, charge })

@@ -275,13 +275,11 @@ fn found(name: &BStr, record: &RefRecord<'_>) -> Result<Found> {
         RefValue::Symbolic(target) => match RefName::new_safe(target.to_vec()) {
             Some(target) => (Target::Symbolic(target), Peeled::NotTag),
             None => {
-                let text = format!("'{name}' leads to '{target}', which is no refname");
-                return Err(refdb::Error::Refused(text).into());
+                let (name, target) = (name.to_owned(), target.to_owned());
+                return Err(refdb::Error::BadTarget { name, target }.into());
             }
         },
-        RefValue::Deletion => {
-            return Err(refdb::Error::Refused(format!("'{name}' was read although it is deleted")).into());
-        }
+        RefValue::Deletion => unreachable!("'{name}' was read although it is deleted"),
     };
     Ok(Found { target, peeled, storage: Storage::Table, update_index: record.update_index })
 }

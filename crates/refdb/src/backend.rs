@@ -17,7 +17,7 @@
 //! A transaction may have millions of edits. So claims and steps are never lists of owned values: a backend asks for
 //! them one by one and gets borrowed views of the transaction's compact memory.
 
-use crate::{BrokenRef, Rejection, Result};
+use crate::{BrokenRef, Result, Why};
 use bstr::{BStr, BString};
 use refdb_types::{Ident, LogEntry, ObjectId, RefName, Target};
 use std::ops::ControlFlow;
@@ -170,6 +170,16 @@ pub enum TargetView<'a> {
     Symbolic(&'a BStr),
 }
 
+impl TargetView<'_> {
+    /// The same with memory of its own; `None` if it is a name that no ref can have.
+    pub fn to_target(self) -> Option<Target> {
+        match self {
+            TargetView::Direct(id) => Some(Target::Direct(id)),
+            TargetView::Symbolic(name) => RefName::new_safe(name.to_vec()).map(Target::Symbolic),
+        }
+    }
+}
+
 impl<'a> From<&'a Target> for TargetView<'a> {
     fn from(target: &'a Target) -> Self {
         match target {
@@ -257,7 +267,7 @@ pub trait Locked: Send + Sync {
     fn snapshot(&self) -> &dyn Snapshot;
 
     /// The claims, by position, that could not be locked, and why.
-    fn refused(&self) -> &[(usize, Rejection)];
+    fn refused(&self) -> &[(usize, Why)];
 
     /// What stands in a ref's place, for the words of a message.
     fn standing(&self, _name: &BStr) -> Standing {

@@ -5,23 +5,29 @@
 //! name or with a [`Cursor`].
 
 pub mod backend;
+mod broken;
 mod edit;
 mod error;
 pub mod files;
 pub mod iter;
 mod object_name;
 pub mod reftable;
+mod refusal;
+mod rejection;
 mod store;
 pub mod transaction;
 
 pub use backend::{Backend, Cursor, Locked, Probe, RefView, Snapshot, Step, TargetView};
+pub use broken::{BrokenRef, LooseError};
 pub use edit::{Change, Edit, LogWish, Precondition};
-pub use error::{BrokenRef, Error, Reason, Rejection, Result};
+pub use error::{Error, Result};
 pub use object_name::{NameError, SHORT_NAME_RULES, resolve_name};
 pub use refdb_repo::{
     Config, Environment, IdentError, ObjectError, Objects, RefFormat, RefStorage, Repository, RepositoryError,
     Settings, Worktree, Zone, committer, config, objects,
 };
 pub use refdb_types::{HashKind, Ident, LogEntry, ObjectId, RefName, Scope, Target};
+pub use refusal::{Limit, Misuse};
+pub use rejection::{Reason, Rejection, Why};
 pub use store::{Committer, Reading, Resolved, Store, StoreOptions, resolve};
 pub use transaction::{Committed, Prepared, Transaction, TransactionOptions};

@@ -3,7 +3,7 @@
 //! Not understood are `:/TEXT`, `^{/TEXT}`, the index (`:PATH`), `@{upstream}`, `@{push}` and dates in `@{...}`: these
 //! need a search through history, a worktree, remotes, or git's reading of human dates.
 
-use crate::{Error, Snapshot, files::LooseError};
+use crate::{Error, LooseError, Snapshot};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_repo::objects::{DIGITS_MIN, ObjectError, ObjectKind, Objects};
 use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX, Target};

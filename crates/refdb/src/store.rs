@@ -1,5 +1,5 @@
 use crate::{
-    Backend, Environment, Error, RefFormat, Repository, Result, Settings, Snapshot, Target,
+    Backend, Environment, Misuse, RefFormat, Repository, Result, Settings, Snapshot, Target,
     backend::{OptimizeOptions, Optimized},
     config::{Config, Fsync, SharedRepository},
     files::{FilesBackend, FilesOptions, PackedAccess, PageBudget, Sharing},
@@ -63,7 +63,7 @@ struct StoreContext {
     objects: Arc<dyn ObjectCheck + Send>,
     committer: Committer,
     hooks: RepositoryHooks,
-    forbidden: Option<String>,
+    forbidden: Option<Misuse>,
 }
 
 /// Where a refname leads once symbolic refs are followed.
@@ -113,8 +113,8 @@ impl Store {
             Box::new(move || Ok(crate::committer(&config, &environment)?))
         });
         let quarantined = repository.is_quarantined(&environment);
-        let quarantine = quarantined.then(|| "ref updates forbidden inside quarantine environment".to_owned());
-        let forbidden = quarantine.or_else(|| settings.bad_timeout.clone());
+        let quarantine = quarantined.then_some(Misuse::Quarantine);
+        let forbidden = quarantine.or_else(|| settings.bad_timeout.clone().map(Misuse::Setting));
         let context = StoreContext { objects, committer, hooks, forbidden };
         Ok(Store { repository, environment, config, settings, backend, reftable, files, context })
     }
@@ -178,7 +178,7 @@ impl Store {
             committer: &*self.context.committer,
             log_policy: self.settings.log_policy,
             hash: self.hash(),
-            forbidden: self.context.forbidden.as_deref(),
+            forbidden: self.context.forbidden.as_ref(),
         }
     }
 
@@ -190,7 +190,7 @@ impl Store {
     /// Brings the refs into the form that is read fastest.
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         match &self.settings.bad_timeout {
-            Some(what) => Err(Error::Refused(what.clone())),
+            Some(what) => Err(Misuse::Setting(what.clone()).into()),
             None => self.backend.optimize(options),
         }
     }

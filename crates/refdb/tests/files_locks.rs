@@ -73,7 +73,10 @@ fn a_lock_that_others_take_again_and_again_is_not_waited_for_for_ever() {
         let wishes = ["refs/heads/a", "refs/heads/b"].map(wish);
         let error = end_of(move || transact(&store, &wishes)).unwrap_err();
         if let Error::Rejected(rejection) = &error {
-            assert_eq!((rejection.name.to_string().as_str(), rejection.reason), ("refs/heads/b", Reason::CreateExists));
+            assert_eq!(
+                (rejection.resolved.to_string().as_str(), rejection.reason()),
+                ("refs/heads/b", Reason::CreateExists)
+            );
         }
         let text = error.to_string();
         assert!(text.contains(busy) && text.contains("user ") && text.contains(" s"), "{text}");

@@ -70,8 +70,8 @@ fn a_child_that_was_committed_before_our_packed_refs_wins_and_ours_is_taken_back
         let store = racing(&repo, LONG, move || put(&child, &format!("{id}\n")));
         let error = transact(&store, &bulk(id)).unwrap_err();
         assert!(
-            matches!(&error, Error::Rejected(rejection) if rejection.reason == Reason::NameConflict
-                && rejection.text.contains("'refs/heads/deep/b07/child' exists; cannot create 'refs/heads/deep/b07'")),
+            matches!(&error, Error::Rejected(rejection) if rejection.reason() == Reason::NameConflict
+                && rejection.to_string().contains("'refs/heads/deep/b07/child' exists; cannot create 'refs/heads/deep/b07'")),
             "{error}"
         );
         assert_eq!(std::fs::read(repo.git_dir().join("packed-refs")).ok(), packed);

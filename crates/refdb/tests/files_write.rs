@@ -182,7 +182,7 @@ fn a_transaction_that_is_dropped_at_any_stage_leaves_nothing() {
         // Found out only when all locks are held.
         wishes.push(create("refs/heads/main", id));
         let error = transact(&store, &wishes).unwrap_err();
-        assert!(matches!(error, Error::Rejected(rejection) if rejection.reason == Reason::CreateExists));
+        assert!(matches!(error, Error::Rejected(rejection) if rejection.reason() == Reason::CreateExists));
         assert_eq!(agree(&repo), before);
         assert!(!repo.git_dir().join("refs/heads/new").exists());
     }

@@ -61,11 +61,11 @@ struct Asked {
 }
 
 fn report_rejection(rejection: &Rejection, asked: &Asked) -> Result<()> {
-    say("error: ", rejection.text.as_bytes());
+    say("error: ", rejection.to_string().as_bytes());
     let mut output = Output::default();
     let out = output.buffer();
     out.extend_from_slice(b"rejected ");
-    out.extend_from_slice(&rejection.name);
+    out.extend_from_slice(&rejection.resolved);
     for value in [asked.new, asked.old] {
         out.push(b' ');
         match value {
@@ -75,7 +75,7 @@ fn report_rejection(rejection: &Rejection, asked: &Asked) -> Result<()> {
         }
     }
     out.push(b' ');
-    out.extend_from_slice(rejection.reason.as_str().as_bytes());
+    out.extend_from_slice(rejection.reason().as_str().as_bytes());
     out.push(b'\n');
     output.flush()
 }
@@ -227,8 +227,8 @@ impl<'s> Batch<'s> {
         // Git looks at names last, but for those that it could not even lock.
         // What a symbolic ref leads to comes after what was asked for.
         unreported.sort_by_key(|(rejection, asked)| {
-            let is_late = rejection.reason == Reason::NameConflict && !rejection.text.starts_with("cannot lock ref ");
-            (is_late, rejection.name != asked.name)
+            let is_late = rejection.reason() == Reason::NameConflict && !rejection.why.prevents_lock();
+            (is_late, rejection.resolved != asked.name)
         });
         unreported.into_iter().try_for_each(|(rejection, asked)| report_rejection(rejection, asked))
     }

@@ -121,7 +121,7 @@ pub(super) fn encode_outcome(outcome: Result<Outcome, Error>, answer: &mut Answe
 
 fn encode_rejection(at: usize, rejection: &Rejection, answer: &mut Answer) -> Result<(), Failure> {
     answer.u32(u32::try_from(at).map_err(|_| Failure::TooLarge(at))?);
-    answer.u8(match rejection.reason {
+    answer.u8(match rejection.reason() {
         Reason::NameConflict => 0,
         Reason::CreateExists => 1,
         Reason::NonexistentRef => 2,
@@ -131,8 +131,8 @@ fn encode_rejection(at: usize, rejection: &Rejection, answer: &mut Answer) -> Re
         Reason::CaseConflict => 6,
         Reason::Generic => 7,
     });
-    answer.bytes(&rejection.name)?;
-    answer.bytes(rejection.text.as_bytes())
+    answer.bytes(&rejection.resolved)?;
+    answer.bytes(rejection.to_string().as_bytes())
 }
 
 /// An entry of a reflog.

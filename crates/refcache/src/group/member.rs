@@ -2,7 +2,7 @@
 
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
-    Backend, Error, Locked, Rejection, Result, Snapshot, Step, TargetView,
+    Backend, Error, Limit, Locked, Result, Snapshot, Step, TargetView, Why,
     backend::{Claims, LogLine, NewValue, OptimizeOptions, Optimized, Steps},
 };
 use refdb_types::{Ident, ObjectId, Scope, is_pseudo};
@@ -52,7 +52,7 @@ impl<'g> Group<'g> {
 
     fn defer(&self, deferral: Deferral) -> Error {
         *self.deferral.lock().unwrap_or_else(PoisonError::into_inner) = Some(deferral);
-        Error::Refused("it is not made in this group".into())
+        Limit::Group.into()
     }
 
     pub(super) fn into_members(self) -> Vec<Vec<OwnStep>> {
@@ -104,7 +104,7 @@ impl Backend for Group<'_> {
     }
 
     fn optimize(&self, _: &OptimizeOptions) -> Result<Optimized> {
-        Err(Error::Refused("nothing is optimized within a transaction".into()))
+        unreachable!("the transactions of a group change refs and optimize nothing")
     }
 }
 
@@ -121,7 +121,7 @@ impl Locked for Member<'_> {
     }
 
     /// The stack is locked as a whole.
-    fn refused(&self) -> &[(usize, Rejection)] {
+    fn refused(&self) -> &[(usize, Why)] {
         &[]
     }
 

@@ -72,7 +72,7 @@ fn a_refused_member_leaves_nothing_and_the_others_are_made() {
     let outcomes = together(&repo, &view, vec![bad, good]);
     let error = outcomes[0].as_ref().unwrap_err();
     assert!(
-        matches!(error.store(), Some(refdb::Error::Rejected(refused)) if refused.reason == Reason::CreateExists),
+        matches!(error.store(), Some(refdb::Error::Rejected(refused)) if refused.reason() == Reason::CreateExists),
         "{error}"
     );
     assert_eq!(outcomes[1].as_ref().unwrap().group, 1);

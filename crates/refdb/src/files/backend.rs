@@ -9,7 +9,7 @@ use super::{
     transaction::FilesLocked,
 };
 use crate::{
-    Backend, Error, Locked, Result, Snapshot,
+    Backend, Limit, Locked, Result, Snapshot,
     backend::{Claims, OptimizeOptions, Optimized},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -62,7 +62,7 @@ impl Store {
                 Err(_) => return Ok(path),
             }
         }
-        Err(Error::Refused(format!("too many symbolic links lead from '{}'", self.layout.packed_path().display())))
+        Err(Limit::Links(self.layout.packed_path()).into())
     }
 }
 

@@ -9,11 +9,10 @@ use super::{
     way::{self, Way},
 };
 use crate::{
-    Error, Reason, Rejection, Result,
+    Error, Result, Why,
     backend::{Claim, Claims, Intent},
 };
-use bstr::{BStr, ByteSlice};
-use refdb_types::RefName;
+use bstr::{BStr, BString, ByteSlice};
 use refdb_vfs::{Fs, Left, Lock, LockError, Patience, Seed, Stat, interrupt};
 use std::{
     collections::BTreeMap,
@@ -127,11 +126,7 @@ enum Stop {
 }
 
 /// Locks every claim that can be locked; the others are refused.
-pub(super) fn lock(
-    store: &Arc<Store>,
-    claims: &dyn Claims,
-    scheme: Scheme,
-) -> Result<(Locks, Vec<(usize, Rejection)>)> {
+pub(super) fn lock(store: &Arc<Store>, claims: &dyn Claims, scheme: Scheme) -> Result<(Locks, Vec<(usize, Why)>)> {
     let mut refused = BTreeMap::new();
     let mut starts_left = STARTS_MAX;
     loop {
@@ -149,8 +144,8 @@ pub(super) fn lock(
         starts_left = starts_left.saturating_sub(1);
         match (waited, claim) {
             (Ok(()), _) => {}
-            (Err(error @ LockError::Held { .. }), Some(at)) => {
-                refused.insert(at, held_by_other(claims.claim(at).name, &error)?);
+            (Err(LockError::Held { path, age_seconds, uid }), Some(at)) => {
+                refused.insert(at, Why::Locked { path: absolute(&path), age_seconds, uid });
             }
             (Err(error), _) => return Err(error.into()),
         }
@@ -161,7 +156,7 @@ fn attempt(
     store: &Arc<Store>,
     claims: &dyn Claims,
     scheme: Scheme,
-    refused: &mut BTreeMap<usize, Rejection>,
+    refused: &mut BTreeMap<usize, Why>,
 ) -> std::result::Result<Locks, Stop> {
     let mut locks = Locks {
         store: Arc::clone(store),
@@ -192,16 +187,14 @@ fn attempt(
 
 impl Locks {
     /// Locks one claim; returns why that cannot be.
-    fn take(&mut self, at: usize, claim: &Claim<'_>, scheme: Scheme) -> std::result::Result<Option<Rejection>, Stop> {
+    fn take(&mut self, at: usize, claim: &Claim<'_>, scheme: Scheme) -> std::result::Result<Option<Why>, Stop> {
         let links = scheme.links(claim);
         if links && let Some(left) = self.link_at_once(claim.name) {
             self.held[at] = Held::Linked(left);
             return Ok(None);
         }
         let Some(path) = self.store.layout.ref_path(claim.name) else {
-            return reject(claim.name, Reason::Generic, "refusing to update ref with bad name")
-                .map(Some)
-                .map_err(Stop::Fatal);
+            return Ok(Some(Why::BadName));
         };
         let patience = self.patience(self.store.options.ref_patience);
         let locked = if links { self.link(&path, patience).map(Held::Linked) } else { self.create(&path, patience) };
@@ -211,44 +204,34 @@ impl Locks {
                 self.any = true;
                 Ok(None)
             }
-            Err(error) => self.refuse(at, claim.name, &path, error),
+            Err(error) => self.refuse(at, &path, error).map(Some),
         }
     }
 
-    fn refuse(
-        &self,
-        at: usize,
-        name: &BStr,
-        path: &Path,
-        error: LockError,
-    ) -> std::result::Result<Option<Rejection>, Stop> {
-        let rejection = match error {
-            LockError::Held { .. } if let Some(own) = self.twin(path) => held_by_us(name, path, own),
+    /// What a lock that could not be had means for its claim.
+    fn refuse(&self, at: usize, path: &Path, error: LockError) -> std::result::Result<Why, Stop> {
+        Ok(match error {
+            LockError::Held { .. } if let Some(own) = self.twin(path) => {
+                Why::LockedBySelf { path: absolute(&Lock::path_of(path)), other: own.to_owned() }
+            }
             LockError::Held { .. } if self.any => return Err(Stop::Blocked(Some(at), path.to_owned(), error)),
-            LockError::Held { .. } => held_by_other(name, &error),
-            LockError::Io(error) if error.source.kind() == io::ErrorKind::Interrupted => Err(error.into()),
+            LockError::Held { path, age_seconds, uid } => Why::Locked { path: absolute(&path), age_seconds, uid },
+            LockError::Io(error) if error.source.kind() == io::ErrorKind::Interrupted => {
+                return Err(Stop::Fatal(error.into()));
+            }
             LockError::Io(error) => match self.blocker(path) {
-                Some(blocker) => {
-                    let text = format!("'{blocker}' exists; cannot create '{name}'");
-                    reject(name, Reason::NameConflict, text)
-                }
-                None => {
-                    let lock = Lock::path_of(path);
-                    let text =
-                        format!("Unable to create '{}': {}", absolute(&lock).display(), without_number(&error.source));
-                    reject(name, Reason::Generic, text)
-                }
+                Some(blocker) => Why::Conflict { with: blocker, is_new: false, prevents_lock: true },
+                None => Why::NoLock { path: absolute(&Lock::path_of(path)), said: without_number(&error.source) },
             },
-        };
-        rejection.map(Some).map_err(Stop::Fatal)
+        })
     }
 
     /// The ref whose file stands where `path` needs a folder.
-    fn blocker(&self, path: &Path) -> Option<String> {
+    fn blocker(&self, path: &Path) -> Option<BString> {
         let layout = &self.store.layout;
         let base = if path.starts_with(&layout.git_dir) { &layout.git_dir } else { &layout.common_dir };
         let file = folders::file_in_the_way(&self.store.options.fs, base, path)?;
-        Some(file.strip_prefix(base).ok()?.as_os_str().as_bytes().as_bstr().to_string())
+        Some(file.strip_prefix(base).ok()?.as_os_str().as_bytes().into())
     }
 
     fn patience(&self, set: Option<Patience>) -> Patience {
@@ -451,40 +434,9 @@ fn cannot_link(error: &refdb_vfs::Error) -> bool {
     matches!(error.source.kind(), CrossesDevices | PermissionDenied | Unsupported)
 }
 
-/// A refusal of one ref: "cannot lock ref 'NAME': DETAIL".
-pub(super) fn reject(name: &BStr, reason: Reason, detail: impl std::fmt::Display) -> Result<Rejection> {
-    match RefName::new_safe(name.to_vec()) {
-        Some(name) => Ok(Rejection::cannot_lock(&name, reason, detail)),
-        None => Err(Error::Refused(format!("no ref can be called '{name}'"))),
-    }
-}
-
-/// Two of our own names lead to one file.
-fn held_by_us(name: &BStr, path: &Path, own: &BStr) -> Result<Rejection> {
-    let lock = Lock::path_of(path);
-    let detail = format!(
-        "Unable to create '{}': File exists.\n\nThis transaction holds it for '{own}', which leads to the same file",
-        absolute(&lock).display()
-    );
-    reject(name, Reason::CreateExists, detail)
-}
-
 /// The reader of the message may be in another folder.
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
-}
-
-fn held_by_other(name: &BStr, error: &LockError) -> Result<Rejection> {
-    let detail = match error {
-        LockError::Held { path, age_seconds, uid } => format!(
-            "Unable to create '{}': File exists.\n\nAnother git process seems to be running in this repository, or \
-             the lock file may be stale: it is {age_seconds} s old and belongs to user {uid}",
-            absolute(path).display()
-        ),
-        LockError::Io(error) => error.to_string(),
-    };
-    // Git counts it among the reasons for which a batch of updates goes on without one of them.
-    reject(name, Reason::CreateExists, detail)
 }
 
 /// The system's words, as git prints them.
@@ -495,7 +447,7 @@ fn without_number(error: &io::Error) -> String {
 
 /// Fails if a signal came.
 pub(super) fn heed_signals() -> Result<()> {
-    interrupt::check().map_err(|error| Error::Refused(error.to_string()))
+    interrupt::check().map_err(Error::Interrupted)
 }
 
 /// How long someone who is about to finish is waited for.

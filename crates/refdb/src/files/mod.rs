@@ -33,7 +33,7 @@ mod transaction;
 mod way;
 
 pub use backend::FilesBackend;
-pub use loose::{At as AtLoosePath, LooseError, LooseRef, parse as parse_loose, read as read_loose};
+pub use loose::{At as AtLoosePath, LooseRef, parse as parse_loose, read as read_loose};
 pub use options::{FilesOptions, PackedAccess, Sharing};
 pub use packed_cache::{Look, PackedFile};
 pub use packed_order::{Disorder, Misplaced};

@@ -1,8 +1,9 @@
 //! Rewrites packed-refs by copying what does not change: in the kernel where the ranges are long.
 
 use super::{Packed, backend::Store, folders, packed_cache::PackedFile};
-use crate::{Error, Result, backend::Peeled, transaction::ObjectClass};
+use crate::{Error, Misuse, Result, backend::Peeled};
 use bstr::BStr;
+use refdb_repo::ObjectClass;
 use refdb_types::ObjectId;
 use refdb_vfs::{File, interrupt};
 use std::{ops::Range, path::PathBuf, sync::Arc};
@@ -196,7 +197,7 @@ impl RangeWriter<'_> {
         const PIECE_LEN: usize = 256 << 20;
         let mut at = range.start;
         while at < range.end {
-            interrupt::check().map_err(|error| Error::Refused(error.to_string()))?;
+            interrupt::check().map_err(Error::Interrupted)?;
             let len = (range.end - at).min(PIECE_LEN);
             self.file.copy_from(source, at as u64, len as u64)?;
             at += len;
@@ -206,7 +207,7 @@ impl RangeWriter<'_> {
 
     fn put(&mut self, name: &BStr, id: ObjectId, peeled: Option<ObjectId>) -> Result<()> {
         if name.contains(&b'\n') {
-            return Err(Error::Refused(format!("a ref cannot be called {name:?}")));
+            return Err(Misuse::BadName(name.to_owned()).into());
         }
         self.flush_kept()?;
         id.write_hex(&mut self.buffer);

@@ -13,11 +13,11 @@ use super::{
     way::Way,
 };
 use crate::{
-    Error, Locked, Reason, Rejection, Result, Snapshot, Step, TargetView,
+    Error, Locked, Rejection, Result, Snapshot, Step, TargetView, Why,
     backend::{Claims, NewValue, Standing, Steps},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::ObjectId;
+use refdb_types::{ObjectId, RefName};
 use refdb_vfs::Lock;
 use std::{
     collections::BTreeSet,
@@ -35,7 +35,7 @@ pub(super) struct FilesLocked {
     locks: Locks,
     way: Way,
     whole: bool,
-    refused: Vec<(usize, Rejection)>,
+    refused: Vec<(usize, Why)>,
     snapshot: FilesSnapshot,
     /// packed-refs before the transaction, to go back to.
     before: Option<Arc<PackedFile>>,
@@ -68,7 +68,7 @@ impl FilesLocked {
     }
 
     /// The steps with the positions of their claims.
-    fn claimed<'a>(&self, steps: &'a dyn Steps) -> Result<Vec<(usize, Step<'a>)>> {
+    fn claimed<'a>(&self, steps: &'a dyn Steps) -> Vec<(usize, Step<'a>)> {
         let mut claim = 0;
         steps
             .iter()
@@ -76,11 +76,12 @@ impl FilesLocked {
                 while claim < self.locks.count() && self.locks.name(claim) < step.name {
                     claim += 1;
                 }
-                if claim < self.locks.count() && self.locks.name(claim) == step.name {
-                    Ok((claim, step))
-                } else {
-                    Err(Error::Refused(format!("ref '{}' is changed without being claimed", step.name)))
-                }
+                assert!(
+                    claim < self.locks.count() && self.locks.name(claim) == step.name,
+                    "ref '{}' is changed without being claimed, or out of order",
+                    step.name
+                );
+                (claim, step)
             })
             .collect()
     }
@@ -101,7 +102,7 @@ impl FilesLocked {
         let options = &self.store.options;
         let Some(path) = self.store.layout.ref_path(step.name) else { return Ok(()) };
         if step.old.is_none() && !folders::remove_empty_tree(&options.fs, &path)? && is_folder(&self.store, &path) {
-            return Err(Error::Rejected(blocked(step.name, &path)?));
+            return Err(rejected(step.name, Why::Folder { path }));
         }
         let mut content = Vec::with_capacity(options.hash.len_hex() + 1);
         loose::encode(value, &mut content);
@@ -183,8 +184,8 @@ impl FilesLocked {
             // Only a log that nobody needs is left if that fails.
             let _ = fs.remove_file(log);
         }
-        let text = format!("'{}' exists; cannot create '{}'", rival.theirs, rival.ours);
-        Err(Error::Rejected(locks::reject(rival.ours.as_bstr(), Reason::NameConflict, text)?))
+        let why = Why::Conflict { with: rival.theirs, is_new: false, prevents_lock: true };
+        Err(rejected(rival.ours.as_bstr(), why))
     }
 
     /// Adds the reflog lines of refs that remain; returns the logs that did not exist before.
@@ -265,7 +266,7 @@ impl Locked for FilesLocked {
         &self.snapshot
     }
 
-    fn refused(&self) -> &[(usize, Rejection)] {
+    fn refused(&self) -> &[(usize, Why)] {
         &self.refused
     }
 
@@ -277,7 +278,7 @@ impl Locked for FilesLocked {
     }
 
     fn stage(&mut self, steps: &dyn Steps) -> Result<()> {
-        let claimed = self.claimed(steps)?;
+        let claimed = self.claimed(steps);
         for (claim, step) in &claimed {
             match step.new {
                 Some(NewValue::Direct(id, _)) if !self.is_packed_put(*claim, step) => {
@@ -296,7 +297,7 @@ impl Locked for FilesLocked {
     }
 
     fn commit(mut self: Box<Self>, steps: &dyn Steps) -> Result<()> {
-        let claimed = self.claimed(steps)?;
+        let claimed = self.claimed(steps);
         self.make_room_for_logs(&claimed)?;
         let logs = self.append_logs(&claimed)?;
         self.publish_packed(&claimed, &logs)?;
@@ -317,7 +318,7 @@ fn publish(store: &Store, name: &BStr, lock: &mut Lock) -> Result<()> {
     match lock.publish() {
         Err(error) if matches!(error.source.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::DirectoryNotEmpty) => {
             if !folders::remove_empty_tree(&store.options.fs, lock.target())? {
-                return Err(Error::Rejected(blocked(name, lock.target())?));
+                return Err(rejected(name, Why::Folder { path: lock.target().to_owned() }));
             }
             Ok(lock.publish()?)
         }
@@ -329,7 +330,7 @@ fn is_folder(store: &Store, path: &Path) -> bool {
     store.options.fs.stat(path).is_ok_and(|stat| stat.is_dir())
 }
 
-fn blocked(name: &BStr, path: &Path) -> Result<Rejection> {
-    let text = format!("there is a non-empty directory '{}' blocking reference '{name}'", path.display());
-    locks::reject(name, Reason::NameConflict, text)
+fn rejected(name: &BStr, why: Why) -> Error {
+    let name = RefName::new_safe(name.to_vec()).expect("claims were names when they came in");
+    Rejection::of(name, why).into()
 }

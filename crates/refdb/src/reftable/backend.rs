@@ -4,7 +4,7 @@ use super::{
     stacks::{Place, Stacks},
 };
 use crate::{
-    Backend, Error, Locked, Result, Snapshot,
+    Backend, Limit, Locked, Result, Snapshot,
     backend::{Claims, OptimizeOptions, Optimized, Steps},
 };
 use bstr::{BStr, BString};
@@ -90,7 +90,7 @@ impl Backend for ReftableBackend {
         match stack.compact(scope, patience) {
             // Git's words, which its tests compare.
             Err(StackError::Lock(LockError::Held { .. })) => {
-                return Err(Error::Refused("unable to compact stack: data is locked".into()));
+                return Err(Limit::StackLocked.into());
             }
             done => done?,
         };

@@ -4,7 +4,7 @@ use super::{
     stacks::{Place, Stacks},
 };
 use crate::{
-    Error, Locked, Rejection, Result, Snapshot, TargetView,
+    Error, Limit, Locked, Misuse, Result, Snapshot, TargetView, Why,
     backend::{Claims, Intent, LogLine, NewValue, Step, Steps},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -75,9 +75,7 @@ fn refuse_twins(stacks: &Stacks, places: &BTreeSet<Place>) -> Result<()> {
     for folder in places.iter().map(|place| stacks.folder(place)) {
         let Ok(stat) = stacks.options.fs.stat(&folder) else { continue };
         if let Some(twin) = seen.insert((stat.device, stat.inode), folder.clone()) {
-            let (twin, folder) = (twin.display(), folder.display());
-            let text = format!("cannot lock references: '{twin}' and '{folder}' are one folder; use one name for it");
-            return Err(Error::Refused(text));
+            return Err(Misuse::OneFolder { one: twin, other: folder }.into());
         }
     }
     Ok(())
@@ -89,7 +87,7 @@ impl Locked for ReftableLocked {
     }
 
     /// A stack is locked as a whole or not at all.
-    fn refused(&self) -> &[(usize, Rejection)] {
+    fn refused(&self) -> &[(usize, Why)] {
         &[]
     }
 
@@ -116,8 +114,7 @@ impl Locked for ReftableLocked {
         for (place, mut part) in parts {
             let Some(addition) = self.additions.get_mut(&place) else {
                 // Nothing was locked there because the worktree was gone.
-                let folder = stacks.folder(&place);
-                return Err(Error::Refused(format!("'{}' was made meanwhile; try again", folder.display())));
+                return Err(Limit::Meanwhile(stacks.folder(&place)).into());
             };
             let is_renamed = part.is_renamed;
             let inner = |given| if is_renamed { stacks.route(given).1 } else { given };

@@ -5,9 +5,8 @@ use super::{
     stacks::{Place, Stacks},
 };
 use crate::{
-    BrokenRef, Cursor, Error, Probe, RefView, Result, Snapshot, TargetView,
+    BrokenRef, Cursor, Error, LooseError, Probe, RefView, Result, Snapshot, TargetView,
     backend::{Answers, Peeled},
-    files::LooseError,
 };
 use bstr::{BStr, ByteSlice};
 use refdb_types::{HashKind, LogEntry, ObjectId, RefName, Target, is_pseudo, is_root_ref};
@@ -154,9 +153,9 @@ pub(super) fn owned(name: &BStr, record: &RefRecord<'_>) -> Result<Target> {
     match record.value {
         RefValue::Symbolic(target) => match RefName::new_safe(target.to_vec()) {
             Some(target) => Ok(Target::Symbolic(target)),
-            None => Err(Error::Refused(format!("'{name}' leads to '{target}', which is no refname"))),
+            None => Err(Error::BadTarget { name: name.to_owned(), target: target.to_owned() }),
         },
         RefValue::Direct(id) | RefValue::Peeled { target: id, .. } => Ok(Target::Direct(id)),
-        RefValue::Deletion => Err(Error::Refused(format!("'{name}' was read although it is deleted"))),
+        RefValue::Deletion => unreachable!("'{name}' was read although it is deleted"),
     }
 }

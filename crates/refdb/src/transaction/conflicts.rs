@@ -5,13 +5,13 @@ use super::{
     walk::Findings,
 };
 use crate::{
-    Result,
+    Result, Why,
     backend::{Locked, Snapshot, Standing},
 };
 use bstr::{BStr, BString, ByteSlice};
 use std::collections::BTreeMap;
 
-/// The items whose names conflict with refs or with other items, and git's words for it. Old values are known.
+/// The items whose names conflict with refs or with other items, and with which. Old values are known.
 ///
 /// With `allow_replacing`, refs that the transaction deletes are in nobody's way.
 pub(super) fn conflicts(
@@ -19,7 +19,7 @@ pub(super) fn conflicts(
     locked: &dyn Locked,
     findings: &Findings,
     allow_replacing: bool,
-) -> Result<BTreeMap<u32, Conflict>> {
+) -> Result<BTreeMap<u32, Why>> {
     let mut found = BTreeMap::new();
     for parent in &findings.parent_refs {
         below_a_ref(edits, parent.as_bstr(), &mut found);
@@ -44,7 +44,7 @@ fn above_refs(
     locked: &dyn Locked,
     findings: &Findings,
     allow_replacing: bool,
-    found: &mut BTreeMap<u32, Conflict>,
+    found: &mut BTreeMap<u32, Why>,
 ) -> Result<()> {
     for child in &findings.children {
         let mut child = child.clone();
@@ -72,19 +72,11 @@ fn above_refs(
                     Standing::NoFolder => below.iter().any(|at| *at < parent),
                     Standing::Folder => true,
                 };
-                let shown = edits.shown(parent);
-                Conflict { text: format!("'{child}' exists; cannot create '{shown}'"), is_folder }
+                Why::Conflict { with: child.clone(), is_new: false, prevents_lock: is_folder }
             });
         }
     }
     Ok(())
-}
-
-/// Why a name cannot be had, in git's words.
-pub(super) struct Conflict {
-    pub(super) text: String,
-    /// The name cannot even be locked, since there is a folder in its place.
-    pub(super) is_folder: bool,
 }
 
 impl Item {
@@ -95,27 +87,26 @@ impl Item {
     }
 }
 
-fn below_a_ref(edits: &Edits, parent: &BStr, found: &mut BTreeMap<u32, Conflict>) {
+fn below_a_ref(edits: &Edits, parent: &BStr, found: &mut BTreeMap<u32, Why>) {
     for &at in &edits.order[edits.below(parent)] {
         if edits.items[at as usize].is_new() {
-            let name = edits.shown(at);
-            let text = || format!("'{parent}' exists; cannot create '{name}'");
-            found.entry(at).or_insert_with(|| Conflict { text: text(), is_folder: false });
+            let conflict = || Why::Conflict { with: parent.to_owned(), is_new: false, prevents_lock: false };
+            found.entry(at).or_insert_with(conflict);
         }
     }
 }
 
 /// Of two items that conflict, among files it is the outer one that cannot happen: the inner one's lock lies in its way.
 /// In reftables it is the one that was added first.
-fn below_a_new_item(edits: &Edits, parent: u32, locked: &dyn Locked, found: &mut BTreeMap<u32, Conflict>) {
+fn below_a_new_item(edits: &Edits, parent: u32, locked: &dyn Locked, found: &mut BTreeMap<u32, Why>) {
     let below = &edits.order[edits.below(edits.name(parent))];
     if let Some(&child) = below.iter().find(|child| edits.items[**child as usize].is_new()) {
         let (first, second, is_folder) = match locked.standing(edits.name(parent)) {
             Standing::NoFiles => (parent.min(child), parent.max(child), false),
             Standing::NoFolder | Standing::Folder => (parent, child, child < parent),
         };
-        let text = format!("cannot process '{}' and '{}' at the same time", edits.shown(first), edits.shown(second));
-        found.entry(first).or_insert(Conflict { text, is_folder });
+        let with = edits.shown(second).to_owned();
+        found.entry(first).or_insert(Why::Conflict { with, is_new: true, prevents_lock: is_folder });
     }
 }
 

@@ -1,5 +1,5 @@
 use super::HookSource;
-use crate::{Backend, Result};
+use crate::{Backend, Misuse, Result};
 use refdb_repo::{LogPolicy, ObjectCheck};
 use refdb_types::{HashKind, Ident};
 
@@ -10,7 +10,7 @@ pub struct Context<'s> {
     pub backend: &'s dyn Backend,
     /// Answers what new ids are.
     pub objects: &'s dyn ObjectCheck,
-    /// Whoever may forbid the transaction, or wants to hear of it.
+    /// The hooks, which may forbid the transaction.
     pub hooks: &'s dyn HookSource,
     /// Who the reflog says it was. Asked once a transaction, and only if there is something to log.
     pub committer: &'s dyn Fn() -> Result<Ident>,
@@ -18,7 +18,6 @@ pub struct Context<'s> {
     pub log_policy: LogPolicy,
     /// The kind of all object ids.
     pub hash: HashKind,
-    /// Why no ref may be changed. `GIT_QUARANTINE_PATH` may be set: a pre-receive hook must not update refs, since the
-    /// objects it sees may still be thrown away. Or a setting may be bad.
-    pub forbidden: Option<&'s str>,
+    /// Why no ref may be changed: a quarantine, or a bad setting.
+    pub forbidden: Option<&'s Misuse>,
 }

@@ -1,15 +1,5 @@
-use crate::{Reason, TargetView};
-use bstr::BStr;
+use crate::{TargetView, Why};
 use refdb_types::ObjectId;
-
-/// Whether a ref's value allows an edit.
-pub(super) enum Decision {
-    Allowed,
-    /// It does not, and git says "cannot lock ref 'NAME': " and this.
-    CannotLock(Reason, String),
-    /// It does not, and git says just this.
-    Refused(Reason, String),
-}
 
 /// What an edit expects of a ref.
 #[derive(Clone, Copy, Debug)]
@@ -24,64 +14,46 @@ pub(super) enum Expects<'a> {
 /// A ref under the lock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Current<'a> {
-    /// The ref that changes.
-    pub(super) name: &'a BStr,
-    /// The ref as the caller named it.
-    pub(super) given: &'a BStr,
     pub(super) value: Option<TargetView<'a>>,
     /// The object that the value leads to, if it does.
     pub(super) resolved: Option<ObjectId>,
 }
 
-/// Holds what a ref is against what an edit expects it to be.
-pub(super) fn decide(current: Current<'_>, expects: Expects<'_>) -> Decision {
-    let Current { name, given, value, resolved } = current;
-    let unable = || Decision::CannotLock(Reason::NonexistentRef, format!("unable to resolve reference '{name}'"));
+/// Holds a ref against what an edit expects of it. Returns what forbids the edit.
+pub(super) fn decide(current: Current<'_>, expects: Expects<'_>) -> Option<Why> {
+    let Current { value, resolved } = current;
+    debug_assert!(value.is_some() || resolved.is_none(), "what is not there leads nowhere");
+    let mismatch = |expected: TargetView<'_>, actual: Option<TargetView<'_>>| {
+        let expected = expected.to_target().expect("what an edit expects was a name when it came in");
+        Some(Why::Mismatch { expected, actual: actual.and_then(TargetView::to_target) })
+    };
     match (expects, value) {
-        (Expects::Anything, _) | (Expects::Something, Some(_)) | (Expects::Nothing, None) => Decision::Allowed,
-        (Expects::Value(_, true), None) => Decision::Allowed,
+        (Expects::Anything, _) | (Expects::Something, Some(_)) | (Expects::Nothing, None) => None,
+        (Expects::Value(_, true), None) => None,
         // Git takes the null id for no value, wherever it stands.
-        (Expects::Nothing, Some(TargetView::Direct(id))) if id.is_null() => Decision::Allowed,
-        (Expects::Something | Expects::Value(_, false), None) => unable(),
-        (Expects::Nothing, Some(_)) => {
-            let what = if resolved.is_some() { "reference" } else { "dangling symref" };
-            Decision::CannotLock(Reason::CreateExists, format!("{what} already exists"))
-        }
-        (Expects::Value(TargetView::Direct(expected), _), Some(_)) => match resolved {
-            Some(actual) if actual == expected => Decision::Allowed,
-            Some(actual) => {
-                Decision::CannotLock(Reason::IncorrectOldValue, format!("is at {actual} but expected {expected}"))
-            }
-            None => {
-                Decision::CannotLock(Reason::NonexistentRef, format!("reference is missing but expected {expected}"))
-            }
+        (Expects::Nothing, Some(TargetView::Direct(id))) if id.is_null() => None,
+        (Expects::Something | Expects::Value(_, false), None) => Some(Why::Missing),
+        (Expects::Nothing, Some(_)) => Some(Why::Exists { is_dangling: resolved.is_none() }),
+        (Expects::Value(expected @ TargetView::Direct(_), _), Some(_)) => match resolved.map(TargetView::Direct) {
+            Some(found) if found == expected => None,
+            found => mismatch(expected, found),
         },
-        (Expects::Value(TargetView::Symbolic(expected), _), Some(TargetView::Direct(_))) => Decision::CannotLock(
-            Reason::ExpectedSymref,
-            format!("expected symref with target '{expected}': but is a regular ref"),
-        ),
-        (Expects::Value(TargetView::Symbolic(expected), _), Some(TargetView::Symbolic(actual))) => {
-            if actual == expected {
-                Decision::Allowed
-            } else {
-                let text = format!("verifying symref target: '{given}': is at {actual} but expected {expected}");
-                Decision::Refused(Reason::IncorrectOldValue, text)
-            }
-        }
+        (Expects::Value(expected, _), Some(actual)) if expected == actual => None,
+        (Expects::Value(expected, _), Some(actual)) => mismatch(expected, Some(actual)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use refdb_types::HashKind;
+    use crate::Rejection;
+    use refdb_types::{HashKind, RefName};
 
     fn said(value: Option<TargetView<'_>>, resolved: Option<ObjectId>, expects: Expects<'_>) -> Option<String> {
-        let current = Current { name: "refs/heads/x".into(), given: "HEAD".into(), value, resolved };
-        match decide(current, expects) {
-            Decision::Allowed => None,
-            Decision::CannotLock(_, text) | Decision::Refused(_, text) => Some(text),
-        }
+        let [given, resolved_name] = ["HEAD", "refs/heads/x"].map(|name| RefName::new(name).unwrap());
+        let why = decide(Current { value, resolved }, expects)?;
+        let text = Rejection { given, resolved: resolved_name, why }.to_string();
+        Some(text.strip_prefix("cannot lock ref 'HEAD': ").unwrap_or(&text).to_owned())
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The memory of a transaction: a few dozen bytes an edit, names and ids stored once, nothing allocated per edit.
 
 use super::{ids::Ids, normalize_message};
-use crate::{Change, Edit, Error, Precondition, Result, Target, TargetView};
+use crate::{Change, Edit, Limit, Precondition, Rejection, Result, Target, TargetView, Why};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{ObjectId, RefName};
 use std::{collections::BTreeMap, sync::Arc};
@@ -108,11 +108,16 @@ impl Edits {
         self.given.get(&item).map_or_else(|| self.name(item), |given| self.text(*given))
     }
 
-    /// The name as it is shown, by its type again. Names were checked when they came in.
-    pub(super) fn shown_name(&self, item: u32) -> Result<RefName> {
-        let name = self.shown(item);
-        RefName::new_safe(name.to_vec())
-            .ok_or_else(|| Error::Refused(format!("refusing to update ref with bad name '{name}'")))
+    /// The name as it is shown, by its type again.
+    pub(super) fn shown_name(&self, item: u32) -> RefName {
+        RefName::new_safe(self.shown(item).to_vec()).expect("names were checked when they came in")
+    }
+
+    /// A rejection of this item.
+    pub(super) fn rejection(&self, item: u32, why: Why) -> Rejection {
+        let root = self.items[item as usize].root;
+        assert!(self.items[root as usize].root == root, "a rejection must name the edit that the caller gave");
+        Rejection { given: self.shown_name(root), resolved: self.shown_name(item), why }
     }
 
     pub(super) fn message(&self, item: &Item) -> &BStr {
@@ -167,7 +172,7 @@ impl Edits {
     }
 
     pub(super) fn store(&mut self, bytes: &[u8]) -> Result<Span> {
-        let too_much = |_| Error::Refused("too many refs in one transaction: their names exceed 4 GiB".into());
+        let too_much = |_| Limit::Names;
         let start = u32::try_from(self.text.len()).map_err(too_much)?;
         let len = u32::try_from(bytes.len()).map_err(too_much)?;
         self.text.extend_from_slice(bytes);

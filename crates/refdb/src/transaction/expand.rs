@@ -1,7 +1,7 @@
 //! Which refs an edit really concerns: where symbolic refs lead, and what HEAD's reflog shall say.
 
 use super::edits::{Action, Edits, Item};
-use crate::{Backend, Result, backend::TargetView};
+use crate::{Backend, Result, Why, backend::TargetView};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::is_worktree_itself;
 use std::collections::BTreeMap;
@@ -15,8 +15,8 @@ pub(super) struct Links {
     pub(super) logged_head: Option<BString>,
 }
 
-/// An edit that cannot be followed: the item, and git's words.
-pub(super) type Unfollowable = (u32, String);
+/// An edit that cannot be followed: the item, and why.
+pub(super) type Unfollowable = (u32, Why);
 
 impl Links {
     pub(super) fn learn(&mut self, name: &BStr, target: &BStr) {
@@ -35,14 +35,11 @@ pub(super) fn expand(edits: &mut Edits, added: usize, links: &Links) -> Result<V
         let Some(mut from) = edits.find(name.as_bstr()).filter(|at| (*at as usize) < added) else { continue };
         while let Some(target) = next(edits, from, links) {
             if is_worktree_itself(target.as_bstr()) {
-                unfollowable.push((from, format!("refusing to update ref with bad name '{target}'")));
+                unfollowable.push((from, Why::BadTarget { target }));
                 break;
             }
             if item_named(edits, added, target.as_bstr()).is_some() {
-                let via = edits.shown(from);
-                let text =
-                    format!("multiple updates for '{target}' (including one via symref '{via}') are not allowed");
-                unfollowable.push((from, text));
+                unfollowable.push((from, Why::TargetEdited { target }));
                 break;
             }
             from = edits.follow(from, target.as_bstr())?;
@@ -55,9 +52,7 @@ pub(super) fn expand(edits: &mut Edits, added: usize, links: &Links) -> Result<V
             None => edits.log_also(BStr::new("HEAD"), of)?,
             Some(own) if leads_to(edits, own, of) => {}
             Some(own) => {
-                let text =
-                    format!("multiple updates for 'HEAD' (including one via its referent '{head}') are not allowed");
-                unfollowable.push((own, text));
+                unfollowable.push((own, Why::ReferentEdited { referent: head.clone() }));
             }
         }
     }

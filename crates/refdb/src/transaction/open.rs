@@ -1,10 +1,9 @@
 use super::{
     Context, Hook, HookState, ObjectClass,
-    edits::Edits,
     plan::Plan,
-    prepare::{Preparation, is_branch, not_a_commit},
+    prepare::{Preparation, is_branch},
 };
-use crate::{Change, Edit, Error, Reason, Rejection, Result, Target, backend::Locked};
+use crate::{Change, Edit, Error, Limit, Misuse, Rejection, Result, Target, Why, backend::Locked};
 use bstr::BStr;
 use refdb_types::{ObjectId, is_pseudo, is_worktree_itself};
 
@@ -57,15 +56,15 @@ impl<'s> Transaction<'s> {
     /// What can be said without looking at refs is said at once, as git does: that the name is bad, or the object. A bad
     /// object is a rejection in [`Mode::PerEdit`], and everything else an error in either mode.
     pub fn add(&mut self, edit: Edit) -> Result<()> {
-        let position = u32::try_from(self.added).map_err(|_| Error::Refused("too many edits".into()))?;
+        let position = u32::try_from(self.added).map_err(|_| Limit::Edits)?;
         check_name(&edit)?;
         let plain = self.context.backend.plain_name(edit.name.as_bstr());
         if let Change::Set(Target::Direct(id)) = &edit.change
-            && let Some(text) = self.check_object(id, &edit, plain)?
+            && let Some(why) = self.check_object(id, plain)?
         {
-            let rejection = Rejection { name: edit.name, reason: Reason::InvalidNewValue, text };
+            let rejection = Rejection::of(edit.name, why);
             if self.options.mode == Mode::Atomic {
-                return Err(Error::Rejected(rejection));
+                return Err(rejection.into());
             }
             self.rejected.push((self.added, rejection));
         } else {
@@ -76,7 +75,7 @@ impl<'s> Transaction<'s> {
     }
 
     /// Each distinct id is read once. Returns what is wrong with it.
-    fn check_object(&mut self, id: &ObjectId, edit: &Edit, plain: &BStr) -> Result<Option<String>> {
+    fn check_object(&mut self, id: &ObjectId, plain: &BStr) -> Result<Option<Why>> {
         let ids = &mut self.plan.edits.ids;
         let at = ids.intern(id);
         let class = match ids.class(at) {
@@ -88,8 +87,8 @@ impl<'s> Transaction<'s> {
             }
         };
         Ok(match class {
-            ObjectClass::Missing => Some(format!("trying to write ref '{}' with nonexistent object {id}", edit.name)),
-            ObjectClass::Tag(_) | ObjectClass::Other if is_branch(plain) => Some(not_a_commit(*id, &edit.name)),
+            ObjectClass::Missing => Some(Why::NoObject { id: *id }),
+            ObjectClass::Tag(_) | ObjectClass::Other if is_branch(plain) => Some(Why::NotACommit { id: *id }),
             _ => None,
         })
     }
@@ -112,10 +111,12 @@ impl<'s> Transaction<'s> {
     /// Locks and checks everything and stages the new values.
     pub fn prepare(mut self) -> Result<Prepared<'s>> {
         if let Some(why) = self.context.forbidden {
-            return Err(Error::Refused(why.into()));
+            return Err(why.clone().into());
         }
         if let Some((one, other)) = self.plan.edits.sort() {
-            return Err(Error::Refused(said_twice(&self.plan.edits, one, other)));
+            let edits = &self.plan.edits;
+            let (one, other) = (edits.shown(one).to_owned(), edits.shown(other).to_owned());
+            return Err(Misuse::Twice { one, other }.into());
         }
         let mut hook = self.hook()?;
         ask(&mut hook, &self.plan, HookState::Preparing)?;
@@ -178,26 +179,17 @@ pub struct Committed {
     pub rejected: Vec<(usize, Rejection)>,
 }
 
-/// What is wrong with two edits of one ref: git's words, and which names are the same ref if that is not plain.
-fn said_twice(edits: &Edits, one: u32, other: u32) -> String {
-    let (one, other) = (edits.shown(one), edits.shown(other));
-    let text = format!("multiple updates for ref '{one}' not allowed");
-    if one == other { text } else { format!("{text}: '{other}' is the same ref") }
-}
-
 /// Refuses names that no ref may have. A badly named ref that exists may still be deleted.
 fn check_name(edit: &Edit) -> Result<()> {
     let name = &edit.name;
     if is_worktree_itself(name) {
-        return Err(Error::Refused(format!(
-            "refusing to update ref with bad name '{name}': it is a worktree; its refs are '{name}/HEAD' and so on"
-        )));
+        return Err(Misuse::Worktree(name.clone()).into());
     }
     if is_pseudo(name) {
-        return Err(Error::Refused(format!("refusing to update pseudoref '{name}'")));
+        return Err(Misuse::Pseudoref(name.clone()).into());
     }
     if matches!(edit.change, Change::Set(_)) && !name.is_valid() {
-        return Err(Error::Refused(format!("refusing to update ref with bad name '{name}'")));
+        return Err(Misuse::BadName(name.clone().into()).into());
     }
     Ok(())
 }

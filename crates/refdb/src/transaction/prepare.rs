@@ -3,7 +3,7 @@
 use super::{
     Context, Mode, TransactionOptions,
     conflicts::conflicts,
-    decide::{Current, Decision, Expects, decide},
+    decide::{Current, Expects, decide},
     edits::{Action, Edits, Expected, Value},
     expand::{Links, confirm, expand},
     log_policy::logs,
@@ -11,7 +11,7 @@ use super::{
     walk::walk,
 };
 use crate::{
-    Error, Reason, Rejection, Result,
+    Error, Limit, Reason, Rejection, Result, Why,
     backend::{Claim, Claims, Intent, Locked, Snapshot},
 };
 use bstr::{BStr, ByteSlice};
@@ -44,7 +44,7 @@ impl<'s> Preparation<'_, 's> {
             self.plan.reset(added);
             self.rejected.truncate(known);
         }
-        Err(Error::Refused("symbolic refs were changed again and again while they were to be locked; try again".into()))
+        Err(Limit::Attempts.into())
     }
 
     /// Reads HEAD ahead, without a lock: nearly all symbolic refs that matter are it.
@@ -73,8 +73,8 @@ impl<'s> Preparation<'_, 's> {
 
     /// One attempt; `None` if a symbolic ref turned out to be other than `links` has it.
     fn attempt(&mut self, added: usize, links: &mut Links) -> Result<Option<Box<dyn Locked + 's>>> {
-        for (at, text) in expand(&mut self.plan.edits, added, links)? {
-            self.reject(at, Reason::NameConflict, text)?;
+        for (at, why) in expand(&mut self.plan.edits, added, links)? {
+            self.reject(at, why)?;
         }
         let locked = self.context.backend.lock(&ClaimsOf { edits: &self.plan.edits, whole: self.options.whole })?;
         let findings = walk(&mut self.plan.edits, locked.snapshot())?;
@@ -82,32 +82,27 @@ impl<'s> Preparation<'_, 's> {
             return Ok(None);
         }
         // A name that cannot be locked because of another ref does not exist, and git looks at what was expected first.
-        let is_name = |rejection: &Rejection| rejection.reason == Reason::NameConflict;
+        let is_name = |why: &Why| why.reason() == Reason::NameConflict;
         // Nor can one be locked in whose place another item needs a folder; `conflicts` has the words for it.
-        self.refuse(&*locked, |at, rejection| !is_name(rejection) && !findings.parent_items.contains(&at))?;
+        self.refuse(&*locked, |at, why| !is_name(why) && !findings.parent_items.contains(&at))?;
         for (at, broken) in &findings.broken {
             let item = &mut self.plan.edits.items[*at as usize];
             item.is_broken = true;
             if self.options.mends && item.mends_what_is_broken() {
                 continue;
             }
-            let name = self.plan.edits.shown(*at);
-            // Git's words alone, which its tests compare; the ref's name leads to the file.
-            let detail = format!("unable to resolve reference '{name}': {}", broken.why.words());
+            let why = Why::Broken { why: broken.why.clone() };
             match (self.options.mends, self.options.mode) {
-                (true, Mode::PerEdit) => self.reject_edit(*at, self.unlockable(*at, Reason::Generic, &detail)?),
-                _ => self.cannot_lock(*at, Reason::Generic, detail)?,
+                (true, Mode::PerEdit) => self.reject_edit(*at, why),
+                _ => self.reject(*at, why)?,
             }
         }
         self.resolve_symbolic(locked.snapshot())?;
         self.check_values()?;
-        self.refuse(&*locked, |_, rejection| is_name(rejection))?;
+        self.refuse(&*locked, |_, why| is_name(why))?;
         let in_the_way = conflicts(&self.plan.edits, &*locked, &findings, self.options.allow_replacing_parents)?;
         for (at, conflict) in in_the_way {
-            match conflict.is_folder {
-                true => self.cannot_lock(at, Reason::NameConflict, conflict.text)?,
-                false => self.reject(at, Reason::NameConflict, conflict.text)?,
-            }
+            self.reject(at, conflict)?;
         }
         // Nothing happens without its lock, whatever was said above.
         self.refuse(&*locked, |_, _| true)?;
@@ -118,33 +113,24 @@ impl<'s> Preparation<'_, 's> {
     }
 
     /// Rejects the items that could not be locked, as far as `is_meant` says and nothing else is wrong with them.
-    fn refuse(&mut self, locked: &dyn Locked, is_meant: impl Fn(u32, &Rejection) -> bool) -> Result<()> {
-        for (position, rejection) in locked.refused() {
+    fn refuse(&mut self, locked: &dyn Locked, is_meant: impl Fn(u32, &Why) -> bool) -> Result<()> {
+        for (position, why) in locked.refused() {
             let at = self.plan.edits.order[*position];
-            if !self.plan.edits.items[at as usize].rejected && is_meant(at, rejection) {
-                self.reject_with(at, self.as_given(at, rejection))?;
+            if !self.plan.edits.items[at as usize].rejected && is_meant(at, why) {
+                self.reject(at, why.clone())?;
             }
         }
         Ok(())
     }
 
-    /// A backend's rejection with the name that the caller gave.
-    fn as_given(&self, at: u32, rejection: &Rejection) -> Rejection {
-        let edits = &self.plan.edits;
-        let given = edits.shown(edits.items[at as usize].root);
-        let named = |name: &BStr| format!("cannot lock ref '{name}': ");
-        let text = match rejection.text.strip_prefix(&named(edits.name(at))) {
-            Some(detail) => named(given) + detail,
-            None => rejection.text.clone(),
-        };
-        Rejection { text, ..rejection.clone() }
-    }
-
+    /// A backend knows refs by their plain names; the caller may have named them otherwise.
     fn error_as_given(&self, error: Error) -> Error {
         let Error::Rejected(rejection) = error else { return error };
         let edits = &self.plan.edits;
-        let at = (0..edits.items.len() as u32).find(|at| edits.name(*at) == rejection.name.as_bstr());
-        Error::Rejected(at.map_or_else(|| rejection.clone(), |at| self.as_given(at, &rejection)))
+        match (0..edits.items.len() as u32).find(|at| edits.name(*at) == rejection.resolved.as_bstr()) {
+            Some(at) => edits.rejection(at, rejection.why).into(),
+            None => Error::Rejected(rejection),
+        }
     }
 
     /// Finds the objects behind symbolic values, old and new, where decisions or reflogs need them.
@@ -177,8 +163,6 @@ impl<'s> Preparation<'_, 's> {
                 continue;
             }
             let current = Current {
-                name: edits.shown(at),
-                given: edits.shown(item.root),
                 value: item.old.map(|old| edits.view(old)),
                 resolved: edits.id(item.old).or_else(|| resolved.old.get(&at).copied()).filter(|id| !id.is_null()),
             };
@@ -189,40 +173,24 @@ impl<'s> Preparation<'_, 's> {
                 Expected::MustMatch(value) => Expects::Value(edits.view(value), false),
                 Expected::ExistingMustMatch(value) => Expects::Value(edits.view(value), true),
             };
-            match decide(current, expects) {
-                Decision::Allowed => {}
-                Decision::CannotLock(reason, text) => self.cannot_lock(at, reason, text)?,
-                Decision::Refused(reason, text) => self.reject(at, reason, text)?,
+            if let Some(why) = decide(current, expects) {
+                self.reject(at, why)?;
             }
         }
         Ok(())
     }
 
-    fn cannot_lock(&mut self, at: u32, reason: Reason, detail: String) -> Result<()> {
-        self.reject_with(at, self.unlockable(at, reason, &detail)?)
-    }
-
-    fn unlockable(&self, at: u32, reason: Reason, detail: &str) -> Result<Rejection> {
-        let edits = &self.plan.edits;
-        let text = format!("cannot lock ref '{}': {detail}", edits.shown(edits.items[at as usize].root));
-        Ok(Rejection { name: edits.shown_name(at)?, reason, text })
-    }
-
-    fn reject(&mut self, at: u32, reason: Reason, text: String) -> Result<()> {
-        let name = self.plan.edits.shown_name(at)?;
-        self.reject_with(at, Rejection { name, reason, text })
-    }
-
     /// In an atomic transaction, a rejection is the end. Elsewhere too if it has none of the reasons that git lets pass.
-    fn reject_with(&mut self, at: u32, rejection: Rejection) -> Result<()> {
-        if self.options.mode == Mode::Atomic || rejection.reason == Reason::Generic {
-            return Err(Error::Rejected(rejection));
+    fn reject(&mut self, at: u32, why: Why) -> Result<()> {
+        if self.options.mode == Mode::Atomic || why.reason() == Reason::Generic {
+            return Err(self.plan.edits.rejection(at, why).into());
         }
-        self.reject_edit(at, rejection);
+        self.reject_edit(at, why);
         Ok(())
     }
 
-    fn reject_edit(&mut self, at: u32, rejection: Rejection) {
+    fn reject_edit(&mut self, at: u32, why: Why) {
+        let rejection = self.plan.edits.rejection(at, why);
         let root = self.plan.edits.items[at as usize].root;
         let root = &mut self.plan.edits.items[root as usize];
         root.rejected = true;
@@ -289,8 +257,4 @@ fn resolve(snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<ObjectId>> {
 /// Whether only commits may go there, unless a symbolic ref of another name leads there: git looks at the name that is given.
 pub(super) fn is_branch(name: &BStr) -> bool {
     name == "HEAD" || name.starts_with(b"refs/heads/")
-}
-
-pub(super) fn not_a_commit(id: ObjectId, name: &BStr) -> String {
-    format!("trying to write non-commit object {id} to branch '{name}'")
 }

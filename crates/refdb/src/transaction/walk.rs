@@ -2,7 +2,7 @@
 
 use super::edits::{Action, Edits, Expected, Item, Value};
 use crate::{
-    BrokenRef, Error, Result, TargetView,
+    BrokenRef, Result, TargetView,
     backend::{Answers, Probe, Snapshot},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -142,15 +142,14 @@ struct Taker<'a> {
 }
 
 impl Taker<'_> {
-    fn next(&self) -> Result<Ask> {
-        let ask = self.asked.borrow_mut().pop_front();
-        ask.ok_or_else(|| Error::Refused("internal error: an answer without a question".into()))
+    fn next(&self) -> Ask {
+        self.asked.borrow_mut().pop_front().expect("each answer has a question before it")
     }
 }
 
 impl Answers for Taker<'_> {
     fn value(&mut self, _: usize, value: Option<TargetView<'_>>) -> Result<()> {
-        match (self.next()?, value) {
+        match (self.next(), value) {
             (_, None) => {}
             (Ask::Item(at), Some(TargetView::Direct(id))) => self.direct.push((at, id)),
             (Ask::Item(at), Some(TargetView::Symbolic(name))) => self.symbolic.push((at, name.to_owned())),
@@ -160,7 +159,7 @@ impl Answers for Taker<'_> {
     }
 
     fn broken(&mut self, _: usize, broken: BrokenRef) -> Result<()> {
-        match self.next()? {
+        match self.next() {
             Ask::Item(at) => self.findings.broken.push((at, broken)),
             // It exists, and that is all that matters of a parent.
             Ask::Parent(parent) => self.findings.parent_refs.push(parent.name(self.edits).to_owned()),

@@ -73,7 +73,7 @@ fn edit_by_edit_one_of_two_conflicting_edits_happens() {
             let edits = names.map(|name| create(name, ids[0]));
             let committed = subject.transaction(Mode::PerEdit, edits).unwrap().commit().unwrap();
             assert_eq!(committed.rejected.len(), 1, "{:?}", committed.rejected);
-            assert_eq!(committed.rejected[0].1.reason, Reason::NameConflict);
+            assert_eq!(committed.rejected[0].1.reason(), Reason::NameConflict);
             subject.repo.verify();
         }
         assert_eq!(subject.git_lists().len(), 2);

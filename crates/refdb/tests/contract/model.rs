@@ -59,11 +59,11 @@ fn atomically(subject: &Subject, model: &mut Model, edits: &[ModelEdit]) {
         (Ok(()), Ok(_)) => {}
         (Err(refused), Err(Error::Rejected(rejection))) => {
             let fits = |(at, refusal): &(usize, Refusal)| {
-                edits[*at].name == rejection.name && is_same(*refusal, rejection.reason)
+                edits[*at].name == rejection.resolved && is_same(*refusal, rejection.reason())
             };
             assert!(refused.iter().any(fits), "{rejection}, but the model refuses {refused:?} of {edits:#?}");
         }
-        (Err(refused), Err(Error::Refused(text))) => {
+        (Err(refused), Err(Error::Misuse(text))) => {
             assert!(refused.iter().any(|(_, refusal)| *refusal == Refusal::Duplicate), "{text}: {refused:?}");
         }
         (model, ours) => panic!("the model says {model:?}, and we {ours:?} for {edits:#?}"),
@@ -78,7 +78,7 @@ fn edit_by_edit(subject: &Subject, model: &mut Model, edits: &[ModelEdit]) {
     }
     let committed = subject.transaction(Mode::PerEdit, edits.iter().map(edit)).unwrap().commit().unwrap();
     for (at, rejection) in &committed.rejected {
-        let is_known = refused.iter().any(|(known, refusal)| known == at && is_same(*refusal, rejection.reason));
+        let is_known = refused.iter().any(|(known, refusal)| known == at && is_same(*refusal, rejection.reason()));
         assert!(is_known, "{rejection} for {:?}, but the model says {refused:?}", edits[*at]);
     }
     let is_rejected = |at: usize| committed.rejected.iter().any(|(rejected, _)| *rejected == at);

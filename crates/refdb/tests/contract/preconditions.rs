@@ -131,7 +131,7 @@ fn edit_by_edit_the_possible_ones_happen() {
         ];
         let committed = subject.transaction(Mode::PerEdit, edits).unwrap().commit().unwrap();
         let rejected: Vec<_> =
-            committed.rejected.iter().map(|(at, why)| (*at, why.name.to_string(), why.reason)).collect();
+            committed.rejected.iter().map(|(at, why)| (*at, why.resolved.to_string(), why.reason())).collect();
         let expected = [
             (1, "refs/heads/a", Reason::CreateExists),
             (2, "refs/heads/b", Reason::InvalidNewValue),

@@ -4,8 +4,8 @@
 
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
-    Backend, Cursor, Error, HashKind, ObjectError, ObjectId, Probe, Reason, RefName, Rejection, Result, Snapshot, Step,
-    Target, TargetView,
+    Backend, Cursor, Error, HashKind, Misuse, ObjectError, ObjectId, Probe, RefName, Rejection, Result, Snapshot, Step,
+    Target, TargetView, Why,
     backend::{Answers, Claim, Claims, Intent, LogLine, NewValue, OptimizeOptions, Peeled, Steps},
     files::{FilesBackend, FilesOptions, PackedAccess, Sharing},
     transaction::{ObjectCheck, ObjectClass},
@@ -154,8 +154,11 @@ pub(crate) fn link(name: impl Into<String>, target: &str) -> Wish {
     Wish { name: name.into(), new: Some(target), create: false, log: None }
 }
 
-pub(crate) fn rejection(name: &str, reason: Reason, text: &str) -> Error {
-    Error::Rejected(Rejection { name: RefName::new(name).unwrap(), reason, text: text.into() })
+pub(crate) fn rejection(name: &str, why: Why) -> Error {
+    match RefName::new(name) {
+        Ok(name) => Rejection::of(name, why).into(),
+        Err(_) => Misuse::BadName(name.into()).into(),
+    }
 }
 
 /// A transaction as the store does it, with the checks that matter here: values under the lock and name conflicts.
@@ -202,16 +205,16 @@ fn transact_as(backend: &FilesBackend, wishes: &[Wish], whole: bool) -> Result<(
         })
         .collect();
     let mut locked = backend.lock(&Wishes { claims, whole })?;
-    if let Some((_, rejection)) = locked.refused().first() {
-        return Err(Error::Rejected(rejection.clone()));
+    if let Some((at, why)) = locked.refused().first() {
+        return Err(rejection(&wishes[*at].name, why.clone()));
     }
     let names: Vec<&str> = wishes.iter().map(|wish| wish.name.as_str()).collect();
     let mut seen = Seen::default();
     let mut probes = names.iter().map(|name| Probe { name: name.as_bytes().as_bstr(), below: true });
     locked.snapshot().probe(&mut probes, &mut seen)?;
     if let Some((probe, child)) = seen.below.first().filter(|(probe, _)| wishes[*probe].new.is_some()) {
-        let text = format!("'{child}' exists; cannot create '{}'", names[*probe]);
-        return Err(rejection(names[*probe], Reason::NameConflict, &text));
+        let with = child.as_str().into();
+        return Err(rejection(names[*probe], Why::Conflict { with, is_new: false, prevents_lock: false }));
     }
     let mut parents: Vec<String> = Vec::new();
     for wish in wishes.iter().filter(|wish| wish.new.is_some()) {
@@ -223,7 +226,8 @@ fn transact_as(backend: &FilesBackend, wishes: &[Wish], whole: bool) -> Result<(
     let mut probes = parents.iter().map(|name| Probe { name: name.as_bytes().as_bstr(), below: false });
     locked.snapshot().probe(&mut probes, &mut found)?;
     if let Some(at) = found.values.iter().position(Option::is_some) {
-        return Err(rejection(&parents[at], Reason::NameConflict, &format!("'{}' exists", parents[at])));
+        let with = parents[at].as_str().into();
+        return Err(rejection(&parents[at], Why::Conflict { with, is_new: false, prevents_lock: false }));
     }
     let ident =
         Ident { name: "A".into(), email: "a@example.com".into(), time_seconds: 1_700_000_000, offset_decimal: 0 };
@@ -238,7 +242,7 @@ fn transact_as(backend: &FilesBackend, wishes: &[Wish], whole: bool) -> Result<(
             Target::Symbolic(name) => TargetView::Symbolic(name.as_bstr()),
         });
         if wish.create && old.is_some() {
-            return Err(rejection(&wish.name, Reason::CreateExists, "reference already exists"));
+            return Err(rejection(&wish.name, Why::Exists { is_dangling: false }));
         }
         let log = wish.log.as_ref().map(|message| LogLine {
             old: value.as_ref().and_then(Target::id).unwrap_or(null),

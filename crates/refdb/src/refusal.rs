@@ -1,0 +1,70 @@
+//! Why a whole operation is refused although nothing is broken: the caller's mistake, or a bound.
+
+use bstr::BString;
+use refdb_types::RefName;
+use std::path::PathBuf;
+
+/// The caller asks for something that cannot be. Nothing has happened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Misuse {
+    /// No ref can have this name.
+    #[error("refusing to update ref with bad name '{0}'")]
+    BadName(BString),
+    /// The name is a worktree's, not a ref's.
+    #[error("refusing to update ref with bad name '{0}': it is a worktree; its refs are '{0}/HEAD' and so on")]
+    Worktree(RefName),
+    /// Git itself keeps this file: `FETCH_HEAD`, `MERGE_HEAD`.
+    #[error("refusing to update pseudoref '{0}'")]
+    Pseudoref(RefName),
+    /// A transaction has two edits of one ref.
+    #[error("multiple updates for ref '{one}' not allowed{}", if one == other { String::new() } else { format!(": '{other}' is the same ref") })]
+    Twice {
+        /// One name of it.
+        one: BString,
+        /// The other name, or the same.
+        other: BString,
+    },
+    /// `GIT_QUARANTINE_PATH` is set: a pre-receive hook must not change refs, since the objects may still be thrown away.
+    #[error("ref updates forbidden inside quarantine environment")]
+    Quarantine,
+    /// A setting that writing needs cannot be used.
+    #[error("{0}")]
+    Setting(String),
+    /// A value is an object id of the wrong kind, or text that is no id.
+    #[error("'{0}' is no object id of this repository")]
+    BadId(String),
+    /// Two names of worktrees lead to one folder.
+    #[error("cannot lock references: '{}' and '{}' are one folder; use one name for it", one.display(), other.display())]
+    OneFolder {
+        /// One name.
+        one: PathBuf,
+        /// The other.
+        other: PathBuf,
+    },
+}
+
+/// A bound was met. Nothing has happened; trying again, or with less, may help.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Limit {
+    /// A transaction has more than 2^32 edits.
+    #[error("too many edits")]
+    Edits,
+    /// The names of a transaction need more than 4 GiB.
+    #[error("too many refs in one transaction: their names exceed 4 GiB")]
+    Names,
+    /// Other writers moved symbolic refs each time they were to be locked.
+    #[error("symbolic refs were changed again and again while they were to be locked; try again")]
+    Attempts,
+    /// Symbolic links lead on and on.
+    #[error("too many symbolic links lead from '{}'", .0.display())]
+    Links(PathBuf),
+    /// A worktree was made while the transaction began.
+    #[error("'{}' was made meanwhile; try again", .0.display())]
+    Meanwhile(PathBuf),
+    /// Another writer holds the stack's lock, and compaction can wait.
+    #[error("unable to compact stack: data is locked")]
+    StackLocked,
+    /// A transaction cannot be made in the group that it was put into.
+    #[error("it is not made in this group")]
+    Group,
+}

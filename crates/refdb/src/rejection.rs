@@ -1,0 +1,270 @@
+//! Why one edit cannot happen, as a value; and the one place that has git's sentences for it.
+
+use crate::LooseError;
+use bstr::BString;
+use refdb_types::{ObjectId, RefName, Target};
+use std::{fmt, path::PathBuf};
+
+/// Why one edit of a transaction cannot happen. Its text is git's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejection {
+    /// The ref as the caller named it.
+    pub given: RefName,
+    /// The ref that cannot change: where the edit leads if `given` is a symbolic ref, as in git's batch updates.
+    pub resolved: RefName,
+    /// Why it cannot change.
+    pub why: Why,
+}
+
+/// What stands in the way of an edit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// The ref does not exist, and the edit expects that it does.
+    Missing,
+    /// The ref exists, and the edit expects that it does not.
+    Exists {
+        /// It is a symbolic ref that leads to nothing.
+        is_dangling: bool,
+    },
+    /// The ref has another value than the edit expects.
+    Mismatch {
+        /// What the edit expects.
+        expected: Target,
+        /// What the ref holds; if an object is expected, the object that it leads to. `None` if it leads to none.
+        actual: Option<Target>,
+    },
+    /// Another name needs a folder where this one needs a file, or the reverse.
+    Conflict {
+        /// The other name.
+        with: BString,
+        /// The other ref is not there yet: the same transaction would create it.
+        is_new: bool,
+        /// The other name already prevents the lock.
+        prevents_lock: bool,
+    },
+    /// A folder that is not empty stands where the ref's file belongs.
+    Folder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The transaction also edits the ref that this symbolic ref leads to.
+    TargetEdited {
+        /// Where it leads.
+        target: BString,
+    },
+    /// The transaction edits HEAD, and the branch that HEAD leads to.
+    ReferentEdited {
+        /// The branch.
+        referent: BString,
+    },
+    /// The symbolic ref leads to a name that no ref can have.
+    BadTarget {
+        /// Where it leads.
+        target: BString,
+    },
+    /// No file can have the ref's name.
+    BadName,
+    /// There is no such object.
+    NoObject {
+        /// The object.
+        id: ObjectId,
+    },
+    /// A branch takes commits only.
+    NotACommit {
+        /// The object.
+        id: ObjectId,
+    },
+    /// The ref's own file is no good.
+    Broken {
+        /// What is wrong with it.
+        why: LooseError,
+    },
+    /// Another process holds the ref's lock, or left it behind.
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+        /// Seconds since it was made.
+        age_seconds: u64,
+        /// The user that it belongs to.
+        uid: u32,
+    },
+    /// The transaction itself holds the lock, by another name of the same file.
+    LockedBySelf {
+        /// The lock file.
+        path: PathBuf,
+        /// The other name.
+        other: BString,
+    },
+    /// The lock file cannot be made.
+    NoLock {
+        /// The lock file.
+        path: PathBuf,
+        /// What the system says.
+        said: String,
+    },
+}
+
+/// The classes of reasons that `git update-ref --batch-updates` reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// A ref exists where this one needs a folder, or the reverse.
+    NameConflict,
+    /// It should not exist yet.
+    CreateExists,
+    /// It should exist.
+    NonexistentRef,
+    /// It has another value.
+    IncorrectOldValue,
+    /// The new value is no good: no such object, or not a commit for a branch.
+    InvalidNewValue,
+    /// A symbolic ref was expected.
+    ExpectedSymref,
+    /// It differs from another ref in case only, on a file system that does not tell them apart.
+    CaseConflict,
+    /// Anything else: a lock, a bad name.
+    Generic,
+}
+
+impl Reason {
+    /// The words in the output of `git update-ref --batch-updates`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::NameConflict => "refname conflict",
+            Reason::CreateExists => "reference already exists",
+            Reason::NonexistentRef => "reference does not exist",
+            Reason::IncorrectOldValue => "incorrect old value provided",
+            Reason::InvalidNewValue => "invalid new value provided",
+            Reason::ExpectedSymref => "expected symref but found regular ref",
+            Reason::CaseConflict => "reference conflict due to case-insensitive filesystem",
+            Reason::Generic => "unknown failure",
+        }
+    }
+}
+
+impl Why {
+    /// The class in which git counts it.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Why::Missing => Reason::NonexistentRef,
+            // Git counts a lock that is held among the reasons for which a batch of updates goes on without one of them.
+            Why::Exists { .. } | Why::Locked { .. } | Why::LockedBySelf { .. } => Reason::CreateExists,
+            Why::Mismatch { expected, actual } => match (expected, actual) {
+                (_, None) => Reason::NonexistentRef,
+                (Target::Symbolic(_), Some(Target::Direct(_))) => Reason::ExpectedSymref,
+                (Target::Direct(_), Some(_)) | (Target::Symbolic(_), Some(Target::Symbolic(_))) => {
+                    Reason::IncorrectOldValue
+                }
+            },
+            Why::Conflict { .. }
+            | Why::Folder { .. }
+            | Why::TargetEdited { .. }
+            | Why::ReferentEdited { .. }
+            | Why::BadTarget { .. } => Reason::NameConflict,
+            Why::NoObject { .. } | Why::NotACommit { .. } => Reason::InvalidNewValue,
+            Why::BadName | Why::Broken { .. } | Why::NoLock { .. } => Reason::Generic,
+        }
+    }
+
+    /// Whether git finds it while it locks the ref, and says "cannot lock ref".
+    pub fn prevents_lock(&self) -> bool {
+        match self {
+            Why::Mismatch { expected: Target::Symbolic(_), actual: Some(Target::Symbolic(_)) }
+            | Why::TargetEdited { .. }
+            | Why::ReferentEdited { .. }
+            | Why::BadTarget { .. }
+            | Why::NoObject { .. }
+            | Why::NotACommit { .. } => false,
+            Why::Conflict { prevents_lock, .. } => *prevents_lock,
+            Why::Missing
+            | Why::Exists { .. }
+            | Why::Mismatch { .. }
+            | Why::Folder { .. }
+            | Why::BadName
+            | Why::Broken { .. }
+            | Why::Locked { .. }
+            | Why::LockedBySelf { .. }
+            | Why::NoLock { .. } => true,
+        }
+    }
+}
+
+impl Rejection {
+    /// Of an edit that names the very ref that it would change.
+    pub fn of(name: RefName, why: Why) -> Self {
+        Rejection { given: name.clone(), resolved: name, why }
+    }
+
+    /// The class in which git counts it.
+    pub fn reason(&self) -> Reason {
+        self.why.reason()
+    }
+}
+
+/// Git's sentences.
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Rejection { given, resolved, why } = self;
+        if why.prevents_lock() {
+            write!(f, "cannot lock ref '{given}': ")?;
+        }
+        match why {
+            Why::Missing => write!(f, "unable to resolve reference '{resolved}'"),
+            Why::Exists { is_dangling: true } => f.write_str("dangling symref already exists"),
+            Why::Exists { is_dangling: false } => f.write_str("reference already exists"),
+            Why::Mismatch { expected, actual: None } => {
+                write!(f, "reference is missing but expected {}", shown(expected))
+            }
+            Why::Mismatch { expected, actual: Some(actual) } => mismatch(f, given, expected, actual),
+            Why::Conflict { with, is_new: true, .. } => {
+                write!(f, "cannot process '{resolved}' and '{with}' at the same time")
+            }
+            Why::Conflict { with, is_new: false, .. } => write!(f, "'{with}' exists; cannot create '{resolved}'"),
+            Why::Folder { path } => {
+                write!(f, "there is a non-empty directory '{}' blocking reference '{resolved}'", path.display())
+            }
+            Why::TargetEdited { target } => {
+                write!(f, "multiple updates for '{target}' (including one via symref '{resolved}') are not allowed")
+            }
+            Why::ReferentEdited { referent } => {
+                write!(f, "multiple updates for 'HEAD' (including one via its referent '{referent}') are not allowed")
+            }
+            Why::BadTarget { target } => write!(f, "refusing to update ref with bad name '{target}'"),
+            Why::BadName => f.write_str("refusing to update ref with bad name"),
+            Why::NoObject { id } => write!(f, "trying to write ref '{given}' with nonexistent object {id}"),
+            Why::NotACommit { id } => write!(f, "trying to write non-commit object {id} to branch '{resolved}'"),
+            Why::Broken { why } => write!(f, "unable to resolve reference '{resolved}': {}", why.words()),
+            Why::Locked { path, age_seconds, uid } => write!(
+                f,
+                "Unable to create '{}': File exists.\n\nAnother git process seems to be running in this repository, or \
+                 the lock file may be stale: it is {age_seconds} s old and belongs to user {uid}",
+                path.display()
+            ),
+            Why::LockedBySelf { path, other } => write!(
+                f,
+                "Unable to create '{}': File exists.\n\nThis transaction holds it for '{other}', which leads to the same \
+                 file",
+                path.display()
+            ),
+            Why::NoLock { path, said } => write!(f, "Unable to create '{}': {said}", path.display()),
+        }
+    }
+}
+
+fn mismatch(f: &mut fmt::Formatter<'_>, given: &RefName, expected: &Target, actual: &Target) -> fmt::Result {
+    match (expected, actual) {
+        (Target::Symbolic(expected), Target::Direct(_)) => {
+            write!(f, "expected symref with target '{expected}': but is a regular ref")
+        }
+        (Target::Symbolic(expected), Target::Symbolic(actual)) => {
+            write!(f, "verifying symref target: '{given}': is at {actual} but expected {expected}")
+        }
+        (Target::Direct(_), actual) => write!(f, "is at {} but expected {}", shown(actual), shown(expected)),
+    }
+}
+
+fn shown(target: &Target) -> &dyn fmt::Display {
+    match target {
+        Target::Direct(id) => id,
+        Target::Symbolic(name) => name,
+    }
+}
