@@ -3,5 +3,6 @@
 pub(crate) mod footer;
 pub(crate) mod identity;
 pub(crate) mod place;
+pub(crate) mod rate;
 pub(crate) mod record;
 pub(crate) mod seal;

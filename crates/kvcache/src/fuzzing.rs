@@ -2,7 +2,7 @@
 
 use crate::{
     format::{
-        footer::{ENTRY_BYTES, TRAILER_BYTES, encode_footer},
+        footer::{ENTRY_BYTES, Entries, TRAILER_BYTES, encode_footer},
         record::{SegmentHeader, check_record},
     },
     log::recover::{Scanned, footer_from, scan},
@@ -31,6 +31,7 @@ pub fn segment(bytes: &[u8]) {
     });
     if let Ok(Some((trailer, entries))) = read {
         assert!(entries.iter().all(|entry| entry.offset + entry.len <= bytes.len()));
+        assert!(entries.iter().collect::<Entries>() == entries, "every bit of an entry means something");
         let footer = encode_footer(seq, trailer.records_end, trailer.newest_ms, &entries);
         assert_eq!(footer.len(), entries.len() * ENTRY_BYTES + TRAILER_BYTES);
     }

@@ -1,4 +1,4 @@
-//! How room is freed: `plan` and `keep` decide, without effects; `steps` does what they say, with `evict` and `copy`;
+//! How room is freed: `plan`, `keep` and `pace` decide, without effects; `past` remembers what went; `steps` does what they say, with `evict` and `copy`;
 //! `doomed` has what is to be deleted, and when; `worker` and `calls` are the background threads.
 
 pub(crate) mod calls;
@@ -7,6 +7,8 @@ mod doomed;
 pub(crate) mod evict;
 pub(crate) mod ghost;
 mod keep;
+mod pace;
+pub(crate) mod past;
 pub(crate) mod plan;
 pub(crate) mod report;
 pub(crate) mod steps;

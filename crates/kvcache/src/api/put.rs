@@ -114,6 +114,7 @@ impl Cache {
     fn append(&self, header: &RecordHeader, record: &mut [u8], options: PutOptions, settle: Durability) -> Result<Put> {
         let Store { view, tickets, files, .. } = &*self.store;
         let crc = body_crc(record);
+        let rate = self.reclaim.past.rate(header.hash);
         let is_firm = options.durability != Durability::Buffered;
         let who = if is_firm { Who::Durable } else { Who::Put };
         let patience = match is_firm {
@@ -128,7 +129,7 @@ impl Cache {
                 view.counters.stale.add(1);
                 return Ok(Put::Stale);
             }
-            match log.append(view, header, record, crc, who) {
+            match log.append(view, header, record, crc, who, rate) {
                 Ok(()) => {
                     if options.ticket.is_none() {
                         // A value given outright beats one that is being computed.
@@ -253,6 +254,7 @@ impl Cache {
                 if let Some((void, memory)) = log.clear(&store.view) {
                     store.tickets.invalidate_all();
                     reclaim.ghosts.clear();
+                    reclaim.past.clear();
                     reclaim.doomed.add_void(void);
                     break (log.end(), memory);
                 }

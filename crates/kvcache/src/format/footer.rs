@@ -2,6 +2,7 @@
 
 use crate::format::{
     place::{ALIGN, MAX_OFFSET_BYTES},
+    rate::Rate,
     record::{Kind, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, u32_at, u64_at},
 };
 
@@ -21,14 +22,18 @@ pub(crate) struct Entry {
     pub(crate) offset: usize,
     /// Its length, padding included.
     pub(crate) len: usize,
+    /// How often it was read before it was written, or 0: of no use but to the choice of what is evicted.
+    pub(crate) rate: Rate,
 }
 
 impl Entry {
-    /// Kind in the low 2 bits, then the length and the offset in units of 16 bytes, as in a place.
+    /// Kind in the low 2 bits, then the length and the offset in units of 16 bytes, as in a place; the rate where that has
+    /// the slot.
     pub(crate) fn encode(&self) -> [u8; ENTRY_BYTES] {
         debug_assert!(self.offset.is_multiple_of(ALIGN) && self.len.is_multiple_of(ALIGN), "{self:?}");
         debug_assert!(self.offset <= MAX_OFFSET_BYTES && self.len >= RECORD_HEADER_BYTES, "{self:?}");
-        let place = ((self.offset / ALIGN) as u64) << 26 | ((self.len / ALIGN) as u64) << 2 | self.kind as u64;
+        let rate = u64::from(self.rate.bits()) << 48;
+        let place = rate | ((self.offset / ALIGN) as u64) << 26 | ((self.len / ALIGN) as u64) << 2 | self.kind as u64;
         let mut bytes = [0; ENTRY_BYTES];
         bytes[..8].copy_from_slice(&self.hash.to_le_bytes());
         bytes[8..].copy_from_slice(&place.to_le_bytes());
@@ -37,10 +42,11 @@ impl Entry {
 
     fn decode(bytes: &[u8; ENTRY_BYTES]) -> Option<Self> {
         let place = u64_at(bytes, 8);
-        let (offset, len) = ((place >> 26) as usize * ALIGN, (place >> 2) as usize % (1 << 24) * ALIGN);
+        let (offset, len) = ((place >> 26) as usize % (1 << 22) * ALIGN, (place >> 2) as usize % (1 << 24) * ALIGN);
         let fits = (SEGMENT_HEADER_BYTES..=MAX_OFFSET_BYTES).contains(&offset) && len >= RECORD_HEADER_BYTES;
         let kind = Kind::from_byte(place as u8 & 3)?;
-        fits.then_some(Entry { hash: u64_at(bytes, 0), kind, offset, len })
+        let rate = Rate::from_bits((place >> 48) as u16);
+        fits.then_some(Entry { hash: u64_at(bytes, 0), kind, offset, len, rate })
     }
 }
 
@@ -170,9 +176,9 @@ mod tests {
     #[test]
     fn a_footer_comes_back_and_any_flipped_bit_is_seen() {
         let entries = Entries::from_iter([
-            Entry { hash: 1, kind: Kind::Put, offset: 64, len: 48 },
-            Entry { hash: 2, kind: Kind::Remove, offset: 112, len: 32 },
-            Entry { hash: 3, kind: Kind::Dropped, offset: 144, len: 32 },
+            Entry { hash: 1, kind: Kind::Put, offset: 64, len: 48, rate: Rate::from_bits(0xffff) },
+            Entry { hash: 2, kind: Kind::Remove, offset: 112, len: 32, rate: Rate::default() },
+            Entry { hash: 3, kind: Kind::Dropped, offset: 144, len: 32, rate: Rate::default() },
         ]);
         let footer = encode_footer(9, 176, 1234, &entries);
         let decode = |footer: &[u8]| {
@@ -192,7 +198,8 @@ mod tests {
 
     #[test]
     fn a_footer_entry_past_the_records_is_refused() {
-        let entries = Entries::from_iter([Entry { hash: 1, kind: Kind::Put, offset: 64, len: 48 }]);
+        let entries =
+            Entries::from_iter([Entry { hash: 1, kind: Kind::Put, offset: 64, len: 48, rate: Rate::default() }]);
         let footer = encode_footer(9, 100, 0, &entries);
         let (entries, trailer) = footer.split_at(ENTRY_BYTES);
         assert_eq!(Trailer::decode(trailer, 9).unwrap().decode_entries(entries.to_vec()), None);

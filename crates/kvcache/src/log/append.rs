@@ -9,6 +9,7 @@ use crate::{
     format::{
         footer::{Entries, Entry},
         place::Place,
+        rate::Rate,
         record::{
             Kind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, body_crc, finish_record,
         },
@@ -223,18 +224,24 @@ impl Log {
         record: &mut [u8],
         crc: u32,
         who: Who,
+        rate: Rate,
     ) -> Result<(), NoRoom> {
         self.pay(view)?;
-        let place = self.write(view, header, record, crc, who)?;
+        let place = self.write(view, header, record, crc, who, rate)?;
         match header.kind {
-            Kind::Put => self.publish(view, header.hash, place),
+            Kind::Put => {
+                // A value that is replaced is in use as before.
+                let uses = view.index.get(header.hash).map_or(0, Place::uses);
+                self.publish(view, header.hash, place.with_uses(uses));
+            }
             Kind::Remove => drop(self.forget(view, header.hash)),
             Kind::Dropped => {}
         }
         Ok(())
     }
 
-    /// Copies a record that the index finds at `old` to the end of the log; false if the index finds another by now.
+    /// Copies a record that the index finds at `old` to the end of the log, with the uses that `old` has; false if the index
+    /// finds another by now.
     pub(crate) fn copy(
         &mut self,
         view: &View,
@@ -242,14 +249,14 @@ impl Log {
         header: &RecordHeader,
         record: &mut [u8],
         crc: u32,
-        uses: u8,
+        rate: Rate,
     ) -> Result<bool, NoRoom> {
         self.pay(view)?;
         if !view.index.get(header.hash).is_some_and(|place| place.is_same(old)) {
             return Ok(false);
         }
-        let place = self.write(view, header, record, crc, Who::Upkeep)?;
-        self.publish(view, header.hash, place.with_uses(uses));
+        let place = self.write(view, header, record, crc, Who::Upkeep, rate)?;
+        self.publish(view, header.hash, place.with_uses(old.uses()));
         Ok(true)
     }
 
@@ -315,7 +322,7 @@ impl Log {
         let header = RecordHeader { kind, encrypted: false, hash, created_ms: now_ms, key_len: 0, value_len: 0 };
         let mut record = header.encode();
         let crc = body_crc(&record);
-        self.write(view, &header, &mut record, crc, Who::Upkeep).map(drop)
+        self.write(view, &header, &mut record, crc, Who::Upkeep, Rate::default()).map(drop)
     }
 
     fn write(
@@ -325,6 +332,7 @@ impl Log {
         record: &mut [u8],
         crc: u32,
         who: Who,
+        rate: Rate,
     ) -> Result<Place, NoRoom> {
         if !self.has_space(record.len(), who) {
             if who != Who::Upkeep {
@@ -340,7 +348,7 @@ impl Log {
         debug_assert_eq!(self.active.filling.image.len(), offset, "records stand one behind the other");
         self.active.filling.append(record);
         self.active.tail += record.len();
-        self.active.entries.push(&Entry { hash: header.hash, kind: header.kind, offset, len: record.len() });
+        self.active.entries.push(&Entry { hash: header.hash, kind: header.kind, offset, len: record.len(), rate });
         self.active.newest_ms = self.active.newest_ms.max(header.created_ms);
         let meta = self.meta[usize::from(slot)].as_mut().expect("the segment that is being filled is known");
         debug_assert!(meta.seq == seq && !meta.sealed, "records go to the segment that is being filled: {meta:?}");

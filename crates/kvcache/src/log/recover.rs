@@ -10,6 +10,7 @@ use crate::{
     error::{Error, Result},
     format::{
         footer::{Entries, Entry, TRAILER_BYTES, Trailer, encode_footer, footer_len},
+        rate::Rate,
         record::{Kind, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, check_record},
     },
     log::segment::seq_of,
@@ -141,7 +142,7 @@ pub(crate) fn scan(bytes: &[u8], seq: u64, steps_over: bool) -> Scanned {
             },
         };
         let len = header.record_len();
-        scanned.entries.push(&Entry { hash: header.hash, kind, offset: at, len });
+        scanned.entries.push(&Entry { hash: header.hash, kind, offset: at, len, rate: Rate::default() });
         scanned.newest_ms = header.created_ms.max(scanned.newest_ms);
         at += len;
     }

@@ -134,7 +134,7 @@ fn fill(runs: &[Sorted], shards: Range<usize>, segments: usize) -> (Vec<Shard>, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::footer::Entry;
+    use crate::format::{footer::Entry, rate::Rate};
     use refdb_testkit::Rng;
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
         let mut record = |at: usize| {
             let kind = if rng.one_in(5) { Kind::Remove } else { Kind::Put };
             let hash = (rng.bits() % 3_000 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            Entry { hash, kind, offset: 64 + at * 64, len: 32 + 16 * rng.below(3) }
+            Entry { hash, kind, offset: 64 + at * 64, len: 32 + 16 * rng.below(3), rate: Rate::from_bits(hash as u16) }
         };
         let segments: Vec<Entries> = (0..8).map(|_| (0..1_000).map(&mut record).collect()).collect();
         let (one, _, live) = replay_on(&segments, 1);

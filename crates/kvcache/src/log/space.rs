@@ -108,11 +108,13 @@ impl Space {
     }
 
     /// How many bytes of entries in use may be copied when a segment with `live_bytes` is evicted, given what was left of
-    /// that the last time: half of what is evicted, and what was not needed of it for some segments before.
-    pub(crate) fn keep_credit(&self, left: u64, live_bytes: u64) -> u64 {
+    /// that the last time: four fifths of what is evicted, or half where copies are dear, and what was not needed of it for
+    /// some segments before.
+    pub(crate) fn keep_credit(&self, left: u64, live_bytes: u64, is_dear: bool) -> u64 {
         let most = SEGMENTS_OF_CREDIT * self.segment_bytes as u64;
         debug_assert!(live_bytes <= u64::MAX / 2, "of a segment, or of one large entry: {live_bytes}");
-        (left + live_bytes / 2).min(most)
+        let share = if is_dear { live_bytes / 2 } else { live_bytes / 5 * 4 };
+        (left + share).min(most)
     }
 }
 

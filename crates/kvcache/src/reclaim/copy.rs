@@ -1,7 +1,7 @@
 //! What becomes of the entries and marks of a segment that goes.
 
 use super::{
-    keep::Keep,
+    evict::Choice,
     steps::{Reclaim, Turn},
 };
 use crate::{
@@ -9,6 +9,7 @@ use crate::{
     format::{
         footer::{Entries, Entry},
         place::Place,
+        rate::Rate,
         record::{Kind, body_crc, check_record},
     },
     log::{
@@ -20,8 +21,8 @@ use crate::{
 
 /// What happens to the live entries of a victim.
 pub(super) enum Fate {
-    /// Those in use are kept, as far as this allows; the others are dropped.
-    Chosen(Keep),
+    /// Those worth most are kept, as far as this allows; the others are dropped.
+    Chosen(Choice),
     /// All are kept that there is room for; the others are dropped.
     AllThatFit,
     /// All are kept.
@@ -70,7 +71,13 @@ impl Reclaim {
         let mut entries = Entries::default();
         self.store.view.index.for_each(|hash, place| {
             if place.slot() == segment.slot {
-                entries.push(&Entry { hash, kind: Kind::Put, offset: place.offset(), len: place.len() });
+                entries.push(&Entry {
+                    hash,
+                    kind: Kind::Put,
+                    offset: place.offset(),
+                    len: place.len(),
+                    rate: Rate::default(),
+                });
             }
         });
         Ok(entries)
@@ -94,13 +101,16 @@ impl Reclaim {
         debug_assert!(!marks || matches!(fate, Fate::All), "entries are dropped of the oldest segment only");
         for entry in entries.iter() {
             let Some(place) = self.live_place(segment, &entry) else { continue };
-            let (keep, uses) = match &mut fate {
-                Fate::Chosen(keep) => (keep.take(place.uses(), place.len() as u64), place.uses().saturating_sub(1)),
-                Fate::AllThatFit | Fate::All => (true, place.uses()),
-                Fate::None => (false, 0),
+            let (keep, place, rate) = match &mut fate {
+                Fate::Chosen(choice) => {
+                    let (keep, rate) = choice.take(entry.rate, place);
+                    (keep, place.with_uses(0), rate)
+                }
+                Fate::AllThatFit | Fate::All => (true, place, entry.rate),
+                Fate::None => (false, place, entry.rate),
             };
             let copied = match keep {
-                true => self.copy_entry(segment, &entry, place, uses, turn)?,
+                true => self.copy_entry(segment, &entry, place, rate, turn)?,
                 false => Copied::Useless,
             };
             match (copied, &fate) {
@@ -110,6 +120,9 @@ impl Reclaim {
                 (Copied::Useless | Copied::NoRoom, _) => {
                     let dropped = self.store.log().drop_entry(&self.store.view, entry.hash, place, marks);
                     self.store.view.counters.evicted.add(u64::from(dropped));
+                    if dropped {
+                        self.past.remember(entry.hash, rate);
+                    }
                 }
             }
             settled.kept |= matches!(copied, Copied::Yes);
@@ -118,8 +131,15 @@ impl Reclaim {
         Ok(settled)
     }
 
-    /// Copies one record to the end of the log.
-    fn copy_entry(&self, segment: &Segment, entry: &Entry, place: Place, uses: u8, turn: &mut Turn) -> Result<Copied> {
+    /// Copies one record to the end of the log, where it has the uses of `place` and this rate.
+    fn copy_entry(
+        &self,
+        segment: &Segment,
+        entry: &Entry,
+        place: Place,
+        rate: Rate,
+        turn: &mut Turn,
+    ) -> Result<Copied> {
         let Some(bytes) = segment.record(place, &mut turn.scratch) else { return Ok(Copied::Useless) };
         let Some(header) = check_record(bytes, segment.seq, entry.offset as u64) else {
             self.store.view.counters.corrupt.add(1);
@@ -132,7 +152,7 @@ impl Reclaim {
         record.clear();
         record.extend_from_slice(bytes);
         loop {
-            match self.store.log().copy(&self.store.view, place, &header, record, crc, uses) {
+            match self.store.log().copy(&self.store.view, place, &header, record, crc, rate) {
                 Ok(true) => return Ok(Copied::Yes),
                 // Replaced or removed meanwhile.
                 Ok(false) => return Ok(Copied::Yes),

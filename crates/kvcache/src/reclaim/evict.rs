@@ -2,15 +2,33 @@
 
 use super::{
     copy::Fate,
-    keep::Keep,
+    keep::{Keep, Pace, Weighed},
     steps::{Reclaim, Turn},
 };
 use crate::{
     error::{Error, Result},
-    format::{footer::Entries, place::MAX_USES},
+    format::{footer::Entries, place::Place, rate::Rate},
     log::segment::Segment,
 };
 use std::{io::ErrorKind, sync::Arc};
+
+/// What is kept of a segment, and what its reads are measured by.
+pub(super) struct Choice {
+    keep: Keep,
+    is_whole: bool,
+    pace: Pace,
+}
+
+impl Choice {
+    /// Decides over a record; returns its rate from now on, too.
+    pub(super) fn take(&mut self, rate: Rate, place: Place) -> (bool, Rate) {
+        let weighed = Weighed::new(rate, place.uses(), self.is_whole, self.pace);
+        match self.keep.take(&weighed, place.len() as u64) {
+            true => (true, weighed.rate.carried()),
+            false => (false, weighed.rate),
+        }
+    }
+}
 
 impl Reclaim {
     /// Deletes the oldest segment of all as it is and drops its entries; false if no file is whole. This is what can always
@@ -70,19 +88,30 @@ impl Reclaim {
         Ok(Some(self.settle_entries(segment, entries, fate, turn)?.kept))
     }
 
-    /// Which entries in use are kept: half of what is evicted on average, more of a segment where much is in use.
-    fn choose(&self, segment: &Segment, entries: &Entries, turn: &mut Turn) -> Keep {
-        let mut bytes_by_uses = [0; MAX_USES as usize + 1];
-        let mut total = 0;
-        for place in entries.iter().filter_map(|entry| self.live_place(segment, &entry)) {
-            bytes_by_uses[usize::from(place.uses())] += place.len() as u64;
+    /// Which entries are kept: those worth most, four fifths of what is evicted on average, or half.
+    fn choose(&self, segment: &Segment, entries: &Entries, turn: &mut Turn) -> Choice {
+        let state = self.state(&self.store.log());
+        // Where each eviction waits for stable storage, fewer of them are worth more than a few hits.
+        let is_dear = state.must_sync || state.is_pressed(&self.store.space);
+        let pace = turn.forecast.next_segment();
+        // What was read before a restart was not counted.
+        let is_whole = segment.seq >= self.first_seq;
+        let (mut weighed, mut total) = (Vec::new(), 0);
+        for entry in entries.iter() {
+            let Some(place) = self.live_place(segment, &entry) else { continue };
+            if is_whole {
+                turn.forecast.tell(entry.rate, place.uses() > 0);
+            }
+            weighed.push((Weighed::new(entry.rate, place.uses(), is_whole, pace), place.len() as u64));
             total += place.len() as u64;
         }
-        let credit = self.store.space.keep_credit(turn.keep_credit, total);
-        let keep = Keep::most_used(&bytes_by_uses, credit);
-        debug_assert!(keep.bytes(&bytes_by_uses) <= credit, "it keeps no more than it may");
-        turn.keep_credit = credit - keep.bytes(&bytes_by_uses);
-        keep
+        self.past.fit(self.store.view.counters.entries.get());
+        self.past.goes_on(turn.rounds.evicted(total, state.used_bytes), pace);
+        let credit = self.store.space.keep_credit(turn.keep_credit, total, is_dear);
+        let keep = Keep::best(weighed, credit);
+        assert!(keep.bytes() <= credit, "each eviction frees a part of what it evicts");
+        turn.keep_credit = credit - keep.bytes();
+        Choice { keep, is_whole, pace }
     }
 
     /// Copies everything that lives in a segment and condemns it; false if there is no room for that now.

@@ -1,45 +1,125 @@
-//! What is kept of a segment that is evicted: a decision without effects.
+//! What is kept of a segment that is evicted: decisions without effects.
+//!
+//! Each record has a rate, the reads that a round of the log brings it. It is told from the reads that were counted, with a
+//! memory as long as a few reads take: a record that is read ten times a round is forgotten soon after that ends, one that is
+//! read every ten rounds is not given up after one. Why, and what was measured: `docs/decisions/0055`.
 
-use crate::format::place::MAX_USES;
+use crate::format::rate::Rate;
 
-/// Which records of an evicted segment are copied, by how often they were read.
+/// The rate of a key that was never seen.
+const NEW_READS: f32 = 0.05;
+/// A record is kept from this rate on: not one that came once and was never read.
+const LEAST_READS: f32 = 0.051;
+/// A read counts at least so much of the way to it, however seldom the record was read before.
+const LEAST_STEP_READS: f32 = 0.02;
+/// A record that is kept or read counts for more than one that is new: of keys that come equally often the same ones stay.
+const KNOWN: f32 = 1.3;
+
+/// How fast what was counted is forgotten.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pace {
+    /// What was read often is read often.
+    Steady,
+    /// New keys are read more than they should be by what is known: others are popular now.
+    Shifting,
+}
+
+impl Pace {
+    /// What one read counts, in parts of the rate, and the most of its way to what was counted that a rate goes in a round.
+    fn gain(self, reads: f32) -> f32 {
+        match self {
+            Pace::Steady => (reads / 4.0).min(0.5),
+            Pace::Shifting => (reads * 4.0).min(0.75),
+        }
+    }
+
+    /// The rate of a key that is put again, so many rounds after it was evicted with `rate`: that it was asked for is a read.
+    pub(crate) fn again(self, rate: Rate, rounds: f32) -> Rate {
+        let weight = match self {
+            Pace::Steady => 0.25,
+            Pace::Shifting => 4.0,
+        };
+        let reads = rate.known_reads();
+        let idle = reads / (1.0 + weight * reads * rounds);
+        Rate::of_reads((idle * (1.0 + weight.min(1.0))).min(reads.max(1.0)).max(NEW_READS))
+    }
+}
+
+impl Rate {
+    /// The rate of a key that nothing is known of.
+    pub(crate) fn new() -> Self {
+        Rate::of_reads(NEW_READS)
+    }
+
+    /// Reads in a round; of a record of which nothing is known those of a new one.
+    pub(crate) fn known_reads(self) -> f32 {
+        if self.reads() > 0.0 { self.reads() } else { NEW_READS }
+    }
+
+    /// The rate after a round with `uses` reads.
+    pub(crate) fn after(self, uses: u8, pace: Pace) -> Rate {
+        let reads = self.known_reads();
+        match uses {
+            0 => Rate::of_reads(reads * (1.0 - pace.gain(reads))),
+            uses => {
+                let step = pace.gain(reads.max(LEAST_STEP_READS)) * (f32::from(uses) - reads);
+                Rate::of_reads(reads + step.max(0.0))
+            }
+        }
+    }
+}
+
+/// A record as it is weighed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weighed {
+    /// Its rate from now on.
+    pub(crate) rate: Rate,
+    worth: f32,
+}
+
+impl Weighed {
+    /// A record with this rate that was read so often in the round that ends. `is_whole` says whether all reads were counted:
+    /// those before a restart were not.
+    pub(crate) fn new(rate: Rate, uses: u8, is_whole: bool, pace: Pace) -> Self {
+        let after = if is_whole || uses > 0 { rate.after(uses, pace) } else { rate };
+        let is_known = rate.is_carried() || uses > 0;
+        Weighed { rate: after, worth: after.known_reads() * if is_known { KNOWN } else { 1.0 } }
+    }
+}
+
+/// Which records of an evicted segment are copied.
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Keep {
-    /// Records read more often than this are kept.
-    above: u8,
-    /// Bytes left for records read exactly this often.
-    at_bytes: u64,
+    /// Records worth less are not.
+    least: f32,
+    left_bytes: u64,
 }
 
 impl Keep {
-    /// Keeps the most used records up to `budget` bytes. `bytes_by_uses` says how many bytes there are of each use count;
-    /// what was never read is not kept.
-    pub(crate) fn most_used(bytes_by_uses: &[u64; MAX_USES as usize + 1], budget: u64) -> Self {
-        let mut left = budget;
-        for uses in (1..=MAX_USES).rev() {
-            let bytes = bytes_by_uses[usize::from(uses)];
-            if bytes > left {
-                return Keep { above: uses, at_bytes: left };
+    /// Keeps the records that are worth most, up to `budget` bytes, of these with their bytes.
+    pub(crate) fn best(mut records: Vec<(Weighed, u64)>, budget: u64) -> Self {
+        records.sort_by(|a, b| b.0.worth.total_cmp(&a.0.worth));
+        let (mut least, mut bytes) = (f32::INFINITY, 0);
+        for (weighed, len) in records {
+            if weighed.worth < LEAST_READS || bytes + len > budget {
+                break;
             }
-            left -= bytes;
-            debug_assert!(left <= budget, "no more is kept than the budget allows");
+            (least, bytes) = (weighed.worth, bytes + len);
+            debug_assert!(bytes <= budget, "no more is kept than the budget allows");
         }
-        Keep { above: 0, at_bytes: 0 }
+        Keep { least, left_bytes: bytes }
     }
 
     /// How many bytes it keeps at most.
-    pub(crate) fn bytes(&self, bytes_by_uses: &[u64; MAX_USES as usize + 1]) -> u64 {
-        self.at_bytes + bytes_by_uses[usize::from(self.above) + 1..].iter().sum::<u64>()
+    pub(crate) fn bytes(&self) -> u64 {
+        self.left_bytes
     }
 
     /// Decides over one record.
-    pub(crate) fn take(&mut self, uses: u8, len: u64) -> bool {
-        if uses > self.above {
-            return true;
-        }
-        let fits = uses == self.above && uses > 0 && len <= self.at_bytes;
+    pub(crate) fn take(&mut self, weighed: &Weighed, len: u64) -> bool {
+        let fits = weighed.worth >= self.least && len <= self.left_bytes;
         if fits {
-            self.at_bytes -= len;
+            self.left_bytes -= len;
         }
         fits
     }
@@ -49,14 +129,55 @@ impl Keep {
 mod tests {
     use super::*;
 
+    fn weighed(reads: f32, uses: u8) -> Weighed {
+        Weighed::new(Rate::of_reads(reads), uses, true, Pace::Steady)
+    }
+
     #[test]
-    fn the_most_used_records_are_kept_within_the_budget() {
-        let mut keep = Keep::most_used(&[500, 100, 50, 25], 100);
-        assert_eq!(keep.bytes(&[500, 100, 50, 25]), 100);
-        assert!(keep.take(3, 25) && keep.take(2, 50));
-        assert!(keep.take(1, 20) && !keep.take(1, 20) && keep.take(1, 5), "25 bytes are left for those read once");
-        assert!(!keep.take(0, 1));
-        let mut keep = Keep::most_used(&[500, 10, 10, 10], 100);
-        assert!(keep.take(1, 10) && !keep.take(0, 1), "what was never read goes, whatever the budget");
+    fn the_records_worth_most_are_kept_within_the_budget() {
+        let records = vec![
+            (weighed(0.2, 0), 40),
+            (weighed(2.0, 3), 40),
+            (weighed(0.4, 1), 40),
+            (Weighed::new(Rate::new(), 0, true, Pace::Steady), 40),
+        ];
+        let mut keep = Keep::best(records.clone(), 100);
+        assert_eq!(keep.bytes(), 80);
+        assert!(!keep.take(&records[0].0, 40) && keep.take(&records[1].0, 40) && keep.take(&records[2].0, 40));
+        assert!(!keep.take(&records[1].0, 1), "no more than the budget");
+        let mut keep = Keep::best(records.clone(), 1_000);
+        assert_eq!(keep.bytes(), 120, "what came once and was never read goes, whatever the budget");
+        assert!(!keep.take(&records[3].0, 40));
+    }
+
+    #[test]
+    fn a_rate_is_forgotten_within_a_few_of_its_own_reads() {
+        let idle = |reads: f32, rounds, pace| {
+            (0..rounds).fold(Rate::of_reads(reads), |rate, _| rate.after(0, pace)).reads() / reads
+        };
+        assert!(idle(4.0, 3, Pace::Steady) < 0.2, "one that was read often");
+        assert!(idle(0.1, 10, Pace::Steady) > 0.7, "one that is read every ten rounds");
+        assert!(idle(0.1, 10, Pace::Shifting) < 0.25, "while others become popular it is");
+    }
+
+    #[test]
+    fn a_rate_settles_where_the_reads_are() {
+        for (every, want) in [(1, 1.0), (10, 0.1)] {
+            let rate = (1..400).fold(Rate::new(), |rate, round| rate.after(u8::from(round % every == 0), Pace::Steady));
+            assert!((0.6..1.6).contains(&(rate.reads() / want)), "{rate:?} for one read in {every} rounds");
+        }
+    }
+
+    #[test]
+    fn a_key_that_comes_back_is_worth_more_than_a_new_one() {
+        let back = Pace::Steady.again(Rate::new().after(0, Pace::Steady), 1.0);
+        assert!(back.reads() > Rate::new().reads());
+        let late = Pace::Steady.again(Rate::of_reads(2.0), 30.0);
+        assert!(late.reads() < 0.3, "{late:?}");
+        let mut rate = Rate::new();
+        for _ in 0..1_000 {
+            rate = Pace::Steady.again(rate, 0.0);
+        }
+        assert!(rate.reads() < 1.1, "what is never there in time does not push out what is read every round");
     }
 }

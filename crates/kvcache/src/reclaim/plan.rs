@@ -83,6 +83,11 @@ impl State {
         self.free_bytes(space) < space.kept_free_bytes(self.largest_bytes)
     }
 
+    /// Whether room is shorter than it becomes while the worker keeps up with what is put, or a large entry waits.
+    pub(crate) fn is_pressed(&self, space: &Space) -> bool {
+        self.free_bytes(space) + (space.segment_bytes as u64) < space.kept_free_bytes(self.largest_bytes)
+    }
+
     /// Whether a look at the segments may find something to do.
     pub(crate) fn may_need_work(&self, space: &Space) -> bool {
         self.is_short(space)

@@ -4,6 +4,8 @@ use super::{
     calls::Calls,
     doomed::Doomed,
     ghost::Ghosts,
+    pace::Forecast,
+    past::{Past, Rounds},
     plan::{State, Step, expired, plan, tidiable},
     report,
 };
@@ -25,6 +27,9 @@ pub(crate) struct Reclaim {
     pub(crate) doomed: Doomed,
     pub(crate) calls: Calls,
     pub(crate) ghosts: Ghosts,
+    pub(crate) past: Past,
+    /// The first segment of which every read is counted.
+    pub(super) first_seq: u64,
     turn: Lock<Turn>,
     /// Whether there is something to free, so that puts may give way to that.
     frees: AtomicBool,
@@ -34,6 +39,8 @@ pub(crate) struct Reclaim {
 pub(super) struct Turn {
     /// How many bytes of entries in use the next eviction may copy.
     pub(super) keep_credit: u64,
+    pub(super) forecast: Forecast,
+    pub(super) rounds: Rounds,
     /// How many segments were compacted to make room since there was enough.
     in_a_row: u32,
     /// Where a record is read that is to be copied, and where its copy is made.
@@ -52,12 +59,22 @@ impl Turn {
 impl Reclaim {
     pub(crate) fn new(store: Arc<Store>) -> Self {
         let ghosts = Ghosts::new(store.space.limit_bytes);
-        let turn = Turn { keep_credit: u64::MAX / 2, in_a_row: 0, scratch: Lent::default(), copy: Vec::new() };
+        let turn = Turn {
+            keep_credit: u64::MAX / 2,
+            forecast: Forecast::new(),
+            rounds: Rounds::default(),
+            in_a_row: 0,
+            scratch: Lent::default(),
+            copy: Vec::new(),
+        };
+        let first_seq = store.log().end().seq;
         Reclaim {
             store,
             doomed: Doomed::new(),
             calls: Calls::new(),
             ghosts,
+            past: Past::new(),
+            first_seq,
             turn: Lock::new(Rank::Reclaim, turn),
             frees: AtomicBool::new(false),
         }
@@ -200,6 +217,7 @@ impl Reclaim {
         };
         drop(memory);
         self.ghosts.clear();
+        self.past.clear();
         // Oldest first: what is left in between is a log whose oldest segments were evicted.
         self.delete_all_void()?;
         store.sync_names(false)

@@ -1,0 +1,58 @@
+//! The real store, its files and reserves included.
+
+use crate::traces::Key;
+use anyhow::{Context, ensure};
+use refdb_kvcache::{Cache, Options};
+use refdb_vfs::Fs;
+use std::{os::unix::fs::MetadataExt, path::Path};
+
+/// Bytes of a value: with key, header and padding a record has 1,056 bytes.
+const VALUE_BYTES: usize = 1016;
+/// What a record has.
+pub const ENTRY_BYTES: u64 = 1056;
+/// The worker's turn comes after so many requests, which are some 2 ms.
+const REQUESTS_A_TURN: usize = 100;
+
+/// A cache in a folder.
+pub struct Store {
+    cache: Cache,
+    requests: usize,
+}
+
+impl Store {
+    /// Opens it; nothing happens in the background, so that a run repeats itself.
+    pub fn open(dir: &Path, limit: u64) -> anyhow::Result<Self> {
+        let cache = Cache::open_idle(Fs::real(), dir, Options::new(limit)).context("open the cache")?;
+        Ok(Store { cache, requests: 0 })
+    }
+
+    /// Whether the key is there; if not, it is put.
+    pub fn get_or_put(&mut self, key: Key) -> anyhow::Result<bool> {
+        let bytes = key.to_le_bytes();
+        let found = self.cache.get(&bytes).is_some();
+        if !found {
+            self.cache.put(&bytes, &[key as u8; VALUE_BYTES])?;
+        }
+        self.requests += 1;
+        if self.requests.is_multiple_of(REQUESTS_A_TURN) {
+            self.cache.work()?;
+        }
+        Ok(found)
+    }
+
+    /// Copies made for each put, and that no put was refused.
+    pub fn copies_a_put(&self) -> anyhow::Result<f64> {
+        let stats = self.cache.stats();
+        ensure!(stats.refused == 0, "{} puts were refused", stats.refused);
+        Ok((stats.kept + stats.compacted) as f64 / stats.puts.max(1) as f64)
+    }
+}
+
+/// Bytes of all files and of the folder, in blocks.
+pub fn du(dir: &Path) -> anyhow::Result<u64> {
+    let mut sum = std::fs::metadata(dir)?.blocks() * 512;
+    for file in std::fs::read_dir(dir)? {
+        sum += file?.metadata()?.blocks() * 512;
+    }
+    Ok(sum)
+}

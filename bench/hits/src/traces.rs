@@ -1,0 +1,80 @@
+//! The keys that are asked for, and in which order. Every trace is made from a seed.
+
+use refdb_bench::kv::workload::Draws;
+
+/// Keys of a trace are numbers from 0; a trace has ten times as many as a cache has room for.
+pub type Key = u64;
+
+/// Ranks with a popularity of one over their rank to the power of `theta`, by inversion of its sum.
+struct Zipf {
+    sums: Vec<f64>,
+}
+
+impl Zipf {
+    fn new(keys: u64, theta: f64) -> Self {
+        let mut sum = 0.0;
+        let add = |rank| {
+            sum += (rank as f64).powf(-theta);
+            sum
+        };
+        Zipf { sums: (1..=keys).map(add).collect() }
+    }
+
+    fn rank(&self, draws: &mut Draws) -> u64 {
+        let at = draws.uniform() * self.sums[self.sums.len() - 1];
+        self.sums.partition_point(|sum| *sum <= at) as u64
+    }
+}
+
+/// A trace: its name, and each key in turn.
+pub struct Trace {
+    /// As in the table.
+    pub name: &'static str,
+    /// What is asked for.
+    pub keys: Vec<Key>,
+    /// How many of the first requests only fill the cache.
+    pub warm: usize,
+}
+
+/// How often a trace asks for each key, on average.
+const REQUESTS_A_KEY: u64 = 16;
+
+/// All traces over ten times as many keys as a cache of `room` entries holds.
+pub fn all(room: u64) -> Vec<Trace> {
+    let keys = room * 10;
+    let len = REQUESTS_A_KEY * keys;
+    let draw = |name, seed, next: &mut dyn FnMut(&mut Draws, u64) -> Key| {
+        let mut draws = Draws::new(seed);
+        Trace { name, keys: (0..len).map(|at| next(&mut draws, at)).collect(), warm: len as usize / 3 }
+    };
+    let (zipf_90, zipf_99) = (Zipf::new(keys, 0.9), Zipf::new(keys, 0.99));
+    let mut scanned = 0;
+    vec![
+        draw("zipf 0.9", 1, &mut |draws, _| zipf_90.rank(draws)),
+        draw("zipf 0.99", 2, &mut |draws, _| zipf_99.rank(draws)),
+        // One request in four is of a key that never comes again.
+        draw("zipf 0.9 with scans", 3, &mut |draws, _| {
+            if draws.uniform() < 0.25 {
+                scanned += 1;
+                return keys + scanned;
+            }
+            zipf_90.rank(draws)
+        }),
+        draw("a loop of 1.3 times the size", 4, &mut |_, at| at % (room * 13 / 10)),
+        // A fifth of the keys further, all at once, every ten cache-fulls.
+        draw("shifting ranks", 5, &mut |draws, at| (zipf_99.rank(draws) + at / (room * 10) * (keys / 5)) % keys),
+        // Four in five requests go to half a cache-full of keys, of which one is exchanged every 20 requests.
+        draw("a moving hot set", 6, &mut |draws, at| match draws.uniform() < 0.8 {
+            true => (at / 20 + (draws.uniform() * (room / 2) as f64) as u64) % keys,
+            false => (draws.uniform() * keys as f64) as u64,
+        }),
+    ]
+}
+
+/// What is asked before and after a restart.
+pub fn restart(room: u64) -> Trace {
+    let (keys, mut draws) = (room * 10, Draws::new(7));
+    let zipf = Zipf::new(keys, 0.82);
+    let len = (REQUESTS_A_KEY * keys) as usize;
+    Trace { name: "restart", keys: (0..len).map(|_| zipf.rank(&mut draws)).collect(), warm: len - 4 * room as usize }
+}

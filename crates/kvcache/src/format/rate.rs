@@ -1,0 +1,56 @@
+/// How often a record was read in each round of the log, as far as that was counted when it was written: a round ends when
+/// the record is the oldest and is copied or evicted.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Rate(u16);
+
+/// What one read a round is.
+const UNIT: f32 = 4096.0;
+const READS: u16 = 0x7fff;
+const CARRIED: u16 = 0x8000;
+
+impl Rate {
+    /// The bits a footer has: in the low 15 the reads in 4096ths, above them whether it is a copy.
+    pub(crate) fn from_bits(bits: u16) -> Self {
+        Rate(bits)
+    }
+
+    pub(crate) fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// Of a record that was put; reads beyond 7.9 count as so many.
+    pub(crate) fn of_reads(reads: f32) -> Self {
+        // A cast keeps to the limits of its type; what is not a number becomes 0.
+        Rate(((reads * UNIT + 0.5) as u16).min(READS))
+    }
+
+    /// Reads in a round; 0 where nothing is known.
+    pub(crate) fn reads(self) -> f32 {
+        f32::from(self.0 & READS) / UNIT
+    }
+
+    /// The same of a record that was copied when it was the oldest.
+    pub(crate) fn carried(self) -> Self {
+        Rate(self.0 | CARRIED)
+    }
+
+    pub(crate) fn is_carried(self) -> bool {
+        self.0 & CARRIED != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_come_back_and_keep_to_their_limits() {
+        for reads in [0.0, 0.05, 1.0, 7.5] {
+            let rate = Rate::of_reads(reads);
+            assert!((rate.reads() - reads).abs() < 0.001 && !rate.is_carried());
+            assert!((rate.carried().reads() - reads).abs() < 0.001 && rate.carried().is_carried());
+        }
+        assert!(Rate::of_reads(1e9).reads() < 8.0 && !Rate::of_reads(1e9).is_carried());
+        assert_eq!((Rate::of_reads(-1.0), Rate::of_reads(f32::NAN)), (Rate::default(), Rate::default()));
+    }
+}

@@ -1,0 +1,163 @@
+//! The rates of keys that were evicted, so that one that comes back is told from one that is new.
+
+use super::keep::Pace;
+use crate::{format::rate::Rate, sync::Shared};
+// Not those of `sync`: hints, on which nothing depends.
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU32, Ordering},
+};
+
+/// A round of the log has so many ticks.
+const TICKS: u32 = 8;
+const SMALLEST_TABLE: usize = 1024;
+const TAG_BITS: u32 = 11;
+const TICK_BITS: u32 = 8;
+/// What a rate loses of its bits.
+const RATE_SHIFT: u32 = 2;
+
+/// A table of evicted keys without order: each has one slot, and who comes later takes it. Four bytes a slot, one and a half to
+/// three slots for each entry that the cache holds.
+pub(crate) struct Past {
+    table: Shared<Box<[AtomicU32]>>,
+    /// How often the log has gone round, in ticks.
+    now: AtomicU32,
+    shifting: AtomicBool,
+}
+
+fn table(slots: usize) -> Box<[AtomicU32]> {
+    (0..slots).map(|_| AtomicU32::new(0)).collect()
+}
+
+fn at(slots: usize, hash: u64) -> usize {
+    debug_assert!(slots.is_power_of_two());
+    (hash >> 16) as usize & (slots - 1)
+}
+
+/// A key's evicted rate, in a word that is never 0.
+///
+/// ```text
+/// bit 31    21 20   13 12    0
+///    [   tag  |  tick | rate  ]
+/// ```
+fn word(hash: u64, tick: u32, rate: Rate) -> u32 {
+    let (tag, tick) = (hash as u32 % (1 << TAG_BITS), tick % (1 << TICK_BITS));
+    let reads = u32::from(rate.bits() & 0x7fff) >> RATE_SHIFT;
+    tag << (32 - TAG_BITS) | tick << (32 - TAG_BITS - TICK_BITS) | reads.max(1)
+}
+
+impl Past {
+    pub(crate) fn new() -> Self {
+        Past {
+            table: Shared::new(Arc::new(table(SMALLEST_TABLE))),
+            now: AtomicU32::new(0),
+            shifting: AtomicBool::new(false),
+        }
+    }
+
+    /// The rate of a key that is put: what is known of it from before.
+    pub(crate) fn rate(&self, hash: u64) -> Rate {
+        let table = self.table.load();
+        let found = table[at(table.len(), hash)].load(Ordering::Relaxed);
+        let now = self.now.load(Ordering::Relaxed);
+        if found == 0 || found >> (32 - TAG_BITS) != hash as u32 % (1 << TAG_BITS) {
+            return Rate::new();
+        }
+        let tick = found >> (32 - TAG_BITS - TICK_BITS);
+        let rounds = now.wrapping_sub(tick) % (1 << TICK_BITS) / TICKS;
+        let rate = Rate::from_bits(((found % (1 << (32 - TAG_BITS - TICK_BITS))) << RATE_SHIFT) as u16);
+        self.pace().again(rate, rounds as f32)
+    }
+
+    /// A key is evicted.
+    pub(super) fn remember(&self, hash: u64, rate: Rate) {
+        let table = self.table.load();
+        table[at(table.len(), hash)].store(word(hash, self.now.load(Ordering::Relaxed), rate), Ordering::Relaxed);
+    }
+
+    fn pace(&self) -> Pace {
+        if self.shifting.load(Ordering::Relaxed) { Pace::Shifting } else { Pace::Steady }
+    }
+
+    /// Another part of a round is over, which had this pace.
+    pub(super) fn goes_on(&self, ticks: u32, pace: Pace) {
+        self.now.fetch_add(ticks, Ordering::Relaxed);
+        self.shifting.store(pace == Pace::Shifting, Ordering::Relaxed);
+    }
+
+    /// Makes the table fit for a cache of so many entries.
+    pub(super) fn fit(&self, entries: u64) {
+        let entries = usize::try_from(entries).unwrap_or(usize::MAX / 4);
+        let wanted = (entries / 2 * 3).next_power_of_two().max(SMALLEST_TABLE);
+        let old = self.table.load_full();
+        // Half as many need not be a reason to begin anew.
+        if wanted > old.len() || wanted * 4 <= old.len() {
+            let new = table(wanted);
+            for (at, slot) in new.iter().enumerate() {
+                slot.store(old[at % old.len()].load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+            self.table.store(Arc::new(new));
+        }
+    }
+
+    pub(crate) fn clear(&self) {
+        self.table.store(Arc::new(table(SMALLEST_TABLE)));
+    }
+}
+
+/// How far a log has gone round, told from what is evicted of it.
+#[derive(Default)]
+pub(super) struct Rounds {
+    bytes: u64,
+}
+
+impl Rounds {
+    /// So much is evicted of so much; returns the ticks that are over.
+    pub(super) fn evicted(&mut self, bytes: u64, of: u64) -> u32 {
+        self.bytes += bytes;
+        let tick = (of / u64::from(TICKS)).max(1);
+        let ticks = (self.bytes / tick).min(u64::from(TICKS));
+        self.bytes = (self.bytes - ticks * tick).min(tick);
+        ticks as u32
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use refdb_testkit::Rng;
+
+    #[test]
+    fn what_was_evicted_is_remembered_while_the_table_grows_and_shrinks() {
+        let (past, mut rng) = (Past::new(), Rng::new(1));
+        let hashes: Vec<u64> = (0..200).map(|_| rng.bits()).collect();
+        let known = |past: &Past| hashes.iter().filter(|hash| past.rate(**hash).reads() > 0.9).count();
+        hashes.iter().for_each(|hash| past.remember(*hash, Rate::of_reads(1.0)));
+        let before = known(&past);
+        assert!(before > 170, "{before}: but for those that share a slot");
+        past.fit(100_000);
+        assert_eq!((past.table.load().len(), known(&past)), (1 << 18, before));
+        past.fit(90_000);
+        assert_eq!(past.table.load().len(), 1 << 18);
+        past.fit(100);
+        assert_eq!((past.table.load().len(), known(&past)), (SMALLEST_TABLE, before));
+        let strangers = (0..100_000).filter(|_| past.rate(rng.bits()) != Rate::new()).count();
+        assert!(strangers < 100, "{strangers} were taken for others");
+        past.clear();
+        assert_eq!(known(&past), 0);
+    }
+
+    #[test]
+    fn what_was_evicted_long_ago_counts_less() {
+        let past = Past::new();
+        past.remember(77, Rate::of_reads(2.0));
+        assert!(past.rate(77).reads() >= 2.0);
+        let mut rounds = Rounds::default();
+        for _ in 0..8 {
+            past.goes_on(rounds.evicted(250, 1_000), Pace::Steady);
+        }
+        assert_eq!(past.now.load(Ordering::Relaxed), 2 * TICKS);
+        let reads = past.rate(77).reads();
+        assert!((0.9..1.5).contains(&reads), "{reads}");
+    }
+}
