@@ -71,3 +71,8 @@ pub(crate) fn log_of_verified(step: &Step, changed: &Changed, _: Left<'_>) -> bo
     let is_heads = changed.name.ends_with(b"logs/HEAD");
     is_heads && verifies && are_more(&git, &refdb, |entry| entry.get(1).is_some_and(is_zeros))
 }
+
+pub(crate) fn log_of_the_missing(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
+    let deletes = step.has("-d") || step.input.iter().any(|line| line.starts_with(b"delete "));
+    is_log(changed) && deletes && changed.git.is_none() && changed.other == changed.before
+}

@@ -7,6 +7,7 @@
 mod differences;
 mod logs;
 mod packed_order;
+mod unify;
 
 use differences::DIFFERENCES;
 use refdb_testkit::{

@@ -63,3 +63,34 @@ fn a_wrong_order_hides_nothing_that_git_has_without_the_promise() {
         assert_eq!(lines(git, &repo, &["for-each-ref"]).0, whole, "seed {seed}: packed again, in order");
     }
 }
+
+#[test]
+fn a_damaged_line_is_told_of_in_gits_words() {
+    let refdb = Path::new(env!("CARGO_BIN_EXE_refdb"));
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit().to_string();
+    let said = |program: &Path| {
+        let output = repo.try_run(program, ["for-each-ref"], "");
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let short = &id[1..];
+    let damaged = [
+        format!("{short} refs/heads/x\n"),
+        format!("g{short} refs/heads/x\n"),
+        format!("{id}\n"),
+        format!("{id}refs/heads/x\n"),
+        "\n".to_owned(),
+        "rubbish\n".to_owned(),
+        format!("^{short}\n"),
+        format!("{id} refs/heads/x"),
+        format!("# {id}\n"),
+    ];
+    for header in ["", "# pack-refs with: peeled fully-peeled \n", "# pack-refs with: peeled fully-peeled sorted \n"] {
+        for line in &damaged {
+            fs::write(repo.git_dir().join("packed-refs"), format!("{header}{id} refs/heads/a\n{line}")).unwrap();
+            let (git, ours) = (said(Git::find().program()), said(refdb));
+            assert_eq!(git.0, Some(128), "{header}{line:?}: {git:?}");
+            assert_eq!(ours, git, "{header}{line:?}");
+        }
+    }
+}

@@ -193,6 +193,8 @@ impl Bench {
         let mut maker = Maker { common: &common, plan, made: Vec::new() };
         plan.parts.iter().for_each(|part| maker.make(part));
         maker.flush();
+        // A git that crashed while it made the repository leaves it.
+        let _ = fs::remove_file(git_dir(&common, plan).join("HEAD.lock"));
         fs::rename(&common, &own).expect("a folder can be renamed");
     }
 

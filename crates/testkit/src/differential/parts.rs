@@ -112,38 +112,15 @@ fn good_id(rng: &mut Rng, words: &Vocabulary<'_>) -> BString {
     if rng.one_in(5) { rng.pick(&words.objects.others).clone() } else { rng.pick(&words.objects.commits).clone() }
 }
 
-/// A packed-refs that somebody has edited: in any order where it does not promise one, with names twice, broken lines and
-/// odd promises.
+/// A packed-refs that promises no order and has none, as other writers leave it.
 fn packed_refs(rng: &mut Rng, words: &Vocabulary<'_>) -> BString {
-    let mut text = BString::from(*rng.pick(&[
-        "",
-        "",
-        "# pack-refs with: peeled fully-peeled \n",
-        "# pack-refs with: peeled \n",
-        "# pack-refs with:\n",
-        "# pack-refs with: unknown fully-peeled\n",
-        "# pack-refs\n",
-        "# pack-refs with: peeled fully-peeled ",
-    ]));
-    for _ in 0..1 + rng.below(6) {
-        let (id, name) = (good_id(rng, words), words.name(rng));
-        let odd = if rng.one_in(12) { rng.below(8) } else { 0 };
-        match odd {
-            1 => text.extend([&id[..], b"  ", &name, b"\n"].concat()),
-            2 => text.extend([&id[..], b"\t", &name, b"\r\n"].concat()),
-            3 => text.extend([&id[1..], b" ", &name, b"\n"].concat()),
-            4 => text.extend([b"^", &id[..], b"\n"].concat()),
-            5 => text.extend(b"\n"),
-            6 => text.extend([&id[..], b"\n"].concat()),
-            7 => text.extend([&words.objects.missing[..], b" ", &name, b"\n"].concat()),
-            _ => text.extend([&id[..], b" ", &name, b"\n"].concat()),
-        }
-        if rng.one_in(6) {
-            text.extend([b"^", &rng.pick(&words.objects.commits)[..], b"\n"].concat());
-        }
-    }
-    if rng.one_in(15) {
-        text.pop();
+    let mut text = BString::from(*rng.pick(&["", "", "# pack-refs with: peeled fully-peeled \n"]));
+    let mut names: Vec<&BString> = words.names.iter().filter(|name| name.starts_with(b"refs/")).collect();
+    names.sort_unstable();
+    names.dedup();
+    rng.shuffle(&mut names);
+    for name in names.into_iter().take(1 + rng.below(6)) {
+        text.extend([&rng.pick(&words.objects.commits)[..], b" ", name, b"\n"].concat());
     }
     text
 }
