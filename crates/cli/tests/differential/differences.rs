@@ -186,6 +186,11 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_BY_REFDB,
     },
     Difference {
+        why: "a symbolic ref without a target leads in git to a ref without a name, which it cannot find",
+        unify: no_target,
+        left: LEFT_ALIKE,
+    },
+    Difference {
         why: "@{N} of a HEAD that leads nowhere is in git of any ref that is called HEAD; refdb knows no value",
         unify: nothing_checked_out,
         left: LEFT_BY_REFDB,

@@ -429,3 +429,10 @@ pub(crate) fn folder_of_logs(_: &Step, git: &mut Said, _: &mut Said) {
     let kept: Vec<&[u8]> = git.err.lines_with_terminator().filter(|line| !is_told(line)).collect();
     git.err = kept.concat().into();
 }
+
+pub(crate) fn no_target(_: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_told = refdb.err.contains_str("no ref can be called ''") && git.err.contains_str("reference ''");
+    if is_told && git.code == refdb.code && git.code != 0 {
+        refdb.clone_from(git);
+    }
+}
