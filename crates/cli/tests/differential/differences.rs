@@ -151,9 +151,9 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_BY_ONE,
     },
     Difference {
-        why: "git warns of reflogs in which an entry does not follow from the one before it; refdb takes the entry's value",
+        why: "git warns of reflogs in which an entry does not follow from the one before it; refdb takes the entry's value, not the present one, for @{0}",
         unify: gaps_in_logs,
-        left: LEFT_ALIKE,
+        left: |_, _, left| left.met,
     },
     Difference {
         why: "git 2.55 takes %(*push) for a field of the object, which is always missing then; refdb shows nothing",
@@ -188,6 +188,24 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference {
         why: "a symbolic ref without a target leads in git to a ref without a name, which it cannot find",
         unify: no_target,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "git cannot remove a link that it has packed if it has pruned what the link leads to; refdb removes it",
+        unify: pruned_links,
+        left: |step, changed, left| {
+            let is_link = changed.git.as_ref().is_some_and(|link| link.starts_with(b"link to "));
+            left.met && step.command == "pack-refs" && is_link && changed.other.is_none()
+        },
+    },
+    Difference {
+        why: "git cannot verify that a ref does not exist whose folder holds what is no ref; refdb sees no ref there",
+        unify: folder_of_no_refs,
+        left: LEFT_BY_GIT,
+    },
+    Difference {
+        why: "a name that leads out of refs/ is called dangerous by git's show-ref, and by refdb a bad ref",
+        unify: dangerous_names,
         left: LEFT_ALIKE,
     },
     Difference {

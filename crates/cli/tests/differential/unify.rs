@@ -66,9 +66,6 @@ pub(crate) fn lying_tags(_: &Step, git: &mut Said, refdb: &mut Said) {
             kinds.len() == 2 && kinds.iter().all(|kind| [&b"blob"[..], b"tree", b"commit", b"tag"].contains(kind))
         })
     };
-    for said in [&mut *git, &mut *refdb] {
-        said.err = said.err.lines_with_terminator().filter(|line| !is_told(line)).collect::<Vec<_>>().concat().into();
-    }
     // What leads to an object that does not fit is taken for damaged: by git once it has met the lie, by refdb each time.
     let is_bad =
         |line: &[u8]| line.starts_with(b"error: bad tag pointer to ") || line.starts_with(b"error: bad parent ");
@@ -82,6 +79,15 @@ pub(crate) fn lying_tags(_: &Step, git: &mut Said, refdb: &mut Said) {
     {
         refdb.clone_from(git);
     }
+    for said in [&mut *git, &mut *refdb] {
+        said.err = said
+            .err
+            .lines_with_terminator()
+            .filter(|line| !is_told(line) && !is_bad(line))
+            .collect::<Vec<_>>()
+            .concat()
+            .into();
+    }
 }
 
 /// Wrong use is reported by git, a bad setting by refdb.
@@ -89,6 +95,8 @@ pub(crate) fn settings_before_words(_: &Step, git: &mut Said, refdb: &mut Said) 
     let is_setting = |said: &Said| {
         let is_bad = |line: &[u8]| {
             line.starts_with(b"fatal: bad config variable ")
+                || line.starts_with(b"fatal: bad config line ")
+                || line.starts_with(b"warning: unknown repository extension found")
                 || line.starts_with(b"fatal: bad ") && line.contains_str("config value")
         };
         said.err.lines().any(is_bad)
@@ -433,6 +441,34 @@ pub(crate) fn folder_of_logs(_: &Step, git: &mut Said, _: &mut Said) {
 pub(crate) fn no_target(_: &Step, git: &mut Said, refdb: &mut Said) {
     let is_told = refdb.err.contains_str("no ref can be called ''") && git.err.contains_str("reference ''");
     if is_told && git.code == refdb.code && git.code != 0 {
+        refdb.clone_from(git);
+    }
+}
+
+pub(crate) fn pruned_links(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_told = |line: &[u8]| {
+        line.starts_with(b"error: cannot lock ref '") && line.contains_str("': unable to resolve reference '")
+    };
+    let kept: Vec<&[u8]> = git.err.lines_with_terminator().filter(|line| !is_told(line)).collect();
+    if step.command == "pack-refs" && kept.concat() == refdb.err[..] && git.code == refdb.code {
+        git.err.clone_from(&refdb.err);
+    }
+}
+
+pub(crate) fn folder_of_no_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let verifies = step.input.iter().any(|line| line.starts_with(b"verify "));
+    let is_told =
+        git.err.contains_str("there is a non-empty directory '") && git.err.contains_str("' blocking reference '");
+    if verifies && is_told && git.code == 128 && refdb.code == 0 {
+        refdb.clone_from(git);
+    }
+}
+
+pub(crate) fn dangerous_names(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let name = git.err.strip_prefix(b"fatal: refname is dangerous: ").map(|name| name.trim_end());
+    let begin = name.map(|name| [b"fatal: git show-ref: bad ref ", name, b" (00000"].concat());
+    if step.command == "show-ref" && git.code == refdb.code && begin.is_some_and(|begin| refdb.err.starts_with(&begin))
+    {
         refdb.clone_from(git);
     }
 }
