@@ -186,9 +186,9 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_BY_REFDB,
     },
     Difference {
-        why: "a symbolic ref without a target leads in git to a ref without a name, which it cannot find",
+        why: "a symbolic ref without a target leads in git to a ref without a name, which costs a batch that request; refdb refuses the batch",
         unify: no_target,
-        left: LEFT_ALIKE,
+        left: LEFT_BY_REFDB,
     },
     Difference {
         why: "git cannot remove a link that it has packed if it has pruned what the link leads to; refdb removes it",

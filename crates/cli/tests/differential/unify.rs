@@ -440,7 +440,7 @@ pub(crate) fn folder_of_logs(_: &Step, git: &mut Said, _: &mut Said) {
 
 pub(crate) fn no_target(_: &Step, git: &mut Said, refdb: &mut Said) {
     let is_told = refdb.err.contains_str("no ref can be called ''") && git.err.contains_str("reference ''");
-    if is_told && git.code == refdb.code && git.code != 0 {
+    if is_told && refdb.code != 0 {
         refdb.clone_from(git);
     }
 }
