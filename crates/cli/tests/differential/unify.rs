@@ -438,9 +438,9 @@ pub(crate) fn folder_of_logs(_: &Step, git: &mut Said, _: &mut Said) {
     git.err = kept.concat().into();
 }
 
+/// What git does with a ref without a name depends on the request: it locks nothing for it.
 pub(crate) fn no_target(_: &Step, git: &mut Said, refdb: &mut Said) {
-    let is_told = refdb.err.contains_str("no ref can be called ''") && git.err.contains_str("reference ''");
-    if is_told && refdb.code != 0 {
+    if refdb.code != 0 && refdb.err.contains_str("no ref can be called ''") {
         refdb.clone_from(git);
     }
 }
