@@ -25,6 +25,8 @@ use std::{
 const KEY: &[u8] = b"the key that is watched";
 /// Two values fill the smallest segment, so that few puts are enough for new segments and compaction.
 const VALUE_BYTES: usize = 7 << 10;
+/// The files of what `overwritten` puts take more than half of it, so that there is something to compact.
+const LIMIT_BYTES: u64 = 512 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
@@ -167,7 +169,7 @@ fn get(cache: &Cache) -> Option<u64> {
 }
 
 fn open(dir: &Path) -> Cache {
-    let options = Options { clock: Clock::new(|| 1_700_000_000_000), ..Options::new(1 << 20) };
+    let options = Options { clock: Clock::new(|| 1_700_000_000_000), ..Options::new(LIMIT_BYTES) };
     Cache::open_idle(Fs::real(), dir, options).expect("it opens")
 }
 
@@ -230,7 +232,7 @@ fn check(works: &'static [Work], before: fn(&Cache), schedules: usize) -> u64 {
 
 fn nothing(_: &Cache) {}
 
-const KEYS: std::ops::RangeInclusive<u64> = 1..=10;
+const KEYS: std::ops::RangeInclusive<u64> = 1..=17;
 
 fn key_of(number: u64) -> Vec<u8> {
     if number == 1 { KEY.to_vec() } else { number.to_string().into_bytes() }
@@ -243,6 +245,7 @@ fn overwritten(cache: &Cache) {
         cache.put(b"overwritten", &value_of(number)).unwrap();
     }
     cache.flush(Durability::Written).unwrap();
+    assert!(cache.stats().disk_bytes > LIMIT_BYTES / 2, "there is something to compact: {:?}", cache.stats());
 }
 
 fn reads(run: &Run, _: u64) {
@@ -300,6 +303,7 @@ fn what_is_removed_while_it_is_copied_stays_removed() {
             cache.remove(&key_of(number)).unwrap();
         }
         worker.join().unwrap();
+        assert!(cache.stats().evicted == 0, "{:?}", cache.stats());
         let is_there = |cache: &Cache| KEYS.filter(|number| cache.get(&key_of(*number)).is_some()).collect::<Vec<_>>();
         assert_eq!(is_there(&cache), [], "in memory");
         cache.close().unwrap();
