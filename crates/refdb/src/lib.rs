@@ -24,7 +24,7 @@ pub use error::{Error, Result};
 pub use object_name::{NameError, SHORT_NAME_RULES, resolve_name};
 pub use refdb_repo::{
     Config, Environment, IdentError, ObjectError, Objects, RefFormat, RefStorage, Repository, RepositoryError,
-    Settings, Worktree, Zone, committer, config, objects,
+    Settings, Worktree, Zone, committer, config, hooks, objects,
 };
 pub use refdb_types::{HashKind, Ident, LogEntry, ObjectId, RefName, Scope, Target};
 pub use refusal::{Limit, Misuse};

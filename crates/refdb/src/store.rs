@@ -182,6 +182,11 @@ impl Store {
         }
     }
 
+    /// The repository's hooks.
+    pub fn hooks(&self) -> &RepositoryHooks {
+        &self.context.hooks
+    }
+
     /// A transaction without edits.
     pub fn transaction(&self, options: TransactionOptions) -> Transaction<'_> {
         Transaction::new(self.context(), options)

@@ -1,4 +1,4 @@
-//! The reference-transaction hooks of a repository: githooks(5), git-hook(1).
+//! The hooks of a repository: githooks(5), git-hook(1).
 
 mod program;
 
@@ -13,8 +13,6 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-
-const EVENT: &str = "reference-transaction";
 
 /// Where a repository's hooks are.
 #[derive(Debug)]
@@ -58,7 +56,7 @@ impl RepositoryHooks {
 
     /// The reference-transaction hooks as they are now; `None` if there is none.
     pub fn find(&self) -> Result<Option<HookPrograms>, ConfigError> {
-        let programs = self.programs()?;
+        let programs = self.programs("reference-transaction")?;
         if programs.is_empty() {
             return Ok(None);
         }
@@ -66,14 +64,15 @@ impl RepositoryHooks {
         Ok(Some(HookPrograms { programs, directory, environment: self.variables() }))
     }
 
-    fn programs(&self) -> Result<Vec<HookProgram>, ConfigError> {
+    /// What runs for an event, as it is now: first what is configured, then the file of the event's name.
+    pub fn programs(&self, event: &str) -> Result<Vec<HookProgram>, ConfigError> {
         let mut programs = Vec::new();
-        if self.config.is_event_enabled(EVENT) {
-            for hook in self.config.hooks(EVENT)? {
+        if self.config.is_event_enabled(event) {
+            for hook in self.config.hooks(event)? {
                 programs.push(HookProgram::Command(OsString::from_vec(hook.command.into())));
             }
         }
-        let file = self.folder.join(EVENT);
+        let file = self.folder.join(event);
         const EXECUTABLE: u32 = 0o111;
         if self.fs.stat(&file).is_ok_and(|stat| !stat.is_dir() && stat.mode & EXECUTABLE != 0) {
             programs.push(HookProgram::File(absolute(&self.environment, &file)));

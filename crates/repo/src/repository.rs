@@ -4,6 +4,7 @@
 //! understand it), `storage` (where its refs are).
 
 mod discover;
+mod enter;
 mod error;
 mod format;
 mod gitfile;
@@ -50,6 +51,12 @@ impl Repository {
     /// Finds the repository as git does: `GIT_DIR`, or upwards from the environment's folder.
     pub fn discover(fs: &Fs, environment: &Environment) -> Result<Self, RepositoryError> {
         discover::discover(fs, environment)
+    }
+
+    /// The folder of the repository that a server's client names: `given`, or with what may be missing at its end
+    /// (`.git`, `/.git`), `~` expanded. Refused if it belongs to someone else, unless `safe.directory` allows it.
+    pub fn served_folder(fs: &Fs, environment: &Environment, given: &Path) -> Result<PathBuf, RepositoryError> {
+        enter::folder(fs, environment, given)
     }
 
     /// The repository's own folder, or the worktree's below `worktrees/`.

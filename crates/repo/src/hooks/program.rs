@@ -17,6 +17,22 @@ pub enum HookProgram {
     File(PathBuf),
 }
 
+impl HookProgram {
+    /// The program's path, and the arguments that come before those of the event. A command that is more than a word is
+    /// a line for the shell.
+    pub fn words(&self) -> (OsString, Vec<OsString>) {
+        match self {
+            HookProgram::File(path) => (path.clone().into_os_string(), Vec::new()),
+            HookProgram::Command(line) if is_plain(line.as_bytes()) => (line.clone(), Vec::new()),
+            HookProgram::Command(line) => {
+                let mut script = line.clone();
+                script.push(" \"$@\"");
+                ("sh".into(), vec!["-c".into(), script, line.clone()])
+            }
+        }
+    }
+}
+
 /// The programs of one event, run one after the other as `git hook` does: each with the same input, and all of them
 /// even if one fails.
 #[derive(Clone, Debug)]
@@ -76,22 +92,9 @@ impl HookPrograms {
     }
 
     fn command(&self, program: &HookProgram, by_shell: bool, argument: &str) -> io::Result<Command> {
-        let mut command = match program {
-            HookProgram::File(path) if by_shell => {
-                let mut command = Command::new("sh");
-                command.arg(path);
-                command
-            }
-            HookProgram::File(path) => Command::new(path),
-            HookProgram::Command(line) if is_plain(line.as_bytes()) => Command::new(line),
-            HookProgram::Command(line) => {
-                let mut script = line.clone();
-                script.push(" \"$@\"");
-                let mut command = Command::new("sh");
-                command.arg("-c").arg(script).arg(line);
-                command
-            }
-        };
+        let (path, arguments) = program.words();
+        let mut command = if by_shell { Command::new("sh") } else { Command::new(&path) };
+        command.args(by_shell.then_some(&path)).args(arguments);
         // What hooks print is for the user, not for the program that reads git's output.
         let stderr = io::stderr().as_fd().try_clone_to_owned()?;
         command.arg(argument).current_dir(&self.directory).stdin(Stdio::piped()).stdout(stderr);

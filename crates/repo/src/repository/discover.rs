@@ -42,6 +42,17 @@ pub(super) fn discover(fs: &Fs, environment: &Environment) -> Result<Repository,
     finder.open(found)
 }
 
+/// Whether the folder has what makes a repository.
+pub(super) fn is_repository(fs: &Fs, environment: &Environment, folder: &Path) -> Result<bool, RepositoryError> {
+    let finder = Finder { fs, environment, outer: RefCell::default() };
+    Ok(finder.common_dir_if_repository(folder)?.is_some())
+}
+
+/// Where a `.git` file leads.
+pub(super) fn gitfile_target(fs: &Fs, path: &Path) -> Result<PathBuf, RepositoryError> {
+    Ok(real(gitfile::read(fs, path, path)?))
+}
+
 struct Finder<'a> {
     fs: &'a Fs,
     environment: &'a Environment,

@@ -21,6 +21,9 @@ pub enum RepositoryError {
     /// `GIT_DIR` or `--git-dir` names something else.
     #[error("not a git repository: '{}'", .0.display())]
     NotARepository(PathBuf),
+    /// A server's client names something else.
+    #[error("'{}' does not appear to be a git repository", .0.display())]
+    NotServed(PathBuf),
     /// A `.git` file leads to something else.
     #[error("not a git repository: {}", .0.display())]
     GitFileTarget(PathBuf),

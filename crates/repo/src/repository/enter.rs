@@ -1,0 +1,56 @@
+//! The repository that a client of a server names: git's rules for `git receive-pack <git-dir>`.
+
+use super::{RepositoryError, discover, ownership};
+use crate::{
+    config::Outer,
+    environment::{Environment, os},
+};
+use bstr::ByteSlice;
+use refdb_vfs::Fs;
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// What may be missing at the end of the path, in the order git tries it.
+const SUFFIXES: [&str; 4] = ["/.git", "", ".git/.git", ".git"];
+
+pub(super) fn folder(fs: &Fs, environment: &Environment, given: &Path) -> Result<PathBuf, RepositoryError> {
+    let not_there = || RepositoryError::NotServed(given.to_owned());
+    let path = expand(environment, given).ok_or_else(not_there)?;
+    let path = environment.resolve(&path);
+    let bytes = path.as_os_str().as_bytes();
+    let bytes = if bytes.len() > 1 { bytes.trim_end_with(|c| c == '/') } else { bytes };
+    for suffix in SUFFIXES {
+        let path = [bytes, suffix.as_bytes()].concat();
+        let path = os(&path);
+        let Ok(stat) = fs.stat(path) else { continue };
+        let folder = if stat.is_file() {
+            discover::gitfile_target(fs, path)?
+        } else if discover::is_repository(fs, environment, path)? {
+            path.to_owned()
+        } else {
+            continue;
+        };
+        if !discover::is_repository(fs, environment, &folder)? {
+            return Err(not_there());
+        }
+        let mut parts = vec![fs.stat_link(&folder)?];
+        if stat.is_file() {
+            parts.push(fs.stat_link(path)?);
+        }
+        let outer = || Outer::read(fs, environment);
+        let shown = || folder.canonicalize().unwrap_or_else(|_| folder.clone());
+        ownership::check(fs, environment, &parts, &outer, &shown)?;
+        return Ok(folder);
+    }
+    Err(not_there())
+}
+
+/// `~/` and `~user/` lead to a home.
+fn expand(environment: &Environment, given: &Path) -> Option<PathBuf> {
+    let Some(rest) = given.as_os_str().as_bytes().strip_prefix(b"~") else { return Some(given.to_owned()) };
+    let (user, rest) = rest.split_at(rest.find_byte(b'/').unwrap_or(rest.len()));
+    let home = if user.is_empty() { environment.home() } else { environment.home_of(user.as_bstr()) }?;
+    Some(home.join(os(rest.strip_prefix(b"/").unwrap_or(rest))))
+}
