@@ -5,7 +5,7 @@ use crate::{
     globals::{Globals, Rest, USAGE},
     options::Command,
     output::Output,
-    pack_refs, show_ref, stat, symbolic_ref, update_ref,
+    pack_refs, receive_pack, show_ref, stat, symbolic_ref, update_ref,
 };
 use bstr::ByteSlice;
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
@@ -22,12 +22,13 @@ pub struct Invocation<'a> {
 /// A command's table and its work.
 type Entry = (&'static Command, fn(&Invocation<'_>) -> Result<u8>);
 
-static ENTRIES: [Entry; 9] = [
+static ENTRIES: [Entry; 10] = [
     (&cache::COMMAND, cache::run),
     (&check_ref_format::COMMAND, check_ref_format::run),
     (&dump::COMMAND, dump::run),
     (&for_each_ref::COMMAND, for_each_ref::run),
     (&pack_refs::COMMAND, pack_refs::run),
+    (&receive_pack::COMMAND, receive_pack::run),
     (&show_ref::COMMAND, show_ref::run),
     (&stat::COMMAND, stat::run),
     (&symbolic_ref::COMMAND, symbolic_ref::run),

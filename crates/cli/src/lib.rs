@@ -17,6 +17,7 @@ pub mod options;
 pub mod output;
 pub mod pack_refs;
 pub mod progress;
+pub mod receive_pack;
 pub mod revision;
 pub mod session;
 pub mod show_ref;

@@ -8,7 +8,7 @@ use crate::{
     output::Output,
     revision::Revisions,
 };
-use refdb::{Objects, Reading, Repository, Store, StoreOptions, config::Config, transaction::ObjectCheck};
+use refdb::{Environment, Objects, Reading, Repository, Store, StoreOptions, config::Config, transaction::ObjectCheck};
 use refdb_types::ObjectId;
 use refdb_vfs::Fs;
 use std::{os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc};
@@ -76,14 +76,30 @@ impl Session {
     /// Finds and opens the repository that the global options and the environment mean.
     pub fn open(globals: &Globals) -> Result<Self> {
         let environment = globals.environment();
+        let repository = Self::discover(&environment)?;
+        Self::of(repository, environment, None)
+    }
+
+    /// Opens the repository for a server: its refs are synced where `core.fsync` does not say otherwise.
+    pub fn open_served(environment: Environment) -> Result<Self> {
+        let repository = Self::discover(&environment)?;
+        let config = repository.config(&Fs::real(), &environment, &|| None).map_err(refdb::Error::from)?;
+        let sync = config.last("core.fsync").is_none().then_some(true);
+        Self::of(repository, environment, sync)
+    }
+
+    fn discover(environment: &Environment) -> Result<Repository> {
+        Repository::discover(&Fs::real(), environment).map_err(|error| Failure::Lines(error.report()))
+    }
+
+    fn of(repository: Repository, environment: Environment, sync: Option<bool>) -> Result<Self> {
         let fs = Fs::real();
-        let repository = Repository::discover(&fs, &environment).map_err(|error| Failure::Lines(error.report()))?;
         let objects = Arc::new(Objects::of(&repository, &environment));
         let paths = Paths { git_dir: repository.git_dir().to_owned(), common_dir: repository.common_dir().to_owned() };
         let options = StoreOptions {
             fs,
             reading: Reading::Mapped,
-            sync: None,
+            sync,
             objects: Arc::clone(&objects) as Arc<dyn ObjectCheck + Send>,
             committer: None,
         };

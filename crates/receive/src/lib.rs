@@ -1,11 +1,23 @@
 //! The server's side of a Git push: what `git receive-pack` does.
 //!
-//! [`wire`] is the protocol without I/O: bytes go in, values come out, and the reverse. A server
+//! [`wire`] is the protocol without I/O: bytes go in, values come out, and the reverse. A server of your own
 //!
 //! 1. writes its refs with an [`Advertisement`](wire::Advertisement),
 //! 2. reads as many bytes as a [`RequestReader`](wire::RequestReader) wants, until it holds a [`Request`](wire::Request),
 //! 3. reads a [`PackHeader`](wire::PackHeader) and the pack, unless every command deletes a ref,
 //! 4. answers with [`wire::report`], in a [side band](wire::pkt::band) where the client asked for one.
+//!
+//! [`serve`](fn@serve) does all of it for a repository on disk: quarantine, connectivity, hooks, and the refs as one
+//! transaction of the engine. [`hand_over`](fn@hand_over) says which repositories it must be spared.
 #![forbid(unsafe_code)]
 
+mod hand_over;
+mod hidden;
+mod serve;
+mod settings;
 pub mod wire;
+
+pub use hand_over::{Facts, HandOver, hand_over};
+pub use hidden::Hidden;
+pub use serve::{Call, ServeError, serve};
+pub use settings::{Deny, Settings};

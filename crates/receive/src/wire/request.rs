@@ -70,6 +70,11 @@ impl RequestReader {
         }
     }
 
+    /// Whether no packet has been taken yet.
+    pub fn is_at_start(&self) -> bool {
+        self.offset == 0
+    }
+
     /// Takes bytes from the start of `bytes`, and returns how many: fewer than there are if the request ends there.
     pub fn take(&mut self, bytes: &[u8]) -> Result<usize, ProtocolError> {
         let mut taken = 0;

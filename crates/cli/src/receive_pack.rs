@@ -1,0 +1,130 @@
+//! `refdb receive-pack`, also as `git-receive-pack`. See git-receive-pack(1).
+//!
+//! What a repository needs that refdb does not do is left to the real git before anything is said to the client:
+//! [`refdb_receive::hand_over`] decides. What only the client's first words show (a shallow clone, a signed push) is left
+//! to it then.
+
+use crate::{
+    Invocation,
+    failure::{Failure, Result, fatal, system_text},
+    options::{Command, Opt},
+    session::{Session, before_locks},
+};
+use bstr::ByteSlice;
+use refdb::{Environment, Repository};
+use refdb_receive::{Call, Facts, ServeError, Settings, hand_over, serve};
+use refdb_vfs::Fs;
+use std::{
+    ffi::OsString,
+    io,
+    os::{fd::AsFd, unix::ffi::OsStrExt},
+    path::Path,
+};
+
+mod real_git;
+mod replay;
+
+/// The command line.
+pub static COMMAND: Command = Command {
+    program: "git",
+    name: "receive-pack",
+    about: "Receive what is pushed into the repository",
+    synopsis: &["<git-dir>"],
+    options: &[
+        Opt::flag("quiet", "quiet").short(b'q'),
+        Opt::flag("skip-connectivity-check", "skip connectivity check").hidden(),
+        Opt::flag("stateless-rpc", "the references were advertised by another call").hidden(),
+        Opt::flag("http-backend-info-refs", "advertise the references, and no more").hidden(),
+        Opt::flag("advertise-refs", "the same").hidden(),
+        Opt::flag("reject-thin-pack-for-testing", "do not complete thin packs").hidden(),
+    ],
+};
+
+/// Runs the command.
+pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
+    let environment = invocation.globals.environment();
+    // How git says that it does not understand, git says best.
+    let Some((call, folder)) = parse(invocation.words, &environment) else {
+        return Err(real_git::exec(&environment, invocation.words));
+    };
+    let fs = Fs::real();
+    let place = Repository::served_folder(&fs, &environment, Path::new(folder));
+    let place = place.map_err(|error| Failure::Lines(error.report()))?;
+    if let Err(error) = std::env::set_current_dir(&place) {
+        return fatal!["cannot change to '", place.as_os_str().as_bytes(), "': ", system_text(&error)];
+    }
+    let session = Session::open_served(environment.clone().with("GIT_DIR", "."))?;
+    let settings = Settings::of(session.store.config()).map_err(refdb::Error::from)?;
+    let facts = Facts::of(&fs, session.store.repository(), &environment)?;
+    if hand_over(&settings, &facts).is_some() {
+        let options = invocation.words.split_last().map_or(&[][..], |(_, options)| options);
+        let here = OsString::from(".");
+        return Err(real_git::exec(&environment, options.iter().chain([&here])));
+    }
+    before_locks()?;
+    let (input, output) = (io::stdin(), io::stdout());
+    let result = serve(&session.store, &session.objects, &settings, &call, input.as_fd(), output.as_fd());
+    match result {
+        Ok(()) => Ok(0),
+        Err(ServeError::Store(error)) => Err(error.into()),
+        Err(_) if refdb_vfs::interrupt::received().is_some() => Err(Failure::Interrupted),
+        Err(ServeError::LeftToGit(words)) => replay::replay(&call, &words),
+        Err(ServeError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::BrokenPipe),
+        Err(error) => fatal![error.to_string()],
+    }
+}
+
+/// What git's command line means; `None` if it is no good.
+fn parse<'w>(words: &'w [OsString], environment: &Environment) -> Option<(Call, &'w OsString)> {
+    let agent = concat!("refdb/", env!("CARGO_PKG_VERSION"));
+    let mut call = Call::new(real_git::program(environment), agent.into());
+    (call.version_1, call.session_id) = (wants_version_1(environment), session_id().into());
+    let (folder, options) = words.split_last()?;
+    for word in options {
+        match word.as_bytes() {
+            b"-q" | b"--quiet" => call.quiet = true,
+            b"--no-quiet" => call.quiet = false,
+            b"--skip-connectivity-check" => call.skip_connectivity = true,
+            b"--stateless-rpc" => call.stateless = true,
+            b"--http-backend-info-refs" | b"--advertise-refs" => call.only_advertise = true,
+            b"--reject-thin-pack-for-testing" => call.reject_thin_pack = true,
+            _ => return None,
+        }
+    }
+    (!folder.as_bytes().starts_with(b"-")).then_some((call, folder))
+}
+
+/// `GIT_PROTOCOL` is a list of `KEY=VALUE` between colons; the highest version counts. Version 2 has no pushes, so that it
+/// is answered as 0.
+fn wants_version_1(environment: &Environment) -> bool {
+    let protocol = environment.get("GIT_PROTOCOL").unwrap_or_default();
+    let versions = protocol.as_bytes().split(|byte| *byte == b':').filter_map(|item| item.strip_prefix(b"version="));
+    versions.filter_map(|version| version.to_str().ok()?.parse::<u32>().ok()).filter(|version| *version <= 2).max()
+        == Some(1)
+}
+
+/// Unlike any other at this time on this machine.
+fn session_id() -> String {
+    let now = refdb_vfs::now_nanos();
+    format!("{}.{:09}-P{:08x}", now / 1_000_000_000, now % 1_000_000_000, std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_version_of_the_protocol_counts_and_2_is_answered_as_0() {
+        for (protocol, wanted) in [
+            ("", false),
+            ("version=0", false),
+            ("version=1", true),
+            ("x:version=1:version=0", true),
+            ("version=1:version=2", false),
+            ("version=9:version=1", true),
+        ] {
+            let environment = Environment::empty("/").with("GIT_PROTOCOL", protocol);
+            assert_eq!(wants_version_1(&environment), wanted, "{protocol}");
+        }
+    }
+}

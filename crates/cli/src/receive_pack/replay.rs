@@ -1,0 +1,82 @@
+//! A push that turned out to be one for git after the refs were shown: git hears the client's first words from us.
+
+use super::real_git;
+use crate::failure::{Failure, Result, fatal, system_text};
+use refdb_receive::Call;
+use refdb_vfs::interrupt;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
+use std::{
+    io,
+    os::fd::AsFd,
+    process::{ChildStdin, Stdio},
+};
+
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Runs git with `words` and all that the client sends after them.
+pub(super) fn replay(call: &Call, words: &[u8]) -> Result<u8> {
+    let mut command = real_git::stateless(&call.git, call.quiet);
+    let mut child = match command.stdin(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(error) => return fatal!["cannot run git, to which this push is left: ", system_text(&error)],
+    };
+    if let Some(git) = child.stdin.take()
+        && let Err(error) = feed(git, words)
+    {
+        let _ = child.kill();
+        return if interrupt::received().is_some() {
+            Err(Failure::Interrupted)
+        } else {
+            fatal!["cannot pass on what the client sends: ", system_text(&error)]
+        };
+    }
+    match child.wait() {
+        Ok(status) => Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(128)),
+        Err(error) => fatal!["cannot wait for git: ", system_text(&error)],
+    }
+}
+
+/// Passes bytes on until the client has no more, or git wants no more: it ends while the client still waits.
+fn feed(git: ChildStdin, words: &[u8]) -> io::Result<()> {
+    if write(&git, words)? {
+        return Ok(());
+    }
+    let client = io::stdin();
+    let mut buffer = vec![0; PIECE_BYTES];
+    let pause = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+    loop {
+        interrupt::check()?;
+        // A pipe without a reader is reported though nothing is asked of it.
+        let mut fds = [PollFd::new(&client, PollFlags::IN), PollFd::new(&git, PollFlags::empty())];
+        match poll(&mut fds, Some(&pause)) {
+            Ok(0) | Err(Errno::INTR) => continue,
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if !fds[1].revents().is_empty() {
+            return Ok(());
+        }
+        match rustix::io::read(client.as_fd(), &mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) if write(&git, &buffer[..count])? => return Ok(()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Whether git has closed its end.
+fn write(git: &ChildStdin, mut bytes: &[u8]) -> io::Result<bool> {
+    while !bytes.is_empty() {
+        match rustix::io::write(git, bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(Errno::INTR) => interrupt::check()?,
+            Err(Errno::PIPE) => return Ok(true),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,215 @@
+//! The same pushes to git's receive-pack and to refdb's: the same report, refs, reflogs, objects and calls of hooks.
+
+use crate::common::{Client, hook, quarantines};
+use refdb_testkit::{Repo, Rng};
+use std::process::Output;
+
+const NAMES: [&str; 10] = [
+    "refs/heads/main",
+    "refs/heads/a",
+    "refs/heads/a/b",
+    "refs/heads/a-b",
+    "refs/heads/no",
+    "refs/tags/v1",
+    "refs/tags/a",
+    "refs/hidden/x",
+    "refs/changes/01/1/1",
+    "refs/heads/link",
+];
+
+const SETTINGS: [(&str, &str); 10] = [
+    ("receive.denyDeletes", "true"),
+    ("receive.denyNonFastForwards", "true"),
+    ("receive.denyDeleteCurrent", "ignore"),
+    ("receive.denyDeleteCurrent", "warn"),
+    ("receive.unpackLimit", "1"),
+    ("receive.advertiseAtomic", "false"),
+    ("receive.advertisePushOptions", "true"),
+    ("transfer.fsckObjects", "true"),
+    ("transfer.advertiseSID", "true"),
+    ("receive.hideRefs", "refs/hidden"),
+];
+
+/// Two servers of the same content.
+struct Servers {
+    git: Repo,
+    refdb: Repo,
+}
+
+impl Servers {
+    fn all(&self) -> [&Repo; 2] {
+        [&self.git, &self.refdb]
+    }
+
+    fn assert_same(&self, what: &str) {
+        for words in [
+            &["for-each-ref", "--format=%(refname) %(objectname) %(symref)"][..],
+            &["cat-file", "--batch-all-objects", "--batch-check"],
+            &["fsck", "--strict", "--no-dangling"],
+        ] {
+            let [git, refdb] = self.all().map(|server| shown(server, &server.try_git(words, "")));
+            assert_eq!(refdb, git, "{what}: {words:?}");
+        }
+        for name in NAMES.into_iter().chain(["HEAD"]) {
+            let words = ["reflog", "show", "--format=%H %gs %ge", name, "--"];
+            let [git, refdb] = self.all().map(|server| shown(server, &server.try_git(words, "")));
+            assert_eq!(refdb, git, "{what}: reflog of {name}");
+        }
+        let [git, refdb] =
+            self.all().map(|server| std::fs::read_to_string(server.scratch().join("calls")).unwrap_or_default());
+        assert_eq!(refdb, git, "{what}: calls of hooks");
+        assert!(quarantines(&self.refdb).is_empty(), "{what}");
+    }
+}
+
+/// What a program said, wherever it ran.
+fn shown(server: &Repo, output: &Output) -> String {
+    let text = [&output.stdout[..], b"--\n", &output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).replace(server.dir().to_str().unwrap(), "SERVER");
+    // The advice for those who have set nothing is in our own words.
+    // Ours says where in the request an error is.
+    let lines = text.lines().map(|line| line.split_once(" (in the packet at byte ").map_or(line, |(start, _)| start));
+    let lines: Vec<_> = lines.filter(|line| !line.starts_with("remote: ") || is_no_advice(line)).collect();
+    format!("{}\n{}", lines.join("\n"), output.status)
+}
+
+fn is_no_advice(line: &str) -> bool {
+    let advice = ["By default, ", "The branch is checked out on", "Without the branch that"];
+    let said = ["remote: hook ", "remote: warning: ", "remote: error: ", "remote: fatal: "];
+    said.iter().any(|start| line.starts_with(start)) && !advice.iter().any(|words| line.contains(words))
+}
+
+/// Notes how a hook is called, and refuses what is called `no`.
+const NOTE: &str =
+    "{ echo \"$0 $*\" | sed 's|.*/||'; env | grep ^GIT_PUSH_OPTION | sort; } >>../calls; echo \"hook $*\"";
+
+#[test]
+fn random_pushes_end_as_with_git() {
+    for (at, (format, hash)) in Repo::KINDS.into_iter().enumerate() {
+        let client = Client::new(hash);
+        for round in 0..4 {
+            let seed = (at * 100 + round) as u64;
+            let mut rng = Rng::new(seed);
+            let servers = Servers { git: Repo::bare(format, hash), refdb: Repo::bare(format, hash) };
+            let settings: Vec<_> = SETTINGS.iter().filter(|_| rng.one_in(3)).collect();
+            let hooks: Vec<_> = ["pre-receive", "update", "post-receive", "post-update", "reference-transaction"]
+                .into_iter()
+                .filter(|_| rng.one_in(2))
+                .collect();
+            for server in servers.all() {
+                for (key, value) in [("core.logAllRefUpdates", "true"), ("gc.auto", "0"), ("maintenance.auto", "false")]
+                {
+                    server.config(key, value);
+                }
+                settings.iter().for_each(|(key, value)| server.config(key, value));
+                server.git(["symbolic-ref", "refs/heads/link", "refs/heads/a-b"]);
+                for name in &hooks {
+                    let rest = match *name {
+                        "update" => "case $1 in */no) exit 1;; esac",
+                        "pre-receive" | "post-receive" => "cat >>../calls; test \"$GIT_PUSH_OPTION_0\" != no",
+                        // git runs two transactions where we run one, in parts of other sizes.
+                        "reference-transaction" => "exit 0",
+                        _ => "",
+                    };
+                    let note = if *name == "reference-transaction" { "" } else { NOTE };
+                    hook(server, name, &format!("{note}\n{rest}"));
+                }
+            }
+            for step in 0..8 {
+                let words = push_words(&mut rng, &client, settings.iter().any(|(key, _)| key.ends_with("PushOptions")));
+                let what = format!("seed {seed}, step {step}, {format:?}, {settings:?}, {hooks:?}: {words:?}");
+                let said = [(&servers.git, false), (&servers.refdb, true)]
+                    .map(|(server, by_refdb)| shown(server, &client.push(server, by_refdb, &words)));
+                assert_eq!(said[1], said[0], "{what}");
+                servers.assert_same(&what);
+            }
+        }
+    }
+}
+
+fn push_words(rng: &mut Rng, client: &Client, options: bool) -> Vec<String> {
+    let mut words = Vec::new();
+    if rng.one_in(4) {
+        words.push("--atomic".into());
+    }
+    if rng.one_in(4) {
+        words.push("--quiet".into());
+    }
+    if options && rng.one_in(2) {
+        words.push(format!("--push-option={}", rng.pick(&["yes", "no", "two words"])));
+    }
+    let mut names = NAMES;
+    rng.shuffle(&mut names);
+    for name in &names[..1 + rng.below(4)] {
+        words.push(match rng.below(4) {
+            // Of a dangling symbolic ref, git logs the deletion of what is not there.
+            0 if !name.ends_with("link") => format!(":{name}"),
+            1 => format!("{}:{name}", rng.pick(&client.commits)),
+            _ => format!("+{}:{name}", rng.pick(&client.commits)),
+        });
+    }
+    words
+}
+
+#[test]
+fn a_branch_that_is_checked_out_is_guarded_as_by_git() {
+    for value in
+        [None, Some("ignore"), Some("warn"), Some("refuse"), Some("updateInstead"), Some("true"), Some("false")]
+    {
+        let client = Client::new(refdb_types::HashKind::Sha1);
+        let make = || Repo::with_worktree(refdb_testkit::RefFormat::Files, refdb_types::HashKind::Sha1);
+        let servers = Servers { git: make(), refdb: make() };
+        for server in servers.all() {
+            if let Some(value) = value {
+                server.config("receive.denyCurrentBranch", value);
+            }
+        }
+        for commit in [client.commits[0], client.commits[1]] {
+            let words = [format!("{commit}:refs/heads/main"), format!("{commit}:refs/heads/other")];
+            let said = [(&servers.git, false), (&servers.refdb, true)]
+                .map(|(server, by_refdb)| shown(server, &client.push(server, by_refdb, &words)));
+            assert_eq!(said[1], said[0], "{value:?}");
+            servers.assert_same(&format!("{value:?}"));
+        }
+    }
+}
+
+#[test]
+fn what_is_left_to_git_works_as_with_git() {
+    let client = Client::new(refdb_types::HashKind::Sha1);
+    let make = || Repo::bare(refdb_testkit::RefFormat::Files, refdb_types::HashKind::Sha1);
+    // Before the client hears anything.
+    for (key, value) in
+        [("receive.certNonceSeed", "seed"), ("receive.procReceiveRefs", "refs/for"), ("receive.fsck.badDate", "warn")]
+    {
+        let servers = Servers { git: make(), refdb: make() };
+        servers.all().iter().for_each(|server| server.config(key, value));
+        let words = [format!("{}:refs/heads/main", client.commits[1])];
+        let said = [(&servers.git, false), (&servers.refdb, true)]
+            .map(|(server, by_refdb)| shown(server, &client.push(server, by_refdb, &words)));
+        assert_eq!(said[1], said[0], "{key}");
+        servers.assert_same(key);
+    }
+    // After: the client is a shallow clone, which only its first words show.
+    client.repo.git(["update-ref", "refs/heads/main", &client.commits[4].to_string()]);
+    let servers = Servers { git: make(), refdb: make() };
+    for server in servers.all() {
+        let refspec = format!("{}:refs/heads/main", client.commits[4]);
+        server.git(["fetch", "--quiet", client.repo.dir().to_str().unwrap(), &refspec]);
+    }
+    let shallow = client.repo.scratch().join("shallow");
+    let url = format!("file://{}", client.repo.dir().display());
+    client.repo.git(["clone", "--quiet", "--bare", "--depth=1", &url, shallow.to_str().unwrap()]);
+    let words = ["-C", shallow.to_str().unwrap(), "commit-tree", "-p", "main", "-m", "new", "main^{tree}"];
+    let new = client.repo.git(words);
+    for (server, by_refdb) in [(&servers.git, false), (&servers.refdb, true)] {
+        let mut push = client.repo.command(refdb_testkit::Git::find().program());
+        push.env("REFDB_GIT", refdb_testkit::Git::find().program()).arg("-C").arg(&shallow).arg("push");
+        if by_refdb {
+            push.arg(format!("--receive-pack={}", client.receive_pack.display()));
+        }
+        let output = push.arg(server.dir()).arg(format!("{new}:refs/heads/new")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    servers.assert_same("a shallow clone");
+}

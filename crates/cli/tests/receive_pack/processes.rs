@@ -1,0 +1,81 @@
+//! How many programs a push starts.
+
+use crate::common::{Client, hook, refs};
+use refdb_testkit::{Git, RefFormat, Repo};
+use refdb_types::HashKind;
+use std::os::unix::fs::PermissionsExt;
+
+const COUNT: usize = 10_000;
+
+/// Pushes 10,000 refs, and returns which git programs the server started.
+fn push_many(server: &Repo, set_up: &dyn Fn(&Repo)) -> Vec<String> {
+    let client = Client::new(server.hash());
+    server.config("receive.autogc", "false");
+    set_up(server);
+    client.repo.fill(COUNT, &client.commits);
+    let (log, git) = (server.scratch().join("started"), server.scratch().join("counting-git"));
+    let script =
+        format!("#!/bin/sh\necho \"$1\" >>'{}'\nexec '{}' \"$@\"\n", log.display(), Git::find().program().display());
+    std::fs::write(&git, script).unwrap();
+    std::fs::set_permissions(&git, PermissionsExt::from_mode(0o755)).unwrap();
+    let mut push = client.repo.command(Git::find().program());
+    push.env("REFDB_GIT", &git).arg("push").arg("--quiet").arg("--mirror");
+    push.arg(format!("--receive-pack={}", client.receive_pack.display())).arg(server.dir());
+    let output = push.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(server.refs().len(), client.repo.refs().len());
+    std::fs::read_to_string(log).unwrap().lines().map(ToOwned::to_owned).collect()
+}
+
+#[test]
+fn nothing_is_started_for_a_ref_without_a_hook() {
+    let off = |server: &Repo| {
+        server.config("hook.x.event", "update");
+        server.config("hook.x.command", "false");
+        server.config("hook.x.enabled", "false");
+    };
+    for format in RefFormat::ALL {
+        for set_up in [&(|_: &Repo| ()) as &dyn Fn(&Repo), &off] {
+            let started = push_many(&Repo::bare(format, HashKind::Sha1), set_up);
+            assert_eq!(started, ["unpack-objects", "rev-list"], "{format:?}");
+        }
+    }
+}
+
+#[test]
+fn a_hook_is_all_that_is_started_for_a_ref() {
+    let server = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
+    let started = push_many(&server, &|server| hook(server, "update", "echo \"$1\" >>../calls"));
+    assert_eq!(started, ["unpack-objects", "rev-list"]);
+    let calls = std::fs::read_to_string(server.scratch().join("calls")).unwrap();
+    assert_eq!(calls.lines().count(), refs(&server));
+}
+
+#[test]
+fn refs_to_what_a_ref_has_already_are_let_in_without_a_walk() {
+    let (client, server) = (Client::new(HashKind::Sha1), Repo::bare(RefFormat::Reftable, HashKind::Sha1));
+    let id = client.commits[4];
+    client.push_ok(&server, &[format!("{id}:refs/heads/main")]);
+    let refuse = server.scratch().join("no-git");
+    std::fs::write(
+        &refuse,
+        format!("#!/bin/sh\ntest \"$1\" != rev-list && exec '{}' \"$@\"\n", Git::find().program().display()),
+    )
+    .unwrap();
+    std::fs::set_permissions(&refuse, PermissionsExt::from_mode(0o755)).unwrap();
+    let push = |source: String, config: &str| {
+        let mut push = client.repo.command(Git::find().program());
+        push.env("REFDB_GIT", &refuse).env("GIT_CONFIG_PARAMETERS", config).arg("push");
+        push.arg(format!("--receive-pack={}", client.receive_pack.display())).arg(server.dir()).arg(source);
+        push.output().unwrap().status.success()
+    };
+    assert!(push(format!("{id}:refs/heads/again"), ""), "a ref to what main has was not let in");
+    assert!(!push(format!("{}:refs/heads/old", client.commits[0]), ""), "git was not asked for what no ref has");
+    // Where history is replaced, or the ref is hidden, git is asked.
+    server.git(["replace", &id.to_string(), &client.commits[5].to_string()]);
+    assert!(!push(format!("{id}:refs/heads/more"), ""));
+    server.git(["replace", "-d", &id.to_string()]);
+    server.config("receive.hideRefs", "refs/heads");
+    server.config("receive.hideRefs", "refs/heads");
+    assert!(!push(format!("{id}:refs/tags/more"), ""));
+}

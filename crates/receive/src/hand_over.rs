@@ -1,0 +1,155 @@
+//! Which pushes are left to the real git, decided before a client is told anything.
+
+use crate::{Settings, settings::Deny};
+use refdb::{Environment, Repository};
+use refdb_vfs::{EntryKind, Fs};
+use std::fmt;
+
+/// Why a push is left to git. docs/operating/receive-pack.md has the list for people.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HandOver {
+    /// Signed pushes are asked for.
+    SignedPushes,
+    /// A proc-receive hook takes some refs.
+    ProcReceive,
+    /// A push to the branch that is checked out changes the working tree too.
+    UpdateInstead,
+    /// The checks of objects are configured one by one.
+    FsckMessages,
+    /// The repository's history is cut off.
+    Shallow,
+    /// Objects of other repositories are used.
+    Alternates,
+    /// Objects may be missing, since a remote has promised them.
+    PartialClone,
+    /// Only a part of the refs is shown, under other names.
+    Namespace,
+    /// Linked worktrees have branches checked out.
+    Worktrees,
+    /// A rebase or bisection is under way, and uses branches.
+    InProgress,
+    /// Another push is under way, and calls this one from a hook.
+    Quarantine,
+    /// The environment says where objects are.
+    ObjectVariables,
+}
+
+impl HandOver {
+    /// All of them.
+    pub const ALL: [HandOver; 12] = [
+        HandOver::SignedPushes,
+        HandOver::ProcReceive,
+        HandOver::UpdateInstead,
+        HandOver::FsckMessages,
+        HandOver::Shallow,
+        HandOver::Alternates,
+        HandOver::PartialClone,
+        HandOver::Namespace,
+        HandOver::Worktrees,
+        HandOver::InProgress,
+        HandOver::Quarantine,
+        HandOver::ObjectVariables,
+    ];
+}
+
+impl fmt::Display for HandOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            HandOver::SignedPushes => "receive.certNonceSeed is set",
+            HandOver::ProcReceive => "receive.procReceiveRefs is set",
+            HandOver::UpdateInstead => "receive.denyCurrentBranch is updateInstead",
+            HandOver::FsckMessages => "receive.fsck.* is set",
+            HandOver::Shallow => "the repository is shallow",
+            HandOver::Alternates => "objects/info/alternates exists",
+            HandOver::PartialClone => "the repository is a partial clone",
+            HandOver::Namespace => "GIT_NAMESPACE is set",
+            HandOver::Worktrees => "the repository has linked worktrees",
+            HandOver::InProgress => "a rebase or bisection is under way",
+            HandOver::Quarantine => "GIT_QUARANTINE_PATH is set",
+            HandOver::ObjectVariables => "GIT_OBJECT_DIRECTORY or GIT_ALTERNATE_OBJECT_DIRECTORIES is set",
+        })
+    }
+}
+
+/// What the decision is about, besides the settings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Facts {
+    /// There is a file `shallow`.
+    pub shallow: bool,
+    /// There is a file `objects/info/alternates`.
+    pub alternates: bool,
+    /// See [`Repository::is_partial_clone`], or a remote is a promisor.
+    pub partial_clone: bool,
+    /// `GIT_NAMESPACE` is set.
+    pub namespace: bool,
+    /// There is a linked worktree.
+    pub worktrees: bool,
+    /// There is a file of a rebase or a bisection.
+    pub in_progress: bool,
+    /// `GIT_QUARANTINE_PATH` is set.
+    pub quarantine: bool,
+    /// A variable says where objects are.
+    pub object_variables: bool,
+}
+
+impl Facts {
+    /// Looks at a repository.
+    pub fn of(fs: &Fs, repository: &Repository, environment: &Environment) -> refdb::Result<Self> {
+        let (git_dir, common_dir) = (repository.git_dir(), repository.common_dir());
+        let is_set = |name: &str| environment.get(name).is_some_and(|value| !value.is_empty());
+        let has = |path: &str| Ok::<_, refdb_vfs::Error>(fs.find(&common_dir.join(path))?.is_some());
+        let busy = ["rebase-merge", "rebase-apply", "BISECT_LOG"];
+        let mut in_progress = false;
+        for path in busy {
+            in_progress |= fs.find(&git_dir.join(path))?.is_some();
+        }
+        let worktrees = match fs.read_dir(&common_dir.join("worktrees")) {
+            Ok(entries) => entries.iter().any(|(_, kind)| *kind == EntryKind::Dir),
+            Err(error) if error.is_not_found() => false,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Facts {
+            shallow: has("shallow")?,
+            alternates: has("objects/info/alternates")?,
+            partial_clone: repository.is_partial_clone(),
+            namespace: is_set("GIT_NAMESPACE"),
+            worktrees: worktrees || git_dir != common_dir,
+            in_progress,
+            quarantine: is_set("GIT_QUARANTINE_PATH"),
+            object_variables: is_set("GIT_OBJECT_DIRECTORY") || is_set("GIT_ALTERNATE_OBJECT_DIRECTORIES"),
+        })
+    }
+}
+
+/// Why pushes to this repository are left to git; `None` if they are not.
+pub fn hand_over(settings: &Settings, facts: &Facts) -> Option<HandOver> {
+    let reasons = [
+        (settings.signed_pushes, HandOver::SignedPushes),
+        (settings.proc_receive, HandOver::ProcReceive),
+        (settings.deny_current == Deny::UpdateInstead, HandOver::UpdateInstead),
+        (settings.fsck_messages, HandOver::FsckMessages),
+        (facts.shallow, HandOver::Shallow),
+        (facts.alternates, HandOver::Alternates),
+        (facts.partial_clone, HandOver::PartialClone),
+        (facts.namespace, HandOver::Namespace),
+        (facts.worktrees, HandOver::Worktrees),
+        (facts.in_progress, HandOver::InProgress),
+        (facts.quarantine, HandOver::Quarantine),
+        (facts.object_variables, HandOver::ObjectVariables),
+    ];
+    debug_assert_eq!(reasons.map(|(_, reason)| reason), HandOver::ALL);
+    reasons.into_iter().find(|(holds, _)| *holds).map(|(_, reason)| reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_for_people_names_every_reason() {
+        let page = include_str!("../../../docs/operating/receive-pack.md");
+        for reason in HandOver::ALL {
+            assert!(page.contains(&format!("- {reason}")), "the page does not name: {reason}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+use bstr::{BStr, BString, ByteSlice};
+
+/// Which refs clients do not see: `transfer.hideRefs` and `receive.hideRefs`, git-config(1).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Hidden {
+    patterns: Vec<BString>,
+}
+
+impl Hidden {
+    /// Adds a value of the setting; a later one outranks those before it.
+    pub fn add(&mut self, pattern: &BStr) {
+        self.patterns.push(pattern.trim_end_with(|c| c == '/').into());
+    }
+
+    /// Whether the ref of this name is hidden: the last pattern that fits decides, and `!` in front of it shows.
+    ///
+    /// `^` in front of a pattern asks for the name with its namespace, which is the same where there is none.
+    pub fn covers(&self, name: &BStr) -> bool {
+        self.patterns.iter().rev().find_map(|pattern| decide(pattern, name)).unwrap_or(false)
+    }
+}
+
+fn decide(pattern: &[u8], name: &[u8]) -> Option<bool> {
+    let (pattern, hides) = match pattern.strip_prefix(b"!") {
+        Some(pattern) => (pattern, false),
+        None => (pattern, true),
+    };
+    let pattern = pattern.strip_prefix(b"^").unwrap_or(pattern);
+    let rest = name.strip_prefix(pattern)?;
+    (rest.is_empty() || rest.starts_with(b"/")).then_some(hides)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_pattern_that_fits_decides() {
+        let mut hidden = Hidden::default();
+        for pattern in ["refs/changes/", "refs/heads/x", "!refs/heads/x/shown", "^refs/tags"] {
+            hidden.add(pattern.into());
+        }
+        for name in ["refs/changes", "refs/changes/1", "refs/heads/x", "refs/heads/x/y", "refs/tags/v1"] {
+            assert!(hidden.covers(name.into()), "{name}");
+        }
+        for name in ["refs/changesets/1", "refs/heads/xy", "refs/heads/x/shown", "refs/heads/x/shown/too", "refs"] {
+            assert!(!hidden.covers(name.into()), "{name}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+use crate::wire::pkt::{self, Band};
+use bstr::ByteSlice;
+use refdb_vfs::interrupt;
+use rustix::io::Errno;
+use std::{
+    io::{self, Write},
+    os::fd::BorrowedFd,
+    time::Duration,
+};
+
+/// The way to the client.
+///
+/// Text for its user goes through the second side band, or to our standard error where the client knows no bands.
+pub(super) struct Channel<'c> {
+    output: BorrowedFd<'c>,
+    side_band: bool,
+    /// After how much silence the client is told that we are alive.
+    keep_alive: Option<Duration>,
+    client: Client,
+}
+
+/// Whether the client must hear us.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Client {
+    /// A client that has left ends the push.
+    Needed,
+    /// Refs have been changed: what follows is done whether the client hears of it or not.
+    Dispensable,
+    /// It has left, and is told nothing any more.
+    Gone,
+}
+
+/// How much is gathered before it is sent.
+const SEND_BYTES: usize = 128 << 10;
+
+impl<'c> Channel<'c> {
+    pub(super) fn new(output: BorrowedFd<'c>) -> Self {
+        Channel { output, side_band: false, keep_alive: None, client: Client::Needed }
+    }
+
+    /// The client knows side bands.
+    pub(super) fn use_side_band(&mut self, keep_alive_seconds: u32) {
+        self.side_band = true;
+        self.keep_alive = (keep_alive_seconds > 0).then(|| Duration::from_secs(keep_alive_seconds.into()));
+    }
+
+    pub(super) fn has_side_band(&self) -> bool {
+        self.side_band
+    }
+
+    pub(super) fn keep_alive(&self) -> Option<Duration> {
+        self.keep_alive
+    }
+
+    /// From now on a client that leaves is no error.
+    pub(super) fn outlive_client(&mut self) {
+        if self.client == Client::Needed {
+            self.client = Client::Dispensable;
+        }
+    }
+
+    /// Sends packets as they are.
+    pub(super) fn send(&mut self, packets: &[u8]) -> io::Result<()> {
+        match self.client {
+            Client::Needed => self.write(packets),
+            Client::Gone => interrupt::check(),
+            Client::Dispensable => {
+                if self.write(packets).is_err() {
+                    self.client = Client::Gone;
+                }
+                interrupt::check()
+            }
+        }
+    }
+
+    fn write(&mut self, mut packets: &[u8]) -> io::Result<()> {
+        while !packets.is_empty() {
+            match rustix::io::write(self.output, packets) {
+                Ok(written) => packets = &packets[written..],
+                Err(Errno::INTR) => interrupt::check()?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends `packets` once there are enough of them.
+    pub(super) fn relieve(&mut self, packets: &mut Vec<u8>) -> io::Result<()> {
+        if packets.len() >= SEND_BYTES {
+            self.send(packets)?;
+            packets.clear();
+        }
+        Ok(())
+    }
+
+    /// Sends text for the user.
+    pub(super) fn text(&mut self, text: &[u8]) -> io::Result<()> {
+        if !self.side_band {
+            // If standard error is closed, nobody can be told.
+            let _ = io::stderr().write_all(text);
+            return Ok(());
+        }
+        let mut packets = Vec::with_capacity(text.len() + pkt::LENGTH_BYTES + 1);
+        pkt::band(Band::Progress, text, &mut packets);
+        self.send(&packets)
+    }
+
+    pub(super) fn keepalive(&mut self) -> io::Result<()> {
+        let mut packet = Vec::new();
+        pkt::keepalive(&mut packet);
+        self.send(&packet)
+    }
+
+    pub(super) fn error(&mut self, message: &[u8]) -> io::Result<()> {
+        self.line("error: ", message)
+    }
+
+    pub(super) fn warning(&mut self, message: &[u8]) -> io::Result<()> {
+        self.line("warning: ", message)
+    }
+
+    fn line(&mut self, prefix: &str, message: &[u8]) -> io::Result<()> {
+        let lines = [prefix.as_bytes(), message.trim_end().as_bytes(), b"\n"].concat();
+        self.text(&lines)
+    }
+
+    /// Sends the report, and the end of the answer.
+    pub(super) fn report(&mut self, report: &[u8]) -> io::Result<()> {
+        if !self.side_band {
+            return self.send(report);
+        }
+        let mut packets = Vec::with_capacity(report.len() + 1024);
+        pkt::band(Band::Data, report, &mut packets);
+        self.send(&packets)
+    }
+
+    /// Ends the answer.
+    pub(super) fn end(&mut self) -> io::Result<()> {
+        let mut packet = Vec::new();
+        pkt::flush(&mut packet);
+        if self.side_band { self.send(&packet) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,299 @@
+//! Programs that are run for a push, and what they say on the way to the client.
+
+use super::channel::Channel;
+use refdb_vfs::interrupt;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open},
+};
+use std::{
+    ffi::{OsStr, OsString},
+    io::{self, PipeReader, PipeWriter, Read},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::PathBuf,
+    process::{Child, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// A program and its surroundings.
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    pub(super) path: OsString,
+    pub(super) arguments: Vec<OsString>,
+    pub(super) directory: PathBuf,
+    /// Variables to set, or to unset.
+    pub(super) variables: Vec<(OsString, Option<OsString>)>,
+}
+
+/// What a program reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Input<'a> {
+    Nothing,
+    /// What the client sends.
+    Client(BorrowedFd<'a>),
+    Bytes(&'a [u8]),
+}
+
+/// What becomes of a program's output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Output {
+    /// It goes where its errors go: to the user.
+    ToUser,
+    /// It goes where its errors go: to our standard error, even if there is a side band.
+    ToLog,
+    /// We want it. It is short: more than [`OUTPUT_BYTES_MAX`] is an error.
+    Wanted,
+}
+
+/// When the client is told that we are alive, while the program says nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Alive {
+    Always,
+    /// After the program has written a zero byte to its errors, which is not passed on: index-pack, when it has read all.
+    AfterNul,
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    is_success: bool,
+    pub(super) output: Vec<u8>,
+}
+
+impl Ended {
+    pub(super) fn success(&self) -> bool {
+        self.is_success
+    }
+}
+
+/// How much output of a program is wanted at most.
+const OUTPUT_BYTES_MAX: usize = 64 << 10;
+
+/// How long a wait lasts before it is looked whether a signal came.
+const PAUSE: Duration = Duration::from_millis(200);
+
+impl Program {
+    /// `git` with these words.
+    pub(super) fn words(&mut self, words: impl IntoIterator<Item = impl AsRef<OsStr>>) {
+        self.arguments.extend(words.into_iter().map(|word| word.as_ref().to_owned()));
+    }
+
+    fn command(&self, by_shell: bool) -> Command {
+        let mut command = if by_shell { Command::new("sh") } else { Command::new(&self.path) };
+        command.args(by_shell.then_some(&self.path)).args(&self.arguments).current_dir(&self.directory);
+        for (name, value) in &self.variables {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+    }
+
+    /// Runs it to its end. What it tells the user goes to the client while it comes.
+    ///
+    /// An error of the way to the client, or a signal, ends the program. One that cannot be run counts as one that failed.
+    pub(super) fn run(
+        &self,
+        input: Input<'_>,
+        output: Output,
+        alive: Alive,
+        channel: &mut Channel<'_>,
+    ) -> io::Result<Ended> {
+        const EXEC_FORMAT: i32 = 8;
+        let started = match self.start(false, input, output, channel) {
+            // A script without its `#!` line. The shell is the interpreter then, as for execvp(3).
+            Err(error) if error.raw_os_error() == Some(EXEC_FORMAT) => self.start(true, input, output, channel),
+            started => started,
+        };
+        let (mut child, mut pipes) = match started {
+            Ok(started) => started,
+            Err(error) => {
+                channel.error(format!("cannot run '{}': {error}", self.path.to_string_lossy()).as_bytes())?;
+                return Ok(Ended { is_success: false, output: Vec::new() });
+            }
+        };
+        if let Input::Bytes(bytes) = input {
+            pipes.to_write = bytes;
+        }
+        pipes.alive = alive == Alive::Always;
+        let attended = pipes.attend(&child, channel);
+        if let Err(error) = attended {
+            // It is not waited for: it may ignore the signal.
+            let _ = kill_process(pid(&child)?, Signal::TERM);
+            return Err(error);
+        }
+        Ok(Ended { is_success: child.wait()?.success(), output: pipes.taken })
+    }
+
+    fn start<'a>(
+        &self,
+        by_shell: bool,
+        input: Input<'_>,
+        output: Output,
+        channel: &Channel<'_>,
+    ) -> io::Result<(Child, Pipes<'a>)> {
+        let mut command = self.command(by_shell);
+        command.stdin(match input {
+            Input::Nothing => Stdio::null(),
+            Input::Client(client) => client.try_clone_to_owned()?.into(),
+            Input::Bytes(_) => Stdio::piped(),
+        });
+        let mut relay = None;
+        let user: OwnedFd = if channel.has_side_band() && output != Output::ToLog {
+            let (reader, writer): (PipeReader, PipeWriter) = io::pipe()?;
+            relay = Some(reader);
+            writer.into()
+        } else {
+            io::stderr().as_fd().try_clone_to_owned()?
+        };
+        command.stdout(match output {
+            Output::ToUser | Output::ToLog => Stdio::from(user.try_clone()?),
+            Output::Wanted => Stdio::piped(),
+        });
+        command.stderr(user);
+        let mut child = command.spawn()?;
+        // Our copies of the writing ends go, so that reading ends with the program.
+        drop(command);
+        let feed = child.stdin.take().map(OwnedFd::from);
+        for fd in feed.iter().map(AsFd::as_fd).chain(relay.iter().map(AsFd::as_fd)) {
+            rustix::io::ioctl_fionbio(fd, true)?;
+        }
+        let wanted = child.stdout.take();
+        Ok((child, Pipes { feed, to_write: &[], relay, wanted, taken: Vec::new(), alive: false }))
+    }
+}
+
+fn pid(child: &Child) -> io::Result<Pid> {
+    let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    id.ok_or_else(|| io::Error::other("the system gave a process an impossible number"))
+}
+
+/// Our ends of a program's pipes.
+struct Pipes<'a> {
+    feed: Option<OwnedFd>,
+    to_write: &'a [u8],
+    relay: Option<PipeReader>,
+    wanted: Option<ChildStdout>,
+    taken: Vec<u8>,
+    alive: bool,
+}
+
+impl Pipes<'_> {
+    /// Serves the pipes until the other ends are closed and the program has ended.
+    fn attend(&mut self, child: &Child, channel: &mut Channel<'_>) -> io::Result<()> {
+        let ended = pidfd_open(pid(child)?, PidfdFlags::empty())?;
+        let mut has_ended = false;
+        let mut heard = Instant::now();
+        loop {
+            if self.to_write.is_empty() {
+                self.feed = None;
+            }
+            // A program that the hook left behind may still hold the way to the user: it is heard to its end, as by git.
+            if has_ended && self.relay.is_none() && self.wanted.is_none() {
+                return Ok(());
+            }
+            interrupt::check()?;
+            let ready = self.wait(&ended, has_ended)?;
+            has_ended |= ready.ended;
+            if has_ended {
+                self.feed = None;
+            }
+            if ready.feed {
+                self.write()?;
+            }
+            if ready.relay && self.pass_on(channel)? {
+                heard = Instant::now();
+            }
+            if ready.wanted {
+                self.take()?;
+            }
+            if let Some(patience) = channel.keep_alive().filter(|_| self.alive)
+                && heard.elapsed() >= patience
+            {
+                channel.keepalive()?;
+                heard = Instant::now();
+            }
+        }
+    }
+
+    fn wait(&self, ended: &OwnedFd, has_ended: bool) -> io::Result<Ready> {
+        let ends = [
+            (self.feed.as_ref().map(AsFd::as_fd), PollFlags::OUT),
+            (self.relay.as_ref().map(AsFd::as_fd), PollFlags::IN),
+            (self.wanted.as_ref().map(AsFd::as_fd), PollFlags::IN),
+            ((!has_ended).then(|| ended.as_fd()), PollFlags::IN),
+        ];
+        let open = ends.iter().filter_map(|(fd, events)| Some((fd.as_ref()?, *events)));
+        let mut polled: Vec<_> = open.map(|(fd, events)| PollFd::new(fd, events)).collect();
+        let pause = Timespec { tv_sec: 0, tv_nsec: PAUSE.subsec_nanos().into() };
+        match poll(&mut polled, Some(&pause)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut polled = polled.iter();
+        let mut is_ready =
+            |at: usize| ends[at].0.is_some() && polled.next().is_some_and(|polled| !polled.revents().is_empty());
+        Ok(Ready { feed: is_ready(0), relay: is_ready(1), wanted: is_ready(2), ended: is_ready(3) })
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let Some(feed) = &self.feed else { return Ok(()) };
+        match rustix::io::write(feed, self.to_write) {
+            Ok(written) => self.to_write = &self.to_write[written..],
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            // A hook need not read its input.
+            Err(Errno::PIPE) => self.to_write = &[],
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Passes on what the program says. Whether it said something.
+    fn pass_on(&mut self, channel: &mut Channel<'_>) -> io::Result<bool> {
+        let Some(relay) = &mut self.relay else { return Ok(false) };
+        let mut buffer = [0; 8 << 10];
+        let mut count = match relay.read(&mut buffer) {
+            Ok(0) => {
+                self.relay = None;
+                return Ok(false);
+            }
+            Ok(count) => count,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        };
+        if !self.alive
+            && let Some(nul) = buffer[..count].iter().position(|byte| *byte == 0)
+        {
+            self.alive = true;
+            buffer.copy_within(nul + 1..count, nul);
+            count -= 1;
+        }
+        channel.text(&buffer[..count])?;
+        Ok(true)
+    }
+
+    fn take(&mut self) -> io::Result<()> {
+        let Some(wanted) = &mut self.wanted else { return Ok(()) };
+        let mut buffer = [0; 1 << 10];
+        match wanted.read(&mut buffer) {
+            Ok(0) => self.wanted = None,
+            Ok(count) if self.taken.len() + count <= OUTPUT_BYTES_MAX => self.taken.extend_from_slice(&buffer[..count]),
+            Ok(_) => return Err(io::Error::other("a program says more than it should")),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+/// Which ends of pipes can be used, and whether the program has ended.
+struct Ready {
+    feed: bool,
+    relay: bool,
+    wanted: bool,
+    ended: bool,
+}

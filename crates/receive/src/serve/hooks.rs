@@ -1,0 +1,101 @@
+//! pre-receive, update, post-receive and post-update: githooks(5).
+
+use super::{
+    ServeError,
+    child::{Alive, Input, Output, Program},
+    session::Session,
+};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+impl Session<'_, '_> {
+    /// What runs for an event. Found once a push: nothing of it depends on a ref.
+    pub(super) fn programs(&self, event: &str) -> Result<Vec<Program>, ServeError> {
+        let programs = self.store.hooks().programs(event).map_err(refdb::Error::from)?;
+        let surroundings = self.git("");
+        Ok(programs
+            .iter()
+            .map(|program| {
+                let (path, arguments) = program.words();
+                Program { path, arguments, ..surroundings.clone() }
+            })
+            .collect())
+    }
+
+    /// Runs the pre-receive or post-receive hook with the commands that `wanted` chooses. Whether it succeeded.
+    pub(super) fn receive_hook(
+        &mut self,
+        event: &str,
+        wanted: impl Fn(&Session<'_, '_>, usize) -> bool,
+    ) -> Result<bool, ServeError> {
+        let mut programs = self.programs(event)?;
+        if programs.is_empty() {
+            return Ok(true);
+        }
+        let mut lines = Vec::new();
+        for (at, command) in self.request.commands.iter().enumerate() {
+            if wanted(self, at) {
+                command.old.write_hex(&mut lines);
+                lines.push(b' ');
+                command.new.write_hex(&mut lines);
+                lines.push(b' ');
+                lines.extend_from_slice(command.name);
+                lines.push(b'\n');
+            }
+        }
+        if lines.is_empty() {
+            return Ok(true);
+        }
+        let options = self.option_variables();
+        programs.iter_mut().for_each(|program| program.variables.extend(options.iter().cloned()));
+        self.run_all(&programs, &[], Input::Bytes(&lines))
+    }
+
+    /// The push options, as variables.
+    fn option_variables(&self) -> Vec<(OsString, Option<OsString>)> {
+        let options = &self.request.options;
+        // githooks(5) would have none without push options; git counts to zero.
+        let mut variables = vec![("GIT_PUSH_OPTION_COUNT".into(), Some(options.len().to_string().into()))];
+        variables.extend(options.iter().enumerate().map(|(at, option)| {
+            let value = OsString::from_vec(option.to_vec());
+            (format!("GIT_PUSH_OPTION_{at}").into(), Some(value))
+        }));
+        variables
+    }
+
+    /// Asks the update hook for one command. Whether it agrees.
+    pub(super) fn update_hook(&mut self, programs: &[Program], at: usize) -> Result<bool, ServeError> {
+        if programs.is_empty() {
+            return Ok(true);
+        }
+        let command = self.request.commands.get(at);
+        let name = OsStr::from_bytes(command.name).to_owned();
+        let words = [name, command.old.to_string().into(), command.new.to_string().into()];
+        self.run_all(programs, &words, Input::Nothing)
+    }
+
+    /// Tells the post-update hook which refs have changed.
+    pub(super) fn post_update_hook(&mut self) -> Result<(), ServeError> {
+        let programs = self.programs("post-update")?;
+        if programs.is_empty() {
+            return Ok(());
+        }
+        let commands = self.request.commands.iter().enumerate().filter(|(at, _)| self.outcomes[*at].has_changed());
+        let names: Vec<OsString> = commands.map(|(_, command)| OsStr::from_bytes(command.name).to_owned()).collect();
+        if !names.is_empty() {
+            self.run_all(&programs, &names, Input::Nothing)?;
+        }
+        Ok(())
+    }
+
+    /// Runs all programs, even if one fails.
+    fn run_all(&mut self, programs: &[Program], words: &[OsString], input: Input<'_>) -> Result<bool, ServeError> {
+        let mut all_succeeded = true;
+        for program in programs {
+            let mut program = program.clone();
+            program.words(words);
+            all_succeeded &= program.run(input, Output::ToUser, Alive::Always, &mut self.channel)?.success();
+        }
+        Ok(all_succeeded)
+    }
+}

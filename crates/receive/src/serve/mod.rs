@@ -1,0 +1,26 @@
+//! A push to a repository on disk, from the advertisement to the last hook.
+//!
+//! ```text
+//! advertise    the refs                                       advertise
+//! request      what the client wants                          wire
+//! unpack       its objects, into a quarantine                 unpack, quarantine
+//! judge        connectivity, hidden refs, pre-receive         connectivity, hooks
+//! release      the objects, synced
+//! update       the refs: policy, update hook, transaction     policy, update
+//! report       what became of it; post-receive, post-update   session
+//! ```
+//!
+//! A client that leaves, a signal or a kill before `update` changes no ref; after it, the rest is done without a client.
+
+mod advertise;
+mod channel;
+mod child;
+mod connectivity;
+mod hooks;
+mod policy;
+mod quarantine;
+mod session;
+mod unpack;
+mod update;
+
+pub use session::{Call, ServeError, serve};

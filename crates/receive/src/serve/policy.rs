@@ -1,0 +1,111 @@
+//! What the settings say of a command. Pure decisions, with git's reasons.
+
+use crate::{
+    settings::{Deny, Settings},
+    wire::Command,
+};
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::{FormatOptions, check_format};
+
+/// What a rule says.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Judgement {
+    /// What the user is told.
+    pub(super) errors: Vec<BString>,
+    /// What the user is warned of.
+    pub(super) warnings: Vec<&'static str>,
+    /// Why the command does not happen.
+    pub(super) refusal: Option<&'static str>,
+}
+
+impl Judgement {
+    fn refuse(text: &str, name: &BStr, reason: &'static str) -> Self {
+        let errors = vec![[text.as_bytes(), name.as_bytes()].concat().into()];
+        Judgement { errors, refusal: Some(reason), ..Judgement::default() }
+    }
+
+    fn warn(warning: &'static str) -> Self {
+        Judgement { warnings: vec![warning], ..Judgement::default() }
+    }
+
+    fn advise(mut self, advice: &str) -> Self {
+        self.errors.push(advice.into());
+        self
+    }
+}
+
+const ALLOW_CURRENT: &str = "\
+The branch is checked out on the server, where the working tree would no longer match it.
+There, 'git config receive.denyCurrentBranch updateInstead' changes the working tree too,
+'ignore' or 'warn' let the branch move alone, and 'refuse' keeps this message away.
+";
+
+const ALLOW_DELETING_CURRENT: &str = "\
+Without the branch that its HEAD names, the repository could not be cloned as usual.
+There, 'git config receive.denyDeleteCurrent ignore' or 'warn' allow it,
+and 'refuse' keeps this message away.
+";
+
+/// Whether a client may name the ref at all.
+pub(super) fn name(command: Command<'_>) -> Judgement {
+    let options = FormatOptions { allow_onelevel: command.deletes(), refspec_pattern: false };
+    let is_good = match command.name.strip_prefix(b"refs/") {
+        None | Some(b"") => false,
+        Some(rest) => check_format(rest, options).is_ok(),
+    };
+    if is_good {
+        return Judgement::default();
+    }
+    let text = [&b"refusing to update funny ref '"[..], command.name.as_bytes(), b"' remotely"].concat();
+    Judgement { errors: vec![text.into()], refusal: Some("funny refname"), ..Judgement::default() }
+}
+
+/// Whether a branch may be changed that is checked out.
+pub(super) fn current(command: Command<'_>, settings: &Settings) -> Judgement {
+    match settings.deny_current {
+        Deny::Ignore => Judgement::default(),
+        Deny::Warn => Judgement::warn("updating the current branch"),
+        deny => {
+            let refused = Judgement::refuse(
+                "refusing to update checked out branch: ",
+                command.name,
+                "branch is currently checked out",
+            );
+            if deny == Deny::Unconfigured { refused.advise(ALLOW_CURRENT) } else { refused }
+        }
+    }
+}
+
+/// Whether a ref may be deleted; `is_head` if HEAD leads to it.
+pub(super) fn deletion(command: Command<'_>, settings: &Settings, is_head: bool) -> Judgement {
+    if settings.deny_deletes && command.name.starts_with(b"refs/heads/") {
+        return Judgement::refuse("denying ref deletion for ", command.name, "deletion prohibited");
+    }
+    match settings.deny_delete_current {
+        _ if !is_head => Judgement::default(),
+        Deny::Ignore => Judgement::default(),
+        Deny::Warn => Judgement::warn("deleting the current branch"),
+        deny => {
+            let reason = "deletion of the current branch prohibited";
+            let refused = Judgement::refuse("refusing to delete the current branch: ", command.name, reason);
+            if deny == Deny::Unconfigured { refused.advise(ALLOW_DELETING_CURRENT) } else { refused }
+        }
+    }
+}
+
+/// Whether it must be a fast-forward.
+pub(super) fn must_be_fast_forward(command: Command<'_>, settings: &Settings) -> bool {
+    let is_change = !command.old.is_null() && !command.new.is_null();
+    settings.deny_non_fast_forwards && is_change && command.name.starts_with(b"refs/heads/")
+}
+
+/// What is said of a change that is none.
+pub(super) fn no_fast_forward(command: Command<'_>) -> Judgement {
+    let text = [&b"denying non-fast-forward "[..], command.name.as_bytes(), b" (you should pull first)"].concat();
+    Judgement { errors: vec![text.into()], refusal: Some("non-fast-forward"), ..Judgement::default() }
+}
+
+/// What is said of a command that is for a hidden ref.
+pub(super) fn hidden(command: Command<'_>) -> &'static str {
+    if command.deletes() { "deny deleting a hidden ref" } else { "deny updating a hidden ref" }
+}

@@ -1,0 +1,351 @@
+use super::{
+    advertise::advertise,
+    channel::Channel,
+    child::{Alive, Input, Output, Program},
+    policy,
+    quarantine::Quarantine,
+};
+use crate::{
+    Settings,
+    wire::{Limits, Offer, ProtocolError, ReportFormat, Request, RequestReader, pkt, report},
+};
+use bstr::{BStr, BString};
+use refdb::{Objects, Store, config::Fsync};
+use refdb_vfs::{Fs, interrupt};
+use rustix::io::Errno;
+use std::{
+    ffi::{OsStr, OsString},
+    io,
+    os::fd::BorrowedFd,
+    path::{Path, PathBuf},
+};
+
+/// How `git receive-pack` is called, and by what it calls others.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// `--quiet`: no progress for the user.
+    pub quiet: bool,
+    /// `--skip-connectivity-check`.
+    pub skip_connectivity: bool,
+    /// `--http-backend-info-refs`: the refs only.
+    pub only_advertise: bool,
+    /// `--stateless-rpc`: the refs were shown by another call.
+    pub stateless: bool,
+    /// `--reject-thin-pack-for-testing`.
+    pub reject_thin_pack: bool,
+    /// The client asks for version 1 of the protocol.
+    pub version_1: bool,
+    /// The program git, for unpacking and the harder checks.
+    pub git: OsString,
+    /// The server's name for itself.
+    pub agent: BString,
+    /// A name for this session, should the settings want one.
+    pub session_id: BString,
+    /// What a client can make grow.
+    pub limits: Limits,
+}
+
+impl Call {
+    /// A call without options.
+    pub fn new(git: OsString, agent: BString) -> Self {
+        Call {
+            quiet: false,
+            skip_connectivity: false,
+            only_advertise: false,
+            stateless: false,
+            reject_thin_pack: false,
+            version_1: false,
+            git,
+            agent,
+            session_id: BString::default(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Why a session ended early. No ref has changed, unless it happened after that: a signal, a broken setting of a hook.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The client's request is none.
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
+    /// The client began with what only git does: it is a shallow clone, or signs. These are its first words, read after the
+    /// advertisement.
+    #[error("the push is one for git")]
+    LeftToGit(Vec<u8>),
+    /// The client, or a program, could not be reached.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The repository could not be used.
+    #[error(transparent)]
+    Store(#[from] refdb::Error),
+}
+
+impl From<refdb_vfs::Error> for ServeError {
+    fn from(error: refdb_vfs::Error) -> Self {
+        ServeError::Store(error.into())
+    }
+}
+
+/// What becomes of a command.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Outcome {
+    pub(super) refusal: Option<BString>,
+    /// Another command says the same.
+    pub(super) is_said_by_another: bool,
+    pub(super) did_not_exist: bool,
+}
+
+impl Outcome {
+    /// Whether it is to be carried out.
+    pub(super) fn is_open(&self) -> bool {
+        self.refusal.is_none() && !self.is_said_by_another
+    }
+
+    /// Whether a ref has changed, once all is done.
+    pub(super) fn has_changed(&self) -> bool {
+        self.refusal.is_none() && !self.did_not_exist
+    }
+}
+
+/// One push.
+pub(super) struct Session<'s, 'c> {
+    pub(super) store: &'s Store,
+    pub(super) objects: &'s Objects,
+    pub(super) call: &'s Call,
+    pub(super) settings: &'s Settings,
+    pub(super) fs: Fs,
+    pub(super) input: BorrowedFd<'c>,
+    pub(super) channel: Channel<'c>,
+    pub(super) objects_dir: PathBuf,
+    pub(super) quarantine: Option<Quarantine>,
+    pub(super) request: Request,
+    pub(super) outcomes: Vec<Outcome>,
+}
+
+/// Serves one push to the repository of `store`, whose objects are `objects`, from the advertisement to the last hook.
+///
+/// `input` and `output` lead to the client. Hooks and git run in the repository's folder with `GIT_DIR` set to it.
+pub fn serve(
+    store: &Store,
+    objects: &Objects,
+    settings: &Settings,
+    call: &Call,
+    input: BorrowedFd<'_>,
+    output: BorrowedFd<'_>,
+) -> Result<(), ServeError> {
+    let fs = Fs::real();
+    let mut channel = Channel::new(output);
+    let offer = Offer {
+        hash: store.hash(),
+        atomic: settings.atomic,
+        push_options: settings.push_options,
+        ofs_delta: settings.ofs_delta,
+        agent: call.agent.clone(),
+        session_id: settings.session_id.then(|| call.session_id.clone()),
+    };
+    if call.only_advertise || !call.stateless {
+        let snapshot = store.snapshot()?;
+        advertise(&*snapshot, objects, &settings.hidden, &offer, call.version_1, &mut channel)?;
+    }
+    if call.only_advertise {
+        return Ok(());
+    }
+    let objects_dir = store.repository().objects_dir(store.environment());
+    let objects_dir = std::path::absolute(objects_dir)?;
+    let request = Request::default();
+    let (quarantine, outcomes) = (None, Vec::new());
+    let mut session =
+        Session { store, objects, call, settings, fs, input, channel, objects_dir, quarantine, request, outcomes };
+    session.read_request(&offer)?;
+    if session.request.commands.is_empty() { Ok(()) } else { session.perform() }
+}
+
+impl Session<'_, '_> {
+    fn read_request(&mut self, offer: &Offer) -> Result<(), ServeError> {
+        let mut reader = RequestReader::new(offer, self.call.limits);
+        let (mut bytes, mut first) = (Vec::new(), Vec::new());
+        loop {
+            let wanted = reader.wants();
+            if wanted == 0 {
+                break;
+            }
+            bytes.clear();
+            self.read_exactly(wanted, &mut bytes)?;
+            if reader.is_at_start() {
+                first.extend_from_slice(&bytes);
+                if is_left_to_git(&first) {
+                    return Err(ServeError::LeftToGit(first));
+                }
+            }
+            let taken = reader.take(&bytes)?;
+            assert_eq!(taken, bytes.len(), "the request ended before the bytes that it wanted");
+            if bytes.len() < wanted {
+                break;
+            }
+        }
+        self.request = reader.finish()?;
+        self.outcomes = vec![Outcome::default(); self.request.commands.len()];
+        if self.request.capabilities.side_band {
+            self.channel.use_side_band(self.settings.keep_alive_seconds);
+        }
+        Ok(())
+    }
+
+    /// Reads this many bytes of the client's; fewer only if it has left.
+    pub(super) fn read_exactly(&mut self, count: usize, bytes: &mut Vec<u8>) -> Result<(), ServeError> {
+        let mut have = bytes.len();
+        let wanted = have + count;
+        bytes.resize(wanted, 0);
+        while have < wanted {
+            match rustix::io::read(self.input, &mut bytes[have..]) {
+                Ok(0) => break,
+                Ok(read) => have += read,
+                Err(Errno::INTR) => interrupt::check()?,
+                Err(error) => return Err(io::Error::from(error).into()),
+            }
+        }
+        bytes.truncate(have);
+        Ok(())
+    }
+
+    fn perform(mut self) -> Result<(), ServeError> {
+        let mut failure = None;
+        let mut keep_file = None;
+        if !self.request.commands.only_delete() {
+            let unpacked = self.unpack()?;
+            (failure, keep_file) = (unpacked.failure, unpacked.keep_file);
+        }
+        // From here on the keep file goes however this ends.
+        let keep = Keep { fs: self.fs.clone(), file: keep_file };
+        if failure.is_some() {
+            self.refuse_all("unpacker error");
+        } else {
+            self.decide()?;
+        }
+        // What was not let out goes before the client hears of it.
+        self.quarantine = None;
+        drop(keep);
+        self.report(failure.as_ref().map(AsRef::as_ref))?;
+        self.receive_hook("post-receive", |session, at| session.outcomes[at].has_changed())?;
+        self.post_update_hook()?;
+        self.tidy_up()?;
+        Ok(self.channel.end()?)
+    }
+
+    /// Carries out what nothing and nobody refuses.
+    fn decide(&mut self) -> Result<(), ServeError> {
+        self.check_connected()?;
+        for at in 0..self.outcomes.len() {
+            let command = self.request.commands.get(at);
+            if self.settings.hidden.covers(command.name) && self.outcomes[at].refusal.is_none() {
+                self.refuse(at, policy::hidden(command));
+            }
+        }
+        if self.outcomes.iter().all(|outcome| outcome.refusal.is_some()) {
+            return Ok(());
+        }
+        if !self.receive_hook("pre-receive", |_, _| true)? {
+            self.refuse_all("pre-receive hook declined");
+            return Ok(());
+        }
+        if let Some(quarantine) = self.quarantine.take()
+            && let Err(error) = quarantine.release(self.syncs(), self.store.settings().shared_repository)
+        {
+            self.channel.error(error.to_string().as_bytes())?;
+            self.refuse_all("unable to migrate objects to permanent storage");
+            return Ok(());
+        }
+        self.update_refs()
+    }
+
+    /// Objects are synced with the refs that lead to them: always, unless `core.fsync` is set and leaves refs out.
+    fn syncs(&self) -> bool {
+        self.store.config().last("core.fsync").is_none() || self.store.settings().fsync != Fsync::No
+    }
+
+    fn report(&mut self, unpack: Option<&BStr>) -> Result<(), ServeError> {
+        if self.request.capabilities.report == ReportFormat::None {
+            return Ok(());
+        }
+        let mut packets = Vec::new();
+        let results = self.request.commands.iter().zip(&self.outcomes);
+        let results = results.map(|(command, outcome)| (command.name, outcome.refusal.as_ref().map(AsRef::as_ref)));
+        report::report(unpack, results, &mut packets);
+        Ok(self.channel.report(&packets)?)
+    }
+
+    /// What the settings want done after a push.
+    fn tidy_up(&mut self) -> Result<(), ServeError> {
+        if self.settings.auto_gc && self.flag("maintenance.auto").unwrap_or(true) {
+            let mut git = self.git("maintenance");
+            let detach = self.flag("maintenance.autodetach").or(self.flag("gc.autodetach")).unwrap_or(true);
+            git.words(["run", "--auto", "--quiet", if detach { "--detach" } else { "--no-detach" }]);
+            git.run(Input::Nothing, Output::ToUser, Alive::Always, &mut self.channel)?;
+        }
+        if self.settings.update_server_info {
+            let git = self.git("update-server-info");
+            git.run(Input::Nothing, Output::ToUser, Alive::Always, &mut self.channel)?;
+        }
+        Ok(())
+    }
+
+    fn flag(&self, key: &str) -> Option<bool> {
+        self.store.config().last(key)?.boolean().ok()
+    }
+
+    /// git with a command, in the repository, or in the quarantine as long as there is one.
+    pub(super) fn git(&self, command: &str) -> Program {
+        let folder = self.store.repository().git_dir();
+        let directory = if folder.as_os_str().is_empty() { Path::new(".") } else { folder }.to_owned();
+        let mut variables = vec![("GIT_DIR".into(), Some(OsString::from("."))), ("GIT_PREFIX".into(), None)];
+        variables.extend(
+            self.store
+                .environment()
+                .overrides()
+                .filter(|(name, _)| *name != "GIT_DIR")
+                .map(|(name, value): (&OsStr, &OsStr)| (name.to_owned(), Some(value.to_owned()))),
+        );
+        if let Some(quarantine) = &self.quarantine {
+            variables.extend(quarantine.variables());
+        }
+        Program { path: self.call.git.clone(), arguments: vec![command.into()], directory, variables }
+    }
+
+    pub(super) fn is_quiet(&self) -> bool {
+        self.call.quiet || self.request.capabilities.quiet
+    }
+
+    /// A command does not happen. The first reason counts.
+    pub(super) fn refuse(&mut self, at: usize, reason: &str) {
+        self.outcomes[at].refusal.get_or_insert_with(|| reason.into());
+    }
+
+    /// Nothing happens of what was not refused before.
+    pub(super) fn refuse_all(&mut self, reason: &str) {
+        for outcome in &mut self.outcomes {
+            outcome.refusal.get_or_insert_with(|| reason.into());
+        }
+    }
+}
+
+/// Whether a request begins with a line that is no command.
+fn is_left_to_git(first: &[u8]) -> bool {
+    let line = first.get(pkt::LENGTH_BYTES..).unwrap_or_default();
+    line.starts_with(b"shallow ") || line.starts_with(b"push-cert")
+}
+
+/// A file that keeps a new pack from being packed again. Dropping it removes it.
+struct Keep {
+    fs: Fs,
+    file: Option<PathBuf>,
+}
+
+impl Drop for Keep {
+    fn drop(&mut self) {
+        if let Some(file) = &self.file {
+            // A file that stays costs room, and nothing else.
+            let _ = self.fs.remove_file(file);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The client's objects, by git's own programs.
+
+use super::{
+    ServeError,
+    child::{Alive, Input, Output},
+    quarantine::Quarantine,
+    session::Session,
+};
+use crate::wire::PackHeader;
+use bstr::{BString, ByteSlice};
+use std::path::PathBuf;
+
+/// What came of a pack.
+pub(super) struct Unpacked {
+    /// Git's words if it failed.
+    pub(super) failure: Option<BString>,
+    /// The name of the file that keeps others from packing the new pack again before a ref leads to it.
+    pub(super) keep_file: Option<PathBuf>,
+}
+
+impl Unpacked {
+    fn failed(why: impl Into<BString>) -> Self {
+        Unpacked { failure: Some(why.into()), keep_file: None }
+    }
+}
+
+impl Session<'_, '_> {
+    /// Reads the pack into a quarantine.
+    pub(super) fn unpack(&mut self) -> Result<Unpacked, ServeError> {
+        let mut header = Vec::with_capacity(PackHeader::BYTES);
+        self.read_exactly(PackHeader::BYTES, &mut header)?;
+        let header = match PackHeader::parse(&header) {
+            Ok(header) => header,
+            Err(error) => return Ok(Unpacked::failed(error.to_string())),
+        };
+        match Quarantine::make(&self.fs, &self.objects_dir) {
+            Ok(quarantine) => self.quarantine = Some(quarantine),
+            Err(error) => {
+                self.channel.error(error.to_string().as_bytes())?;
+                return Ok(Unpacked::failed("unable to create temporary object directory"));
+            }
+        }
+        if header.objects < self.settings.unpack_limit {
+            self.unpack_objects(&header)
+        } else {
+            self.index_pack(&header)
+        }
+    }
+
+    fn unpack_objects(&mut self, header: &PackHeader) -> Result<Unpacked, ServeError> {
+        let mut git = self.git("unpack-objects");
+        git.words(self.is_quiet().then_some("-q"));
+        git.words([format!("--pack_header={},{}", header.version, header.objects)]);
+        git.words(self.settings.fsck.then_some("--strict"));
+        git.words(self.max_input());
+        let ended = git.run(Input::Client(self.input), Output::ToUser, Alive::AfterNul, &mut self.channel)?;
+        Ok(if ended.success() {
+            Unpacked { failure: None, keep_file: None }
+        } else {
+            Unpacked::failed("unpack-objects abnormal exit")
+        })
+    }
+
+    fn index_pack(&mut self, header: &PackHeader) -> Result<Unpacked, ServeError> {
+        let mut git = self.git("index-pack");
+        git.words(["--stdin"]);
+        git.words([format!("--pack_header={},{}", header.version, header.objects)]);
+        let host = refdb_vfs::host_name();
+        git.words([format!("--keep=receive-pack {} on {}", std::process::id(), host.as_bstr())]);
+        if self.channel.has_side_band() {
+            git.words((!self.is_quiet()).then_some("--show-resolving-progress"));
+            git.words(["--report-end-of-input"]);
+        }
+        git.words(self.settings.fsck.then_some("--strict"));
+        git.words((!self.call.reject_thin_pack).then_some("--fix-thin"));
+        git.words(self.max_input());
+        let ended = git.run(Input::Client(self.input), Output::Wanted, Alive::AfterNul, &mut self.channel)?;
+        if !ended.success() {
+            return Ok(Unpacked::failed("index-pack abnormal exit"));
+        }
+        // `keep` or `pack`, a tab, the pack's name.
+        let name = ended.output.strip_prefix(b"keep\t").map(|name| name.trim_end().to_str_lossy().into_owned());
+        let keep_file = name.map(|name| self.objects_dir.join("pack").join(format!("pack-{name}.keep")));
+        Ok(Unpacked { failure: None, keep_file })
+    }
+
+    fn max_input(&self) -> Option<String> {
+        let bytes = self.settings.max_input_bytes;
+        (bytes > 0).then(|| format!("--max-input-size={bytes}"))
+    }
+}

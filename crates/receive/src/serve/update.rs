@@ -1,0 +1,322 @@
+//! The refs: each command is judged, and those that may happen are one transaction of the engine, or two.
+
+use super::{
+    ServeError,
+    child::{Alive, Input, Output, Program},
+    policy::{self, Judgement},
+    session::Session,
+};
+use crate::wire::Command;
+use bstr::{BString, ByteSlice};
+use refdb::{
+    Change, Edit, LogWish, Objects, Precondition, Resolved, Target, TargetView, TransactionOptions,
+    backend::{Answers, Probe},
+    objects::ObjectKind,
+    transaction::Mode,
+};
+use refdb_types::{ObjectId, RefName};
+use std::sync::Arc;
+
+/// What the commands are judged by besides the settings, found once a push.
+struct World {
+    /// The ref that HEAD leads to.
+    head: RefName,
+    /// Whether HEAD's branch is checked out.
+    is_checked_out: bool,
+    update_hook: Vec<Program>,
+    message: Arc<BString>,
+}
+
+impl Session<'_, '_> {
+    /// Changes the refs that nobody has refused yet.
+    pub(super) fn update_refs(&mut self) -> Result<(), ServeError> {
+        self.refuse_aliases()?;
+        let (Resolved::Object { name: head, .. } | Resolved::Missing(head)) = self.store.resolve(&head_name())?;
+        let world = World {
+            head,
+            // Without a setting a repository that is named by its folder is bare, for git.
+            is_checked_out: self
+                .store
+                .config()
+                .last("core.bare")
+                .is_some_and(|bare| matches!(bare.boolean(), Ok(false))),
+            update_hook: self.programs("update")?,
+            message: Arc::new("push".into()),
+        };
+        if self.request.capabilities.atomic {
+            self.update_atomically(&world)
+        } else {
+            // Apart, so that a ref can be made where a deleted one was in the way.
+            self.update_each(&world, true)?;
+            self.update_each(&world, false)
+        }
+    }
+
+    fn update_atomically(&mut self, world: &World) -> Result<(), ServeError> {
+        let mut transaction = self.store.transaction(TransactionOptions::default());
+        for at in 0..self.outcomes.len() {
+            if !self.outcomes[at].is_open() {
+                continue;
+            }
+            let added = match self.judge(at, world)? {
+                Some(edit) => transaction.add(edit),
+                None => {
+                    self.refuse_all("atomic push failure");
+                    return Ok(());
+                }
+            };
+            if let Err(error) = added {
+                self.say_error(error)?;
+                self.refuse(at, "failed to update ref");
+                self.refuse_all("atomic push failure");
+                return Ok(());
+            }
+        }
+        self.channel.outlive_client();
+        if let Err(error) = transaction.commit() {
+            self.say_error(error)?;
+            self.refuse_all("atomic transaction failed");
+        }
+        Ok(())
+    }
+
+    fn update_each(&mut self, world: &World, deletions: bool) -> Result<(), ServeError> {
+        let options = TransactionOptions { mode: Mode::PerEdit, ..TransactionOptions::default() };
+        let mut transaction = self.store.transaction(options);
+        // Which command each edit comes from.
+        let mut commands = Vec::new();
+        for at in 0..self.outcomes.len() {
+            if !self.outcomes[at].is_open() || self.request.commands.get(at).deletes() != deletions {
+                continue;
+            }
+            let Some(edit) = self.judge(at, world)? else { continue };
+            match transaction.add(edit) {
+                Ok(()) => commands.push(at),
+                Err(error) => {
+                    self.say_error(error)?;
+                    self.refuse(at, if deletions { "failed to delete" } else { "failed to update ref" });
+                }
+            }
+        }
+        if commands.is_empty() {
+            return Ok(());
+        }
+        self.channel.outlive_client();
+        match transaction.commit() {
+            Ok(committed) => {
+                for (position, rejection) in committed.rejected {
+                    self.channel.error(rejection.to_string().as_bytes())?;
+                    self.refuse(commands[position], rejection.reason().as_str());
+                }
+            }
+            Err(error) => {
+                self.say_error(error)?;
+                // Nothing follows, as with git; what was deleted before is deleted.
+                for at in 0..self.outcomes.len() {
+                    if deletions || !self.request.commands.get(at).deletes() {
+                        self.refuse(at, "failed to update refs");
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn say_error(&mut self, error: refdb::Error) -> Result<(), ServeError> {
+        if refdb_vfs::interrupt::received().is_some() {
+            return Err(error.into());
+        }
+        Ok(self.channel.error(error.to_string().as_bytes())?)
+    }
+
+    /// The edit for a command, unless a rule or the update hook refuses it.
+    fn judge(&mut self, at: usize, world: &World) -> Result<Option<Edit>, ServeError> {
+        let command = self.request.commands.get(at);
+        let objects = self.objects;
+        let is_head = command.name == world.head.as_bstr();
+        let name = policy::name(command);
+        if self.pass(at, name)?.is_none() {
+            return Ok(None);
+        }
+        let command = self.request.commands.get(at);
+        if world.is_checked_out && is_head {
+            let judgement = policy::current(command, self.settings);
+            // A deletion is judged by a setting of its own, too.
+            if self.pass(at, judgement)?.is_none() {
+                return Ok(None);
+            }
+        }
+        let command = self.request.commands.get(at);
+        if !command.new.is_null() && !objects.exists(&command.new).map_err(refdb::Error::from)? {
+            let text = format!("unpack should have generated {}, but I can't find it!", command.new);
+            self.channel.error(text.as_bytes())?;
+            self.refuse(at, "bad pack");
+            return Ok(None);
+        }
+        let judgement = if command.deletes() && !command.old.is_null() {
+            policy::deletion(command, self.settings, is_head)
+        } else {
+            Judgement::default()
+        };
+        if self.pass(at, judgement)?.is_none() || !self.is_fast_forward_enough(at)? {
+            return Ok(None);
+        }
+        if !self.update_hook(&world.update_hook, at)? {
+            let text = [b"hook declined to update ", self.request.commands.get(at).name.as_bytes()].concat();
+            self.channel.error(&text)?;
+            self.refuse(at, "hook declined");
+            return Ok(None);
+        }
+        self.edit(at, world)
+    }
+
+    /// Says what a judgement says; `None` if it refuses the command.
+    fn pass(&mut self, at: usize, judgement: Judgement) -> Result<Option<()>, ServeError> {
+        for warning in judgement.warnings {
+            self.channel.warning(warning.as_bytes())?;
+        }
+        for error in judgement.errors {
+            self.channel.error(&error)?;
+        }
+        Ok(match judgement.refusal {
+            None => Some(()),
+            Some(reason) => {
+                self.refuse(at, reason);
+                None
+            }
+        })
+    }
+
+    fn is_fast_forward_enough(&mut self, at: usize) -> Result<bool, ServeError> {
+        let command = self.request.commands.get(at);
+        if !policy::must_be_fast_forward(command, self.settings) {
+            return Ok(true);
+        }
+        let (old, new, name) = (command.old, command.new, command.name.to_owned());
+        for id in [old, new] {
+            if self.objects.kind(&id).map_err(refdb::Error::from)? != Some(ObjectKind::Commit) {
+                let text = [format!("Bad sha1 objects {old} and {new} for ").as_bytes(), &name].concat();
+                self.channel.error(&text)?;
+                self.refuse(at, "bad ref");
+                return Ok(false);
+            }
+        }
+        let mut git = self.git("merge-base");
+        git.words(["--is-ancestor".into(), old.to_string(), new.to_string()]);
+        if git.run(Input::Nothing, Output::ToUser, Alive::Always, &mut self.channel)?.success() {
+            return Ok(true);
+        }
+        let judgement = policy::no_fast_forward(self.request.commands.get(at));
+        Ok(self.pass(at, judgement)?.is_some())
+    }
+
+    fn edit(&mut self, at: usize, world: &World) -> Result<Option<Edit>, ServeError> {
+        let Command { old, new, name } = self.request.commands.get(at);
+        let Some(name) = RefName::new_safe(name.to_vec()) else {
+            self.refuse(at, "funny refname");
+            return Ok(None);
+        };
+        let (change, expected) = if new.is_null() {
+            let expected = if exists(self.objects, &old)? {
+                Precondition::MustMatch(Target::Direct(old))
+            } else {
+                self.warn_of_deletion(at, &name)?;
+                Precondition::Any
+            };
+            (Change::Delete, expected)
+        } else if old.is_null() {
+            (Change::Set(Target::Direct(new)), Precondition::MustNotExist)
+        } else {
+            (Change::Set(Target::Direct(new)), Precondition::MustMatch(Target::Direct(old)))
+        };
+        let log = LogWish { message: Some(Arc::clone(&world.message)), ..LogWish::default() };
+        Ok(Some(Edit { name, change, expected, deref: true, log }))
+    }
+
+    /// The client knows no object of the ref that it wants to be gone: it is broken, or there is none.
+    fn warn_of_deletion(&mut self, at: usize, name: &RefName) -> Result<(), ServeError> {
+        let is_there = match self.store.resolve(name) {
+            Ok(resolved) => matches!(resolved, Resolved::Object { .. }),
+            Err(refdb::Error::BrokenRef(_)) => true,
+            Err(error) => return Err(error.into()),
+        };
+        self.outcomes[at].did_not_exist = !is_there;
+        let text = if is_there { "allowing deletion of corrupt ref" } else { "deleting a non-existent ref" };
+        Ok(self.channel.warning(text.as_bytes())?)
+    }
+
+    fn short(&self, id: &ObjectId) -> Result<String, ServeError> {
+        let digits = self.objects.abbreviate(id, None).map_err(refdb::Error::from)?;
+        Ok(id.to_string().chars().take(digits).collect())
+    }
+
+    /// Of a symbolic ref and the ref that it leads to, one command is enough; two that differ are refused.
+    fn refuse_aliases(&mut self) -> Result<(), ServeError> {
+        let commands = &self.request.commands;
+        let mut order: Vec<usize> = (0..commands.len()).collect();
+        order.sort_by(|a, b| commands.get(*a).name.cmp(commands.get(*b).name));
+        order.dedup_by(|a, b| commands.get(*a).name == commands.get(*b).name);
+        let mut symbolic = Symbolic::default();
+        let mut probes = order.iter().map(|at| Probe { name: commands.get(*at).name, below: false });
+        self.store.snapshot()?.probe(&mut probes, &mut symbolic)?;
+        let mut twice = Vec::new();
+        for (position, target) in symbolic.found {
+            let find = order.binary_search_by(|at| commands.get(*at).name.cmp(target.as_bstr()));
+            if let Ok(found) = find {
+                twice.push((order[position], order[found]));
+            }
+        }
+        for (link, end) in twice {
+            let (one, other) = (self.request.commands.get(link), self.request.commands.get(end));
+            if (one.old, one.new) == (other.old, other.new) {
+                self.outcomes[link].is_said_by_another = true;
+                continue;
+            }
+            let text = format!(
+                "refusing inconsistent update between symref '{}' ({}..{}) and its target '{}' ({}..{})",
+                one.name,
+                self.short(&one.old)?,
+                self.short(&one.new)?,
+                other.name,
+                self.short(&other.old)?,
+                self.short(&other.new)?
+            );
+            self.channel.error(text.as_bytes())?;
+            self.refuse(link, "inconsistent aliased update");
+            self.refuse(end, "inconsistent aliased update");
+        }
+        Ok(())
+    }
+}
+
+/// The probed names that are symbolic refs.
+#[derive(Default)]
+struct Symbolic {
+    found: Vec<(usize, BString)>,
+}
+
+impl Answers for Symbolic {
+    fn value(&mut self, probe: usize, value: Option<TargetView<'_>>) -> refdb::Result<()> {
+        if let Some(TargetView::Symbolic(target)) = value {
+            self.found.push((probe, target.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn broken(&mut self, _probe: usize, _broken: refdb::BrokenRef) -> refdb::Result<()> {
+        // The transaction will say so.
+        Ok(())
+    }
+
+    fn below(&mut self, _probe: usize, _child: &bstr::BStr) -> refdb::Result<()> {
+        Ok(())
+    }
+}
+
+fn head_name() -> RefName {
+    RefName::new("HEAD").unwrap_or_else(|_| unreachable!("HEAD is a refname"))
+}
+
+fn exists(objects: &Objects, id: &ObjectId) -> Result<bool, ServeError> {
+    Ok(!id.is_null() && objects.exists(id).map_err(refdb::Error::from)?)
+}

@@ -1,0 +1,146 @@
+//! What git-config(1) says of receiving: `receive.*`, `transfer.*` and the few others that matter here.
+
+use crate::Hidden;
+use bstr::ByteSlice;
+use refdb::config::{Config, ConfigError, Value};
+
+/// The settings of a receiving repository, as far as they are not left to the programs it calls.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// `receive.denyDeletes`.
+    pub deny_deletes: bool,
+    /// `receive.denyNonFastForwards`.
+    pub deny_non_fast_forwards: bool,
+    /// `receive.denyCurrentBranch`.
+    pub deny_current: Deny,
+    /// `receive.denyDeleteCurrent`.
+    pub deny_delete_current: Deny,
+    /// `receive.fsckObjects`, else `transfer.fsckObjects`.
+    pub fsck: bool,
+    /// `receive.fsck.*` is set.
+    pub fsck_messages: bool,
+    /// `receive.unpackLimit`, else `transfer.unpackLimit`: a pack of fewer objects is unpacked.
+    pub unpack_limit: u32,
+    /// `receive.maxInputSize` in bytes; 0 for none.
+    pub max_input_bytes: u64,
+    /// `receive.keepAlive` in seconds; 0 for never.
+    pub keep_alive_seconds: u32,
+    /// `receive.autogc`.
+    pub auto_gc: bool,
+    /// `receive.updateServerInfo`.
+    pub update_server_info: bool,
+    /// `receive.advertiseAtomic`.
+    pub atomic: bool,
+    /// `receive.advertisePushOptions`.
+    pub push_options: bool,
+    /// `transfer.advertiseSID`.
+    pub session_id: bool,
+    /// `repack.useDeltaBaseOffset`.
+    pub ofs_delta: bool,
+    /// `receive.certNonceSeed` is set.
+    pub signed_pushes: bool,
+    /// `receive.procReceiveRefs` is set.
+    pub proc_receive: bool,
+    /// `transfer.hideRefs` and `receive.hideRefs`.
+    pub hidden: Hidden,
+}
+
+/// What to do about a push to the branch that is checked out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Deny {
+    /// Nothing is set: refuse it, and say how to allow it.
+    Unconfigured,
+    /// Let it happen.
+    Ignore,
+    /// Let it happen, and warn.
+    Warn,
+    /// Refuse it.
+    Refuse,
+    /// Change the working tree too.
+    UpdateInstead,
+}
+
+impl Settings {
+    /// Reads them. A bad value is an error, as for git.
+    pub fn of(config: &Config) -> Result<Self, ConfigError> {
+        let mut settings = Settings {
+            deny_deletes: false,
+            deny_non_fast_forwards: false,
+            deny_current: Deny::Unconfigured,
+            deny_delete_current: Deny::Unconfigured,
+            fsck: false,
+            fsck_messages: false,
+            unpack_limit: 100,
+            max_input_bytes: 0,
+            keep_alive_seconds: 5,
+            auto_gc: true,
+            update_server_info: false,
+            atomic: true,
+            push_options: false,
+            session_id: false,
+            ofs_delta: true,
+            signed_pushes: false,
+            proc_receive: false,
+            hidden: Hidden::default(),
+        };
+        let mut preferred = Preferred::default();
+        for value in config.iter() {
+            settings.set(&value, &mut preferred)?;
+        }
+        settings.fsck = preferred.receive_fsck.or(preferred.transfer_fsck).unwrap_or(settings.fsck);
+        let limits = [preferred.receive_limit, preferred.transfer_limit];
+        if let Some(limit) = limits.into_iter().flatten().find_map(|limit| u32::try_from(limit).ok()) {
+            settings.unpack_limit = limit;
+        }
+        Ok(settings)
+    }
+
+    fn set(&mut self, value: &Value<'_>, preferred: &mut Preferred) -> Result<(), ConfigError> {
+        match value.key.as_bytes() {
+            b"receive.denydeletes" => self.deny_deletes = value.boolean()?,
+            b"receive.denynonfastforwards" => self.deny_non_fast_forwards = value.boolean()?,
+            b"receive.denycurrentbranch" => self.deny_current = Deny::of(value)?,
+            b"receive.denydeletecurrent" => self.deny_delete_current = Deny::of(value)?,
+            b"receive.fsckobjects" => preferred.receive_fsck = Some(value.boolean()?),
+            b"transfer.fsckobjects" => preferred.transfer_fsck = Some(value.boolean()?),
+            b"receive.unpacklimit" => preferred.receive_limit = Some(value.int()?),
+            b"transfer.unpacklimit" => preferred.transfer_limit = Some(value.int()?),
+            b"receive.maxinputsize" => self.max_input_bytes = u64::try_from(value.long()?).unwrap_or(0),
+            b"receive.keepalive" => self.keep_alive_seconds = u32::try_from(value.int()?).unwrap_or(0),
+            b"receive.autogc" => self.auto_gc = value.boolean()?,
+            b"receive.updateserverinfo" => self.update_server_info = value.boolean()?,
+            b"receive.advertiseatomic" => self.atomic = value.boolean()?,
+            b"receive.advertisepushoptions" => self.push_options = value.boolean()?,
+            b"transfer.advertisesid" => self.session_id = value.boolean()?,
+            b"repack.usedeltabaseoffset" => self.ofs_delta = value.boolean()?,
+            b"receive.certnonceseed" => self.signed_pushes = true,
+            b"receive.procreceiverefs" => self.proc_receive = true,
+            b"receive.hiderefs" | b"transfer.hiderefs" => self.hidden.add(value.text()?),
+            key => self.fsck_messages |= key.starts_with(b"receive.fsck."),
+        }
+        Ok(())
+    }
+}
+
+/// Values of which one outranks the other wherever they stand.
+#[derive(Default)]
+struct Preferred {
+    receive_fsck: Option<bool>,
+    transfer_fsck: Option<bool>,
+    receive_limit: Option<i32>,
+    transfer_limit: Option<i32>,
+}
+
+impl Deny {
+    fn of(value: &Value<'_>) -> Result<Self, ConfigError> {
+        let text = value.raw.unwrap_or_default().to_ascii_lowercase();
+        Ok(match &text[..] {
+            b"ignore" => Deny::Ignore,
+            b"warn" => Deny::Warn,
+            b"refuse" => Deny::Refuse,
+            b"updateinstead" => Deny::UpdateInstead,
+            _ if value.boolean()? => Deny::Refuse,
+            _ => Deny::Ignore,
+        })
+    }
+}
