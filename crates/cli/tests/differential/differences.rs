@@ -90,7 +90,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_ALIKE,
     },
     Difference {
-        why: "check-ref-format of git reads the configuration only where it has to look up a branch; refdb where it finds one",
+        why: "check-ref-format of git reads the configuration only where it has to look up a branch, refdb where it finds one; who asks for the usage gets it from refdb whatever is set",
         unify: settings_of_check_ref_format,
         left: LEFT_ALIKE,
     },
@@ -186,7 +186,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_BY_REFDB,
     },
     Difference {
-        why: "a symbolic ref without a target leads in git to a ref without a name, which costs a batch that request; refdb refuses the batch",
+        why: "a symbolic ref without a target leads in git to a ref without a name, which it finds or not; refdb refuses that request",
         unify: no_target,
         left: LEFT_BY_REFDB,
     },

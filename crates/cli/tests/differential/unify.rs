@@ -213,12 +213,19 @@ pub(crate) fn root_refs_with_history(step: &Step, git: &mut Said, refdb: &mut Sa
     }
 }
 
-const SETTINGS_SAID: &[&str] =
-    &["bad config ", "core.fsync component", "unknown repository extension", "Expected git repo version"];
+const SETTINGS_SAID: &[&str] = &[
+    "bad config ",
+    "core.fsync component",
+    "unknown repository extension",
+    "Expected git repo version",
+    "bad numeric config value",
+];
 
 pub(crate) fn settings_of_check_ref_format(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_setting = |said: &Said| SETTINGS_SAID.iter().any(|words| said.err.contains_str(words));
-    if step.command == "check-ref-format" && is_setting(git) != is_setting(refdb) {
+    let asks = ["-h", "--help-all", "--git-completion-helper", "--git-completion-helper-all"];
+    let needs_none = step.command == "check-ref-format" || asks.iter().any(|word| step.has(word));
+    if needs_none && is_setting(git) != is_setting(refdb) {
         refdb.clone_from(git);
     }
 }
@@ -432,15 +439,17 @@ pub(crate) fn crashes(_: &Step, git: &mut Said, refdb: &mut Said) {
 }
 
 pub(crate) fn folder_of_logs(_: &Step, git: &mut Said, _: &mut Said) {
-    let is_told =
-        |line: &[u8]| line.starts_with(b"warning: unable to unlink '") && line.ends_with(b"': Is a directory\n");
+    let is_told = |line: &[u8]| {
+        line.starts_with(b"warning: unable to unlink '")
+            && [&b"': Is a directory\n"[..], b"': Not a directory\n"].iter().any(|end| line.ends_with(end))
+    };
     let kept: Vec<&[u8]> = git.err.lines_with_terminator().filter(|line| !is_told(line)).collect();
     git.err = kept.concat().into();
 }
 
-/// What git does with a ref without a name depends on the request: it locks nothing for it.
+/// What git does with a ref without a name depends on the request.
 pub(crate) fn no_target(_: &Step, git: &mut Said, refdb: &mut Said) {
-    if refdb.code != 0 && refdb.err.contains_str("no ref can be called ''") {
+    if refdb.err.contains_str("refusing to update ref with bad name ''") {
         refdb.clone_from(git);
     }
 }

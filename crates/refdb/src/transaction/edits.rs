@@ -117,7 +117,10 @@ impl Edits {
     pub(super) fn rejection(&self, item: u32, why: Why) -> Rejection {
         let root = self.items[item as usize].root;
         assert!(self.items[root as usize].root == root, "a rejection must name the edit that the caller gave");
-        Rejection { given: self.shown_name(root), resolved: self.shown_name(item), why }
+        let given = self.shown_name(root);
+        // What a symbolic ref on the disk leads to was never checked.
+        let resolved = RefName::new_safe(self.shown(item).to_vec()).unwrap_or_else(|| given.clone());
+        Rejection { given, resolved, why }
     }
 
     pub(super) fn message(&self, item: &Item) -> &BStr {

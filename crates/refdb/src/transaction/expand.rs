@@ -34,7 +34,8 @@ pub(super) fn expand(edits: &mut Edits, added: usize, links: &Links) -> Result<V
     for name in links.followed.keys() {
         let Some(mut from) = edits.find(name.as_bstr()).filter(|at| (*at as usize) < added) else { continue };
         while let Some(target) = next(edits, from, links) {
-            if is_worktree_itself(target.as_bstr()) {
+            // A target comes from the disk: `ref: ` alone has none.
+            if is_worktree_itself(target.as_bstr()) || target.is_empty() {
                 unfollowable.push((from, Why::BadTarget { target }));
                 break;
             }

@@ -118,6 +118,24 @@ fn what_a_symbolic_ref_made_under_the_name_of_a_pseudoref_is_compared_and_delete
 }
 
 #[test]
+fn a_symbolic_ref_without_a_target_costs_its_own_request_only() {
+    everywhere(|subject| {
+        if subject.repo.format() != refdb_testkit::RefFormat::Files {
+            return; // no table has such a record
+        }
+        let ids = subject.commits(1);
+        let file = subject.repo.git_dir().join("refs/heads/main");
+        std::fs::write(&file, "ref: ").unwrap();
+        assert!(subject.commit([set("HEAD", ids[0])]).is_err());
+        let edits = [set("refs/heads/main", ids[0]), create("refs/heads/other", ids[0])];
+        let committed = subject.transaction(Mode::PerEdit, edits).unwrap().commit().unwrap();
+        assert_eq!(committed.rejected.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0]);
+        assert_eq!(subject.repo.rev_parse("refs/heads/other"), ids[0]);
+        std::fs::remove_file(file).unwrap();
+    });
+}
+
+#[test]
 fn the_hook_sees_what_gits_hook_sees() {
     everywhere(|subject| {
         let ids = subject.commits(2);
