@@ -15,8 +15,7 @@ use refdb_bench::kv::{
     workload::{Draws, Zipf, mix},
 };
 use std::{
-    env,
-    fs,
+    env, fs,
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
@@ -171,7 +170,10 @@ fn database(dir: &Path, names: &[String], entries: u64, time: Duration) -> Resul
         let mut buffer = Vec::new();
         let found = store.get(&key(entries / 2), &mut buffer)?;
         let opened = start.elapsed() - closed;
-        println!("| {name} | close {closed:.0?}, open and first read {opened:.0?}{} |", if found { "" } else { ", a miss" });
+        println!(
+            "| {name} | close {closed:.0?}, open and first read {opened:.0?}{} |",
+            if found { "" } else { ", a miss" }
+        );
         store.close()
     })
 }
@@ -179,7 +181,10 @@ fn database(dir: &Path, names: &[String], entries: u64, time: Duration) -> Resul
 /// foyer's own: larger entries, read through, more than fit.
 fn hybrid(dir: &Path, names: &[String], numbers: u64, disk: u64, time: Duration) -> Result<()> {
     let len = |number: u64| 512 + (mix(number) % 7680) as usize;
-    println!("A hybrid cache's: {numbers} keys, values of 0.5 to 8 KiB, zipfian 0.99, a miss is put; {} MiB of disk, an", disk >> 20);
+    println!(
+        "A hybrid cache's: {numbers} keys, values of 0.5 to 8 KiB, zipfian 0.99, a miss is put; {} MiB of disk, an",
+        disk >> 20
+    );
     println!("eighth of it in memory, 4 threads. A database knows no limit: it keeps everything.\n");
     println!("| | {COLUMNS} | hits, second half | MB of files |\n|-|-|-|-|-|-|-|-|");
     let zipf = Zipf::new(numbers);

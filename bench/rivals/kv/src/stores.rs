@@ -27,7 +27,10 @@ pub trait Store: Sync {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
     /// Puts many in one go, where the library has a way to.
     fn load(&self, entries: &mut dyn Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<()> {
-        entries.try_for_each(|(key, value)| self.put(&key, &value))
+        for (key, value) in entries {
+            self.put(&key, &value)?;
+        }
+        Ok(())
     }
     /// Closes it so that the next opener finds everything.
     fn close(self: Box<Self>) -> Result<()>;
