@@ -3,15 +3,15 @@ use crate::{
     Hidden,
     wire::{Advertisement, Offer},
 };
-use bstr::{BStr, BString, ByteSlice};
-use refdb::{Objects, Snapshot, TargetView};
+use bstr::{BStr, BString};
+use refdb::{Snapshot, TargetView};
 use refdb_types::{ObjectId, OrderedNames, RefName, SYMREF_DEPTH_MAX, Target};
 use std::ops::ControlFlow;
 
-/// Sends the refs, but for those that are hidden or lead to no object.
+/// Sends the refs, but for those that are hidden or dangling. Whether their objects are there is not looked at, so that a ref
+/// whose object is lost can be deleted.
 pub(super) fn advertise(
     snapshot: &dyn Snapshot,
-    objects: &Objects,
     hidden: &Hidden,
     offer: &Offer,
     version_1: bool,
@@ -19,7 +19,7 @@ pub(super) fn advertise(
 ) -> Result<(), ServeError> {
     let mut packets = Vec::new();
     let advertisement = Advertisement::begin(offer, version_1, &mut packets);
-    let mut shower = Shower { snapshot, objects, hidden, advertisement, packets, channel };
+    let mut shower = Shower { snapshot, hidden, advertisement, packets, channel };
     let mut names = OrderedNames::default();
     let mut cursor = snapshot.cursor(false)?;
     loop {
@@ -54,7 +54,6 @@ pub(super) fn advertise(
 
 struct Shower<'a, 'c> {
     snapshot: &'a dyn Snapshot,
-    objects: &'a Objects,
     hidden: &'a Hidden,
     advertisement: Advertisement,
     packets: Vec<u8>,
@@ -76,10 +75,6 @@ impl Shower<'_, '_> {
         };
         if id.is_null() {
             return self.pass_over("ignoring broken ref", name);
-        }
-        if !self.objects.exists(&id).map_err(refdb::Error::from)? {
-            let message = [name.as_bytes(), b" does not point to a valid object!"].concat();
-            return Ok(self.channel.error(&message)?);
         }
         if !self.advertisement.add(&id, name, &mut self.packets) {
             return self.pass_over("ignoring ref whose name is too long for the protocol", name);

@@ -146,7 +146,7 @@ pub fn serve(
     };
     if call.only_advertise || !call.stateless {
         let snapshot = store.snapshot()?;
-        advertise(&*snapshot, objects, &settings.hidden, &offer, call.version_1, &mut channel)?;
+        advertise(&*snapshot, &settings.hidden, &offer, call.version_1, &mut channel)?;
     }
     if call.only_advertise {
         return Ok(());
