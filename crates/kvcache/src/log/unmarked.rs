@@ -16,7 +16,11 @@ impl Unmarked {
 
     /// Whether the removal of this key needs a mark; after that it has one.
     pub(super) fn take(&mut self, hash: u64) -> bool {
-        self.0.values_mut().fold(false, |found, hashes| hashes.remove(&hash) || found)
+        let mut found = false;
+        for hashes in self.0.values_mut() {
+            found |= hashes.remove(&hash);
+        }
+        found
     }
 
     /// The file is gone.
