@@ -1,6 +1,6 @@
 //! One adapter a library.
 
-use std::{ops::ControlFlow, path::Path, sync::Arc};
+use std::{ops::ControlFlow, path::Path};
 
 use anyhow::{Context, Result};
 use refdb_bench::seed::Format;
@@ -37,13 +37,7 @@ struct Refdb;
 
 impl Refdb {
     fn open(dir: &Path) -> Result<refdb::Store> {
-        let environment = refdb::Environment::empty(dir);
-        let fs = refdb_vfs::Fs::real();
-        let repository = refdb::Repository::discover(&fs, &environment)?;
-        let objects = Arc::new(refdb::Objects::of(&repository, &environment));
-        let reading = refdb::Reading::Mapped;
-        let options = refdb::StoreOptions { fs, reading, sync: None, objects, committer: None };
-        Ok(refdb::Store::open(repository, environment, options)?)
+        Ok(refdb::Store::builder_in(refdb::Environment::empty(dir)).open()?)
     }
 }
 
@@ -77,7 +71,7 @@ impl Engine for Refdb {
     fn create(&self, dir: &Path, names: &[String], id: &str) -> Result<usize> {
         let store = Refdb::open(dir)?;
         let id = refdb::ObjectId::from_hex(refdb::HashKind::Sha1, id.as_bytes()).map_err(said)?;
-        let mut transaction = store.transaction(refdb::TransactionOptions::default());
+        let mut transaction = store.transaction();
         for name in names {
             let change = refdb::Change::Set(refdb::Target::Direct(id));
             let name = refdb::RefName::new(name.as_bytes())?;

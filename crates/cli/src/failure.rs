@@ -131,6 +131,7 @@ impl From<refdb::Error> for Failure {
         }
         match error {
             refdb::Error::Config(error) => Failure::Lines(error.report()),
+            refdb::Error::Repository(error) => Failure::Lines(error.report()),
             error => Failure::Fatal(text_of(&error).into()),
         }
     }

@@ -8,9 +8,8 @@ use crate::{
     output::Output,
     revision::Revisions,
 };
-use refdb::{Environment, Objects, Reading, Repository, Store, StoreOptions, config::Config, transaction::ObjectCheck};
+use refdb::{Environment, Objects, Store, StoreBuilder, config::Config};
 use refdb_types::ObjectId;
-use refdb_vfs::Fs;
 use std::{os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc};
 
 /// An open repository.
@@ -75,35 +74,18 @@ impl Session {
 
     /// Finds and opens the repository that the global options and the environment mean.
     pub fn open(globals: &Globals) -> Result<Self> {
-        let environment = globals.environment();
-        let repository = Self::discover(&environment)?;
-        Self::of(repository, environment, None)
+        Self::of(Store::builder_in(globals.environment()))
     }
 
     /// Opens the repository for a server: its refs are synced where `core.fsync` does not say otherwise.
     pub fn open_served(environment: Environment) -> Result<Self> {
-        let repository = Self::discover(&environment)?;
-        let config = repository.config(&Fs::real(), &environment, &|| None).map_err(refdb::Error::from)?;
-        let sync = config.last("core.fsync").is_none().then_some(true);
-        Self::of(repository, environment, sync)
+        Self::of(Store::builder_in(environment).sync_unless_configured())
     }
 
-    fn discover(environment: &Environment) -> Result<Repository> {
-        Repository::discover(&Fs::real(), environment).map_err(|error| Failure::Lines(error.report()))
-    }
-
-    fn of(repository: Repository, environment: Environment, sync: Option<bool>) -> Result<Self> {
-        let fs = Fs::real();
-        let objects = Arc::new(Objects::of(&repository, &environment));
+    fn of(builder: StoreBuilder) -> Result<Self> {
+        let store = builder.open()?;
+        let (objects, repository) = (Arc::clone(store.objects()), store.repository());
         let paths = Paths { git_dir: repository.git_dir().to_owned(), common_dir: repository.common_dir().to_owned() };
-        let options = StoreOptions {
-            fs,
-            reading: Reading::Mapped,
-            sync,
-            objects: Arc::clone(&objects) as Arc<dyn ObjectCheck + Send>,
-            committer: None,
-        };
-        let store = Store::open(repository, environment, options)?;
         for warning in &store.settings().warnings {
             say("warning: ", warning.as_bytes());
         }

@@ -9,7 +9,7 @@ use crate::{
     session::{Session, before_locks},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Change, Edit, LogWish, Precondition, RefName, Target, TransactionOptions};
+use refdb::{Change, Edit, LogWish, Precondition, RefName, Target};
 use refdb_types::{FormatOptions, SYMREF_DEPTH_MAX, check_format};
 use std::sync::Arc;
 
@@ -154,7 +154,7 @@ fn apply(session: &Session, name: &BStr, change: Change, log: LogWish) -> Result
         Ok::<_, refdb::Error>(Edit { name: name?, change, expected: Precondition::Any, deref: false, log })
     };
     let commit = || {
-        let mut transaction = session.store.transaction(TransactionOptions::default());
+        let mut transaction = session.store.transaction();
         transaction.add(edit()?)?;
         transaction.commit()
     };

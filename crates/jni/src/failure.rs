@@ -93,7 +93,9 @@ impl From<&refdb::Error> for Failure {
                 ref_name = Some(name.clone());
                 Kind::Corrupt
             }
-            Error::Config(_)
+            Error::Repository(refdb::RepositoryError::Io(_)) => Kind::Io,
+            Error::Repository(_)
+            | Error::Config(_)
             | Error::Ident(_)
             | Error::Objects(_)
             | Error::Hook(_)

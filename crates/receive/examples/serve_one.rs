@@ -1,9 +1,9 @@
 //! Answers pushes to one repository: `serve_one REPOSITORY PORT`, then `git push git://localhost:PORT/ main`.
 
-use refdb::{Environment, Objects, Reading, Repository, Store, StoreOptions};
+use refdb::{Reading, Store};
 use refdb_receive::{Call, Facts, Settings, hand_over, serve};
 use refdb_vfs::Fs;
-use std::{error::Error, io::Read, net::TcpListener, net::TcpStream, os::fd::AsFd, sync::Arc};
+use std::{error::Error, io::Read, net::TcpListener, net::TcpStream, os::fd::AsFd};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
@@ -25,17 +25,12 @@ fn answer(folder: &str, mut client: &TcpStream) -> Result<(), Box<dyn Error>> {
     let length = usize::from_str_radix(std::str::from_utf8(&length)?, 16)?;
     client.read_exact(&mut vec![0; length.saturating_sub(4)])?;
 
-    let environment = Environment::process().with("GIT_DIR", std::fs::canonicalize(folder)?);
-    let repository = Repository::discover(&Fs::real(), &environment)?;
-    let facts = Facts::of(&Fs::real(), &repository, &environment)?;
-    let objects = Arc::new(Objects::of(&repository, &environment));
-    let (fs, reading, sync) = (Fs::real(), Reading::Cached(1 << 20), Some(true));
-    let options = StoreOptions { fs, reading, sync, objects: objects.clone(), committer: None };
-    let store = Store::open(repository, environment, options)?;
+    let store = Store::builder(folder).reading(Reading::Cached(1 << 20)).sync(true).open()?;
+    let facts = Facts::of(&Fs::real(), store.repository(), store.environment())?;
     let settings = Settings::of(store.config())?;
     if let Some(reason) = hand_over(&settings, &facts) {
         return Err(format!("only git can receive pushes here: {reason}").into());
     }
     let call = Call::new("git".into(), "serve_one/1".into());
-    Ok(serve(&store, &objects, &settings, &call, client.as_fd(), client.as_fd())?)
+    Ok(serve(&store, store.objects(), &settings, &call, client.as_fd(), client.as_fd())?)
 }

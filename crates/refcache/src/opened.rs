@@ -9,7 +9,7 @@ use crate::{
     tables::TablesReader,
 };
 use bstr::{BStr, BString};
-use refdb::{Environment, Objects, Repository, Store, StoreOptions, files::Charge, transaction::ObjectCheck};
+use refdb::{Environment, Repository, Store, files::Charge};
 use refdb_types::ObjectId;
 use refdb_vfs::Fs;
 use std::{path::Path, sync::Arc};
@@ -49,19 +49,18 @@ impl Opened {
         let repository = Repository::discover(&fs, &environment)?;
         // Before the store reads the configuration: what changes afterwards is noticed.
         let identity = Identity::of(&fs, repository.common_dir())?;
-        let objects: Arc<dyn ObjectCheck + Send> = match &settings.objects {
-            Some(objects) => Arc::clone(objects),
-            None => Arc::new(Objects::of(&repository, &environment)),
-        };
-        let committer = settings.committer.clone().map(|committer| Box::new(move || committer()) as refdb::Committer);
-        let options = StoreOptions {
-            fs: fs.clone(),
-            reading: refdb::Reading::Shared(Arc::clone(&memory.blocks), Arc::clone(&memory.pages)),
-            sync: settings.sync,
-            objects,
-            committer,
-        };
-        let store = Store::open(repository, environment, options)?;
+        let reading = refdb::Reading::Shared(Arc::clone(&memory.blocks), Arc::clone(&memory.pages));
+        let mut builder = Store::builder_of(repository, environment).fs(fs.clone()).reading(reading);
+        if let Some(sync) = settings.sync {
+            builder = builder.sync(sync);
+        }
+        if let Some(objects) = &settings.objects {
+            builder = builder.objects(Arc::clone(objects));
+        }
+        if let Some(committer) = settings.committer.clone() {
+            builder = builder.committer(move || committer());
+        }
+        let store = builder.open()?;
         let trust = settings.trust;
         let reader = match (store.reftable(), store.files()) {
             (Some(backend), _) => Reader::Tables(TablesReader::new(&fs, backend, trust, memory, counters)?),

@@ -12,8 +12,7 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
-    BrokenRef, Environment, LogEntry, Objects, Reading, RefFormat, RefName, Repository, Snapshot, Store, StoreOptions,
-    Target,
+    BrokenRef, Environment, LogEntry, Reading, RefFormat, RefName, Repository, Snapshot, Store, Target,
     backend::{OptimizeOptions, Optimized},
     files::Disorder,
 };
@@ -309,10 +308,8 @@ impl View {
         let fs = self.memory.open_views.fs().clone();
         let environment = Environment::empty(&self.git_dir).with("GIT_DIR", &self.git_dir);
         let repository = Repository::discover(&fs, &environment)?;
-        let objects = Arc::new(Objects::of(&repository, &environment));
         const BLOCKS_BYTES: usize = 1 << 20;
-        let options = StoreOptions { fs, reading: Reading::Cached(BLOCKS_BYTES), sync: None, objects, committer: None };
-        Ok(Store::open(repository, environment, options)?)
+        Ok(Store::builder_of(repository, environment).fs(fs).reading(Reading::Cached(BLOCKS_BYTES)).open()?)
     }
 
     /// What is open, opened if there is nothing.

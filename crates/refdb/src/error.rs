@@ -40,6 +40,9 @@ pub enum Error {
     /// An edit of an atomic transaction cannot happen, so nothing has.
     #[error("{0}")]
     Rejected(Box<Rejection>),
+    /// There is no repository, or none that is safe to use and understood.
+    #[error(transparent)]
+    Repository(#[from] refdb_repo::RepositoryError),
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] refdb_repo::ConfigError),

@@ -1,5 +1,7 @@
 //! Git's reference storage: loose refs, packed-refs and reftable behind one transaction.
 //!
+//! Begin with [`Store::open`]; [`Store::find`], [`Store::refs`] and [`Store::transaction`] are what most callers need.
+//!
 //! A write is an [`Edit`] (what is to happen, and what must be true for it) in a transaction, which locks, checks
 //! everything in one sorted walk and hands the resulting [`Step`]s to a [`Backend`]. A read asks a [`Snapshot`], by
 //! name or with a [`Cursor`].
@@ -29,5 +31,9 @@ pub use refdb_repo::{
 pub use refdb_types::{HashKind, Ident, LogEntry, ObjectId, RefName, Scope, Target};
 pub use refusal::{Limit, Misuse};
 pub use rejection::{Reason, Rejection, Why};
-pub use store::{Committer, Reading, Resolved, Store, StoreOptions, resolve};
-pub use transaction::{Committed, Prepared, Transaction, TransactionOptions};
+pub use store::{Committer, Reading, Ref, Refs, Resolved, Store, StoreBuilder, resolve};
+pub use transaction::{Committed, Mode, Prepared, Transaction, TransactionOptions, was};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,3 +1,13 @@
+//! A repository's refs behind one handle.
+//!
+//! Read in this order: `builder` (how it is opened), [`Store`], `read` (what most callers read).
+
+mod builder;
+mod read;
+
+pub use builder::StoreBuilder;
+pub use read::{Ref, Refs};
+
 use crate::{
     Backend, Environment, Misuse, RefFormat, Repository, Result, Settings, Snapshot, Target,
     backend::{OptimizeOptions, Optimized},
@@ -7,7 +17,7 @@ use crate::{
     transaction::{Context, ObjectCheck, Transaction, TransactionOptions},
 };
 use bstr::{BStr, BString};
-use refdb_repo::hooks::RepositoryHooks;
+use refdb_repo::{Objects, hooks::RepositoryHooks};
 use refdb_types::{HashKind, Ident, ObjectId, RefName, SYMREF_DEPTH_MAX};
 use refdb_vfs::{Fs, Patience};
 use reftable::{
@@ -16,7 +26,7 @@ use reftable::{
 };
 use std::{path::Path, sync::Arc};
 
-/// A repository's refs, as seen from one worktree.
+/// A repository's refs, as seen from one worktree: opened with [`Store::open`].
 ///
 /// Opening it touches no ref; each stack, table or file is opened when it is needed first. Other worktrees' refs are
 /// read and written under the names that git gives them: `main-worktree/HEAD`, `worktrees/ID/HEAD`.
@@ -28,21 +38,8 @@ pub struct Store {
     backend: Box<dyn Backend>,
     reftable: Option<ReftableBackend>,
     files: Option<FilesBackend>,
+    objects: Arc<Objects>,
     context: StoreContext,
-}
-
-/// What a [`Store`] needs besides the repository.
-pub struct StoreOptions {
-    /// Where changes go through.
-    pub fs: Fs,
-    /// How tables and packed-refs are read.
-    pub reading: Reading,
-    /// Whether refs are brought to stable storage; `None` for what `core.fsync` says, which is no if nothing is set.
-    pub sync: Option<bool>,
-    /// Answers what new ids are.
-    pub objects: Arc<dyn ObjectCheck + Send>,
-    /// Who the reflog says it was; `None` for whom environment and configuration name.
-    pub committer: Option<Committer>,
 }
 
 /// Names the committer. Asked once a transaction, where there is something to log.
@@ -84,13 +81,15 @@ pub enum Resolved {
 }
 
 impl Store {
-    /// Opens the refs of a repository.
-    pub fn open(repository: Repository, environment: Environment, options: StoreOptions) -> Result<Self> {
-        let StoreOptions { fs, reading, sync, objects, committer } = options;
+    fn assemble(repository: Repository, environment: Environment, builder: StoreBuilder) -> Result<Self> {
+        let StoreBuilder { fs, reading, sync, sync_unless_configured, objects, committer, .. } = builder;
+        let own_objects = Arc::new(Objects::of(&repository, &environment));
+        let objects = objects.unwrap_or_else(|| Arc::clone(&own_objects) as Arc<dyn ObjectCheck + Send>);
         let branch = || branch_of(&fs, &repository);
         let config = Arc::new(repository.config(&fs, &environment, &branch)?);
         let settings = repository.settings(&config, &environment)?;
-        let sync = sync.unwrap_or(settings.fsync != Fsync::No);
+        let unset = || sync_unless_configured && config.last("core.fsync").is_none();
+        let sync = sync.unwrap_or_else(|| unset() || settings.fsync != Fsync::No);
         let (mut reftable, mut files) = (None, None);
         let backend: Box<dyn Backend> = match repository.ref_format() {
             RefFormat::Reftable => {
@@ -116,7 +115,7 @@ impl Store {
         let quarantine = quarantined.then_some(Misuse::Quarantine);
         let forbidden = quarantine.or_else(|| settings.bad_timeout.clone().map(Misuse::Setting));
         let context = StoreContext { objects, committer, hooks, forbidden };
-        Ok(Store { repository, environment, config, settings, backend, reftable, files, context })
+        Ok(Store { repository, environment, config, settings, backend, reftable, files, objects: own_objects, context })
     }
 
     /// The repository.
@@ -187,9 +186,35 @@ impl Store {
         &self.context.hooks
     }
 
-    /// A transaction without edits.
-    pub fn transaction(&self, options: TransactionOptions) -> Transaction<'_> {
-        Transaction::new(self.context(), options)
+    /// The repository's objects. Nothing of them is opened before the first question.
+    pub fn objects(&self) -> &Arc<Objects> {
+        &self.objects
+    }
+
+    /// A transaction without edits. Nothing is locked before [`Transaction::prepare`] or [`Transaction::commit`].
+    ///
+    /// ```
+    /// # use refdb_testkit::{Repo, RefFormat};
+    /// # let repo = Repo::bare(RefFormat::Files, refdb::HashKind::Sha1);
+    /// # let id = repo.commit();
+    /// # let store = refdb::Store::open(repo.git_dir())?;
+    /// use refdb::{Error, Why, was};
+    /// let mut tx = store.transaction();
+    /// tx.create("refs/heads/new", id)?.create("refs/heads/gone", id)?;
+    /// tx.message("made by hand");
+    /// tx.commit()?;
+    ///
+    /// let mut tx = store.transaction();
+    /// tx.delete("refs/heads/gone", was(id))?.create("refs/heads/new", id)?;
+    /// match tx.commit() {
+    ///     Err(Error::Rejected(rejection)) => assert!(matches!(rejection.why, Why::Exists { .. })),
+    ///     other => panic!("{other:?}"),
+    /// }
+    /// assert!(store.find("refs/heads/gone")?.is_some(), "all or nothing");
+    /// # Ok::<_, Error>(())
+    /// ```
+    pub fn transaction(&self) -> Transaction<'_> {
+        Transaction::new(self.context(), TransactionOptions::default())
     }
 
     /// Brings the refs into the form that is read fastest.

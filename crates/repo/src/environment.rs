@@ -13,20 +13,53 @@ use std::{
 /// serves, starts from [`Environment::empty`].
 #[derive(Clone, Debug)]
 pub struct Environment {
-    inherit: bool,
+    inherit: Inherit,
     variables: Vec<(OsString, OsString)>,
     directory: PathBuf,
+}
+
+/// Which of this process's variables count.
+#[derive(Clone, Copy, Debug)]
+enum Inherit {
+    All,
+    AllButGit,
+    Nothing,
+}
+
+impl Inherit {
+    fn has(self, name: &[u8]) -> bool {
+        match self {
+            Inherit::All => true,
+            Inherit::AllButGit => !name.starts_with(b"GIT_"),
+            Inherit::Nothing => false,
+        }
+    }
 }
 
 impl Environment {
     /// This process's variables and current folder.
     pub fn process() -> Self {
-        Environment { inherit: true, variables: Vec::new(), directory: PathBuf::new() }
+        Environment { inherit: Inherit::All, variables: Vec::new(), directory: PathBuf::new() }
+    }
+
+    /// This process's variables but for `GIT_*`: for libraries, whose callers name the repository. Paths are relative to
+    /// `directory`.
+    pub fn without_git(directory: impl Into<PathBuf>) -> Self {
+        Environment { inherit: Inherit::AllButGit, variables: Vec::new(), directory: directory.into() }
+    }
+
+    /// The variables of this process that must not reach a hook.
+    pub(crate) fn hidden(&self) -> Vec<OsString> {
+        let names = || std::env::vars_os().map(|(name, _)| name);
+        match self.inherit {
+            Inherit::All | Inherit::Nothing => Vec::new(),
+            Inherit::AllButGit => names().filter(|name| !self.inherit.has(name.as_bytes())).collect(),
+        }
     }
 
     /// No variables. Paths are relative to `directory`.
     pub fn empty(directory: impl Into<PathBuf>) -> Self {
-        Environment { inherit: false, variables: Vec::new(), directory: directory.into() }
+        Environment { inherit: Inherit::Nothing, variables: Vec::new(), directory: directory.into() }
     }
 
     /// Sets a variable, as `--git-dir`, `--work-tree` and `--namespace` do.
@@ -62,7 +95,7 @@ impl Environment {
     pub fn get(&self, name: &str) -> Option<OsString> {
         match self.variables.iter().rev().find(|(known, _)| known == name) {
             Some((_, value)) => Some(value.clone()),
-            None if self.inherit => std::env::var_os(name),
+            None if self.inherit.has(name.as_bytes()) => std::env::var_os(name),
             None => None,
         }
     }

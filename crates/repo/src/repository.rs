@@ -59,6 +59,12 @@ impl Repository {
         enter::folder(fs, environment, given)
     }
 
+    /// The repository in this very folder: a bare one, a `.git` folder, or a worktree. Its owner is checked as by
+    /// [`Repository::discover`].
+    pub fn at(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Self, RepositoryError> {
+        discover::at(fs, environment, folder)
+    }
+
     /// The repository's own folder, or the worktree's below `worktrees/`.
     pub fn git_dir(&self) -> &Path {
         &self.git_dir

@@ -9,6 +9,18 @@ pub enum Target {
     Symbolic(RefName),
 }
 
+impl From<ObjectId> for Target {
+    fn from(id: ObjectId) -> Self {
+        Target::Direct(id)
+    }
+}
+
+impl From<RefName> for Target {
+    fn from(name: RefName) -> Self {
+        Target::Symbolic(name)
+    }
+}
+
 impl Target {
     /// The object id of a direct target.
     pub fn id(&self) -> Option<ObjectId> {

@@ -60,6 +60,12 @@ struct Asked {
     reported: bool,
 }
 
+fn open(store: &Store, options: TransactionOptions) -> Transaction<'_> {
+    let mut transaction = store.transaction();
+    transaction.options(options);
+    transaction
+}
+
 fn report_rejection(rejection: &Rejection, asked: &Asked) -> Result<()> {
     say("error: ", rejection.to_string().as_bytes());
     let mut output = Output::default();
@@ -91,7 +97,7 @@ pub(super) fn run(session: &Session, options: &Options) -> Result<u8> {
         no_deref: options.no_deref,
         no_deref_once: false,
         log: options.log(),
-        state: State::Open(session.store.transaction(transaction_options)),
+        state: State::Open(open(&session.store, transaction_options)),
         asked: options.batch_updates.then(Vec::new),
     };
     let mut revisions = session.revisions();
@@ -175,7 +181,7 @@ impl<'s> Batch<'s> {
                 if let Some(asked) = &mut self.asked {
                     asked.clear();
                 }
-                State::Started(self.store.transaction(self.options))
+                State::Started(open(self.store, self.options))
             }
         };
         report("start: ok\n")

@@ -4,7 +4,7 @@ use crate::{
     session::Session,
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Change, Edit, Precondition, Target, TransactionOptions};
+use refdb::{Change, Edit, Precondition, Target};
 use refdb_types::ObjectId;
 
 /// `update-ref REF NEW [OLD]`.
@@ -57,7 +57,7 @@ fn apply(
 ) -> refdb::Result<()> {
     let name = check_name(name, &change)?;
     let edit = Edit { name, change, expected, deref: !options.no_deref, log: options.log() };
-    let mut transaction = session.store.transaction(TransactionOptions::default());
+    let mut transaction = session.store.transaction();
     transaction.add(edit)?;
     transaction.commit()?;
     Ok(())

@@ -53,7 +53,7 @@ impl Session<'_, '_> {
     }
 
     fn update_atomically(&mut self, world: &World) -> Result<(), ServeError> {
-        let mut transaction = self.store.transaction(TransactionOptions::default());
+        let mut transaction = self.store.transaction();
         for at in 0..self.outcomes.len() {
             if !self.outcomes[at].is_open() {
                 continue;
@@ -82,7 +82,8 @@ impl Session<'_, '_> {
 
     fn update_each(&mut self, world: &World, deletions: bool) -> Result<(), ServeError> {
         let options = TransactionOptions { mode: Mode::PerEdit, ..TransactionOptions::default() };
-        let mut transaction = self.store.transaction(options);
+        let mut transaction = self.store.transaction();
+        transaction.options(options);
         // Which command each edit comes from.
         let mut commands = Vec::new();
         for at in 0..self.outcomes.len() {

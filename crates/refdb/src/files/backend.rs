@@ -6,64 +6,21 @@ use super::{
     packed_cache::{Look, PackedCache, PackedFile},
     packed_order::Disorder,
     snapshot::FilesSnapshot,
+    store::Store,
     transaction::FilesLocked,
 };
 use crate::{
-    Backend, Limit, Locked, Result, Snapshot,
+    Backend, Locked, Result, Snapshot,
     backend::{Claims, OptimizeOptions, Optimized},
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::plain_name;
-use std::{ffi::OsStr, fmt, os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc};
 
 /// Refs in loose files and packed-refs.
 #[derive(Clone, Debug)]
 pub struct FilesBackend {
     pub(super) store: Arc<Store>,
-}
-
-/// As the system allows when it follows links (Linux: 40), or fewer.
-const SYMLINK_DEPTH_MAX: usize = 10;
-
-/// What the backend, its snapshots and its transactions share.
-pub(super) struct Store {
-    pub(super) options: FilesOptions,
-    pub(super) layout: Layout,
-    cache: PackedCache,
-}
-
-impl fmt::Debug for Store {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Store({})", self.options.common_dir.display())
-    }
-}
-
-impl Store {
-    /// The present packed-refs, validated now.
-    pub(super) fn packed(&self) -> Result<Arc<PackedFile>> {
-        self.cache.get(&self.options, Look::Stat)
-    }
-
-    /// How long packed-refs is; 0 if there is none.
-    pub(super) fn packed_len_bytes(&self) -> Result<u64> {
-        match self.options.fs.stat(&self.layout.packed_path()) {
-            Ok(stat) => Ok(stat.len_bytes),
-            Err(error) if error.is_not_found() => Ok(0),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// The file that packed-refs really is, if someone made it a symbolic link: that is locked and replaced.
-    pub(super) fn packed_target(&self) -> Result<PathBuf> {
-        let mut path = self.layout.packed_path();
-        for _ in 0..SYMLINK_DEPTH_MAX {
-            match self.options.fs.read_link(&path) {
-                Ok(target) => path = path.parent().map_or_else(|| target.clone(), |parent| parent.join(&target)),
-                Err(_) => return Ok(path),
-            }
-        }
-        Err(Limit::Links(self.layout.packed_path()).into())
-    }
 }
 
 impl FilesBackend {

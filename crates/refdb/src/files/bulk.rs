@@ -2,13 +2,13 @@
 //! file system for others to collide with.
 
 use super::{
-    backend::Store,
     folders,
     listing::{self, Rivals},
     locks::{self, Locks},
     packed_cache::PackedFile,
     packed_write::{self, PackedEdit},
     probe,
+    store::Store,
 };
 use crate::{Result, TargetView};
 use bstr::{BStr, BString, ByteSlice};

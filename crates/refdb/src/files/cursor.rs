@@ -1,10 +1,10 @@
 use super::{
-    backend::Store,
     listing::{self, Entry, Rivals},
     loose::{self, At, LooseRef},
     packed_cache::PackedFile,
     packed_order::Misplaced,
     packed_read::PackedWalk,
+    store::Store,
 };
 use crate::{BrokenRef, Cursor, RefView, Result, TargetView, backend::Peeled};
 use bstr::{BStr, BString, ByteSlice};

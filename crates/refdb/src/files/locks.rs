@@ -4,8 +4,8 @@
 //! drops all, waits without holding anything and starts over, so no two processes wait for each other.
 
 use super::{
-    backend::Store,
     folders,
+    store::Store,
     way::{self, Way},
 };
 use crate::{

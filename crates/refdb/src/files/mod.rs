@@ -29,6 +29,7 @@ mod pages;
 mod probe;
 mod reflog;
 mod snapshot;
+mod store;
 mod transaction;
 mod way;
 

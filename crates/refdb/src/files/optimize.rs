@@ -1,19 +1,19 @@
 //! pack-refs: moves loose refs into packed-refs.
 
 use super::{
-    backend::Store,
     bulk, cursor,
     locks::patience_for_packed,
     loose::{self, At, LooseRef},
     packed_write::{self, PackedEdit},
+    store::Store,
 };
 use crate::{
     Result,
     backend::{OptimizeOptions, Optimized},
-    transaction::ObjectClass,
 };
 use bstr::{BStr, BString, ByteSlice};
 use gix_glob::wildmatch;
+use refdb_repo::ObjectClass;
 use refdb_types::{FormatOptions, ObjectId, Scope, check_format};
 use refdb_vfs::{Lock, LockError, Patience};
 use std::{path::Path, sync::Arc};

@@ -1,6 +1,6 @@
 use super::PageBudget;
-use crate::transaction::ObjectCheck;
 use bstr::BString;
+use refdb_repo::ObjectCheck;
 use refdb_types::HashKind;
 use refdb_vfs::{Fs, Patience};
 use std::{path::PathBuf, sync::Arc};

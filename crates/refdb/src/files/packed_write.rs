@@ -1,6 +1,6 @@
 //! Rewrites packed-refs by copying what does not change: in the kernel where the ranges are long.
 
-use super::{Packed, backend::Store, folders, packed_cache::PackedFile};
+use super::{Packed, folders, packed_cache::PackedFile, store::Store};
 use crate::{Error, Misuse, Result, backend::Peeled};
 use bstr::BStr;
 use refdb_repo::ObjectClass;

@@ -3,9 +3,9 @@
 
 use super::{
     Packed,
-    backend::Store,
     listing::{self, Entry, Rivals},
     loose::{self, At, LooseRef},
+    store::Store,
 };
 use crate::{BrokenRef, Probe, Result, TargetView, backend::Answers};
 use bstr::{BStr, BString, ByteSlice};

@@ -5,10 +5,9 @@
 //! ```
 
 use super::{
-    Sharing,
-    backend::Store,
-    folders,
+    Sharing, folders,
     listing::{self, Rivals},
+    store::Store,
 };
 use crate::{Result, backend::LogLine};
 use bstr::{BStr, BString, ByteSlice};

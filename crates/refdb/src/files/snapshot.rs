@@ -1,9 +1,9 @@
 use super::{
-    backend::Store,
     cursor::FilesCursor,
     listing::Rivals,
     loose::{self, At},
     probe, reflog,
+    store::Store,
 };
 use crate::{
     BrokenRef, Cursor, Error, Probe, RefView, Result, Snapshot, TargetView,

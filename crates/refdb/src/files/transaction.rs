@@ -1,7 +1,6 @@
 //! One transaction's way through the files: locked, staged, committed.
 
 use super::{
-    backend::Store,
     bulk, folders,
     listing::Rivals,
     locks::{self, Held, Locks, Scheme},
@@ -10,6 +9,7 @@ use super::{
     packed_write::{self, NewPacked, PackedEdit},
     reflog,
     snapshot::FilesSnapshot,
+    store::Store,
     way::Way,
 };
 use crate::{

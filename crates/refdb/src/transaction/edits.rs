@@ -1,6 +1,6 @@
 //! The memory of a transaction: a few dozen bytes an edit, names and ids stored once, nothing allocated per edit.
 
-use super::{ids::Ids, normalize_message};
+use super::{ids::Ids, message::normalize_message};
 use crate::{Change, Edit, Limit, Precondition, Rejection, Result, Target, TargetView, Why};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{ObjectId, RefName};
@@ -88,6 +88,8 @@ pub(super) struct Edits {
     pub(super) order: Vec<u32>,
     /// What items wanted before they became reflog entries for what follows from them.
     followed: Vec<(u32, Action)>,
+    /// The message of edits without one.
+    usual_message: BString,
     /// How items were named that were given another name than the [plain](crate::Backend::plain_name) one.
     given: BTreeMap<u32, Span>,
 }
@@ -123,9 +125,14 @@ impl Edits {
         Rejection { given, resolved, why }
     }
 
+    /// The message of all edits that have none of their own.
+    pub(super) fn set_message(&mut self, message: &BStr) {
+        self.usual_message = normalize_message(message);
+    }
+
     pub(super) fn message(&self, item: &Item) -> &BStr {
         match item.message {
-            NO_MESSAGE => BStr::new(""),
+            NO_MESSAGE => self.usual_message.as_bstr(),
             at => self.messages[at as usize].as_bstr(),
         }
     }

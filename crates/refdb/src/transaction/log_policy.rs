@@ -4,7 +4,6 @@ use super::{
     plan::{Plan, Resolved},
 };
 use crate::{Result, backend::Snapshot};
-use bstr::{BStr, BString};
 
 /// Marks the items that get a reflog entry. Old values are known; rejected items get none.
 pub(super) fn logs(plan: &mut Plan, snapshot: &dyn Snapshot, context: Context<'_>) -> Result<()> {
@@ -51,29 +50,5 @@ fn is_worth_logging(edits: &Edits, resolved: &Resolved, at: u32, keeps_symref_lo
             (leaf, Action::Delete) => edits.items[leaf as usize].old.is_some(),
             (_, Action::Set(_)) => true,
         },
-    }
-}
-
-/// A message as git stores it: runs of white space become one space, none at either end, so that it is one line.
-pub fn normalize_message(message: &BStr) -> BString {
-    let mut out = BString::default();
-    for word in message.split(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).filter(|word| !word.is_empty()) {
-        if !out.is_empty() {
-            out.push(b' ');
-        }
-        out.extend_from_slice(word);
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_become_one_line() {
-        for (message, stored) in [("", ""), (" \n", ""), ("a  b", "a b"), ("\ta\n\nb \r\n", "a b")] {
-            assert_eq!(normalize_message(message.into()), stored, "{message:?}");
-        }
     }
 }

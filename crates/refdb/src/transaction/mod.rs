@@ -10,6 +10,7 @@
 //! that touch no disk: `decide` for one ref's value, `conflicts` for names, `expand` for symbolic refs, `log_policy` for
 //! reflogs; `prepare` carries the decisions out.
 
+mod change;
 mod conflicts;
 mod context;
 mod decide;
@@ -18,15 +19,19 @@ mod expand;
 mod hook;
 mod ids;
 mod log_policy;
+mod message;
 mod open;
+mod options;
 mod plan;
 mod prepare;
 mod walk;
 
+pub use change::was;
 pub use context::Context;
 pub use hook::{Hook, HookSource, HookState, NoHook};
-pub use log_policy::normalize_message;
-pub use open::{Committed, Mode, Prepared, Transaction, TransactionOptions};
+pub use message::normalize_message;
+pub use open::{Committed, Prepared, Transaction};
+pub use options::{Mode, TransactionOptions};
 pub use refdb_repo::{
     LogPolicy, ObjectCheck, ObjectClass,
     hooks::{HookProgram, HookPrograms},

@@ -1,40 +1,11 @@
 use super::{
-    Context, Hook, HookState, ObjectClass,
+    Context, Hook, HookState, Mode, ObjectClass, TransactionOptions,
     plan::Plan,
     prepare::{Preparation, is_branch},
 };
 use crate::{Change, Edit, Error, Limit, Misuse, Rejection, Result, Target, Why, backend::Locked};
-use bstr::BStr;
+use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{ObjectId, is_pseudo, is_worktree_itself};
-
-/// What becomes of the other edits when one cannot happen.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Mode {
-    /// Nothing happens at all: the first rejection is the error.
-    #[default]
-    Atomic,
-    /// They happen: git's batch updates. What concerns the whole transaction (a hook that says no, a stack that cannot
-    /// be locked) still fails it.
-    PerEdit,
-}
-
-/// How a transaction goes about its edits.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct TransactionOptions {
-    /// What one impossible edit means for the others.
-    pub mode: Mode,
-    /// Run no reference-transaction hook.
-    pub skip_hook: bool,
-    /// Allow to delete `a` and create `a/b` (or the reverse) in one transaction, as JGit's callers expect. Git refuses,
-    /// and so does the files backend where the deleted ref is a loose one, or lies below the created one.
-    pub allow_replacing_parents: bool,
-    /// Show readers, also after a crash, all changes or none. Reftable does so anyway; with files it means that
-    /// packed-refs is rewritten for two refs already.
-    pub whole: bool,
-    /// Let an edit that expects nothing of a ref, or that there is none, replace or delete one whose file is no good. Git
-    /// refuses; JGit takes such a ref for none.
-    pub mends: bool,
-}
 
 /// A transaction to which edits are being added. Nothing is locked yet.
 pub struct Transaction<'s> {
@@ -91,6 +62,15 @@ impl<'s> Transaction<'s> {
             ObjectClass::Tag(_) | ObjectClass::Other if is_branch(plain) => Some(Why::NotACommit { id: *id }),
             _ => None,
         })
+    }
+
+    pub(super) fn set_options(&mut self, options: TransactionOptions) {
+        debug_assert!(self.added == 0, "edits were added under other options");
+        self.options = options;
+    }
+
+    pub(super) fn set_message(&mut self, message: BString) {
+        self.plan.edits.set_message(message.as_bstr());
     }
 
     /// The edits that are known not to happen, by position, in that order. None in [`Mode::Atomic`].

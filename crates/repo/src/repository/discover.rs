@@ -53,6 +53,16 @@ pub(super) fn gitfile_target(fs: &Fs, path: &Path) -> Result<PathBuf, Repository
     Ok(real(gitfile::read(fs, path, path)?))
 }
 
+/// The repository in this very folder.
+pub(super) fn at(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Repository, RepositoryError> {
+    let finder = Finder { fs, environment, outer: RefCell::default() };
+    let found = match finder.by_dot_git(folder)? {
+        Some(found) => found,
+        None => finder.this(folder)?.ok_or_else(|| RepositoryError::NotARepository(folder.to_owned()))?,
+    };
+    finder.open(found)
+}
+
 struct Finder<'a> {
     fs: &'a Fs,
     environment: &'a Environment,
@@ -97,20 +107,24 @@ impl Finder<'_> {
 
     /// Looks for `.git` in `folder`, and whether it is a bare repository itself.
     fn at(&self, folder: &Path) -> Result<Option<Found>, RepositoryError> {
+        match self.by_dot_git(folder)? {
+            Some(found) => Ok(Some(found)),
+            None => self.bare(folder),
+        }
+    }
+
+    fn by_dot_git(&self, folder: &Path) -> Result<Option<Found>, RepositoryError> {
         let dot_git = folder.join(".git");
         if let Ok(link) = self.fs.stat_link(&dot_git) {
             let stat = if link.is_symlink() { self.fs.stat(&dot_git).ok() } else { Some(link) };
-            let found = match stat {
-                Some(stat) if stat.is_dir() => self.git_folder(folder, &dot_git, link)?,
-                Some(stat) if stat.is_file() => Some(self.git_file(folder, &dot_git, link)?),
-                Some(_) => return Err(RepositoryError::NotARegularFile(self.absolute(&dot_git))),
-                None => None,
+            return match stat {
+                Some(stat) if stat.is_dir() => self.git_folder(folder, &dot_git, link),
+                Some(stat) if stat.is_file() => self.git_file(folder, &dot_git, link).map(Some),
+                Some(_) => Err(RepositoryError::NotARegularFile(self.absolute(&dot_git))),
+                None => Ok(None),
             };
-            if found.is_some() {
-                return Ok(found);
-            }
         }
-        self.bare(folder)
+        Ok(None)
     }
 
     fn git_folder(&self, folder: &Path, dot_git: &Path, link: Stat) -> Result<Option<Found>, RepositoryError> {
@@ -131,14 +145,22 @@ impl Finder<'_> {
         Ok(Found { shown: git_dir.clone(), git_dir, common_dir, how: How::DotGit(or_dot(folder).to_owned()) })
     }
 
-    fn bare(&self, folder: &Path) -> Result<Option<Found>, RepositoryError> {
+    /// The repository that the folder itself is.
+    fn this(&self, folder: &Path) -> Result<Option<Found>, RepositoryError> {
         let folder = or_dot(folder);
         let Some(common_dir) = self.common_dir_if_repository(folder)? else { return Ok(None) };
         self.check_owner(&[self.fs.stat_link(folder)?], folder)?;
+        Ok(Some(Found { git_dir: folder.to_owned(), common_dir, shown: ".".into(), how: How::Inside }))
+    }
+
+    /// The same where nobody has named it, which `safe.bareRepository` may forbid.
+    fn bare(&self, folder: &Path) -> Result<Option<Found>, RepositoryError> {
+        let Some(found) = self.this(folder)? else { return Ok(None) };
+        let folder = or_dot(folder);
         let outer = Outer::read(self.fs, self.environment)?;
         ownership::check_bare(self.fs, self.environment, &outer, &|| self.absolute(folder))?;
         self.outer.replace(Some(outer));
-        Ok(Some(Found { git_dir: folder.to_owned(), common_dir, shown: ".".into(), how: How::Inside }))
+        Ok(Some(found))
     }
 
     fn check_owner(&self, parts: &[Stat], folder: &Path) -> Result<(), RepositoryError> {

@@ -1,0 +1,36 @@
+//! Says when refs change, however they change: `cargo run --example watch -- REPOSITORY [PREFIX]`.
+//!
+//! Each round asks the disk with a few system calls, and reads only what has changed.
+
+use bstr::BString;
+use refdb_refcache::{ListOptions, ViewSettings, Views, ViewsSettings};
+use std::{collections::BTreeMap, env, ops::ControlFlow, path::Path, thread, time::Duration};
+
+const PAUSE: Duration = Duration::from_millis(500);
+
+fn main() -> Result<(), refdb_refcache::Error> {
+    let mut arguments = env::args().skip(1);
+    let path = arguments.next().unwrap_or_else(|| ".git".into());
+    let prefix = arguments.next().unwrap_or_else(|| "refs/".into());
+    let views = Views::new(&ViewsSettings::default());
+    let view = views.open(Path::new(&path), &ViewSettings::default())?;
+    let mut before: Option<BTreeMap<BString, String>> = None;
+    loop {
+        let options = ListOptions { prefixes: vec![prefix.clone().into()], ..ListOptions::default() };
+        let mut now = BTreeMap::new();
+        view.list(&options)?.each(&mut |row| {
+            now.insert(row.name.to_owned(), format!("{:?}", row.target));
+            ControlFlow::Continue(())
+        })?;
+        if let Some(before) = &before {
+            for (name, value) in now.iter().filter(|(name, value)| before.get(*name) != Some(value)) {
+                println!("{name} is {value}");
+            }
+            for name in before.keys().filter(|name| !now.contains_key(*name)) {
+                println!("{name} is gone");
+            }
+        }
+        before = Some(now);
+        thread::sleep(PAUSE);
+    }
+}

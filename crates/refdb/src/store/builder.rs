@@ -1,0 +1,161 @@
+//! How a store is opened: which repository, in which environment, and what the caller wants otherwise.
+
+use crate::{Committer, Reading, Result, Store};
+use bstr::{BStr, BString};
+use refdb_repo::{Environment, ObjectCheck, Repository};
+use refdb_types::Ident;
+use refdb_vfs::Fs;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// What a [`Store`] is opened with. Nothing is read before [`open`](StoreBuilder::open).
+///
+/// ```
+/// # use refdb_testkit::{Repo, RefFormat};
+/// # let repo = Repo::bare(RefFormat::Reftable, refdb::HashKind::Sha1);
+/// # let path = repo.git_dir();
+/// // As a server opens it: no file is mapped, commits are on stable storage when they return.
+/// let store = refdb::Store::builder(path).reading(refdb::Reading::Cached(8 << 20)).sync(true).open()?;
+/// assert_eq!(store.refs("refs/")?.count(), 0);
+/// # Ok::<_, refdb::Error>(())
+/// ```
+#[must_use]
+pub struct StoreBuilder {
+    place: Place,
+    config: Vec<BString>,
+    pub(super) fs: Fs,
+    pub(super) reading: Reading,
+    pub(super) sync: Option<bool>,
+    pub(super) sync_unless_configured: bool,
+    pub(super) objects: Option<Arc<dyn ObjectCheck + Send>>,
+    pub(super) committer: Option<Committer>,
+}
+
+enum Place {
+    Folder(PathBuf),
+    Discover(Environment),
+    Found(Box<Repository>, Environment),
+}
+
+impl StoreBuilder {
+    fn new(place: Place) -> Self {
+        StoreBuilder {
+            place,
+            config: Vec::new(),
+            fs: Fs::real(),
+            reading: Reading::Mapped,
+            sync: None,
+            sync_unless_configured: false,
+            objects: None,
+            committer: None,
+        }
+    }
+
+    /// How tables and packed-refs are read. [`Reading::Mapped`] if nothing is said.
+    pub fn reading(mut self, reading: Reading) -> Self {
+        self.reading = reading;
+        self
+    }
+
+    /// Whether a commit returns only when the refs are on stable storage. If nothing is said, `core.fsync` decides, which
+    /// means no if nothing is set.
+    pub fn sync(mut self, sync: bool) -> Self {
+        self.sync = Some(sync);
+        self
+    }
+
+    /// As [`sync`](StoreBuilder::sync) with `true`, unless `core.fsync` is set: then that decides. For servers.
+    pub fn sync_unless_configured(mut self) -> Self {
+        self.sync_unless_configured = true;
+        self
+    }
+
+    /// Tells what new ids are. If nothing is said, the repository's objects are read.
+    pub fn objects(mut self, objects: Arc<dyn ObjectCheck + Send>) -> Self {
+        self.objects = Some(objects);
+        self
+    }
+
+    /// Names the committer in reflogs; asked once a transaction. If nothing is said, environment and configuration do.
+    pub fn committer(mut self, committer: impl Fn() -> Result<Ident> + Send + Sync + 'static) -> Self {
+        self.committer = Some(Box::new(committer));
+        self
+    }
+
+    /// A setting `key=value` that outranks the repository's configuration, as `git -c` does.
+    pub fn config(mut self, setting: impl AsRef<[u8]>) -> Self {
+        self.config.push(setting.as_ref().into());
+        self
+    }
+
+    /// Where changes go through: for tests that watch or break them.
+    pub fn fs(mut self, fs: Fs) -> Self {
+        self.fs = fs;
+        self
+    }
+
+    /// Finds the repository, checks its owner and format, and reads its configuration. No ref is read.
+    pub fn open(mut self) -> Result<Store> {
+        let config = std::mem::take(&mut self.config);
+        let with_config = |environment: Environment| {
+            config.iter().fold(environment, |environment, setting| environment.with_config(BStr::new(setting)))
+        };
+        let place = std::mem::replace(&mut self.place, Place::Folder(PathBuf::new()));
+        let (repository, environment) = match place {
+            Place::Folder(path) => {
+                let path = std::path::absolute(&path).unwrap_or(path);
+                let environment = with_config(Environment::without_git(&path));
+                (Repository::at(&self.fs, &environment, &path)?, environment)
+            }
+            Place::Discover(environment) => {
+                let environment = with_config(environment);
+                (Repository::discover(&self.fs, &environment)?, environment)
+            }
+            Place::Found(repository, environment) => (*repository, with_config(environment)),
+        };
+        Store::assemble(repository, environment, self)
+    }
+}
+
+impl Store {
+    /// Opens the refs of the repository in this very folder: a bare repository, a `.git` folder, or a worktree.
+    ///
+    /// No `GIT_*` variable has a say. As in git, the folder must belong to this user or be named in `safe.directory`, and
+    /// the repository's reference-transaction hook runs.
+    ///
+    /// ```
+    /// # use refdb_testkit::{Repo, RefFormat};
+    /// # let repo = Repo::bare(RefFormat::Files, refdb::HashKind::Sha1);
+    /// # let id = repo.commit();
+    /// # repo.create_refs([("refs/heads/main", id)]);
+    /// # let path = repo.git_dir();
+    /// let store = refdb::Store::open(path)?;
+    /// assert_eq!(store.find("refs/heads/main")?.and_then(|found| found.id()), Some(id));
+    /// # Ok::<_, refdb::Error>(())
+    /// ```
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::builder(path).open()
+    }
+
+    /// [`Store::open`] with settings.
+    pub fn builder(path: impl AsRef<Path>) -> StoreBuilder {
+        StoreBuilder::new(Place::Folder(path.as_ref().to_owned()))
+    }
+
+    /// Opens what a git command that is run here would open: `GIT_DIR` and its like count, parent folders are searched.
+    pub fn from_env() -> Result<Self> {
+        Self::builder_in(Environment::process()).open()
+    }
+
+    /// [`Store::from_env`] with settings, in any environment.
+    pub fn builder_in(environment: Environment) -> StoreBuilder {
+        StoreBuilder::new(Place::Discover(environment))
+    }
+
+    /// Opens the refs of a repository that was found.
+    pub fn builder_of(repository: Repository, environment: Environment) -> StoreBuilder {
+        StoreBuilder::new(Place::Found(Box::new(repository), environment))
+    }
+}

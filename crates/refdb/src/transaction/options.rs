@@ -1,0 +1,28 @@
+/// What becomes of the other edits when one cannot happen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Mode {
+    /// Nothing happens at all: the first rejection is the error.
+    #[default]
+    Atomic,
+    /// They happen: git's batch updates. What concerns the whole transaction (a hook that says no, a stack that cannot
+    /// be locked) still fails it.
+    PerEdit,
+}
+
+/// How a transaction goes about its edits.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct TransactionOptions {
+    /// What one impossible edit means for the others.
+    pub mode: Mode,
+    /// Run no reference-transaction hook.
+    pub skip_hook: bool,
+    /// Allow to delete `a` and create `a/b` (or the reverse) in one transaction, as JGit's callers expect. Git refuses,
+    /// and so does the files backend where the deleted ref is a loose one, or lies below the created one.
+    pub allow_replacing_parents: bool,
+    /// Show readers, also after a crash, all changes or none. Reftable does so anyway; with files it means that
+    /// packed-refs is rewritten for two refs already.
+    pub whole: bool,
+    /// Let an edit that expects nothing of a ref, or that there is none, replace or delete one whose file is no good. Git
+    /// refuses; JGit takes such a ref for none.
+    pub mends: bool,
+}
