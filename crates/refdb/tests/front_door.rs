@@ -1,5 +1,7 @@
 //! The calls that most users of the crate need, on both formats.
 
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
+
 use refdb::{Error, HashKind, Misuse, Precondition, Reason, RepositoryError, Store, Target, Why, was};
 use refdb_testkit::{RefFormat, Repo};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};

@@ -1,5 +1,7 @@
 //! `refdb receive-pack` beside git's, with git's own client; and what trouble may leave.
 
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
+
 mod beside_git;
 mod common;
 mod processes;
