@@ -2,6 +2,7 @@
 //! `doomed` has what is to be deleted, and when; `worker` and `calls` are the background threads.
 
 pub(crate) mod calls;
+mod choice;
 mod copy;
 mod doomed;
 pub(crate) mod evict;

@@ -1,7 +1,7 @@
 //! What becomes of the entries and marks of a segment that goes.
 
 use super::{
-    evict::Choice,
+    choice::Choice,
     steps::{Reclaim, Turn},
 };
 use crate::{

@@ -1,34 +1,17 @@
 //! How a segment goes: evicted, compacted, or dropped as it is.
 
 use super::{
+    choice::Choice,
     copy::Fate,
-    keep::{Keep, Pace, Weighed},
+    keep::{Keep, Weighed},
     steps::{Reclaim, Turn},
 };
 use crate::{
     error::{Error, Result},
-    format::{footer::Entries, place::Place, rate::Rate},
+    format::footer::Entries,
     log::segment::Segment,
 };
 use std::{io::ErrorKind, sync::Arc};
-
-/// What is kept of a segment, and what its reads are measured by.
-pub(super) struct Choice {
-    keep: Keep,
-    is_whole: bool,
-    pace: Pace,
-}
-
-impl Choice {
-    /// Decides over a record; returns its rate from now on, too.
-    pub(super) fn take(&mut self, rate: Rate, place: Place) -> (bool, Rate) {
-        let weighed = Weighed::new(rate, place.uses(), self.is_whole, self.pace);
-        match self.keep.take(&weighed, place.len() as u64) {
-            true => (true, weighed.rate.carried()),
-            false => (false, weighed.rate),
-        }
-    }
-}
 
 impl Reclaim {
     /// Deletes the oldest segment of all as it is and drops its entries; false if no file is whole. This is what can always
@@ -111,7 +94,7 @@ impl Reclaim {
         let keep = Keep::best(weighed, credit);
         assert!(keep.bytes() <= credit, "each eviction frees a part of what it evicts");
         turn.keep_credit = credit - keep.bytes();
-        Choice { keep, is_whole, pace }
+        Choice::new(keep, is_whole, pace)
     }
 
     /// Copies everything that lives in a segment and condemns it; false if there is no room for that now.

@@ -16,6 +16,7 @@ mod advertise;
 mod channel;
 mod child;
 mod connectivity;
+mod error;
 mod hooks;
 mod policy;
 mod quarantine;
@@ -23,4 +24,5 @@ mod session;
 mod unpack;
 mod update;
 
-pub use session::{Call, ServeError, serve};
+pub use error::ServeError;
+pub use session::{Call, serve};

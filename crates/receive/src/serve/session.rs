@@ -1,4 +1,5 @@
 use super::{
+    ServeError,
     advertise::advertise,
     channel::Channel,
     child::{Alive, Input, Output, Program},
@@ -7,7 +8,7 @@ use super::{
 };
 use crate::{
     Settings,
-    wire::{Limits, Offer, ProtocolError, ReportFormat, Request, RequestReader, pkt, report},
+    wire::{Limits, Offer, ReportFormat, Request, RequestReader, pkt, report},
 };
 use bstr::{BStr, BString};
 use refdb::{Objects, Store, config::Fsync};
@@ -60,30 +61,6 @@ impl Call {
             session_id: BString::default(),
             limits: Limits::default(),
         }
-    }
-}
-
-/// Why a session ended early. No ref has changed, unless it happened after that: a signal, a broken setting of a hook.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// The client's request is none.
-    #[error(transparent)]
-    Protocol(#[from] ProtocolError),
-    /// The client began with what only git does: it is a shallow clone, or signs. These are its first words, read after the
-    /// advertisement.
-    #[error("the push is one for git")]
-    LeftToGit(Vec<u8>),
-    /// The client, or a program, could not be reached.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// The repository could not be used.
-    #[error(transparent)]
-    Store(#[from] refdb::Error),
-}
-
-impl From<refdb_vfs::Error> for ServeError {
-    fn from(error: refdb_vfs::Error) -> Self {
-        ServeError::Store(error.into())
     }
 }
 
