@@ -24,8 +24,8 @@ class WarmUpTest {
         gerrit.strings().put("key " + i, "value");
       }
     }
+    int before = TextSerializer.INSTANCE.deserialized.get();
     try (TestGerrit gerrit = start()) {
-      int before = TextSerializer.INSTANCE.deserialized.get();
       PersistentCache cache = (PersistentCache) gerrit.strings();
       for (int i = 0; i < 1_000 && TextSerializer.INSTANCE.deserialized.get() == before; i++) {
         Thread.sleep(10);
