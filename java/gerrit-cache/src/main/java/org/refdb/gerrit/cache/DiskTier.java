@@ -97,7 +97,7 @@ final class DiskTier<K, V> {
 
   /**
    * Reads one entry that is there, so that the first request need not: loading the classes of a cache's serializers takes
-   * longer than thousands of reads. Not counted.
+   * longer than thousands of reads. The store counts it as a read, Gerrit does not.
    */
   void warmUp() {
     try {
