@@ -39,6 +39,7 @@ pub struct Store {
     reftable: Option<ReftableBackend>,
     files: Option<FilesBackend>,
     objects: Arc<Objects>,
+    is_synced: bool,
     context: StoreContext,
 }
 
@@ -89,18 +90,19 @@ impl Store {
         let config = Arc::new(repository.config(&fs, &environment, &branch)?);
         let settings = repository.settings(&config, &environment)?;
         let unset = || sync_unless_configured && config.last("core.fsync").is_none();
-        let sync = sync.unwrap_or_else(|| unset() || settings.fsync != Fsync::No);
+        let is_synced = sync.unwrap_or_else(|| unset() || settings.fsync != Fsync::No);
         let (mut reftable, mut files) = (None, None);
         let backend: Box<dyn Backend> = match repository.ref_format() {
             RefFormat::Reftable => {
-                let stack = stack_options(&fs, &repository, &settings, &environment, &reading, sync);
+                let stack = stack_options(&fs, &repository, &settings, &environment, &reading, is_synced);
                 let backend = reftable_backend(&fs, &repository, stack, settings.reftable.lock_timeout);
                 reftable = Some(backend.clone());
                 Box::new(backend)
             }
             RefFormat::Files => {
                 let objects = Arc::clone(&objects);
-                let backend = FilesBackend::new(files_options(&fs, &repository, &settings, &reading, sync, objects));
+                let backend =
+                    FilesBackend::new(files_options(&fs, &repository, &settings, &reading, is_synced, objects));
                 files = Some(backend.clone());
                 Box::new(backend)
             }
@@ -115,7 +117,18 @@ impl Store {
         let quarantine = quarantined.then_some(Misuse::Quarantine);
         let forbidden = quarantine.or_else(|| settings.bad_timeout.clone().map(Misuse::Setting));
         let context = StoreContext { objects, committer, hooks, forbidden };
-        Ok(Store { repository, environment, config, settings, backend, reftable, files, objects: own_objects, context })
+        Ok(Store {
+            repository,
+            environment,
+            config,
+            settings,
+            backend,
+            reftable,
+            files,
+            objects: own_objects,
+            is_synced,
+            context,
+        })
     }
 
     /// The repository.
@@ -136,6 +149,11 @@ impl Store {
     /// What the configuration means for the engine.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Whether a commit returns only when the refs are on stable storage. Objects that they lead to must be there before.
+    pub fn is_synced(&self) -> bool {
+        self.is_synced
     }
 
     /// The kind of all object ids.

@@ -11,7 +11,7 @@ use crate::{
     wire::{Limits, Offer, ReportFormat, Request, RequestReader, pkt, report},
 };
 use bstr::{BStr, BString};
-use refdb::{Objects, Store, config::Fsync};
+use refdb::{Objects, Store};
 use refdb_vfs::{Fs, interrupt};
 use rustix::io::Errno;
 use std::{
@@ -227,18 +227,13 @@ impl Session<'_, '_> {
             return Ok(());
         }
         if let Some(quarantine) = self.quarantine.take()
-            && let Err(error) = quarantine.release(self.syncs(), self.store.settings().shared_repository)
+            && let Err(error) = quarantine.release(self.store.is_synced(), self.store.settings().shared_repository)
         {
             self.channel.error(error.to_string().as_bytes())?;
             self.refuse_all("unable to migrate objects to permanent storage");
             return Ok(());
         }
         self.update_refs()
-    }
-
-    /// Objects are synced with the refs that lead to them: always, unless `core.fsync` is set and leaves refs out.
-    fn syncs(&self) -> bool {
-        self.store.config().last("core.fsync").is_none() || self.store.settings().fsync != Fsync::No
     }
 
     fn report(&mut self, unpack: Option<&BStr>) -> Result<(), ServeError> {
