@@ -3,6 +3,7 @@
 use crate::{
     job::{Input, Job, Reach, Step},
     place::Disk,
+    receive,
     seed::{Commits, Content, Format, change},
     size::Size,
 };
@@ -14,6 +15,7 @@ pub fn jobs(size: Size, commits: &Commits) -> Vec<Job> {
     jobs.extend(one_ref(Format::Reftable, size, commits));
     jobs.extend(files(size));
     jobs.extend(one_ref(Format::Files, size, commits));
+    jobs.extend(receive::jobs(size));
     jobs
 }
 

@@ -11,6 +11,7 @@ use anyhow::Result;
 use crate::{
     place::Disk,
     process::Line,
+    push::Push,
     seed::{Commits, Content, Format, fresh},
 };
 
@@ -64,7 +65,7 @@ pub struct Reach {
     pub peak: Option<f64>,
 }
 
-/// Lines for `update-ref --stdin`, one transaction.
+/// Lines for `update-ref --stdin`, one transaction, or what a client sends to `receive-pack`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
     /// Creates this many branches that all point at one commit.
@@ -73,6 +74,8 @@ pub enum Input {
     CreateDistinct(usize),
     /// Deletes this many branches.
     Delete(usize),
+    /// What a client sends that pushes.
+    Push(Push),
 }
 
 impl Input {
@@ -82,11 +85,12 @@ impl Input {
             Input::Create(count) => format!("create-{count}"),
             Input::CreateDistinct(count) => format!("create-distinct-{count}"),
             Input::Delete(count) => format!("delete-{count}"),
+            Input::Push(push) => push.file_name(),
         }
     }
 
-    /// Writes the input into the folder `dir`, unless it is there.
-    pub fn write(self, dir: &Path, commits: &Commits) -> Result<PathBuf> {
+    /// Writes the input into the folder `dir`, unless it is there. What is pushed lies in the folder `seed`.
+    pub fn write(self, dir: &Path, seed: &Path, commits: &Commits) -> Result<PathBuf> {
         let path = dir.join(self.file_name());
         if path.exists() {
             return Ok(path);
@@ -108,6 +112,7 @@ impl Input {
                     writeln!(out, "delete {}", fresh(n))?;
                 }
             }
+            Input::Push(push) => push.write(&mut out, seed, commits)?,
         }
         out.flush()?;
         Ok(path)
@@ -116,8 +121,8 @@ impl Input {
 
 impl Step {
     /// The step as a command line; its input is written into `inputs`.
-    pub fn line(&self, inputs: &Path, commits: &Commits) -> Result<Line> {
-        let input = self.input.map(|input| input.write(inputs, commits)).transpose()?;
+    pub fn line(&self, inputs: &Path, seed: &Path, commits: &Commits) -> Result<Line> {
+        let input = self.input.map(|input| input.write(inputs, seed, commits)).transpose()?;
         Ok(Line { args: self.args.clone(), input })
     }
 }

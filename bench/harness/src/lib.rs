@@ -1,9 +1,10 @@
 //! Measures refdb beside git: the same jobs on the same repositories, in turn, in one run.
 //!
 //! Read in this order: [`size`] and [`seed`] (the repositories the jobs start from), [`job`] and [`catalogue`] (what is
-//! done to them, and what is to be reached), [`paired`] (wall time), [`instructions`] (the steady measure), [`writers`]
+//! done to them, and what is to be reached), [`bench`](mod@bench) and [`run`], [`paired`] (wall time), [`instructions`] (the steady measure), [`writers`]
 //! (many writers at once), [`same`] (both must end with the same refs), [`report`] (the tables).
 
+pub mod bench;
 pub mod catalogue;
 pub mod instructions;
 pub mod job;
@@ -12,6 +13,8 @@ pub mod options;
 pub mod paired;
 pub mod place;
 pub mod process;
+pub mod push;
+pub mod receive;
 pub mod record;
 pub mod report;
 pub mod run;

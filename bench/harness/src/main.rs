@@ -5,6 +5,7 @@ use std::{io::Write, process::ExitCode};
 use anyhow::Result;
 use clap::Parser;
 use refdb_bench::{
+    bench::Bench,
     catalogue,
     instructions::{Measure, guest},
     options::Options,
@@ -12,7 +13,7 @@ use refdb_bench::{
     process::Program,
     record::{Setting, append},
     report,
-    run::{Bench, progress},
+    run::progress,
     seed::Seeds,
     size::Size,
     syscalls, writers,
@@ -34,8 +35,8 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<()> {
     let size = if options.quick { Size::QUICK } else { Size::FULL };
-    let git = Program { name: "git", path: options.git.clone() };
-    let own = options.refdb.clone().map(|path| Program { name: "refdb", path });
+    let git = Program { name: "git", path: options.git.clone(), real_git: None };
+    let own = options.refdb.clone().map(|path| Program { name: "refdb", path, real_git: Some(options.git.clone()) });
     if options.list {
         return list(size);
     }

@@ -20,6 +20,8 @@ pub struct Program {
     pub name: &'static str,
     /// The binary.
     pub path: PathBuf,
+    /// The git that it calls.
+    pub real_git: Option<PathBuf>,
 }
 
 /// One command line with its input, the same for every program under measurement.
@@ -72,8 +74,16 @@ impl Program {
     pub fn command(&self, dir: &Path, line: &Line) -> Result<Command> {
         let mut command = Command::new(&self.path);
         command.args(&line.args);
-        prepare(&mut command, dir, line.input.as_deref())?;
+        self.prepare(&mut command, dir, line.input.as_deref())?;
         Ok(command)
+    }
+
+    /// Gives `command`, which runs this program, the clean environment, the folder and the input.
+    pub fn prepare(&self, command: &mut Command, dir: &Path, input: Option<&Path>) -> Result<()> {
+        command.current_dir(dir);
+        clean(command, input)?;
+        command.envs(self.real_git.iter().map(|git| ("REFDB_GIT", git)));
+        Ok(())
     }
 
     /// The output of a command that must succeed.
@@ -94,12 +104,6 @@ impl Program {
     pub fn measure(&self, dir: &Path, line: &Line) -> Result<Usage> {
         run(self.command(dir, line)?).with_context(|| format!("{} {}", self.name, line.args.join(" ")))
     }
-}
-
-/// Gives `command` the clean environment, the folder and the input.
-pub fn prepare(command: &mut Command, dir: &Path, input: Option<&Path>) -> Result<()> {
-    command.current_dir(dir);
-    clean(command, input)
 }
 
 /// Gives `command` the clean environment and the input.

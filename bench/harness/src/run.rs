@@ -1,47 +1,22 @@
 //! Doing the jobs: prepare a repository, check that both programs leave the same, then measure.
 
-use std::{
-    cell::RefCell,
-    fs,
-    io::Write,
-    path::{Path, PathBuf},
-};
+use std::{cell::RefCell, io::Write};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 
 use crate::{
+    bench::{Bench, Work},
     instructions::{Counts, Measure},
     job::{Job, Reach},
     paired::{Pairs, Spread, Who, in_turn},
-    place::{Disk, Place, copy_folder},
+    place::Disk,
     process::{Line, Program, Usage},
     same::{same_output, same_reflogs, same_refs},
-    seed::{Commits, Format, Seeds, fresh},
+    seed::{Format, fresh},
     size::Size,
     syscalls,
 };
-
-/// Everything a run needs.
-#[derive(Debug)]
-pub struct Bench<'a> {
-    /// The program under test; absent when only git is measured.
-    pub own: Option<&'a Program>,
-    /// What it is compared with, and the judge of all results.
-    pub git: &'a Program,
-    /// How big.
-    pub size: Size,
-    /// Repositories to start from.
-    pub seeds: &'a Seeds,
-    /// The commits in them.
-    pub commits: &'a Commits,
-    /// What is to be done.
-    pub jobs: &'a [Job],
-    /// Where inputs and repositories are kept between runs.
-    pub cache: PathBuf,
-    /// Whether system calls are counted.
-    pub syscalls: bool,
-}
 
 /// One row of a table: one step of one job.
 #[derive(Debug, Serialize)]
@@ -89,48 +64,7 @@ pub struct Figures {
     pub cut: bool,
 }
 
-/// A repository made for one run.
-#[derive(Debug)]
-pub struct Work {
-    place: Place,
-}
-
-impl Work {
-    /// The repository.
-    pub fn repository(&self) -> PathBuf {
-        self.place.dir().join("repository")
-    }
-}
-
 impl Bench<'_> {
-    /// The job called `id`.
-    pub fn job(&self, id: &str) -> Result<&Job> {
-        self.jobs.iter().find(|job| job.id == id).with_context(|| format!("no job is called {id}"))
-    }
-
-    /// The program meant by `who`.
-    pub fn program(&self, who: Who) -> &Program {
-        match who {
-            Who::Own => self.own.unwrap_or(self.git),
-            Who::Rival => self.git,
-        }
-    }
-
-    /// The command lines of `job`, with their inputs written.
-    pub fn lines(&self, job: &Job) -> Result<Vec<Line>> {
-        let inputs = self.cache.join(format!("inputs-{}", self.size.name));
-        fs::create_dir_all(&inputs)?;
-        job.steps.iter().map(|step| step.line(&inputs, self.commits)).collect()
-    }
-
-    /// A fresh copy of the job's repository.
-    pub fn start(&self, job: &Job) -> Result<Work> {
-        let seed = self.seeds.repository(job.format, job.content)?;
-        let work = Work { place: Place::new(job.disk, &self.cache)? };
-        make_repository(&seed, &work.repository(), job.reflogs)?;
-        Ok(work)
-    }
-
     /// Does all jobs and answers the rows of the tables.
     pub fn run(&self, measure: Measure) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
@@ -172,7 +106,7 @@ impl Bench<'_> {
         if job.reads {
             return lines[..job.judged]
                 .iter()
-                .try_for_each(|line| same_output(self.git, own, &expected.repository(), line, expected.place.dir()));
+                .try_for_each(|line| same_output(self.git, own, &expected.repository(), line, expected.dir()));
         }
         same_refs(self.git, &expected.repository(), &found.repository())?;
         if job.reflogs {
@@ -289,16 +223,6 @@ fn fill(rows: &mut [Row], counts: &Counts) {
             }
         }
     }
-}
-
-/// Makes a repository from the one in `seed`, with or without reflogs.
-pub fn make_repository(seed: &Path, to: &Path, reflogs: bool) -> Result<()> {
-    copy_folder(seed, to)?;
-    if reflogs {
-        let mut config = fs::OpenOptions::new().append(true).open(to.join("config"))?;
-        config.write_all(b"[core]\n\tlogAllRefUpdates = true\n")?;
-    }
-    Ok(())
 }
 
 /// Tells on a terminal what is being done.

@@ -4,6 +4,7 @@ use std::{
     fs::{self, File},
     io::{BufRead, BufReader, BufWriter, Write},
     path::{Path, PathBuf},
+    process::Stdio,
 };
 
 use anyhow::{Context, Result};
@@ -41,6 +42,8 @@ pub enum Content {
     Existing,
     /// [`Size::big`] refs named as Gerrit names them, packed.
     Big,
+    /// [`Size::branches`] branches and tags at every second commit, packed, and `main` at the last.
+    Branches,
 }
 
 /// The cache of repositories for one size.
@@ -55,7 +58,7 @@ pub struct Seeds {
 pub type Commits = Vec<String>;
 
 /// Part of a cached folder's name. To be raised when what is written here changes, so that no old cache is used.
-const LAYOUT: u32 = 1;
+const LAYOUT: u32 = 2;
 
 impl Seeds {
     /// The repositories of `size`, under the folder `cache`.
@@ -69,6 +72,7 @@ impl Seeds {
             Content::Empty => "empty",
             Content::Existing => "existing",
             Content::Big => "big",
+            Content::Branches => "branches",
         };
         let dir = self.dir.join(format!("{name}.{}", format.name()));
         if !dir.exists() {
@@ -82,9 +86,7 @@ impl Seeds {
 
     /// The commits that every repository of this size has.
     pub fn commits(&self) -> Result<Commits> {
-        let marks = self.repository(Format::Files, Content::Empty)?.join("commits");
-        let lines = BufReader::new(File::open(&marks)?).lines();
-        lines.map(|line| Ok(line?.split(' ').next_back().unwrap_or_default().to_owned())).collect()
+        marked(&self.repository(Format::Files, Content::Empty)?)
     }
 
     fn build(&self, dir: &Path, format: Format, content: Content) -> Result<()> {
@@ -127,25 +129,69 @@ impl Seeds {
         self.git.output(dir, &["update-ref", "-d", "refs/heads/made"])?;
         self.git.output(dir, &["symbolic-ref", "HEAD", "refs/heads/main"])?;
         fs::remove_file(input)?;
-        Ok(())
+        self.build_forward(dir)
     }
 
     fn write_packed_refs(&self, dir: &Path, content: Content) -> Result<()> {
-        let mut names: Vec<String> = match content {
+        let commits = self.commits()?;
+        let (mut names, step): (Vec<String>, _) = match content {
             Content::Empty => return Ok(()),
-            Content::Existing => (0..self.size.existing).map(existing).collect(),
-            Content::Big => (0..self.size.big).map(change).collect(),
+            Content::Existing => ((0..self.size.existing).map(existing).collect(), 1),
+            Content::Big => ((0..self.size.big).map(change).collect(), 1),
+            Content::Branches => ((0..self.size.branches).map(branch).collect(), 2),
         };
         names.sort_unstable();
-        let commits = self.commits()?;
+        let mut refs: Vec<_> = names.iter().map(String::as_str).zip(commits.iter().step_by(step).cycle()).collect();
+        if content == Content::Branches {
+            refs.extend(commits.last().map(|last| (MAIN, last)));
+            refs.sort_unstable();
+        }
         let mut out = BufWriter::new(File::create(dir.join("packed-refs"))?);
         writeln!(out, "# pack-refs with: peeled fully-peeled sorted ")?;
-        for (n, name) in names.iter().enumerate() {
-            writeln!(out, "{} {name}", commits[n % commits.len()])?;
+        for (name, commit) in refs {
+            writeln!(out, "{commit} {name}")?;
         }
         out.flush()?;
         Ok(())
     }
+
+    /// Puts beside an empty repository what a client sends that has made a commit on the last one: the pack `forward.pack`
+    /// of a commit, a tree and a blob, and the commit's id in `forward`.
+    fn build_forward(&self, dir: &Path) -> Result<()> {
+        let git = |words: &[&str], input: &str| -> Result<String> {
+            let mut command =
+                self.git.command(dir, &Line { args: words.iter().map(|&word| word.into()).collect(), input: None })?;
+            let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+            child.stdin.take().context("a pipe")?.write_all(input.as_bytes())?;
+            let output = child.wait_with_output()?;
+            anyhow::ensure!(output.status.success(), "git {} failed", words.join(" "));
+            Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+        };
+        let commits = marked(dir)?;
+        let last = commits.last().context("there are commits")?;
+        let blob = git(&["hash-object", "-w", "--stdin"], "new\n")?;
+        let tree = git(&["mktree"], &format!("100644 blob {blob}\tnew\n"))?;
+        let commit = git(&["commit-tree", "-p", last, "-m", "new", &tree], "")?;
+        git(&["pack-objects", "--quiet", "--revs", "forward"], &format!("{commit}\n^{last}\n")).and_then(|name| {
+            fs::rename(dir.join(format!("forward-{name}.pack")), dir.join("forward.pack"))?;
+            Ok(fs::remove_file(dir.join(format!("forward-{name}.idx")))?)
+        })?;
+        fs::write(dir.join("forward"), commit)?;
+        git(&["prune", "--expire=now"], "").map(drop)
+    }
+}
+
+fn marked(dir: &Path) -> Result<Commits> {
+    let lines = BufReader::new(File::open(dir.join("commits"))?).lines();
+    lines.map(|line| Ok(line?.split(' ').next_back().unwrap_or_default().to_owned())).collect()
+}
+
+/// The branch at the last commit, beside those of [`branch`].
+pub const MAIN: &str = "refs/heads/main";
+
+/// The name of the `n`-th ref of the repository with many branches and tags.
+pub fn branch(n: usize) -> String {
+    if n.is_multiple_of(2) { format!("refs/heads/b/{n:07}") } else { format!("refs/tags/t/{n:07}") }
 }
 
 /// The name of the `n`-th branch that is there before a job starts.

@@ -17,6 +17,10 @@ pub struct Size {
     pub bulk: usize,
     /// Refs in the big repository.
     pub big: usize,
+    /// Branches and tags in the repository that one ref is pushed to.
+    pub branches: usize,
+    /// Refs pushed at once where a hook runs for each.
+    pub hooked: usize,
     /// Transactions of each of the eight writers.
     pub updates: usize,
     /// Fewest and most pairs of runs for a wall-time ratio.
@@ -34,6 +38,8 @@ impl Size {
         tombstones: 100_000,
         bulk: 1_000_000,
         big: 1_500_000,
+        branches: 1_000_000,
+        hooked: 1_000,
         updates: 500,
         pairs: (3, 21),
         patience: Duration::from_secs(12),
@@ -47,6 +53,8 @@ impl Size {
         tombstones: 3_000,
         bulk: 100_000,
         big: 150_000,
+        branches: 100_000,
+        hooked: 100,
         updates: 100,
         pairs: (3, 11),
         patience: Duration::from_secs(2),
@@ -60,6 +68,8 @@ impl Size {
         tombstones: 90,
         bulk: 500,
         big: 700,
+        branches: 500,
+        hooked: 10,
         updates: 10,
         pairs: (1, 1),
         patience: Duration::ZERO,

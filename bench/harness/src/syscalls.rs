@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use crate::process::{Line, Program, prepare};
+use crate::process::{Line, Program};
 
 /// Whether strace is there and may trace.
 pub fn works() -> bool {
@@ -20,7 +20,7 @@ pub fn count(program: &Program, dir: &Path, line: &Line) -> Result<u64> {
     let log = dir.with_extension("strace");
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-c", "-o"]).arg(&log).arg("--").arg(&program.path).args(&line.args);
-    prepare(&mut command, dir, line.input.as_deref())?;
+    program.prepare(&mut command, dir, line.input.as_deref())?;
     let status = command.stdout(Stdio::null()).status()?;
     ensure!(status.success(), "{} {} failed: {status}", program.name, line.args.join(" "));
     let text = fs::read_to_string(&log)?;

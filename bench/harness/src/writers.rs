@@ -15,9 +15,9 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use crate::{
+    bench::{Bench, make_repository},
     place::{Disk, Place},
     process::{Line, Program},
-    run::{Bench, make_repository},
     seed::{Content, Format, LISTING},
 };
 

@@ -4,6 +4,7 @@
 use std::{path::Path, process::Command};
 
 use refdb_bench::{
+    bench::Bench,
     catalogue,
     instructions::Measure,
     job::Job,
@@ -11,7 +12,6 @@ use refdb_bench::{
     process::Program,
     record::{Setting, append},
     report,
-    run::Bench,
     seed::Seeds,
     size::Size,
     writers,
@@ -21,7 +21,7 @@ use refdb_testkit::Git;
 const SIZE: Size = Size::SMALL;
 
 fn git() -> Program {
-    Program { name: "git", path: Git::find().program().to_owned() }
+    Program { name: "git", path: Git::find().program().to_owned(), real_git: None }
 }
 
 /// The binary of the workspace under test, which cargo does not build for another package's tests.
@@ -33,7 +33,7 @@ fn refdb() -> Program {
     let test = std::env::current_exe().unwrap();
     let path = test.ancestors().nth(2).unwrap().join("refdb");
     assert!(path.is_file(), "cargo built no '{}'", path.display());
-    Program { name: "refdb", path }
+    Program { name: "refdb", path, real_git: Some(Git::find().program().to_owned()) }
 }
 
 /// The catalogue, but in memory only: a file system of its own takes root.
@@ -89,7 +89,7 @@ fn of_many_writers_of_both_programs_no_refdb_fails_and_nothing_is_lost() {
 #[test]
 fn a_program_that_leaves_something_else_is_found_out() {
     let cache = tempfile::tempdir().unwrap();
-    let idle = Program { name: "true", path: "/bin/true".into() };
+    let idle = Program { name: "true", path: "/bin/true".into(), real_git: None };
     with_bench(&idle, cache.path(), |bench| {
         let rows = bench.run(Measure::Nothing).unwrap();
         let judged = rows.iter().filter(|row| bench.job(row.job).unwrap().judged > 0);

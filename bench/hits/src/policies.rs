@@ -30,7 +30,7 @@ pub struct Lru {
 }
 
 impl Lru {
-    /// With room for so many keys.
+    /// With room for this number of keys.
     pub fn new(room: usize) -> Self {
         Lru { room, at: HashMap::new(), links: Vec::new(), first: NONE, last: NONE }
     }
@@ -82,7 +82,7 @@ pub struct S3Fifo {
 }
 
 impl S3Fifo {
-    /// With room for so many keys.
+    /// With room for this number of keys.
     pub fn new(room: usize) -> Self {
         S3Fifo {
             room,
@@ -158,7 +158,7 @@ impl Policy for S3Fifo {
 pub struct Moka(moka::sync::Cache<Key, ()>);
 
 impl Moka {
-    /// With room for so many keys.
+    /// With room for this number of keys.
     pub fn new(room: usize) -> Self {
         Moka(moka::sync::Cache::new(room as u64))
     }
@@ -180,7 +180,7 @@ impl Policy for Moka {
 pub struct Quick(quick_cache::unsync::Cache<Key, ()>);
 
 impl Quick {
-    /// With room for so many keys.
+    /// With room for this number of keys.
     pub fn new(room: usize) -> Self {
         Quick(quick_cache::unsync::Cache::new(room))
     }

@@ -10,7 +10,7 @@ use std::{os::unix::fs::MetadataExt, path::Path};
 const VALUE_BYTES: usize = 1016;
 /// What a record has.
 pub const ENTRY_BYTES: u64 = 1056;
-/// The worker's turn comes after so many requests, which are some 2 ms.
+/// The worker's turn comes after this number of requests, which are some 2 ms.
 const REQUESTS_A_TURN: usize = 100;
 
 /// A cache in a folder.

@@ -59,11 +59,12 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
                 ("limit", Some(value)) => settings.limit = Some(number("limit", value)?),
                 ("key-file", Some(value)) => settings.key = Some(read_key(&path(value))?),
                 ("secrets", _) => settings.secrets = true,
-                _ => settings.json = setting.is_on(),
+                ("json", _) => settings.json = setting.is_on(),
+                _ => opt.unread(),
             },
         }
     }
-    let [action, folder] = arguments[..] else { return Err(Failure::Usage(&COMMAND, None)) };
+    let [action, folder] = arguments[..] else { return Err(COMMAND.wrong_use(None)) };
     let folder = path(folder);
     match action.as_bytes() {
         b"stat" => stat::run(&folder, settings.json),
@@ -72,7 +73,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
         b"compact" => look::compact(&folder, &settings),
         b"export" => transfer::export(&folder, &settings),
         b"import" => transfer::import(&folder, &settings),
-        other => Err(Failure::Usage(&COMMAND, Some(message!["unknown action '", other, "'"]))),
+        other => Err(COMMAND.wrong_use(Some(message!["unknown action '", other, "'"]))),
     }
 }
 
@@ -82,9 +83,7 @@ fn path(bytes: &BStr) -> PathBuf {
 
 fn number(option: &str, value: &BStr) -> Result<u64> {
     let parsed = value.to_str().ok().and_then(|text| text.parse().ok());
-    parsed.ok_or_else(|| {
-        Failure::Usage(&COMMAND, Some(message!["option `", option, "' expects a number, not '", value, "'"]))
-    })
+    parsed.ok_or_else(|| COMMAND.wrong_use(Some(message!["option `", option, "' expects a number, not '", value, "'"])))
 }
 
 fn read_key(file: &Path) -> Result<Key> {

@@ -106,7 +106,7 @@ fn print(text: &[u8]) -> Result<()> {
 }
 
 fn short_usage() -> String {
-    let usage = COMMAND.usage(crate::failure::Asked::Short);
+    let usage = COMMAND.usage(crate::options::Asked::Short);
     usage.lines().take(COMMAND.synopsis.len()).map(|line| format!("{line}\n")).collect()
 }
 

@@ -41,7 +41,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
         match word {
             Word::Argument(path) => paths.push(OsStr::from_bytes(path).into()),
             // There are none.
-            Word::Option(..) => {}
+            Word::Option(opt, _) => opt.unread(),
         }
     }
     if paths.is_empty() {

@@ -1,6 +1,5 @@
 //! Every way in which a command can end early, with git's texts and exit codes.
 
-use crate::options::Command;
 use bstr::BString;
 use refdb_vfs::LockError;
 use reftable::stack::StackError;
@@ -13,10 +12,10 @@ pub enum Failure {
     Fatal(BString),
     /// `error: MESSAGE` and this exit code.
     Error(BString, u8),
-    /// Wrong use: `error: MESSAGE` if there is one, then the usage of the command on standard error; exit code 129.
-    Usage(&'static Command, Option<BString>),
+    /// Wrong use: `error: MESSAGE` if there is one, then this usage on standard error; exit code 129.
+    Usage(Option<BString>, String),
     /// The same, but the usage goes to standard output, as when it was asked for.
-    UsageAsked(&'static Command, Option<BString>, Asked),
+    UsageAsked(Option<BString>, String),
     /// These lines as they are, exit code 128.
     Lines(String),
     /// All has been said; only the exit code is left.
@@ -25,15 +24,6 @@ pub enum Failure {
     BrokenPipe,
     /// A signal was caught while locks were held; they are given up by now.
     Interrupted,
-}
-
-/// How much of the usage was asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Asked {
-    /// `-h`.
-    Short,
-    /// `--help-all`, which shows hidden options too.
-    Full,
 }
 
 /// What the parts of a command return.
@@ -54,19 +44,19 @@ impl Failure {
                 say("error: ", &message);
                 code
             }
-            Failure::Usage(command, message) => {
+            Failure::Usage(message, usage) => {
                 if let Some(message) = message {
                     say("error: ", &message);
                 }
                 // Nothing is left to do if even standard error cannot be written.
-                let _ = std::io::stderr().write_all(command.usage(Asked::Short).as_bytes());
+                let _ = std::io::stderr().write_all(usage.as_bytes());
                 WRONG_USE
             }
-            Failure::UsageAsked(command, message, asked) => {
+            Failure::UsageAsked(message, usage) => {
                 if let Some(message) = message {
                     say("error: ", &message);
                 }
-                let _ = std::io::stdout().write_all(command.usage(asked).as_bytes());
+                let _ = std::io::stdout().write_all(usage.as_bytes());
                 WRONG_USE
             }
             Failure::Lines(lines) => {

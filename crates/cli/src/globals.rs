@@ -15,11 +15,8 @@ use std::{
 /// It takes the place of the environment variables that git would set for itself.
 #[derive(Debug, Default)]
 pub struct Globals {
-    /// `--git-dir`.
     pub git_dir: Option<PathBuf>,
-    /// `--work-tree`.
     pub work_tree: Option<PathBuf>,
-    /// `--namespace`.
     pub namespace: Option<BString>,
     /// `--bare`: the present folder is the repository unless another one is named.
     pub bare: bool,
@@ -32,11 +29,8 @@ pub struct Globals {
 pub enum Rest<'a> {
     /// A command's name and its words.
     Command(&'a OsStr, &'a [OsString]),
-    /// Nothing.
     Nothing,
-    /// `--help`.
     Help,
-    /// `--version`.
     Version,
 }
 

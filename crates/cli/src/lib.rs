@@ -4,6 +4,8 @@
 //! line. Each command is a file: its table of options, which [`options`] understands as git does, and its work.
 //! [`failure`] holds every way in which a command can end early.
 
+#![allow(missing_docs, reason = "a library for this workspace alone: a name that says all needs no comment")]
+
 pub mod cache;
 pub mod check_ref_format;
 mod dispatch;

@@ -1,13 +1,19 @@
 //! Walking over refs as show-ref and for-each-ref do: symbolic refs followed, broken refs told apart.
 
-use crate::{
-    failure::Result,
-    for_each_ref::{patterns::Ranges, render::Row},
-};
+use crate::failure::Result;
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{Cursor, RefView, Snapshot, Target, TargetView, backend::Peeled};
 use refdb_types::{FormatOptions, ObjectId, OrderedNames, RefName, SYMREF_DEPTH_MAX, check_format};
 use std::ops::ControlFlow;
+
+/// How much of the refs must be looked at.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ranges {
+    /// Everything.
+    All,
+    /// What begins with one of these, which are sorted and do not overlap.
+    Prefixes(Vec<BString>),
+}
 
 /// Where to walk.
 #[derive(Debug)]
@@ -18,6 +24,19 @@ pub struct Walk<'a> {
     pub root_refs: bool,
     /// Only what comes after this name.
     pub after: Option<&'a BStr>,
+}
+
+/// A ref that is shown. Symbolic refs have been followed.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    /// The refname.
+    pub name: &'a BStr,
+    /// The object it leads to.
+    pub id: &'a ObjectId,
+    /// The ref at the end of the chain, if it is symbolic.
+    pub symref: Option<&'a BStr>,
+    /// What the store knows of the object behind a tag.
+    pub peeled: &'a Peeled,
 }
 
 /// A ref that cannot be used.

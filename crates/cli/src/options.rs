@@ -4,11 +4,13 @@
 //! be bundled, values follow after `=`, stuck to a short option or as the next word, and options may stand after
 //! arguments until `--`. docs/decisions/ says why no library does this.
 
-use crate::failure::{Asked, Failure, Result, message};
+use crate::failure::{Failure, Result, message};
 use bstr::{BStr, ByteSlice};
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
 mod usage;
+
+pub use usage::Asked;
 
 /// A command and everything its command line can hold.
 #[derive(Debug)]
@@ -85,6 +87,13 @@ impl Opt {
     /// The usage does not mention the option.
     pub const fn hidden(self) -> Self {
         Opt { hidden: true, ..self }
+    }
+
+    /// For options of the table that the command does not read. A test gives every command each of its options, so that
+    /// none comes here.
+    #[cold]
+    pub fn unread(&self) -> ! {
+        unreachable!("nothing reads the option '{}'", self.name)
     }
 
     /// Whether there is a long form.
@@ -176,7 +185,7 @@ impl<'a> Parser<'a> {
     }
 
     fn asked(&self, error: Option<bstr::BString>, asked: Asked) -> Failure {
-        Failure::UsageAsked(self.command, error, asked)
+        Failure::UsageAsked(error, self.command.usage(asked))
     }
 
     fn take(&mut self) -> Option<&'a BStr> {
@@ -205,7 +214,7 @@ impl<'a> Parser<'a> {
             if letter == b'h' {
                 return Err(self.asked(None, Asked::Short));
             }
-            return Err(Failure::Usage(self.command, Some(message!["unknown switch `", [letter], "'"])));
+            return Err(self.command.wrong_use(Some(message!["unknown switch `", [letter], "'"])));
         };
         let setting = match opt.value {
             Value::None => Setting::On,
@@ -251,7 +260,7 @@ impl<'a> Parser<'a> {
                     message!["ambiguous option: ", name, " (could be --", spelt(before), " or --", spelt(last), ")"];
                 Err(self.asked(Some(message), Asked::Short))
             }
-            (None, _) => Err(Failure::Usage(self.command, Some(message!["unknown option `", text, "'"]))),
+            (None, _) => Err(self.command.wrong_use(Some(message!["unknown option `", text, "'"]))),
         }
     }
 

@@ -57,7 +57,7 @@ fn parse(invocation: &Invocation<'_>) -> Result<OptimizeOptions> {
         OptimizeOptions { all: false, prune: true, auto: false, include: Vec::new(), exclude: Vec::new() };
     let mut parser = Parser::new(&COMMAND, invocation.words);
     while let Some(word) = parser.next_word()? {
-        let Word::Option(opt, setting) = word else { return Err(Failure::Usage(&COMMAND, None)) };
+        let Word::Option(opt, setting) = word else { return Err(COMMAND.wrong_use(None)) };
         let list = match opt.name {
             "all" => {
                 options.all = setting.is_on();
@@ -72,7 +72,8 @@ fn parse(invocation: &Invocation<'_>) -> Result<OptimizeOptions> {
                 continue;
             }
             "include" => &mut options.include,
-            _ => &mut options.exclude,
+            "exclude" => &mut options.exclude,
+            _ => opt.unread(),
         };
         match setting {
             Setting::Value(pattern) => list.push(pattern.to_str_lossy().into_owned()),

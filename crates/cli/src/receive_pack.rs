@@ -63,7 +63,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     }
     before_locks()?;
     let (input, output) = (io::stdin(), io::stdout());
-    let result = serve(&session.store, &session.objects, &settings, &call, input.as_fd(), output.as_fd());
+    let result = serve(&session.store, &settings, &call, input.as_fd(), output.as_fd());
     match result {
         Ok(()) => Ok(0),
         Err(ServeError::Store(error)) => Err(error.into()),

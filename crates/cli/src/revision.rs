@@ -2,16 +2,20 @@
 
 use crate::failure::{Failure, Result, say};
 use bstr::BStr;
-use refdb::{NameError, Objects, Store, resolve_name};
+use refdb::{NameError, Store, resolve_name};
 use refdb_types::ObjectId;
+
+/// Finds what a value names. A full-length hexadecimal id is not asked for: it stands for itself.
+pub trait Resolve {
+    /// The object that `text` names, in any form of gitrevisions(7); `None` if there is none.
+    fn resolve(&mut self, text: &BStr) -> Result<Option<ObjectId>>;
+}
 
 /// Finds the objects that texts name.
 #[derive(Clone, Copy)]
 pub struct Revisions<'a> {
-    /// Where refs are.
+    /// Where refs and objects are.
     pub store: &'a Store,
-    /// Where objects are.
-    pub objects: &'a Objects,
 }
 
 impl Revisions<'_> {
@@ -19,7 +23,7 @@ impl Revisions<'_> {
     pub fn resolve(&self, text: &BStr) -> Result<Option<ObjectId>> {
         let warn = &mut |warning: String| say("warning: ", warning.as_bytes());
         let first_only = !self.store.settings().warn_ambiguous_refs;
-        match resolve_name(&|| self.store.snapshot(), self.objects, text, first_only, warn) {
+        match resolve_name(&|| self.store.snapshot(), self.store.objects(), text, first_only, warn) {
             Ok(id) => Ok(Some(id)),
             Err(NameError::NotFound(_)) => Ok(None),
             Err(NameError::Store(error)) => Err(error.into()),
@@ -34,7 +38,7 @@ impl Revisions<'_> {
     }
 }
 
-impl crate::update_ref::request::Resolve for Revisions<'_> {
+impl Resolve for Revisions<'_> {
     fn resolve(&mut self, text: &BStr) -> Result<Option<ObjectId>> {
         Revisions::resolve(self, text)
     }

@@ -8,16 +8,15 @@ use crate::{
     output::Output,
     revision::Revisions,
 };
-use refdb::{Environment, Objects, Store, StoreBuilder, config::Config};
+use refdb::{Environment, Store, StoreBuilder, config::Config};
 use refdb_types::ObjectId;
-use std::{os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc};
+use refdb_vfs::Fs;
+use std::{os::unix::ffi::OsStrExt, path::PathBuf};
 
 /// An open repository.
 pub struct Session {
     /// Its refs.
     pub store: Store,
-    /// Its objects.
-    pub objects: Arc<Objects>,
     /// Its folders.
     pub paths: Paths,
     /// `core.warnAmbiguousRefs`.
@@ -79,27 +78,28 @@ impl Session {
 
     /// Opens the repository for a server: its refs are synced where `core.fsync` does not say otherwise.
     pub fn open_served(environment: Environment) -> Result<Self> {
-        Self::of(Store::builder_in(environment).sync_unless_configured())
+        // A killed push must not keep others from pushing until someone removes its locks.
+        Self::of(Store::builder_in(environment).fs(Fs::real().signing_locks()).sync_unless_configured())
     }
 
     fn of(builder: StoreBuilder) -> Result<Self> {
         let store = builder.open()?;
-        let (objects, repository) = (Arc::clone(store.objects()), store.repository());
+        let repository = store.repository();
         let paths = Paths { git_dir: repository.git_dir().to_owned(), common_dir: repository.common_dir().to_owned() };
         for warning in &store.settings().warnings {
             say("warning: ", warning.as_bytes());
         }
         let strict_names = store.settings().warn_ambiguous_refs;
         let digits = Digits::of(store.config());
-        Ok(Session { store, objects, paths, strict_names, digits })
+        Ok(Session { store, paths, strict_names, digits })
     }
 
     /// How many digits of `id` tell it from all other objects: at least `least`, or what is configured.
     pub fn abbreviate(&self, id: &ObjectId, least: Option<usize>) -> Result<usize> {
         match (least, self.digits) {
             (None, Digits::All) => Ok(id.kind().len_hex()),
-            (None, Digits::AtLeast(count)) => Ok(self.objects.abbreviate(id, Some(count))?),
-            (least, _) => Ok(self.objects.abbreviate(id, least)?),
+            (None, Digits::AtLeast(count)) => Ok(self.store.objects().abbreviate(id, Some(count))?),
+            (least, _) => Ok(self.store.objects().abbreviate(id, least)?),
         }
     }
 
@@ -112,7 +112,7 @@ impl Session {
 
     /// Answers questions about names of objects.
     pub fn revisions(&self) -> Revisions<'_> {
-        Revisions { store: &self.store, objects: &self.objects }
+        Revisions { store: &self.store }
     }
 }
 

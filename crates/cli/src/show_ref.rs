@@ -3,8 +3,8 @@
 use crate::{
     Invocation,
     failure::{Result, fatal, message, say},
-    for_each_ref::{patterns::Ranges, render::Row, world::ObjectKind},
-    listing::{self, Broken, Visitor, Walk},
+    for_each_ref::world::ObjectKind,
+    listing::{self, Broken, Ranges, Row, Visitor, Walk},
     options::{Command, Opt, Parser, Setting, Value, Word},
     output::Output,
     session::Session,
@@ -103,7 +103,8 @@ fn parse(invocation: &Invocation<'_>) -> Result<Options> {
                 }
             }
             "abbrev" => options.style.digits = digits("abbrev", setting, Some(None))?,
-            _ => options.exclude_existing = Some(setting.value().map(ToOwned::to_owned)),
+            "exclude-existing" => options.exclude_existing = Some(setting.value().map(ToOwned::to_owned)),
+            _ => opt.unread(),
         }
     }
     Ok(options)
@@ -198,7 +199,7 @@ impl Visitor for Lister<'_> {
 
     fn broken(&mut self, broken: Broken<'_>) -> Result<()> {
         let (Broken::Content(name) | Broken::Name(name)) = broken;
-        let null = ObjectId::null(self.shower.session.objects.hash());
+        let null = ObjectId::null(self.shower.session.store.objects().hash());
         fatal!["git show-ref: bad ref ", name, " (", null.to_string(), ")"]
     }
 }
@@ -218,7 +219,7 @@ struct Shower<'a> {
 
 impl Shower<'_> {
     fn show(&mut self, row: &Row<'_>) -> Result<()> {
-        if !self.session.objects.exists(row.id)? {
+        if !self.session.store.objects().exists(row.id)? {
             return fatal!["git show-ref: bad ref ", row.name, " (", row.id.to_string(), ")"];
         }
         if self.options.quiet {
@@ -258,8 +259,8 @@ impl Shower<'_> {
         match row.peeled {
             Peeled::To(id) => Ok(Some(*id)),
             // Like git we look for ourselves: tags that are no good, and other writers, leave tags unpeeled.
-            Peeled::NotTag | Peeled::Unknown => match self.session.objects.kind(row.id)? {
-                Some(ObjectKind::Tag) => Ok(self.session.objects.peel(row.id)?),
+            Peeled::NotTag | Peeled::Unknown => match self.session.store.objects().kind(row.id)? {
+                Some(ObjectKind::Tag) => Ok(self.session.store.objects().peel(row.id)?),
                 _ => Ok(None),
             },
         }

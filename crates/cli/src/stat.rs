@@ -5,7 +5,7 @@ mod stack;
 
 use crate::{
     Invocation,
-    failure::{Failure, Result, fatal},
+    failure::{Result, fatal},
     listing,
     options::{Command, Opt, Parser, Word},
     output::Output,
@@ -72,8 +72,11 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let mut json = false;
     while let Some(word) = parser.next_word()? {
         match word {
-            Word::Argument(_) => return Err(Failure::Usage(&COMMAND, None)),
-            Word::Option(_, setting) => json = setting.is_on(),
+            Word::Argument(_) => return Err(COMMAND.wrong_use(None)),
+            Word::Option(opt, setting) => match opt.name {
+                "json" => json = setting.is_on(),
+                _ => opt.unread(),
+            },
         }
     }
     let session = Session::open(invocation.globals)?;

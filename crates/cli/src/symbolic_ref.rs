@@ -2,14 +2,14 @@
 
 use crate::{
     Invocation,
-    failure::{Failure, Result, fatal, refused},
+    failure::{Result, fatal, refused},
     names::ShortNames,
     options::{Command, Opt, Parser, Value, Word},
     output::Output,
     session::{Session, before_locks},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Change, Edit, LogWish, Precondition, RefName, Target};
+use refdb::{Change, Edit, LogWish, LooseError, Precondition, RefName, Target};
 use refdb_types::{FormatOptions, SYMREF_DEPTH_MAX, check_format};
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
         ([name], true) => delete(&session, name.as_bstr()),
         ([name], false) => read(&session, &options, name.as_bstr()),
         ([name, target], false) => write(&session, &options, name.as_bstr(), target.as_bstr()),
-        _ => Err(Failure::Usage(&COMMAND, None)),
+        _ => Err(COMMAND.wrong_use(None)),
     }
 }
 
@@ -64,7 +64,8 @@ fn parse(invocation: &Invocation<'_>) -> Result<Options> {
                 "delete" => options.delete = setting.is_on(),
                 "short" => options.short = setting.is_on(),
                 "recurse" => options.recurse = setting.is_on(),
-                _ => options.reason = setting.value().map(ToOwned::to_owned),
+                "m" => options.reason = setting.value().map(ToOwned::to_owned),
+                _ => opt.unread(),
             },
         }
     }
@@ -73,7 +74,8 @@ fn parse(invocation: &Invocation<'_>) -> Result<Options> {
 
 /// Where a symbolic ref leads.
 enum Leads {
-    To(RefName),
+    /// Nobody checks the name that a single ref leads to.
+    To(BString),
     /// It is no symbolic ref, or does not exist.
     NotSymbolic,
     /// It has no name that a ref could have, or its content or its chain is broken.
@@ -87,15 +89,20 @@ fn lookup(session: &Session, name: &BStr, recurse: bool) -> Result<Leads> {
     let mut at = first;
     for _ in 0..=SYMREF_DEPTH_MAX {
         match (snapshot.get(at.as_bstr()), found) {
-            (Ok(Some(Target::Symbolic(target))), _) if !recurse => return Ok(Leads::To(target)),
+            (Ok(Some(Target::Symbolic(target))), _) if !recurse => return Ok(Leads::To(target.into())),
             (Ok(Some(Target::Symbolic(target))), _) if !target.is_valid() => return Ok(Leads::NoSuchRef),
             (Ok(Some(Target::Symbolic(target))), _) => {
                 at = target.clone();
                 found = Some(target);
             }
-            (Ok(_), Some(target)) => return Ok(Leads::To(target)),
+            (Ok(_), Some(target)) => return Ok(Leads::To(target.into())),
             (Ok(_), None) => return Ok(Leads::NotSymbolic),
-            (Err(refdb::Error::BrokenRef(_)), _) => return Ok(Leads::NoSuchRef),
+            (Err(refdb::Error::BrokenRef(broken)), _) => {
+                return Ok(match broken.why {
+                    LooseError::Target(target) if !recurse => Leads::To(target),
+                    _ => Leads::NoSuchRef,
+                });
+            }
             (Err(error), _) => return Err(error.into()),
         }
     }

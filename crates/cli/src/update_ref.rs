@@ -10,7 +10,7 @@ mod single;
 
 use crate::{
     Invocation,
-    failure::{Failure, Result, fatal},
+    failure::{Result, fatal},
     options::{Command, Opt, Parser, Value, Word},
     session::{Session, before_locks},
 };
@@ -83,12 +83,12 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let count = options.arguments.len();
     if options.stdin {
         if options.delete || count > 0 {
-            return Err(Failure::Usage(&COMMAND, None));
+            return Err(COMMAND.wrong_use(None));
         }
     } else if options.batch_updates {
         return fatal!["--batch-updates can only be used with --stdin"];
     } else if options.nul || !if options.delete { 1..=2 } else { 2..=3 }.contains(&count) {
-        return Err(Failure::Usage(&COMMAND, None));
+        return Err(COMMAND.wrong_use(None));
     }
     before_locks()?;
     if options.stdin {
@@ -113,7 +113,8 @@ fn parse(invocation: &Invocation<'_>) -> Result<Options> {
                 "z" => options.nul = true,
                 "stdin" => options.stdin = setting.is_on(),
                 "create-reflog" => options.create_reflog = setting.is_on(),
-                _ => options.batch_updates = setting.is_on(),
+                "batch-updates" => options.batch_updates = setting.is_on(),
+                _ => opt.unread(),
             },
         }
     }

@@ -30,7 +30,6 @@ mod format;
 pub mod fuzzing;
 mod log;
 mod reclaim;
-mod scratch;
 mod stats;
 mod sync;
 

@@ -55,9 +55,10 @@ fn a_cache_opens_with_sixteen_descriptors_to_spare() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
     // The test's own process has some; the shell says how many more there may be.
-    let script = "ulimit -n 24; exec \"$0\" --exact child --ignored --test-threads 1";
+    let script = "ulimit -n 24; exec \"$0\" \"$@\" --exact child --ignored --test-threads 1";
+    let program = refdb_testkit::this_program();
     let mut command = Command::new("sh");
-    command.arg("-c").arg(script).arg(std::env::current_exe().unwrap()).env(FOLDER, dir.path());
+    command.arg("-c").arg(script).arg(program.get_program()).args(program.get_args()).env(FOLDER, dir.path());
     let output = command.stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }

@@ -10,7 +10,7 @@ const KEYS: u64 = 40_000;
 const GETS: usize = 150_000;
 const VALUE_BYTES: usize = 300;
 
-/// The exact policy: whoever was not used for longest goes.
+/// The exact policy: the entry that was not used for longest goes.
 #[derive(Default)]
 struct Lru {
     used: HashMap<u64, u64>,

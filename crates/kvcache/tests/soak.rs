@@ -6,9 +6,9 @@ use refdb_kvcache::{Cache, Durability, Options, PutOptions};
 use refdb_testkit::Rng;
 use std::{
     collections::HashMap,
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     path::Path,
-    process::{Command, Stdio},
+    process::Stdio,
     time::{Duration, Instant},
 };
 
@@ -57,16 +57,18 @@ fn child() {
     }
 }
 
-/// Runs a child for a while and returns what it wrote, in order, and how many of these it was promised.
+/// Lets a child write for a while and returns what it wrote, in order, and how many of these it was promised.
 fn run_child(folder: &Path, seed: u64, time: Duration) -> (Vec<(u64, Value)>, usize) {
-    let mut command = Command::new(std::env::current_exe().expect("it runs"));
+    let mut command = refdb_testkit::this_program();
     command.args(["--exact", "child", "--ignored", "--nocapture"]).env(FOLDER, folder).env(SEED, seed.to_string());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it can be started");
-    let mut stdout = child.stdout.take().expect("it is a pipe");
+    let mut stdout = BufReader::new(child.stdout.take().expect("it is a pipe"));
+    let mut said = Vec::new();
+    // Under an emulator the child needs longer to start than it is given to write.
+    stdout.read_until(b'@', &mut said).expect("it is a pipe");
     let reader = std::thread::spawn(move || {
-        let mut text = String::new();
-        let _ = stdout.read_to_string(&mut text);
-        text
+        let _ = stdout.read_to_end(&mut said);
+        String::from_utf8(said).expect("it says names and numbers")
     });
     std::thread::sleep(time);
     child.kill().expect("it runs until it is killed");

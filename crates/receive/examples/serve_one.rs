@@ -32,5 +32,5 @@ fn answer(folder: &str, mut client: &TcpStream) -> Result<(), Box<dyn Error>> {
         return Err(format!("only git can receive pushes here: {reason}").into());
     }
     let call = Call::new("git".into(), "serve_one/1".into());
-    Ok(serve(&store, store.objects(), &settings, &call, client.as_fd(), client.as_fd())?)
+    Ok(serve(&store, &settings, &call, client.as_fd(), client.as_fd())?)
 }

@@ -1,7 +1,7 @@
 //! Which pushes are left to the real git, decided before a client is told anything.
 
 use crate::{Settings, settings::Deny};
-use refdb::{Environment, Repository};
+use refdb::{Environment, Objects, Repository};
 use refdb_vfs::{EntryKind, Fs};
 use std::fmt;
 
@@ -10,15 +10,13 @@ use std::fmt;
 pub enum HandOver {
     /// Signed pushes are asked for.
     SignedPushes,
-    /// A proc-receive hook takes some refs.
-    ProcReceive,
     /// A push to the branch that is checked out changes the working tree too.
     UpdateInstead,
     /// The checks of objects are configured one by one.
     FsckMessages,
     /// The repository's history is cut off.
     Shallow,
-    /// Objects of other repositories are used.
+    /// Objects of other repositories are used in an unusual way: see [`Objects::alternates`].
     Alternates,
     /// Objects may be missing, since a remote has promised them.
     PartialClone,
@@ -36,9 +34,8 @@ pub enum HandOver {
 
 impl HandOver {
     /// All of them.
-    pub const ALL: [HandOver; 12] = [
+    pub const ALL: [HandOver; 11] = [
         HandOver::SignedPushes,
-        HandOver::ProcReceive,
         HandOver::UpdateInstead,
         HandOver::FsckMessages,
         HandOver::Shallow,
@@ -56,11 +53,12 @@ impl fmt::Display for HandOver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             HandOver::SignedPushes => "receive.certNonceSeed is set",
-            HandOver::ProcReceive => "receive.procReceiveRefs is set",
             HandOver::UpdateInstead => "receive.denyCurrentBranch is updateInstead",
             HandOver::FsckMessages => "receive.fsck.* is set",
             HandOver::Shallow => "the repository is shallow",
-            HandOver::Alternates => "objects/info/alternates exists",
+            HandOver::Alternates => {
+                "objects/info/alternates names a folder that has alternates itself, or is not there"
+            }
             HandOver::PartialClone => "the repository is a partial clone",
             HandOver::Namespace => "GIT_NAMESPACE is set",
             HandOver::Worktrees => "the repository has linked worktrees",
@@ -76,7 +74,7 @@ impl fmt::Display for HandOver {
 pub struct Facts {
     /// There is a file `shallow`.
     pub shallow: bool,
-    /// There is a file `objects/info/alternates`.
+    /// There is a file `objects/info/alternates` that only git understands.
     pub alternates: bool,
     /// See [`Repository::is_partial_clone`], or a remote is a promisor.
     pub partial_clone: bool,
@@ -110,7 +108,7 @@ impl Facts {
         };
         Ok(Facts {
             shallow: has("shallow")?,
-            alternates: has("objects/info/alternates")?,
+            alternates: has("objects/info/alternates")? && Objects::of(repository, environment).alternates().is_none(),
             partial_clone: repository.is_partial_clone(),
             namespace: is_set("GIT_NAMESPACE"),
             worktrees: worktrees || git_dir != common_dir,
@@ -125,7 +123,6 @@ impl Facts {
 pub fn hand_over(settings: &Settings, facts: &Facts) -> Option<HandOver> {
     let reasons = [
         (settings.signed_pushes, HandOver::SignedPushes),
-        (settings.proc_receive, HandOver::ProcReceive),
         (settings.deny_current == Deny::UpdateInstead, HandOver::UpdateInstead),
         (settings.fsck_messages, HandOver::FsckMessages),
         (facts.shallow, HandOver::Shallow),

@@ -18,6 +18,19 @@ impl Hidden {
     pub fn covers(&self, name: &BStr) -> bool {
         self.patterns.iter().rev().find_map(|pattern| decide(pattern, name)).unwrap_or(false)
     }
+
+    /// A pattern that hides this name and all others below the same folder, so that nobody need look at them: the folder,
+    /// which `name` is in. `None`: the next name must be looked at.
+    pub fn folder_around<'h>(&'h self, name: &BStr) -> Option<&'h BStr> {
+        let decisive = self.patterns.iter().rev().find(|pattern| decide(pattern, name).is_some())?;
+        let folder = decisive.strip_prefix(b"^").unwrap_or(decisive);
+        let is_below = |name: &[u8]| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with(b"/"));
+        let shows_below = |pattern: &BString| {
+            pattern.strip_prefix(b"!").is_some_and(|shown| is_below(shown.strip_prefix(b"^").unwrap_or(shown)))
+        };
+        let hides = !decisive.starts_with(b"!") && is_below(name) && !self.patterns.iter().any(shows_below);
+        hides.then_some(folder.as_bstr())
+    }
 }
 
 fn decide(pattern: &[u8], name: &[u8]) -> Option<bool> {
@@ -33,6 +46,20 @@ fn decide(pattern: &[u8], name: &[u8]) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_is_passed_over_only_if_nothing_in_it_is_shown() {
+        let mut hidden = Hidden::default();
+        for pattern in ["refs/changes", "refs/a", "!refs/a/shown", "refs/tags/", "!refs/tags", "^refs/b"] {
+            hidden.add(pattern.into());
+        }
+        let folder = |name: &str| hidden.folder_around(name.into()).map(|folder| folder.to_string());
+        assert_eq!(folder("refs/changes/1/2").as_deref(), Some("refs/changes"));
+        assert_eq!(folder("refs/b/x").as_deref(), Some("refs/b"));
+        for name in ["refs/changes", "refs/changesets/1", "refs/a/x", "refs/a/shown/x", "refs/tags/x", "refs/heads/x"] {
+            assert_eq!(folder(name), None, "{name}");
+        }
+    }
 
     #[test]
     fn the_last_pattern_that_fits_decides() {

@@ -13,11 +13,13 @@
 
 mod hand_over;
 mod hidden;
+mod proc_receive;
 mod serve;
 mod settings;
 pub mod wire;
 
 pub use hand_over::{Facts, HandOver, hand_over};
 pub use hidden::Hidden;
+pub use proc_receive::ProcReceive;
 pub use serve::{Call, ServeError, serve};
 pub use settings::{Deny, Settings};

@@ -1,6 +1,6 @@
 //! What git-config(1) says of receiving: `receive.*`, `transfer.*` and the few others that matter here.
 
-use crate::Hidden;
+use crate::{Hidden, ProcReceive};
 use bstr::ByteSlice;
 use refdb::config::{Config, ConfigError, Value};
 
@@ -39,8 +39,8 @@ pub struct Settings {
     pub ofs_delta: bool,
     /// `receive.certNonceSeed` is set.
     pub signed_pushes: bool,
-    /// `receive.procReceiveRefs` is set.
-    pub proc_receive: bool,
+    /// `receive.procReceiveRefs`.
+    pub proc_receive: ProcReceive,
     /// `transfer.hideRefs` and `receive.hideRefs`.
     pub hidden: Hidden,
 }
@@ -80,7 +80,7 @@ impl Settings {
             session_id: false,
             ofs_delta: true,
             signed_pushes: false,
-            proc_receive: false,
+            proc_receive: ProcReceive::default(),
             hidden: Hidden::default(),
         };
         let mut preferred = Preferred::default();
@@ -114,7 +114,7 @@ impl Settings {
             b"transfer.advertisesid" => self.session_id = value.boolean()?,
             b"repack.usedeltabaseoffset" => self.ofs_delta = value.boolean()?,
             b"receive.certnonceseed" => self.signed_pushes = true,
-            b"receive.procreceiverefs" => self.proc_receive = true,
+            b"receive.procreceiverefs" => self.proc_receive.add(value.text()?),
             b"receive.hiderefs" | b"transfer.hiderefs" => self.hidden.add(value.text()?),
             key => self.fsck_messages |= key.starts_with(b"receive.fsck."),
         }

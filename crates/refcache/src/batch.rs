@@ -75,5 +75,6 @@ pub(crate) fn commit_in(context: Context<'_>, batch: &Batch) -> Result<Outcome> 
         transaction.add(edit.clone())?;
     }
     let committed = transaction.commit()?;
+    debug_assert!(committed.rejected.iter().all(|(at, _)| *at < batch.edits.len()), "a rejection is of an edit");
     Ok(Outcome { rejected: committed.rejected, group: 1, leads: true })
 }

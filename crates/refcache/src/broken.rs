@@ -1,6 +1,6 @@
 //! Refs whose own files are no good: which there are, and who has been told of them.
 
-use crate::{Error, list::Plan};
+use crate::{Error, plan::Plan};
 use bstr::{BStr, BString, ByteSlice};
 use refdb::BrokenRef;
 use std::{
@@ -73,6 +73,7 @@ impl BrokenRefs {
     /// All refs of a plan were looked at in a walk, and those in `broken`, which are sorted, are no good.
     pub(crate) fn walked(&self, walk: u64, plan: &Plan, broken: &[BString]) {
         if self.count() > 0 {
+            debug_assert!(broken.is_sorted(), "broken refs are sought by halves");
             let mut known = self.known();
             known.retain(|name, noted| {
                 noted.walk > walk || !plan.has(name.as_bstr()) || broken.binary_search(name).is_ok()
@@ -107,6 +108,7 @@ impl BrokenRefs {
     }
 
     fn recount(&self, known: &BTreeMap<BString, Noted>) {
+        debug_assert!(known.len() <= NAMED_MAX, "more broken refs than are remembered: {}", known.len());
         self.count.store(known.len() as u64, Relaxed);
         self.untold.store(known.values().filter(|noted| !noted.is_told).count() as u64, Relaxed);
     }

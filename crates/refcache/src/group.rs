@@ -11,11 +11,11 @@ mod member;
 #[cfg(test)]
 mod tests;
 
-use crate::{Batch, Error, Outcome, Result, batch::commit_in, opened::Opened};
+use crate::{Batch, Error, Outcome, Result, batch::commit_in};
 use member::{Deferral, Group, Union, is_in_main};
 use refdb::{
-    Change, Target,
-    backend::{Claim, Intent},
+    Change, Store, Target,
+    backend::{Claim, Intent, Steps},
     transaction::NoHook,
 };
 use std::{
@@ -70,7 +70,8 @@ impl Job {
     }
 
     fn answer(&self, answer: Answer) {
-        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+        let before = self.answer.lock().unwrap_or_else(PoisonError::into_inner).replace(answer);
+        assert!(before.is_none(), "a batch is made once, and told once what came of it");
     }
 
     fn take(&self) -> Option<Answer> {
@@ -80,32 +81,33 @@ impl Job {
 
 /// Whether a batch can be made together with others: all it does is in the stack that all of them share, and no hook
 /// has to be asked.
-pub(crate) fn can_be_grouped(opened: &Opened, batch: &Batch) -> Result<bool> {
-    let has_one_stack = opened.store.reftable().is_some() && opened.store.repository().worktree_id().is_none();
+pub(crate) fn can_be_grouped(store: &Store, batch: &Batch) -> Result<bool> {
+    let has_one_stack = store.reftable().is_some() && store.repository().worktree_id().is_none();
     if !has_one_stack || !batch.edits.iter().all(|edit| is_in_main(edit.name.as_bstr())) {
         return Ok(false);
     }
-    Ok(batch.options.skip_hook || opened.store.context().hooks.find()?.is_none())
+    Ok(batch.options.skip_hook || store.context().hooks.find()?.is_none())
 }
 
 impl Groups {
     /// Makes a batch, together with those of other threads.
-    pub(crate) fn commit(&self, opened: &Opened, batch: &Batch) -> Result<Outcome> {
-        let job = Arc::new(Job { batch: with_classes(opened, batch)?, answer: Mutex::new(None) });
+    pub(crate) fn commit(&self, store: &Store, batch: &Batch) -> Result<Outcome> {
+        debug_assert!(store.reftable().is_some(), "only what is in stacks is written in groups");
+        let job = Arc::new(Job { batch: with_classes(store, batch)?, answer: Mutex::new(None) });
         let mut queue = self.queue();
         queue.waiting.push_back(Arc::clone(&job));
         self.arrived.notify_all();
-        self.outcome_of(&job, opened, queue)
+        self.outcome_of(&job, store, queue)
     }
 
     /// Waits until a job is made, or makes it with all that wait.
-    fn outcome_of<'q>(&'q self, job: &Arc<Job>, opened: &Opened, mut queue: MutexGuard<'q, Queue>) -> Result<Outcome> {
+    fn outcome_of<'q>(&'q self, job: &Arc<Job>, store: &Store, mut queue: MutexGuard<'q, Queue>) -> Result<Outcome> {
         loop {
             match job.take() {
                 Some(Answer::Made(outcome)) => return outcome,
                 Some(Answer::Alone) => {
                     drop(queue);
-                    return commit_in(opened.store.context(), &job.batch);
+                    return commit_in(store.context(), &job.batch);
                 }
                 None => {}
             }
@@ -115,21 +117,22 @@ impl Groups {
             }
             if !queue.waiting.iter().any(|waiting| Arc::ptr_eq(waiting, job)) {
                 // Its leader panicked: to lead would bring no outcome, however often.
-                return Err(Error::Abandoned(opened.store.repository().common_dir().to_owned()));
+                return Err(Error::Abandoned(store.repository().common_dir().to_owned()));
             }
             queue.has_leader = true;
             drop(self.gather(queue));
             // If this panics the others must not wait for ever.
             let leader = Leader { groups: self };
-            self.lead(opened);
+            self.lead(store);
             drop(leader);
             queue = self.queue();
         }
     }
 
-    /// Waits a moment for the members of the last group, if it had more than one. Without this they and those who waited
+    /// Waits a moment for the members of the last group, if it had more than one. Without this they and the threads that waited
     /// meanwhile take turns, in groups of half the size.
     fn gather<'q>(&self, queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
+        debug_assert!(queue.has_leader, "one thread gathers: that which leads");
         let pause = (queue.last_took / PART_OF_GROUP).min(PAUSE_MAX);
         let expected = queue.waiting.len() + queue.last_members;
         if queue.last_members == 0 || expected < 3 {
@@ -141,19 +144,20 @@ impl Groups {
     }
 
     /// Makes one group of what waits.
-    fn lead(&self, opened: &Opened) {
+    fn lead(&self, store: &Store) {
+        debug_assert!(self.queue().has_leader, "one thread leads");
         let begun = Instant::now();
         let claims = vec![Claim { name: "HEAD".into(), intent: Intent::Hold }];
-        let locked = match opened.store.context().backend.lock(&claims) {
+        let locked = match store.context().backend.lock(&claims) {
             Ok(locked) => locked,
             Err(error) => return fail(self.take_waiting(), error),
         };
-        // Whoever came while we waited for the lock is in time.
-        let group = Group::new(opened.store.context().backend, &*locked);
+        // Threads that came while we waited for the lock are in time.
+        let group = Group::new(store.context().backend, &*locked);
         let mut accepted: Vec<(Arc<Job>, Outcome)> = Vec::new();
         let mut late = Vec::new();
         for job in self.take_waiting() {
-            let context = refdb::transaction::Context { backend: &group, hooks: &NoHook, ..opened.store.context() };
+            let context = refdb::transaction::Context { backend: &group, hooks: &NoHook, ..store.context() };
             let outcome = commit_in(context, &job.batch);
             match (group.take_deferral(), outcome) {
                 (Some(Deferral::Next), _) => late.push(job),
@@ -164,6 +168,7 @@ impl Groups {
         }
         self.queue().put_back(late);
         let union = Union::new(group.into_members());
+        assert!(union.members() as usize <= accepted.len(), "what is made is told to those whose it is");
         let made = if union.is_empty() { Ok(()) } else { make(locked, &union) };
         {
             let mut queue = self.queue();
@@ -224,10 +229,10 @@ fn fail(jobs: impl IntoIterator<Item = Arc<Job>>, error: refdb::Error) {
     }
 }
 
-/// The batch, saying of each new id what it is: objects are read by whoever brings them, before anybody waits.
-fn with_classes(opened: &Opened, batch: &Batch) -> Result<Batch> {
+/// The batch, saying of each new id what it is: each thread reads the objects that it brings, before any thread waits.
+fn with_classes(store: &Store, batch: &Batch) -> Result<Batch> {
     let mut batch = batch.clone();
-    let objects = opened.store.context().objects;
+    let objects = store.context().objects;
     for edit in &batch.edits {
         if let Change::Set(Target::Direct(id)) = &edit.change
             && !batch.known.contains_key(id)

@@ -36,6 +36,7 @@ struct Entry {
 
 /// Names are kept in place: to follow a pointer would cost as much as half of the rest.
 const NAME_LEN_MAX: usize = 71;
+const _: () = assert!(NAME_LEN_MAX <= u8::MAX as usize, "a name's length has eight bits");
 
 #[derive(Clone, Copy)]
 struct Name {
@@ -56,9 +57,10 @@ impl Name {
 }
 
 const PLACES_MAX: usize = 2048;
+const _: () = assert!(PLACES_MAX.is_power_of_two(), "a place is the low bits of a hash");
 
 impl Hot {
-    /// It takes a hundredth of so many bytes or less, counted in `budget`, once it is needed.
+    /// It takes a hundredth of these bytes or less, counted in `budget`, once it is needed.
     pub(crate) fn new(memory_bytes: usize, budget: &Arc<PageBudget>) -> Self {
         let count = (memory_bytes / 100 / size_of::<Place>()).clamp(1, PLACES_MAX);
         // The largest power of two that is not more.
@@ -80,6 +82,7 @@ impl Hot {
 
     /// Takes down what a reader found of a name in a state, if it is asked for often.
     pub(crate) fn put(&self, owner: u64, state: u64, name: &BStr, found: &Option<Found>) {
+        debug_assert!(owner > 0, "0 owns the places that are empty");
         if name.len() > NAME_LEN_MAX {
             return;
         }
@@ -89,6 +92,7 @@ impl Hot {
             (places, charge)
         });
         let (at, tag) = self.place(owner, name);
+        debug_assert!(at < places.len(), "each name has a place: {at}");
         let Some(place) = places.get(at) else { return };
         if place.missed.load(Relaxed) != tag {
             place.missed.store(tag, Relaxed);
@@ -113,11 +117,12 @@ impl Hot {
         entries.filter(|entry| entry.owner == owner).map(|entry| entry.name.as_slice().into()).collect()
     }
 
-    /// The place of a name, and a number that tells it from most others that have the same. Whoever chooses names so that
+    /// The place of a name, and a number that tells it from most others that have the same. A client that chooses names so that
     /// they meet only makes them be searched.
     #[inline]
     fn place(&self, owner: u64, name: &BStr) -> (usize, u32) {
         const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+        debug_assert!(self.count.is_power_of_two(), "a place is the low bits of the hash: {}", self.count);
         let mut hash = owner.wrapping_mul(ODD) ^ name.len() as u64;
         let (words, rest) = name.as_chunks::<8>();
         let mut last = [0; 8];

@@ -83,6 +83,7 @@ impl Identity {
             Ok(_) => {}
         }
         let mut proof = self.proof.lock().unwrap_or_else(PoisonError::into_inner);
+        debug_assert_eq!(proof.is_some(), self.content.is_some(), "a configuration that was read has a proof");
         let stat = match fs.stat(&self.config) {
             Err(error) if error.is_not_found() => None,
             stat => Some(stat?),

@@ -7,10 +7,12 @@
 //! the proof fails. Nothing is mapped, so a file that someone truncates is an error and not the end of the process.
 //!
 //! Read in this order: `trust` (what counts as a proof), `identity` (whether it is still the same repository), `found`
-//! (what an answer is), `opened` and its readers `tables` (reftable) and `files` (loose refs and packed-refs), `hot`, `list`,
+//! (what is found), `answer` (and on what it rests), `opened` and its readers `tables` (reftable) and `files` (loose refs and packed-refs), `hot`,
+//! `plan`, `row` and `listing`,
 //! [`View`], `open_views` (which of them are closed when they are too many), `batch` and `group` (writing), `broken`, `disorder`, `verify`, `stats`,
 //! [`Views`].
 
+mod answer;
 mod batch;
 mod broken;
 mod disorder;
@@ -20,11 +22,14 @@ mod found;
 mod group;
 mod hot;
 mod identity;
-mod list;
+mod listing;
 mod memory;
 mod names;
 mod open_views;
 mod opened;
+mod plan;
+mod process;
+mod row;
 mod settings;
 mod stats;
 mod tables;
@@ -36,7 +41,9 @@ mod views;
 pub use batch::{Batch, Outcome};
 pub use error::{Error, Result};
 pub use found::{Found, Resolved, Storage};
-pub use list::{ListOptions, Listing, Row};
+pub use listing::Listing;
+pub use plan::ListOptions;
+pub use row::Row;
 pub use settings::{ViewSettings, ViewsSettings};
 pub use stats::{Holdings, Stats};
 pub use trust::{Trust, TrustError, TrustSettings};

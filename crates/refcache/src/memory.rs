@@ -1,11 +1,6 @@
-//! What all views of a process share: the block cache of reftables, what is known of names, and the count of the rest.
+//! The memory that all views of a process share: the block cache of reftables, what is known of names, and the count of the rest.
 
-use crate::{
-    Holdings, ViewsSettings,
-    hot::Hot,
-    names::Names,
-    open_views::{OpenViews, Slot},
-};
+use crate::{ViewsSettings, hot::Hot, names::Names};
 use refdb::files::{Charge, PageBudget};
 use reftable::BlockCache;
 use std::sync::{
@@ -26,10 +21,10 @@ pub(crate) struct Memory {
     pub(crate) hot: Hot,
     /// Counts what is not blocks.
     pub(crate) pages: Arc<PageBudget>,
-    pub(crate) open_views: Arc<OpenViews>,
-    bytes_max: usize,
+    /// The bound.
+    pub(crate) bytes_max: usize,
     /// What views take that have nothing open, which they cannot give up.
-    closed_bytes: AtomicUsize,
+    pub(crate) closed_bytes: AtomicUsize,
     owners: AtomicU64,
 }
 
@@ -53,7 +48,6 @@ impl Memory {
             names: Names::new(bytes_max / 4, &pages),
             hot: Hot::new(bytes_max, &pages),
             pages,
-            open_views: OpenViews::new(settings),
             bytes_max,
             closed_bytes: AtomicUsize::new(0),
             owners: AtomicU64::new(1),
@@ -71,68 +65,19 @@ impl Memory {
         ClosedCharge { memory: Arc::clone(self), charge: self.pages.charge(bytes) }
     }
 
-    /// The memory that this number of views holds together.
-    pub(crate) fn holdings(&self, views: u64) -> Holdings {
-        Holdings {
-            views,
-            open_views: self.open_views.count() as u64,
-            closed: self.open_views.closed(),
-            files: self.open_views.files() as u64,
-            files_max: self.open_views.files_max() as u64,
-            bytes: self.held_bytes() as u64,
-            bytes_max: self.bytes_max as u64,
-        }
-    }
-
     /// Bytes in use.
     pub(crate) fn held_bytes(&self) -> usize {
         self.pages.used_bytes() + self.blocks.held_bytes()
     }
 
     /// How many bytes may be in use. There is room to work with, however many views there are.
-    fn bound_bytes(&self) -> usize {
+    pub(crate) fn bound_bytes(&self) -> usize {
         self.bytes_max.max(self.closed_bytes.load(Relaxed) + self.bytes_max / 2)
     }
 
     /// Whether more is held than may be, in all or of text, which is not worth much.
     pub(crate) fn is_over(&self) -> bool {
         self.held_bytes() > self.bound_bytes() || self.pages.text_bytes() > self.bytes_max / 16
-    }
-
-    /// Has memory given up until there is room again. `spared`, of which a question is asked, is not closed for it.
-    pub(crate) fn trim(&self, spared: &Arc<Slot>) {
-        self.blocks.trim();
-        if !self.is_over() {
-            return;
-        }
-        let slots = self.open_views.by_use();
-        self.open_views.tick();
-        for opened in slots.iter().filter_map(|slot| slot.get()) {
-            opened.shed(Part::Text);
-        }
-        // What is left may be just what all questions are answered from.
-        let bound = self.bound_bytes();
-        if self.held_bytes() <= bound / 32 * 31 {
-            return;
-        }
-        let closed_bytes = self.closed_bytes.load(Relaxed);
-        let enough = closed_bytes + bound.saturating_sub(closed_bytes + self.blocks.held_bytes()) / 4 * 3;
-        for slot in &slots {
-            for part in [Part::Pages, Part::All] {
-                if self.pages.used_bytes() <= enough {
-                    return;
-                }
-                if let Some(opened) = slot.get() {
-                    opened.shed(part);
-                }
-            }
-        }
-        for slot in slots.iter().filter(|slot| !Arc::ptr_eq(slot, spared)) {
-            if self.pages.used_bytes() <= enough {
-                return;
-            }
-            self.open_views.close(slot);
-        }
     }
 }
 
@@ -144,6 +89,7 @@ pub(crate) struct ClosedCharge {
 
 impl Drop for ClosedCharge {
     fn drop(&mut self) {
-        self.memory.closed_bytes.fetch_sub(self.charge.bytes(), Relaxed);
+        let before = self.memory.closed_bytes.fetch_sub(self.charge.bytes(), Relaxed);
+        debug_assert!(before >= self.charge.bytes(), "a view's bytes were counted when it was made: {before}");
     }
 }

@@ -61,6 +61,13 @@ impl Shard {
     }
 }
 
+impl Shard {
+    fn has(&self, hash: u64, wanted: &Entry) -> bool {
+        let is_it = |entry: &Entry| entry.is(wanted.owner, &wanted.name);
+        self.young.find(hash, is_it).is_some() || self.old.find(hash, is_it).is_some()
+    }
+}
+
 struct Entry {
     owner: u64,
     name: Box<[u8]>,
@@ -97,6 +104,7 @@ impl Names {
             Ok(found) => found.remove().0,
             Err(_) => return None,
         };
+        debug_assert!(shard.old_bytes.bytes() >= entry.bytes(), "an entry that goes was counted");
         shard.old_bytes.sub(entry.bytes());
         let known = Arc::clone(&entry.known);
         self.insert(&mut shard, hash, entry);
@@ -114,12 +122,14 @@ impl Names {
         }
         if let Ok(found) = shard.old.find_entry(hash, |entry| entry.is(owner, name)) {
             let bytes = found.remove().0.bytes();
+            debug_assert!(shard.old_bytes.bytes() >= bytes, "an entry that goes was counted: {bytes}");
             shard.old_bytes.sub(bytes);
         }
         self.insert(&mut shard, hash, Entry { owner, name: name.to_vec().into(), known });
     }
 
     fn insert(&self, shard: &mut Shard, hash: u64, entry: Entry) {
+        debug_assert!(!shard.has(hash, &entry), "a name has one entry");
         shard.young_bytes.add(entry.bytes());
         shard.young.insert_unique(hash, entry, |entry| self.hash(entry.owner, BStr::new(&*entry.name)));
         if shard.young_bytes.bytes() > self.capacity_bytes / SHARDS / 2 {
@@ -127,6 +137,12 @@ impl Names {
             let Shard { young_bytes, old_bytes, .. } = shard;
             std::mem::swap(old_bytes, young_bytes);
             young_bytes.sub(young_bytes.bytes());
+            debug_assert_eq!(
+                shard.old_bytes.bytes(),
+                shard.old.iter().map(Entry::bytes).sum::<usize>(),
+                "what is counted is the sum of the entries"
+            );
+            debug_assert!(shard.young.is_empty() && shard.young_bytes.bytes() == 0, "the young begin with nothing");
         }
     }
 
@@ -142,7 +158,7 @@ impl Names {
     }
 
     fn hash(&self, owner: u64, name: &BStr) -> u64 {
-        // Whoever chooses names shall not choose where they collide.
+        // A client that chooses names shall not choose where they collide.
         self.hasher.hash_one((owner, name.as_ref() as &[u8]))
     }
 
@@ -156,6 +172,7 @@ impl Names {
 pub(crate) struct Sieve([AtomicU64; SIEVE_WORDS]);
 
 const SIEVE_WORDS: usize = 64;
+const _: () = assert!(SIEVE_WORDS * 64 == 1 << 12, "twelve bits of a hash choose one of the sieve");
 
 impl Default for Sieve {
     fn default() -> Self {

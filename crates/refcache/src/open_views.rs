@@ -15,6 +15,7 @@ const FILES_MAX: u64 = 8 << 10;
 
 /// And however few: this is what a handful of views need.
 const FILES_MIN: u64 = 16;
+const _: () = assert!(FILES_MIN <= FILES_MAX, "bounds of one number");
 
 /// So much is closed at once that it is not the next view's turn right away.
 const PART_CLOSED: usize = 8;

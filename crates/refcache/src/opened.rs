@@ -1,10 +1,12 @@
 use crate::{
     Error, Found, Result, ViewSettings,
+    answer::Answer,
     files::FilesReader,
     group::Groups,
     identity::{Identity, Verdict},
-    list::{Listing, Plan},
+    listing::{Listing, Source},
     memory::{Memory, Part},
+    plan::Plan,
     stats::Counters,
     tables::TablesReader,
 };
@@ -38,17 +40,17 @@ impl Opened {
     pub(crate) fn open(
         git_dir: &Path,
         settings: &ViewSettings,
+        fs: &Fs,
         memory: &Arc<Memory>,
         counters: &Arc<Counters>,
     ) -> Result<Self> {
-        let fs = memory.open_views.fs().clone();
         let mut environment = Environment::empty(git_dir).with("GIT_DIR", git_dir);
         for setting in &settings.config {
             environment = environment.with_config(setting.as_ref());
         }
-        let repository = Repository::discover(&fs, &environment)?;
+        let repository = Repository::discover(fs, &environment)?;
         // Before the store reads the configuration: what changes afterwards is noticed.
-        let identity = Identity::of(&fs, repository.common_dir())?;
+        let identity = Identity::of(fs, repository.common_dir())?;
         let reading = refdb::Reading::Shared(Arc::clone(&memory.blocks), Arc::clone(&memory.pages));
         let mut builder = Store::builder_of(repository, environment).fs(fs.clone()).reading(reading);
         if let Some(sync) = settings.sync {
@@ -63,15 +65,15 @@ impl Opened {
         let store = builder.open()?;
         let trust = settings.trust;
         let reader = match (store.reftable(), store.files()) {
-            (Some(backend), _) => Reader::Tables(TablesReader::new(&fs, backend, trust, memory, counters)?),
+            (Some(backend), _) => Reader::Tables(TablesReader::new(fs, backend, trust, memory, counters)?),
             (_, Some(backend)) => {
-                let reader = FilesReader::new(&fs, backend, store.hash(), trust, memory, counters);
+                let reader = FilesReader::new(fs, backend, store.hash(), trust, memory, counters);
                 Reader::Files(Box::new(reader))
             }
             (None, None) => unreachable!("a store has one of the two backends"),
         };
         let charge = memory.pages.charge(OPEN_BYTES);
-        Ok(Opened { store, reader, groups: Arc::default(), identity, fs, charge })
+        Ok(Opened { store, reader, groups: Arc::default(), identity, fs: fs.clone(), charge })
     }
 
     /// Whether the folder still holds the repository that was opened.
@@ -83,8 +85,8 @@ impl Opened {
         }
     }
 
-    /// One ref; the flag says whether the answer is right only if the repository is still the same.
-    pub(crate) fn get(&self, name: &BStr) -> Result<(Option<Found>, bool)> {
+    /// One ref.
+    pub(crate) fn get(&self, name: &BStr) -> Result<Answer<Option<Found>>> {
         match &self.reader {
             Reader::Files(reader) => reader.get(&self.store, name),
             Reader::Tables(reader) => reader.get(&self.store, name),
@@ -92,17 +94,23 @@ impl Opened {
     }
 
     /// Many refs, whose names are sorted.
-    pub(crate) fn get_many(&self, names: &[&BStr]) -> Result<(Vec<Option<Found>>, bool)> {
+    pub(crate) fn get_many(&self, names: &[&BStr]) -> Result<Answer<Vec<Option<Found>>>> {
         match &self.reader {
             Reader::Files(reader) => reader.get_many(&self.store, names),
             Reader::Tables(reader) => reader.get_many(&self.store, names),
         }
     }
 
-    pub(crate) fn list(&self, plan: Plan) -> Result<Listing> {
+    pub(crate) fn list(&self, plan: Plan) -> Result<Answer<Listing>> {
         match &self.reader {
-            Reader::Files(reader) => reader.list(plan),
-            Reader::Tables(reader) => reader.list(plan),
+            Reader::Files(reader) => {
+                let source = reader.list(&plan)?.map(|source| Source::Files(Box::new(source)));
+                Ok(source.map(|source| Listing::new(plan, source, reader.owner())))
+            }
+            Reader::Tables(reader) => {
+                let source = reader.list()?.map(|source| Source::Tables(Box::new(source)));
+                Ok(source.map(|source| Listing::new(plan, source, reader.owner())))
+            }
         }
     }
 
@@ -115,7 +123,7 @@ impl Opened {
     }
 
     /// The names, in order, of the refs that hold the object or a tag that leads to it.
-    pub(crate) fn pointing_at(&self, id: &ObjectId) -> Result<Vec<BString>> {
+    pub(crate) fn pointing_at(&self, id: &ObjectId) -> Result<Answer<Vec<BString>>> {
         match &self.reader {
             Reader::Files(reader) => reader.pointing_at(id, self.store.context().objects),
             Reader::Tables(reader) => reader.pointing_at(id),

@@ -2,8 +2,9 @@
 
 use crate::{
     Found, Result, Row, Storage, Trust, TrustSettings,
-    list::{Listing, Plan, Range, Source},
+    answer::Answer,
     memory::Memory,
+    plan::Range,
     stats::{Counters, count},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -69,21 +70,21 @@ impl TablesReader {
         })
     }
 
-    /// The present state. The flag is set if the list was replaced or is not there, which may mean that the repository
-    /// is another one now.
-    fn fresh(&self) -> Result<(Snapshot, bool)> {
+    /// The present state. If the list was replaced or is not there, the repository may be another one now.
+    fn fresh(&self) -> Result<Answer<Snapshot>> {
         let Some(believe) = self.trust.believe else { return self.look() };
         let begun = Instant::now();
         let epoch = {
             let belief = self.belief();
             if belief.looked.is_some_and(|looked| begun.duration_since(looked) < believe) {
                 // Our own commits are in it: they make it.
-                return Ok((self.stack.snapshot(), false));
+                return Ok(Answer::Proved(self.stack.snapshot()));
             }
             belief.epoch
         };
         let seen = self.look()?;
         let mut belief = self.belief();
+        debug_assert!(belief.epoch >= epoch, "what is distrusted stays so: {epoch}");
         if belief.epoch == epoch {
             belief.looked = belief.looked.max(Some(begun));
         }
@@ -91,7 +92,7 @@ impl TablesReader {
     }
 
     /// Looks at the list as it is trusted.
-    fn look(&self) -> Result<(Snapshot, bool)> {
+    fn look(&self) -> Result<Answer<Snapshot>> {
         let fresh = match self.trust.tables_list {
             Trust::Always => self.stack.refresh()?,
             Trust::AfterOpen => {
@@ -108,7 +109,7 @@ impl TablesReader {
         }
         // A stack without tables is as good as none: git puts HEAD into one when it makes the repository.
         let is_doubtful = is_new || fresh.tables().is_empty();
-        Ok((fresh, is_doubtful))
+        Ok(Answer::new(fresh, is_doubtful))
     }
 
     /// Takes down which state is the present one.
@@ -127,18 +128,19 @@ impl TablesReader {
         self.belief.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One ref; the flag says whether the answer is right only if the repository is still the same.
-    pub(crate) fn get(&self, store: &Store, name: &BStr) -> Result<(Option<Found>, bool)> {
+    /// One ref.
+    pub(crate) fn get(&self, store: &Store, name: &BStr) -> Result<Answer<Option<Found>>> {
         if is_elsewhere(name) {
-            return Ok((store.get(name)?.map(Found::of_other_place), true));
+            return Ok(Answer::IfSame(store.get(name)?.map(Found::of_other_place)));
         }
-        let (snapshot, is_doubtful) = self.fresh()?;
-        Ok((self.get_in(&snapshot, name)?, is_doubtful))
+        self.fresh()?.try_map(|snapshot| self.get_in(&snapshot, name))
     }
 
     /// The same for names that are sorted. The list is looked at once.
-    pub(crate) fn get_many(&self, store: &Store, names: &[&BStr]) -> Result<(Vec<Option<Found>>, bool)> {
-        let (snapshot, mut is_doubtful) = self.fresh()?;
+    pub(crate) fn get_many(&self, store: &Store, names: &[&BStr]) -> Result<Answer<Vec<Option<Found>>>> {
+        debug_assert!(names.is_sorted(), "tables are read in order of name");
+        let mut is_doubtful = false;
+        let snapshot = self.fresh()?.part_of(&mut is_doubtful);
         let mut answers = Vec::with_capacity(names.len());
         for name in names {
             answers.push(if is_elsewhere(name) {
@@ -148,7 +150,7 @@ impl TablesReader {
                 self.get_in(&snapshot, name)?
             });
         }
-        Ok((answers, is_doubtful))
+        Ok(Answer::new(answers, is_doubtful))
     }
 
     fn get_in(&self, snapshot: &Snapshot, name: &BStr) -> Result<Option<Found>> {
@@ -172,16 +174,27 @@ impl TablesReader {
         self.memory.hot.of(self.owner)
     }
 
-    pub(crate) fn list(&self, plan: Plan) -> Result<Listing> {
-        let (snapshot, is_doubtful) = self.fresh()?;
-        let source = TablesSource { cursor: snapshot.merged().refs(), state: snapshot.sequence(), end: None };
-        Ok(Listing::new(plan, Source::Tables(Box::new(source)), self.owner, is_doubtful))
+    /// The number by which listings of this reader are told from those of others.
+    pub(crate) fn owner(&self) -> u64 {
+        self.owner
     }
 
-    pub(crate) fn pointing_at(&self, id: &ObjectId) -> Result<Vec<BString>> {
-        let (snapshot, _) = self.fresh()?;
-        let pointing = snapshot.merged().refs_pointing_at(id)?;
-        Ok(pointing.into_iter().map(|pointing| pointing.name).collect())
+    /// Where a listing has its rows.
+    pub(crate) fn list(&self) -> Result<Answer<TablesSource>> {
+        let source = |snapshot: Snapshot| {
+            let (cursor, state) = (snapshot.merged().refs(), snapshot.sequence());
+            TablesSource { cursor, state, end: None }
+        };
+        Ok(self.fresh()?.map(source))
+    }
+
+    /// The names, in order, of the refs that hold the object or a tag that leads to it.
+    pub(crate) fn pointing_at(&self, id: &ObjectId) -> Result<Answer<Vec<BString>>> {
+        let names = |snapshot: Snapshot| {
+            let pointing = snapshot.merged().refs_pointing_at(id)?;
+            Ok(pointing.into_iter().map(|pointing| pointing.name).collect())
+        };
+        self.fresh()?.try_map(names)
     }
 
     pub(crate) fn sequence(&self) -> u64 {
@@ -211,6 +224,7 @@ impl TablesSource {
     }
 
     pub(crate) fn enter(&mut self, range: &Range) -> Result<()> {
+        debug_assert!(range.end.as_ref().is_none_or(|end| range.start < *end), "a range has room: {range:?}");
         self.end = range.end.clone();
         Ok(self.cursor.seek(&range.start)?)
     }

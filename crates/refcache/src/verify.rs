@@ -1,6 +1,6 @@
 //! Compares what a view says with what the disk says, while everything goes on.
 
-use crate::{Result, view::View};
+use crate::{Result, stats::count, view::View};
 use bstr::{BString, ByteSlice};
 use refdb::{BrokenRef, Store, Target};
 use std::{cmp::Ordering, collections::BTreeSet};
@@ -33,9 +33,19 @@ const LOOKS_MAX: usize = 5;
 /// So much of packed-refs is in memory for the disk's side while both are walked through.
 const DISK_BYTES: usize = 1 << 20;
 
+impl View {
+    /// Compares the view with the disk, without stopping anyone.
+    pub fn verify(&self) -> Result<Report> {
+        let report = verify(self)?;
+        count(&self.counters().verifications, 1);
+        count(&self.counters().stale, report.differences.len() as u64);
+        Ok(report)
+    }
+}
+
 /// Looks at the names about which what is in memory may be wrong, then walks the view's listing and the disk's side by
 /// side, and looks again at the names on which they differ: somebody may have changed them meanwhile.
-pub(crate) fn verify(view: &View) -> Result<Report> {
+fn verify(view: &View) -> Result<Report> {
     let disk = view.disk()?;
     let mut report = Report::default();
     // First, since a listing looks at the disk and learns.

@@ -1,14 +1,15 @@
 use crate::{
-    Batch, Error, Found, ListOptions, Listing, Outcome, Report, Resolved, Result, Stats, ViewSettings,
+    Batch, Error, Found, ListOptions, Listing, Outcome, Resolved, Result, Stats, ViewSettings,
+    answer::Answer,
     batch::commit_in,
     broken::broken_ref,
     group,
-    list::Plan,
-    memory::{ClosedCharge, Memory},
+    memory::ClosedCharge,
     open_views::Slot,
     opened::Opened,
+    plan::Plan,
+    process::Process,
     stats::{Counters, count},
-    verify,
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
@@ -38,7 +39,7 @@ const CLOSED_BYTES: usize = 1 << 10;
 pub struct View {
     git_dir: PathBuf,
     settings: ViewSettings,
-    memory: Arc<Memory>,
+    process: Arc<Process>,
     slot: Arc<Slot>,
     /// Held while the repository is opened, so that one thread does it.
     opening: Mutex<()>,
@@ -49,16 +50,16 @@ pub struct View {
 }
 
 impl View {
-    pub(crate) fn open(git_dir: &Path, settings: ViewSettings, memory: &Arc<Memory>) -> Result<Self> {
+    pub(crate) fn open(git_dir: &Path, settings: ViewSettings, process: &Arc<Process>) -> Result<Self> {
         let view = View {
             git_dir: git_dir.to_owned(),
             settings,
-            memory: Arc::clone(memory),
+            process: Arc::clone(process),
             slot: Arc::default(),
             opening: Mutex::default(),
             counters: Arc::default(),
-            number: memory.owner(),
-            _charge: memory.charge_closed(CLOSED_BYTES + 2 * git_dir.as_os_str().len()),
+            number: process.memory.owner(),
+            _charge: process.memory.charge_closed(CLOSED_BYTES + 2 * git_dir.as_os_str().len()),
         };
         view.opened()?;
         Ok(view)
@@ -94,6 +95,7 @@ impl View {
         order.sort_unstable_by_key(|at| names[*at]);
         let sorted: Vec<&BStr> = order.iter().map(|at| names[*at]).collect();
         let answers = self.ask(|opened| opened.get_many(&sorted))?;
+        assert_eq!(answers.len(), order.len(), "each name has its own answer");
         let mut found = vec![None; names.len()];
         for (at, answer) in order.into_iter().zip(answers) {
             found[at] = answer;
@@ -142,11 +144,7 @@ impl View {
     /// Lists refs.
     pub fn list(&self, options: &ListOptions) -> Result<Listing> {
         let plan = Plan::of(options);
-        self.ask(|opened| {
-            let listing = opened.list(plan.clone())?;
-            let is_doubtful = listing.is_doubtful();
-            Ok((listing, is_doubtful))
-        })
+        self.ask(|opened| opened.list(plan.clone()))
     }
 
     /// Whether there is any ref below `refs/`.
@@ -176,7 +174,7 @@ impl View {
 
     /// The refs whose files are no good, which no list has: all are looked at now. A thousand at most.
     pub fn broken(&self) -> Result<Vec<BrokenRef>> {
-        self.ask(|opened| Ok((opened.look_for_broken()?, false)))?;
+        self.ask(|opened| opened.look_for_broken().map(Answer::Proved))?;
         Ok(self.counters.broken.below(b""))
     }
 
@@ -197,7 +195,7 @@ impl View {
 
     /// The names, in order, of the refs that hold the object or an annotated tag that leads to it.
     pub fn pointing_at(&self, id: &ObjectId) -> Result<Vec<BString>> {
-        self.ask(|opened| Ok((opened.pointing_at(id)?, false)))
+        self.ask(|opened| opened.pointing_at(id))
     }
 
     /// The reflog's entries, newest first, until `entry` breaks. `false` if there is no reflog.
@@ -236,6 +234,8 @@ impl View {
         }
         match &outcome {
             Ok(outcome) => {
+                debug_assert!(outcome.rejected.len() <= batch.edits.len(), "an edit is rejected once");
+                debug_assert!(outcome.group > 0, "a batch is one of its group");
                 count(&self.counters.commits, 1);
                 count(&self.counters.groups, u64::from(outcome.leads));
                 self.counters.largest_group.fetch_max(outcome.group as u64, Relaxed);
@@ -277,25 +277,24 @@ impl View {
         self.reopen(self.slot.get().as_ref()).map(drop)
     }
 
-    /// Compares the view with the disk, without stopping anyone.
-    pub fn verify(&self) -> Result<Report> {
-        let report = verify::verify(self)?;
-        count(&self.counters.verifications, 1);
-        count(&self.counters.stale, report.differences.len() as u64);
-        Ok(report)
-    }
-
     /// A number that has grown whenever the view has found its refs changed, or may have missed a change because it was
     /// closed. It means nothing to another process.
     pub fn version(&self) -> u64 {
         const SEQUENCE_BITS: u32 = 40;
         let (before, opened) = self.slot.numbered();
-        before << SEQUENCE_BITS | opened.map_or(0, |opened| opened.sequence())
+        let sequence = opened.map_or(0, |opened| opened.sequence());
+        debug_assert!(sequence >> SEQUENCE_BITS == 0, "a sequence has its own bits: {sequence}");
+        debug_assert!(before << SEQUENCE_BITS >> SEQUENCE_BITS == before, "so has what was open before: {before}");
+        before << SEQUENCE_BITS | sequence
     }
 
     /// What the view has done so far.
     pub fn stats(&self) -> Stats {
         self.counters.read(self.number, self.slot.get().map_or(0, |opened| opened.bytes() as u64))
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// The names about which what is in memory may not be what `disk` says.
@@ -305,7 +304,7 @@ impl View {
 
     /// A store that shares nothing with this view.
     pub(crate) fn disk(&self) -> Result<Store> {
-        let fs = self.memory.open_views.fs().clone();
+        let fs = self.process.open_views.fs().clone();
         let environment = Environment::empty(&self.git_dir).with("GIT_DIR", &self.git_dir);
         let repository = Repository::discover(&fs, &environment)?;
         const BLOCKS_BYTES: usize = 1 << 20;
@@ -335,25 +334,24 @@ impl View {
 
     /// Takes down that the view is used now, and has others make room if there is none. Waits for nobody.
     fn be_used(&self) {
-        let open_views = &self.memory.open_views;
+        let open_views = &self.process.open_views;
         self.slot.touch(open_views.clock());
         if open_views.is_crowded() {
             open_views.make_room(&self.slot);
         }
-        if self.memory.is_over() {
-            self.memory.trim(&self.slot);
+        if self.process.memory.is_over() {
+            self.process.trim(&self.slot);
         }
     }
 
-    /// Asks a question; its answer comes with a flag that says whether it is right only if the repository is still the
-    /// same. So is every error.
-    fn ask<T>(&self, question: impl Fn(&Opened) -> Result<(T, bool)>) -> Result<T> {
+    /// Asks a question. An error, too, is right only if the repository is still the same.
+    fn ask<T>(&self, question: impl Fn(&Opened) -> Result<Answer<T>>) -> Result<T> {
         self.be_used();
         let mut opened = self.opened()?;
         for _ in 0..ATTEMPTS_MAX {
             match question(&opened) {
-                Ok((answer, false)) => return Ok(answer),
-                Ok((answer, true)) if opened.is_same()? => return Ok(answer),
+                Ok(Answer::Proved(answer)) => return Ok(answer),
+                Ok(Answer::IfSame(answer)) if opened.is_same()? => return Ok(answer),
                 Err(error) if opened.is_same()? => return Err(error),
                 _ => opened = self.reopen(Some(&opened))?,
             }
@@ -368,8 +366,9 @@ impl View {
         if let Some(present) = present.filter(|present| old.is_none_or(|old| !Arc::ptr_eq(present, old))) {
             return Ok(present);
         }
-        let fresh = Arc::new(Opened::open(&self.git_dir, &self.settings, &self.memory, &self.counters)?);
-        self.memory.open_views.open(&self.slot, Arc::clone(&fresh));
+        let (fs, memory) = (self.process.open_views.fs(), &self.process.memory);
+        let fresh = Arc::new(Opened::open(&self.git_dir, &self.settings, fs, memory, &self.counters)?);
+        self.process.open_views.open(&self.slot, Arc::clone(&fresh));
         // That it was closed for others' sake is no news of the repository.
         count(&self.counters.reopens, u64::from(old.is_some()));
         Ok(fresh)
@@ -377,8 +376,8 @@ impl View {
 }
 
 fn commit(opened: &Opened, batch: &Batch) -> Result<Outcome> {
-    if group::can_be_grouped(opened, batch)? {
-        opened.groups.commit(opened, batch)
+    if group::can_be_grouped(&opened.store, batch)? {
+        opened.groups.commit(&opened.store, batch)
     } else {
         commit_in(opened.store.context(), batch)
     }

@@ -1,4 +1,4 @@
-use crate::{Holdings, Result, Stats, View, ViewSettings, ViewsSettings, memory::Memory};
+use crate::{Holdings, Result, Stats, View, ViewSettings, ViewsSettings, process::Process};
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
@@ -9,7 +9,7 @@ use std::{
 ///
 /// A view lives as long as somebody holds it.
 pub struct Views {
-    memory: Arc<Memory>,
+    process: Arc<Process>,
     views: Mutex<Known>,
 }
 
@@ -22,7 +22,8 @@ struct Known {
 
 impl Known {
     fn insert(&mut self, view: &Arc<View>) {
-        self.by_path.insert(view.git_dir().to_owned(), Arc::downgrade(view));
+        let before = self.by_path.insert(view.git_dir().to_owned(), Arc::downgrade(view));
+        debug_assert!(before.is_none_or(|view| view.strong_count() == 0), "a repository has one view");
         if self.by_path.len() > self.len_max {
             self.by_path.retain(|_, view| view.strong_count() > 0);
             self.len_max = 2 * self.by_path.len();
@@ -33,7 +34,7 @@ impl Known {
 impl Views {
     /// No views yet.
     pub fn new(settings: &ViewsSettings) -> Self {
-        Views { memory: Memory::new(settings), views: Mutex::default() }
+        Views { process: Process::new(settings), views: Mutex::default() }
     }
 
     /// The view of the repository in this folder, which all callers share. The settings count where nobody has it yet.
@@ -42,7 +43,7 @@ impl Views {
             return Ok(view);
         }
         // Opened without the lock: other repositories shall not wait for this one's disk.
-        let view = Arc::new(View::open(git_dir, settings.clone(), &self.memory)?);
+        let view = Arc::new(View::open(git_dir, settings.clone(), &self.process)?);
         let mut known = self.views();
         if let Some(other) = known.by_path.get(git_dir).and_then(Weak::upgrade) {
             return Ok(other);
@@ -63,13 +64,13 @@ impl Views {
 
     /// Bytes that all caches hold together.
     pub fn held_bytes(&self) -> usize {
-        self.memory.held_bytes()
+        self.process.memory.held_bytes()
     }
 
     /// What all views hold together.
     pub fn holdings(&self) -> Holdings {
         let views = self.views().by_path.values().filter(|view| view.strong_count() > 0).count();
-        self.memory.holdings(views as u64)
+        self.process.holdings(views as u64)
     }
 
     /// What each view has done.

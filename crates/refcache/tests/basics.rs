@@ -133,6 +133,28 @@ fn a_conversion_by_another_process_is_noticed_and_never_read_as_an_empty_reposit
 }
 
 #[test]
+fn refs_by_object_are_those_of_the_repository_after_its_conversion() {
+    each(|repo| {
+        let id = repo.commit();
+        repo.git(["update-ref", "refs/heads/main", &id.to_string()]);
+        repo.git(["pack-refs", "--all"]);
+        let view = open(repo);
+        assert_eq!(view.pointing_at(&id).unwrap(), ["refs/heads/main"]);
+        let other = match repo.format() {
+            RefFormat::Files => "reftable",
+            RefFormat::Reftable => "files",
+        };
+        repo.git(["refs", "migrate", &format!("--ref-format={other}")]);
+        assert_eq!(
+            view.pointing_at(&id).unwrap(),
+            ["refs/heads/main"],
+            "the first question since, from {:?}",
+            repo.format()
+        );
+    });
+}
+
+#[test]
 fn a_repository_that_is_removed_is_gone_and_not_empty_and_one_made_anew_is_read_anew() {
     each(|repo| {
         let id = repo.commit();

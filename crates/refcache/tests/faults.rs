@@ -106,7 +106,7 @@ fn fault_06_a_failed_compare_and_set_refreshes_the_ref() {
         let Some(refdb::Error::Rejected(rejection)) = error.store() else { panic!("{error}") };
         assert_eq!(rejection.reason(), Reason::IncorrectOldValue);
         let now = direct(&view, "refs/heads/main").unwrap();
-        assert_eq!(now, ids[1], "whoever tries again would fail for ever");
+        assert_eq!(now, ids[1], "a second attempt would fail for ever");
         commit(&view, vec![set("refs/heads/main", ids[2], Precondition::MustMatch(Target::Direct(now)))]);
     });
 }

@@ -127,7 +127,7 @@ fn a_page_in_memory_is_void_once_the_file_is_another_one() {
         assert_eq!(direct(&view, &name(5)), Some(expected));
         assert_eq!(view.verify().unwrap().differences, []);
     }
-    assert!(view.version() > version, "whoever waits for changes is told");
+    assert!(view.version() > version, "a thread that waits for changes is told");
     std::fs::write(repo.git_dir().join("new"), &changed).unwrap();
     std::fs::rename(repo.git_dir().join("new"), &path).unwrap();
     assert_eq!(direct(&view, &name(5)), Some(id(6)));

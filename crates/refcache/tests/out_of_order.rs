@@ -14,7 +14,7 @@ fn write(repo: &Repo, id: ObjectId, names: &[String]) {
     std::fs::write(repo.git_dir().join("packed-refs"), format!("{head}{lines}")).unwrap();
 }
 
-/// Some names, and so many tags behind them that the file is small or read page by page.
+/// Some names, and enough tags behind them that the file is small or read page by page.
 fn sizes(names: &[&str]) -> [Vec<String>; 2] {
     [10, 5000].map(|tags| {
         let tags = (0..tags).map(|at| format!("refs/tags/{at:06}"));

@@ -56,7 +56,7 @@ pub trait Claims {
     /// The claim at this position. Panics past the end.
     fn claim(&self, at: usize) -> Claim<'_>;
 
-    /// Whether readers, and whoever comes after a crash, shall see either all changes or none, even where that costs
+    /// Whether readers, and the first reader after a crash, shall see either all changes or none, even where that costs
     /// more. Symbolic refs and refs that are not shared are left out where refs are files.
     fn whole(&self) -> bool {
         false

@@ -45,7 +45,8 @@ impl LooseError {
     /// If the error is about this one file, and lasts. What the whole system suffers from is another matter.
     pub(crate) fn of_file(error: &refdb_vfs::Error) -> Option<Self> {
         let errno = error.source.raw_os_error()?;
-        (error.is_symlink() || error.is_too_long() || error.is_forbidden()).then_some(LooseError::Unreadable(errno))
+        (error.is_symlink() || error.is_too_long() || error.is_forbidden() || error.is_special())
+            .then_some(LooseError::Unreadable(errno))
     }
 }
 

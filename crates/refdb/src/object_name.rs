@@ -187,8 +187,8 @@ impl Names<'_, '_> {
         }
     }
 
-    /// The first ref with a reflog that the rules of gitrevisions(7) make of the name.
-    fn find_logged_ref(&self, name: &BStr) -> Result<Option<RefName>, NameError> {
+    /// The first ref with a reflog that the rules of gitrevisions(7) make of the name. `shown` is what the user called it.
+    fn find_logged_ref(&self, name: &BStr, shown: &BStr) -> Result<Option<RefName>, NameError> {
         let (mut found, mut count) = (None, 0);
         for (before, after) in SHORT_NAME_RULES {
             if self.first_only && found.is_some() {
@@ -205,8 +205,9 @@ impl Names<'_, '_> {
                 }
             }
         }
+        debug_assert_eq!(count > 0, found.is_some(), "the first of the rules that fits counts");
         if count > 1 {
-            (self.warn.borrow_mut())(format!("refname '{name}' is ambiguous."));
+            (self.warn.borrow_mut())(format!("refname '{shown}' is ambiguous."));
         }
         Ok(found)
     }
@@ -230,6 +231,7 @@ impl Names<'_, '_> {
                 None => self.warn_of_dead_end(&full),
             }
         }
+        debug_assert_eq!(count > 0, found.is_some(), "the first of the rules that fits counts");
         if count > 1 {
             warn(format!("refname '{shown}' is ambiguous."));
         }
@@ -290,16 +292,20 @@ impl Names<'_, '_> {
             };
         }
         let Some(number) = number(inside) else { return Ok(None) };
-        let full = if name.is_empty() { self.current_branch()? } else { self.find_logged_ref(name)? };
+        let full = match name.as_bytes() {
+            b"" => self.current_branch()?,
+            b"@" => self.find_logged_ref("HEAD".into(), name)?,
+            _ => self.find_logged_ref(name, name)?,
+        };
         let Some(full) = full else { return Ok(None) };
         let branch = full.strip_prefix(b"refs/heads/").unwrap_or(b"HEAD");
         let shown = if name.is_empty() { branch.into() } else { name.into() };
         self.log_value(&full, number, shown)
     }
 
-    /// The ref that HEAD leads to in the end, or HEAD itself. `None` if there is none yet.
+    /// The ref that HEAD leads to in the end, or HEAD itself; while there is none, another ref that is called HEAD.
     fn current_branch(&self) -> Result<Option<RefName>, NameError> {
-        let Ok(head) = RefName::try_from("HEAD") else { return Ok(None) };
+        let Some((head, _)) = self.find_ref("HEAD".into(), "".into())? else { return Ok(None) };
         Ok(self.follow(&head)?.map(|(end, _)| end))
     }
 
@@ -327,6 +333,7 @@ impl Names<'_, '_> {
 
     /// What was checked out before the last `back` changes of branch, as HEAD's reflog tells.
     fn checked_out_before(&self, back: usize) -> Found {
+        debug_assert!(back > 0, "`@{{-0}}` names nothing");
         let (mut left, mut found) = (back, None);
         self.snapshot.log("HEAD".into(), &mut |entry| {
             let from =

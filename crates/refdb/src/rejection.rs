@@ -47,6 +47,11 @@ pub enum Why {
         /// The folder.
         path: PathBuf,
     },
+    /// Reflogs lie in a folder where the ref's reflog belongs.
+    LogsBelow {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The transaction also edits the ref that this symbolic ref leads to.
     TargetEdited {
         /// Where it leads.
@@ -62,8 +67,6 @@ pub enum Why {
         /// Where it leads.
         target: BString,
     },
-    /// No file can have the ref's name.
-    BadName,
     /// There is no such object.
     NoObject {
         /// The object.
@@ -161,7 +164,7 @@ impl Why {
             | Why::ReferentEdited { .. }
             | Why::BadTarget { .. } => Reason::NameConflict,
             Why::NoObject { .. } | Why::NotACommit { .. } => Reason::InvalidNewValue,
-            Why::BadName | Why::Broken { .. } | Why::NoLock { .. } => Reason::Generic,
+            Why::Broken { .. } | Why::NoLock { .. } | Why::LogsBelow { .. } => Reason::Generic,
         }
     }
 
@@ -172,6 +175,7 @@ impl Why {
             | Why::TargetEdited { .. }
             | Why::ReferentEdited { .. }
             | Why::BadTarget { .. }
+            | Why::LogsBelow { .. }
             | Why::NoObject { .. }
             | Why::NotACommit { .. } => false,
             Why::Conflict { prevents_lock, .. } => *prevents_lock,
@@ -179,7 +183,6 @@ impl Why {
             | Why::Exists { .. }
             | Why::Mismatch { .. }
             | Why::Folder { .. }
-            | Why::BadName
             | Why::Broken { .. }
             | Why::Locked { .. }
             | Why::LockedBySelf { .. }
@@ -222,6 +225,9 @@ impl fmt::Display for Rejection {
             Why::Folder { path } => {
                 write!(f, "there is a non-empty directory '{}' blocking reference '{resolved}'", path.display())
             }
+            Why::LogsBelow { path } => {
+                write!(f, "cannot update the ref '{resolved}': there are still logs under '{}'", path.display())
+            }
             Why::TargetEdited { target } => {
                 write!(f, "multiple updates for '{target}' (including one via symref '{resolved}') are not allowed")
             }
@@ -229,7 +235,6 @@ impl fmt::Display for Rejection {
                 write!(f, "multiple updates for 'HEAD' (including one via its referent '{referent}') are not allowed")
             }
             Why::BadTarget { target } => write!(f, "refusing to update ref with bad name '{target}'"),
-            Why::BadName => f.write_str("refusing to update ref with bad name"),
             Why::NoObject { id } => write!(f, "trying to write ref '{given}' with nonexistent object {id}"),
             Why::NotACommit { id } => write!(f, "trying to write non-commit object {id} to branch '{resolved}'"),
             Why::Broken { why } => write!(f, "unable to resolve reference '{resolved}': {}", why.words()),

@@ -6,6 +6,7 @@ mod builder;
 mod read;
 
 pub use builder::StoreBuilder;
+use builder::Syncing;
 pub use read::{Ref, Refs};
 
 use crate::{
@@ -31,6 +32,7 @@ use std::{path::Path, sync::Arc};
 /// Opening it touches no ref; each stack, table or file is opened when it is needed first. Other worktrees' refs are
 /// read and written under the names that git gives them: `main-worktree/HEAD`, `worktrees/ID/HEAD`.
 pub struct Store {
+    fs: Fs,
     repository: Repository,
     environment: Environment,
     config: Arc<Config>,
@@ -51,7 +53,7 @@ pub type Committer = Box<dyn Fn() -> Result<Ident> + Send + Sync>;
 pub enum Reading {
     /// Mapped: the quickest, for programs that end soon.
     Mapped,
-    /// Into private memory or a cache of so many bytes: for servers, whom a file that someone truncates must not kill.
+    /// Into private memory or a cache of this number of bytes: for servers, whom a file that someone truncates must not kill.
     Cached(usize),
     /// The same, with memory that any number of stores share: a cache of blocks of reftables, and pages of packed-refs.
     Shared(Arc<BlockCache>, Arc<PageBudget>),
@@ -83,14 +85,17 @@ pub enum Resolved {
 
 impl Store {
     fn assemble(repository: Repository, environment: Environment, builder: StoreBuilder) -> Result<Self> {
-        let StoreBuilder { fs, reading, sync, sync_unless_configured, objects, committer, .. } = builder;
+        let StoreBuilder { fs, reading, syncing, objects, committer, .. } = builder;
         let own_objects = Arc::new(Objects::of(&repository, &environment));
         let objects = objects.unwrap_or_else(|| Arc::clone(&own_objects) as Arc<dyn ObjectCheck + Send>);
         let branch = || branch_of(&fs, &repository);
         let config = Arc::new(repository.config(&fs, &environment, &branch)?);
         let settings = repository.settings(&config, &environment)?;
-        let unset = || sync_unless_configured && config.last("core.fsync").is_none();
-        let is_synced = sync.unwrap_or_else(|| unset() || settings.fsync != Fsync::No);
+        let is_synced = match syncing {
+            Syncing::Given(sync) => sync,
+            Syncing::UnlessConfigured if config.last("core.fsync").is_none() => true,
+            Syncing::UnlessConfigured | Syncing::AsConfigured => settings.fsync != Fsync::No,
+        };
         let (mut reftable, mut files) = (None, None);
         let backend: Box<dyn Backend> = match repository.ref_format() {
             RefFormat::Reftable => {
@@ -107,8 +112,13 @@ impl Store {
                 Box::new(backend)
             }
         };
-        let hooks =
-            RepositoryHooks::new(fs, &repository, &environment, Arc::clone(&config), settings.hooks_path.clone());
+        let hooks = RepositoryHooks::new(
+            fs.clone(),
+            &repository,
+            &environment,
+            Arc::clone(&config),
+            settings.hooks_path.clone(),
+        );
         let committer = committer.unwrap_or_else(|| {
             let (config, environment) = (Arc::clone(&config), environment.clone());
             Box::new(move || Ok(crate::committer(&config, &environment)?))
@@ -117,7 +127,9 @@ impl Store {
         let quarantine = quarantined.then_some(Misuse::Quarantine);
         let forbidden = quarantine.or_else(|| settings.bad_timeout.clone().map(Misuse::Setting));
         let context = StoreContext { objects, committer, hooks, forbidden };
+        debug_assert!(reftable.is_some() != files.is_some(), "a repository's refs are in one format");
         Ok(Store {
+            fs,
             repository,
             environment,
             config,
@@ -129,6 +141,11 @@ impl Store {
             is_synced,
             context,
         })
+    }
+
+    /// Where changes go through.
+    pub fn fs(&self) -> &Fs {
+        &self.fs
     }
 
     /// The repository.

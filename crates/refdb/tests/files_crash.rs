@@ -139,7 +139,7 @@ fn a_bulk_transaction_is_whole_after_a_loss_of_power_if_it_is_synced() {
     let wishes = scene.bulk();
     let after = scene.after(&wishes);
     let work = |fs: &Fs, dir: &Path| transact(&store(fs, dir, true), &wishes);
-    // The locks of 43 refs are so many changes of folders that a disk without any order has too many states to try.
+    // The locks of 43 refs change folders too often: a disk without any order has too many states to try.
     lose_power_everywhere(scene.refs_only().path(), Disk::Journaled, work, |dir, crash| {
         let now = read(dir);
         assert!(now == after || !crash.claimed && now == scene.before, "{now:?}");
@@ -238,13 +238,13 @@ fn a_failing_disk_leaves_no_lock_behind() {
     });
 }
 
-/// Whoever writes the same refs next needs no help, where locks are signed.
+/// The next writer of the same refs needs no help, where locks are signed.
 fn next_writer_gets_through(next: &[Wish], dir: &Path) {
     transact(&store(&Fs::real(), dir, false), next).unwrap();
     let now = read(dir);
     let is_made = |wish: &Wish| wish.new.as_ref().is_some_and(|target| now[&wish.name] == show_target(target));
     assert!(next.iter().all(is_made));
-    // Those who were not claimed again, as packed-refs by a few loose refs, are removed by who wants them.
+    // Locks that were not claimed again, as packed-refs by a few loose refs, are removed by the next writer that wants them.
     store(&Fs::real(), dir, false).optimize(&pack_all()).unwrap();
     assert_eq!(leftovers(dir), Vec::<std::path::PathBuf>::new());
 }

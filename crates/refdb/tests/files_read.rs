@@ -321,8 +321,9 @@ fn a_walk_through_a_packed_refs_that_is_not_sorted_though_it_says_so_leaves_out_
 fn a_walk_that_ends_too_early_at_a_misplaced_name_is_noticed() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let id = repo.commit();
-    // One bit of `refs/heads/b` has flipped.
-    let names = ["refs/heads/a", "refs/xeads/b", "refs/heads/c", "refs/tags/d"];
+    // One bit of `refs/heads/b` has flipped, too far from where the walk begins to be seen there.
+    let names = ["a", "a1", "a2", "a3"].map(|name| format!("refs/heads/{name}"));
+    let names = [&names[..], &["refs/xeads/b", "refs/heads/c", "refs/tags/d"].map(str::to_owned)].concat();
     let lines: String = names.iter().map(|name| format!("{id} {name}\n")).collect();
     std::fs::write(
         repo.git_dir().join("packed-refs"),
@@ -342,9 +343,9 @@ fn a_walk_that_ends_too_early_at_a_misplaced_name_is_noticed() {
         });
         count
     };
-    assert_eq!(below_heads(), 1);
+    assert_eq!(below_heads(), 4);
     assert_eq!(store.disorder().unwrap().name, "refs/heads/c");
-    assert_eq!(below_heads(), 2);
+    assert_eq!(below_heads(), 5);
 }
 
 #[test]

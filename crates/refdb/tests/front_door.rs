@@ -4,7 +4,7 @@
 
 use refdb::{Error, HashKind, Misuse, Precondition, Reason, RepositoryError, Store, Target, Why, was};
 use refdb_testkit::{RefFormat, Repo};
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 const FORMATS: [RefFormat; 2] = [RefFormat::Files, RefFormat::Reftable];
 
@@ -135,7 +135,7 @@ fn no_git_variable_leads_elsewhere_neither_us_nor_the_hook() {
         fs::create_dir_all(hook.parent().unwrap()).unwrap();
         fs::write(&hook, "#!/bin/sh\nenv | grep ^GIT_ >\"$PWD/seen\"\n").unwrap();
         fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
-        let child = Command::new(std::env::current_exe().unwrap())
+        let child = refdb_testkit::this_program()
             .args(["--exact", "child", "--ignored"])
             .env("REFDB_TEST_REPOSITORY", mine.git_dir())
             .env("GIT_DIR", other.git_dir())
@@ -149,5 +149,26 @@ fn no_git_variable_leads_elsewhere_neither_us_nor_the_hook() {
         let git_dir = seen.lines().find_map(|line| line.strip_prefix("GIT_DIR=")).map(Path::new);
         assert_eq!(git_dir, Some(mine.git_dir()), "{seen}");
         assert!(!seen.contains("elsewhere") && !seen.contains(&*other.git_dir().to_string_lossy()), "{seen}");
+    }
+}
+
+#[test]
+fn a_repository_that_was_moved_away_takes_no_commit_and_is_not_made_anew() {
+    for format in FORMATS {
+        let repo = Repo::bare(format, HashKind::Sha1);
+        let id = repo.commit();
+        let store = Store::open(repo.git_dir()).unwrap();
+        for round in ["before", "behind"] {
+            let mut transaction = store.transaction();
+            transaction.create(&*format!("refs/heads/{round}"), id).unwrap();
+            let done = transaction.commit();
+            if round == "before" {
+                done.unwrap();
+                fs::rename(repo.git_dir(), repo.scratch().join("moved")).unwrap();
+            } else {
+                assert!(done.is_err(), "{format:?}: a ref was acknowledged that is nowhere");
+            }
+        }
+        assert!(!repo.git_dir().exists(), "{format:?}");
     }
 }

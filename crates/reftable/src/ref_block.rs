@@ -56,6 +56,7 @@ impl RefBlockWriter {
         }
         self.last.truncate(shared);
         self.last.extend_from_slice(&name[shared..]);
+        debug_assert_eq!(self.last, name.as_bytes(), "the next name is compared with this one");
         true
     }
 
@@ -96,6 +97,7 @@ impl RefBlock {
             let (place, after) = RefRecords::parse(records, at, value_type, &context, &[])?;
             at = after;
             is_before = is_before && key.as_slice() < start.as_bytes();
+            debug_assert!(is_before || key.as_slice() >= start.as_bytes(), "refs are handed over in order");
             if !is_before && visit(key.as_slice().as_bstr(), place.value(records, self.hash)).is_break() {
                 return Ok(ControlFlow::Break(()));
             }

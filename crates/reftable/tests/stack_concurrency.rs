@@ -17,7 +17,7 @@ use std::{
     env,
     io::Write,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     sync::atomic::{AtomicBool, Ordering},
     thread,
 };
@@ -90,7 +90,7 @@ fn writer_process() {
 
 fn start_writer_process(dir: &Path, who: &str, digits: &[ObjectId]) -> Child {
     let ids: Vec<_> = digits.iter().map(ObjectId::to_string).collect();
-    Command::new(env::current_exe().unwrap())
+    refdb_testkit::this_program()
         .args(["--ignored", "--exact", "writer_process"])
         .env(CHILD, who)
         .env(DIR, dir)

@@ -125,7 +125,7 @@ impl Environment {
 
     /// The home of a user that is listed in `/etc/passwd`.
     pub(crate) fn home_of(&self, user: &BStr) -> Option<PathBuf> {
-        crate::ident::passwd::by_name(user).map(|entry| entry.home)
+        crate::passwd::by_name(user).map(|entry| entry.home)
     }
 }
 

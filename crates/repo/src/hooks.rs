@@ -73,8 +73,8 @@ impl RepositoryHooks {
             }
         }
         let file = self.folder.join(event);
-        const EXECUTABLE: u32 = 0o111;
-        if self.fs.stat(&file).is_ok_and(|stat| !stat.is_dir() && stat.mode & EXECUTABLE != 0) {
+        // As git looks: a folder of that name is a hook that cannot run, which fails what asks for it.
+        if self.fs.is_executable(&file) {
             programs.push(HookProgram::File(absolute(&self.environment, &file)));
         }
         Ok(programs)

@@ -1,14 +1,13 @@
 //! Who changes refs: the committer's identity for reflogs, by git-commit-tree(1), "Commit Information".
 //!
-//! Read in this order: [`committer`], `zone` (how far from UTC), `date` (what `GIT_COMMITTER_DATE` may say), `passwd`.
+//! Read in this order: [`committer`], `zone` (how far from UTC), `date` (what `GIT_COMMITTER_DATE` may say).
 
 mod date;
-pub(crate) mod passwd;
 mod zone;
 
 pub use zone::Zone;
 
-use crate::{Config, config::ConfigError, environment::Environment};
+use crate::{Config, config::ConfigError, environment::Environment, passwd};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::Ident;
 use std::{

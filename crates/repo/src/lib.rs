@@ -10,6 +10,7 @@ pub mod hooks;
 mod ident;
 mod log_policy;
 pub mod objects;
+mod passwd;
 mod repository;
 
 pub use config::{Config, ConfigError, Settings};
@@ -18,3 +19,7 @@ pub use ident::{IdentError, Zone, committer};
 pub use log_policy::LogPolicy;
 pub use objects::{ObjectCheck, ObjectClass, ObjectError, Objects};
 pub use repository::{RefFormat, RefStorage, Repository, RepositoryError, Worktree};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -4,12 +4,14 @@
 //! Read in this order: [`Objects`], `content` (what makes an object good), `database` (where it is read from), `known`
 //! and `seen` (what has been read, and what has been looked at).
 
+mod alternates;
 mod bases;
 mod check;
 mod content;
 mod database;
 mod error;
 mod known;
+mod links;
 mod promisor;
 mod seen;
 
@@ -17,6 +19,7 @@ pub use check::{ObjectCheck, ObjectClass};
 pub use content::Commit;
 pub use database::{Header, ObjectKind};
 pub use error::ObjectError;
+pub use links::{Link, links};
 
 use crate::{environment::Environment, repository::Repository};
 use content::Content;
@@ -68,6 +71,12 @@ impl Objects {
         Objects { state: Mutex::new(state) }
     }
 
+    /// The folders of other repositories' objects that are used here, `objects/info/alternates`. `None` if only git knows
+    /// how it understands that file.
+    pub fn alternates(&self) -> Option<Vec<PathBuf>> {
+        alternates::alternates(&self.state().dir)
+    }
+
     /// The kind of all object ids.
     pub fn hash(&self) -> HashKind {
         self.state().hash
@@ -108,6 +117,25 @@ impl Objects {
     /// that can be unpacked.
     pub fn content(&self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>, ObjectError> {
         Ok(self.state().database()?.read_anew(id, data))
+    }
+
+    /// The same with a content whose hash is verified, and which can be parsed.
+    pub fn verified_content(&self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>, ObjectError> {
+        let state = &mut *self.state();
+        let Some(content) = state.read(id)? else { return Ok(None) };
+        data.clear();
+        data.extend_from_slice(&state.buffer);
+        Ok(match content {
+            Content::Commit => Some(ObjectKind::Commit),
+            Content::Tag { .. } => Some(ObjectKind::Tag),
+            Content::Tree => Some(ObjectKind::Tree),
+            Content::Blob => Some(ObjectKind::Blob),
+        })
+    }
+
+    /// The ids of all objects in the folder, and in those that it leads to. One may come twice.
+    pub fn ids(&self) -> Result<Vec<ObjectId>, ObjectError> {
+        self.state().database()?.ids()
     }
 
     /// How many digits of `id` tell it from all other objects: at least `least`, or as many as git shows by default,
@@ -158,7 +186,7 @@ impl Objects {
     pub fn tree_entry(&self, tree: &ObjectId, name: &[u8]) -> Result<Option<ObjectId>, ObjectError> {
         let state = &mut *self.state();
         Ok(match state.read(tree)? {
-            Some(Content::Other) => content::tree_entry(&state.buffer, state.hash, name),
+            Some(Content::Tree) => content::tree_entry(&state.buffer, state.hash, name),
             _ => None,
         })
     }
@@ -210,7 +238,7 @@ impl State {
             // It may be there the next time: another process may be writing it.
             None => return Ok(ObjectClass::Missing),
             Some(Content::Commit) => ObjectClass::Commit,
-            Some(Content::Other) => ObjectClass::Other,
+            Some(Content::Tree | Content::Blob) => ObjectClass::Other,
             Some(Content::Tag { target, kind }) => ObjectClass::Tag(self.peel(target, kind)?),
         };
         self.known.insert(id, class);

@@ -3,7 +3,7 @@ use bstr::BString;
 use refdb_types::{HashKind, ObjectId};
 use std::{
     io::{BufRead, BufReader, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
@@ -21,6 +21,11 @@ pub struct JGit {
 impl JGit {
     /// Starts JGit on a repository. Panics if the driver was not built.
     pub fn open(repo: &Repo) -> Self {
+        Self::open_with_ssh(repo, None)
+    }
+
+    /// The same with a program to call in place of its own ssh.
+    pub fn open_with_ssh(repo: &Repo, ssh: Option<&Path>) -> Self {
         assert_eq!(repo.hash(), HashKind::Sha1, "JGit knows SHA-1 only");
         repo.config("reftable.autoRefresh", "true");
         let driver = driver();
@@ -31,6 +36,7 @@ impl JGit {
         // A quick start is worth more than a quick run: tests ask a few thousand questions at most.
         command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]);
         command.arg(format!("-Duser.home={}", home.display())).env("HOME", &home).env("XDG_CONFIG_HOME", &home);
+        command.envs(ssh.map(|ssh| ("GIT_SSH", ssh)));
         command.arg("-jar").arg(driver.join("jgit-driver.jar")).arg(repo.git_dir());
         let mut child = spawn(command);
         let stdin = child.stdin.take().expect("stdin is piped");
@@ -98,6 +104,12 @@ impl JGit {
     /// Does what JGit's own `pack-refs --all` does.
     pub fn pack(&mut self) -> Result<(), String> {
         self.ask(&["pack"], &[]).map(drop)
+    }
+
+    /// Pushes `SOURCE:REF...`; what came of each, and what the server said, in lines.
+    pub fn push(&mut self, url: &str, specs: &[String]) -> Result<Vec<String>, String> {
+        let specs: Vec<&str> = specs.iter().map(String::as_str).collect();
+        self.ask(&[&["push", url], &specs[..]].concat(), &[])
     }
 
     /// Merges a reftable stack into one table.

@@ -2,8 +2,9 @@
 //!
 //! Read in this order: [`Git`] and [`Repo`] (the oracle: real git, in a clean environment), [`JGit`] (the other
 //! implementation), [`Rng`] and [`names`] (what to try), [`Model`] (what should come of it), [`crash`] (what a kill or
-//! a power loss may leave), [`differential`] (command lines beside git's).
+//! a power loss may leave), [`differential`] (command lines beside git's), [`this_program`] (a process to kill).
 
+mod again;
 pub mod crash;
 pub mod differential;
 pub mod exercise;
@@ -15,6 +16,7 @@ pub mod names;
 mod repo;
 mod rng;
 
+pub use again::this_program;
 pub use folder::files_below;
 pub use git::Git;
 pub use jgit::JGit;

@@ -20,3 +20,7 @@ pub use target::Target;
 
 /// How many symbolic refs may follow one another before the chain counts as broken. The limit is git's.
 pub const SYMREF_DEPTH_MAX: usize = 5;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -67,7 +67,7 @@ pub fn descriptors_max() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Fs;
+    use crate::{Fs, gate::Gate};
     use std::sync::{Arc, Mutex};
 
     #[test]
@@ -103,14 +103,14 @@ mod tests {
                 had
             }
         });
-        let fs = Fs::real().counting(&descriptors);
+        let gate = Gate::default().counting(&descriptors);
         let mut tries = 0;
-        let opened = fs.opening(|| {
+        let opened = gate.opening(|| {
             tries += 1;
             if tries < 3 { Err(want()) } else { Ok(()) }
         });
         assert!(opened.is_ok() && tries == 3 && *idle.lock().unwrap() == 1);
-        let error = fs.opening(|| Err::<(), _>(want())).unwrap_err();
+        let error = gate.opening(|| Err::<(), _>(want())).unwrap_err();
         assert!(is_want(&error) && *idle.lock().unwrap() == 0, "nobody waits for ever");
     }
 }

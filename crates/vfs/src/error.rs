@@ -39,6 +39,12 @@ impl Error {
         self.source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
     }
 
+    /// Whether it is no file that can be read from any offset, but a pipe, a socket or a device.
+    pub fn is_special(&self) -> bool {
+        let errnos = [rustix::io::Errno::SPIPE, rustix::io::Errno::NXIO].map(rustix::io::Errno::raw_os_error);
+        self.source.raw_os_error().is_some_and(|errno| errnos.contains(&errno))
+    }
+
     /// Whether the file's permissions forbid it.
     pub fn is_forbidden(&self) -> bool {
         self.source.kind() == io::ErrorKind::PermissionDenied

@@ -1,4 +1,4 @@
-use crate::{Error, Fs, Op, Result, Stat, Verdict};
+use crate::{Error, Op, Result, Stat, Verdict, gate::Gate};
 use std::{
     io::{self, Read, Write},
     os::unix::fs::{FileExt, PermissionsExt},
@@ -11,19 +11,19 @@ pub struct File {
     inner: std::fs::File,
     path: PathBuf,
     /// Counts it as long as it is open.
-    fs: Fs,
+    gate: Gate,
 }
 
 impl Drop for File {
     fn drop(&mut self) {
-        self.fs.count_closed();
+        self.gate.count_closed();
     }
 }
 
 impl File {
-    pub(crate) fn new(fs: &Fs, inner: std::fs::File, path: &Path) -> Self {
-        fs.count_opened();
-        File { inner, path: path.to_owned(), fs: fs.clone() }
+    pub(crate) fn new(gate: &Gate, inner: std::fs::File, path: &Path) -> Self {
+        gate.count_opened();
+        File { inner, path: path.to_owned(), gate: gate.clone() }
     }
 
     /// The path it was opened at.
@@ -67,7 +67,7 @@ impl File {
 
     /// Writes all of `bytes` at the end of what this handle has written.
     pub fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
-        let written = match self.fs.verdict(Op::Write(&self.path, bytes)) {
+        let written = match self.gate.verdict(Op::Write(&self.path, bytes)) {
             Verdict::Proceed => self.inner.write_all(bytes),
             Verdict::Fail(error) => Err(error),
             Verdict::Tear(len, error) => {
@@ -81,7 +81,7 @@ impl File {
     /// Writes all of `bytes` at `offset`, which is where what was written so far ends: after a failure the same bytes
     /// can be written to the same place again.
     pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        let written = match self.fs.verdict(Op::Write(&self.path, bytes)) {
+        let written = match self.gate.verdict(Op::Write(&self.path, bytes)) {
             Verdict::Proceed => self.inner.write_all_at(bytes, offset),
             Verdict::Fail(error) => Err(error),
             Verdict::Tear(len, error) => {
@@ -105,7 +105,7 @@ impl File {
     /// Copies `len` bytes of `source` from `offset` to the end of this file, inside the kernel where it can.
     pub fn copy_from(&mut self, source: &File, offset: u64, len: u64) -> Result<()> {
         let op = Op::Copy { from: &source.path, offset, len, to: &self.path };
-        let (len, torn) = match self.fs.verdict(op) {
+        let (len, torn) = match self.gate.verdict(op) {
             Verdict::Proceed => (len, None),
             Verdict::Fail(error) => (0, Some(error)),
             Verdict::Tear(at, error) => (len.min(at), Some(error)),
@@ -117,12 +117,12 @@ impl File {
 
     /// Brings the file's content to stable storage.
     pub fn sync(&self) -> Result<()> {
-        self.fs.change(Op::Sync(&self.path), "sync", &self.path, || self.inner.sync_all())
+        self.gate.change(Op::Sync(&self.path), "sync", &self.path, || self.inner.sync_all())
     }
 
     /// Sets the open file's permission bits whatever the umask says.
     pub fn set_mode(&self, mode: u32) -> Result<()> {
-        self.fs.change(Op::SetMode(&self.path, mode), "set the permissions of", &self.path, || {
+        self.gate.change(Op::SetMode(&self.path, mode), "set the permissions of", &self.path, || {
             self.inner.set_permissions(std::fs::Permissions::from_mode(mode))
         })
     }
@@ -165,6 +165,7 @@ fn copy_through_buffer(from: &std::fs::File, mut offset: u64, to: &mut std::fs::
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Fs;
 
     #[test]
     fn a_range_is_copied_to_the_end_by_either_way() {

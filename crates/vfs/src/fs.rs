@@ -1,4 +1,4 @@
-use crate::{Descriptors, Error, File, Op, Result, Stat, Verdict, Witness, abort::Note, descriptors::is_want};
+use crate::{Descriptors, Error, File, Op, Result, Stat, Witness, abort::Note, gate::Gate, signature::Signature};
 use rustix::{
     fs::{AtFlags, CWD, FileType, Mode, OFlags},
     io::Errno,
@@ -23,14 +23,13 @@ const LARGER_FILE_BYTES: usize = 16 << 10;
 /// The file system. Cheap to clone; all clones share the same witness.
 #[derive(Clone, Default)]
 pub struct Fs {
-    witness: Option<Arc<dyn Witness>>,
+    gate: Gate,
     signs_locks: bool,
-    descriptors: Option<Arc<Descriptors>>,
 }
 
 impl fmt::Debug for Fs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.witness.is_some() { "Fs(witnessed)" } else { "Fs" })
+        f.write_str(if self.gate.is_witnessed() { "Fs(witnessed)" } else { "Fs" })
     }
 }
 
@@ -55,97 +54,46 @@ impl Fs {
 
     /// The real file system, with every change shown to `witness` first.
     pub fn witnessed(witness: Arc<dyn Witness>) -> Self {
-        Fs { witness: Some(witness), ..Fs::default() }
+        Fs { gate: Gate::witnessed(witness), signs_locks: false }
     }
 
     /// The same file system, whose open files are counted there, and which asks for descriptors there when the process may
     /// have no more.
     pub fn counting(self, descriptors: &Arc<Descriptors>) -> Self {
-        Fs { descriptors: Some(Arc::clone(descriptors)), ..self }
+        Fs { gate: self.gate.counting(descriptors), ..self }
     }
 
     /// The same file system, on which a lock file says who holds it: one that a dead process left behind is removed by
     /// the next writer, not by people. For servers. It costs a few system calls a lock, and every writer of refdb
     /// understands it; git and JGit wait as for their own locks. Without `/proc` nothing is signed.
     pub fn signing_locks(self) -> Self {
-        Fs { signs_locks: crate::lock::can_sign(), ..self }
+        Fs { signs_locks: Signature::own().is_some(), ..self }
     }
 
     pub(crate) fn signs_locks(&self) -> bool {
         self.signs_locks
     }
 
-    pub(crate) fn count_opened(&self) {
-        if let Some(descriptors) = &self.descriptors {
-            descriptors.add();
-        }
-    }
-
-    pub(crate) fn count_closed(&self) {
-        if let Some(descriptors) = &self.descriptors {
-            descriptors.sub();
-        }
-    }
-
-    /// Opens something. If the process has no descriptor left, others may give up some of theirs, and it is tried again.
-    pub(crate) fn opening<T, E: Into<io::Error>>(
-        &self,
-        mut open: impl FnMut() -> std::result::Result<T, E>,
-    ) -> io::Result<T> {
-        // What others give up, threads that are as much in need may take.
-        const TRIES_MAX: usize = 16;
-        let mut tries = 1;
-        loop {
-            match open().map_err(Into::into) {
-                Err(error) if tries < TRIES_MAX && is_want(&error) && self.relieve() => tries += 1,
-                opened => return opened,
-            }
-        }
-    }
-
-    fn relieve(&self) -> bool {
-        self.descriptors.as_ref().is_some_and(|descriptors| descriptors.relieve())
-    }
-
-    /// What the witness says to an operation.
-    pub(crate) fn verdict(&self, op: Op<'_>) -> Verdict {
-        self.witness.as_ref().map_or(Verdict::Proceed, |witness| witness.before(op))
-    }
-
-    /// Asks the witness about an operation that is done whole or not at all.
-    fn ask(&self, op: Op<'_>) -> io::Result<()> {
-        match self.verdict(op) {
-            Verdict::Proceed => Ok(()),
-            Verdict::Fail(error) | Verdict::Tear(_, error) => Err(error),
-        }
-    }
-
-    pub(crate) fn change<T>(
-        &self,
-        op: Op<'_>,
-        operation: &'static str,
-        path: &Path,
-        act: impl FnOnce() -> io::Result<T>,
-    ) -> Result<T> {
-        self.ask(op).and_then(|()| act()).map_err(|source| Error::new(operation, path, source))
-    }
-
+    /// Counts an open file and answers it as one of this file system.
     pub(crate) fn file(&self, inner: std::fs::File, path: &Path) -> File {
-        File::new(self, inner, path)
+        File::new(&self.gate, inner, path)
     }
 
     /// Opens a file for reading.
+    ///
+    /// A pipe without a writer does not hold the caller up: where files are expected it is an accident.
     pub fn open(&self, path: &Path) -> Result<File> {
-        match self.opening(|| std::fs::File::open(path)) {
-            Ok(inner) => Ok(self.file(inner, path)),
-            Err(source) => Err(Error::new("open", path, source)),
-        }
+        self.open_with(path, OFlags::NONBLOCK)
     }
 
     /// Opens a file for reading, but not through a symbolic link: that fails, see [`Error::is_symlink`].
     pub fn open_no_follow(&self, path: &Path) -> Result<File> {
-        let flags = OFlags::NOFOLLOW.bits() as i32;
-        match self.opening(|| std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)) {
+        self.open_with(path, OFlags::NONBLOCK | OFlags::NOFOLLOW)
+    }
+
+    fn open_with(&self, path: &Path, flags: OFlags) -> Result<File> {
+        let flags = flags.bits() as i32;
+        match self.gate.opening(|| std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)) {
             Ok(inner) => Ok(self.file(inner, path)),
             Err(source) => Err(Error::new("open", path, source)),
         }
@@ -153,7 +101,7 @@ impl Fs {
 
     /// Reads a whole file.
     pub fn read(&self, path: &Path) -> Result<Vec<u8>> {
-        self.opening(|| std::fs::read(path)).map_err(|source| Error::new("read", path, source))
+        self.gate.opening(|| std::fs::read(path)).map_err(|source| Error::new("read", path, source))
     }
 
     /// Reads a whole small file into `buffer`, which is cleared first, with as few system calls as can be: start-up is
@@ -163,7 +111,7 @@ impl Fs {
         let link = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
         let mut read = || -> io::Result<()> {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC | link;
-            let file = self.opening(|| rustix::fs::open(path, flags, Mode::empty()))?;
+            let file = self.gate.opening(|| rustix::fs::open(path, flags, Mode::empty()))?;
             // On the stack, whose page is there already: a roomy buffer on the heap costs a page fault for each file.
             let mut small = [0; SMALL_FILE_BYTES];
             loop {
@@ -262,7 +210,7 @@ impl Fs {
     pub fn read_dir_with(&self, path: &Path, entry: &mut dyn FnMut(&[u8], EntryKind) -> ControlFlow<()>) -> Result<()> {
         let mut list = || -> io::Result<()> {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let folder = self.opening(|| rustix::fs::open(path, flags, Mode::empty()))?;
+            let folder = self.gate.opening(|| rustix::fs::open(path, flags, Mode::empty()))?;
             let mut buffer = Vec::with_capacity(32 << 10);
             let mut entries = rustix::fs::RawDir::new(&folder, buffer.spare_capacity_mut());
             while let Some(found) = entries.next() {
@@ -301,12 +249,13 @@ impl Fs {
 
     /// As [`create_new`](Self::create_new), for a lock: nothing that can fail comes between the file and its note.
     pub(crate) fn create_noted(&self, path: &Path, mode: u32, note: Note) -> Result<File> {
-        self.change(Op::Create(path), "create", path, || {
-            let mut options = std::fs::OpenOptions::new();
-            options.write(true).read(true).create_new(true).mode(mode);
-            self.opening(|| options.open(path)).inspect(|_| note.arm())
-        })
-        .map(|inner| self.file(inner, path))
+        self.gate
+            .change(Op::Create(path), "create", path, || {
+                let mut options = std::fs::OpenOptions::new();
+                options.write(true).read(true).create_new(true).mode(mode);
+                self.gate.opening(|| options.open(path)).inspect(|_| note.arm())
+            })
+            .map(|inner| self.file(inner, path))
     }
 
     /// As [`create_new`](Self::create_new), in the place of a file that a dead process left behind. For names that nobody else
@@ -326,10 +275,9 @@ impl Fs {
     pub(crate) fn create_unnamed(&self, path: &Path, mode: u32) -> Result<Option<File>> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        let unseen = || Fs { witness: None, ..self.clone() };
-        match self.opening(|| rustix::fs::open(folder, flags, Mode::from_raw_mode(mode))) {
+        match self.gate.opening(|| rustix::fs::open(folder, flags, Mode::from_raw_mode(mode))) {
             // Nobody sees it, and what is written into it, before it has a name.
-            Ok(file) => Ok(Some(unseen().file(std::fs::File::from(file), path))),
+            Ok(file) => Ok(Some(File::new(&self.gate.unwitnessed(), file.into(), path))),
             Err(error) => match Errno::from_io_error(&error) {
                 Some(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Ok(None),
                 _ => Err(Error::new("create", path, error)),
@@ -339,7 +287,7 @@ impl Fs {
 
     /// Gives a file without a name the path it was created for; fails if that exists.
     pub(crate) fn name(&self, file: &File) -> Result<()> {
-        self.change(Op::Create(file.path()), "create", file.path(), || {
+        self.gate.change(Op::Create(file.path()), "create", file.path(), || {
             let opened = format!("/proc/self/fd/{}", file.as_std().as_raw_fd());
             rustix::fs::linkat(CWD, opened, CWD, file.path(), AtFlags::SYMLINK_FOLLOW).map_err(Into::into)
         })
@@ -347,11 +295,12 @@ impl Fs {
 
     /// Opens a file for appending, creating it if need be. `mode` is subject to the process's umask.
     pub fn append(&self, path: &Path, mode: u32) -> Result<File> {
-        let open =
-            |create| self.opening(|| std::fs::OpenOptions::new().append(true).create(create).mode(mode).open(path));
+        let open = |create| {
+            self.gate.opening(|| std::fs::OpenOptions::new().append(true).create(create).mode(mode).open(path))
+        };
         let inner = match open(false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.change(Op::Create(path), "create", path, || open(true))
+                self.gate.change(Op::Create(path), "create", path, || open(true))
             }
             opened => opened.map_err(|source| Error::new("open", path, source)),
         };
@@ -360,50 +309,50 @@ impl Fs {
 
     /// Renames `from` to `to`, replacing what was there.
     pub fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.change(Op::Rename(from, to), "rename a file to", to, || std::fs::rename(from, to))
+        self.gate.change(Op::Rename(from, to), "rename a file to", to, || std::fs::rename(from, to))
     }
 
     /// Makes `to` another name of the file `from`; fails if `to` exists.
     pub fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
-        self.change(Op::Link(from, to), "link", to, || {
+        self.gate.change(Op::Link(from, to), "link", to, || {
             rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty()).map_err(Into::into)
         })
     }
 
     /// Makes `path` a symbolic link with this content.
     pub fn symlink(&self, content: &Path, path: &Path) -> Result<()> {
-        self.change(Op::Symlink(path, content), "link", path, || std::os::unix::fs::symlink(content, path))
+        self.gate.change(Op::Symlink(path, content), "link", path, || std::os::unix::fs::symlink(content, path))
     }
 
     /// Removes a file's name.
     pub fn remove_file(&self, path: &Path) -> Result<()> {
-        self.change(Op::Remove(path), "remove", path, || std::fs::remove_file(path))
+        self.gate.change(Op::Remove(path), "remove", path, || std::fs::remove_file(path))
     }
 
     /// Makes a folder; its parent must exist.
     pub fn create_dir(&self, path: &Path, mode: u32) -> Result<()> {
-        self.change(Op::MakeDir(path), "create the folder", path, || {
+        self.gate.change(Op::MakeDir(path), "create the folder", path, || {
             rustix::fs::mkdirat(CWD, path, Mode::from_raw_mode(mode)).map_err(Into::into)
         })
     }
 
     /// Removes an empty folder.
     pub fn remove_dir(&self, path: &Path) -> Result<()> {
-        self.change(Op::RemoveDir(path), "remove the folder", path, || std::fs::remove_dir(path))
+        self.gate.change(Op::RemoveDir(path), "remove the folder", path, || std::fs::remove_dir(path))
     }
 
     /// Sets permission bits whatever the umask says.
     pub fn set_mode(&self, path: &Path, mode: u32) -> Result<()> {
-        self.change(Op::SetMode(path, mode), "set the permissions of", path, || {
+        self.gate.change(Op::SetMode(path, mode), "set the permissions of", path, || {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
         })
     }
 
     /// Brings a folder's entries to stable storage.
     pub fn sync_dir(&self, path: &Path) -> Result<()> {
-        self.change(Op::SyncDir(path), "sync the folder", path, || {
+        self.gate.change(Op::SyncDir(path), "sync the folder", path, || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let folder = self.opening(|| rustix::fs::open(path, flags, Mode::empty()))?;
+            let folder = self.gate.opening(|| rustix::fs::open(path, flags, Mode::empty()))?;
             rustix::fs::fsync(folder).map_err(Into::into)
         })
     }
@@ -422,6 +371,7 @@ pub fn host_name() -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Verdict;
     use std::sync::Mutex;
 
     #[test]

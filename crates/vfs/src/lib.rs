@@ -11,11 +11,13 @@ mod error;
 mod file;
 mod filling;
 mod fs;
+mod gate;
 mod growing;
 pub mod interrupt;
 mod lock;
 mod mapping;
 mod op;
+mod signature;
 mod stat;
 
 pub use descriptors::{Descriptors, descriptors_max};

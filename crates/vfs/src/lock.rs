@@ -1,5 +1,5 @@
 mod reach;
-mod signature;
+mod signing;
 mod wait;
 
 use crate::{Error, File, Fs, abort::Note};
@@ -53,11 +53,6 @@ pub enum LockError {
     /// The lock file could not be made: no permission, no folder, a signal.
     #[error(transparent)]
     Io(#[from] Error),
-}
-
-/// Whether this process can sign locks at all.
-pub(crate) fn can_sign() -> bool {
-    signature::Signature::own().is_some()
 }
 
 /// Git's lock on a file: `FILE.lock`, created only if it does not exist.
@@ -243,7 +238,7 @@ impl Lock {
     }
 
     fn begin(&mut self) -> Result<File, Error> {
-        let path = signature::content_of(&self.path);
+        let path = signing::content_of(&self.path);
         let mut note = Note::of(&path);
         // Nobody else writes this name, so that it may be removed even if it was there.
         note.arm();
@@ -260,7 +255,7 @@ impl Lock {
     pub fn content_path(&self) -> Cow<'_, Path> {
         match self.place {
             Place::Within => Cow::Borrowed(&self.path),
-            Place::Beside | Place::BesideBegun => Cow::Owned(signature::content_of(&self.path)),
+            Place::Beside | Place::BesideBegun => Cow::Owned(signing::content_of(&self.path)),
         }
     }
 
@@ -331,7 +326,7 @@ impl Lock {
 /// killed in between leaves a lock that nobody can tell from git's.
 fn create_signed(fs: &Fs, path: &Path, mode: u32, patience: Patience, note: Note) -> Result<File, LockError> {
     if let Some(mut file) = fs.create_unnamed(path, mode)? {
-        signature::sign(&mut file);
+        signing::sign(&mut file);
         match wait::wait_for(fs, path, patience, || fs.name(&file).inspect(|()| note.arm())) {
             Ok(()) => return Ok(file),
             Err(error @ LockError::Held { .. }) => return Err(error),
@@ -340,7 +335,7 @@ fn create_signed(fs: &Fs, path: &Path, mode: u32, patience: Patience, note: Note
         }
     }
     let mut file = wait::wait_for(fs, path, patience, || fs.create_noted(path, mode, note))?;
-    signature::sign(&mut file);
+    signing::sign(&mut file);
     Ok(file)
 }
 

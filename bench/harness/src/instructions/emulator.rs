@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use super::{Count, Counts, guest};
-use crate::{paired::Who, place::tool, process::Line, run::Bench};
+use crate::{bench::Bench, paired::Who, place::tool, process::Line};
 
 /// Where `bench/bench` puts the kernel for the emulated machine, below the cache folder.
 fn kernel(cache: &Path) -> PathBuf {
@@ -65,6 +65,8 @@ impl Staging {
         }
         let staging = Staging { root: root.to_owned() };
         staging.install(&std::env::current_exe()?, "init")?;
+        // For hooks.
+        staging.install(&fs::canonicalize("/bin/sh")?, "bin/sh")?;
         Ok(staging)
     }
 

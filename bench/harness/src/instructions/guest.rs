@@ -15,8 +15,8 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    bench::make_repository,
     process::{Line, clean, limit, was_cut},
-    run::make_repository,
 };
 
 /// Where the list of tasks lies.

@@ -10,9 +10,9 @@ use anyhow::{Context, Result};
 
 use super::{Count, Counts};
 use crate::{
+    bench::Bench,
     paired::Who,
-    process::{LIMIT, Line, Program, prepare, was_cut},
-    run::Bench,
+    process::{LIMIT, Line, Program, was_cut},
 };
 
 const EVENT: &str = "instructions:uk";
@@ -41,7 +41,7 @@ fn one(program: &Program, dir: &Path, line: &Line) -> Result<Count> {
     let mut command = Command::new("sh");
     let limited = format!("ulimit -t {LIMIT}; exec perf stat -x, -e {EVENT} -o \"$@\"");
     command.args(["-c", &limited, "sh"]).arg(&log).arg("--").arg(&program.path).args(&line.args);
-    prepare(&mut command, dir, line.input.as_deref())?;
+    program.prepare(&mut command, dir, line.input.as_deref())?;
     let status = command.stdout(Stdio::null()).status()?;
     let cut = was_cut(status);
     anyhow::ensure!(cut || status.success(), "{} {} failed: {status}", program.name, line.args.join(" "));

@@ -30,7 +30,7 @@ pub(super) fn export(folder: &Path, settings: &Settings) -> Result<u8> {
 /// Puts all entries from standard input.
 pub(super) fn import(folder: &Path, settings: &Settings) -> Result<u8> {
     let Some(limit) = settings.limit else {
-        return Err(Failure::Usage(&COMMAND, Some(message!["import needs --limit"])));
+        return Err(COMMAND.wrong_use(Some(message!["import needs --limit"])));
     };
     if folder.join("format").exists() {
         // A wrong key would empty the cache.

@@ -16,31 +16,22 @@ pub struct Atom {
 /// What an atom shows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Field {
-    /// `refname`.
     Refname(NameForm),
-    /// `symref`.
     Symref(NameForm),
-    /// `HEAD`.
     Head,
     /// `upstream` and `push`.
     Counterpart(Direction, CounterpartForm),
-    /// `worktreepath`.
     Worktreepath,
     /// `ahead-behind`: how many commits it is ahead of a commit, by this name, and behind it.
     AheadBehind(BString),
-    /// `objectname`.
     Objectname(IdForm),
-    /// `objecttype`.
     Objecttype,
-    /// `objectsize`.
     Objectsize,
     /// `color`: the bytes that switch it on.
     Color(BString),
-    /// `tree`.
     Tree(IdForm),
     /// `parent`: all parents, separated by spaces.
     Parent(IdForm),
-    /// `numparent`.
     Numparent,
     /// `object`: what a tag points at.
     TagTarget,
@@ -50,7 +41,6 @@ pub enum Field {
     TagName,
     /// `author`, `committername`, `taggerdate:short` and so on.
     Person(Role, Part),
-    /// `subject`.
     Subject {
         /// In a form that suits a file name.
         sanitize: bool,
@@ -59,9 +49,7 @@ pub enum Field {
     Body,
     /// `contents` and its parts.
     Contents(Contents),
-    /// `raw`.
     Raw,
-    /// `raw:size`.
     RawSize,
     /// `flag`: whether the ref is symbolic, and whether it is packed. git has it for its tests.
     Flag,
@@ -95,7 +83,6 @@ pub enum CounterpartForm {
     },
     /// `<>`, `>`, `<` or `=`.
     TrackShort,
-    /// The remote's name.
     RemoteName,
     /// The ref's name there.
     RemoteRef,
@@ -141,7 +128,6 @@ pub enum Role {
 pub enum Part {
     /// All of it.
     Whole,
-    /// The name.
     Name,
     /// The address with its brackets.
     Email,
@@ -158,7 +144,6 @@ pub enum Part {
 pub enum Contents {
     /// All of it.
     Whole,
-    /// Its size.
     Size,
     /// The first paragraph as one line.
     Subject,

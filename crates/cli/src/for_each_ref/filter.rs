@@ -1,7 +1,10 @@
 //! Which of the listed refs are shown.
 
-use super::{history::History, patterns::Patterns, reach::Reach, render::Row};
-use crate::failure::{Result, fatal};
+use super::{history::History, patterns::Patterns, reach::Reach};
+use crate::{
+    failure::{Result, fatal},
+    listing::Row,
+};
 use bstr::{BStr, ByteSlice};
 use refdb::{backend::Peeled, objects::ObjectKind};
 use refdb_types::ObjectId;
@@ -11,9 +14,7 @@ use refdb_types::ObjectId;
 pub struct Filter {
     /// `<pattern>...`; none means all refs.
     pub patterns: Patterns,
-    /// `--exclude`.
     pub exclude: Patterns,
-    /// `--points-at`.
     pub points_at: Vec<ObjectId>,
     /// `--contains` and its kin.
     pub reach: Reach,

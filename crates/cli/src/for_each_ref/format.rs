@@ -24,7 +24,6 @@ pub struct Format {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Usual {
-    /// This byte.
     Byte(u8),
     /// These bytes.
     Text(BString),

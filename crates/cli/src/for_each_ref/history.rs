@@ -25,7 +25,6 @@ pub struct History<'a> {
 /// A commit, as far as history is concerned.
 #[derive(Clone, Debug)]
 pub struct Commit {
-    /// Its parents.
     pub parents: Vec<ObjectId>,
     /// When it was committed, in seconds since 1970.
     pub seconds: i64,
@@ -35,10 +34,9 @@ impl<'a> History<'a> {
     /// The repository's commits.
     pub fn of(session: &'a Session) -> Self {
         let shallow_file = session.paths.common_dir.join("shallow");
-        History { objects: &session.objects, shallow_file, shallow: OnceCell::new() }
+        History { objects: session.store.objects(), shallow_file, shallow: OnceCell::new() }
     }
 
-    /// The objects.
     pub fn objects(&self) -> &'a Objects {
         self.objects
     }

@@ -63,29 +63,20 @@ pub struct Options {
     pub count: u64,
     /// `--shell` and its siblings.
     pub quote: Quote,
-    /// `--omit-empty`.
     pub omit_empty: bool,
-    /// `--format`.
     pub format: Option<BString>,
-    /// `--start-after`.
     pub start_after: Option<BString>,
     /// `--color`, if it was decided.
     pub color: Option<bool>,
-    /// `--exclude`.
     pub exclude: Vec<BString>,
-    /// `--sort`.
     pub sort: Vec<BString>,
-    /// `--points-at`.
     pub points_at: Vec<ObjectId>,
     /// `--merged`, `--no-merged`, `--contains`, `--no-contains`.
     pub reach: Reach,
-    /// `--ignore-case`.
     pub ignore_case: bool,
     /// `--include-root-refs`.
     pub root_refs: bool,
-    /// The patterns.
     pub patterns: Vec<BString>,
-    /// `--stdin`.
     stdin: bool,
 }
 
@@ -128,7 +119,8 @@ impl Options {
                 "no-contains" => reach.no_contains.push(commit(session, setting)?),
                 "ignore-case" => options.ignore_case = on,
                 "stdin" => options.stdin = on,
-                _ => options.root_refs = on,
+                "include-root-refs" => options.root_refs = on,
+                _ => opt.unread(),
             }
         }
         options.check(count, quotes)?;
@@ -136,7 +128,7 @@ impl Options {
     }
 
     fn check(&mut self, count: i64, quotes: [bool; 4]) -> Result<()> {
-        let usage = |text: String| Err(Failure::Usage(&COMMAND, Some(text.into())));
+        let usage = |text: String| Err(COMMAND.wrong_use(Some(text.into())));
         match u64::try_from(count) {
             Ok(count) => self.count = count,
             Err(_) => return usage(format!("invalid --count argument: `{count}'")),
@@ -154,9 +146,7 @@ impl Options {
         let text = self.format.as_ref().map_or(super::format::DEFAULT.into(), |format| format.as_bstr());
         match Format::parse(text, self.quote, find) {
             Ok(format) => Ok(format),
-            Err(ParseError::Unclosed(rest)) => {
-                Err(Failure::Usage(&COMMAND, Some(message!["malformed format string ", rest])))
-            }
+            Err(ParseError::Unclosed(rest)) => Err(COMMAND.wrong_use(Some(message!["malformed format string ", rest]))),
             Err(ParseError::Failure(failure)) => Err(failure),
         }
     }

@@ -1,5 +1,6 @@
 //! Which refs are listed: `<pattern>...` and `--exclude`.
 
+use crate::listing::Ranges;
 use bstr::{BStr, BString, ByteSlice};
 use gix_glob::{wildmatch, wildmatch::Mode};
 
@@ -15,15 +16,6 @@ struct Pattern {
     text: BString,
     /// Whether there is anything special in it.
     is_glob: bool,
-}
-
-/// How much of the refs must be looked at.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Ranges {
-    /// Everything.
-    All,
-    /// What begins with one of these, which are sorted and do not overlap.
-    Prefixes(Vec<BString>),
 }
 
 impl Patterns {

@@ -6,13 +6,9 @@ pub enum Quote {
     /// As they are.
     #[default]
     None,
-    /// `--shell`.
     Shell,
-    /// `--perl`.
     Perl,
-    /// `--python`.
     Python,
-    /// `--tcl`.
     Tcl,
 }
 

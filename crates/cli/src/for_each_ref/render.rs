@@ -7,26 +7,16 @@ use super::{
     quote::Quote,
     world::{ObjectKind, World},
 };
-use crate::failure::{Result, fatal, message, say};
+use crate::{
+    failure::{Result, fatal, message, say},
+    listing::Row,
+};
 use bstr::{BStr, BString, ByteSlice};
 use refdb::backend::Peeled;
 use refdb_types::ObjectId;
 use unicode_width::UnicodeWidthChar;
 
 mod counterpart;
-
-/// A ref that is shown. Symbolic refs have been followed.
-#[derive(Clone, Copy, Debug)]
-pub struct Row<'a> {
-    /// The refname.
-    pub name: &'a BStr,
-    /// The object it leads to.
-    pub id: &'a ObjectId,
-    /// The ref at the end of the chain, if it is symbolic.
-    pub symref: Option<&'a BStr>,
-    /// What the store knows of the object behind a tag.
-    pub peeled: &'a Peeled,
-}
 
 /// Writes rows by a format.
 pub struct Renderer<'a> {

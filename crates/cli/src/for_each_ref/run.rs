@@ -3,15 +3,15 @@ use super::{
     format::Format,
     history::History,
     options::{COMMAND, Options},
-    patterns::{Patterns, Ranges},
-    render::{Renderer, Row},
+    patterns::Patterns,
+    render::Renderer,
     repository::RepositoryWorld,
     sort::{Entry, Order},
 };
 use crate::{
     Invocation,
     failure::{Result, message, say},
-    listing::{self, Broken, Visitor, Walk},
+    listing::{self, Broken, Ranges, Row, Visitor, Walk},
     output::Output,
     session::Session,
 };

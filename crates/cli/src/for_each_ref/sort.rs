@@ -3,10 +3,10 @@
 use super::{
     atom::{Atom, Contents, Field, NameForm, Part},
     format::Structure,
-    render::{Renderer, Row},
+    render::Renderer,
     version::{self, Suffixes},
 };
-use crate::failure::Result;
+use crate::{failure::Result, listing::Row};
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{backend::Peeled, config::Config};
 use refdb_types::ObjectId;

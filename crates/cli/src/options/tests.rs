@@ -32,8 +32,14 @@ fn parse(words: &[&str]) -> Vec<String> {
             Err(failure) => {
                 seen.push(match failure {
                     Failure::Error(message, code) => format!("{message} {code}"),
-                    Failure::Usage(_, message) => format!("{} usage", message.unwrap_or_default()),
-                    Failure::UsageAsked(_, message, asked) => format!("{} {asked:?}", message.unwrap_or_default()),
+                    Failure::Usage(message, usage) => {
+                        assert_eq!(usage, SAMPLE.usage(Asked::Short));
+                        format!("{} usage", message.unwrap_or_default())
+                    }
+                    Failure::UsageAsked(message, usage) => {
+                        let asked = if usage == SAMPLE.usage(Asked::Full) { Asked::Full } else { Asked::Short };
+                        format!("{} {asked:?}", message.unwrap_or_default())
+                    }
                     other => format!("{other:?}"),
                 });
                 return seen;

@@ -1,10 +1,25 @@
 use super::{Command, Opt, Value};
-use crate::failure::Asked;
+use crate::failure::Failure;
+use bstr::BString;
 
 /// The column in which descriptions start.
 const HELP_COLUMN: usize = 26;
 
+/// How much of the usage was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asked {
+    /// `-h`.
+    Short,
+    /// `--help-all`, which shows hidden options too.
+    Full,
+}
+
 impl Command {
+    /// Why a command line was not understood, with the usage.
+    pub fn wrong_use(&self, message: Option<BString>) -> Failure {
+        Failure::Usage(message, self.usage(Asked::Short))
+    }
+
     /// The text that `-h` and wrong use show.
     pub fn usage(&self, asked: Asked) -> String {
         let mut text = String::new();

@@ -32,6 +32,9 @@ struct Table {
     logs: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     too_large: Option<TooLarge>,
+    /// The offset of the first log block that git cannot read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable_for_git: Option<u64>,
     update_indexes: [u64; 2],
 }
 
@@ -62,6 +65,7 @@ pub(super) fn look(repository: &Repository, settings: &Settings) -> Result<Stack
             tombstones: 0,
             logs: 0,
             too_large: None,
+            unreadable_for_git: table.log_block_beyond_git().map_err(failed)?,
             update_indexes: [table.min_update_index(), table.max_update_index()],
         };
         let mut refs = table.refs();
@@ -147,6 +151,11 @@ impl Stack {
             ));
             if let Some(found) = &table.too_large {
                 text.push_str(&format!("    {}\n", found.text()));
+            }
+            if let Some(offset) = table.unreadable_for_git {
+                text.push_str(&format!(
+                    "    git cannot read the reflogs in it, from the block at byte {offset} on; `refdb pack-refs` writes them anew\n"
+                ));
             }
         }
         text.push_str(&format!(

@@ -1,8 +1,11 @@
 //! The language of `git update-ref --stdin`, both forms. See git-update-ref(1).
 
 use super::records::Record;
-use crate::failure::{Failure, Result, fatal, message, say};
-use bstr::{BStr, BString, ByteSlice};
+use crate::{
+    failure::{Failure, Result, fatal, message, say},
+    revision::Resolve,
+};
+use bstr::{BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId, RefName};
 use std::borrow::Cow;
 
@@ -10,31 +13,18 @@ use std::borrow::Cow;
 /// come at all is decided first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verb {
-    /// `update`.
     Update,
-    /// `create`.
     Create,
-    /// `delete`.
     Delete,
-    /// `verify`.
     Verify,
-    /// `symref-update`.
     SymrefUpdate,
-    /// `symref-create`.
     SymrefCreate,
-    /// `symref-delete`.
     SymrefDelete,
-    /// `symref-verify`.
     SymrefVerify,
-    /// `option`.
     Option,
-    /// `start`.
     Start,
-    /// `prepare`.
     Prepare,
-    /// `abort`.
     Abort,
-    /// `commit`.
     Commit,
 }
 
@@ -120,12 +110,6 @@ pub enum OldValue {
     Target(RefName),
     /// It holds this object; null: it does not exist.
     Id(ObjectId),
-}
-
-/// Finds what a value names. A full-length hexadecimal id is not asked for: it stands for itself.
-pub trait Resolve {
-    /// The object that `text` names, in any form of gitrevisions(7); `None` if there is none.
-    fn resolve(&mut self, text: &BStr) -> Result<Option<ObjectId>>;
 }
 
 const VERBS: [(&[u8], Verb, usize); 13] = [

@@ -1,6 +1,6 @@
 //! Files below `refs/` that are no refs, refs without an object, links that lead nowhere: git warns and goes on.
 
-use super::common::{Twins, same};
+use super::common::{Twins, refdb, same};
 use refdb_testkit::{RefFormat, Repo};
 use std::{fs, os::unix::fs::symlink};
 
@@ -119,5 +119,33 @@ fn files_with_odd_names_and_broken_symbolic_refs_are_as_in_git() {
         ("refs/heads/x", "ref: refs/heads/x\n"),
     ] {
         listings(&twins(&write(name, content)));
+    }
+}
+
+#[test]
+fn a_pipe_below_refs_holds_nobody_up() {
+    let pipe = |repo: &Repo| {
+        let made = std::process::Command::new("mkfifo").arg(repo.git_dir().join(BROKEN)).status().unwrap();
+        assert!(made.success());
+    };
+    let twins = twins(&pipe);
+    for words in [
+        &["for-each-ref"][..],
+        &["for-each-ref", "refs/heads/"],
+        &["for-each-ref", "refs/heads/x*"],
+        &["show-ref"],
+        &["show-ref", "zebra"],
+    ] {
+        same(twins.git.dir(), words, b"");
+    }
+    twins.same(&["update-ref", "refs/heads/new", "main"], b"");
+    twins.same(&["update-ref", "-d", "refs/heads/zebra"], b"");
+    twins.same(&["pack-refs", "--all"], b"");
+    // What names the pipe itself waits for ever in git.
+    for words in [&["show-ref", "--verify", BROKEN][..], &["update-ref", BROKEN, "main"], &["update-ref", "-d", BROKEN]]
+    {
+        let said = refdb(twins.refdb.dir(), words, b"");
+        let text = String::from_utf8_lossy(&said.stderr);
+        assert!(!said.status.success() && text.contains(BROKEN), "{words:?}: {text}");
     }
 }

@@ -1,7 +1,8 @@
 //! Reflog messages, and committers, too long for a block of a reftable.
 
 use crate::common::{Twins, refdb};
-use refdb_testkit::{RefFormat, Repo};
+use refdb_testkit::{RefFormat, Repo, Rng};
+use refdb_types::HashKind;
 
 fn set_up(repo: &Repo) {
     let commits = repo.commits(2);
@@ -25,7 +26,7 @@ fn a_reflog_message_is_cut_where_git_cuts_it() {
 
 #[test]
 fn git_goes_on_writing_after_refdb_wrote_the_longest_messages() {
-    let repo = Repo::with_worktree(RefFormat::Reftable, refdb_types::HashKind::Sha1);
+    let repo = Repo::with_worktree(RefFormat::Reftable, HashKind::Sha1);
     set_up(&repo);
     let message = "m".repeat(20_000);
     for at in 0..4 {
@@ -36,6 +37,83 @@ fn git_goes_on_writing_after_refdb_wrote_the_longest_messages() {
     }
     repo.git(["pack-refs"]);
     assert_eq!(repo.git(["log", "-g", "--format=%gs", "refs/heads/new0"]).trim_end().len(), 2048);
+    repo.verify();
+}
+
+/// Letters that deflate does not make fewer.
+fn noise(len: usize, seed: u64) -> String {
+    let mut rng = Rng::new(seed);
+    (0..len).map(|_| char::from_u32(0x21 + rng.below(0x5e) as u32).unwrap()).collect()
+}
+
+#[test]
+fn git_reads_every_reflog_whatever_its_blocks_and_messages_are() {
+    let cases =
+        [(256, 3, 10), (512, 10, 200), (1024, 4, 200), (2048, 2, 900), (4096, 3, 1500), (4096, 8, 700), (4096, 40, 90)];
+    for (block_size, refs, len) in cases {
+        for (hash, noisy) in [(HashKind::Sha1, true), (HashKind::Sha1, false), (HashKind::Sha256, true)] {
+            let repo = Repo::with_worktree(RefFormat::Reftable, hash);
+            repo.git(["config", "reftable.blockSize", &block_size.to_string()]);
+            set_up(&repo);
+            let message = |at| if noisy { noise(len, at) } else { "m".repeat(len) };
+            let kept = |at| message(at)[..len.min(block_size / 2)].to_owned();
+            let check = |step: &str| {
+                for at in 0..refs {
+                    let name = format!("refs/heads/new{at}");
+                    let said = repo.git(["log", "-g", "--format=%gs", &name]);
+                    assert_eq!(said.trim_end(), kept(at), "{step}: {block_size} {refs} {len} {hash:?} {noisy}");
+                }
+            };
+            for at in 0..refs {
+                let name = format!("refs/heads/new{at}");
+                let words = ["update-ref", "--create-reflog", "-m", &message(at), &name, "main"];
+                let written = refdb(repo.dir(), &words, b"");
+                assert!(written.status.success(), "{written:?}");
+            }
+            check("written one by one");
+            assert!(refdb(repo.dir(), &["pack-refs"], b"").status.success());
+            check("compacted");
+            repo.git(["update-ref", "refs/heads/gits", "main"]);
+            repo.git(["pack-refs"]);
+            check("compacted by git");
+        }
+    }
+}
+
+/// Has the only table of a repository say that its blocks are of this size.
+fn claim_block_size(repo: &Repo, block_size: u32) {
+    const HEADER: usize = 24;
+    let folder = repo.git_dir().join("reftable");
+    let list = std::fs::read_to_string(folder.join("tables.list")).unwrap();
+    let table = folder.join(list.trim_end());
+    let mut bytes = std::fs::read(&table).unwrap();
+    let footer = bytes.len() - (HEADER + 5 * 8 + 4);
+    for at in [0, footer] {
+        bytes[at + 5..at + 8].copy_from_slice(&block_size.to_be_bytes()[1..]);
+    }
+    let crc_at = bytes.len() - 4;
+    let mut crc = flate2::Crc::new();
+    crc.update(&bytes[footer..crc_at]);
+    bytes[crc_at..].copy_from_slice(&crc.sum().to_be_bytes());
+    std::fs::write(&table, bytes).unwrap();
+}
+
+#[test]
+fn refdb_repairs_reflogs_that_git_cannot_read_and_stat_names_them() {
+    let repo = Repo::with_worktree(RefFormat::Reftable, HashKind::Sha1);
+    set_up(&repo);
+    let words = ["update-ref", "--create-reflog", "-m", "why", "refs/heads/new", "main"];
+    assert!(refdb(repo.dir(), &words, b"").status.success());
+    assert!(refdb(repo.dir(), &["pack-refs"], b"").status.success());
+    // As an older refdb left them: log blocks that are not shrunk, and longer than the blocks of refs.
+    claim_block_size(&repo, 200);
+    assert!(!repo.try_git(["reflog", "list"], "").status.success(), "there is nothing to repair");
+    let text = String::from_utf8(refdb(repo.dir(), &["stat"], b"").stdout).unwrap();
+    assert!(text.contains("git cannot read the reflogs in it, from the block at byte "), "{text}");
+    assert!(refdb(repo.dir(), &["pack-refs"], b"").status.success());
+    assert_eq!(repo.git(["log", "-g", "--format=%gs", "refs/heads/new"]).trim_end(), "why");
+    let text = String::from_utf8(refdb(repo.dir(), &["stat"], b"").stdout).unwrap();
+    assert!(!text.contains("cannot read"), "{text}");
     repo.verify();
 }
 
@@ -58,7 +136,7 @@ fn a_committer_too_long_for_any_block_is_refused_as_git_does() {
 
 #[test]
 fn refdb_repairs_a_stack_that_git_cannot_compact_and_stat_names_what_is_wrong() {
-    let repo = Repo::with_worktree(RefFormat::Reftable, refdb_types::HashKind::Sha1);
+    let repo = Repo::with_worktree(RefFormat::Reftable, HashKind::Sha1);
     set_up(&repo);
     let message = &*"m".repeat(9000);
     let large = ["-c", "reftable.blockSize=65536"];

@@ -122,6 +122,24 @@ fn a_packed_refs_out_of_order_is_listed_whole_with_a_warning_and_packed_in_order
 }
 
 #[test]
+fn a_list_of_some_refs_is_whole_behind_a_name_out_of_order() {
+    let repo = Repo::with_worktree(RefFormat::Files, refdb_types::HashKind::Sha1);
+    let id = repo.commit();
+    // A bit has flipped in the first name; a search from there on ends at once.
+    let mut text = format!("# pack-refs with: peeled fully-peeled sorted \n{id} refs/heqds/main\n");
+    (0..400).for_each(|at| text += &format!("{id} refs/heads/p/{at:04}\n"));
+    fs::write(repo.git_dir().join("packed-refs"), text).unwrap();
+    for (pattern, count) in
+        [("refs/heads/p/02*", 100), ("refs/heads/p/", 400), ("refs/heads/", 400), ("refs/heads/p/0399", 1)]
+    {
+        let shown = refdb(repo.dir(), &["for-each-ref", "--format=%(refname)", pattern], b"");
+        let (out, err) = (String::from_utf8(shown.stdout).unwrap(), String::from_utf8(shown.stderr).unwrap());
+        assert_eq!(out.lines().filter(|name| name.starts_with("refs/heads/p/")).count(), count, "{pattern}: {err}");
+        assert!(err.contains("is out of order"), "{pattern}: {err}");
+    }
+}
+
+#[test]
 fn packing_keeps_no_promise_in_the_header_that_it_does_not_know() {
     for words in [&["pack-refs", "--all"][..], &["update-ref", "-d", "refs/tags/light"]] {
         let twins = Twins::new(RefFormat::Files, &|repo| {
@@ -133,5 +151,23 @@ fn packing_keeps_no_promise_in_the_header_that_it_does_not_know() {
         });
         twins.same(words, b"");
         assert_eq!(files(&twins.git), files(&twins.refdb), "{words:?}");
+    }
+}
+
+/// Where a link stays that leads nowhere, git does not find the packed value of its name.
+#[test]
+fn links_to_refs_go_when_what_they_lead_to_is_packed() {
+    let repo = Repo::with_worktree(RefFormat::Files, refdb_types::HashKind::Sha1);
+    let commit = repo.commits(1)[0];
+    repo.create_refs([("refs/heads/m", commit)]);
+    for link in ["a", "z"] {
+        std::os::unix::fs::symlink("m", repo.git_dir().join("refs/heads").join(link)).unwrap();
+    }
+    let said = refdb(repo.dir(), &["pack-refs", "--all"], b"");
+    assert!(said.status.success(), "{said:?}");
+    for name in ["a", "m", "z"] {
+        let name = format!("refs/heads/{name}");
+        assert!(repo.git_dir().join(&name).symlink_metadata().is_err(), "{name} is still loose");
+        assert_eq!(repo.git(["rev-parse", &name]).trim_end(), commit.to_string());
     }
 }

@@ -111,3 +111,21 @@ fn a_name_that_no_ref_may_have_is_no_ref() {
         }
     }
 }
+
+#[test]
+fn a_symbolic_ref_to_no_name_is_read_without_its_target_and_deleted() {
+    for content in ["ref: ", "ref:\n", "ref: bad..name\n", "ref: refs/heads/.x\n", "ref: ../HEAD\n", "re: x\n"] {
+        let twins = Twins::new(RefFormat::Files, &|repo| {
+            set_up(repo);
+            let folder = repo.git_dir().join("refs/heads");
+            std::fs::write(folder.join("broken"), content).unwrap();
+            std::fs::write(folder.join("to-broken"), "ref: refs/heads/broken\n").unwrap();
+        });
+        for name in ["refs/heads/broken", "refs/heads/to-broken"] {
+            for options in [&[][..], &["--no-recurse"], &["--no-recurse", "--short"], &["-q", "-d"]] {
+                twins.same(&[&["symbolic-ref"], options, &[name]].concat(), b"");
+            }
+        }
+        twins.same(&["for-each-ref"], b"");
+    }
+}

@@ -97,10 +97,59 @@ fn names_of_objects_are_found_with_gits_warnings() {
             "@{-1}",
             "@{-2}",
             "HEAD@{9}",
+            "@@{0}",
+            "@@{9}",
         ] {
             twins.same(&["update-ref", "refs/heads/new", revision], b"");
         }
     }
+}
+
+#[test]
+fn a_reflog_without_a_name_is_that_of_what_head_stands_for() {
+    for format in RefFormat::ALL {
+        for unborn in [false, true] {
+            let twins = Twins::new(format, &|repo| {
+                set_up(repo);
+                repo.git(["update-ref", "-m", "one", "--create-reflog", "refs/heads/HEAD", "refs/heads/main~1"]);
+                repo.git(["update-ref", "-m", "two", "refs/heads/HEAD", "refs/heads/main"]);
+                if unborn {
+                    repo.git(["symbolic-ref", "HEAD", "refs/heads/unborn"]);
+                }
+            });
+            for revision in ["@{0}", "@{1}", "@{9}", "@{0}^0", "HEAD@{0}", "@@{0}"] {
+                twins.same(&["update-ref", "refs/heads/new", revision], b"");
+                twins.same(&["-c", "core.warnAmbiguousRefs=false", "update-ref", "refs/heads/new", revision], b"");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_folder_in_the_place_of_merge_head_is_no_ref() {
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &|repo| {
+            set_up(repo);
+            std::fs::create_dir(repo.git_dir().join("MERGE_HEAD")).unwrap();
+        });
+        twins.same(&["update-ref", "refs/heads/new", "MERGE_HEAD"], b"");
+        twins.same(&["show-ref", "--verify", "MERGE_HEAD"], b"");
+        twins.same(&["show-ref", "--exists", "MERGE_HEAD"], b"");
+    }
+}
+
+#[test]
+fn reflogs_that_are_left_below_a_new_ref_are_told_of_as_by_git() {
+    let twins = Twins::new(RefFormat::Files, &|repo| {
+        set_up(repo);
+        repo.git(["update-ref", "refs/heads/new/x", "main"]);
+        std::fs::remove_dir_all(repo.git_dir().join("refs/heads/new")).unwrap();
+    });
+    twins.same(&["update-ref", "refs/heads/new", "main"], b"");
+    for repo in [&twins.git, &twins.refdb] {
+        std::fs::remove_file(repo.git_dir().join("logs/refs/heads/new/x")).unwrap();
+    }
+    twins.same(&["update-ref", "refs/heads/new", "main"], b"");
 }
 
 #[test]

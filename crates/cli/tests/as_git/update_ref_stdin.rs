@@ -126,6 +126,42 @@ fn batches_reject_what_git_rejects() {
     }
 }
 
+#[test]
+fn a_rejected_request_of_a_batch_is_in_nobodys_way() {
+    for format in RefFormat::ALL {
+        for session in [
+            &["delete refs/heads/none/x|main", "update refs/heads/none|main"][..],
+            &["create refs/heads/none|main", "delete refs/heads/none/x/y|main"],
+            &["symref-create refs/heads/none/x|refs/heads/y", "delete refs/heads/none|main"],
+            &["delete refs/heads/none|main", "create refs/heads/none/x|main", "create refs/heads/z|main"],
+            &["update refs/heads/other|main~1|main~2", "create refs/heads/other/x|main"],
+            &["update refs/heads/dir/x|main~1|main~2", "update refs/heads/dir|main|"],
+        ] {
+            let twins = Twins::new(format, &set_up);
+            both_forms(&twins, &["--batch-updates"], session);
+        }
+    }
+}
+
+#[test]
+fn head_and_its_branch_are_not_both_changed_even_without_reflogs() {
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &|repo| {
+            set_up(repo);
+            repo.git(["config", "core.logAllRefUpdates", "false"]);
+            repo.git(["reflog", "expire", "--expire=now", "--all"]);
+            let _ = std::fs::remove_dir_all(repo.git_dir().join("logs"));
+        });
+        for session in [
+            &["update HEAD|main~1|main", "update refs/heads/main|main~2|main"][..],
+            &["option no-deref", "update HEAD|main~1|main", "update refs/heads/main|main~2|main"],
+            &["option no-deref", "update HEAD|main~1|main", "update refs/heads/other|main~2|other"],
+        ] {
+            both_forms(&twins, &[], session);
+        }
+    }
+}
+
 /// A folder of loose refs keeps the name from being locked, and git says so; what is packed does not.
 #[test]
 fn conflicts_of_names_are_told_with_gits_words_before_them() {

@@ -1,10 +1,10 @@
 //! Every difference from git that is meant, with its reason. The differential test accepts these and no others.
 
 use crate::logs::{
-    is_log, log_of_head, log_of_new_target, log_of_nothing, log_of_rejected, log_of_the_end, log_of_the_missing,
-    log_of_verified,
+    is_log, log_of_head, log_of_new_target, log_of_nothing, log_of_pseudo, log_of_rejected, log_of_the_end,
+    log_of_the_missing, log_of_verified, peeled_lies,
 };
-use crate::unify::*;
+use crate::{mistakes::*, unify::*, warnings::*};
 use refdb_testkit::differential::{Changed, Difference, Left, Said, Step};
 
 const LEFT_ALIKE: fn(&Step, &Changed, Left<'_>) -> bool = Difference::LEFT_ALIKE;
@@ -13,9 +13,6 @@ const LEFT_BY_LONG_NAMES: fn(&Step, &Changed, Left<'_>) -> bool = |step, changed
     let is_elsewhere = changed.git == changed.before || changed.other == changed.before || is_log(changed);
     let leads_there = || left.all.iter().any(|changed| is_log(changed) && is_long_name(&changed.name));
     (left.met || has_long_name(step) || leads_there()) && is_elsewhere
-};
-const LEFT_BY_ONE: fn(&Step, &Changed, Left<'_>) -> bool = |step, changed, left| {
-    LEFT_BY_GIT(step, changed, left) || LEFT_BY_REFDB(step, changed, left) || log_of_rejected(step, changed, left)
 };
 const LEFT_BY_REFDB: fn(&Step, &Changed, Left<'_>) -> bool = Difference::LEFT_BY_OTHER;
 const SAID_ALIKE: fn(&Step, &mut Said, &mut Said) = Difference::SAID_ALIKE;
@@ -57,7 +54,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference {
         why: "git's objects remember as what they were named, and say so where they are something else; refdb looks at no more objects than it needs",
         unify: lying_tags,
-        left: LEFT_BY_GIT,
+        left: peeled_lies,
     },
     Difference {
         why: "git logs that nothing became nothing; refdb only for symbolic refs of reftables",
@@ -70,7 +67,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: log_of_rejected,
     },
     Difference {
-        why: "where a symbolic ref gets a target that the same transaction makes, git's files log its value, and refdb none",
+        why: "where a symbolic ref gets a target that the same transaction changes, git's files log its new value, and refdb the one it had",
         unify: SAID_ALIKE,
         left: log_of_new_target,
     },
@@ -116,7 +113,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: log_of_head,
     },
     Difference {
-        why: "of a wrong command line and a bad setting git and refdb may report the one or the other: git reads some settings late",
+        why: "of a wrong command line and a bad setting, or of two settings, git and refdb may report the one or the other: git reads some late",
         unify: settings_before_words,
         left: LEFT_ALIKE,
     },
@@ -143,15 +140,15 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference {
         why: "a symbolic ref that leads to itself dangles for refdb; git cannot read it",
         unify: loops,
-        left: LEFT_BY_GIT,
+        left: |step, changed, left| LEFT_BY_GIT(step, changed, left) || LEFT_BY_REFDB(step, changed, left),
     },
     Difference {
-        why: "of two requests of a batch that change one ref by two names, git rejects one and refdb may reject both",
+        why: "of two requests of a batch that change one ref by two names, git rejects the one, refdb the other or both",
         unify: twice_in_a_batch,
-        left: LEFT_BY_ONE,
+        left: |_, changed, left| left.met && (changed.git == changed.before || changed.other == changed.before),
     },
     Difference {
-        why: "git warns of reflogs in which an entry does not follow from the one before it; refdb takes the entry's value, not the present one, for @{0}",
+        why: "git warns of reflogs in which an entry does not follow from the one before it, and takes the present value for @{0}; refdb takes the entry's",
         unify: gaps_in_logs,
         left: |_, _, left| left.met,
     },
@@ -171,12 +168,12 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: log_of_the_end,
     },
     Difference {
-        why: "where HEAD's branch is only verified, git's files log for HEAD that it went away",
+        why: "where what a symbolic ref leads to is only verified, git's files log for the symbolic ref that it went away",
         unify: SAID_ALIKE,
         left: log_of_verified,
     },
     Difference {
-        why: "of one ref that is changed by two names, git and refdb may name the one or the other first",
+        why: "of one ref that is changed by two names, git and refdb may name the one or the other first; refdb says so before it looks at values",
         unify: two_names,
         left: LEFT_ALIKE,
     },
@@ -186,7 +183,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_BY_REFDB,
     },
     Difference {
-        why: "a symbolic ref without a target leads in git to a ref without a name, which it finds or not; refdb refuses that request",
+        why: "a symbolic ref without a target, or to a folder, leads in git to a ref of that name, which it finds or not; refdb refuses that request",
         unify: no_target,
         left: LEFT_BY_REFDB,
     },
@@ -204,14 +201,9 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_BY_GIT,
     },
     Difference {
-        why: "a name that leads out of refs/ is called dangerous by git's show-ref, and by refdb a bad ref",
+        why: "a name that leads out of refs/, or has two slashes, is called dangerous by git, which stops; for refdb it is a bad ref",
         unify: dangerous_names,
         left: LEFT_ALIKE,
-    },
-    Difference {
-        why: "@{N} of a HEAD that leads nowhere is in git of any ref that is called HEAD; refdb knows no value",
-        unify: nothing_checked_out,
-        left: LEFT_BY_REFDB,
     },
     Difference {
         why: "git says in a line more what kind of object a name leads to that is not of the wanted kind",
@@ -237,5 +229,41 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         why: "refdb stops where it has shown as many refs as --count says, or finds the command line to be wrong, and warns of no ref then",
         unify: warnings_behind_the_last,
         left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "where a symbolic ref to MERGE_HEAD or FETCH_HEAD of reftables changes, git logs no old value; refdb logs what was there",
+        unify: SAID_ALIKE,
+        left: log_of_pseudo,
+    },
+    Difference {
+        why: "where the reflog of a ref that is gone is in the way of another's folder, git and the system have their own words",
+        unify: log_in_the_way,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "of a ref and one below it, one of which is found through a symbolic ref, git names the one or the other first",
+        unify: one_and_the_other,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "git's reftables make a ref above HEAD's branch whose absence the same transaction verifies through HEAD; refdb sees the conflict",
+        unify: verified_through_head,
+        left: LEFT_BY_REFDB,
+    },
+    Difference {
+        why: "git does not pack a branch that holds no commit, which a symbolic ref can give it, nor then any other ref; refdb packs it",
+        unify: branch_of_no_commit,
+        left: LEFT_BY_GIT,
+    },
+    Difference { why: "git cuts its messages at 4095 bytes", unify: long_messages, left: LEFT_ALIKE },
+    Difference {
+        why: "where a file that is no ref is in the way of a folder, git says that it cannot make the lock; refdb names the file's ref",
+        unify: file_in_the_way,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "among files, git finds its own lock of one ref in the way of another when a part is committed; refdb sees it before",
+        unify: folder_of_a_lock,
+        left: LEFT_BY_REFDB,
     },
 ];

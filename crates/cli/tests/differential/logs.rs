@@ -1,7 +1,7 @@
 //! Which differences of reflogs are meant.
 
 use bstr::{BString, ByteSlice};
-use refdb_testkit::differential::{Changed, Left, Step};
+use refdb_testkit::differential::{Changed, Difference, Left, Step};
 
 pub(crate) fn is_log(changed: &Changed) -> bool {
     let name = &changed.name;
@@ -40,9 +40,15 @@ pub(crate) fn log_of_new_target(step: &Step, changed: &Changed, _: Left<'_>) -> 
     let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
     let is_made = |entry: &[BString]| {
         let makes = |line: &BString| line.contains_str(&entry[1]) && !line.starts_with(b"symref");
-        entry.len() == 3 && step.input.iter().any(makes) && step.input.iter().any(|line| line.starts_with(b"symref-"))
+        let symbolic = step.input.iter().filter(|line| line.starts_with(b"symref-")).count();
+        entry.len() == 3 && (symbolic > 1 || symbolic > 0 && step.input.iter().any(makes))
     };
-    is_log(changed) && step.input.len() > 1 && are_more(&git, &refdb, is_made)
+    // Or the target has a value already and gets another one: refdb logs what it had.
+    let is_alike = |(git, refdb): (&Vec<BString>, &Vec<BString>)| {
+        git == refdb || git.first() == refdb.first() && git.get(2) == refdb.get(2) && is_made(git)
+    };
+    let are_alike = || git.len() == refdb.len() && git.iter().zip(&refdb).all(is_alike);
+    is_log(changed) && step.input.len() > 1 && (are_more(&git, &refdb, is_made) || are_alike())
 }
 
 /// As many entries of HEAD, some of which have zeros in git; or one that git lacks where a symbolic ref leads nowhere now.
@@ -68,11 +74,34 @@ pub(crate) fn log_of_the_end(step: &Step, changed: &Changed, _: Left<'_>) -> boo
 pub(crate) fn log_of_verified(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
     let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
     let verifies = step.input.iter().any(|line| line.starts_with(b"verify "));
-    let is_heads = changed.name.ends_with(b"logs/HEAD");
-    is_heads && verifies && are_more(&git, &refdb, |entry| entry.get(1).is_some_and(is_zeros))
+    is_log(changed) && verifies && are_more(&git, &refdb, |entry| entry.get(1).is_some_and(is_zeros))
 }
 
 pub(crate) fn log_of_the_missing(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
-    let deletes = step.has("-d") || step.input.iter().any(|line| line.starts_with(b"delete "));
+    let is_null = |word: &BString| word.len() >= 40 && is_zeros(word);
+    let deletes =
+        step.has("-d") || step.words.iter().any(is_null) || step.input.iter().any(|line| line.starts_with(b"delete "));
     is_log(changed) && deletes && changed.git.is_none() && changed.other == changed.before
+}
+
+/// As many entries, some of which begin without a value in git's tables.
+pub(crate) fn log_of_pseudo(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
+    let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
+    let is_alike = |(git, refdb): (&Vec<BString>, &Vec<BString>)| {
+        git == refdb || git.first().is_some_and(is_zeros) && git.get(1..) == refdb.get(1..)
+    };
+    let is_of_table = changed.name.contains_str("log of ");
+    is_of_table && step.changes() && git.len() == refdb.len() && git.iter().zip(&refdb).all(is_alike)
+}
+
+/// What git takes for damaged has no peeled value in its tables.
+pub(crate) fn peeled_lies(step: &Step, changed: &Changed, left: Left<'_>) -> bool {
+    let value = |value: &Option<BString>| {
+        value.as_ref().map(|value| value.split_once_str(" peeled ").map_or(&value[..], |parts| parts.0).to_owned())
+    };
+    let is_unpeeled = changed.git.is_some() && changed.git == value(&changed.other).map(BString::from);
+    left.met
+        && (is_unpeeled
+            || Difference::LEFT_BY_GIT(step, changed, left)
+            || Difference::LEFT_BY_OTHER(step, changed, left))
 }

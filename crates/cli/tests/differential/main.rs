@@ -6,8 +6,10 @@
 
 mod differences;
 mod logs;
+mod mistakes;
 mod packed_order;
 mod unify;
+mod warnings;
 
 use differences::DIFFERENCES;
 use refdb_testkit::{

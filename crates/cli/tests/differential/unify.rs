@@ -35,15 +35,24 @@ pub(crate) fn bad_settings(_: &Step, git: &mut Said, refdb: &mut Said) {
     if git.code == 128
         && is_other
         && (git.err.contains_str("fatal: bad ") || git.err.contains_str("error: malformed value"))
-        || git.err.starts_with(b"fatal: invalid refspec ")
+        || git.err.lines().any(|line| line.starts_with(b"fatal: invalid refspec "))
     {
         refdb.clone_from(git);
     }
 }
 
 /// Settings that refdb reads at once.
-const LATE_SETTINGS: &[&str] =
-    &["core.packedrefstimeout", "core.filesreflocktimeout", "core.sharedrepository", "core.warnambiguousrefs"];
+const LATE_SETTINGS: &[&str] = &[
+    "core.packedrefstimeout",
+    "core.filesreflocktimeout",
+    "core.sharedrepository",
+    "core.warnambiguousrefs",
+    "reftable.blocksize",
+    "reftable.restartinterval",
+    "reftable.locktimeout",
+    "reftable.indexobjects",
+    "reftable.geometricfactor",
+];
 
 pub(crate) fn late_settings(_: &Step, git: &mut Said, refdb: &mut Said) {
     let is_late =
@@ -59,7 +68,7 @@ pub(crate) fn dot_folder(_: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-pub(crate) fn lying_tags(_: &Step, git: &mut Said, refdb: &mut Said) {
+pub(crate) fn lying_tags(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_told = |line: &[u8]| {
         line.strip_prefix(b"error: object ").and_then(|rest| rest.splitn_str(2, " is a ").nth(1)).is_some_and(|kinds| {
             let kinds: Vec<&[u8]> = kinds.trim_end().split_str(", not a ").collect();
@@ -70,12 +79,21 @@ pub(crate) fn lying_tags(_: &Step, git: &mut Said, refdb: &mut Said) {
     let is_bad =
         |line: &[u8]| line.starts_with(b"error: bad tag pointer to ") || line.starts_with(b"error: bad parent ");
     let is_refused = |said: &Said| {
-        let words =
-            ["with nonexistent object ", "unable to parse object", "parse_object_buffer failed on ", "fatal: bad tag"];
+        let words = [
+            "with nonexistent object ",
+            "unable to parse object",
+            "parse_object_buffer failed on ",
+            "fatal: bad tag",
+            ": invalid <",
+            ": not a valid SHA1",
+        ];
         words.iter().any(|words| said.err.contains_str(words))
     };
-    if git.err.lines().any(is_bad) && is_refused(git)
-        || refdb.err.lines().any(is_bad) && is_refused(refdb) && is_refused(git)
+    if git.err.lines().any(|line| is_bad(line) || is_told(line))
+        && is_refused(git)
+        && (refdb.code == 0 || is_refused(refdb))
+        && (step.command == "update-ref" || refdb.out.starts_with(&git.out))
+        || refdb.err.lines().any(is_bad) && is_refused(refdb) && (is_refused(git) || git.err.lines().any(is_bad))
     {
         refdb.clone_from(git);
     }
@@ -90,34 +108,10 @@ pub(crate) fn lying_tags(_: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Wrong use is reported by git, a bad setting by refdb.
-pub(crate) fn settings_before_words(_: &Step, git: &mut Said, refdb: &mut Said) {
-    let is_setting = |said: &Said| {
-        let is_bad = |line: &[u8]| {
-            line.starts_with(b"fatal: bad config variable ")
-                || line.starts_with(b"fatal: bad config line ")
-                || line.starts_with(b"warning: unknown repository extension found")
-                || line.starts_with(b"fatal: bad ") && line.contains_str("config value")
-        };
-        said.err.lines().any(is_bad)
-    };
-    if git.code >= 128 && refdb.code >= 128 && is_setting(git) != is_setting(refdb) {
-        refdb.clone_from(git);
-    }
-}
-
 pub(crate) fn too_many_digits(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_too_long = |word: &[u8]| [41, 65].contains(&word.len()) && word.iter().all(u8::is_ascii_hexdigit);
     let has_one = |text: &BString| text.split(|byte| b" =\n\0\"".contains(byte)).any(is_too_long);
     if refdb.code != 0 && step.words.iter().chain(&step.input).any(has_one) {
-        refdb.clone_from(git);
-    }
-}
-
-pub(crate) fn symref_target(_: &Step, git: &mut Said, refdb: &mut Said) {
-    let others = ["unable to resolve reference", "expected symref with target"];
-    let is_other = others.iter().any(|words| refdb.err.contains_str(words));
-    if git.err.contains_str("verifying symref target: ") && is_other && git.code == refdb.code {
         refdb.clone_from(git);
     }
 }
@@ -129,50 +123,24 @@ pub(crate) fn bad_symbolic_name(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Cuts off the warning and the advice that follows it.
-pub(crate) fn named_like_ids(_: &Step, git: &mut Said, _: &mut Said) {
-    while let Some(advice) = git.err.find("Git normally never creates a ref that ends with 40 hex characters") {
-        let start = git.err[..advice].rfind("warning: refname '").unwrap_or(advice);
-        let last = "git config set advice.objectNameWarning false\"\n";
-        let end = git.err[advice..].find(last).map_or(git.err.len(), |at| advice + at + last.len());
-        let rest = BString::from([&git.err[..start], &git.err[end..]].concat());
-        git.err = rest;
-    }
-}
-
-pub(crate) fn gaps_in_logs(_: &Step, git: &mut Said, _: &mut Said) {
-    let is_gap = |line: &[u8]| {
-        line.starts_with(b"warning: log for ref ")
-            && (line.contains_str(" unexpectedly ended on ") || line.contains_str(" has gap after "))
-    };
-    let kept: Vec<&[u8]> = git.err.lines_with_terminator().filter(|line| !is_gap(line)).collect();
-    git.err = kept.concat().into();
-}
-
-pub(crate) fn loops(_: &Step, git: &mut Said, refdb: &mut Said) {
+pub(crate) fn loops(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_read = git.err.contains_str("error reading reference");
     let is_followed = || {
         git.err.contains_str(": couldn't write '")
             && refdb.err.contains_str("(including one via symref ")
             && refdb.code == 128
     };
-    if is_read || is_followed() {
-        refdb.clone_from(git);
-    }
-}
-
-pub(crate) fn twice_in_a_batch(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let is_batch = step.has("-0") || step.has("--batch-updates");
-    let is_told = |said: &Said| said.code == 0 && said.err.contains_str("error: multiple updates for ");
-    let is_raced = git.code == 128 && git.err.contains_str("HEAD has been racily updated");
-    if is_batch && (is_told(git) || is_told(refdb) || is_raced) && git != refdb {
+    // Of a loop through HEAD git logs an update that changes nothing, and deletes HEAD for the branch.
+    let is_twice = git.code == 0 && refdb.code != 0 && refdb.err.contains_str("multiple updates for '");
+    if is_read || is_followed() || is_twice && step.input.is_empty() {
         refdb.clone_from(git);
     }
 }
 
 pub(crate) fn push_of_a_tag(step: &Step, git: &mut Said, refdb: &mut Said) {
     let asks = step.words.iter().any(|word| word.contains_str("*push"));
-    if asks && git.code == 128 && refdb.code == 0 && git.err.contains_str("fatal: missing object ") {
+    let goes_on = refdb.code == 0 || refdb.err.starts_with(b"fatal: unknown date format ");
+    if asks && git.code == 128 && goes_on && git.err.contains_str("fatal: missing object ") {
         refdb.clone_from(git);
     }
 }
@@ -236,24 +204,6 @@ pub(crate) fn names_beyond_text(_: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-pub(crate) fn printed_before(step: &Step, git: &mut Said, refdb: &mut Said) {
-    if step.command != "for-each-ref" || git.code != 128 {
-        return;
-    }
-    if refdb.code == 128 && refdb.out.starts_with(&git.out) {
-        refdb.out.clone_from(&git.out);
-        for said in [&mut *git, &mut *refdb] {
-            let mut lines: Vec<_> = said.err.lines_with_terminator().collect();
-            lines.dedup();
-            said.err = lines.concat().into();
-        }
-    } else if refdb.code == 0 && git.err.contains_str("fatal: unknown date format")
-        || refdb.err.starts_with(b"fatal: format: ") && git.err.contains_str("fatal: missing object ")
-    {
-        refdb.clone_from(git);
-    }
-}
-
 pub(crate) fn above_own_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
     let above =
         ["refs/bisect", "refs/worktree", "refs/rewritten"].map(|name| format!("exists; cannot create '{name}'\n"));
@@ -286,7 +236,8 @@ pub(crate) fn start_beyond(step: &Step, git: &mut Said, refdb: &mut Said) {
     if is_odd && git.code == 0 && refdb.code == 0 {
         let has_all = |more: &Said, less: &Said| {
             let lines: Vec<&[u8]> = more.out.lines().collect();
-            more.err == less.err && less.out.lines().all(|line| lines.contains(&line))
+            less.out.lines().all(|line| lines.contains(&line))
+                && less.err.lines().all(|line| more.err.lines().any(|other| line == other))
         };
         let is_short = has_all(git, refdb) || has_all(refdb, git);
         if is_short {
@@ -296,11 +247,9 @@ pub(crate) fn start_beyond(step: &Step, git: &mut Said, refdb: &mut Said) {
 }
 
 pub(crate) fn below_a_file(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let says = |said: &Said, text: &str| said.err == *text.as_bytes();
-    if step.has("--exists")
-        && says(git, "error: failed to look up reference: Not a directory\n")
-        && says(refdb, "error: reference does not exist\n")
-    {
+    let warnings = |said: &Said, text: &str| said.err.strip_suffix(text.as_bytes()).map(BString::from);
+    let gits = warnings(git, "error: failed to look up reference: Not a directory\n");
+    if step.has("--exists") && gits.is_some() && gits == warnings(refdb, "error: reference does not exist\n") {
         refdb.clone_from(git);
     }
 }
@@ -343,40 +292,6 @@ pub(crate) fn worktree_without_head(step: &Step, git: &mut Said, refdb: &mut Sai
     }
 }
 
-pub(crate) fn warnings_behind_the_last(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let counts = step.words.iter().any(|word| word.starts_with(b"--count="));
-    let is_warning = |line: &&[u8]| line.starts_with(b"warning: ignoring ");
-    let warnings =
-        |said: &Said| said.err.lines_with_terminator().filter(is_warning).map(BString::from).collect::<Vec<_>>();
-    let rest = |said: &Said| {
-        said.err.lines_with_terminator().filter(|line| !is_warning(line)).map(BString::from).collect::<Vec<_>>()
-    };
-    let theirs = warnings(git);
-    let are_fewer = rest(git) == rest(refdb) && warnings(refdb).iter().all(|line| theirs.contains(line));
-    if (counts || git.code == 128) && git.code == refdb.code && are_fewer {
-        refdb.err.clone_from(&git.err);
-    }
-}
-
-/// Both say that it is changed twice, and call it by the same names.
-pub(crate) fn two_names(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let quoted = |said: &Said| {
-        let mut names: Vec<BString> =
-            said.err.split(|byte| *byte == b'\'').skip(1).step_by(2).map(BString::from).collect();
-        names.sort_unstable();
-        names
-    };
-    let is_told =
-        |said: &Said| said.err.contains_str("multiple updates for '") && said.err.contains_str(" (including one via ");
-    let (theirs, ours) = (quoted(git), quoted(refdb));
-    // Git may look at one of them before it sees that they are two.
-    let is_of_one = step.input.len() > 1 && theirs.iter().any(|name| ours.contains(name));
-    let is_refused = git.code == refdb.code && git.code != 0 && git.out == refdb.out;
-    if is_refused && is_told(refdb) && (theirs == ours && is_told(git) || is_of_one) {
-        refdb.clone_from(git);
-    }
-}
-
 pub(crate) fn no_branch_by_long_name(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_refused = |line: &[u8]| {
         let is_head = line.ends_with(b"/HEAD'") && is_long_name(&line.into());
@@ -397,24 +312,6 @@ pub(crate) fn null_branch(step: &Step, git: &mut Said, refdb: &mut Said) {
         && step.has("--head")
         && one == two
     {
-        refdb.clone_from(git);
-    }
-}
-
-pub(crate) fn warnings_of_excluded(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let excludes = step.words.iter().any(|word| word.starts_with(b"--exclude"));
-    let is_other = |line: &&[u8]| !line.starts_with(b"warning: ignoring ref with broken name ");
-    let rest: Vec<&[u8]> = refdb.err.lines_with_terminator().filter(is_other).collect();
-    let theirs: Vec<&[u8]> = git.err.lines_with_terminator().filter(is_other).collect();
-    if excludes && rest == theirs {
-        refdb.err.clone_from(&git.err);
-    }
-}
-
-pub(crate) fn nothing_checked_out(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let is_unknown =
-        |word: &BString| word.starts_with(b"@{") && refdb.err.ends_with(&[&word[..], b": not a valid SHA1\n"].concat());
-    if git.code == 0 && step.words.iter().any(is_unknown) {
         refdb.clone_from(git);
     }
 }
@@ -447,9 +344,14 @@ pub(crate) fn folder_of_logs(_: &Step, git: &mut Said, _: &mut Said) {
     git.err = kept.concat().into();
 }
 
-/// What git does with a ref without a name depends on the request.
-pub(crate) fn no_target(_: &Step, git: &mut Said, refdb: &mut Said) {
-    if refdb.err.contains_str("refusing to update ref with bad name ''") {
+/// What git does with a ref whose name is none, or a folder's, depends on the request.
+pub(crate) fn no_target(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_folder = |line: &[u8]| {
+        let (_, name) = line.split_once_str("refusing to update ref with bad name '")?;
+        let name = name.strip_suffix(b"'")?;
+        Some(name.is_empty() || name.ends_with(b"/") || name.contains_str("/../"))
+    };
+    if step.command == "update-ref" && refdb.err.lines().any(|line| is_folder(line) == Some(true)) {
         refdb.clone_from(git);
     }
 }
@@ -464,6 +366,14 @@ pub(crate) fn pruned_links(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
+pub(crate) fn branch_of_no_commit(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_told = git.err.starts_with(b"fatal: failure preparing to create packed reference ")
+        && git.err.contains_str(": trying to write non-commit object ");
+    if step.command == "pack-refs" && is_told && refdb.code == 0 {
+        refdb.clone_from(git);
+    }
+}
+
 pub(crate) fn folder_of_no_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
     let verifies = step.input.iter().any(|line| line.starts_with(b"verify "));
     let is_told =
@@ -474,10 +384,11 @@ pub(crate) fn folder_of_no_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
 }
 
 pub(crate) fn dangerous_names(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let name = git.err.strip_prefix(b"fatal: refname is dangerous: ").map(|name| name.trim_end());
-    let begin = name.map(|name| [b"fatal: git show-ref: bad ref ", name, b" (00000"].concat());
-    if step.command == "show-ref" && git.code == refdb.code && begin.is_some_and(|begin| refdb.err.starts_with(&begin))
-    {
+    let Some(name) = git.err.strip_prefix(b"fatal: refname is dangerous: ").map(|name| name.trim_end()) else { return };
+    let begin = [b"fatal: git show-ref: bad ref ", name, b" (00000"].concat();
+    let warning = [b"warning: ignoring ref with broken name ", name].concat();
+    let is_shown = step.command == "show-ref" && git.code == refdb.code && refdb.err.starts_with(&begin);
+    if is_shown || step.command == "for-each-ref" && refdb.err.lines().any(|line| line == warning) {
         refdb.clone_from(git);
     }
 }

@@ -1,6 +1,6 @@
 //! The same pushes to git's receive-pack and to refdb's: the same report, refs, reflogs, objects and calls of hooks.
 
-use crate::common::{Client, hook, quarantines};
+use crate::common::{Client, guard, hook, quarantines};
 use refdb_testkit::{Repo, Rng};
 use std::process::Output;
 
@@ -66,7 +66,7 @@ impl Servers {
 fn shown(server: &Repo, output: &Output) -> String {
     let text = [&output.stdout[..], b"--\n", &output.stderr].concat();
     let text = String::from_utf8_lossy(&text).replace(server.dir().to_str().unwrap(), "SERVER");
-    // The advice for those who have set nothing is in our own words.
+    // The advice for users who have set nothing is in our own words.
     // Ours says where in the request an error is.
     let lines = text.lines().map(|line| line.split_once(" (in the packet at byte ").map_or(line, |(start, _)| start));
     let lines: Vec<_> = lines.filter(|line| !line.starts_with("remote: ") || is_no_advice(line)).collect();
@@ -212,4 +212,40 @@ fn what_is_left_to_git_works_as_with_git() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
     servers.assert_same("a shallow clone");
+}
+
+#[test]
+fn of_pushes_only_those_for_the_proc_receive_hook_are_left_to_git() {
+    let client = Client::new(refdb_types::HashKind::Sha1);
+    let make = || Repo::bare(refdb_testkit::RefFormat::Reftable, refdb_types::HashKind::Sha1);
+    let servers = Servers { git: make(), refdb: make() };
+    let tool = refdb_testkit::Git::find().test_tool();
+    for server in servers.all() {
+        server.config("receive.procReceiveRefs", "refs/for");
+        server.config("receive.advertisePushOptions", "true");
+        let answer = "-r 'ok refs/for/main/topic' -r 'option refname refs/pull/1/head'";
+        hook(server, "proc-receive", &format!("{NOTE} >&2\nexec {} proc-receive {answer}", tool.display()));
+        hook(server, "post-receive", "cat >>../calls");
+    }
+    let id = |at: usize| client.commits[at].to_string();
+    for words in [
+        vec![format!("{}:refs/heads/main", id(1))],
+        vec![format!("{}:refs/for/main/topic", id(2))],
+        vec![format!("{}:refs/heads/main", id(3)), format!("{}:refs/for/main/topic", id(4))],
+        vec!["--atomic".into(), format!("{}:refs/heads/x", id(3)), format!("{}:refs/for/main/topic", id(5))],
+        vec!["--push-option=a b".into(), format!("{}:refs/for/main/topic", id(5))],
+        vec![":refs/heads/main".into()],
+    ] {
+        let said = [(&servers.git, false), (&servers.refdb, true)]
+            .map(|(server, by_refdb)| shown(server, &client.push(server, by_refdb, &words)));
+        assert_eq!(said[1], said[0], "{words:?}");
+        servers.assert_same(&format!("{words:?}"));
+    }
+    let calls = std::fs::read_to_string(servers.refdb.scratch().join("calls")).unwrap();
+    assert!(calls.contains("refs/pull/1/head") || calls.contains("refs/for/main/topic"), "{calls}");
+    let mut push = client.repo.command(refdb_testkit::Git::find().program());
+    push.env("REFDB_GIT", guard(&servers.refdb)).arg("push");
+    push.arg(format!("--receive-pack={}", client.receive_pack.display())).arg(servers.refdb.dir());
+    let output = push.arg(format!("{}:refs/heads/alone", id(4))).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

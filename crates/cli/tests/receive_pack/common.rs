@@ -74,3 +74,12 @@ pub(crate) fn assert_untouched(server: &Repo, what: &str) {
     assert_eq!(server.git(["cat-file", "--batch-all-objects", "--batch-check"]), "", "{what}");
     assert_eq!(quarantines(server), [] as [PathBuf; 0], "{what}");
 }
+
+/// A git without receive-pack.
+pub(crate) fn guard(server: &Repo) -> PathBuf {
+    let file = server.scratch().join("guard");
+    let git = Git::find().program().display();
+    std::fs::write(&file, format!("#!/bin/sh\ntest \"$1\" != receive-pack && exec '{git}' \"$@\"\n")).unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
+    file
+}

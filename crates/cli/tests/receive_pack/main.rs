@@ -2,7 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
+mod alternates;
 mod beside_git;
 mod common;
+mod connectivity;
+mod harm;
+mod hosts;
 mod processes;
+mod security;
 mod trouble;

@@ -1,9 +1,9 @@
 //! How many programs a push starts.
 
-use crate::common::{Client, hook, refs};
+use crate::common::{Client, REFDB, hook, refs};
 use refdb_testkit::{Git, RefFormat, Repo};
 use refdb_types::HashKind;
-use std::os::unix::fs::PermissionsExt;
+use std::{io::Write, os::unix::fs::PermissionsExt, process::Stdio};
 
 const COUNT: usize = 10_000;
 
@@ -37,7 +37,7 @@ fn nothing_is_started_for_a_ref_without_a_hook() {
     for format in RefFormat::ALL {
         for set_up in [&(|_: &Repo| ()) as &dyn Fn(&Repo), &off] {
             let started = push_many(&Repo::bare(format, HashKind::Sha1), set_up);
-            assert_eq!(started, ["unpack-objects", "rev-list"], "{format:?}");
+            assert_eq!(started, ["unpack-objects"], "{format:?}");
         }
     }
 }
@@ -46,7 +46,7 @@ fn nothing_is_started_for_a_ref_without_a_hook() {
 fn a_hook_is_all_that_is_started_for_a_ref() {
     let server = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
     let started = push_many(&server, &|server| hook(server, "update", "echo \"$1\" >>../calls"));
-    assert_eq!(started, ["unpack-objects", "rev-list"]);
+    assert_eq!(started, ["unpack-objects"]);
     let calls = std::fs::read_to_string(server.scratch().join("calls")).unwrap();
     assert_eq!(calls.lines().count(), refs(&server));
 }
@@ -71,11 +71,62 @@ fn refs_to_what_a_ref_has_already_are_let_in_without_a_walk() {
     };
     assert!(push(format!("{id}:refs/heads/again"), ""), "a ref to what main has was not let in");
     assert!(!push(format!("{}:refs/heads/old", client.commits[0]), ""), "git was not asked for what no ref has");
-    // Where history is replaced, or the ref is hidden, git is asked.
+    // Where history is replaced git is asked; a hidden ref counts as any other.
     server.git(["replace", &id.to_string(), &client.commits[5].to_string()]);
     assert!(!push(format!("{id}:refs/heads/more"), ""));
     server.git(["replace", "-d", &id.to_string()]);
     server.config("receive.hideRefs", "refs/heads");
-    server.config("receive.hideRefs", "refs/heads");
-    assert!(!push(format!("{id}:refs/tags/more"), ""));
+    assert!(push(format!("{id}:refs/tags/more"), ""));
+}
+
+/// How many processes and threads the server starts, by what the kernel is asked for, for this many refs.
+fn starts(server: &Repo, count: usize) -> usize {
+    let commit = server.commit();
+    let zero = "0".repeat(40);
+    let mut request = Vec::new();
+    for at in 0..count {
+        let line = format!("{zero} {commit} refs/heads/{at:05}\0report-status side-band-64k");
+        write!(request, "{:04x}{line}", line.len() + 4).unwrap();
+    }
+    request.extend_from_slice(b"0000");
+    request.extend(server.try_git(["pack-objects", "--stdout", "--quiet"], "").stdout);
+    // A ref that leads to the commit, so that nothing needs to be walked.
+    server.git(["update-ref", "refs/tags/there", &commit.to_string()]);
+    let log = server.scratch().join("starts");
+    let mut command = server.command("strace");
+    command.args(["-f", "-qq", "--seccomp-bpf", "-e", "trace=clone,clone3,fork,vfork", "-e", "signal=none", "-o"]);
+    command.arg(&log).arg(REFDB).args(["receive-pack", "--stateless-rpc"]).arg(server.dir());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(&request).unwrap();
+    assert!(child.wait_with_output().unwrap().status.success());
+    assert_eq!(refs(server), count + 1);
+    let calls = std::fs::read_to_string(log).unwrap();
+    // A call that is interrupted has two lines; the first has the words.
+    let words = ["clone(", "clone3(", "fork("];
+    calls.lines().filter(|line| words.iter().any(|word| line.contains(word))).count()
+}
+
+#[test]
+fn no_process_and_no_thread_is_started_for_a_ref_but_its_hook() {
+    for format in RefFormat::ALL {
+        let make = || {
+            let server = Repo::bare(format, HashKind::Sha1);
+            server.config("receive.autogc", "false");
+            server
+        };
+        assert_eq!(starts(&make(), COUNT), 0, "{format:?}, no hook");
+        let server = make();
+        for (key, value) in [("event", "update"), ("command", "exit 0;"), ("enabled", "false")] {
+            server.config(&format!("hook.x.{key}"), value);
+        }
+        assert_eq!(starts(&server, COUNT), 0, "{format:?}, a hook that is off");
+        let server = make();
+        for (key, value) in [("event", "update"), ("command", "exit 0;")] {
+            server.config(&format!("hook.x.{key}"), value);
+        }
+        assert_eq!(starts(&server, 50), 50, "{format:?}, a configured hook");
+        let server = make();
+        hook(&server, "update", "exit 0");
+        assert_eq!(starts(&server, 50), 50, "{format:?}, a hook in a file");
+    }
 }

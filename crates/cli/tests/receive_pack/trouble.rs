@@ -10,7 +10,7 @@ use std::{
 };
 
 /// What a client sends to make `refs/heads/main`, and where its packets and its pack begin.
-fn request(client: &Client, capabilities: &str) -> (Vec<u8>, Vec<usize>) {
+pub(crate) fn request(client: &Client, capabilities: &str) -> (Vec<u8>, Vec<usize>) {
     let id = client.commits[4];
     let zero = "0".repeat(40);
     let mut bytes = Vec::new();
@@ -27,13 +27,13 @@ fn request(client: &Client, capabilities: &str) -> (Vec<u8>, Vec<usize>) {
     (bytes, starts)
 }
 
-fn start(server: &Repo) -> Child {
+pub(crate) fn start(server: &Repo) -> Child {
     let mut command = server.command(REFDB);
     command.env("REFDB_GIT", Git::find().program()).args(["receive-pack", "--stateless-rpc"]).arg(server.dir());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn send(server: &Repo, bytes: &[u8]) -> Output {
+pub(crate) fn send(server: &Repo, bytes: &[u8]) -> Output {
     let mut child = start(server);
     // It may leave before it has read everything.
     let _ = child.stdin.take().unwrap().write_all(bytes);
@@ -170,4 +170,23 @@ fn names_that_lead_out_of_the_repository_are_refused() {
         }
     }
     assert!(!server.scratch().join("x").exists());
+}
+
+#[test]
+fn a_signal_at_any_moment_ends_a_push_whose_client_says_nothing_more() {
+    // `git http-backend` ends receive-pack so when it cannot read the client, and waits for it with the pipe open.
+    let server = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    for step in 0..120 {
+        let mut child = start(&server);
+        std::thread::sleep(Duration::from_micros(250 * step));
+        assert!(std::process::Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+        let end = Instant::now() + Duration::from_secs(20);
+        while child.try_wait().unwrap().is_none() {
+            if Instant::now() > end {
+                child.kill().unwrap();
+                panic!("a signal in step {step} did not end it");
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 }

@@ -106,7 +106,7 @@ impl Cache {
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        // Whoever wants to know calls close.
+        // A caller that wants to know calls close.
         let _ = self.close();
     }
 }

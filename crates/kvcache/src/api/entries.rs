@@ -4,7 +4,7 @@ use crate::{
     api::cache::Cache,
     error::Result,
     format::{place::Place, record::check_record},
-    scratch::Lent,
+    log::scratch::Lent,
 };
 
 /// What is known of an entry without its value.

@@ -6,8 +6,8 @@ use crate::{
         place::Place,
         record::{RECORD_HEADER_BYTES, RecordHeader, check_record},
     },
+    log::scratch::{Scratch, with_scratch},
     log::{segment::Segment, store::Store},
-    scratch::{Scratch, with_scratch},
     sync::yield_now,
 };
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl Cache {
     }
 
     /// The same for values of up to `most_bytes`. Of a larger one only the length is given, which is neither checked nor
-    /// counted as a get: it is for whoever must provide room for the value, and asks again.
+    /// counted as a get: it is for a caller that must provide room for the value, and asks again.
     pub fn get_up_to<T>(&self, key: &[u8], most_bytes: usize, take: impl FnOnce(&[u8], u64) -> T) -> Get<T> {
         let (counters, ghosts) = (&self.store.view.counters, &self.reclaim.ghosts);
         let hash = self.sealer.hash(key);

@@ -5,12 +5,12 @@ use crate::{
     error::{Error, Result},
     format::record::{Kind, RecordHeader, body_crc},
     log::{
-        append::{End, NoRoom},
+        append::{End, Made, NoRoom},
+        scratch::with_scratch,
         space::{Who, record_cost},
         store::Store,
     },
     reclaim::evict::is_full,
-    scratch::with_scratch,
     sync::{holds_log, sleep, yield_now},
 };
 use std::time::{Duration, Instant};
@@ -80,7 +80,7 @@ impl Cache {
         self.put_settled(key, value, options, settle)
     }
 
-    /// A put that is never refused but does not wait until it is in the file: whoever puts many waits once, at the end.
+    /// A put that is never refused but does not wait until it is in the file: a caller of many puts waits once, at the end.
     pub(crate) fn put_in_bulk(&self, key: &[u8], value: &[u8], options: PutOptions) -> Result<Put> {
         self.put_settled(key, value, options, Durability::Buffered)
     }
@@ -122,6 +122,8 @@ impl Cache {
             true => FIRM_PATIENCE,
             false => self.patience,
         };
+        let record_len = record.len();
+        let mut made = Made { header, record, crc, who, rate };
         let (mut since, mut turns) = (None, 0);
         loop {
             let mut log = self.store.log();
@@ -129,7 +131,7 @@ impl Cache {
                 view.counters.stale.add(1);
                 return Ok(Put::Stale);
             }
-            match log.append(view, header, record, crc, who, rate) {
+            match log.append(view, &mut made) {
                 Ok(()) => {
                     if options.ticket.is_none() {
                         // A value given outright beats one that is being computed.
@@ -143,7 +145,7 @@ impl Cache {
                     drop(log);
                     view.counters.puts.add(1);
                     if self.reclaim.ghosts.wants(header.hash) {
-                        self.reclaim.ghosts.on_put(header.hash, record_cost(record.len()));
+                        self.reclaim.ghosts.on_put(header.hash, record_cost(record_len));
                     }
                     self.settle_on_full_disk(end, settle)?;
                     if is_behind && !is_firm {

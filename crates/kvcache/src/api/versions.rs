@@ -77,7 +77,7 @@ fn delete(fs: &Fs, dir: &Path) -> Result<bool> {
             fs.remove_file(&dir.join(String::from_utf8_lossy(&name).as_ref()))?;
         }
     }
-    // The lock goes last: whoever opens the folder now makes a new one.
+    // The lock goes last: a process that opens the folder now makes a new one.
     fs.remove_file(&dir.join("lock"))?;
     Ok(fs.remove_dir(dir).is_ok())
 }

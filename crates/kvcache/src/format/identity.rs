@@ -82,7 +82,7 @@ fn io(path: &Path, source: std::io::Error) -> Error {
     Error::File(refdb_vfs::Error { operation: "make a key for", path: path.to_owned(), source })
 }
 
-/// Reads the file; for those who only read, every mismatch is an error.
+/// Reads the file; for a process that only reads, every mismatch is an error.
 pub(crate) fn read(fs: &Fs, dir: &Path, key: Option<&Key>) -> Result<Opened> {
     let path = path_in(dir);
     let identity = Identity::decode(&fs.read(&path)?, &path)?;
@@ -97,7 +97,7 @@ pub(crate) fn read(fs: &Fs, dir: &Path, key: Option<&Key>) -> Result<Opened> {
     Ok(Opened { store: identity.store, sealer, started_anew: None })
 }
 
-/// Who the cache is, for those who look at its files without reading its entries.
+/// Who the cache is, for programs that look at its files without reading its entries.
 pub(crate) fn store_of(fs: &Fs, dir: &Path) -> Result<u64> {
     let path = path_in(dir);
     Ok(Identity::decode(&fs.read(&path)?, &path)?.store)

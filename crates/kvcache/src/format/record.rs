@@ -17,6 +17,12 @@ const SEGMENT_MAGIC: [u8; 8] = *b"refdbkv2";
 pub(crate) const SEGMENT_HEADER_BYTES: usize = 64;
 /// Length of a record before its key.
 pub(crate) const RECORD_HEADER_BYTES: usize = 32;
+/// Before an encrypted key.
+pub(crate) const NONCE_BYTES: usize = 24;
+/// Behind an encrypted value.
+pub(crate) const TAG_BYTES: usize = 16;
+/// What encryption adds to key and value.
+pub(crate) const EXTRA_BYTES: usize = NONCE_BYTES + TAG_BYTES;
 
 const _: () = assert!(SEGMENT_HEADER_BYTES.is_multiple_of(ALIGN) && RECORD_HEADER_BYTES.is_multiple_of(ALIGN));
 
@@ -76,7 +82,7 @@ impl SegmentHeader {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..SEGMENT_HEADER_BYTES)?;
         let ok = bytes[..8] == SEGMENT_MAGIC && u32_at(bytes, 60) == crc32c::crc32c(&bytes[..60]);
-        // Nothing is written there yet: whoever writes something means something.
+        // Nothing is written there yet: a writer of other bytes means something by them.
         let ok = ok && bytes[48..60].iter().all(|byte| *byte == 0);
         ok.then(|| SegmentHeader {
             seq: u64_at(bytes, 8),
@@ -128,7 +134,7 @@ pub(crate) struct RecordHeader {
 impl RecordHeader {
     /// Key, value and what encryption adds, without padding.
     pub(crate) fn payload_len(&self) -> usize {
-        let extra = if self.encrypted { crate::format::seal::EXTRA_BYTES } else { 0 };
+        let extra = if self.encrypted { EXTRA_BYTES } else { 0 };
         (self.key_len as usize).saturating_add(self.value_len as usize).saturating_add(extra)
     }
 

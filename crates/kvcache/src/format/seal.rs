@@ -1,15 +1,11 @@
 //! Encryption of keys and values, and what identifies a key.
 
-use crate::format::record::RecordHeader;
+use crate::format::record::{EXTRA_BYTES, NONCE_BYTES, RECORD_HEADER_BYTES, RecordHeader, TAG_BYTES};
 use chacha20poly1305::{AeadInOut, KeyInit, Tag, XChaCha20Poly1305, XNonce};
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher as _;
 use zeroize::Zeroizing;
 
-const NONCE_BYTES: usize = 24;
-const TAG_BYTES: usize = 16;
-/// What encryption adds to key and value: a nonce before, a tag behind.
-pub(crate) const EXTRA_BYTES: usize = NONCE_BYTES + TAG_BYTES;
 /// The secrets of a cache: 32 bytes for the cipher, 16 for the hash.
 pub(crate) const SECRET_BYTES: usize = 48;
 /// The secrets as they stand in the format file.
@@ -123,11 +119,7 @@ impl Sealer {
 
     /// Appends the payload of a record (key and value, encrypted if the cache is) to the header in `record`.
     pub(crate) fn seal(&self, record: &mut Vec<u8>, key: &[u8], value: &[u8]) -> std::io::Result<()> {
-        debug_assert_eq!(
-            record.len(),
-            crate::format::record::RECORD_HEADER_BYTES,
-            "the header stands before the payload"
-        );
+        debug_assert_eq!(record.len(), RECORD_HEADER_BYTES, "the header stands before the payload");
         match self {
             Sealer::Plain { .. } => {
                 record.extend_from_slice(key);

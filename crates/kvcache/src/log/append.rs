@@ -40,7 +40,7 @@ pub(crate) enum NoRoom {
     Buffer,
 }
 
-/// Where the log ended after an append, for those who wait until it is on disk.
+/// Where the log ended after an append, for callers that wait until it is on disk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct End {
     pub(crate) seq: u64,
@@ -159,6 +159,19 @@ pub(crate) struct Start {
     pub(crate) synced_seq: u64,
 }
 
+/// A record that is made but for its place.
+pub(crate) struct Made<'a> {
+    pub(crate) header: &'a RecordHeader,
+    /// Header and payload, padded.
+    pub(crate) record: &'a mut [u8],
+    /// Of its body.
+    pub(crate) crc: u32,
+    /// Who wants room for it.
+    pub(crate) who: Who,
+    /// How often its key is asked for.
+    pub(crate) rate: Rate,
+}
+
 impl Log {
     pub(crate) fn new(start: Start, slots: &Slots) -> Self {
         let Start { dir, handles, store, space, fill, old, floor, next_seq, before_end, synced_seq } = start;
@@ -216,18 +229,11 @@ impl Log {
         End { seq: self.active.segment.seq, offset: self.active.tail }
     }
 
-    /// Appends a record whose header and payload are in `record`, padded, and tells the index.
-    pub(crate) fn append(
-        &mut self,
-        view: &View,
-        header: &RecordHeader,
-        record: &mut [u8],
-        crc: u32,
-        who: Who,
-        rate: Rate,
-    ) -> Result<(), NoRoom> {
+    /// Appends a record and tells the index.
+    pub(crate) fn append(&mut self, view: &View, made: &mut Made<'_>) -> Result<(), NoRoom> {
         self.pay(view)?;
-        let place = self.write(view, header, record, crc, who, rate)?;
+        let place = self.write(view, made)?;
+        let header = made.header;
         match header.kind {
             Kind::Put => {
                 // A value that is replaced is in use as before.
@@ -242,21 +248,15 @@ impl Log {
 
     /// Copies a record that the index finds at `old` to the end of the log, with the uses that `old` has; false if the index
     /// finds another by now.
-    pub(crate) fn copy(
-        &mut self,
-        view: &View,
-        old: Place,
-        header: &RecordHeader,
-        record: &mut [u8],
-        crc: u32,
-        rate: Rate,
-    ) -> Result<bool, NoRoom> {
+    pub(crate) fn copy(&mut self, view: &View, old: Place, made: &mut Made<'_>) -> Result<bool, NoRoom> {
+        debug_assert_eq!(made.who, Who::Upkeep, "a copy makes room, so it may have the last of it");
         self.pay(view)?;
-        if !view.index.get(header.hash).is_some_and(|place| place.is_same(old)) {
+        let hash = made.header.hash;
+        if !view.index.get(hash).is_some_and(|place| place.is_same(old)) {
             return Ok(false);
         }
-        let place = self.write(view, header, record, crc, Who::Upkeep, rate)?;
-        self.publish(view, header.hash, place.with_uses(old.uses()));
+        let place = self.write(view, made)?;
+        self.publish(view, hash, place.with_uses(old.uses()));
         Ok(true)
     }
 
@@ -322,18 +322,13 @@ impl Log {
         let header = RecordHeader { kind, encrypted: false, hash, created_ms: now_ms, key_len: 0, value_len: 0 };
         let mut record = header.encode();
         let crc = body_crc(&record);
-        self.write(view, &header, &mut record, crc, Who::Upkeep, Rate::default()).map(drop)
+        let (who, rate) = (Who::Upkeep, Rate::default());
+        self.write(view, &mut Made { header: &header, record: &mut record, crc, who, rate }).map(drop)
     }
 
-    fn write(
-        &mut self,
-        view: &View,
-        header: &RecordHeader,
-        record: &mut [u8],
-        crc: u32,
-        who: Who,
-        rate: Rate,
-    ) -> Result<Place, NoRoom> {
+    fn write(&mut self, view: &View, made: &mut Made<'_>) -> Result<Place, NoRoom> {
+        let Made { header, record, crc, who, rate } = made;
+        let (crc, who, rate) = (*crc, *who, *rate);
         if !self.has_space(record.len(), who) {
             if who != Who::Upkeep {
                 self.awaited_bytes = self.awaited_bytes.max(blocks(file_len_of_one(record.len())));

@@ -1,31 +1,13 @@
 //! The write buffer: memory for segments that are not wholly in their files yet, and the account of it.
 
-use crate::log::image::{Filling, Image};
+use crate::log::{
+    image::{Filling, Image},
+    lease::Lease,
+};
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
-
-/// Bytes of the write buffer that somebody has. They are given back when it is dropped, and in no other way: the account
-/// is the sum of the leases there are, so it can neither go below zero nor forget one.
-pub(crate) struct Lease {
-    account: Arc<AtomicUsize>,
-    bytes: usize,
-}
-
-impl Lease {
-    fn new(account: &Arc<AtomicUsize>, bytes: usize) -> Self {
-        account.fetch_add(bytes, Ordering::Relaxed);
-        Lease { account: account.clone(), bytes }
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        let before = self.account.fetch_sub(self.bytes, Ordering::Relaxed);
-        debug_assert!(before >= self.bytes, "a lease was counted when it was made");
-    }
-}
 
 /// Gives out images of segments.
 pub(crate) struct Buffer {

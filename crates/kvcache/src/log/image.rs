@@ -1,4 +1,4 @@
-use crate::log::buffer::Lease;
+use crate::log::lease::Lease;
 use refdb_vfs::{Filled, Filler};
 use std::{ops::Range, sync::Arc};
 

@@ -99,7 +99,7 @@ impl Hit {
     }
 }
 
-/// How many slots of each shard are in use, those without a record included. Whoever holds it may change the index.
+/// How many slots of each shard are in use, those without a record included. Its holder may change the index.
 pub(crate) struct Fill {
     used: Box<[u32]>,
 }

@@ -1,7 +1,7 @@
 use crate::{
     format::{place::Place, record::SEGMENT_HEADER_BYTES},
+    log::scratch::Lent,
     log::{handles::Handles, image::Image},
-    scratch::Lent,
     sync::{AtomicU64, Ordering, SharedOption, holds_log},
 };
 use refdb_vfs::{File, Fs, Growing, prefetch};

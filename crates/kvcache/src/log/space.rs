@@ -5,8 +5,7 @@
 use crate::format::{
     footer::{ENTRY_BYTES, TRAILER_BYTES},
     place::{ALIGN, MAX_OFFSET_BYTES, MAX_RECORD_BYTES, MAX_SEGMENTS},
-    record::{RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES},
-    seal::EXTRA_BYTES,
+    record::{EXTRA_BYTES, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES},
 };
 
 /// What a segment takes beyond its records and their footer entries.

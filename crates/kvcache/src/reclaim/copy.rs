@@ -13,9 +13,10 @@ use crate::{
         record::{Kind, body_crc, check_record},
     },
     log::{
-        append::NoRoom,
+        append::{Made, NoRoom},
         recover::{entries_without_footer, read_footer},
         segment::Segment,
+        space::Who,
     },
 };
 
@@ -151,8 +152,9 @@ impl Reclaim {
         let (record, crc) = (&mut turn.copy, body_crc(bytes));
         record.clear();
         record.extend_from_slice(bytes);
+        let mut made = Made { header: &header, record, crc, who: Who::Upkeep, rate };
         loop {
-            match self.store.log().copy(&self.store.view, place, &header, record, crc, rate) {
+            match self.store.log().copy(&self.store.view, place, &mut made) {
                 Ok(true) => return Ok(Copied::Yes),
                 // Replaced or removed meanwhile.
                 Ok(false) => return Ok(Copied::Yes),

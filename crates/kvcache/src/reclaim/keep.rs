@@ -33,7 +33,7 @@ impl Pace {
         }
     }
 
-    /// The rate of a key that is put again, so many rounds after it was evicted with `rate`: that it was asked for is a read.
+    /// The rate of a key that is put again, `rounds` rounds after it was evicted with `rate`: that it was asked for is a read.
     pub(crate) fn again(self, rate: Rate, rounds: f32) -> Rate {
         let weight = match self {
             Pace::Steady => 0.25,

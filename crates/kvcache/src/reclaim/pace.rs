@@ -65,7 +65,7 @@ impl Forecast {
 mod tests {
     use super::*;
 
-    /// The pace after so many segments of a hundred records of each kind.
+    /// The pace after this number of segments of a hundred records of each kind.
     fn pace(forecast: &mut Forecast, segments: usize, put_read: usize, carried_read: usize) -> Pace {
         for _ in 0..segments {
             forecast.next_segment();

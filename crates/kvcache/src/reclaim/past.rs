@@ -8,7 +8,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
-/// A round of the log has so many ticks.
+/// Ticks in a round of the log.
 const TICKS: u32 = 8;
 const SMALLEST_TABLE: usize = 1024;
 const TAG_BITS: u32 = 11;
@@ -85,7 +85,7 @@ impl Past {
         self.shifting.store(pace == Pace::Shifting, Ordering::Relaxed);
     }
 
-    /// Makes the table fit for a cache of so many entries.
+    /// Makes the table fit for a cache of this number of entries.
     pub(super) fn fit(&self, entries: u64) {
         let entries = usize::try_from(entries).unwrap_or(usize::MAX / 4);
         let wanted = (entries / 2 * 3).next_power_of_two().max(SMALLEST_TABLE);

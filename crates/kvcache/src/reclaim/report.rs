@@ -1,4 +1,4 @@
-//! The `stats` file: what a cache has and did, for those who look at it from outside.
+//! The `stats` file: what a cache has and did, for programs that look at it from outside.
 
 use crate::{error::Result, stats::Stats};
 use refdb_vfs::Fs;

@@ -12,8 +12,8 @@ use super::{
 use crate::{
     error::Result,
     format::footer::ENTRY_BYTES,
+    log::scratch::{Lent, trim},
     log::{append::Log, space::copy_room, store::Store},
-    scratch::{Lent, trim},
     sync::{AtomicBool, Held, Lock, Ordering, Rank},
 };
 use std::sync::Arc;
@@ -223,7 +223,7 @@ impl Reclaim {
         store.sync_names(false)
     }
 
-    /// Tells those who look from outside what the cache has and did.
+    /// Tells programs outside what the cache has and did.
     pub(crate) fn report(&self) -> Result<()> {
         let files = &self.store.files;
         report::write(&files.fs, &files.dir, &self.store.view.counters.read())

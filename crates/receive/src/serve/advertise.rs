@@ -3,35 +3,43 @@ use crate::{
     Hidden,
     wire::{Advertisement, Offer},
 };
-use bstr::{BStr, BString};
+use bstr::{BStr, BString, ByteSlice};
 use refdb::{Snapshot, TargetView};
 use refdb_types::{ObjectId, OrderedNames, RefName, SYMREF_DEPTH_MAX, Target};
-use std::ops::ControlFlow;
+use std::{collections::HashSet, ops::ControlFlow};
 
 /// Sends the refs, but for those that are hidden or dangling. Whether their objects are there is not looked at, so that a ref
 /// whose object is lost can be deleted.
+///
+/// `others` are the objects of alternates' refs, shown under no name where no ref has shown them.
 pub(super) fn advertise(
     snapshot: &dyn Snapshot,
     hidden: &Hidden,
     offer: &Offer,
     version_1: bool,
+    others: Option<&[ObjectId]>,
     channel: &mut Channel<'_>,
 ) -> Result<(), ServeError> {
     let mut packets = Vec::new();
     let advertisement = Advertisement::begin(offer, version_1, &mut packets);
-    let mut shower = Shower { snapshot, hidden, advertisement, packets, channel };
+    let seen = others.is_some().then(HashSet::new);
+    let mut shower = Shower { snapshot, hidden, advertisement, packets, seen, channel };
     let mut names = OrderedNames::default();
     let mut cursor = snapshot.cursor(false)?;
     loop {
-        let mut failed = None;
+        let (mut failed, mut behind) = (None, None);
         let walked = cursor.for_each(&mut |view| {
             let shown = if !names.accept(view.name) {
-                shower.pass_over("ignoring ref with broken name", view.name)
+                shower.pass_over("ignoring ref with broken name", view.name).map(|()| Shown::Alone)
             } else {
                 shower.show(view.name, view.target)
             };
             match shown {
-                Ok(()) => ControlFlow::Continue(()),
+                Ok(Shown::Alone) => ControlFlow::Continue(()),
+                Ok(Shown::AsAllBefore(name)) => {
+                    behind = Some(name);
+                    ControlFlow::Break(())
+                }
                 Err(error) => {
                     failed = Some(error);
                     ControlFlow::Break(())
@@ -42,14 +50,29 @@ pub(super) fn advertise(
             return Err(error);
         }
         match walked {
+            Ok(_) if behind.is_some() => cursor.seek(behind.unwrap_or_default().as_bstr())?,
             Ok(_) => break,
             Err(refdb::Error::BrokenRef(broken)) => shower.pass_over("ignoring broken ref", broken.name.as_ref())?,
             Err(error) => return Err(error.into()),
         }
     }
+    for id in others.unwrap_or_default() {
+        shower.show(HAVE.into(), TargetView::Direct(*id))?;
+    }
     let Shower { advertisement, mut packets, channel, .. } = shower;
     advertisement.end(&mut packets);
     Ok(channel.send(&packets)?)
+}
+
+/// The name under which an object is shown that none of our refs leads to.
+const HAVE: &str = ".have";
+
+/// What came of a ref.
+enum Shown {
+    /// It was shown or not, and the next is another matter.
+    Alone,
+    /// It is hidden, and so is every ref before this name.
+    AsAllBefore(BString),
 }
 
 struct Shower<'a, 'c> {
@@ -57,29 +80,41 @@ struct Shower<'a, 'c> {
     hidden: &'a Hidden,
     advertisement: Advertisement,
     packets: Vec<u8>,
+    /// What was shown, where that matters.
+    seen: Option<HashSet<ObjectId>>,
     channel: &'a mut Channel<'c>,
 }
 
 impl Shower<'_, '_> {
-    fn show(&mut self, name: &BStr, target: TargetView<'_>) -> Result<(), ServeError> {
+    fn show(&mut self, name: &BStr, target: TargetView<'_>) -> Result<Shown, ServeError> {
         if self.hidden.covers(name) {
-            return Ok(());
+            return Ok(match self.hidden.folder_around(name) {
+                None => Shown::Alone,
+                // `0` follows `/`.
+                Some(folder) => Shown::AsAllBefore([folder.as_bytes(), b"0"].concat().into()),
+            });
         }
         let id = match target {
             TargetView::Direct(id) => id,
             TargetView::Symbolic(target) => match follow(self.snapshot, target)? {
                 Some(id) => id,
                 // It is an unborn branch, or a mistake of its maker: no client needs to hear of it.
-                None => return Ok(()),
+                None => return Ok(Shown::Alone),
             },
         };
         if id.is_null() {
-            return self.pass_over("ignoring broken ref", name);
+            return self.pass_over("ignoring broken ref", name).map(|()| Shown::Alone);
+        }
+        let is_new = self.seen.as_mut().is_none_or(|seen| seen.insert(id));
+        if !is_new && name == HAVE {
+            return Ok(Shown::Alone);
         }
         if !self.advertisement.add(&id, name, &mut self.packets) {
-            return self.pass_over("ignoring ref whose name is too long for the protocol", name);
+            let why = "ignoring ref whose name is too long for the protocol";
+            return self.pass_over(why, name).map(|()| Shown::Alone);
         }
-        Ok(self.channel.relieve(&mut self.packets)?)
+        self.channel.relieve(&mut self.packets)?;
+        Ok(Shown::Alone)
     }
 
     fn pass_over(&mut self, why: &str, name: &BStr) -> Result<(), ServeError> {

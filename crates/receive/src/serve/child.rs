@@ -11,7 +11,7 @@ use std::{
     ffi::{OsStr, OsString},
     io::{self, PipeReader, PipeWriter, Read},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -24,6 +24,8 @@ pub(super) struct Program {
     pub(super) directory: PathBuf,
     /// Variables to set, or to unset.
     pub(super) variables: Vec<(OsString, Option<OsString>)>,
+    /// A program that takes longer is killed, and counts as one that failed.
+    pub(super) patience: Option<Duration>,
 }
 
 /// What a program reads.
@@ -42,6 +44,8 @@ pub(super) enum Output {
     ToUser,
     /// It goes where its errors go: to our standard error, even if there is a side band.
     ToLog,
+    /// Nobody wants it, nor its errors.
+    Nowhere,
     /// We want it. It is short: more than [`OUTPUT_BYTES_MAX`] is an error.
     Wanted,
 }
@@ -81,7 +85,11 @@ impl Program {
 
     fn command(&self, by_shell: bool) -> Command {
         let mut command = if by_shell { Command::new("sh") } else { Command::new(&self.path) };
-        command.args(by_shell.then_some(&self.path)).args(&self.arguments).current_dir(&self.directory);
+        command.args(by_shell.then_some(&self.path)).args(&self.arguments);
+        // In a folder of its own, a child begins as a copy of our memory; in ours, it borrows it, which costs less.
+        if self.directory != Path::new(".") {
+            command.current_dir(&self.directory);
+        }
         for (name, value) in &self.variables {
             match value {
                 Some(value) => command.env(name, value),
@@ -118,11 +126,15 @@ impl Program {
             pipes.to_write = bytes;
         }
         pipes.alive = alive == Alive::Always;
-        let attended = pipes.attend(&child, channel);
-        if let Err(error) = attended {
-            // It is not waited for: it may ignore the signal.
-            let _ = kill_process(pid(&child)?, Signal::TERM);
-            return Err(error);
+        let end = self.patience.map(|patience| Instant::now() + patience);
+        match pipes.attend(&child, end, channel) {
+            Ok(Attended::ToItsEnd) => {}
+            Ok(Attended::TooLong) => child.kill()?,
+            Err(error) => {
+                // It is not waited for: it may ignore the signal.
+                let _ = kill_process(pid(&child)?, Signal::TERM);
+                return Err(error);
+            }
         }
         Ok(Ended { is_success: child.wait()?.success(), output: pipes.taken })
     }
@@ -141,7 +153,9 @@ impl Program {
             Input::Bytes(_) => Stdio::piped(),
         });
         let mut relay = None;
-        let user: OwnedFd = if channel.has_side_band() && output != Output::ToLog {
+        let user: OwnedFd = if output == Output::Nowhere {
+            std::fs::OpenOptions::new().write(true).open("/dev/null")?.into()
+        } else if channel.has_side_band() && output != Output::ToLog {
             let (reader, writer): (PipeReader, PipeWriter) = io::pipe()?;
             relay = Some(reader);
             writer.into()
@@ -149,7 +163,7 @@ impl Program {
             io::stderr().as_fd().try_clone_to_owned()?
         };
         command.stdout(match output {
-            Output::ToUser | Output::ToLog => Stdio::from(user.try_clone()?),
+            Output::ToUser | Output::ToLog | Output::Nowhere => Stdio::from(user.try_clone()?),
             Output::Wanted => Stdio::piped(),
         });
         command.stderr(user);
@@ -170,6 +184,14 @@ fn pid(child: &Child) -> io::Result<Pid> {
     id.ok_or_else(|| io::Error::other("the system gave a process an impossible number"))
 }
 
+/// How a program was attended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Attended {
+    ToItsEnd,
+    /// It took longer than anyone has patience for.
+    TooLong,
+}
+
 /// Our ends of a program's pipes.
 struct Pipes<'a> {
     feed: Option<OwnedFd>,
@@ -182,7 +204,7 @@ struct Pipes<'a> {
 
 impl Pipes<'_> {
     /// Serves the pipes until the other ends are closed and the program has ended.
-    fn attend(&mut self, child: &Child, channel: &mut Channel<'_>) -> io::Result<()> {
+    fn attend(&mut self, child: &Child, end: Option<Instant>, channel: &mut Channel<'_>) -> io::Result<Attended> {
         let ended = pidfd_open(pid(child)?, PidfdFlags::empty())?;
         let mut has_ended = false;
         let mut heard = Instant::now();
@@ -192,10 +214,14 @@ impl Pipes<'_> {
             }
             // A program that the hook left behind may still hold the way to the user: it is heard to its end, as by git.
             if has_ended && self.relay.is_none() && self.wanted.is_none() {
-                return Ok(());
+                return Ok(Attended::ToItsEnd);
             }
             interrupt::check()?;
-            let ready = self.wait(&ended, has_ended)?;
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(Attended::TooLong);
+            }
+            let ready = self.wait(&ended, has_ended, left.map_or(PAUSE, |left| left.min(PAUSE)))?;
             has_ended |= ready.ended;
             if has_ended {
                 self.feed = None;
@@ -218,7 +244,7 @@ impl Pipes<'_> {
         }
     }
 
-    fn wait(&self, ended: &OwnedFd, has_ended: bool) -> io::Result<Ready> {
+    fn wait(&self, ended: &OwnedFd, has_ended: bool, pause: Duration) -> io::Result<Ready> {
         let ends = [
             (self.feed.as_ref().map(AsFd::as_fd), PollFlags::OUT),
             (self.relay.as_ref().map(AsFd::as_fd), PollFlags::IN),
@@ -227,7 +253,7 @@ impl Pipes<'_> {
         ];
         let open = ends.iter().filter_map(|(fd, events)| Some((fd.as_ref()?, *events)));
         let mut polled: Vec<_> = open.map(|(fd, events)| PollFd::new(fd, events)).collect();
-        let pause = Timespec { tv_sec: 0, tv_nsec: PAUSE.subsec_nanos().into() };
+        let pause = Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() };
         match poll(&mut polled, Some(&pause)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),

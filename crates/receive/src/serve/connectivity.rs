@@ -1,40 +1,72 @@
-//! Whether everything that the new ids lead to is there.
+//! Whether everything that the new ids lead to is there: as safe as git's check, at a cost that follows the push.
+//!
+//! ```text
+//! walk    from the new ids over all that came, to what did not come                    incoming, walk
+//! bound   such a commit or tag must be what a ref holds, as the server reads it now    tips
+//! trees   such a tree or blob must be in the tree of a commit at this boundary         trees
+//! ask     what is left: git, against a few tips for a while, then git's whole check    here
+//! ```
+//!
+//! That an object exists proves nothing: it may be left of history that is half pruned. Only git's whole check refuses.
+
+mod incoming;
+mod tips;
+mod trees;
+mod walk;
 
 use super::{
     ServeError,
     child::{Alive, Input, Output},
     session::Session,
 };
+use incoming::Incoming;
 use refdb::{
-    TargetView,
+    Snapshot,
+    objects::ObjectKind,
     transaction::{ObjectCheck, ObjectClass},
 };
 use refdb_types::ObjectId;
-use std::collections::HashSet;
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+use trees::Trees;
 
-/// For how many ids the refs are searched before git is asked.
-const SEARCHES_MAX: usize = 8;
+/// For how long git may walk against a few tips before it is asked to walk against all.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// What came of the walk in process.
+enum Walked {
+    /// All is there.
+    Connected,
+    /// Git is to be asked. Commits that refs hold, near those that are new.
+    Open(Vec<ObjectId>),
+}
 
 impl Session<'_, '_> {
     /// Refuses the commands whose new ids lead to something that is missing.
     pub(super) fn check_connected(&mut self) -> Result<(), ServeError> {
         let new: Vec<_> = self.request.commands.iter().map(|command| command.new).filter(|id| !id.is_null()).collect();
         let distinct: HashSet<_> = new.iter().copied().collect();
-        if distinct.is_empty() || self.call.skip_connectivity || self.are_at_refs(&distinct)? {
+        if distinct.is_empty() || self.call.skip_connectivity {
             return Ok(());
         }
         let mut lines = Vec::with_capacity(new.len() * (self.store.hash().len_hex() + 1));
-        for id in &new {
-            id.write_hex(&mut lines);
-            lines.push(b'\n');
+        add_lines(&distinct, "", &mut lines);
+        if !self.is_history_changed()? {
+            match self.walk(&distinct)? {
+                Walked::Connected => return Ok(()),
+                Walked::Open(tips) if self.is_connected_to(&lines, &tips)? => return Ok(()),
+                Walked::Open(_) => {}
+            }
         }
-        if self.rev_list(&lines, Output::ToUser)? {
+        if self.is_connected(&lines, Output::ToUser)? {
             return Ok(());
         }
         // One of them is at fault, or more.
         let mut disconnected = HashSet::new();
         for id in distinct {
-            if !self.rev_list(format!("{id}\n").as_bytes(), Output::ToLog)? {
+            if !self.is_connected(format!("{id}\n").as_bytes(), Output::ToLog)? {
                 disconnected.insert(id);
             }
         }
@@ -46,8 +78,77 @@ impl Session<'_, '_> {
         Ok(())
     }
 
+    /// Walks from the new ids to what refs hold.
+    fn walk(&self, new: &HashSet<ObjectId>) -> Result<Walked, ServeError> {
+        let snapshot = self.store.snapshot()?;
+        let near = self.near_tips(&*snapshot)?;
+        let open = |near: &HashSet<ObjectId>| {
+            let commits = near.iter().filter(|id| matches!(self.objects.classify(id), Ok(ObjectClass::Commit)));
+            Ok(Walked::Open(commits.copied().collect()))
+        };
+        let incoming = match &self.quarantine {
+            Some(quarantine) if self.pack_objects > 0 => {
+                Incoming::of(quarantine.folder().to_owned(), self.store.hash())
+            }
+            _ => Some(Incoming::nothing(self.store.hash())),
+        };
+        let Some(incoming) = incoming else { return open(&near) };
+        let Some(reached) = walk::history(&incoming, new) else { return open(&near) };
+        let boundary = self.boundary(&*snapshot, &near, &reached.edges)?;
+        if boundary.len() < reached.edges.len() {
+            return open(&near.into_iter().chain(boundary.into_iter().take(tips::NEAR_MAX)).collect());
+        }
+        if reached.roots.is_empty() && reached.blobs.is_empty() {
+            return Ok(Walked::Connected);
+        }
+        let mut old = Vec::new();
+        for commit in &boundary {
+            old.extend(self.objects.commit(commit).map_err(refdb::Error::from)?.map(|commit| commit.tree));
+        }
+        let trees = Trees::new(&incoming, self.objects, old, reached.met);
+        if trees.are_whole(&reached.roots, &reached.blobs) { Ok(Walked::Connected) } else { open(&near) }
+    }
+
+    /// The commits at the boundary: one for each edge that a ref holds now, and that is there.
+    fn boundary(
+        &self,
+        snapshot: &dyn Snapshot,
+        near: &HashSet<ObjectId>,
+        edges: &HashMap<ObjectId, Option<ObjectKind>>,
+    ) -> Result<Vec<ObjectId>, ServeError> {
+        let mut far: HashMap<_, ()> = edges.keys().filter(|id| !near.contains(*id)).map(|id| (*id, ())).collect();
+        self.remove_held(snapshot, &mut far)?;
+        let classify = |id: &ObjectId| self.objects.classify(id).map_err(refdb::Error::from);
+        let mut commits = Vec::new();
+        for (id, expected) in edges.iter().filter(|(id, _)| !far.contains_key(*id)) {
+            match (classify(id)?, expected) {
+                (ObjectClass::Commit, None | Some(ObjectKind::Commit)) => commits.push(*id),
+                (ObjectClass::Tag(Some(peeled)), None | Some(ObjectKind::Tag))
+                    if classify(&peeled)? == ObjectClass::Commit =>
+                {
+                    commits.push(peeled);
+                }
+                _ => {}
+            }
+        }
+        Ok(commits)
+    }
+
+    /// Git's check against these tips, if it does not take long. That it fails says nothing.
+    fn is_connected_to(&mut self, lines: &[u8], tips: &[ObjectId]) -> Result<bool, ServeError> {
+        if tips.is_empty() {
+            return Ok(false);
+        }
+        let mut lines = lines.to_vec();
+        add_lines(tips, "^", &mut lines);
+        let mut git = self.git("rev-list");
+        git.words(["--objects", "--stdin", "--quiet"]);
+        git.patience = Some(PATIENCE);
+        Ok(git.run(Input::Bytes(&lines), Output::Nowhere, Alive::Always, &mut self.channel)?.success())
+    }
+
     /// Git's own check, of all that is new.
-    fn rev_list(&mut self, lines: &[u8], output: Output) -> Result<bool, ServeError> {
+    fn is_connected(&mut self, lines: &[u8], output: Output) -> Result<bool, ServeError> {
         let mut git = self.git("rev-list");
         git.words([
             "--objects",
@@ -61,43 +162,30 @@ impl Session<'_, '_> {
         Ok(git.run(Input::Bytes(lines), output, Alive::Always, &mut self.channel)?.success())
     }
 
-    /// Whether a ref holds each of these ids now, and each is a commit, or a tag that leads to one: git would find
-    /// nothing new to walk then. An id that a client merely says is a ref's proves nothing.
-    ///
-    /// Where history is replaced or grafted, git is asked.
-    fn are_at_refs(&mut self, ids: &HashSet<ObjectId>) -> Result<bool, ServeError> {
-        if ids.len() > SEARCHES_MAX || self.is_history_changed()? {
-            return Ok(false);
-        }
-        let snapshot = self.store.snapshot()?;
-        for id in ids {
-            let leads_to_commit = match self.objects.classify(id).map_err(refdb::Error::from)? {
-                ObjectClass::Commit => true,
-                ObjectClass::Tag(Some(peeled)) => {
-                    self.objects.classify(&peeled).map_err(refdb::Error::from)? == ObjectClass::Commit
-                }
-                ObjectClass::Tag(None) | ObjectClass::Other | ObjectClass::Missing => false,
-            };
-            let mut is_at_ref = false;
-            snapshot.pointing_at(id, &mut |view| {
-                is_at_ref |= view.target == TargetView::Direct(*id) && !self.settings.hidden.covers(view.name);
-                Ok(())
-            })?;
-            if !leads_to_commit || !is_at_ref {
-                return Ok(false);
+    /// Whether history is replaced, grafted, cut off or promised by a remote.
+    fn is_history_changed(&self) -> Result<bool, ServeError> {
+        let repository = self.store.repository();
+        for file in ["info/grafts", "shallow"] {
+            if self.fs.find(&repository.common_dir().join(file))?.is_some() {
+                return Ok(true);
             }
         }
-        Ok(true)
-    }
-
-    fn is_history_changed(&self) -> Result<bool, ServeError> {
-        let grafts = self.store.repository().common_dir().join("info/grafts");
-        if self.fs.find(&grafts)?.is_some() || self.store.environment().get("GIT_GRAFT_FILE").is_some() {
+        let environment = self.store.environment();
+        let is_elsewhere = ["GIT_GRAFT_FILE", "GIT_SHALLOW_FILE"].iter().any(|name| environment.get(name).is_some());
+        if is_elsewhere || repository.is_partial_clone() || !self.request.shallow.is_empty() {
             return Ok(true);
         }
         let snapshot = self.store.snapshot()?;
         let mut cursor = snapshot.cursor(false)?;
         cursor.seek("refs/replace/".into())?;
         Ok(cursor.next()?.is_some_and(|view| view.name.starts_with(b"refs/replace/")))
+    }
+}
+
+fn add_lines<'i>(ids: impl IntoIterator<Item = &'i ObjectId>, start: &str, lines: &mut Vec<u8>) {
+    for id in ids {
+        lines.extend_from_slice(start.as_bytes());
+        id.write_hex(lines);
+        lines.push(b'\n');
     }
 }

@@ -46,6 +46,11 @@ impl Quarantine {
         }
     }
 
+    /// The folder.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// What programs must be told to work in it.
     pub(super) fn variables(&self) -> Vec<(OsString, Option<OsString>)> {
         let folder = self.folder.clone().into_os_string();
@@ -62,7 +67,12 @@ impl Quarantine {
     /// A pack's index comes last, since it makes the pack an object's place. After an error some objects may have been
     /// moved: they are no one's, and `git prune` removes them.
     pub(super) fn release(self, sync: bool, sharing: SharedRepository) -> Result<()> {
-        Release { fs: &self.fs, sync, sharing }.folder(&self.folder, &self.objects)
+        let release = Release { fs: &self.fs, sync, sharing };
+        if sync {
+            // Before the first is moved: until the ref is there, another's `git gc` may take them for garbage.
+            release.sync_files(&self.folder)?;
+        }
+        release.folder(&self.folder, &self.objects)
     }
 }
 
@@ -140,6 +150,16 @@ fn quoted(path: &Path) -> OsString {
     OsString::from_vec(quoted)
 }
 
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or_else(|| unreachable!("a file in a folder has a folder"))
+}
+
+/// How often a folder is made again that others remove.
+const PATIENCE: usize = 100;
+
+/// What an error says that a pack of the same name and other content causes.
+const REPLACE: &str = "replace by another file of its name";
+
 /// How objects leave a quarantine.
 struct Release<'f> {
     fs: &'f Fs,
@@ -148,10 +168,27 @@ struct Release<'f> {
 }
 
 impl Release<'_> {
-    fn folder(&self, from: &Path, to: &Path) -> Result<()> {
+    /// What is to be moved, in its order: what the lock and programs that failed have left is not.
+    fn entries(&self, from: &Path) -> Result<Vec<(Vec<u8>, EntryKind)>> {
         let mut entries = self.fs.read_dir(from)?;
         entries.retain(|(name, _)| name != LOCK.as_bytes() && !name.starts_with(b"tmp_"));
         entries.sort_by(|(a, _), (b, _)| (rank(a), a).cmp(&(rank(b), b)));
+        Ok(entries)
+    }
+
+    fn sync_files(&self, folder: &Path) -> Result<()> {
+        for (name, kind) in self.entries(folder)? {
+            let path = folder.join(OsStr::from_bytes(&name));
+            match kind {
+                EntryKind::Dir => self.sync_files(&path)?,
+                _ => self.fs.open(&path)?.sync()?,
+            }
+        }
+        Ok(())
+    }
+
+    fn folder(&self, from: &Path, to: &Path) -> Result<()> {
+        let entries = self.entries(from)?;
         for (name, kind) in &entries {
             let name = OsStr::from_bytes(name);
             let (from, to) = (from.join(name), to.join(name));
@@ -163,8 +200,15 @@ impl Release<'_> {
                 _ => self.file(&from, &to)?,
             }
         }
-        // The index of a pack must not be durable before the pack is, and names not before the folder.
-        if self.sync && !entries.is_empty() { self.fs.sync_dir(to) } else { Ok(()) }
+        // Names must not be durable before the folder is.
+        if !self.sync || entries.is_empty() {
+            return Ok(());
+        }
+        match self.fs.sync_dir(to) {
+            // Others have packed what was in it, and synced the pack.
+            Err(error) if error.is_not_found() => Ok(()),
+            synced => synced,
+        }
     }
 
     fn make_folder(&self, path: &Path) -> Result<()> {
@@ -181,15 +225,20 @@ impl Release<'_> {
     }
 
     fn file(&self, from: &Path, to: &Path) -> Result<()> {
-        if self.sync {
-            self.fs.open(from)?.sync()?;
+        for _ in 0..PATIENCE {
+            let done = match self.fs.hard_link(from, to) {
+                Err(error) if error.is_exists() => self.same(from, to),
+                linked => linked,
+            };
+            match done {
+                // `git gc` beside us removes folders that are empty, and packs that it has packed again.
+                Err(error) if error.is_not_found() => self.make_folder(folder_of(to))?,
+                // Some file systems have no hard links.
+                Err(error) if error.operation != REPLACE => return self.fs.rename(from, to),
+                done => return done,
+            }
         }
-        match self.fs.hard_link(from, to) {
-            Ok(()) => Ok(()),
-            Err(error) if error.is_exists() => self.same(from, to),
-            // Some file systems have no hard links.
-            Err(_) => self.fs.rename(from, to),
-        }
+        self.fs.rename(from, to)
     }
 
     /// A file of the name is there already. A loose object's name is its hash, which the program that wrote it has held
@@ -199,7 +248,7 @@ impl Release<'_> {
         let is_pack = from.parent().and_then(Path::file_name).is_some_and(|folder| folder == "pack");
         if is_pack && from.extension().is_none_or(|extension| extension != "keep") && !self.equal(from, to)? {
             return Err(Error {
-                operation: "replace by another file of its name",
+                operation: REPLACE,
                 path: to.to_owned(),
                 source: std::io::ErrorKind::AlreadyExists.into(),
             });

@@ -1,6 +1,7 @@
 use super::{
     ServeError,
     advertise::advertise,
+    alternates,
     channel::Channel,
     child::{Alive, Input, Output, Program},
     policy,
@@ -13,7 +14,10 @@ use crate::{
 use bstr::{BStr, BString};
 use refdb::{Objects, Store};
 use refdb_vfs::{Fs, interrupt};
-use rustix::io::Errno;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
 use std::{
     ffi::{OsStr, OsString},
     io,
@@ -93,25 +97,28 @@ pub(super) struct Session<'s, 'c> {
     pub(super) settings: &'s Settings,
     pub(super) fs: Fs,
     pub(super) input: BorrowedFd<'c>,
+    /// How many bytes of the client's can be read at once, as far as we know.
+    pub(super) waiting_bytes: u64,
     pub(super) channel: Channel<'c>,
     pub(super) objects_dir: PathBuf,
     pub(super) quarantine: Option<Quarantine>,
+    /// How many objects the client says to send.
+    pub(super) pack_objects: u32,
     pub(super) request: Request,
     pub(super) outcomes: Vec<Outcome>,
 }
 
-/// Serves one push to the repository of `store`, whose objects are `objects`, from the advertisement to the last hook.
+/// Serves one push to the repository of `store`, from the advertisement to the last hook.
 ///
 /// `input` and `output` lead to the client. Hooks and git run in the repository's folder with `GIT_DIR` set to it.
 pub fn serve(
     store: &Store,
-    objects: &Objects,
     settings: &Settings,
     call: &Call,
     input: BorrowedFd<'_>,
     output: BorrowedFd<'_>,
 ) -> Result<(), ServeError> {
-    let fs = Fs::real();
+    let fs = store.fs().clone();
     let mut channel = Channel::new(output);
     let offer = Offer {
         hash: store.hash(),
@@ -123,7 +130,8 @@ pub fn serve(
     };
     if call.only_advertise || !call.stateless {
         let snapshot = store.snapshot()?;
-        advertise(&*snapshot, &settings.hidden, &offer, call.version_1, &mut channel)?;
+        let others = alternates::tips(store, &call.git)?;
+        advertise(&*snapshot, &settings.hidden, &offer, call.version_1, others.as_deref(), &mut channel)?;
     }
     if call.only_advertise {
         return Ok(());
@@ -131,9 +139,22 @@ pub fn serve(
     let objects_dir = store.repository().objects_dir(store.environment());
     let objects_dir = std::path::absolute(objects_dir)?;
     let request = Request::default();
-    let (quarantine, outcomes) = (None, Vec::new());
-    let mut session =
-        Session { store, objects, call, settings, fs, input, channel, objects_dir, quarantine, request, outcomes };
+    let (quarantine, pack_objects, outcomes) = (None, 0, Vec::new());
+    let mut session = Session {
+        store,
+        objects: store.objects(),
+        call,
+        settings,
+        fs,
+        input,
+        waiting_bytes: 0,
+        channel,
+        objects_dir,
+        quarantine,
+        pack_objects,
+        request,
+        outcomes,
+    };
     session.read_request(&offer)?;
     if session.request.commands.is_empty() { Ok(()) } else { session.perform() }
 }
@@ -141,7 +162,8 @@ pub fn serve(
 impl Session<'_, '_> {
     fn read_request(&mut self, offer: &Offer) -> Result<(), ServeError> {
         let mut reader = RequestReader::new(offer, self.call.limits);
-        let (mut bytes, mut first) = (Vec::new(), Vec::new());
+        // What git would have to hear again.
+        let (mut bytes, mut heard) = (Vec::new(), Vec::new());
         loop {
             let wanted = reader.wants();
             if wanted == 0 {
@@ -149,11 +171,11 @@ impl Session<'_, '_> {
             }
             bytes.clear();
             self.read_exactly(wanted, &mut bytes)?;
-            if reader.is_at_start() {
-                first.extend_from_slice(&bytes);
-                if is_left_to_git(&first) {
-                    return Err(ServeError::LeftToGit(first));
-                }
+            if reader.is_at_start() || !self.settings.proc_receive.is_empty() {
+                heard.extend_from_slice(&bytes);
+            }
+            if reader.is_at_start() && is_left_to_git(&heard) {
+                return Err(ServeError::LeftToGit(heard));
             }
             let taken = reader.take(&bytes)?;
             assert_eq!(taken, bytes.len(), "the request ended before the bytes that it wanted");
@@ -162,6 +184,9 @@ impl Session<'_, '_> {
             }
         }
         self.request = reader.finish()?;
+        if self.request.commands.iter().any(|command| self.settings.proc_receive.takes(command)) {
+            return Err(ServeError::LeftToGit(heard));
+        }
         self.outcomes = vec![Outcome::default(); self.request.commands.len()];
         if self.request.capabilities.side_band {
             self.channel.use_side_band(self.settings.keep_alive_seconds);
@@ -175,14 +200,36 @@ impl Session<'_, '_> {
         let wanted = have + count;
         bytes.resize(wanted, 0);
         while have < wanted {
+            if self.waiting_bytes == 0 {
+                self.await_client()?;
+            }
             match rustix::io::read(self.input, &mut bytes[have..]) {
                 Ok(0) => break,
-                Ok(read) => have += read,
+                Ok(read) => {
+                    have += read;
+                    self.waiting_bytes = self.waiting_bytes.saturating_sub(read as u64);
+                }
                 Err(Errno::INTR) => interrupt::check()?,
                 Err(error) => return Err(io::Error::from(error).into()),
             }
         }
         bytes.truncate(have);
+        Ok(())
+    }
+
+    /// Waits until the client says something, or leaves. A signal that comes just before a read would not end the read.
+    fn await_client(&mut self) -> Result<(), ServeError> {
+        const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+        loop {
+            interrupt::check()?;
+            match poll(&mut [PollFd::new(&self.input, PollFlags::IN)], Some(&PAUSE)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => break,
+                Err(error) => return Err(io::Error::from(error).into()),
+            }
+        }
+        // One question for many reads. What cannot be asked is waited for each time.
+        self.waiting_bytes = rustix::io::ioctl_fionread(self.input).unwrap_or(0);
         Ok(())
     }
 
@@ -281,7 +328,8 @@ impl Session<'_, '_> {
         if let Some(quarantine) = &self.quarantine {
             variables.extend(quarantine.variables());
         }
-        Program { path: self.call.git.clone(), arguments: vec![command.into()], directory, variables }
+        let (path, arguments) = (self.call.git.clone(), vec![command.into()]);
+        Program { path, arguments, directory, variables, patience: None }
     }
 
     pub(super) fn is_quiet(&self) -> bool {

@@ -40,11 +40,26 @@ impl Session<'_, '_> {
                 return Ok(Unpacked::failed("unable to create temporary object directory"));
             }
         }
-        if header.objects < self.settings.unpack_limit {
+        self.pack_objects = header.objects;
+        if header == (PackHeader { version: 2, objects: 0 }) && self.settings.unpack_limit > 0 {
+            self.end_of_empty_pack()
+        } else if header.objects < self.settings.unpack_limit {
             self.unpack_objects(&header)
         } else {
             self.index_pack(&header)
         }
+    }
+
+    /// Reads what is left of a pack without objects: its checksum, which is the same for all such packs.
+    fn end_of_empty_pack(&mut self) -> Result<Unpacked, ServeError> {
+        let hash = self.store.hash();
+        let mut checksum = Vec::with_capacity(hash.len_bytes());
+        self.read_exactly(hash.len_bytes(), &mut checksum)?;
+        if checksum == PackHeader::checksum_of_empty(hash).as_bytes() {
+            return Ok(Unpacked { failure: None, keep_file: None });
+        }
+        self.channel.error(b"the pack is cut off, or its checksum is wrong")?;
+        Ok(Unpacked::failed("unpack-objects abnormal exit"))
     }
 
     fn unpack_objects(&mut self, header: &PackHeader) -> Result<Unpacked, ServeError> {

@@ -31,6 +31,9 @@ pub enum Fault {
     /// A signed push, which was not offered.
     #[error("protocol error: a push certificate was sent though no nonce was offered")]
     Certificate,
+    /// A push option that no variable of a hook could hold.
+    #[error("protocol error: a push option has a zero byte")]
+    OptionByte,
     /// The client gave up, and why.
     #[error("remote error: {0}")]
     Client(BString),

@@ -1,3 +1,5 @@
+use refdb_types::{HashKind, ObjectId};
+
 /// The first twelve bytes of a pack, gitformat-pack(5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PackHeader {
@@ -24,6 +26,15 @@ pub enum PackHeaderError {
 impl PackHeader {
     /// Bytes in a header.
     pub const BYTES: usize = 12;
+
+    /// The checksum that ends a pack of version 2 without objects.
+    pub fn checksum_of_empty(hash: HashKind) -> ObjectId {
+        let text = match hash {
+            HashKind::Sha1 => "029d08823bd8a8eab510ad6ac75c823cfd3ed31e",
+            HashKind::Sha256 => "7ed890d8a45760f3eecf73045b1d1047085af4776dc683d78eac82203df1993f",
+        };
+        ObjectId::from_hex(hash, text.as_bytes()).unwrap_or_else(|_| unreachable!("these are the digits of an id"))
+    }
 
     /// Reads it; fewer than [`PackHeader::BYTES`] bytes are all there were.
     pub fn parse(bytes: &[u8]) -> Result<Self, PackHeaderError> {

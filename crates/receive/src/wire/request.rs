@@ -167,6 +167,9 @@ impl RequestReader {
     }
 
     fn option(&mut self, option: &[u8]) -> Result<(), Fault> {
+        if option.contains(&0) {
+            return Err(Fault::OptionByte);
+        }
         self.options_bytes += option.len() + size_of::<BString>();
         if self.options_bytes > self.limits.options_bytes {
             return Err(Fault::TooMuch { what: "push options", limit: self.limits.options_bytes });

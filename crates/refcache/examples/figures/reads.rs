@@ -118,7 +118,7 @@ fn each(count: usize, mut call: impl FnMut()) -> Duration {
     times.min().unwrap_or_default()
 }
 
-/// The time of one call, of so many.
+/// The time of one of `count` calls.
 pub(crate) fn each_of(count: u32, mut call: impl FnMut()) -> Duration {
     let begun = processor_time();
     (0..count).for_each(|_| call());

@@ -34,7 +34,7 @@ pub(crate) fn make(repo: &Path, format: &str, names: &[BString]) {
     std::thread::sleep(Duration::from_millis(100));
 }
 
-/// The same without waiting, and its refs in so many tables if they are in any.
+/// The same without waiting, and its refs in this number of tables if they are in any.
 pub(crate) fn make_at_once(repo: &Path, format: &str, names: &[BString], tables: usize) {
     for folder in ["objects", "refs/heads"] {
         fs::create_dir_all(repo.join(folder)).expect("DIR is writable");

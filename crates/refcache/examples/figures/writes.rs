@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// New changes of two refs each, made by so many threads at once for a second.
+/// New changes of two refs each, made by this number of threads at once for a second.
 pub(crate) fn measure_commits(dir: &Path) {
     println!("| commits/s | threads | mean group |\n|-|-|-|");
     for format in ["files", "reftable"] {

@@ -60,6 +60,7 @@ impl FilesReader {
             && known.stat == stat
             && !known.is_racy
         {
+            debug_assert!(known.stat != NO_STAT, "without a stat nothing is proved");
             return Ok(Some((known.clone(), false)));
         }
         // The time before the file is read: if it is replaced after this, the next stat will differ.

@@ -66,6 +66,7 @@ impl<'p> Walk<'p> {
         if self.at >= self.part.end() {
             return Ok((Ordering::Greater, false));
         }
+        debug_assert!(self.next <= self.packed.end(), "a part lies within the file: {}", self.next);
         let record = self.part.record(self.at)?;
         let order = record.name.cmp(name);
         let is_same = order.is_eq() && is_same(&record);

@@ -1,8 +1,4 @@
-use crate::{
-    Result, Row, Storage,
-    list::{OwnRow, Range},
-    stats::Counters,
-};
+use crate::{Result, Row, Storage, plan::Range, row::OwnRow, stats::Counters};
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
     Target, TargetView,
@@ -33,7 +29,7 @@ pub(crate) struct FilesSource {
     range: Range,
     begun: usize,
     previous: BString,
-    /// So many records of the range are still read one by one: most ranges are short.
+    /// Records of a range that are read one by one before it is read in large parts: most ranges are short.
     singles_left: usize,
     current: Current,
 }
@@ -45,7 +41,7 @@ enum Current {
     Packed(usize),
 }
 
-/// From so many records on, a range is read in large parts.
+/// From this number of records on, a range is read in large parts.
 const SINGLES: usize = 64;
 
 impl FilesSource {
@@ -55,6 +51,7 @@ impl FilesSource {
         file: Arc<PackedFile>,
         loose: Vec<OwnRow>,
     ) -> Self {
+        debug_assert!(loose.is_sorted_by(|a, b| a.name < b.name), "loose refs are merged in order, each once");
         FilesSource {
             backend: backend.clone(),
             counters: Arc::clone(counters),
@@ -86,6 +83,7 @@ impl FilesSource {
         let end = range.end.as_ref().map(|end| end.as_bstr());
         self.loose_at = self.loose_before(range.start.as_bstr());
         self.loose_end = end.map_or(self.loose.len(), |end| self.loose_before(end));
+        debug_assert!(self.loose_at <= self.loose_end, "a range ends behind its start: {range:?}");
         self.few = match end {
             Some(end) => self.few_between(range.start.as_bstr(), end)?,
             None => None,
@@ -145,6 +143,7 @@ impl FilesSource {
             }
             _ => self.packed_end,
         };
+        debug_assert!((self.at..=self.packed_end).contains(&self.stop), "a walk stops ahead, within the range");
         Ok(())
     }
 
@@ -185,6 +184,7 @@ impl FilesSource {
 
     /// Goes on behind the next loose ref, and returns its position.
     fn pass_loose(&mut self) -> Result<usize> {
+        debug_assert!(self.loose_at < self.loose_end, "there is a loose ref to pass");
         self.pass_hidden()?;
         self.loose_at += 1;
         self.set_stop()?;
@@ -281,6 +281,12 @@ impl FilesSource {
     /// Packed-refs is not sorted although it says so: shows what the range has besides from the sorted one.
     #[cold]
     fn set_right(&mut self) -> Result<()> {
+        debug_assert!(
+            self.begun <= self.at && self.few.is_none(),
+            "a walk goes forward: {} to {}",
+            self.begun,
+            self.at
+        );
         let sorted = self.backend.packed(Look::Stat)?;
         self.counters.disorders.note(self.backend.disorder());
         let end = self.range.end.as_ref().map(|end| end.as_bstr());
@@ -305,13 +311,17 @@ impl FilesSource {
 
     fn record_at_hand(&self, at: usize) -> Result<PackedRecord<'_>> {
         match &self.part {
-            Some((part, base)) => Ok(part.record(at - base)?),
+            Some((part, base)) => {
+                debug_assert!((*base..base + part.end()).contains(&at), "the record is in the part at hand: {at}");
+                Ok(part.record(at - base)?)
+            }
             None => Ok(self.file.packed.record(at)?),
         }
     }
 
     /// Has the record at a position at hand, in a part if it is one of many.
     fn have(&mut self, at: usize) -> Result<()> {
+        debug_assert!(at < self.packed_end, "a record of the range is wanted: {at} of {}", self.packed_end);
         if let Some((part, base)) = &self.part
             && (*base..base + part.end()).contains(&at)
         {

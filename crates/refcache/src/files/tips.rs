@@ -68,8 +68,11 @@ impl Tips {
 
     /// The names of the refs in `file`, which it was made of, that lead to the object.
     pub(crate) fn find(&self, file: &PackedFile, objects: &dyn ObjectCheck, id: &ObjectId) -> Result<Vec<BString>> {
+        debug_assert_eq!(self.generation, file.generation, "places are those of the file that was indexed");
+        debug_assert!(self.entries.is_sorted_by(|a, b| a < b), "entries are sought by halves");
         let packed = &file.packed;
         let prefix = prefix(id);
+        debug_assert_eq!(prefix & PLACE_MASK, 0, "the lower half of an entry is its place");
         let mut names = Vec::new();
         let first = self.entries.partition_point(|entry| *entry < prefix);
         let places = self.entries[first..].iter().take_while(|entry| *entry & !PLACE_MASK == prefix);
@@ -112,6 +115,7 @@ fn find_in(
     names: &mut Vec<BString>,
 ) -> Result<()> {
     let from = (place * PLACE_LEN).max(packed.start());
+    debug_assert!(from < packed.end(), "a place lies within its file: {place}");
     let part = packed.part_of(from..(place + 1) * PLACE_LEN)?;
     let mut at = part.start();
     while at < part.end() {

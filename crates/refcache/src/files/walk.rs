@@ -1,10 +1,5 @@
 use super::FilesReader;
-use crate::{
-    Result, Storage, Trust,
-    broken::broken_ref,
-    list::{OwnRow, Plan},
-    names::Known,
-};
+use crate::{Result, Storage, Trust, broken::broken_ref, names::Known, plan::Plan, row::OwnRow};
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
     backend::Peeled,
@@ -61,6 +56,7 @@ impl FilesReader {
         }
         self.walk_folder(self.root_of(plan), plan, &mut rows)?;
         rows.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        debug_assert!(rows.is_sorted_by(|a, b| a.name < b.name), "each loose ref is looked at once");
         let broken: Vec<BString> = rows.iter().filter(|row| row.is_broken()).map(|row| row.name.clone()).collect();
         self.counters.broken.walked(begun, plan, &broken);
         Ok(rows)
@@ -73,10 +69,15 @@ impl FilesReader {
             [range] if self.trust.loose_refs == Trust::Always => range.folder(),
             _ => None,
         };
+        debug_assert!(
+            innermost.is_none_or(|folder| folder.starts_with(b"refs/")),
+            "refs lie below refs/: {innermost:?}"
+        );
         innermost.unwrap_or(BStr::new("refs/"))
     }
 
     fn walk_folder(&self, folder: &BStr, plan: &Plan, rows: &mut Vec<OwnRow>) -> Result<()> {
+        debug_assert!(folder.ends_with(b"/"), "a folder's name ends with a slash: {folder}");
         if !plan.reaches_into(folder) {
             return Ok(());
         }

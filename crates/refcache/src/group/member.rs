@@ -85,6 +85,7 @@ impl Backend for Group<'_> {
     fn lock(&self, claims: &dyn Claims) -> Result<Box<dyn Locked + '_>> {
         let made = self.made();
         let names: Vec<BString> = claims.iter().map(|claim| claim.name.to_owned()).collect();
+        debug_assert!(names.is_sorted_by(|a, b| a < b), "claims come in order of name, each once");
         if !names.iter().all(|name| is_in_main(name.as_bstr())) {
             return Err(self.defer(Deferral::Alone));
         }
@@ -128,11 +129,14 @@ impl Locked for Member<'_> {
     fn stage(&mut self, steps: &dyn Steps) -> Result<()> {
         self.group.backend.check(steps)?;
         self.steps = steps.iter().map(OwnStep::of).collect();
+        let is_claimed = |step: &OwnStep| self.names.binary_search(&step.name).is_ok();
+        debug_assert!(self.steps.iter().all(is_claimed), "a member changes what it has claimed");
         Ok(())
     }
 
     fn commit(self: Box<Self>, _: &dyn Steps) -> Result<()> {
         let mut made = self.group.made();
+        debug_assert!(!self.names.iter().any(|name| made.is_near(name.as_bstr())), "members of a group are apart");
         made.names.extend(self.names);
         if !self.steps.is_empty() {
             made.members.push(self.steps);
@@ -169,6 +173,7 @@ struct OwnLog {
 
 impl OwnStep {
     fn of(step: Step<'_>) -> Self {
+        debug_assert!(!step.is_broken, "no file stands for a ref in a table: {}", step.name);
         OwnStep {
             name: step.name.to_owned(),
             old: step.old.map(|old| match old {
@@ -226,6 +231,8 @@ impl Union {
             members.into_iter().zip(0..).flat_map(|(steps, at)| steps.into_iter().map(move |step| (at, step)));
         let mut steps: Vec<(u32, OwnStep)> = numbered.collect();
         steps.sort_unstable_by(|(_, a), (_, b)| a.name.cmp(&b.name));
+        assert!(steps.is_sorted_by(|(_, a), (_, b)| a.name < b.name), "a group changes each ref once");
+        debug_assert!(steps.iter().all(|(member, _)| *member < count), "each step is that of a member");
         Union { steps, members: count }
     }
 

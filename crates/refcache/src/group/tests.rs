@@ -132,7 +132,7 @@ fn a_member_that_leads_into_another_worktree_is_made_alone_or_fails_alone() {
 fn each_member_is_checked_against_those_before_it() {
     let (repo, id) = repo();
     let view = open(repo.git_dir());
-    // The same name, a folder and what would be in it: one of each can be made, whoever comes first.
+    // The same name, a folder and what would be in it: one of each can be made, whichever comes first.
     let names = ["refs/heads/a", "refs/heads/a", "refs/heads/b", "refs/heads/b/c", "refs/heads/d/e", "refs/heads/d"];
     let outcomes = together(&repo, &view, names.iter().map(|name| Batch::atomic(vec![create(name, id)])).collect());
     for pair in outcomes.chunks(2) {
@@ -190,7 +190,7 @@ fn a_batch_whose_leader_panicked_is_an_error_and_the_next_is_made() {
         let view = Arc::clone(&view);
         move || {
             let groups = groups_of(&view);
-            told.send(groups.outcome_of(&job, &opened_of(&view), groups.queue())).unwrap();
+            told.send(groups.outcome_of(&job, &opened_of(&view).store, groups.queue())).unwrap();
         }
     });
     let outcome = outcome.recv_timeout(Duration::from_secs(60)).expect("it waits for ever");

@@ -1,10 +1,10 @@
 use super::{
     FilesOptions,
+    disorder::Disorder,
     layout::Layout,
     listing::{self, Rivals},
     optimize,
     packed_cache::{Look, PackedCache, PackedFile},
-    packed_order::Disorder,
     snapshot::FilesSnapshot,
     store::Store,
     transaction::FilesLocked,

@@ -27,6 +27,7 @@ use std::{
 /// the old loose values would hide the new packed ones. `loose` are the locked refs that have a loose file, with their
 /// values, in order. No reader sees a difference.
 pub(super) fn pack_old_values(store: &Arc<Store>, old: &PackedFile, loose: &[(&BStr, ObjectId)]) -> Result<()> {
+    debug_assert!(loose.is_sorted_by(|a, b| a.0 < b.0), "refs are packed in order of name");
     let mut edits = Vec::with_capacity(loose.len());
     for (name, id) in loose {
         edits.push(PackedEdit::Put(name, *id, packed_write::peel(store, id)?));
@@ -55,6 +56,7 @@ pub(super) fn through_links<'n>(store: &Store, names: impl Iterator<Item = &'n B
     let mut folders: Vec<(usize, bool)> = Vec::new();
     let mut before: &BStr = Default::default();
     for (at, name) in names.enumerate() {
+        debug_assert!(before < name, "the folders of a name are known from the one before: {before} {name}");
         let common = before.iter().zip(name.iter()).take_while(|(one, other)| one == other).count();
         folders.retain(|(end, _)| *end < common);
         let known =
@@ -110,10 +112,11 @@ pub(super) fn with_loose_file(store: &Store, names: &[&BStr]) -> Result<Vec<usiz
         }
         Ok(())
     })?;
+    debug_assert!(found.is_sorted_by(|a, b| a < b), "positions ascend with the names");
     Ok(found)
 }
 
-/// Listing a folder is worth while up to so many entries for each name that is looked for in it.
+/// Listing a folder is worth while up to this number of entries for each name that is looked for in it.
 const LISTED_PER_NAME: usize = 8;
 
 /// Takes the position of the first name of a run, the run and its folder.
@@ -146,14 +149,16 @@ pub(super) struct Rival {
     pub(super) theirs: BString,
 }
 
-/// Looks, with the new packed-refs in place and the locks still held, for whoever checked the old packed-refs and so did
+/// Looks, with the new packed-refs in place and the locks still held, for a writer that checked the old packed-refs and so did
 /// not see our refs.
 ///
 /// - A parent of ours: its file cannot appear while the folder with our lock is there, but its lock may be held by
-///   someone who would commit once we are gone. Whoever locks it from now on sees our refs in packed-refs.
+///   someone who would commit once we are gone. A writer that locks it from now on sees our refs in packed-refs.
 /// - A child of ours: nothing keeps its file from appearing. Its lock was made before packed-refs was replaced, or its
 ///   owner sees our refs.
 pub(super) fn find_rival(store: &Store, locks: &Locks, names: &[&BStr]) -> Result<Option<Rival>> {
+    debug_assert!(locks.holds_packed(), "the new packed-refs stays until rivals were looked for");
+    debug_assert!(names.iter().all(|name| locks.holds(name)), "our refs are locked until rivals were looked for");
     let mut parents: BTreeSet<&BStr> = BTreeSet::new();
     for name in names {
         for parent in name.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &name[..at]) {
@@ -183,6 +188,7 @@ pub(super) fn find_rival(store: &Store, locks: &Locks, names: &[&BStr]) -> Resul
 
 /// The names of one folder whose path is a folder itself.
 fn with_folder<'n>(store: &Store, run: &[&'n BStr], folder: &Path) -> Result<Vec<&'n BStr>> {
+    debug_assert!(run.is_sorted_by(|a, b| base_of(a) < base_of(b)), "the names of a folder are sorted");
     let mut found = BTreeSet::new();
     let mut seen = 0;
     let listed = store.options.fs.read_dir_with(folder, &mut |entry, kind| {
@@ -228,8 +234,9 @@ fn wait_for_rival(store: &Store, locks: &Locks, name: &BStr) -> Result<bool> {
 /// So often those are waited for who are busy below a ref of ours. New ones cannot go on, since they see our ref.
 const LOOKS_MAX: usize = 100;
 
-/// Looks below a ref of ours, and waits for those who are busy there, until there is a ref or nobody is left.
+/// Looks below a ref of ours, and waits for writers that are busy there, until there is a ref or nobody is left.
 fn rival_below(store: &Store, locks: &Locks, name: &BStr) -> Result<Option<Rival>> {
+    debug_assert!(locks.holds(name), "who is below a ref of ours matters as long as it is locked: {name}");
     let mut looks_left = LOOKS_MAX;
     loop {
         let Some(folder) = store.layout.ref_path(name) else { return Ok(None) };

@@ -93,6 +93,7 @@ impl<'s> FilesCursor<'s> {
 
     /// The entries of the folder of refs `folder`, which ends with `/`: the worktree's own and the shared ones.
     fn children(&self, folder: &BStr) -> Result<Vec<BString>> {
+        debug_assert!(folder.ends_with(b"/"), "a folder's name ends with a slash: {folder}");
         let layout = &self.store.layout;
         let path = |base: &Path| base.join(OsStr::from_bytes(folder));
         let (base, ..) = layout.base(folder);
@@ -103,6 +104,7 @@ impl<'s> FilesCursor<'s> {
             names.extend(own.into_iter().filter(|name| Scope::of(name.as_bstr()) == Scope::Worktree));
             names.sort_unstable();
         }
+        debug_assert!(names.is_sorted() && names.iter().all(|name| name.starts_with(folder)), "sorted, all below it");
         Ok(names)
     }
 
@@ -133,13 +135,26 @@ impl<'s> FilesCursor<'s> {
         let file = self.store.packed().inspect_err(|_| self.broken = true)?;
         if !self.packed.as_ref().is_some_and(|known| Arc::ptr_eq(known, &file)) {
             let from = from.max(self.floor.as_bstr());
-            self.position = file.packed.seek(file.packed.start(), from).inspect_err(|_| self.broken = true)?;
-            self.begun = self.position;
+            let start = file.packed.start();
+            let (file, position) = self.place(file, start, from).inspect_err(|_| self.broken = true)?;
+            (self.position, self.begun) = (position, position);
             // Where it pointed into the old file nobody needs to know: everything before `from` was given out.
             self.last = Last::Loose(from.to_owned());
             self.packed = Some(file);
         }
         Ok(())
+    }
+
+    /// Where packed-refs has the first ref from `name` on, at or behind a position. Where names around it are out of order, the
+    /// file counts as unsorted from here on, and another is returned.
+    fn place(&self, file: Arc<PackedFile>, from: usize, name: &BStr) -> Result<(Arc<PackedFile>, usize)> {
+        let position = file.packed.seek(from, name)?;
+        if file.packed.is_in_order_around(position)? {
+            return Ok((file, position));
+        }
+        let sorted = self.store.packed()?;
+        let position = sorted.packed.lower_bound(name)?;
+        Ok((sorted, position))
     }
 
     /// Makes the loose entry at the head, or the end, the limit for packed records.
@@ -152,6 +167,7 @@ impl<'s> FilesCursor<'s> {
                 file.packed.seek(self.position, head.as_bstr()).inspect_err(|_| self.broken = true)?
             }
         };
+        debug_assert!(self.limit <= file.packed.end(), "a walk ends with the records, at the latest");
         Ok(())
     }
 
@@ -285,6 +301,7 @@ impl<'s> FilesCursor<'s> {
         };
         let mut walk = PackedWalk { before, last: None, next: self.position };
         let walked = file.packed.for_each(&mut walk, self.limit, visit);
+        debug_assert!(self.position <= walk.next, "a walk goes forward: {}", walk.next);
         self.position = if walked.is_err() { file.packed.after_line(walk.next) } else { walk.next };
         if let Some(last) = walk.last {
             self.last = Last::Packed(last);
@@ -316,9 +333,13 @@ impl Cursor for FilesCursor<'_> {
         }
         self.floor = name.to_owned();
         self.drop_before_floor();
-        if let Some(file) = &self.packed {
-            self.position = file.packed.seek(self.position, name)?;
-            self.begun = self.position;
+        if let Some(file) = self.packed.clone() {
+            let (placed, position) = self.place(Arc::clone(&file), self.position, name)?;
+            if !Arc::ptr_eq(&placed, &file) {
+                self.last = self.last_name().map_or(Last::Nothing, |last| Last::Loose(last.to_owned()));
+                self.packed = Some(placed);
+            }
+            (self.position, self.begun) = (position, position);
         }
         self.left_out.clear();
         self.set_limit()

@@ -1,4 +1,4 @@
-//! Folders come and go with the refs in them. Git removes emptied ones beside us at any time, so whoever needs a folder
+//! Folders come and go with the refs in them. Git removes emptied ones beside us at any time, so a writer that needs a folder
 //! tries again.
 
 use super::Sharing;
@@ -110,6 +110,7 @@ pub(super) fn remove_empty_tree(fs: &Fs, folder: &Path) -> Result<bool> {
 /// Removes the folders above `path` that are empty, up to but without the first two below `base`: like git, which
 /// keeps `refs/heads`.
 pub(super) fn remove_empty_parents(fs: &Fs, base: &Path, path: &Path) {
+    debug_assert!(path.starts_with(base), "{} lies below {}", path.display(), base.display());
     for parent in path.ancestors().skip(1) {
         let is_deep = parent.strip_prefix(base).is_ok_and(|below| below.components().count() > 2);
         // Not empty, or gone: nothing to do either way.

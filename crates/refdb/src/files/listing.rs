@@ -20,7 +20,7 @@ impl Entry {
 pub(super) enum Rivals {
     /// Others may be writing.
     Possible,
-    /// Whoever asks holds the locks of all names it asks for.
+    /// The caller holds the locks of all names it asks for.
     LockedOut,
 }
 
@@ -28,7 +28,7 @@ pub(super) enum Rivals {
 /// there are more than `limit` entries.
 ///
 /// While a ref is renamed from its lock file, a listing on some file systems shows neither its old nor its new entry,
-/// only the lock. So where a lock is seen without its ref, the ref is listed as well; whoever opens it finds out.
+/// only the lock. So where a lock is seen without its ref, the ref is listed as well; the reader that opens it finds out.
 pub(super) fn list(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Result<Option<Vec<Entry>>> {
     let mut entries = Vec::new();
     let mut locked: Vec<Vec<u8>> = Vec::new();
@@ -69,15 +69,19 @@ pub(super) fn list(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Resu
         entries.extend(locked.into_iter().map(|name| Entry { name }));
     }
     entries.sort_unstable();
+    // A folder that changes meanwhile may show an entry at its old place and at its new one.
+    entries.dedup();
     Ok(Some(entries))
 }
 
-/// Whether an entry is a folder. Git follows a symbolic link, and lists none that leads nowhere (`None`).
+/// Whether an entry is a folder. Git follows a symbolic link, and passes over one that leads nowhere, and over pipes,
+/// sockets and devices (`None`).
 fn is_folder(fs: &Fs, folder: &Path, name: &[u8], kind: EntryKind) -> Option<bool> {
     match kind {
         EntryKind::Dir => Some(true),
         EntryKind::Symlink => fs.stat(&folder.join(OsStr::from_bytes(name))).ok().map(|stat| stat.is_dir()),
-        EntryKind::File | EntryKind::Other => Some(false),
+        EntryKind::File => Some(false),
+        EntryKind::Other => None,
     }
 }
 

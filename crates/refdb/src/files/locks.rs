@@ -1,6 +1,6 @@
 //! The locks of one transaction: loose names in byte order, packed-refs last.
 //!
-//! Only the first lock is waited for at length. Whoever holds one waits at most [`NEXT_PATIENCE`] for the next, then
+//! Only the first lock is waited for at length. The holder of one waits at most [`NEXT_PATIENCE`] for the next, then
 //! drops all, waits without holding anything and starts over, so no two processes wait for each other.
 
 use super::{
@@ -30,7 +30,7 @@ const GENEROUS: Patience = Patience::For(Duration::from_secs(10));
 /// How long a lock is waited for while others are held.
 const NEXT_PATIENCE: Duration = Duration::from_millis(100);
 
-/// So many lock files stay open at most between locking and writing.
+/// Lock files that stay open at most between locking and writing.
 const OPEN_MAX: usize = 64;
 
 /// How a claimed ref is locked.
@@ -68,8 +68,13 @@ struct Names {
 
 impl Names {
     fn push(&mut self, name: &BStr) {
+        debug_assert!(self.last() < Some(name), "locks are taken in order of name, each once: {name}");
         self.bytes.extend_from_slice(name);
         self.ends.push(self.bytes.len());
+    }
+
+    fn last(&self) -> Option<&BStr> {
+        self.ends.len().checked_sub(1).map(|last| self.get(last))
     }
 
     fn get(&self, at: usize) -> &BStr {
@@ -131,7 +136,10 @@ pub(super) fn lock(store: &Arc<Store>, claims: &dyn Claims, scheme: Scheme) -> R
     let mut starts_left = STARTS_MAX;
     loop {
         let (claim, target, held) = match attempt(store, claims, scheme, &mut refused) {
-            Ok(locks) => return Ok((locks, refused.into_iter().collect())),
+            Ok(locks) => {
+                debug_assert!(refused.keys().all(|at| locks.held(*at) == Held::No), "what is refused is not locked");
+                return Ok((locks, refused.into_iter().collect()));
+            }
             Err(Stop::Fatal(error)) => return Err(error),
             Err(Stop::Blocked(claim, target, held)) => (claim, target, held),
         };
@@ -178,6 +186,7 @@ fn attempt(
             refused.insert(at, rejection);
         }
     }
+    debug_assert_eq!(locks.count(), claims.count(), "each claim is locked or refused");
     // With every claim refused there is nothing to do.
     if scheme.packed && locks.any {
         locks.take_packed()?;
@@ -188,13 +197,17 @@ fn attempt(
 impl Locks {
     /// Locks one claim; returns why that cannot be.
     fn take(&mut self, at: usize, claim: &Claim<'_>, scheme: Scheme) -> std::result::Result<Option<Why>, Stop> {
+        debug_assert!(self.packed.is_none(), "the lock of packed-refs is the last");
+        debug_assert!(self.held[at] == Held::No, "a ref is locked once");
+        debug_assert!(self.any || self.seeds.is_empty(), "a lock that others are links to is held");
         let links = scheme.links(claim);
         if links && let Some(left) = self.link_at_once(claim.name) {
             self.held[at] = Held::Linked(left);
             return Ok(None);
         }
         let Some(path) = self.store.layout.ref_path(claim.name) else {
-            return Ok(Some(Why::BadName));
+            // Edits have good names: a symbolic ref leads here.
+            return Ok(Some(Why::BadTarget { target: claim.name.to_owned() }));
         };
         let patience = self.patience(self.store.options.ref_patience);
         let locked = if links { self.link(&path, patience).map(Held::Linked) } else { self.create(&path, patience) };
@@ -236,12 +249,15 @@ impl Locks {
 
     fn patience(&self, set: Option<Patience>) -> Patience {
         let long = set.unwrap_or(GENEROUS);
-        match long {
+        let patience = match long {
             Patience::None => Patience::None,
             Patience::For(limit) if self.any => Patience::For(limit.min(NEXT_PATIENCE)),
             Patience::Forever if self.any => Patience::For(NEXT_PATIENCE),
             long => long,
-        }
+        };
+        let is_long = matches!(patience, Patience::For(time) if time > NEXT_PATIENCE) || patience == Patience::Forever;
+        debug_assert!(!(self.any && is_long), "nobody who holds a lock waits long for another: {patience:?}");
+        patience
     }
 
     fn create(&mut self, path: &Path, patience: Patience) -> std::result::Result<Held, LockError> {
@@ -300,11 +316,14 @@ impl Locks {
         path: &Path,
         acquire: impl Fn(&Fs) -> std::result::Result<Lock, LockError>,
     ) -> std::result::Result<Lock, LockError> {
-        let options = &self.store.options;
+        let (options, layout) = (&self.store.options, &self.store.layout);
+        // Of a repository that was moved or deleted nothing is made anew.
+        let is_missing = |error: &LockError| is_missing(error) && options.fs.stat(&layout.common_dir).is_ok();
         folders::with_parents(&options.fs, path, options.sharing, &mut self.made, is_missing, || acquire(&options.fs))
     }
 
     fn take_packed(&mut self) -> std::result::Result<(), Stop> {
+        debug_assert!(self.any, "packed-refs is locked for refs that are");
         let fatal = |error: Error| Stop::Fatal(error);
         let target = self.store.packed_target().map_err(fatal)?;
         let patience = self.patience(self.store.options.packed_patience);
@@ -336,6 +355,7 @@ impl Locks {
 
     /// Whether we hold the lock of this ref.
     pub(super) fn holds(&self, name: &BStr) -> bool {
+        debug_assert_eq!(self.names.ends.len(), self.count(), "each claim has its name");
         let (mut low, mut high) = (0, self.count());
         while low < high {
             let at = low + (high - low) / 2;
@@ -380,6 +400,7 @@ impl Locks {
             self.held[at] = self.guarded(lock);
         }
         let Held::Own(index) = self.held[at] else { return None };
+        debug_assert!(self.own[index].is_some(), "a lock that is held has its guard");
         self.own.get_mut(index).and_then(Option::as_mut)
     }
 
@@ -411,6 +432,7 @@ impl Locks {
                 }
             }
         }
+        debug_assert!(self.own.iter().all(Option::is_none), "what signs locks goes after them");
         self.seeds.clear();
         for folder in self.made.drain(..).rev() {
             // Refs may be in it by now.

@@ -85,7 +85,8 @@ pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, buffer: &'a mut Vec<u8>) -
     buffer.resize(buffer.len().max(CONTENT_LEN_USUAL), 0);
     let mut len = match file.read_at(buffer, 0) {
         Err(error) if error.is_folder() => return Ok(At::Folder),
-        len => len?,
+        Err(error) => return LooseError::of_file(&error).map(At::Broken).ok_or_else(|| error.into()),
+        Ok(len) => len,
     };
     if len == buffer.len() {
         buffer.resize(CONTENT_LEN_MAX, 0);
@@ -176,7 +177,7 @@ mod tests {
         for content in ["ref: refs/heads/main", "ref:refs/heads/main  \n\n", "ref:\t refs/heads/main\n"] {
             assert_eq!(parsed(content).unwrap(), "-> refs/heads/main");
         }
-        // What this names is for whoever resolves it to judge.
+        // What this names is for the code that resolves it to judge.
         assert_eq!(parsed("ref: a\nb\n").unwrap(), "-> a\nb");
         assert_eq!(parsed("ref: \n").unwrap(), "-> ");
     }

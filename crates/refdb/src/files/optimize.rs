@@ -118,6 +118,7 @@ fn loose_refs(store: &Arc<Store>, choice: &Choice<'_>) -> Result<(Vec<Loose>, Op
         refs.push(Loose { name: name.to_owned(), id, peeled });
         Ok(())
     })?;
+    debug_assert!(refs.is_sorted_by(|a: &Loose, b| a.name < b.name), "loose refs are found in order of name");
     Ok((refs, optimized))
 }
 
@@ -158,10 +159,13 @@ fn prune(store: &Arc<Store>, refs: &[Loose], seed: &Path) -> Result<()> {
         };
         match loose::read(&options.fs, options.hash, &path, &mut buffer)? {
             At::Ref(LooseRef::Direct(now)) if now == *id => options.fs.remove_file(&path)?,
+            // A link to a ref that was pruned before it: git would not find the packed value behind it.
+            At::Missing if options.fs.read_link(&path).is_ok() => options.fs.remove_file(&path)?,
             _ => {}
         }
         lock.release()?;
     }
+    debug_assert!(refs.iter().all(|loose| !loose.id.is_null()), "a null id is not packed");
     let names: Vec<&BStr> = refs.iter().map(|loose| loose.name.as_bstr()).collect();
     bulk::remove_emptied(store, &names);
     Ok(())

@@ -44,7 +44,7 @@ pub enum PackedAccess {
 /// Who may read and write what is created (`core.sharedRepository`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
-    /// Whoever the umask allows.
+    /// All whom the umask allows.
     Umask,
     /// These permissions besides what the umask allows.
     AtLeast(u32),
@@ -54,7 +54,7 @@ pub enum Sharing {
 
 impl Sharing {
     /// The permission bits for a file or folder that was created with `mode`; `None` where they need not change.
-    /// Whoever may read a folder may enter it, and what is made in it belongs to its group.
+    /// Users who may read a folder may enter it, and what is made in it belongs to its group.
     pub(super) fn adjust(self, mode: u32, is_folder: bool) -> Option<u32> {
         let bits = match self {
             Sharing::Umask => return None,

@@ -1,4 +1,4 @@
-use super::{Charge, FilesOptions, Packed, PackedAccess, packed_order::Disorder, packed_read::Bytes, pages::Pages};
+use super::{Charge, FilesOptions, Packed, PackedAccess, disorder::Disorder, packed_read::Bytes, pages::Pages};
 use crate::Result;
 use refdb_vfs::{File, Mapping, Stat, now_nanos};
 use std::{
@@ -93,8 +93,11 @@ impl PackedCache {
             latest.distrusted = Some((stat, disorder.clone()));
         }
         latest.opened += 1;
+        let before = latest.file.as_ref().map_or(0, |file| file.generation);
+        assert!(before < latest.opened, "each file that is opened has a number of its own: {before}");
         let distrusted = latest.distrusted.as_ref().map(|(stat, _)| *stat);
         let fresh = Arc::new(self.open(options, latest.opened, distrusted)?);
+        debug_assert!(fresh.exists() || fresh.packed.end() == 0, "no file has no records");
         latest.file = Some(Arc::clone(&fresh));
         Ok(fresh)
     }
@@ -123,6 +126,7 @@ impl PackedCache {
         if let Some(known) = &latest.file
             && let Some(packed) = known.packed.emptied(keep_blocks)
         {
+            debug_assert_eq!(packed.end(), known.packed.end(), "positions stay what they were");
             let (file, generation, is_racy) = (known.file.clone(), known.generation, known.is_racy);
             latest.file = Some(Arc::new(PackedFile { packed, generation, file, is_racy, _charge: None }));
         }

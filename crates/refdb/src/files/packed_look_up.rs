@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 /// What is called with a ref's name, its object, and what is known of the object behind a tag.
 type VisitRecord<'v> = dyn FnMut(&BStr, &ObjectId, Peeled) -> ControlFlow<()> + 'v;
 
-/// The records of so many pages are few.
+/// The records of this number of pages are few.
 const BETWEEN_PAGES_MAX: usize = 2;
 
 impl Packed {

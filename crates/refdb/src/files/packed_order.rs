@@ -3,33 +3,14 @@
 //! Nobody looks for that, since all of the file would have to be read. Who walks through it notices. From then on the file
 //! counts as one that promises nothing: it is opened again, and sorted in memory.
 
-use super::Packed;
+use super::{Packed, disorder::Disorder};
 use crate::{Result, backend::Peeled};
 use bstr::{BStr, BString};
 use refdb_types::ObjectId;
-use std::{collections::HashSet, fmt, ops::Range, path::PathBuf};
-
-/// A ref out of order.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Disorder {
-    /// The file.
-    pub path: PathBuf,
-    /// Where in it the ref's line begins.
-    pub offset: u64,
-    /// The ref's name.
-    pub name: BString,
-}
+use std::{collections::HashSet, ops::Range};
 
 /// A ref that stands elsewhere than it should.
 pub type Misplaced = (BString, ObjectId, Peeled);
-
-impl fmt::Display for Disorder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Disorder { path, offset, name } = self;
-        let path = path.display();
-        write!(f, "{path} says that it is sorted, but {name} at byte {offset} is out of order; run `refdb pack-refs`")
-    }
-}
 
 impl Packed {
     /// Takes down that the record at `offset` is out of order. Whether the file says that it is sorted: if not, it was
@@ -51,6 +32,7 @@ impl Packed {
                 position = self.first_up_to(position - 1)?;
             }
         }
+        debug_assert!(position <= at, "two records before are looked at: {position} {at}");
         let mut before = BStr::new("");
         for _ in 0..4 {
             if position >= self.end() {
@@ -79,6 +61,7 @@ impl Packed {
         from: &BStr,
         end: Option<&BStr>,
     ) -> Result<Vec<Misplaced>> {
+        debug_assert!(range.end <= self.end(), "what was walked over lies before the end: {range:?}");
         let mut given = HashSet::new();
         let mut at = range.start;
         while at < range.end {

@@ -1,4 +1,4 @@
-use super::{packed_order::Disorder, pages::Pages};
+use super::{disorder::Disorder, pages::Pages};
 use crate::{Error, RefView, Result, TargetView, backend::Peeled};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId};
@@ -158,6 +158,7 @@ impl Packed {
             };
             packed.body = line_end + 1;
         }
+        debug_assert!(packed.body <= packed.end(), "the first line lies within the file");
         if packed.traits.sorted || packed.is_sorted()? { Ok(packed) } else { packed.sort() }
     }
 
@@ -196,6 +197,7 @@ impl Packed {
             bytes => bytes.read(from..bytes.len())?.into_owned(),
         };
         let next = from + bytes.len();
+        debug_assert!(next > from || from >= self.end(), "part by part, all of it is read: {from}");
         Ok((self.with_records(bytes), next))
     }
 
@@ -269,6 +271,7 @@ impl Packed {
         for (_, record) in ranges {
             bytes.extend_from_slice(&all[record]);
         }
+        assert_eq!(bytes.len(), all.len(), "sorting loses no record");
         self.bytes = Bytes::Owned(bytes);
         self.reordered = true;
         Ok(self)
@@ -359,6 +362,7 @@ impl Packed {
         visit: &mut Visit<'_>,
     ) -> Result<ControlFlow<()>> {
         // Kept here, not behind the reference, which would cost three stores a record.
+        debug_assert!(limit <= self.end(), "a walk ends with the records, at the latest: {limit}");
         let (mut last, mut next) = (walk.last, walk.next);
         let mut before = walk.before.as_bstr();
         let mut flow = Ok(ControlFlow::Continue(()));

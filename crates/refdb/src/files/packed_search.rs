@@ -66,6 +66,7 @@ impl Packed {
     fn bisect(&self, mut low: usize, mut high: usize, name: &BStr) -> Result<usize> {
         while low < high {
             let at = self.record_around(low, low + (high - low) / 2)?;
+            debug_assert!(low <= at && at < high, "each half is smaller: {at} in {low}..{high}");
             match self.compare(at, name)? {
                 (Ordering::Less, next) => low = next,
                 (Ordering::Equal, _) => return Ok(at),
@@ -88,12 +89,13 @@ impl Packed {
     }
 
     /// Compares a record's name with `name`; also returns where the next record begins. The object ids are not looked
-    /// at: whoever wants the record reads it.
+    /// at: the caller reads the record if it wants it.
     fn compare(&self, at: usize, name: &BStr) -> Result<(Ordering, usize)> {
         let (bytes, base) = self.bytes.around(at)?;
         // Relative to these bytes from here on.
         let at = at - base;
         let line_end = self.line_end_in(bytes, at)?;
+        debug_assert!(at <= line_end && line_end < bytes.len(), "a line ends in the bytes at hand: {at} {line_end}");
         let name_start = at + self.hash.len_hex() + 1;
         if name_start >= line_end || !is_space(&bytes[name_start - 1]) || bytes[at] == b'^' {
             return Err(self.unexpected(base + at));

@@ -5,7 +5,7 @@ use crate::{Error, Misuse, Result, backend::Peeled};
 use bstr::BStr;
 use refdb_repo::ObjectClass;
 use refdb_types::ObjectId;
-use refdb_vfs::{File, interrupt};
+use refdb_vfs::{File, Lock, interrupt};
 use std::{ops::Range, path::PathBuf, sync::Arc};
 
 /// A change of packed-refs.
@@ -49,6 +49,7 @@ impl NewPacked {
         let target = store.packed_target()?;
         let path = target.with_file_name("packed-refs.refdb");
         let fs = &store.options.fs;
+        debug_assert!(fs.stat_link(&Lock::path_of(&target)).is_ok(), "packed-refs.lock is held while it is rewritten");
         let file = fs.create_afresh(&path, 0o666)?;
         let new = NewPacked { store: Arc::clone(store), path, target, pending: true };
         folders::share(fs, &new.path, store.options.sharing, false)?;
@@ -94,8 +95,12 @@ pub(super) fn rewrite<'e>(
     } else {
         writer.buffer.extend_from_slice(packed.header().as_bytes());
     }
+    let mut last = BStr::new("");
     for edit in edits {
+        debug_assert!(last < edit.name(), "packed-refs is sorted when it is written: {edit:?} behind {last}");
+        last = edit.name();
         let at = packed.seek(position, edit.name())?;
+        debug_assert!(position <= at, "records are copied in their order: {at} behind {position}");
         keep_records(store, &mut writer, position..at)?;
         position = at;
         if position < packed.end() {
@@ -170,6 +175,7 @@ impl RangeWriter<'_> {
         if range.is_empty() {
             return Ok(());
         }
+        assert!(self.kept.end <= range.start && range.end <= self.packed.end(), "the old file is copied forward");
         if self.kept.end != range.start {
             self.flush_kept()?;
             self.kept.start = range.start;
@@ -180,6 +186,7 @@ impl RangeWriter<'_> {
 
     fn flush_kept(&mut self) -> Result<()> {
         let range = std::mem::take(&mut self.kept);
+        assert!(self.source.is_none() || !self.packed.is_moved(), "positions are those in the file that is copied");
         match self.source {
             Some(source) if range.len() >= COPY_FROM => {
                 self.flush_buffer()?;
@@ -233,6 +240,7 @@ impl RangeWriter<'_> {
     fn finish(mut self) -> Result<File> {
         self.flush_kept()?;
         self.flush_buffer()?;
+        assert!(self.kept.is_empty() && self.buffer.is_empty(), "all of it is in the file that replaces the old one");
         Ok(self.file)
     }
 }

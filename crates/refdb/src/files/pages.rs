@@ -13,7 +13,7 @@ use std::{
 };
 
 /// How many bytes of private memory the pages of any number of files take together, and what else is charged to it. It
-/// only counts; whoever owns it decides who has to give up what ([`FilesBackend::shed`](super::FilesBackend::shed)).
+/// only counts; its owner decides who has to give up what ([`FilesBackend::shed`](super::FilesBackend::shed)).
 #[derive(Debug, Default)]
 pub struct PageBudget {
     used_bytes: Arc<AtomicUsize>,
@@ -31,12 +31,12 @@ impl PageBudget {
         self.text_bytes.load(Relaxed)
     }
 
-    /// Where all are counted, for whoever shares memory with them.
+    /// Where all are counted, for caches that share memory with them.
     pub fn counter(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.used_bytes)
     }
 
-    /// Counts so many bytes for as long as the charge lives.
+    /// Counts these bytes for as long as the charge lives.
     pub fn charge(self: &Arc<Self>, bytes: usize) -> Charge {
         let mut charge = Charge { budget: Arc::clone(self), bytes: 0 };
         charge.add(bytes);
@@ -72,14 +72,20 @@ impl Charge {
     pub fn sub(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
-        self.budget.used_bytes.fetch_sub(bytes, Relaxed);
+        uncount(&self.budget.used_bytes, bytes);
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.budget.used_bytes.fetch_sub(self.bytes, Relaxed);
+        uncount(&self.budget.used_bytes, self.bytes);
     }
+}
+
+/// Takes back what was counted.
+fn uncount(counter: &AtomicUsize, bytes: usize) {
+    let before = counter.fetch_sub(bytes, Relaxed);
+    debug_assert!(before >= bytes, "what is given up was counted: {bytes} of {before}");
 }
 
 /// Bytes of a file in one page, more or less: a page holds whole records, those that begin in it.
@@ -94,7 +100,7 @@ const FENCE_LEN: usize = 512;
 /// A packed-refs file of which those parts are in private memory that were needed so far. They stay as long as this
 /// does, so that nobody waits for a lock to read them.
 ///
-/// A page is there in two forms, each made when it is first wanted: as it is in the file, for whoever walks from record
+/// A page is there in two forms, each made when it is first wanted: as it is in the file, for a reader that walks from record
 /// to record, and, less than half as large, as a block in which names are looked up.
 pub(super) struct Pages {
     file: Arc<File>,
@@ -148,7 +154,7 @@ pub(super) enum Touch {
 
 impl Drop for Blocks {
     fn drop(&mut self) {
-        self.budget.used_bytes.fetch_sub(*self.loaded_bytes.get_mut(), Relaxed);
+        uncount(&self.budget.used_bytes, *self.loaded_bytes.get_mut());
     }
 }
 
@@ -174,8 +180,13 @@ impl Pages {
     /// The same file, nothing of it in memory but, where `keep_blocks` is set, the pages that names are looked up in.
     pub(super) fn emptied(&self, keep_blocks: bool) -> Self {
         let mut empty = Self::new(Arc::clone(&self.file), self.len, &self.budget);
+        debug_assert_eq!(self.fences.len(), empty.pages.len(), "the same file has the same pages");
         empty.fences = Arc::clone(&self.fences);
         if keep_blocks {
+            debug_assert!(
+                Arc::ptr_eq(&self.budget, &self.blocks.budget),
+                "blocks that stay are counted where they were"
+            );
             empty.blocks = Arc::clone(&self.blocks);
         }
         empty
@@ -265,6 +276,7 @@ impl Pages {
         let records = self.read_around(from, PAGE_LEN, &mut buffer)?;
         let len = buffer.capacity();
         let base = from.saturating_sub(1) + records.start;
+        debug_assert!(base >= from, "a page has the records that begin in it: {base}");
         // Another thread may have been quicker; its page is the same.
         if cell.set(Box::new(Page { base, records, buffer })).is_ok() {
             self.loaded_bytes.fetch_add(len, Relaxed);
@@ -278,7 +290,7 @@ impl Pages {
     /// where in its line a name begins.
     pub(super) fn page_with(&self, name: &[u8], name_at: usize) -> Result<usize> {
         let (mut low, mut high) = (0, self.pages.len());
-        // So many bytes of `name` the fences at `low` and `high` begin with, and so do all between if they are in order. If
+        // The fences at `low` and `high` begin with this number of bytes of `name`, and so do all between if they are in order. If
         // they are not, neither page is better than the other.
         let (mut low_matched, mut high_matched) = (0, 0);
         while high - low > 1 {
@@ -295,12 +307,14 @@ impl Pages {
                 (high, high_matched) = (middle, matched);
             }
         }
+        debug_assert!(low < self.pages.len().max(1), "each name has its page: {low}");
         Ok(low)
     }
 
     /// The positions in the file that this page's records have.
     pub(super) fn page_of(&self, name: &[u8], name_at: usize) -> Result<Range<usize>> {
         let Some(page) = self.page(self.page_with(name, name_at)?)? else { return Ok(0..0) };
+        debug_assert!(page.base + page.records.len() <= self.len, "a page lies within the file");
         Ok(page.base..page.base + page.records.len())
     }
 
@@ -355,6 +369,11 @@ impl Pages {
         self.read_more(buffer, origin, to + SLACK_LEN - origin)?;
         let start = self.record_start(buffer, origin, from)?;
         let end = self.record_start(buffer, origin, to)?;
+        debug_assert!(
+            from.min(self.len) <= start && start <= end && end <= self.len,
+            "records ascend: {start} to {end}"
+        );
+        debug_assert!(end - origin <= buffer.len(), "the last record is there to its end: {end}");
         Ok(start - origin..end - origin)
     }
 
@@ -384,6 +403,7 @@ impl Pages {
     /// Reads so much more of the file, as far as there is more, into `bytes`, which are those from `origin` on.
     fn read_more(&self, bytes: &mut Vec<u8>, origin: usize, len: usize) -> Result<()> {
         let had = bytes.len();
+        debug_assert!(origin + had <= self.len, "what was read lies within the file: {had} from {origin}");
         bytes.resize((had + len).min(self.len - origin), 0);
         self.file.read_exact_at(&mut bytes[had..], (origin + had) as u64)?;
         Ok(())
@@ -400,7 +420,7 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         let bytes = *self.loaded_bytes.get_mut();
-        self.budget.used_bytes.fetch_sub(bytes, Relaxed);
-        self.budget.text_bytes.fetch_sub(bytes, Relaxed);
+        uncount(&self.budget.used_bytes, bytes);
+        uncount(&self.budget.text_bytes, bytes);
     }
 }

@@ -17,13 +17,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// So many probes are answered at a time: their loose refs first, packed-refs afterwards.
+/// Probes that are answered at a time: their loose refs first, packed-refs afterwards.
 const CHUNK_LEN: usize = 4096;
 
-/// From so many names in one folder on, the folder is listed.
+/// From this number of names in one folder on, the folder is listed.
 const LIST_FROM: usize = 16;
 
-/// Listing an entry is about so many times cheaper than opening a file that is not there.
+/// Listing an entry is about this many times cheaper than opening a file that is not there.
 const ENTRIES_PER_OPEN: usize = 8;
 
 /// What the loose files say of a probe.
@@ -51,6 +51,7 @@ pub(super) fn probe(
     let mut first = 0;
     while probes.peek().is_some() {
         let chunk: Vec<Probe<'_>> = probes.by_ref().take(CHUNK_LEN).collect();
+        debug_assert!(chunk.is_sorted_by(|a, b| a.name <= b.name), "packed-refs is walked through once");
         prober.look_at_loose(&chunk)?;
         prober.look_at_packed(&chunk, first, answers)?;
         first += chunk.len();
@@ -144,6 +145,7 @@ impl Prober<'_> {
     }
 
     fn look_at_packed(&mut self, chunk: &[Probe<'_>], first: usize, answers: &mut dyn Answers) -> Result<()> {
+        debug_assert_eq!(self.answers.len(), chunk.len(), "of each name it is known what its file says");
         let file = self.store.packed()?;
         let packed = &file.packed;
         let mut position = packed.start();

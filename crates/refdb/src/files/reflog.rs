@@ -9,7 +9,7 @@ use super::{
     listing::{self, Rivals},
     store::Store,
 };
-use crate::{Result, backend::LogLine};
+use crate::{Rejection, Result, Why, backend::LogLine};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{HashKind, Ident, LogEntry, ObjectId, RefName, Scope};
 use refdb_vfs::File;
@@ -41,7 +41,7 @@ pub(super) fn encode(line: &LogLine<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("> {time_seconds} {sign}{:04}", offset_decimal.unsigned_abs()).as_bytes());
     if !line.message.is_empty() {
         out.push(b'\t');
-        // Whoever hands in a message has normalised it; a newline here would forge an entry.
+        // The caller has normalised the message; a newline here would forge an entry.
         out.extend(line.message.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte }));
     }
     out.push(b'\n');
@@ -191,6 +191,7 @@ impl LinesFromEnd {
             // A long line is read in growing blocks, so that it is not moved once a block.
             let want = self.pending.len().max(BLOCK_LEN) as u64;
             let from = self.start.saturating_sub(want);
+            debug_assert!(from < self.start, "each block lies before the one that was read: {from}");
             let mut block = vec![0; usize::try_from(self.start - from).unwrap_or(BLOCK_LEN)];
             self.file.read_exact_at(&mut block, from)?;
             block.extend_from_slice(&self.pending);
@@ -222,7 +223,11 @@ impl<'s> Writer<'s> {
         encode(line, &mut self.line);
         let mut file = match self.open(&path) {
             // Folders of logs that are gone may lie where the log belongs.
-            Err(error) if error.is_folder() && folders::remove_empty_tree(&self.store.options.fs, &path)? => {
+            Err(error) if error.is_folder() => {
+                if !folders::remove_empty_tree(&self.store.options.fs, &path)? {
+                    let name = RefName::new_safe(name.to_vec()).expect("claims were names when they came in");
+                    return Err(Rejection::of(name, Why::LogsBelow { path }).into());
+                }
                 self.open(&path)?
             }
             opened => opened?,

@@ -81,6 +81,7 @@ impl FilesLocked {
                     "ref '{}' is changed without being claimed, or out of order",
                     step.name
                 );
+                assert!(self.locks.held(claim) != Held::No, "ref '{}' is changed without its lock", step.name);
                 (claim, step)
             })
             .collect()
@@ -106,6 +107,11 @@ impl FilesLocked {
         }
         let mut content = Vec::with_capacity(options.hash.len_hex() + 1);
         loose::encode(value, &mut content);
+        debug_assert!(
+            matches!(value, TargetView::Symbolic(_))
+                || loose::parse(options.hash, &content).is_ok_and(|read| TargetView::from(read) == value),
+            "a loose ref is read as it was written: {value:?}"
+        );
         let Some(lock) = self.locks.guard(claim) else { return Ok(()) };
         let file = lock.content()?;
         file.write_all(&content)?;
@@ -124,6 +130,7 @@ impl FilesLocked {
 
     /// Moves the loose values of refs whose change is one of packed-refs out of the way.
     fn clear_loose(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<()> {
+        assert!(self.locks.holds_packed(), "packed-refs is replaced under its lock");
         let is_packed = |claim, step: &Step<'_>| self.is_packed_put(claim, step) || self.is_packed_removal(claim, step);
         let puts = claimed.iter().filter(|(claim, step)| is_packed(*claim, step));
         let (names, values): (Vec<&BStr>, Vec<Option<ObjectId>>) =
@@ -142,6 +149,7 @@ impl FilesLocked {
 
     /// Writes the new packed-refs, if it changes.
     fn stage_packed(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<()> {
+        assert!(self.locks.holds_packed(), "packed-refs is read again under its lock");
         let old = self.store.packed()?;
         let mut position = old.packed.start();
         let mut edits = Vec::new();
@@ -166,6 +174,7 @@ impl FilesLocked {
     /// Replaces packed-refs and makes sure that nobody committed what cannot stand beside it.
     fn publish_packed(&mut self, claimed: &[(usize, Step<'_>)], logs: &[PathBuf]) -> Result<()> {
         let Some(new) = self.staged.take() else { return Ok(()) };
+        assert!(self.locks.holds_packed(), "packed-refs is replaced under its lock");
         new.publish()?;
         let puts = claimed.iter().filter(|(claim, step)| self.is_packed_put(*claim, step));
         let names: Vec<&BStr> = puts.filter(|(_, step)| step.old.is_none()).map(|(_, step)| step.name).collect();
@@ -221,7 +230,9 @@ impl FilesLocked {
             if !is_value || self.is_packed_put(*claim, step) {
                 continue;
             }
-            let Some(mut lock) = self.locks.take_guard(*claim) else { continue };
+            let guard = self.locks.take_guard(*claim);
+            assert!(guard.is_some(), "what was staged for '{}' is published", step.name);
+            let Some(mut lock) = guard else { continue };
             publish(&self.store, step.name, &mut lock)?;
             changed.extend(lock.target().parent().filter(|_| self.store.options.sync).map(Path::to_owned));
         }
@@ -236,6 +247,7 @@ impl FilesLocked {
     /// Removes the loose files and the reflogs of deleted refs.
     fn remove_deleted(&mut self, deleted: &[&BStr]) -> Result<()> {
         let options = &self.store.options;
+        debug_assert!(deleted.iter().all(|name| self.locks.holds(name)), "a ref's file is removed under its lock");
         let mut changed = BTreeSet::new();
         for name in deleted {
             let Some(path) = self.store.layout.ref_path(name) else { continue };
@@ -292,6 +304,11 @@ impl Locked for FilesLocked {
         if self.locks.holds_packed() {
             self.clear_loose(&claimed)?;
             self.stage_packed(&claimed)?;
+        } else {
+            let is_packed = |(claim, step): &(usize, Step<'_>)| {
+                self.is_packed_put(*claim, step) || matches!(step.new, Some(NewValue::Deleted))
+            };
+            assert!(!claimed.iter().any(is_packed), "a change of packed-refs has its lock");
         }
         locks::heed_signals()
     }

@@ -28,10 +28,10 @@ pub(super) fn packable(claim: &Claim<'_>) -> bool {
     claim.intent == Intent::SetDirect && claim.name.starts_with(b"refs/") && Scope::of(claim.name) == Scope::Shared
 }
 
-/// From so many locks on that hold no content, they are names of one empty file.
+/// From this number of locks on that hold no content, they are names of one empty file.
 const LINK_FROM: usize = 8;
 
-/// Whether so many locks without content are made as links.
+/// Whether this number of locks without content are made as links.
 pub(super) fn worth_linking(locks: usize) -> bool {
     locks >= LINK_FROM
 }

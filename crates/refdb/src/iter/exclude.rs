@@ -25,6 +25,10 @@ impl<C: Cursor> Excluding<C> {
         let mut prefixes: Vec<BString> = prefixes.into_iter().collect();
         prefixes.sort_unstable();
         prefixes.dedup_by(|later, earlier| later.starts_with(earlier));
+        debug_assert!(
+            prefixes.is_sorted_by(|a, b| a < b && !b.starts_with(a)),
+            "what is left out is sorted, none within another"
+        );
         let gaps = prefixes.into_iter().map(|prefix| Gap { end: end_of(&prefix), prefix }).collect();
         Excluding { inner, gaps, name: BString::default(), symbolic: BString::default() }
     }

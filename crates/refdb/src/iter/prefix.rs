@@ -22,6 +22,8 @@ impl<C: Cursor> Cursor for WithPrefix<C> {
     }
 
     fn next(&mut self) -> Result<Option<RefView<'_>>> {
-        Ok(self.inner.next()?.filter(|view| view.name.starts_with(&self.prefix)))
+        let view = self.inner.next()?;
+        debug_assert!(view.is_none_or(|view| view.name >= self.prefix), "what comes before was passed over");
+        Ok(view.filter(|view| view.name.starts_with(&self.prefix)))
     }
 }

@@ -1,6 +1,7 @@
 use super::{
-    snapshot::{ReftableSnapshot, view},
     stacks::Place,
+    state::ReftableSnapshot,
+    values::{owned, view},
 };
 use crate::{Cursor, RefView, Result, TargetView, backend::Peeled};
 use bstr::{BStr, BString, ByteSlice};
@@ -50,6 +51,8 @@ impl ReftableCursor {
         let common = snapshot.merged(&Place::Common)?.refs();
         let own = if is_linked { Some(snapshot.merged(&Place::Own)?.refs()) } else { None };
         let parts = if is_linked { LINKED } else { PLAIN };
+        debug_assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start), "no name falls between two parts");
+        debug_assert!(is_linked || parts.len() == 1, "without a stack of its own there is one part");
         let mut cursor =
             ReftableCursor { common, own, roots: Vec::new(), roots_done: 0, parts, part: 0, entered: false };
         if root_refs {
@@ -64,14 +67,16 @@ impl ReftableCursor {
             && record.name < b"refs/".as_bstr()
         {
             if is_root_ref(record.name) {
-                let target = super::snapshot::owned(record.name, &record)?;
+                let target = owned(record.name, &record)?;
                 self.roots.push((record.name.to_owned(), target));
             }
         }
+        debug_assert!(self.roots.is_sorted_by(|a, b| a.0 < b.0), "root refs are sought by halves");
         Ok(())
     }
 
     fn cursor(&mut self) -> &mut MergedRefCursor {
+        debug_assert!(self.own.is_some() || !self.parts[self.part].is_own, "a part of its own has a stack of its own");
         match &mut self.own {
             Some(own) if self.parts[self.part].is_own => own,
             _ => &mut self.common,
@@ -92,7 +97,14 @@ impl ReftableCursor {
             if must_enter {
                 cursor.seek(part.start)?;
             }
-            if cursor.next()?.is_some_and(|record| record.name < part.end.as_bstr()) {
+            if let Some(record) = cursor.next()?
+                && record.name < part.end.as_bstr()
+            {
+                debug_assert!(
+                    record.name >= part.start.as_bstr(),
+                    "the cursor was sought to its part: {}",
+                    record.name
+                );
                 return Ok(true);
             }
             self.part += 1;
@@ -107,6 +119,7 @@ impl Cursor for ReftableCursor {
         self.roots_done = self.roots.partition_point(|(root, _)| root.as_bstr() < name);
         self.part = self.parts.partition_point(|part| part.end.as_bstr() <= name);
         self.entered = false;
+        debug_assert!(self.roots[..self.roots_done].iter().all(|(root, _)| root.as_bstr() < name), "none is left out");
         if let Some(part) = self.parts.get(self.part)
             && part.start.as_bstr() <= name
         {

@@ -1,7 +1,7 @@
 use crate::backend::NewValue;
 use bstr::BStr;
 
-/// So many steps tell what all of them will come to.
+/// This number of steps tells what all of them will come to.
 const SAMPLES: usize = 64;
 
 /// Lengths, type and update index of a record.
@@ -32,6 +32,7 @@ pub(super) fn expected_bytes<'s>(
             let pairs = name.iter().zip(step(beside).0.iter());
             pairs.take_while(|(a, b)| a == b).count()
         });
+        debug_assert!(shared <= name.len(), "a name shares no more than it has");
         bytes += OVERHEAD_BYTES + name.len() - shared + value;
     }
     (bytes as u64 * count as u64).checked_div(samples).unwrap_or(0)

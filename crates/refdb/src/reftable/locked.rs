@@ -1,7 +1,7 @@
 use super::{
     estimate::expected_bytes,
-    snapshot::ReftableSnapshot,
     stacks::{Place, Stacks},
+    state::ReftableSnapshot,
 };
 use crate::{
     Error, Limit, Locked, Misuse, Result, Snapshot, TargetView, Why,
@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long whoever holds one stack's lock waits for the next, before it gives up both and starts over.
+/// How long the holder of one stack's lock waits for the next, before it gives up both and starts over.
 const NEXT_LOCK: Duration = Duration::from_millis(100);
 
 /// Locked stacks. Where a ref lives decides which; a stack has one lock for all its refs.
@@ -38,6 +38,7 @@ impl ReftableLocked {
         loop {
             match lock_all(stacks, &places)? {
                 Ok(additions) => {
+                    assert!(additions.keys().eq(&places), "every stack that is written to is locked: {places:?}");
                     let merged = additions.iter().map(|(place, added)| (place.clone(), under(added))).collect();
                     let snapshot = ReftableSnapshot::with(stacks, merged)?;
                     return Ok(ReftableLocked { stacks: Arc::clone(stacks), snapshot, additions });
@@ -110,6 +111,8 @@ impl Locked for ReftableLocked {
             current.1.steps.push(at as u32);
         }
         parts.insert(current.0, current.1);
+        let staged: usize = parts.values().map(|part| part.steps.len()).sum();
+        assert_eq!(staged, steps.count(), "each step goes into one stack");
         parts.retain(|_, part| !part.steps.is_empty());
         for (place, mut part) in parts {
             let Some(addition) = self.additions.get_mut(&place) else {
@@ -122,6 +125,10 @@ impl Locked for ReftableLocked {
             if is_renamed {
                 part.steps.sort_by(|a, b| name(*a).cmp(name(*b)));
             }
+            debug_assert!(
+                part.steps.is_sorted_by(|a, b| name(*a) < name(*b)),
+                "a stack's steps are sorted by the names in it, and no ref has two"
+            );
             let first = addition.next_update_index();
             let last = first.saturating_add(u64::from(steps.members().saturating_sub(1)));
             let existing = under(addition);
@@ -134,6 +141,7 @@ impl Locked for ReftableLocked {
                 let mut logged = Vec::new();
                 for &at in &part.steps {
                     let step = steps.step(at as usize);
+                    debug_assert!(steps.member(at as usize) < steps.members(), "a step is that of a member");
                     table.index = first.saturating_add(u64::from(steps.member(at as usize))).min(last);
                     table.add_ref(inner(step.name), &step)?;
                     if step.log.is_some() || hides_logs(&step) {
@@ -186,6 +194,7 @@ struct Table<'w, 'a> {
 impl Table<'_, '_> {
     fn add_ref(&mut self, name: &BStr, step: &Step<'_>) -> Result<()> {
         let Some(new) = step.new else { return Ok(()) };
+        debug_assert_eq!(step.name[step.name.len() - name.len()..], **name, "a ref's name in its stack ends its name");
         self.writer.add_ref(&RefRecord { name, update_index: self.index, value: ref_value(new) })?;
         Ok(())
     }
@@ -290,6 +299,10 @@ fn lock_all(
 ) -> Result<std::result::Result<BTreeMap<Place, Addition>, LockError>> {
     let mut additions = BTreeMap::new();
     for place in places {
+        debug_assert!(
+            additions.last_key_value().is_none_or(|(last, _)| last < place),
+            "locks have one order: {place:?}"
+        );
         let patience = if additions.is_empty() { stacks.options.patience() } else { Patience::For(NEXT_LOCK) };
         match stacks.stack(place)?.lock(patience) {
             Ok(addition) => {

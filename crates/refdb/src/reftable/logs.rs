@@ -2,7 +2,7 @@
 //!
 //! An entry whose two ids are both null marks a reflog that exists without entries; it is never shown.
 
-use super::{snapshot::ReftableSnapshot, stacks::Place};
+use super::{stacks::Place, state::ReftableSnapshot};
 use crate::Result;
 use bstr::{BStr, BString};
 use refdb_types::{Ident, LogEntry, RefName};
@@ -76,6 +76,7 @@ impl Walk {
         self.next = match self.cursor.next()? {
             None => Next::End,
             Some(record) => {
+                debug_assert!(record.name >= name, "names before the one asked for are passed over");
                 self.name.clear();
                 self.name.extend_from_slice(record.name);
                 Next::Known
@@ -138,6 +139,7 @@ pub(super) fn names(snapshot: &ReftableSnapshot) -> Result<Vec<RefName>> {
             // No refname goes on with a byte this small.
             cursor.seek(&after)?;
             let Some(record) = cursor.next()? else { break };
+            debug_assert!(**record.name >= *after, "each look leads to the next name");
             after.clear();
             after.extend_from_slice(record.name);
             after.push(1);

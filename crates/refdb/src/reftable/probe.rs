@@ -1,9 +1,6 @@
 //! Many questions, one walk a stack.
 
-use super::{
-    snapshot::{ReftableSnapshot, view},
-    stacks::Place,
-};
+use super::{stacks::Place, state::ReftableSnapshot, values::view};
 use crate::{Probe, Result, backend::Answers};
 use bstr::{BStr, ByteSlice};
 use reftable::{Merged, MergedRefCursor};
@@ -63,6 +60,11 @@ impl Walk {
             prefix.clear();
             prefix.extend_from_slice(name);
             prefix.push(b'/');
+            let outer = self.waiting.last().and_then(|(outer, _)| outer.strip_suffix(b"/"));
+            debug_assert!(
+                outer.is_none_or(|outer| prefix.starts_with(outer)),
+                "what waits is nested, the smallest last"
+            );
             self.waiting.push((prefix, at));
         }
         Ok(())

@@ -1,4 +1,4 @@
-use super::ReftableOptions;
+use super::options::ReftableOptions;
 use crate::Result;
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{Scope, plain_name};
@@ -68,6 +68,7 @@ impl Stacks {
     }
 
     pub(super) fn folder(&self, place: &Place) -> PathBuf {
+        debug_assert!(*place != Place::Own || self.is_linked(), "the main worktree's refs are in the common stack");
         let dir = match place {
             Place::Common => self.options.common_dir.clone(),
             Place::Own => self.options.git_dir.clone(),

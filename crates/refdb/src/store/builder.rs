@@ -27,10 +27,20 @@ pub struct StoreBuilder {
     config: Vec<BString>,
     pub(super) fs: Fs,
     pub(super) reading: Reading,
-    pub(super) sync: Option<bool>,
-    pub(super) sync_unless_configured: bool,
+    pub(super) syncing: Syncing,
     pub(super) objects: Option<Arc<dyn ObjectCheck + Send>>,
     pub(super) committer: Option<Committer>,
+}
+
+/// What decides whether a commit waits for stable storage.
+#[derive(Clone, Copy)]
+pub(super) enum Syncing {
+    /// `core.fsync`; no if it is not set.
+    AsConfigured,
+    /// `core.fsync`; yes if it is not set.
+    UnlessConfigured,
+    /// The caller.
+    Given(bool),
 }
 
 enum Place {
@@ -46,8 +56,7 @@ impl StoreBuilder {
             config: Vec::new(),
             fs: Fs::real(),
             reading: Reading::Mapped,
-            sync: None,
-            sync_unless_configured: false,
+            syncing: Syncing::AsConfigured,
             objects: None,
             committer: None,
         }
@@ -62,13 +71,14 @@ impl StoreBuilder {
     /// Whether a commit returns only when the refs are on stable storage. If nothing is said, `core.fsync` decides, which
     /// means no if nothing is set.
     pub fn sync(mut self, sync: bool) -> Self {
-        self.sync = Some(sync);
+        self.syncing = Syncing::Given(sync);
         self
     }
 
-    /// As [`sync`](StoreBuilder::sync) with `true`, unless `core.fsync` is set: then that decides. For servers.
+    /// As [`sync`](StoreBuilder::sync) with `true`, unless `core.fsync` is set: then that decides. For servers. Of this and
+    /// `sync` the last one said counts.
     pub fn sync_unless_configured(mut self) -> Self {
-        self.sync_unless_configured = true;
+        self.syncing = Syncing::UnlessConfigured;
         self
     }
 

@@ -23,6 +23,10 @@ pub(super) struct Current<'a> {
 pub(super) fn decide(current: Current<'_>, expects: Expects<'_>) -> Option<Why> {
     let Current { value, resolved } = current;
     debug_assert!(value.is_some() || resolved.is_none(), "what is not there leads nowhere");
+    debug_assert!(
+        !matches!(value, Some(TargetView::Direct(id)) if resolved.is_some_and(|resolved| resolved != id)),
+        "an object's id leads to that object"
+    );
     let mismatch = |expected: TargetView<'_>, actual: Option<TargetView<'_>>| {
         let expected = expected.to_target().expect("what an edit expects was a name when it came in");
         Some(Why::Mismatch { expected, actual: actual.and_then(TargetView::to_target) })

@@ -71,6 +71,8 @@ pub(super) struct Item {
     pub(super) force_log: bool,
     pub(super) suppress_log: bool,
     pub(super) rejected: bool,
+    /// Whether the edit was rejected in an earlier attempt: it locks nothing and is in nobody's way.
+    pub(super) left_out: bool,
     /// Whether a reflog entry is due.
     pub(super) logs: bool,
 }
@@ -147,6 +149,8 @@ impl Edits {
     /// Adds an edit that passed its checks. `plain` is the plain form of its name.
     pub(super) fn add(&mut self, edit: &Edit, plain: &BStr, position: u32) -> Result<()> {
         let root = self.items.len() as u32;
+        debug_assert!(self.items.last().is_none_or(|last| last.position < position), "edits come in turn: {position}");
+        debug_assert!(edit.name.ends_with(plain), "the plain name is the end of the one that was given");
         if plain.len() != edit.name.len() {
             let given = self.store(&edit.name)?;
             self.given.insert(root, given);
@@ -175,6 +179,7 @@ impl Edits {
             force_log: edit.log.force_create && !matches!(edit.change, Change::Delete),
             suppress_log: edit.log.suppress,
             rejected: false,
+            left_out: false,
             logs: false,
         };
         self.items.push(item);
@@ -207,7 +212,7 @@ impl Edits {
     /// Brings all items in order of name. Returns the first two of the same name, if there are any.
     pub(super) fn sort(&mut self) -> Option<(u32, u32)> {
         self.order.clear();
-        self.order.extend(0..self.items.len() as u32);
+        self.order.extend((0..self.items.len() as u32).filter(|at| !self.items[*at as usize].left_out));
         let Edits { text, items, order, .. } = self;
         let name = |at: &u32| {
             let span = items[*at as usize].name;
@@ -220,8 +225,15 @@ impl Edits {
         order.windows(2).find(|pair| name(&pair[0]) == name(&pair[1])).map(|pair| (pair[0], pair[1]))
     }
 
+    /// Whether each item has its place in the order of names, and a name of its own.
+    pub(super) fn is_sorted(&self) -> bool {
+        let count = self.items.iter().filter(|item| !item.left_out).count();
+        self.order.len() == count && self.order.is_sorted_by(|a, b| self.name(*a) < self.name(*b))
+    }
+
     /// The item of this name. The items must be sorted.
     pub(super) fn find(&self, name: &BStr) -> Option<u32> {
+        debug_assert!(self.order.len() <= self.items.len(), "an item has one place in the order");
         let found = self.order.binary_search_by(|at| self.name(*at).cmp(name));
         found.ok().map(|at| self.order[at])
     }
@@ -233,6 +245,10 @@ impl Edits {
             self.order.partition_point(|at| self.name(*at) < bound.as_bstr())
         };
         let (start, end) = (before(b'/'), before(b'/' + 1));
+        debug_assert!(
+            self.order[start..end].iter().all(|at| self.name(*at).starts_with(name)),
+            "what lies below a name stands together"
+        );
         start..end
     }
 
@@ -240,6 +256,7 @@ impl Edits {
     pub(super) fn follow(&mut self, from: u32, to: &BStr) -> Result<u32> {
         let name = self.store(to)?;
         let at = self.items.len() as u32;
+        assert!(!matches!(self.items[from as usize].action, Action::LogOnly(_)), "an edit is followed once");
         self.items.push(Item { name, ..self.items[from as usize] });
         self.followed.push((from, self.items[from as usize].action));
         self.items[from as usize].action = Action::LogOnly(at);
@@ -251,17 +268,21 @@ impl Edits {
         for (at, action) in self.followed.drain(..) {
             self.items[at as usize].action = action;
         }
-        if self.items.len() > added {
-            self.items.truncate(added);
-            self.order.retain(|at| (*at as usize) < added);
-        }
+        debug_assert!(added <= self.items.len(), "edits that were added stay: {added}");
+        debug_assert!(
+            self.items[..added].iter().all(|item| !matches!(item.action, Action::LogOnly(_))),
+            "what was added wants something itself"
+        );
+        self.items.truncate(added);
+        self.order.retain(|at| (*at as usize) < added && !self.items[*at as usize].left_out);
         for item in &mut self.items {
-            (item.old, item.is_broken, item.rejected, item.logs) = (None, false, false, false);
+            (item.old, item.is_broken, item.rejected, item.logs) = (None, false, item.left_out, false);
         }
     }
 
     /// Adds a reflog entry for `name`, a symbolic ref that leads to the item `of`.
     pub(super) fn log_also(&mut self, name: &BStr, of: u32) -> Result<()> {
+        debug_assert!(self.find(name).is_none(), "'{name}' has no edit of its own");
         let name = self.store(name)?;
         let of_item = self.items[of as usize];
         self.items.push(Item { name, action: Action::LogOnly(of), expected: Expected::Any, ..of_item });

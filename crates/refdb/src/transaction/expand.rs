@@ -71,6 +71,7 @@ fn next(edits: &Edits, from: u32, links: &Links) -> Option<BString> {
 
 /// The items that were added are sorted; those that follow from them are few.
 fn item_named(edits: &Edits, added: usize, name: &BStr) -> Option<u32> {
+    debug_assert!(added <= edits.items.len(), "what follows stands behind what was added: {added}");
     let following = (added..edits.items.len()).map(|at| at as u32);
     edits.find(name).or_else(|| following.into_iter().find(|at| edits.name(*at) == name))
 }
@@ -80,6 +81,7 @@ fn leads_to(edits: &Edits, mut from: u32, to: u32) -> bool {
         if next == to {
             return true;
         }
+        debug_assert_ne!(next, from, "no symbolic ref is followed to itself");
         from = next;
     }
     false
@@ -89,6 +91,7 @@ fn leads_to(edits: &Edits, mut from: u32, to: u32) -> bool {
 /// if not, `links` knows better now.
 pub(super) fn confirm(edits: &Edits, links: &mut Links, backend: &dyn Backend) -> bool {
     let mut confirmed = true;
+    debug_assert!(edits.is_sorted(), "every item was looked at");
     for at in &edits.order {
         let item = &edits.items[*at as usize];
         if item.rejected {

@@ -23,6 +23,8 @@ impl Ids {
             self.list.push(*id);
             self.list.len() as u32 - 1
         });
+        debug_assert_eq!(self.list.len(), self.index.len(), "each id is stored once");
+        debug_assert_eq!(self.get(at), *id, "an id stays where it was stored");
         self.last = Some((*id, at));
         at
     }
@@ -36,6 +38,7 @@ impl Ids {
     }
 
     pub(super) fn set_class(&mut self, at: u32, class: ObjectClass) {
+        debug_assert!((at as usize) < self.list.len(), "the class is that of an id which is known");
         if self.classes.len() <= at as usize {
             self.classes.resize(at as usize + 1, None);
         }

@@ -32,6 +32,7 @@ pub(super) fn logs(plan: &mut Plan, snapshot: &dyn Snapshot, context: Context<'_
     for at in logged {
         edits.items[at as usize].logs = true;
     }
+    debug_assert!(edits.items.iter().all(|item| !item.logs || !item.rejected), "what does not happen is not logged");
     Ok(())
 }
 

@@ -42,6 +42,8 @@ impl<'s> Transaction<'s> {
             self.plan.edits.add(&edit, plain, position)?;
         }
         self.added += 1;
+        let known = self.plan.edits.items.len() + self.rejected.len();
+        debug_assert_eq!(known, self.added, "each edit is an item or rejected");
         Ok(())
     }
 
@@ -102,6 +104,8 @@ impl<'s> Transaction<'s> {
         ask(&mut hook, &self.plan, HookState::Preparing)?;
         let (plan, rejected) = (&mut self.plan, &mut self.rejected);
         let locked = Preparation { context: self.context, options: self.options, plan, rejected }.run()?;
+        assert!(self.options.mode != Mode::Atomic || self.rejected.is_empty(), "an atomic transaction is made whole");
+        debug_assert!(self.rejected.is_sorted_by(|a, b| a.0 < b.0), "each rejection is told once, in turn");
         if let Err(error) = ask(&mut hook, &self.plan, HookState::Prepared) {
             drop(locked);
             return Err(error);
@@ -176,6 +180,7 @@ fn check_name(edit: &Edit) -> Result<()> {
 
 /// Runs the hook in a state where it can say no. If it does, it is told of the end that this makes, as by git.
 fn ask(hook: &mut Option<Box<dyn Hook>>, plan: &Plan, state: HookState) -> Result<()> {
+    debug_assert!(matches!(state, HookState::Preparing | HookState::Prepared), "nothing has been decided: {state:?}");
     let Some(hook) = hook else { return Ok(()) };
     let lines = plan.hook_lines();
     if hook.run(state, &lines)? {
@@ -188,6 +193,7 @@ fn ask(hook: &mut Option<Box<dyn Hook>>, plan: &Plan, state: HookState) -> Resul
 
 /// Runs the hook in a state where nobody cares what it says.
 fn tell(hook: &mut Option<Box<dyn Hook>>, plan: &Plan, state: HookState) -> Result<()> {
+    debug_assert!(matches!(state, HookState::Committed | HookState::Aborted), "it is over: {state:?}");
     let Some(hook) = hook else { return Ok(()) };
     hook.run(state, &plan.hook_lines()).map(drop)
 }

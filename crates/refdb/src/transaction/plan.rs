@@ -33,7 +33,10 @@ impl Resolved {
         loop {
             match edits.items[at as usize].action {
                 // Items are only ever followed by newer ones, or stand beside older ones that are no reflog entries.
-                Action::LogOnly(next) => at = next,
+                Action::LogOnly(next) => {
+                    debug_assert_ne!(next, at, "a chain of symbolic refs ends");
+                    at = next;
+                }
                 action => return (at, action),
             }
         }
@@ -52,6 +55,7 @@ impl Plan {
 
     /// Leaves the items that do something, and finds out who does it if there is something to log.
     pub(super) fn finish(&mut self, context: Context<'_>) -> Result<()> {
+        debug_assert!(self.edits.is_sorted(), "steps are sorted by name, and no ref has two");
         let mut steps = std::mem::take(&mut self.edits.order);
         steps.retain(|at| {
             let item = &self.edits.items[*at as usize];
@@ -82,12 +86,14 @@ impl Plan {
         match item.action {
             Action::Set(Value::Direct(id)) => Some(NewValue::Direct(self.edits.ids.get(id), self.edits.ids.peeled(id))),
             Action::Set(Value::Symbolic(name)) => Some(NewValue::Symbolic(self.edits.text(name))),
-            Action::Delete | Action::Verify | Action::LogOnly(_) => Some(NewValue::Deleted),
+            Action::Delete => Some(NewValue::Deleted),
+            Action::Verify | Action::LogOnly(_) => unreachable!("what gets another value is set or deleted"),
         }
     }
 
     fn log_line(&self, at: u32) -> Option<LogLine<'_>> {
         let item = &self.edits.items[at as usize];
+        debug_assert!(!item.logs || self.committer.is_some(), "an entry of a reflog tells who it was");
         let committer = self.committer.as_ref().filter(|_| item.logs)?;
         let (leaf, action) = self.resolved.leaf(&self.edits, at);
         let null = ObjectId::null(self.hash);
@@ -148,6 +154,7 @@ impl Steps for Plan {
     fn step(&self, at: usize) -> Step<'_> {
         let at = self.steps[at];
         let item = &self.edits.items[at as usize];
+        debug_assert!(!item.rejected, "what is rejected does not happen");
         Step {
             name: self.edits.text(item.name),
             old: item.old.map(|old| self.edits.view(old)),

@@ -30,19 +30,39 @@ pub(super) struct Preparation<'a, 's> {
     pub(super) rejected: &'a mut Vec<(usize, Rejection)>,
 }
 
+/// How an attempt ended.
+enum Attempt<'s> {
+    /// All is locked and decided.
+    Ready(Box<dyn Locked + 's>),
+    /// A symbolic ref turned out to be other than what was known of it.
+    LinksMoved,
+    /// Edits that are rejected keep others from their names: without them, the others may happen.
+    RejectedInTheWay,
+}
+
 impl<'s> Preparation<'_, 's> {
     /// Locks and stages.
     pub(super) fn run(mut self) -> Result<Box<dyn Locked + 's>> {
         let added = self.plan.edits.items.len();
         let mut links = self.first_links()?;
-        let known = self.rejected.len();
+        let mut known = self.rejected.len();
         for _ in 0..ATTEMPTS_MAX {
-            if let Some(mut locked) = self.attempt(added, &mut links)? {
-                locked.stage(self.plan).map_err(|error| self.error_as_given(error))?;
-                return Ok(locked);
+            match self.attempt(added, &mut links)? {
+                Attempt::Ready(mut locked) => {
+                    locked.stage(self.plan).map_err(|error| self.error_as_given(error))?;
+                    return Ok(locked);
+                }
+                Attempt::LinksMoved => self.rejected.truncate(known),
+                Attempt::RejectedInTheWay => {
+                    assert!(
+                        self.rejected.len() > known,
+                        "an attempt starts over with fewer edits, or would do so for ever"
+                    );
+                    known = self.rejected.len();
+                    self.plan.edits.items.iter_mut().for_each(|item| item.left_out = item.rejected);
+                }
             }
             self.plan.reset(added);
-            self.rejected.truncate(known);
         }
         Err(Limit::Attempts.into())
     }
@@ -66,25 +86,32 @@ impl<'s> Preparation<'_, 's> {
         {
             let target = self.context.backend.plain_name(target.as_bstr());
             links.learn(head, target);
-            links.logged_head = has_log.then(|| target.to_owned());
+            // Two edits of HEAD and of its branch are one too many, whether or not HEAD has a reflog.
+            links.logged_head = Some(target.to_owned());
         }
         Ok(links)
     }
 
-    /// One attempt; `None` if a symbolic ref turned out to be other than `links` has it.
-    fn attempt(&mut self, added: usize, links: &mut Links) -> Result<Option<Box<dyn Locked + 's>>> {
+    fn attempt(&mut self, added: usize, links: &mut Links) -> Result<Attempt<'s>> {
+        debug_assert_eq!(self.plan.edits.items.len(), added, "each attempt begins with the edits that were added");
         for (at, why) in expand(&mut self.plan.edits, added, links)? {
             self.reject(at, why)?;
         }
         let locked = self.context.backend.lock(&ClaimsOf { edits: &self.plan.edits, whole: self.options.whole })?;
         let findings = walk(&mut self.plan.edits, locked.snapshot())?;
         if !confirm(&self.plan.edits, links, self.context.backend) {
-            return Ok(None);
+            return Ok(Attempt::LinksMoved);
         }
         // A name that cannot be locked because of another ref does not exist, and git looks at what was expected first.
         let is_name = |why: &Why| why.reason() == Reason::NameConflict;
-        // Nor can one be locked in whose place another item needs a folder; `conflicts` has the words for it.
-        self.refuse(&*locked, |at, why| !is_name(why) && !findings.parent_items.contains(&at))?;
+        // Nor can one be locked in whose place another item needs a folder; `conflicts` has the words for it. One by one,
+        // that other item may yet be rejected.
+        let per_edit = self.options.mode == Mode::PerEdit;
+        self.refuse(&*locked, |edits, at, why| {
+            let is_above =
+                || findings.parent_items.contains(&at) || per_edit && !edits.below(edits.name(at)).is_empty();
+            !is_name(why) && !is_above()
+        })?;
         for (at, broken) in &findings.broken {
             let item = &mut self.plan.edits.items[*at as usize];
             item.is_broken = true;
@@ -99,24 +126,40 @@ impl<'s> Preparation<'_, 's> {
         }
         self.resolve_symbolic(locked.snapshot())?;
         self.check_values()?;
-        self.refuse(&*locked, |_, why| is_name(why))?;
+        if self.has_rejected_in_the_way() {
+            return Ok(Attempt::RejectedInTheWay);
+        }
+        self.refuse(&*locked, |_, _, why| is_name(why))?;
         let in_the_way = conflicts(&self.plan.edits, &*locked, &findings, self.options.allow_replacing_parents)?;
         for (at, conflict) in in_the_way {
             self.reject(at, conflict)?;
         }
         // Nothing happens without its lock, whatever was said above.
-        self.refuse(&*locked, |_, _| true)?;
+        self.refuse(&*locked, |_, _, _| true)?;
         self.spread_rejections();
         logs(self.plan, locked.snapshot(), self.context)?;
         self.plan.finish(self.context)?;
-        Ok(Some(locked))
+        Ok(Attempt::Ready(locked))
+    }
+
+    /// Whether an edit that will not happen has locked a name that another one needs as a folder, or the other way around.
+    fn has_rejected_in_the_way(&self) -> bool {
+        let edits = &self.plan.edits;
+        let goes_on = |at: u32| !edits.items[at as usize].rejected;
+        let has_others_around = |name: &BStr| {
+            let mut above = name.find_iter("/").filter_map(|end| edits.find(name[..end].as_bstr()));
+            edits.order[edits.below(name)].iter().any(|at| goes_on(*at)) || above.any(goes_on)
+        };
+        !self.rejected.is_empty() && edits.order.iter().any(|at| !goes_on(*at) && has_others_around(edits.name(*at)))
     }
 
     /// Rejects the items that could not be locked, as far as `is_meant` says and nothing else is wrong with them.
-    fn refuse(&mut self, locked: &dyn Locked, is_meant: impl Fn(u32, &Why) -> bool) -> Result<()> {
+    fn refuse(&mut self, locked: &dyn Locked, is_meant: impl Fn(&Edits, u32, &Why) -> bool) -> Result<()> {
+        debug_assert!(self.plan.edits.is_sorted(), "a claim's position is that of its item in the order");
         for (position, why) in locked.refused() {
             let at = self.plan.edits.order[*position];
-            if !self.plan.edits.items[at as usize].rejected && is_meant(at, why) {
+            let edits = &self.plan.edits;
+            if !edits.items[at as usize].rejected && is_meant(edits, at, why) {
                 self.reject(at, why.clone())?;
             }
         }
@@ -136,6 +179,7 @@ impl<'s> Preparation<'_, 's> {
     /// Finds the objects behind symbolic values, old and new, where decisions or reflogs need them.
     fn resolve_symbolic(&mut self, snapshot: &dyn Snapshot) -> Result<()> {
         let Plan { edits, resolved, .. } = &mut *self.plan;
+        debug_assert!(resolved.old.is_empty() && resolved.new.is_empty(), "each attempt looks objects up anew");
         for (at, item) in edits.items.iter().enumerate() {
             if matches!(item.action, Action::LogOnly(_)) {
                 continue;
@@ -159,6 +203,7 @@ impl<'s> Preparation<'_, 's> {
         for at in 0..self.plan.edits.items.len() as u32 {
             let Plan { edits, resolved, .. } = &*self.plan;
             let item = &edits.items[at as usize];
+            debug_assert!(!item.is_broken || item.old.is_none(), "of a broken ref no value is known");
             if item.rejected || matches!((item.action, item.expected), (Action::LogOnly(_), _) | (_, Expected::Any)) {
                 continue;
             }
@@ -190,6 +235,7 @@ impl<'s> Preparation<'_, 's> {
     }
 
     fn reject_edit(&mut self, at: u32, why: Why) {
+        assert!(self.options.mode == Mode::PerEdit, "an atomic transaction ends with its first rejection");
         let rejection = self.plan.edits.rejection(at, why);
         let root = self.plan.edits.items[at as usize].root;
         let root = &mut self.plan.edits.items[root as usize];
@@ -209,6 +255,17 @@ impl<'s> Preparation<'_, 's> {
         }
         self.rejected.sort_by_key(|(position, _)| *position);
         self.rejected.dedup_by_key(|(position, _)| *position);
+        debug_assert!(
+            self.plan.edits.items.iter().filter(|item| item.rejected).all(|item| self.is_told(item.position)),
+            "no edit fails without a word"
+        );
+    }
+}
+
+impl Preparation<'_, '_> {
+    /// Whether the edit at this position is among the rejections, which are sorted.
+    fn is_told(&self, position: u32) -> bool {
+        self.rejected.binary_search_by_key(&(position as usize), |(position, _)| *position).is_ok()
     }
 }
 
@@ -229,6 +286,7 @@ impl Claims for ClaimsOf<'_> {
 
     fn claim(&self, at: usize) -> Claim<'_> {
         let item = &self.edits.items[self.edits.order[at] as usize];
+        debug_assert!(item.old.is_none() && !item.is_broken, "no value is known before the ref is locked");
         let intent = match item.action {
             Action::Set(Value::Direct(_)) => Intent::SetDirect,
             Action::Set(Value::Symbolic(_)) => Intent::SetSymbolic,

@@ -24,6 +24,7 @@ pub(super) struct Findings {
 
 /// Reads the values of all items, which are sorted, and what lies above and below those that may be new.
 pub(super) fn walk(edits: &mut Edits, snapshot: &dyn Snapshot) -> Result<Findings> {
+    debug_assert!(edits.is_sorted(), "refs are asked for in order of name");
     let parents = parents(edits);
     let asked = RefCell::new(VecDeque::new());
     let mut parent_items = Vec::new();
@@ -33,6 +34,7 @@ pub(super) fn walk(edits: &mut Edits, snapshot: &dyn Snapshot) -> Result<Finding
         Asks { edits, items: &edits.order, parents: &parents, asked: &asked, parent_items: &mut parent_items };
     snapshot.probe(&mut asks, &mut taker)?;
     let Taker { direct, symbolic, mut findings, .. } = taker;
+    assert!(asked.borrow().is_empty(), "each question has its answer");
     findings.parent_items = parent_items;
     for (at, id) in direct {
         edits.items[at as usize].old = Some(Value::Direct(edits.ids.intern(&id)));
@@ -74,6 +76,7 @@ struct Parent {
 
 impl Parent {
     fn name(self, edits: &Edits) -> &BStr {
+        debug_assert_eq!(edits.name(self.of)[self.len as usize], b'/', "a folder's name ends at a slash");
         edits.name(self.of)[..self.len as usize].as_bstr()
     }
 }
@@ -95,6 +98,7 @@ fn parents(edits: &Edits) -> Vec<Parent> {
     }
     // `a-b` sorts before `a/b`, but its folder's name does not always.
     parents.sort_by(|a, b| a.name(edits).cmp(b.name(edits)));
+    debug_assert!(parents.is_sorted_by(|a, b| a.name(edits) < b.name(edits)), "each folder is asked for once");
     parents
 }
 

@@ -181,22 +181,32 @@ pub(crate) fn backend(
     common_dir: &Path,
     objects: Arc<dyn ObjectCheck + Send>,
 ) -> Box<dyn Backend> {
-    let (git_dir, common_dir) = (git_dir.to_owned(), common_dir.to_owned());
     match format {
-        RefFormat::Files => Box::new(FilesBackend::new(FilesOptions {
-            fs,
-            git_dir: git_dir.clone(),
-            worktree: worktree_id(&git_dir, &common_dir),
-            common_dir,
-            hash,
-            access: PackedAccess::Mapped,
-            sharing: Sharing::Umask,
-            ref_patience: None,
-            packed_patience: None,
-            sync: false,
-            objects,
-        })),
-        RefFormat::Reftable => reftable_backend(hash, fs, &git_dir, &common_dir, None),
+        RefFormat::Files => Box::new(FilesBackend::new(files_options(hash, fs, git_dir, common_dir, objects))),
+        RefFormat::Reftable => reftable_backend(hash, fs, git_dir, common_dir, None),
+    }
+}
+
+/// What a repository without settings has.
+pub(crate) fn files_options(
+    hash: HashKind,
+    fs: Fs,
+    git_dir: &Path,
+    common_dir: &Path,
+    objects: Arc<dyn ObjectCheck + Send>,
+) -> FilesOptions {
+    FilesOptions {
+        fs,
+        git_dir: git_dir.to_owned(),
+        worktree: worktree_id(git_dir, common_dir),
+        common_dir: common_dir.to_owned(),
+        hash,
+        access: PackedAccess::Mapped,
+        sharing: Sharing::Umask,
+        ref_patience: None,
+        packed_patience: None,
+        sync: false,
+        objects,
     }
 }
 

@@ -1,11 +1,11 @@
 //! What docs/crash-model.md promises of whole transactions, wherever they stop: the process is killed, the disk is full,
 //! or the power goes.
 
-use crate::common::{Objects, Subject, With, committer, create, delete, rest, set};
+use crate::common::{Objects, Subject, With, committer, create, delete, files_options, rest, set};
 use refdb::{
     Backend, Edit, HashKind, ObjectId, Result, Transaction, TransactionOptions,
     backend::OptimizeOptions,
-    files::{FilesBackend, FilesOptions, PackedAccess, Sharing},
+    files::{FilesBackend, FilesOptions},
     reftable::{ReftableBackend, ReftableOptions},
     transaction::{Context, LogPolicy, NoHook},
 };
@@ -73,19 +73,10 @@ impl Scene {
         let (fs, common_dir) = (fs.clone(), dir.to_owned());
         let worktree = self.linked.then(|| "w1".into());
         match self.subject.repo.format() {
-            RefFormat::Files => Box::new(FilesBackend::new(FilesOptions {
-                fs,
-                git_dir,
-                common_dir,
-                worktree,
-                hash: HASH,
-                access: PackedAccess::Mapped,
-                sharing: Sharing::Umask,
-                ref_patience: None,
-                packed_patience: None,
-                sync,
-                objects: Arc::new(Objects::default()),
-            })),
+            RefFormat::Files => {
+                let options = files_options(HASH, fs, &git_dir, &common_dir, Arc::new(Objects::default()));
+                Box::new(FilesBackend::new(FilesOptions { sync, ..options }))
+            }
             RefFormat::Reftable => {
                 let mut stack = StackOptions::new(WriteOptions { hash: HASH, ..WriteOptions::default() });
                 stack.durability = if sync { Durability::Sync } else { Durability::None };

@@ -136,6 +136,23 @@ fn a_symbolic_ref_without_a_target_costs_its_own_request_only() {
 }
 
 #[test]
+fn a_symbolic_ref_to_a_folder_is_refused_by_the_folders_name() {
+    everywhere(|subject| {
+        if subject.repo.format() != refdb_testkit::RefFormat::Files {
+            return; // no table has such a record
+        }
+        let ids = subject.commits(1);
+        let file = subject.repo.git_dir().join("refs/heads/s");
+        for target in ["refs/heads/", "refs/heads/none/", "refs/../x"] {
+            std::fs::write(&file, format!("ref: {target}\n")).unwrap();
+            let said = subject.commit([set("refs/heads/s", ids[0])]).unwrap_err().to_string();
+            assert_eq!(said, format!("refusing to update ref with bad name '{target}'"));
+        }
+        std::fs::remove_file(file).unwrap();
+    });
+}
+
+#[test]
 fn the_hook_sees_what_gits_hook_sees() {
     everywhere(|subject| {
         let ids = subject.commits(2);

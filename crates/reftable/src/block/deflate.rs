@@ -11,17 +11,22 @@ pub(crate) struct Deflater {
     state: Option<Compress>,
 }
 
+/// What a stored stream has beside the bytes themselves.
+pub(crate) const STORED_EXTRA: usize = 11;
 /// Blocks up to this size are stored as long as there is no deflate state.
 const STORED_MAX: usize = 4096;
+const _: () = assert!(STORED_MAX <= u16::MAX as usize, "a stored piece tells its length in 16 bits");
+const _: () = assert!(STORED_MAX * (STORED_MAX + 1) / 2 * 255 < u32::MAX as usize - STORED_MAX, "no sum overflows");
 /// A fifth of the default level's work for 7 % more bytes, on reflogs.
 const LEVEL: Compression = Compression::fast();
 /// zlib's header for "deflate, small window": the two bytes are a multiple of 31.
 const ZLIB_HEADER: [u8; 2] = [0x78, 0x01];
 
 impl Deflater {
-    /// Appends `raw` to `out` as a zlib stream. `last` tells that no other block will follow.
-    pub(crate) fn deflate(&mut self, raw: &[u8], last: bool, out: &mut Vec<u8>) {
-        if last && self.state.is_none() && raw.len() <= STORED_MAX {
+    /// Appends `raw` to `out` as a zlib stream. `may_store` tells that no other block will follow, and that there is room
+    /// for [`STORED_EXTRA`].
+    pub(crate) fn deflate(&mut self, raw: &[u8], may_store: bool, out: &mut Vec<u8>) {
+        if may_store && self.state.is_none() && raw.len() <= STORED_MAX {
             return store(raw, out);
         }
         let state = self.state.get_or_insert_with(|| Compress::new(LEVEL, true));
@@ -31,7 +36,10 @@ impl Deflater {
         loop {
             let done = state.total_in() as usize;
             match state.compress_vec(&raw[done..], out, FlushCompress::Finish) {
-                Ok(Status::StreamEnd) => return,
+                Ok(Status::StreamEnd) => {
+                    debug_assert_eq!(state.total_in() as usize, raw.len(), "all of the block is in its stream");
+                    return;
+                }
                 // Only an invalid state is an error, and reset has just made it valid.
                 Ok(_) | Err(_) => out.reserve(raw.len() + 64),
             }
@@ -40,7 +48,7 @@ impl Deflater {
 }
 
 fn store(raw: &[u8], out: &mut Vec<u8>) {
-    debug_assert!(raw.len() <= usize::from(u16::MAX));
+    debug_assert!(raw.len() <= STORED_MAX, "what is stored is small: {}", raw.len());
     let len = raw.len() as u16;
     out.extend_from_slice(&ZLIB_HEADER);
     out.push(1); // the last block of the stream, stored
@@ -68,6 +76,7 @@ impl Inflater {
     /// Inflates the zlib stream at the start of `packed` behind what `out` holds, until `out` is `len` bytes long.
     /// Returns how many bytes the stream has; `Ok(None)` if it is longer than `packed`.
     pub(crate) fn inflate(&mut self, packed: &[u8], len: usize, out: &mut Vec<u8>) -> Result<Option<usize>, Fault> {
+        debug_assert!(out.len() <= len, "`peek` refuses a block that is shorter than its header: {len}");
         let state = self.state.get_or_insert_with(|| Decompress::new(true));
         state.reset(true);
         // A byte too many, so that a stream that is longer than announced shows. Deflate packs 1032 bytes into one at

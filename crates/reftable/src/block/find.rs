@@ -21,6 +21,7 @@ pub(crate) fn lower_bound<R: Records>(
     // Of the key before, which is less: its length, and how much of `wanted` it begins with.
     let (mut len, mut matched) = (0, 0);
     while at < records.len() {
+        debug_assert!(matched <= len && matched <= wanted.len(), "what was compared is in both keys");
         let Start { shared, suffix, value_type } = key::start(records, &mut at)?;
         if shared > len {
             return Err(Fault::KeyPrefix(shared as u64));
@@ -63,6 +64,7 @@ pub(crate) fn restart_before(block: &[u8], layout: &Layout, wanted: &[u8]) -> Re
             high = middle;
         }
     }
+    debug_assert!((layout.records_at..=layout.restarts_at).contains(&start), "a search begins within the records");
     Ok(start)
 }
 

@@ -29,6 +29,8 @@ impl Layout {
     /// Finds the parts of a block of exactly these bytes, which is one that [`peek`] accepted with the header at `at`.
     pub(crate) fn of(kind: BlockKind, bytes: &[u8], at: usize) -> Result<Self, Fault> {
         let records_at = at + BLOCK_HEADER_LEN;
+        debug_assert!(bytes.len() >= records_at + RESTART_COUNT_LEN, "`peek` refuses shorter blocks");
+        debug_assert_eq!(bytes[at], kind as u8, "the kind is the one that stands in the block");
         let count_at = bytes.len() - RESTART_COUNT_LEN;
         let restart_count = u16::from_be_bytes([bytes[count_at], bytes[count_at + 1]]);
         let restarts_at = count_at

@@ -8,6 +8,7 @@ use crate::{
 /// The restart point number `index`, which the block has.
 #[inline]
 pub(crate) fn restart_offset(block: &[u8], layout: &Layout, index: usize) -> Result<usize, Fault> {
+    debug_assert!(index < layout.restart_count, "the block has {} restart points", layout.restart_count);
     let offset = be24(block, layout.restarts_at + RESTART_LEN * index);
     if (layout.records_at..layout.restarts_at).contains(&(offset as usize)) {
         Ok(offset as usize)
@@ -31,6 +32,7 @@ pub(crate) fn restart_from(block: &[u8], layout: &Layout, from: usize, wanted: &
         Ok(key::get_whole(records, &mut offset)? <= wanted)
     };
     let last = layout.restart_count - 1;
+    debug_assert!(from <= last, "a walk's restart point is one of its block: {from} of {last}");
     if from >= last || !is_before(from + 1)? {
         return Ok(from);
     }
@@ -45,6 +47,7 @@ pub(crate) fn restart_from(block: &[u8], layout: &Layout, from: usize, wanted: &
         high += stride;
     }
     high = high.min(last);
+    debug_assert!(from < low && low < high, "the search narrows what lies ahead: {from} {low} {high}");
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         if is_before(middle)? {

@@ -1,7 +1,11 @@
 use crate::{
+    WriteOptions,
     format::{BLOCK_HEADER_LEN, BlockKind, RESTART_COUNT_LEN, RESTART_LEN, to_be24},
-    record::key,
+    record::key::{self, Key},
 };
+
+/// A record as it was added: its key, the type of its value, and the value.
+pub(crate) type Added = (Vec<u8>, u8, Vec<u8>);
 
 /// Builds one block after another in one buffer.
 pub(crate) struct BlockWriter {
@@ -11,21 +15,30 @@ pub(crate) struct BlockWriter {
     /// Where the block's own header is.
     header_at: usize,
     restarts: Vec<u32>,
+    /// Of a log block, where each record begins.
+    starts: Vec<u32>,
     restart_interval: u32,
     /// Records until the next one is stored with its whole key.
     until_restart: u32,
 }
+
+const _: () = assert!(
+    WriteOptions::BLOCK_SIZE_MAX as usize == (1 << (8 * RESTART_LEN)) - 1,
+    "a restart point reaches all of the largest block"
+);
 
 /// What the format's 16 bits can count.
 const RESTARTS_MAX: usize = u16::MAX as usize;
 
 impl BlockWriter {
     pub(crate) fn new(restart_interval: u16) -> Self {
+        assert!(restart_interval > 0, "some records are restart points");
         BlockWriter {
             kind: BlockKind::Ref,
             buffer: Vec::new(),
             header_at: 0,
             restarts: Vec::new(),
+            starts: Vec::new(),
             restart_interval: u32::from(restart_interval),
             until_restart: 0,
         }
@@ -39,6 +52,7 @@ impl BlockWriter {
         self.header_at = self.buffer.len();
         self.buffer.extend_from_slice(&[kind as u8, 0, 0, 0]);
         self.restarts.clear();
+        self.starts.clear();
         self.until_restart = 0;
     }
 
@@ -66,6 +80,8 @@ impl BlockWriter {
         let is_restart =
             (self.until_restart == 0 || shared == 0) && (self.restarts.len() < RESTARTS_MAX || self.is_empty());
         let shared = if self.until_restart == 0 { 0 } else { shared };
+        debug_assert!(shared == 0 || !self.is_empty(), "the first key of a block is whole");
+        debug_assert!(shared == 0 || !is_restart, "the key at a restart point is whole");
         key::put(&mut self.buffer, key, shared, value_type);
         value(&mut self.buffer);
         let restarts = self.restarts.len() + usize::from(is_restart);
@@ -76,6 +92,9 @@ impl BlockWriter {
         if is_restart {
             self.restarts.push(start as u32);
         }
+        if self.kind == BlockKind::Log {
+            self.starts.push(start as u32);
+        }
         self.until_restart = match self.until_restart {
             0 => self.restart_interval - 1,
             more => more - 1,
@@ -83,12 +102,31 @@ impl BlockWriter {
         true
     }
 
+    /// What was added to a log block that is complete, so that it can be written as several.
+    #[cold]
+    pub(crate) fn added(&self) -> Vec<Added> {
+        assert_eq!(self.kind, BlockKind::Log, "the records' starts are noted in log blocks");
+        let records = &self.buffer[..self.buffer.len() - RESTART_COUNT_LEN - RESTART_LEN * self.restarts.len()];
+        let ends = self.starts.iter().skip(1).map(|start| *start as usize).chain([records.len()]);
+        let mut key = Key::default();
+        let mut added = |(start, end): (usize, usize)| {
+            let mut at = start;
+            let (_, value_type) = key.read(records, &mut at).expect("the key was written by this writer");
+            (key.as_slice().to_vec(), value_type, records[at..end].to_vec())
+        };
+        self.starts.iter().map(|start| *start as usize).zip(ends).map(&mut added).collect()
+    }
+
     /// Completes the block and returns it, with what was put before it.
     pub(crate) fn finish(&mut self) -> &[u8] {
+        let first = self.restarts.first().map(|first| *first as usize);
+        debug_assert!(first.is_none_or(|at| at == self.header_at + BLOCK_HEADER_LEN), "the first record is a restart");
+        debug_assert!(self.restarts.is_sorted_by(|a, b| a < b), "restart points ascend");
         for restart in &self.restarts {
             self.buffer.extend_from_slice(&to_be24(*restart as usize));
         }
         self.buffer.extend_from_slice(&(self.restarts.len() as u16).to_be_bytes());
+        assert!(self.buffer.len() <= WriteOptions::BLOCK_SIZE_MAX as usize, "a block's length has 24 bits");
         let len = to_be24(self.buffer.len());
         self.buffer[self.header_at + 1..self.header_at + BLOCK_HEADER_LEN].copy_from_slice(&len);
         &self.buffer

@@ -91,6 +91,7 @@ fn check_padding(table: &Table, block: &Block, report: &mut Report) -> Result<()
     }
     let end = block.position + block.bytes().len() as u64;
     let next = block.next.min(table.blocks_end);
+    debug_assert!(end <= next, "a block ends within the file's blocks, and before the next one: {end}");
     let padding = table.source.read(end, (next - end) as usize)?;
     if let Some(at) = padding.iter().position(|byte| *byte != 0) {
         report.add(end + at as u64, Fault::Padding);
@@ -154,5 +155,6 @@ fn read_records(table: &Table, block: &Block, found: &mut Found, report: &mut Re
         report.add(block.place_of(offset), fault);
         found.complete = false;
     }
+    debug_assert!(found.blocks.last().is_none_or(|last| last.position < block.position), "`Found::at` halves them");
     found.blocks.push(FoundBlock { position: block.position, kind, last_key, children });
 }

@@ -9,6 +9,7 @@ use crate::{
 pub(super) fn compare(table: &Table, mut found: Found, report: &mut Report) {
     let Some(section) = table.section(BlockKind::Object) else { return };
     let len = usize::from(table.footer.object_id_len);
+    debug_assert!((1..=table.hash().len_bytes()).contains(&len), "`open` refuses other lengths of ids: {len}");
     found.pointed.sort_unstable();
     found.pointed.dedup();
     let mut pointed = found.pointed.chunk_by(|a, b| a.0.as_bytes()[..len] == b.0.as_bytes()[..len]).peekable();

@@ -38,12 +38,15 @@ impl Footer {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         self.header.encode(out);
+        assert!(self.object_id_len <= OBJECT_ID_LEN_MAX, "an id's length leaves the position its bits");
+        assert!(self.objects <= u64::MAX >> ID_LEN_BITS, "the objects' position leaves the id's length its bits");
         let objects = self.objects << ID_LEN_BITS | u64::from(self.object_id_len);
         for position in [self.ref_index, objects, self.object_index, self.logs, self.log_index] {
             out.extend_from_slice(&position.to_be_bytes());
         }
         let checksum = crc32fast::hash(&out[start..]);
         out.extend_from_slice(&checksum.to_be_bytes());
+        debug_assert_eq!(Self::decode(&out[start..], &self.header), Ok(*self), "a footer is read as it was written");
     }
 
     /// Reads a footer of exactly the length that the file's header asks for.

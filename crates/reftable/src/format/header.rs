@@ -34,6 +34,7 @@ const MIN_AT: usize = BLOCK_SIZE_AT + 3;
 const MAX_AT: usize = MIN_AT + 8;
 const HASH_AT: usize = MAX_AT + 8;
 const END: usize = HASH_AT + 4;
+const _: () = assert!(HASH_AT == 24 && END == 28, "the header's lengths in versions 1 and 2");
 
 const HASH_SHA1: u32 = u32::from_be_bytes(*b"sha1");
 const HASH_SHA256: u32 = u32::from_be_bytes(*b"s256");
@@ -64,12 +65,20 @@ impl Header {
         self.version.header_len()
     }
 
+    /// The most bytes that C git reads of a log block that has `inflated` of them inflated: those, or the block size.
+    pub(crate) fn log_block_max(&self, inflated: usize) -> usize {
+        const GUESS: u32 = 4096;
+        let block_size = if self.block_size == 0 { GUESS } else { self.block_size };
+        inflated.max(block_size as usize)
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(MAGIC);
         let version: u8 = match self.version {
             Version::One => 1,
             Version::Two => 2,
         };
+        assert!(self.block_size >> 24 == 0, "a block size leaves the version its byte: {}", self.block_size);
         out.extend_from_slice(&(u32::from(version) << 24 | self.block_size).to_be_bytes());
         out.extend_from_slice(&self.min_update_index.to_be_bytes());
         out.extend_from_slice(&self.max_update_index.to_be_bytes());

@@ -93,6 +93,7 @@ fn put_long(out: &mut Vec<u8>, mut value: u64) {
         start -= 1;
         raw[start] = 0x80 | (value & 0x7f) as u8;
     }
+    debug_assert_eq!(get(&raw, &mut start.clone()).map(len), Ok(MAX_LEN - start), "records are measured by `len`");
     out.extend_from_slice(&raw[start..]);
 }
 

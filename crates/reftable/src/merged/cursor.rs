@@ -2,7 +2,7 @@ use super::Merged;
 use crate::{
     Result,
     record::{Records, key::common_prefix},
-    table::{Cursor, Visit},
+    table::{Cursor, Seeker, Visit},
 };
 use std::ops::ControlFlow;
 
@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 pub(crate) struct MergedCursor<R: Records> {
     tables: Merged,
     /// One a table, oldest first; made when they are first needed.
-    cursors: Vec<Cursor<R>>,
+    cursors: Vec<Seeker<R>>,
     /// The cursors that are on a record, by key, and among equal keys the newest first. The first has the current
     /// record; those behind it are on later keys, since its older namesakes are stepped over at once.
     order: Vec<usize>,
@@ -52,12 +52,12 @@ impl<R: Records> MergedCursor<R> {
     /// The cursor that is on the current record.
     #[inline]
     pub(crate) fn current(&self) -> Option<&Cursor<R>> {
-        self.order.first().map(|first| &self.cursors[*first])
+        self.order.first().map(|first| &*self.cursors[*first])
     }
 
     /// For a walk that ends at the current record because of its key: each table has to be in order there.
     pub(crate) fn check_ahead(&mut self) -> Result<()> {
-        let checked = self.cursors.iter_mut().try_for_each(Cursor::check_ahead);
+        let checked = self.cursors.iter_mut().try_for_each(|cursor| cursor.check_ahead());
         if checked.is_err() {
             self.lose();
         }
@@ -161,6 +161,7 @@ impl<R: Records> MergedCursor<R> {
             }
             sought?;
         }
+        debug_assert!(self.current().is_none_or(|cursor| cursor.key() >= wanted), "a seek ends at what is wanted");
         self.state = State::Before;
         self.floor.clear();
         self.floor.extend_from_slice(wanted);
@@ -194,7 +195,7 @@ impl<R: Records> MergedCursor<R> {
 
     fn make_cursors(&mut self) {
         if self.cursors.is_empty() {
-            self.cursors = self.tables.tables().iter().map(|table| Cursor::new(table.clone())).collect();
+            self.cursors = self.tables.tables().iter().map(|table| Seeker::new(table.clone())).collect();
             self.order.reserve(self.cursors.len());
         }
     }
@@ -226,6 +227,7 @@ impl<R: Records> MergedCursor<R> {
             let cursor = &self.cursors[first];
             let shared = cursor.shared();
             if shared > self.matched {
+                debug_assert!(cursor.key() < self.cursors[second].key(), "it is less at the byte that decided before");
                 return Ok(());
             }
             let (key, other) = (&cursor.key()[shared..], &self.cursors[second].key()[shared..]);
@@ -276,7 +278,16 @@ impl<R: Records> MergedCursor<R> {
             let stepped = self.cursors[second].step();
             self.reposition(1, stepped)?;
         }
+        debug_assert!(self.is_in_order(), "the first cursor has the least key, and the newest record of it");
         Ok(())
+    }
+
+    /// Whether the first key is less than all others, and these ascend, the newer table first among equal keys.
+    fn is_in_order(&self) -> bool {
+        let key = |at: &usize| self.cursors[*at].key();
+        let newer_first = |a: &usize, b: &usize| key(a) < key(b) || key(a) == key(b) && a > b;
+        let is_least = |first: &usize, rest: &[usize]| rest.first().is_none_or(|second| key(first) < key(second));
+        self.order.split_first().is_none_or(|(first, rest)| is_least(first, rest) && rest.is_sorted_by(newer_first))
     }
 
     #[inline]

@@ -2,7 +2,7 @@ use super::{Merged, cursor::MergedCursor};
 use crate::{
     ObjectId, RefRecord, Result,
     record::{Context, RefPlace, RefRecords},
-    table::Cursor,
+    table::{Cursor, Seeker},
 };
 use bstr::{BStr, ByteSlice};
 use std::ops::ControlFlow;
@@ -43,7 +43,7 @@ pub struct MergedRefCursor {
     walk: MergedCursor<RefRecords>,
     tables: Merged,
     /// The look-ups' own cursors, newest table first.
-    points: Vec<Cursor<RefRecords>>,
+    points: Vec<Seeker<RefRecords>>,
 }
 
 impl MergedRefCursor {
@@ -92,8 +92,9 @@ impl MergedRefCursor {
     /// that of [`seek`](Self::seek) and [`next`](Self::next), and is cheapest when names ascend.
     pub fn lookup(&mut self, name: &[u8]) -> Result<Option<RefRecord<'_>>> {
         if self.points.is_empty() {
-            self.points = self.tables.tables().iter().rev().map(|table| Cursor::new(table.clone())).collect();
+            self.points = self.tables.tables().iter().rev().map(|table| Seeker::new(table.clone())).collect();
         }
+        debug_assert_eq!(self.points.len(), self.tables.tables().len(), "each table is asked");
         for cursor in &mut self.points {
             if cursor.seek(name)? && cursor.key() == name {
                 let record = cursor.record();

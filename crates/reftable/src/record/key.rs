@@ -13,6 +13,8 @@ const TYPE_MASK: u64 = (1 << TYPE_BITS) - 1;
 /// Appends a key of which the first `shared` bytes are those of the key before.
 #[inline]
 pub(crate) fn put(out: &mut Vec<u8>, key: &[u8], shared: usize, value_type: u8) {
+    debug_assert!(u64::from(value_type) <= TYPE_MASK, "a value's type leaves the length its bits: {value_type}");
+    debug_assert!(shared <= key.len(), "a key shares no more than it has: {shared}");
     varint::put(out, shared as u64);
     varint::put(out, ((key.len() - shared) as u64) << TYPE_BITS | u64::from(value_type));
     out.extend_from_slice(&key[shared..]);
@@ -117,6 +119,7 @@ impl Key {
             _ => self.replace_from(shared, &records[*at..*at + suffix]),
         }
         self.len = shared + suffix;
+        debug_assert!(self.len <= self.buffer.len(), "the buffer has room for the key");
         *at += suffix;
         if self.len == 0 {
             return Err(Fault::Key);

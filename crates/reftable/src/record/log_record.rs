@@ -65,6 +65,7 @@ pub(crate) fn log_key(key: &mut Vec<u8>, name: &[u8], update_index: u64) {
 
 /// The update index in a log record's key, which `parse` has checked.
 pub(crate) fn log_update_index(key: &[u8]) -> u64 {
+    debug_assert!(key.len() > INDEX_LEN && key[key.len() - INDEX_LEN - 1] == 0, "`parse` accepts no other key");
     !be64(key, key.len() - INDEX_LEN)
 }
 
@@ -80,6 +81,7 @@ impl LogValue<'_> {
     /// Appends `old new string(name) string(email) varint(seconds) sint16(offset) string(message)`.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let LogValue::Update { old, new, name, email, time_seconds, tz_offset, message } = self else { return };
+        debug_assert_eq!(old.kind(), new.kind(), "a reader takes both ids to be of the table's kind");
         out.extend_from_slice(old.as_bytes());
         out.extend_from_slice(new.as_bytes());
         let string = |out: &mut Vec<u8>, text: &BStr| {

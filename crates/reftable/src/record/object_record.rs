@@ -27,6 +27,7 @@ impl ObjectValue {
 
     /// Appends the positions, which ascend: `varint(count)? varint(first) varint(distance)*`.
     pub(crate) fn encode(positions: &[u64], out: &mut Vec<u8>) {
+        debug_assert!(positions.is_sorted_by(|a, b| a < b), "an object's blocks ascend: {positions:?}");
         if Self::type_bits(positions) == 0 {
             varint::put(out, positions.len() as u64);
         }
@@ -40,6 +41,7 @@ impl ObjectValue {
     /// The positions, in the block that this was parsed from.
     pub(crate) fn positions<'a>(&self, records: &'a [u8]) -> impl Iterator<Item = Result<u64, Fault>> + use<'a> {
         let mut at = self.at as usize;
+        debug_assert!(at as u64 + self.count <= records.len() as u64, "`parse` has seen them in this block");
         let mut last = 0u64;
         (0..self.count).map(move |number| {
             let distance = varint::get(records, &mut at)?;

@@ -144,6 +144,7 @@ impl RefPlace {
     #[inline(always)]
     pub(crate) fn value<'a>(&self, block: &'a [u8], hash: HashKind) -> RefValue<'a> {
         let at = self.at as usize;
+        debug_assert!(at + self.len as usize <= block.len(), "`parse` has seen where the value ends");
         match self.value_type {
             DIRECT => RefValue::Direct(id_at(block, at, hash)),
             PEELED => {
@@ -160,11 +161,16 @@ impl RefPlace {
             DIRECT | PEELED => (self.at as usize, self.len as usize),
             _ => (0, 0),
         };
+        debug_assert!(len.is_multiple_of(hash.len_bytes()), "there are only ids in the value: {len} bytes");
         (at..at + len).step_by(hash.len_bytes()).map(move |at| id_at(block, at, hash))
     }
 
     /// Whether the ref points at the object, directly or through a tag.
     pub(crate) fn points_at(&self, block: &[u8], id: &[u8]) -> bool {
+        debug_assert!(
+            !matches!(self.value_type, DIRECT | PEELED) || (self.len as usize).is_multiple_of(id.len()),
+            "the id is of the table's kind"
+        );
         matches!(self.value_type, DIRECT | PEELED)
             && block[self.at as usize..(self.at + self.len) as usize].chunks_exact(id.len()).any(|found| found == id)
     }

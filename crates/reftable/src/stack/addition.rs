@@ -1,11 +1,11 @@
 use super::{
-    AdditionWriter, Committed, Compaction, Listed, NewTable, Snapshot, Stack, StackError,
+    AdditionWriter, Committed, Compaction, Listed, NewTable, Snapshot, Stack, StackError, TableName,
     compact::{Claim, limits, write_merged},
-    load::merge,
     plan,
+    snapshot::merge,
 };
 use crate::{Summary, TableWriter, format::BlockKind};
-use refdb_vfs::Lock;
+use refdb_vfs::{Lock, Patience};
 use std::{
     ops::{Range, RangeInclusive},
     time::Instant,
@@ -39,8 +39,24 @@ pub struct Addition {
     lock: Lock,
 }
 
+impl Stack {
+    /// Locks the stack for an addition, waiting as `patience` says. Under the lock the list is read again, so what
+    /// another writer did meanwhile is no reason to fail.
+    pub fn lock(&self, patience: Patience) -> Result<Addition, StackError> {
+        let pause = self.courtesy().pause(Instant::now());
+        if !pause.is_zero() && patience != Patience::None {
+            std::thread::sleep(pause);
+        }
+        let lock = self.lock_list(patience)?;
+        let locked = Instant::now();
+        let base = self.reload()?;
+        Ok(Addition::new(self.clone(), lock, locked, base))
+    }
+}
+
 impl Addition {
     pub(super) fn new(stack: Stack, lock: Lock, locked: Instant, base: Snapshot) -> Self {
+        debug_assert_eq!(lock.target(), stack.list_path(), "the lock is the list's");
         let next_update_index = base.next_update_index();
         let kept = base.tables().len();
         Addition { stack, base, kept, next_update_index, locked, tables: Vec::new(), lock }
@@ -73,6 +89,7 @@ impl Addition {
         }
         let start = self.taken_in_from(expected_bytes);
         let older = &self.base.tables()[start..self.kept];
+        debug_assert!(older.iter().all(|listed| listed.table.max_update_index() <= min), "a new table is the newest");
         let oldest = older.iter().map(|listed| listed.table.min_update_index()).min().unwrap_or(min);
         let mut table = NewTable::under_lock(&self.stack, oldest, max);
         let writer = TableWriter::new(self.stack.options().write, oldest, max, &mut table).map_err(StackError::from)?;
@@ -80,6 +97,7 @@ impl Addition {
         let mut writer = AdditionWriter::new(writer, limits, merged.as_ref(), start == 0 && merged.is_some());
         build(&mut writer)?;
         let Some(summary) = writer.finish()? else { return Ok(Summary::default()) };
+        assert!(older.is_empty() || self.tables.is_empty(), "only the first new table takes in older ones");
         self.kept = start;
         self.next_update_index = max.saturating_add(1);
         if summary.refs + summary.logs > 0 {
@@ -110,6 +128,12 @@ impl Addition {
         for table in &mut self.tables {
             table.write_out()?;
         }
+        assert!(self.tables.iter().all(NewTable::is_complete), "a list names what is written");
+        assert!(
+            names(&tables[..self.kept]).eq(names(&self.base.tables()[..self.kept])),
+            "the tables that stay are those of the list that is replaced, in its order"
+        );
+        debug_assert_eq!(tables.len(), self.kept + self.tables.len(), "the new tables stand behind those that stay");
         // A larger compaction claims its tables here, where the list is locked anyway: under contention the lock would
         // never be free for it. If another compactor has them, it is that one's turn.
         let claim = |range| Compaction::claim(&self.stack, &tables, range, Claim::WhatIsFree).unwrap_or_default();
@@ -150,6 +174,7 @@ impl Addition {
     /// Where in `tables`, which end with the new ones, the tables begin that are merged at once; `None` if there is
     /// nothing to be merged at once.
     fn merge_start(&self, tables: &[Listed], due: &Range<usize>) -> Option<usize> {
+        debug_assert!(due.start < due.end && due.end <= tables.len(), "a plan is of these tables: {due:?}");
         if due.end < tables.len() || cost(&tables[due.clone()]) > MERGE_AT_ONCE_BYTES {
             return None;
         }
@@ -172,6 +197,8 @@ impl Addition {
     fn merge_from(&mut self, start: usize, tables: &mut Vec<Listed>) -> Result<(), StackError> {
         let inputs = &tables[start..];
         let (min, max) = limits(inputs);
+        assert!(start <= tables.len() - self.tables.len(), "all new tables are merged, since none is listed by itself");
+        debug_assert!(inputs.len() >= 2, "one table alone is merged already");
         let mut merged = NewTable::under_lock(&self.stack, min, max);
         let summary =
             write_merged(&merge(inputs)?, self.stack.options().write, (min, max), start == 0, None, &mut merged)?;
@@ -183,6 +210,10 @@ impl Addition {
         }
         Ok(())
     }
+}
+
+fn names(tables: &[Listed]) -> impl Iterator<Item = &TableName> {
+    tables.iter().map(|listed| &listed.name)
 }
 
 /// What it costs to merge these tables, in bytes.

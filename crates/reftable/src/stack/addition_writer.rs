@@ -85,6 +85,7 @@ impl<'t> AdditionWriter<'t> {
         }
         self.copy_refs_before(None)?;
         self.copy_logs_before(None)?;
+        assert!(self.refs.is_none() && self.logs.is_none(), "every record of the older tables is in the new one");
         Ok(Some(self.writer.finish()?))
     }
 
@@ -116,7 +117,11 @@ impl<'t> AdditionWriter<'t> {
                 writer.copy_log(&record)?;
             }
             Ok(())
-        })
+        })?;
+        if key.is_none() {
+            self.logs = None;
+        }
+        Ok(())
     }
 }
 

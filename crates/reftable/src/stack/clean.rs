@@ -61,6 +61,7 @@ impl Stack {
         let mut removed = Vec::new();
         for leftover in self.leftovers()? {
             if leftover.age > LEFTOVER_AGE {
+                debug_assert!(is_leftover(leftover.name.as_bstr()), "what goes is a table's: {}", leftover.name);
                 match self.fs().remove_file(&self.path_of(&leftover.name)) {
                     Ok(()) => removed.push(leftover),
                     Err(error) if error.is_not_found() => {}

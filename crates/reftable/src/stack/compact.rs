@@ -1,4 +1,4 @@
-use super::{Listed, NewTable, Snapshot, Stack, StackError, TableName, load::merge, options::NEW_FILE_MODE};
+use super::{Listed, NewTable, Snapshot, Stack, StackError, TableName, options::NEW_FILE_MODE, snapshot::merge};
 use crate::{LogFit, LogRecord, LogValue, Merged, Sink, Summary, TableWriter, WriteOptions};
 use refdb_vfs::{Lock, LockError, Patience, interrupt};
 use std::ops::Range;
@@ -114,10 +114,14 @@ impl Stack {
         }
     }
 
-    /// The stack's only table, if it has log entries that have to be cut for C git. Looked for before anything is locked.
+    /// The stack's only table, if it has log entries that have to be cut for C git, or a log block that git cannot read.
+    /// Looked for before anything is locked.
     fn single_unwritable(&self) -> Result<Option<TableName>, StackError> {
         let snapshot = self.reload()?;
         let [listed] = snapshot.tables() else { return Ok(None) };
+        if listed.table.log_block_beyond_git()?.is_some() {
+            return Ok(Some(listed.name.clone()));
+        }
         let mut logs = listed.table.logs();
         let mut checkpoint = Checkpoint::default();
         while let Some(record) = logs.next()? {
@@ -131,6 +135,9 @@ impl Stack {
 
     /// Removes tables that the new list does not name any more, once that list is sure to last.
     pub(super) fn retire(&self, tables: &[Listed]) -> Result<(), StackError> {
+        let listed = self.snapshot();
+        let is_listed = |name: &TableName| listed.tables().iter().any(|listed| listed.name == *name);
+        assert!(tables.iter().all(|table| !is_listed(&table.name)), "no listed table is removed: {tables:?}");
         self.sync_names().map_err(StackError::NotDurable)?;
         for listed in tables {
             // One that stays, for want of permission perhaps, is clutter that nobody reads.
@@ -149,6 +156,7 @@ impl Compaction {
         range: Range<usize>,
         claim: Claim,
     ) -> Result<Option<Self>, StackError> {
+        debug_assert!(range.start < range.end && range.end <= tables.len(), "the range is one of the stack: {range:?}");
         let mut locks = Vec::with_capacity(range.len());
         let mut start = range.end;
         for listed in tables[range.clone()].iter().rev() {
@@ -166,6 +174,10 @@ impl Compaction {
             return Ok(None);
         }
         let inputs = tables[start..range.end].to_vec();
+        assert!(
+            range.start <= start && locks.len() == inputs.len(),
+            "each table of a compaction is locked: {inputs:?}"
+        );
         Ok(Some(Compaction { stack: stack.clone(), inputs, with_oldest: start == 0, expiry: None, locks }))
     }
 
@@ -193,6 +205,8 @@ impl Compaction {
                 Some(output.open()?)
             }
         };
+        debug_assert_eq!(list_lock.target(), stack.list_path(), "the lock is the list's");
+        assert!(output.iter().all(NewTable::is_complete), "a list names what is written");
         tables.splice(at..at + inputs.len(), replacement);
         stack.replace_list(list_lock, tables)?;
         output.into_iter().for_each(NewTable::keep);
@@ -226,6 +240,7 @@ fn find(inputs: &[Listed], tables: &[Listed]) -> Option<usize> {
 
 /// The update indexes that the records of these tables may have.
 pub(super) fn limits(tables: &[Listed]) -> (u64, u64) {
+    debug_assert!(!tables.is_empty(), "a merged table has the limits of others");
     let min = tables.iter().map(|listed| listed.table.min_update_index()).min();
     let max = tables.iter().map(|listed| listed.table.max_update_index()).max();
     (min.unwrap_or(0), max.unwrap_or(0))

@@ -31,6 +31,10 @@ impl Courtesy {
     /// Notes a turn: when the stack was locked and unlocked, its next update index in the beginning, and the one that
     /// was left to others.
     pub(super) fn end_turn(&mut self, locked: Instant, ended: Instant, found: u64, left: u64) {
+        debug_assert!(
+            locked <= ended && found <= left,
+            "a turn ends behind its start, and gives no index back: {left}"
+        );
         let others = self.last_turn.as_ref().map_or(0, |last| found.saturating_sub(last.next_update_index));
         let pause = pause_after(ended.saturating_duration_since(locked), others);
         self.last_turn = Some(LastTurn { ended, pause, next_update_index: left });

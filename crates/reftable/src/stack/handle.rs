@@ -1,16 +1,14 @@
 use super::{
-    Addition, Durability, Listed, Snapshot, StackError, StackOptions, TableName,
+    Durability, Listed, Snapshot, StackError, StackOptions, TableName,
     courtesy::Courtesy,
     list::{self, LIST_FILE},
-    load::merge,
     options::NEW_FILE_MODE,
-    snapshot::ListFile,
+    snapshot::{ListFile, merge},
 };
 use refdb_vfs::{Fs, Lock, Patience};
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
-    time::Instant,
 };
 
 /// An open stack. Clones are the same open stack; threads may share it.
@@ -71,19 +69,6 @@ impl Stack {
         if known.list().is_current(self.fs(), self.list_path())? { Ok(known) } else { self.reload() }
     }
 
-    /// Locks the stack for an addition, waiting as `patience` says. Under the lock the list is read again, so what
-    /// another writer did meanwhile is no reason to fail.
-    pub fn lock(&self, patience: Patience) -> Result<Addition, StackError> {
-        let pause = self.courtesy().pause(Instant::now());
-        if !pause.is_zero() && patience != Patience::None {
-            std::thread::sleep(pause);
-        }
-        let lock = self.lock_list(patience)?;
-        let locked = Instant::now();
-        let base = self.reload()?;
-        Ok(Addition::new(self.clone(), lock, locked, base))
-    }
-
     pub(super) fn lock_list(&self, patience: Patience) -> Result<Lock, StackError> {
         Ok(Lock::acquire(self.fs(), self.list_path(), NEW_FILE_MODE, patience)?)
     }
@@ -91,7 +76,12 @@ impl Stack {
     /// Writes the new list as the lock's content, puts it in place, and makes `tables` what is seen. An error leaves the
     /// list as it was, but for [`StackError::NotDurable`].
     pub(super) fn replace_list(&self, mut lock: Lock, tables: Vec<Listed>) -> Result<Snapshot, StackError> {
+        assert_eq!(lock.target(), self.list_path(), "the list is replaced under its own lock");
         let content = list::format(tables.iter().map(|listed| &listed.name));
+        debug_assert!(
+            list::table_names(&content).is_ok_and(|names| names.iter().eq(tables.iter().map(|listed| &listed.name))),
+            "a list is read as it was written, and names no table twice: {tables:?}"
+        );
         let file = lock.content()?;
         self.options().permit(file)?;
         file.write_all(&content)?;
@@ -156,6 +146,7 @@ struct Publisher<'a> {
 
 impl Publisher<'_> {
     fn publish(&mut self, snapshot: &Snapshot) {
+        assert!(*self.sequence <= snapshot.sequence(), "an older view never replaces a newer one");
         *self.sequence = snapshot.sequence();
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = snapshot.clone();
     }

@@ -1,5 +1,5 @@
-use super::{Access, Listed, Snapshot, Stack, StackError, TableName, list};
-use crate::{Error, Merged, PagedFile, Source, Table};
+use super::{Access, Listed, Snapshot, Stack, StackError, TableName, list, snapshot::merge};
+use crate::{Error, PagedFile, Source, Table};
 use refdb_vfs::{File, Mapping};
 use std::{
     os::unix::ffi::OsStringExt,
@@ -21,11 +21,6 @@ enum OpenError {
     /// It is not there any more: someone compacted it away since the list was read, or it is lost.
     Vanished,
     Failed(StackError),
-}
-
-/// Tables as one.
-pub(super) fn merge(tables: &[Listed]) -> Result<Merged, StackError> {
-    Ok(Merged::new(tables.iter().map(|listed| Arc::clone(&listed.table)).collect::<Arc<[_]>>())?)
 }
 
 /// Reads the file from its start until it ends or `bytes` is full. Returns how many bytes there were.
@@ -100,6 +95,7 @@ impl Stack {
                     Err(OpenError::Failed(error)) => return Err(error),
                 },
             };
+            debug_assert!(listed.table.name().ends_with(listed.name.as_bstr()), "a table is the file of its name");
             tables.push(listed);
         }
         Ok(Ok(tables))

@@ -32,6 +32,7 @@ impl TableName {
             put_hex(&mut name, number, digits);
         }
         name.extend_from_slice(b".ref");
+        debug_assert!(Self::new(&name).is_some() && is_leftover(&name), "`clean` knows our names: {}", name.as_bstr());
         TableName(name.into())
     }
 

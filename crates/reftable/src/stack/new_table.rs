@@ -51,7 +51,13 @@ impl NewTable {
         table
     }
 
+    /// Whether all of it is in its file, which is closed.
+    pub(super) fn is_complete(&self) -> bool {
+        self.unlisted && self.file.is_none()
+    }
+
     fn flush(&mut self) -> refdb_vfs::Result<()> {
+        assert!(!self.is_complete(), "a table does not change once it is written");
         if self.file.is_none() {
             let file = self.stack.fs().create_new(&self.path, NEW_FILE_MODE)?;
             self.unlisted = true;
@@ -63,8 +69,7 @@ impl NewTable {
 
     /// Writes what is not in the file yet, syncs it if that is asked for, and closes it; once.
     pub(super) fn write_out(&mut self) -> Result<(), StackError> {
-        let is_done = self.unlisted && self.file.is_none();
-        if !is_done {
+        if !self.is_complete() {
             self.flush()?;
         }
         if let Some(file) = self.file.take() {
@@ -76,6 +81,7 @@ impl NewTable {
     /// Gives the written file the name that the list will have for it.
     pub(super) fn put_in_place(&mut self) -> Result<(), StackError> {
         let path = self.stack.path_of(&self.name);
+        assert!(self.is_complete(), "what gets a table's name is whole");
         self.stack.fs().rename(&self.path, &path)?;
         self.path = path;
         Ok(())
@@ -88,6 +94,7 @@ impl NewTable {
 
     /// The complete table, open. One that is not small must have been written out and be in place.
     pub(super) fn open(&self) -> Result<Listed, StackError> {
+        debug_assert!(self.small || self.is_complete(), "a large table is read from its file");
         let source = match self.small {
             true => Source::Memory(self.buffer.as_slice().into()),
             false => self.stack.open_source(&self.name)?,
@@ -97,6 +104,7 @@ impl NewTable {
 
     /// From now on a list names it.
     pub(super) fn keep(mut self) {
+        debug_assert_eq!(self.path, self.stack.path_of(&self.name), "its file has the name that is listed");
         self.unlisted = false;
     }
 }

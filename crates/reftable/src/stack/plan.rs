@@ -20,6 +20,7 @@ pub fn plan(sizes: &[u64], factor: u16) -> Option<Range<usize>> {
         }
         sum = sum.saturating_add(sizes[at]);
     }
+    debug_assert!(start < last && last < sizes.len(), "at least two neighbours become one: {start} to {last}");
     Some(start..last + 1)
 }
 

@@ -1,4 +1,4 @@
-use super::{StackOptions, TableName, plan};
+use super::{StackError, StackOptions, TableName, plan};
 use crate::{HashKind, Merged, Table};
 use refdb_vfs::{File, Fs, Stat};
 use std::{
@@ -30,11 +30,16 @@ pub struct Listed {
 
 impl Snapshot {
     pub(super) fn new(sequence: u64, list: ListFile, tables: Vec<Listed>, merged: Merged) -> Self {
+        debug_assert!(
+            tables.iter().map(|listed| Arc::as_ptr(&listed.table)).eq(merged.tables().iter().map(Arc::as_ptr)),
+            "what is merged are the listed tables, in their order: {tables:?}"
+        );
         Snapshot(Arc::new(State { sequence, list, tables: tables.into(), merged }))
     }
 
     /// The same tables, seen through a list file that was replaced by one of the same content.
     pub(super) fn with_list(&self, list: ListFile) -> Self {
+        assert!(list.content == self.0.list.content, "a list of the same content has the same tables");
         let State { sequence, tables, merged, .. } = &*self.0;
         let (tables, merged) = (Arc::clone(tables), merged.clone());
         Snapshot(Arc::new(State { sequence: *sequence, list, tables, merged }))
@@ -165,4 +170,9 @@ fn read_whole(file: &File, room: usize) -> Result<Vec<u8>, refdb_vfs::Error> {
     }
     content.truncate(len);
     Ok(content)
+}
+
+/// Tables as one.
+pub(super) fn merge(tables: &[Listed]) -> Result<Merged, StackError> {
+    Ok(Merged::new(tables.iter().map(|listed| Arc::clone(&listed.table)).collect::<Arc<[_]>>())?)
 }

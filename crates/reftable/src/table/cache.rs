@@ -33,6 +33,7 @@ pub struct BlockCache {
 }
 
 const SHARDS: usize = 16;
+const _: () = assert!(SHARDS == 1 << 4, "four bits choose a shard");
 
 /// A file and a position in it.
 type Key = (u64, u64);
@@ -139,6 +140,7 @@ impl BlockCache {
         let mut shard = self.shard(key);
         let place = *shard.places.get(&key)? - shard.passed;
         let slot = shard.queue.get_mut(place as usize)?;
+        assert!(slot.key == key, "a place in the queue is that of its own block");
         slot.is_used = true;
         Some(Arc::clone(&slot.block))
     }
@@ -167,7 +169,10 @@ impl BlockCache {
             shard.passed += 1;
             shard.serve(slot);
         }
-        self.held_bytes.fetch_sub(before - shard.bytes, Relaxed);
+        debug_assert!(shard.bytes == 0 || !shard.queue.is_empty(), "blocks count as long as they are kept");
+        debug_assert_eq!(shard.places.len(), shard.queue.len(), "each block has one place");
+        let held = self.held_bytes.fetch_sub(before - shard.bytes, Relaxed);
+        debug_assert!(held >= before - shard.bytes, "what goes was counted: {held}");
     }
 
     fn shard(&self, (file, position): Key) -> MutexGuard<'_, Shard> {
@@ -184,7 +189,9 @@ fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 
 impl Shard {
     fn queue_up(&mut self, slot: Slot) {
-        self.places.insert(slot.key, self.passed + self.queue.len() as u64);
+        let place = self.passed + self.queue.len() as u64;
+        let before = self.places.insert(slot.key, place);
+        debug_assert!(before.is_none_or(|before| before < self.passed), "a block is in the queue once");
         self.queue.push_back(slot);
     }
 
@@ -193,6 +200,7 @@ impl Shard {
         if slot.is_used {
             self.queue_up(Slot { is_used: false, ..slot });
         } else {
+            debug_assert!(self.bytes >= slot.bytes(), "a block was counted when it came: {}", self.bytes);
             self.bytes -= slot.bytes();
             self.places.remove(&slot.key);
         }

@@ -1,4 +1,4 @@
-use super::{Block, BlockLoader, Table, index::IndexWalk};
+use super::{Block, BlockLoader, Table};
 use crate::{
     Error, Fault, Result,
     block::{first_key, restart_from, restart_offset},
@@ -8,13 +8,14 @@ use crate::{
         key::{self, Key, common_prefix},
     },
 };
-use std::{cmp::Ordering, ops::ControlFlow, sync::Arc};
+use std::{ops::ControlFlow, sync::Arc};
 
 /// Takes a key, its value, what values depend on, and the records that the value lies in.
 pub(crate) trait Visit<R: Records>: FnMut(&[u8], &R::Value, &Context, &[u8]) -> ControlFlow<()> {}
 impl<R: Records, F: FnMut(&[u8], &R::Value, &Context, &[u8]) -> ControlFlow<()>> Visit<R> for F {}
 
-/// Steps and seeks through the records of one kind in one table, in the order of their keys.
+/// Steps through the records of one kind in one table, in the order of their keys, and searches the blocks it comes to.
+/// [`Seeker`](super::Seeker) finds any of them.
 ///
 /// The key of the current record is assembled in one buffer; its value stays in the block. Only what is touched is
 /// checked: a damaged table gives an error or wrong records, but no panic, and every loop moves forward in the file.
@@ -22,29 +23,28 @@ pub(crate) struct Cursor<R: Records> {
     table: Arc<Table>,
     context: Context,
     loader: BlockLoader,
-    block: Option<Block>,
+    pub(super) block: Option<Block>,
     /// Where in the block the record after the current one begins.
     after: usize,
     /// Where the block's records end; 0 unless there is a current record.
     end: usize,
     /// A restart point that is not behind the current record. It only ever moves forward in a block.
-    restart: usize,
+    pub(super) restart: usize,
     /// The key of the current record; at the end, of the last one seen.
-    key: Key,
+    pub(super) key: Key,
     value: R::Value,
-    at: At,
+    pub(super) at: At,
     /// The bytes that the current key is known to share with the key before it.
     shared: usize,
     /// If set, no record lies between this key, inclusive, and the current record. It makes a seek to a key that is
     /// known to be missing free, which is what a sorted batch of new names does all the time.
-    floor: Vec<u8>,
-    floor_is_set: bool,
-    index: Option<Box<IndexWalk>>,
+    pub(super) floor: Vec<u8>,
+    pub(super) floor_is_set: bool,
 }
 
 /// Where a cursor stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum At {
+pub(super) enum At {
     /// Before the first record.
     Start,
     /// On a record.
@@ -54,9 +54,6 @@ enum At {
     /// An error was met; only a seek leads on.
     Lost,
 }
-
-/// A forward seek first steps over this number of records, then searches the block's restart points.
-const STEPS_BEFORE_SEARCH: usize = 3;
 
 impl<R: Records> Cursor<R> {
     pub(crate) fn new(table: Arc<Table>) -> Self {
@@ -75,7 +72,6 @@ impl<R: Records> Cursor<R> {
             shared: 0,
             floor: Vec::new(),
             floor_is_set: false,
-            index: None,
         }
     }
 
@@ -170,6 +166,7 @@ impl<R: Records> Cursor<R> {
 
     /// Moves to the next record, and remembers that there is nothing between: a seek to a name in the gap is free.
     pub(crate) fn pass(&mut self) -> Result<bool> {
+        debug_assert!(self.is_on_record(), "only what follows a record is known to be empty");
         let mut floor = std::mem::take(&mut self.floor);
         floor.clear();
         floor.extend_from_slice(self.key());
@@ -187,6 +184,7 @@ impl<R: Records> Cursor<R> {
         let Some(block) = &self.block else { return Ok(()) };
         let records = block.records();
         let mut at = self.after;
+        debug_assert!(at <= records.len(), "a record ends where the restart points begin, at the latest");
         let decoded = match self.key.read_greater(records, &mut at) {
             Ok((shared, value_type)) => {
                 self.shared = shared;
@@ -196,6 +194,7 @@ impl<R: Records> Cursor<R> {
         };
         match decoded {
             Ok((value, after)) => {
+                debug_assert!(self.after < after && after <= records.len(), "each record leads on, within the block");
                 self.value = value;
                 self.after = after;
                 self.end = records.len();
@@ -214,7 +213,7 @@ impl<R: Records> Cursor<R> {
     }
 
     /// Leaves the current record for a state without one.
-    fn be(&mut self, at: At) {
+    pub(super) fn be(&mut self, at: At) {
         self.at = at;
         self.end = 0;
     }
@@ -338,6 +337,7 @@ impl<R: Records> Cursor<R> {
 
     /// Makes `block` the current one, without a current record.
     pub(super) fn stand_before(&mut self, block: Block) {
+        debug_assert_eq!(block.layout.kind, R::BLOCK, "its records are read as those of this kind");
         self.loader.recycle(self.block.take());
         self.after = block.layout.records_at;
         self.restart = 0;
@@ -345,50 +345,14 @@ impl<R: Records> Cursor<R> {
         self.be(At::Start);
     }
 
-    /// Moves to the first record whose key is not less than `wanted`. Returns whether there is one.
-    ///
-    /// Moving forward gallops: a few steps, then the block's restart points, then the next block, then the index.
-    pub(crate) fn seek(&mut self, wanted: &[u8]) -> Result<bool> {
-        let sought = match self.at {
-            At::Record => match self.key().cmp(wanted) {
-                Ordering::Equal => return Ok(true),
-                Ordering::Greater if self.floor_is_set && self.floor.as_slice() <= wanted => return Ok(true),
-                Ordering::Less => self.seek_forward(wanted),
-                Ordering::Greater => self.seek_from_index(wanted, false),
-            },
-            At::End if self.is_past_end(wanted) => return Ok(false),
-            At::Start | At::End | At::Lost => self.seek_from_index(wanted, false),
-        };
-        if sought.is_err() {
-            self.be(At::Lost);
-        }
-        sought?;
-        self.floor.clear();
-        self.floor.extend_from_slice(wanted);
-        self.floor_is_set = true;
-        Ok(self.at == At::Record)
-    }
-
     /// At the end: whether `wanted` is known to be behind all records.
-    fn is_past_end(&self, wanted: &[u8]) -> bool {
+    pub(super) fn is_past_end(&self, wanted: &[u8]) -> bool {
         if self.floor_is_set { self.floor.as_slice() <= wanted } else { self.key.as_slice() < wanted }
-    }
-
-    fn seek_forward(&mut self, wanted: &[u8]) -> Result<()> {
-        if self.step_in_block(wanted, STEPS_BEFORE_SEARCH)? {
-            return Ok(());
-        }
-        let indexed = self.table.section(R::BLOCK).is_some_and(|section| section.index > 0);
-        if self.search_blocks(wanted, if indexed { 1 } else { usize::MAX })? {
-            Ok(())
-        } else {
-            self.seek_from_index(wanted, true)
-        }
     }
 
     /// Searches the block, from the current record on, and at most `hops` blocks behind it. Returns false if `wanted`
     /// may lie farther on.
-    fn search_blocks(&mut self, wanted: &[u8], mut hops: usize) -> Result<bool> {
+    pub(super) fn search_blocks(&mut self, wanted: &[u8], mut hops: usize) -> Result<bool> {
         loop {
             if self.gallop_restarts(wanted)? {
                 return match self.search_interval(wanted)? {
@@ -429,6 +393,7 @@ impl<R: Records> Cursor<R> {
         let found = restart_from(block.bytes(), &block.layout, self.restart, wanted);
         match found {
             Ok(restart) => {
+                debug_assert!((self.restart..count).contains(&restart), "restart points only move forward in a block");
                 self.restart = restart;
                 Ok(restart + 1 < count)
             }
@@ -450,7 +415,7 @@ impl<R: Records> Cursor<R> {
     }
 
     /// Steps at most `steps` times within the block. Returns whether that led to `wanted` or beyond.
-    fn step_in_block(&mut self, wanted: &[u8], steps: usize) -> Result<bool> {
+    pub(super) fn step_in_block(&mut self, wanted: &[u8], steps: usize) -> Result<bool> {
         let Some(end) = self.block.as_ref().map(|block| block.layout.restarts_at) else { return Ok(false) };
         // The key is less than `wanted`, and so is every one that shares more with it than it shares with `wanted`.
         let mut matched = common_prefix(self.key(), wanted);
@@ -498,29 +463,6 @@ impl<R: Records> Cursor<R> {
             }
         }
         self.step_in_block(wanted, usize::MAX)
-    }
-
-    /// Finds the block through the index, where there is one. `ahead` tells that `wanted` is behind the current record.
-    fn seek_from_index(&mut self, wanted: &[u8], ahead: bool) -> Result<()> {
-        let start = match self.table.section(R::BLOCK) {
-            Some(section) if section.index > 0 => {
-                let index = self.index.get_or_insert_with(|| Box::new(IndexWalk::new(self.table.clone())));
-                index.find(section.index, R::BLOCK, wanted, ahead)?
-            }
-            section => section.map(|section| section.start),
-        };
-        let Some(position) = start else {
-            self.key.clear();
-            self.be(At::End);
-            return Ok(());
-        };
-        if self.block.as_ref().is_some_and(|block| block.position == position) {
-            self.restart = 0;
-            self.be(At::Start);
-        } else if let Err(found) = self.load(position)? {
-            return Err(wrong_kind(&self.table, position, R::BLOCK, found));
-        }
-        self.search_blocks(wanted, usize::MAX).map(drop)
     }
 }
 

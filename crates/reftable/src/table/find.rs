@@ -1,4 +1,4 @@
-use super::{Block, BlockLoader, Cursor, Table, index::DEPTH_MAX};
+use super::{Block, BlockLoader, Seeker, Table, index::DEPTH_MAX};
 use crate::{
     Fault, RefRecord, Result,
     block::lower_bound,
@@ -30,7 +30,7 @@ impl Table {
             Sought::There(block, place) => Ok(Some(then(place.record(name, &context, block.records())))),
             Sought::NotThere => Ok(None),
             Sought::Unclear => {
-                let mut cursor = Cursor::<RefRecords>::new(Arc::clone(self));
+                let mut cursor = Seeker::<RefRecords>::new(Arc::clone(self));
                 Ok((cursor.seek(name)? && cursor.key() == name).then(|| then(cursor.record())))
             }
         }

@@ -38,6 +38,7 @@ impl IndexWalk {
             }
         }
         for _ in 0..DEPTH_MAX {
+            debug_assert!(self.index.is_on_record() && self.index.key() >= wanted, "the entry leads to what is wanted");
             let position = self.index.value().position;
             match self.loader.load_if(&self.table, position, BlockKind::Index)? {
                 Some(Err(found)) if found == kind => return Ok(Some(position)),

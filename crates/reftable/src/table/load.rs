@@ -60,6 +60,7 @@ impl Block {
 
     /// Where in the file to look for what is at `offset` in this block.
     pub(crate) fn place_of(&self, offset: usize) -> u64 {
+        debug_assert!(offset <= self.bytes().len(), "a place in this block: {offset}");
         if self.layout.kind == BlockKind::Log { self.position } else { self.position + offset as u64 }
     }
 }
@@ -86,6 +87,10 @@ impl BlockLoader {
             Source::Paged(paged) => self.load_paged(table, paged, position, kind),
             Source::Mapped(_) | Source::Memory(_) => self.load_mapped(table, position, kind),
         };
+        debug_assert!(
+            !matches!(&loaded, Ok(Ok(block)) if block.layout.kind != kind || block.next <= position),
+            "a block is of the kind asked for, and the next one lies behind it"
+        );
         loaded.map(Some)
     }
 
@@ -168,6 +173,10 @@ impl BlockLoader {
         self.has_read = true;
         Ok(self.read_paged(table, paged, position, kind)?.map(|read| {
             let read = Arc::new(read);
+            debug_assert!(
+                read.layout.restarts_at <= read.bytes.len() && position < read.next,
+                "what is kept was checked"
+            );
             paged.cache.insert(paged.number, position, Arc::clone(&read));
             read
         }))
@@ -259,5 +268,6 @@ fn inflate(
     out.clear();
     out.extend_from_slice(&packed[..records_at]);
     let Some(used) = inflater.inflate(&packed[records_at..], len, out)? else { return Ok(None) };
+    debug_assert!(out.len() == len && used <= packed.len() - records_at, "all of the block was inflated, and no more");
     Ok(Some((Layout::of(BlockKind::Log, out, at)?, position + (records_at + used) as u64)))
 }

@@ -1,4 +1,4 @@
-use super::{Cursor, Table};
+use super::{Cursor, Seeker, Table};
 use crate::{
     LogRecord, Result,
     record::{LogRecords, log_key},
@@ -7,14 +7,21 @@ use std::sync::Arc;
 
 /// Steps through the log entries of one table by name, newest first, deletions among them.
 pub struct LogCursor {
-    records: Cursor<LogRecords>,
+    records: Seeker<LogRecords>,
     pending: bool,
     key: Vec<u8>,
 }
 
+impl Table {
+    /// A cursor before the first log entry.
+    pub fn logs(self: &Arc<Self>) -> LogCursor {
+        LogCursor::new(self.clone())
+    }
+}
+
 impl LogCursor {
     pub(crate) fn new(table: Arc<Table>) -> Self {
-        LogCursor { records: Cursor::new(table), pending: false, key: Vec::new() }
+        LogCursor { records: Seeker::new(table), pending: false, key: Vec::new() }
     }
 
     /// Moves before the newest entry of the first ref whose name is not less than `name`.
@@ -45,6 +52,7 @@ impl LogCursor {
 impl Cursor<LogRecords> {
     /// The current record.
     pub(crate) fn record(&self) -> LogRecord<'_> {
+        debug_assert!(self.is_on_record(), "there is a record to be told of");
         self.value().record(self.key(), self.records(), self.table().hash())
     }
 }

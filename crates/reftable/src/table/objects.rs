@@ -38,6 +38,8 @@ impl ObjectCollector {
         {
             return;
         }
+        debug_assert!(self.id_len == 0 || self.id_len == id.len(), "ids of one table are of one kind");
+        debug_assert!(self.entries.last().is_none_or(|last| last.block <= block), "blocks are written in order");
         self.id_len = id.len();
         let mut start = [0; 8];
         start.copy_from_slice(&id[..8]);
@@ -53,6 +55,8 @@ impl ObjectCollector {
         mut each: impl FnMut(&[u8], &[u64]) -> Result<(), E>,
     ) -> Result<u8, E> {
         let mut entries = std::mem::take(&mut self.entries);
+        debug_assert_eq!(self.ids.len(), entries.len() * self.id_len, "each entry has its id");
+        debug_assert!(entries.iter().all(|entry| (entry.block as usize) < block_positions.len()), "blocks are written");
         entries.sort_unstable_by(|a, b| self.compare(a, b).then(a.block.cmp(&b.block)));
         let longest_shared = entries
             .windows(2)

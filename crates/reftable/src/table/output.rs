@@ -49,6 +49,7 @@ impl<S: Sink> Output<S> {
 
     /// Asks for padding before the next block.
     pub(crate) fn ask_padding(&mut self, len: usize) {
+        debug_assert_eq!(self.padding, 0, "what was asked for is written or skipped before the next block");
         self.padding = len;
     }
 
@@ -64,7 +65,9 @@ impl<S: Sink> Output<S> {
 
     /// Lets `append` add to the buffer, and passes the buffer on when it is large.
     pub(crate) fn put(&mut self, append: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+        let before = self.buffer.len();
         append(&mut self.buffer);
+        debug_assert!(self.buffer.len() >= before, "positions that were told stay where they are");
         if self.buffer.len() >= FLUSH_AT { self.flush() } else { Ok(()) }
     }
 

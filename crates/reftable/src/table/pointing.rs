@@ -1,4 +1,4 @@
-use super::{Cursor, Table};
+use super::{Cursor, Seeker, Table};
 use crate::{
     RefValue, Result,
     format::BlockKind,
@@ -21,9 +21,16 @@ pub struct PointingRef {
     pub peeled: Option<ObjectId>,
 }
 
+impl Table {
+    /// The refs that point at an object directly or through a tag, in order of name.
+    pub fn refs_pointing_at(self: &Arc<Self>, id: &ObjectId) -> Result<Vec<PointingRef>> {
+        find(self, id)
+    }
+}
+
 /// The refs of one table that point at an object, in order of name: through the object index where there is one, else
 /// through all refs.
-pub(crate) fn find(table: &Arc<Table>, id: &ObjectId) -> Result<Vec<PointingRef>> {
+fn find(table: &Arc<Table>, id: &ObjectId) -> Result<Vec<PointingRef>> {
     let mut found = Vec::new();
     if id.kind() != table.hash() {
         return Ok(found);
@@ -58,6 +65,7 @@ fn push_if_pointing(refs: &Cursor<RefRecords>, id: &ObjectId, found: &mut Vec<Po
         RefValue::Peeled { target, peeled } => (target, Some(peeled)),
         RefValue::Deletion | RefValue::Symbolic(_) => return,
     };
+    debug_assert!(target == *id || peeled == Some(*id), "the bytes that were compared are the ids that are told");
     found.push(PointingRef { name: record.name.to_owned(), update_index: record.update_index, target, peeled });
 }
 
@@ -67,7 +75,7 @@ fn blocks_pointing_at(table: &Arc<Table>, id: &ObjectId) -> Result<Option<Vec<u6
         return Ok(None);
     }
     let abbreviated = &id.as_bytes()[..usize::from(table.footer.object_id_len)];
-    let mut objects = Cursor::<ObjectRecords>::new(table.clone());
+    let mut objects = Seeker::<ObjectRecords>::new(table.clone());
     if !objects.seek(abbreviated)? || objects.key() != abbreviated {
         return Ok(Some(Vec::new()));
     }

@@ -1,6 +1,6 @@
-use super::{LogCursor, PointingRef, RefCursor, Source, pointing};
+use super::Source;
 use crate::{
-    Corruption, Error, Fault, HashKind, ObjectId, Result,
+    Corruption, Error, Fault, HashKind, Result,
     format::{BlockKind, Footer, Header},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -61,6 +61,7 @@ impl Table {
             },
             _ => None,
         };
+        debug_assert_eq!(blocks_end + footer_len as u64, len, "blocks and footer are the whole file");
         Ok(Table { name: BString::default(), source, footer, blocks_end, first_kind })
     }
 
@@ -89,29 +90,18 @@ impl Table {
         self.source.len()
     }
 
-    /// A cursor before the first ref.
-    pub fn refs(self: &Arc<Self>) -> RefCursor {
-        RefCursor::new(self.clone())
-    }
-
-    /// A cursor before the first log entry.
-    pub fn logs(self: &Arc<Self>) -> LogCursor {
-        LogCursor::new(self.clone())
-    }
-
     /// Whether there are ref records, tombstones among them.
     pub fn has_refs(&self) -> bool {
         self.section(BlockKind::Ref).is_some()
     }
 
-    /// The refs that point at an object directly or through a tag, in order of name.
-    pub fn refs_pointing_at(self: &Arc<Self>, id: &ObjectId) -> Result<Vec<PointingRef>> {
-        pointing::find(self, id)
-    }
-
     /// Where blocks of this kind are, if there are any.
     pub(crate) fn section(&self, kind: BlockKind) -> Option<Section> {
         let Footer { ref_index, objects, object_index, logs, log_index, .. } = self.footer;
+        debug_assert!(
+            [ref_index, objects, object_index, logs, log_index].iter().all(|at| *at == 0 || *at < self.blocks_end),
+            "`open` refuses a section outside the file's blocks"
+        );
         match kind {
             BlockKind::Ref if self.first_kind == Some(BlockKind::Ref) => Some(Section { start: 0, index: ref_index }),
             BlockKind::Object if objects > 0 => Some(Section { start: objects, index: object_index }),

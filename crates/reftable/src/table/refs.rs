@@ -1,4 +1,4 @@
-use super::{Cursor, Table};
+use super::{Cursor, Seeker, Table};
 use crate::{RefRecord, Result, record::RefRecords};
 use std::sync::Arc;
 
@@ -7,14 +7,21 @@ use std::sync::Arc;
 /// It holds the table, so it outlives a reload of the stack the table was in. Records borrow from the cursor: the name
 /// is assembled in one buffer, the value lies in the block.
 pub struct RefCursor {
-    pub(crate) records: Cursor<RefRecords>,
+    pub(crate) records: Seeker<RefRecords>,
     /// Whether the current record is still to be returned.
     pending: bool,
 }
 
+impl Table {
+    /// A cursor before the first ref.
+    pub fn refs(self: &Arc<Self>) -> RefCursor {
+        RefCursor::new(self.clone())
+    }
+}
+
 impl RefCursor {
     pub(crate) fn new(table: Arc<Table>) -> Self {
-        RefCursor { records: Cursor::new(table), pending: false }
+        RefCursor { records: Seeker::new(table), pending: false }
     }
 
     /// Moves before the first ref whose name is not less than `name`. Forward it gallops from where it stands.
@@ -38,6 +45,7 @@ impl Cursor<RefRecords> {
     /// The current record.
     #[inline(always)]
     pub(crate) fn record(&self) -> RefRecord<'_> {
+        debug_assert!(self.is_on_record(), "there is a record to be told of");
         self.value().record(self.key(), self.context(), self.records())
     }
 }

@@ -29,6 +29,7 @@ impl BlockScan {
 
     /// Goes on at `position`.
     pub(crate) fn skip_to(&mut self, position: u64) {
+        debug_assert!(position > self.position, "a scan only goes forward: {position}");
         self.position = position;
     }
 
@@ -45,8 +46,28 @@ impl BlockScan {
             Some(Err(kind)) => kind,
         };
         let block = self.loader.load_if(&self.table, self.position, kind)?.and_then(|block| block.ok());
-        self.position = block.as_ref().map_or(self.table.blocks_end, |block| block.next);
+        let next = block.as_ref().map_or(self.table.blocks_end, |block| block.next);
+        debug_assert!(next > self.position, "a scan only goes forward: {next}");
+        self.position = next;
         Ok(block)
+    }
+}
+
+impl Table {
+    /// Where the first log block is that C git cannot read: one that is longer than git expects of its length inflated.
+    pub fn log_block_beyond_git(self: &Arc<Self>) -> Result<Option<u64>> {
+        let Some(logs) = self.section(BlockKind::Log) else { return Ok(None) };
+        let mut scan = BlockScan::new(self.clone());
+        if logs.start > scan.position {
+            scan.skip_to(logs.start);
+        }
+        while let Some(block) = scan.next()?.filter(|block| block.layout.kind == BlockKind::Log) {
+            let stored_bytes = (block.next - block.position) as usize;
+            if stored_bytes > self.footer.header.log_block_max(block.bytes().len()) {
+                return Ok(Some(block.position));
+            }
+        }
+        Ok(None)
     }
 }
 

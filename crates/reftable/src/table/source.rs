@@ -53,6 +53,7 @@ impl Source {
 
     /// Reads a few bytes that lie within the file.
     pub(crate) fn read(&self, position: u64, len: usize) -> crate::Result<Vec<u8>> {
+        debug_assert!(position + len as u64 <= self.len(), "it lies within the file: {len} bytes at {position}");
         match self {
             Source::Paged(paged) => {
                 let mut bytes = vec![0; len];

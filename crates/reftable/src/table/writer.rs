@@ -1,7 +1,7 @@
 use super::{Sink, objects::ObjectCollector, output::Output};
 use crate::{
     Error, LogRecord, LogValue, RefRecord, RefValue, Result, WriteOptions,
-    block::{BlockWriter, Deflater},
+    block::{Added, BlockWriter, Deflater, Layout, STORED_EXTRA},
     format::{BLOCK_HEADER_LEN, BlockKind, Footer, Header},
     record::{IndexValue, ObjectValue, key::common_prefix, log_key},
 };
@@ -34,6 +34,8 @@ pub struct TableWriter<S: Sink> {
     index: BlockList,
     objects: Option<ObjectCollector>,
     deflater: Deflater,
+    /// A log block as it is written.
+    packed: Vec<u8>,
     log_key: Vec<u8>,
     footer: Footer,
     summary: Summary,
@@ -49,12 +51,20 @@ struct BlockList {
 
 impl BlockList {
     fn push(&mut self, key: &[u8], position: u64) {
+        debug_assert!(self.positions.last().is_none_or(|last| *last < position), "blocks ascend: {position}");
+        debug_assert!(self.last_key() < Some(key), "the last keys of blocks ascend");
         self.keys.extend_from_slice(key);
         self.key_ends.push(self.keys.len());
         self.positions.push(position);
     }
 
+    fn last_key(&self) -> Option<&[u8]> {
+        let (end, before) = self.key_ends.split_last()?;
+        Some(&self.keys[before.last().copied().unwrap_or(0)..*end])
+    }
+
     fn iter(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        debug_assert_eq!(self.key_ends.len(), self.positions.len(), "each block has a key and a position");
         let starts = std::iter::once(0).chain(self.key_ends.iter().copied());
         let keys = starts.zip(&self.key_ends).map(|(start, end)| &self.keys[start..*end]);
         keys.zip(self.positions.iter().copied())
@@ -69,6 +79,7 @@ impl BlockList {
 /// where that is not much to inflate for one entry. The format suggests twice the block size.
 const LOG_BLOCK_FACTOR: u32 = 4;
 const LOG_BLOCK_MAX: u32 = 16 * 1024;
+const _: () = assert!(LOG_BLOCK_MAX <= WriteOptions::BLOCK_SIZE_MAX, "the format knows no larger block");
 
 /// Aligned sections of up to this number of blocks are searched without an index, as git does.
 const UNINDEXED_BLOCKS_MAX: usize = 3;
@@ -90,6 +101,7 @@ impl<S: Sink> TableWriter<S> {
             index: BlockList::default(),
             objects: options.index_objects.then(ObjectCollector::default),
             deflater: Deflater::default(),
+            packed: Vec::new(),
             log_key: Vec::new(),
             footer: Footer {
                 header,
@@ -190,6 +202,10 @@ impl<S: Sink> TableWriter<S> {
             self.footer.log_index = self.finish_section(1, false)?;
         }
         self.output.skip_padding();
+        let Footer { ref_index, objects, object_index, logs, log_index, .. } = self.footer;
+        let sections = [ref_index, objects, object_index, logs, log_index];
+        assert!(sections.iter().filter(|at| **at > 0).is_sorted_by(|a, b| a < b), "sections ascend: {sections:?}");
+        assert!(sections.iter().all(|at| *at < self.output.position()), "sections lie before the footer: {sections:?}");
         self.output.put(|out| self.footer.encode(out))?;
         self.output.flush()?;
         self.summary.bytes = self.output.position();
@@ -230,6 +246,7 @@ impl<S: Sink> TableWriter<S> {
         }
         self.last_key.truncate(shared);
         self.last_key.extend_from_slice(&key[shared..]);
+        debug_assert_eq!(self.last_key, key, "the next key is compared with this one");
         Ok(())
     }
 
@@ -259,6 +276,7 @@ impl<S: Sink> TableWriter<S> {
     /// Writes the block out and notes it for the index.
     fn flush_block(&mut self, padded: bool, last: bool) -> Result<()> {
         let kind = self.block.kind();
+        assert!(!self.block.is_empty(), "a block has records, and the index its last key");
         let bytes = self.block.finish();
         if kind == BlockKind::Log {
             self.output.skip_padding();
@@ -266,12 +284,25 @@ impl<S: Sink> TableWriter<S> {
             self.output.pad();
         }
         let position = self.output.position();
+        let header_at = if position == 0 { self.header.len() } else { 0 };
+        debug_assert!(Layout::of(kind, bytes, header_at).is_ok(), "a block is read as it was written");
+        debug_assert!(
+            !(padded && self.options.aligned) || position.is_multiple_of(u64::from(self.options.block_size)),
+            "blocks of aligned sections begin at multiples of the block size: {position}"
+        );
         if kind == BlockKind::Log {
-            let (header, raw) = bytes.split_at(BLOCK_HEADER_LEN);
-            self.output.put(|out| {
-                out.extend_from_slice(header);
-                self.deflater.deflate(raw, last, out);
-            })?;
+            self.packed.clear();
+            self.packed.extend_from_slice(&bytes[..BLOCK_HEADER_LEN]);
+            let max = self.header.log_block_max(bytes.len());
+            let may_store = last && bytes.len() + STORED_EXTRA <= max;
+            self.deflater.deflate(&bytes[BLOCK_HEADER_LEN..], may_store, &mut self.packed);
+            if self.packed.len() > max {
+                let added = self.block.added();
+                if added.len() > 1 {
+                    return self.flush_halves(&added, last);
+                }
+            }
+            self.output.put(|out| out.extend_from_slice(&self.packed))?;
         } else {
             self.output.put(|out| out.extend_from_slice(bytes))?;
             let over = bytes.len() % self.options.block_size as usize;
@@ -283,7 +314,27 @@ impl<S: Sink> TableWriter<S> {
         Ok(())
     }
 
+    /// Writes a log block as two, since C git could not read it as one: what deflate cannot shrink grows by some bytes.
+    #[cold]
+    fn flush_halves(&mut self, added: &[Added], last: bool) -> Result<()> {
+        let (first, second) = added.split_at(added.len() / 2);
+        for (half, is_last) in [(first, false), (second, last)] {
+            self.block.begin(BlockKind::Log, |_| {});
+            self.last_key.clear();
+            for (key, value_type, value) in half {
+                let shared = common_prefix(&self.last_key, key);
+                let limit = WriteOptions::BLOCK_SIZE_MAX as usize;
+                let fits = self.block.add(key, shared, *value_type, limit, |out| out.extend_from_slice(value));
+                assert!(fits, "a part of a block is no larger than the block");
+                self.last_key.clone_from(key);
+            }
+            self.flush_block(false, is_last)?;
+        }
+        Ok(())
+    }
+
     fn finish_refs(&mut self) -> Result<()> {
+        debug_assert!(self.block.kind() == BlockKind::Ref && self.footer.logs == 0, "refs come before logs");
         let unindexed_max = self.unindexed_max();
         if !self.block.is_empty() {
             self.flush_block(true, true)?;
@@ -302,6 +353,7 @@ impl<S: Sink> TableWriter<S> {
     }
 
     fn write_objects(&mut self, objects: ObjectCollector, positions: &[u64]) -> Result<()> {
+        debug_assert_eq!(self.index.len(), 0, "the blocks of refs are in their own index");
         self.block.begin(BlockKind::Object, |_| {});
         let block_size = self.options.block_size as usize;
         let id_len = objects.finish(positions, |id, positions| {
@@ -349,6 +401,7 @@ impl<S: Sink> TableWriter<S> {
         if self.summary.refs == 0 {
             self.output.put(|out| self.header.encode(out))?;
         }
+        debug_assert_eq!(self.index.len(), 0, "the blocks before the logs are in their own indexes");
         self.footer.logs = self.output.position();
         self.block.begin(BlockKind::Log, |_| {});
         Ok(())
@@ -384,8 +437,10 @@ impl<S: Sink> TableWriter<S> {
             let shared = common_prefix(&self.last_key, key);
             let value = IndexValue { position };
             if !self.block.add(key, shared, IndexValue::TYPE_BITS, limit as usize, |out| value.encode(out)) {
-                self.flush_block(padded, false)?;
-                self.block.begin(BlockKind::Index, |_| {});
+                if !self.block.is_empty() {
+                    self.flush_block(padded, false)?;
+                    self.block.begin(BlockKind::Index, |_| {});
+                }
                 in_block = 0;
                 if !self.block.add(key, 0, IndexValue::TYPE_BITS, WriteOptions::BLOCK_SIZE_MAX as usize, |out| {
                     value.encode(out);

@@ -50,13 +50,15 @@ pub enum ConfigError {
     /// Includes go in a circle, or nearly.
     #[error(
         "exceeded maximum include depth ({}) while including\n\t{}\nfrom\n\t{}\nThis might be due to circular includes.",
-        super::include::DEPTH_MAX, file.display(), from.display()
+        most, file.display(), from.display()
     )]
     IncludeDepth {
         /// The file that would be one too many.
         file: PathBuf,
         /// The file that includes it.
         from: PathBuf,
+        /// How deep files may include files.
+        most: u32,
     },
     /// A file that a condition on remote URLs includes says one itself.
     #[error(

@@ -1,10 +1,17 @@
 //! In which order files are read, and what becomes of them: git-config(1), "FILES".
 
-use super::{BadLine, Config, ConfigError, Level, Origin, Outer, Parser, command_line, include};
+use super::{
+    BadLine, Config, ConfigError, Level, Origin, Outer, Parser, command_line, expand_path,
+    include::{From, beside, git_dir_matches, is_remote_url, matches, with_all_below},
+};
 use crate::environment::Environment;
-use bstr::BString;
+use bstr::{BStr, BString, ByteSlice};
+use gix_glob::wildmatch::Mode;
 use refdb_vfs::Fs;
 use std::path::Path;
+
+/// How deep files may include files. The limit is git's.
+const DEPTH_MAX: u32 = 10;
 
 /// What reading the configuration of a repository needs to know of it.
 pub(crate) struct Local<'a> {
@@ -86,7 +93,7 @@ impl<'a> Loader<'a> {
                 Ok(Some(variable)) => {
                     self.config.push(variable.key, variable.value, origin, variable.line);
                     if variable.key.starts_with(b"include") || self.urls_forbidden {
-                        let from = include::From { level, file: Some((path, shown)), line: variable.line };
+                        let from = From { level, file: Some((path, shown)), line: variable.line };
                         self.maybe_include(variable.key, variable.value, &from)?;
                     }
                 }
@@ -103,10 +110,98 @@ impl<'a> Loader<'a> {
             }
             self.config.push(key, value, origin, 0);
             if key.starts_with(b"include") {
-                self.maybe_include(key, value, &include::From { level: Level::Command, file: None, line: 0 })?;
+                self.maybe_include(key, value, &From { level: Level::Command, file: None, line: 0 })?;
             }
             Ok(())
         })
+    }
+
+    /// Follows the variable if it is an include whose condition holds.
+    fn maybe_include(&mut self, key: &[u8], value: Option<&[u8]>, from: &From<'_>) -> Result<(), ConfigError> {
+        if self.urls_forbidden && is_remote_url(key) {
+            return Err(ConfigError::RemoteUrlInInclude);
+        }
+        if key == b"include.path" {
+            return self.include(key, value, from, self.urls_forbidden);
+        }
+        let Some(condition) = key.strip_prefix(b"includeif.").and_then(|rest| rest.strip_suffix(b".path")) else {
+            return Ok(());
+        };
+        let asks_for_urls = condition.starts_with(b"hasconfig:remote.*.url:");
+        if self.holds(condition.as_bstr(), from)? {
+            self.include(key, value, from, self.urls_forbidden || asks_for_urls)?;
+        }
+        Ok(())
+    }
+
+    fn include(&mut self, key: &[u8], value: Option<&[u8]>, from: &From<'_>, no_urls: bool) -> Result<(), ConfigError> {
+        let value = value.ok_or_else(|| from.error(format!("missing value for '{}'", key.as_bstr())))?.as_bstr();
+        let target = expand_path(value, self.environment)
+            .ok_or_else(|| from.error(format!("could not expand include path '{value}'")))?;
+        let (path, shown) = match from.file {
+            // A relative path is relative to the file it stands in.
+            Some((path, shown)) => (beside(path, &target), beside(shown, &target)),
+            None if target.is_absolute() => (target.clone(), target),
+            None => return Err(from.error("relative config includes must come from files".into())),
+        };
+        let mut text = Vec::new();
+        match self.fs.read_small(&self.environment.resolve(&path), true, &mut text) {
+            Err(error) if error.is_not_found() => return Ok(()),
+            read => read?,
+        }
+        if self.depth == DEPTH_MAX {
+            let from = from.file.map_or_else(|| "the command line".into(), |(_, shown)| shown.to_owned());
+            return Err(ConfigError::IncludeDepth { file: shown, from, most: DEPTH_MAX });
+        }
+        self.depth += 1;
+        let outer = std::mem::replace(&mut self.urls_forbidden, no_urls);
+        self.text(from.level, &text, &path, &shown)?;
+        self.urls_forbidden = outer;
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn holds(&mut self, condition: &BStr, from: &From<'_>) -> Result<bool, ConfigError> {
+        let after = |keyword: &str| condition.strip_prefix(keyword.as_bytes()).map(BStr::new);
+        if let Some(pattern) = after("gitdir:") {
+            self.git_dir_matches(pattern, from, Mode::empty())
+        } else if let Some(pattern) = after("gitdir/i:") {
+            self.git_dir_matches(pattern, from, Mode::IGNORE_CASE)
+        } else if let Some(pattern) = after("onbranch:") {
+            let branch = self.local.and_then(|local| (local.branch)());
+            Ok(branch.is_some_and(|branch| matches(&with_all_below(pattern.into()), branch.as_ref(), Mode::empty())))
+        } else if let Some(pattern) = after("hasconfig:remote.*.url:") {
+            self.any_remote_url_matches(pattern)
+        } else {
+            // A condition that is not known does not hold, so that files can be shared with newer gits.
+            Ok(false)
+        }
+    }
+
+    fn git_dir_matches(&self, pattern: &BStr, from: &From<'_>, mode: Mode) -> Result<bool, ConfigError> {
+        self.local.map_or(Ok(false), |local| git_dir_matches(pattern, from, mode, local.git_dir, self.environment))
+    }
+
+    fn any_remote_url_matches(&mut self, pattern: &BStr) -> Result<bool, ConfigError> {
+        if self.only_urls {
+            return Ok(false);
+        }
+        if self.remote_urls.is_none() {
+            let mut scan = Loader::new(self.fs, self.environment, self.outer, self.local);
+            scan.only_urls = true;
+            scan.read_all()?;
+            let urls = scan.config.iter().filter(|value| is_remote_url(value.key)).filter_map(|value| value.raw);
+            self.remote_urls = Some(urls.map(BString::from).collect());
+        }
+        let urls = self.remote_urls.as_deref().unwrap_or_default();
+        Ok(urls.iter().any(|url| matches(pattern, url, Mode::empty())))
+    }
+}
+
+impl Outer {
+    /// The configuration that a repository has no hand in: these files and the command line.
+    pub(crate) fn protected(&self, fs: &Fs, environment: &Environment) -> Result<Config, ConfigError> {
+        Loader::new(fs, environment, self, None).load()
     }
 }
 

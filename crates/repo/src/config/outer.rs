@@ -1,6 +1,6 @@
 //! The files that stand above any repository: the machine's and the user's.
 
-use super::{Config, ConfigError, Level, Loader, parse_boolean};
+use super::{ConfigError, Level, parse_boolean};
 use crate::environment::Environment;
 use bstr::ByteSlice;
 use refdb_vfs::Fs;
@@ -23,11 +23,6 @@ impl Outer {
             outer.add(fs, environment, Level::Global, path)?;
         }
         Ok(outer)
-    }
-
-    /// The configuration that a repository has no hand in: these files and the command line.
-    pub(crate) fn protected(&self, fs: &Fs, environment: &Environment) -> Result<Config, ConfigError> {
-        Loader::new(fs, environment, self, None).load()
     }
 
     fn add(&mut self, fs: &Fs, environment: &Environment, level: Level, path: PathBuf) -> Result<(), ConfigError> {

@@ -13,8 +13,8 @@ pub(super) enum Content {
         /// What the tag says its target is.
         kind: ObjectKind,
     },
-    /// A tree or a blob.
-    Other,
+    Tree,
+    Blob,
 }
 
 /// Where a commit leads.
@@ -35,9 +35,18 @@ impl Content {
         }
         match kind {
             ObjectKind::Commit => parse_commit(data, id.kind(), |_| ()).map(|_| Content::Commit),
-            ObjectKind::Tag => parse_tag(data, id.kind()),
-            ObjectKind::Tree | ObjectKind::Blob => Some(Content::Other),
+            ObjectKind::Tag => Self::parse_tag(data, id.kind()),
+            ObjectKind::Tree => Some(Content::Tree),
+            ObjectKind::Blob => Some(Content::Blob),
         }
+    }
+
+    pub(super) fn parse_tag(data: &[u8], hash: HashKind) -> Option<Self> {
+        let mut tokens = TagRefIter::from_bytes(data, gix_kind(hash));
+        let target = from_gix(tokens.next()?.ok()?.id()?);
+        let Token::TargetKind(kind) = tokens.next()?.ok()? else { return None };
+        tokens.next()?.ok()?;
+        Some(Content::Tag { target, kind: kind.into() })
     }
 }
 
@@ -50,7 +59,7 @@ impl Commit {
 }
 
 /// git asks for a tree, for parents that are ids, and for something behind them. Returns the tree.
-fn parse_commit(data: &[u8], hash: HashKind, mut parent: impl FnMut(ObjectId)) -> Option<ObjectId> {
+pub(super) fn parse_commit(data: &[u8], hash: HashKind, mut parent: impl FnMut(ObjectId)) -> Option<ObjectId> {
     let digits = hash.len_hex();
     let line = |rest: &[u8]| {
         let id = ObjectId::from_hex(hash, rest.get(..digits)?).ok()?;
@@ -71,12 +80,4 @@ fn parse_commit(data: &[u8], hash: HashKind, mut parent: impl FnMut(ObjectId)) -
 pub(super) fn tree_entry(data: &[u8], hash: HashKind, name: &[u8]) -> Option<ObjectId> {
     let entries = TreeRefIter::from_bytes(data, gix_kind(hash));
     entries.map_while(|entry| entry.ok()).find(|entry| entry.filename == name).map(|entry| from_gix(entry.oid))
-}
-
-fn parse_tag(data: &[u8], hash: HashKind) -> Option<Content> {
-    let mut tokens = TagRefIter::from_bytes(data, gix_kind(hash));
-    let target = from_gix(tokens.next()?.ok()?.id()?);
-    let Token::TargetKind(kind) = tokens.next()?.ok()? else { return None };
-    tokens.next()?.ok()?;
-    Some(Content::Tag { target, kind: kind.into() })
 }

@@ -149,6 +149,18 @@ impl Database {
         count.ok_or_else(|| ObjectError::Count)
     }
 
+    /// The ids of all objects; one may come twice.
+    pub(super) fn ids(&mut self) -> Result<Vec<ObjectId>, ObjectError> {
+        let ids = self.twice(|handle| {
+            let mut all = Vec::new();
+            for id in handle.iter().map_err(drop)? {
+                all.push(from_gix(&id.map_err(drop)?));
+            }
+            Ok::<_, ()>(Some(all))
+        });
+        ids.ok_or_else(|| ObjectError::List(self.dir.clone()))
+    }
+
     /// The fewest digits, but at least `least`, that tell an id from all others.
     pub(super) fn unique_len(&mut self, id: &ObjectId, least: usize) -> Result<usize, ObjectError> {
         let candidate = Candidate::new(to_gix(id).to_owned(), least);

@@ -15,6 +15,9 @@ pub enum ObjectError {
     /// The indexes of the packs cannot be read.
     #[error("cannot count the objects in packs")]
     Count,
+    /// The objects cannot be listed.
+    #[error("cannot list the objects in '{}'", .0.display())]
+    List(PathBuf),
     /// An id cannot be shortened.
     #[error("cannot shorten {id}: {source}")]
     Shorten {

@@ -46,6 +46,7 @@ impl Known {
         let bytes = id.as_bytes();
         debug_assert!(bytes.len() == self.hash.len_bytes() && self.get(id).is_none());
         let len = bytes.len() + 1;
+        debug_assert!(self.rows.len().is_multiple_of(len), "rows are whole");
         // Past four thousand million objects there is nothing to gain from remembering one more.
         let Ok(number) = u32::try_from(self.rows.len() / len) else { return };
         let class = match class {
@@ -61,6 +62,7 @@ impl Known {
         };
         self.rows.extend_from_slice(bytes);
         self.rows.push(class);
+        debug_assert_eq!(self.rows.len(), (number as usize + 1) * len, "the table leads to the row by its number");
         let rows = &self.rows;
         self.table.insert_unique(spread(bytes), number, |number| spread(&rows[*number as usize * len..]));
     }

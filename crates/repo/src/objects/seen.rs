@@ -48,6 +48,7 @@ impl Seen {
                 _ => return,
             }
         }
+        debug_assert_eq!(self.slots.len(), SLOTS, "each id has a place");
         self.slots[Self::slot(id)] = Some((*id, kind));
     }
 }

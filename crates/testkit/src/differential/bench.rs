@@ -193,8 +193,10 @@ impl Bench {
         let mut maker = Maker { common: &common, plan, made: Vec::new() };
         plan.parts.iter().for_each(|part| maker.make(part));
         maker.flush();
-        // A git that crashed while it made the repository leaves it.
-        let _ = fs::remove_file(git_dir(&common, plan).join("HEAD.lock"));
+        // A git that crashed while it made the repository leaves them.
+        for lock in ["HEAD.lock", "reftable/tables.list.lock"] {
+            let _ = fs::remove_file(git_dir(&common, plan).join(lock));
+        }
         fs::rename(&common, &own).expect("a folder can be renamed");
     }
 
@@ -225,10 +227,13 @@ fn remove(folder: &Path) {
 
 /// The input with fewer requests: without one, or with one or two only.
 fn fewer(input: &[BString]) -> Vec<Vec<BString>> {
-    let words = [&b"option "[..], b"start", b"prepare", b"commit", b"abort"];
+    let words = [&b"start"[..], b"prepare", b"commit", b"abort"];
     let is_no_request = |piece: &BString| words.iter().any(|word| piece.starts_with(word));
+    // An option is for the request that follows, and goes with it.
+    let is_option = |at: &usize| input.get(*at).is_some_and(|piece| piece.starts_with(b"option "));
+    let request = |at: usize| (at..input.len()).find(|at| !is_option(at)).unwrap_or(at);
     let kept = |keeps: &dyn Fn(usize) -> bool| {
-        let pieces = input.iter().enumerate().filter(|(at, piece)| keeps(*at) || is_no_request(piece));
+        let pieces = input.iter().enumerate().filter(|(at, piece)| keeps(request(*at)) || is_no_request(piece));
         pieces.map(|(_, piece)| piece.clone()).collect::<Vec<_>>()
     };
     let all = || 0..input.len();

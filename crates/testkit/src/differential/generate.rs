@@ -1,4 +1,7 @@
-use super::{Areas, Bench, Place, Plan, Step, for_each_ref, parts, update_ref, vocabulary::Vocabulary};
+use super::{
+    Areas, Bench, Place, Plan, Step, for_each_ref, parts, update_ref,
+    vocabulary::{Vocabulary, flags},
+};
 use crate::{Repo, Rng, names};
 use bstr::BString;
 
@@ -75,11 +78,6 @@ fn globals(rng: &mut Rng) -> Vec<BString> {
         &["-c", "versionsort.suffix=-rc"],
     ];
     rng.pick(choices).iter().map(|word| BString::from(*word)).collect()
-}
-
-/// Adds some of these options, each of which has a word of its own.
-pub(super) fn flags(rng: &mut Rng, options: &[&str], chance: usize) -> Vec<BString> {
-    options.iter().filter(|_| rng.one_in(chance)).map(|option| BString::from(*option)).collect()
 }
 
 fn symbolic_ref(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {

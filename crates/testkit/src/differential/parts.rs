@@ -1,6 +1,6 @@
 use super::{Part, vocabulary::Vocabulary};
 use crate::{RefFormat, Rng};
-use bstr::BString;
+use bstr::{BString, ByteSlice};
 
 /// Settings, some of which mean nothing to refs, some of which are bad.
 const SETTINGS: &[(&str, &str)] = &[
@@ -105,7 +105,33 @@ pub(super) fn random(rng: &mut Rng, words: &mut Vocabulary<'_>, format: RefForma
     if rng.one_in(8) {
         parts.push(Part::Folder(format!("{}/empty", words.name(rng)).into()));
     }
+    keep_possible(&mut parts);
     parts
+}
+
+/// Leaves lines out of packed-refs that have one name for a ref and a folder of others: git lists such refs and does not
+/// find them by their names, so there is no answer to compare with.
+fn keep_possible(parts: &mut [Part]) {
+    let name = |part: &Part| match part {
+        Part::Ref(name, _) | Part::Symbolic(name, _) | Part::File(name, _) | Part::Link(name, _) => Some(name.clone()),
+        _ => None,
+    };
+    let mut names: Vec<BString> = parts.iter().filter_map(name).collect();
+    let is_below = |one: &[u8], other: &[u8]| one.strip_prefix(other).is_some_and(|rest| rest.starts_with(b"/"));
+    for part in parts {
+        let Part::File(path, text) = part else { continue };
+        if path != "packed-refs" {
+            continue;
+        }
+        let mut is_possible = |line: &&[u8]| {
+            let Some((_, name)) = line.trim_ascii_end().split_once_str(" refs/") else { return true };
+            let name = [&b"refs/"[..], name].concat();
+            let fits = names.iter().all(|other| !is_below(&name, other) && !is_below(other, &name));
+            names.extend(fits.then(|| name.into()));
+            fits
+        };
+        *text = text.lines_with_terminator().filter(|line| is_possible(line)).collect::<Vec<_>>().concat().into();
+    }
 }
 
 fn good_id(rng: &mut Rng, words: &Vocabulary<'_>) -> BString {
@@ -136,6 +162,7 @@ fn broken(rng: &mut Rng, words: &Vocabulary<'_>, format: RefFormat) -> Part {
         };
     }
     let commit = rng.pick(&words.objects.commits);
+    let targets = ["main", "../tags/v1", "refs/heads/main", "nowhere", "broken-0"];
     if rng.one_in(4) {
         return Part::File("packed-refs".into(), packed_refs(rng, words));
     }
@@ -148,7 +175,8 @@ fn broken(rng: &mut Rng, words: &Vocabulary<'_>, format: RefFormat) -> Part {
         5 => Part::File(name, "ref: ".into()),
         6 => Part::File(name, format!("ref:   {}  \n", words.name(rng)).into()),
         7 => Part::File("HEAD".into(), format!("{commit} rubbish\n").into()),
-        8 => Part::Link(name, (*rng.pick(&["main", "../tags/v1", "refs/heads/main", "nowhere", "broken-0"])).into()),
+        // Where a ref is packed, git lists it and does not find it by its name if a link leads nowhere.
+        8 => Part::Link(format!("refs/heads/broken-{}", rng.below(3)).into(), (*rng.pick(&targets)).into()),
         9 => Part::File("refs/heads/x.lock".into(), "".into()),
         10 => Part::File("refs/heads/README".into(), "read me\n".into()),
         _ => Part::File(name, format!("ref: refs/heads/bad..{}\n", rng.below(3)).into()),

@@ -1,4 +1,4 @@
-use super::{generate::flags, vocabulary::Vocabulary};
+use super::vocabulary::{Vocabulary, flags};
 use crate::Rng;
 use bstr::BString;
 

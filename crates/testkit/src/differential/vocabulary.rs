@@ -178,3 +178,8 @@ impl<'a> Vocabulary<'a> {
         }
     }
 }
+
+/// Adds some of these options, each of which has a word of its own.
+pub(super) fn flags(rng: &mut Rng, options: &[&str], chance: usize) -> Vec<BString> {
+    options.iter().filter(|_| rng.one_in(chance)).map(|option| BString::from(*option)).collect()
+}

@@ -1,6 +1,6 @@
 //! Waiting for a lock that someone else holds.
 
-use super::{LockError, Patience, signature};
+use super::{LockError, Patience, signing};
 use crate::{Error, Fs, Stat, interrupt};
 use std::{
     path::Path,
@@ -29,7 +29,7 @@ pub(super) fn wait_for<T>(
             Err(_) => {}
         }
         interrupt::check().map_err(|source| Error::new("lock", path, source))?;
-        if looks.is_due() && signature::remove_if_dead(fs, path) {
+        if looks.is_due() && signing::remove_if_dead(fs, path) {
             continue;
         }
         let holder = || fs.stat_link(path).ok();
@@ -43,7 +43,7 @@ pub(super) fn wait_for<T>(
             && let holder = holder()
             && wait.is_over(holder, limit, Instant::now())
         {
-            if signature::remove_if_dead(fs, path) {
+            if signing::remove_if_dead(fs, path) {
                 continue;
             }
             return Err(held(path, holder));

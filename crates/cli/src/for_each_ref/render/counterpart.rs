@@ -1,7 +1,8 @@
-use super::{Renderer, Row};
+use super::Renderer;
 use crate::{
     failure::Result,
     for_each_ref::atom::{CounterpartForm, Direction},
+    listing::Row,
 };
 use bstr::ByteSlice;
 

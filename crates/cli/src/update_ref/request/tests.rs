@@ -1,5 +1,6 @@
 use super::*;
 use crate::update_ref::records::Records;
+use bstr::BStr;
 
 /// Knows one name.
 struct OnlyHead;

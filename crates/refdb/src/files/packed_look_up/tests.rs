@@ -14,7 +14,7 @@ fn name(at: usize) -> String {
     format!("refs/changes/{:02}/{at:05}/meta", at / 100)
 }
 
-/// So many refs, every seventh of them a tag's.
+/// A packed-refs with these refs, every seventh of them a tag's.
 fn text(header: &str, refs: impl Iterator<Item = usize>) -> String {
     let mut text = header.to_owned();
     for at in refs {

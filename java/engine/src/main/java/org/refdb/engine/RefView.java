@@ -8,8 +8,9 @@ import java.util.Optional;
 /**
  * A repository's refs, for any number of threads.
  *
- * <p>Answers are packed; the library's file {@code refs/answer.rs} describes them, and an {@link Unpacker}
- * reads them. Names are full refnames.
+ * <p>Names are full refnames. What is asked for one by one or by the million stays packed, for no object but the caller's own
+ * is made of it: an {@link Unpacker} reads look-ups, as the library's file {@code refs/answer.rs} describes them, and {@link
+ * RefRows} has the rows of a list. Everything else is records.
  */
 public final class RefView implements AutoCloseable {
   /** How {@link #optimize(boolean)} goes about it. */
@@ -59,16 +60,16 @@ public final class RefView implements AutoCloseable {
     return RefListing.begin(handle.call(id -> RefNatives.list(id, request.toByteArray())));
   }
 
-  /** The names of the refs that hold an object or a tag that leads to it, after the view's version. */
-  public Unpacker pointingAt(byte[] objectId) throws EngineException {
-    return new Unpacker(handle.call(id -> RefNatives.pointingAt(id, objectId)));
+  /** The refs that hold an object or a tag that leads to it. */
+  public PointingRefs pointingAt(byte[] objectId) throws EngineException {
+    return PointingRefs.unpack(new Unpacker(handle.call(id -> RefNatives.pointingAt(id, objectId))));
   }
 
   /** The names of the refs that make it impossible to create one of this name. */
-  public Unpacker conflicting(String name) throws EngineException {
+  public List<String> conflicting(String name) throws EngineException {
     Unpacker answer = new Unpacker(handle.call(id -> RefNatives.conflicting(id, name.getBytes(StandardCharsets.UTF_8))));
     answer.u8();
-    return answer;
+    return answer.texts();
   }
 
   /** The refs whose files are no good, a thousand at most. Every loose ref is looked at. */
@@ -112,10 +113,11 @@ public final class RefView implements AutoCloseable {
    *
    * @param skip how many of the newest entries are passed over
    * @param max how many are wanted at most
-   * @return the entries, newest first, after a byte that is 0 if there is no reflog
+   * @return the entries, newest first; none if there is no reflog
    */
-  public Unpacker log(String name, int skip, int max) throws EngineException {
-    return new Unpacker(handle.call(id -> RefNatives.log(id, name.getBytes(StandardCharsets.UTF_8), skip, max)));
+  public List<LogEntry> log(String name, int skip, int max) throws EngineException {
+    byte[] bytes = name.getBytes(StandardCharsets.UTF_8);
+    return LogEntry.unpack(new Unpacker(handle.call(id -> RefNatives.log(id, bytes, skip, max))));
   }
 
   /**

@@ -1,7 +1,9 @@
 package org.refdb.engine;
 
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 
 /** Reads an answer of the library: the other end of {@link Packer}. Past the end it throws. */
 public final class Unpacker {
@@ -56,6 +58,15 @@ public final class Unpacker {
   public String text() {
     int length = i32();
     return new String(bytes, take(length), length, StandardCharsets.UTF_8);
+  }
+
+  /** All that is left, which is byte strings of text. */
+  List<String> texts() {
+    List<String> texts = new ArrayList<>();
+    while (hasMore()) {
+      texts.add(text());
+    }
+    return texts;
   }
 
   /** The array that is read. What {@link #take} gives is a place in it. */

@@ -17,6 +17,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.eclipse.jgit.transport.RemoteRefUpdate;
 import org.junit.jupiter.api.AfterAll;
@@ -517,7 +518,7 @@ final class GerritRefsTest {
 
   private String ssh(String... words) throws IOException {
     Commands.Output said = sshAttempt(words);
-    assertEquals(0, said.status(), said.text());
+    assertEquals(0, said.status(), said.text() + "\n" + troubles(server.log()));
     return said.text();
   }
 
@@ -545,6 +546,11 @@ final class GerritRefsTest {
         Files.delete(file);
       }
     }
+  }
+
+  /** What the server warned of, which says more than an answer that there is no such command. */
+  private static String troubles(String log) {
+    return log.lines().filter(line -> line.matches(".*( WARN | ERROR |plugin).*")).collect(Collectors.joining("\n"));
   }
 
   private static String lastLines(String log) {

@@ -17,6 +17,7 @@ import org.eclipse.jgit.lib.ReflogEntry;
 import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.revwalk.RevWalk;
 import org.eclipse.jgit.transport.ReceiveCommand;
+import org.eclipse.jgit.transport.RefSpec;
 
 /** What the driver can be told to do. An update's result is JGit's own word for it. */
 final class Commands {
@@ -44,6 +45,7 @@ final class Commands {
       case "reflog" -> reflog(fields[1]);
       case "pack" -> pack();
       case "compact" -> compact();
+      case "push" -> push(fields[1], List.of(fields).subList(2, fields.length));
       default -> throw new IllegalArgumentException("no such command: " + fields[0]);
     }
   }
@@ -141,6 +143,18 @@ final class Commands {
   /** {@code compact}: merges a reftable stack into one table. */
   private void compact() throws IOException {
     ((FileReftableDatabase) refs).compactFully();
+  }
+
+  /** {@code push URL SPEC...}: a line {@code REF STATUS MESSAGE} for each, and the lines that the server said. */
+  private void push(String url, List<String> specs) throws Exception {
+    try (Git git = new Git(repository)) {
+      for (var result : git.push().setRemote(url).setRefSpecs(specs.stream().map(RefSpec::new).toList()).call()) {
+        for (var update : result.getRemoteUpdates()) {
+          answer.accept(update.getRemoteName() + "\t" + update.getStatus() + "\t" + update.getMessage());
+        }
+        result.getMessages().lines().forEach(answer);
+      }
+    }
   }
 
   private static PersonIdent ident() {

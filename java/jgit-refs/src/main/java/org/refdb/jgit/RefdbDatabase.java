@@ -33,6 +33,7 @@ import org.refdb.engine.BrokenRef;
 import org.refdb.engine.EngineException;
 import org.refdb.engine.RefBatch;
 import org.refdb.engine.RefListing;
+import org.refdb.engine.PointingRefs;
 import org.refdb.engine.RefView;
 import org.refdb.engine.RefViews;
 import org.refdb.engine.Unpacker;
@@ -285,13 +286,11 @@ public final class RefdbDatabase extends RefDatabase {
   public Set<Ref> getTipsWithSha1(ObjectId id) throws IOException {
     byte[] raw = new byte[RefDecoder.ID_BYTES];
     id.copyRawTo(raw, 0);
-    Unpacker answer = view.pointingAt(raw);
-    seen(answer.i64());
+    PointingRefs pointing = view.pointingAt(raw);
+    seen(pointing.version());
     List<String> names = new ArrayList<>();
     names.add(Constants.HEAD);
-    while (answer.hasMore()) {
-      names.add(answer.text());
-    }
+    names.addAll(pointing.names());
     Set<Ref> tips = new HashSet<>();
     Unpacker refs = view.lookupMany(names);
     for (String name : names) {
@@ -324,17 +323,12 @@ public final class RefdbDatabase extends RefDatabase {
 
   @Override
   public boolean isNameConflicting(String name) throws IOException {
-    return view.conflicting(name).hasMore();
+    return !view.conflicting(name).isEmpty();
   }
 
   @Override
   public Collection<String> getConflictingNames(String name) throws IOException {
-    List<String> names = new ArrayList<>();
-    Unpacker answer = view.conflicting(name);
-    while (answer.hasMore()) {
-      names.add(answer.text());
-    }
-    return List.copyOf(names);
+    return List.copyOf(view.conflicting(name));
   }
 
   @Override

@@ -6,24 +6,18 @@ import org.eclipse.jgit.lib.CheckoutEntry;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.PersonIdent;
 import org.eclipse.jgit.lib.ReflogEntry;
-import org.refdb.engine.Unpacker;
+import org.refdb.engine.LogEntry;
 
 /** An entry of a reflog. */
 record RefdbReflogEntry(ObjectId oldId, ObjectId newId, PersonIdent who, String comment) implements ReflogEntry {
   private static final String MOVING_FROM = "checkout: moving from ";
   private static final String TO = " to ";
 
-  static RefdbReflogEntry read(Unpacker in) {
-    in.i32();
-    ObjectId oldId = RefDecoder.id(in);
-    in.i32();
-    ObjectId newId = RefDecoder.id(in);
-    String name = in.text();
-    String email = in.text();
-    Instant when = Instant.ofEpochSecond(in.i64());
-    int offset = in.i32();
-    ZoneOffset zone = zone(offset);
-    return new RefdbReflogEntry(oldId, newId, new PersonIdent(name, email, when, zone), in.text());
+  static RefdbReflogEntry of(LogEntry entry) {
+    Instant when = Instant.ofEpochSecond(entry.seconds());
+    PersonIdent who = new PersonIdent(entry.name(), entry.email(), when, zone(entry.offset()));
+    return new RefdbReflogEntry(
+        ObjectId.fromRaw(entry.oldId()), ObjectId.fromRaw(entry.newId()), who, entry.message());
   }
 
   /** +0130 is 130. What is no time zone counts as UTC, as for JGit. */

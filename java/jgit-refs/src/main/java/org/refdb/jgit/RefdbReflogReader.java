@@ -5,8 +5,8 @@ import java.util.ArrayList;
 import java.util.List;
 import org.eclipse.jgit.lib.ReflogEntry;
 import org.eclipse.jgit.lib.ReflogReader;
+import org.refdb.engine.LogEntry;
 import org.refdb.engine.RefView;
-import org.refdb.engine.Unpacker;
 
 /** Reads a ref's reflog as it is when it is asked. */
 final class RefdbReflogReader implements ReflogReader {
@@ -43,11 +43,9 @@ final class RefdbReflogReader implements ReflogReader {
   }
 
   private List<ReflogEntry> read(int skip, int max) throws IOException {
-    Unpacker answer = view.log(name, skip, max);
-    answer.u8();
     List<ReflogEntry> entries = new ArrayList<>();
-    while (answer.hasMore()) {
-      entries.add(RefdbReflogEntry.read(answer));
+    for (LogEntry entry : view.log(name, skip, max)) {
+      entries.add(RefdbReflogEntry.of(entry));
     }
     return entries;
   }

@@ -83,7 +83,7 @@ final class RefdbUpdate extends RefUpdate {
   @Override
   protected boolean tryLock(boolean followLinks) throws IOException {
     deref = followLinks;
-    database.refresh(); // whoever holds a lock looks at the disk
+    database.refresh(); // the holder of a lock looks at the disk
     isBroken = false;
     try {
       basis = database.exactRef(getName());

@@ -23,7 +23,7 @@ public final class HeapOpener implements StoreOpener {
   /** Runs before a change is made durable. */
   volatile Runnable beforeSettle = () -> {};
 
-  /** So many puts find no room. */
+  /** The number of puts that find no room. */
   final AtomicInteger refuses = new AtomicInteger();
 
   /** Runs before each removal of one entry or of all. */

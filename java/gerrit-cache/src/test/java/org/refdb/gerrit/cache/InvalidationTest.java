@@ -54,7 +54,7 @@ class InvalidationTest {
     return ByteBuffer.wrap(text.getBytes(UTF_8));
   }
 
-  /** Puts a value on disk, and makes whoever has read it wait before it is in memory. */
+  /** Puts a value on disk, and makes a thread that has read it wait before it is in memory. */
   private Pause pauseAfterReadingAStaleValue() {
     file("strings").put(bytes("key"), new Found("stale".getBytes(UTF_8), System.currentTimeMillis()));
     Pause read = new Pause();

@@ -89,8 +89,9 @@ class KnownFaultsTest {
   }
 
   @Test
-  void fault01AHitInMemoryNeverTouchesTheDisk() {
+  void fault01AHitInMemoryNeverTouchesTheDisk() throws Exception {
     Cache<String, String> cache = cache("memory");
+    gerrit.awaitWarmUp();
     cache.put("key", "value");
     int deserialized = TextSerializer.INSTANCE.deserialized.get();
     for (int i = 0; i < 1000; i++) {
@@ -352,6 +353,7 @@ class KnownFaultsTest {
   void fault20AgeingNeedsNoScanOfTheEntries() throws Exception {
     Cache<String, String> cache =
         gerrit.factory().build(TestDef.named("aged").withDiskLimit(LIMIT).withAges(Duration.ofMillis(1), null));
+    gerrit.awaitWarmUp();
     cache.put("key", "value");
     int deserialized = TextSerializer.INSTANCE.deserialized.get();
     Thread.sleep(5);

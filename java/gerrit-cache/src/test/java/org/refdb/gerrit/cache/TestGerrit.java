@@ -128,6 +128,11 @@ public final class TestGerrit implements AutoCloseable {
     return injector.getInstance(PersistentCacheFactory.class);
   }
 
+  /** Waits until no read beside the start is under way. */
+  void awaitWarmUp() throws Exception {
+    ((RefdbCacheFactory) factory()).awaitWarmUp();
+  }
+
   public AtomicBoolean readOnly() {
     return injector.getInstance(Key.get(AtomicBoolean.class, Names.named(RefdbCacheModule.READ_ONLY)));
   }

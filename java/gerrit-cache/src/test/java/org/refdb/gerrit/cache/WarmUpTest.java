@@ -27,9 +27,7 @@ class WarmUpTest {
     int before = TextSerializer.INSTANCE.deserialized.get();
     try (TestGerrit gerrit = start()) {
       PersistentCache cache = (PersistentCache) gerrit.strings();
-      for (int i = 0; i < 1_000 && TextSerializer.INSTANCE.deserialized.get() == before; i++) {
-        Thread.sleep(10);
-      }
+      gerrit.awaitWarmUp();
       assertEquals(before + 1, TextSerializer.INSTANCE.deserialized.get(), "one value of a thousand");
       assertEquals(0, cache.diskStats().hitCount(), "nobody asked");
     }

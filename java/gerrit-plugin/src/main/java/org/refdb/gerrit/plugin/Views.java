@@ -34,7 +34,7 @@ final class Views {
     Boolean on;
   }
 
-  /** {@code GET /config/server/refdb~status}: 200 if all is as it should be, else 500, for those who look at nothing else. */
+  /** {@code GET /config/server/refdb~status}: 200 if all is as it should be, else 500, for monitors that look at nothing else. */
   static final class ServerStatus extends ForViewers implements RestReadView<ConfigResource> {
     private final Health health;
 

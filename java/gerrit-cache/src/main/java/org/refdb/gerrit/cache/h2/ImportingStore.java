@@ -2,22 +2,21 @@ package org.refdb.gerrit.cache.h2;
 
 import com.google.common.flogger.FluentLogger;
 import java.io.IOException;
-import org.refdb.engine.Cache;
+import org.refdb.gerrit.cache.store.ForwardingStore;
 import org.refdb.gerrit.cache.store.Store;
 
 /**
  * A store into which older entries are being imported while it is in use. What its users change meanwhile wins over
  * what is imported, whichever comes first and whatever restarts in between: an invalidated key does not come back.
  */
-final class ImportingStore implements Store {
+final class ImportingStore extends ForwardingStore {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
 
-  private final Store store;
   private final H2Import state;
   private volatile boolean importing = true;
 
   ImportingStore(Store store, H2Import state) {
-    this.store = store;
+    super(store);
     this.state = state;
   }
 
@@ -48,11 +47,6 @@ final class ImportingStore implements Store {
       logger.atWarning().log("No more is imported from H2, the changes since cannot be noted: %s", e.getMessage());
       endImport();
     }
-  }
-
-  @Override
-  public <T> T get(byte[] key, Cache.Reader<T> reader) {
-    return store.get(key, reader);
   }
 
   @Override
@@ -103,19 +97,9 @@ final class ImportingStore implements Store {
   }
 
   @Override
-  public Stats stats() {
-    return store.stats();
-  }
-
-  @Override
-  public Upkeep upkeep() {
-    return store.upkeep();
-  }
-
-  @Override
   public void close() {
     suspend();
-    store.close();
+    super.close();
   }
 
   private synchronized void suspend() {

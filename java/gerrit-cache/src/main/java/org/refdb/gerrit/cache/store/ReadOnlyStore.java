@@ -1,22 +1,15 @@
 package org.refdb.gerrit.cache.store;
 
 import java.util.function.BooleanSupplier;
-import org.refdb.engine.Cache;
 
 /** A store that takes no change while a switch says so, as an offline reindex may be told. */
-public final class ReadOnlyStore implements Store {
-  private final Store store;
+public final class ReadOnlyStore extends ForwardingStore {
   private final BooleanSupplier readOnly;
 
   /** The switch is asked at each change. */
   public ReadOnlyStore(Store store, BooleanSupplier readOnly) {
-    this.store = store;
+    super(store);
     this.readOnly = readOnly;
-  }
-
-  @Override
-  public <T> T get(byte[] key, Cache.Reader<T> reader) {
-    return store.get(key, reader);
   }
 
   @Override
@@ -48,20 +41,5 @@ public final class ReadOnlyStore implements Store {
     if (!readOnly.getAsBoolean()) {
       store.clear(durable);
     }
-  }
-
-  @Override
-  public Stats stats() {
-    return store.stats();
-  }
-
-  @Override
-  public Upkeep upkeep() {
-    return store.upkeep();
-  }
-
-  @Override
-  public void close() {
-    store.close();
   }
 }

@@ -1,0 +1,73 @@
+//! Instructions of the whole process tree, user space and kernel: the steady measure on a shared machine.
+//!
+//! Where the machine lets `perf` count them, perf does ([`perf`]). Most virtual machines do not; there the jobs run in
+//! an emulator that counts every instruction it executes ([`emulator`] on this side, [`guest`] inside).
+
+pub mod emulator;
+pub mod guest;
+pub mod perf;
+
+use std::{collections::HashMap, path::Path};
+
+use anyhow::Result;
+
+use crate::{bench::Bench, paired::Who};
+
+/// Which means of counting this machine has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// The processor counts, through `perf stat`.
+    Perf,
+    /// qemu counts what it emulates.
+    Emulator,
+    /// Nothing counts here: tables have wall and CPU time only.
+    Nothing,
+}
+
+/// The instructions of one step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Count {
+    /// How many millions.
+    pub millions: f64,
+    /// Whether the command was ended at the limit, so that it would have taken more.
+    pub cut: bool,
+}
+
+/// The instructions of each step of a job, as one program did it; or why there are none.
+pub type Counts = HashMap<(&'static str, Who), Result<Vec<Count>, String>>;
+
+impl Measure {
+    /// The best measure of this machine; `cache` holds the emulator's kernel.
+    pub fn detect(cache: &Path) -> Measure {
+        if perf::works() {
+            Measure::Perf
+        } else if emulator::works(cache) {
+            Measure::Emulator
+        } else {
+            Measure::Nothing
+        }
+    }
+
+    /// What the tables say about it.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Measure::Perf => {
+                "millions of instructions of the process tree, user and kernel, counted by the processor (perf)"
+            }
+            Measure::Emulator => {
+                "millions of instructions of the process tree, user and kernel, counted by qemu while it emulates a machine with \
+                 one processor and Debian's kernel, repositories on tmpfs"
+            }
+            Measure::Nothing => "not counted (no perf events and no qemu here, or not asked for)",
+        }
+    }
+
+    /// Counts every job of `bench` that lies on tmpfs, for the programs that can do it.
+    pub fn count(self, bench: &Bench<'_>, able: &[(&'static str, Who)]) -> Result<Counts> {
+        match self {
+            Measure::Perf => perf::count(bench, able),
+            Measure::Emulator => emulator::count(bench, able),
+            Measure::Nothing => Ok(Counts::new()),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Of several mistakes git and refdb may tell the one or the other.
+
+use bstr::{BString, ByteSlice};
+use refdb_testkit::differential::{Said, Step};
+
+/// The setting whose value is called bad, or none.
+fn bad_setting(said: &Said) -> Option<&[u8]> {
+    let line = said.err.lines().find(|line| line.starts_with(b"fatal: bad ") && line.contains_str("config value"))?;
+    line.rsplit_once_str(" for ").map(|(_, setting)| setting)
+}
+
+/// Wrong use is reported by git, a bad setting by refdb; or of two bad settings the one and the other.
+pub(crate) fn settings_before_words(_: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_setting = |said: &Said| {
+        let is_bad = |line: &[u8]| {
+            line.starts_with(b"fatal: bad config variable ")
+                || line.starts_with(b"fatal: bad config line ")
+                || line.starts_with(b"warning: unknown repository extension found")
+        };
+        said.err.lines().any(is_bad) || bad_setting(said).is_some()
+    };
+    let are_others =
+        bad_setting(git).is_some() && bad_setting(refdb).is_some() && bad_setting(git) != bad_setting(refdb);
+    if git.code >= 128 && refdb.code >= 128 && (is_setting(git) != is_setting(refdb) || are_others) {
+        refdb.clone_from(git);
+    }
+}
+
+/// What git says of a ref that does not hold what a request expects, shall get what it cannot hold, or has no room.
+const VALUES_SAID: &[&str] = &[
+    " but expected ",
+    ": reference already exists",
+    ": unable to resolve reference ",
+    "trying to write ref ",
+    "trying to write non-commit object ",
+    "verifying symref target: ",
+    " exists; cannot create '",
+];
+
+/// Refdb says that a ref is changed twice, and git too, or that a value is wrong in one of several requests.
+pub(crate) fn two_names(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_told = |said: &Said| {
+        said.err.contains_str("multiple updates for '") && said.err.contains_str(" (including one via ")
+            || said.err.contains_str("multiple updates for ref '") && said.err.ends_with(b"' is the same ref\n")
+    };
+    let is_refused = git.code == refdb.code && git.code != 0 && git.out == refdb.out;
+    let is_value = || VALUES_SAID.iter().any(|words| git.err.contains_str(words));
+    if is_refused && is_told(refdb) && (is_told(git) || step.input.len() > 1 && is_value()) {
+        refdb.clone_from(git);
+    }
+}
+
+/// Both name the same two.
+pub(crate) fn one_and_the_other(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let pair = |said: &Said| -> Option<[BString; 2]> {
+        let (_, names) = said.err.split_once_str("cannot process '")?;
+        let (one, other) = names.strip_suffix(b"' at the same time\n")?.split_once_str("' and '")?;
+        Some([one.into(), other.into()])
+    };
+    if let (Some([one, other]), Some(ours)) = (pair(git), pair(refdb))
+        && ours == [other, one]
+        && git.code == refdb.code
+        && step.input.len() > 1
+    {
+        refdb.clone_from(git);
+    }
+}
+
+/// Git says this of the branch itself, but not where HEAD leads to it.
+pub(crate) fn verified_through_head(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let verifies = step.input.iter().any(|line| line.starts_with(b"verify HEAD"));
+    let is_told = refdb.err.starts_with(b"fatal: cannot process '")
+        && refdb.err.ends_with(b"' and 'refs/heads' at the same time\n");
+    if verifies && is_told && git.code == 0 {
+        refdb.clone_from(git);
+    }
+}
+
+pub(crate) fn printed_before(step: &Step, git: &mut Said, refdb: &mut Said) {
+    // The date of a tagger is looked at where there is one.
+    let asks_tagger = step.words.iter().any(|word| word.contains_str("taggerdate:"));
+    if asks_tagger && git.code == 0 && refdb.err.starts_with(b"fatal: unknown date format ") {
+        refdb.clone_from(git);
+    }
+    if step.command != "for-each-ref" || git.code != 128 {
+        return;
+    }
+    let fields = ["fatal: missing object ", "fatal: unknown date format"];
+    if refdb.code == 128 && refdb.out.starts_with(&git.out) {
+        refdb.out.clone_from(&git.out);
+        for said in [&mut *git, &mut *refdb] {
+            let mut lines: Vec<_> = said.err.lines_with_terminator().collect();
+            lines.dedup();
+            said.err = lines.concat().into();
+        }
+    }
+    if refdb.code == 0 && git.err.contains_str("fatal: unknown date format")
+        || refdb.err.starts_with(b"fatal: format: ") && fields.iter().any(|words| git.err.contains_str(words))
+    {
+        refdb.clone_from(git);
+    }
+}
+
+pub(crate) fn symref_target(_: &Step, git: &mut Said, refdb: &mut Said) {
+    let others = ["unable to resolve reference", "expected symref with target"];
+    let is_other = others.iter().any(|words| refdb.err.contains_str(words));
+    if git.err.contains_str("verifying symref target: ") && is_other && git.code == refdb.code {
+        refdb.clone_from(git);
+    }
+}
+
+pub(crate) fn twice_in_a_batch(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_batch = step.has("-0") || step.has("--batch-updates");
+    let is_told = |said: &Said| said.err.contains_str("error: multiple updates for ");
+    let is_same = refdb.code == 128 && refdb.err.ends_with(b"' is the same ref\n") && is_told(git);
+    let is_raced = git.code == 128 && git.err.contains_str("HEAD has been racily updated");
+    let is_either = (is_told(git) || is_told(refdb)) && git.code == refdb.code;
+    let others = |said: &Said| -> Vec<BString> {
+        said.out.lines().filter(|line| !line.starts_with(b"rejected ")).map(BString::from).collect()
+    };
+    let is_batch = is_batch && others(refdb).starts_with(&others(git));
+    if is_batch && (is_either || is_told(refdb) && refdb.code == 0 || is_same || is_raced) && git != refdb {
+        refdb.clone_from(git);
+    }
+}
+
+pub(crate) fn file_in_the_way(_: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_told =
+        git.err.contains_str("unable to create lock file ") && git.err.ends_with(b"; non-directory in the way\n");
+    if is_told && refdb.err.contains_str("' exists; cannot create '") && git.code == refdb.code {
+        refdb.clone_from(git);
+    }
+}
+
+pub(crate) fn log_in_the_way(_: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_told = git.err.contains_str("': unable to append to '") && git.err.ends_with(b"': Not a directory\n");
+    if is_told && refdb.err.ends_with(b"': Not a directory (os error 20)\n") && git.code == refdb.code {
+        refdb.clone_from(git);
+    }
+}
+
+/// Git's messages end after 4095 bytes.
+pub(crate) fn long_messages(_: &Step, git: &mut Said, refdb: &mut Said) {
+    let cut = git.err.trim_end();
+    if git.err.len() >= 4095 && refdb.err.starts_with(cut) && refdb.err.lines().count() == 1 {
+        refdb.err.clone_from(&git.err);
+    }
+}
+
+pub(crate) fn folder_of_a_lock(_: &Step, git: &mut Said, refdb: &mut Said) {
+    let set = git.err.split_once_str("couldn't set '").map(|(_, rest)| rest);
+    let name = set.and_then(|rest| rest.strip_suffix(b"'\n"));
+    let is_refused = |name: &[u8]| {
+        refdb.err.contains_str("there is a non-empty directory '")
+            && refdb.err.ends_with(&[b"' blocking reference '", name, b"'\n"].concat())
+    };
+    let is_stuck = git.err.starts_with(b"fatal: unable to unlink '") && git.err.ends_with(b"': Is a directory\n");
+    if name.is_some_and(is_refused) || is_stuck && git.code == 128 {
+        refdb.clone_from(git);
+    }
+}

@@ -1,0 +1,53 @@
+//! Warnings that only one of both gives.
+
+use bstr::{BString, ByteSlice};
+use refdb_testkit::differential::{Said, Step};
+
+/// Cuts off the warning and the advice that follows it.
+pub(crate) fn named_like_ids(_: &Step, git: &mut Said, _: &mut Said) {
+    while let Some(advice) = git.err.find("Git normally never creates a ref that ends with 40 hex characters") {
+        let start = git.err[..advice].rfind("warning: refname '").unwrap_or(advice);
+        let last = "git config set advice.objectNameWarning false\"\n";
+        let end = git.err[advice..].find(last).map_or(git.err.len(), |at| advice + at + last.len());
+        let rest = BString::from([&git.err[..start], &git.err[end..]].concat());
+        git.err = rest;
+    }
+}
+
+pub(crate) fn gaps_in_logs(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_gap = |line: &[u8]| {
+        line.starts_with(b"warning: log for ref ")
+            && (line.contains_str(" unexpectedly ended on ") || line.contains_str(" has gap after "))
+    };
+    let kept: Vec<&[u8]> = git.err.lines_with_terminator().filter(|line| !is_gap(line)).collect();
+    let has_gap = kept.concat() != git.err[..];
+    git.err = kept.concat().into();
+    if has_gap && step.words.iter().any(|word| word.contains_str("@{0}")) {
+        refdb.clone_from(git);
+    }
+}
+
+pub(crate) fn warnings_behind_the_last(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let counts = step.words.iter().any(|word| word.starts_with(b"--count="));
+    let is_warning = |line: &&[u8]| line.starts_with(b"warning: ignoring ");
+    let warnings =
+        |said: &Said| said.err.lines_with_terminator().filter(is_warning).map(BString::from).collect::<Vec<_>>();
+    let rest = |said: &Said| {
+        said.err.lines_with_terminator().filter(|line| !is_warning(line)).map(BString::from).collect::<Vec<_>>()
+    };
+    let theirs = warnings(git);
+    let are_fewer = rest(git) == rest(refdb) && warnings(refdb).iter().all(|line| theirs.contains(line));
+    if (counts || git.code == 128) && git.code == refdb.code && are_fewer {
+        refdb.err.clone_from(&git.err);
+    }
+}
+
+pub(crate) fn warnings_of_excluded(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let excludes = step.words.iter().any(|word| word.starts_with(b"--exclude"));
+    let is_other = |line: &&[u8]| !line.starts_with(b"warning: ignoring ref with broken name ");
+    let rest: Vec<&[u8]> = refdb.err.lines_with_terminator().filter(is_other).collect();
+    let theirs: Vec<&[u8]> = git.err.lines_with_terminator().filter(is_other).collect();
+    if excludes && rest == theirs {
+        refdb.err.clone_from(&git.err);
+    }
+}

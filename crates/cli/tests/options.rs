@@ -1,0 +1,56 @@
+//! Every option of every command is read: what the table has and no arm reads is a panic.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+
+use refdb_cli::options::{Opt, Value};
+use refdb_testkit::{RefFormat, Repo};
+use refdb_types::HashKind;
+use std::process::{Command, Stdio};
+
+/// The ways to give the option: on, with a value, negated.
+fn spellings(opt: &Opt) -> Vec<Vec<String>> {
+    let value = if matches!(opt.name, "count" | "limit" | "hash" | "abbrev") { "7" } else { "HEAD" };
+    let mut ways = Vec::new();
+    if opt.is_long() {
+        let takes = opt.value != Value::None;
+        ways.push(vec![if takes { format!("--{}={value}", opt.name) } else { format!("--{}", opt.name) }]);
+        if matches!(opt.value, Value::Optional(_)) {
+            ways.push(vec![format!("--{}", opt.name)]);
+        }
+        if opt.negatable {
+            ways.push(vec![
+                opt.name.strip_prefix("no-").map_or(format!("--no-{}", opt.name), |bare| format!("--{bare}")),
+            ]);
+        }
+    }
+    if let Some(letter) = opt.short {
+        let mut way = vec![format!("-{}", char::from(letter))];
+        way.extend((!matches!(opt.value, Value::None | Value::Optional(_))).then(|| value.to_owned()));
+        ways.push(way);
+    }
+    ways
+}
+
+#[test]
+fn every_option_of_every_command_is_read() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    repo.git(["update-ref", "refs/heads/main", &id.to_string()]);
+    let mut given = 0;
+    for command in refdb_cli::commands() {
+        for opt in command.options {
+            for way in spellings(opt) {
+                let mut process = Command::new(env!("CARGO_BIN_EXE_refdb"));
+                process.arg("-C").arg(repo.git_dir()).arg(command.name).args(&way).stdin(Stdio::null());
+                let output = process.output().unwrap();
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(
+                    output.status.code() != Some(101) && !said.contains("panicked"),
+                    "{} {way:?}: {said}",
+                    command.name
+                );
+                given += 1;
+            }
+        }
+    }
+    assert!(given > 60, "{given} were given");
+}

@@ -1,0 +1,141 @@
+//! Clients that others wrote push to refdb, over each way they have.
+
+use super::{
+    plugged_in::old_git,
+    servers::{Hosted, Server},
+};
+use crate::common::{Client, quarantines, refs};
+use refdb_testkit::{Git, JGit, RefFormat};
+use refdb_types::HashKind;
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// A program that pushes `SOURCE:REF...` from the client's repository; what it says, in words of its own.
+type Push<'a> = dyn FnMut(&Client, &Server, &[String]) -> String + 'a;
+
+/// Makes, changes and deletes branches, and tries what a hook refuses: with a pack that is unpacked, and one that is kept.
+fn push_all(what: &str, start: impl Fn(&Hosted) -> Server, push: &mut Push<'_>) {
+    let (client, hosted) = (Client::new(HashKind::Sha1), Hosted::new(RefFormat::Reftable));
+    let server = start(&hosted);
+    for (at, commit) in client.commits.iter().enumerate() {
+        // Not every client can push an id.
+        client.repo.git(["update-ref", &format!("refs/heads/c{at}"), &commit.to_string()]);
+    }
+    let spec = |at: usize, name: &str| format!("refs/heads/c{at}:refs/heads/{name}");
+    let what = format!("{what} to {}", server.url);
+    let said = push(&client, &server, &[spec(1, "main"), spec(2, "other")]);
+    hosted.assert_received(1, &format!("{what}: {said}"));
+    hosted.repo.config("receive.unpackLimit", "1");
+    let said = push(&client, &server, &[spec(4, "main")]);
+    hosted.assert_received(2, &format!("{what}: {said}"));
+    assert_eq!(hosted.repo.rev_parse("refs/heads/main"), client.commits[4], "{what}: {said}");
+    let said = push(&client, &server, &[":refs/heads/other".into()]);
+    assert_eq!(refs(&hosted.repo), 1, "{what}: {said}");
+    let said = push(&client, &server, &[spec(5, "no")]);
+    assert!(said.contains("pre-receive hook declined"), "{what}: {said}");
+    assert!(said.contains("hooks say no"), "{what}: {said}");
+    assert_eq!(refs(&hosted.repo), 1, "{what}");
+    hosted.repo.git(["fsck", "--strict"]);
+    assert!(quarantines(&hosted.repo).is_empty(), "{what}");
+}
+
+fn ssh(hosted: &Hosted) -> Server {
+    let path = format!("{}:/usr/bin:/bin", hosted.links.display());
+    hosted.sshd(&format!("SetEnv \"PATH={path}\" \"REFDB_GIT={}\"", Git::find().program().display()))
+}
+
+fn run(client: &Client, server: &Server, program: &Path, before: &[&str], words: &[String]) -> String {
+    let mut command = client.repo.command(program);
+    command.envs(server.ssh.iter().map(|ssh| ("GIT_SSH_COMMAND", ssh)));
+    if let Some(folder) = &server.exec_path {
+        command.env("GIT_EXEC_PATH", folder).env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
+    }
+    command.envs(server.ssh_key.iter().map(|key| ("SSH_KEY", key)));
+    let output = command.args(before).arg(&server.url).args(words).output().unwrap();
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+#[test]
+fn git_of_two_ages() {
+    for (git, reaches_http) in [(Git::find().program().to_owned(), false), (old_git(), true)] {
+        let mut push = |client: &Client, server: &Server, words: &[String]| {
+            run(client, server, &git, &["push", "--porcelain"], words)
+        };
+        let what = git.display().to_string();
+        push_all(&what, ssh, &mut push);
+        push_all(&what, Hosted::daemon, &mut push);
+        if reaches_http {
+            push_all(&what, Hosted::http, &mut push);
+        } else {
+            // The other one's programs are not those that the folder leads to.
+            push_all(&what, Server::local, &mut push);
+        }
+    }
+}
+
+fn python(script: &str) -> impl FnMut(&Client, &Server, &[String]) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/receive_pack/hosts").join(script);
+    move |client, server, words| {
+        // Debian's python has Debian's libraries.
+        let python = PathBuf::from("/usr/bin/python3");
+        let before = [script.to_str().unwrap(), client.repo.git_dir().to_str().unwrap()];
+        run(client, server, &python, &before, words)
+    }
+}
+
+#[test]
+fn libgit2() {
+    let mut push = python("push_with_pygit2.py");
+    push_all("libgit2", ssh, &mut push);
+    push_all("libgit2", Hosted::http, &mut push);
+}
+
+#[test]
+fn dulwich() {
+    let mut python = python("push_with_dulwich.py");
+    let mut push = |client: &Client, server: &Server, words: &[String]| {
+        let by_id = words.iter().map(|word| {
+            let (source, name) = word.split_once(':').unwrap();
+            let id = if source.is_empty() { String::new() } else { client.repo.rev_parse(source).to_string() };
+            format!("{id}:{name}")
+        });
+        python(client, server, &by_id.collect::<Vec<_>>())
+    };
+    push_all("dulwich", Server::local, &mut push);
+    push_all("dulwich", ssh, &mut push);
+    push_all("dulwich", Hosted::daemon, &mut push);
+    push_all("dulwich", Hosted::http, &mut push);
+}
+
+#[test]
+fn jgit() {
+    for start in [ssh as fn(&Hosted) -> Server, Hosted::daemon, Hosted::http] {
+        let mut jgit = None;
+        let mut push = |client: &Client, server: &Server, words: &[String]| {
+            // One process for all pushes; what runs ssh must be one word for it.
+            let ssh = server.ssh_program(client.repo.scratch());
+            let jgit = jgit.get_or_insert_with(|| JGit::open_with_ssh(&client.repo, ssh.as_deref()));
+            format!("{:?}", jgit.push(&server.url, words))
+        };
+        push_all("JGit", start, &mut push);
+    }
+}
+
+#[test]
+#[ignore = "needs Go, and downloads modules: `make test-long` runs it"]
+fn go_git() {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("push-with-go-git");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/receive_pack/hosts/go-git");
+    let mut build = Command::new("go");
+    build.args(["build", "-o"]).arg(&program).arg(".").current_dir(source);
+    assert!(build.status().unwrap().success());
+    let mut push = |client: &Client, server: &Server, words: &[String]| {
+        run(client, server, &program, &[client.repo.git_dir().to_str().unwrap()], words)
+    };
+    push_all("go-git", Server::local, &mut push);
+    push_all("go-git", ssh, &mut push);
+    push_all("go-git", Hosted::daemon, &mut push);
+    push_all("go-git", Hosted::http, &mut push);
+}

@@ -1,0 +1,166 @@
+//! Real servers on loopback, for one repository each.
+
+use super::cgi::Cgi;
+use crate::common::{REFDB, hook};
+use refdb_testkit::{Git, RefFormat, Repo};
+use refdb_types::HashKind;
+use std::{
+    fmt::Write,
+    io,
+    net::{TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// A repository whose pushes note which program received them.
+pub(super) struct Hosted {
+    pub(super) repo: Repo,
+    /// A `GIT_EXEC_PATH`, as `make dist` makes one.
+    pub(super) exec_path: PathBuf,
+    /// A folder with `git-receive-pack`, a link to refdb.
+    pub(super) links: PathBuf,
+}
+
+impl Hosted {
+    pub(super) fn new(format: RefFormat) -> Self {
+        let repo = Repo::bare(format, HashKind::Sha1);
+        let (exec_path, links) = (repo.scratch().join("git core"), repo.scratch().join("links"));
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/build/refdb-exec-path");
+        let mut command = repo.command(script);
+        command.env("REFDB", REFDB).arg(&exec_path).arg(Git::find().program());
+        assert!(command.status().unwrap().success());
+        std::fs::create_dir(&links).unwrap();
+        std::os::unix::fs::symlink(REFDB, links.join("git-receive-pack")).unwrap();
+        hook(
+            &repo,
+            "pre-receive",
+            "while read old new name; do case $name in */no) echo hooks say no; exit 1;; esac; done",
+        );
+        hook(&repo, "post-receive", "readlink /proc/$PPID/exe >>../receivers");
+        repo.config("http.receivepack", "true");
+        repo.config("receive.autogc", "false");
+        Hosted { repo, exec_path, links }
+    }
+
+    /// That `count` pushes were received, all of them by refdb.
+    pub(super) fn assert_received(&self, count: usize, what: &str) {
+        let receivers = std::fs::read_to_string(self.repo.scratch().join("receivers")).unwrap_or_default();
+        let refdb = std::fs::canonicalize(REFDB).unwrap();
+        assert_eq!(receivers.lines().map(Path::new).collect::<Vec<_>>(), vec![refdb.as_path(); count], "{what}");
+    }
+
+    pub(super) fn daemon(&self) -> Server {
+        let port = free_port();
+        let mut command = self.repo.command(Git::find().program());
+        command.env("GIT_EXEC_PATH", &self.exec_path);
+        command.args(["daemon", "--enable=receive-pack", "--export-all", "--reuseaddr", "--listen=localhost"]);
+        command.arg(format!("--port={port}")).arg(format!("--base-path={}", self.repo.scratch().display()));
+        Server::start(command, port, format!("git://localhost:{port}/repo"))
+    }
+
+    /// `http-backend` as Apache starts it: by its own name, with `GIT_EXEC_PATH` from `SetEnv`.
+    pub(super) fn http(&self) -> Server {
+        let program = self.exec_path.join("git-http-backend");
+        let mut backend = self.repo.command(program);
+        backend.env("GIT_EXEC_PATH", &self.exec_path).env("GIT_PROJECT_ROOT", self.repo.scratch());
+        backend.env("GIT_HTTP_EXPORT_ALL", "1").env("REMOTE_USER", "tester");
+        let cgi = Cgi::serve(backend);
+        let url = format!("http://localhost:{}/repo", cgi.port());
+        Server { _cgi: Some(cgi), ..Server::at(url) }
+    }
+
+    /// sshd with lines of its configuration besides those that any needs.
+    pub(super) fn sshd(&self, settings: &str) -> Server {
+        let folder = self.repo.scratch().join("ssh");
+        std::fs::create_dir(&folder).unwrap();
+        for name in ["host", "user"] {
+            let mut keygen = self.repo.command("ssh-keygen");
+            keygen.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(folder.join(name));
+            assert!(keygen.status().unwrap().success());
+        }
+        let (port, place) = (free_port(), folder.display().to_string());
+        let mut config = format!("ListenAddress localhost:{port}\nHostKey {place}/host\nPidFile none\nUsePAM no\n");
+        write!(config, "AuthorizedKeysFile {place}/user.pub\nStrictModes no\nPasswordAuthentication no\n").unwrap();
+        write!(config, "PermitRootLogin yes\n{settings}\n").unwrap();
+        std::fs::write(folder.join("config"), config).unwrap();
+        let user = String::from_utf8(self.repo.command("id").arg("-un").output().unwrap().stdout).unwrap();
+        if user.trim() == "root" {
+            // For the process without rights that sshd then talks to the network with.
+            std::fs::create_dir_all("/run/sshd").unwrap();
+        }
+        let sshd = Path::new("/usr/sbin/sshd");
+        assert!(sshd.is_file(), "no sshd: run scripts/setup/install-packages openssh-server");
+        let mut command = self.repo.command(sshd);
+        command.args(["-D", "-e", "-f"]).arg(folder.join("config"));
+        let url = format!("ssh://{}@localhost:{port}{}", user.trim(), self.repo.dir().display());
+        let mut server = Server::start(command, port, url);
+        let options = "-F none -o BatchMode=yes -o IdentitiesOnly=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o GlobalKnownHostsFile=/dev/null";
+        server.ssh = Some(format!("ssh {options} -o LogLevel=ERROR -i {place}/user"));
+        server.ssh_key = Some(format!("{place}/user"));
+        server
+    }
+}
+
+/// A running server. Dropping it ends it.
+pub(super) struct Server {
+    child: Option<Running>,
+    _cgi: Option<Cgi>,
+    pub(super) url: String,
+    /// How ssh is called to reach it, and the key for it.
+    pub(super) ssh: Option<String>,
+    pub(super) ssh_key: Option<String>,
+    /// `GIT_EXEC_PATH` of a client that starts it by itself.
+    pub(super) exec_path: Option<PathBuf>,
+}
+
+impl Server {
+    fn at(url: String) -> Self {
+        Server { child: None, _cgi: None, url, ssh: None, ssh_key: None, exec_path: None }
+    }
+
+    /// None: the client is on the same machine.
+    pub(super) fn local(hosted: &Hosted) -> Self {
+        let path = hosted.repo.dir().to_str().unwrap().to_owned();
+        Server { exec_path: Some(hosted.exec_path.clone()), ..Server::at(path) }
+    }
+
+    /// A program in `folder` that calls ssh, for clients that want it to be one word; none if ssh does not lead there.
+    pub(super) fn ssh_program(&self, folder: &Path) -> Option<PathBuf> {
+        let ssh = self.ssh.as_ref()?;
+        let program = folder.join("ssh");
+        std::fs::write(&program, format!("#!/bin/sh\nexec {ssh} \"$@\"\n")).unwrap();
+        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        Some(program)
+    }
+
+    fn start(mut command: Command, port: u16, url: String) -> Self {
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut server = Server { child: Some(Running(child)), ..Server::at(url) };
+        let end = Instant::now() + Duration::from_secs(30);
+        while let Err(error) = TcpStream::connect(("localhost", port)) {
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused, "{command:?}");
+            let ended = server.child.as_mut().unwrap().0.try_wait().unwrap();
+            assert!(ended.is_none() && Instant::now() < end, "{command:?} does not listen: {ended:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        server
+    }
+}
+
+/// A program that ends when this is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // `git daemon` ends the program that it has started only when it is asked to end.
+        let _ = Command::new("kill").arg(self.0.id().to_string()).status();
+        let _ = self.0.wait();
+    }
+}
+
+/// A port that nobody listens on. That nobody takes it before the server does is likely, and all there is.
+fn free_port() -> u16 {
+    TcpListener::bind("localhost:0").unwrap().local_addr().unwrap().port()
+}

@@ -1,0 +1,23 @@
+//! gitoxide's reference types over [`refdb`]: find, iterate, peel and edit, in loose refs, packed-refs and reftables.
+//!
+//! Begin with [`Store::at`]. Names, values and edits are those of [`gix_ref`]; [`ReferenceExt`] has the calls of
+//! `gix_ref::file::ReferenceExt`, for this store.
+#![forbid(unsafe_code)]
+
+mod convert;
+mod edit;
+mod error;
+mod iter;
+mod names;
+mod reference;
+mod store;
+
+pub use edit::{Prepared, Transaction};
+pub use error::{Error, Result};
+pub use iter::{Iter, Platform};
+pub use reference::ReferenceExt;
+pub use store::Store;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

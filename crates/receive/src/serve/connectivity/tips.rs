@@ -1,0 +1,86 @@
+//! Which objects refs hold, as the server reads them now. What a client says of refs proves nothing.
+
+use crate::{serve::session::Session, wire::Commands};
+use bstr::BStr;
+use refdb::{RefFormat, Snapshot, Target, TargetView};
+use refdb_types::ObjectId;
+use std::{
+    collections::{HashMap, HashSet},
+    ops::ControlFlow,
+};
+
+/// How many refs that the push changes are read one by one, and near how many tips git walks first.
+pub(super) const NEAR_MAX: usize = 64;
+
+/// For how many ids a reftable's index of objects is searched. For more, all refs are read once; packed-refs has no index.
+const SEARCHED_MAX: usize = 16;
+
+impl Session<'_, '_> {
+    /// Leaves in `wanted` only what no ref holds.
+    pub(super) fn remove_held(&self, snapshot: &dyn Snapshot, wanted: &mut HashMap<ObjectId, ()>) -> refdb::Result<()> {
+        let has_index = self.store.repository().ref_format() == RefFormat::Reftable;
+        if has_index && wanted.len() <= SEARCHED_MAX {
+            remove_found(snapshot, wanted)
+        } else {
+            remove_held_by_any(snapshot, wanted)
+        }
+    }
+
+    /// What the refs that the push changes hold now, and where HEAD leads.
+    pub(super) fn near_tips(&self, snapshot: &dyn Snapshot) -> refdb::Result<HashSet<ObjectId>> {
+        let mut tips = HashSet::new();
+        let commands: &Commands = &self.request.commands;
+        let changed =
+            commands.iter().filter(|command| !command.old.is_null()).take(NEAR_MAX).map(|command| command.name);
+        for name in changed {
+            tips.extend(held(snapshot, name)?);
+        }
+        if let Some(Target::Symbolic(branch)) = snapshot.get("HEAD".into())? {
+            tips.extend(held(snapshot, branch.as_bstr())?);
+        }
+        Ok(tips)
+    }
+}
+
+fn remove_found(snapshot: &dyn Snapshot, wanted: &mut HashMap<ObjectId, ()>) -> refdb::Result<()> {
+    for id in wanted.keys().copied().collect::<Vec<_>>() {
+        let mut is_held = false;
+        snapshot.pointing_at(&id, &mut |view| {
+            is_held |= view.target == TargetView::Direct(id);
+            Ok(())
+        })?;
+        if is_held {
+            wanted.remove(&id);
+        }
+    }
+    Ok(())
+}
+
+fn remove_held_by_any(snapshot: &dyn Snapshot, wanted: &mut HashMap<ObjectId, ()>) -> refdb::Result<()> {
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let mut cursor = snapshot.cursor(false)?;
+    loop {
+        let walked = cursor.for_each(&mut |view| {
+            if let TargetView::Direct(id) = view.target {
+                wanted.remove(&id);
+            }
+            if wanted.is_empty() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        match walked {
+            Ok(_) => return Ok(()),
+            // It holds nothing.
+            Err(refdb::Error::BrokenRef(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn held(snapshot: &dyn Snapshot, name: &BStr) -> refdb::Result<Option<ObjectId>> {
+    match snapshot.get(name) {
+        Ok(Some(Target::Direct(id))) => Ok(Some(id)),
+        Ok(_) | Err(refdb::Error::BrokenRef(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

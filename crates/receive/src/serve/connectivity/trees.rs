@@ -1,0 +1,164 @@
+//! The trees of a push: what they name came with it, or is in the tree of a commit at its boundary.
+
+use super::incoming::Incoming;
+use refdb::{
+    Objects,
+    objects::{ObjectKind, links},
+};
+use refdb_types::ObjectId;
+use std::{
+    collections::{HashMap, HashSet},
+    rc::Rc,
+};
+
+/// How many of the boundary's trees are read for what stands elsewhere in them. Git is asked where that is not enough.
+const SEARCHED_MAX: usize = 2_000;
+
+/// How many commits of the boundary are compared with, tree by tree. The others' trees are searched.
+const COMPARED_MAX: usize = 16;
+
+/// A tree of the boundary.
+#[derive(Debug, Default)]
+struct Old {
+    kinds: HashMap<ObjectId, ObjectKind>,
+    folders: HashMap<Vec<u8>, ObjectId>,
+}
+
+/// The trees of a push beside those of its boundary.
+pub(super) struct Trees<'a> {
+    incoming: &'a Incoming,
+    /// The server's objects.
+    objects: &'a Objects,
+    /// The trees of the boundary's commits.
+    boundary: Vec<ObjectId>,
+    old: HashMap<ObjectId, Option<Rc<Old>>>,
+    /// What was met, and what it was taken for.
+    seen: HashMap<ObjectId, ObjectKind>,
+    /// The trees that came and were read, or will be.
+    walked: HashSet<ObjectId>,
+    /// What is neither among what came nor at its place in the boundary.
+    open: HashMap<ObjectId, ObjectKind>,
+}
+
+impl<'a> Trees<'a> {
+    /// With what the walk through the history has `met`: no tree may take that for something else.
+    pub(super) fn new(
+        incoming: &'a Incoming,
+        objects: &'a Objects,
+        boundary: Vec<ObjectId>,
+        met: HashMap<ObjectId, ObjectKind>,
+    ) -> Self {
+        Trees {
+            incoming,
+            objects,
+            boundary,
+            old: HashMap::new(),
+            seen: met,
+            walked: HashSet::new(),
+            open: HashMap::new(),
+        }
+    }
+
+    /// Whether everything below these trees, and each of these blobs, came or is in a tree of the boundary.
+    pub(super) fn are_whole(mut self, roots: &[ObjectId], blobs: &[ObjectId]) -> bool {
+        self.open.extend(blobs.iter().map(|id| (*id, ObjectKind::Blob)));
+        let beside: Vec<_> = self.boundary.iter().take(COMPARED_MAX).copied().collect();
+        roots.iter().all(|root| self.compare(*root, &beside).is_some()) && self.search()
+    }
+
+    /// Compares a tree with those that stand at its place in the boundary. `None`: something is no good.
+    fn compare(&mut self, root: ObjectId, beside: &[ObjectId]) -> Option<()> {
+        if !self.incoming.has(&root) {
+            if !self.boundary.contains(&root) {
+                self.open.insert(root, ObjectKind::Tree);
+            }
+            return self.meet(root, ObjectKind::Tree).map(|_| ());
+        }
+        self.meet(root, ObjectKind::Tree)?;
+        let mut to_do = Vec::new();
+        if self.walked.insert(root) {
+            to_do.push((root, beside.to_vec()));
+        }
+        while let Some((tree, beside)) = to_do.pop() {
+            let beside: Vec<Rc<Old>> = beside.iter().filter_map(|old| self.old(old)).collect();
+            let mut entries = Vec::new();
+            let kind =
+                self.incoming.links(&tree, &mut |link| entries.push((link.id, link.kind, link.name.to_vec())))?;
+            if kind != ObjectKind::Tree {
+                return None;
+            }
+            for (id, kind, name) in entries {
+                let is_new = self.meet(id, kind)?;
+                if !is_new && (kind != ObjectKind::Tree || self.walked.contains(&id)) {
+                    continue;
+                }
+                if !self.incoming.has(&id) {
+                    if !beside.iter().any(|old| old.kinds.get(&id) == Some(&kind)) {
+                        self.open.insert(id, kind);
+                    }
+                } else if kind == ObjectKind::Tree {
+                    let below = beside.iter().filter_map(|old| old.folders.get(&name).copied()).collect();
+                    self.walked.insert(id);
+                    to_do.push((id, below));
+                } else if self.incoming.kind(&id) != Some(kind) {
+                    return None;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Whether an object is met for the first time. `None`: it was taken for something else before.
+    fn meet(&mut self, id: ObjectId, kind: ObjectKind) -> Option<bool> {
+        match self.seen.insert(id, kind) {
+            None => Some(true),
+            Some(known) => (known == kind).then_some(false),
+        }
+    }
+
+    /// A tree of the server's; `None` if it has no such tree, or a broken one.
+    fn old(&mut self, id: &ObjectId) -> Option<Rc<Old>> {
+        if let Some(known) = self.old.get(id) {
+            return known.clone();
+        }
+        let old = self.read_old(id).map(Rc::new);
+        self.old.insert(*id, old.clone());
+        old
+    }
+
+    fn read_old(&self, id: &ObjectId) -> Option<Old> {
+        let mut data = Vec::new();
+        let kind = self.objects.verified_content(id, &mut data).ok().flatten()?;
+        let mut old = Old::default();
+        links(kind, &data, id.kind(), &mut |link| {
+            old.kinds.insert(link.id, link.kind);
+            if link.kind == ObjectKind::Tree {
+                old.folders.insert(link.name.to_vec(), link.id);
+            }
+        })?;
+        (kind == ObjectKind::Tree).then_some(old)
+    }
+
+    /// Looks for what is open anywhere in the boundary's trees: a file that has moved, for instance.
+    fn search(mut self) -> bool {
+        let mut to_do = self.boundary.clone();
+        let mut searched = HashSet::new();
+        while !self.open.is_empty() {
+            let Some(tree) = to_do.pop() else { return false };
+            if !searched.insert(tree) {
+                continue;
+            }
+            if searched.len() > SEARCHED_MAX {
+                return false;
+            }
+            let Some(old) = self.old(&tree) else { continue };
+            for (id, kind) in &old.kinds {
+                if self.open.get(id) == Some(kind) {
+                    self.open.remove(id);
+                }
+            }
+            to_do.extend(old.folders.values());
+        }
+        true
+    }
+}

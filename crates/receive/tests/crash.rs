@@ -1,0 +1,155 @@
+//! A push that is stopped, or refused, at every operation that changes the disk: no ref without its objects, and nothing in
+//! the way of the next push. git's programs write by themselves, and are not stopped.
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
+
+use refdb::{Store, Target};
+use refdb_receive::{Call, Facts, Settings, hand_over, serve};
+use refdb_testkit::{
+    Git, RefFormat, Repo,
+    crash::{Crash, kill_everywhere, refuse_everywhere},
+};
+use refdb_types::{HashKind, ObjectId};
+use refdb_vfs::{Fs, Op, Verdict, Witness};
+use std::{
+    fmt::Write as _,
+    fs::File,
+    io::Write as _,
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+
+/// A server without refs, and pushes to it of two commits.
+struct Scene {
+    server: Repo,
+    client: Repo,
+    commits: Vec<ObjectId>,
+}
+
+impl Scene {
+    /// Packs of at least `limit` objects are kept as they are.
+    fn new(format: RefFormat, limit: &str) -> Self {
+        let (server, client) = (Repo::bare(format, HashKind::Sha1), Repo::bare(format, HashKind::Sha1));
+        server.config("receive.unpackLimit", limit);
+        server.config("receive.autogc", "false");
+        let commits = client.commits(2);
+        Scene { server, client, commits }
+    }
+
+    /// A push that makes a ref. What the server answers.
+    fn push(&self, fs: &Fs, dir: &Path, name: &str, sync: bool) -> Result<String, String> {
+        let tip = self.commits[1];
+        let line = format!("{} {tip} {name}\0report-status", "0".repeat(40));
+        let mut request = format!("{:04x}{line}0000", line.len() + 4).into_bytes();
+        request.extend(self.client.try_git(["pack-objects", "--revs", "--stdout", "-q"], format!("{tip}\n")).stdout);
+        // Beside the repository, so that nobody takes them for a part of it.
+        let file = |name: &str| dir.parent().unwrap().join(name);
+        File::create(file("request")).unwrap().write_all(&request).unwrap();
+        let (input, output) = (File::open(file("request")).unwrap(), File::create(file("answer")).unwrap());
+        let store =
+            Store::builder(dir).fs(fs.clone().signing_locks()).sync(sync).open().map_err(|error| error.to_string())?;
+        let settings = Settings::of(store.config()).unwrap();
+        let facts = Facts::of(store.fs(), store.repository(), store.environment()).unwrap();
+        assert_eq!(hand_over(&settings, &facts), None);
+        let mut call = Call::new(Git::find().program().into(), "test/1".into());
+        call.stateless = true;
+        let served = serve(&store, &settings, &call, input.as_fd(), output.as_fd());
+        served.map_err(|error| error.to_string())?;
+        Ok(std::fs::read_to_string(file("answer")).unwrap())
+    }
+
+    /// A push that counts as one that succeeded only if the server says so.
+    fn push_main(&self, fs: &Fs, dir: &Path) -> Result<(), String> {
+        let answer = self.push(fs, dir, "refs/heads/main", true)?;
+        if answer.contains("ok refs/heads/main\n") { Ok(()) } else { Err(answer) }
+    }
+
+    /// What may be there after a crash, or a failure after which the push has cleaned up.
+    fn check(&self, dir: &Path, crash: &Crash, cleans_up: bool) {
+        let store = Store::open(dir).unwrap();
+        let main = store.find("refs/heads/main").unwrap();
+        if crash.claimed {
+            assert!(main.is_some(), "the client was told that the ref is there");
+        }
+        if let Some(main) = main {
+            assert_eq!(main.target, Target::Direct(self.commits[1]));
+            for id in &self.commits {
+                assert!(store.objects().exists(id).unwrap(), "the ref is there, its object {id} is not");
+            }
+        }
+        let refused_removal = crash.next.starts_with("remove");
+        let left = quarantines(dir);
+        assert!(!cleans_up || refused_removal || left.is_empty(), "{left:?}");
+        let answer = self.push(&Fs::real(), dir, "refs/heads/next", false).unwrap();
+        assert!(answer.contains("ok refs/heads/next\n"), "{answer}");
+        // What nobody has locked yet may be another's: `git prune` removes it.
+        let left = quarantines(dir);
+        assert!(left.iter().all(|folder| !folder.join("refdb.lock").exists()), "{left:?}");
+    }
+}
+
+fn quarantines(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir.join("objects")).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("tmp_objdir")).collect()
+}
+
+const SCENES: [(RefFormat, &str); 2] = [(RefFormat::Files, "1"), (RefFormat::Reftable, "100")];
+
+#[test]
+fn a_push_killed_at_any_step_leaves_no_ref_without_its_objects() {
+    for (format, limit) in SCENES {
+        let scene = Scene::new(format, limit);
+        let push = |fs: &Fs, dir: &Path| scene.push_main(fs, dir);
+        kill_everywhere(scene.server.git_dir(), push, |dir, crash| scene.check(dir, crash, false));
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_at_any_step_refuses_the_push_and_nothing_is_left_of_it() {
+    for (format, limit) in SCENES {
+        let scene = Scene::new(format, limit);
+        let push = |fs: &Fs, dir: &Path| scene.push_main(fs, dir);
+        refuse_everywhere(scene.server.git_dir(), push, |dir, crash| scene.check(dir, crash, true));
+    }
+}
+
+/// Notes the files and folders that are synced.
+#[derive(Default)]
+struct Synced(Mutex<Vec<PathBuf>>);
+
+impl Witness for Synced {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        if let Op::Sync(path) | Op::SyncDir(path) = op {
+            self.0.lock().unwrap().push(path.to_owned());
+        }
+        Verdict::Proceed
+    }
+}
+
+#[test]
+fn objects_are_synced_where_the_store_syncs_refs() {
+    for (format, limit) in SCENES {
+        for sync in [false, true] {
+            let scene = Scene::new(format, limit);
+            let synced = Arc::new(Synced::default());
+            let dir = scene.server.git_dir();
+            let answer = scene.push(&Fs::witnessed(synced.clone()), dir, "refs/heads/main", sync).unwrap();
+            assert!(answer.contains("ok refs/heads/main\n"), "{answer}");
+            let mut said = String::new();
+            for path in synced.0.lock().unwrap().iter() {
+                writeln!(said, "{}", path.strip_prefix(dir).unwrap().display()).unwrap();
+            }
+            let is_object = |line: &str| line.starts_with("objects/");
+            assert_eq!(said.lines().any(is_object), sync, "{format:?}, sync {sync}:\n{said}");
+            assert_eq!(said.lines().any(|line| !is_object(line)), sync, "{format:?}, sync {sync}:\n{said}");
+            if sync {
+                let (last_object, first_ref) = (
+                    said.lines().filter(|line| line.starts_with("objects")).count(),
+                    said.lines().position(|line| !line.starts_with("objects")),
+                );
+                assert!(first_ref >= Some(last_object), "refs were synced before objects:\n{said}");
+                assert!(said.lines().any(|line| line == "objects"), "the folders' names are not safe:\n{said}");
+            }
+        }
+    }
+}

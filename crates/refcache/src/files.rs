@@ -1,0 +1,410 @@
+//! Refs in loose files and packed-refs.
+//!
+//! A loose ref outranks packed-refs, so each look-up is a stat of the loose path, then one of packed-refs: in this order,
+//! because a process that packs a ref writes packed-refs before the loose file goes. The file itself is read only where the stat
+//! does not prove that what is known of it still holds.
+//!
+//! Read in this order: `loose` (one file), [`FilesReader`], `walk` (all loose refs of some folders), `source` (listings),
+//! `tips` (refs by object), `questionable` (what a verification looks at).
+
+mod loose;
+mod questionable;
+mod source;
+mod tips;
+mod walk;
+
+pub(crate) use source::FilesSource;
+
+use crate::{
+    Found, Result, Storage, Trust, TrustSettings,
+    answer::Answer,
+    memory::{Memory, Part},
+    names::{Known, Loose, Sieve},
+    plan::{Plan, Range},
+    stats::{Counters, count},
+};
+use bstr::{BStr, BString};
+use refdb::{
+    Store, Target,
+    files::{FilesBackend, Look, PackedFile},
+    transaction::{ObjectCheck, ObjectClass},
+};
+use refdb_types::{HashKind, ObjectId, Scope};
+use refdb_vfs::{Fs, Stat};
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+use tips::Tips;
+use walk::Folders;
+
+/// Where git leaves HEAD when it converts a repository to reftable, so that nobody takes it for one with files.
+const HEAD_OF_REFTABLE: &str = "refs/heads/.invalid";
+
+fn target_of(found: &Option<Found>) -> Option<&Target> {
+    found.as_ref().map(|found| &found.target)
+}
+
+/// When a question was asked.
+#[derive(Clone, Copy)]
+struct Moment {
+    epoch: u64,
+    looked_nanos: u64,
+}
+
+/// What is found before packed-refs is looked at.
+enum First {
+    /// The answer.
+    Found(Answer<Option<Found>>),
+    /// There is no loose file; what is known of the name.
+    NotLoose(Option<Arc<Known>>),
+}
+
+impl Moment {
+    fn known(self, loose: Option<Loose>, kept: Option<Found>) -> Known {
+        Known { epoch: self.epoch, looked_nanos: self.looked_nanos, loose, kept }
+    }
+}
+
+/// Reads refs that are files.
+pub(crate) struct FilesReader {
+    fs: Fs,
+    backend: FilesBackend,
+    hash: HashKind,
+    trust: TrustSettings,
+    memory: Arc<Memory>,
+    counters: Arc<Counters>,
+    /// The number of this reader in the memory that it shares with others.
+    owner: u64,
+    begun: Instant,
+    /// Counts what makes beliefs void: own writes, hints.
+    epoch: AtomicU64,
+    /// Counts what was found changed, single refs and packed-refs, and the batches that were made here.
+    changes: AtomicU64,
+    /// Which names are known one by one: most are not, and to find that out should cost little.
+    may_know: Sieve,
+    /// The packed-refs that was looked at last: its generation, and its attributes.
+    seen_generation: AtomicU64,
+    seen: Mutex<Option<Option<Stat>>>,
+    /// The refs by object, of the packed-refs that they were asked of last.
+    tips: Mutex<Option<Arc<Tips>>>,
+    folders: Mutex<Folders>,
+}
+
+impl FilesReader {
+    pub(crate) fn new(
+        fs: &Fs,
+        backend: &FilesBackend,
+        hash: HashKind,
+        trust: TrustSettings,
+        memory: &Arc<Memory>,
+        counters: &Arc<Counters>,
+    ) -> Self {
+        FilesReader {
+            fs: fs.clone(),
+            backend: backend.clone(),
+            hash,
+            trust,
+            memory: Arc::clone(memory),
+            counters: Arc::clone(counters),
+            owner: memory.owner(),
+            begun: Instant::now(),
+            epoch: AtomicU64::new(0),
+            changes: AtomicU64::new(1),
+            may_know: Sieve::default(),
+            seen_generation: AtomicU64::new(0),
+            seen: Mutex::default(),
+            tips: Mutex::new(None),
+            folders: Mutex::new(Folders::new(&memory.pages)),
+        }
+    }
+
+    /// One ref.
+    pub(crate) fn get(&self, store: &Store, name: &BStr) -> Result<Answer<Option<Found>>> {
+        let moment = self.moment();
+        match self.get_first(store, name, moment)? {
+            First::Found(answer) => Ok(answer),
+            First::NotLoose(known) => self.get_packed(&*self.packed()?, name, known.as_deref(), moment),
+        }
+    }
+
+    /// The same for names that are sorted. Packed-refs is looked at once, after all loose paths.
+    pub(crate) fn get_many(&self, store: &Store, names: &[&BStr]) -> Result<Answer<Vec<Option<Found>>>> {
+        debug_assert!(names.is_sorted(), "loose refs are looked at in order of name");
+        let moment = self.moment();
+        let mut answers = Vec::with_capacity(names.len());
+        let mut is_doubtful = false;
+        let mut not_loose = Vec::new();
+        for name in names {
+            match self.get_first(store, name, moment)? {
+                First::Found(answer) => answers.push(answer.part_of(&mut is_doubtful)),
+                First::NotLoose(known) => {
+                    not_loose.push((answers.len(), known));
+                    answers.push(None);
+                }
+            }
+        }
+        if !not_loose.is_empty() {
+            let file = self.packed()?;
+            for (at, known) in not_loose {
+                let answer = self.get_packed(&file, names[at], known.as_deref(), moment)?;
+                answers[at] = answer.part_of(&mut is_doubtful);
+            }
+        }
+        debug_assert_eq!(answers.len(), names.len(), "each name has its answer");
+        Ok(Answer::new(answers, is_doubtful))
+    }
+
+    /// To be asked for before anything is looked at: what is changed meanwhile shall not be believed to be known.
+    fn moment(&self) -> Moment {
+        Moment { epoch: self.epoch.load(Ordering::Acquire), looked_nanos: self.clock() }
+    }
+
+    /// What can be said without packed-refs.
+    fn get_first(&self, store: &Store, name: &BStr, moment: Moment) -> Result<First> {
+        if matches!(Scope::of(name), Scope::Main(_) | Scope::Other { .. }) {
+            return Ok(First::Found(Answer::IfSame(store.get(name)?.map(Found::of_other_place))));
+        }
+        let known = if self.may_know.has(name) { self.memory.names.get(self.owner, name) } else { None };
+        if let Some(known) = &known
+            && self.believes(known, moment)
+        {
+            count(&self.counters.hits, 1);
+            return Ok(First::Found(Answer::Proved(known.answer())));
+        }
+        Ok(match self.get_loose(name, known.as_deref(), moment)? {
+            Some(found) => {
+                let is_doubtful = matches!(&found.target, Target::Symbolic(to) if to.as_bstr() == HEAD_OF_REFTABLE);
+                First::Found(Answer::new(Some(found), is_doubtful))
+            }
+            None => First::NotLoose(known),
+        })
+    }
+
+    fn get_loose(&self, name: &BStr, known: Option<&Known>, moment: Moment) -> Result<Option<Found>> {
+        let Some((loose, is_new)) = self.loose(name, known.and_then(|known| known.loose.as_ref()))? else {
+            return Ok(None);
+        };
+        count(if is_new { &self.counters.misses } else { &self.counters.hits }, 1);
+        let found = Found::loose(loose.target.clone());
+        if is_new && known.is_some_and(|known| target_of(&known.answer()) != Some(&found.target)) {
+            count(&self.changes, 1);
+        }
+        if is_new || self.trust.believe.is_some() {
+            self.remember(name, moment.known(Some(loose), None));
+        }
+        Ok(Some(found))
+    }
+
+    /// The ref in a file that was proved fresh; it has no loose file.
+    fn get_packed(
+        &self,
+        file: &PackedFile,
+        name: &BStr,
+        known: Option<&Known>,
+        moment: Moment,
+    ) -> Result<Answer<Option<Found>>> {
+        let mut has_read = false;
+        let kept = match self.memory.hot.get(self.owner, file.generation, name) {
+            Some(kept) => kept,
+            None => {
+                let kept = look_up(file, name, &mut has_read)?;
+                if file.packed.disorder().is_some() {
+                    let sorted = self.packed()?;
+                    assert!(sorted.generation > file.generation, "a file that is not believed is opened again");
+                    return self.get_packed(&sorted, name, known, moment);
+                }
+                if !has_read {
+                    self.memory.hot.put(self.owner, file.generation, name, &kept);
+                }
+                kept
+            }
+        };
+        count(if has_read { &self.counters.misses } else { &self.counters.hits }, 1);
+        let is_doubtful = kept.is_none() && !file.exists();
+        let is_changed = known.is_some_and(|known| target_of(&known.answer()) != target_of(&kept));
+        if is_changed {
+            count(&self.changes, 1);
+        }
+        // It is in the page that was looked up in: it need not be remembered for itself. That it is missing is remembered, so
+        // that a loose ref which another process makes later is known to be a change.
+        let is_missed = kept.is_none() && known.is_none();
+        if self.trust.believe.is_some() || is_changed || is_missed || known.is_some_and(|known| known.loose.is_some()) {
+            self.remember(name, moment.known(None, kept.clone()));
+        }
+        Ok(Answer::new(kept, is_doubtful))
+    }
+
+    fn remember(&self, name: &BStr, known: Known) {
+        self.memory.names.put(self.owner, name, known);
+        self.may_know.add(name);
+        debug_assert!(self.may_know.has(name), "what is known is asked for: {name}");
+    }
+
+    fn believes(&self, known: &Known, Moment { epoch, looked_nanos }: Moment) -> bool {
+        self.trust.believe.is_some_and(|believe| {
+            known.epoch == epoch && looked_nanos.saturating_sub(known.looked_nanos) < believe.as_nanos() as u64
+        })
+    }
+
+    fn clock(&self) -> u64 {
+        if self.trust.believe.is_some() { self.begun.elapsed().as_nanos() as u64 } else { 0 }
+    }
+
+    /// The present packed-refs, proved as it is trusted. To be called after loose refs were looked at.
+    fn packed(&self) -> Result<Arc<PackedFile>> {
+        let look = match self.trust.packed_refs {
+            Trust::Always => Look::DoubtfulStat,
+            Trust::AfterOpen => Look::Open,
+            Trust::Never => Look::Read,
+        };
+        let file = self.backend.packed(look)?;
+        if self.seen_generation.load(Ordering::Relaxed) != file.generation {
+            self.note(&file);
+        }
+        Ok(file)
+    }
+
+    /// Takes down that packed-refs is another file than it was.
+    #[cold]
+    fn note(&self, file: &PackedFile) {
+        self.counters.disorders.note(self.backend.disorder());
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = seen.replace(file.stat());
+        self.seen_generation.store(file.generation, Ordering::Relaxed);
+        // It may have been opened again for other reasons.
+        if before.is_some_and(|before| before != file.stat()) {
+            count(&self.counters.loads, 1);
+            count(&self.changes, 1);
+        }
+    }
+
+    /// Looks at all loose refs, so that the broken ones among them are known.
+    pub(crate) fn look_for_broken(&self) -> Result<()> {
+        let everything = Plan { ranges: vec![Range::everything()], root_refs: true };
+        self.walk(&everything).map(drop)
+    }
+
+    /// The number by which listings of this reader are told from those of others.
+    pub(crate) fn owner(&self) -> u64 {
+        self.owner
+    }
+
+    /// Where a listing has its rows.
+    pub(crate) fn list(&self, plan: &Plan) -> Result<Answer<FilesSource>> {
+        let loose = self.walk(plan)?;
+        let file = self.packed()?;
+        // What a converted repository leaves behind looks like an empty one.
+        let is_doubtful = !file.exists();
+        Ok(Answer::new(FilesSource::new(&self.backend, &self.counters, file, loose), is_doubtful))
+    }
+
+    /// The names, in order, of the refs that hold the object or a tag that leads to it.
+    pub(crate) fn pointing_at(&self, id: &ObjectId, objects: &dyn ObjectCheck) -> Result<Answer<Vec<BString>>> {
+        let everything = Plan { ranges: vec![Range::everything()], root_refs: false };
+        let loose = self.walk(&everything)?;
+        let (file, tips) = self.tips(objects)?;
+        debug_assert!(loose.is_sorted_by(|a, b| a.name < b.name), "loose refs are sought by halves");
+        let mut names = tips.find(&file, objects, id)?;
+        names.retain(|name| loose.binary_search_by(|row| row.name.cmp(name)).is_err());
+        for row in loose {
+            // What a tag leads to is written nowhere as long as its ref is loose.
+            let leads_there = match &row.target {
+                Some(Target::Direct(held)) if held == id => true,
+                Some(Target::Direct(held)) if row.name.starts_with(b"refs/tags/") => {
+                    objects.classify(held)? == ObjectClass::Tag(Some(*id))
+                }
+                _ => false,
+            };
+            if leads_there {
+                names.push(row.name);
+            }
+        }
+        names.sort_unstable();
+        // What a converted repository leaves behind looks like an empty one.
+        Ok(Answer::new(names, !file.exists()))
+    }
+
+    /// The present packed-refs and its index.
+    fn tips(&self, objects: &dyn ObjectCheck) -> Result<(Arc<PackedFile>, Arc<Tips>)> {
+        let mut file = self.packed()?;
+        let mut tips = self.tips.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tips) = &*tips
+            && tips.generation() == file.generation
+        {
+            return Ok((file, Arc::clone(tips)));
+        }
+        let begun = Instant::now();
+        *tips = None;
+        let mut fresh = Tips::of(&file, objects, &self.memory.pages)?;
+        if file.packed.disorder().is_some() {
+            // It is not sorted although it says so: now it is read again, and sorted in memory.
+            let distrusted = std::mem::replace(&mut file, self.packed()?);
+            debug_assert!(file.generation > distrusted.generation, "a file that is not believed is opened again");
+            fresh = Tips::of(&file, objects, &self.memory.pages)?;
+        }
+        debug_assert_eq!(fresh.generation(), file.generation, "an index is that of its file");
+        let fresh = Arc::new(fresh);
+        *tips = Some(Arc::clone(&fresh));
+        self.counters.loaded(begun);
+        Ok((file, fresh))
+    }
+
+    pub(crate) fn sequence(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn distrust(&self) {
+        self.epoch.fetch_add(1, Ordering::Release);
+    }
+
+    /// Refs were changed here.
+    pub(crate) fn wrote(&self) {
+        count(&self.changes, 1);
+        self.distrust();
+    }
+
+    /// Bytes of private memory, besides what is known of single names.
+    pub(crate) fn bytes(&self) -> usize {
+        let tips = self.tips.lock().unwrap_or_else(PoisonError::into_inner);
+        self.backend.loaded_bytes() + tips.as_ref().map_or(0, |tips| tips.bytes()) + self.folders().bytes()
+    }
+
+    fn folders(&self) -> MutexGuard<'_, Folders> {
+        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives up a part of that memory.
+    pub(crate) fn shed(&self, part: Part) {
+        match part {
+            Part::Text => return self.backend.shed_text(),
+            Part::Pages => return self.backend.shed(),
+            Part::All => self.backend.shed(),
+        }
+        *self.tips.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.folders() = Folders::new(&self.memory.pages);
+    }
+}
+
+impl Known {
+    fn answer(&self) -> Option<Found> {
+        debug_assert!(self.loose.is_none() || self.kept.is_none(), "behind a loose ref nothing is looked up");
+        match &self.loose {
+            Some(Loose { target, .. }) => Some(Found::loose(target.clone())),
+            None => self.kept.clone(),
+        }
+    }
+}
+
+fn look_up(file: &PackedFile, name: &BStr, has_read: &mut bool) -> Result<Option<Found>> {
+    let found = file.packed.look_up(name, has_read)?;
+    Ok(found.map(|(id, peeled)| Found {
+        target: Target::Direct(id),
+        peeled,
+        storage: Storage::Packed,
+        update_index: 0,
+    }))
+}

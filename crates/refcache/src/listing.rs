@@ -1,0 +1,147 @@
+//! Listings: the names of a plan, from where a [`Source`] has them, one [`Row`] after the other.
+
+use crate::{
+    Result, Row,
+    files::FilesSource,
+    plan::{Plan, Range},
+    row::OwnRow,
+    tables::TablesSource,
+};
+use std::ops::ControlFlow;
+
+/// Where rows come from: one range after the other.
+pub(crate) enum Source {
+    Tables(Box<TablesSource>),
+    Files(Box<FilesSource>),
+}
+
+impl Source {
+    fn enter(&mut self, range: &Range) -> Result<()> {
+        match self {
+            Source::Tables(source) => source.enter(range),
+            Source::Files(source) => source.enter(range),
+        }
+    }
+
+    fn advance(&mut self) -> Result<bool> {
+        match self {
+            Source::Tables(source) => source.advance(),
+            Source::Files(source) => source.advance(),
+        }
+    }
+
+    fn current(&self) -> Result<Option<Row<'_>>> {
+        match self {
+            Source::Tables(source) => source.current(),
+            Source::Files(source) => source.current(),
+        }
+    }
+
+    fn each(&mut self, show: &mut dyn FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<bool> {
+        match self {
+            Source::Tables(source) => source.each(show),
+            Source::Files(source) => source.each(show),
+        }
+    }
+
+    /// Which state its rows are of: a number that no other state of what `owner` reads has, and the rows besides it.
+    fn state(&self) -> (u64, &[OwnRow]) {
+        match self {
+            Source::Tables(source) => (source.state(), &[]),
+            Source::Files(source) => source.state(),
+        }
+    }
+}
+
+/// The refs of a view that were asked for, in order of name, as they were when the listing was made. With files that is
+/// not one point in time across names.
+pub struct Listing {
+    plan: Plan,
+    /// The range we are in, and whether the source stands in it already.
+    at: usize,
+    entered: bool,
+    source: Source,
+    /// The number of the reader that made it.
+    owner: u64,
+}
+
+/// A proof names this many loose refs at most.
+const PROVED_LOOSE_MAX: usize = 4096;
+
+impl Listing {
+    pub(crate) fn new(plan: Plan, source: Source, owner: u64) -> Self {
+        debug_assert!(owner > 0, "a proof names its view, and 0 is none");
+        Listing { plan, at: 0, entered: false, source, owner }
+    }
+
+    /// What proves that another listing of the same names by the same [`Views`](crate::Views) has the same rows: that it
+    /// has the same proof. `None` if that would be long to say.
+    pub fn proof(&self) -> Option<Vec<u8>> {
+        let (state, loose) = self.source.state();
+        if loose.len() > PROVED_LOOSE_MAX {
+            return None;
+        }
+        let mut proof = Vec::with_capacity(16 + loose.len() * 64);
+        proof.extend_from_slice(&self.owner.to_le_bytes());
+        proof.extend_from_slice(&state.to_le_bytes());
+        for row in loose {
+            // No name has a line feed, a tab or a carriage return.
+            proof.extend_from_slice(&row.name);
+            match &row.target {
+                None => proof.push(b'\r'),
+                Some(refdb::Target::Direct(id)) => {
+                    proof.push(b'\n');
+                    proof.extend_from_slice(id.as_bytes());
+                }
+                Some(refdb::Target::Symbolic(name)) => {
+                    proof.push(b'\t');
+                    proof.extend_from_slice(name.as_bstr());
+                    proof.push(b'\n');
+                }
+            }
+        }
+        Some(proof)
+    }
+
+    /// The next ref; `None` at the end. A ref whose file is no good is not listed; [`View::broken`](crate::View::broken) has it.
+    #[expect(clippy::should_implement_trait, reason = "the row borrows from the listing")]
+    pub fn next(&mut self) -> Result<Option<Row<'_>>> {
+        if self.advance()? { self.source.current() } else { Ok(None) }
+    }
+
+    /// Shows the refs that are left until `show` breaks; the one it broke at is done. Quicker than [`next`](Self::next)
+    /// where there are many.
+    pub fn each(&mut self, show: &mut dyn FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<()> {
+        debug_assert!(!self.entered || self.at < self.plan.ranges.len(), "behind the last range none is entered");
+        let Listing { plan, at, entered, source, .. } = self;
+        while let Some(range) = plan.ranges.get(*at) {
+            if !std::mem::replace(entered, true) {
+                source.enter(range)?;
+            }
+            let take = &mut |row: &Row<'_>| if plan.takes(row.name) { show(row) } else { ControlFlow::Continue(()) };
+            if source.each(take)? {
+                return Ok(());
+            }
+            *at += 1;
+            *entered = false;
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self) -> Result<bool> {
+        debug_assert!(!self.entered || self.at < self.plan.ranges.len(), "behind the last range none is entered");
+        while let Some(range) = self.plan.ranges.get(self.at) {
+            if !std::mem::replace(&mut self.entered, true) {
+                self.source.enter(range)?;
+            }
+            while self.source.advance()? {
+                if self.source.current()?.is_some_and(|row| self.plan.takes(row.name)) {
+                    return Ok(true);
+                }
+            }
+            self.at += 1;
+            self.entered = false;
+        }
+        Ok(false)
+    }
+}

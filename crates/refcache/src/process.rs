@@ -1,0 +1,70 @@
+//! What a process has once for all of its views: their memory, and which of them are open.
+
+use crate::{
+    Holdings, ViewsSettings,
+    memory::{Memory, Part},
+    open_views::{OpenViews, Slot},
+};
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+
+/// Shared by all views.
+pub(crate) struct Process {
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) open_views: Arc<OpenViews>,
+}
+
+impl Process {
+    pub(crate) fn new(settings: &ViewsSettings) -> Arc<Self> {
+        Arc::new(Process { memory: Memory::new(settings), open_views: OpenViews::new(settings) })
+    }
+
+    /// The memory that this number of views holds together.
+    pub(crate) fn holdings(&self, views: u64) -> Holdings {
+        Holdings {
+            views,
+            open_views: self.open_views.count() as u64,
+            closed: self.open_views.closed(),
+            files: self.open_views.files() as u64,
+            files_max: self.open_views.files_max() as u64,
+            bytes: self.memory.held_bytes() as u64,
+            bytes_max: self.memory.bytes_max as u64,
+        }
+    }
+
+    /// Has memory given up until there is room again. `spared`, of which a question is asked, is not closed for it.
+    pub(crate) fn trim(&self, spared: &Arc<Slot>) {
+        let memory = &self.memory;
+        memory.blocks.trim();
+        if !memory.is_over() {
+            return;
+        }
+        let slots = self.open_views.by_use();
+        self.open_views.tick();
+        for opened in slots.iter().filter_map(|slot| slot.get()) {
+            opened.shed(Part::Text);
+        }
+        // What is left may be just what all questions are answered from.
+        let bound = memory.bound_bytes();
+        if memory.held_bytes() <= bound / 32 * 31 {
+            return;
+        }
+        let closed_bytes = memory.closed_bytes.load(Relaxed);
+        let enough = closed_bytes + bound.saturating_sub(closed_bytes + memory.blocks.held_bytes()) / 4 * 3;
+        for slot in &slots {
+            for part in [Part::Pages, Part::All] {
+                if memory.pages.used_bytes() <= enough {
+                    return;
+                }
+                if let Some(opened) = slot.get() {
+                    opened.shed(part);
+                }
+            }
+        }
+        for slot in slots.iter().filter(|slot| !Arc::ptr_eq(slot, spared)) {
+            if memory.pages.used_bytes() <= enough {
+                return;
+            }
+            self.open_views.close(slot);
+        }
+    }
+}

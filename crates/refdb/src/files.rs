@@ -1,0 +1,44 @@
+//! The files backend: one small file a ref, and `packed-refs` for those that seldom change.
+//!
+//! A ref's loose file outranks its line in packed-refs. Every reader looks at the loose file first and validates
+//! packed-refs afterwards: a packer writes packed-refs before it removes a loose file, so a ref that moves meanwhile is
+//! seen in one place or the other. docs/formats/packed-refs.md draws the bytes.
+//!
+//! Read in this order: [`FilesOptions`] (what a repository says), `layout` (where a ref lies), `loose` (one small
+//! file), `pages`, `packed_read`, `packed_search`, `packed_order`, `packed_look_up` and `packed_cache` (the big one),
+//! `listing` (a folder), `snapshot`, `probe` and `cursor` (all of it for readers), `reflog`; then `locks` and `way` (who may
+//! write, and how), `packed_write`, `bulk`, `transaction` and `optimize` (pack-refs).
+
+mod backend;
+mod bulk;
+mod cursor;
+mod disorder;
+mod folders;
+mod layout;
+mod listing;
+mod locks;
+mod loose;
+mod optimize;
+mod options;
+mod packed_cache;
+mod packed_look_up;
+mod packed_order;
+mod packed_read;
+mod packed_search;
+mod packed_write;
+mod pages;
+mod probe;
+mod reflog;
+mod snapshot;
+mod store;
+mod transaction;
+mod way;
+
+pub use backend::FilesBackend;
+pub use disorder::Disorder;
+pub use loose::{At as AtLoosePath, LooseRef, parse as parse_loose, read as read_loose};
+pub use options::{FilesOptions, PackedAccess, Sharing};
+pub use packed_cache::{Look, PackedFile};
+pub use packed_order::Misplaced;
+pub use packed_read::{Packed, PackedRecord};
+pub use pages::{Charge, PageBudget};

@@ -1,0 +1,76 @@
+//! What the stacks hold at one moment: the ground of all readers.
+
+use super::stacks::{Place, Stacks};
+use crate::{BrokenRef, LooseError, Result};
+use bstr::{BStr, ByteSlice};
+use refdb_types::{HashKind, ObjectId, Target};
+use reftable::Merged;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// The stacks at one moment.
+///
+/// The stacks of this worktree are read when the snapshot is made, those of other worktrees when a name asks for them.
+pub(super) struct ReftableSnapshot {
+    stacks: Arc<Stacks>,
+    merged: BTreeMap<Place, Merged>,
+}
+
+impl ReftableSnapshot {
+    /// The present state.
+    pub(super) fn fresh(stacks: &Arc<Stacks>) -> Result<Self> {
+        Self::with(stacks, BTreeMap::new())
+    }
+
+    /// The state of the locked stacks as they are under the lock, and the present state of the others.
+    pub(super) fn with(stacks: &Arc<Stacks>, mut merged: BTreeMap<Place, Merged>) -> Result<Self> {
+        for place in stacks.own_places() {
+            if !merged.contains_key(place) {
+                merged.insert(place.clone(), stacks.stack(place)?.refresh()?.merged().clone());
+            }
+        }
+        Ok(ReftableSnapshot { stacks: Arc::clone(stacks), merged })
+    }
+
+    pub(super) fn hash(&self) -> HashKind {
+        self.stacks.options.stack.write.hash
+    }
+
+    pub(super) fn stacks(&self) -> &Stacks {
+        &self.stacks
+    }
+
+    pub(super) fn merged(&self, place: &Place) -> Result<Merged> {
+        match self.merged.get(place) {
+            Some(merged) => {
+                debug_assert!(merged.hash().is_none_or(|hash| hash == self.hash()), "a stack has ids of one kind");
+                Ok(merged.clone())
+            }
+            None => Ok(self.stacks.stack(place)?.refresh()?.merged().clone()),
+        }
+    }
+
+    /// Reads `FETCH_HEAD` or `MERGE_HEAD`, which are files in every format; the first line's object counts.
+    pub(super) fn pseudo(&self, name: &BStr) -> Result<Option<Target>> {
+        let path = self.stacks.options.git_dir.join(name.to_path_lossy());
+        let hash = self.hash();
+        match self.stacks.options.fs.read(&path) {
+            Err(error) if error.is_not_found() || error.is_folder() => Ok(None),
+            Err(error) => Err(error.into()),
+            Ok(content) => {
+                let hex = content.get(..hash.len_hex()).unwrap_or(&content);
+                match ObjectId::from_hex(hash, hex) {
+                    Ok(id) => Ok(Some(Target::Direct(id))),
+                    Err(_) => {
+                        let why = LooseError::Content(hash.len_hex());
+                        Err(BrokenRef { name: name.to_owned(), path, why }.into())
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a plain name of this stack is visible under it in this worktree.
+    pub(super) fn is_visible(&self, place: &Place, name: &BStr) -> bool {
+        !self.stacks.is_linked() || self.stacks.route(name) == (place.clone(), name)
+    }
+}

@@ -1,0 +1,17 @@
+//! A block: records that share prefixes with the ones before them, and restart points where a search can begin.
+//!
+//! ```text
+//! | kind | length (3) | record ... | restart offset (3) ... | number of restarts (2) |
+//! ```
+
+mod deflate;
+mod find;
+mod layout;
+mod search;
+mod writer;
+
+pub(crate) use deflate::{Deflater, Inflater, STORED_EXTRA};
+pub(crate) use find::{lower_bound, restart_before};
+pub(crate) use layout::{Layout, peek};
+pub(crate) use search::{first_key, restart_from, restart_offset};
+pub(crate) use writer::{Added, BlockWriter};

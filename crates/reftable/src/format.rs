@@ -1,0 +1,51 @@
+//! The frame of a file: header, footer, and how numbers are written.
+
+mod footer;
+mod header;
+pub(crate) mod varint;
+
+pub(crate) use footer::{Footer, OBJECT_ID_LEN_MAX};
+pub(crate) use header::{Header, Version};
+
+/// What a block holds: the byte it begins with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum BlockKind {
+    Ref = b'r',
+    Object = b'o',
+    Log = b'g',
+    Index = b'i',
+}
+
+impl BlockKind {
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+        [BlockKind::Ref, BlockKind::Object, BlockKind::Log, BlockKind::Index]
+            .into_iter()
+            .find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// Bytes of a block's own header: its kind and its length.
+pub(crate) const BLOCK_HEADER_LEN: usize = 4;
+/// Bytes of a restart point.
+pub(crate) const RESTART_LEN: usize = 3;
+/// Bytes of the number of restart points, the last of a block.
+pub(crate) const RESTART_COUNT_LEN: usize = 2;
+
+/// The three-byte number at `at`. The caller has checked that it is there.
+pub(crate) fn be24(bytes: &[u8], at: usize) -> u32 {
+    u32::from(bytes[at]) << 16 | u32::from(bytes[at + 1]) << 8 | u32::from(bytes[at + 2])
+}
+
+/// The eight-byte number at `at`. The caller has checked that it is there.
+pub(crate) fn be64(bytes: &[u8], at: usize) -> u64 {
+    let mut raw = [0; 8];
+    raw.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_be_bytes(raw)
+}
+
+/// The low 24 bits of a number that has no more.
+pub(crate) fn to_be24(value: usize) -> [u8; 3] {
+    debug_assert!(value < 1 << 24, "a number of three bytes: {value}");
+    [(value >> 16) as u8, (value >> 8) as u8, value as u8]
+}

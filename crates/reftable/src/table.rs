@@ -1,0 +1,34 @@
+//! One file: blocks in sections (refs, objects, logs), each found through an index where there are many.
+//!
+//! ```text
+//! | header, ref block ... | ref index ... | object block ... | object index ... | log block ... | log index ... | footer |
+//! ```
+
+mod cache;
+mod cursor;
+mod find;
+mod index;
+mod load;
+mod logs;
+mod objects;
+mod output;
+mod pointing;
+mod reader;
+mod refs;
+mod scan;
+mod seeker;
+mod source;
+mod writer;
+
+pub use cache::BlockCache;
+pub(crate) use cursor::{Cursor, Visit};
+pub(crate) use load::{Block, BlockLoader};
+pub use logs::LogCursor;
+pub use output::Sink;
+pub use pointing::PointingRef;
+pub use reader::Table;
+pub use refs::RefCursor;
+pub(crate) use scan::BlockScan;
+pub(crate) use seeker::Seeker;
+pub use source::{PagedFile, Source};
+pub use writer::{Summary, TableWriter};

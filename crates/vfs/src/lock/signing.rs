@@ -1,0 +1,240 @@
+//! What a server writes into its lock files, so that the next writer can tell whether their owner is still there.
+//!
+//! A lock file outlives a process that is killed. Git leaves it to people to find out that its owner is gone and to
+//! remove it; until then nobody can write. A server's lock file is signed: it holds a line that says who made it, and
+//! its owner keeps it locked by `flock(2)`, which ends with the process, however that ends. So a file that is signed
+//! and that nobody has locked is the lock of a dead process. Git's and JGit's lock files are never signed, so they are
+//! never removed.
+//!
+//! The file is locked before it is signed: a signature implies the lock. A process that removes a dead one's lock file
+//! holds `flock` on it meanwhile, so that nobody removes the next one's lock in its place.
+
+use super::reach;
+use crate::{
+    File, Fs, Result, Stat,
+    signature::{LEN_MAX, Signature},
+};
+use std::{
+    fs::OpenOptions,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+/// Locks and signs a new, empty lock file, for as long as the handle is open. A file system without `flock`, or a full
+/// one, leaves it as git's are.
+pub(super) fn sign(file: &mut File) {
+    if let Some(own) = Signature::own()
+        && matches!(file.try_lock(), Ok(true))
+    {
+        let _ = file.write_all(own.encode().as_bytes());
+    }
+}
+
+/// Removes the lock file if it is signed and its owner is dead, with the content that was to be. Whether it makes
+/// sense to try the lock again.
+pub(super) fn remove_if_dead(fs: &Fs, path: &Path) -> bool {
+    Suspect::open(fs, path)
+        .and_then(|suspect| suspect.map_or(Ok(false), |suspect| suspect.remove_if_dead(fs)))
+        .unwrap_or(false)
+}
+
+/// A signed lock file, open.
+struct Suspect {
+    file: File,
+    stat: Stat,
+    signature: Signature,
+}
+
+impl Suspect {
+    fn open(fs: &Fs, path: &Path) -> Result<Option<Self>> {
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        // NFS locks a file only for who may write it.
+        let opened = OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(path);
+        let Ok(file) = opened.map(|file| fs.file(file, path)) else { return Ok(None) };
+        let stat = file.stat()?;
+        if !stat.is_file() || stat.len_bytes > LEN_MAX as u64 {
+            return Ok(None);
+        }
+        let mut content = [0; LEN_MAX];
+        let content = &mut content[..stat.len_bytes as usize];
+        file.read_exact_at(content, 0)?;
+        Ok(Signature::decode(content).map(|signature| Suspect { file, stat, signature }))
+    }
+
+    fn remove_if_dead(self, fs: &Fs) -> Result<bool> {
+        let path = self.file.path();
+        let may_stay_in_mount = || reach::may_stay_in_mount(self.stat.device);
+        if !self.file.try_lock()? || !self.signature.is_proof(Signature::own(), fs.is_local(path)?, may_stay_in_mount) {
+            return Ok(false);
+        }
+        let is_same = |now: Stat| (now.device, now.inode) == (self.stat.device, self.stat.inode);
+        if !fs.find_link(path)?.is_some_and(is_same) {
+            // Another one removed it while we looked, and the next may hold the lock.
+            return Ok(true);
+        }
+        match fs.remove_file(&content_of(path)) {
+            Err(error) if !error.is_not_found() => return Err(error),
+            _ => {}
+        }
+        fs.remove_file(path)?;
+        Ok(true)
+    }
+}
+
+/// Where the new content of a file is written whose lock file is signed. No ref can be called `X.lock`, so nobody else
+/// has `X.lock.lock`.
+pub(super) fn content_of(lock: &Path) -> PathBuf {
+    super::Lock::path_of(lock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{Lock, LockError, Patience},
+        *,
+    };
+    use std::{
+        sync::atomic::{AtomicU32, Ordering},
+        time::Duration,
+    };
+
+    const NONE: Patience = Patience::None;
+
+    fn signing() -> Fs {
+        Fs::real().signing_locks()
+    }
+
+    /// Holds the lock of `target` as a process that was killed.
+    fn left_behind(target: &Path, content: Option<&[u8]>) {
+        let mut lock = Lock::acquire(&signing(), target, 0o666, NONE).unwrap();
+        if let Some(content) = content {
+            lock.content().unwrap().write_all(content).unwrap();
+            lock.close();
+        }
+        lock.signature = None;
+        std::mem::forget(lock);
+    }
+
+    #[test]
+    fn the_lock_of_a_dead_process_is_taken_over_with_its_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("tables.list");
+        std::fs::write(&target, "old").unwrap();
+        for fs in [Fs::real(), signing()] {
+            left_behind(&target, Some(b"never"));
+            let mut lock = Lock::acquire(&fs, &target, 0o666, NONE).unwrap();
+            assert!(Lock::acquire(&fs, &target, 0o666, NONE).is_err());
+            lock.content().unwrap().write_all(b"new").unwrap();
+            lock.commit().unwrap();
+            assert_eq!(std::fs::read(&target).unwrap(), b"new");
+            assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left");
+        }
+        left_behind(&target, None);
+        Lock::wait_until_free(&Fs::real(), &target, NONE).unwrap();
+    }
+
+    #[test]
+    fn a_lock_whose_owner_lives_is_left_alone_be_it_signed_or_linked() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, other) = (dir.path().join("a"), dir.path().join("b"));
+        let held = Lock::acquire(&signing(), &target, 0o666, NONE).unwrap().into_seed().0;
+        Lock::acquire_linked(&signing(), &other, held.path(), NONE).unwrap().leave();
+        for target in [&target, &other] {
+            let attempt = Lock::acquire(&Fs::real(), target, 0o666, Patience::For(Duration::from_millis(20)));
+            assert!(matches!(attempt, Err(LockError::Held { .. })));
+        }
+        drop(held);
+        for target in [&target, &other] {
+            Lock::acquire(&Fs::real(), target, 0o666, NONE).unwrap().release().unwrap();
+        }
+    }
+
+    #[test]
+    fn the_next_lock_in_the_place_of_a_dead_one_is_not_taken_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("HEAD");
+        left_behind(&target, None);
+        let suspect = Suspect::open(&Fs::real(), &Lock::path_of(&target)).unwrap().unwrap();
+        let next = Lock::acquire(&signing(), &target, 0o666, NONE).unwrap();
+        assert!(suspect.remove_if_dead(&Fs::real()).unwrap(), "it is gone");
+        assert!(next.path().exists());
+        next.release().unwrap();
+    }
+
+    #[test]
+    fn an_owner_that_dies_while_others_wait_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("packed-refs");
+        let lock = Lock::acquire(&signing(), &target, 0o666, NONE).unwrap();
+        let dies = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            let mut lock = lock;
+            lock.signature = None;
+            std::mem::forget(lock);
+        });
+        Lock::acquire(&Fs::real(), &target, 0o666, Patience::Forever).unwrap().release().unwrap();
+        dies.join().unwrap();
+    }
+
+    #[test]
+    fn git_locks_and_whatever_else_stands_there_are_never_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("HEAD");
+        let path = Lock::path_of(&target);
+        let long = Signature::own().unwrap().encode().repeat(2);
+        for content in ["", "0123456789abcdef0123456789abcdef01234567\n", "held by refdb, process 1", &long] {
+            std::fs::write(&path, content).unwrap();
+            assert!(Lock::acquire(&signing(), &target, 0o666, NONE).is_err());
+            assert_eq!(std::fs::read(&path).unwrap(), content.as_bytes());
+        }
+        std::fs::remove_file(&path).unwrap();
+        // Not through links, and not into folders.
+        let elsewhere = dir.path().join("elsewhere");
+        std::fs::write(&elsewhere, Signature::own().unwrap().encode()).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        assert!(Lock::acquire(&signing(), &target, 0o666, NONE).is_err());
+        assert!(elsewhere.exists() && std::fs::read_link(&path).is_ok());
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert!(Lock::acquire(&signing(), &target, 0o666, NONE).is_err());
+    }
+
+    #[test]
+    fn a_name_too_long_for_a_second_file_is_locked_as_git_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x".repeat(250));
+        let mut lock = Lock::acquire(&signing(), &target, 0o666, NONE).unwrap();
+        lock.content().unwrap().write_all(b"new").unwrap();
+        lock.commit().unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"new");
+    }
+
+    #[test]
+    fn of_many_who_find_a_dead_process_lock_one_has_it() {
+        const ROUNDS: u32 = 300;
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("counter");
+        std::fs::write(&target, "0").unwrap();
+        let inside = AtomicU32::new(0);
+        let work = |thread: u32| {
+            for round in 0..ROUNDS {
+                let mut lock = Lock::acquire(&signing(), &target, 0o666, Patience::Forever).unwrap();
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two hold the lock");
+                let count: u32 = std::fs::read_to_string(&target).unwrap().parse().unwrap();
+                let content = lock.content().unwrap();
+                content.write_all((count + 1).to_string().as_bytes()).unwrap();
+                inside.fetch_sub(1, Ordering::SeqCst);
+                if (round + thread).is_multiple_of(3) {
+                    // Killed between the change and the end of the lock.
+                    lock.publish().unwrap();
+                    lock.signature = None;
+                    std::mem::forget(lock);
+                } else {
+                    lock.commit().unwrap();
+                }
+            }
+        };
+        std::thread::scope(|scope| (0..4).for_each(|thread| drop(scope.spawn(move || work(thread)))));
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), (4 * ROUNDS).to_string());
+    }
+}

@@ -1,0 +1,81 @@
+//! The line in a signed lock file: which process made it. What it is for, `lock/signing.rs` says.
+
+use std::sync::OnceLock;
+
+/// A signature is much shorter.
+pub(crate) const LEN_MAX: usize = 128;
+
+/// Who made a lock file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Signature {
+    pid: u32,
+    /// Linux' `boot_id`: two running kernels have the same only if one is a copy of the other, made while it ran.
+    boot: String,
+}
+
+impl Signature {
+    /// This process's; `None` where the system does not tell which one it is.
+    pub(crate) fn own() -> Option<&'static Self> {
+        static OWN: OnceLock<Option<Signature>> = OnceLock::new();
+        let read = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
+        let sign = |boot: String| Signature { pid: std::process::id(), boot: boot.trim().to_owned() };
+        OWN.get_or_init(|| read().map(sign)).as_ref()
+    }
+
+    /// The line in the lock file.
+    pub(crate) fn encode(&self) -> String {
+        format!("held by refdb, process {}, boot {}\n", self.pid, self.boot)
+    }
+
+    /// Reads such a line; `None` for anything else.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let (pid, boot) = text.strip_prefix("held by refdb, process ")?.strip_suffix('\n')?.split_once(", boot ")?;
+        Some(Signature { pid: pid.parse().ok()?, boot: boot.to_owned() })
+    }
+
+    /// Whether that nobody has the file locked proves that its owner is dead: everywhere on a local file system; on
+    /// others, which may keep `flock` to one machine, if the owner ran here and now, and not if they may keep it to one
+    /// mount.
+    pub(crate) fn is_proof(
+        &self,
+        own: Option<&Signature>,
+        is_local: bool,
+        may_stay_in_mount: impl FnOnce() -> bool,
+    ) -> bool {
+        is_local || own.is_some_and(|own| own.boot == self.boot) && !may_stay_in_mount()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_is_read_as_it_was_written_and_nothing_else_is() {
+        let own = Signature::own().unwrap();
+        assert_eq!(Signature::decode(own.encode().as_bytes()).as_ref(), Some(own));
+        assert!(own.encode().len() <= LEN_MAX);
+        let cut = own.encode();
+        for other in ["", "\n", "0123456789abcdef0123456789abcdef01234567\n", cut.trim_end(), &cut[1..]] {
+            assert_eq!(Signature::decode(other.as_bytes()), None, "{other:?}");
+        }
+        assert_eq!(Signature::decode(b"held by refdb, process \xff, boot x\n"), None);
+    }
+
+    #[test]
+    fn where_flock_may_not_reach_other_machines_only_this_ones_dead_are_known() {
+        let own = Signature { pid: 1, boot: "here".into() };
+        let other = Signature { boot: "there".into(), ..own.clone() };
+        let reaches = || false;
+        assert!(own.is_proof(Some(&own), false, reaches) && !other.is_proof(Some(&own), false, reaches));
+        assert!(!own.is_proof(None, false, reaches));
+        assert!(other.is_proof(Some(&own), true, || true), "from before a restart");
+    }
+
+    #[test]
+    fn where_flock_may_stay_in_one_mount_no_owner_is_known_to_be_dead() {
+        let own = Signature { pid: 1, boot: "here".into() };
+        assert!(!own.is_proof(Some(&own), false, || true), "a second mount on this machine may have it locked");
+    }
+}
