@@ -97,11 +97,15 @@ final class DiskTier<K, V> {
 
   /**
    * Reads one entry that is there, so that the first request need not: loading the classes of a cache's serializers takes
-   * longer than thousands of reads. The store counts it as a read, Gerrit does not.
+   * longer than thousands of reads. The store counts it as a read, Gerrit does not. A store that was released meanwhile
+   * stays closed.
    */
   void warmUp() {
     try {
-      Store store = stores.get();
+      Store store = stores.held();
+      if (store == null) {
+        return;
+      }
       store.upkeep().forEach((key, value, createdMillis, uses, diskBytes) -> {
         byte[] keyBytes = keys.encode(keys.decode(key));
         store.get(keyBytes, decoder);

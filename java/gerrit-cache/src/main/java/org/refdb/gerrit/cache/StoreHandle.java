@@ -24,6 +24,11 @@ final class StoreHandle {
     return open != null ? open : open();
   }
 
+  /** The store if it is held now, else null: for work that must not open one again. */
+  Store held() {
+    return store;
+  }
+
   private synchronized Store open() {
     if (store == null) {
       store = stores.acquire(this);

@@ -86,6 +86,18 @@ class GenerationsTest {
   }
 
   @Test
+  void aWarmUpThatComesAfterThePluginsEndOpensNothing() throws Exception {
+    gerrit.factory().build(TestDef.named("plugin.things"));
+    DiskTier<?, ?> tier = ((RefdbCacheFactory) gerrit.factory()).tiers().getLast();
+    gerrit.awaitWarmUp();
+    gerrit.factory().onStop("plugin");
+    assertEquals(1, opener.closed.get());
+    int opened = opener.opened.get();
+    tier.warmUp();
+    assertEquals(opened, opener.opened.get());
+  }
+
+  @Test
   void anOldGenerationThatIsStillUsedFindsItsCache() {
     Cache<String, String> cache = gerrit.factory().build(TestDef.named("plugin.things"));
     gerrit.factory().onStop("plugin");
