@@ -1,6 +1,6 @@
 //! `refdb update-ref --stdin` beside git's.
 
-use crate::common::Twins;
+use crate::common::{Twins, git, refdb};
 use refdb_testkit::{RefFormat, Repo};
 
 fn set_up(repo: &Repo) {
@@ -223,5 +223,36 @@ fn a_nul_in_a_line_ends_it_as_in_git() {
         b"verify refs/heads/a\0\n",
     ] {
         twins.same(&["update-ref", "--stdin"], input);
+    }
+}
+
+#[test]
+fn a_name_that_no_file_can_have_ends_a_batch_as_with_git() {
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &set_up);
+        for bytes in [250, 256, 1000] {
+            let long = "a".repeat(bytes);
+            for session in [
+                format!("verify refs/heads/{long} 0000000000000000000000000000000000000000\n"),
+                format!("create refs/heads/beside{bytes} main\ncreate refs/heads/{long} main\n"),
+                format!("create refs/heads/further{bytes} main\ndelete refs/heads/{long} main\n"),
+            ] {
+                for options in [&["update-ref", "--stdin"][..], &["update-ref", "--stdin", "--batch-updates"]] {
+                    let ended = [
+                        (git(twins.git.dir(), options, session.as_bytes()), &twins.git),
+                        (refdb(twins.refdb.dir(), options, session.as_bytes()), &twins.refdb),
+                    ];
+                    // They differ in the repository's path.
+                    let [git, refdb] = ended.map(|(output, repo)| {
+                        let said =
+                            String::from_utf8_lossy(&output.stderr).replace(repo.dir().to_str().unwrap(), "REPO");
+                        (said, output.stdout, output.status.code(), repo.refs())
+                    });
+                    assert_eq!(refdb, git, "{options:?} {session}");
+                }
+            }
+            twins.same(&["show-ref", "--verify", &format!("refs/heads/{long}")], b"");
+            twins.same(&["for-each-ref", &format!("refs/heads/{long}")], b"");
+        }
     }
 }

@@ -249,3 +249,33 @@ fn of_pushes_only_those_for_the_proc_receive_hook_are_left_to_git() {
     let output = push.arg(format!("{}:refs/heads/alone", id(4))).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+#[test]
+fn a_name_that_no_file_can_have_is_refused_as_by_git() {
+    let client = Client::new(refdb_types::HashKind::Sha1);
+    for format in refdb_testkit::RefFormat::ALL {
+        for bytes in [250, 251, 255, 256, 1000] {
+            let make = || Repo::bare(format, refdb_types::HashKind::Sha1);
+            let servers = Servers { git: make(), refdb: make() };
+            let (name, id) = ("a".repeat(bytes), |at: usize| client.commits[at].to_string());
+            for words in [
+                vec![format!("{}:refs/heads/{name}", id(1)), format!("{}:refs/heads/beside", id(1))],
+                vec![format!("{}:refs/heads/{name}/below", id(1)), format!("{}:refs/heads/beside", id(2))],
+                vec!["--atomic".into(), format!("{}:refs/heads/x", id(1)), format!("{}:refs/heads/{name}", id(2))],
+                vec![format!(":refs/heads/{name}"), format!("{}:refs/heads/beside", id(3))],
+            ] {
+                let said = [(&servers.git, false), (&servers.refdb, true)]
+                    .map(|(server, by_refdb)| without_why(&shown(server, &client.push(server, by_refdb, &words))));
+                let what = format!("{format:?}, {bytes} bytes: {words:?}");
+                assert_eq!(said[1], said[0], "{what}");
+                servers.assert_same(&what);
+            }
+        }
+    }
+}
+
+/// Without the path and what the system said: git says how the repository was named to it, and of folders says less.
+fn without_why(said: &str) -> String {
+    let cut = |line: &str| line.split_inclusive("': ").take(1).collect::<String>();
+    said.lines().map(|line| if line.contains("cannot lock ref") { cut(line) } else { line.to_owned() } + "\n").collect()
+}

@@ -57,7 +57,7 @@ pub(super) fn list(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Resu
         ControlFlow::Continue(())
     });
     match listed {
-        Err(error) if error.is_not_found() => return Ok(Some(Vec::new())),
+        Err(error) if error.is_not_found() || error.is_too_long() => return Ok(Some(Vec::new())),
         listed => listed?,
     }
     if seen > limit {

@@ -68,7 +68,8 @@ const CONTENT_LEN_USUAL: usize = 512;
 pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, buffer: &'a mut Vec<u8>) -> Result<At<'a>> {
     let file = match fs.open_no_follow(path) {
         Ok(file) => file,
-        Err(error) if error.is_not_found() => return Ok(At::Missing),
+        // A name too long for a file has none. Who wants to make one is told so by its lock.
+        Err(error) if error.is_not_found() || error.is_too_long() => return Ok(At::Missing),
         // Very old gits made HEAD a symbolic link, and core.preferSymlinkRefs still does.
         Err(error) if error.is_symlink() => match read_link(fs, path, buffer)? {
             Some(len) => return Ok(At::Ref(LooseRef::Symbolic(buffer[..len].as_bstr()))),
@@ -78,8 +79,6 @@ pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, buffer: &'a mut Vec<u8>) -
                 Err(error) => return LooseError::of_file(&error).map(At::Broken).ok_or_else(|| error.into()),
             },
         },
-        // It is the name that is too long, not what a file says.
-        Err(error) if error.is_too_long() => return Err(error.into()),
         Err(error) => return LooseError::of_file(&error).map(At::Broken).ok_or_else(|| error.into()),
     };
     buffer.resize(buffer.len().max(CONTENT_LEN_USUAL), 0);
