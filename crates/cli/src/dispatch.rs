@@ -3,9 +3,10 @@ use crate::{
     failure::{Failure, Result},
     for_each_ref,
     globals::{Globals, Rest, USAGE},
+    group::{Entry, Group},
     options::Command,
     output::Output,
-    pack_refs, receive_pack, show_ref, stat, symbolic_ref, update_ref,
+    pack_refs, receive_pack, refs, show_ref, stat, symbolic_ref, update_ref,
 };
 use bstr::ByteSlice;
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
@@ -18,9 +19,6 @@ pub struct Invocation<'a> {
     /// What stood after it.
     pub words: &'a [OsString],
 }
-
-/// A command's table and its work.
-type Entry = (&'static Command, fn(&Invocation<'_>) -> Result<u8>);
 
 static ENTRIES: [Entry; 10] = [
     (&cache::COMMAND, cache::run),
@@ -35,9 +33,16 @@ static ENTRIES: [Entry; 10] = [
     (&update_ref::COMMAND, update_ref::run),
 ];
 
-/// The tables of all commands.
+static GROUPS: [&Group; 1] = [&refs::GROUP];
+
+/// The tables of all commands, but for those of groups.
 pub fn commands() -> impl Iterator<Item = &'static Command> {
     ENTRIES.iter().map(|(command, _)| *command)
+}
+
+/// The commands that are made of others.
+pub fn groups() -> impl Iterator<Item = &'static Group> {
+    GROUPS.into_iter()
 }
 
 /// Runs the program with the words after its name, and returns its exit code.
@@ -53,18 +58,22 @@ fn dispatch(words: &[OsString]) -> Result<u8> {
         Rest::Nothing => return print(&help()).map(|()| 1),
         Rest::Version => return print(concat!("refdb version ", env!("CARGO_PKG_VERSION"), "\n")).map(|()| 0),
     };
-    match ENTRIES.iter().find(|(command, _)| command.name.as_bytes() == name) {
-        Some((_, run)) => run(&Invocation { globals: &globals, words }),
-        None => {
-            eprintln!("refdb: '{}' is not a refdb command. See 'refdb --help'.", name.as_bstr());
-            Err(Failure::Exit(1))
-        }
+    let invocation = Invocation { globals: &globals, words };
+    if let Some((_, run)) = ENTRIES.iter().find(|(command, _)| command.name.as_bytes() == name) {
+        return run(&invocation);
     }
+    if let Some(group) = groups().find(|group| group.command.name.as_bytes() == name) {
+        return group.run(&invocation);
+    }
+    eprintln!("refdb: '{}' is not a refdb command. See 'refdb --help'.", name.as_bstr());
+    Err(Failure::Exit(1))
 }
 
 fn help() -> String {
     let mut text = format!("{USAGE}\n");
-    for command in commands() {
+    let mut shown: Vec<&Command> = commands().chain(groups().map(|group| &group.command)).collect();
+    shown.sort_by_key(|command| command.name);
+    for command in shown {
         text.push_str(&format!("   {:<18}{}\n", command.name, command.about));
     }
     text

@@ -24,5 +24,5 @@ pub mod sort;
 pub mod version;
 pub mod world;
 
-pub use options::COMMAND;
-pub use run::run;
+pub use options::{COMMAND, REFS_LIST};
+pub use run::{run, run_refs_list};

@@ -4,11 +4,15 @@ use crate::{
     Invocation,
     failure::{Failure, Result, is_too_large, message, say},
     options::{Command, Opt, Parser, Setting, Value, Word},
+    output::Output,
     progress::Progress,
     session::{Session, before_locks},
 };
-use bstr::ByteSlice;
-use refdb::{RefFormat, backend::OptimizeOptions};
+use bstr::{BString, ByteSlice};
+use refdb::{
+    RefFormat,
+    backend::{OptimizeOptions, OptimizePlan},
+};
 
 /// The command line.
 pub static COMMAND: Command = Command {
@@ -22,22 +26,40 @@ pub static COMMAND: Command = Command {
         Opt::flag("auto", "pack only as far as it is worth while"),
         Opt::flag("include", "pack references that match the pattern").takes(Value::Required("pattern")),
         Opt::flag("exclude", "do not pack references that match the pattern").takes(Value::Required("pattern")),
+        Opt::flag("dry-run", "say what would be packed or compacted, and change nothing"),
     ],
+};
+
+/// The same under its newer name.
+pub static REFS_OPTIMIZE: Command = Command {
+    name: "refs optimize",
+    about: "Pack references, or compact tables, so that they are read fastest",
+    ..COMMAND
 };
 
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
-    let session = Session::begin(invocation, &COMMAND)?;
-    let options = parse(invocation)?;
+    run_as(&COMMAND, invocation)
+}
+
+/// Runs the command under its newer name.
+pub fn run_refs_optimize(invocation: &Invocation<'_>) -> Result<u8> {
+    run_as(&REFS_OPTIMIZE, invocation)
+}
+
+fn run_as(command: &'static Command, invocation: &Invocation<'_>) -> Result<u8> {
+    let session = Session::begin(invocation, command)?;
+    let (options, is_dry) = parse(command, invocation)?;
+    if is_dry {
+        return tell_plan(&session.store.plan_optimize(&options)?);
+    }
     before_locks()?;
     let progress = Progress::start("Packing refs");
     let result = session.store.optimize(&options);
     progress.finish();
     match result {
         Ok(optimized) => {
-            for name in &optimized.missing {
-                say("error: ", &message![name, " does not point to a valid object!"]);
-            }
+            report_missing(&optimized.missing);
             Ok(0)
         }
         Err(error) if is_too_large(&error) => {
@@ -52,12 +74,38 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     }
 }
 
-fn parse(invocation: &Invocation<'_>) -> Result<OptimizeOptions> {
+fn report_missing(names: &[BString]) {
+    for name in names {
+        say("error: ", &message![name, " does not point to a valid object!"]);
+    }
+}
+
+/// Says what would be done, a line for each ref or table.
+fn tell_plan(plan: &OptimizePlan) -> Result<u8> {
+    report_missing(&plan.missing);
+    let mut output = Output::default();
+    let lines = plan.pack.iter().map(|name| ("would pack ", name));
+    for (what, name) in lines.chain(plan.compact.iter().map(|name| ("would compact ", name))) {
+        output.buffer().extend_from_slice(what.as_bytes());
+        output.buffer().extend_from_slice(name);
+        output.buffer().push(b'\n');
+        output.relieve()?;
+    }
+    if plan.rewrites_packed {
+        output.buffer().extend_from_slice(b"would rewrite packed-refs\n");
+    }
+    output.flush()?;
+    Ok(0)
+}
+
+/// What is asked for, and whether to tell of it only.
+fn parse(command: &'static Command, invocation: &Invocation<'_>) -> Result<(OptimizeOptions, bool)> {
+    let mut is_dry = false;
     let mut options =
         OptimizeOptions { all: false, prune: true, auto: false, include: Vec::new(), exclude: Vec::new() };
-    let mut parser = Parser::new(&COMMAND, invocation.words);
+    let mut parser = Parser::new(command, invocation.words);
     while let Some(word) = parser.next_word()? {
-        let Word::Option(opt, setting) = word else { return Err(COMMAND.wrong_use(None)) };
+        let Word::Option(opt, setting) = word else { return Err(command.wrong_use(None)) };
         let list = match opt.name {
             "all" => {
                 options.all = setting.is_on();
@@ -71,6 +119,10 @@ fn parse(invocation: &Invocation<'_>) -> Result<OptimizeOptions> {
                 options.auto = setting.is_on();
                 continue;
             }
+            "dry-run" => {
+                is_dry = setting.is_on();
+                continue;
+            }
             "include" => &mut options.include,
             "exclude" => &mut options.exclude,
             _ => opt.unread(),
@@ -80,5 +132,5 @@ fn parse(invocation: &Invocation<'_>) -> Result<OptimizeOptions> {
             Setting::On | Setting::Off => list.clear(),
         }
     }
-    Ok(options)
+    Ok((options, is_dry))
 }

@@ -51,14 +51,16 @@ impl Digits {
 }
 
 impl Session {
-    /// Opens the repository in which a command shall run. As git, it answers a lone `-h` anywhere, reports that there is no
+    /// Opens the repository in which a command shall run. As git, it answers a lone `-h` anywhere (but not
+    /// behind `refs list`), reports that there is no
     /// repository before it looks at options, and shows a lone `--git-completion-helper` what the options are.
     pub fn begin(invocation: &Invocation<'_>, command: &'static Command) -> Result<Session> {
         let lone = match invocation.words {
             [word] => word.as_bytes(),
             _ => b"",
         };
-        if matches!(lone, b"-h" | b"--help-all") {
+        let is_member = command.name.contains(' ');
+        if matches!(lone, b"-h" | b"--help-all") && !is_member {
             Parser::new(command, invocation.words).next_word()?;
         }
         let session = Session::open(invocation.globals)?;

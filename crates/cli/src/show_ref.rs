@@ -299,7 +299,12 @@ fn exists(session: &Session, options: &Options) -> Result<u8> {
         [name] => name,
         _ => return fatal!["--exists requires exactly one reference"],
     };
-    let found = match RefName::new_safe(&name[..]) {
+    tell_existence(session, name.as_bstr())
+}
+
+/// Ends with 0 if there is the ref, with 2 if there is none, and with 1 if that cannot be told.
+pub fn tell_existence(session: &Session, name: &BStr) -> Result<u8> {
+    let found = match RefName::new_safe(name.to_vec()) {
         Some(name) => session.store.get(name.as_bstr()),
         None => Ok(None),
     };

@@ -36,11 +36,12 @@ fn every_option_of_every_command_is_read() {
     let id = repo.commit();
     repo.git(["update-ref", "refs/heads/main", &id.to_string()]);
     let mut given = 0;
-    for command in refdb_cli::commands() {
+    let members = refdb_cli::groups().flat_map(|group| group.members.iter().map(|(command, _)| *command));
+    for command in refdb_cli::commands().chain(members) {
         for opt in command.options {
             for way in spellings(opt) {
                 let mut process = Command::new(env!("CARGO_BIN_EXE_refdb"));
-                process.arg("-C").arg(repo.git_dir()).arg(command.name).args(&way).stdin(Stdio::null());
+                process.arg("-C").arg(repo.git_dir()).args(command.name.split(' ')).args(&way).stdin(Stdio::null());
                 let output = process.output().unwrap();
                 let said = String::from_utf8_lossy(&output.stderr);
                 assert!(

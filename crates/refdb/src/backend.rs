@@ -46,6 +46,9 @@ pub trait Backend: Send + Sync {
 
     /// Brings the refs into the form that is read fastest: pack-refs for files, compaction for reftable.
     fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized>;
+
+    /// What [`optimize`](Self::optimize) would do at this moment. Locks and changes nothing.
+    fn plan_optimize(&self, options: &OptimizeOptions) -> Result<OptimizePlan>;
 }
 
 /// The claims of a transaction: sorted by name, each name once.
@@ -381,6 +384,19 @@ pub struct OptimizeOptions {
     pub include: Vec<String>,
     /// Patterns of refs not to pack (files only).
     pub exclude: Vec<String>,
+}
+
+/// What [`Backend::optimize`] would do.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OptimizePlan {
+    /// Loose refs that would go to packed-refs, in order.
+    pub pack: Vec<BString>,
+    /// Whether packed-refs would be written anew, be it only for its order or its header.
+    pub rewrites_packed: bool,
+    /// Tables that would become one, the oldest first.
+    pub compact: Vec<BString>,
+    /// Loose refs whose object is missing, in order. They would stay loose.
+    pub missing: Vec<BString>,
 }
 
 /// What [`Backend::optimize`] came across.

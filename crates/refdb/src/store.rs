@@ -11,7 +11,7 @@ pub use read::{Ref, Refs};
 
 use crate::{
     Backend, Environment, Misuse, RefFormat, Repository, Result, Settings, Snapshot, Target,
-    backend::{OptimizeOptions, Optimized},
+    backend::{OptimizeOptions, OptimizePlan, Optimized},
     config::{Config, Fsync, SharedRepository},
     files::{FilesBackend, FilesOptions, PackedAccess, PageBudget, Sharing},
     reftable::{ReftableBackend, ReftableOptions},
@@ -258,6 +258,11 @@ impl Store {
             Some(what) => Err(Misuse::Setting(what.clone()).into()),
             None => self.backend.optimize(options),
         }
+    }
+
+    /// What [`Store::optimize`] would do at this moment. Locks and changes nothing.
+    pub fn plan_optimize(&self, options: &OptimizeOptions) -> Result<OptimizePlan> {
+        self.backend.plan_optimize(options)
     }
 }
 

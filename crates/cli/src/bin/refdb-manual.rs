@@ -3,7 +3,10 @@
 
 use clap::{Arg, ArgAction, Command};
 use clap_complete::Shell;
-use refdb_cli::options::{Opt, Value};
+use refdb_cli::{
+    group::Group,
+    options::{Opt, Value},
+};
 use std::{error::Error, fs, path::Path};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -19,6 +22,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         // clap wants names that live as long as the program, which is short.
         let name: &'static str = format!("refdb-{}", command.name).leak();
         page(&subcommand(command).name(name), &folder.join(format!("{name}.1")))?;
+    }
+    for group in refdb_cli::groups() {
+        let name: &'static str = format!("refdb-{}", group.command.name).leak();
+        page(&members(group).name(name), &folder.join(format!("{name}.1")))?;
+        for (command, _) in group.members {
+            let name: &'static str = format!("refdb-{}", command.name.replace(' ', "-")).leak();
+            page(&subcommand(command).name(name), &folder.join(format!("{name}.1")))?;
+        }
     }
     Ok(())
 }
@@ -42,6 +53,20 @@ fn program() -> Command {
         .arg(value("namespace", "the namespace of refs"))
         .arg(Arg::new("bare").long("bare").action(ArgAction::SetTrue).help("take the folder for a bare repository"))
         .subcommands(refdb_cli::commands().map(subcommand))
+        .subcommands(refdb_cli::groups().map(members))
+}
+
+fn members(group: &'static Group) -> Command {
+    let members = group.members.iter().map(|(command, _)| {
+        let name = command.name.rsplit(' ').next().unwrap_or(command.name);
+        subcommand(command).name(name)
+    });
+    Command::new(group.command.name)
+        .about(group.command.about)
+        .disable_help_flag(true)
+        .disable_help_subcommand(true)
+        .disable_version_flag(true)
+        .subcommands(members)
 }
 
 fn subcommand(command: &'static refdb_cli::options::Command) -> Command {

@@ -22,39 +22,44 @@ pub static COMMAND: Command = Command {
     program: "git",
     name: "for-each-ref",
     about: "Output information on each ref",
-    synopsis: &["[--count=<count>] [--shell|--perl|--python|--tcl]\n\
-        \u{20}       [(--sort=<key>)...] [--format=<format>]\n\
-        \u{20}       [--include-root-refs] [--points-at=<object>]\n\
-        \u{20}       [--merged[=<object>]] [--no-merged[=<object>]]\n\
-        \u{20}       [--contains[=<object>]] [--no-contains[=<object>]]\n\
-        \u{20}       [(--exclude=<pattern>)...] [--start-after=<marker>]\n\
-        \u{20}       [ --stdin | (<pattern>...)]"],
-    options: &[
-        Opt::flag("shell", "quote values as string literals of a shell").short(b's'),
-        Opt::flag("perl", "quote values as string literals of Perl").short(b'p'),
-        Opt::flag("python", "quote values as string literals of Python"),
-        Opt::flag("tcl", "quote values as string literals of Tcl"),
-        Opt::flag("omit-empty", "print no newline after references that show nothing"),
-        Opt::flag("count", "show at most <n> references").takes(Value::Required("n")),
-        Opt::flag("format", "how a reference is shown").takes(Value::Required("format")),
-        Opt::flag("start-after", "begin behind this name").takes(Value::Required("marker")),
-        Opt::flag("color", "obey the colors of the format").takes(Value::Optional("when")),
-        Opt::flag("exclude", "leave out references that match the pattern").takes(Value::Required("pattern")),
-        Opt::flag("sort", "the field to sort by").takes(Value::Required("key")),
-        Opt::flag("points-at", "show only references that point at the object").takes(Value::Required("object")),
-        Opt::flag("merged", "show only what can be reached from the commit").takes(Value::UnlessLast("commit")).fixed(),
-        Opt::flag("no-merged", "show only what cannot be reached from the commit")
-            .takes(Value::UnlessLast("commit"))
-            .fixed(),
-        Opt::flag("contains", "show only what contains the commit").takes(Value::UnlessLast("commit")).fixed(),
-        Opt::flag("no-contains", "show only what does not contain the commit")
-            .takes(Value::UnlessLast("commit"))
-            .fixed(),
-        Opt::flag("ignore-case", "sort and match without regard to case"),
-        Opt::flag("stdin", "read patterns from stdin"),
-        Opt::flag("include-root-refs", "also show HEAD and its kin"),
-    ],
+    synopsis: SYNOPSIS,
+    options: OPTIONS,
 };
+
+/// The same under its newer name.
+pub static REFS_LIST: Command = Command { name: "refs list", ..COMMAND };
+
+const SYNOPSIS: &[&str] = &["[--count=<count>] [--shell|--perl|--python|--tcl]\n\
+    \t[(--sort=<key>)...] [--format=<format>]\n\
+    \t[--include-root-refs] [--points-at=<object>]\n\
+    \t[--merged[=<object>]] [--no-merged[=<object>]]\n\
+    \t[--contains[=<object>]] [--no-contains[=<object>]]\n\
+    \t[(--exclude=<pattern>)...] [--start-after=<marker>]\n\
+    \t[ --stdin | (<pattern>...)]"];
+
+const OPTIONS: &[Opt] = &[
+    Opt::flag("shell", "quote values as string literals of a shell").short(b's'),
+    Opt::flag("perl", "quote values as string literals of Perl").short(b'p'),
+    Opt::flag("python", "quote values as string literals of Python"),
+    Opt::flag("tcl", "quote values as string literals of Tcl"),
+    Opt::flag("omit-empty", "print no newline after references that show nothing"),
+    Opt::flag("count", "show at most <n> references").takes(Value::Required("n")),
+    Opt::flag("format", "how a reference is shown").takes(Value::Required("format")),
+    Opt::flag("start-after", "begin behind this name").takes(Value::Required("marker")),
+    Opt::flag("color", "obey the colors of the format").takes(Value::Optional("when")),
+    Opt::flag("exclude", "leave out references that match the pattern").takes(Value::Required("pattern")),
+    Opt::flag("sort", "the field to sort by").takes(Value::Required("key")),
+    Opt::flag("points-at", "show only references that point at the object").takes(Value::Required("object")),
+    Opt::flag("merged", "show only what can be reached from the commit").takes(Value::UnlessLast("commit")).fixed(),
+    Opt::flag("no-merged", "show only what cannot be reached from the commit")
+        .takes(Value::UnlessLast("commit"))
+        .fixed(),
+    Opt::flag("contains", "show only what contains the commit").takes(Value::UnlessLast("commit")).fixed(),
+    Opt::flag("no-contains", "show only what does not contain the commit").takes(Value::UnlessLast("commit")).fixed(),
+    Opt::flag("ignore-case", "sort and match without regard to case"),
+    Opt::flag("stdin", "read patterns from stdin"),
+    Opt::flag("include-root-refs", "also show HEAD and its kin"),
+];
 
 /// What the command line says.
 #[derive(Debug, Default)]
@@ -82,11 +87,11 @@ pub struct Options {
 
 impl Options {
     /// Reads the command line. Objects that it names are looked for at once: of several mistakes git reports the first.
-    pub fn parse(session: &Session, invocation: &Invocation<'_>) -> Result<Self> {
+    pub fn parse(session: &Session, invocation: &Invocation<'_>, command: &'static Command) -> Result<Self> {
         let mut options = Options::default();
         let mut quotes = [false; 4];
         let mut count = 0;
-        let mut parser = Parser::new(&COMMAND, invocation.words);
+        let mut parser = Parser::new(command, invocation.words);
         while let Some(word) = parser.next_word()? {
             let (opt, setting) = match word {
                 Word::Argument(pattern) => {
@@ -123,12 +128,12 @@ impl Options {
                 _ => opt.unread(),
             }
         }
-        options.check(count, quotes)?;
+        options.check(command, count, quotes)?;
         Ok(options)
     }
 
-    fn check(&mut self, count: i64, quotes: [bool; 4]) -> Result<()> {
-        let usage = |text: String| Err(COMMAND.wrong_use(Some(text.into())));
+    fn check(&mut self, command: &Command, count: i64, quotes: [bool; 4]) -> Result<()> {
+        let usage = |text: String| Err(command.wrong_use(Some(text.into())));
         match u64::try_from(count) {
             Ok(count) => self.count = count,
             Err(_) => return usage(format!("invalid --count argument: `{count}'")),
@@ -142,11 +147,11 @@ impl Options {
     }
 
     /// The format, compiled.
-    pub fn compile(&self, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<Format> {
+    pub fn compile(&self, command: &Command, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<Format> {
         let text = self.format.as_ref().map_or(super::format::DEFAULT.into(), |format| format.as_bstr());
         match Format::parse(text, self.quote, find) {
             Ok(format) => Ok(format),
-            Err(ParseError::Unclosed(rest)) => Err(COMMAND.wrong_use(Some(message!["malformed format string ", rest]))),
+            Err(ParseError::Unclosed(rest)) => Err(command.wrong_use(Some(message!["malformed format string ", rest]))),
             Err(ParseError::Failure(failure)) => Err(failure),
         }
     }

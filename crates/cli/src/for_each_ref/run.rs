@@ -2,7 +2,7 @@ use super::{
     filter::Filter,
     format::Format,
     history::History,
-    options::{COMMAND, Options},
+    options::{COMMAND, Options, REFS_LIST},
     patterns::Patterns,
     render::Renderer,
     repository::RepositoryWorld,
@@ -12,6 +12,7 @@ use crate::{
     Invocation,
     failure::{Result, message, say},
     listing::{self, Broken, Ranges, Row, Visitor, Walk},
+    options::Command,
     output::Output,
     session::Session,
 };
@@ -21,21 +22,30 @@ use std::ops::ControlFlow;
 
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
-    let session = Session::begin(invocation, &COMMAND)?;
-    let mut options = Options::parse(&session, invocation)?;
+    run_as(&COMMAND, invocation)
+}
+
+/// Runs the command under its newer name.
+pub fn run_refs_list(invocation: &Invocation<'_>) -> Result<u8> {
+    run_as(&REFS_LIST, invocation)
+}
+
+fn run_as(command: &'static Command, invocation: &Invocation<'_>) -> Result<u8> {
+    let session = Session::begin(invocation, command)?;
+    let mut options = Options::parse(&session, invocation, command)?;
     let mut output = Output::default();
-    let result = list(&session, &mut options, &mut output);
+    let result = list(&session, command, &mut options, &mut output);
     // What was listed before a failure is shown.
     output.flush()?;
     result.map(|()| 0)
 }
 
-fn list(session: &Session, options: &mut Options, output: &mut Output) -> Result<()> {
+fn list(session: &Session, command: &Command, options: &mut Options, output: &mut Output) -> Result<()> {
     let snapshot = session.store.snapshot()?;
     let head = listing::follow(&*snapshot, "HEAD".into())?.map(|(branch, _)| branch.into());
     let history = History::of(session);
     let mut world = RepositoryWorld::new(session, &*snapshot, &history, head);
-    let format = &options.compile(&mut |name| world.find_base(name))?;
+    let format = &options.compile(command, &mut |name| world.find_base(name))?;
     let order = &options.order(&mut |name| world.find_base(name))?;
     options.read_patterns()?;
     let mut filter = Filter {

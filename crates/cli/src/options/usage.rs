@@ -5,6 +5,9 @@ use bstr::BString;
 /// The column in which descriptions start.
 const HELP_COLUMN: usize = 26;
 
+/// The column in which lines begin that a tab leads: of options that git describes once for commands of several names.
+const COMMON_COLUMN: usize = 32;
+
 /// How much of the usage was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asked {
@@ -20,14 +23,25 @@ impl Command {
         Failure::Usage(message, self.usage(Asked::Short))
     }
 
+    /// Adds the forms of use to those of other commands, or begins with them.
+    pub(crate) fn push_forms(&self, text: &mut String) {
+        for form in self.synopsis {
+            let lead = if text.is_empty() { "usage: " } else { "   or: " };
+            let lead = format!("{lead}{} {} ", self.program, self.name);
+            for (turn, line) in form.lines().enumerate() {
+                match line.strip_prefix('\t') {
+                    _ if turn == 0 => text.push_str(&format!("{lead}{line}\n")),
+                    Some(line) => text.push_str(&format!("{:COMMON_COLUMN$}{line}\n", "")),
+                    None => text.push_str(&format!("{:1$}{line}\n", "", lead.len())),
+                }
+            }
+        }
+    }
+
     /// The text that `-h` and wrong use show.
     pub fn usage(&self, asked: Asked) -> String {
         let mut text = String::new();
-        for (turn, form) in self.synopsis.iter().enumerate() {
-            let lead = format!("{}{} {} ", if turn == 0 { "usage: " } else { "   or: " }, self.program, self.name);
-            let form = form.replace('\n', &format!("\n{}", " ".repeat(lead.len())));
-            text.push_str(&format!("{lead}{form}\n"));
-        }
+        self.push_forms(&mut text);
         text.push('\n');
         for opt in self.options.iter().filter(|opt| asked == Asked::Full || !opt.hidden) {
             push_row(&mut text, &opt.spelling(), opt.help);
@@ -62,7 +76,7 @@ impl Command {
             words.extend((turn == usize::from(!shown_already)).then(|| "--".to_owned()));
             words.push(word);
         }
-        let lead = if self.options.first().is_some_and(Opt::is_long) { "" } else { " " };
+        let lead = if self.options.first().is_none_or(Opt::is_long) { "" } else { " " };
         format!("{lead}{}\n", words.join(" "))
     }
 }

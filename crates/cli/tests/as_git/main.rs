@@ -13,6 +13,7 @@ mod log_size;
 mod names;
 mod pack_refs;
 mod pictures;
+mod refs;
 mod show_ref;
 mod symbolic_ref;
 mod update_ref;

@@ -3,7 +3,7 @@
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
     Backend, Error, Limit, Locked, Result, Snapshot, Step, TargetView, Why,
-    backend::{Claims, LogLine, NewValue, OptimizeOptions, Optimized, Steps},
+    backend::{Claims, LogLine, NewValue, OptimizeOptions, OptimizePlan, Optimized, Steps},
 };
 use refdb_types::{Ident, ObjectId, Scope, is_pseudo};
 use std::{
@@ -106,6 +106,10 @@ impl Backend for Group<'_> {
 
     fn optimize(&self, _: &OptimizeOptions) -> Result<Optimized> {
         unreachable!("the transactions of a group change refs and optimize nothing")
+    }
+
+    fn plan_optimize(&self, options: &OptimizeOptions) -> Result<OptimizePlan> {
+        self.backend.plan_optimize(options)
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Backend, Locked, Result, Snapshot,
-    backend::{Claims, OptimizeOptions, Optimized},
+    backend::{Claims, OptimizeOptions, OptimizePlan, Optimized},
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::plain_name;
@@ -100,5 +100,9 @@ impl Backend for FilesBackend {
 
     fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         optimize::optimize(&self.store, options)
+    }
+
+    fn plan_optimize(&self, options: &OptimizeOptions) -> Result<OptimizePlan> {
+        optimize::plan(&self.store, options)
     }
 }

@@ -4,12 +4,13 @@ use super::{
     bulk, cursor,
     locks::patience_for_packed,
     loose::{self, At, LooseRef},
+    packed_cache::PackedFile,
     packed_write::{self, PackedEdit},
     store::Store,
 };
 use crate::{
     Result,
-    backend::{OptimizeOptions, Optimized},
+    backend::{OptimizeOptions, OptimizePlan, Optimized},
 };
 use bstr::{BStr, BString, ByteSlice};
 use gix_glob::wildmatch;
@@ -31,12 +32,8 @@ pub(super) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<
     let mut lock = Lock::acquire(&store.options.fs, &target, 0o666, patience_for_packed(store))?;
     lock.close();
     let (loose, optimized) = loose_refs(store, &choice)?;
-    let mut old = store.packed()?;
-    // Here is time to look at all of it, so that an order that is none is not written again.
-    if old.packed.is_copyable() && !old.packed.is_sorted()? {
-        old = store.packed()?;
-    }
-    if loose.is_empty() && old.file.is_some() && old.packed.is_copyable() && old.packed.has_own_header()? {
+    let old = examined_packed(store)?;
+    if loose.is_empty() && is_as_we_write(&old)? {
         return Ok(optimized);
     }
     let mut edits = loose.iter().map(|loose| PackedEdit::Put(loose.name.as_bstr(), loose.id, loose.peeled));
@@ -47,6 +44,36 @@ pub(super) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<
     // Held until now: a ref that was deleted and created again meanwhile would be pruned though it is no longer packed.
     lock.release()?;
     Ok(optimized)
+}
+
+/// See [`Backend::plan_optimize`](crate::Backend::plan_optimize).
+pub(super) fn plan(store: &Arc<Store>, options: &OptimizeOptions) -> Result<OptimizePlan> {
+    let choice = Choice::new(options);
+    if options.auto {
+        let (count, optimized) = count_loose(store, &choice)?;
+        if !is_worth_while(count, store.packed_len_bytes()?) {
+            return Ok(OptimizePlan { missing: optimized.missing, ..OptimizePlan::default() });
+        }
+    }
+    let (loose, optimized) = loose_refs(store, &choice)?;
+    let old = examined_packed(store)?;
+    let rewrites_packed = !loose.is_empty() || !is_as_we_write(&old)?;
+    let pack = loose.into_iter().map(|loose| loose.name).collect();
+    Ok(OptimizePlan { pack, rewrites_packed, compact: Vec::new(), missing: optimized.missing })
+}
+
+/// Here is time to look at all of it, so that an order that is none is not written again.
+fn examined_packed(store: &Arc<Store>) -> Result<Arc<PackedFile>> {
+    let old = store.packed()?;
+    if old.packed.is_copyable() && !old.packed.is_sorted()? {
+        return store.packed();
+    }
+    Ok(old)
+}
+
+/// Whether packed-refs is there, and as we would write it.
+fn is_as_we_write(old: &PackedFile) -> Result<bool> {
+    Ok(old.file.is_some() && old.packed.is_copyable() && old.packed.has_own_header()?)
 }
 
 /// git 2.55's rule for --auto: the more is packed, the more loose refs must there be. It takes 100 bytes for the size

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Backend, Limit, Locked, Result, Snapshot,
-    backend::{Claims, OptimizeOptions, Optimized, Steps},
+    backend::{Claims, OptimizeOptions, OptimizePlan, Optimized, Steps},
 };
 use bstr::BStr;
 use refdb_vfs::LockError;
@@ -34,6 +34,11 @@ impl ReftableBackend {
     pub fn folders(&self) -> Vec<PathBuf> {
         self.stacks.own_places().map(|place| self.stacks.folder(place)).collect()
     }
+
+    /// In a linked worktree its own stack only, as git does; the shared one is packed from the main worktree.
+    fn optimized_stack(&self) -> Result<Stack> {
+        self.stacks.stack(self.stacks.own_places().last().unwrap_or(&Place::Common))
+    }
 }
 
 impl Backend for ReftableBackend {
@@ -59,10 +64,8 @@ impl Backend for ReftableBackend {
 
     fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         let patience = self.stacks.options.patience();
-        let scope = if options.auto { Scope::Geometric } else { Scope::All(None) };
-        // In a linked worktree its own stack only, as git does; the shared one is packed from the main worktree.
-        let place = self.stacks.own_places().last().unwrap_or(&Place::Common);
-        let stack = self.stacks.stack(place)?;
+        let scope = scope_of(options);
+        let stack = self.optimized_stack()?;
         match stack.compact(scope, patience) {
             // Git's words, which its tests compare.
             Err(StackError::Lock(LockError::Held { .. })) => {
@@ -74,4 +77,15 @@ impl Backend for ReftableBackend {
         // Compaction looks at no object, in git neither.
         Ok(Optimized::default())
     }
+
+    fn plan_optimize(&self, options: &OptimizeOptions) -> Result<OptimizePlan> {
+        let stack = self.optimized_stack()?;
+        let (snapshot, range) = stack.compaction_range(scope_of(options))?;
+        let tables = snapshot.tables()[range].iter();
+        Ok(OptimizePlan { compact: tables.map(|listed| listed.name.as_bstr().into()).collect(), ..Default::default() })
+    }
+}
+
+fn scope_of(options: &OptimizeOptions) -> Scope {
+    if options.auto { Scope::Geometric } else { Scope::All(None) }
 }

@@ -78,6 +78,21 @@ impl Stack {
         }
     }
 
+    /// The present tables, and which of them [`Stack::compact`] would make one; none if the range is empty. Locks nothing.
+    pub fn compaction_range(&self, scope: Scope) -> Result<(Snapshot, Range<usize>), StackError> {
+        let unwritable = match scope {
+            Scope::All(None) => self.single_unwritable()?,
+            _ => None,
+        };
+        let snapshot = self.reload()?;
+        let range = match scope {
+            Scope::Geometric => snapshot.plan(self.options()).unwrap_or_default(),
+            Scope::All(None) if snapshot.tables().len() < 2 && unwritable.is_none() => 0..0,
+            Scope::All(_) => 0..snapshot.tables().len(),
+        };
+        Ok((snapshot, range))
+    }
+
     fn claim_compaction(&self, scope: Scope, patience: Patience) -> Result<Option<Compaction>, StackError> {
         let unwritable = match scope {
             Scope::All(None) => self.single_unwritable()?,

@@ -1,0 +1,16 @@
+//! `refdb refs`. See git-refs(1).
+
+mod exists;
+
+use crate::{for_each_ref, group::Group, options::Command, pack_refs};
+
+/// The commands below `refs`.
+pub static GROUP: Group = Group {
+    command: Command { program: "git", name: "refs", about: "Low-level access to refs", synopsis: &[], options: &[] },
+    members: &[
+        (&for_each_ref::REFS_LIST, for_each_ref::run_refs_list),
+        (&exists::COMMAND, exists::run),
+        (&pack_refs::REFS_OPTIMIZE, pack_refs::run_refs_optimize),
+    ],
+    otherwise: None,
+};

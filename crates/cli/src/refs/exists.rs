@@ -1,0 +1,35 @@
+//! `refdb refs exists`.
+
+use crate::{
+    Invocation,
+    failure::{Result, fatal},
+    options::{Command, Parser, Word},
+    session::Session,
+    show_ref,
+};
+
+/// The command line.
+pub(super) static COMMAND: Command = Command {
+    program: "git",
+    name: "refs exists",
+    about: "Tell whether a reference exists, without following it",
+    synopsis: &["<ref>"],
+    options: &[],
+};
+
+/// Runs the command.
+pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
+    let session = Session::begin(invocation, &COMMAND)?;
+    let mut names = Vec::new();
+    let mut parser = Parser::new(&COMMAND, invocation.words);
+    while let Some(word) = parser.next_word()? {
+        match word {
+            Word::Argument(name) => names.push(name),
+            Word::Option(opt, _) => opt.unread(),
+        }
+    }
+    match names[..] {
+        [name] => show_ref::tell_existence(&session, name),
+        _ => fatal!["'git refs exists' requires a reference"],
+    }
+}
