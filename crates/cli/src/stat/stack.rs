@@ -65,7 +65,7 @@ pub(super) fn look(repository: &Repository, settings: &Settings) -> Result<Stack
             tombstones: 0,
             logs: 0,
             too_large: None,
-            unreadable_for_git: table.log_block_beyond_git().map_err(failed)?,
+            unreadable_for_git: None,
             update_indexes: [table.min_update_index(), table.max_update_index()],
         };
         let mut refs = table.refs();
@@ -82,6 +82,7 @@ pub(super) fn look(repository: &Repository, settings: &Settings) -> Result<Stack
                 found.records += 1;
                 found.incurable += u64::from(fit == LogFit::Never);
             }
+            counted.unreadable_for_git = counted.unreadable_for_git.or_else(|| logs.block_beyond_git());
         }
         tables.push(counted);
     }

@@ -134,14 +134,12 @@ impl Stack {
     fn single_unwritable(&self) -> Result<Option<TableName>, StackError> {
         let snapshot = self.reload()?;
         let [listed] = snapshot.tables() else { return Ok(None) };
-        if listed.table.log_block_beyond_git()?.is_some() {
-            return Ok(Some(listed.name.clone()));
-        }
         let mut logs = listed.table.logs();
         let mut checkpoint = Checkpoint::default();
         while let Some(record) = logs.next()? {
             checkpoint.pass()?;
-            if self.options().write.log_fit(&record, listed.table.has_refs()) == LogFit::Cut {
+            let is_cut = self.options().write.log_fit(&record, listed.table.has_refs()) == LogFit::Cut;
+            if is_cut || logs.block_beyond_git().is_some() {
                 return Ok(Some(listed.name.clone()));
             }
         }

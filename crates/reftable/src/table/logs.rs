@@ -47,6 +47,16 @@ impl LogCursor {
         }
         Ok(Some(self.records.record()))
     }
+
+    /// Where the block of the entry last returned begins, if C git cannot read it: one that is longer than git expects of
+    /// its length inflated.
+    pub fn block_beyond_git(&self) -> Option<u64> {
+        let Cursor { block, .. } = &*self.records;
+        let block = block.as_ref().filter(|_| self.records.is_on_record())?;
+        let stored_bytes = (block.next - block.position) as usize;
+        let max = self.records.table().footer.header.log_block_max(block.bytes().len());
+        (stored_bytes > max).then_some(block.position)
+    }
 }
 
 impl Cursor<LogRecords> {

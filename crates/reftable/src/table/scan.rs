@@ -53,24 +53,6 @@ impl BlockScan {
     }
 }
 
-impl Table {
-    /// Where the first log block is that C git cannot read: one that is longer than git expects of its length inflated.
-    pub fn log_block_beyond_git(self: &Arc<Self>) -> Result<Option<u64>> {
-        let Some(logs) = self.section(BlockKind::Log) else { return Ok(None) };
-        let mut scan = BlockScan::new(self.clone());
-        if logs.start > scan.position {
-            scan.skip_to(logs.start);
-        }
-        while let Some(block) = scan.next()?.filter(|block| block.layout.kind == BlockKind::Log) {
-            let stored_bytes = (block.next - block.position) as usize;
-            if stored_bytes > self.footer.header.log_block_max(block.bytes().len()) {
-                return Ok(Some(block.position));
-            }
-        }
-        Ok(None)
-    }
-}
-
 impl Block {
     /// Calls `each` with the offset, the key and the value of every record. An error has the offset of its record.
     pub(crate) fn each<R: Records>(
