@@ -6,7 +6,6 @@
 
 use refdb_vfs::{Fs, Lock, Patience, interrupt};
 use std::{
-    ffi::OsString,
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
@@ -23,13 +22,8 @@ fn aborting() -> Option<PathBuf> {
 
 /// This program again, for the test of this name alone.
 fn again(test: &str, dir: &Path) -> Command {
-    let program = std::env::current_exe().unwrap();
-    // Where it is for another processor, `scripts/build/for-aarch64` says what runs it.
-    let runner = std::env::var("REFDB_TEST_RUNNER").unwrap_or_default();
-    let mut words = runner.split_whitespace().map(OsString::from).chain([program.into_os_string()]);
-    let mut command = Command::new(words.next().unwrap());
+    let mut command = refdb_testkit::this_program();
     command
-        .args(words)
         .args(["--exact", test, "--nocapture"])
         .env(FOLDER, dir)
         .stdout(Stdio::null())
