@@ -59,9 +59,7 @@ impl Shard {
         let (young_bytes, old_bytes) = (budget.charge(0), budget.charge(0));
         Shard { young: HashTable::new(), old: HashTable::new(), young_bytes, old_bytes }
     }
-}
 
-impl Shard {
     fn has(&self, hash: u64, wanted: &Entry) -> bool {
         let is_it = |entry: &Entry| entry.is(wanted.owner, &wanted.name);
         self.young.find(hash, is_it).is_some() || self.old.find(hash, is_it).is_some()

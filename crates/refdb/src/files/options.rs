@@ -5,7 +5,7 @@ use refdb_types::HashKind;
 use refdb_vfs::{Fs, Patience};
 use std::{path::PathBuf, sync::Arc};
 
-/// What the files backend has to know of a repository. All of it is context: nothing has a default.
+/// All that the files backend has to know of a repository.
 #[derive(Clone)]
 pub struct FilesOptions {
     /// Where changes go through.
@@ -30,6 +30,25 @@ pub struct FilesOptions {
     pub sync: bool,
     /// Tells what the objects behind annotated tags are: packed-refs records it.
     pub objects: Arc<dyn ObjectCheck + Send>,
+}
+
+impl FilesOptions {
+    /// Those of the main worktree of a repository without settings.
+    pub fn new(fs: Fs, git_dir: PathBuf, hash: HashKind, objects: Arc<dyn ObjectCheck + Send>) -> Self {
+        FilesOptions {
+            fs,
+            common_dir: git_dir.clone(),
+            git_dir,
+            worktree: None,
+            hash,
+            access: PackedAccess::Mapped,
+            sharing: Sharing::Umask,
+            ref_patience: None,
+            packed_patience: None,
+            sync: false,
+            objects,
+        }
+    }
 }
 
 /// How packed-refs is read.
@@ -70,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shared_folders_can_be_entered_by_whoever_may_read_them() {
+    fn shared_folders_can_be_entered_by_all_who_may_read_them() {
         assert_eq!(Sharing::Umask.adjust(0o600, true), None);
         assert_eq!(Sharing::AtLeast(0o660).adjust(0o100_644, false), Some(0o664));
         assert_eq!(Sharing::AtLeast(0o664).adjust(0o700, true), Some(0o2775));

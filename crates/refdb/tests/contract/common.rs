@@ -2,7 +2,7 @@ use bstr::{BStr, BString};
 use refdb::{
     Backend, Change, Committed, Cursor, Edit, HashKind, Ident, ObjectError, ObjectId, Precondition, RefName, RefView,
     Result, Target, TargetView, Transaction, TransactionOptions,
-    files::{FilesBackend, FilesOptions, PackedAccess, Sharing},
+    files::{FilesBackend, FilesOptions},
     reftable::{ReftableBackend, ReftableOptions},
     transaction::{Context, Hook, HookSource, HookState, LogPolicy, Mode, ObjectCheck, ObjectClass},
 };
@@ -196,17 +196,9 @@ pub(crate) fn files_options(
     objects: Arc<dyn ObjectCheck + Send>,
 ) -> FilesOptions {
     FilesOptions {
-        fs,
         git_dir: git_dir.to_owned(),
         worktree: worktree_id(git_dir, common_dir),
-        common_dir: common_dir.to_owned(),
-        hash,
-        access: PackedAccess::Mapped,
-        sharing: Sharing::Umask,
-        ref_patience: None,
-        packed_patience: None,
-        sync: false,
-        objects,
+        ..FilesOptions::new(fs, common_dir.to_owned(), hash, objects)
     }
 }
 

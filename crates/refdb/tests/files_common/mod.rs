@@ -7,7 +7,7 @@ use refdb::{
     Backend, Cursor, Error, HashKind, Misuse, ObjectError, ObjectId, Probe, RefName, Rejection, Result, Snapshot, Step,
     Target, TargetView, Why,
     backend::{Answers, Claim, Claims, Intent, LogLine, NewValue, OptimizeOptions, Peeled, Steps},
-    files::{FilesBackend, FilesOptions, PackedAccess, Sharing},
+    files::{FilesBackend, FilesOptions},
     transaction::{ObjectCheck, ObjectClass},
 };
 use refdb_testkit::{Repo, files_below};
@@ -31,19 +31,7 @@ impl ObjectCheck for KnownTags {
 }
 
 pub(crate) fn options(fs: Fs, git_dir: &Path, hash: HashKind) -> FilesOptions {
-    FilesOptions {
-        fs,
-        git_dir: git_dir.to_owned(),
-        common_dir: git_dir.to_owned(),
-        worktree: None,
-        hash,
-        access: PackedAccess::Mapped,
-        sharing: Sharing::Umask,
-        ref_patience: None,
-        packed_patience: None,
-        sync: false,
-        objects: Arc::new(KnownTags::default()),
-    }
+    FilesOptions::new(fs, git_dir.to_owned(), hash, Arc::new(KnownTags::default()))
 }
 
 pub(crate) fn backend(repo: &Repo) -> FilesBackend {

@@ -45,7 +45,7 @@ public final class OfflineCaches {
   /** Is told how far it is. */
   @FunctionalInterface
   public interface Progress {
-    /** `done` of all entries of a cache are done. */
+    /** {@code done} of all entries of a cache are done. */
     void at(String cache, long done, long all);
   }
 
