@@ -1,4 +1,4 @@
-//! All jobs with their targets (issue 2) and floors (what a minimal program that moves the same bytes costs).
+//! All jobs with their targets and floors (what a minimal program that moves the same bytes costs).
 
 use crate::{
     job::{Input, Job, Reach, Step},

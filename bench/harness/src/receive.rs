@@ -1,4 +1,4 @@
-//! Pushes: what a server does, fed with what a client sends, so that no client is counted. Targets are issue 13's.
+//! Pushes: what a server does, fed with what a client sends, so that no client is counted. Targets are part of each job.
 
 use crate::{
     job::{Input, Job, Reach, Step},
