@@ -38,13 +38,13 @@ struct State {
 }
 
 impl Slot {
-    /// What is open.
+    /// The open repository.
     #[inline]
     pub(crate) fn get(&self) -> Option<Arc<Opened>> {
         self.state.read().unwrap_or_else(PoisonError::into_inner).opened.clone()
     }
 
-    /// The same, with the number of what was open before; that of what is open next if there is nothing.
+    /// The same, with the number of repositories that were open before; without one, the number of the next.
     pub(crate) fn numbered(&self) -> (u64, Option<Arc<Opened>>) {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         (state.before, state.opened.clone())
@@ -59,7 +59,7 @@ impl Slot {
         })
     }
 
-    /// Takes out what is open, if `which` agrees.
+    /// Takes out the open repository, if `which` agrees.
     fn take(&self, which: impl FnOnce(&Arc<Opened>) -> bool) -> Option<Arc<Opened>> {
         self.change(|state| {
             let old = state.opened.take_if(|opened| which(opened));
@@ -89,7 +89,7 @@ impl Slot {
 /// The views of a process that have something open.
 ///
 /// They hold no more files than `files_max`, but for what questions under way hold: beyond that the views that were not
-/// used for the longest time are closed. A question waits for no other. It opens what it needs, and what is chosen to be
+/// used for the longest time are closed. A question waits for no other. It opens its own, and a view chosen to be
 /// closed while it is used is closed when its last question is answered.
 pub(crate) struct OpenViews {
     /// Those that have something in their slot, and maybe some that are gone.
@@ -153,9 +153,16 @@ impl OpenViews {
     /// Opens a view, or puts something else into its place.
     pub(crate) fn open(&self, slot: &Arc<Slot>, fresh: Arc<Opened>) {
         slot.touch(self.tick());
-        if slot.put(fresh).is_none() {
-            self.slots().push(Arc::downgrade(slot));
+        let mut slots = self.slots();
+        // Under the lock, as `close_in` takes: a slot that is filled first may be emptied before it is listed.
+        let old = slot.put(fresh);
+        if old.is_none() {
+            slots.push(Arc::downgrade(slot));
         }
+        debug_assert_eq!(listed(&slots, slot), 1, "a view that has something open is listed once");
+        drop(slots);
+        // What it had open is closed without the lock.
+        drop(old);
         self.make_room(slot);
     }
 
@@ -234,6 +241,11 @@ impl OpenViews {
     }
 }
 
+/// How often the list has this slot.
+fn listed(slots: &[Weak<Slot>], slot: &Arc<Slot>) -> usize {
+    slots.iter().filter(|listed| listed.as_ptr() == Arc::as_ptr(slot)).count()
+}
+
 /// Puts those first that were not used for the longest time. Other threads use them meanwhile: each is asked once, since a sort
 /// may panic where the answer changes.
 fn order_by_use(slots: &mut [Arc<Slot>]) {
@@ -254,7 +266,31 @@ fn files_bound(asked: Option<usize>, process_max: Option<u64>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{ViewSettings, Views, view::tests::opened_of};
+    use refdb_testkit::{RefFormat, Repo};
+    use refdb_types::HashKind;
     use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn a_view_that_is_closed_while_it_is_opened_stays_listed_once() {
+        let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+        let views = Views::new(&ViewsSettings::default());
+        let opened = opened_of(&views.open(repo.git_dir(), &ViewSettings::default()).unwrap());
+        let (open_views, slot) = (OpenViews::new(&ViewsSettings::default()), Arc::<Slot>::default());
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    open_views.close(&slot);
+                }
+            });
+            for _ in 0..50_000 {
+                open_views.open(&slot, Arc::clone(&opened));
+            }
+            done.store(true, Relaxed);
+        });
+        assert_eq!(listed(&open_views.slots(), &slot), usize::from(slot.get().is_some()));
+    }
 
     #[test]
     fn views_are_put_in_order_while_other_threads_use_them() {
