@@ -3,7 +3,7 @@
 //! Each key is written by one thread, with rising versions, so that for each get the versions it may see are known:
 //! from the last one whose write had ended before the get began to the last one whose write had begun before it ended.
 
-use refdb_kvcache::{Cache, Options, Put, PutOptions};
+use refdb_kvcache::{Cache, Options, Put, PutOptions, Stats};
 use refdb_testkit::Rng;
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -22,15 +22,25 @@ struct Slot {
     ended: AtomicU64,
 }
 
-fn value_of(version: u64) -> Vec<u8> {
-    let mut value = version.to_le_bytes().to_vec();
-    value.resize(8 + (version % 700) as usize, version as u8);
-    value
+/// A cache and its values.
+struct Stress {
+    limit_bytes: u64,
+    /// Values are up to 700 times as long.
+    scale: u64,
+    may_miss: bool,
 }
 
-fn stress(limit: u64, time: Duration, may_miss: bool) {
+impl Stress {
+    fn value_of(&self, version: u64) -> Vec<u8> {
+        let mut value = version.to_le_bytes().to_vec();
+        value.resize(8 + (version.wrapping_mul(269) % 700 * self.scale) as usize, version as u8);
+        value
+    }
+}
+
+fn stress(stress: &Stress, time: Duration) -> Stats {
     let dir = tempfile::tempdir().expect("a temporary folder can be made");
-    let cache = Cache::open(dir.path(), Options::new(limit)).expect("it opens");
+    let cache = Cache::open(dir.path(), Options::new(stress.limit_bytes)).expect("it opens");
     let slots: Vec<Slot> = (0..KEYS).map(|_| Slot::default()).collect();
     let (stop, start) = (AtomicBool::new(false), Instant::now());
     thread::scope(|scope| {
@@ -45,8 +55,8 @@ fn stress(limit: u64, time: Duration, may_miss: bool) {
                     slot.begun.store(next, Ordering::SeqCst);
                     let key = (key as u64).to_le_bytes();
                     if next % 2 == 1 {
-                        let stored = cache.put(&key, &value_of(next)).expect("it is put");
-                        assert!(stored == Put::Stored || may_miss, "{stored:?}");
+                        let stored = cache.put(&key, &stress.value_of(next)).expect("it is put");
+                        assert!(stored == Put::Stored || stress.may_miss, "{stored:?}");
                     } else {
                         cache.remove(&key).expect("it is removed");
                     }
@@ -66,10 +76,10 @@ fn stress(limit: u64, time: Duration, may_miss: bool) {
                     match found {
                         Some(found) => {
                             let version = found.value[..8].try_into().map(u64::from_le_bytes).expect("8 bytes");
-                            assert_eq!(found.value, value_of(version));
+                            assert_eq!(found.value, stress.value_of(version));
                             assert!((least..=most).contains(&version), "{version} is not in {least}..={most}");
                         }
-                        None if may_miss => {}
+                        None if stress.may_miss => {}
                         // A miss is right if a removal, or the time before the first put, lies in the span.
                         None => assert!((least..=most).any(|version| version % 2 == 0), "missed in {least}..={most}"),
                     }
@@ -81,17 +91,21 @@ fn stress(limit: u64, time: Duration, may_miss: bool) {
             stop.store(true, Ordering::Relaxed);
         });
     });
-    assert_eq!(cache.stats().corrupt, 0, "{:?}", cache.stats());
+    let stats = cache.stats();
+    assert_eq!(stats.corrupt, 0, "{stats:?}");
+    stats
 }
 
 #[test]
 fn gets_are_linearizable_while_segments_are_compacted() {
-    stress(16 << 20, Duration::from_secs(3), false);
+    let stats = stress(&Stress { limit_bytes: 2 << 20, scale: 4, may_miss: false }, Duration::from_secs(3));
+    assert!(stats.compacted > 0 && stats.evicted == 0, "{stats:?}");
 }
 
 #[test]
 fn gets_are_linearizable_while_segments_are_evicted() {
-    stress(1 << 20, Duration::from_secs(3), true);
+    let stats = stress(&Stress { limit_bytes: 1 << 20, scale: 100, may_miss: true }, Duration::from_secs(3));
+    assert!(stats.evicted > 0, "{stats:?}");
 }
 
 #[test]
