@@ -1,4 +1,4 @@
-//! Configuration files, and what is made of their values.
+//! Configuration files, and their values.
 #![no_main]
 
 use refdb::{Config, Environment, Settings};

@@ -30,7 +30,7 @@ pub struct Bench<'a> {
     pub seeds: &'a Seeds,
     /// The commits in them.
     pub commits: &'a Commits,
-    /// What is to be done.
+    /// The work to be done.
     pub jobs: &'a [Job],
     /// Where inputs and repositories are kept between runs.
     pub cache: PathBuf,

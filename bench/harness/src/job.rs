@@ -1,4 +1,4 @@
-//! A job: what is done to a repository, by which commands, and what is to be reached.
+//! A job: commands that work on a repository, and the targets they are to reach.
 
 use std::{
     fs::File,
@@ -33,7 +33,7 @@ pub struct Job {
     /// How many of its steps lead to the refs that the last step leaves. git, the judge, does only these; none means
     /// that there is nothing to compare.
     pub judged: usize,
-    /// What is run, one after the other; each step has a row of its own.
+    /// The steps, one after the other; each has a row of its own.
     pub steps: Vec<Step>,
 }
 
@@ -44,9 +44,9 @@ pub struct Step {
     pub title: String,
     /// The arguments after the program's name.
     pub args: Vec<String>,
-    /// What is on standard input.
+    /// Standard input.
     pub input: Option<Input>,
-    /// What is to be reached at the full size.
+    /// The targets at the full size.
     pub reach: Reach,
     /// What a minimal program that moves the same bytes costs at the full size, in millions of instructions.
     pub floor: Option<f64>,
@@ -89,7 +89,7 @@ impl Input {
         }
     }
 
-    /// Writes the input into the folder `dir`, unless it is there. What is pushed lies in the folder `seed`.
+    /// Writes the input into the folder `dir`, unless it is there. The pushed refs lie in the folder `seed`.
     pub fn write(self, dir: &Path, seed: &Path, commits: &Commits) -> Result<PathBuf> {
         let path = dir.join(self.file_name());
         if path.exists() {

@@ -1,7 +1,7 @@
 //! The persistent key-value cache under Gerrit's shapes of keys and values; see bench/kv-workload.md.
 //!
 //! Read in this order: [`workload`] (which keys and values, and how often), [`histogram`] (how long), [`drive`]
-//! (threads), [`rows`] (what is asked in which order).
+//! (threads), [`rows`] (operations in their order).
 
 pub mod drive;
 pub mod histogram;

@@ -25,7 +25,7 @@ pub struct Row {
     pub job: &'static str,
     /// The step's place in the job.
     pub step: usize,
-    /// What is done.
+    /// The work.
     pub title: String,
     /// `files` or `reftable`.
     pub format: &'static str,
@@ -225,7 +225,7 @@ fn fill(rows: &mut [Row], counts: &Counts) {
     }
 }
 
-/// Tells on a terminal what is being done.
+/// Shows progress on a terminal.
 pub fn progress(what: &str) {
     use std::io::IsTerminal;
     let mut out = std::io::stderr();

@@ -57,7 +57,7 @@ pub struct Seeds {
 /// The distinct commits of a repository. Their order is that of their creation, not that of their ids.
 pub type Commits = Vec<String>;
 
-/// Part of a cached folder's name. To be raised when what is written here changes, so that no old cache is used.
+/// Part of a cached folder's name. To be raised when the content written here changes, so that no old cache is used.
 const LAYOUT: u32 = 2;
 
 impl Seeds {

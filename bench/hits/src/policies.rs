@@ -70,7 +70,7 @@ impl Policy for Lru {
     }
 }
 
-/// Yang et al., "FIFO queues are all you need for cache eviction" (SOSP 2023): a tenth for what is new, a main queue whose
+/// Yang et al., "FIFO queues are all you need for cache eviction" (SOSP 2023): a tenth for new entries, a main queue whose
 /// used entries go round, and the keys that were dropped of late.
 pub struct S3Fifo {
     room: usize,

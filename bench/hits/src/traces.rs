@@ -30,7 +30,7 @@ impl Zipf {
 pub struct Trace {
     /// As in the table.
     pub name: &'static str,
-    /// What is asked for.
+    /// The requests.
     pub keys: Vec<Key>,
     /// How many of the first requests only fill the cache.
     pub warm: usize,
@@ -71,7 +71,7 @@ pub fn all(room: u64) -> Vec<Trace> {
     ]
 }
 
-/// What is asked before and after a restart.
+/// Requests before and after a restart.
 pub fn restart(room: u64) -> Trace {
     let (keys, mut draws) = (room * 10, Draws::new(7));
     let zipf = Zipf::new(keys, 0.82);

@@ -27,7 +27,7 @@ pub static COMMAND: Command = Command {
     options: &[],
 };
 
-/// What is shown.
+/// The shown part.
 pub(crate) struct Dumper<'a> {
     pub(crate) fs: &'a Fs,
     pub(crate) output: &'a mut Output,

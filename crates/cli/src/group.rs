@@ -61,7 +61,7 @@ impl Group {
         }
     }
 
-    /// The words that may follow, for a shell that completes what is typed.
+    /// The words that may follow, for a shell that completes words.
     fn complete(&self, invocation: &Invocation<'_>) -> Result<u8> {
         Session::open(invocation.globals)?;
         let names: Vec<&[u8]> = self.members.iter().map(|(command, _)| last_word(command)).collect();

@@ -32,7 +32,7 @@ pub struct ShortNames<'s> {
     walks: [Walk<'s>; RULES.len()],
 }
 
-/// What is known of the refs around the name that was asked for last.
+/// Knowledge of the refs around the name that was asked for last.
 #[derive(Default)]
 struct Walk<'s> {
     cursor: Option<Box<dyn Cursor + 's>>,

@@ -1,8 +1,4 @@
-//! git's own grammar for options, from one declarative table a command.
-//!
-//! See gitcli(7): long options may be shortened to a unique prefix, most can be negated with `--no-`, short ones can
-//! be bundled, values follow after `=`, stuck to a short option or as the next word, and options may stand after
-//! arguments until `--`. docs/decisions/ says why no library does this.
+//! git's own grammar for options (gitcli(7)), from one declarative table a command; docs/decisions/0010 says why no library does it.
 
 use crate::failure::{Failure, Result, message};
 use bstr::{BStr, ByteSlice};
@@ -13,6 +9,9 @@ mod usage;
 pub use usage::Asked;
 
 /// A command and everything its command line can hold.
+///
+/// Long options may be shortened to a unique prefix, most can be negated with `--no-`, short ones can be bundled. Values
+/// follow after `=`, stuck to a short option or as the next word. Options may stand after arguments until `--`.
 #[derive(Debug)]
 pub struct Command {
     /// The program that users know it of: git or refdb.

@@ -98,7 +98,7 @@ fn tell_plan(plan: &OptimizePlan) -> Result<u8> {
     Ok(0)
 }
 
-/// What is asked for, and whether to tell of it only.
+/// The requested packing, and whether to tell of it only.
 fn parse(command: &'static Command, invocation: &Invocation<'_>) -> Result<(OptimizeOptions, bool)> {
     let mut is_dry = false;
     let mut options =

@@ -1,8 +1,6 @@
 //! `refdb receive-pack`, also as `git-receive-pack`. See git-receive-pack(1).
 //!
-//! What a repository needs that refdb does not do is left to the real git before anything is said to the client:
-//! [`refdb_receive::hand_over`] decides. What only the client's first words show (a shallow clone, a signed push) is left
-//! to it then.
+//! Where a repository needs more than refdb does, the real git is started instead: [`refdb_receive::hand_over`] decides.
 
 use crate::{
     Invocation,
@@ -21,6 +19,8 @@ use std::{
     path::Path,
 };
 
+// `real_git` takes over before anything is said to the client; `replay` where only the client's first words show that it has
+// to (a shallow clone, a signed push).
 mod real_git;
 mod replay;
 

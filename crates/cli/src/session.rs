@@ -96,7 +96,7 @@ impl Session {
         Ok(Session { store, paths, strict_names, digits })
     }
 
-    /// How many digits of `id` tell it from all other objects: at least `least`, or what is configured.
+    /// How many digits of `id` tell it from all other objects: at least `least`, or the configured number.
     pub fn abbreviate(&self, id: &ObjectId, least: Option<usize>) -> Result<usize> {
         match (least, self.digits) {
             (None, Digits::All) => Ok(id.kind().len_hex()),

@@ -48,7 +48,7 @@ struct Refs {
     dangling: u64,
     /// Of annotated tags the store knows what they lead to.
     peeled: u64,
-    /// Refs whose files are no good, which lists leave out; the first of them, with what is wrong.
+    /// Refs whose files are no good, which lists leave out; the first of them, with its fault.
     broken: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     broken_refs: Vec<BrokenFile>,

@@ -54,7 +54,7 @@ impl Transaction<'_> {
     pub fn prepare(&self, edits: impl IntoIterator<Item = RefEdit>) -> Result<Prepared<'_>> {
         let mut edits: Vec<RefEdit> = edits.into_iter().collect();
         let inner = self.locked(&edits).map_err(|error| self.in_words_of_gix(&edits, error))?;
-        // The refs are locked: what is read now is what the commit will replace.
+        // The refs are locked: the values read now are those that the commit will replace.
         let checked = self.store.refdb().snapshot().map_err(Error::from).and_then(|now| check(&mut edits, &*now));
         match checked {
             Ok(()) => Ok(Prepared { inner, edits }),
@@ -190,7 +190,7 @@ fn check_one(edit: &mut RefEdit, now: &dyn Snapshot) -> Result<()> {
         Change::Update { expected, new, log } => (expected, Some(&*new), log.mode),
         Change::Delete { expected, log } => (expected, None, *log),
     };
-    // A symbolic ref that was followed is left as it is; what is expected concerns the last ref.
+    // A symbolic ref that was followed is left as it is; the expected value concerns the last ref.
     if mode == RefLog::AndReference {
         match expected {
             PreviousValue::MustNotExist if new != Some(&actual) => {

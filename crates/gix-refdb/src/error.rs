@@ -20,7 +20,7 @@ pub enum Error {
     StoredName {
         /// The name.
         name: BString,
-        /// What is wrong with it.
+        /// Its fault.
         source: gix_ref::name::Error,
     },
     /// There is no such ref, or a symbolic ref leads to none.

@@ -1,8 +1,4 @@
 //! Random edits on gix-ref's own file store and on this crate: the same results, and the same refs, also for real git.
-//!
-//! Left out on purpose: what refdb refuses as git does and gix-ref lets pass (objects that are missing, `a` beside `a/b`),
-//! HEAD's reflog, which git continues when its branch moves and gix-ref does not, and HEAD beside other edits. gix-ref
-//! also refuses every deletion through a symbolic ref that expects a value.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
@@ -15,6 +11,9 @@ use gix_ref::{
 use gix_refdb::{Error, ReferenceExt, Store};
 use refdb_testkit::{RefFormat, Repo, Rng};
 
+// Left out on purpose: edits that refdb refuses as git does and gix-ref lets pass (objects that are missing, `a` beside `a/b`);
+// HEAD's reflog, which git continues when its branch moves and gix-ref does not; HEAD beside other edits; deletions through a
+// symbolic ref that expect a value, all of which gix-ref refuses.
 const DIRECT: [&str; 7] = [
     "refs/heads/a",
     "refs/heads/c/d",

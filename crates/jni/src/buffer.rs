@@ -19,7 +19,7 @@ impl<const LEN: usize> Lent<LEN> {
         Ok(env.get_direct_buffer_address(buffer)? as jlong)
     }
 
-    /// What is in it.
+    /// Its content.
     pub(crate) fn bytes(&mut self) -> Result<&mut [u8], Failure> {
         let start = NonNull::new(self.0 as *mut u8).ok_or(Failure::Malformed("no buffer"))?;
         // SAFETY: `Exchange.java` and `LookupBuffer.java` pass what `address_of` gave, which made sure of the length, for a

@@ -76,7 +76,7 @@ fn key(bytes: &[u8]) -> Result<Option<Key>, Failure> {
     }
 }
 
-/// Closes a cache and writes what is in memory. Closing twice does nothing.
+/// Closes a cache and writes its memory to disk. Closing twice does nothing.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_close<'l>(
     env: EnvUnowned<'l>,

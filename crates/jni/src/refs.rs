@@ -35,7 +35,7 @@ static VIEWS: Handles<Views> = Handles::new("the ref views");
 static VIEW: Handles<Arc<View>> = Handles::new("the ref database");
 static LISTING: Handles<Mutex<OpenListing>> = Handles::new("the list of refs");
 
-/// Room for a usual name, and for what is said of it. `LookupBuffer.java` says the same of its length.
+/// Room for a usual name, and for its row. `LookupBuffer.java` says the same of its length.
 type LookupBuffer = Lent<1024>;
 
 /// A listing, and how it is given out.
@@ -197,7 +197,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_close<'l>(
     })
 }
 
-/// Drops what is cached of the repository in a folder; views that are open stay usable.
+/// Drops the cache of the repository in a folder; views that are open stay usable.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_forget<'l>(
     env: EnvUnowned<'l>,

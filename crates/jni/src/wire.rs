@@ -4,7 +4,7 @@
 use crate::failure::Failure;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf};
 
-/// Reads a request. Every length is checked against what is there.
+/// Reads a request. Every length is checked against the bytes there are.
 pub(crate) struct Request<'a> {
     rest: &'a [u8],
 }
@@ -62,7 +62,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// With room for what is said of a usual ref, so that it need not grow.
+    /// With room for a usual ref's row, so that it need not grow.
     pub(crate) fn of_one_ref() -> Self {
         Answer { bytes: Vec::with_capacity(128) }
     }

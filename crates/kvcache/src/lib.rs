@@ -2,7 +2,7 @@
 //!
 //! [`Cache`] is the whole of it. Keys and values are bytes. Nothing has to be sized but the limit; a get never waits for
 //! a writer; a put goes to memory and from there to the disk within milliseconds, or at once where [`Durability`] asks
-//! for it. What is read is checked first, so a torn, harmed or foreign value is a miss, never an answer.
+//! for it. Each read is checked first, so a torn, harmed or foreign value is a miss, never an answer.
 //!
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();

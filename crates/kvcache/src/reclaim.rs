@@ -1,5 +1,5 @@
 //! How room is freed: `plan`, `keep` and `pace` decide, without effects; `past` remembers what went; `steps` does what they say, with `evict` and `copy`;
-//! `doomed` has what is to be deleted, `deletion` does it; `worker` and `calls` are the background threads.
+//! `doomed` has the segments to be deleted, `deletion` does it; `worker` and `calls` are the background threads.
 
 pub(crate) mod calls;
 mod choice;

@@ -48,7 +48,7 @@ counters! {
     entries: Counter,
     /// Bytes of their records.
     live_bytes: Counter,
-    /// Bytes of the files, and of what is about to be written to them.
+    /// Bytes of the files, and of the writes that wait for them.
     disk_bytes: Counter,
     /// Gets that found a value.
     hits: Spread,

@@ -183,7 +183,7 @@ fn an_operation_that_fails_once_harms_nothing() {
                 };
                 failed = outcome.err().or(failed);
             }
-            // What is in memory is right whatever the disk said.
+            // Memory is right even if the disk failed.
             for (key, value) in states.last().expect("there is one") {
                 assert_eq!(cache.get(&key.to_le_bytes()).map(|found| found.value).as_ref(), Some(value));
             }
@@ -199,7 +199,7 @@ fn an_operation_that_fails_once_harms_nothing() {
 }
 
 /// Where no write was ever promised to survive a power loss, copies of entries are not synced before the oldest
-/// segment goes. Entries may be missing then, but what is found is from one and the same state.
+/// segment goes. Entries may be missing then, but the entries found are from one and the same state.
 #[test]
 fn without_a_promise_a_power_loss_takes_entries_but_brings_none_back() {
     let mut steps = steps(5);
@@ -218,7 +218,7 @@ fn without_a_promise_a_power_loss_takes_entries_but_brings_none_back() {
     });
 }
 
-/// Loses power everywhere in these steps. `is_possible` is told how many of them were done, and what is found then.
+/// Loses power everywhere in these steps. `is_possible` is told how many of them were done, and the entries found then.
 fn lose_power(steps: &[Step], is_possible: impl Fn(usize, &State) -> bool) {
     for disk in [crash::Disk::Journaled, crash::Disk::Unordered] {
         let start = tempfile::tempdir().expect("a temporary folder can be made");

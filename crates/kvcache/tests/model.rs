@@ -6,7 +6,7 @@ use refdb_vfs::Fs;
 use std::collections::BTreeMap;
 
 const KEYS: u8 = 40;
-/// More than a run writes: what is evicted depends on sizes that a map does not know.
+/// More than a run writes: evictions depend on sizes that a map does not know.
 const LIMIT_BYTES: u64 = 4 << 20;
 
 #[derive(Clone, Debug)]

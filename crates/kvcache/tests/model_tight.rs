@@ -1,6 +1,6 @@
 //! Random operations on a cache that has room for a few segments, on a disk that is full now and then, beside a map.
 //!
-//! What is evicted is missed. A fault is a value that the key had no more: replaced, removed, cleared or refused.
+//! Evicted entries are missed. A fault is a value that the key had no more: replaced, removed, cleared or refused.
 
 use proptest::prelude::*;
 use refdb_kvcache::{Cache, Durability, Error, Key, Options, Put, PutOptions};
@@ -17,7 +17,7 @@ use std::{
 };
 
 const KEYS: u8 = 40;
-/// Room for six segments beside what is kept free.
+/// Room for six segments beside the room kept free.
 const LIMIT_BYTES: u64 = 176 << 10;
 
 #[derive(Clone, Debug)]
@@ -150,7 +150,7 @@ impl Beside {
         Ok(())
     }
 
-    /// After a restart: what is there is what the keys have, or had since all was in the files.
+    /// After a restart: each value is one that its key has, or had since all was in the files.
     fn adopt(&mut self) -> Result<(), TestCaseError> {
         for key in 0..KEYS {
             let found = self.cache().get(&[key]).map(|found| found.value);

@@ -1,9 +1,5 @@
-//! Gets, puts and invalidations under a scheduler that decides at each step which thread goes on: what they return is
-//! what one thread after the other would have got, whatever writes, compacts and evicts meanwhile.
-//!
-//! `shuttle` takes the place of locks, atomics and shared pointers (`src/sync.rs`) and tries many orders; every order of
-//! a run is made from a seed, which a failure names. The history of each run is then checked: is there a point in time
-//! within each call such that the calls, in the order of these points, behave like a map?
+//! Gets, puts and invalidations under a scheduler that decides at each step which thread goes on: they return what one thread
+//! after the other would have got, whatever writes, compacts and evicts meanwhile.
 
 #![allow(clippy::unwrap_used, reason = "whatever fails here fails the test")]
 
@@ -22,6 +18,9 @@ use std::{
     },
 };
 
+// `shuttle` takes the place of locks, atomics and shared pointers (`src/sync.rs`) and tries many orders, each made from a seed,
+// which a failure names. Then the history of each run is checked: is there a point in time within each call such that the
+// calls, in the order of these points, behave like a map?
 const KEY: &[u8] = b"the key that is watched";
 /// Two values fill the smallest segment, so that few puts are enough for new segments and compaction.
 const VALUE_BYTES: usize = 7 << 10;

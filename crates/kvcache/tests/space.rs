@@ -1,4 +1,4 @@
-//! What is kept within the limit, and how it goes on there.
+//! A cache stays within its limit, and goes on there.
 
 use refdb_kvcache::{Cache, Durability, Options, Put, PutOptions};
 use refdb_vfs::{Fs, Op, Verdict, Witness};

@@ -1,7 +1,7 @@
 //! Crashes of a cache that has room for a few segments: it evicts, compacts and clears all the time, and is opened with a lower
 //! limit now and then.
 //!
-//! What is evicted is missed, so that is no fault here. A fault is a value that the key had no more.
+//! Evicted entries are missed, so that is no fault here. A fault is a value that the key had no more.
 
 use refdb_kvcache::{Cache, Clock, Durability, Error, Options, Put, PutOptions};
 use refdb_testkit::{Rng, crash};
@@ -18,7 +18,7 @@ use std::{
 
 const KEYS: u64 = 24;
 const STEPS: u64 = 48;
-/// Room for six and for three segments beside what is kept free.
+/// Room for six and for three segments beside the room kept free.
 const LIMITS: [u64; 2] = [176 << 10, 152 << 10];
 
 fn open(fs: Fs, dir: &Path, limit: u64) -> Result<Cache, Error> {

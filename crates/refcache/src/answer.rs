@@ -1,6 +1,6 @@
 //! Answers, and on what they rest.
 
-/// An answer of what is open.
+/// An answer from an open repository.
 pub(crate) enum Answer<T> {
     /// Right whatever has become of the folder since.
     Proved(T),

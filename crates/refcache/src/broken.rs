@@ -17,7 +17,7 @@ const NAMED_MAX: usize = 1000;
 /// The broken refs of a repository, as each was found last.
 #[derive(Debug, Default)]
 pub(crate) struct BrokenRefs {
-    /// How many there are, and of how many nobody was told: what is asked often costs no lock.
+    /// How many there are, and of how many nobody was told: a frequent question costs no lock.
     count: AtomicU64,
     untold: AtomicU64,
     /// Counts walks, so that one that began earlier does not forget what was found since.
@@ -47,7 +47,7 @@ impl BrokenRefs {
         let mut known = self.known();
         let walk = self.walks.load(Relaxed);
         if let Some(noted) = known.get_mut(&broken.name) {
-            // Of a file that is being written it may be told that it is empty, but not a second time what is in it.
+            // Of a file that is being written it may be told that it is empty, but not a second time its content.
             (noted.broken, noted.walk) = (broken.clone(), walk);
         } else if known.len() < NAMED_MAX {
             known.insert(broken.name.clone(), Noted { broken: broken.clone(), is_told: false, walk });

@@ -9,7 +9,7 @@ use std::sync::{
 /// Where a repository's packed-refs is out of order, as it was found last.
 #[derive(Debug, Default)]
 pub(crate) struct Disorders {
-    /// 0 or 1 each: what is asked often costs no lock.
+    /// 0 or 1 each: a frequent question costs no lock.
     count: AtomicU64,
     untold: AtomicU64,
     known: Mutex<Option<Noted>>,
@@ -30,7 +30,7 @@ impl Disorders {
         self.untold.load(Relaxed)
     }
 
-    /// What is known of the present packed-refs; the same place is told of once.
+    /// The known disorder of the present packed-refs; the same place is told of once.
     pub(crate) fn note(&self, found: Option<Disorder>) {
         let mut known = self.known();
         *known = match (found, known.take()) {

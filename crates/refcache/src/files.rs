@@ -1,12 +1,7 @@
-//! Refs in loose files and packed-refs.
-//!
-//! A loose ref outranks packed-refs, so each look-up is a stat of the loose path, then one of packed-refs: in this order,
-//! because a process that packs a ref writes packed-refs before the loose file goes. The file itself is read only where the stat
-//! does not prove that what is known of it still holds.
-//!
-//! Read in this order: `loose` (one file), [`FilesReader`], `walk` (all loose refs of some folders), `source` (listings),
-//! `tips` (refs by object), `questionable` (what a verification looks at).
+//! Refs in loose files and packed-refs: a loose ref outranks packed-refs.
 
+// Read in this order: `loose` (one file), [`FilesReader`], `walk` (all loose refs of some folders), `source` (listings),
+// `tips` (refs by object), `questionable` (refs that a verification looks at).
 mod loose;
 mod questionable;
 mod source;
@@ -55,11 +50,11 @@ struct Moment {
     looked_nanos: u64,
 }
 
-/// What is found before packed-refs is looked at.
+/// The result before packed-refs is looked at.
 enum First {
     /// The answer.
     Found(Answer<Option<Found>>),
-    /// There is no loose file; what is known of the name.
+    /// There is no loose file; the knowledge of the name.
     NotLoose(Option<Arc<Known>>),
 }
 
@@ -70,6 +65,10 @@ impl Moment {
 }
 
 /// Reads refs that are files.
+///
+/// Each look-up is a stat of the loose path, then one of packed-refs: in this order, because a process that packs a ref writes
+/// packed-refs before the loose file goes. The loose file is read only where the stat does not prove that its known content
+/// still holds.
 pub(crate) struct FilesReader {
     fs: Fs,
     backend: FilesBackend,
@@ -158,7 +157,7 @@ impl FilesReader {
         Ok(Answer::new(answers, is_doubtful))
     }
 
-    /// To be asked for before anything is looked at: what is changed meanwhile shall not be believed to be known.
+    /// To be asked for before anything is looked at: a ref changed meanwhile shall not be believed to be known.
     fn moment(&self) -> Moment {
         Moment { epoch: self.epoch.load(Ordering::Acquire), looked_nanos: self.clock() }
     }
@@ -241,7 +240,7 @@ impl FilesReader {
     fn remember(&self, name: &BStr, known: Known) {
         self.memory.names.put(self.owner, name, known);
         self.may_know.add(name);
-        debug_assert!(self.may_know.has(name), "what is known is asked for: {name}");
+        debug_assert!(self.may_know.has(name), "a known name is asked for: {name}");
     }
 
     fn believes(&self, known: &Known, Moment { epoch, looked_nanos }: Moment) -> bool {
@@ -367,7 +366,7 @@ impl FilesReader {
         self.distrust();
     }
 
-    /// Bytes of private memory, besides what is known of single names.
+    /// Bytes of private memory, besides the memory for single names.
     pub(crate) fn bytes(&self) -> usize {
         let tips = self.tips.lock().unwrap_or_else(PoisonError::into_inner);
         self.backend.loaded_bytes() + tips.as_ref().map_or(0, |tips| tips.bytes()) + self.folders().bytes()

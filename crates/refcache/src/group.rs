@@ -1,11 +1,4 @@
-//! Group commit: batches that several threads want to make at once share one addition to the stack, and so one wait for
-//! the disk.
-//!
-//! While one thread, the leader, waits for the stack's lock or for the disk, the batches of others queue up; the next
-//! leader makes all of them. Each is checked as if it were alone. It is made in this group only if it has nothing to do
-//! with those before it: neither a name of theirs nor one that cannot stand beside them. Else it waits for the next
-//! group, where theirs are what is there. So each is checked against its predecessors, one that is refused leaves
-//! nothing behind, and what a group writes has each name once.
+//! Group commit: batches of several threads share one addition to the stack, and so one wait for the disk.
 
 mod member;
 #[cfg(test)]
@@ -35,6 +28,12 @@ const PAUSE_MAX: Duration = Duration::from_millis(1);
 const MEMBERS_MAX: usize = 256;
 
 /// The batches of one stack that wait to be made.
+///
+/// While one thread, the leader, waits for the stack's lock or for the disk, the batches of others queue up; the next leader
+/// makes all of them. Each is checked as if it were alone. It joins this group only if it has nothing to do with those before
+/// it: neither a name of theirs nor one that cannot stand beside them. Else it waits for the next group, where theirs are
+/// in the table. So each is checked against its predecessors, a refused one leaves nothing behind, and a group writes each
+/// name once.
 #[derive(Default)]
 pub(crate) struct Groups {
     queue: Mutex<Queue>,
@@ -92,7 +91,7 @@ pub(crate) fn can_be_grouped(store: &Store, batch: &Batch) -> Result<bool> {
 impl Groups {
     /// Makes a batch, together with those of other threads.
     pub(crate) fn commit(&self, store: &Store, batch: &Batch) -> Result<Outcome> {
-        debug_assert!(store.reftable().is_some(), "only what is in stacks is written in groups");
+        debug_assert!(store.reftable().is_some(), "only stacks are written in groups");
         let job = Arc::new(Job { batch: with_classes(store, batch)?, answer: Mutex::new(None) });
         let mut queue = self.queue();
         queue.waiting.push_back(Arc::clone(&job));
@@ -168,7 +167,7 @@ impl Groups {
         }
         self.queue().put_back(late);
         let union = Union::new(group.into_members());
-        assert!(union.members() as usize <= accepted.len(), "what is made is told to those whose it is");
+        assert!(union.members() as usize <= accepted.len(), "no more batches are made than were accepted");
         let made = if union.is_empty() { Ok(()) } else { make(locked, &union) };
         {
             let mut queue = self.queue();

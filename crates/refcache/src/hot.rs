@@ -8,7 +8,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering::Relaxed},
 };
 
-/// A table with a place for each name, which the name's hash tells, and which another name may take. What is in it is
+/// A table with a place for each name, which the name's hash tells, and which another name may take. Its content is
 /// true of one state of one reader; whether that state is the present one is for the reader to prove.
 pub(crate) struct Hot {
     places: OnceLock<(Box<[Place]>, Charge)>,

@@ -57,7 +57,7 @@ struct Proof {
 }
 
 impl Identity {
-    /// Takes down what is in `folder` now.
+    /// Takes down the identity of `folder` now.
     pub(crate) fn of(fs: &Fs, folder: &Path) -> Result<Self> {
         let held = fs.open(folder)?;
         let stat = held.stat()?;

@@ -7,7 +7,7 @@
 //! the proof fails. Nothing is mapped, so a file that someone truncates is an error and not the end of the process.
 //!
 //! Read in this order: `trust` (what counts as a proof), `identity` (whether it is still the same repository), `found`
-//! (what is found), `answer` (and on what it rests), `opened` and its readers `tables` (reftable) and `files` (loose refs and packed-refs), `hot`,
+//! (the found ref), `answer` (and its proof), `opened` and its readers `tables` (reftable) and `files` (loose refs and packed-refs), `hot`,
 //! `plan`, `row` and `listing`,
 //! [`View`], `open_views` (which of them are closed when they are too many), `batch` and `group` (writing), `broken`, `disorder`, `verify`, `stats`,
 //! [`Views`].

@@ -1,4 +1,4 @@
-//! What is known of single names: the memory of all views of a process for the refs they are asked for.
+//! Single names: the memory of all views of a process for the refs they are asked for.
 
 use crate::Found;
 use bstr::{BStr, BString};
@@ -17,7 +17,7 @@ use std::{
     },
 };
 
-/// What is known of a name. It is immutable; what is learnt later takes its place.
+/// The knowledge of a name. It is immutable; later knowledge takes its place.
 #[derive(Debug)]
 pub(crate) struct Known {
     /// What the reader counted as its epoch, and its clock, before it looked.
@@ -91,7 +91,7 @@ impl Names {
         Names { shards, hasher: RandomState::new(), capacity_bytes }
     }
 
-    /// What is known of a name in the view `owner`.
+    /// The knowledge of a name in the view `owner`.
     pub(crate) fn get(&self, owner: u64, name: &BStr) -> Option<Arc<Known>> {
         let hash = self.hash(owner, name);
         let mut shard = self.shard(hash);
@@ -138,7 +138,7 @@ impl Names {
             debug_assert_eq!(
                 shard.old_bytes.bytes(),
                 shard.old.iter().map(Entry::bytes).sum::<usize>(),
-                "what is counted is the sum of the entries"
+                "the count is the sum of the entries"
             );
             debug_assert!(shard.young.is_empty() && shard.young_bytes.bytes() == 0, "the young begin with nothing");
         }

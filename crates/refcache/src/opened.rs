@@ -138,8 +138,8 @@ impl Opened {
         }
     }
 
-    /// The names about which what is in memory may not be what `disk` says: all that are known one by one, and those that
-    /// differ of what is known of whole pages.
+    /// The names for which memory may differ from `disk`: all that are known one by one, and those that
+    /// differ in pages known as a whole.
     pub(crate) fn questionable(&self, disk: &Store) -> Result<Vec<BString>> {
         match &self.reader {
             Reader::Files(reader) => reader.questionable(disk),

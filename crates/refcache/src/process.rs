@@ -43,7 +43,7 @@ impl Process {
         for opened in slots.iter().filter_map(|slot| slot.get()) {
             opened.shed(Part::Text);
         }
-        // What is left may be just what all questions are answered from.
+        // The rest may be just the part that all questions are answered from.
         let bound = memory.bound_bytes();
         if memory.held_bytes() <= bound / 32 * 31 {
             return;

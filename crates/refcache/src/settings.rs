@@ -7,7 +7,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct ViewsSettings {
     /// How many bytes all caches of the process may take together: blocks of reftables, pages of packed-refs, the index
-    /// from objects to refs, what is known of single names (a quarter at most).
+    /// from objects to refs, single names (a quarter at most).
     pub memory_bytes: usize,
     /// How many files all views together may keep open, at most half of what the process may; `None` for a quarter of that.
     pub open_files: Option<usize>,
@@ -36,7 +36,7 @@ pub struct ViewSettings {
 }
 
 impl Default for ViewSettings {
-    /// As a server wants it: attributes are trusted, what is committed is on stable storage.
+    /// As a server wants it: attributes are trusted, commits are on stable storage.
     fn default() -> Self {
         ViewSettings {
             trust: TrustSettings::default(),

@@ -84,7 +84,7 @@ impl TablesReader {
         };
         let seen = self.look()?;
         let mut belief = self.belief();
-        debug_assert!(belief.epoch >= epoch, "what is distrusted stays so: {epoch}");
+        debug_assert!(belief.epoch >= epoch, "distrust stays: {epoch}");
         if belief.epoch == epoch {
             belief.looked = belief.looked.max(Some(begun));
         }

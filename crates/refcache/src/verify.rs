@@ -43,7 +43,7 @@ impl View {
     }
 }
 
-/// Looks at the names about which what is in memory may be wrong, then walks the view's listing and the disk's side by
+/// Looks at the names for which memory may be wrong, then walks the view's listing and the disk's side by
 /// side, and looks again at the names on which they differ: somebody may have changed them meanwhile.
 fn verify(view: &View) -> Result<Report> {
     let disk = view.disk()?;

@@ -229,7 +229,7 @@ impl View {
         }
         match &outcome {
             Ok(outcome) if outcome.rejected.len() < batch.edits.len() => self.tell(&opened, Opened::wrote),
-            // What is cached may be why.
+            // The cache may be why.
             _ => self.tell(&opened, Opened::distrust),
         }
         match &outcome {
@@ -255,8 +255,8 @@ impl View {
         Ok(done?)
     }
 
-    /// Says something to what was open when it was written to, and to what is open now: meanwhile the view may have been
-    /// closed and opened again. What is opened later knows nothing that is older.
+    /// Says something to the repository that was open when it was written to, and to the one open now: meanwhile the view may have
+    /// been closed and opened again. One opened later knows nothing that is older.
     fn tell(&self, opened: &Arc<Opened>, word: impl Fn(&Opened)) {
         word(opened);
         if let Some(present) = self.slot.get().filter(|present| !Arc::ptr_eq(present, opened)) {
@@ -297,7 +297,7 @@ impl View {
         &self.counters
     }
 
-    /// The names about which what is in memory may not be what `disk` says.
+    /// The names for which memory may differ from `disk`.
     pub(crate) fn questionable(&self, disk: &Store) -> Result<Vec<BString>> {
         self.slot.get().map_or(Ok(Vec::new()), |opened| opened.questionable(disk))
     }
@@ -311,7 +311,7 @@ impl View {
         Ok(Store::builder_of(repository, environment).fs(fs).reading(Reading::Cached(BLOCKS_BYTES)).open()?)
     }
 
-    /// What is open, opened if there is nothing.
+    /// The open repository, opened if there is none.
     fn opened(&self) -> Result<Arc<Opened>> {
         match self.slot.get() {
             Some(opened) => Ok(opened),
@@ -359,7 +359,7 @@ impl View {
         Err(Error::Restless(self.git_dir.clone()))
     }
 
-    /// Opens the repository, unless someone else has done so since `old` was what is open.
+    /// Opens the repository, unless another thread has done so since `old` was open.
     fn reopen(&self, old: Option<&Arc<Opened>>) -> Result<Arc<Opened>> {
         let _one_at_a_time = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         let present = self.slot.get();

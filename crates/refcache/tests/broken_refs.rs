@@ -150,7 +150,7 @@ fn a_broken_ref_can_be_deleted_and_written_again_where_that_is_asked_for() {
         );
         assert!(!repo.git_dir().join(README).exists());
         assert_eq!((broken_names(&view).len(), names(&view, &ListOptions::default()).len()), (0, 5));
-        // A broken ref that is deleted takes what is packed beneath with it.
+        // A broken ref that is deleted takes the packed ref beneath with it.
         write(&repo, BACKUP, "");
         view.commit(&mending(Batch::atomic(vec![delete(BACKUP), delete(EMPTY)]))).unwrap();
         assert_eq!(

@@ -119,7 +119,7 @@ fn fault_07_a_slow_writer_does_not_put_its_older_value_over_a_newer_one() {
         for _ in 0..20 {
             commit(&ours, vec![set("refs/heads/main", ids[1], Precondition::Any)]);
             commit(&theirs, vec![set("refs/heads/main", ids[2], Precondition::Any)]);
-            // What the first writer learnt of its own commit is older than what is there now. It looks again, since
+            // What the first writer learnt of its own commit is older than the present refs. It looks again, since
             // nothing of a commit is kept but that things have changed.
             assert_eq!(direct(&ours, "refs/heads/main"), Some(ids[2]));
         }

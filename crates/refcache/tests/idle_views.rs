@@ -108,7 +108,7 @@ fn close(views: &Views, others: &Projects, view: &View) {
     for (at, other) in (2..).zip(&held).cycle().take(4 * others.len()) {
         others.read(at, other);
         if view.stats().bytes == 0 {
-            assert!(view.version() > before, "what is missed while it is closed would be no news");
+            assert!(view.version() > before, "a change missed while it is closed would be no news");
             return;
         }
     }

@@ -1,4 +1,4 @@
-//! What is said of many refs at once: proofs of listings, and refs by object where not everything fits in memory.
+//! Many refs at once: proofs of listings, and refs by object where not everything fits in memory.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -109,7 +109,7 @@ fn the_refs_of_a_folder_of_many_are_the_loose_ones_over_the_packed_ones() {
         rows.into_iter().map(|(name, target)| (name.to_string(), target.id().unwrap())).collect::<Vec<_>>()
     };
     let packed = |at: usize| vec![(name(at, "1"), ids[0]), (name(at, "meta"), ids[0])];
-    // The first time as text, then of what is made of the page when it is wanted again.
+    // The first time as text, then from the block that is made of the page when it is wanted again.
     for at in (0..4 * refs).map(|at| at / 4) {
         assert_eq!(change(at), packed(at));
     }

@@ -90,7 +90,7 @@ fn beyond_the_bound_the_view_that_was_not_used_for_the_longest_time_gives_up_its
     }
     // The clock that tells who was used last stands still while there is room.
     assert!(misses(&c, &views, BOUND) > 0);
-    assert!(misses(&c, &views, BOUND) == 0, "what is in use stays");
+    assert!(misses(&c, &views, BOUND) == 0, "refs in use stay");
     let kept = [&a, &b].map(|view| view.stats().bytes > 1 << 19);
     assert!(kept == [true, false] || kept == [false, true], "{kept:?}: one was enough");
 }

@@ -1,21 +1,4 @@
 //! The contract between transactions and readers above, and the files and reftable backends below.
-//!
-//! A backend knows how refs lie on disk and how to lock them. It decides nothing about old values, name conflicts,
-//! symbolic refs, reflog policy or hooks: the transaction does, once for all backends, and tells the backend what to
-//! do as [`Step`]s. Names are full refnames, in the view of the worktree that the backend was opened for; the backend
-//! routes them by their [`Scope`](refdb_types::Scope).
-//!
-//! A transaction goes through a backend in this order; dropping [`Locked`] at any point undoes and unlocks:
-//!
-//! ```text
-//! Backend::lock(claims) -> Locked      every claimed ref is locked, or listed in Locked::refused
-//! Locked::snapshot().probe(..)         the state under the lock, in one sorted walk
-//! Locked::stage(steps)                 everything that can fail is written beside the real files
-//! Locked::commit(steps)                the effects, in the order docs/crash-model.md promises
-//! ```
-//!
-//! A transaction may have millions of edits. So claims and steps are never lists of owned values: a backend asks for
-//! them one by one and gets borrowed views of the transaction's compact memory.
 
 use crate::{BrokenRef, Result, Why};
 use bstr::{BStr, BString};
@@ -23,6 +6,19 @@ use refdb_types::{Ident, LogEntry, ObjectId, RefName, Target};
 use std::ops::ControlFlow;
 
 /// A repository's refs in one on-disk format, as seen from one worktree.
+///
+/// A backend knows how refs lie on disk and how to lock them. It decides nothing about old values, name conflicts, symbolic
+/// refs, reflog policy or hooks: the transaction does, once for all backends, and gives the backend [`Step`]s. Names are full
+/// refnames, as the worktree sees them; the backend routes them by their [`Scope`](refdb_types::Scope).
+///
+/// A transaction goes through a backend in this order; dropping [`Locked`] at any point undoes and unlocks:
+///
+/// ```text
+/// Backend::lock(claims) -> Locked      every claimed ref is locked, or listed in Locked::refused
+/// Locked::snapshot().probe(..)         the state under the lock, in one sorted walk
+/// Locked::stage(steps)                 everything that can fail is written beside the real files
+/// Locked::commit(steps)                the effects, in the order docs/crash-model.md promises
+/// ```
 pub trait Backend: Send + Sync {
     /// The present state, for reading.
     fn snapshot(&self) -> Result<Box<dyn Snapshot>>;
@@ -52,6 +48,9 @@ pub trait Backend: Send + Sync {
 }
 
 /// The claims of a transaction: sorted by name, each name once.
+///
+/// There may be millions, so claims and steps are never lists of owned values: a backend asks for them one by one and borrows
+/// from the transaction's compact memory.
 pub trait Claims {
     /// How many there are.
     fn count(&self) -> usize;

@@ -12,7 +12,7 @@ pub struct BrokenRef {
     pub name: BString,
     /// Its file.
     pub path: PathBuf,
-    /// What is wrong with the file.
+    /// The fault of the file.
     pub why: LooseError,
 }
 

@@ -34,7 +34,7 @@ pub enum Error {
         path: PathBuf,
         /// The line, counted from 1.
         line: u64,
-        /// What is wrong with it, and what can be done.
+        /// Its fault, and the remedy.
         what: String,
     },
     /// An edit of an atomic transaction cannot happen, so nothing has.

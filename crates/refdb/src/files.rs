@@ -1,14 +1,11 @@
-//! The files backend: one small file a ref, and `packed-refs` for those that seldom change.
+//! The files backend: one small file a ref, and `packed-refs` for those that seldom change (docs/formats/packed-refs.md).
 //!
-//! A ref's loose file outranks its line in packed-refs. Every reader looks at the loose file first and validates
-//! packed-refs afterwards: a packer writes packed-refs before it removes a loose file, so a ref that moves meanwhile is
-//! seen in one place or the other. docs/formats/packed-refs.md draws the bytes.
-//!
-//! Read in this order: [`FilesOptions`] (what a repository says), `layout` (where a ref lies), `loose` (one small
-//! file), `pages`, `packed_read`, `packed_search`, `packed_order`, `packed_look_up` and `packed_cache` (the big one),
-//! `listing` (a folder), `snapshot`, `probe` and `cursor` (all of it for readers), `reflog`; then `locks` and `way` (who may
-//! write, and how), `packed_write`, `bulk`, `transaction` and `optimize` (pack-refs).
+//! A loose file outranks a line in packed-refs. Readers look at it first: a packer writes packed-refs before it removes one.
 
+// Read in this order: `options` (what a repository says), `layout` (where a ref lies), `loose` (one small file), `pages`,
+// `packed_read`, `packed_search`, `packed_order`, `packed_look_up` and `packed_cache` (the big one), `listing` (a folder),
+// `snapshot`, `probe` and `cursor` (all of it for readers), `reflog`; then `locks` and `way` (who may write, and how),
+// `packed_write`, `bulk`, `transaction` and `optimize` (pack-refs).
 mod backend;
 mod bulk;
 mod cursor;

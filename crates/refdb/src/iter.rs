@@ -1,9 +1,6 @@
-//! Views of a [`Cursor`](crate::Cursor) that are cursors again, so that they can be put on top of one another: refs
-//! below a prefix, without some subtrees, in a namespace.
+//! Views of a [`Cursor`](crate::Cursor) that are cursors again: refs below a prefix, without some subtrees, in a namespace.
 //!
-//! A view seeks where it can: an excluded subtree of a million refs costs one seek, whichever view is outside. To begin
-//! after a certain ref is a seek of the outermost view; root refs are asked for where the first cursor is made
-//! ([`Snapshot::cursor`](crate::Snapshot::cursor)).
+//! A view seeks where it can: an excluded subtree of a million refs costs one seek, whichever view is outside.
 
 mod exclude;
 mod namespace;
@@ -14,6 +11,9 @@ pub use namespace::InNamespace;
 pub use prefix::WithPrefix;
 
 use bstr::BString;
+
+// To begin after a certain ref is a seek of the outermost view; root refs are asked for where the first cursor is made
+// ([`Snapshot::cursor`](crate::Snapshot::cursor)).
 
 /// The first name that does not begin with `prefix` and sorts after those that do; `None` if there is none.
 fn end_of(prefix: &[u8]) -> Option<BString> {

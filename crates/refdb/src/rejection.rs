@@ -79,7 +79,7 @@ pub enum Why {
     },
     /// The ref's own file is no good.
     Broken {
-        /// What is wrong with it.
+        /// Its fault.
         why: LooseError,
     },
     /// Another process holds the ref's lock, or left it behind.

@@ -1,15 +1,13 @@
-//! A transaction: open, then prepared, then committed or aborted.
+//! A transaction: open, then prepared, then committed or aborted. Dropped before it is committed, it leaves all refs as they were.
 //!
 //! ```text
 //! open      edits are added; nothing is locked or checked               Transaction
 //! prepared  every ref is locked, every check passed, new values staged  Prepared
 //! committed everyone sees it                                            Committed
 //! ```
-//!
-//! Dropping a transaction before it is committed leaves all refs as they were. What may happen is decided by functions
-//! that touch no disk: `decide` for one ref's value, `conflicts` for names, `expand` for symbolic refs, `log_policy` for
-//! reflogs; `prepare` carries the decisions out.
 
+// Functions that touch no disk decide: `decide` for one ref's value, `conflicts` for names, `expand` for symbolic refs,
+// `log_policy` for reflogs. `prepare` carries the decisions out.
 mod change;
 mod conflicts;
 mod context;

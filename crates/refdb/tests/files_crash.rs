@@ -99,7 +99,7 @@ fn each_old_or_new(now: &Refs, before: &Refs, after: &Refs) -> bool {
     names.into_iter().all(|name| [before.get(name), after.get(name)].contains(&now.get(name)))
 }
 
-/// git accepts what is left once the locks are gone.
+/// git accepts the rest once the locks are gone.
 fn git_agrees(scene: &Scene, dir: &Path) {
     for lock in leftovers(dir) {
         std::fs::remove_file(lock).unwrap();

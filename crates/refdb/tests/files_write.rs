@@ -60,7 +60,7 @@ fn many_new_refs_go_to_packed_refs_and_leave_no_folder() {
         assert!(!repo.git_dir().join("refs/heads/new").exists());
         let text = std::fs::read_to_string(repo.git_dir().join("packed-refs")).unwrap();
         assert_eq!(text.lines().count(), 303);
-        // Again over what is there: packed and loose ones, one of them symbolic.
+        // Again over existing refs: packed and loose ones, one of them symbolic.
         for name in ["refs/heads/new/0/b00000", "refs/heads/new/3/b00170"] {
             repo.git(["update-ref", name, &ids[2].to_string()]);
         }

@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// A name as Gerrit has them. Made by hand, so that the formatting does not hide what is measured.
+/// A name as Gerrit has them. Made by hand, so that the formatting does not hide the measured work.
 fn name(buffer: &mut Vec<u8>, at: u64) {
     buffer.clear();
     buffer.extend_from_slice(b"refs/changes/00/0000000/1");

@@ -78,7 +78,7 @@ pub struct Corruption {
     pub table: BString,
     /// Where in the file; for a fault inside a log block, where the block starts.
     pub offset: u64,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
     /// The name that was read last before it, where names are read one by one; else empty.
     pub behind: BString,

@@ -25,7 +25,7 @@
 //! # }
 //! ```
 //!
-//! From the bottom up: `format` (header, footer, numbers), `record` (what is in a block), `block` (records that share
+//! From the bottom up: `format` (header, footer, numbers), `record` (the content of a block), `block` (records that share
 //! prefixes, found by restart points), `table` (blocks found by indexes: [`Table`], [`TableWriter`]), `merged` (tables
 //! on top of one another: [`Merged`]), [`stack`] (the folder of tables, its list and its lock); beside them [`check()`] and
 //! [`dump()`], which look at whole files.

@@ -1,4 +1,4 @@
-//! Tables on top of one another: the newest record of a key counts, and tombstones hide what is older.
+//! Tables on top of one another: the newest record of a key counts, and tombstones hide older ones.
 
 mod cursor;
 mod logs;
@@ -74,7 +74,7 @@ impl Merged {
         self.get_noting(name, &mut false, then)
     }
 
-    /// The same; `has_read` is set if that took more than what is in memory.
+    /// The same; `has_read` is set if that took a read.
     pub fn get_noting<T>(
         &self,
         name: &[u8],

@@ -30,7 +30,7 @@ pub(crate) struct Context {
 pub(crate) trait Records {
     /// The kind of block they are in.
     const BLOCK: BlockKind;
-    /// Where in the block a record's value is, and what is cheap to know of it.
+    /// Where in the block a record's value is, and its parts that are cheap to read.
     type Value: Copy + Default;
 
     /// Reads the value at `at` and returns it with where it ends. `records` ends where the block's records end.

@@ -1,12 +1,6 @@
 //! The stack: the folder of tables that is a ref database, and the list that says which of them count.
 //!
-//! `tables.list` names the tables, the oldest first. It is only ever replaced by a rename, under `tables.list.lock`:
-//! that is the one moment at which a change becomes visible, whole. Tables are never changed, so a [`Snapshot`] stays
-//! what it was.
-//!
-//! Read in this order: `name` and `list` (what stands on disk), [`Snapshot`] (what was read), `load` (how it is read
-//! while others compact), [`Stack`] (the handle), [`Addition`] (one transaction), [`plan()`] (which tables ought to be
-//! one), [`Compaction`] (how they become one), `clean` (what others left behind).
+//! Read in this order: `name`, `list`, [`Snapshot`], `load`, [`Stack`], [`Addition`], [`plan()`], [`Compaction`], `clean`.
 
 mod addition;
 mod addition_writer;

@@ -1,4 +1,4 @@
-//! Real git is the oracle: what it writes is read, and what is written here it reads.
+//! Real git is the oracle: each reads what the other writes.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
 

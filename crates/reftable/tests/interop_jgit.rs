@@ -1,4 +1,4 @@
-//! JGit reads what is written here, whole and by look-up, and what JGit writes is read.
+//! JGit reads our tables, whole and by look-up, and we read those of JGit.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
 

@@ -1,4 +1,4 @@
-//! What is wrong in a stack's folder gives an error that names the file and says what to do, and loses nothing.
+//! A fault in a stack's folder gives an error that names the file and says what to do, and loses nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails shall panic")]
 
@@ -192,7 +192,7 @@ fn an_addition_that_outgrows_older_tables_takes_them_in_while_it_is_written() {
     let mut addition = stack.lock(PATIENCE).unwrap();
     let edits = [("refs/heads/a", None), ("refs/heads/c", Some(oid(2))), ("refs/heads/d", Some(oid(2)))];
     let summary = add_expecting(&mut addition, 10_000, &edits).unwrap();
-    assert_eq!(summary.refs, 2, "what is deleted leaves no trace at the bottom of the stack");
+    assert_eq!(summary.refs, 2, "a deleted ref leaves no trace at the bottom of the stack");
     let committed = addition.commit().unwrap();
     assert!(committed.compaction.is_none());
     let tables = committed.snapshot.tables();
@@ -373,7 +373,7 @@ fn leave_too_large(stack: &Stack, dir: &Path, name: &str, message: &str) {
 
 #[test]
 fn additions_and_compactions_cut_the_entries_that_git_could_not_rewrite() {
-    // Random, so that the table is large too; larger than what is merged at once, and smaller.
+    // Random, so that the table is large too; larger than a merge at once, and smaller.
     let long: String =
         (0..200_000u32).map(|at| char::from(b'a' + (at.wrapping_mul(2_654_435_761) >> 28) as u8)).collect();
     for len in [5000, long.len()] {

@@ -1,4 +1,4 @@
-//! One table: what is written is read, by walking and by looking up, from memory and block by block.
+//! One table: written records are read, by walking and by looking up, from memory and block by block.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
 

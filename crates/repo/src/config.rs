@@ -1,9 +1,9 @@
 //! Git's configuration: files in the order git reads them, includes, `-c` and the environment.
 //!
-//! It is our own reader because it runs in every command and start-up is a third of a command that reads one ref;
-//! docs/decisions/0020-config-reader.md has the measurement. Read in this order: `parse` (bytes to variables), `outer`
-//! and `load` (which files, in which order, and what they include), [`Value`] (types), [`Settings`] (what the engine needs to know).
+//! Our own reader, since start-up is a third of a command that reads one ref (docs/decisions/0020-config-reader.md).
 
+// Read in this order: `parse` (bytes to variables), `outer` and `load` (which files, in which order, and what they include),
+// `value` (types), `settings` (what the engine needs to know).
 mod command_line;
 mod error;
 mod hooks;

@@ -64,7 +64,7 @@ impl RepositoryHooks {
         Ok(Some(HookPrograms { programs, directory, environment: self.variables() }))
     }
 
-    /// What runs for an event, as it is now: first what is configured, then the file of the event's name.
+    /// The programs of an event, as it is now: first the configured ones, then the file of the event's name.
     pub fn programs(&self, event: &str) -> Result<Vec<HookProgram>, ConfigError> {
         let mut programs = Vec::new();
         if self.config.is_event_enabled(event) {

@@ -1,9 +1,7 @@
-//! A repository's objects. What new ids are: each distinct one is read, its content verified and parsed, once. And what
-//! listings show of objects, unverified, as git shows it.
-//!
-//! Read in this order: [`Objects`], `content` (what makes an object good), `database` (where it is read from), `known`
-//! and `seen` (what has been read, and what has been looked at).
+//! A repository's objects: each new id is read, its content verified and parsed, once. Listings show objects unverified, as git's do.
 
+// Read in this order: [`Objects`], `content` (when an object is good), `database` (where it is read from), `known` and `seen`
+// (objects that were read, and that were looked at).
 mod alternates;
 mod bases;
 mod check;
@@ -197,7 +195,7 @@ impl Objects {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // What is kept here is a cache, right or absent at any moment.
+        // The kept objects are a cache, right or absent at any moment.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! What the configuration says, and what is said where it is broken: as real git, file by file.
+//! The values of configuration, and the messages where it is broken: as real git, file by file.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 use refdb_repo::{Environment, Repository, config::Level};

@@ -1,4 +1,4 @@
-//! Which repository is found, and what is said where none is: as real git, environment by environment.
+//! Which repository is found, and the message where none is: as real git, environment by environment.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 use refdb_repo::{Environment, Repository, RepositoryError};

@@ -1,12 +1,6 @@
-//! What a crash may leave: a workload is stopped at every operation that changes the disk, and whatever it left is
-//! checked.
+//! What a crash may leave: a workload is stopped at every operation that changes the disk, and its remains are checked.
 //!
-//! - [`kill_everywhere`]: the process dies before an operation, or half-way through a write. Nothing is cleaned up.
-//! - [`refuse_everywhere`]: one operation fails (disk full), the process lives on and may clean up.
-//! - [`lose_power_everywhere`]: the machine dies. Whatever was not synced is there or not, in varied combinations.
-//!
-//! Read in this order: `record` (what a workload did), `stop` (the first two), `disk` (a model of what a disk
-//! may remember), `power` (the third).
+//! Read in this order: `record` (the workload's operations), `stop`, `disk` (what a disk may remember), `power`.
 
 mod copy;
 mod disk;

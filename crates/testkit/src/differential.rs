@@ -1,9 +1,6 @@
-//! A differential test of command lines: one program's answers and changes beside real git's.
-//!
-//! A [`Plan`] is a repository in parts, and steps: command lines with their input. [`plan`](Plan::random) makes one up from a
-//! seed. A [`Bench`] builds the repository twice, lets git do each step on one copy and the program that is tested on the
-//! other, and compares what they say and what they leave ([`State`]). What differs on purpose is a [`Difference`], with its
-//! reason. [`minimise`] cuts a plan that shows a difference down to what is needed for it.
+//! A differential test of command lines: one program's answers and changes beside real git's. [`Plan::random`] makes up a
+//! repository and steps from a seed; a [`Bench`] builds it twice, does the steps with each program and compares ([`State`]).
+//! A [`Difference`] is on purpose and has its reason. [`minimise`] cuts a plan down to the steps that show a difference.
 
 mod bench;
 mod difference;

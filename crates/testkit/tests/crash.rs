@@ -1,4 +1,4 @@
-//! The crash explorer finds the faults it is made to find, and accepts what is right.
+//! The crash explorer finds the faults it is made to find, and accepts right states.
 
 use refdb_testkit::crash::{Crash, Disk, kill_everywhere, lose_power_everywhere, refuse_everywhere};
 use refdb_vfs::{Error, Fs};
@@ -11,7 +11,7 @@ fn start() -> tempfile::TempDir {
     dir
 }
 
-/// Replaces `list` the right way, but for what is left out.
+/// Replaces `list` the right way, but for the steps left out.
 fn replace(fs: &Fs, dir: &Path, sync_file: bool, sync_dir: bool) -> Result<(), Error> {
     let (temp, list) = (dir.join("list.lock"), dir.join("list"));
     let written = (|| {

@@ -143,7 +143,7 @@ const DOTTED: u8 = 1;
 /// There is a byte that can break a rule, alone or after the one before it.
 const SUSPICIOUS: u8 = 2;
 
-/// What is seen of at least 17 bytes. The first is looked at only as the one before the second.
+/// The finding about at least 17 bytes. The first is looked at only as the one before the second.
 ///
 /// The compiler makes vector instructions of this as long as it stays by itself.
 #[inline(never)]
@@ -178,7 +178,7 @@ fn ends_simply(name: &[u8]) -> bool {
     simple.into_iter().fold(0xff, |all, simple| all & simple) == 0xff && this[CHUNK - 1] != b'/'
 }
 
-/// Adds to `seen` what is seen of each byte of `this` beside the one before it. No byte waits for another's result.
+/// Adds to `seen` the finding about each byte of `this` beside the one before it. No byte waits for another's result.
 #[inline(always)]
 fn look_at_chunk(seen: [u8; CHUNK], before: &[u8; CHUNK], this: &[u8; CHUNK]) -> [u8; CHUNK] {
     let mut all = [0; CHUNK];

@@ -1,10 +1,4 @@
-//! Locks that must not outlive a process that aborts.
-//!
-//! Where memory ends Rust aborts the process: nothing is dropped, and every lock would stay. So the path of each lock is
-//! noted in memory that is there before the lock is, and a handler of `SIGABRT` unlinks what is noted. The handler
-//! allocates nothing and waits for nobody; it reads memory that is never given back, and only atomics.
-//!
-//! Nothing is noted before [`install`]: programs call it, a library's host has its own ways (decision 0047).
+//! Locks that must not outlive a process that aborts: where memory ends Rust aborts, nothing is dropped, and every lock would stay.
 
 use rustix::process::{Pid, getpid};
 use signal_hook::consts::SIGABRT;
@@ -33,7 +27,7 @@ static WORDS: [OnceLock<Box<[AtomicU64]>>; CHUNKS] = [const { OnceLock::new() };
 static FILLED: [AtomicUsize; CHUNKS] = [const { AtomicUsize::new(0) }; CHUNKS];
 const HELD: u64 = 1 << 63;
 
-/// Counts how often all was forgotten. While it stays the same, what is noted is not overwritten.
+/// Counts how often all was forgotten. While it stays the same, notes are not overwritten.
 static AGE: AtomicU64 = AtomicU64::new(0);
 /// How many are noted.
 static NOTED: AtomicU32 = AtomicU32::new(0);
@@ -46,7 +40,10 @@ static OWNER: AtomicI32 = AtomicI32::new(0);
 /// The handler's memory.
 static PATH: Mutex<[u8; PATH_LEN_MAX + 1]> = Mutex::new([0; PATH_LEN_MAX + 1]);
 
-/// From now on an abort of this process removes its locks.
+/// From now on an abort of this process removes its locks. For programs; a library's host has its own ways (decision 0047).
+///
+/// The path of each lock is noted in memory that is there before the lock is, and a handler of `SIGABRT` unlinks the paths.
+/// The handler allocates nothing and waits for nobody; it reads memory that is never given back, and only atomics.
 pub(crate) fn install() -> io::Result<()> {
     static ONCE: Once = Once::new();
     let mut installed = Ok(());

@@ -1,4 +1,4 @@
-//! How many files are open, and what is done when the process may have no more.
+//! How many files are open, and who closes some when the process may have no more.
 
 use std::{
     fmt, io,
@@ -10,7 +10,7 @@ use std::{
 
 /// Counts the files that are open through any number of [`Fs`](crate::Fs), and knows whom to ask to close some.
 ///
-/// What is opened, read and closed within one call is not counted: there are never more of these than threads.
+/// Files opened, read and closed within one call are not counted: there are never more of these than threads.
 #[derive(Default)]
 pub struct Descriptors {
     open: AtomicUsize,

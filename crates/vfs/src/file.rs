@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// An open file. What is written goes to its end.
+/// An open file. Writes go to its end.
 #[derive(Debug)]
 pub struct File {
     inner: std::fs::File,

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-/// Memory that one thread fills from its start on, while any number of others read what is filled.
+/// Memory that one thread fills from its start on, while any number of others read the filled part.
 ///
 /// The owner of the one [`Filler`] writes; a [`Filled`] shows what was written so far, which is never written again as long as
 /// another holder could see that.
@@ -43,7 +43,7 @@ impl Drop for Memory {
     }
 }
 
-// SAFETY: it owns its memory. What is below `filled` is only read; what is above only the one `Filler` touches, by `&mut`.
+// SAFETY: it owns its memory. Bytes below `filled` are only read; those above only the one `Filler` touches, by `&mut`.
 #[expect(unsafe_code, reason = "it has a pointer")]
 unsafe impl Send for Memory {}
 // SAFETY: as above.
@@ -100,7 +100,7 @@ impl Filled {
 }
 
 impl Filler {
-    /// Adds these bytes to what is filled. Panics if they do not fit.
+    /// Appends these bytes. Panics if they do not fit.
     pub fn append(&mut self, bytes: &[u8]) {
         let memory = &*self.0;
         let at = memory.filled.load(Ordering::Relaxed);

@@ -276,7 +276,7 @@ impl Fs {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         match self.gate.opening(|| rustix::fs::open(folder, flags, Mode::from_raw_mode(mode))) {
-            // Nobody sees it, and what is written into it, before it has a name.
+            // Nobody sees it, and its content, before it has a name.
             Ok(file) => Ok(Some(File::new(&self.gate.unwitnessed(), file.into(), path))),
             Err(error) => match Errno::from_io_error(&error) {
                 Some(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Ok(None),

@@ -22,13 +22,13 @@ impl Growing {
         Ok(Growing { map, written: AtomicUsize::new(written.min(most)) })
     }
 
-    /// Says that the file's first `len` bytes are written, and will not be written again; what is beyond the mapping is
+    /// Says that the file's first `len` bytes are written, and will not be written again; the part beyond the mapping is
     /// not shown. Their pages are mapped at once, which saves readers the faults.
     pub fn grown_to(&self, len: usize) {
         let len = len.min(self.map.len());
         let before = self.written.fetch_max(len, Ordering::Release);
         if before < len {
-            // Only what is in the page cache anyway is asked for. A kernel before 5.14 refuses: readers have the faults.
+            // Only pages that are cached anyway are asked for. A kernel before 5.14 refuses: readers have the faults.
             let _ = self.map.advise_range(memmap2::Advice::PopulateRead, before, len - before);
         }
     }

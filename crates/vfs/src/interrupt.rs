@@ -1,8 +1,4 @@
-//! Signals as ordinary errors.
-//!
-//! A process that holds locks must give them up when it is told to stop. Instead of a handler that cleans up behind
-//! everyone's back, a signal sets a flag; what waits or works for long asks [`check`] now and then and fails, and the
-//! drops on the way out unlock. The program then ends itself by the signal with [`end_by_signal`].
+//! Signals as ordinary errors: a process that holds locks gives them up when it is told to stop.
 
 use crate::abort;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,6 +16,9 @@ static RECEIVED: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
 /// Catches SIGINT, SIGTERM, SIGHUP and SIGQUIT from now on, and has an abort, by which a lack of memory ends the process,
 /// remove the locks. For programs; a library's host has its own handlers.
+///
+/// A signal sets a flag. Code that waits or works for long asks [`check`] now and then and fails; the drops on the way out
+/// unlock. Then the program ends itself by the signal with [`end_by_signal`].
 pub fn catch_signals() -> io::Result<()> {
     abort::install()?;
     let flag = RECEIVED.get_or_init(Arc::default);

@@ -92,7 +92,7 @@ enum Place {
 #[derive(Debug)]
 pub struct Seed {
     path: PathBuf,
-    /// For as long as this seed and what is linked to it are held.
+    /// For as long as this seed and its links are held.
     _signature: Option<File>,
 }
 
@@ -154,7 +154,7 @@ impl Lock {
     }
 
     /// Locks `target` with another name of the lock file `seed` instead of a file of its own, which is cheaper where
-    /// there are thousands. It is signed as that one is; what is written goes into a file beside it.
+    /// there are thousands. It is signed as that one is; its content goes into a file beside it.
     pub fn acquire_linked(fs: &Fs, target: &Path, seed: &Path, patience: Patience) -> Result<Self, LockError> {
         let mut lock = Lock::new(fs, target, 0o666, Place::Beside);
         lock.note = Note::of(&lock.path);
@@ -330,7 +330,7 @@ fn create_signed(fs: &Fs, path: &Path, mode: u32, patience: Patience, note: Note
         match wait::wait_for(fs, path, patience, || fs.name(&file).inspect(|()| note.arm())) {
             Ok(()) => return Ok(file),
             Err(error @ LockError::Held { .. }) => return Err(error),
-            // It cannot have a name here; or what is wrong is found below as well.
+            // It cannot have a name here; or the fault is found below as well.
             Err(LockError::Io(_)) => {}
         }
     }

@@ -23,11 +23,7 @@ fn aborting() -> Option<PathBuf> {
 /// This program again, for the test of this name alone.
 fn again(test: &str, dir: &Path) -> Command {
     let mut command = refdb_testkit::this_program();
-    command
-        .args(["--exact", test, "--nocapture"])
-        .env(FOLDER, dir)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    command.args(["--exact", test, "--nocapture"]).env(FOLDER, dir).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 

@@ -1,10 +1,4 @@
-//! Counting in an emulator, from the outside.
-//!
-//! qemu's `-icount shift=0` makes the guest's clock advance by one nanosecond with each instruction the (single)
-//! processor executes, in user space and in the kernel. So the guest only has to read its clock before and after a
-//! command; the emulated machine is deterministic to about one part in a thousand. String instructions count once a
-//! repetition, unlike on hardware; the processor is told to have none that move single bytes (ERMS, FSRM), which
-//! leaves eight bytes an instruction. Measured against perf on other machines: within two percent.
+//! Counting in an emulator, from the outside: within two percent of what perf says on other machines.
 
 use std::{
     fs,
@@ -28,6 +22,11 @@ pub fn works(cache: &Path) -> bool {
 }
 
 /// Runs all able jobs in one emulated machine.
+///
+/// qemu's `-icount shift=0` advances the guest's clock by one nanosecond with each instruction of the (single) processor,
+/// in user space and in the kernel. So the guest reads its clock before and after a command; the result varies by one part
+/// in a thousand. A string instruction counts once a repetition, unlike on hardware. The processor has none that move
+/// single bytes (ERMS, FSRM), which leaves eight bytes an instruction.
 pub fn count(bench: &Bench<'_>, able: &[(&'static str, Who)]) -> Result<Counts> {
     let staging = Staging::new(&bench.cache.join(format!("guest.{}", std::process::id())))?;
     let plan = staging.fill(bench, able)?;

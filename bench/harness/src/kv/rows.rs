@@ -146,7 +146,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Overwrites, how large the files are meanwhile, and how much of what is written are copies.
+    /// Overwrites, how large the files are meanwhile, and the part of the written bytes that are copies.
     fn overwritten(&mut self, out: &mut dyn Write, cache: &Cache, dir: &Path, zipf: &Zipf) -> Result<()> {
         let (before, done) = (cache.stats(), AtomicBool::new(false));
         let sizes = std::thread::scope(|scope| {
@@ -305,7 +305,7 @@ fn processor_ms_of(stat: &Path) -> Result<u64> {
     Ok(ticks.iter().sum::<u64>() * 10)
 }
 
-/// Private memory of this process, in MB: what is mapped from files can be taken back at any time.
+/// Private memory of this process, in MB: mapped files can be taken back at any time.
 fn resident_mb() -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line =

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A database's: load small entries, read them at random, overwrite them. A hybrid cache's: read through, zipfian, with a
-//! disk limit of a quarter of what is asked for. A memory cache's: few small entries, all of them hot.
+//! disk limit of a quarter of the requested entries. A memory cache's: few small entries, all of them hot.
 
 mod stores;
 

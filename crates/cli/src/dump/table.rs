@@ -26,7 +26,7 @@ pub(super) fn dump(dumper: &mut Dumper<'_>, path: &Path, mapping: Mapping) -> Re
     result.or_else(damaged)
 }
 
-/// Passes what is written on to the command's output.
+/// Passes written bytes on to the command's output.
 struct Relieved<'a, 'd> {
     dumper: &'a mut Dumper<'d>,
     failed: Option<crate::failure::Failure>,

@@ -71,7 +71,7 @@ pub enum Direction {
     Push,
 }
 
-/// What is shown of a branch's other side.
+/// The shown field of a branch's other side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CounterpartForm {
     /// The ref here that stands for it.

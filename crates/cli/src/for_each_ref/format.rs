@@ -16,7 +16,7 @@ pub struct Format {
     pub usual: Option<Vec<Usual>>,
     /// Whether the output may leave the terminal coloured.
     pub colored: bool,
-    /// What is wrong with the order of `%(if)`, `%(end)` and their kin: of no matter until a ref is shown.
+    /// A fault in the order of `%(if)`, `%(end)` and their kin: of no matter until a ref is shown.
     pub misplaced: Option<&'static str>,
 }
 
@@ -83,7 +83,7 @@ pub enum Side {
 /// A choice.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct If {
-    /// What is looked at.
+    /// The value that is looked at.
     pub condition: Vec<Piece>,
     /// How.
     pub test: Test,
@@ -209,7 +209,7 @@ impl Builder {
         }
     }
 
-    /// Notes what is wrong first.
+    /// Notes the first fault.
     fn misplace(&mut self, what: &'static str) {
         self.misplaced.get_or_insert(what);
     }

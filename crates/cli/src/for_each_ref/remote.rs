@@ -56,7 +56,7 @@ enum PushDefault {
 }
 
 impl Remotes {
-    /// Reads the configuration. What is set without a value is passed over.
+    /// Reads the configuration. Variables without a value are passed over.
     pub fn new(config: &Config) -> Self {
         let mut remotes = Remotes::default();
         for value in config.iter() {

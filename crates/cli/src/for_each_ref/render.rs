@@ -367,7 +367,7 @@ fn rstrip(name: &BStr, count: i32) -> &[u8] {
     }
 }
 
-/// How many columns of a terminal a text takes; of what is no UTF-8, its bytes count.
+/// How many columns of a terminal a text takes; of text that is no UTF-8, the bytes count.
 fn columns(text: &[u8]) -> usize {
     text.to_str().map_or(text.len(), |text| text.chars().filter_map(|char| char.width()).sum())
 }

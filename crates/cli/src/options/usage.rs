@@ -57,7 +57,7 @@ impl Command {
 }
 
 impl Command {
-    /// The options for a shell that completes what is typed: those that are often wanted, `--`, and their opposites.
+    /// The options for a shell that completes words: those that are often wanted, `--`, and their opposites.
     pub fn completions(&self, hidden_too: bool) -> String {
         let shown = |opt: &&Opt| opt.is_long() && (hidden_too || !opt.hidden);
         let mut words = Vec::new();

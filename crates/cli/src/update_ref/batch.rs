@@ -152,7 +152,7 @@ impl<'s> Batch<'s> {
             return fatal!["transaction is closed"];
         };
         transaction.add(edit)?;
-        // What is rejected at once is reported at once; what a `create` expects is not known yet.
+        // An edit rejected at once is reported at once; the value that a `create` expects is not known yet.
         if let [.., (position, rejection)] = transaction.rejected()
             && position + 1 == transaction.len()
             && let Some(asked) = &mut self.asked

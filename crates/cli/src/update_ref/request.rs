@@ -306,7 +306,7 @@ impl<'a> Arguments<'a> {
 
     /// The ref that the request is about; `None` if it is empty.
     fn name(&mut self) -> Result<Option<RefName>> {
-        // What is a name up to the next separator is one: no quotes, no other white space, all that needs a closer look.
+        // A name ends at the next separator: no quotes, no other white space, all that needs a closer look.
         let rest = &self.line[self.at..];
         let len = rest.find_byte(if self.nul { 0 } else { b' ' }).unwrap_or(rest.len());
         if rest.first() != Some(&b'"')

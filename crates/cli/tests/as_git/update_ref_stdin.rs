@@ -162,7 +162,7 @@ fn head_and_its_branch_are_not_both_changed_even_without_reflogs() {
     }
 }
 
-/// A folder of loose refs keeps the name from being locked, and git says so; what is packed does not.
+/// A folder of loose refs keeps the name from being locked, and git says so; packed refs do not.
 #[test]
 fn conflicts_of_names_are_told_with_gits_words_before_them() {
     for format in RefFormat::ALL {

@@ -196,7 +196,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         },
     },
     Difference {
-        why: "git cannot verify that a ref does not exist whose folder holds what is no ref; refdb sees no ref there",
+        why: "git cannot verify that a ref does not exist whose folder holds a file that is no ref; refdb sees no ref there",
         unify: folder_of_no_refs,
         left: LEFT_BY_GIT,
     },

@@ -70,7 +70,7 @@ fn a_fork_takes_pushes_whose_objects_are_its_pool_s() {
         fork.config("receive.unpackLimit", limit);
         client.push_ok(&pool, &[format!("{}:refs/heads/main", client.commits[3])]);
         borrow(&fork, &[&pool]);
-        // What a ref of the pool has, what is older, and what is new on top.
+        // The object of a ref in the pool, an older one, and a new one on top.
         for (name, at) in [("same", 3), ("older", 1), ("new", 4)] {
             let mut push = client.repo.command(Git::find().program());
             push.env("REFDB_GIT", guard(&fork))

@@ -79,7 +79,7 @@ fn is_no_advice(line: &str) -> bool {
     said.iter().any(|start| line.starts_with(start)) && !advice.iter().any(|words| line.contains(words))
 }
 
-/// Notes how a hook is called, and refuses what is called `no`.
+/// Notes how a hook is called, and refuses refs that are called `no`.
 const NOTE: &str =
     "{ echo \"$0 $*\" | sed 's|.*/||'; env | grep ^GIT_PUSH_OPTION | sort; } >>../calls; echo \"hook $*\"";
 
@@ -142,7 +142,7 @@ fn push_words(rng: &mut Rng, client: &Client, options: bool) -> Vec<String> {
     rng.shuffle(&mut names);
     for name in &names[..1 + rng.below(4)] {
         words.push(match rng.below(4) {
-            // Of a dangling symbolic ref, git logs the deletion of what is not there.
+            // Of a dangling symbolic ref, git logs the deletion of a missing ref.
             0 if !name.ends_with("link") => format!(":{name}"),
             1 => format!("{}:{name}", rng.pick(&client.commits)),
             _ => format!("+{}:{name}", rng.pick(&client.commits)),

@@ -163,7 +163,7 @@ impl World {
         self.pushes.push(Push { what, request });
     }
 
-    /// Removes the objects that pushes shall bring: what was written since they began, but for what is known to be lost.
+    /// Removes the objects that pushes shall bring: those written since they began, but for those known to be lost.
     fn forget_new(&self) {
         let reachable = self.repo.git(["rev-list", "--objects", "--all"]);
         let kept: Vec<&str> = reachable.lines().filter_map(|line| line.split(' ').next()).collect();
@@ -214,7 +214,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// What is missing from a copy of the repository.
+/// The objects missing from a copy of the repository.
 #[derive(Clone, Copy)]
 struct Missing<'m> {
     object: Option<&'m Path>,

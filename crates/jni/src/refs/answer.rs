@@ -165,7 +165,7 @@ pub(super) fn encode_difference(difference: &Difference, answer: &mut Answer) ->
     answer.bytes(words(&difference.disk).as_bytes())
 }
 
-/// Broken refs: the name of each, and in words its file and what is wrong with it.
+/// Broken refs: the name of each, and in words its file and the fault.
 pub(super) fn encode_broken(broken: &[BrokenRef], answer: &mut Answer) -> Result<(), Failure> {
     broken.iter().try_for_each(|broken| {
         answer.bytes(&broken.name)?;

@@ -79,7 +79,7 @@ impl Cache {
         }
     }
 
-    /// Stops the threads, writes what is in memory and lets go of the lock. Reads still work. Closing again does nothing.
+    /// Stops the threads, writes its memory to disk and lets go of the lock. Reads still work. Closing again does nothing.
     pub fn close(&self) -> Result<()> {
         if self.read_only || self.reclaim.calls.close() {
             return Ok(());

@@ -7,7 +7,7 @@ use crate::{
     log::scratch::Lent,
 };
 
-/// What is known of an entry without its value.
+/// An entry without its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryInfo {
     /// When it was created, in milliseconds since 1970.
@@ -28,7 +28,7 @@ pub struct Verified {
 }
 
 impl Cache {
-    /// Shows every entry: its key, its value and what is known of it. Entries that change meanwhile are shown old or new
+    /// Shows every entry: its key, its value and its other fields. Entries that change meanwhile are shown old or new
     /// or not at all. Stops at the first error that `entry` returns.
     pub fn for_each<E>(&self, mut entry: impl FnMut(&[u8], &[u8], &EntryInfo) -> Result<(), E>) -> Result<Verified, E> {
         let (mut scratch, mut verified) = (Lent::default(), Verified::default());

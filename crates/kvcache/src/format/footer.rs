@@ -22,7 +22,7 @@ pub(crate) struct Entry {
     pub(crate) offset: usize,
     /// Its length, padding included.
     pub(crate) len: usize,
-    /// How often it was read before it was written, or 0: of no use but to the choice of what is evicted.
+    /// How often it was read before it was written, or 0: of no use but to the choice of evicted entries.
     pub(crate) rate: Rate,
 }
 

@@ -20,7 +20,7 @@ impl Rate {
 
     /// Of a record that was put; more reads than 7.9 count as 7.9.
     pub(crate) fn of_reads(reads: f32) -> Self {
-        // A cast keeps to the limits of its type; what is not a number becomes 0.
+        // A cast keeps to the limits of its type; NaN becomes 0.
         Rate(((reads * UNIT + 0.5) as u16).min(READS))
     }
 

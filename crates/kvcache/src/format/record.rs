@@ -65,7 +65,7 @@ pub(crate) struct SegmentHeader {
 impl SegmentHeader {
     pub(crate) fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
         debug_assert!(self.floor <= self.seq, "a clear makes void what came before: {self:?}");
-        debug_assert!(self.synced < self.seq, "what is not written yet is not on stable storage: {self:?}");
+        debug_assert!(self.synced < self.seq, "a segment that is not written yet is not on stable storage: {self:?}");
         let mut bytes = [0; SEGMENT_HEADER_BYTES];
         bytes[..8].copy_from_slice(&SEGMENT_MAGIC);
         bytes[8..16].copy_from_slice(&self.seq.to_le_bytes());

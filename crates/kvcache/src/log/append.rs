@@ -47,7 +47,7 @@ pub(crate) struct End {
     pub(crate) offset: usize,
 }
 
-/// What is known of each segment.
+/// The state of each segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meta {
     pub(crate) seq: u64,
@@ -99,7 +99,7 @@ pub(crate) struct Full {
     pub(crate) newest_ms: u64,
 }
 
-/// What is to be written next.
+/// The next write.
 pub(crate) enum Next {
     Full(Full),
     /// The segment that is being filled, as far as it is.
@@ -115,7 +115,7 @@ pub(crate) struct Log {
     active: Active,
     queue: VecDeque<Full>,
     meta: Vec<Option<Meta>>,
-    /// Of all segments that exist. What is asked at each step must not look at every slot while writers wait.
+    /// Of all segments that exist. A question of each step must not look at every slot while writers wait.
     seqs: BTreeSet<u64>,
     condemned_bytes: u64,
     free_slots: Vec<u16>,
@@ -280,7 +280,11 @@ impl Log {
             let _ = self.pay(view);
         } else if dropped {
             let seq = self.meta[usize::from(place.slot())].expect("an entry's segment is there").seq;
-            assert_eq!(seq, self.oldest_seq(), "what is dropped of another segment could come back from an older one");
+            assert_eq!(
+                seq,
+                self.oldest_seq(),
+                "entries dropped with another segment could come back from an older one"
+            );
             self.unmarked.add(seq, hash);
         }
         dropped

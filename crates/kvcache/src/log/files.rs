@@ -53,7 +53,7 @@ impl Files {
         self.turn.try_lock()
     }
 
-    /// Whether what is synced must stay so when it is moved.
+    /// Whether synced bytes must stay so when they are moved.
     pub(crate) fn has_promised(&self) -> bool {
         self.promised.load(Ordering::Acquire)
     }

@@ -48,7 +48,7 @@ pub(crate) struct Filling {
 }
 
 impl Filling {
-    /// Writes `bytes` behind what is there.
+    /// Appends `bytes`.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         self.filler.append(bytes);
     }

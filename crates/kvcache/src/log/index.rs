@@ -1,8 +1,4 @@
-//! Where each key's record is: an open-addressing hash table in memory, in shards that grow by themselves.
-//!
-//! Readers take no lock. A slot's hash never changes once it is set, and its place changes in one step; a table that is
-//! full is replaced by a larger copy, and a reader that still holds the old one sees what was true when it began. All
-//! changes but the use counters are made by the holder of the log's lock, who proves it with [`Fill`].
+//! Where each key's record is: an open-addressing hash table in memory, in shards that grow by themselves. Readers take no lock.
 
 use crate::{
     format::place::{MAX_USES, Place},
@@ -24,6 +20,9 @@ struct Slot {
     place: AtomicU64,
 }
 
+/// Its slots' hashes never change once they are set, and a place changes in one step. A full table is replaced by a larger copy;
+/// a reader that still holds the old one sees what was true when it began. All changes but the use counters are made by the
+/// holder of the log's lock, which proves it with [`Fill`].
 struct Table {
     slots: Box<[Slot]>,
 }

@@ -1,10 +1,5 @@
-//! What the files of a cache say when it is opened.
-//!
-//! The log is replayed from footers, so the time does not grow with the values; only a segment without a footer (the
-//! last one of a killed process) is read whole. The log ends at the first gap that a crash can have made: a segment that is not
-//! whole though a later one exists, or one that is missing though nothing says that it was dropped. What lies behind
-//! it is deleted, so that no value comes back that a lost record had replaced. A gap that no crash can make would bring
-//! such values back: the cache starts empty then.
+//! What the files of a cache say when it is opened: the log, replayed from footers, so that the time does not grow with the
+//! values. Only a segment without a footer (the last one of a killed process) is read whole.
 
 use crate::{
     error::{Error, Result},
@@ -42,12 +37,12 @@ pub(crate) struct Found {
     is_whole: bool,
     /// Whether it had a footer, which is harmed.
     was_sealed: bool,
-    /// What is found if harmed records are stepped over, where that is more.
+    /// The records found if harmed ones are stepped over, where these are more.
     stepped: Option<Scanned>,
 }
 
 impl Found {
-    /// Takes what is found if harmed records are stepped over, and ends where its records are known to.
+    /// Takes the records found if harmed ones are stepped over, and ends where its records are known to.
     fn complete(&mut self, end: u64) {
         if let Some(stepped) = self.stepped.take_if(|stepped| stepped.end == end) {
             (self.entries, self.records_end, self.newest_ms) = (stepped.entries, stepped.end, stepped.newest_ms);
@@ -82,7 +77,7 @@ pub(crate) struct Recovered {
     pub(crate) next_seq: u64,
     /// Segments up to this number are on stable storage.
     pub(crate) synced_seq: u64,
-    /// What is harmed, and what that means.
+    /// The harm, and its meaning.
     pub(crate) notices: Vec<Error>,
     /// Whether the log has a gap: where another process writes, it may only have been read too slowly.
     has_gap: bool,
@@ -299,7 +294,7 @@ impl FoundLog {
             let at = segments.get(usable.saturating_sub(1));
             notices.extend(at.map(|before| lost_records(&before.path, before.records_end)));
             useless.extend(segments.into_iter().map(|segment| segment.path));
-            // Nothing of what is deleted may be taken for a part of the new log, whatever of it comes back.
+            // No deleted segment that comes back may be taken for a part of the new log.
             let (segments, floor, next_seq) = (Vec::new(), after_all, after_all);
             return Recovered { segments, useless, floor, next_seq, synced_seq: 0, notices, has_gap };
         }
@@ -327,6 +322,10 @@ fn lost_records(path: &Path, offset: u64) -> Error {
 }
 
 /// How many of the segments stand before the first gap, and the number of the segment that is missed there.
+///
+/// The log ends at the first gap that a crash can have made: a segment that is not whole though a later one exists, or one
+/// that is missing though no record says that it was dropped. Segments behind it are deleted, so that no value comes back that a
+/// lost record had replaced. A gap that no crash can make would bring such values back: the cache starts empty then.
 fn usable(segments: &mut [Found]) -> (usize, Option<u64>) {
     for at in 1..segments.len() {
         let (before, after) = segments.split_at_mut(at);

@@ -157,7 +157,7 @@ mod tests {
                 assert_eq!(one.get(hash), Some(place));
             });
             assert_eq!(seen, live.entries);
-            // What is known of the tables' filling is right: they grow before they are full.
+            // The noted filling of the tables is right: they grow before they are full.
             for i in 0..20_000u64 {
                 many.set(&mut fill, (i + 5_000).wrapping_mul(0x9e37_79b9_7f4a_7c15), Place::new(1, 64, 32));
             }

@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// Written at once at most: a large page of the processor. What is written so, file systems keep in one page.
+/// Written at once at most: a large page of the processor. File systems keep such a write in one page.
 const PIECE_BYTES: usize = 2 << 20;
 /// A record of up to this many bytes is fetched ahead as a whole.
 const PREFETCHED_BYTES: usize = 4 << 10;
@@ -20,7 +20,7 @@ const PREFETCHED_START_BYTES: usize = 1 << 10;
 
 /// One file of the log, and its image as long as the file is not whole.
 ///
-/// Its bytes are read, in this order, from the mapping (what is in the file, of a cache on a local file system), from the
+/// Its bytes are read, in this order, from the mapping (the part in the file, of a cache on a local file system), from the
 /// image (not sealed yet), from the file. Readers never wait for the writer.
 pub(crate) struct Segment {
     pub(crate) seq: u64,

@@ -32,7 +32,7 @@ pub(crate) enum Who {
     Put,
     /// A put that may not.
     Durable,
-    /// Copies of entries that stay, removals, and marks: what is needed to free room.
+    /// Copies of entries that stay, removals, and marks: the writes that free room.
     Upkeep,
 }
 
@@ -101,13 +101,13 @@ impl Space {
         used_bytes + more_bytes + self.reserve_bytes(who) <= self.room_bytes
     }
 
-    /// What is kept free, so that the next puts find room: for two segments, or for the largest that is there or waits.
+    /// Room kept free, so that the next puts find room: for two segments, or for the largest that is there or waits.
     pub(crate) fn kept_free_bytes(&self, largest_bytes: u64) -> u64 {
         self.reserve_bytes(Who::Put) + largest_bytes.max(2 * self.segment_bytes as u64)
     }
 
     /// How many bytes of entries in use may be copied when a segment with `live_bytes` is evicted, given what was left of
-    /// that the last time: four fifths of what is evicted, or half where copies are dear, and what was not needed of it for
+    /// that the last time: four fifths of the evicted bytes, or half where copies are dear, and the part not needed for
     /// some segments before.
     pub(crate) fn keep_credit(&self, left: u64, live_bytes: u64, is_dear: bool) -> u64 {
         let most = SEGMENTS_OF_CREDIT * self.segment_bytes as u64;

@@ -3,7 +3,7 @@
 use super::keep::{Keep, Pace, Weighed};
 use crate::format::{place::Place, rate::Rate};
 
-/// What is kept of a segment, and what its reads are measured by.
+/// The kept records of a segment, and the measure of their reads.
 pub(super) struct Choice {
     keep: Keep,
     is_whole: bool,

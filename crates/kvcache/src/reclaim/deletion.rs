@@ -1,4 +1,4 @@
-//! Deleting what is doomed: when each kind may go, and in which order.
+//! Deleting doomed segments: when each kind may go, and in which order.
 
 use super::{doomed::Named, steps::Reclaim};
 use crate::error::Result;

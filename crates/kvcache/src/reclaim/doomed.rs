@@ -1,4 +1,4 @@
-//! What is to be deleted: segments that were compacted, which wait for their copies, and those that a clear made void.
+//! Segments to be deleted: those that were compacted, which wait for their copies, and those that a clear made void.
 
 use crate::sync::{Lock, Rank};
 use std::any::Any;

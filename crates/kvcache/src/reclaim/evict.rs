@@ -36,7 +36,7 @@ impl Reclaim {
         let Some(kept) = self.empty_oldest(segment, entries, Fate::Chosen(keep), turn)? else {
             return self.delete_condemned();
         };
-        // The copies must be in the files before the originals are gone, or a killed process would lose what is in use.
+        // The copies must be in the files before the originals are gone, or a killed process would lose entries in use.
         if kept && self.store.files.has_promised() {
             let end = self.store.log().end();
             self.store.sync_through(end)?;
@@ -71,7 +71,7 @@ impl Reclaim {
         Ok(Some(self.settle_entries(segment, entries, fate, turn)?.kept))
     }
 
-    /// Which entries are kept: those worth most, four fifths of what is evicted on average, or half.
+    /// Which entries are kept: those worth most, four fifths of the evicted bytes on average, or half.
     fn choose(&self, segment: &Segment, entries: &Entries, turn: &mut Turn) -> Choice {
         let state = self.state(&self.store.log());
         // Where each eviction waits for stable storage, fewer of them are worth more than a few hits.

@@ -87,7 +87,7 @@ impl Ghosts {
         }
     }
 
-    /// Lets the simulations start from what is there.
+    /// Lets the simulations start from the present entries.
     pub(crate) fn warm(&self, index: &Index) {
         let mut sampled = Vec::new();
         index.for_each(|hash, place| {

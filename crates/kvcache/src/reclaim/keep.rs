@@ -1,8 +1,4 @@
-//! What is kept of a segment that is evicted: decisions without effects.
-//!
-//! Each record has a rate, the reads that a round of the log brings it. It is told from the reads that were counted, with a
-//! memory as long as a few reads take: a record that is read ten times a round is forgotten soon after that ends, one that is
-//! read every ten rounds is not given up after one. Why, and what was measured: `docs/decisions/0055`.
+//! Which records of an evicted segment are kept: decisions without effects. `docs/decisions/0055` has reasons and measurements.
 
 use crate::format::rate::Rate;
 
@@ -15,12 +11,16 @@ const LEAST_STEP_READS: f32 = 0.02;
 /// A record that is kept or read counts for more than one that is new: of keys that come equally often the same ones stay.
 const KNOWN: f32 = 1.3;
 
-/// How fast what was counted is forgotten.
+/// How fast counted reads are forgotten.
+///
+/// A record's rate is the reads that a round of the log brings it. Counted reads are remembered for as long as a few reads take:
+/// a record that is read ten times a round is forgotten soon after that ends, one that is read every ten rounds is not given
+/// up after one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pace {
     /// What was read often is read often.
     Steady,
-    /// New keys are read more than they should be by what is known: others are popular now.
+    /// New keys are read more than their known rates say: others are popular now.
     Shifting,
 }
 
@@ -178,6 +178,9 @@ mod tests {
         for _ in 0..1_000 {
             rate = Pace::Steady.again(rate, 0.0);
         }
-        assert!(rate.reads() < 1.1, "what is never there in time does not push out what is read every round");
+        assert!(
+            rate.reads() < 1.1,
+            "a record that is never there in time does not push out one that is read every round"
+        );
     }
 }

@@ -1,11 +1,11 @@
-//! Whether what was counted still tells what is read: a decision without effects.
+//! Whether old counts still tell the reads: a decision without effects.
 
 use super::keep::Pace;
 use crate::format::rate::Rate;
 
 /// What was seen counts half as much after some 44 segments.
 const FADE: f32 = 63.0 / 64.0;
-/// From this factor on new records are read too often for what is known, and below this one no more.
+/// From this factor on new records are read too often for their known rates, and below this one no more.
 const SHIFTS: f32 = 1.9;
 const IS_STEADY: f32 = 1.6;
 

@@ -55,7 +55,7 @@ impl Past {
         }
     }
 
-    /// The rate of a key that is put: what is known of it from before.
+    /// The rate of a key that is put: its earlier rate, if known.
     pub(crate) fn rate(&self, hash: u64) -> Rate {
         let table = self.table.load();
         let found = table[at(table.len(), hash)].load(Ordering::Relaxed);
@@ -105,7 +105,7 @@ impl Past {
     }
 }
 
-/// How far a log has gone round, told from what is evicted of it.
+/// How far a log has gone round, told by its evictions.
 #[derive(Default)]
 pub(super) struct Rounds {
     bytes: u64,

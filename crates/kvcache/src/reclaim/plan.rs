@@ -30,7 +30,7 @@ pub(crate) enum Step {
     Drop,
 }
 
-/// What is known of the files as a whole.
+/// The state of the files as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct State {
     /// What all files take.
@@ -64,7 +64,7 @@ impl State {
         self.is_over(space, self.used_bytes - self.condemned_bytes, LARGE)
     }
 
-    /// Whether compaction is behind what is put.
+    /// Whether compaction is behind the puts.
     pub(crate) fn is_overgrown(&self, space: &Space) -> bool {
         self.is_over(space, self.used_bytes, TOO_LARGE)
     }
@@ -83,7 +83,7 @@ impl State {
         self.free_bytes(space) < space.kept_free_bytes(self.largest_bytes)
     }
 
-    /// Whether room is shorter than it becomes while the worker keeps up with what is put, or a large entry waits.
+    /// Whether room is shorter than it becomes while the worker keeps up with the puts, or a large entry waits.
     pub(crate) fn is_pressed(&self, space: &Space) -> bool {
         self.free_bytes(space) + (space.segment_bytes as u64) < space.kept_free_bytes(self.largest_bytes)
     }
@@ -109,7 +109,7 @@ fn slack(space: &Space) -> u64 {
 /// What to do next; None if nothing is to be done but to wait for stable storage, if for anything. `sealed` are the
 /// segments that are whole and not condemned.
 pub(crate) fn plan(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
-    debug_assert!(sealed.iter().all(|(_, meta)| meta.sealed && !meta.condemned), "what is condemned goes by itself");
+    debug_assert!(sealed.iter().all(|(_, meta)| meta.sealed && !meta.condemned), "a condemned segment goes by itself");
     let step = choose(space, state, sealed);
     let is_oldest = |slot| oldest(sealed).is_some_and(|(oldest, _)| oldest == slot);
     debug_assert!(
@@ -133,7 +133,7 @@ fn make_room(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Ste
     if state.is_stuck {
         return Some(Step::Drop);
     }
-    // What is condemned is soon free, unless the disk is too slow for what is put.
+    // A condemned segment is soon free, unless the disk is too slow for the puts.
     let waits = state.condemned_bytes > 0;
     let is_late = state.condemned_bytes > space.limit_bytes / 16;
     let soon = State { used_bytes: state.used_bytes - state.condemned_bytes, ..*state };

@@ -99,7 +99,7 @@ impl Reclaim {
         step.map_or(Ok(false), |step| self.perform(step, &mut turn))
     }
 
-    /// What is due, and whether room is short.
+    /// The step that is due, and whether room is short.
     fn next_step(&self, in_a_row: u32) -> (Option<Step>, bool) {
         let store = &self.store;
         let state = State { in_a_row, ..self.state(&store.log()) };
@@ -202,7 +202,7 @@ impl Reclaim {
         self.drop_oldest(&mut self.turn())
     }
 
-    /// Forgets everything and deletes every file, without writing first: what is removed then stays so on a disk that takes
+    /// Forgets everything and deletes every file, without writing first: a removed entry then stays so on a disk that takes
     /// nothing.
     pub(crate) fn wipe(&self) -> Result<()> {
         let (_turn, store) = (self.turn(), &self.store);
@@ -218,7 +218,7 @@ impl Reclaim {
         drop(memory);
         self.ghosts.clear();
         self.past.clear();
-        // Oldest first: what is left in between is a log whose oldest segments were evicted.
+        // Oldest first: the state in between is a log whose oldest segments were evicted.
         self.delete_all_void()?;
         store.sync_names(false)
     }

@@ -111,7 +111,7 @@ pub(crate) fn round(reclaim: &Reclaim) -> Result<bool> {
 }
 
 impl Reclaim {
-    /// Writes what is full, until there is something more urgent.
+    /// Writes full segments, until there is something more urgent.
     fn write_full_segments(&self) -> Result<bool> {
         let mut worked = false;
         while self.store.log().has_full() {

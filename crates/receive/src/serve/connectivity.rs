@@ -4,7 +4,7 @@
 //! walk    from the new ids over all that came, to what did not come                    incoming, walk
 //! bound   such a commit or tag must be what a ref holds, as the server reads it now    tips
 //! trees   such a tree or blob must be in the tree of a commit at this boundary         trees
-//! ask     what is left: git, against a few tips for a while, then git's whole check    here
+//! ask     the rest: git    , against a few tips for a while, then git's whole check    here
 //! ```
 //!
 //! That an object exists proves nothing: it may be left of history that is half pruned. Only git's whole check refuses.

@@ -99,13 +99,13 @@ pub(super) fn must_be_fast_forward(command: Command<'_>, settings: &Settings) ->
     settings.deny_non_fast_forwards && is_change && command.name.starts_with(b"refs/heads/")
 }
 
-/// What is said of a change that is none.
+/// The report of a change that is none.
 pub(super) fn no_fast_forward(command: Command<'_>) -> Judgement {
     let text = [&b"denying non-fast-forward "[..], command.name.as_bytes(), b" (you should pull first)"].concat();
     Judgement { errors: vec![text.into()], refusal: Some("non-fast-forward"), ..Judgement::default() }
 }
 
-/// What is said of a command that is for a hidden ref.
+/// The report of a command for a hidden ref.
 pub(super) fn hidden(command: Command<'_>) -> &'static str {
     if command.deletes() { "deny deleting a hidden ref" } else { "deny updating a hidden ref" }
 }

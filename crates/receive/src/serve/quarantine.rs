@@ -107,7 +107,7 @@ fn clear_abandoned(fs: &Fs, objects: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes a folder and what is in it, as far as it can be.
+/// Removes a folder and its content, as far as it can be.
 fn remove(fs: &Fs, folder: &Path) {
     for (name, kind) in fs.read_dir(folder).unwrap_or_default() {
         let path = folder.join(OsStr::from_bytes(&name));
@@ -168,7 +168,7 @@ struct Release<'f> {
 }
 
 impl Release<'_> {
-    /// What is to be moved, in its order: what the lock and programs that failed have left is not.
+    /// The files to be moved, in their order: those left by the lock and by failed programs are not.
     fn entries(&self, from: &Path) -> Result<Vec<(Vec<u8>, EntryKind)>> {
         let mut entries = self.fs.read_dir(from)?;
         entries.retain(|(name, _)| name != LOCK.as_bytes() && !name.starts_with(b"tmp_"));

@@ -50,7 +50,7 @@ impl Session<'_, '_> {
         }
     }
 
-    /// Reads what is left of a pack without objects: its checksum, which is the same for all such packs.
+    /// Reads the rest of a pack without objects: its checksum, which is the same for all such packs.
     fn end_of_empty_pack(&mut self) -> Result<Unpacked, ServeError> {
         let hash = self.store.hash();
         let mut checksum = Vec::with_capacity(hash.len_bytes());

@@ -6,11 +6,11 @@ use bstr::BString;
 pub struct ProtocolError {
     /// Where the packet starts, counted from the first byte that the client sent.
     pub offset: u64,
-    /// What is wrong with it.
+    /// Its fault.
     pub fault: Fault,
 }
 
-/// What is wrong with a packet.
+/// The fault of a packet.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Fault {
     /// The length is not four hexadecimal digits.

@@ -15,7 +15,7 @@ fn id(hash: HashKind, byte: u8) -> ObjectId {
     ObjectId::from_bytes(hash, &vec![byte; hash.len_bytes()]).unwrap()
 }
 
-/// All packets, and what is left behind them.
+/// All packets, and the bytes behind them.
 fn packets(mut bytes: &[u8]) -> Vec<Packet<'_>> {
     let mut all = Vec::new();
     while let Ok(Decoded::Packet(packet, length)) = decode(bytes) {

@@ -1,12 +1,13 @@
-//! Measures views. It makes repositories of both formats in DIR, removes them afterwards, and prints tables;
-//! docs/benchmarking.md has recorded results.
+//! Measures views: makes repositories of both formats in DIR, prints tables, removes them; docs/benchmarking.md has results.
 //!
-//! - `figures DIR [REFS]`: look-ups and listings on many refs; DIR should be in memory (/dev/shm).
-//! - `figures floor DIR [REFS]`: look-ups beside the system calls that they make, alone, on the same names.
-//! - `figures commits DIR`: how many commits a second several threads make, with syncs; DIR should be on a disk.
-//! - `figures bulk DIR`: 10,000 new refs in one atomic batch on 100,000, with syncs.
-//! - `figures change DIR [REFS]`: a new change of two refs on many, with syncs, beside copying the same bytes.
-//! - `figures projects DIR [PROJECTS]`: what each of many small repositories costs, and to come back to one.
+//! ```text
+//! figures DIR [REFS]               look-ups and listings on many refs; DIR in memory (/dev/shm)
+//! figures floor DIR [REFS]         look-ups beside the system calls that they make, alone, on the same names
+//! figures commits DIR              how many commits a second several threads make, with syncs; DIR on a disk
+//! figures bulk DIR                 10,000 new refs in one atomic batch on 100,000, with syncs
+//! figures change DIR [REFS]        a new change of two refs on many, with syncs, beside copying the same bytes
+//! figures projects DIR [PROJECTS]  the cost of each of many small repositories, and of coming back to one
+//! ```
 
 mod floor;
 mod projects;

@@ -17,7 +17,7 @@ thread_local! {
 const STALE_MAX: usize = 3;
 
 impl FilesReader {
-    /// The loose ref of this name, and whether its file was read. `known` is what is known of it.
+    /// The loose ref of this name, and whether its file was read. `known` is the earlier answer.
     pub(super) fn loose(&self, name: &BStr, known: Option<&Loose>) -> Result<Option<(Loose, bool)>> {
         let mut buffer = PATH.take();
         // No such path, no such ref.

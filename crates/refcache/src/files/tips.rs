@@ -18,7 +18,7 @@ pub(crate) struct Tips {
     charge: Charge,
 }
 
-/// Bytes of the file that one place stands for: what is read to find a ref whose object is known.
+/// Bytes of the file that one place stands for: the read that finds a ref whose object is known.
 const PLACE_LEN: usize = 4 << 10;
 
 impl Tips {

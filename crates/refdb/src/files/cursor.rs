@@ -195,7 +195,7 @@ impl<'s> FilesCursor<'s> {
         Ok(Content::Symbolic(len))
     }
 
-    /// Takes what is next of the loose entries: `None` if it was a folder, or a file that is gone.
+    /// Takes the next of the loose entries: `None` if it was a folder, or a file that is gone.
     fn next_loose(&mut self, name: BString) -> Result<Option<Content>> {
         if name.last() == Some(&b'/') {
             self.expand(name.as_bstr())?;

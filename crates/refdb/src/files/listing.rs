@@ -15,7 +15,7 @@ impl Entry {
     }
 }
 
-/// What is known of the locks in a folder that is listed.
+/// The locks, as far as known, in a folder that is listed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rivals {
     /// Others may be writing.

@@ -137,7 +137,7 @@ pub(super) fn lock(store: &Arc<Store>, claims: &dyn Claims, scheme: Scheme) -> R
     loop {
         let (claim, target, held) = match attempt(store, claims, scheme, &mut refused) {
             Ok(locks) => {
-                debug_assert!(refused.keys().all(|at| locks.held(*at) == Held::No), "what is refused is not locked");
+                debug_assert!(refused.keys().all(|at| locks.held(*at) == Held::No), "a refused claim is not locked");
                 return Ok((locks, refused.into_iter().collect()));
             }
             Err(Stop::Fatal(error)) => return Err(error),

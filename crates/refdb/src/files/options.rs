@@ -60,7 +60,7 @@ pub enum PackedAccess {
     Paged(Arc<PageBudget>),
 }
 
-/// Who may read and write what is created (`core.sharedRepository`).
+/// Who may read and write created files (`core.sharedRepository`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
     /// All whom the umask allows.
@@ -73,7 +73,7 @@ pub enum Sharing {
 
 impl Sharing {
     /// The permission bits for a file or folder that was created with `mode`; `None` where they need not change.
-    /// Users who may read a folder may enter it, and what is made in it belongs to its group.
+    /// Users who may read a folder may enter it, and new files in it belong to its group.
     pub(super) fn adjust(self, mode: u32, is_folder: bool) -> Option<u32> {
         let bits = match self {
             Sharing::Umask => return None,

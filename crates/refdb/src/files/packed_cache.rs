@@ -59,11 +59,11 @@ pub enum Look {
     DoubtfulStat,
     /// By opening it, and a stat of what was opened.
     Open,
-    /// Not at all: what is there now is read.
+    /// Not at all: the present file is read.
     Read,
 }
 
-/// So much of packed-refs is read at once; of what is longer, only what is needed.
+/// So much of packed-refs is read at once; of a longer file, only the needed part.
 const WHOLE_LEN_MAX: u64 = 64 << 10;
 
 impl PackedCache {
@@ -158,7 +158,7 @@ impl PackedCache {
 
     fn open(&self, options: &FilesOptions, generation: u64, distrusted: Option<Stat>) -> Result<PackedFile> {
         match self.read(options, generation, distrusted) {
-            // A network file system lost the file under us: what is there now is another one.
+            // A network file system lost the file under us: the present one is another.
             Err(crate::Error::Io(error)) if error.is_stale() => self.read(options, generation, distrusted),
             read => read,
         }

@@ -1,8 +1,6 @@
 //! Names looked up in packed-refs, one by one, over and over.
 //!
-//! A page of a large file is made a block of the kind that reftables have when a name is looked up in it for the second
-//! time: binary ids, prefixes shared, restart points. 1.5 million refs are 100 MB as text and 41 MB so, and all of them can stay in memory.
-//! Names are compared whole. A page in which anything is wrong, or out of order, is read as text, as git would.
+//! A page that is asked for twice becomes a block as in reftables: 1.5 million refs take 41 MB so, and 100 MB as text.
 
 use super::{
     Packed,
@@ -15,15 +13,18 @@ use refdb_types::{HashKind, ObjectId};
 use reftable::{RefBlock, RefBlockWriter, RefValue};
 use std::ops::ControlFlow;
 
-/// What is called with a ref's name, its object, and what is known of the object behind a tag.
+/// Called with a ref's name, its object, and the object behind a tag, if known.
 type VisitRecord<'v> = dyn FnMut(&BStr, &ObjectId, Peeled) -> ControlFlow<()> + 'v;
 
 /// The records of this number of pages are few.
 const BETWEEN_PAGES_MAX: usize = 2;
 
 impl Packed {
-    /// The ref of this name: its object, and what is known of the object behind a tag. `has_read` is set if that took more
-    /// than what is in memory.
+    // A block has binary ids, shared prefixes and restart points; names are compared whole. A page in which anything is wrong,
+    // or out of order, is read as text, as git would.
+
+    /// The ref of this name: its object, and the object behind a tag, if known. `has_read` is set if that took
+    /// a read.
     pub fn look_up(&self, name: &BStr, has_read: &mut bool) -> Result<Option<(ObjectId, Peeled)>> {
         if let Bytes::Paged(pages) = &self.bytes {
             let at = pages.page_with(name, self.hash.len_hex() + 1)?;
@@ -39,7 +40,7 @@ impl Packed {
         Ok(self.find(name)?.map(|record| (record.id, record.peeled)))
     }
 
-    /// Hands over, in order, the records from `start` on that come before `end`, from what is in memory for
+    /// Hands over, in order, the records from `start` on that come before `end`, from memory for
     /// [`Packed::look_up`]. `false`, and nothing is handed over, if they are many or not there: then they are to be read.
     pub fn for_each_between(&self, start: &BStr, end: &BStr, visit: &mut VisitRecord<'_>) -> Result<bool> {
         let Bytes::Paged(pages) = &self.bytes else { return Ok(false) };

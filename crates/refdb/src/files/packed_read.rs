@@ -95,7 +95,7 @@ pub struct PackedRecord<'a> {
     pub next: usize,
 }
 
-/// What is wrong with a record.
+/// The fault of a record.
 pub(super) enum Broken {
     /// The line at this position.
     Unexpected(usize),
@@ -114,7 +114,7 @@ pub(super) struct PackedWalk {
     pub(super) next: usize,
 }
 
-/// What is called with each ref.
+/// Called with each ref.
 type Visit<'v> = dyn FnMut(&RefView<'_>) -> ControlFlow<()> + 'v;
 
 impl<'a> PackedRecord<'a> {
@@ -305,7 +305,7 @@ impl Packed {
         self.traits.sorted
     }
 
-    /// The first line of a file into which this one's records are copied: what is promised here and known to be kept. Of
+    /// The first line of a file into which this one's records are copied: the promises made here and known to be kept. Of
     /// a file whose records are written anew, with what they peel to, every promise.
     pub(super) fn header(&self) -> String {
         let Traits { peeled, fully_peeled, .. } = self.traits;
@@ -409,7 +409,7 @@ impl Packed {
         })
     }
 
-    /// The same, with an error that `fail` makes where it is found: to carry what is wrong up to here costs each record
+    /// The same, with an error that `fail` makes where it is found: to carry the fault up to here costs each record
     /// some 20 instructions.
     #[inline(always)]
     pub(super) fn parse_in<'a, E, const LEN_HEX: usize>(
@@ -439,7 +439,7 @@ impl Packed {
         Ok(PackedRecord { name, id, peeled: self.without_peeled_line(name), next })
     }
 
-    /// What is known of a ref without a peeled line.
+    /// The peeled object of a ref without a peeled line, as far as known.
     #[inline(always)]
     pub(super) fn without_peeled_line(&self, name: &BStr) -> Peeled {
         match self.traits {

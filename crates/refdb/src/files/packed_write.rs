@@ -27,7 +27,7 @@ impl<'a> PackedEdit<'a> {
 
 /// Ranges from this length on are copied by the kernel.
 const COPY_FROM: usize = 64 << 10;
-/// What is written by us goes out in pieces of this size.
+/// Our own lines are written in pieces of this size.
 const BUFFER_LEN: usize = 256 << 10;
 
 /// A complete new packed-refs beside the old one, waiting to replace it. Dropping it removes it.

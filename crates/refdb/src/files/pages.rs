@@ -85,7 +85,7 @@ impl Drop for Charge {
 /// Takes back what was counted.
 fn uncount(counter: &AtomicUsize, bytes: usize) {
     let before = counter.fetch_sub(bytes, Relaxed);
-    debug_assert!(before >= bytes, "what is given up was counted: {bytes} of {before}");
+    debug_assert!(before >= bytes, "pages given up were counted: {bytes} of {before}");
 }
 
 /// Bytes of a file in one page, more or less: a page holds whole records, those that begin in it.

@@ -12,7 +12,7 @@ pub struct Excluding<C> {
     symbolic: BString,
 }
 
-/// What is left out. Sorted, none within another.
+/// The excluded prefixes. Sorted, none within another.
 struct Gap {
     prefix: BString,
     /// The first name after it; `None` if nothing is.
@@ -27,7 +27,7 @@ impl<C: Cursor> Excluding<C> {
         prefixes.dedup_by(|later, earlier| later.starts_with(earlier));
         debug_assert!(
             prefixes.is_sorted_by(|a, b| a < b && !b.starts_with(a)),
-            "what is left out is sorted, none within another"
+            "excluded prefixes are sorted, none within another"
         );
         let gaps = prefixes.into_iter().map(|prefix| Gap { end: end_of(&prefix), prefix }).collect();
         Excluding { inner, gaps, name: BString::default(), symbolic: BString::default() }

@@ -36,7 +36,7 @@ pub(super) fn probe(
 /// The way through one stack. It never goes back: questions about later names wait for their turn.
 struct Walk {
     cursor: MergedRefCursor,
-    /// Prefixes `NAME/` and the probes that ask what is below them, the smallest last: each begins with the name of the
+    /// Prefixes `NAME/` and the probes that ask for names below them, the smallest last: each begins with the name of the
     /// one before it.
     waiting: Vec<(Vec<u8>, usize)>,
     spare: Vec<Vec<u8>>,

@@ -22,7 +22,7 @@ pub(super) struct Current<'a> {
 /// Holds a ref against what an edit expects of it. Returns what forbids the edit.
 pub(super) fn decide(current: Current<'_>, expects: Expects<'_>) -> Option<Why> {
     let Current { value, resolved } = current;
-    debug_assert!(value.is_some() || resolved.is_none(), "what is not there leads nowhere");
+    debug_assert!(value.is_some() || resolved.is_none(), "a missing ref leads nowhere");
     debug_assert!(
         !matches!(value, Some(TargetView::Direct(id)) if resolved.is_some_and(|resolved| resolved != id)),
         "an object's id leads to that object"

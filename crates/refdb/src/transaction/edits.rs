@@ -107,7 +107,7 @@ impl Edits {
         self.text(self.items[item as usize].name)
     }
 
-    /// The name as the caller spelt it, for what is said about it.
+    /// The name as the caller spelt it, for messages about it.
     pub(super) fn shown(&self, item: u32) -> &BStr {
         self.given.get(&item).map_or_else(|| self.name(item), |given| self.text(*given))
     }

@@ -2,7 +2,7 @@ use super::ObjectClass;
 use refdb_types::ObjectId;
 use std::collections::HashMap;
 
-/// Object ids, each stored once, with what is known of their objects. Transactions name few objects in many edits.
+/// Object ids, each stored once, with the known class of their objects. Transactions name few objects in many edits.
 #[derive(Default)]
 pub(super) struct Ids {
     list: Vec<ObjectId>,

@@ -47,7 +47,7 @@ impl<'s> Transaction<'s> {
         Ok(())
     }
 
-    /// Each distinct id is read once. Returns what is wrong with it.
+    /// Each distinct id is read once. Returns its fault.
     fn check_object(&mut self, id: &ObjectId, plain: &BStr) -> Result<Option<Why>> {
         let ids = &mut self.plan.edits.ids;
         let at = ids.intern(id);

@@ -154,7 +154,7 @@ impl Steps for Plan {
     fn step(&self, at: usize) -> Step<'_> {
         let at = self.steps[at];
         let item = &self.edits.items[at as usize];
-        debug_assert!(!item.rejected, "what is rejected does not happen");
+        debug_assert!(!item.rejected, "a rejected edit does not happen");
         Step {
             name: self.edits.text(item.name),
             old: item.old.map(|old| self.edits.view(old)),

@@ -269,7 +269,7 @@ impl Preparation<'_, '_> {
     }
 }
 
-/// What is locked: every ref of the transaction, in order.
+/// The locked refs: every ref of the transaction, in order.
 struct ClaimsOf<'a> {
     edits: &'a Edits,
     whole: bool,

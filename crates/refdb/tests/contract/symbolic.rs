@@ -110,7 +110,7 @@ fn what_a_symbolic_ref_made_under_the_name_of_a_pseudoref_is_compared_and_delete
         make(set("refs/heads/s", ids[0]));
         make(set("refs/heads/s", ids[1]).expecting(at(ids[0])));
         make(delete("refs/heads/s"));
-        // Git would refuse to create what is still there.
+        // Git would refuse to create a ref that still exists.
         let zero = refdb::ObjectId::null(subject.repo.hash());
         subject.repo.git(["update-ref", "refs/heads/s", &ids[0].to_string(), &zero.to_string()]);
         subject.repo.git(["symbolic-ref", "-d", "refs/heads/s"]);

@@ -56,7 +56,7 @@ pub(crate) fn show_target(target: &Target) -> String {
     }
 }
 
-/// What is left of a cursor, as `NAME VALUE` lines.
+/// The rest of a cursor, as `NAME VALUE` lines.
 pub(crate) fn rest(cursor: &mut dyn Cursor) -> Vec<String> {
     let mut out = Vec::new();
     while let Some(view) = cursor.next().unwrap() {
@@ -65,7 +65,7 @@ pub(crate) fn rest(cursor: &mut dyn Cursor) -> Vec<String> {
     out
 }
 
-/// As `rest`, but with what is known of tags.
+/// As `rest`, but with peeled tags.
 pub(crate) fn peeled(cursor: &mut dyn Cursor) -> Vec<(BString, Peeled)> {
     let mut out = Vec::new();
     while let Some(view) = cursor.next().unwrap() {

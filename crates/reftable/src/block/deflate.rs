@@ -48,7 +48,7 @@ impl Deflater {
 }
 
 fn store(raw: &[u8], out: &mut Vec<u8>) {
-    debug_assert!(raw.len() <= STORED_MAX, "what is stored is small: {}", raw.len());
+    debug_assert!(raw.len() <= STORED_MAX, "a stored part is small: {}", raw.len());
     let len = raw.len() as u16;
     out.extend_from_slice(&ZLIB_HEADER);
     out.push(1); // the last block of the stream, stored

@@ -23,7 +23,7 @@ pub(crate) fn first_key<'a>(block: &'a [u8], layout: &Layout) -> Result<&'a [u8]
 }
 
 /// The last restart point whose key is not greater than `wanted`, at or behind number `from`; `from` itself if there is
-/// none. What is sought next is often near the last, or else far behind the block: so the next restart point is looked
+/// none. The next key is often near the last, or else far behind the block: so the next restart point is looked
 /// at first, then the last one, and then strides are doubled and halved. Only what it touches is checked.
 pub(crate) fn restart_from(block: &[u8], layout: &Layout, from: usize, wanted: &[u8]) -> Result<usize, Fault> {
     let records = &block[..layout.restarts_at];
@@ -39,7 +39,7 @@ pub(crate) fn restart_from(block: &[u8], layout: &Layout, from: usize, wanted: &
     if is_before(last)? {
         return Ok(last);
     }
-    // What is sought lies behind `low` and before `high`.
+    // The key sought lies behind `low` and before `high`.
     let (mut low, mut high, mut stride) = (from + 1, from + 2, 1);
     while high < last && is_before(high)? {
         low = high;

@@ -153,7 +153,7 @@ impl<R: Records> MergedCursor<R> {
     /// Moves before the first record whose key is not less than `wanted`.
     pub(crate) fn seek(&mut self, wanted: &[u8]) -> Result<()> {
         let ahead = self.current().is_none_or(|cursor| cursor.key() >= wanted);
-        // If the gap reaches back to `wanted`, what was found last is what is wanted now.
+        // If the gap reaches back to `wanted`, the last record found is the wanted one.
         if self.state == State::Start || !ahead || !self.floor_is_set || self.floor.as_slice() > wanted {
             let sought = if ahead { self.seek_all(wanted) } else { self.seek_forward(wanted) };
             if sought.is_err() {
@@ -161,7 +161,7 @@ impl<R: Records> MergedCursor<R> {
             }
             sought?;
         }
-        debug_assert!(self.current().is_none_or(|cursor| cursor.key() >= wanted), "a seek ends at what is wanted");
+        debug_assert!(self.current().is_none_or(|cursor| cursor.key() >= wanted), "a seek ends at the wanted key");
         self.state = State::Before;
         self.floor.clear();
         self.floor.extend_from_slice(wanted);
@@ -181,7 +181,7 @@ impl<R: Records> MergedCursor<R> {
     }
 
     /// Moves only the cursors that are before `wanted`: the others are on their first record from there on, for each
-    /// passed only what is not later than the current record.
+    /// passed only keys that are not later than the current record.
     fn seek_forward(&mut self, wanted: &[u8]) -> Result<()> {
         self.passed = false;
         while let Some(&first) = self.order.first()

@@ -30,7 +30,7 @@ const MERGE_AT_MOST_TIMES: u64 = 2;
 pub struct Addition {
     stack: Stack,
     base: Snapshot,
-    /// The number of tables of `base` that stay, the oldest ones. What is in the others is in new tables.
+    /// The number of tables of `base` that stay, the oldest ones. The records of the others are in new tables.
     kept: usize,
     next_update_index: u64,
     locked: Instant,
@@ -128,7 +128,7 @@ impl Addition {
         for table in &mut self.tables {
             table.write_out()?;
         }
-        assert!(self.tables.iter().all(NewTable::is_complete), "a list names what is written");
+        assert!(self.tables.iter().all(NewTable::is_complete), "a list names written tables");
         assert!(
             names(&tables[..self.kept]).eq(names(&self.base.tables()[..self.kept])),
             "the tables that stay are those of the list that is replaced, in its order"

@@ -15,7 +15,7 @@ pub struct AdditionWriter<'t> {
     writer: TableWriter<&'t mut NewTable>,
     /// Where the update indexes of new refs lie.
     limits: RangeInclusive<u64>,
-    /// What is left of the older tables' refs. Behind the last ref there are log entries.
+    /// The rest of the older tables' refs. Behind the last ref there are log entries.
     refs: Option<Rest<RefRecords>>,
     logs: Option<Rest<LogRecords>>,
     /// There is nothing below this table that a deletion could hide.

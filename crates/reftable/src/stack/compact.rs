@@ -11,7 +11,7 @@ const WAITS_MAX: usize = 100;
 pub enum Scope {
     /// What the geometric rule asks for, so far as nobody else is compacting it.
     Geometric,
-    /// All tables, and of the log only what is not expired. One table is left as it is unless C git could not rewrite it.
+    /// All tables, and of the log only entries that are not expired. One table is left as it is unless C git could not rewrite it.
     All(Option<LogExpiry>),
 }
 
@@ -219,7 +219,7 @@ impl Compaction {
             }
         };
         debug_assert_eq!(list_lock.target(), stack.list_path(), "the lock is the list's");
-        assert!(output.iter().all(NewTable::is_complete), "a list names what is written");
+        assert!(output.iter().all(NewTable::is_complete), "a list names written tables");
         tables.splice(at..at + inputs.len(), replacement);
         stack.replace_list(list_lock, tables)?;
         output.into_iter().for_each(NewTable::keep);

@@ -22,7 +22,7 @@ struct LastTurn {
 }
 
 impl Courtesy {
-    /// What is left of the pause after the last turn.
+    /// The rest of the pause after the last turn.
     pub(super) fn pause(&self, now: Instant) -> Duration {
         let left = |last: &LastTurn| last.pause.saturating_sub(now.saturating_duration_since(last.ended));
         self.last_turn.as_ref().map_or(Duration::ZERO, left)

@@ -19,7 +19,7 @@ pub enum StackError {
     List {
         /// The path of `tables.list`.
         list: PathBuf,
-        /// What is wrong with it.
+        /// Its fault.
         #[source]
         fault: ListFault,
     },

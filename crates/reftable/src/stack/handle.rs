@@ -12,6 +12,9 @@ use std::{
 };
 
 /// An open stack. Clones are the same open stack; threads may share it.
+///
+/// `tables.list` names the tables, the oldest first. It is only ever replaced by a rename, under `tables.list.lock`: at that
+/// moment a change becomes visible, whole. Tables are never changed, so a [`Snapshot`](super::Snapshot) stays as it was read.
 #[derive(Clone, Debug)]
 pub struct Stack(Arc<Shared>);
 
@@ -73,7 +76,7 @@ impl Stack {
         Ok(Lock::acquire(self.fs(), self.list_path(), NEW_FILE_MODE, patience)?)
     }
 
-    /// Writes the new list as the lock's content, puts it in place, and makes `tables` what is seen. An error leaves the
+    /// Writes the new list as the lock's content, puts it in place, and shows `tables` to readers. An error leaves the
     /// list as it was, but for [`StackError::NotDurable`].
     pub(super) fn replace_list(&self, mut lock: Lock, tables: Vec<Listed>) -> Result<Snapshot, StackError> {
         assert_eq!(lock.target(), self.list_path(), "the list is replaced under its own lock");

@@ -70,7 +70,7 @@ impl Stack {
         }
     }
 
-    /// Opens the named tables, or takes them from `opened`; what is opened is added there. The inner error names a
+    /// Opens the named tables, or takes them from `opened`; newly opened ones are added there. The inner error names a
     /// table that is not there.
     fn open_all(
         &self,

@@ -18,7 +18,7 @@ pub struct NewTable {
     stack: Stack,
     name: TableName,
     path: PathBuf,
-    /// What is not in the file yet; of a small table all of it.
+    /// The bytes not in the file yet; of a small table all of them.
     buffer: Vec<u8>,
     small: bool,
     file: Option<File>,
@@ -67,7 +67,7 @@ impl NewTable {
         self.file.as_mut().map_or(Ok(()), |file| file.write_all(&self.buffer))
     }
 
-    /// Writes what is not in the file yet, syncs it if that is asked for, and closes it; once.
+    /// Writes the bytes not in the file yet, syncs it if that is asked for, and closes it; once.
     pub(super) fn write_out(&mut self) -> Result<(), StackError> {
         if !self.is_complete() {
             self.flush()?;

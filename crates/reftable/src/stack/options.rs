@@ -10,7 +10,7 @@ pub struct StackOptions {
     pub write: WriteOptions,
     /// How tables are read.
     pub access: Access,
-    /// What is brought to stable storage.
+    /// Which writes are brought to stable storage.
     pub durability: Durability,
     /// The exact permission bits of new tables and lists, as `core.sharedRepository` has it, whatever the umask says.
     /// `None` leaves it to the umask.
@@ -39,7 +39,7 @@ impl fmt::Debug for Access {
     }
 }
 
-/// What is brought to stable storage before a change counts as made.
+/// The writes brought to stable storage before a change counts as made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
     /// Nothing, as git does unless `core.fsync` names references: a crash of the machine may lose the newest changes,

@@ -32,7 +32,7 @@ impl Snapshot {
     pub(super) fn new(sequence: u64, list: ListFile, tables: Vec<Listed>, merged: Merged) -> Self {
         debug_assert!(
             tables.iter().map(|listed| Arc::as_ptr(&listed.table)).eq(merged.tables().iter().map(Arc::as_ptr)),
-            "what is merged are the listed tables, in their order: {tables:?}"
+            "the merged tables are the listed ones, in their order: {tables:?}"
         );
         Snapshot(Arc::new(State { sequence, list, tables: tables.into(), merged }))
     }

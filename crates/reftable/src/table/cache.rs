@@ -105,7 +105,7 @@ impl BlockCache {
         Self::beside(capacity_bytes, capacity_bytes, Arc::default())
     }
 
-    /// An empty cache that shares `capacity_bytes` with others: what is left of them by `taken_bytes` is its own, but not
+    /// An empty cache that shares `capacity_bytes` with others: the part beyond `taken_bytes` is its own, but not
     /// less than `least_bytes`.
     pub fn beside(capacity_bytes: usize, least_bytes: usize, taken_bytes: Arc<AtomicUsize>) -> Arc<Self> {
         Arc::new(BlockCache {
@@ -123,7 +123,7 @@ impl BlockCache {
         self.held_bytes.load(Relaxed)
     }
 
-    /// Gives up what is more than it may keep now that others have taken more.
+    /// Gives up blocks beyond its bound now that others have taken more.
     pub fn trim(&self) {
         for shard in &self.shards {
             self.keep_to_bound(&mut lock(shard));

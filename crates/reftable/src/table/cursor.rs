@@ -17,7 +17,7 @@ impl<R: Records, F: FnMut(&[u8], &R::Value, &Context, &[u8]) -> ControlFlow<()>>
 /// Steps through the records of one kind in one table, in the order of their keys, and searches the blocks it comes to.
 /// [`Seeker`](super::Seeker) finds any of them.
 ///
-/// The key of the current record is assembled in one buffer; its value stays in the block. Only what is touched is
+/// The key of the current record is assembled in one buffer; its value stays in the block. Only touched bytes are
 /// checked: a damaged table gives an error or wrong records, but no panic, and every loop moves forward in the file.
 pub(crate) struct Cursor<R: Records> {
     table: Arc<Table>,
@@ -385,7 +385,7 @@ impl<R: Records> Cursor<R> {
     }
 
     /// Moves `restart` forward to the last restart point whose key is not greater than `wanted`, doubling its steps and
-    /// then halving them. Returns whether there is a restart point behind it, so that what is wanted, or follows it,
+    /// then halving them. Returns whether there is a restart point behind it, so that the wanted key, or the one after it,
     /// lies before that.
     fn gallop_restarts(&mut self, wanted: &[u8]) -> Result<bool> {
         let Some(block) = &self.block else { return Ok(false) };

@@ -5,7 +5,7 @@ use super::{
 use crate::{Fault, Result, format::BlockKind, record::IndexRecords};
 use std::sync::Arc;
 
-/// Walks down an index to a block, and remembers where it came to: what is sought next is often near.
+/// Walks down an index to a block, and remembers where it came to: the next key is often near.
 pub(crate) struct IndexWalk {
     table: Arc<Table>,
     /// In the lowest level, on the record that led to the block found last, if there is one.
@@ -38,7 +38,7 @@ impl IndexWalk {
             }
         }
         for _ in 0..DEPTH_MAX {
-            debug_assert!(self.index.is_on_record() && self.index.key() >= wanted, "the entry leads to what is wanted");
+            debug_assert!(self.index.is_on_record() && self.index.key() >= wanted, "the entry leads to the wanted key");
             let position = self.index.value().position;
             match self.loader.load_if(&self.table, position, BlockKind::Index)? {
                 Some(Err(found)) if found == kind => return Ok(Some(position)),

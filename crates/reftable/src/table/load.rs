@@ -58,7 +58,7 @@ impl Block {
         &self.bytes()[..self.layout.restarts_at]
     }
 
-    /// Where in the file to look for what is at `offset` in this block.
+    /// Where in the file the byte at `offset` of this block lies.
     pub(crate) fn place_of(&self, offset: usize) -> u64 {
         debug_assert!(offset <= self.bytes().len(), "a place in this block: {offset}");
         if self.layout.kind == BlockKind::Log { self.position } else { self.position + offset as u64 }
@@ -175,7 +175,7 @@ impl BlockLoader {
             let read = Arc::new(read);
             debug_assert!(
                 read.layout.restarts_at <= read.bytes.len() && position < read.next,
-                "what is kept was checked"
+                "a kept block was checked"
             );
             paged.cache.insert(paged.number, position, Arc::clone(&read));
             read

@@ -123,7 +123,7 @@ impl Error {
         Error::Corrupt(Box::new(Corruption { table: table.to_owned(), offset, fault, behind: BString::default() }))
     }
 
-    /// Says which name was read last before what is wrong.
+    /// Says which name was read last before the fault.
     #[cold]
     pub(crate) fn behind(mut self, name: &[u8]) -> Self {
         if let Error::Corrupt(corruption) = &mut self {

@@ -61,7 +61,7 @@ impl<R: Records> Seeker<R> {
         }
         sought?;
         let Cursor { at, .. } = &self.cursor;
-        debug_assert!(*at != At::Record || self.cursor.key() >= wanted, "a seek ends at what is wanted or behind");
+        debug_assert!(*at != At::Record || self.cursor.key() >= wanted, "a seek ends at the wanted key or behind");
         debug_assert!(matches!(at, At::Record | At::End), "a seek that found no damage knows where it is");
         self.cursor.floor.clear();
         self.cursor.floor.extend_from_slice(wanted);

@@ -36,7 +36,7 @@ pub enum ConfigError {
     /// A variable cannot have this value.
     #[error("{}{place}", if detail.is_empty() { String::new() } else { format!("{detail}; ") })]
     BadVariable {
-        /// What is wrong with the value; empty where git does not say.
+        /// The fault of the value; empty where git does not say.
         detail: String,
         /// Where git says it found it.
         place: Place,

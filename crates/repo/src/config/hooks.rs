@@ -78,7 +78,7 @@ impl Config {
     }
 
     fn is_enabled(&self, name: &BStr) -> bool {
-        // What is no boolean does not switch anything off.
+        // A value that is no boolean does not switch anything off.
         self.hook_value(name, b"enabled").is_none_or(|value| parse_boolean(value).unwrap_or(true))
     }
 

@@ -244,7 +244,7 @@ pub(crate) fn canonical_key(key: &[u8]) -> Result<Vec<u8>, BadKey> {
     Ok(canonical)
 }
 
-/// What is wrong with a key that a user typed.
+/// The fault of a key that a user typed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadKey {
     /// There is no dot, or nothing before it.

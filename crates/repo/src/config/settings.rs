@@ -16,7 +16,7 @@ pub struct Settings {
     pub shared_repository: SharedRepository,
     /// How `core.fsync` and `core.fsyncMethod` want refs to be brought to stable storage.
     pub fsync: Fsync,
-    /// What is wrong with one of the timeouts: nothing can be locked then.
+    /// The fault of one of the timeouts: nothing can be locked then.
     pub bad_timeout: Option<String>,
     /// `core.filesRefLockTimeout`; git's default is 100 ms.
     pub files_ref_lock_timeout: Option<Patience>,
@@ -169,7 +169,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Whether `core.fsync` asks for refs. What is asked for counts whatever is taken away beside it: only the platform's
+    /// Whether `core.fsync` asks for refs. A request counts even if others are taken away beside it: only the platform's
     /// own set is reduced by `-reference` and `none`, and refs are not in it.
     fn syncs_references(&mut self, value: &Value<'_>) -> Result<bool, ConfigError> {
         const OTHERS: [&[u8]; 8] = [
@@ -278,7 +278,7 @@ impl SharedRepository {
         let kept = if matches!(self, SharedRepository::Exactly(_)) { mode & !0o777 } else { mode };
         let mut wanted = kept | extra;
         if is_dir {
-            // Readers of a folder may enter it, and what is made in it belongs to its group.
+            // Readers of a folder may enter it, and new files in it belong to its group.
             wanted |= (wanted & 0o444) >> 2 | 0o2000;
         }
         (wanted & 0o7777 != mode & 0o7777).then_some(wanted & 0o7777)

@@ -20,7 +20,7 @@ struct Entry {
     compressed_bytes: usize,
 }
 
-/// Enough for tens of thousands of commits. When it is full everything is forgotten: cheaper than to know what is old.
+/// Enough for tens of thousands of commits. When it is full everything is forgotten: cheaper than to know their age.
 const CONTENT_MAX_BYTES: usize = 16 << 20;
 
 impl Bases {

@@ -68,7 +68,7 @@ pub(super) fn parse_commit(data: &[u8], hash: HashKind, mut parent: impl FnMut(O
     let rest = data.strip_prefix(b"tree ")?;
     let tree = line(rest)?;
     let mut rest = &rest[digits + 1..];
-    // What is too short for a parent line with something behind it is taken for something else, as in git.
+    // A line too short for a parent with something behind it is taken for something else, as in git.
     while let Some(after) = rest.strip_prefix(b"parent ").filter(|after| after.len() > digits + 1) {
         parent(line(after)?);
         rest = &after[digits + 1..];

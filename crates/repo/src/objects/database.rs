@@ -109,7 +109,7 @@ impl Database {
 
     /// Reads an object's content, as its pack or file has it. `None` if there is none, or none that can be unpacked.
     ///
-    /// The content must be verified. If it is wrong, [`Database::forget`] and a second try decide: what is kept of packs
+    /// The content must be verified. If it is wrong, [`Database::forget`] and a second try decide: the cache of packs
     /// goes by numbers that are given anew when packs come and go.
     pub(super) fn read(&mut self, id: &ObjectId, buffer: &mut Vec<u8>) -> Option<ObjectKind> {
         let mut bases = std::mem::take(&mut self.bases);
@@ -121,7 +121,7 @@ impl Database {
         kind
     }
 
-    /// The same without what is kept of packs: where nobody verifies the content, it must be right by itself.
+    /// The same without the cache of packs: where nobody verifies the content, it must be right by itself.
     pub(super) fn read_anew(&mut self, id: &ObjectId, data: &mut Vec<u8>) -> Option<ObjectKind> {
         self.twice(|handle| {
             let found = handle.try_find(to_gix(id), data);
@@ -129,7 +129,7 @@ impl Database {
         })
     }
 
-    /// Forgets what is kept of packs. Whether there was anything.
+    /// Forgets the cache of packs. Whether there was anything.
     pub(super) fn forget(&mut self) -> bool {
         !std::mem::take(&mut self.bases).is_empty()
     }

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// A partial clone, whose remote has promised to send what is missing here.
+/// A partial clone, whose remote has promised to send missing objects.
 #[derive(Debug)]
 pub(super) struct Promisor {
     git_dir: PathBuf,

@@ -9,7 +9,7 @@ use std::{
     rc::Rc,
 };
 
-/// What is assumed of a disk and its file system when the power goes.
+/// The assumptions about a disk and its file system when the power goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Disk {
     /// Changes of folders reach the disk in the order they were made, and any sync brings all earlier ones with it.

@@ -65,7 +65,7 @@ fn images(model: &Model, seed: u64) -> Vec<(String, Image)> {
     choices.iter().map(build).collect()
 }
 
-/// Which of the pending changes are kept, and what is left of each unsynced file.
+/// Which of the pending changes are kept, and the rest of each unsynced file.
 struct Choice {
     keep: Vec<bool>,
     rests: Vec<Rest>,

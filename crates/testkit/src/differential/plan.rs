@@ -3,7 +3,7 @@ use bstr::{BString, ByteSlice};
 use refdb_types::HashKind;
 use std::fmt;
 
-/// A repository and what is done with it.
+/// A repository and steps on it.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// How refs are stored.
@@ -14,7 +14,7 @@ pub struct Plan {
     pub bare: bool,
     /// What the repository is made of, in order.
     pub parts: Vec<Part>,
-    /// What is done with it.
+    /// The steps.
     pub steps: Vec<Step>,
 }
 

@@ -1,13 +1,6 @@
-//! What a server writes into its lock files, so that the next writer can tell whether their owner is still there.
+//! A server's signature in its lock files, by which the next writer can tell whether their owner is still alive.
 //!
-//! A lock file outlives a process that is killed. Git leaves it to people to find out that its owner is gone and to
-//! remove it; until then nobody can write. A server's lock file is signed: it holds a line that says who made it, and
-//! its owner keeps it locked by `flock(2)`, which ends with the process, however that ends. So a file that is signed
-//! and that nobody has locked is the lock of a dead process. Git's and JGit's lock files are never signed, so they are
-//! never removed.
-//!
-//! The file is locked before it is signed: a signature implies the lock. A process that removes a dead one's lock file
-//! holds `flock` on it meanwhile, so that nobody removes the next one's lock in its place.
+//! Signed and locked by `flock(2)`, which ends with the process: a signed file without it belongs to a dead one (decision 0044).
 
 use super::reach;
 use crate::{
@@ -20,8 +13,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Locks and signs a new, empty lock file, for as long as the handle is open. A file system without `flock`, or a full
-/// one, leaves it as git's are.
+/// Locks, then signs a new, empty lock file, for as long as the handle is open. A file system without `flock`, or a full
+/// one, leaves it as git's are. A signature implies the lock. Git's and JGit's lock files are never signed, so never removed.
 pub(super) fn sign(file: &mut File) {
     if let Some(own) = Signature::own()
         && matches!(file.try_lock(), Ok(true))
@@ -32,6 +25,8 @@ pub(super) fn sign(file: &mut File) {
 
 /// Removes the lock file if it is signed and its owner is dead, with the content that was to be. Whether it makes
 /// sense to try the lock again.
+///
+/// It holds `flock` on the file meanwhile, so that nobody removes the next owner's lock in its place.
 pub(super) fn remove_if_dead(fs: &Fs, path: &Path) -> bool {
     Suspect::open(fs, path)
         .and_then(|suspect| suspect.map_or(Ok(false), |suspect| suspect.remove_if_dead(fs)))

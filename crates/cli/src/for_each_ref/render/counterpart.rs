@@ -7,7 +7,7 @@ use crate::{
 use bstr::ByteSlice;
 
 impl Renderer<'_> {
-    /// Appends what is shown of a branch's other side.
+    /// Appends the field of a branch's other side.
     pub(super) fn counterpart(
         &mut self,
         direction: Direction,

@@ -18,7 +18,7 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// What is in the folder. `None`: too much, or it cannot be listed.
+    /// The content of the folder. `None`: too much, or it cannot be listed.
     pub(super) fn of(folder: PathBuf, hash: HashKind) -> Option<Self> {
         let objects = Objects::in_dir(folder, hash);
         let ids = objects.ids().ok().filter(|ids| ids.len() <= OBJECTS_MAX)?;

@@ -36,7 +36,7 @@ pub(super) struct Trees<'a> {
     seen: HashMap<ObjectId, ObjectKind>,
     /// The trees that came and were read, or will be.
     walked: HashSet<ObjectId>,
-    /// What is neither among what came nor at its place in the boundary.
+    /// Entries neither among the pushed objects nor at their place in the boundary.
     open: HashMap<ObjectId, ObjectKind>,
 }
 
@@ -139,7 +139,7 @@ impl<'a> Trees<'a> {
         (kind == ObjectKind::Tree).then_some(old)
     }
 
-    /// Looks for what is open anywhere in the boundary's trees: a file that has moved, for instance.
+    /// Looks for open entries anywhere in the boundary's trees: a file that has moved, for instance.
     fn search(mut self) -> bool {
         let mut to_do = self.boundary.clone();
         let mut searched = HashSet::new();

@@ -7,7 +7,7 @@ import java.util.List;
  * A ref whose own file is no good. Lists leave it out, with what packed-refs says of it.
  *
  * @param name its name
- * @param text its file, and what is wrong with that
+ * @param text its file, and the fault of that
  */
 public record BrokenRef(String name, String text) {
   /** Reads them to the end. */

@@ -16,7 +16,7 @@ import java.util.Map;
  * holds. Nothing of an entry is on Java's heap.
  *
  * <p>Safe for use by any number of threads. A read never waits for a writer; a {@link Durability#BUFFERED} write never
- * waits for a disk. What is read was checked: a torn or foreign value is a miss.
+ * waits for a disk. Each read is checked: a torn or foreign value is a miss.
  */
 public final class Cache implements AutoCloseable {
   /** The smallest limit, in bytes. */
@@ -212,7 +212,7 @@ public final class Cache implements AutoCloseable {
   /**
    * Puts a value at once or not at all, for who holds a lock: waits neither for room nor for a disk.
    *
-   * @param durability tells how urgent it is: what is to be durable may use room that other puts may not
+   * @param durability tells how urgent it is: a durable put may use room that other puts may not
    */
   public Placed place(byte[] key, byte[] value, long createdMillis, Durability durability) throws EngineException {
     return PLACED[store(key, value, createdMillis, durability.ordinal() | AT_ONCE)];
@@ -313,7 +313,7 @@ public final class Cache implements AutoCloseable {
     return new Imported(unpacker.i64(), unpacker.i64(), unpacker.i64());
   }
 
-  /** Writes what is in memory and lets go of the files. Closing twice does nothing. */
+  /** Writes its memory to disk and lets go of the files. Closing twice does nothing. */
   @Override
   public void close() {
     handle.close();

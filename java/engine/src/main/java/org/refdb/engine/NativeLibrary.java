@@ -98,7 +98,7 @@ public final class NativeLibrary {
     } catch (UnsatisfiedLinkError e) {
       throw new EngineLoadException(LoadAdvice.of(e.getMessage(), file, platform, howToChoose), e);
     } finally {
-      // What is loaded stays, as every open file does.
+      // A loaded library stays, as every open file does.
       Files.deleteIfExists(file);
       Files.deleteIfExists(folder);
     }

@@ -8,7 +8,7 @@ import java.util.List;
 /**
  * Edits that are checked and made in one transaction. Not for more than one thread.
  *
- * <p>An edit is a name, a change, what is expected of the ref, and what its reflog says; they are given in this order:
+ * <p>An edit is a name, a change, the expected value, and the entry of its reflog; they are given in this order:
  *
  * <pre>{@code
  * RefBatch batch = new RefBatch(true, false);
@@ -123,7 +123,7 @@ public final class RefBatch {
       return this;
     }
 
-    /** The ref stays as it is; only what is expected of it is checked. */
+    /** The ref stays as it is; only its expected value is checked. */
     public Edit verify() {
       edits.u8(VERIFY);
       return this;

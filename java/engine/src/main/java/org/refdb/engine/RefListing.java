@@ -60,7 +60,7 @@ public final class RefListing implements AutoCloseable {
     return chunk.length == 0 ? null : new RefRows(chunk, chunk.length);
   }
 
-  /** Gives up what is left. */
+  /** Gives up the rest. */
   @Override
   public void close() {
     if (handle != null) {

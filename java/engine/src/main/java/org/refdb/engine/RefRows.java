@@ -11,7 +11,7 @@ public final class RefRows {
   private final int starts;
 
   /**
-   * @param end where in the array the rows and what is said of them end
+   * @param end where in the array the rows and their texts end
    */
   RefRows(byte[] bytes, int end) {
     this.bytes = bytes;

@@ -8,7 +8,7 @@ import java.util.Optional;
 /**
  * A repository's refs, for any number of threads.
  *
- * <p>Names are full refnames. What is asked for one by one or by the million stays packed, for no object but the caller's own
+ * <p>Names are full refnames. Look-ups and lists stay packed, for no object but the caller's own
  * is made of it: an {@link Unpacker} reads look-ups, as the library's file {@code refs/answer.rs} describes them, and {@link
  * RefRows} has the rows of a list. Everything else is records.
  */
@@ -158,12 +158,12 @@ public final class RefView implements AutoCloseable {
     handle.run(id -> RefNatives.hint(id));
   }
 
-  /** Forgets what is cached, for all views of this repository, and opens it again. */
+  /** Drops the cache, for all views of this repository, and opens it again. */
   public void flush() throws EngineException {
     handle.run(id -> RefNatives.flush(id));
   }
 
-  /** Compares what is cached with the disk, without stopping anyone. */
+  /** Compares the cache with the disk, without stopping anyone. */
   public VerifyReport verify() throws EngineException {
     return VerifyReport.unpack(handle.call(id -> RefNatives.verify(id)));
   }
@@ -173,7 +173,7 @@ public final class RefView implements AutoCloseable {
     return RefStats.unpack(new Unpacker(handle.call(id -> RefNatives.stats(id))));
   }
 
-  /** Closes this view. What is cached is kept as long as there is another one of the same repository. */
+  /** Closes this view. Its cache is kept as long as there is another one of the same repository. */
   @Override
   public void close() {
     handle.close();

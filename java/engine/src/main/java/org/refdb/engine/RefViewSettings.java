@@ -36,7 +36,7 @@ public record RefViewSettings(
     AS_CONFIGURED
   }
 
-  /** As a server wants it: attributes are trusted, and what is committed is on stable storage. */
+  /** As a server wants it: attributes are trusted, and commits are on stable storage. */
   public static RefViewSettings defaults() {
     return new RefViewSettings(Trust.ALWAYS, Trust.ALWAYS, Trust.ALWAYS, 0, Sync.YES, List.of());
   }

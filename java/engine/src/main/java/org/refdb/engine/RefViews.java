@@ -9,7 +9,7 @@ import java.util.Optional;
 /**
  * The refs of a process's repositories, and the memory that caches of them may use. A server has one.
  *
- * <p>All {@link RefView}s of a repository share what is cached of it, which goes with the last of them. The files of those
+ * <p>All {@link RefView}s of a repository share its cache, which goes with the last of them. The files of those
  * that were not used for the longest time are closed when too many are open; they are opened again when they are used.
  */
 public final class RefViews implements AutoCloseable {
@@ -45,7 +45,7 @@ public final class RefViews implements AutoCloseable {
   }
 
   /**
-   * The next view of a repository finds nothing of what is cached: it was deleted, or its settings have changed. Views that
+   * The next view of a repository finds nothing cached: it was deleted, or its settings have changed. Views that
    * are open go on.
    */
   public void forget(Path gitDir) {

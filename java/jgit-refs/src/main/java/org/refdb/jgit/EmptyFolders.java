@@ -39,7 +39,7 @@ final class EmptyFolders {
   private static void removeBelow(Path folder, Instant madeBefore) throws IOException {
     try (DirectoryStream<Path> folders = Files.newDirectoryStream(folder, EmptyFolders::isFolder)) {
       for (Path below : folders) {
-        // Its time changes when what is in it goes.
+        // Its time changes when its entries go.
         boolean isOld = Files.getLastModifiedTime(below).toInstant().isBefore(madeBefore);
         removeBelow(below, madeBefore);
         if (isOld) {

@@ -11,7 +11,7 @@ import java.util.Set;
  * several times for one push, and for requests that run at once.
  *
  * <p>It is held weakly. So it takes no memory of its own: while callers have lists of these rows they are in memory
- * anyway, and afterwards until the next collection, as any garbage is. What is kept for long is the proof, of which
+ * anyway, and afterwards until the next collection, as any garbage is. Only the proof is kept for long, of which
  * {@link #PROOF_BYTES_MAX} tells the length.
  *
  * @param proof the engine's, for these rows

@@ -93,7 +93,7 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
   }
 
   /**
-   * Finds what is impossible before any ref is looked at.
+   * Finds impossible edits before any ref is looked at.
    *
    * @return whether to go on
    */

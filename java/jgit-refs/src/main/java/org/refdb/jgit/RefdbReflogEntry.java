@@ -20,7 +20,7 @@ record RefdbReflogEntry(ObjectId oldId, ObjectId newId, PersonIdent who, String 
         ObjectId.fromRaw(entry.oldId()), ObjectId.fromRaw(entry.newId()), who, entry.message());
   }
 
-  /** +0130 is 130. What is no time zone counts as UTC, as for JGit. */
+  /** +0130 is 130. Another text counts as UTC, as for JGit. */
   private static ZoneOffset zone(int offset) {
     int hours = offset / 100;
     int minutes = offset % 100;

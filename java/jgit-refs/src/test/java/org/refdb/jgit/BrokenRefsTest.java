@@ -158,7 +158,7 @@ class BrokenRefsTest {
     }
   }
 
-  /** What a broken ref holds nobody knows; so nobody knows what is garbage. */
+  /** What a broken ref holds nobody knows; so nobody knows which objects are garbage. */
   @Test
   void garbageIsNotCollectedAsLongAsARefIsBroken() throws Exception {
     try (RefdbRepository repository = Lab.open(gitDir)) {

@@ -31,7 +31,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** The known faults that show in large repositories only, by what is read, written and allocated, not by a clock. */
+/** The known faults that show in large repositories only, by bytes read, written and allocated, not by a clock. */
 class KnownFaultsAtSizeTest {
   private static final int REFS = 45_000;
 

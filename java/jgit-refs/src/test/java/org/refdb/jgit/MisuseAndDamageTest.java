@@ -146,7 +146,7 @@ class MisuseAndDamageTest {
           assertThrows(
               IOException.class,
               () -> {
-                // What is cached may still be given.
+                // A cached ref may still be given.
                 ((RefdbDatabase) repository.getRefDatabase()).view().flush();
                 repository.getRefDatabase().getRefs();
               });

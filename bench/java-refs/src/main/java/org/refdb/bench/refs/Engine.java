@@ -34,7 +34,7 @@ public enum Engine {
     return RefdbRepository.open(gitDir, views());
   }
 
-  /** Lets go of what is cached of a repository in this process, so that opening it begins anew. */
+  /** Drops the cache of a repository in this process, so that opening it begins anew. */
   void forget(File gitDir) {
     if (this == REFDB_FILES || this == REFDB_REFTABLE) {
       views().forget(gitDir.toPath());

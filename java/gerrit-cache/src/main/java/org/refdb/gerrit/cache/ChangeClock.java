@@ -4,7 +4,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicLongArray;
 
 /**
- * Orders what is written to a store: a value that was loaded before its key was changed is never stored after it.
+ * Orders writes to a store: a value that was loaded before its key was changed is never stored after it.
  *
  * <p>Keys share {@value #STRIPES} stripes. A stripe's lock is held for one store call only. That call waits neither for
  * room nor for a disk, and nothing else is locked meanwhile; the caller waits for the disk afterwards. Two keys of one

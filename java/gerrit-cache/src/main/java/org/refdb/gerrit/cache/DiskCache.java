@@ -14,7 +14,7 @@ import java.util.concurrent.ExecutionException;
 /**
  * A Gerrit cache with two tiers: objects in memory, their bytes on disk.
  *
- * <p>What is found in memory never touches the disk. Loads for one key run once, exceptions are Guava's: both are the
+ * <p>A hit in memory never touches the disk. Loads for one key run once, exceptions are Guava's: both are the
  * memory tier's promises. A value that was read or loaded before its key was invalidated reaches nobody who asks after
  * the invalidation, in either tier (see {@link Holder}).
  */
@@ -155,7 +155,7 @@ final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements Persis
 
   /**
    * Whether a holder found in memory answers a call that began at {@code start}: if its key was not changed since its
-   * value was read, or at least the reading began after the call did. What is outdated or too old leaves the memory.
+   * value was read, or at least the reading began after the call did. An outdated or too old value leaves the memory.
    */
   private boolean mayServe(K key, Holder<V> holder, long start) {
     DiskTier.Ages ages = disk.ages();

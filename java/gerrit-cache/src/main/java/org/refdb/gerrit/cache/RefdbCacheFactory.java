@@ -206,7 +206,7 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
 
   /**
    * A plugin stops, or was just reloaded: then the caches in Gerrit's map are the new generation's, which stay, and
-   * what is not in the map belongs to the old one. A cache that is released too early opens its store again.
+   * a store not in the map belongs to the old one. A cache that is released too early opens its store again.
    */
   @Override
   public void onStop(String plugin) {

@@ -9,7 +9,7 @@ import org.refdb.gerrit.cache.store.NoStore;
 import org.refdb.gerrit.cache.store.Store;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
-/** Stores in memory that outlive their handles, as files do, and count what is asked of them. */
+/** Stores in memory that outlive their handles, as files do, and count calls. */
 public final class HeapOpener implements StoreOpener {
   public final Map<String, Map<ByteBuffer, Cache.Found>> files = new ConcurrentHashMap<>();
   final AtomicInteger gets = new AtomicInteger();

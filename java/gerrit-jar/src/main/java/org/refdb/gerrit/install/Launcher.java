@@ -4,7 +4,7 @@ import java.lang.reflect.InvocationTargetException;
 
 /**
  * Where {@code java -jar refdb-gerrit.jar} starts. It is compiled for Java 8, alone of all classes, so that an old Java says
- * what is needed instead of failing to load the others.
+ * the needed version instead of failing to load the others.
  */
 public final class Launcher {
   static final int FEATURE_MIN = 21;

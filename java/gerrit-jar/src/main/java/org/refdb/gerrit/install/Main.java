@@ -28,7 +28,7 @@ public final class Main {
         --no-git-config  leave the git configuration of Gerrit's user alone, which is to keep git from packing refs
         --war      the site's gerrit.war, where it is not SITE/bin/gerrit.war
       uninstall  undoes that
-      status     says whether Gerrit uses what is installed; ends with 1 if it does not, or could not
+      status     says whether Gerrit uses the installed files; ends with 1 if it does not, or could not
       of a stopped site's persistent caches (--dry-run changes nothing and says what would be done):
       import-caches      takes them from Gerrit's H2 files, and from those of cache-chroniclemap, to refdb
         --chronicle-map  where ChronicleMap's jars are, if the module is not in SITE/lib any more

@@ -18,8 +18,8 @@ import java.security.SecureRandom;
 import java.util.Set;
 
 /**
- * Writes files that belong to someone else, as root does in a Gerrit site: what is replaced keeps owner, group and mode,
- * and what is new has the owner and group of the folder it is in.
+ * Writes files that belong to someone else, as root does in a Gerrit site: a replaced file keeps owner, group and mode,
+ * and a new one has the owner and group of the folder it is in.
  */
 final class OwnedFiles {
   private static final FileAttribute<Set<PosixFilePermission>> OURS_ALONE =

@@ -7,7 +7,7 @@ import java.util.function.ToLongFunction;
 import org.refdb.engine.RefHoldings;
 
 /**
- * A figure of what is held of all projects together.
+ * A figure of the memory for all projects together.
  *
  * @param name of its metric
  * @param description what it counts

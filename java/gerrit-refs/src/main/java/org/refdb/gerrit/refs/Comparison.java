@@ -56,7 +56,7 @@ final class Comparison {
     engine.refresh();
   }
 
-  /** The engine's answer; null if it is about a broken ref, for which JGit may have what is packed beneath. */
+  /** The engine's answer; null if it is about a broken ref, for which JGit may have the packed ref beneath. */
   private String fromEngine(Comparison.Question<?> question) {
     try {
       return Answers.text(question.of(engine));

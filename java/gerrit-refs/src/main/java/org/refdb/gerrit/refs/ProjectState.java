@@ -4,7 +4,7 @@ import com.google.gerrit.entities.Project;
 import java.util.concurrent.atomic.LongAdder;
 import org.refdb.engine.RefStats;
 
-/** What is known about one project as long as the process lives, whichever repository objects come and go. */
+/** The knowledge about one project as long as the process lives, whichever repository objects come and go. */
 final class ProjectState {
   final Project.NameKey name;
 

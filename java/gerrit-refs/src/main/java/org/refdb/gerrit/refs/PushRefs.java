@@ -23,7 +23,7 @@ import org.eclipse.jgit.transport.ReceivePack;
  *
  * <p>Gerrit lists all refs, makes a map of them, and then drops those of changes, of which there are most. It keeps the map
  * to look refs up by name and by object during the push, unless {@code receive.enableInMemoryRefCache} is false, which is
- * for ref databases that do that fast. So with that setting nobody misses what is not listed here. With the default this
+ * for ref databases that do that fast. So with that setting nobody misses refs that are not listed here. With the default this
  * does nothing.
  */
 @Singleton

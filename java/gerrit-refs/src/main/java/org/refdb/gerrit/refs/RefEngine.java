@@ -20,7 +20,7 @@ interface RefEngine {
    */
   RefDatabase open(FileRepository repository) throws IOException;
 
-  /** Lets go of what is held of a repository. */
+  /** Lets go of the memory of a repository. */
   void forget(Path gitDir);
 
   /** What the databases of one repository have done since it was opened; nothing if it is not open. */
@@ -29,15 +29,15 @@ interface RefEngine {
   /** The same of all repositories that are open. None of them is touched for it. */
   Map<Path, RefStats> stats() throws IOException;
 
-  /** What is held of all repositories together. */
+  /** The memory for all repositories together. */
   RefHoldings holdings();
 
   /** The next question about a repository looks at the disk; false if it is not open. */
   boolean hint(Path gitDir);
 
-  /** Compares what is held with the disk. */
+  /** Compares memory with the disk. */
   Findings verify(RefDatabase refs) throws IOException;
 
-  /** Drops what is held of a repository whose database is in use, and opens it again. */
+  /** Drops the memory of a repository whose database is in use, and opens it again. */
   void flush(RefDatabase refs) throws IOException;
 }

@@ -68,7 +68,7 @@ public final class RefdbAdmin {
     return ProjectStat.of(state);
   }
 
-  /** What is held of all projects together; nothing if the engine could not be loaded. */
+  /** The memory for all projects together; nothing if the engine could not be loaded. */
   public Optional<RefHoldings> holdings() {
     return manager.holdings();
   }
@@ -145,7 +145,7 @@ public final class RefdbAdmin {
   }
 
   /**
-   * Drops what is held of a project: its next user opens it anew. A project that refdb could not serve is tried again.
+   * Drops the memory of a project: its next user opens it anew. A project that refdb could not serve is tried again.
    */
   public void flush(Project.NameKey project) {
     manager.forget(project);

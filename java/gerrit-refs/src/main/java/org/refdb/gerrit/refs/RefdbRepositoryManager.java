@@ -219,7 +219,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     disk.repositoryDeleted(name);
   }
 
-  /** Drops what is open of a project. Who uses it now goes on with it; the next one opens it anew. */
+  /** Drops the open database of a project. Who uses it now goes on with it; the next one opens it anew. */
   void forget(Project.NameKey name) {
     RefdbKey key = keys.remove(name);
     ProjectState state = states.get(name);
@@ -261,7 +261,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     }
   }
 
-  /** What is held of all repositories together; nothing without the engine. */
+  /** The memory for all repositories together; nothing without the engine. */
   Optional<RefHoldings> holdings() {
     return engine.map(RefEngine::holdings);
   }

@@ -20,7 +20,7 @@ import org.eclipse.jgit.lib.Repository;
  * is in nobody's way. After each comparison the thread rests {@value #REST} times as long as that took, so it never takes
  * more than about a hundredth of one processor, however many projects there are; they are compared less often then.
  *
- * <p>What is found to be stale is logged, counted, and read again. It should never happen; if it does, the trust settings
+ * <p>A stale ref is logged, counted, and read again. It should never happen; if it does, the trust settings
  * promise more than the file system keeps, or it is a bug.
  */
 @Singleton

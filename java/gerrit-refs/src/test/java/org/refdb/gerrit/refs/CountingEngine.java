@@ -10,7 +10,7 @@ import org.eclipse.jgit.lib.RefDatabase;
 import org.refdb.engine.RefHoldings;
 import org.refdb.engine.RefStats;
 
-/** Stands for the engine where a test counts what is opened, or wants it to refuse. JGit answers. */
+/** Stands for the engine where a test counts opened databases, or wants it to refuse. JGit answers. */
 final class CountingEngine implements RefEngine {
   int opened;
   int closed;

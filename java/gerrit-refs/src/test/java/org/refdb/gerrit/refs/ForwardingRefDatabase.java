@@ -9,7 +9,7 @@ import org.eclipse.jgit.lib.RefRename;
 import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.ReflogReader;
 
-/** Forwards what is abstract, for tests that change one answer. */
+/** Forwards the abstract methods, for tests that change one answer. */
 class ForwardingRefDatabase extends RefDatabase {
   private final RefDatabase to;
 

@@ -136,7 +136,7 @@ final class ChangedKeys implements Closeable {
     file.close();
   }
 
-  /** A clean stop: what is in it can be believed even if the machine stops next. */
+  /** A clean stop: its content can be believed even if the machine stops next. */
   @Override
   public void close() throws IOException {
     try (file) {

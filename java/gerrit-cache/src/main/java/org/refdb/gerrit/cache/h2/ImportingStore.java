@@ -7,7 +7,7 @@ import org.refdb.gerrit.cache.store.Store;
 
 /**
  * A store into which older entries are being imported while it is in use. What its users change meanwhile wins over
- * what is imported, whichever comes first and whatever restarts in between: an invalidated key does not come back.
+ * imported entries, whichever comes first and whatever restarts in between: an invalidated key does not come back.
  */
 final class ImportingStore extends ForwardingStore {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();

@@ -123,7 +123,7 @@ public final class Takeover {
     }
   }
 
-  /** The store refuses what it cannot write at once; an import can wait. What is too large it always refuses. */
+  /** The store refuses what it cannot write at once; an import can wait. A too large entry it always refuses. */
   private static boolean takeWithPatience(ImportingStore store, byte[] key, byte[] value, long created) {
     for (int i = 0; i < RETRIES; i++) {
       if (store.importEntry(key, value, created)) {

@@ -26,7 +26,7 @@ public final class Intake implements AutoCloseable {
    * Opens it; makes it if there is none.
    *
    * @param root the folder of all refdb's caches
-   * @param diskLimit what is configured, in bytes, or null
+   * @param diskLimit the configured one, in bytes, or null
    * @param expectedBytes about how much is to come, which counts where nothing is configured
    * @throws StoreOpener.InUseException if a server has it open
    */
@@ -54,7 +54,7 @@ public final class Intake implements AutoCloseable {
   /** Takes an entry; false if the store fails, which {@link #finish} throws. */
   public boolean take(byte[] key, byte[] value, long createdMillis) {
     try {
-      // The second waits for the disk: then only what is too large is refused.
+      // The second waits for the disk: then only a too large entry is refused.
       if (store.put(key, value, createdMillis, Cache.Durability.BUFFERED)
           || store.put(key, value, createdMillis, Cache.Durability.WRITTEN)) {
         entries++;

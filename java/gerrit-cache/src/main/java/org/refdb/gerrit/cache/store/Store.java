@@ -38,7 +38,7 @@ public interface Store extends AutoCloseable {
     /** Writes all entries to a stream, as {@code refdb cache export} does; returns how many. */
     long exportTo(OutputStream to);
 
-    /** Takes the entries of such a stream; what is there and as new stays. */
+    /** Takes the entries of such a stream; a present entry that is as new stays. */
     Cache.Imported importFrom(InputStream from);
   }
 

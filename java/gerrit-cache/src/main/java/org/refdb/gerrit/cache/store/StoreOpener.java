@@ -7,7 +7,7 @@ import java.time.Duration;
 /** Opens stores. */
 public interface StoreOpener {
   /**
-   * What is to be opened.
+   * The store to be opened.
    *
    * @param directory the folder of all caches
    * @param name the cache, {@code PLUGIN.NAME} for a plugin's
@@ -50,6 +50,6 @@ public interface StoreOpener {
    */
   Store openToRead(Spec spec) throws IOException;
 
-  /** Removes what is left of other versions of this cache, unless it is in use. */
+  /** Removes the remains of other versions of this cache, unless it is in use. */
   void removeOtherVersions(Spec spec) throws IOException;
 }

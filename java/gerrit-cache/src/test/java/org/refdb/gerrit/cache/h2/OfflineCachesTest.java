@@ -33,7 +33,7 @@ import org.refdb.gerrit.cache.TestGerrit;
 import org.refdb.gerrit.cache.VersionedCaches;
 import org.refdb.gerrit.cache.store.EncryptionKeys;
 
-/** From H2 to refdb and back while no server runs; Gerrit's own H2 caches write and read what is converted. */
+/** From H2 to refdb and back while no server runs; Gerrit's own H2 caches write and read the converted files. */
 class OfflineCachesTest {
   private static final int ENTRIES = 2500;
   private static final String KEY = Base64.getEncoder().encodeToString(new byte[32]);
