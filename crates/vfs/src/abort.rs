@@ -117,7 +117,9 @@ impl Note {
     pub(crate) fn forget(&mut self) {
         if let Some(word) = self.word() {
             word.fetch_and(!HELD, Ordering::Relaxed);
-            if NOTED.fetch_sub(1, Ordering::Relaxed) == 1 {
+            // Released, for the acquiring load before the word is used again. On a processor that may swap the two, the line
+            // above could unmark the next lock in the same place, which would then stay after an abort.
+            if NOTED.fetch_sub(1, Ordering::Release) == 1 {
                 start_anew();
             }
         }
@@ -143,7 +145,7 @@ const fn first_of(chunk: usize) -> usize {
 /// Uses the memory again, if still nothing is noted.
 fn start_anew() {
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
-    if NOTED.load(Ordering::Relaxed) == 0 {
+    if NOTED.load(Ordering::Acquire) == 0 {
         AGE.fetch_add(1, Ordering::Release);
         fence(Ordering::SeqCst);
         FILLED.iter().take(*current + 1).for_each(|filled| filled.store(0, Ordering::Release));
