@@ -1,9 +1,13 @@
-//! A test's own program, run once more as a process that may be killed or limited.
+//! A test's own program, run once more as a process that may be killed or limited; and how long a test waits where an
+//! emulator runs it.
 
-use std::process::Command;
+use std::{process::Command, time::Duration};
 
 /// What runs programs of another processor, if these tests are such: `scripts/build/for-aarch64` names it.
 const RUNNER: &str = "REFDB_TEST_RUNNER";
+
+/// An emulator needs some ten times as long, and other programs may run beside it.
+const EMULATED_SLOWNESS: u32 = 20;
 
 /// This program again. The test that it is to run, and its environment, are for the caller to add.
 pub fn this_program() -> Command {
@@ -14,4 +18,13 @@ pub fn this_program() -> Command {
     let mut command = Command::new(emulator);
     command.args(words).arg(program);
     command
+}
+
+fn is_emulated() -> bool {
+    std::env::var(RUNNER).is_ok_and(|runner| !runner.trim().is_empty())
+}
+
+/// The longest time that something may take: `time` on a processor, more under an emulator.
+pub fn at_most(time: Duration) -> Duration {
+    if is_emulated() { time * EMULATED_SLOWNESS } else { time }
 }

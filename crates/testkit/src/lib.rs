@@ -16,7 +16,7 @@ pub mod names;
 mod repo;
 mod rng;
 
-pub use again::this_program;
+pub use again::{at_most, this_program};
 pub use folder::files_below;
 pub use git::Git;
 pub use jgit::JGit;
