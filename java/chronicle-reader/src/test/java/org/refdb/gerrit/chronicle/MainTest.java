@@ -26,18 +26,6 @@ import org.junit.jupiter.api.io.TempDir;
 /** A real ChronicleMap's file, written and read by processes that know different classes. */
 class MainTest {
   private static final int ENTRIES = 500;
-  private static final List<String> FLAGS =
-      List.of(
-          "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
-          "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
-          "--add-exports=jdk.unsupported/sun.misc=ALL-UNNAMED",
-          "--add-exports=jdk.compiler/com.sun.tools.javac.file=ALL-UNNAMED",
-          "--add-opens=jdk.compiler/com.sun.tools.javac=ALL-UNNAMED",
-          "--add-opens=jdk.compiler/com.sun.tools.javac.file=ALL-UNNAMED",
-          "--add-opens=java.base/java.lang=ALL-UNNAMED",
-          "--add-opens=java.base/java.lang.reflect=ALL-UNNAMED",
-          "--add-opens=java.base/java.io=ALL-UNNAMED",
-          "--add-opens=java.base/java.util=ALL-UNNAMED");
 
   @TempDir Path folder;
 
@@ -51,7 +39,7 @@ class MainTest {
             .collect(Collectors.joining(File.pathSeparator));
     List<String> command = new ArrayList<>();
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-    command.addAll(FLAGS);
+    command.add("@" + Path.of(Main.class.getResource("jvm.args").toURI()));
     command.addAll(List.of("-cp", classPath, program.getName()));
     command.addAll(List.of(arguments));
     File output = folder.resolve("output").toFile();

@@ -12,6 +12,8 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.jar.JarFile;
+import java.util.zip.ZipEntry;
 import org.refdb.gerrit.cache.chronicle.EntryReader;
 
 /**
@@ -24,25 +26,16 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
   private static final int END = -1;
   private static final int ARRAY_BYTES_MAX = 1 << 30;
 
-  /** What ChronicleMap's documentation asks for since Java 17. */
-  private static final List<String> JVM_FLAGS =
-      List.of(
-          "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
-          "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
-          "--add-exports=jdk.unsupported/sun.misc=ALL-UNNAMED",
-          "--add-exports=jdk.compiler/com.sun.tools.javac.file=ALL-UNNAMED",
-          "--add-opens=jdk.compiler/com.sun.tools.javac=ALL-UNNAMED",
-          "--add-opens=jdk.compiler/com.sun.tools.javac.file=ALL-UNNAMED",
-          "--add-opens=java.base/java.lang=ALL-UNNAMED",
-          "--add-opens=java.base/java.lang.reflect=ALL-UNNAMED",
-          "--add-opens=java.base/java.io=ALL-UNNAMED",
-          "--add-opens=java.base/java.util=ALL-UNNAMED");
+  /** The JVM's flags that ChronicleMap needs, in the reader's jar. */
+  private static final String FLAGS = "org/refdb/gerrit/chronicle/jvm.args";
 
   private final Path reader;
+  private final Path flags;
   private final String classPath;
 
-  private ChronicleProcess(Path reader, String classPath) {
+  private ChronicleProcess(Path reader, Path flags, String classPath) {
     this.reader = reader;
+    this.flags = flags;
     this.classPath = classPath;
   }
 
@@ -61,20 +54,29 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
     }
     Path reader = Files.createTempFile("refdb-chronicle-reader", ".jar");
     try (InputStream content = ChronicleProcess.class.getResourceAsStream(READER)) {
-      if (content == null) {
-        throw new InstallException("this jar is damaged: it has no " + READER);
-      }
-      Files.copy(content, reader, StandardCopyOption.REPLACE_EXISTING);
+      copy(content, READER, reader);
+    }
+    Path flags = Files.createTempFile("refdb-chronicle-reader", ".args");
+    try (JarFile jar = new JarFile(reader.toFile())) {
+      ZipEntry entry = jar.getEntry(FLAGS);
+      copy(entry == null ? null : jar.getInputStream(entry), FLAGS, flags);
     }
     all.addFirst(reader.toString()); // its classes come before those of the module, which may be among the jars
-    return new ChronicleProcess(reader, String.join(File.pathSeparator, all));
+    return new ChronicleProcess(reader, flags, String.join(File.pathSeparator, all));
+  }
+
+  private static void copy(InputStream content, String name, Path target) throws IOException, InstallException {
+    if (content == null) {
+      throw new InstallException("this jar is damaged: it has no " + name);
+    }
+    Files.copy(content, target, StandardCopyOption.REPLACE_EXISTING);
   }
 
   @Override
   public long forEach(Path file, Sink sink) throws IOException {
     List<String> command = new ArrayList<>();
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-    command.addAll(JVM_FLAGS);
+    command.add("@" + flags);
     command.addAll(List.of("-cp", classPath, MAIN, file.toAbsolutePath().toString()));
     Path said = Files.createTempFile("refdb-chronicle-reader", ".log");
     try {
@@ -130,5 +132,6 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
   @Override
   public void close() throws IOException {
     Files.delete(reader);
+    Files.delete(flags);
   }
 }

@@ -6,11 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import com.google.common.cache.Cache;
 import com.google.gerrit.server.cache.PersistentCache;
-import com.google.gerrit.server.cache.h2.H2CacheModule;
-import com.google.gerrit.server.util.time.TimeUtil;
-import com.google.inject.Module;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -18,65 +14,39 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
-import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Stream;
 import org.eclipse.jgit.lib.Config;
-import org.eclipse.jgit.lib.ObjectId;
 import org.h2.Driver;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 import org.refdb.engine.SiteLibrary;
 import org.refdb.gerrit.cache.Killed;
 import org.refdb.gerrit.cache.TestGerrit;
-import org.refdb.gerrit.cache.VersionedCaches;
 import org.refdb.gerrit.cache.store.EncryptionKeys;
 
 /** From H2 to refdb and back while no server runs; Gerrit's own H2 caches write and read the converted files. */
-class OfflineCachesTest {
+class OfflineCachesTest extends H2Site {
   private static final int ENTRIES = 2500;
   private static final String KEY = Base64.getEncoder().encodeToString(new byte[32]);
 
-  @TempDir Path site;
-  private final AtomicLong now = new AtomicLong(System.currentTimeMillis());
   private String encryptionKey;
 
+  OfflineCachesTest() {
+    super("web_sessions");
+  }
+
   @BeforeEach
-  void prepare() throws Exception {
-    TimeUtil.setCurrentMillisSupplier(now::get);
+  void loadTheLibrary() throws Exception {
     SiteLibrary.load(site.resolve("data/refdb"));
   }
 
-  @AfterEach
-  void releaseTheClock() {
-    TimeUtil.resetCurrentMillisSupplier();
-  }
-
-  private static Module caches(int version) {
-    return new VersionedCaches(version) {
-      @Override
-      protected void configure() {
-        super.configure();
-        persist("web_sessions", String.class, ArrayList.class);
-      }
-    };
-  }
-
-  private Config config() {
+  @Override
+  Config config() {
     Config config = TestGerrit.config();
     if (encryptionKey != null) {
       config.setString("cache", "web_sessions", "encryptionKey", encryptionKey);
     }
     return config;
-  }
-
-  private TestGerrit h2(int version) {
-    return new TestGerrit(site, config(), new H2CacheModule(), caches(version));
-  }
-
-  private TestGerrit refdb(int version) {
-    return new TestGerrit(site, config(), TestGerrit.refdb(site, config()), caches(version));
   }
 
   private OfflineCaches offline(OfflineCaches.Progress progress) {
@@ -92,26 +62,13 @@ class OfflineCachesTest {
     return offline((cache, done, all) -> {});
   }
 
-  @SuppressWarnings({"unchecked", "rawtypes"})
-  private static Cache<String, ArrayList<String>> sessions(TestGerrit gerrit) {
-    return (Cache) gerrit.cache("web_sessions", String.class, ArrayList.class);
-  }
-
-  private static Cache<ObjectId, String> objects(TestGerrit gerrit) {
-    return gerrit.cache("objects", ObjectId.class, String.class);
-  }
-
-  private static ObjectId id(int i) {
-    return ObjectId.fromString(String.format("%040x", i));
-  }
-
-  private static void fill(TestGerrit gerrit) {
+  private void fill(TestGerrit gerrit) {
     for (int i = 0; i < ENTRIES; i++) {
       gerrit.strings().put("kéy " + i, "value " + i);
     }
     objects(gerrit).put(id(1), "object");
-    sessions(gerrit).put("stays", new ArrayList<>(List.of("session")));
-    sessions(gerrit).put("ends", new ArrayList<>(List.of("session")));
+    lists(gerrit).put("stays", new ArrayList<>(List.of("session")));
+    lists(gerrit).put("ends", new ArrayList<>(List.of("session")));
   }
 
   private void assertHasAll(TestGerrit gerrit) throws Exception {
@@ -119,7 +76,7 @@ class OfflineCachesTest {
       assertEquals("value " + i, gerrit.strings().getIfPresent("kéy " + i));
     }
     assertEquals("object", objects(gerrit).getIfPresent(id(1)));
-    assertEquals(List.of("session"), sessions(gerrit).getIfPresent("stays"));
+    assertEquals(List.of("session"), lists(gerrit).getIfPresent("stays"));
   }
 
   private static OfflineCaches.Outcome of(List<OfflineCaches.Outcome> outcomes, String cache) {
@@ -275,26 +232,26 @@ class OfflineCachesTest {
     }
     offline().importAll(new Driver(), false);
     try (TestGerrit gerrit = refdb(1)) {
-      sessions(gerrit).invalidate("ends");
+      lists(gerrit).invalidate("ends");
     }
     assertTrue(Files.exists(new H2File(site.resolve("cache"), "web_sessions").aside()), "the old file is still there");
     // The lines are removed from gerrit.config, nothing else is done.
     try (TestGerrit h2 = h2(1)) {
-      assertNull(sessions(h2).getIfPresent("ends"));
+      assertNull(lists(h2).getIfPresent("ends"));
     }
     Files.delete(own("web_sessions"));
     // The caches are exported.
     offline().exportAll(new Driver(), false);
     try (TestGerrit h2 = h2(1)) {
-      assertNull(sessions(h2).getIfPresent("ends"));
-      assertEquals(List.of("session"), sessions(h2).getIfPresent("stays"));
+      assertNull(lists(h2).getIfPresent("ends"));
+      assertEquals(List.of("session"), lists(h2).getIfPresent("stays"));
     }
     Files.delete(own("web_sessions"));
     // The caches are wiped.
     assertTrue(offline().wipe(false) > 0);
     try (TestGerrit h2 = h2(1)) {
-      assertNull(sessions(h2).getIfPresent("ends"));
-      assertNull(sessions(h2).getIfPresent("stays"));
+      assertNull(lists(h2).getIfPresent("ends"));
+      assertNull(lists(h2).getIfPresent("stays"));
     }
     try (Stream<Path> files = Files.list(site.resolve("cache"))) {
       assertEquals(List.of(), files.filter(file -> !file.toString().endsWith("-v2.mv.db")).toList());
@@ -308,11 +265,11 @@ class OfflineCachesTest {
     }
     encryptionKey = "this is no key";
     try (TestGerrit gerrit = refdb(1)) {
-      sessions(gerrit).invalidate("ends"); // in memory only
+      lists(gerrit).invalidate("ends"); // in memory only
     }
     encryptionKey = null;
     try (TestGerrit h2 = h2(1)) {
-      assertNull(sessions(h2).getIfPresent("ends"));
+      assertNull(lists(h2).getIfPresent("ends"));
     }
   }
 

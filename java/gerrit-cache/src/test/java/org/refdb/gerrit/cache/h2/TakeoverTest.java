@@ -8,87 +8,42 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.common.cache.Cache;
 import com.google.gerrit.server.cache.PersistentCache;
-import com.google.gerrit.server.cache.h2.H2CacheModule;
 import com.google.gerrit.server.cache.serialize.JavaCacheSerializer;
 import com.google.gerrit.server.cache.serialize.ObjectIdCacheSerializer;
-import com.google.gerrit.server.util.time.TimeUtil;
-import com.google.inject.Module;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
 import org.eclipse.jgit.lib.ObjectId;
 import org.h2.Driver;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 import org.refdb.engine.Cache.Found;
 import org.refdb.gerrit.cache.HeapOpener;
 import org.refdb.gerrit.cache.Killed;
 import org.refdb.gerrit.cache.TestGerrit;
-import org.refdb.gerrit.cache.VersionedCaches;
 import org.refdb.gerrit.cache.store.EncryptionKeys;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
 /** From Gerrit's own H2 caches to refdb's and back. */
-class TakeoverTest {
+class TakeoverTest extends H2Site {
   private static final int ENTRIES = 1500;
 
-  @TempDir Path site;
-  private final AtomicLong now = new AtomicLong(System.currentTimeMillis());
-
-  @BeforeEach
-  void windTheClock() {
-    TimeUtil.setCurrentMillisSupplier(now::get);
-  }
-
-  @AfterEach
-  void releaseTheClock() {
-    TimeUtil.resetCurrentMillisSupplier();
-  }
-
-  /** With a cache that only Java can serialise. */
-  private static Module caches(int version) {
-    return new VersionedCaches(version) {
-      @Override
-      protected void configure() {
-        super.configure();
-        persist("java", String.class, java.util.ArrayList.class).version(version);
-      }
-    };
-  }
-
-  private TestGerrit withH2(int version) {
-    return new TestGerrit(site, TestGerrit.config(), new H2CacheModule(), caches(version));
-  }
-
-  private TestGerrit withRefdb(int version) {
-    return new TestGerrit(site, TestGerrit.config(), TestGerrit.refdb(site, TestGerrit.config()), caches(version));
-  }
-
-  private static ObjectId id(int i) {
-    return ObjectId.fromString(String.format("%040x", i));
+  TakeoverTest() {
+    super("java");
   }
 
   private void fill(TestGerrit gerrit) {
-    Cache<ObjectId, String> objects = gerrit.cache("objects", ObjectId.class, String.class);
     for (int i = 0; i < ENTRIES; i++) {
       gerrit.strings().put("kéy " + i, "value " + i);
-      objects.put(id(i), "object " + i);
+      objects(gerrit).put(id(i), "object " + i);
     }
-    Cache<String, java.util.ArrayList<?>> lists = lists(gerrit);
-    lists.put("list", new java.util.ArrayList<>(java.util.List.of("a", "b")));
-  }
-
-  @SuppressWarnings({"unchecked", "rawtypes"})
-  private static Cache<String, java.util.ArrayList<?>> lists(TestGerrit gerrit) {
-    return (Cache) gerrit.cache("java", String.class, java.util.ArrayList.class);
+    lists(gerrit).put("list", new ArrayList<>(List.of("a", "b")));
   }
 
   private static long diskEntries(Cache<?, ?> cache) {
@@ -102,50 +57,48 @@ class TakeoverTest {
     assertTrue(condition.getAsBoolean(), "not within 30 s");
   }
 
-  private static void awaitImport(TestGerrit gerrit) throws Exception {
-    Cache<ObjectId, String> objects = gerrit.cache("objects", ObjectId.class, String.class);
+  private void awaitImport(TestGerrit gerrit) throws Exception {
     await(
         () ->
             diskEntries(gerrit.strings()) == ENTRIES
-                && diskEntries(objects) == ENTRIES
+                && diskEntries(objects(gerrit)) == ENTRIES
                 && diskEntries(lists(gerrit)) == 1);
   }
 
   @Test
   void whatH2HasIsTakenOverWithItsAges() throws Exception {
-    try (TestGerrit h2 = withH2(1)) {
+    try (TestGerrit h2 = h2(1)) {
       fill(h2);
     }
     now.addAndGet(Duration.ofHours(11).toMillis());
-    try (TestGerrit gerrit = withRefdb(1)) {
+    try (TestGerrit gerrit = refdb(1)) {
       awaitImport(gerrit);
-      Cache<ObjectId, String> objects = gerrit.cache("objects", ObjectId.class, String.class);
       for (int i = 0; i < ENTRIES; i++) {
         assertEquals("value " + i, gerrit.strings().getIfPresent("kéy " + i));
-        assertEquals("object " + i, objects.getIfPresent(id(i)));
+        assertEquals("object " + i, objects(gerrit).getIfPresent(id(i)));
       }
-      assertEquals(java.util.List.of("a", "b"), lists(gerrit).getIfPresent("list"));
+      assertEquals(List.of("a", "b"), lists(gerrit).getIfPresent("list"));
       now.addAndGet(Duration.ofHours(1).toMillis());
       assertNull(gerrit.strings().getIfPresent("kéy 1"), "twelve hours old, though taken over an hour ago");
-      assertEquals("object 1", objects.getIfPresent(id(1)));
+      assertEquals("object 1", objects(gerrit).getIfPresent(id(1)));
     }
   }
 
   @Test
   void bytesAreTakenOverUntouched() throws Exception {
     ObjectId key = id(77);
-    byte[] value = new JavaCacheSerializer<java.util.ArrayList<String>>()
-        .serialize(new java.util.ArrayList<>(java.util.List.of("x")));
-    try (TestGerrit h2 = withH2(1)) {
-      h2.<ObjectId, String>cache("objects", ObjectId.class, String.class).put(key, "object");
-      lists(h2).put("list", new java.util.ArrayList<>(java.util.List.of("x")));
+    byte[] value = new JavaCacheSerializer<ArrayList<String>>()
+        .serialize(new ArrayList<>(List.of("x")));
+    try (TestGerrit h2 = h2(1)) {
+      objects(h2).put(key, "object");
+      lists(h2).put("list", new ArrayList<>(List.of("x")));
     }
     HeapOpener opener = new HeapOpener();
     try (TestGerrit gerrit =
         new TestGerrit(
             site, TestGerrit.config(), TestGerrit.programOn(opener), caches(1))) {
       lists(gerrit).getIfPresent("list"); // an offline program imports before the first use
-      gerrit.<ObjectId, String>cache("objects", ObjectId.class, String.class).getIfPresent(key);
+      objects(gerrit).getIfPresent(key);
     }
     Found list = opener.files.get("java 1").get(ByteBuffer.wrap("list".getBytes(UTF_8)));
     assertEquals(ByteBuffer.wrap(value), ByteBuffer.wrap(list.value()));
@@ -156,13 +109,13 @@ class TakeoverTest {
 
   @Test
   void onlyTheCurrentVersionIsTakenOver() throws Exception {
-    try (TestGerrit h2 = withH2(1)) {
+    try (TestGerrit h2 = h2(1)) {
       fill(h2);
     }
-    try (TestGerrit h2 = withH2(2)) {
+    try (TestGerrit h2 = h2(2)) {
       h2.strings().put("new", "version");
     }
-    try (TestGerrit gerrit = withRefdb(2)) {
+    try (TestGerrit gerrit = refdb(2)) {
       await(() -> diskEntries(gerrit.strings()) == 1);
       assertEquals("version", gerrit.strings().getIfPresent("new"));
       assertNull(gerrit.strings().getIfPresent("kéy 1"));
@@ -197,20 +150,20 @@ class TakeoverTest {
 
   @Test
   void aReturnToH2StartsEmptyAndTheNextTakeoverForgetsWhatRefdbHad() throws Exception {
-    try (TestGerrit h2 = withH2(1)) {
+    try (TestGerrit h2 = h2(1)) {
       h2.strings().put("session", "before");
       h2.strings().put("ended", "before");
     }
-    try (TestGerrit gerrit = withRefdb(1)) {
+    try (TestGerrit gerrit = refdb(1)) {
       await(() -> diskEntries(gerrit.strings()) == 2);
       gerrit.strings().invalidate("ended");
       gerrit.strings().put("ends with H2", "value");
     }
-    try (TestGerrit h2 = withH2(1)) {
+    try (TestGerrit h2 = h2(1)) {
       assertNull(h2.strings().getIfPresent("ended"), "a session that was ended came back");
       h2.strings().put("in H2", "value");
     }
-    try (TestGerrit gerrit = withRefdb(1)) {
+    try (TestGerrit gerrit = refdb(1)) {
       await(() -> diskEntries(gerrit.strings()) == 1);
       assertEquals("value", gerrit.strings().getIfPresent("in H2"));
       assertNull(gerrit.strings().getIfPresent("ends with H2"), "H2 had the caches since");
@@ -224,7 +177,7 @@ class TakeoverTest {
         site,
         () -> {
           assertTrue(Files.exists(file));
-          try (TestGerrit gerrit = withRefdb(1)) {
+          try (TestGerrit gerrit = refdb(1)) {
             assertNull(gerrit.strings().getIfPresent("key"));
             gerrit.strings().put("other", "value");
             assertEquals("value", gerrit.strings().getIfPresent("other"), "in memory");
@@ -238,7 +191,7 @@ class TakeoverTest {
     H2File file = new H2File(site, "c");
     new Driver().connect(H2File.url(file.own()), new Properties()).close();
     assertEquals(0, file.count(new Driver(), file.own(), 1));
-    assertEquals(java.util.List.of(), file.versions(new Driver(), file.own()));
+    assertEquals(List.of(), file.versions(new Driver(), file.own()));
     assertFalse(file.hasTextKeys(new Driver(), file.own()));
   }
 
@@ -247,18 +200,18 @@ class TakeoverTest {
     Path file = site.resolve("cache").resolve("strings-v2.mv.db");
     Files.createDirectories(file.getParent());
     Files.writeString(file, "not a database");
-    try (TestGerrit gerrit = withRefdb(1)) {
+    try (TestGerrit gerrit = refdb(1)) {
       assertFalse(Files.exists(file));
       gerrit.strings().put("key", "value");
     }
-    try (TestGerrit gerrit = withRefdb(1)) {
+    try (TestGerrit gerrit = refdb(1)) {
       assertEquals("value", gerrit.strings().getIfPresent("key"));
     }
   }
 
   @Test
   void aStopDuringAnImportEndsIt() throws Exception {
-    try (TestGerrit h2 = withH2(1)) {
+    try (TestGerrit h2 = h2(1)) {
       fill(h2);
     }
     HeapOpener opener = new HeapOpener();
