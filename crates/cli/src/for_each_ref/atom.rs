@@ -78,7 +78,6 @@ pub enum CounterpartForm {
     Name(NameForm),
     /// `[ahead 1, behind 2]`, `[gone]`.
     Track {
-        /// In brackets.
         brackets: bool,
     },
     /// `<>`, `>`, `<` or `=`.

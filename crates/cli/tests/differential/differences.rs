@@ -17,7 +17,6 @@ const LEFT_BY_LONG_NAMES: fn(&Step, &Changed, Left<'_>) -> bool = |step, changed
 const LEFT_BY_REFDB: fn(&Step, &Changed, Left<'_>) -> bool = Difference::LEFT_BY_OTHER;
 const SAID_ALIKE: fn(&Step, &mut Said, &mut Said) = Difference::SAID_ALIKE;
 
-/// The differences.
 pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference { why: "git 2.55 crashes", unify: crashes, left: |_, _, left| left.met },
     Difference {

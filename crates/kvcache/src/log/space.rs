@@ -48,7 +48,6 @@ pub(crate) struct Space {
     pub(crate) slots: usize,
     /// Bytes of segments that may wait in memory for the disk.
     pub(crate) buffer_bytes: usize,
-    /// The largest record.
     pub(crate) largest_record: usize,
 }
 

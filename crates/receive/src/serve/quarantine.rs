@@ -46,7 +46,6 @@ impl Quarantine {
         }
     }
 
-    /// The folder.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }

@@ -13,7 +13,6 @@ use std::{
 /// The bytes of a packed-refs file, wherever they are kept.
 #[derive(Debug)]
 pub(super) enum Bytes {
-    /// Mapped.
     Mapped(Mapping),
     /// In memory.
     Owned(Vec<u8>),

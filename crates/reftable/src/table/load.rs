@@ -20,7 +20,6 @@ pub(crate) struct Block {
 enum Data {
     /// In a mapped file.
     Mapped(Arc<Mapping>, Range<usize>),
-    /// In memory.
     Memory(Arc<[u8]>, Range<usize>),
     /// In the cache.
     Cached(Arc<CachedBlock>),

@@ -13,7 +13,6 @@ pub(crate) struct Parser<'a> {
     value: Vec<u8>,
 }
 
-/// One variable.
 pub(crate) struct Variable<'a> {
     /// Canonical: the section and the name in lower case, the subsection as it is.
     pub(crate) key: &'a [u8],

@@ -27,7 +27,6 @@ public final class CachedPlugin extends LifecycleModule {
     listener().to(Counter.class);
   }
 
-  /** Its cache. */
   public static final class Caches extends CacheModule {
     @Override
     protected void configure() {

@@ -26,7 +26,6 @@ final class Rest {
         "Basic " + Base64.getEncoder().encodeToString((user + ":" + password).getBytes(StandardCharsets.UTF_8));
   }
 
-  /** An answer. */
   record Answer(int status, String body) {
     JsonElement json() {
       return JsonParser.parseString(body.substring(body.indexOf('\n') + 1));

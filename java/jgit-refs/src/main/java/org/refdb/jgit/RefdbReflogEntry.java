@@ -8,7 +8,6 @@ import org.eclipse.jgit.lib.PersonIdent;
 import org.eclipse.jgit.lib.ReflogEntry;
 import org.refdb.engine.LogEntry;
 
-/** An entry of a reflog. */
 record RefdbReflogEntry(ObjectId oldId, ObjectId newId, PersonIdent who, String comment) implements ReflogEntry {
   private static final String MOVING_FROM = "checkout: moving from ";
   private static final String TO = " to ";

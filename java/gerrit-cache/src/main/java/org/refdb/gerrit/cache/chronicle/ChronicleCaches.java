@@ -40,7 +40,6 @@ public final class ChronicleCaches {
     this.progress = progress;
   }
 
-  /** One of its files. */
   private record DataFile(Path path, String cache, int version, FileTime modified) {
     static DataFile of(Path path) throws IOException {
       Matcher name = NAME.matcher(path.getFileName().toString());
