@@ -1,5 +1,8 @@
 //! What a cache promises to one user, on a real disk.
 
+mod common;
+
+use common::{eventually, open, patient};
 use refdb_kvcache::{Cache, Clock, Durability, Error, Get, Key, Options, Put, PutOptions};
 use std::{
     os::unix::fs::PermissionsExt,
@@ -12,10 +15,6 @@ use std::{
 };
 
 const MIB: u64 = 1 << 20;
-
-fn open(dir: &Path, limit: u64) -> Cache {
-    Cache::open(dir, Options::new(limit)).expect("it opens")
-}
 
 fn value_of(cache: &Cache, key: &[u8]) -> Option<Vec<u8>> {
     cache.get(key).map(|found| found.value)
@@ -127,7 +126,7 @@ fn the_limit_holds_while_twice_as_much_is_put_and_what_is_read_stays() {
     // A segment that was deleted and its successor may both have been counted.
     assert!(largest <= limit + limit / 64, "{largest}");
     assert!(stats.evicted > 10_000 && stats.corrupt == 0, "{stats:?}");
-    assert!(stats.refused <= 40, "{stats:?}");
+    assert_eq!(stats.refused, 0, "{stats:?}");
     assert!(stats.entries * 450 > limit * 8 / 10, "the limit is used: {stats:?}");
 }
 
@@ -138,7 +137,7 @@ fn overwriting_lets_the_files_grow_to_half_of_the_limit() {
     for round in 0..20u8 {
         for i in 0..5_000u32 {
             if (i * 7 + u32::from(round)) % 3 != 0 || round == 19 {
-                cache.put(&i.to_le_bytes(), &[round; 600]).unwrap();
+                assert_eq!(cache.put(&i.to_le_bytes(), &[round; 600]).unwrap(), Put::Stored);
             }
         }
         cache.flush(Durability::Written).unwrap();
@@ -146,13 +145,9 @@ fn overwriting_lets_the_files_grow_to_half_of_the_limit() {
             assert!(cache.stats().compacted == 0 && seg_bytes(dir.path()) > 16 * MIB, "there is room for more");
         }
     }
-    let payload = 5_000 * 604;
-    let deadline = std::time::Instant::now() + Duration::from_secs(20);
     // Beside the segments in flight.
-    while seg_bytes(dir.path()) > 32 * MIB + 3 * MIB {
-        assert!(std::time::Instant::now() < deadline, "{} bytes of {payload}", seg_bytes(dir.path()));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let is_half = || seg_bytes(dir.path()) <= 32 * MIB + 3 * MIB;
+    eventually(is_half, || format!("{} bytes: {:?}", seg_bytes(dir.path()), cache.stats()));
     for i in 0..5_000u32 {
         assert_eq!(value_of(&cache, &i.to_le_bytes()), Some(vec![19; 600]), "{i}");
     }
@@ -160,9 +155,12 @@ fn overwriting_lets_the_files_grow_to_half_of_the_limit() {
     for i in (0..5_000u32).step_by(3) {
         cache.remove(&i.to_le_bytes()).unwrap();
     }
+    let payload = 5_000 * 604;
+    let before = cache.stats().compacted;
     cache.compact().unwrap();
-    assert!(cache.stats().compacted > 1000, "{:?}", cache.stats());
-    assert!(seg_bytes(dir.path()) < payload * 3 / 4, "{} bytes of {payload}", seg_bytes(dir.path()));
+    assert!(cache.stats().compacted - before > 1000, "{before} before: {:?}", cache.stats());
+    // Two thirds live. A tenth of each segment may be dead, and how many of the removals' marks stay depends on where they are.
+    assert!(seg_bytes(dir.path()) < payload * 9 / 10, "{} bytes of {payload}", seg_bytes(dir.path()));
     drop(cache);
     let cache = open(dir.path(), 64 * MIB);
     for i in 0..5_000u32 {
@@ -214,7 +212,7 @@ fn entries_age_from_their_creation_and_their_segments_go() {
     let dir = tempfile::tempdir().unwrap();
     let now = Arc::new(AtomicU64::new(1_000_000));
     let clock = now.clone();
-    let mut options = Options::new(4 * MIB);
+    let mut options = patient(4 * MIB);
     options.max_age = Some(Duration::from_secs(60));
     options.clock = Clock::new(move || clock.load(Ordering::Relaxed));
     let cache = Cache::open(dir.path(), options.clone()).unwrap();
@@ -229,13 +227,12 @@ fn entries_age_from_their_creation_and_their_segments_go() {
     assert!(cache.get(b"young").is_some() && cache.get(b"old").is_none());
     now.fetch_add(60_000, Ordering::Relaxed);
     assert!(cache.get(b"young").is_none());
-    let deadline = std::time::Instant::now() + Duration::from_secs(20);
-    while cache.stats().entries > 0 {
-        assert!(std::time::Instant::now() < deadline, "{:?}", cache.stats());
+    let is_empty = || {
         cache.put(b"wakes", b"the worker").unwrap();
         cache.remove(b"wakes").unwrap();
-        std::thread::sleep(Duration::from_millis(5));
-    }
+        cache.stats().entries == 0
+    };
+    eventually(is_empty, || format!("{:?}", cache.stats()));
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! How many descriptors a cache needs. The tests count those of their own process that lead into the cache's folder.
 
+mod common;
+
+use common::open;
 use refdb_kvcache::{Cache, Options};
 use std::{
     path::Path,
@@ -11,7 +14,7 @@ const FOLDER: &str = "REFDB_DESCRIPTORS_FOLDER";
 
 /// Leaves more segments than a process with few descriptors can open at the same time.
 fn filled(dir: &Path) {
-    let cache = Cache::open(dir, Options::new(4 * MIB)).expect("it works");
+    let cache = open(dir, 4 * MIB);
     for i in 0..8_000u32 {
         let _ = cache.put(&i.to_le_bytes(), &[1; 400]).expect("it works");
     }

@@ -1,5 +1,8 @@
 //! Disks and files that are not as they should be.
 
+mod common;
+
+use common::{STANDSTILL, eventually, open, patient};
 use refdb_kvcache::{Cache, Durability, Error, Options, Put, PutOptions};
 use refdb_testkit::Rng;
 use refdb_vfs::{Fs, Op, Verdict, Witness};
@@ -23,7 +26,7 @@ fn value(i: u32) -> Vec<u8> {
 }
 
 fn filled(dir: &Path) {
-    let cache = Cache::open(dir, Options::new(8 * MIB)).expect("it opens");
+    let cache = open(dir, 8 * MIB);
     for i in 0..ENTRIES {
         cache.put(&i.to_le_bytes(), &value(i)).expect("it is put");
     }
@@ -97,7 +100,7 @@ fn a_segment_that_a_power_loss_took_is_not_served_nor_is_what_came_after() {
 fn a_segment_of_another_cache_is_not_served() {
     let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     filled(dir.path());
-    let cache = Cache::open(other.path(), Options::new(8 * MIB)).unwrap();
+    let cache = open(other.path(), 8 * MIB);
     for i in 0..ENTRIES {
         cache.put(&i.to_le_bytes(), b"foreign").unwrap();
     }
@@ -307,17 +310,13 @@ fn on_a_full_disk_reads_go_on_puts_are_refused_and_then_taken_again() {
     assert_eq!(cache.get(&refused.to_le_bytes()), None);
     assert_eq!(good(&cache), 100, "reads go on");
     // A refused overwrite must not leave the old value.
-    let start = Instant::now();
-    while cache.put(&5u32.to_le_bytes(), &[8; 400]).unwrap() == Put::Stored {
-        assert!(start.elapsed() < Duration::from_secs(20));
-    }
+    let is_refused = || cache.put(&5u32.to_le_bytes(), &[8; 400]).unwrap() == Put::Refused;
+    eventually(is_refused, || format!("{:?}", cache.stats()));
     assert_eq!(cache.get(&5u32.to_le_bytes()), None);
     assert!(cache.last_disk_error().is_some() && cache.stats().disk_errors > 0);
     disk.0.store(false, Ordering::Relaxed);
-    let start = Instant::now();
-    while cache.put(b"again", b"value").unwrap() != Put::Stored {
-        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", cache.last_disk_error());
-    }
+    let is_taken = || cache.put(b"again", b"value").unwrap() == Put::Stored;
+    eventually(is_taken, || format!("{:?}", cache.last_disk_error()));
     cache.close().unwrap();
     drop(cache);
     let cache = Cache::open(dir.path(), Options::new(8 * MIB)).unwrap();
@@ -343,10 +342,7 @@ impl Witness for StuckSync {
 fn nothing_is_evicted_nor_refused_and_dead_space_soon_goes_while_a_sync_takes_long() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(StuckSync::default());
-    let mut options = Options::new(8 * MIB);
-    // A machine that stands still for a while is no reason to refuse.
-    options.patience = Duration::from_secs(60);
-    let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), options).unwrap();
+    let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), patient(8 * MIB)).unwrap();
     disk.0.store(true, Ordering::Relaxed);
     let mut largest = 0;
     for i in 0..5_000u32 {
@@ -357,7 +353,7 @@ fn nothing_is_evicted_nor_refused_and_dead_space_soon_goes_while_a_sync_takes_lo
     let start = Instant::now();
     // Half of the limit, beside the segments in flight.
     let most = 4 * MIB + MIB / 4;
-    while cache.stats().disk_bytes > most && start.elapsed() < Duration::from_secs(60) {
+    while cache.stats().disk_bytes > most && start.elapsed() < STANDSTILL {
         std::thread::sleep(Duration::from_millis(10));
     }
     let stats = cache.stats();

@@ -3,6 +3,9 @@
 //!
 //! The first test is the small part. `scripts/test-long` runs all of it.
 
+mod common;
+
+use common::{STANDSTILL, at_rest, patient};
 use refdb_kvcache::{Cache, Durability, Options, Put, PutOptions};
 use refdb_testkit::Rng;
 use refdb_vfs::{Fs, Op, Verdict, Witness};
@@ -17,10 +20,6 @@ use std::{
 };
 
 const MIB: u64 = 1 << 20;
-/// A put that may be refused is, within its patience; how long the machine stands still nobody knows.
-const PUT_TIME: Duration = Duration::from_secs(10);
-/// One that may not gives up after this.
-const DURABLE_TIME: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug)]
 enum Mix {
@@ -67,17 +66,15 @@ fn put(cache: &Cache, key: u64, len: u64, case: &Case) -> Put {
     let value = vec![key as u8; len.saturating_sub(8).max(1) as usize];
     let start = Instant::now();
     let put = cache.put_with(&key.to_le_bytes(), &value, options).expect("the disk works");
-    let most = if case.durability == Durability::Buffered { PUT_TIME } else { DURABLE_TIME };
-    assert!(start.elapsed() < most, "{case:?}: {put:?} after {:?}: {:?}", start.elapsed(), cache.stats());
+    assert!(start.elapsed() < STANDSTILL, "{case:?}: {put:?} after {:?}: {:?}", start.elapsed(), cache.stats());
     put
 }
 
 fn run(case: Case) {
     let dir = tempfile::tempdir().expect("a temporary folder can be made");
     let written = Arc::new(Written::default());
-    let open =
-        || Cache::open_on(Fs::witnessed(written.clone()), dir.path(), Options::new(case.limit)).expect("it opens");
-    let cache = open();
+    let open = |options| Cache::open_on(Fs::witnessed(written.clone()), dir.path(), options).expect("it opens");
+    let cache = open(Options::new(case.limit));
     let len = case.entry_bytes.min(cache.largest_entry_bytes() as u64);
     let puts = (10 * case.limit / (len + 56)).clamp(1, case.most_puts);
     let keys = (case.limit / 3 / (len + 56)).max(2);
@@ -99,17 +96,10 @@ fn run(case: Case) {
         }
     }
     assert!(stored * 2 > puts / 2, "{case:?}: {stored} of {puts}: {:?}", cache.stats());
-    let deadline = Instant::now() + Duration::from_secs(5);
-    let (mut before, mut quiet) = (written.0.load(Ordering::Relaxed), 0);
-    while quiet < 10 {
-        std::thread::sleep(Duration::from_millis(20));
-        let now = written.0.load(Ordering::Relaxed);
-        quiet = if now == before { quiet + 1 } else { 0 };
-        before = now;
-        assert!(Instant::now() < deadline, "{case:?}: it still writes: {:?}", cache.stats());
-    }
+    let state = || format!("{case:?}: it still writes: {:?}", cache.stats());
+    at_rest(Duration::from_millis(200), || written.0.load(Ordering::Relaxed), state);
     drop(cache);
-    let cache = open();
+    let cache = open(patient(case.limit));
     assert_eq!(put(&cache, u64::MAX, len, &case), Put::Stored, "{case:?}: after a restart: {:?}", cache.stats());
     assert!(du(dir.path()) <= case.limit, "{case:?}");
 }
