@@ -138,7 +138,7 @@ impl Server {
     fn start(mut command: Command, port: u16, url: String) -> Self {
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let mut server = Server { child: Some(Running(child)), ..Server::at(url) };
-        let end = Instant::now() + Duration::from_secs(30);
+        let end = Instant::now() + Duration::from_secs(120);
         while let Err(error) = TcpStream::connect(("localhost", port)) {
             assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused, "{command:?}");
             let ended = server.child.as_mut().unwrap().0.try_wait().unwrap();
