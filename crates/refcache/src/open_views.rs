@@ -278,18 +278,24 @@ mod tests {
         let opened = opened_of(&views.open(repo.git_dir(), &ViewSettings::default()).unwrap());
         let (open_views, slot) = (OpenViews::new(&ViewsSettings::default()), Arc::<Slot>::default());
         let done = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !done.load(Relaxed) {
+        let is_right = || {
+            let slots = open_views.slots();
+            listed(&slots, &slot) == usize::from(slot.get().is_some())
+        };
+        let closed_while_right = std::thread::scope(|scope| {
+            let closing = scope.spawn(|| {
+                while open_views.closed() < 200 && is_right() {
                     open_views.close(&slot);
                 }
+                done.store(true, Relaxed);
+                open_views.closed()
             });
-            for _ in 0..50_000 {
+            while !done.load(Relaxed) {
                 open_views.open(&slot, Arc::clone(&opened));
             }
-            done.store(true, Relaxed);
+            closing.join().unwrap()
         });
-        assert_eq!(listed(&open_views.slots(), &slot), usize::from(slot.get().is_some()));
+        assert!(closed_while_right >= 200 && is_right(), "wrong after {closed_while_right} were closed");
     }
 
     #[test]
