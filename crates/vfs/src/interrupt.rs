@@ -17,7 +17,7 @@ static RECEIVED: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 /// Catches SIGINT, SIGTERM, SIGHUP and SIGQUIT from now on, and has an abort, by which a lack of memory ends the process,
 /// remove the locks. For programs; a library's host has its own handlers.
 ///
-/// A signal sets a flag. Code that waits or works for long asks [`check`] now and then and fails; the drops on the way out
+/// A signal sets a flag. Code that waits or works for long asks [`check`] now and then and fails. The drops on the way out
 /// unlock. Then the program ends itself by the signal with [`end_by_signal`].
 pub fn catch_signals() -> io::Result<()> {
     abort::install()?;

@@ -1,6 +1,6 @@
 //! A server's signature in its lock files, by which the next writer can tell whether their owner is still alive.
 //!
-//! Signed and locked by `flock(2)`, which ends with the process: a signed file without it belongs to a dead one (decision 0044).
+//! Signed and locked by `flock(2)`, which ends with the process. A signed file without it belongs to a dead one (decision 0044).
 
 use super::reach;
 use crate::{

@@ -9,8 +9,8 @@ import java.util.Optional;
  * A repository's refs, for any number of threads.
  *
  * <p>Names are full refnames. Look-ups and lists stay packed, everything else is records. An {@link Unpacker} reads look-ups,
- * as the library's file {@code refs/answer.rs} describes them; {@link RefRows} has the rows of a list. As records a kept row
- * would take 156 bytes in place of 60, and up to twice the time to become JGit's ref (decision 0073).
+ * as the library's file {@code refs/answer.rs} describes them. {@link RefRows} has the rows of a list. As a record a kept row
+ * would take 156 bytes in place of 60, and a walk up to twice the time (decision 0073).
  */
 public final class RefView implements AutoCloseable {
   /** How {@link #optimize(boolean)} goes about it. */
