@@ -1,5 +1,5 @@
-//! A test's own program, run once more as a process that may be killed or limited; and how long a test waits where an
-//! emulator runs it.
+//! A test's own program, run once more as a process that may be killed or limited.
+//! And how long a test waits under an emulator.
 
 use std::{process::Command, time::Duration};
 

@@ -117,8 +117,8 @@ impl Note {
     pub(crate) fn forget(&mut self) {
         if let Some(word) = self.word() {
             word.fetch_and(!HELD, Ordering::Relaxed);
-            // Released, for the acquiring load before the word is used again. On a processor that may swap the two, the line
-            // above could unmark the next lock in the same place, which would then stay after an abort.
+            // Released, for the acquiring load before the word is used again. A processor that may swap
+            // the two could unmark the next lock in the same place. That lock would then stay after an abort.
             if NOTED.fetch_sub(1, Ordering::Release) == 1 {
                 start_anew();
             }
