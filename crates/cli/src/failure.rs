@@ -149,7 +149,7 @@ pub fn refused(error: refdb::Error) -> Failure {
 /// An error of the store in git's words, where git has words for it.
 pub fn text_of(error: &refdb::Error) -> String {
     match error {
-        refdb::Error::Lock(LockError::Held { path, age_seconds, uid }) => format!(
+        refdb::Error::Lock(LockError::Held { path, age_seconds, uid, .. }) => format!(
             "Unable to create '{}': File exists.\n\n\
              Another process (user {uid}) has held this lock for {age_seconds} s. If no such process is running any \
              more,\nremove the file.",

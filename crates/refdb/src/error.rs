@@ -51,7 +51,7 @@ pub enum Error {
     Ident(#[from] refdb_repo::IdentError),
     /// The object database gave no answer.
     #[error(transparent)]
-    Objects(#[from] refdb_repo::ObjectError),
+    Objects(refdb_repo::ObjectError),
     /// The reference-transaction hook said no, or could not be run.
     #[error("{0}")]
     Hook(String),
@@ -72,6 +72,15 @@ pub enum Error {
         /// Where it leads.
         target: BString,
     },
+}
+
+impl From<refdb_repo::ObjectError> for Error {
+    fn from(error: refdb_repo::ObjectError) -> Self {
+        match error {
+            refdb_repo::ObjectError::OtherHash { id, .. } => Misuse::BadId(id.to_string()).into(),
+            error => Error::Objects(error),
+        }
+    }
 }
 
 impl From<BrokenRef> for Error {

@@ -18,7 +18,7 @@ use crate::{
     transaction::{Context, ObjectCheck, Transaction, TransactionOptions},
 };
 use bstr::{BStr, BString};
-use refdb_repo::{Objects, hooks::RepositoryHooks};
+use refdb_repo::{Objects, RepositoryError, hooks::RepositoryHooks};
 use refdb_types::{HashKind, Ident, ObjectId, RefName, SYMREF_DEPTH_MAX};
 use refdb_vfs::{Fs, Patience};
 use reftable::{
@@ -185,12 +185,28 @@ impl Store {
 
     /// One ref, symbolic refs not followed.
     pub fn get(&self, name: &BStr) -> Result<Option<Target>> {
-        self.snapshot()?.get(name)
+        let found = self.snapshot()?.get(name)?;
+        if found.is_none() {
+            self.check_is_there()?;
+        }
+        Ok(found)
     }
 
     /// Follows symbolic refs from `name`.
     pub fn resolve(&self, name: &RefName) -> Result<Resolved> {
-        resolve(&*self.snapshot()?, name)
+        let resolved = resolve(&*self.snapshot()?, name)?;
+        if matches!(resolved, Resolved::Missing(_)) {
+            self.check_is_there()?;
+        }
+        Ok(resolved)
+    }
+
+    /// Where nothing was found: a repository that was moved or deleted has no refs, and that is no answer.
+    fn check_is_there(&self) -> Result<()> {
+        match self.fs.find(self.repository.refs_dir())? {
+            Some(_) => Ok(()),
+            None => Err(RepositoryError::NotARepository(self.repository.git_dir().to_owned()).into()),
+        }
     }
 
     /// The backend, if refs are in reftables: who shares its open stacks sees what this store writes.

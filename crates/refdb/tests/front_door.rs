@@ -172,3 +172,80 @@ fn a_repository_that_was_moved_away_takes_no_commit_and_is_not_made_anew() {
         assert!(!repo.git_dir().exists(), "{format:?}");
     }
 }
+
+#[test]
+fn a_repository_that_was_moved_away_has_no_refs_to_read_and_says_so() {
+    for format in FORMATS {
+        let repo = Repo::bare(format, HashKind::Sha1);
+        repo.create_refs([("refs/heads/main", repo.commit())]);
+        let store = Store::open(repo.git_dir()).unwrap();
+        // A server may have read it before, or not.
+        let fresh = Store::open(repo.git_dir()).unwrap();
+        assert_eq!(names(&store, "refs/"), ["refs/heads/main"]);
+        assert_eq!(names(&store, "refs/none/"), [] as [&str; 0]);
+        fs::rename(repo.git_dir(), repo.scratch().join("moved")).unwrap();
+        for store in [store, fresh] {
+            let answers = [
+                store.find("refs/heads/main").map(drop),
+                store.id_of("HEAD").map(drop),
+                store.refs("refs/").map(drop),
+                store.visit("refs/heads/", |_| Ok(std::ops::ControlFlow::Continue(()))),
+            ];
+            for (at, answer) in answers.into_iter().enumerate() {
+                assert!(answer.is_err(), "{format:?}: question {at} was answered about a repository that is gone");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_id_of_another_hash_is_misuse() {
+    for (format, hash, other) in [
+        (RefFormat::Files, HashKind::Sha1, HashKind::Sha256),
+        (RefFormat::Reftable, HashKind::Sha1, HashKind::Sha256),
+        (RefFormat::Files, HashKind::Sha256, HashKind::Sha1),
+        (RefFormat::Reftable, HashKind::Sha256, HashKind::Sha1),
+    ] {
+        let repo = Repo::bare(format, hash);
+        let id = repo.commit();
+        let store = Store::open(repo.git_dir()).unwrap();
+        let foreign = refdb::ObjectId::from_hex(other, "1".repeat(other.len_hex()).as_bytes()).unwrap();
+        let is_misuse = |done: refdb::Result<()>| matches!(done, Err(Error::Misuse(Misuse::BadId(_))));
+        let mut tx = store.transaction();
+        assert!(is_misuse(tx.create("refs/heads/x", foreign).map(drop)));
+        assert!(is_misuse(tx.update("refs/heads/x", id, was(foreign)).map(drop)));
+        assert!(is_misuse(tx.delete("refs/heads/x", was(foreign)).map(drop)));
+        assert!(is_misuse(tx.verify("refs/heads/x", was(foreign)).map(drop)));
+        let objects = store.objects();
+        assert!(is_misuse(objects.exists(&foreign).map(drop).map_err(Error::from)));
+        assert!(is_misuse(objects.kind(&foreign).map(drop).map_err(Error::from)));
+        assert!(is_misuse(objects.peel(&foreign).map(drop).map_err(Error::from)));
+        assert!(is_misuse(objects.content(&foreign, &mut Vec::new()).map(drop).map_err(Error::from)));
+        assert!(is_misuse(objects.abbreviate(&foreign, None).map(drop).map_err(Error::from)));
+    }
+}
+
+#[test]
+fn who_waits_for_itself_is_not_told_to_remove_the_lock() {
+    for format in FORMATS {
+        let repo = Repo::bare(format, HashKind::Sha1);
+        let id = repo.commit();
+        let settings = ["reftable.lockTimeout=50", "core.filesRefLockTimeout=50"];
+        let builder = settings.iter().fold(Store::builder(repo.git_dir()), |builder, setting| builder.config(setting));
+        let store = builder.open().unwrap();
+        let mut first = store.transaction();
+        first.create("refs/heads/a", id).unwrap();
+        let first = first.prepare().unwrap();
+        let mut second = store.transaction();
+        second.create("refs/heads/b", id).unwrap();
+        match second.commit() {
+            // In files only the same ref is locked.
+            Ok(_) => assert_eq!(format, RefFormat::Files),
+            Err(error) => {
+                let said = error.to_string();
+                assert!(said.contains("held by this process itself") && !said.contains("remove the file"), "{said}");
+            }
+        }
+        first.commit().unwrap();
+    }
+}

@@ -82,7 +82,7 @@ impl Objects {
 
     /// Whether there is an object of this id. Its content is not looked at.
     pub fn exists(&self, id: &ObjectId) -> Result<bool, ObjectError> {
-        let state = &mut *self.state();
+        let state = &mut *self.state_for(id)?;
         if state.seen.exists(id) || state.known.get(id).is_some() {
             return Ok(true);
         }
@@ -95,7 +95,7 @@ impl Objects {
 
     /// The object's kind. `None` if there is no such object.
     pub fn kind(&self, id: &ObjectId) -> Result<Option<ObjectKind>, ObjectError> {
-        if let Some(kind) = self.state().seen.kind(id) {
+        if let Some(kind) = self.state_for(id)?.seen.kind(id) {
             return Ok(Some(kind));
         }
         Ok(self.header(id)?.map(|header| header.kind))
@@ -103,7 +103,7 @@ impl Objects {
 
     /// The object's kind and size, from its header alone. `None` if there is no such object.
     pub fn header(&self, id: &ObjectId) -> Result<Option<Header>, ObjectError> {
-        let state = &mut *self.state();
+        let state = &mut *self.state_for(id)?;
         let header = state.database()?.header(id);
         if let Some(header) = header {
             state.seen.put(id, Some(header.kind));
@@ -114,12 +114,12 @@ impl Objects {
     /// Replaces `data` by the object's content, whose hash is not verified. `None` if there is no such object, or none
     /// that can be unpacked.
     pub fn content(&self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>, ObjectError> {
-        Ok(self.state().database()?.read_anew(id, data))
+        Ok(self.state_for(id)?.database()?.read_anew(id, data))
     }
 
     /// The same with a content whose hash is verified, and which can be parsed.
     pub fn verified_content(&self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>, ObjectError> {
-        let state = &mut *self.state();
+        let state = &mut *self.state_for(id)?;
         let Some(content) = state.read(id)? else { return Ok(None) };
         data.clear();
         data.extend_from_slice(&state.buffer);
@@ -140,7 +140,7 @@ impl Objects {
     /// which grows with the number of objects.
     pub fn abbreviate(&self, id: &ObjectId, least: Option<usize>) -> Result<usize, ObjectError> {
         const USUAL: usize = 7;
-        let state = &mut *self.state();
+        let state = &mut *self.state_for(id)?;
         let full = state.hash.len_hex();
         let least = match least {
             Some(least) => least.max(DIGITS_MIN),
@@ -165,7 +165,7 @@ impl Objects {
 
     /// Where a commit leads. `None` if there is no such commit.
     pub fn commit(&self, id: &ObjectId) -> Result<Option<Commit>, ObjectError> {
-        let state = &mut *self.state();
+        let state = &mut *self.state_for(id)?;
         Ok(match state.read(id)? {
             Some(Content::Commit) => Commit::parse(&state.buffer, state.hash),
             _ => None,
@@ -174,7 +174,7 @@ impl Objects {
 
     /// What an annotated tag names, which may be another tag. `None` if there is no such tag.
     pub fn tag_target(&self, id: &ObjectId) -> Result<Option<ObjectId>, ObjectError> {
-        Ok(match self.state().read(id)? {
+        Ok(match self.state_for(id)?.read(id)? {
             Some(Content::Tag { target, .. }) => Some(target),
             _ => None,
         })
@@ -182,7 +182,7 @@ impl Objects {
 
     /// The entry of a tree. `None` if there is no such tree or no such entry.
     pub fn tree_entry(&self, tree: &ObjectId, name: &[u8]) -> Result<Option<ObjectId>, ObjectError> {
-        let state = &mut *self.state();
+        let state = &mut *self.state_for(tree)?;
         Ok(match state.read(tree)? {
             Some(Content::Tree) => content::tree_entry(&state.buffer, state.hash, name),
             _ => None,
@@ -194,6 +194,13 @@ impl Objects {
         self.state().database()?.with_prefix(digits)
     }
 
+    /// The state, for a question about this id. gitoxide takes ids of its own hash only.
+    fn state_for(&self, id: &ObjectId) -> Result<MutexGuard<'_, State>, ObjectError> {
+        let state = self.state();
+        let hash = state.hash;
+        if id.kind() == hash { Ok(state) } else { Err(ObjectError::OtherHash { id: *id, hash }) }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // The kept objects are a cache, right or absent at any moment.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -202,7 +209,7 @@ impl Objects {
 
 impl ObjectCheck for Objects {
     fn classify(&self, id: &ObjectId) -> Result<ObjectClass, ObjectError> {
-        self.state().classify(id)
+        self.state_for(id)?.classify(id)
     }
 
     fn exists(&self, id: &ObjectId) -> Result<bool, ObjectError> {

@@ -39,8 +39,13 @@ impl Patience {
 pub enum LockError {
     /// Someone else holds it. It is never removed here: the user must make sure that its owner is gone.
     #[error(
-        "'{}' is held by someone else (user {uid}, for {age_seconds} s); if no such process is running, remove the file",
-        path.display()
+        "'{}' is held by {}",
+        path.display(),
+        if *by_us {
+            format!("this process itself, for {age_seconds} s: end what was prepared first, or do both in one")
+        } else {
+            format!("someone else (user {uid}, for {age_seconds} s); if no such process is running, remove the file")
+        }
     )]
     Held {
         /// The lock file.
@@ -49,6 +54,8 @@ pub enum LockError {
         age_seconds: u64,
         /// Its owner.
         uid: u32,
+        /// This process has it open.
+        by_us: bool,
     },
     /// The lock file could not be made: no permission, no folder, a signal.
     #[error(transparent)]

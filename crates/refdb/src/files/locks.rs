@@ -152,7 +152,7 @@ pub(super) fn lock(store: &Arc<Store>, claims: &dyn Claims, scheme: Scheme) -> R
         starts_left = starts_left.saturating_sub(1);
         match (waited, claim) {
             (Ok(()), _) => {}
-            (Err(LockError::Held { path, age_seconds, uid }), Some(at)) => {
+            (Err(LockError::Held { path, age_seconds, uid, .. }), Some(at)) => {
                 refused.insert(at, Why::Locked { path: absolute(&path), age_seconds, uid });
             }
             (Err(error), _) => return Err(error.into()),
@@ -228,7 +228,7 @@ impl Locks {
                 Why::LockedBySelf { path: absolute(&Lock::path_of(path)), other: own.to_owned() }
             }
             LockError::Held { .. } if self.any => return Err(Stop::Blocked(Some(at), path.to_owned(), error)),
-            LockError::Held { path, age_seconds, uid } => Why::Locked { path: absolute(&path), age_seconds, uid },
+            LockError::Held { path, age_seconds, uid, .. } => Why::Locked { path: absolute(&path), age_seconds, uid },
             LockError::Io(error) if error.source.kind() == io::ErrorKind::Interrupted => {
                 return Err(Stop::Fatal(error.into()));
             }

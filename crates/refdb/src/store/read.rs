@@ -137,17 +137,20 @@ impl Store {
         let snapshot = self.snapshot()?;
         let mut cursor = snapshot.cursor(false)?;
         cursor.seek(prefix)?;
+        let mut is_empty = true;
         loop {
             let flow = match cursor.next() {
                 Ok(Some(view)) if view.name.starts_with(prefix) => row(Ok(view)),
-                Ok(_) => return Ok(()),
-                Err(Error::BrokenRef(broken)) if !broken.name.starts_with(prefix) => return Ok(()),
+                Ok(_) => break,
+                Err(Error::BrokenRef(broken)) if !broken.name.starts_with(prefix) => break,
                 Err(error @ Error::BrokenRef(_)) => row(Err(error)),
                 Err(error) => return Err(error),
             };
+            is_empty = false;
             if flow.is_break() {
-                return Ok(());
+                break;
             }
         }
+        if is_empty { self.check_is_there() } else { Ok(()) }
     }
 }

@@ -3,7 +3,7 @@ use super::{
     plan::Plan,
     prepare::{Preparation, is_branch},
 };
-use crate::{Change, Edit, Error, Limit, Misuse, Rejection, Result, Target, Why, backend::Locked};
+use crate::{Change, Edit, Error, Limit, Misuse, Precondition, Rejection, Result, Target, Why, backend::Locked};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{ObjectId, is_pseudo, is_worktree_itself};
 
@@ -29,6 +29,7 @@ impl<'s> Transaction<'s> {
     pub fn add(&mut self, edit: Edit) -> Result<()> {
         let position = u32::try_from(self.added).map_err(|_| Limit::Edits)?;
         check_name(&edit)?;
+        self.check_ids(&edit)?;
         let plain = self.context.backend.plain_name(edit.name.as_bstr());
         if let Change::Set(Target::Direct(id)) = &edit.change
             && let Some(why) = self.check_object(id, plain)?
@@ -45,6 +46,22 @@ impl<'s> Transaction<'s> {
         let known = self.plan.edits.items.len() + self.rejected.len();
         debug_assert_eq!(known, self.added, "each edit is an item or rejected");
         Ok(())
+    }
+
+    /// No ref of this repository can hold an id of another hash.
+    fn check_ids(&self, edit: &Edit) -> Result<()> {
+        let new = match &edit.change {
+            Change::Set(target) => target.id(),
+            Change::Delete | Change::Verify => None,
+        };
+        let old = match &edit.expected {
+            Precondition::MustMatch(target) | Precondition::ExistingMustMatch(target) => target.id(),
+            Precondition::Any | Precondition::MustExist | Precondition::MustNotExist => None,
+        };
+        match new.into_iter().chain(old).find(|id| id.kind() != self.context.hash) {
+            Some(id) => Err(Misuse::BadId(id.to_string()).into()),
+            None => Ok(()),
+        }
     }
 
     /// Each distinct id is read once. Returns its fault.

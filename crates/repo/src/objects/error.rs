@@ -1,9 +1,17 @@
-use refdb_types::ObjectId;
+use refdb_types::{HashKind, ObjectId};
 use std::path::PathBuf;
 
 /// Why the object database gave no answer. A missing object is no error.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
+    /// The caller's mistake: the repository has ids of another hash.
+    #[error("'{id}' is no object id of this repository, whose ids are of {}", hash.name())]
+    OtherHash {
+        /// The id.
+        id: ObjectId,
+        /// The repository's hash.
+        hash: HashKind,
+    },
     /// It cannot be opened.
     #[error("cannot open the object database '{}': {source}", dir.display())]
     Open {

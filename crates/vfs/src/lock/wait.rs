@@ -3,6 +3,7 @@
 use super::{LockError, Patience, signing};
 use crate::{Error, Fs, Stat, interrupt};
 use std::{
+    os::unix::fs::MetadataExt,
     path::Path,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -59,7 +60,15 @@ fn held(path: &Path, holder: Option<Stat>) -> LockError {
         path: path.to_owned(),
         age_seconds: u64::try_from(age).unwrap_or(u64::MAX),
         uid: holder.map_or(0, |stat| stat.uid),
+        by_us: holder.is_some_and(is_open_here),
     }
+}
+
+/// Whether this process has the file open. Asked only where a lock was not had.
+fn is_open_here(file: Stat) -> bool {
+    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let mut files = open.filter_map(|entry| std::fs::metadata(entry.path()).ok());
+    files.any(|open| (open.dev(), open.ino()) == (file.device, file.inode))
 }
 
 /// When a lock is looked at closely: at the first attempt, and now and then, for its owner may die while we wait.
