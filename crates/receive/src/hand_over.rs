@@ -30,11 +30,15 @@ pub enum HandOver {
     Quarantine,
     /// The environment says where objects are.
     ObjectVariables,
+    /// The environment says where the working tree is.
+    WorkTree,
+    /// The environment says where refs are.
+    RefVariables,
 }
 
 impl HandOver {
     /// All of them.
-    pub const ALL: [HandOver; 11] = [
+    pub const ALL: [HandOver; 13] = [
         HandOver::SignedPushes,
         HandOver::UpdateInstead,
         HandOver::FsckMessages,
@@ -46,6 +50,8 @@ impl HandOver {
         HandOver::InProgress,
         HandOver::Quarantine,
         HandOver::ObjectVariables,
+        HandOver::WorkTree,
+        HandOver::RefVariables,
     ];
 }
 
@@ -65,6 +71,8 @@ impl fmt::Display for HandOver {
             HandOver::InProgress => "a rebase or bisection is under way",
             HandOver::Quarantine => "GIT_QUARANTINE_PATH is set",
             HandOver::ObjectVariables => "GIT_OBJECT_DIRECTORY or GIT_ALTERNATE_OBJECT_DIRECTORIES is set",
+            HandOver::WorkTree => "GIT_WORK_TREE is set",
+            HandOver::RefVariables => "GIT_REFERENCE_BACKEND is set",
         })
     }
 }
@@ -88,6 +96,10 @@ pub struct Facts {
     pub quarantine: bool,
     /// A variable says where objects are.
     pub object_variables: bool,
+    /// `GIT_WORK_TREE` is set.
+    pub work_tree: bool,
+    /// `GIT_REFERENCE_BACKEND` is set.
+    pub ref_variables: bool,
 }
 
 impl Facts {
@@ -115,6 +127,8 @@ impl Facts {
             in_progress,
             quarantine: is_set("GIT_QUARANTINE_PATH"),
             object_variables: is_set("GIT_OBJECT_DIRECTORY") || is_set("GIT_ALTERNATE_OBJECT_DIRECTORIES"),
+            work_tree: is_set("GIT_WORK_TREE"),
+            ref_variables: is_set("GIT_REFERENCE_BACKEND"),
         })
     }
 }
@@ -133,6 +147,8 @@ pub fn hand_over(settings: &Settings, facts: &Facts) -> Option<HandOver> {
         (facts.in_progress, HandOver::InProgress),
         (facts.quarantine, HandOver::Quarantine),
         (facts.object_variables, HandOver::ObjectVariables),
+        (facts.work_tree, HandOver::WorkTree),
+        (facts.ref_variables, HandOver::RefVariables),
     ];
     debug_assert_eq!(reasons.map(|(_, reason)| reason), HandOver::ALL);
     reasons.into_iter().find(|(holds, _)| *holds).map(|(_, reason)| reason)

@@ -2,7 +2,7 @@
 
 mod program;
 
-pub use program::{HookError, HookProgram, HookPrograms};
+pub use program::{HookError, HookProgram, HookPrograms, SHELL};
 
 use crate::{Config, ConfigError, Environment, Repository};
 use bstr::{BString, ByteSlice};
@@ -61,6 +61,7 @@ impl RepositoryHooks {
             return Ok(None);
         }
         let directory = absolute(&self.environment, &self.directory);
+        let programs = programs.into_iter().map(|program| program.called_from(&directory)).collect();
         Ok(Some(HookPrograms { programs, directory, environment: self.variables() }))
     }
 

@@ -174,23 +174,109 @@ fn a_branch_that_is_checked_out_is_guarded_as_by_git() {
     }
 }
 
+/// Makes a server one whose pushes are left to git.
+type MakeRare = fn(&Repo);
+
+const LEFT_TO_GIT: [(&str, MakeRare); 10] = [
+    ("receive.certNonceSeed", |server| server.config("receive.certNonceSeed", "seed")),
+    ("receive.procReceiveRefs", |server| server.config("receive.procReceiveRefs", "refs/for")),
+    ("receive.fsck.badDate", |server| server.config("receive.fsck.badDate", "warn")),
+    ("receive.fsck with fsckObjects", |server| {
+        server.config("receive.fsck.missingEmail", "error");
+        server.config("receive.fsckObjects", "true");
+    }),
+    ("updateInstead", |server| server.config("receive.denyCurrentBranch", "updateInstead")),
+    ("a shallow repository", |server| {
+        let id = server.commit();
+        std::fs::write(server.git_dir().join("shallow"), format!("{id}\n")).unwrap();
+        server.git(["update-ref", "refs/heads/old", &id.to_string()]);
+    }),
+    ("a partial clone", |server| {
+        server.config("core.repositoryFormatVersion", "1");
+        server.config("extensions.partialClone", "origin");
+        server.config("remote.origin.promisor", "true");
+        server.config("remote.origin.url", "/nowhere");
+    }),
+    ("a linked worktree", |server| {
+        let id = server.commit();
+        server.git(["update-ref", "refs/heads/taken", &id.to_string()]);
+        let place = server.scratch().join("linked");
+        server.git(["worktree", "add", "--quiet", place.to_str().unwrap(), "taken"]);
+    }),
+    ("a bisection", |server| std::fs::write(server.git_dir().join("BISECT_LOG"), "").unwrap()),
+    ("alternates of alternates", |server| {
+        let others = server.scratch().join("others");
+        for (folder, of) in [("a", "../b"), ("b", "")] {
+            let info = others.join(folder).join("info");
+            std::fs::create_dir_all(&info).unwrap();
+            std::fs::write(info.join("alternates"), of).unwrap();
+        }
+        let line = format!("{}\n", others.join("a").display());
+        std::fs::write(server.git_dir().join("objects/info/alternates"), line).unwrap();
+    }),
+];
+
 #[test]
-fn what_is_left_to_git_works_as_with_git() {
+fn what_is_left_to_git_before_the_advertisement_works_as_with_git() {
+    let client = Client::new(refdb_types::HashKind::Sha1);
+    let id = |at: usize| client.commits[at].to_string();
+    for format in refdb_testkit::RefFormat::ALL {
+        for (what, make_rare) in LEFT_TO_GIT {
+            let make = || Repo::bare(format, refdb_types::HashKind::Sha1);
+            let servers = Servers { git: make(), refdb: make() };
+            servers.all().iter().for_each(|server| make_rare(server));
+            for words in [
+                vec![format!("{}:refs/heads/main", id(1)), format!("{}:refs/heads/side", id(2))],
+                vec![format!("+{}:refs/heads/main", id(4)), ":refs/heads/side".into()],
+                vec![format!("+{}:refs/heads/taken", id(3))],
+            ] {
+                let said = [(&servers.git, false), (&servers.refdb, true)]
+                    .map(|(server, by_refdb)| shown(server, &client.push(server, by_refdb, &words)));
+                assert_eq!(said[1], said[0], "{format:?}, {what}: {words:?}");
+                servers.assert_same(&format!("{format:?}, {what}: {words:?}"));
+            }
+            // It is git that answers, but for what only the client's words show.
+            let mut show = client.repo.command(crate::common::REFDB);
+            show.env("REFDB_GIT", refdb_testkit::Git::find().program());
+            let shown =
+                show.args(["receive-pack", "--http-backend-info-refs"]).arg(servers.refdb.dir()).output().unwrap();
+            let by_git = String::from_utf8_lossy(&shown.stdout).contains("agent=git/");
+            assert_eq!(by_git, what != "receive.procReceiveRefs", "{format:?}, {what}");
+        }
+    }
+}
+
+#[test]
+fn variables_that_lead_elsewhere_leave_the_push_to_git() {
+    let client = Client::new(refdb_types::HashKind::Sha1);
+    for format in refdb_testkit::RefFormat::ALL {
+        let backend = format!("GIT_REFERENCE_BACKEND={}", format.name());
+        for variable in ["GIT_NAMESPACE=part", "GIT_WORK_TREE=/", "GIT_QUARANTINE_PATH=/tmp", &backend] {
+            let make = || Repo::bare(format, refdb_types::HashKind::Sha1);
+            let servers = Servers { git: make(), refdb: make() };
+            let said = [
+                (&servers.git, "git receive-pack".to_owned()),
+                (&servers.refdb, client.receive_pack.display().to_string()),
+            ]
+            .map(|(server, program)| {
+                let git = refdb_testkit::Git::find().program();
+                let mut push = client.repo.command(git);
+                let path = format!("PATH={}:/usr/bin:/bin", git.parent().unwrap().display());
+                let program = format!("env {variable} {path} REFDB_GIT={} {program}", git.display());
+                push.args(["push", "--porcelain"]).arg(format!("--receive-pack={program}")).arg(server.dir());
+                shown(server, &push.arg(format!("{}:refs/heads/main", client.commits[1])).output().unwrap())
+            });
+            assert_eq!(said[1], said[0], "{format:?}, {variable}");
+            servers.assert_same(&format!("{format:?}, {variable}"));
+        }
+    }
+}
+
+#[test]
+fn what_the_first_words_leave_to_git_works_as_with_git() {
     let client = Client::new(refdb_types::HashKind::Sha1);
     let make = || Repo::bare(refdb_testkit::RefFormat::Files, refdb_types::HashKind::Sha1);
-    // Before the client hears anything.
-    for (key, value) in
-        [("receive.certNonceSeed", "seed"), ("receive.procReceiveRefs", "refs/for"), ("receive.fsck.badDate", "warn")]
-    {
-        let servers = Servers { git: make(), refdb: make() };
-        servers.all().iter().for_each(|server| server.config(key, value));
-        let words = [format!("{}:refs/heads/main", client.commits[1])];
-        let said = [(&servers.git, false), (&servers.refdb, true)]
-            .map(|(server, by_refdb)| shown(server, &client.push(server, by_refdb, &words)));
-        assert_eq!(said[1], said[0], "{key}");
-        servers.assert_same(key);
-    }
-    // After: the client is a shallow clone, which only its first words show.
+    // The client is a shallow clone, which only its first words show.
     client.repo.git(["update-ref", "refs/heads/main", &client.commits[4].to_string()]);
     let servers = Servers { git: make(), refdb: make() };
     for server in servers.all() {
@@ -278,4 +364,47 @@ fn a_name_that_no_file_can_have_is_refused_as_by_git() {
 fn without_why(said: &str) -> String {
     let cut = |line: &str| line.split_inclusive("': ").take(1).collect::<String>();
     said.lines().map(|line| if line.contains("cannot lock ref") { cut(line) } else { line.to_owned() } + "\n").collect()
+}
+
+#[test]
+fn hooks_are_called_and_their_deaths_told_as_by_git() {
+    let client = Client::new(refdb_types::HashKind::Sha1);
+    for format in refdb_testkit::RefFormat::ALL {
+        for (event, script) in [
+            ("pre-receive", "kill -9 $$"),
+            ("update", "kill -TERM $$"),
+            ("post-receive", "kill -KILL $$"),
+            ("post-update", "kill -INT $$"),
+            ("update", "echo called as $0 in $(basename $PWD) >>../calls"),
+            ("pre-receive", "echo called as $0 >>../calls"),
+            ("reference-transaction", "echo called as $0 >../calls"),
+        ] {
+            let make = || Repo::bare(format, refdb_types::HashKind::Sha1);
+            let servers = Servers { git: make(), refdb: make() };
+            servers.all().iter().for_each(|server| hook(server, event, script));
+            let words = [format!("{}:refs/heads/main", client.commits[1])];
+            let said = [(&servers.git, false), (&servers.refdb, true)]
+                .map(|(server, by_refdb)| shown(server, &client.push(server, by_refdb, &words)));
+            assert_eq!(said[1], said[0], "{format:?}: {event}: {script}");
+            servers.assert_same(&format!("{format:?}: {event}: {script}"));
+        }
+    }
+}
+
+#[test]
+fn what_is_no_commit_is_refused_for_branches_as_by_git() {
+    let client = Client::new(refdb_types::HashKind::Sha1);
+    let tree = client.repo.git(["rev-parse", &format!("{}^{{tree}}", client.commits[1])]);
+    for format in refdb_testkit::RefFormat::ALL {
+        let make = || Repo::bare(format, refdb_types::HashKind::Sha1);
+        let servers = Servers { git: make(), refdb: make() };
+        for option in ["--atomic", "--no-atomic"] {
+            let words =
+                [option.to_owned(), format!("{tree}:refs/heads/x"), format!("{}:refs/heads/y", client.commits[1])];
+            let said = [(&servers.git, false), (&servers.refdb, true)]
+                .map(|(server, by_refdb)| shown(server, &client.push(server, by_refdb, &words)));
+            assert_eq!(said[1], said[0], "{format:?} {option}");
+            servers.assert_same(option);
+        }
+    }
 }

@@ -8,6 +8,7 @@ mod common;
 mod connectivity;
 mod harm;
 mod hosts;
+mod lying;
 mod processes;
 mod security;
 mod trouble;

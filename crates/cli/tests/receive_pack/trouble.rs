@@ -194,3 +194,49 @@ fn a_signal_at_any_moment_ends_a_push_whose_client_says_nothing_more() {
         }
     }
 }
+
+#[test]
+fn what_follows_a_pack_and_a_second_zero_byte_are_passed_over() {
+    let client = Client::new(HashKind::Sha1);
+    for limit in ["1", "100"] {
+        let server = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
+        server.config("receive.unpackLimit", limit);
+        let (mut bytes, _) = request(&client, "report-status side-band-64k\0 atomic object-format=none");
+        bytes.extend_from_slice(b"something that nobody asked for");
+        let output = send(&server, &bytes);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("ok refs/heads/main\n") && said.contains("ok refs/heads/other\n"), "{limit}: {said}");
+        assert!(!said.contains("something that"), "{limit}: {said}");
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("something that"));
+        let packs = server.git_dir().join("objects/pack");
+        let kept = std::fs::read_dir(packs)
+            .unwrap()
+            .filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|extension| extension == "keep"));
+        assert_eq!(kept.count(), 0, "{limit}: a keep file stays");
+    }
+}
+
+#[test]
+fn a_signal_ends_a_push_whose_client_reads_nothing() {
+    let server = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = server.commit();
+    server.create_refs((0..20_000).map(|at| (format!("refs/heads/{at:05}"), id)));
+    for by_socket in [false, true] {
+        let mut command = server.command(REFDB);
+        command.arg("receive-pack").arg(server.dir()).stdin(Stdio::piped()).stderr(Stdio::null());
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let theirs = if by_socket { std::os::fd::OwnedFd::from(theirs).into() } else { Stdio::piped() };
+        let mut child = command.stdout(theirs).spawn().unwrap();
+        // It is in the middle of more than any buffer takes.
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(child.try_wait().unwrap().is_none(), "it has not shown everything to a client who reads nothing");
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let asked = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            assert!(asked.elapsed() < Duration::from_secs(20), "by socket: {by_socket}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        drop(ours);
+    }
+}

@@ -1,10 +1,15 @@
 use crate::wire::pkt::{self, Band};
 use bstr::ByteSlice;
 use refdb_vfs::interrupt;
-use rustix::io::Errno;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{FileType, Mode, OFlags},
+    io::Errno,
+    net::SendFlags,
+};
 use std::{
     io::{self, Write},
-    os::fd::BorrowedFd,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     time::Duration,
 };
 
@@ -13,6 +18,7 @@ use std::{
 /// Text for its user goes through the second side band, or to our standard error where the client knows no bands.
 pub(super) struct Channel<'c> {
     output: BorrowedFd<'c>,
+    way: Way,
     side_band: bool,
     /// After how much silence the client is told that we are alive.
     keep_alive: Option<Duration>,
@@ -30,12 +36,44 @@ enum Client {
     Gone,
 }
 
+/// How something is written without waiting. A signal would not end a write that waits for a client who reads nothing.
+enum Way {
+    /// The pipe, opened once more: others may share the one we were given, and are not to find it changed.
+    Pipe(OwnedFd),
+    Socket,
+    /// A file, or a pipe that we may not open: it waits.
+    Waiting,
+}
+
+impl Way {
+    fn to(output: BorrowedFd<'_>) -> Self {
+        let kind = rustix::fs::fstat(output).map(|stat| FileType::from_raw_mode(stat.st_mode));
+        match kind {
+            Ok(FileType::Socket) => Way::Socket,
+            Ok(FileType::Fifo) => {
+                let path = format!("/proc/self/fd/{}", output.as_raw_fd());
+                let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                rustix::fs::open(path, flags, Mode::empty()).map_or(Way::Waiting, Way::Pipe)
+            }
+            _ => Way::Waiting,
+        }
+    }
+
+    fn write(&self, output: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
+        match self {
+            Way::Pipe(pipe) => rustix::io::write(pipe, bytes),
+            Way::Socket => rustix::net::send(output, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
+            Way::Waiting => rustix::io::write(output, bytes),
+        }
+    }
+}
+
 /// How much is gathered before it is sent.
 const SEND_BYTES: usize = 128 << 10;
 
 impl<'c> Channel<'c> {
     pub(super) fn new(output: BorrowedFd<'c>) -> Self {
-        Channel { output, side_band: false, keep_alive: None, client: Client::Needed }
+        Channel { output, way: Way::to(output), side_band: false, keep_alive: None, client: Client::Needed }
     }
 
     /// The client knows side bands.
@@ -75,13 +113,27 @@ impl<'c> Channel<'c> {
 
     fn write(&mut self, mut packets: &[u8]) -> io::Result<()> {
         while !packets.is_empty() {
-            match rustix::io::write(self.output, packets) {
+            match self.way.write(self.output, packets) {
                 Ok(written) => packets = &packets[written..],
                 Err(Errno::INTR) => interrupt::check()?,
+                Err(Errno::AGAIN) => self.await_client()?,
                 Err(error) => return Err(error.into()),
             }
         }
         Ok(())
+    }
+
+    /// Waits until the client reads.
+    fn await_client(&self) -> io::Result<()> {
+        const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+        loop {
+            interrupt::check()?;
+            match poll(&mut [PollFd::new(&self.output.as_fd(), PollFlags::OUT)], Some(&PAUSE)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Sends `packets` once there are enough of them.

@@ -1,6 +1,7 @@
 //! Programs that are run for a push, and what they say on the way to the client.
 
 use super::channel::Channel;
+use refdb::hooks::SHELL;
 use refdb_vfs::interrupt;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -11,6 +12,7 @@ use std::{
     ffi::{OsStr, OsString},
     io::{self, PipeReader, PipeWriter, Read},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::unix::{ffi::OsStrExt, process::ExitStatusExt},
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
@@ -19,6 +21,8 @@ use std::{
 /// A program and its surroundings.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
+    /// What it is called where it fails.
+    pub(super) name: OsString,
     pub(super) path: OsString,
     pub(super) arguments: Vec<OsString>,
     pub(super) directory: PathBuf,
@@ -42,6 +46,8 @@ pub(super) enum Input<'a> {
 pub(super) enum Output {
     /// It goes where its errors go: to the user.
     ToUser,
+    /// Nobody wants it: what follows a small pack, for instance. Its errors go to the user.
+    ErrorsToUser,
     /// It goes where its errors go: to our standard error, even if there is a side band.
     ToLog,
     /// Nobody wants it, nor its errors.
@@ -84,7 +90,7 @@ impl Program {
     }
 
     fn command(&self, by_shell: bool) -> Command {
-        let mut command = if by_shell { Command::new("sh") } else { Command::new(&self.path) };
+        let mut command = if by_shell { Command::new(SHELL) } else { Command::new(&self.path) };
         command.args(by_shell.then_some(&self.path)).args(&self.arguments);
         // In a folder of its own, a child begins as a copy of our memory; in ours, it borrows it, which costs less.
         if self.directory != Path::new(".") {
@@ -136,7 +142,12 @@ impl Program {
                 return Err(error);
             }
         }
-        Ok(Ended { is_success: child.wait()?.success(), output: pipes.taken })
+        let status = child.wait()?;
+        if let Some(signal) = status.signal().filter(|signal| output != Output::Nowhere && is_told(*signal)) {
+            let text = [self.name.as_bytes(), format!(" died of signal {signal}").as_bytes()].concat();
+            channel.error(&text)?;
+        }
+        Ok(Ended { is_success: status.success(), output: pipes.taken })
     }
 
     fn start<'a>(
@@ -164,6 +175,7 @@ impl Program {
         };
         command.stdout(match output {
             Output::ToUser | Output::ToLog | Output::Nowhere => Stdio::from(user.try_clone()?),
+            Output::ErrorsToUser => Stdio::null(),
             Output::Wanted => Stdio::piped(),
         });
         command.stderr(user);
@@ -177,6 +189,11 @@ impl Program {
         let wanted = child.stdout.take();
         Ok((child, Pipes { feed, to_write: &[], relay, wanted, taken: Vec::new(), alive: false }))
     }
+}
+
+/// Whether git tells of a program that died of this signal: not of those by which a user or a reader ends programs.
+fn is_told(signal: i32) -> bool {
+    ![Signal::INT, Signal::QUIT, Signal::PIPE].map(Signal::as_raw).contains(&signal)
 }
 
 fn pid(child: &Child) -> io::Result<Pid> {

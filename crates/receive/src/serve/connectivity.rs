@@ -116,11 +116,11 @@ impl Session<'_, '_> {
         near: &HashSet<ObjectId>,
         edges: &HashMap<ObjectId, Option<ObjectKind>>,
     ) -> Result<Vec<ObjectId>, ServeError> {
-        let mut far: HashMap<_, ()> = edges.keys().filter(|id| !near.contains(*id)).map(|id| (*id, ())).collect();
+        let mut far: HashSet<_> = edges.keys().filter(|id| !near.contains(*id)).copied().collect();
         self.remove_held(snapshot, &mut far)?;
         let classify = |id: &ObjectId| self.objects.classify(id).map_err(refdb::Error::from);
         let mut commits = Vec::new();
-        for (id, expected) in edges.iter().filter(|(id, _)| !far.contains_key(*id)) {
+        for (id, expected) in edges.iter().filter(|(id, _)| !far.contains(*id)) {
             match (classify(id)?, expected) {
                 (ObjectClass::Commit, None | Some(ObjectKind::Commit)) => commits.push(*id),
                 (ObjectClass::Tag(Some(peeled)), None | Some(ObjectKind::Tag))

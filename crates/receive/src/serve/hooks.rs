@@ -7,17 +7,19 @@ use super::{
 };
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 
 impl Session<'_, '_> {
     /// What runs for an event. Found once a push: nothing of it depends on a ref.
     pub(super) fn programs(&self, event: &str) -> Result<Vec<Program>, ServeError> {
         let programs = self.store.hooks().programs(event).map_err(refdb::Error::from)?;
         let surroundings = self.git("");
+        let folder = std::path::absolute(&surroundings.directory)?.components().collect::<PathBuf>();
+        let programs = programs.into_iter().map(|program| program.called_from(&folder));
         Ok(programs
-            .iter()
             .map(|program| {
                 let (path, arguments) = program.words();
-                Program { path, arguments, ..surroundings.clone() }
+                Program { name: program.name().to_owned(), path, arguments, ..surroundings.clone() }
             })
             .collect())
     }

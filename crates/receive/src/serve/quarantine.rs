@@ -65,13 +65,30 @@ impl Quarantine {
     ///
     /// A pack's index comes last, since it makes the pack an object's place. After an error some objects may have been
     /// moved: they are no one's, and `git prune` removes them.
-    pub(super) fn release(self, sync: bool, sharing: SharedRepository) -> Result<()> {
+    pub(super) fn release(&self, sync: bool, sharing: SharedRepository) -> Result<()> {
         let release = Release { fs: &self.fs, sync, sharing };
         if sync {
             // Before the first is moved: until the ref is there, another's `git gc` may take them for garbage.
             release.sync_files(&self.folder)?;
         }
         release.folder(&self.folder, &self.objects)
+    }
+
+    /// Puts loose objects back that are gone since they were [released](Self::release), once the refs are there.
+    ///
+    /// `git gc` packs what no ref leads to yet, and `git repack -ad` beside it drops such packs. Packs need no such care:
+    /// they have a keep file until the refs are there.
+    pub(super) fn restore(&self, sync: bool, sharing: SharedRepository) -> Result<()> {
+        const FOLDER_LETTERS: usize = 2;
+        let release = Release { fs: &self.fs, sync, sharing };
+        for (name, kind) in release.entries(&self.folder)? {
+            if kind != EntryKind::Dir || name.len() != FOLDER_LETTERS {
+                continue;
+            }
+            let name = OsStr::from_bytes(&name);
+            release.what_is_gone(&self.folder.join(name), &self.objects.join(name))?;
+        }
+        Ok(())
     }
 }
 
@@ -200,10 +217,23 @@ impl Release<'_> {
             }
         }
         // Names must not be durable before the folder is.
-        if !self.sync || entries.is_empty() {
-            return Ok(());
+        if self.sync && !entries.is_empty() { self.sync_folder(to) } else { Ok(()) }
+    }
+
+    fn what_is_gone(&self, from: &Path, to: &Path) -> Result<()> {
+        let mut is_changed = false;
+        for (name, _) in self.entries(from)? {
+            let name = OsStr::from_bytes(&name);
+            if self.fs.find(&to.join(name))?.is_none() {
+                self.file(&from.join(name), &to.join(name))?;
+                is_changed = true;
+            }
         }
-        match self.fs.sync_dir(to) {
+        if is_changed && self.sync { self.sync_folder(to) } else { Ok(()) }
+    }
+
+    fn sync_folder(&self, folder: &Path) -> Result<()> {
+        match self.fs.sync_dir(folder) {
             // Others have packed what was in it, and synced the pack.
             Err(error) if error.is_not_found() => Ok(()),
             synced => synced,
@@ -316,6 +346,10 @@ mod tests {
         let quarantine = Quarantine::make(&fs, temp.path()).unwrap();
         fill(&quarantine);
         quarantine.release(true, SharedRepository::Umask).unwrap();
+        std::fs::remove_dir_all(temp.path().join("ab")).unwrap();
+        quarantine.restore(true, SharedRepository::Umask).unwrap();
+        assert_eq!(names(&temp.path().join("ab")), ["cdef"]);
+        drop(quarantine);
         assert_eq!(names(temp.path()), ["ab", "pack"]);
         assert_eq!(names(&temp.path().join("pack")), ["pack-1.idx", "pack-1.pack"]);
     }

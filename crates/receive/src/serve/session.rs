@@ -273,14 +273,19 @@ impl Session<'_, '_> {
             self.refuse_all("pre-receive hook declined");
             return Ok(());
         }
-        if let Some(quarantine) = self.quarantine.take()
-            && let Err(error) = quarantine.release(self.store.is_synced(), self.store.settings().shared_repository)
-        {
+        // From here on programs work outside the quarantine.
+        let Some(quarantine) = self.quarantine.take() else { return self.update_refs() };
+        let (sync, sharing) = (self.store.is_synced(), self.store.settings().shared_repository);
+        if let Err(error) = quarantine.release(sync, sharing) {
             self.channel.error(error.to_string().as_bytes())?;
             self.refuse_all("unable to migrate objects to permanent storage");
             return Ok(());
         }
-        self.update_refs()
+        let updated = self.update_refs();
+        if let Err(error) = quarantine.restore(sync, sharing) {
+            self.channel.error(error.to_string().as_bytes())?;
+        }
+        updated
     }
 
     fn report(&mut self, unpack: Option<&BStr>) -> Result<(), ServeError> {
@@ -329,7 +334,7 @@ impl Session<'_, '_> {
             variables.extend(quarantine.variables());
         }
         let (path, arguments) = (self.call.git.clone(), vec![command.into()]);
-        Program { path, arguments, directory, variables, patience: None }
+        Program { name: command.into(), path, arguments, directory, variables, patience: None }
     }
 
     pub(super) fn is_quiet(&self) -> bool {

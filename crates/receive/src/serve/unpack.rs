@@ -68,7 +68,7 @@ impl Session<'_, '_> {
         git.words([format!("--pack_header={},{}", header.version, header.objects)]);
         git.words(self.settings.fsck.then_some("--strict"));
         git.words(self.max_input());
-        let ended = git.run(Input::Client(self.input), Output::ToUser, Alive::AfterNul, &mut self.channel)?;
+        let ended = git.run(Input::Client(self.input), Output::ErrorsToUser, Alive::AfterNul, &mut self.channel)?;
         Ok(if ended.success() {
             Unpacked { failure: None, keep_file: None }
         } else {
@@ -93,8 +93,10 @@ impl Session<'_, '_> {
         if !ended.success() {
             return Ok(Unpacked::failed("index-pack abnormal exit"));
         }
-        // `keep` or `pack`, a tab, the pack's name.
-        let name = ended.output.strip_prefix(b"keep\t").map(|name| name.trim_end().to_str_lossy().into_owned());
+        // `keep` or `pack`, a tab, the pack's name; then what followed the pack, if anything did.
+        let digits = self.store.hash().len_hex();
+        let name = ended.output.strip_prefix(b"keep\t").and_then(|rest| rest.get(..digits));
+        let name = name.map(|name| name.to_str_lossy().into_owned());
         let keep_file = name.map(|name| self.objects_dir.join("pack").join(format!("pack-{name}.keep")));
         Ok(Unpacked { failure: None, keep_file })
     }

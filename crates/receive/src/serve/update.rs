@@ -66,8 +66,12 @@ impl Session<'_, '_> {
                 }
             };
             if let Err(error) = added {
+                let reason = match &error {
+                    refdb::Error::Rejected(rejection) => rejection.reason().as_str(),
+                    _ => "failed to update ref",
+                };
                 self.say_error(error)?;
-                self.refuse(at, "failed to update ref");
+                self.refuse(at, reason);
                 self.refuse_all("atomic push failure");
                 return Ok(());
             }

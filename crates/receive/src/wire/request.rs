@@ -146,9 +146,10 @@ impl RequestReader {
         if line.starts_with(b"push-cert") {
             return Err(Fault::Certificate);
         }
-        let mut halves = line.splitn(2, |byte| *byte == 0);
-        let command = halves.next().unwrap_or_default();
-        if let Some(words) = halves.next() {
+        // What stands behind a second zero byte, nobody reads.
+        let mut parts = line.split(|byte| *byte == 0);
+        let command = parts.next().unwrap_or_default();
+        if let Some(words) = parts.next() {
             let object_format = self.request.capabilities.add(words, &self.offer);
             if object_format != self.offer.hash.name().as_bytes() {
                 return Err(Fault::ObjectFormat(object_format.into()));

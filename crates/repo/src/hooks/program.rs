@@ -1,10 +1,10 @@
 use bstr::ByteSlice;
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     io::{self, Write},
     os::fd::AsFd,
     os::unix::ffi::OsStrExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -17,7 +17,31 @@ pub enum HookProgram {
     File(PathBuf),
 }
 
+/// The shell, as git names it. By its name alone each folder of `PATH` would be tried.
+pub const SHELL: &str = "/bin/sh";
+
 impl HookProgram {
+    /// As it is called from `directory`, where it runs: a file below it by its path from there, as by git.
+    #[must_use]
+    pub fn called_from(self, directory: &Path) -> Self {
+        match self {
+            HookProgram::File(path) => match path.strip_prefix(directory) {
+                // A single name would be looked for in `PATH`.
+                Ok(below) if below.components().count() > 1 => HookProgram::File(below.to_owned()),
+                _ => HookProgram::File(path),
+            },
+            command => command,
+        }
+    }
+
+    /// What it is called where it fails: its command, or its file.
+    pub fn name(&self) -> &OsStr {
+        match self {
+            HookProgram::Command(line) => line,
+            HookProgram::File(path) => path.as_os_str(),
+        }
+    }
+
     /// The program's path, and the arguments that come before those of the event. A command that is more than a word is
     /// a line for the shell.
     pub fn words(&self) -> (OsString, Vec<OsString>) {
@@ -27,7 +51,7 @@ impl HookProgram {
             HookProgram::Command(line) => {
                 let mut script = line.clone();
                 script.push(" \"$@\"");
-                ("sh".into(), vec!["-c".into(), script, line.clone()])
+                (SHELL.into(), vec!["-c".into(), script, line.clone()])
             }
         }
     }
@@ -60,13 +84,9 @@ impl HookPrograms {
     pub fn run(&self, argument: &str, lines: &[u8]) -> Result<bool, HookError> {
         let mut all_succeeded = true;
         for program in &self.programs {
-            let succeeded = self.run_one(program, argument, lines).map_err(|source| {
-                let shown = match program {
-                    HookProgram::Command(command) => command.to_string_lossy(),
-                    HookProgram::File(path) => path.to_string_lossy(),
-                };
-                HookError { program: shown.into_owned(), source }
-            })?;
+            let succeeded = self
+                .run_one(program, argument, lines)
+                .map_err(|source| HookError { program: program.name().to_string_lossy().into_owned(), source })?;
             all_succeeded &= succeeded;
         }
         Ok(all_succeeded)
@@ -93,7 +113,7 @@ impl HookPrograms {
 
     fn command(&self, program: &HookProgram, by_shell: bool, argument: &str) -> io::Result<Command> {
         let (path, arguments) = program.words();
-        let mut command = if by_shell { Command::new("sh") } else { Command::new(&path) };
+        let mut command = if by_shell { Command::new(SHELL) } else { Command::new(&path) };
         command.args(by_shell.then_some(&path)).args(arguments);
         // What hooks print is for the user, not for the program that reads git's output.
         let stderr = io::stderr().as_fd().try_clone_to_owned()?;

@@ -4,10 +4,7 @@ use crate::{serve::session::Session, wire::Commands};
 use bstr::BStr;
 use refdb::{RefFormat, Snapshot, Target, TargetView};
 use refdb_types::ObjectId;
-use std::{
-    collections::{HashMap, HashSet},
-    ops::ControlFlow,
-};
+use std::{collections::HashSet, ops::ControlFlow};
 
 /// How many refs that the push changes are read one by one, and near how many tips git walks first.
 pub(super) const NEAR_MAX: usize = 64;
@@ -17,7 +14,7 @@ const SEARCHED_MAX: usize = 16;
 
 impl Session<'_, '_> {
     /// Leaves in `wanted` only what no ref holds.
-    pub(super) fn remove_held(&self, snapshot: &dyn Snapshot, wanted: &mut HashMap<ObjectId, ()>) -> refdb::Result<()> {
+    pub(super) fn remove_held(&self, snapshot: &dyn Snapshot, wanted: &mut HashSet<ObjectId>) -> refdb::Result<()> {
         let has_index = self.store.repository().ref_format() == RefFormat::Reftable;
         if has_index && wanted.len() <= SEARCHED_MAX {
             remove_found(snapshot, wanted)
@@ -42,8 +39,8 @@ impl Session<'_, '_> {
     }
 }
 
-fn remove_found(snapshot: &dyn Snapshot, wanted: &mut HashMap<ObjectId, ()>) -> refdb::Result<()> {
-    for id in wanted.keys().copied().collect::<Vec<_>>() {
+fn remove_found(snapshot: &dyn Snapshot, wanted: &mut HashSet<ObjectId>) -> refdb::Result<()> {
+    for id in wanted.iter().copied().collect::<Vec<_>>() {
         let mut is_held = false;
         snapshot.pointing_at(&id, &mut |view| {
             is_held |= view.target == TargetView::Direct(id);
@@ -56,7 +53,7 @@ fn remove_found(snapshot: &dyn Snapshot, wanted: &mut HashMap<ObjectId, ()>) -> 
     Ok(())
 }
 
-fn remove_held_by_any(snapshot: &dyn Snapshot, wanted: &mut HashMap<ObjectId, ()>) -> refdb::Result<()> {
+fn remove_held_by_any(snapshot: &dyn Snapshot, wanted: &mut HashSet<ObjectId>) -> refdb::Result<()> {
     if wanted.is_empty() {
         return Ok(());
     }

@@ -34,29 +34,19 @@ pub(super) struct Trees<'a> {
     old: HashMap<ObjectId, Option<Rc<Old>>>,
     /// What was met, and what it was taken for.
     seen: HashMap<ObjectId, ObjectKind>,
-    /// The trees that came and were read, or will be.
-    walked: HashSet<ObjectId>,
     /// Entries neither among the pushed objects nor at their place in the boundary.
     open: HashMap<ObjectId, ObjectKind>,
 }
 
 impl<'a> Trees<'a> {
-    /// With what the walk through the history has `met`: no tree may take that for something else.
+    /// With what the walk through the history has `met`, but trees: no tree may take that for something else.
     pub(super) fn new(
         incoming: &'a Incoming,
         objects: &'a Objects,
         boundary: Vec<ObjectId>,
         met: HashMap<ObjectId, ObjectKind>,
     ) -> Self {
-        Trees {
-            incoming,
-            objects,
-            boundary,
-            old: HashMap::new(),
-            seen: met,
-            walked: HashSet::new(),
-            open: HashMap::new(),
-        }
+        Trees { incoming, objects, boundary, old: HashMap::new(), seen: met, open: HashMap::new() }
     }
 
     /// Whether everything below these trees, and each of these blobs, came or is in a tree of the boundary.
@@ -68,17 +58,16 @@ impl<'a> Trees<'a> {
 
     /// Compares a tree with those that stand at its place in the boundary. `None`: something is no good.
     fn compare(&mut self, root: ObjectId, beside: &[ObjectId]) -> Option<()> {
+        if !self.meet(root, ObjectKind::Tree)? {
+            return Some(());
+        }
         if !self.incoming.has(&root) {
             if !self.boundary.contains(&root) {
                 self.open.insert(root, ObjectKind::Tree);
             }
-            return self.meet(root, ObjectKind::Tree).map(|_| ());
+            return Some(());
         }
-        self.meet(root, ObjectKind::Tree)?;
-        let mut to_do = Vec::new();
-        if self.walked.insert(root) {
-            to_do.push((root, beside.to_vec()));
-        }
+        let mut to_do = vec![(root, beside.to_vec())];
         while let Some((tree, beside)) = to_do.pop() {
             let beside: Vec<Rc<Old>> = beside.iter().filter_map(|old| self.old(old)).collect();
             let mut entries = Vec::new();
@@ -88,8 +77,7 @@ impl<'a> Trees<'a> {
                 return None;
             }
             for (id, kind, name) in entries {
-                let is_new = self.meet(id, kind)?;
-                if !is_new && (kind != ObjectKind::Tree || self.walked.contains(&id)) {
+                if !self.meet(id, kind)? {
                     continue;
                 }
                 if !self.incoming.has(&id) {
@@ -98,7 +86,6 @@ impl<'a> Trees<'a> {
                     }
                 } else if kind == ObjectKind::Tree {
                     let below = beside.iter().filter_map(|old| old.folders.get(&name).copied()).collect();
-                    self.walked.insert(id);
                     to_do.push((id, below));
                 } else if self.incoming.kind(&id) != Some(kind) {
                     return None;

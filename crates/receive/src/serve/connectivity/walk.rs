@@ -14,7 +14,7 @@ pub(super) struct Reached {
     pub(super) roots: Vec<ObjectId>,
     /// Blobs that did not come, though a tag that came leads to them.
     pub(super) blobs: Vec<ObjectId>,
-    /// What was met, and what it is, or was taken for.
+    /// What was met but trees, and what it is, or was taken for.
     pub(super) met: HashMap<ObjectId, ObjectKind>,
 }
 
@@ -26,8 +26,11 @@ pub(super) fn history(incoming: &Incoming, new: &HashSet<ObjectId>) -> Option<Re
         if incoming.has(&id) { walk.came(id, expected)? } else { walk.did_not_come(id, expected)? }
     }
     let Walk { mut reached, seen, .. } = walk;
-    let edges = reached.edges.iter().filter_map(|(id, kind)| Some((*id, (*kind)?)));
-    reached.met = seen.into_iter().chain(edges).collect();
+    // Of a new id that did not come nobody has said what it is. It is no file or folder, or the boundary will refuse it.
+    let edges = reached.edges.iter().map(|(id, kind)| (*id, kind.unwrap_or(ObjectKind::Commit)));
+    let blobs = reached.blobs.iter().map(|id| (*id, ObjectKind::Blob));
+    let came = seen.into_iter().filter(|(_, kind)| *kind != ObjectKind::Tree);
+    reached.met = came.chain(edges).chain(blobs).collect();
     Some(reached)
 }
 
