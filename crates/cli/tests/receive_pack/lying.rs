@@ -104,7 +104,7 @@ impl Pool {
         self.made.push(Made { id, kind, links });
     }
 
-    /// A server that has what is held, and a branch on it.
+    /// A server with the held objects, and a branch on them.
     fn server(&self, format: RefFormat) -> Repo {
         let server = Repo::bare(format, HashKind::Sha1);
         server.config("receive.autogc", "false");
