@@ -208,3 +208,26 @@ fn a_ref_that_may_not_be_read_is_broken_as_for_git_and_whole_again_when_it_may()
     assert_eq!(names(&view, &ListOptions::default()), ["refs/heads/main", "refs/heads/secret"]);
     assert_eq!(view.stats().broken, 0);
 }
+
+#[test]
+fn a_folder_that_may_not_be_read_takes_no_other_ref_along() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let ids = repo.commits(2);
+    repo.create_refs([("refs/heads/closed/x", ids[1]), ("refs/heads/main", ids[0])]);
+    if !is_bound(&repo) {
+        return;
+    }
+    let closed = repo.git_dir().join("refs/heads/closed");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+    let view = open(&repo);
+    for _ in 0..2 {
+        assert_eq!(names(&view, &ListOptions::default()), ["refs/heads/main"]);
+        assert_eq!(names(&view, &prefixed(&["refs/heads/closed/"])), [""; 0]);
+        assert_eq!(repo.git(["for-each-ref", "--format=%(refname)"]), "refs/heads/main");
+        assert_eq!(view.stats().broken, 1);
+    }
+    assert!(view.get("refs/heads/closed/x".into()).is_err(), "a ref in it is not taken for missing");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(names(&view, &ListOptions::default()), ["refs/heads/closed/x", "refs/heads/main"]);
+    assert_eq!(view.stats().broken, 0);
+}

@@ -7,7 +7,7 @@ mod files_common;
 
 use bstr::ByteSlice;
 use files_common::*;
-use refdb::{Backend, HashKind, ObjectId};
+use refdb::{Backend, Error, HashKind, ObjectId};
 use refdb_testkit::{RefFormat, Repo};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -79,4 +79,31 @@ fn a_file_that_may_not_be_read_is_an_error_and_no_missing_ref() {
         let error = answer.unwrap_err();
         assert!(error.to_string().contains(file), "{error}");
     }
+}
+
+#[test]
+fn a_folder_that_may_not_be_read_is_named_and_left_out_of_a_list() {
+    let Some((repo, ids)) = repo() else { return };
+    transact(&backend(&repo), &[create("refs/heads/closed/x", ids[0]), create("refs/tags/t", ids[1])]).unwrap();
+    let closed = repo.git_dir().join("refs/heads/closed");
+    let backend = backend(&repo);
+    let (mut names, mut broken) = (Vec::new(), Vec::new());
+    allow(&closed, 0o000);
+    let snapshot = backend.snapshot().unwrap();
+    let mut cursor = snapshot.cursor(false).unwrap();
+    loop {
+        match cursor.next() {
+            Ok(None) => break,
+            Ok(Some(view)) => names.push(view.name.to_string()),
+            Err(Error::BrokenRef(folder)) => broken.push((folder.name.to_string(), folder.path.clone())),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let packed = backend.optimize(&pack_all());
+    allow(&closed, 0o700);
+    assert_eq!(names, ["refs/heads/main", "refs/heads/packed", "refs/tags/t"]);
+    assert_eq!(broken, [("refs/heads/closed".to_owned(), closed.join(""))]);
+    packed.unwrap();
+    assert!(closed.join("x").is_file(), "what may not be read is not packed");
+    assert_eq!(value(&repo, "refs/heads/closed/x"), ids[0].to_string());
 }

@@ -81,7 +81,15 @@ impl FilesReader {
         if !plan.reaches_into(folder) {
             return Ok(());
         }
-        for entry in self.entries(folder)?.iter() {
+        let entries = self.entries(folder);
+        if let Some(unreadable) = broken_ref(&entries) {
+            let name = unreadable.name.clone();
+            if plan.has(name.as_bstr()) {
+                rows.push(OwnRow { name, target: None, peeled: Peeled::Unknown, storage: Storage::Loose });
+            }
+            return Ok(());
+        }
+        for entry in entries?.iter() {
             let name = BString::from([folder.as_bytes(), entry].concat());
             if name.last() == Some(&b'/') {
                 self.walk_folder(name.as_bstr(), plan, rows)?;

@@ -2,7 +2,7 @@ use super::{
     FilesOptions,
     disorder::Disorder,
     layout::Layout,
-    listing::{self, Rivals},
+    listing::{self, Rivals, unreadable},
     optimize,
     packed_cache::{Look, PackedCache, PackedFile},
     snapshot::FilesSnapshot,
@@ -10,7 +10,7 @@ use super::{
     transaction::FilesLocked,
 };
 use crate::{
-    Backend, Locked, Result, Snapshot,
+    Backend, Error, Locked, Result, Snapshot,
     backend::{Claims, OptimizeOptions, OptimizePlan, Optimized},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -62,10 +62,14 @@ impl FilesBackend {
     }
 
     /// The entries of a folder below `refs/`, whose name ends with a slash, or of the repository's own folder, without a
-    /// name: sorted, folders with a slash at their end. Names that are locked are among them.
+    /// name: sorted, folders with a slash at their end. Names that are locked are among them. A folder that may not be read
+    /// is an error as a broken ref is.
     pub fn list_folder(&self, name: &BStr) -> Result<Vec<BString>> {
         let path = self.folder_path(name);
-        let entries = listing::list(&self.store.options.fs, &path, usize::MAX, Rivals::Possible)?.unwrap_or_default();
+        let entries = match listing::list(&self.store.options.fs, &path, usize::MAX, Rivals::Possible) {
+            Err(Error::Io(error)) if !name.is_empty() => return Err(unreadable(name, error)?.into()),
+            entries => entries?.unwrap_or_default(),
+        };
         Ok(entries.into_iter().map(|entry| entry.name.into()).collect())
     }
 

@@ -1,12 +1,12 @@
 use super::{
-    listing::{self, Entry, Rivals},
+    listing::{self, Entry, Rivals, unreadable},
     loose::{self, At, LooseRef},
     packed_cache::PackedFile,
     packed_order::Misplaced,
     packed_read::PackedWalk,
     store::Store,
 };
-use crate::{BrokenRef, Cursor, RefView, Result, TargetView, backend::Peeled};
+use crate::{BrokenRef, Cursor, Error, RefView, Result, TargetView, backend::Peeled};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{Scope, is_root_ref};
 use std::{collections::VecDeque, ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
@@ -171,12 +171,17 @@ impl<'s> FilesCursor<'s> {
         Ok(())
     }
 
-    fn expand(&mut self, folder: &BStr) -> Result<()> {
-        let mut names = self.children(folder)?;
+    /// Goes into a folder. One that may not be read concerns its own refs only, as a file does.
+    fn expand(&mut self, folder: &BStr) -> Result<Option<BrokenRef>> {
+        let (mut names, unreadable) = match self.children(folder) {
+            Err(Error::Io(error)) => (Vec::new(), Some(unreadable(folder, error)?)),
+            names => (names?, None),
+        };
         names.reverse();
         self.levels.push(names);
         self.drop_before_floor();
-        self.validate_packed(folder)
+        self.validate_packed(folder)?;
+        Ok(unreadable)
     }
 
     fn read(&mut self, name: &BStr) -> Result<Content> {
@@ -198,9 +203,9 @@ impl<'s> FilesCursor<'s> {
     /// Takes the next of the loose entries: `None` if it was a folder, or a file that is gone.
     fn next_loose(&mut self, name: BString) -> Result<Option<Content>> {
         if name.last() == Some(&b'/') {
-            self.expand(name.as_bstr())?;
+            let unreadable = self.expand(name.as_bstr())?;
             self.set_limit()?;
-            return Ok(None);
+            return unreadable.map_or(Ok(None), |folder| Err(folder.into()));
         }
         let content = self.read(name.as_bstr());
         if matches!(content, Ok(Content::Gone)) {
@@ -397,7 +402,11 @@ pub(super) fn loose_names(store: &Store, act: &mut dyn FnMut(&BStr) -> Result<()
     let mut cursor = FilesCursor::new(store, false)?;
     while let Some(name) = cursor.pop_head() {
         if name.last() == Some(&b'/') {
-            let mut names = cursor.children(name.as_bstr())?;
+            let mut names = match cursor.children(name.as_bstr()) {
+                // The content of a folder that may not be read stays as it is.
+                Err(Error::Io(error)) => unreadable(name.as_bstr(), error).map(|_| Vec::new())?,
+                names => names?,
+            };
             names.reverse();
             cursor.levels.push(names);
         } else {

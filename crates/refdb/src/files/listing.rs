@@ -1,4 +1,5 @@
-use crate::Result;
+use crate::{BrokenRef, LooseError, Result};
+use bstr::{BStr, ByteSlice};
 use refdb_vfs::{EntryKind, Fs};
 use std::{collections::HashSet, ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, path::Path};
 
@@ -82,6 +83,14 @@ fn is_folder(fs: &Fs, folder: &Path, name: &[u8], kind: EntryKind) -> Option<boo
         EntryKind::Symlink => fs.stat(&folder.join(OsStr::from_bytes(name))).ok().map(|stat| stat.is_dir()),
         EntryKind::File => Some(false),
         EntryKind::Other => None,
+    }
+}
+
+/// A folder of refs whose permissions forbid to read it, as a broken ref. Any other error ends the whole list.
+pub(super) fn unreadable(folder: &BStr, error: refdb_vfs::Error) -> Result<BrokenRef> {
+    match LooseError::of_file(&error).filter(|_| error.is_forbidden() && folder != "refs/") {
+        Some(why) => Ok(BrokenRef { name: folder.trim_end_with(|char| char == '/').into(), path: error.path, why }),
+        None => Err(error.into()),
     }
 }
 
