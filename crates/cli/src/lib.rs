@@ -16,6 +16,7 @@ pub mod globals;
 pub mod group;
 pub mod listing;
 pub mod names;
+pub mod numbers;
 pub mod options;
 pub mod output;
 pub mod pack_refs;

@@ -151,7 +151,7 @@ fn show(
             return visitor.row(&Row { name: view.name, id, symref: None, peeled: &view.peeled });
         }
         TargetView::Symbolic(target) => {
-            if let Some((end, id)) = follow(snapshot, target)? {
+            if let Some((end, id)) = follow_target(snapshot, target)? {
                 let row = Row { name: view.name, id: &id, symref: Some(end.as_bstr()), peeled: &Peeled::Unknown };
                 return visitor.row(&row);
             }
@@ -160,13 +160,22 @@ fn show(
     Ok(ControlFlow::Continue(()))
 }
 
-/// The end of a chain of symbolic refs, if it leads to an object.
-pub fn follow(snapshot: &dyn Snapshot, target: &BStr) -> Result<Option<(RefName, ObjectId)>> {
-    let mut name = match RefName::new(target.to_vec()) {
+/// The ref that this one leads to, and its object, if it leads to one.
+pub fn follow(snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<(RefName, ObjectId)>> {
+    follow_at_most(SYMREF_DEPTH_MAX, snapshot, name)
+}
+
+/// The same from what a symbolic ref says, which is one step less.
+pub fn follow_target(snapshot: &dyn Snapshot, target: &BStr) -> Result<Option<(RefName, ObjectId)>> {
+    follow_at_most(SYMREF_DEPTH_MAX - 1, snapshot, target)
+}
+
+fn follow_at_most(refs_max: usize, snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<(RefName, ObjectId)>> {
+    let mut name = match RefName::new(name.to_vec()) {
         Ok(name) => name,
         Err(_) => return Ok(None),
     };
-    for _ in 0..SYMREF_DEPTH_MAX {
+    for _ in 0..refs_max {
         match snapshot.get(name.as_bstr()) {
             Ok(Some(Target::Direct(id))) => return Ok((!id.is_null()).then_some((name, id))),
             Ok(Some(Target::Symbolic(next))) => name = next,

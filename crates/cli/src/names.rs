@@ -1,6 +1,9 @@
 //! Short names of refs. See gitrevisions(7), "refname".
 
-use crate::{failure::Result, listing::follow};
+use crate::{
+    failure::Result,
+    listing::{follow, follow_target},
+};
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{Cursor, SHORT_NAME_RULES as RULES, Snapshot, Store, TargetView};
 use refdb_types::RefName;
@@ -80,7 +83,7 @@ impl<'s> ShortNames<'s> {
             return match leads {
                 Leads::ToObject => Ok(true),
                 Leads::Nowhere => Ok(false),
-                Leads::ToRef(next) => Ok(follow(self.snapshot, next.as_bstr())?.is_some()),
+                Leads::ToRef(next) => Ok(follow_target(self.snapshot, next.as_bstr())?.is_some()),
             };
         }
         Ok(follow(self.snapshot, full.as_bstr())?.is_some())

@@ -244,8 +244,10 @@ impl<'a> Parser<'a> {
                 match opt.matches(name, negated) {
                     Match::Exact => return self.set(opt, negated, value),
                     Match::Prefix => {
-                        before = last;
+                        // `--no-` alone is short for each negation twice in git: it begins `no-`, and has nothing behind it.
+                        before = if name == b"no-" { Some((opt, negated)) } else { last };
                         last = Some((opt, negated));
+                        break;
                     }
                     Match::No => {}
                 }
@@ -256,7 +258,7 @@ impl<'a> Parser<'a> {
             (Some(last), Some(before)) => {
                 let spelt = |(opt, negated): (&Opt, bool)| [if negated { "no-" } else { "" }, opt.name].concat();
                 let message =
-                    message!["ambiguous option: ", name, " (could be --", spelt(before), " or --", spelt(last), ")"];
+                    message!["ambiguous option: ", text, " (could be --", spelt(before), " or --", spelt(last), ")"];
                 Err(self.asked(Some(message), Asked::Short))
             }
             (None, _) => Err(self.command.wrong_use(Some(message!["unknown option `", text, "'"]))),

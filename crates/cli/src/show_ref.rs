@@ -5,6 +5,7 @@ use crate::{
     failure::{Result, fatal, message, say},
     for_each_ref::world::ObjectKind,
     listing::{self, Broken, Ranges, Row, Visitor, Walk},
+    numbers,
     options::{Command, Opt, Parser, Setting, Value, Word},
     output::Output,
     session::Session,
@@ -117,7 +118,7 @@ fn digits(name: &str, setting: Setting<'_>, default: Option<Option<usize>>) -> R
         Setting::Off => return Ok(None),
         Setting::Value(value) => value,
     };
-    match value.to_str().ok().and_then(|value| value.parse::<i64>().ok()) {
+    match numbers::wrapped_int(value) {
         Some(0) => Ok(None),
         Some(count) => Ok(Some(Some(usize::try_from(count).unwrap_or(0).max(4)))),
         None => {

@@ -134,7 +134,7 @@ fn count(snapshot: &dyn Snapshot) -> Result<Refs> {
         refs.peeled += u64::from(matches!(view.peeled, Peeled::To(_)));
         if let TargetView::Symbolic(target) = view.target {
             refs.symbolic += 1;
-            refs.dangling += u64::from(listing::follow(snapshot, target)?.is_none());
+            refs.dangling += u64::from(listing::follow_target(snapshot, target)?.is_none());
         }
         let prefix = prefix_of(view.name);
         match refs.by_prefix.get_mut(prefix) {

@@ -87,7 +87,7 @@ fn lookup(session: &Session, name: &BStr, recurse: bool) -> Result<Leads> {
     let snapshot = session.store.snapshot()?;
     let mut found = None;
     let mut at = first;
-    for _ in 0..=SYMREF_DEPTH_MAX {
+    for _ in 0..SYMREF_DEPTH_MAX {
         match (snapshot.get(at.as_bstr()), found) {
             (Ok(Some(Target::Symbolic(target))), _) if !recurse => return Ok(Leads::To(target.into())),
             (Ok(Some(Target::Symbolic(target))), _) if !target.is_valid() => return Ok(Leads::NoSuchRef),

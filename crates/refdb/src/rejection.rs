@@ -77,6 +77,8 @@ pub enum Why {
         /// The object.
         id: ObjectId,
     },
+    /// The symbolic ref leads to itself, to a broken ref, or through too many others. It has no value to compare.
+    Unreadable,
     /// The ref's own file is no good.
     Broken {
         /// Its fault.
@@ -164,7 +166,7 @@ impl Why {
             | Why::ReferentEdited { .. }
             | Why::BadTarget { .. } => Reason::NameConflict,
             Why::NoObject { .. } | Why::NotACommit { .. } => Reason::InvalidNewValue,
-            Why::Broken { .. } | Why::NoLock { .. } | Why::LogsBelow { .. } => Reason::Generic,
+            Why::Unreadable | Why::Broken { .. } | Why::NoLock { .. } | Why::LogsBelow { .. } => Reason::Generic,
         }
     }
 
@@ -183,6 +185,7 @@ impl Why {
             | Why::Exists { .. }
             | Why::Mismatch { .. }
             | Why::Folder { .. }
+            | Why::Unreadable
             | Why::Broken { .. }
             | Why::Locked { .. }
             | Why::LockedBySelf { .. }
@@ -237,6 +240,7 @@ impl fmt::Display for Rejection {
             Why::BadTarget { target } => write!(f, "refusing to update ref with bad name '{target}'"),
             Why::NoObject { id } => write!(f, "trying to write ref '{given}' with nonexistent object {id}"),
             Why::NotACommit { id } => write!(f, "trying to write non-commit object {id} to branch '{resolved}'"),
+            Why::Unreadable => f.write_str("error reading reference"),
             Why::Broken { why } => write!(f, "unable to resolve reference '{resolved}': {}", why.words()),
             Why::Locked { path, age_seconds, uid } => write!(
                 f,

@@ -1,10 +1,13 @@
 //! Who changes refs: the committer's identity for reflogs, by git-commit-tree(1), "Commit Information".
 //!
-//! Read in this order: [`committer`], `zone` (how far from UTC), `date` (what `GIT_COMMITTER_DATE` may say).
+//! Read in this order: [`committer`], `zone` (how far from UTC), `date` (what `GIT_COMMITTER_DATE` may say),
+//! `shown` (a time for people).
 
 mod date;
+mod shown;
 mod zone;
 
+pub use shown::rfc2822;
 pub use zone::Zone;
 
 use crate::{Config, config::ConfigError, environment::Environment, passwd};

@@ -1,7 +1,10 @@
 //! What `%(...)` can name. See git-for-each-ref(1), "FIELD NAMES".
 
 use super::{color, date::DateForm};
-use crate::failure::{Failure, Result, fatal, message};
+use crate::{
+    failure::{Failure, Result, fatal, message},
+    numbers,
+};
 use bstr::{BStr, BString, ByteSlice};
 
 /// A field, with `*` or without.
@@ -170,8 +173,8 @@ impl Atom {
             None => (rest, None),
         };
         let field = Spelling { text, name, argument, peeled, has_colon: name.len() < rest.len() }.field()?;
-        if let Field::AheadBehind(base) = &field {
-            find(base.as_bstr())?;
+        if let Field::AheadBehind(_) = &field {
+            find(text)?;
         }
         Ok(Atom { peeled, field })
     }
@@ -291,14 +294,13 @@ impl Spelling<'_> {
         if argument == b"short" {
             return Ok(NameForm::Short);
         }
-        let number = |text: &[u8]| match text.to_str().ok().and_then(|text| text.parse().ok()) {
-            Some(number) => Ok(number),
-            None => Err(Failure::Fatal(message!["Integer value expected refname:", argument])),
+        let number = |form: &str, text: &[u8]| {
+            numbers::int(text).ok_or_else(|| Failure::Fatal(message!["Integer value expected refname:", form, text]))
         };
         if let Some(count) = argument.strip_prefix(b"lstrip=").or_else(|| argument.strip_prefix(b"strip=")) {
-            Ok(NameForm::Lstrip(number(count)?))
+            Ok(NameForm::Lstrip(number("lstrip=", count)?))
         } else if let Some(count) = argument.strip_prefix(b"rstrip=") {
-            Ok(NameForm::Rstrip(number(count)?))
+            Ok(NameForm::Rstrip(number("rstrip=", count)?))
         } else {
             self.unrecognized_here(argument)
         }
@@ -334,7 +336,7 @@ impl Spelling<'_> {
         let Some(digits) = argument.strip_prefix(b"short=") else {
             return self.unrecognized_here(argument);
         };
-        match digits.to_str().ok().and_then(|digits| digits.parse::<u32>().ok()).filter(|digits| *digits > 0) {
+        match numbers::unsigned_int(digits).filter(|digits| *digits > 0) {
             Some(count) => Ok(IdForm::Short(Some(count as usize))),
             None => fatal!["positive value expected '", digits, "' in %(", self.text, ")"],
         }
@@ -349,8 +351,8 @@ impl Spelling<'_> {
             Some(b"signature") => Contents::Signature,
             Some(argument) => match argument.strip_prefix(b"lines=") {
                 None => return self.unrecognized(),
-                Some(count) => match count.to_str().ok().and_then(|count| count.parse().ok()) {
-                    Some(count) => Contents::Lines(count),
+                Some(count) => match numbers::unsigned_int(count) {
+                    Some(count) => Contents::Lines(count as usize),
                     None => return fatal!["positive value expected contents:", argument],
                 },
             },

@@ -217,7 +217,14 @@ impl Time {
                 Some('x') => known.push_str("%m/%d/%y"),
                 Some('X') => known.push_str("%H:%M:%S"),
                 Some('r') => known.push_str("%I:%M:%S %p"),
-                Some('q') => known.push_str("%%q"),
+                // What C's library does not know is left as it stands.
+                Some(other @ ('q' | 'N' | 'f' | 'Q')) => known.extend(["%%", other.encode_utf8(&mut [0; 4])]),
+                // With a flag the zone is C's and not git's; `#` is for the other case.
+                Some(flag @ ('#' | '^' | '-' | '_' | '0')) if rest.clone().next() == Some('Z') => {
+                    rest.next();
+                    let zone = if zone_name.is_empty() { "GMT" } else { zone_name };
+                    known.push_str(&if flag == '#' { zone.to_lowercase() } else { zone.to_owned() });
+                }
                 Some(other) => known.extend(['%', other]),
                 None => known.push('%'),
             }

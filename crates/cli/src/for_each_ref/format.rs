@@ -4,7 +4,10 @@ use super::{
     atom::{Atom, Field, IdForm, NameForm},
     quote::Quote,
 };
-use crate::failure::{Failure, Result, fatal};
+use crate::{
+    failure::{Failure, Result, fatal},
+    numbers,
+};
 use bstr::{BStr, BString, ByteSlice};
 
 /// A compiled format.
@@ -301,14 +304,13 @@ fn parse_align(arguments: &[u8]) -> Result<Align> {
     let mut side = Side::Left;
     for argument in arguments.split(|byte| *byte == b',') {
         let position = argument.strip_prefix(b"position=");
-        let number =
-            argument.strip_prefix(b"width=").unwrap_or(argument).to_str().ok().and_then(|text| text.parse().ok());
+        let number = numbers::unsigned_int(argument.strip_prefix(b"width=").unwrap_or(argument));
         match (position.unwrap_or(argument), number) {
             (b"left", _) => side = Side::Left,
             (b"right", _) => side = Side::Right,
             (b"middle", _) => side = Side::Middle,
             (other, _) if position.is_some() => return fatal!["unrecognized position:", other],
-            (_, Some(number)) => width = Some(number),
+            (_, Some(number)) => width = Some(number as usize),
             _ => match argument.strip_prefix(b"width=") {
                 Some(value) => return fatal!["unrecognized width:", value],
                 None => return fatal!["unrecognized %(align) argument: ", argument],

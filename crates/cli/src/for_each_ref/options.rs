@@ -10,6 +10,7 @@ use super::{
 use crate::{
     Invocation,
     failure::{Failure, Result, WRONG_USE, fatal, message},
+    numbers::{self, WithUnit},
     options::{Command, Opt, Parser, Setting, Value, Word},
     session::Session,
 };
@@ -251,17 +252,13 @@ fn integer(name: &str, setting: Setting<'_>) -> Result<i64> {
     if value.is_empty() {
         return Err(wrong(&[b"option `", name, b"' expects a numerical value"]));
     }
-    let (digits, unit) = match value.last() {
-        Some(b'k' | b'K') => (&value[..value.len() - 1], 1i64 << 10),
-        Some(b'm' | b'M') => (&value[..value.len() - 1], 1 << 20),
-        Some(b'g' | b'G') => (&value[..value.len() - 1], 1 << 30),
-        _ => (value, 1),
-    };
-    let Some(number) = digits.to_str().ok().and_then(|digits| digits.parse::<i64>().ok()) else {
-        return Err(wrong(&[b"option `", name, b"' expects an integer value with an optional k/m/g suffix"]));
-    };
-    match number.checked_mul(unit).filter(|number| i32::try_from(*number).is_ok()) {
-        Some(number) => Ok(number),
-        None => Err(wrong(&[b"value ", value, b" for option `", name, b"' not in range [-2147483648,2147483647]"])),
+    match numbers::with_unit(value) {
+        WithUnit::Int(number) => Ok(number.into()),
+        WithUnit::NoNumber => {
+            Err(wrong(&[b"option `", name, b"' expects an integer value with an optional k/m/g suffix"]))
+        }
+        WithUnit::TooLarge => {
+            Err(wrong(&[b"value ", value, b" for option `", name, b"' not in range [-2147483648,2147483647]"]))
+        }
     }
 }

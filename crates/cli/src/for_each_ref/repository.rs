@@ -19,7 +19,7 @@ use refdb_types::ObjectId;
 use refdb_vfs::Fs;
 use std::{
     cell::OnceCell,
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     os::unix::ffi::OsStrExt,
     path::{Component, Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
@@ -37,6 +37,8 @@ pub struct RepositoryWorld<'a> {
     clock: Clock<'a>,
     /// The commits that fields name.
     bases: BTreeMap<BString, ObjectId>,
+    /// The fields whose commits were looked for.
+    asked: BTreeSet<BString>,
 }
 
 impl<'a> RepositoryWorld<'a> {
@@ -61,11 +63,17 @@ impl<'a> RepositoryWorld<'a> {
             worktrees,
             clock,
             bases: BTreeMap::new(),
+            asked: BTreeSet::new(),
         }
     }
 
-    /// Finds a commit that a field names. It is an error if there is none of the name.
-    pub fn find_base(&mut self, name: &BStr) -> Result<()> {
+    /// Finds the commit that a field names, once for each field however often it is asked for. It is an error if there is none
+    /// of the name.
+    pub fn find_base(&mut self, field: &BStr) -> Result<()> {
+        if !self.asked.insert(field.to_owned()) {
+            return Ok(());
+        }
+        let name = field.split_once_str(":").map_or(field, |(_, name)| name.as_bstr());
         let found = self.session.revisions().resolve(name)?;
         if let Some(id) = found
             && let Some(commit) = self.history.named_commit(id)?

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
 mod broken_refs;
+mod chains;
 mod check_ref_format;
 mod common;
 mod endings;
@@ -13,8 +14,10 @@ mod log_size;
 mod names;
 mod pack_refs;
 mod pictures;
+mod reflog_names;
 mod refs;
 mod show_ref;
 mod symbolic_ref;
 mod update_ref;
 mod update_ref_stdin;
+mod words;

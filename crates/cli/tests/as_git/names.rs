@@ -287,3 +287,25 @@ fn a_symbolic_ref_to_a_worktree_that_is_gone_can_be_deleted_through() {
         }
     }
 }
+
+/// Objects and logs are no refs, so the folder is told of, not what lies in it.
+#[test]
+fn a_name_that_is_a_folder_of_the_repository_is_refused_as_git_refuses_it() {
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &|repo| {
+            let commits = repo.commits(2);
+            repo.create_refs([("refs/heads/main", commits[1]), ("refs/heads/other", commits[0])]);
+            std::fs::create_dir_all(repo.git_dir().join("branches/empty")).unwrap();
+        });
+        for name in ["objects", "logs", "refs", "branches", "worktrees", "refs/heads", "reftable"] {
+            twins.same(&["update-ref", name, "main"], b"");
+            for request in ["update NAME main", "create NAME main", "verify NAME", "delete NAME main", "delete NAME"] {
+                let request = format!("start\n{}\nprepare\nabort\n", request.replace("NAME", name));
+                twins.same(&["update-ref", "--stdin"], request.as_bytes());
+            }
+            same(twins.git.dir(), &["show-ref", "--verify", name], b"");
+            same(twins.git.dir(), &["show-ref", "--exists", name], b"");
+            same(twins.git.dir(), &["symbolic-ref", name], b"");
+        }
+    }
+}

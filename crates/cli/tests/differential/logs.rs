@@ -1,11 +1,18 @@
 //! Which differences of reflogs are meant.
 
-use bstr::{BString, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 use refdb_testkit::differential::{Changed, Difference, Left, Step};
 
 pub(crate) fn is_log(changed: &Changed) -> bool {
     let name = &changed.name;
     name.contains_str("log of ") || name.starts_with(b"logs/") || name.contains_str("/logs/")
+}
+
+/// The ref of a reflog, or this very one; of linked worktrees' too.
+pub(crate) fn ref_of(name: &BString) -> &BStr {
+    let own =
+        name.strip_prefix(b"worktrees/").and_then(|rest| rest.split_once_str("/")).map_or(&name[..], |(_, own)| own);
+    own.strip_prefix(b"log of ").or_else(|| own.strip_prefix(b"logs/")).unwrap_or(own).as_bstr()
 }
 
 /// The entries of a reflog, as fields: old and new value, all else.
@@ -34,21 +41,6 @@ pub(crate) fn log_of_nothing(_: &Step, changed: &Changed, _: Left<'_>) -> bool {
 pub(crate) fn log_of_rejected(_: &Step, changed: &Changed, left: Left<'_>) -> bool {
     let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
     left.met && is_log(changed) && are_more(&git, &refdb, |_| true)
-}
-
-pub(crate) fn log_of_new_target(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
-    let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
-    let is_made = |entry: &[BString]| {
-        let makes = |line: &BString| line.contains_str(&entry[1]) && !line.starts_with(b"symref");
-        let symbolic = step.input.iter().filter(|line| line.starts_with(b"symref-")).count();
-        entry.len() == 3 && (symbolic > 1 || symbolic > 0 && step.input.iter().any(makes))
-    };
-    // Or the target has a value already and gets another one: refdb logs what it had.
-    let is_alike = |(git, refdb): (&Vec<BString>, &Vec<BString>)| {
-        git == refdb || git.first() == refdb.first() && git.get(2) == refdb.get(2) && is_made(git)
-    };
-    let are_alike = || git.len() == refdb.len() && git.iter().zip(&refdb).all(is_alike);
-    is_log(changed) && step.input.len() > 1 && (are_more(&git, &refdb, is_made) || are_alike())
 }
 
 /// As many entries of HEAD, some of which have zeros in git; or one that git lacks where a symbolic ref leads nowhere now.
@@ -84,14 +76,25 @@ pub(crate) fn log_of_the_missing(step: &Step, changed: &Changed, _: Left<'_>) ->
     is_log(changed) && deletes && changed.git.is_none() && changed.other == changed.before
 }
 
-/// As many entries, some of which begin without a value in git's tables.
-pub(crate) fn log_of_pseudo(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
+/// As many entries, of a ref that led to such a one. Some begin without a value in git's tables.
+pub(crate) fn log_of_pseudo(step: &Step, changed: &Changed, left: Left<'_>) -> bool {
     let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
     let is_alike = |(git, refdb): (&Vec<BString>, &Vec<BString>)| {
         git == refdb || git.first().is_some_and(is_zeros) && git.get(1..) == refdb.get(1..)
     };
+    let lead = changed.name.find("log of ").map_or(&b""[..], |at| &changed.name[..at]);
+    let mut name = ref_of(&changed.name).to_owned();
+    let mut leads_to_one = || {
+        (0..5).any(|_| {
+            let own = BString::from([lead, &name[..]].concat());
+            let value = left.before.get(own.as_bstr()).or_else(|| left.before.get(name.as_bstr()));
+            name = value.and_then(|value| value.strip_prefix(b"ref: ")).unwrap_or_default().into();
+            name == "MERGE_HEAD" || name == "FETCH_HEAD"
+        })
+    };
     let is_of_table = changed.name.contains_str("log of ");
-    is_of_table && step.changes() && git.len() == refdb.len() && git.iter().zip(&refdb).all(is_alike)
+    let are_alike = git.len() == refdb.len() && git.iter().zip(&refdb).all(is_alike);
+    is_of_table && step.changes() && are_alike && leads_to_one()
 }
 
 /// What git takes for damaged has no peeled value in its tables.

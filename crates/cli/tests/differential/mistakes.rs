@@ -1,7 +1,8 @@
 //! Of several mistakes git and refdb may tell the one or the other.
 
+use crate::logs::ref_of;
 use bstr::{BString, ByteSlice};
-use refdb_testkit::differential::{Said, Step};
+use refdb_testkit::differential::{Changed, Left, Said, Step};
 
 /// The setting whose value is called bad, or none.
 fn bad_setting(said: &Said) -> Option<&[u8]> {
@@ -86,6 +87,10 @@ pub(crate) fn printed_before(step: &Step, git: &mut Said, refdb: &mut Said) {
         return;
     }
     let fields = ["fatal: missing object ", "fatal: unknown date format"];
+    // Of two bad forms git tells an author's before a committer's.
+    if refdb.code == 128 && [&*git, &*refdb].iter().all(|said| said.err.starts_with(fields[1].as_bytes())) {
+        refdb.err.clone_from(&git.err);
+    }
     if refdb.code == 128 && refdb.out.starts_with(&git.out) {
         refdb.out.clone_from(&git.out);
         for said in [&mut *git, &mut *refdb] {
@@ -120,6 +125,33 @@ pub(crate) fn twice_in_a_batch(step: &Step, git: &mut Said, refdb: &mut Said) {
     };
     let is_batch = is_batch && others(refdb).starts_with(&others(git));
     if is_batch && (is_either || is_told(refdb) && refdb.code == 0 || is_same || is_raced) && git != refdb {
+        refdb.clone_from(git);
+    }
+}
+
+/// One of both has changed a ref that one of both has told of, or HEAD, or their reflogs.
+pub(crate) fn twice_left(_: &Step, changed: &Changed, left: Left<'_>) -> bool {
+    let name = ref_of(&changed.name);
+    let is_told = || left.said.iter().any(|said| said.out.contains_str(name) || said.err.contains_str(name));
+    let is_one_sided = changed.git == changed.before || changed.other == changed.before;
+    left.met && is_one_sided && (name == "HEAD" || is_told())
+}
+
+/// What git says a second time of one request: that what the symbolic ref leads to does not fit either.
+pub(crate) fn told_twice(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_second = |line: &[u8]| {
+        line.contains_str(": expected symref with target '") || line.contains_str(": unable to resolve reference '")
+    };
+    let is_told = |line: &[u8]| refdb.err.lines().any(|told| told == line);
+    let is_rest = |line: &[u8]| line.starts_with(b"rejected ") || refdb.out.lines().any(|told| told == line);
+    let has_all = refdb.err.lines().all(|line| git.err.lines().any(|told| told == line));
+    let is_batch = step.has("-0") || step.has("--batch-updates");
+    if is_batch
+        && refdb.err.contains_str("error: verifying symref target: ")
+        && has_all
+        && git.err.lines().all(|line| is_told(line) || is_second(line))
+        && git.out.lines().all(is_rest)
+    {
         refdb.clone_from(git);
     }
 }

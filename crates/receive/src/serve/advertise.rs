@@ -128,7 +128,8 @@ impl Shower<'_, '_> {
 /// The object that a symbolic ref leads to.
 fn follow(snapshot: &dyn Snapshot, target: &BStr) -> Result<Option<ObjectId>, ServeError> {
     let Ok(mut name) = RefName::new(target.to_vec()) else { return Ok(None) };
-    for _ in 0..SYMREF_DEPTH_MAX {
+    // The first of them was the symbolic ref itself.
+    for _ in 1..SYMREF_DEPTH_MAX {
         match snapshot.get(name.as_bstr()) {
             Ok(Some(Target::Direct(id))) => return Ok(Some(id)),
             Ok(Some(Target::Symbolic(next))) => name = next,

@@ -137,7 +137,9 @@ impl Prober<'_> {
             }
         };
         let below = match path {
-            Some(path) if is_folder && probe.below => first_below(self.store, path, probe.name)?,
+            Some(path) if is_folder && probe.below && may_hold_refs(probe.name) => {
+                first_below(self.store, path, probe.name)?
+            }
             _ => None,
         };
         self.answers.push(Answer { loose, below });
@@ -171,6 +173,11 @@ impl Prober<'_> {
         }
         Ok(())
     }
+}
+
+/// A folder at the root other than `refs` holds objects or logs, and is told of as a folder.
+fn may_hold_refs(name: &BStr) -> bool {
+    name == "refs" || name.contains(&b'/')
 }
 
 fn folder_of(name: &BStr) -> &BStr {

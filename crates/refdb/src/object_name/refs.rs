@@ -3,7 +3,8 @@
 use super::{Found, NameError, Names, Wanted};
 use crate::{Error, LooseError};
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
+use refdb_repo::rfc2822;
+use refdb_types::{LogEntry, ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
 use std::ops::ControlFlow;
 
 /// What stands before and after a short name in the refnames that gitrevisions(7) makes of it, in its order.
@@ -89,7 +90,7 @@ impl Names<'_, '_> {
     /// Where a ref leads: the last ref, and its object.
     fn follow(&self, name: &RefName) -> Result<Option<(RefName, ObjectId)>, NameError> {
         let mut name = name.clone();
-        for _ in 0..=SYMREF_DEPTH_MAX {
+        for _ in 0..SYMREF_DEPTH_MAX {
             match self.snapshot.get(&name) {
                 // At the root any file of the repository may have the name: what holds no ref is none.
                 Ok(None) | Err(Error::BrokenRef(_)) => return Ok(None),
@@ -131,23 +132,46 @@ impl Names<'_, '_> {
 
     /// What a ref's reflog says. Without entries, and without a reflog, the ref was always what it is now.
     fn log_value(&self, name: &RefName, number: usize, shown: BString) -> Found {
-        let (mut seen, mut value, mut oldest) = (0, None, None);
+        let (mut seen, mut found, mut after) = (0, None, None);
         self.snapshot.log(name, &mut |entry| {
             if seen == number {
-                value = Some(entry.new);
+                found = Some(entry.clone());
                 return ControlFlow::Break(());
             }
             seen += 1;
-            oldest = Some(entry.old);
+            after = Some(entry.old);
             ControlFlow::Continue(())
         })?;
-        match (value, oldest) {
-            (Some(value), _) => Ok(Some(value)),
+        match (found, after) {
+            (Some(entry), _) => self.checked(name, &entry, after).map(Some),
             // The value before the oldest entry is known too.
             (None, Some(oldest)) if seen == number && !oldest.is_null() => Ok(Some(oldest)),
             (None, Some(_)) => Err(NameError::LogTooShort { name: shown, entries: seen }),
             (None, None) if number == 0 => Ok(self.follow(name)?.map(|(_, id)| id)),
             (None, None) => Err(NameError::NoLog(name.as_bstr().into())),
+        }
+    }
+
+    /// The value of an entry, held against the value that the next entry began with. Where there is none, git holds it
+    /// against what the ref is now, and takes that.
+    fn checked(&self, name: &RefName, entry: &LogEntry, after: Option<ObjectId>) -> Result<ObjectId, NameError> {
+        let warn = |what: &str| {
+            (self.warn.borrow_mut())(format!("log for ref {name} {what} {}", rfc2822(&entry.committer)));
+        };
+        match after.filter(|id| !id.is_null()) {
+            Some(after) => {
+                if after != entry.new {
+                    warn("has gap after");
+                }
+                Ok(entry.new)
+            }
+            None => {
+                let now = self.follow(name)?.map_or(entry.new, |(_, id)| id);
+                if now != entry.new {
+                    warn("unexpectedly ended on");
+                }
+                Ok(now)
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use crate::{
 };
 use bstr::BStr;
 use refdb_types::{HashKind, Ident, ObjectId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// All a transaction knows: its edits, what follows from them, and in the end the steps that a backend shall take.
 pub(super) struct Plan {
@@ -25,6 +25,8 @@ pub(super) struct Plan {
 pub(super) struct Resolved {
     pub(super) old: HashMap<u32, ObjectId>,
     pub(super) new: HashMap<u32, ObjectId>,
+    /// Items whose symbolic value leads to what cannot be read.
+    pub(super) unreadable: HashSet<u32>,
 }
 
 impl Resolved {

@@ -12,10 +12,10 @@ use super::{
 };
 use crate::{
     Error, Limit, Reason, Rejection, Result, Why,
-    backend::{Claim, Claims, Intent, Locked, Snapshot},
+    backend::{Claim, Claims, Intent, Locked, Snapshot, Standing},
 };
 use bstr::{BStr, ByteSlice};
-use refdb_types::{ObjectId, SYMREF_DEPTH_MAX, Target};
+use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
 
 /// How often symbolic refs may be moved under a transaction's feet before it gives up. Each time means that another
 /// writer got on, so this is for the case that something else is wrong.
@@ -125,7 +125,7 @@ impl<'s> Preparation<'_, 's> {
             }
         }
         self.resolve_symbolic(locked.snapshot())?;
-        self.check_values()?;
+        self.check_values(&*locked)?;
         if self.has_rejected_in_the_way() {
             return Ok(Attempt::RejectedInTheWay);
         }
@@ -137,6 +137,7 @@ impl<'s> Preparation<'_, 's> {
         // Nothing happens without its lock, whatever was said above.
         self.refuse(&*locked, |_, _, _| true)?;
         self.spread_rejections();
+        self.resolve_new(&*locked)?;
         logs(self.plan, locked.snapshot(), self.context)?;
         self.plan.finish(self.context)?;
         Ok(Attempt::Ready(locked))
@@ -176,7 +177,30 @@ impl<'s> Preparation<'_, 's> {
         }
     }
 
-    /// Finds the objects behind symbolic values, old and new, where decisions or reflogs need them.
+    /// Finds the objects that symbolic refs will lead to, for their reflogs. Among files git looks when it comes to the edit:
+    /// those that were added before it have happened by then.
+    fn resolve_new(&mut self, locked: &dyn Locked) -> Result<()> {
+        let Plan { edits, resolved, .. } = &mut *self.plan;
+        for (at, item) in edits.items.iter().enumerate() {
+            let Action::Set(Value::Symbolic(target)) = item.action else { continue };
+            let has_files = locked.standing(edits.name(at as u32)) != Standing::NoFiles;
+            let happened = |name: &BStr| {
+                let before = edits.find(name).filter(|before| has_files && (*before as usize) < at);
+                before.map(|before| &edits.items[before as usize]).filter(|item| !item.rejected)
+            };
+            let get = |name: &BStr| match happened(name).map(|item| item.action) {
+                Some(Action::Set(value)) => Ok(edits.view(value).to_target()),
+                Some(Action::Delete) => Ok(None),
+                Some(Action::Verify | Action::LogOnly(_)) | None => locked.snapshot().get(name),
+            };
+            if let Leads::To(id) = follow(&get, edits.text(target))? {
+                resolved.new.insert(at as u32, id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the objects behind symbolic values where decisions or reflogs need them.
     fn resolve_symbolic(&mut self, snapshot: &dyn Snapshot) -> Result<()> {
         let Plan { edits, resolved, .. } = &mut *self.plan;
         debug_assert!(resolved.old.is_empty() && resolved.new.is_empty(), "each attempt looks objects up anew");
@@ -184,27 +208,38 @@ impl<'s> Preparation<'_, 's> {
             if matches!(item.action, Action::LogOnly(_)) {
                 continue;
             }
-            if let Some(Value::Symbolic(target)) = item.old
-                && let Some(id) = resolve(snapshot, edits.text(target))?
-            {
-                resolved.old.insert(at as u32, id);
-            }
-            if let Action::Set(Value::Symbolic(target)) = item.action
-                && let Some(id) = resolve(snapshot, edits.text(target))?
-            {
-                resolved.new.insert(at as u32, id);
+            if let Some(Value::Symbolic(target)) = item.old {
+                match follow(&|name| snapshot.get(name), edits.text(target))? {
+                    Leads::To(id) => drop(resolved.old.insert(at as u32, id)),
+                    Leads::Nowhere => {}
+                    Leads::Unreadable => drop(resolved.unreadable.insert(at as u32)),
+                }
             }
         }
         Ok(())
     }
 
     /// Holds every ref against its edit's precondition.
-    fn check_values(&mut self) -> Result<()> {
+    fn check_values(&mut self, locked: &dyn Locked) -> Result<()> {
         for at in 0..self.plan.edits.items.len() as u32 {
             let Plan { edits, resolved, .. } = &*self.plan;
             let item = &edits.items[at as usize];
             debug_assert!(!item.is_broken || item.old.is_none(), "of a broken ref no value is known");
-            if item.rejected || matches!((item.action, item.expected), (Action::LogOnly(_), _) | (_, Expected::Any)) {
+            // In tables, git holds a symbolic ref that it follows against the target that is expected, too.
+            let is_held = match (item.action, item.expected) {
+                (_, Expected::Any) => false,
+                (Action::LogOnly(_), Expected::MustMatch(Value::Symbolic(_))) => {
+                    locked.standing(edits.name(at)) == Standing::NoFiles
+                }
+                (Action::LogOnly(_), _) => false,
+                _ => true,
+            };
+            if item.rejected || !is_held {
+                continue;
+            }
+            // Who may mend refs names what the ref itself holds, wherever that leads.
+            if resolved.unreadable.contains(&at) && !self.options.mends {
+                self.reject(at, Why::Unreadable)?;
                 continue;
             }
             let current = Current {
@@ -297,19 +332,28 @@ impl Claims for ClaimsOf<'_> {
     }
 }
 
-/// The object that the target of a symbolic ref leads to, if it does. A broken ref leads nowhere: symbolic refs to it can
-/// still be made, changed and deleted.
-fn resolve(snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<ObjectId>> {
+/// Where the target of a symbolic ref leads. Symbolic refs to what cannot be read can still be made, changed and deleted.
+enum Leads {
+    To(ObjectId),
+    Nowhere,
+    /// To a broken ref, to itself, or too far.
+    Unreadable,
+}
+
+fn follow(get: &dyn Fn(&BStr) -> Result<Option<Target>>, name: &BStr) -> Result<Leads> {
     let mut name = name.to_owned();
-    for _ in 1..SYMREF_DEPTH_MAX {
-        match snapshot.get(name.as_bstr()) {
-            Ok(None) | Err(Error::BrokenRef(_)) => return Ok(None),
-            Ok(Some(Target::Direct(id))) => return Ok(Some(id)),
+    for _ in 0..SYMREF_DEPTH_MAX {
+        match get(name.as_bstr()) {
+            // The name came from a ref, where anything can stand.
+            Ok(None) if RefName::new(name.as_bytes()).is_err() => return Ok(Leads::Unreadable),
+            Ok(None) => return Ok(Leads::Nowhere),
+            Ok(Some(Target::Direct(id))) => return Ok(Leads::To(id)),
             Ok(Some(Target::Symbolic(next))) => name = next.into(),
+            Err(Error::BrokenRef(_)) => return Ok(Leads::Unreadable),
             Err(error) => return Err(error),
         }
     }
-    Ok(None)
+    Ok(Leads::Unreadable)
 }
 
 /// Whether only commits may go there, unless a symbolic ref of another name leads there: git looks at the name that is given.

@@ -88,7 +88,7 @@ impl Bench {
             };
             let is_alike = git == other && left.is_empty();
             let is_meant = is_alike
-                || self.is_meant(step, &git, &other, &left, &mut ran.met)
+                || self.is_meant(step, [&git, &other], (&left, &before), &mut ran.met)
                 || left.is_empty() && self.tells_other_mistakes(plan, turn, &git, &other);
             if !is_meant {
                 ran.divergence = Some(Divergence { step: turn, said: [git, other], left });
@@ -110,14 +110,14 @@ impl Bench {
     }
 
     /// Whether all that differs is meant.
-    fn is_meant(&self, step: &Step, git: &Said, other: &Said, left: &[Changed], met: &mut [usize]) -> bool {
-        let (mut git, mut other) = (git.clone(), other.clone());
+    fn is_meant(&self, step: &Step, said: [&Said; 2], (left, state): (&[Changed], &State), met: &mut [usize]) -> bool {
+        let [mut git, mut other] = said.map(Clone::clone);
         let mut unexplained: Vec<&Changed> = left.iter().collect();
         for (difference, met) in self.differences.iter().zip(met) {
             let before = (git.clone(), other.clone(), unexplained.len());
             (difference.unify)(step, &mut git, &mut other);
             let is_met = before.0 != git || before.1 != other;
-            let all = Left { met: is_met, all: left };
+            let all = Left { met: is_met, all: left, said, before: state };
             unexplained.retain(|changed| !(difference.left)(step, changed, all));
             *met += usize::from(before != (git.clone(), other.clone(), unexplained.len()));
         }

@@ -1,4 +1,4 @@
-use super::{Changed, Step};
+use super::{Changed, State, Step};
 use bstr::BString;
 
 /// What a program said, and how it ended.
@@ -19,6 +19,10 @@ pub struct Left<'a> {
     pub met: bool,
     /// All refs, reflogs and files that are not the same.
     pub all: &'a [Changed],
+    /// What git and the tested program said.
+    pub said: [&'a Said; 2],
+    /// The repository before the step.
+    pub before: &'a State,
 }
 
 /// A difference that is meant.

@@ -1,4 +1,4 @@
-use bstr::{BString, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 use reftable::{LogValue, Merged, RefValue, Source, Table, stack::table_names};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,6 +35,11 @@ impl State {
             }
         }
         state
+    }
+
+    /// What a ref, a reflog or a file of this name holds.
+    pub fn get(&self, name: &BStr) -> Option<&BStr> {
+        self.0.get(name.as_bytes()).map(|value| value.as_bstr())
     }
 
     /// What git's copy (`self`) has and the other has not, or has otherwise; `before` is what both had.

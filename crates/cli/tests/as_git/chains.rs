@@ -1,0 +1,100 @@
+//! Symbolic refs that lead far, to themselves or to what cannot be read.
+
+use crate::common::{Twins, same};
+use refdb_testkit::{RefFormat, Repo};
+use std::fs;
+
+/// Tags `a0` to `a7`, each of which leads to the one before it, and loops of one and of two.
+fn set_up(repo: &Repo) {
+    let commits = repo.commits(2);
+    repo.create_refs([("refs/heads/main", commits[1]), ("refs/heads/other", commits[0]), ("refs/tags/a0", commits[0])]);
+    for far in 1..8 {
+        repo.git(["symbolic-ref", &format!("refs/tags/a{far}"), &format!("refs/tags/a{}", far - 1)]);
+    }
+    for (from, to) in [("self", "self"), ("one", "two"), ("two", "one"), ("aside", "one"), ("dangling", "none")] {
+        repo.git(["symbolic-ref", &format!("refs/tags/{from}"), &format!("refs/tags/{to}")]);
+    }
+}
+
+#[test]
+fn a_chain_is_followed_as_far_as_git_follows_it() {
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &set_up);
+        for words in [&["for-each-ref"][..], &["for-each-ref", "--points-at=refs/tags/a0"], &["show-ref", "-d"]] {
+            same(twins.git.dir(), words, b"");
+        }
+        for far in 3..8 {
+            let name = format!("refs/tags/a{far}");
+            for words in [
+                &["show-ref", "--verify", &name][..],
+                &["show-ref", "--exists", &name],
+                &["symbolic-ref", &name],
+                &["symbolic-ref", "--no-recurse", &name],
+            ] {
+                same(twins.git.dir(), words, b"");
+            }
+            twins.same(&["update-ref", "refs/heads/new", &name], b"");
+            twins.same(&["update-ref", "refs/heads/other", &name[5..]], b"");
+        }
+    }
+}
+
+/// One request of each kind. None is carried out, so each begins with the same refs.
+fn requests(name: &str) -> Vec<String> {
+    [
+        "update NAME refs/heads/main refs/heads/other",
+        "update NAME refs/heads/main",
+        "create NAME refs/heads/main",
+        "delete NAME",
+        "delete NAME refs/heads/main",
+        "verify NAME refs/heads/main",
+        "verify NAME",
+        "symref-update NAME refs/heads/x",
+        "symref-update NAME refs/heads/x ref NAME",
+        "symref-update NAME refs/heads/x oid refs/heads/main",
+        "symref-create NAME refs/heads/x",
+        "symref-delete NAME NAME",
+        "symref-verify NAME NAME",
+    ]
+    .map(|request| request.replace("NAME", name))
+    .into()
+}
+
+#[test]
+fn what_leads_nowhere_readable_has_no_value_to_compare_with() {
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &|repo| {
+            set_up(repo);
+            if format == RefFormat::Files {
+                repo.git(["symbolic-ref", "refs/tags/spoilt", "refs/tags/rubbish"]);
+                fs::write(repo.git_dir().join("refs/tags/rubbish"), "rubbish\n").unwrap();
+            }
+        });
+        for name in ["self", "one", "aside", "a6", "dangling", "spoilt"] {
+            for request in requests(&format!("refs/tags/{name}")) {
+                let input = format!("start\noption no-deref\n{request}\nprepare\nabort\n");
+                twins.same(&["update-ref", "--stdin"], input.as_bytes());
+                if !["self", "dangling"].contains(&name) {
+                    continue;
+                }
+                let input = format!("start\noption no-deref\n{request}\ncreate refs/heads/new main\nprepare\nabort\n");
+                twins.same(&["update-ref", "--stdin", "--batch-updates"], input.as_bytes());
+            }
+        }
+    }
+}
+
+#[test]
+fn where_a_symbolic_ref_is_followed_its_own_target_is_compared_as_git_does() {
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &set_up);
+        twins.git.git(["symbolic-ref", "refs/heads/sym", "refs/heads/main"]);
+        twins.refdb.git(["symbolic-ref", "refs/heads/sym", "refs/heads/main"]);
+        for name in ["refs/heads/sym", "refs/tags/dangling", "refs/tags/a2", "refs/heads/main", "refs/heads/none"] {
+            for target in ["refs/heads/main", "refs/heads/x", "none", "refs/tags/a1", "refs/tags/a0"] {
+                let request = format!("symref-update {name} refs/heads/other ref {target}");
+                twins.same(&["update-ref", "--stdin"], format!("start\n{request}\nprepare\nabort\n").as_bytes());
+            }
+        }
+    }
+}
