@@ -203,6 +203,7 @@ impl Names<'_, '_> {
                 fitting.push(*id);
             }
         }
+        debug_assert!(fitting.len() <= candidates.len(), "the fitting ones are among the candidates");
         match fitting[..] {
             [only] => Ok(Some(only)),
             _ if candidates.is_empty() => Ok(None),

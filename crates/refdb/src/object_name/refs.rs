@@ -142,6 +142,7 @@ impl Names<'_, '_> {
             after = Some(entry.old);
             ControlFlow::Continue(())
         })?;
+        debug_assert!(found.is_none() || seen == number, "the entry is the one asked for: {seen}");
         match (found, after) {
             (Some(entry), _) => self.checked(name, &entry, after).map(Some),
             // The value before the oldest entry is known too.
@@ -191,6 +192,7 @@ impl Names<'_, '_> {
             }
             ControlFlow::Continue(())
         })?;
+        debug_assert_eq!(found.is_some(), left == 0, "the branch is that of the change asked for");
         let Some(from) = found else { return Ok(None) };
         // The text stands for the branch's short name, and that for what the rules make of it.
         match self.find_ref(from.as_bstr(), format!("@{{-{back}}}").as_str().into())? {
