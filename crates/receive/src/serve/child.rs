@@ -191,7 +191,7 @@ impl Program {
     }
 }
 
-/// Whether git tells of a program that died of this signal: not of those by which a user or a reader ends programs.
+/// Whether git tells of a program that died of this signal. It keeps quiet where a user or a reader ended the program.
 fn is_told(signal: i32) -> bool {
     ![Signal::INT, Signal::QUIT, Signal::PIPE].map(Signal::as_raw).contains(&signal)
 }

@@ -14,6 +14,7 @@ pub(super) struct Ids {
 
 impl Ids {
     pub(super) fn intern(&mut self, id: &ObjectId) -> u32 {
+        debug_assert!(self.list.first().is_none_or(|first| first.kind() == id.kind()), "ids are of one hash: {id}");
         if let Some((last, at)) = &self.last
             && last == id
         {
@@ -30,6 +31,7 @@ impl Ids {
     }
 
     pub(super) fn get(&self, at: u32) -> ObjectId {
+        debug_assert!((at as usize) < self.list.len(), "an id is asked for by the place that it was given: {at}");
         self.list[at as usize]
     }
 

@@ -66,6 +66,7 @@ impl<'s> Transaction<'s> {
 
     /// Each distinct id is read once. Returns its fault.
     fn check_object(&mut self, id: &ObjectId, plain: &BStr) -> Result<Option<Why>> {
+        debug_assert!(id.kind() == self.context.hash, "an id of another hash was refused: {id}");
         let ids = &mut self.plan.edits.ids;
         let at = ids.intern(id);
         let class = match ids.class(at) {

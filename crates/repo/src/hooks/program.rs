@@ -21,7 +21,7 @@ pub enum HookProgram {
 pub const SHELL: &str = "/bin/sh";
 
 impl HookProgram {
-    /// As it is called from `directory`, where it runs: a file below it by its path from there, as by git.
+    /// As git calls it from `directory`, where it runs: a file below that by its path from there.
     #[must_use]
     pub fn called_from(self, directory: &Path) -> Self {
         match self {
