@@ -97,16 +97,25 @@ fn below_a_ref(edits: &Edits, parent: &BStr, found: &mut BTreeMap<u32, Why>) {
 }
 
 /// Of two items that conflict, among files it is the outer one that cannot happen: the inner one's lock lies in its way.
-/// In reftables it is the one that was added first.
+/// In reftables it is the one that was added first. Of several inner ones it is each that was added before the outer one.
 fn below_a_new_item(edits: &Edits, parent: u32, locked: &dyn Locked, found: &mut BTreeMap<u32, Why>) {
     let below = &edits.order[edits.below(edits.name(parent))];
-    if let Some(&child) = below.iter().find(|child| edits.items[**child as usize].is_new()) {
-        let (first, second, is_folder) = match locked.standing(edits.name(parent)) {
-            Standing::NoFiles => (parent.min(child), parent.max(child), false),
-            Standing::NoFolder | Standing::Folder => (parent, child, child < parent),
-        };
-        let with = edits.shown(second).to_owned();
-        found.entry(first).or_insert(Why::Conflict { with, is_new: true, prevents_lock: is_folder });
+    let mut inner = below.iter().copied().filter(|child| edits.items[*child as usize].is_new());
+    let mut refuse = |item: u32, other: u32, is_folder: bool| {
+        let with = || edits.shown(other).to_owned();
+        found.entry(item).or_insert_with(|| Why::Conflict { with: with(), is_new: true, prevents_lock: is_folder });
+    };
+    match locked.standing(edits.name(parent)) {
+        Standing::NoFiles => inner.for_each(|child| {
+            let [outer_at, inner_at] = [parent, child].map(|at| edits.items[at as usize].position);
+            let (first, second) = if inner_at < outer_at { (child, parent) } else { (parent, child) };
+            refuse(first, second, false);
+        }),
+        Standing::NoFolder | Standing::Folder => {
+            if let Some(child) = inner.next() {
+                refuse(parent, child, child < parent);
+            }
+        }
     }
 }
 
