@@ -13,6 +13,7 @@ import java.nio.file.FileSystem;
 import java.nio.file.FileSystems;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
@@ -73,10 +74,23 @@ final class GerritRefsTest {
   @Order(10)
   void aSecondInstallationChangesNothing() throws IOException {
     String before = Files.readString(server.site().resolve("etc/gerrit.config"));
+    List<Object> jars = jars();
     Commands.Output again = server.installer("install");
     assertEquals(0, again.status(), again.text());
     assertTrue(again.text().contains("as it is"), again.text());
     assertEquals(before, Files.readString(server.site().resolve("etc/gerrit.config")));
+    // Gerrit would load the plugin again within a minute, and know none of its commands until it has.
+    assertEquals(jars, jars(), again.text());
+  }
+
+  /** Which files the jars are, and of which time. */
+  private List<Object> jars() throws IOException {
+    List<Object> seen = new ArrayList<>();
+    for (String jar : List.of("lib/refdb-gerrit.jar", "plugins/refdb.jar")) {
+      BasicFileAttributes file = Files.readAttributes(server.site().resolve(jar), BasicFileAttributes.class);
+      seen.addAll(List.of(file.fileKey(), file.lastModifiedTime()));
+    }
+    return seen;
   }
 
   @Test

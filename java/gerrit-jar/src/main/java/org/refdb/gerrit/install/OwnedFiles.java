@@ -15,6 +15,7 @@ import java.nio.file.attribute.FileAttribute;
 import java.nio.file.attribute.PosixFilePermission;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.security.SecureRandom;
+import java.util.Arrays;
 import java.util.Set;
 
 /**
@@ -39,6 +40,18 @@ final class OwnedFiles {
       Files.deleteIfExists(fresh);
       throw e;
     }
+  }
+
+  /**
+   * Does so unless the file has that content: Gerrit loads a plugin again whose file is another one, and has no commands of it
+   * meanwhile. Says what was done.
+   */
+  static String put(Path target, byte[] content) throws IOException {
+    if (Files.isRegularFile(target) && Arrays.equals(Files.readAllBytes(target), content)) {
+      return "left " + target + " as it is: it is the same";
+    }
+    replace(target, new ByteArrayInputStream(content));
+    return "wrote " + target;
   }
 
   /**

@@ -98,7 +98,7 @@ final class Site {
     return false;
   }
 
-  /** Puts both jars in place, and takes other copies of them out of the way. Returns what was written and removed. */
+  /** Puts both jars in place, and takes other copies of them out of the way. Returns what was done. */
   List<String> putJars() throws IOException, InstallException {
     List<String> done = new ArrayList<>();
     Path lib = lib();
@@ -106,10 +106,7 @@ final class Site {
     Path self = self();
     Path target = libJar();
     if (!Files.exists(target) || !Files.isSameFile(self, target)) {
-      try (InputStream content = Files.newInputStream(self)) {
-        OwnedFiles.replace(target, content);
-      }
-      done.add("wrote " + target);
+      done.add(OwnedFiles.put(target, Files.readAllBytes(self)));
     }
     for (Path other : jars(lib, "refdb-gerrit*.jar")) {
       if (!other.getFileName().toString().equals(LIB_JAR)) {
@@ -122,9 +119,8 @@ final class Site {
       if (content == null) {
         throw new InstallException("this jar is damaged: it has no plugins/" + PLUGIN_JAR);
       }
-      OwnedFiles.replace(pluginJar(), content);
+      done.add(OwnedFiles.put(pluginJar(), content.readAllBytes()));
     }
-    done.add("wrote " + pluginJar());
     return done;
   }
 
