@@ -403,7 +403,7 @@ class KnownFaultsTest {
             },
             task -> new Thread(task).start());
     try {
-      return writing.get(10, TimeUnit.SECONDS);
+      return writing.get(2, TimeUnit.MINUTES);
     } catch (Exception e) {
       return e;
     }

@@ -54,10 +54,7 @@ class CacheToolsTest {
       gerrit.strings().put("b", "value");
     }
     try (TestGerrit gerrit = gerrit()) {
-      // The start itself reads one entry.
-      for (int i = 0; i < 1_000 && tools(gerrit, "strings").stat().hits() == 0; i++) {
-        Thread.sleep(10);
-      }
+      gerrit.awaitWarmUp(); // the start itself reads one entry
       CacheStat before = tools(gerrit, "strings").stat();
       assertEquals(2, before.entries());
       assertEquals(1.0, before.hitRatio());

@@ -51,10 +51,10 @@ class TakeoverTest extends H2Site {
   }
 
   private static void await(BooleanSupplier condition) throws Exception {
-    for (int i = 0; i < 500 && !condition.getAsBoolean(); i++) {
+    for (int i = 0; i < 12_000 && !condition.getAsBoolean(); i++) {
       Thread.sleep(10);
     }
-    assertTrue(condition.getAsBoolean(), "not within 30 s");
+    assertTrue(condition.getAsBoolean(), "not within two minutes");
   }
 
   private void awaitImport(TestGerrit gerrit) throws Exception {
