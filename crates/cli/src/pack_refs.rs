@@ -14,26 +14,28 @@ use refdb::{
     backend::{OptimizeOptions, OptimizePlan},
 };
 
+const ALL: Opt = Opt::flag("all", "pack all references, not only tags and those packed before");
+const PRUNE: Opt = Opt::flag("prune", "remove the loose references that were packed (the default)");
+const AUTO: Opt = Opt::flag("auto", "pack only as far as it is worth while");
+const INCLUDE: Opt = Opt::flag("include", "pack references that match the pattern").takes(Value::Required("pattern"));
+const EXCLUDE: Opt =
+    Opt::flag("exclude", "do not pack references that match the pattern").takes(Value::Required("pattern"));
+const DRY_RUN: Opt = Opt::flag("dry-run", "say what would be packed or compacted, and change nothing");
+
 /// The command line.
 pub static COMMAND: Command = Command {
     program: "git",
     name: "pack-refs",
     about: "Pack heads and tags for efficient repository access",
     synopsis: &["[--all] [--no-prune] [--auto] [--include <pattern>] [--exclude <pattern>]"],
-    options: &[
-        Opt::flag("all", "pack all references, not only tags and those packed before"),
-        Opt::flag("prune", "remove the loose references that were packed (the default)"),
-        Opt::flag("auto", "pack only as far as it is worth while"),
-        Opt::flag("include", "pack references that match the pattern").takes(Value::Required("pattern")),
-        Opt::flag("exclude", "do not pack references that match the pattern").takes(Value::Required("pattern")),
-        Opt::flag("dry-run", "say what would be packed or compacted, and change nothing"),
-    ],
+    options: &[ALL, PRUNE, AUTO, INCLUDE, EXCLUDE],
 };
 
-/// The same under its newer name.
+/// The same under its newer name, with an option that git does not have.
 pub static REFS_OPTIMIZE: Command = Command {
     name: "refs optimize",
     about: "Pack references, or compact tables, so that they are read fastest",
+    options: &[ALL, PRUNE, AUTO, INCLUDE, EXCLUDE, DRY_RUN],
     ..COMMAND
 };
 

@@ -1,6 +1,8 @@
 //! `refdb refs`. See git-refs(1).
 
 mod exists;
+mod fsck;
+mod verify;
 
 use crate::{for_each_ref, group::Group, options::Command, pack_refs};
 
@@ -8,6 +10,7 @@ use crate::{for_each_ref, group::Group, options::Command, pack_refs};
 pub static GROUP: Group = Group {
     command: Command { program: "git", name: "refs", about: "Low-level access to refs", synopsis: &[], options: &[] },
     members: &[
+        (&verify::COMMAND, verify::run),
         (&for_each_ref::REFS_LIST, for_each_ref::run_refs_list),
         (&exists::COMMAND, exists::run),
         (&pack_refs::REFS_OPTIMIZE, pack_refs::run_refs_optimize),

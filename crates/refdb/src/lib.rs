@@ -18,6 +18,7 @@ mod refusal;
 mod rejection;
 mod store;
 pub mod transaction;
+pub mod verify;
 
 pub use backend::{Backend, Cursor, Locked, Probe, RefView, Snapshot, Step, TargetView};
 pub use broken::{BrokenRef, LooseError};

@@ -1,0 +1,80 @@
+//! `fsck.<msg-id>`: how much each check of git-fsck(1) matters to the user.
+
+use crate::failure::{Failure, Result, fatal};
+use bstr::{BStr, ByteSlice};
+use refdb::{
+    config::Config,
+    verify::{Check, Level},
+};
+
+/// The consequence of a fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Severity {
+    Ignore,
+    Warn,
+    Error,
+}
+
+/// Checks of git's that have nothing to do with refs, by the names of git-fsck(1): settings may name them.
+const OTHERS: &str = "badDate badDateOverflow badEmail badFilemode badGpgsig badHeaderContinuation badName badObjectSha1 \
+    badParentSha1 badTagName badTimezone badTree badTreeSha1 badType duplicateEntries emptyName extraHeaderEntry fullPathname \
+    gitattributesBlob gitattributesLarge gitattributesLineLength gitattributesMissing gitattributesSymlink gitignoreSymlink \
+    gitmodulesBlob gitmodulesLarge gitmodulesMissing gitmodulesName gitmodulesParse gitmodulesPath gitmodulesSymlink \
+    gitmodulesUpdate gitmodulesUrl hasDot hasDotdot hasDotgit largePathname mailmapSymlink missingAuthor missingCommitter \
+    missingEmail missingNameBeforeEmail missingObject missingSpaceBeforeDate missingSpaceBeforeEmail missingTag \
+    missingTagEntry missingTaggerEntry missingTree missingType missingTypeEntry multipleAuthors nulInCommit nulInHeader \
+    nullSha1 treeNotSorted unknownType unterminatedHeader zeroPaddedDate zeroPaddedFilemode";
+
+/// Those that git lets nobody make less of.
+const FATAL: [&str; 2] = ["nulinheader", "unterminatedheader"];
+
+/// All settings.
+#[derive(Debug)]
+pub(super) struct Levels {
+    set: Vec<(Check, Severity)>,
+    strict: bool,
+}
+
+impl Levels {
+    pub(super) fn of(config: &Config, strict: bool) -> Result<Self> {
+        let mut levels = Levels { set: Vec::new(), strict };
+        for value in config.iter() {
+            let Some(id) = value.key.strip_prefix(b"fsck.") else { continue };
+            if id == b"skiplist" {
+                continue;
+            }
+            let wanted = value.text().map_err(|error| Failure::Lines(error.report()))?;
+            levels.set(id.as_bstr(), wanted)?;
+        }
+        Ok(levels)
+    }
+
+    /// `id` is in small letters, as keys of the configuration are.
+    fn set(&mut self, id: &BStr, wanted: &BStr) -> Result<()> {
+        let check = Check::ALL.into_iter().find(|check| id.eq_ignore_ascii_case(check.name().as_bytes()));
+        if check.is_none() && !OTHERS.split(' ').any(|other| id.eq_ignore_ascii_case(other.as_bytes())) {
+            return fatal!["Unhandled message id: ", id];
+        }
+        let severity = match wanted.as_bytes() {
+            b"error" => Severity::Error,
+            b"warn" => Severity::Warn,
+            b"ignore" => Severity::Ignore,
+            _ => return fatal!["Unknown fsck message type: '", wanted, "'"],
+        };
+        if severity != Severity::Error && FATAL.iter().any(|fatal| id == *fatal) {
+            return fatal!["Cannot demote ", id, " to ", wanted];
+        }
+        self.set.extend(check.map(|check| (check, severity)));
+        Ok(())
+    }
+
+    /// The last setting counts.
+    pub(super) fn severity(&self, check: Check) -> Severity {
+        let set = self.set.iter().rev().find(|(other, _)| *other == check).map(|(_, severity)| *severity);
+        set.unwrap_or(match check.level() {
+            Level::Error => Severity::Error,
+            Level::Warn if self.strict => Severity::Error,
+            Level::Warn | Level::Info => Severity::Warn,
+        })
+    }
+}

@@ -1,0 +1,285 @@
+//! `refdb refs verify` beside git's. Git lists files as the file system does, so lines are compared without their order.
+
+use crate::common::{git, refdb, same};
+use refdb_testkit::{RefFormat, Repo};
+use refdb_types::HashKind;
+use std::{fs, os::unix::fs::symlink, process::Output};
+
+/// Lines in order of text, and the exit code.
+fn said(output: &Output) -> (Vec<String>, Option<i32>) {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let mut lines: Vec<String> = text.lines().map(ToOwned::to_owned).collect();
+    lines.sort();
+    assert!(output.stdout.is_empty());
+    (lines, output.status.code())
+}
+
+/// Both find the same, with all these options before and after the command.
+fn agree(what: &str, repo: &Repo, before: &[&str], after: &[&str]) -> Vec<String> {
+    let words = [before, &["refs", "verify"], after].concat();
+    let by_refdb = said(&refdb(repo.dir(), &words, b""));
+    assert_eq!(said(&git(repo.dir(), &words, b"")), by_refdb, "{what}: {words:?}");
+    by_refdb.0
+}
+
+fn repo(format: RefFormat, hash: HashKind) -> (Repo, String) {
+    let repo = Repo::with_worktree(format, hash);
+    let commit = repo.commit();
+    let tag = repo.tag_object(commit, "v1");
+    repo.create_refs([("refs/heads/main", commit), ("refs/heads/dir/a", commit), ("refs/tags/v1", tag)]);
+    repo.git(["symbolic-ref", "refs/heads/link", "refs/heads/main"]);
+    repo.git(["worktree", "add", "-q", "-b", "tree", "../tree"]);
+    repo.git(["update-ref", "ORIG_HEAD", &commit.to_string()]);
+    (repo, commit.to_string())
+}
+
+const HASHES: [HashKind; 2] = [HashKind::Sha1, HashKind::Sha256];
+
+#[test]
+fn a_sound_repository_is_sound_and_verbose_names_what_is_looked_at() {
+    for format in RefFormat::ALL {
+        for hash in HASHES {
+            let (repo, _) = repo(format, hash);
+            assert!(agree("sound", &repo, &[], &[]).is_empty());
+            let shown = agree("sound", &repo, &[], &["--verbose"]);
+            assert!(shown.len() > 4, "{shown:?}");
+        }
+    }
+}
+
+#[test]
+fn each_kind_of_loose_file_is_judged_as_git_does() {
+    let (repo, id) = repo(RefFormat::Files, HashKind::Sha1);
+    let null = "0".repeat(40);
+    let with = |text: &str| [&id, text].concat();
+    let contents = [
+        with(""),
+        with("\n"),
+        with("\n\n"),
+        with(" garbage"),
+        with("x"),
+        with("\t\n"),
+        String::new(),
+        "junk\n\n".to_owned(),
+        format!("{null}\n"),
+        null.clone(),
+        format!("{null} x"),
+        "ref: refs/heads/main".to_owned(),
+        "ref: refs/heads/main \n".to_owned(),
+        "ref: refs/heads/main\n\n".to_owned(),
+        "ref:refs/heads/main\n".to_owned(),
+        "ref:\trefs/heads/main\n  ".to_owned(),
+        "ref: \n".to_owned(),
+        "ref: main\n".to_owned(),
+        "ref: HEAD\n".to_owned(),
+        "ref: foo/bar\n".to_owned(),
+        "ref: refs/heads/a..b\n".to_owned(),
+        "ref: worktrees/tree/refs/bisect/bad\n".to_owned(),
+        "ref: main-worktree/HEAD\n".to_owned(),
+    ];
+    for content in &contents {
+        for name in ["refs/heads/x", "refs/heads/~x", "ORIG_HEAD", "worktrees/tree/refs/worktree/x"] {
+            let path = repo.git_dir().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, content).unwrap();
+            agree(&format!("{name}: {content:?}"), &repo, &[], &[]);
+            fs::remove_file(&path).unwrap();
+        }
+    }
+    for head in ["ref: refs/tags/v1\n", "ref: refs/heads/../x\n", "ref: refs/heads/none\n", "ref: refs/heads/main"] {
+        for path in ["HEAD", "worktrees/tree/HEAD"] {
+            let path = repo.git_dir().join(path);
+            let before = fs::read(&path).unwrap();
+            fs::write(&path, head).unwrap();
+            agree(head, &repo, &[], &[]);
+            fs::write(&path, before).unwrap();
+        }
+    }
+}
+
+#[test]
+fn names_locks_links_and_other_files_are_judged_as_git_does() {
+    let (repo, id) = repo(RefFormat::Files, HashKind::Sha1);
+    let heads = repo.git_dir().join("refs/heads");
+    for name in [".lock", "x.lock", ".x.lock", "@", ".x", "a b", "x.lock/y", "one/two/.three", "-x"] {
+        let path = heads.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, format!("{id}\n")).unwrap();
+        agree(name, &repo, &[], &[]);
+        fs::remove_file(&path).unwrap();
+        let _ = fs::remove_dir(path.parent().unwrap());
+    }
+    // Git gives up altogether where a link leads to a folder that is not there.
+    fs::create_dir_all(repo.git_dir().join("worktrees/tree/refs/tags")).unwrap();
+    for target in
+        ["main", "./main", "nowhere", "../tags/v1", "../../logs/x", "../../HEAD", "../../../x", "/etc/passwd", "./.x"]
+    {
+        for folder in [heads.clone(), repo.git_dir().join("worktrees/tree/refs/worktree")] {
+            fs::create_dir_all(&folder).unwrap();
+            symlink(target, folder.join("s")).unwrap();
+            agree(target, &repo, &[], &[]);
+            fs::remove_file(folder.join("s")).unwrap();
+        }
+    }
+    let socket = std::os::unix::net::UnixListener::bind(heads.join("s")).unwrap();
+    assert_eq!(agree("a socket", &repo, &[], &[]).len(), 1);
+    drop(socket);
+}
+
+#[test]
+fn packed_refs_is_judged_line_by_line_as_git_does() {
+    for hash in HASHES {
+        let (repo, id) = repo(RefFormat::Files, hash);
+        let null = "0".repeat(id.len());
+        let (a, q, z) = (format!("{id} refs/heads/a"), format!("{id} refs/heads/q"), format!("{id} refs/heads/z"));
+        let path = repo.git_dir().join("packed-refs");
+        for text in [
+            String::new(),
+            "\n".to_owned(),
+            "#\n".to_owned(),
+            "# pack-refs with: peeled".to_owned(),
+            "# pack-refs with:peeled sorted\n".to_owned(),
+            format!("# pack-refs with: peeled fully-peeled sorted \n{a}\n{q}"),
+            format!("# pack-refs with: sorted\n{z}\n{a}\n{q}\n"),
+            format!("# pack-refs with: sorted\n{a}\n{a}\n"),
+            format!("# pack-refs with: sorted\n{z}\nbad refs/heads/q\n{id} refs/heads/r..\n{a}\n"),
+            format!("{z}\n{a}\n"),
+            format!("^{id}\n{q}\n"),
+            format!("{q}\n^{id}\n^{id}\n"),
+            format!("{q}\n\n{a}\n"),
+            format!("{q}\n^{id} garbage\n{a}\n^{}\n", &id[..4]),
+            format!("{q}\n^{null}\n{null} refs/heads/z\n"),
+            format!("{id} HEAD\n{id}\trefs/heads/x\n{id}  refs/heads/y\n{id}x\n{id}\n{id}"),
+            format!("bad x\n^{id}\n{id} refs/heads/a \n{id} refs/heads/b\r\n# x\n"),
+        ] {
+            fs::write(&path, &text).unwrap();
+            agree(&format!("{text:?}"), &repo, &[], &[]);
+        }
+        fs::remove_file(&path).unwrap();
+        symlink("elsewhere", &path).unwrap();
+        agree("a link", &repo, &[], &[]);
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        agree("a folder", &repo, &[], &[]);
+    }
+}
+
+#[test]
+fn settings_and_strictness_change_what_a_fault_is() {
+    let (repo, id) = repo(RefFormat::Files, HashKind::Sha1);
+    fs::write(repo.git_dir().join("refs/heads/x"), &id).unwrap();
+    fs::write(repo.git_dir().join("refs/heads/.y"), "junk").unwrap();
+    for setting in [
+        "fsck.refMissingNewline=error",
+        "fsck.refMissingNewline=ignore",
+        "fsck.refMissingNewline=info",
+        "fsck.refmissingnewline=warn",
+        "fsck.refMissingNewline=ERROR",
+        "fsck.refMissingNewline=",
+        "fsck.refMissingNewline",
+        "fsck.badRefName=warn",
+        "fsck.badRefContent=ignore",
+        "fsck.foo=error",
+        "fsck.badTimezone=ignore",
+        "fsck.nulInHeader=warn",
+    ] {
+        for after in [&[][..], &["--strict"], &["--no-strict", "--verbose", "--no-verbose"]] {
+            agree(setting, &repo, &["-c", setting], after);
+        }
+    }
+}
+
+#[test]
+fn wrong_use_is_told_as_git_tells_it() {
+    let (repo, _) = repo(RefFormat::Files, HashKind::Sha1);
+    for line in [&["x"][..], &["-h"], &["--foo"], &["--strict", "x"], &["--", "x"]] {
+        same(repo.dir(), &[&["refs", "verify"], line].concat(), b"");
+    }
+}
+
+#[test]
+fn names_of_tables_and_targets_in_reftables_are_judged_as_git_does() {
+    for hash in HASHES {
+        let (repo, _) = repo(RefFormat::Reftable, hash);
+        for target in ["garbage", "foo/bar", "FOO_HEAD", "HEAD", "refs/heads/none"] {
+            repo.git(["symbolic-ref", "refs/heads/s", target]);
+            let of_tree = git(&repo.dir().join("../tree"), &["symbolic-ref", "refs/bisect/s", target], b"");
+            assert!(of_tree.status.success(), "{of_tree:?}");
+            agree(target, &repo, &[], &[]);
+        }
+        repo.git(["symbolic-ref", "HEAD", "refs/tags/x"]);
+        agree("HEAD", &repo, &[], &[]);
+        repo.git(["symbolic-ref", "HEAD", "refs/heads/main"]);
+        repo.git(["pack-refs"]);
+        let folder = repo.git_dir().join("reftable");
+        let list = folder.join("tables.list");
+        for name in
+            ["x.ref", "0x1-0x1-abc.ref", "0x1-0x1-abc.log", "0x1-0x1-abc.refabc", "0x1-0x1-z.ref", "1-0X2-a.ref"]
+        {
+            let old = fs::read_to_string(&list).unwrap();
+            fs::rename(folder.join(old.trim()), folder.join(name)).unwrap();
+            fs::write(&list, format!("{name}\n")).unwrap();
+            agree(name, &repo, &[], &[]);
+            agree(name, &repo, &[], &["--strict"]);
+        }
+        fs::write(repo.git_dir().join("worktrees/tree/reftable/tables.list"), "garbage\n").unwrap();
+        let lines = agree("a broken stack", &repo, &[], &[]);
+        assert!(lines.contains(&"error: reftable stack for worktree 'tree' is broken".to_owned()), "{lines:?}");
+    }
+}
+
+/// Git 2.55 crashes here.
+#[test]
+fn a_broken_common_stack_is_told_with_its_reason() {
+    let (repo, _) = repo(RefFormat::Reftable, HashKind::Sha1);
+    fs::write(repo.git_dir().join("reftable/tables.list"), "garbage\n").unwrap();
+    let (lines, code) = said(&refdb(repo.dir(), &["refs", "verify"], b""));
+    assert_eq!(code, Some(255));
+    assert!(lines[0].starts_with("error: reftable stack is broken: ") && lines[0].contains("garbage"), "{lines:?}");
+}
+
+#[test]
+fn deep_also_looks_at_objects() {
+    for format in RefFormat::ALL {
+        let (repo, _) = repo(format, HashKind::Sha1);
+        let deep = || said(&refdb(repo.dir(), &["refs", "verify", "--deep"], b""));
+        let blob = repo.blob("to be lost");
+        let tag = repo.tag_object(blob, "leads-nowhere");
+        repo.create_refs([("refs/tags/blob", blob), ("refs/tags/tag", tag)]);
+        assert_eq!(deep(), (Vec::new(), Some(0)), "a tag may hold anything");
+        let hex = blob.to_string();
+        fs::remove_file(repo.git_dir().join("objects").join(&hex[..2]).join(&hex[2..])).unwrap();
+        let expected = vec![
+            format!("error: refs/tags/blob: missingRefObject: points to {hex}, which is not there"),
+            format!(
+                "error: refs/tags/tag: missingRefObject: holds the tag {tag}, which leads to no object that is there"
+            ),
+        ];
+        assert_eq!(deep(), (expected, Some(255)));
+    }
+}
+
+#[test]
+fn deep_wants_commits_in_branches() {
+    let (repo, _) = repo(RefFormat::Files, HashKind::Sha1);
+    let blob = repo.blob("no commit");
+    fs::write(repo.git_dir().join("refs/heads/blob"), format!("{blob}\n")).unwrap();
+    let words = ["-c", "fsck.badRefObjectType=warn", "refs", "verify", "--deep"];
+    let expected = format!("warning: refs/heads/blob: badRefObjectType: points to {blob}, a blob and no commit");
+    assert_eq!(said(&refdb(repo.dir(), &words, b"")), (vec![expected], Some(0)));
+}
+
+#[test]
+fn deep_reads_every_block_of_a_table() {
+    let (repo, _) = repo(RefFormat::Reftable, HashKind::Sha1);
+    repo.git(["pack-refs"]);
+    let folder = repo.git_dir().join("reftable");
+    let table = folder.join(fs::read_to_string(folder.join("tables.list")).unwrap().trim());
+    let mut bytes = fs::read(&table).unwrap();
+    // Within the footer's checksum: readers that trust it go on, and the check of all of it does not.
+    let at = bytes.len() - 80;
+    bytes[at] ^= 1;
+    fs::write(&table, bytes).unwrap();
+    let (lines, code) = said(&refdb(repo.dir(), &["refs", "verify", "--deep"], b""));
+    assert_eq!(code, Some(255), "{lines:?}");
+}

@@ -1,0 +1,136 @@
+//! Looks at all refs of a repository, those of every worktree among them, and reports their faults.
+//!
+//! The checks are those of git-fsck(1), with git's names and words; `deep` adds checks of our own. Nothing is changed, and
+//! nothing stops at the first fault.
+
+mod check;
+mod content;
+mod loose;
+mod packed;
+mod tables;
+
+pub use check::{Check, Level};
+
+use crate::{RefFormat, Result, Store};
+use bstr::{BStr, BString};
+use refdb_repo::objects::ObjectKind;
+use refdb_types::ObjectId;
+use std::path::{Path, PathBuf};
+
+/// What [`Store::verify`] has to say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verified {
+    /// It begins with the next worktree.
+    Worktree,
+    /// It looks at this: a ref, a file or a table.
+    Looking(Looking),
+    /// It found something wrong.
+    Fault(Fault),
+    /// A stack of reftables cannot be read: whose, if it is a linked worktree's, and why.
+    Unreadable(Option<BString>, String),
+}
+
+/// The part of a repository that is looked at now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Looking {
+    /// A loose ref, by its full name.
+    Ref(BString),
+    /// packed-refs.
+    Packed(PathBuf),
+    /// A reftable.
+    Table(BString),
+}
+
+/// Something that is wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// The ref, or the file and line.
+    pub place: BString,
+    /// Which check found it.
+    pub check: Check,
+    /// What it found.
+    pub what: BString,
+}
+
+impl Store {
+    /// Looks at the refs of all worktrees. With `deep` it also reads every block of every reftable, and asks whether the
+    /// objects are there and branches hold commits.
+    pub fn verify(&self, deep: bool, report: &mut dyn FnMut(Verified)) -> Result<()> {
+        let worktrees = self.repository().worktrees(self.fs())?;
+        let folders = [(None, self.repository().refs_dir().to_owned())]
+            .into_iter()
+            .chain(worktrees.into_iter().map(|tree| (Some(tree.id), tree.git_dir)));
+        let mut verifier = Verifier { store: self, deep, report };
+        for (id, folder) in folders {
+            (verifier.report)(Verified::Worktree);
+            let worktree = Worktree { prefix: id.as_ref().map_or_else(BString::default, prefix_of), id, folder };
+            match self.repository().ref_format() {
+                RefFormat::Files => {
+                    loose::verify(&mut verifier, &worktree)?;
+                    if worktree.id.is_none() {
+                        packed::verify(&mut verifier, &worktree.folder)?;
+                    }
+                }
+                RefFormat::Reftable => tables::verify(&mut verifier, &worktree)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whose refs are looked at.
+struct Worktree {
+    /// `None` in the main worktree, which has the shared refs too.
+    id: Option<BString>,
+    /// What stands before the names of its refs.
+    prefix: BString,
+    folder: PathBuf,
+}
+
+fn prefix_of(id: &BString) -> BString {
+    [b"worktrees/", id.as_slice(), b"/"].concat().into()
+}
+
+struct Verifier<'a> {
+    store: &'a Store,
+    deep: bool,
+    report: &'a mut dyn FnMut(Verified),
+}
+
+impl Verifier<'_> {
+    fn looking(&mut self, at: Looking) {
+        (self.report)(Verified::Looking(at));
+    }
+
+    fn fault(&mut self, place: &BStr, check: Check, what: impl Into<BString>) {
+        (self.report)(Verified::Fault(Fault { place: place.to_owned(), check, what: what.into() }));
+    }
+
+    fn git_dir(&self) -> &Path {
+        self.store.repository().refs_dir()
+    }
+
+    /// Looks for the object of a ref: a commit where the ref is a branch or HEAD. A fault is told of `place`; `name` is the
+    /// ref as its worktree calls it.
+    fn object(&mut self, place: &BStr, name: &BStr, id: &ObjectId) -> Result<()> {
+        if !self.deep || id.is_null() {
+            return Ok(());
+        }
+        let wants_commit = name.starts_with(b"refs/heads/") || name == "HEAD";
+        match self.store.objects().kind(id)? {
+            None => self.fault(place, Check::MissingRefObject, format!("points to {id}, which is not there")),
+            Some(kind) if wants_commit && kind != ObjectKind::Commit => {
+                self.fault(place, Check::BadRefObjectType, format!("points to {id}, a {} and no commit", kind.name()));
+            }
+            Some(ObjectKind::Tag) if self.store.objects().peel(id)?.is_none() => {
+                self.fault(
+                    place,
+                    Check::MissingRefObject,
+                    format!("holds the tag {id}, which leads to no object that is there"),
+                );
+            }
+            Some(_) => {}
+        }
+        Ok(())
+    }
+}

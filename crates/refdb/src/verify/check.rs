@@ -1,0 +1,101 @@
+/// A check. All but the last three are git's, by the names of git-fsck(1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "git-fsck(1) says what each means")]
+pub enum Check {
+    BadHeadTarget,
+    BadPackedRefEntry,
+    BadPackedRefHeader,
+    BadRefContent,
+    BadRefFiletype,
+    BadRefName,
+    BadRefOid,
+    BadReferentName,
+    BadReftableTableName,
+    EmptyPackedRefsFile,
+    PackedRefEntryNotTerminated,
+    PackedRefUnsorted,
+    RefMissingNewline,
+    SymlinkRef,
+    SymrefTargetIsNotARef,
+    TrailingRefContent,
+    /// A ref's object is not in the repository.
+    MissingRefObject,
+    /// A branch, or HEAD, holds another object than a commit.
+    BadRefObjectType,
+    /// A reftable's blocks do not hold what they promise.
+    BadReftable,
+}
+
+/// How much a fault matters where no setting says otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    /// Refs can be lost, or read wrongly.
+    Error,
+    /// A warning, or an error where checks are strict.
+    Warn,
+    /// Always a warning.
+    Info,
+}
+
+impl Check {
+    /// Each of them.
+    pub const ALL: [Check; 19] = [
+        Self::BadHeadTarget,
+        Self::BadPackedRefEntry,
+        Self::BadPackedRefHeader,
+        Self::BadRefContent,
+        Self::BadRefFiletype,
+        Self::BadRefName,
+        Self::BadRefOid,
+        Self::BadReferentName,
+        Self::BadReftableTableName,
+        Self::EmptyPackedRefsFile,
+        Self::PackedRefEntryNotTerminated,
+        Self::PackedRefUnsorted,
+        Self::RefMissingNewline,
+        Self::SymlinkRef,
+        Self::SymrefTargetIsNotARef,
+        Self::TrailingRefContent,
+        Self::MissingRefObject,
+        Self::BadRefObjectType,
+        Self::BadReftable,
+    ];
+
+    /// Its name in settings and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BadHeadTarget => "badHeadTarget",
+            Self::BadPackedRefEntry => "badPackedRefEntry",
+            Self::BadPackedRefHeader => "badPackedRefHeader",
+            Self::BadRefContent => "badRefContent",
+            Self::BadRefFiletype => "badRefFiletype",
+            Self::BadRefName => "badRefName",
+            Self::BadRefOid => "badRefOid",
+            Self::BadReferentName => "badReferentName",
+            Self::BadReftableTableName => "badReftableTableName",
+            Self::EmptyPackedRefsFile => "emptyPackedRefsFile",
+            Self::PackedRefEntryNotTerminated => "packedRefEntryNotTerminated",
+            Self::PackedRefUnsorted => "packedRefUnsorted",
+            Self::RefMissingNewline => "refMissingNewline",
+            Self::SymlinkRef => "symlinkRef",
+            Self::SymrefTargetIsNotARef => "symrefTargetIsNotARef",
+            Self::TrailingRefContent => "trailingRefContent",
+            Self::MissingRefObject => "missingRefObject",
+            Self::BadRefObjectType => "badRefObjectType",
+            Self::BadReftable => "badReftable",
+        }
+    }
+
+    /// How much it matters where no setting says otherwise.
+    pub fn level(self) -> Level {
+        match self {
+            Self::BadReftableTableName => Level::Warn,
+            Self::EmptyPackedRefsFile
+            | Self::RefMissingNewline
+            | Self::SymlinkRef
+            | Self::SymrefTargetIsNotARef
+            | Self::TrailingRefContent => Level::Info,
+            _ => Level::Error,
+        }
+    }
+}

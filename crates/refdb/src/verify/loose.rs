@@ -1,0 +1,158 @@
+//! Loose refs: their names, the kind of their files, and their content.
+
+use super::{Check, Looking, Verifier, Worktree, content::verify_target};
+use crate::Result;
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::{FormatOptions, ObjectId, check_format, is_root_ref};
+use refdb_vfs::EntryKind;
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Component, Path, PathBuf},
+};
+
+/// Looks at the files below `refs/`, then at root refs.
+pub(super) fn verify(verifier: &mut Verifier<'_>, worktree: &Worktree) -> Result<()> {
+    folder(verifier, worktree, "refs".into())?;
+    for (name, kind) in entries(verifier, &worktree.folder)? {
+        if kind != EntryKind::Dir && is_root_ref(name.as_bstr()) && !is_left_to_its_program(name.as_bstr()) {
+            one(verifier, worktree, name.as_bstr(), kind)?;
+        }
+    }
+    Ok(())
+}
+
+/// Root refs that count only if they hold a ref: what else is in such a file is the matter of the program that wrote it.
+fn is_left_to_its_program(name: &BStr) -> bool {
+    ["AUTO_MERGE", "BISECT_EXPECTED_REV", "NOTES_MERGE_PARTIAL", "MERGE_AUTOSTASH"]
+        .iter()
+        .any(|irregular| name == irregular)
+}
+
+fn folder(verifier: &mut Verifier<'_>, worktree: &Worktree, name: BString) -> Result<()> {
+    // Paths have an end, but names of folders inside one another come from a disk.
+    let mut folders = vec![name];
+    while let Some(name) = folders.pop() {
+        let path = worktree.folder.join(OsStr::from_bytes(&name));
+        let mut below = Vec::new();
+        for (entry, kind) in entries(verifier, &path)? {
+            let name = BString::from([&name[..], b"/", &entry].concat());
+            // Someone is writing. A name that begins with a dot is no lock of git's.
+            let is_lock = entry.ends_with(b".lock") && !entry.starts_with(b".");
+            match kind {
+                EntryKind::Dir => below.push(name),
+                _ if is_lock => {}
+                _ => one(verifier, worktree, name.as_bstr(), kind)?,
+            }
+        }
+        folders.extend(below.into_iter().rev());
+    }
+    Ok(())
+}
+
+/// A folder's entries in order of name; none if there is no such folder.
+fn entries(verifier: &Verifier<'_>, path: &Path) -> Result<Vec<(Vec<u8>, EntryKind)>> {
+    match verifier.store.fs().read_dir(path) {
+        Ok(mut entries) => {
+            entries.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+            Ok(entries)
+        }
+        Err(error) if error.is_not_found() => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// One file. Before its worktree's name for the ref stands whose worktree it is.
+fn one(verifier: &mut Verifier<'_>, worktree: &Worktree, name: &BStr, kind: EntryKind) -> Result<()> {
+    let place = BString::from([&worktree.prefix[..], name].concat());
+    let place = place.as_bstr();
+    verifier.looking(Looking::Ref(place.to_owned()));
+    if !is_root_ref(name) && check_format(name, FormatOptions::default()).is_err() {
+        verifier.fault(place, Check::BadRefName, "invalid refname format");
+    }
+    let path = worktree.folder.join(OsStr::from_bytes(name));
+    match kind {
+        EntryKind::Symlink => link(verifier, place, name, &path),
+        EntryKind::File => file(verifier, place, name, &path),
+        EntryKind::Dir | EntryKind::Other => {
+            verifier.fault(place, Check::BadRefFiletype, "unexpected file type");
+            Ok(())
+        }
+    }
+}
+
+/// A symbolic link leads to a ref by its path, as seen from the repository's folder.
+fn link(verifier: &mut Verifier<'_>, place: &BStr, name: &BStr, path: &Path) -> Result<()> {
+    verifier.fault(place, Check::SymlinkRef, "use deprecated symbolic link for symref");
+    let content = match verifier.store.fs().read_link(path) {
+        Ok(content) => content,
+        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let led = plain(&real(path.parent().unwrap_or(path)).join(content));
+    let target = led.strip_prefix(real(verifier.git_dir())).unwrap_or(&led);
+    verify_target(verifier, place, name, target.as_os_str().as_bytes().as_bstr());
+    Ok(())
+}
+
+/// A path without `.` and `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+fn file(verifier: &mut Verifier<'_>, place: &BStr, name: &BStr, path: &Path) -> Result<()> {
+    let content = match verifier.store.fs().read(path) {
+        Ok(content) => content,
+        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) => {
+            verifier.fault(place, Check::BadRefContent, error.to_string());
+            return Ok(());
+        }
+    };
+    if let Some(rest) = content.strip_prefix(b"ref:") {
+        symbolic(verifier, place, name, rest);
+        return Ok(());
+    }
+    let hash = verifier.store.hash();
+    let id = content.get(..hash.len_hex()).and_then(|hex| ObjectId::from_hex(hash, hex).ok());
+    let Some(id) = id.filter(|_| content.get(hash.len_hex()).is_none_or(u8::is_ascii_whitespace)) else {
+        verifier.fault(place, Check::BadRefContent, content.trim_ascii_end());
+        return Ok(());
+    };
+    match &content[hash.len_hex()..] {
+        b"\n" if id.is_null() => {
+            verifier.fault(place, Check::BadRefOid, format!("points to invalid object ID '{id}'"));
+        }
+        b"\n" => {}
+        b"" => verifier.fault(place, Check::RefMissingNewline, "misses LF at the end"),
+        rest => {
+            let what = [b"has trailing garbage: '", rest, b"'"].concat();
+            verifier.fault(place, Check::TrailingRefContent, what);
+        }
+    }
+    verifier.object(place, name, &id)
+}
+
+fn symbolic(verifier: &mut Verifier<'_>, place: &BStr, name: &BStr, rest: &[u8]) {
+    let written = rest.trim_ascii_start();
+    let target = written.trim_ascii_end();
+    let spare = written.len() - target.len();
+    if spare == 0 || written.last() != Some(&b'\n') {
+        verifier.fault(place, Check::RefMissingNewline, "misses LF at the end");
+    }
+    if spare > 1 || spare == 1 && written.last() != Some(&b'\n') {
+        verifier.fault(place, Check::TrailingRefContent, "has trailing whitespaces or newlines");
+    }
+    verify_target(verifier, place, name, target.as_bstr());
+}

@@ -1,0 +1,81 @@
+//! A stack of reftables: the names of its tables, and the refs in it.
+
+use super::{Check, Looking, Verified, Verifier, Worktree, content::verify_target};
+use crate::Result;
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::{FormatOptions, check_format, is_root_ref};
+use refdb_vfs::Mapping;
+use reftable::{
+    RefValue, Source, check,
+    stack::{Snapshot, Stack, StackOptions},
+};
+use std::{path::Path, sync::Arc};
+
+pub(super) fn verify(verifier: &mut Verifier<'_>, worktree: &Worktree) -> Result<()> {
+    let folder = worktree.folder.join("reftable");
+    let write = reftable::WriteOptions { hash: verifier.store.hash(), ..reftable::WriteOptions::default() };
+    let stack = Stack::open(verifier.store.fs().clone(), &folder, StackOptions::new(write));
+    let snapshot = match stack {
+        Ok(stack) => stack.snapshot(),
+        Err(error) => {
+            (verifier.report)(Verified::Unreadable(worktree.id.clone(), error.to_string()));
+            return Ok(());
+        }
+    };
+    for listed in snapshot.tables() {
+        let name = listed.name.as_bstr();
+        verifier.looking(Looking::Table(name.to_owned()));
+        if !is_table_name(name) {
+            verifier.fault(name, Check::BadReftableTableName, "invalid reftable table name");
+        }
+        if verifier.deep {
+            blocks(verifier, name, &listed.name.path_in(&folder))?;
+        }
+    }
+    if let Err(error) = refs(verifier, worktree, &snapshot) {
+        (verifier.report)(Verified::Unreadable(worktree.id.clone(), error.to_string()));
+    }
+    Ok(())
+}
+
+/// As git reads the name: numbers in hexadecimal, whose digits it does not count.
+fn is_table_name(name: &BStr) -> bool {
+    let number = |text: &[u8]| {
+        let digits = text.strip_prefix(b"0x").or(text.strip_prefix(b"0X")).unwrap_or(text);
+        digits.iter().all(u8::is_ascii_hexdigit)
+    };
+    let Some((stem, kind)) = name.split_once_str(".") else { return false };
+    let parts: Vec<&[u8]> = stem.split_str("-").collect();
+    parts.len() == 3 && parts.into_iter().all(number) && matches!(kind, b"ref" | b"log")
+}
+
+fn blocks(verifier: &mut Verifier<'_>, name: &BStr, path: &Path) -> Result<()> {
+    let mapping = Mapping::new(&verifier.store.fs().open(path)?)?;
+    for corruption in check(Source::Mapped(Arc::new(mapping)), name)? {
+        verifier.fault(name, Check::BadReftable, corruption.to_string());
+    }
+    Ok(())
+}
+
+fn refs(verifier: &mut Verifier<'_>, worktree: &Worktree, snapshot: &Snapshot) -> Result<()> {
+    let mut refs = snapshot.merged().refs();
+    while let Some(record) = refs.next()? {
+        let name = record.name;
+        let place = BString::from([&worktree.prefix[..], name].concat());
+        let place = place.as_bstr();
+        if !is_root_ref(name) && check_format(name, FormatOptions::default()).is_err() {
+            verifier.fault(place, Check::BadRefName, "invalid refname format");
+        }
+        match record.value {
+            RefValue::Symbolic(target) => verify_target(verifier, place, name, target),
+            RefValue::Direct(id) | RefValue::Peeled { target: id, .. } => {
+                if id.is_null() {
+                    verifier.fault(place, Check::BadRefOid, format!("points to invalid object ID '{id}'"));
+                }
+                verifier.object(place, name, &id)?;
+            }
+            RefValue::Deletion => {}
+        }
+    }
+    Ok(())
+}
