@@ -64,6 +64,11 @@ impl Store {
         for (id, folder) in folders {
             (verifier.report)(Verified::Worktree);
             let worktree = Worktree { prefix: id.as_ref().map_or_else(BString::default, prefix_of), id, folder };
+            debug_assert_eq!(
+                worktree.id.is_none(),
+                worktree.prefix.is_empty(),
+                "only a linked worktree's refs have a prefix"
+            );
             match self.repository().ref_format() {
                 RefFormat::Files => {
                     loose::verify(&mut verifier, &worktree)?;

@@ -33,6 +33,7 @@ fn folder(verifier: &mut Verifier<'_>, worktree: &Worktree, name: BString) -> Re
     // Paths have an end, but names of folders inside one another come from a disk.
     let mut folders = vec![name];
     while let Some(name) = folders.pop() {
+        debug_assert!(name == "refs" || name.starts_with(b"refs/"), "the walk stays below refs/: {name}");
         let path = worktree.folder.join(OsStr::from_bytes(&name));
         let mut below = Vec::new();
         for (entry, kind) in entries(verifier, &path)? {
@@ -64,6 +65,7 @@ fn entries(verifier: &Verifier<'_>, path: &Path) -> Result<Vec<(Vec<u8>, EntryKi
 
 /// One file. Before its worktree's name for the ref stands whose worktree it is.
 fn one(verifier: &mut Verifier<'_>, worktree: &Worktree, name: &BStr, kind: EntryKind) -> Result<()> {
+    debug_assert!(is_root_ref(name) || name.starts_with(b"refs/"), "others' files are not looked at: {name}");
     let place = BString::from([&worktree.prefix[..], name].concat());
     let place = place.as_bstr();
     verifier.looking(Looking::Ref(place.to_owned()));

@@ -94,6 +94,7 @@ impl Lines<'_, '_> {
     }
 
     fn peeled(&mut self, place: &BStr, text: &[u8]) {
+        debug_assert!(self.may_peel, "a peeled line follows a ref's");
         self.may_peel = false;
         let Some(_) = self.id(text) else {
             return self.fault(place, Check::BadPackedRefEntry, &[b"'", text, b"' has invalid peeled oid"]);
@@ -133,6 +134,7 @@ fn verify_order(verifier: &mut Verifier<'_>, text: &[u8]) {
         if line.starts_with(b"#") || line.starts_with(b"^") {
             continue;
         }
+        debug_assert!(line.len() > start, "a line without a name is a fault, and faults leave the order alone");
         let name = line.get(start..).unwrap_or_default();
         if name <= before {
             let what = [b"refname '", name, b"' is less than previous refname '", before, b"'"].concat();
