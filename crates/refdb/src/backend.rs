@@ -7,9 +7,10 @@ use std::ops::ControlFlow;
 
 /// A repository's refs in one on-disk format, as seen from one worktree.
 ///
-/// A backend knows how refs lie on disk and how to lock them. It decides nothing about old values, name conflicts, symbolic
-/// refs, reflog policy or hooks: the transaction does, once for all backends, and gives the backend [`Step`]s. Names are full
-/// refnames, as the worktree sees them; the backend routes them by their [`Scope`](refdb_types::Scope).
+/// A backend knows how refs lie on disk and how to lock them. It decides nothing about old values, name conflicts,
+/// symbolic refs, reflog policy or hooks. The transaction decides these once for all backends, and gives the backend
+/// [`Step`]s. Names are full refnames, as the worktree sees them; the backend routes them by their
+/// [`Scope`](refdb_types::Scope).
 ///
 /// A transaction goes through a backend in this order; dropping [`Locked`] at any point undoes and unlocks:
 ///
@@ -28,11 +29,12 @@ pub trait Backend: Send + Sync {
     /// Only what concerns the whole store fails the call; a single ref that cannot be locked is refused.
     fn lock(&self, claims: &dyn Claims) -> Result<Box<dyn Locked + '_>>;
 
-    /// The one form of a name. A worktree's own refs have two, `HEAD` and `main-worktree/HEAD` for instance; claims
-    /// and steps have the plain one, so that no ref is claimed twice.
+    /// The one form of a name. A worktree's own refs have two, `HEAD` and `main-worktree/HEAD` for instance. Claims and
+    /// steps have the plain one, so that no ref is claimed twice.
     fn plain_name<'n>(&self, name: &'n BStr) -> &'n BStr;
 
-    /// Whether the reflog of a symbolic ref stays, and tells of it, when the ref is deleted: in git's reftable format.
+    /// Whether the reflog of a symbolic ref stays, and tells of it, when the ref is deleted. It does in git's reftable
+    /// format.
     fn keeps_symref_logs(&self) -> bool;
 
     /// Refuses steps that the format has no room for, so that nobody else's fail with them. [`Locked::stage`] does too.
@@ -49,8 +51,8 @@ pub trait Backend: Send + Sync {
 
 /// The claims of a transaction: sorted by name, each name once.
 ///
-/// There may be millions, so claims and steps are never lists of owned values: a backend asks for them one by one and borrows
-/// from the transaction's compact memory.
+/// There may be millions, so claims and steps are never lists of owned values. A backend asks for them one by one and
+/// borrows from the transaction's compact memory.
 pub trait Claims {
     /// How many there are.
     fn count(&self) -> usize;
@@ -58,8 +60,8 @@ pub trait Claims {
     /// The claim at this position. Panics past the end.
     fn claim(&self, at: usize) -> Claim<'_>;
 
-    /// Whether readers, and the first reader after a crash, shall see either all changes or none, even where that costs
-    /// more. Symbolic refs and refs that are not shared are left out where refs are files.
+    /// Whether readers shall see either all changes or none, even where that costs more. So shall the first reader
+    /// after a crash. Symbolic refs and refs that are not shared are left out where refs are files.
     fn whole(&self) -> bool {
         false
     }
@@ -98,7 +100,7 @@ pub enum Intent {
 
 /// A state of the refs that can be read any number of times.
 ///
-/// For reftable it is a point in time. For files it is not one across names: each name is read when it is asked for,
+/// For reftable it is a point in time. For files it is not one across names. Each name is read when it is asked for,
 /// loose refs before packed-refs.
 pub trait Snapshot: Send + Sync {
     /// One ref, symbolic refs not followed. `Ok(None)` if it does not exist;
@@ -112,8 +114,8 @@ pub trait Snapshot: Send + Sync {
     /// ref. The worktree's own refs stand among the shared ones; other worktrees' refs do not appear.
     fn cursor(&self, root_refs: bool) -> Result<Box<dyn Cursor + '_>>;
 
-    /// The refs that hold `id`, or an annotated tag that the store knows to lead to it (of a loose ref it knows nothing),
-    /// in order of name; through an index where the format has one. Symbolic refs are not among them.
+    /// The refs, in order of name, that hold `id` or an annotated tag known to the store to lead there. The store knows
+    /// no such tags for loose refs. An index answers where the format has one. Symbolic refs are not among them.
     fn pointing_at(&self, id: &ObjectId, found: &mut dyn FnMut(RefView<'_>) -> Result<()>) -> Result<()>;
 
     /// Whether the ref has a reflog, be it empty.
@@ -158,8 +160,8 @@ pub trait Answers {
     /// The ref exists but cannot be read, and why.
     fn broken(&mut self, probe: usize, broken: BrokenRef) -> Result<()>;
 
-    /// The first ref below the probe's name. Called only if that was asked for and there is one; maybe later than the
-    /// values of following probes (`a-b` lies between `a` and `a/b`).
+    /// The first ref below the probe's name. Called only if that was asked for and there is one. The call may come
+    /// later than the values of following probes (`a-b` lies between `a` and `a/b`).
     fn below(&mut self, probe: usize, child: &BStr) -> Result<()>;
 }
 
@@ -222,8 +224,8 @@ pub trait Cursor {
     /// between, at most; going back starts anew.
     fn seek(&mut self, name: &BStr) -> Result<()>;
 
-    /// The next ref. A ref whose file is no good is the error [`Error::BrokenRef`](crate::Error::BrokenRef); it is no end: the
-    /// next call goes on behind it. What packed-refs says of such a ref is not shown.
+    /// The next ref. A ref whose file is broken is the error [`Error::BrokenRef`](crate::Error::BrokenRef). The error
+    /// is no end: the next call goes on behind it. What packed-refs says of such a ref is not shown.
     fn next(&mut self) -> Result<Option<RefView<'_>>>;
 
     /// Hands the refs that follow to `visit` until it breaks, or there are no more. An error is that of `next`: to go on
@@ -283,8 +285,8 @@ pub trait Locked: Send + Sync {
     fn commit(self: Box<Self>, steps: &dyn Steps) -> Result<()>;
 }
 
-/// What a transaction does, all checks passed: sorted by name, each for a claimed ref that was not refused, each name
-/// once.
+/// The steps of a transaction that has passed all checks, sorted by name. Each is for a claimed ref that was not
+/// refused, each name once.
 pub trait Steps {
     /// How many there are.
     fn count(&self) -> usize;

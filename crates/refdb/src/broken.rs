@@ -28,7 +28,8 @@ pub enum LooseError {
     /// It is a symbolic ref to a name that no ref can have.
     #[error("it points at '{0}', which no ref can be called")]
     Target(BString),
-    /// The system does not let us read it, and says so with this number: a symbolic link without an end, no permission.
+    /// The system does not let us read it, and says so with this number. Causes are a symbolic link without an end, or
+    /// no permission.
     #[error("{}", said(*.0))]
     Unreadable(i32),
 }

@@ -2,10 +2,12 @@
 //!
 //! A loose file outranks a line in packed-refs. Readers look at it first: a packer writes packed-refs before it removes one.
 
-// Read in this order: `options` (what a repository says), `layout` (where a ref lies), `loose` (one small file), `pages`,
-// `packed_read`, `packed_search`, `packed_order`, `packed_look_up` and `packed_cache` (the big one), `listing` (a folder),
-// `snapshot`, `probe` and `cursor` (all of it for readers), `reflog`; then `locks` and `way` (who may write, and how),
-// `packed_write`, `bulk`, `transaction` and `optimize` (pack-refs).
+// Read the modules in this order:
+// - `options` (the settings of a repository), `layout` (where a ref lies), `loose` (one small file);
+// - for the big file, `pages`, `packed_read`, `packed_search`, `packed_order`, `packed_look_up` and `packed_cache`;
+// - `listing` (a folder), then `snapshot`, `probe` and `cursor` (all of it for readers), and `reflog`;
+// - `locks` and `way` (who may write, and how);
+// - `packed_write`, `bulk`, `transaction` and `optimize` (pack-refs).
 mod backend;
 mod bulk;
 mod cursor;

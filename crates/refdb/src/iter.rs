@@ -12,7 +12,7 @@ pub use prefix::WithPrefix;
 
 use bstr::BString;
 
-// To begin after a certain ref is a seek of the outermost view; root refs are asked for where the first cursor is made
+// To begin after a certain ref is a seek of the outermost view. Root refs are asked for where the first cursor is made
 // ([`Snapshot::cursor`](crate::Snapshot::cursor)).
 
 /// The first name that does not begin with `prefix` and sorts after those that do; `None` if there is none.

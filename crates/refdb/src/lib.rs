@@ -2,7 +2,7 @@
 //!
 //! Begin with [`Store::open`]; [`Store::find`], [`Store::refs`] and [`Store::transaction`] are what most callers need.
 //!
-//! A write is an [`Edit`] (a change, and the condition for it) in a transaction, which locks, checks
+//! A write is an [`Edit`] (a change, and the condition for it) in a transaction. The transaction locks, checks
 //! everything in one sorted walk and hands the resulting [`Step`]s to a [`Backend`]. A read asks a [`Snapshot`], by
 //! name or with a [`Cursor`].
 

@@ -1,7 +1,7 @@
 //! How a user may name an object: gitrevisions(7), as far as scripts give such names to update-ref.
 //!
-//! Not understood are `:/TEXT`, `^{/TEXT}`, the index (`:PATH`), `@{upstream}`, `@{push}` and dates in `@{...}`: these
-//! need a search through history, a worktree, remotes, or git's reading of human dates.
+//! Not understood are `:/TEXT`, `^{/TEXT}`, the index (`:PATH`), `@{upstream}`, `@{push}` and dates in `@{...}`. These
+//! need history, a worktree, remotes, or git's reading of human dates.
 
 mod refs;
 mod spelling;
@@ -53,8 +53,8 @@ impl From<ObjectError> for NameError {
 
 /// Finds the object that `text` names. The refs are looked at only if `text` is not a full id.
 ///
-/// `warn` is told of names that mean several refs, in git's words; not if `first_only` is set: then the first one is taken, and
-/// the others are not looked for (`core.warnAmbiguousRefs=false`).
+/// `warn` is told of names that mean several refs, in git's words. With `first_only` it is not: the first ref is taken,
+/// and the others are not looked for (`core.warnAmbiguousRefs=false`).
 pub fn resolve_name<'s>(
     snapshot: &dyn Fn() -> crate::Result<Box<dyn Snapshot + 's>>,
     objects: &Objects,

@@ -1,9 +1,9 @@
 //! The reftable backend: a thin adapter from crate `reftable`'s stacks to the [`Backend`](crate::Backend) contract.
 //!
-//! The shared refs and the main worktree's own live in one stack; each linked worktree has a stack for its own refs.
+//! The shared refs and the main worktree's own live in one stack. Each linked worktree has a stack for its own refs.
 
-// `stacks` routes a refname to its stack, `state` is what they hold at one moment; `snapshot` reads, with `cursor`, `probe` (many
-// questions in one walk) and `logs`; `locked` writes.
+// `stacks` routes a refname to its stack, and `state` holds their content at one moment. `snapshot` reads, with
+// `cursor`, `probe` (many questions in one walk) and `logs`; `locked` writes.
 mod backend;
 mod cursor;
 mod estimate;

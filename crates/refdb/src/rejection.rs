@@ -151,7 +151,7 @@ impl Why {
     pub fn reason(&self) -> Reason {
         match self {
             Why::Missing => Reason::NonexistentRef,
-            // Git counts a lock that is held among the reasons for which a batch of updates goes on without one of them.
+            // To git, a held lock rejects one update of a batch, and the rest go on.
             Why::Exists { .. } | Why::Locked { .. } | Why::LockedBySelf { .. } => Reason::CreateExists,
             Why::Mismatch { expected, actual } => match (expected, actual) {
                 (_, None) => Reason::NonexistentRef,

@@ -53,7 +53,8 @@ pub type Committer = Box<dyn Fn() -> Result<Ident> + Send + Sync>;
 pub enum Reading {
     /// Mapped: the quickest, for programs that end soon.
     Mapped,
-    /// Into private memory or a cache of this number of bytes: for servers, whom a file that someone truncates must not kill.
+    /// Into private memory or a cache of this number of bytes. It is for servers, which must survive another program
+    /// truncating a file.
     Cached(usize),
     /// The same, with memory that any number of stores share: a cache of blocks of reftables, and pages of packed-refs.
     Shared(Arc<BlockCache>, Arc<PageBudget>),

@@ -6,8 +6,8 @@
 //! committed everyone sees it                                            Committed
 //! ```
 
-// Functions that touch no disk decide: `decide` for one ref's value, `conflicts` for names, `expand` for symbolic refs,
-// `log_policy` for reflogs. `prepare` carries the decisions out.
+// Functions that touch no disk decide. `decide` does so for one ref's value, `conflicts` for names, `expand` for
+// symbolic refs, `log_policy` for reflogs. `prepare` carries the decisions out.
 mod change;
 mod conflicts;
 mod context;

@@ -53,8 +53,8 @@ pub struct Fault {
 }
 
 impl Store {
-    /// Looks at the refs of all worktrees. With `deep` it also reads every block of every reftable, and asks whether the
-    /// objects are there and branches hold commits.
+    /// Looks at the refs of all worktrees. With `deep` it also reads every block of every reftable. It then asks
+    /// whether the objects are there and branches hold commits.
     pub fn verify(&self, deep: bool, report: &mut dyn FnMut(Verified)) -> Result<()> {
         let worktrees = self.repository().worktrees(self.fs())?;
         let folders = [(None, self.repository().refs_dir().to_owned())]

@@ -244,7 +244,8 @@ fn next_writer_gets_through(next: &[Wish], dir: &Path) {
     let now = read(dir);
     let is_made = |wish: &Wish| wish.new.as_ref().is_some_and(|target| now[&wish.name] == show_target(target));
     assert!(next.iter().all(is_made));
-    // Locks that were not claimed again, as packed-refs by a few loose refs, are removed by the next writer that wants them.
+    // The next writer that wants a lock removes a stale one. A few loose refs, for instance, do not claim packed-refs
+    // again.
     store(&Fs::real(), dir, false).optimize(&pack_all()).unwrap();
     assert_eq!(leftovers(dir), Vec::<std::path::PathBuf>::new());
 }

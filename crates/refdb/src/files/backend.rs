@@ -61,9 +61,9 @@ impl FilesBackend {
         self.store.cache.loaded_bytes()
     }
 
-    /// The entries of a folder below `refs/`, whose name ends with a slash, or of the repository's own folder, without a
-    /// name: sorted, folders with a slash at their end. Names that are locked are among them. A folder that may not be read
-    /// is an error as a broken ref is.
+    /// The entries of a folder, sorted, folders with a slash at their end. The folder lies below `refs/`, and its name
+    /// ends with a slash; without a name it is the repository's own. Names that are locked are among them. A folder
+    /// that may not be read is an error as a broken ref is.
     pub fn list_folder(&self, name: &BStr) -> Result<Vec<BString>> {
         let path = self.folder_path(name);
         let entries = match listing::list(&self.store.options.fs, &path, usize::MAX, Rivals::Possible) {
@@ -78,8 +78,8 @@ impl FilesBackend {
         self.store.layout.base_path(name).join(OsStr::from_bytes(name))
     }
 
-    /// Puts the path of a loose ref's file into `path`, which is working memory; `false` for a name that cannot be a path
-    /// inside the repository.
+    /// Puts the path of a loose ref's file into `path`, which is working memory. Returns `false` for a name that cannot
+    /// be a path inside the repository.
     pub fn ref_path_into(&self, name: &BStr, path: &mut Vec<u8>) -> bool {
         self.store.layout.ref_path_into(name, path)
     }

@@ -1,5 +1,5 @@
-//! What a transaction that writes many refs into packed-refs must do besides, because a packed ref leaves no path in the
-//! file system for others to collide with.
+//! The further duties of a transaction that writes many refs into packed-refs. A packed ref leaves no path in the file
+//! system for others to collide with.
 
 use super::{
     folders,
@@ -23,9 +23,9 @@ use std::{
     sync::Arc,
 };
 
-/// Moves the loose values of refs that are going to be written to packed-refs there, and removes their files: otherwise
-/// the old loose values would hide the new packed ones. `loose` are the locked refs that have a loose file, with their
-/// values, in order. No reader sees a difference.
+/// Moves the loose values of refs that will be written to packed-refs there, and removes their files. Otherwise the old
+/// loose values would hide the new packed ones. `loose` are the locked refs that have a loose file, with their values,
+/// in order. No reader sees a difference.
 pub(super) fn pack_old_values(store: &Arc<Store>, old: &PackedFile, loose: &[(&BStr, ObjectId)]) -> Result<()> {
     debug_assert!(loose.is_sorted_by(|a, b| a.0 < b.0), "refs are packed in order of name");
     let mut edits = Vec::with_capacity(loose.len());
@@ -48,11 +48,11 @@ pub(super) fn pack_old_values(store: &Arc<Store>, old: &PackedFile, loose: &[(&B
     Ok(())
 }
 
-/// The positions of the names, sorted, whose file has another name: a folder on the way to it is a symbolic link. Packed
-/// under the one name, the ref would be gone under the other. `refs` itself is a link for both.
+/// The positions of the names, sorted, whose file has another name. A folder on the way to such a file is a symbolic
+/// link. Packed under the one name, the ref would be gone under the other. `refs` itself is a link for both.
 pub(super) fn through_links<'n>(store: &Store, names: impl Iterator<Item = &'n BStr>) -> Result<BTreeSet<usize>> {
     let mut found = BTreeSet::new();
-    // The folders of the name before: where each ends in it, and whether it or one above it is a link.
+    // The folders of the name before. Each has its end in that name, and whether it or one above it is a link.
     let mut folders: Vec<(usize, bool)> = Vec::new();
     let mut before: &BStr = Default::default();
     for (at, name) in names.enumerate() {
@@ -116,7 +116,7 @@ pub(super) fn with_loose_file(store: &Store, names: &[&BStr]) -> Result<Vec<usiz
     Ok(found)
 }
 
-/// Listing a folder is worth while up to this number of entries for each name that is looked for in it.
+/// Listing a folder is worth while up to this number of entries for each wanted name in it.
 const LISTED_PER_NAME: usize = 8;
 
 /// Takes the position of the first name of a run, the run and its folder.
@@ -149,11 +149,11 @@ pub(super) struct Rival {
     pub(super) theirs: BString,
 }
 
-/// Looks, with the new packed-refs in place and the locks still held, for a writer that checked the old packed-refs and so did
-/// not see our refs.
+/// Looks for a writer that checked the old packed-refs and so did not see our refs. The new packed-refs is in place,
+/// and the locks are still held.
 ///
-/// - A parent of ours: its file cannot appear while the folder with our lock is there, but its lock may be held by
-///   someone who would commit once we are gone. A writer that locks it from now on sees our refs in packed-refs.
+/// - A parent of ours: its file cannot appear while the folder with our lock is there. Another writer may hold its
+///   lock, though, and would commit once we are gone. A writer that locks it from now on sees our refs in packed-refs.
 /// - A child of ours: nothing keeps its file from appearing. Its lock was made before packed-refs was replaced, or its
 ///   owner sees our refs.
 pub(super) fn find_rival(store: &Store, locks: &Locks, names: &[&BStr]) -> Result<Option<Rival>> {
@@ -234,7 +234,7 @@ fn wait_for_rival(store: &Store, locks: &Locks, name: &BStr) -> Result<bool> {
 /// So often those are waited for who are busy below a ref of ours. New ones cannot go on, since they see our ref.
 const LOOKS_MAX: usize = 100;
 
-/// Looks below a ref of ours, and waits for writers that are busy there, until there is a ref or nobody is left.
+/// Looks below a ref of ours, and waits for writers that are busy there. Ends when there is a ref or no writer is left.
 fn rival_below(store: &Store, locks: &Locks, name: &BStr) -> Result<Option<Rival>> {
     debug_assert!(locks.holds(name), "who is below a ref of ours matters as long as it is locked: {name}");
     let mut looks_left = LOOKS_MAX;

@@ -13,13 +13,13 @@ use std::{collections::VecDeque, ffi::OsStr, ops::ControlFlow, os::unix::ffi::Os
 
 /// Merges the loose refs, folder by folder as they are reached, with packed-refs.
 ///
-/// After every folder that is listed and every listed file that turns out to be gone, packed-refs is validated again,
-/// so a ref that is packed meanwhile is found there.
+/// Packed-refs is validated again after every listed folder, and after every listed file that turns out to be gone. So
+/// a ref that is packed meanwhile is found there.
 pub(super) struct FilesCursor<'s> {
     store: &'s Store,
     root_refs: bool,
-    /// The loose refs and folders still to come: in each level the next one is last, and the levels' last entries
-    /// come in order from the innermost to the outermost. Full names; those of folders end with `/`.
+    /// The loose refs and folders still to come. In each level the next one is last. The levels' last entries come in
+    /// order from the innermost to the outermost. Full names; those of folders end with `/`.
     levels: Vec<Vec<BString>>,
     packed: Option<Arc<PackedFile>>,
     /// The next record of packed-refs, and the first one that does not come before the next loose entry.
@@ -262,8 +262,8 @@ impl<'s> FilesCursor<'s> {
         record.name > last || is_same || !file.packed.note_disorder(self.position, record.name)
     }
 
-    /// A walk that was broken off behind some prefix may have met a name that only seems to be behind it: then the next one
-    /// is less.
+    /// A walk broken off behind some prefix may have met a name that only seems to be behind it. Then the next one is
+    /// less.
     fn look_ahead(&self) {
         if let Some(file) = &self.packed
             && self.position < file.packed.end()
@@ -272,7 +272,8 @@ impl<'s> FilesCursor<'s> {
         }
     }
 
-    /// Packed-refs is not sorted although it says so: goes on in the sorted one, first with what this walk has left out.
+    /// Packed-refs is not sorted although it says so. Goes on in the sorted one, first with the refs that this walk has
+    /// left out.
     fn set_right(&mut self) -> Result<()> {
         let Some(old) = self.packed.clone() else { return Ok(()) };
         let file = self.store.packed().inspect_err(|_| self.broken = true)?;

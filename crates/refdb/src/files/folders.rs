@@ -34,8 +34,8 @@ pub(super) fn with_parents<T, E: From<refdb_vfs::Error>>(
     act()
 }
 
-/// Makes the missing folders above `path`. In a loop, not by calling itself: a name can have two thousand folders, and
-/// the threads of servers have small stacks.
+/// Makes the missing folders above `path`. It loops in place of calling itself. A name can have two thousand folders,
+/// and the threads of servers have small stacks.
 fn make_parents(fs: &Fs, path: &Path, sharing: Sharing, made: &mut Vec<PathBuf>) -> refdb_vfs::Result<()> {
     let mut missing: Vec<&Path> = path.parent().into_iter().collect();
     for _ in 0..ATTEMPTS * path.components().count() {
@@ -107,8 +107,8 @@ pub(super) fn remove_empty_tree(fs: &Fs, folder: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// Removes the folders above `path` that are empty, up to but without the first two below `base`: like git, which
-/// keeps `refs/heads`.
+/// Removes the empty folders above `path`, up to but without the first two below `base`. Git keeps `refs/heads`
+/// likewise.
 pub(super) fn remove_empty_parents(fs: &Fs, base: &Path, path: &Path) {
     debug_assert!(path.starts_with(base), "{} lies below {}", path.display(), base.display());
     for parent in path.ancestors().skip(1) {

@@ -86,7 +86,7 @@ impl Layout {
     }
 }
 
-/// Whether a name is a path that does not lead out of its folder: no empty part, no `.` or `..`, no NUL. Nor is it the
+/// Whether a name is a path that stays in its folder. It has no empty part, no `.` or `..`, and no NUL. Nor is it the
 /// folder of a worktree.
 fn stays_inside(name: &BStr) -> bool {
     if is_worktree_itself(name) {

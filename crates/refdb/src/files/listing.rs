@@ -28,8 +28,9 @@ pub(super) enum Rivals {
 /// A folder's refs and folders, sorted as refnames sort; empty if there is no such folder. Gives up with `None` when
 /// there are more than `limit` entries.
 ///
-/// While a ref is renamed from its lock file, a listing on some file systems shows neither its old nor its new entry,
-/// only the lock. So where a lock is seen without its ref, the ref is listed as well; the reader that opens it finds out.
+/// While a ref is renamed from its lock file, a listing on some file systems shows only the lock. It shows neither the
+/// old nor the new entry of the ref. So a lock that is seen without its ref makes the listing name the ref as well. The
+/// reader that opens it finds out.
 pub(super) fn list(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Result<Option<Vec<Entry>>> {
     let mut entries = Vec::new();
     let mut locked: Vec<Vec<u8>> = Vec::new();

@@ -1,7 +1,7 @@
 //! The locks of one transaction: loose names in byte order, packed-refs last.
 //!
-//! Only the first lock is waited for at length. The holder of one waits at most [`NEXT_PATIENCE`] for the next, then
-//! drops all, waits without holding anything and starts over, so no two processes wait for each other.
+//! Only the first lock is waited for at length. A holder waits at most [`NEXT_PATIENCE`] for the next, then drops all,
+//! waits without a lock and starts over. So no two processes wait for each other.
 
 use super::{
     folders,
@@ -261,7 +261,8 @@ impl Locks {
     }
 
     fn create(&mut self, path: &Path, patience: Patience) -> std::result::Result<Held, LockError> {
-        // What signs a lock is an open file, of which thousands are too many: all but the first are links to it.
+        // An open file signs a lock, and thousands of open files are too many. So all locks but the first are links to
+        // it.
         let mut lock = if Lock::is_signed(&self.store.options.fs, path) {
             let left = self.link(path, patience)?;
             Lock::resume_linked(&self.store.options.fs, path, left)
@@ -368,7 +369,8 @@ impl Locks {
         false
     }
 
-    /// The ref of ours whose lock is that of `path`, if one is: a folder that is a symbolic link gives one file two names.
+    /// The ref of ours whose lock is that of `path`, if there is one. A folder that is a symbolic link gives one file
+    /// two names.
     pub(super) fn twin(&self, path: &Path) -> Option<&BStr> {
         let fs = &self.store.options.fs;
         let identity = |found: refdb_vfs::Result<Option<Stat>>| found.ok()?.map(|stat| (stat.device, stat.inode));

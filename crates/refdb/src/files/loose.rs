@@ -13,8 +13,8 @@ pub enum LooseRef<'a> {
     Symbolic(&'a BStr),
 }
 
-/// Parses a loose ref as git does: `ref:`, white space and a name, or an object id. What follows the id after white
-/// space is passed over, as is white space after the name (`git refs verify` reports both).
+/// Parses a loose ref as git does: `ref:`, white space and a name, or an object id. White space behind the name is
+/// passed over. So is white space behind the id with all that follows it (`git refs verify` reports both).
 pub fn parse(hash: HashKind, content: &[u8]) -> std::result::Result<LooseRef<'_>, LooseError> {
     if let Some(rest) = content.strip_prefix(b"ref:") {
         return Ok(LooseRef::Symbolic(trim(rest).as_bstr()));
@@ -97,7 +97,7 @@ pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, buffer: &'a mut Vec<u8>) -
     })
 }
 
-/// A symbolic link is a symbolic ref if its content is spelt like a full refname; else it only leads to the file.
+/// A symbolic link is a symbolic ref if its content is spelt like a full refname. Otherwise it only leads to the file.
 fn read_link(fs: &Fs, path: &Path, buffer: &mut Vec<u8>) -> Result<Option<usize>> {
     let content = match fs.read_link(path) {
         Ok(content) => content,
@@ -123,7 +123,7 @@ impl<'a> From<LooseRef<'a>> for TargetView<'a> {
 }
 
 impl LooseRef<'_> {
-    /// The content as an owned target; fails if the name in a symbolic ref is one that no ref can have.
+    /// The content as an owned target. Fails if the name in a symbolic ref is one that no ref can have.
     pub fn to_target(self) -> std::result::Result<Target, LooseError> {
         match self {
             LooseRef::Direct(id) => Ok(Target::Direct(id)),

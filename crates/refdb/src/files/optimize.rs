@@ -41,7 +41,8 @@ pub(super) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<
     if options.prune {
         prune(store, &loose, lock.path())?;
     }
-    // Held until now: a ref that was deleted and created again meanwhile would be pruned though it is no longer packed.
+    // Held until now. Otherwise a ref that was deleted and created again meanwhile would be pruned though it is no
+    // longer packed.
     lock.release()?;
     Ok(optimized)
 }
@@ -165,8 +166,8 @@ fn for_each_loose(store: &Arc<Store>, act: &mut dyn FnMut(&BStr, ObjectId) -> Re
     })
 }
 
-/// Removes the loose files whose values are packed now, each under its lock and only if it still has that value. A ref
-/// that someone is writing stays loose. packed-refs is locked, so no lock is waited for.
+/// Removes the loose files whose values are packed now. Each is removed under its lock, and only if it still has that
+/// value. A ref that someone is writing stays loose. packed-refs is locked, so no lock is waited for.
 fn prune(store: &Arc<Store>, refs: &[Loose], seed: &Path) -> Result<()> {
     let options = &store.options;
     let mut buffer = Vec::new();

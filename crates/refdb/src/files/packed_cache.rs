@@ -29,8 +29,8 @@ pub struct PackedFile {
     pub packed: Packed,
     /// Which of the files that this store has opened it is. What was read from one is true as long as it is the one.
     pub generation: u64,
-    /// The open file: while it is, its inode is not reused, so an equal stat proves that it is still the one. `None`
-    /// where there is no such file.
+    /// The open file. While it is open its inode is not reused, so an equal stat proves that it is still the one.
+    /// `None` where there is no such file.
     pub(super) file: Option<(Arc<File>, Stat)>,
     /// It was changed too shortly before it was opened for the stat to tell a later change in place.
     is_racy: bool,

@@ -1,6 +1,6 @@
 //! Names looked up in packed-refs, one by one, over and over.
 //!
-//! A page that is asked for twice becomes a block as in reftables: 1.5 million refs take 41 MB so, and 100 MB as text.
+//! A page that is asked for twice becomes a block as in reftables. So 1.5 million refs take 41 MB, and 100 MB as text.
 
 use super::{
     Packed,

@@ -23,8 +23,8 @@ impl Packed {
         self.is_copyable()
     }
 
-    /// Whether the two records before a position and the two from it on are in order, where a search has ended: of one
-    /// misplaced record a search may end at either side.
+    /// Whether the two records before the end of a search and the two from it on are in order. A search for a misplaced
+    /// record may end at either side of it.
     pub fn is_in_order_around(&self, at: usize) -> Result<bool> {
         let mut position = at;
         for _ in 0..2 {
@@ -52,8 +52,8 @@ impl Packed {
         if self.is_copyable() { self.disorder_cell().get() } else { None }
     }
 
-    /// The refs from `from` on, before `end`, that `sorted` has, and this file, the same out of order, does not have in a
-    /// range of positions.
+    /// The refs from `from` on, before `end`, that `sorted` has and this file lacks in a range of positions. This file
+    /// is the same one, out of order.
     pub fn left_out(
         &self,
         range: Range<usize>,

@@ -52,7 +52,7 @@ impl Bytes {
 /// Read at once to see whether the records of a file are sorted, and of a file that is listed.
 const PART_LEN: usize = 64 << 10;
 
-/// The records of a packed-refs file, sorted. Bytes are checked when they are touched, not before, so that one ref of
+/// The records of a packed-refs file, sorted. Bytes are checked when they are touched, not before. So one ref of
 /// millions is found in a few pages.
 ///
 /// Positions are offsets of the first byte of a record; [`Packed::end`] is the position behind the last.
@@ -227,8 +227,8 @@ impl Packed {
         Packed { path, hash: self.hash, bytes: Bytes::Owned(bytes), body: 0, traits, reordered: true, disorder }
     }
 
-    /// The same file, nothing of it in memory but, where `keep_blocks` is set, the pages that names are looked up in;
-    /// `None` if it is not read by parts.
+    /// The same file with nothing of it in memory. Where `keep_blocks` is set, the pages that names are looked up in
+    /// stay. `None` if the file is not read by parts.
     pub(super) fn emptied(&self, keep_blocks: bool) -> Option<Self> {
         let Bytes::Paged(pages) = &self.bytes else { return None };
         let bytes = Bytes::Paged(pages.emptied(keep_blocks));
@@ -304,8 +304,8 @@ impl Packed {
         self.traits.sorted
     }
 
-    /// The first line of a file into which this one's records are copied: the promises made here and known to be kept. Of
-    /// a file whose records are written anew, with what they peel to, every promise.
+    /// The first line of a file into which this one's records are copied. It has the promises made here and known to be
+    /// kept. Of a file whose records are written anew, with what they peel to, every promise.
     pub(super) fn header(&self) -> String {
         let Traits { peeled, fully_peeled, .. } = self.traits;
         let is_kept = |promised| promised || !self.is_copyable();
@@ -408,7 +408,7 @@ impl Packed {
         })
     }
 
-    /// The same, with an error that `fail` makes where it is found: to carry the fault up to here costs each record
+    /// The same, with an error that `fail` makes where it is found. To carry the fault up to here costs each record
     /// some 20 instructions.
     #[inline(always)]
     pub(super) fn parse_in<'a, E, const LEN_HEX: usize>(

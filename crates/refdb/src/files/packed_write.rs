@@ -32,8 +32,9 @@ const BUFFER_LEN: usize = 256 << 10;
 
 /// A complete new packed-refs beside the old one, waiting to replace it. Dropping it removes it.
 ///
-/// As git does, it is written into a file of its own, so that `packed-refs.lock` is held on while it replaces the old
-/// one and afterwards. Another name than git's `packed-refs.new`: git fails if that is left behind, and we need not.
+/// As git does, it is written into a file of its own. So `packed-refs.lock` is held on while the new file replaces the
+/// old one, and afterwards. Another name than git's `packed-refs.new`: git fails if that is left behind, and we need
+/// not.
 #[derive(Debug)]
 #[must_use = "the new packed-refs goes away when this is dropped"]
 pub(super) struct NewPacked {

@@ -12,8 +12,9 @@ use std::{
     },
 };
 
-/// How many bytes of private memory the pages of any number of files take together, and what else is charged to it. It
-/// only counts; its owner decides who has to give up what ([`FilesBackend::shed`](super::FilesBackend::shed)).
+/// The bytes of private memory that the pages of any number of files take together. Other uses of memory may be charged
+/// to it too. It only counts; its owner decides who has to give up what
+/// ([`FilesBackend::shed`](super::FilesBackend::shed)).
 #[derive(Debug, Default)]
 pub struct PageBudget {
     used_bytes: Arc<AtomicUsize>,
@@ -100,8 +101,8 @@ const FENCE_LEN: usize = 512;
 /// A packed-refs file of which those parts are in private memory that were needed so far. They stay as long as this
 /// does, so that nobody waits for a lock to read them.
 ///
-/// A page is there in two forms, each made when it is first wanted: as it is in the file, for a reader that walks from record
-/// to record, and, less than half as large, as a block in which names are looked up.
+/// A page is there in two forms, each made when it is first wanted. A reader that walks from record to record gets it
+/// as it is in the file. Names are looked up in a block, less than half as large.
 pub(super) struct Pages {
     file: Arc<File>,
     len: usize,
@@ -177,7 +178,8 @@ impl Pages {
         Pages { file, len, pages, blocks, fences, loaded_bytes: AtomicUsize::new(0), budget: Arc::clone(budget) }
     }
 
-    /// The same file, nothing of it in memory but, where `keep_blocks` is set, the pages that names are looked up in.
+    /// The same file with nothing of it in memory. Where `keep_blocks` is set, the pages that names are looked up in
+    /// stay.
     pub(super) fn emptied(&self, keep_blocks: bool) -> Self {
         let mut empty = Self::new(Arc::clone(&self.file), self.len, &self.budget);
         debug_assert_eq!(self.fences.len(), empty.pages.len(), "the same file has the same pages");
@@ -234,8 +236,8 @@ impl Pages {
         self.blocks.blocks.get(at)?.get()?.as_ref()
     }
 
-    /// What there is for a look-up in a page. The first one after the file was opened is quicker without a block, which has
-    /// to be made of all of the page: most pages are looked up in never or often.
+    /// What there is for a look-up in a page. The first look-up after an open is quicker without a block, since a block
+    /// takes in the whole page. Most pages are looked up in never or often.
     pub(super) fn touch(&self, at: usize) -> Touch {
         match (self.blocks.blocks.get(at), self.blocks.touched.get(at)) {
             (Some(cell), _) if cell.get().is_some() => Touch::Block,
@@ -290,8 +292,8 @@ impl Pages {
     /// where in its line a name begins.
     pub(super) fn page_with(&self, name: &[u8], name_at: usize) -> Result<usize> {
         let (mut low, mut high) = (0, self.pages.len());
-        // The fences at `low` and `high` begin with this number of bytes of `name`, and so do all between if they are in order. If
-        // they are not, neither page is better than the other.
+        // The fences at `low` and `high` begin with this number of bytes of `name`. If they are in order, all between
+        // begin so too. If they are not, neither page is better than the other.
         let (mut low_matched, mut high_matched) = (0, 0);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
@@ -318,7 +320,7 @@ impl Pages {
         Ok(page.base..page.base + page.records.len())
     }
 
-    /// Of a line that is no record the name is empty, so that the search comes to the line and finds out.
+    /// A line that is no record has an empty name, so the search comes to the line and finds out.
     pub(super) fn fence(&self, at: usize, name_at: usize) -> Result<Option<&[u8]>> {
         let Some(cell) = self.fences.get(at) else { return Ok(None) };
         if let Some(fence) = cell.get() {
@@ -350,8 +352,8 @@ impl Pages {
         Ok(buffer)
     }
 
-    /// The same from a position at which a record begins, in memory that is used again: what it had is overwritten, not
-    /// cleared.
+    /// The same from a position at which a record begins, in memory that is used again. Its old content is overwritten,
+    /// not cleared.
     pub(super) fn read_records_into(&self, from: usize, len: usize, buffer: &mut Vec<u8>) -> Result<()> {
         let to = from.saturating_add(len).min(self.len);
         buffer.resize((to + SLACK_LEN).min(self.len).saturating_sub(from), 0);
@@ -400,7 +402,8 @@ impl Pages {
         }
     }
 
-    /// Reads so much more of the file, as far as there is more, into `bytes`, which are those from `origin` on.
+    /// Reads more of the file, this much or as far as there is more, into `bytes`. These are the bytes from `origin`
+    /// on.
     fn read_more(&self, bytes: &mut Vec<u8>, origin: usize, len: usize) -> Result<()> {
         let had = bytes.len();
         debug_assert!(origin + had <= self.len, "what was read lies within the file: {had} from {origin}");

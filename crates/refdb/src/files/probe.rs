@@ -1,4 +1,4 @@
-//! Many look-ups in one walk: a folder with many of the names is listed once instead of opening each, then packed-refs
+//! Many look-ups in one walk. A folder with many of the names is listed once in place of opening each. Then packed-refs
 //! is validated once and galloped through.
 
 use super::{

@@ -97,8 +97,8 @@ pub(super) fn exists(store: &Store, name: &BStr) -> Result<bool> {
     }
 }
 
-/// Which of the names, sorted, have a reflog. Below a folder that is not there no file is looked for: servers keep no
-/// reflogs, and write thousands of refs at once.
+/// Which of the names, sorted, have a reflog. Below a missing folder no file is looked for: servers keep no reflogs,
+/// and write thousands of refs at once.
 pub(super) fn having(
     store: &Store,
     names: &mut dyn Iterator<Item = &BStr>,
@@ -169,7 +169,8 @@ struct LinesFromEnd {
     file: File,
     /// What lies before this has not been read.
     start: u64,
-    /// What was read and not returned; ends with the newline of the line to return next, or is rubbish at the end.
+    /// The part that was read and not returned. It ends with the newline of the line to return next, or is rubbish at
+    /// the end.
     pending: Vec<u8>,
 }
 

@@ -15,7 +15,8 @@ pub(super) enum Way {
 /// Fewer refs than this are written as loose files, as git would: they may well be updated again soon.
 const BULK_FROM: usize = 32;
 
-/// A loose file costs a file creation, a rename and a block on disk: about as much as copying so much of packed-refs.
+/// A loose file costs a file creation, a rename and a block on disk. That is about as much as copying this many bytes
+/// of packed-refs.
 const BYTES_PER_LOOSE_FILE: u64 = 16 << 10;
 
 /// Decides for a transaction that gives `sets` refs, all of them [`packable`], an object.

@@ -6,8 +6,7 @@ use bstr::{BStr, BString, ByteSlice};
 pub struct Excluding<C> {
     inner: C,
     gaps: Vec<Gap>,
-    /// The ref that was returned last. It is a copy: only once a ref was looked at is it known whether the inner cursor
-    /// must move on.
+    /// The ref that was returned last. It is a copy: only a look at a ref tells whether the inner cursor must move on.
     name: BString,
     symbolic: BString,
 }

@@ -124,7 +124,7 @@ impl Names<'_, '_> {
         self.log_value(&full, number, shown)
     }
 
-    /// The ref that HEAD leads to in the end, or HEAD itself; while there is none, another ref that is called HEAD.
+    /// The ref that HEAD leads to in the end, or HEAD itself. While there is none, another ref that is called HEAD.
     fn current_branch(&self) -> Result<Option<RefName>, NameError> {
         let Some((head, _)) = self.find_ref("HEAD".into(), "".into())? else { return Ok(None) };
         Ok(self.follow(&head)?.map(|(end, _)| end))

@@ -54,8 +54,8 @@ impl ReftableLocked {
     }
 }
 
-/// The stacks of the claims. Of a worktree that is gone nothing has to be locked where nothing shall be written: a symbolic
-/// ref that leads there can still be deleted.
+/// The stacks of the claims. A worktree that is gone needs no lock where nothing shall be written. A symbolic ref that
+/// leads there can still be deleted.
 fn places_of(stacks: &Stacks, claims: &dyn Claims) -> BTreeSet<Place> {
     let mut places: BTreeMap<Place, bool> = BTreeMap::new();
     let mut last: Option<(Place, bool)> = None;
@@ -246,7 +246,8 @@ pub(super) fn check_sizes(stacks: &Stacks, steps: &dyn Steps) -> Result<()> {
     Ok(())
 }
 
-/// A message as git stores it: cut at this length, in the middle of a character if need be, and always with a newline.
+/// A message as git stores it. It is cut at this length, even in the middle of a character, and always ends with a
+/// newline.
 fn stored_message(message: &BStr, len_max: usize) -> BString {
     BString::from([&message.as_bytes()[..message.len().min(len_max)], b"\n"].concat())
 }
@@ -292,7 +293,7 @@ fn under(addition: &Addition) -> Merged {
 }
 
 /// Locks all of these stacks, the common one first, or none. The first lock is waited for as the settings say, the
-/// others but briefly: who waits long while holding a lock makes others wait in turn.
+/// others but briefly. A writer that waits long while it holds a lock makes others wait in turn.
 fn lock_all(
     stacks: &Stacks,
     places: &BTreeSet<Place>,

@@ -22,7 +22,7 @@ pub struct ReftableOptions {
 
 impl ReftableOptions {
     /// How long to wait for the lock of a stack while no other is held. A holder writes one table, so one that keeps
-    /// the lock this long has died, most likely; git's default of 100 ms fails under everyday load.
+    /// the lock this long has most likely died. Git's default of 100 ms fails under everyday load.
     pub(super) fn patience(&self) -> Patience {
         self.lock_patience.unwrap_or(Patience::For(Duration::from_secs(15)))
     }

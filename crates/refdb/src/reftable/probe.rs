@@ -6,8 +6,8 @@ use bstr::{BStr, ByteSlice};
 use reftable::{Merged, MergedRefCursor};
 use std::collections::BTreeMap;
 
-/// Answers sorted probes. What a symbolic ref to `FETCH_HEAD` or `MERGE_HEAD` has made is a record too; the file of that name
-/// is another thing, which no transaction writes.
+/// Answers sorted probes. A write through a symbolic ref to `FETCH_HEAD` or `MERGE_HEAD` makes a record too. The file
+/// of that name is another thing, which no transaction writes.
 pub(super) fn probe(
     snapshot: &ReftableSnapshot,
     probes: &mut dyn Iterator<Item = Probe<'_>>,
@@ -36,8 +36,8 @@ pub(super) fn probe(
 /// The way through one stack. It never goes back: questions about later names wait for their turn.
 struct Walk {
     cursor: MergedRefCursor,
-    /// Prefixes `NAME/` and the probes that ask for names below them, the smallest last: each begins with the name of the
-    /// one before it.
+    /// Prefixes `NAME/` and the probes that ask for names below them, the smallest last. Each begins with the name of
+    /// the one before it.
     waiting: Vec<(Vec<u8>, usize)>,
     spare: Vec<Vec<u8>>,
 }
@@ -70,8 +70,8 @@ impl Walk {
         Ok(())
     }
 
-    /// Answers the smallest of what waits. It stops at the first record that has not the prefix, so that a single new
-    /// ref beside a hundred thousand tombstones does not walk past them.
+    /// Answers the smallest of what waits. It stops at the first record without the prefix. So a single new ref beside
+    /// a hundred thousand tombstones does not walk past them.
     fn look_below(&mut self, answers: &mut dyn Answers) -> Result<()> {
         let Some((prefix, at)) = self.waiting.pop() else { return Ok(()) };
         self.cursor.seek(&prefix)?;

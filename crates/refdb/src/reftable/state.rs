@@ -9,7 +9,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// The stacks at one moment.
 ///
-/// The stacks of this worktree are read when the snapshot is made, those of other worktrees when a name asks for them.
+/// The stacks of this worktree are read when the snapshot is made. Those of other worktrees are read when a name asks
+/// for them.
 pub(super) struct ReftableSnapshot {
     stacks: Arc<Stacks>,
     merged: BTreeMap<Place, Merged>,

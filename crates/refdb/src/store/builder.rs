@@ -132,8 +132,8 @@ impl StoreBuilder {
 impl Store {
     /// Opens the refs of the repository in this very folder: a bare repository, a `.git` folder, or a worktree.
     ///
-    /// No `GIT_*` variable has a say. As in git, the folder must belong to this user or be named in `safe.directory`, and
-    /// the repository's reference-transaction hook runs.
+    /// No `GIT_*` variable has a say. As in git, the folder must belong to this user or be named in `safe.directory`.
+    /// The repository's reference-transaction hook runs.
     ///
     /// ```
     /// # use refdb_testkit::{Repo, RefFormat};

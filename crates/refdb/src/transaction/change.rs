@@ -19,8 +19,8 @@ impl Transaction<'_> {
 
     /// Makes a ref that must not exist.
     ///
-    /// A symbolic ref stands for the ref that it leads to, here and in the following calls, unless `new` is a refname:
-    /// then the ref itself becomes symbolic.
+    /// A symbolic ref stands for the ref that it leads to, here and in the following calls. If `new` is a refname, the
+    /// ref itself becomes symbolic.
     pub fn create(&mut self, name: impl AsRef<[u8]>, new: impl Into<Target>) -> Result<&mut Self> {
         self.update(name, new, Precondition::MustNotExist)
     }

@@ -96,8 +96,9 @@ fn below_a_ref(edits: &Edits, parent: &BStr, found: &mut BTreeMap<u32, Why>) {
     }
 }
 
-/// Of two items that conflict, among files it is the outer one that cannot happen: the inner one's lock lies in its way.
-/// In reftables it is the one that was added first. Of several inner ones it is each that was added before the outer one.
+/// Of two items that conflict, among files it is the outer one that cannot happen. The inner one's lock lies in its
+/// way. In reftables it is the one that was added first. Of several inner ones it is each that was added before the
+/// outer one.
 fn below_a_new_item(edits: &Edits, parent: u32, locked: &dyn Locked, found: &mut BTreeMap<u32, Why>) {
     let below = &edits.order[edits.below(edits.name(parent))];
     let mut inner = below.iter().copied().filter(|child| edits.items[*child as usize].is_new());

@@ -50,8 +50,8 @@ impl Expected {
     }
 }
 
-/// One ref that the transaction deals with: an edit as it was added, or one that follows from it because a symbolic
-/// ref leads on.
+/// One ref that the transaction deals with. It is an edit as it was added, or follows from one because a symbolic ref
+/// leads on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
     pub(super) name: Span,

@@ -6,8 +6,8 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb_types::is_worktree_itself;
 use std::collections::BTreeMap;
 
-/// The symbolic refs that are known to lead on from an edit, or to one. What was read without a lock is read again
-/// under it; if it changed, the transaction starts over with what it learnt.
+/// The symbolic refs that are known to lead on from an edit, or to one. A value that was read without a lock is read
+/// again under it. If it changed, the transaction starts over with the new knowledge.
 #[derive(Default)]
 pub(super) struct Links {
     followed: BTreeMap<BString, BString>,

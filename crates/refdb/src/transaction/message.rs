@@ -1,6 +1,6 @@
 use bstr::{BStr, BString};
 
-/// A message as git stores it: runs of white space become one space, none at either end, so that it is one line.
+/// A message as git stores it, in one line. Runs of white space become one space, and none stays at either end.
 pub fn normalize_message(message: &BStr) -> BString {
     let mut out = BString::default();
     for word in message.split(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).filter(|word| !word.is_empty()) {

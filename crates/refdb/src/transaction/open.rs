@@ -24,8 +24,8 @@ impl<'s> Transaction<'s> {
 
     /// Adds an edit. Its position is the number of edits added before.
     ///
-    /// What can be said without looking at refs is said at once, as git does: that the name is bad, or the object. A bad
-    /// object is a rejection in [`Mode::PerEdit`], and everything else an error in either mode.
+    /// As git does, it reports at once the faults that need no look at refs: a bad name or object. A bad object is a
+    /// rejection in [`Mode::PerEdit`], and everything else an error in either mode.
     pub fn add(&mut self, edit: Edit) -> Result<()> {
         let position = u32::try_from(self.added).map_err(|_| Limit::Edits)?;
         check_name(&edit)?;

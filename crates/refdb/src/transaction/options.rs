@@ -16,13 +16,13 @@ pub struct TransactionOptions {
     pub mode: Mode,
     /// Run no reference-transaction hook.
     pub skip_hook: bool,
-    /// Allow to delete `a` and create `a/b` (or the reverse) in one transaction, as JGit's callers expect. Git refuses,
-    /// and so does the files backend where the deleted ref is a loose one, or lies below the created one.
+    /// Allow to delete `a` and create `a/b` (or the reverse) in one transaction, as JGit's callers expect. Git refuses.
+    /// So does the files backend where the deleted ref is a loose one, or lies below the created one.
     pub allow_replacing_parents: bool,
     /// Show readers, also after a crash, all changes or none. Reftable does so anyway; with files it means that
     /// packed-refs is rewritten for two refs already.
     pub whole: bool,
-    /// Let an edit that expects nothing of a ref, or that there is none, replace or delete one whose file is no good. Git
-    /// refuses; JGit takes such a ref for none.
+    /// Let an edit replace or delete a ref whose file is broken. The edit expects nothing of the ref, or that there is
+    /// none. Git refuses; JGit takes such a ref for none.
     pub mends: bool,
 }

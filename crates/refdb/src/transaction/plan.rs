@@ -10,7 +10,7 @@ use bstr::BStr;
 use refdb_types::{HashKind, Ident, ObjectId};
 use std::collections::{HashMap, HashSet};
 
-/// All a transaction knows: its edits, what follows from them, and in the end the steps that a backend shall take.
+/// All a transaction knows: its edits, the items that follow from them, and finally the steps for the backend.
 pub(super) struct Plan {
     pub(super) edits: Edits,
     pub(super) resolved: Resolved,
@@ -112,8 +112,8 @@ impl Plan {
         })
     }
 
-    /// The hook's input: a line for each edit, in the order they were added; for a symbolic ref that was followed, for
-    /// the ref it leads to, last. Rejected edits are among them, as with git.
+    /// The hook's input has a line for each edit, in the order they were added. A symbolic ref that was followed has
+    /// the line of the ref it leads to, last. Rejected edits are among them, as with git.
     pub(super) fn hook_lines(&self) -> Vec<u8> {
         let mut lines = Vec::new();
         for (at, item) in self.edits.items.iter().enumerate() {

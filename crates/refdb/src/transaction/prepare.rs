@@ -102,7 +102,7 @@ impl<'s> Preparation<'_, 's> {
         if !confirm(&self.plan.edits, links, self.context.backend) {
             return Ok(Attempt::LinksMoved);
         }
-        // A name that cannot be locked because of another ref does not exist, and git looks at what was expected first.
+        // A name that cannot be locked because of another ref does not exist. Git looks at the expected value first.
         let is_name = |why: &Why| why.reason() == Reason::NameConflict;
         // Nor can one be locked in whose place another item needs a folder; `conflicts` has the words for it. One by one,
         // that other item may yet be rejected.
@@ -143,7 +143,8 @@ impl<'s> Preparation<'_, 's> {
         Ok(Attempt::Ready(locked))
     }
 
-    /// Whether an edit that will not happen has locked a name that another one needs as a folder, or the other way around.
+    /// Whether an edit that will not happen has locked a name that another one needs as a folder. The other way around
+    /// counts too.
     fn has_rejected_in_the_way(&self) -> bool {
         let edits = &self.plan.edits;
         let goes_on = |at: u32| !edits.items[at as usize].rejected;
@@ -356,7 +357,7 @@ fn follow(get: &dyn Fn(&BStr) -> Result<Option<Target>>, name: &BStr) -> Result<
     Ok(Leads::Unreadable)
 }
 
-/// Whether only commits may go there, unless a symbolic ref of another name leads there: git looks at the name that is given.
+/// Whether only commits may go there, unless a symbolic ref of another name leads there. Git looks at the given name.
 pub(super) fn is_branch(name: &BStr) -> bool {
     name == "HEAD" || name.starts_with(b"refs/heads/")
 }

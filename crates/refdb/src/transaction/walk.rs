@@ -87,7 +87,7 @@ fn parents(edits: &Edits) -> Vec<Parent> {
     let mut last: &BStr = BStr::new("");
     for &of in edits.order.iter().filter(|at| edits.items[**at as usize].may_be_new()) {
         let name = edits.name(of);
-        // All names below one folder stand together, so a folder is known already exactly if the last name has it too.
+        // All names below one folder stand together. So a folder is known already exactly if the last name has it too.
         let common = common_prefix(last, name);
         for at in common..name.len() {
             if name[at] == b'/' {

@@ -22,7 +22,7 @@ pub(super) fn verify(verifier: &mut Verifier<'_>, worktree: &Worktree) -> Result
     Ok(())
 }
 
-/// Root refs that count only if they hold a ref: what else is in such a file is the matter of the program that wrote it.
+/// Root refs that count only if they hold a ref. Any other content is the matter of the program that wrote the file.
 fn is_left_to_its_program(name: &BStr) -> bool {
     ["AUTO_MERGE", "BISECT_EXPECTED_REV", "NOTES_MERGE_PARTIAL", "MERGE_AUTOSTASH"]
         .iter()

@@ -1,5 +1,5 @@
-//! What docs/crash-model.md promises of whole transactions, wherever they stop: the process is killed, the disk is full,
-//! or the power goes.
+//! The promises of docs/crash-model.md about whole transactions, wherever they stop. The process is killed, the disk is
+//! full, or the power goes.
 
 use crate::common::{Objects, Subject, With, committer, create, delete, files_options, rest, set};
 use refdb::{

@@ -89,8 +89,8 @@ fn a_cursor_can_be_put_anywhere() {
     });
 }
 
-/// Put to a later name and then, before anything was read there, to an earlier one, the cursor over files had passed
-/// over what lies between.
+/// A cursor over files was put to a later name and then, before any read there, to an earlier one. It had passed over
+/// the names between.
 #[test]
 fn a_cursor_finds_the_same_wherever_it_was_put_before() {
     everywhere(|subject| {

@@ -140,7 +140,7 @@ fn a_page_that_changes_between_open_and_read_is_read_as_it_is_and_never_panics()
     }
     std::fs::write(&file.path, &after[..before.len().min(after.len())]).unwrap();
     for at in 0..9000 {
-        // Whatever it says, it is the truth of one of the two; who asks finds by the stat that the file has changed.
+        // Whatever it says, it is the truth of one of the two. The caller finds by the stat that the file has changed.
         if let Ok(Some((object, _))) = file.packed.look_up(name(at).as_str().into(), &mut false) {
             assert_eq!(object, id(at));
         }
