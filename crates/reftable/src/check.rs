@@ -1,6 +1,7 @@
 //! Looks at a whole file and reports all that is wrong with it.
 //!
-//! First all blocks are read as they lie in the file; then what the indexes say is compared with what was found.
+//! First all blocks are read as they lie in the file. Then the content of the indexes is compared with the blocks
+//! found.
 
 mod blocks;
 mod index;

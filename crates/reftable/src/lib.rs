@@ -1,6 +1,6 @@
 //! Reads and writes Git's reftable files and stacks, versions 1 (SHA-1) and 2 (SHA-256).
 //!
-//! A reftable is an immutable file of sorted records: refs, reflog entries and, for larger files, an index from
+//! A reftable is an immutable file of sorted records: refs and reflog entries. Larger files also have an index from
 //! object ids to refs. A stack of tables makes a ref database: newer tables override older ones, and tombstones hide
 //! what was deleted. The bytes are drawn in `docs/formats/reftable.md`.
 //!
@@ -25,10 +25,10 @@
 //! # }
 //! ```
 //!
-//! From the bottom up: `format` (header, footer, numbers), `record` (the content of a block), `block` (records that share
-//! prefixes, found by restart points), `table` (blocks found by indexes: [`Table`], [`TableWriter`]), `merged` (tables
-//! on top of one another: [`Merged`]), [`stack`] (the folder of tables, its list and its lock); beside them [`check()`] and
-//! [`dump()`], which look at whole files.
+//! From the bottom up come `format` (header, footer, numbers), `record` (the content of a block) and `block`. A `block`
+//! has records that share prefixes, found by restart points; a `table` has blocks found by indexes ([`Table`],
+//! [`TableWriter`]). Then come `merged` (tables on top of one another: [`Merged`]) and [`stack`] (the folder, its list
+//! and its lock). [`check()`] and [`dump()`] beside them look at whole files.
 
 mod block;
 mod check;

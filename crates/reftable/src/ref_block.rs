@@ -9,7 +9,7 @@ use crate::{
 use bstr::{BStr, ByteSlice};
 use std::ops::ControlFlow;
 
-/// Refs in order of name, as a ref block of a table has them: 26 or 27 bytes a ref where names are like their
+/// Refs in order of name, as a ref block of a table has them. A ref takes 26 or 27 bytes where names are like their
 /// neighbours. Immutable.
 #[derive(Debug)]
 pub struct RefBlock {
@@ -39,8 +39,8 @@ impl RefBlockWriter {
         RefBlockWriter { block, hash, last: Vec::new() }
     }
 
-    /// Adds a ref. `false`, and nothing is added, unless its name is greater than the last one's, its ids are of the
-    /// right kind, and there is room.
+    /// Adds a ref. The name must be greater than the last one's, the ids of the right kind, and there must be room.
+    /// Otherwise nothing is added, and the answer is `false`.
     pub fn add(&mut self, name: &BStr, value: &RefValue<'_>) -> bool {
         let is_of_kind = match value {
             RefValue::Direct(id) => id.kind() == self.hash,

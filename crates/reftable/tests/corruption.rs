@@ -274,7 +274,7 @@ fn an_index_that_leads_round_in_a_circle_is_an_error() {
     exercise::reftable(&bytes);
 }
 
-/// The seeds of the fuzz targets, changed at random: what the fuzzer does for longer, on every run of the tests.
+/// The seeds of the fuzz targets, changed at random. Every run of the tests thus does briefly the work of the fuzzer.
 #[test]
 fn mutated_seeds_of_the_fuzz_targets_are_survived() {
     let seeds = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");

@@ -1,4 +1,4 @@
-//! Threads and processes of refdb, and processes of git, write to one stack at the same time while others read it.
+//! Threads and processes of refdb, and processes of git, write to one stack at the same time. Others read it meanwhile.
 //! Nothing is lost, and no reader ever sees half of a transaction.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails shall panic")]

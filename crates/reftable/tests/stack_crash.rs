@@ -1,5 +1,5 @@
-//! A process that dies, a disk that is full and a machine that loses power, at every step of an addition and of a
-//! compaction. Afterwards the stack shows the whole change or nothing of it, and git can read and write it.
+//! A process dies, a disk is full, or a machine loses power, at every step of additions and compactions. Afterwards the
+//! stack shows the whole change or nothing of it, and git can read and write it.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails shall panic")]
 

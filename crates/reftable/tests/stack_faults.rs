@@ -1,4 +1,4 @@
-//! A fault in a stack's folder gives an error that names the file and says what to do, and loses nothing.
+//! A fault in a stack's folder gives an error that names the file and tells the remedy. It loses nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails shall panic")]
 
@@ -28,7 +28,7 @@ fn without_compaction(dir: &Path) -> Stack {
     Stack::open(Fs::real(), dir, StackOptions { auto_compact: false, ..options(HashKind::Sha1) }).unwrap()
 }
 
-/// Refuses what its switch is for: all changes, as a read-only folder does, or all writes, as a full disk does.
+/// Refuses all changes, as a read-only folder does, or all writes, as a full disk does. Each has its switch.
 #[derive(Default)]
 struct Refusing {
     changes: AtomicBool,

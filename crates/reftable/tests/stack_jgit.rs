@@ -1,7 +1,7 @@
 //! JGit reads, writes and compacts a stack beside refdb, while git reads. Nothing is lost, and each lists what all wrote.
 //!
-//! Git does not write here: JGit and git 2.55 alone, without refdb, lose a ref of git's now and then (three times in ten
-//! runs of 300 transactions each), and git fails where JGit deletes a table under it.
+//! Git does not write here. JGit and git 2.55 alone, without refdb, lose a ref of git's now and then. That happened
+//! three times in ten runs of 300 transactions each. Git also fails where JGit deletes a table under it.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails shall panic")]
 
@@ -29,7 +29,7 @@ fn jgit_and_refdb_write_at_the_same_time_and_lose_nothing() {
             for number in 0..COUNT {
                 let name = format!("refs/heads/jgit/{number:04}");
                 // JGit does not wait for a lock: its caller tries again. It may also report a failure after it put its
-                // table into the list; then the next try finds nothing to do.
+                // table into the list. Then the next try finds nothing to do.
                 while !matches!(jgit.update(&name, id, None, "made").as_deref(), Ok("NEW" | "NO_CHANGE")) {
                     thread::yield_now();
                 }

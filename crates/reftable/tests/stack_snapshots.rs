@@ -41,7 +41,8 @@ fn tables_of_every_size_are_read_whole_however_they_are_opened() {
     let dir = tempfile::tempdir().unwrap();
     let writer = open(dir.path());
     let mut sizes = Vec::new();
-    // Each smaller than half of the one before, so that none is merged: mapped, read in two goes, read in one.
+    // Each is smaller than half of the one before, so that none is merged. One is mapped, one read in two goes, one
+    // read in one.
     for (from, to) in [(0, 3_000), (3_000, 3_300), (3_300, 3_303)] {
         let names = many(from, to);
         let edits: Vec<_> = names.iter().map(|name| (name.as_str(), Some(oid(1)))).collect();

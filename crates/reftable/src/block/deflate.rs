@@ -3,9 +3,9 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, 
 
 /// Deflates log blocks with one state for all of them, set up when it is first needed.
 ///
-/// Setting that state up clears some 240 KiB, which costs more than all the rest of a table of one ref. A log of one small
-/// block, as most transactions have, is therefore written "stored", which is a legal zlib stream; compaction packs it
-/// later.
+/// Setting that state up clears some 240 KiB. That costs more than all the rest of a table of one ref. Most
+/// transactions have a log of one small block. Such a log is therefore written "stored", which is a legal zlib stream;
+/// compaction packs it later.
 #[derive(Default)]
 pub(crate) struct Deflater {
     state: Option<Compress>,

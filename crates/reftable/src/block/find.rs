@@ -8,8 +8,9 @@ use crate::{
 };
 use std::cmp::Ordering;
 
-/// The first record of a block whose key is not less than `wanted`: whether its key is `wanted`, and its value. `None` if
-/// all keys are less. No key is assembled: a key is compared from the first byte on that the one before left undecided.
+/// The first record of a block whose key is not less than `wanted`. Tells whether the key equals `wanted`, and the
+/// value. `None` if all keys are less. No key is assembled: a key is compared from the first byte on that the one
+/// before left undecided.
 pub(crate) fn lower_bound<R: Records>(
     block: &[u8],
     layout: &Layout,

@@ -26,7 +26,7 @@ pub(crate) fn peek(bytes: &[u8], at: usize) -> Result<(BlockKind, usize), Fault>
 }
 
 impl Layout {
-    /// Finds the parts of a block of exactly these bytes, which is one that [`peek`] accepted with the header at `at`.
+    /// Finds the parts of a block of exactly these bytes. [`peek`] accepted the block with the header at `at`.
     pub(crate) fn of(kind: BlockKind, bytes: &[u8], at: usize) -> Result<Self, Fault> {
         let records_at = at + BLOCK_HEADER_LEN;
         debug_assert!(bytes.len() >= records_at + RESTART_COUNT_LEN, "`peek` refuses shorter blocks");

@@ -22,9 +22,9 @@ pub(crate) fn first_key<'a>(block: &'a [u8], layout: &Layout) -> Result<&'a [u8]
     key::get_whole(&block[..layout.restarts_at], &mut layout.records_at.clone())
 }
 
-/// The last restart point whose key is not greater than `wanted`, at or behind number `from`; `from` itself if there is
-/// none. The next key is often near the last, or else far behind the block: so the next restart point is looked
-/// at first, then the last one, and then strides are doubled and halved. Only what it touches is checked.
+/// The last restart point at or behind number `from` whose key is not greater than `wanted`. It is `from` itself if
+/// there is none. The next key is often near the last, or else far behind the block. So the search looks at the next
+/// restart point, then at the last one. Then it doubles and halves strides. Only what it touches is checked.
 pub(crate) fn restart_from(block: &[u8], layout: &Layout, from: usize, wanted: &[u8]) -> Result<usize, Fault> {
     let records = &block[..layout.restarts_at];
     let is_before = |index| {

@@ -64,8 +64,8 @@ impl BlockWriter {
         self.restarts.is_empty()
     }
 
-    /// Adds a record, of whose key the first `shared` bytes are those of the key added before, unless the block would
-    /// grow beyond `limit` bytes.
+    /// Adds a record whose key shares its first `shared` bytes with the key added before. Adds nothing if the block
+    /// would grow beyond `limit` bytes.
     #[inline]
     pub(crate) fn add(
         &mut self,

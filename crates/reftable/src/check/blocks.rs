@@ -103,7 +103,7 @@ fn read_records(table: &Table, block: &Block, found: &mut Found, report: &mut Re
     let kind = block.layout.kind;
     let context = Context { hash: table.hash(), min_update_index: table.min_update_index() };
     let max = table.max_update_index();
-    // Keys ascend through a section; each index block begins anew here, and the comparison with the blocks below shows
+    // Keys ascend through a section. Each index block begins anew here; the comparison with the blocks below shows
     // whether their order is right.
     let mut last_key = match found.blocks.last() {
         Some(before) if before.kind == kind && kind != BlockKind::Index => before.last_key.clone(),

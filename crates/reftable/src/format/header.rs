@@ -65,7 +65,8 @@ impl Header {
         self.version.header_len()
     }
 
-    /// The most bytes that C git reads of a log block that has `inflated` of them inflated: those, or the block size.
+    /// The most bytes that C git reads of a log block that has `inflated` bytes inflated. It is that number, or the
+    /// block size.
     pub(crate) fn log_block_max(&self, inflated: usize) -> usize {
         const GUESS: u32 = 4096;
         let block_size = if self.block_size == 0 { GUESS } else { self.block_size };

@@ -1,5 +1,5 @@
-//! Numbers of variable length, as in a pack's offset deltas: seven bits a byte, the high bit set on all bytes but the
-//! last, and one added for each byte that follows, so that no number has two spellings.
+//! Numbers of variable length, as in a pack's offset deltas. A byte has seven bits, and its high bit is set on all
+//! bytes but the last. Each following byte adds one, so no number has two spellings.
 
 use crate::Fault;
 

@@ -12,13 +12,13 @@ pub(crate) struct MergedCursor<R: Records> {
     /// One a table, oldest first; made when they are first needed.
     cursors: Vec<Seeker<R>>,
     /// The cursors that are on a record, by key, and among equal keys the newest first. The first has the current
-    /// record; those behind it are on later keys, since its older namesakes are stepped over at once.
+    /// record. Those behind it are on later keys, since the first one's older namesakes are stepped over at once.
     order: Vec<usize>,
     /// How many bytes the keys of the first two have in common.
     matched: usize,
     state: State,
     /// If set, no record that exists lies between this key, inclusive, and the current record, or the end. A seek to a
-    /// key in between is free, so that a sorted batch of prefixes walks over any run of tombstones once.
+    /// key in between is free. So a sorted batch of prefixes walks over any run of tombstones once.
     floor: Vec<u8>,
     floor_is_set: bool,
     /// Whether there are tombstones in that gap.
@@ -55,7 +55,7 @@ impl<R: Records> MergedCursor<R> {
         self.order.first().map(|first| &*self.cursors[*first])
     }
 
-    /// For a walk that ends at the current record because of its key: each table has to be in order there.
+    /// For a walk that ends at the current record because of its key. Each table has to be in order there.
     pub(crate) fn check_ahead(&mut self) -> Result<()> {
         let checked = self.cursors.iter_mut().try_for_each(|cursor| cursor.check_ahead());
         if checked.is_err() {
@@ -180,8 +180,8 @@ impl<R: Records> MergedCursor<R> {
         Ok(())
     }
 
-    /// Moves only the cursors that are before `wanted`: the others are on their first record from there on, for each
-    /// passed only keys that are not later than the current record.
+    /// Moves only the cursors that are before `wanted`. The others are already on their first record from there on:
+    /// each passed only keys up to the current record's.
     fn seek_forward(&mut self, wanted: &[u8]) -> Result<()> {
         self.passed = false;
         while let Some(&first) = self.order.first()
@@ -223,7 +223,7 @@ impl<R: Records> MergedCursor<R> {
         };
         if matches!(stepped, Ok(true)) {
             // The key left behind shared `matched` bytes with the second cursor's and was less. A key that shares more
-            // with the key left behind is less too, at the same byte; nothing need be compared.
+            // with the key left behind is less too, at the same byte. No comparison is needed.
             let cursor = &self.cursors[first];
             let shared = cursor.shared();
             if shared > self.matched {
@@ -267,7 +267,7 @@ impl<R: Records> MergedCursor<R> {
         Ok(())
     }
 
-    /// Steps over older records of the first cursor's key, and notes how much its key has in common with the next.
+    /// Steps over older records of the first cursor's key. Notes how much that key has in common with the next.
     fn settle(&mut self) -> Result<()> {
         while let [first, second, ..] = self.order[..] {
             let (key, other) = (self.cursors[first].key(), self.cursors[second].key());

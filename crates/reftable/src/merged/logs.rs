@@ -22,8 +22,8 @@ impl MergedLogCursor {
         self.walk.seek(name)
     }
 
-    /// Moves before the newest entry of `name` that is not newer than `update_index`; if there is none, before the
-    /// first entry of the next name.
+    /// Moves before the newest entry of `name` that is not newer than `update_index`. If there is none, moves before
+    /// the first entry of the next name.
     pub fn seek_log(&mut self, name: &[u8], update_index: u64) -> Result<()> {
         log_key(&mut self.key, name, update_index);
         self.walk.seek(&self.key)

@@ -37,8 +37,8 @@ impl<'a> RefEntry<'a> {
 
 /// Steps through the refs of a stack in order of name.
 ///
-/// A sorted batch of names costs one walk, be they sought with [`seek`](Self::seek) and [`next`](Self::next) or with
-/// [`lookup`](Self::lookup), and however many tombstones lie between.
+/// A sorted batch of names costs one walk, however many tombstones lie between. The caller may seek with
+/// [`seek`](Self::seek) and [`next`](Self::next), or with [`lookup`](Self::lookup).
 pub struct MergedRefCursor {
     walk: MergedCursor<RefRecords>,
     tables: Merged,
@@ -64,15 +64,15 @@ impl MergedRefCursor {
         Ok(self.walk.current().map(Cursor::<RefRecords>::record))
     }
 
-    /// Hands the refs that follow to `visit` until it breaks, or there are no more: what `next` does in a loop, but for a
-    /// good deal less where one table is left.
+    /// Hands the refs that follow to `visit` until it breaks, or there are no more. `next` in a loop does the same, but
+    /// costs a good deal more where one table is left.
     #[inline]
     pub fn for_each(&mut self, mut visit: impl FnMut(&RefEntry<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
         self.walk.for_each_visible(|key, place, context, records| visit(&RefEntry { key, place, context, records }))
     }
 
-    /// For a caller that ends a walk at the current ref because of its name, as behind some prefix: an error if the name only
-    /// seems to be there, since a table is damaged, as far as a look at the next names can tell.
+    /// For a caller that ends a walk at the current ref because of its name, as behind some prefix. In a damaged table
+    /// the name may only seem to be there. That is an error, as far as a look at the next names can tell.
     pub fn check_ahead(&mut self) -> Result<()> {
         self.walk.check_ahead()
     }

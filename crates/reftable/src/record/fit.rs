@@ -1,5 +1,5 @@
-//! How large a record may be: C git writes no block larger than `reftable.blockSize`, and so cannot rewrite a record that
-//! fits in none. Each later compaction of its own, and with it each write, then ends in "entry too large".
+//! How large a record may be. C git writes no block larger than `reftable.blockSize`, and so cannot rewrite a record
+//! that fits in none. Each later compaction of its own, and with it each write, then ends in "entry too large".
 
 use super::{LogRecord, LogValue, RefRecord, RefValue, log_record::INDEX_LEN};
 use crate::{
@@ -61,8 +61,9 @@ impl WriteOptions {
         (self.block_size as usize).saturating_sub(header + BLOCK_HEADER_LEN + RESTART_LEN + RESTART_COUNT_LEN)
     }
 
-    /// Hands over a log entry as git can write it: as it is, or cut. First the message is cut, as git would have done, and
-    /// more if need be; then the name and the email. An entry that no cut makes small enough stays as it is.
+    /// Hands over a log entry as git can write it: as it is, or cut. First the message is cut, as git would have done,
+    /// and more if need be. Then the name and the email are cut. An entry that no cut makes small enough stays as it
+    /// is.
     pub(crate) fn with_log_cut<T>(
         &self,
         record: &LogRecord<'_>,

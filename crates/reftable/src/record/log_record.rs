@@ -23,8 +23,8 @@ pub enum LogValue<'a> {
         email: &'a BStr,
         /// When, in seconds since 1970.
         time_seconds: u64,
-        /// The offset from UTC as the file has it. git stores it as it prints it (-0130 is -130), against the format's
-        /// document; JGit stores minutes (-0130 is -90), and nothing in the file tells which of them wrote it.
+        /// The offset from UTC as the file has it. Against the format's document, git stores it as it prints it (-0130
+        /// is -130). JGit stores minutes (-0130 is -90). Nothing in the file tells which of them wrote it.
         tz_offset: i16,
         /// The message as the file has it: git always ends it with a newline.
         message: &'a BStr,
@@ -54,8 +54,8 @@ const UPDATE: u8 = 1;
 /// Bytes of the update index in a key.
 pub(super) const INDEX_LEN: usize = 8;
 
-/// Makes `key` the key of a log record: the name, a NUL byte, and the update index turned around, so that newer
-/// entries sort before older ones.
+/// Makes `key` the key of a log record: the name, a NUL byte, and the update index turned around. Newer entries thus
+/// sort before older ones.
 pub(crate) fn log_key(key: &mut Vec<u8>, name: &[u8], update_index: u64) {
     key.clear();
     key.extend_from_slice(name);

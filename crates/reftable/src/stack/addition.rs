@@ -11,17 +11,18 @@ use std::{
     time::Instant,
 };
 
-/// New tables are merged with their neighbours while the list is locked if all that comes to at most this size.
-/// So little is merged in less time than the system calls of a compaction of its own would take, so that no other
-/// writer waits longer for it.
+/// New tables are merged with their neighbours under the list's lock if together they come to at most this size. A
+/// merge of this size takes less time than the system calls of a separate compaction. So no other writer waits longer
+/// for it.
 const MERGE_AT_ONCE_BYTES: u64 = 32 << 10;
 
-/// A table with log entries counts this number of times: they are deflated, and to inflate and deflate them takes longer.
+/// A table with log entries counts this number of times. They are deflated, and to inflate and deflate them takes
+/// longer.
 const LOGS_COUNT_TIMES: u64 = 4;
 
-/// A table that is known to become this many times as large as what it is due to be merged with, or larger, is written
-/// merged at once: to write it, and then both again, would cost more. The list stays locked for that; to find out that
-/// the new refs may be made took several times as long under the same lock.
+/// A new table is due to be merged with older ones. If it will be this many times as large as they are, or larger, it
+/// is written merged at once. To write it alone, and then both again, would cost more. The list stays locked for that.
+/// To find out that the new refs may be made took several times as long under the same lock.
 const MERGE_AT_MOST_TIMES: u64 = 2;
 
 /// A locked stack, to which tables are being added. Dropping it removes what it made and unlocks the stack.
@@ -75,8 +76,8 @@ impl Addition {
     /// Adds a table with the records that `build` writes, whose update indexes lie within `limits`. Without records
     /// there is no table.
     ///
-    /// `expected_bytes` is about what these records will come to, at least; 0 where that is not known. If the table
-    /// would have to be merged with older ones at once, it takes them in while it is written.
+    /// `expected_bytes` is about what these records will come to, at least; 0 where that is not known. A table that
+    /// would be merged with older ones at once takes in their records while it is written.
     pub fn add_table<E: From<StackError>>(
         &mut self,
         limits: RangeInclusive<u64>,
@@ -134,7 +135,7 @@ impl Addition {
             "the tables that stay are those of the list that is replaced, in its order"
         );
         debug_assert_eq!(tables.len(), self.kept + self.tables.len(), "the new tables stand behind those that stay");
-        // A larger compaction claims its tables here, where the list is locked anyway: under contention the lock would
+        // A larger compaction claims its tables here, where the list is locked anyway. Under contention the lock would
         // never be free for it. If another compactor has them, it is that one's turn.
         let claim = |range| Compaction::claim(&self.stack, &tables, range, Claim::WhatIsFree).unwrap_or_default();
         let compaction = due.and_then(claim);
@@ -155,10 +156,10 @@ impl Addition {
         if options.auto_compact { plan(&sizes, options.geometric_factor) } else { None }
     }
 
-    /// Where in the base's tables those begin that a new one of about this size takes in; behind the last if there are
-    /// none. Only the first new table takes in old ones.
+    /// The position in the base's tables from which a new one of about this size takes them in. It is behind the last
+    /// if the new one takes in none. Only the first new table takes in old ones.
     ///
-    /// Of an estimate that is too low nothing bad comes: the plan then asks for less than it will when the size is known.
+    /// An estimate that is too low does no harm. The plan then asks for less than it will for the known size.
     fn taken_in_from(&self, expected_bytes: u64) -> usize {
         let tables = self.base.tables();
         let (old, none) = (tables.len(), self.kept);
@@ -171,8 +172,8 @@ impl Addition {
         if cost(&tables[due.start..]) > most { none } else { self.free_from(tables, due.start) }
     }
 
-    /// Where in `tables`, which end with the new ones, the tables begin that are merged at once; `None` if there is
-    /// nothing to be merged at once.
+    /// Where in `tables`, which end with the new ones, the tables begin that are merged at once. `None` if no table is
+    /// merged at once.
     fn merge_start(&self, tables: &[Listed], due: &Range<usize>) -> Option<usize> {
         debug_assert!(due.start < due.end && due.end <= tables.len(), "a plan is of these tables: {due:?}");
         if due.end < tables.len() || cost(&tables[due.clone()]) > MERGE_AT_ONCE_BYTES {

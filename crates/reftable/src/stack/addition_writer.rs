@@ -9,8 +9,8 @@ use std::{cmp::Ordering, ops::RangeInclusive};
 
 /// Takes the records of an addition's new table: refs in order, then log entries in order.
 ///
-/// The new table may stand in for older ones, the youngest of the stack. Then their records are written too, each in its
-/// place among the new ones, which replace those of the same key.
+/// The new table may stand in for older ones, the youngest of the stack. Then their records are written too, each in
+/// its place among the new ones. New records replace those of the same key.
 pub struct AdditionWriter<'t> {
     writer: TableWriter<&'t mut NewTable>,
     /// Where the update indexes of new refs lie.
@@ -61,8 +61,8 @@ impl<'t> AdditionWriter<'t> {
         Ok(())
     }
 
-    /// Adds a log entry. Names must ascend, and update indexes descend within a name. One that C git could not write into a
-    /// block is refused, since git could not compact the stack any more.
+    /// Adds a log entry. Names must ascend, and update indexes descend within a name. An entry that C git could not
+    /// write into a block is refused. Otherwise git could no longer compact the stack.
     pub fn add_log(&mut self, record: &LogRecord<'_>) -> Result<(), StackError> {
         self.given += 1;
         self.copy_refs_before(None)?;

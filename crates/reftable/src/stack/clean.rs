@@ -5,8 +5,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// How old a file must be before it counts as left behind: JGit writes the tables of its compactions without a lock
-/// and under names that are no different, and lists them later.
+/// How old a file must be before it counts as left behind. JGit writes the tables of its compactions without a lock and
+/// under ordinary names, and lists them later.
 pub const LEFTOVER_AGE: Duration = Duration::from_secs(3600);
 
 /// A file that looks like a table's and that no list names.
@@ -21,14 +21,14 @@ pub struct Leftover {
 }
 
 impl Stack {
-    /// Files in the folder that look like a table's and that the list does not name, be they left behind by a process
-    /// that died or still in use by one that works.
+    /// Files in the folder that look like a table's and that the list does not name. A process that died left them
+    /// behind, or a working one still uses them.
     pub fn leftovers(&self) -> Result<Vec<Leftover>, StackError> {
         let entries = match self.fs().read_dir(self.dir()) {
             Err(error) if error.is_not_found() => return Ok(Vec::new()),
             entries => entries?,
         };
-        // The list is read after the folder: whatever was in use when the folder was read is listed now, or gone.
+        // The list is read after the folder. A file that was in use when the folder was read is listed now, or gone.
         let snapshot = self.reload()?;
         let listed: HashSet<&TableName> = snapshot.tables().iter().map(|listed| &listed.name).collect();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as i128);

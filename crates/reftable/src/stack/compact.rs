@@ -41,8 +41,8 @@ pub enum Compacted {
 pub struct Committed {
     /// The stack right after it.
     pub snapshot: Snapshot,
-    /// A compaction that is now due. Its tables are locked already, the list is not: it may be run when the caller
-    /// has given up other locks, or by another thread.
+    /// A compaction that is now due. Its tables are locked already, the list is not. The caller may run it after giving
+    /// up other locks, or another thread may.
     pub compaction: Option<Compaction>,
 }
 
@@ -129,8 +129,8 @@ impl Stack {
         }
     }
 
-    /// The stack's only table, if it has log entries that have to be cut for C git, or a log block that git cannot read.
-    /// Looked for before anything is locked.
+    /// The stack's only table, if C git needs its log entries cut, or cannot read one of its log blocks. Looked for
+    /// before anything is locked.
     fn single_unwritable(&self) -> Result<Option<TableName>, StackError> {
         let snapshot = self.reload()?;
         let [listed] = snapshot.tables() else { return Ok(None) };
@@ -161,7 +161,7 @@ impl Stack {
 }
 
 impl Compaction {
-    /// Locks the tables of `range`, the youngest first: a writer that adds tables while an older compaction runs can
+    /// Locks the tables of `range`, the youngest first. A writer that adds tables while an older compaction runs can
     /// then compact those. The list must be locked. `None` if less than two are free.
     pub(super) fn claim(
         stack: &Stack,

@@ -2,13 +2,13 @@ use std::time::{Duration, Instant};
 
 /// Lets others have the list's lock.
 ///
-/// Nobody is woken when a lock file goes, so a waiter finds the lock free only if it looks at the right moment.
-/// A writer that has just unlocked the stack and wants it again at once would nearly always come first, and git, which
-/// looks seven times in its 100 ms and then gives up, would hardly ever get it. So a writer that sees that others have
+/// No waiter is woken when a lock file goes. A waiter finds the lock free only if it looks at the right moment. A
+/// writer that has just unlocked the stack and wants it again at once would nearly always come first. Git looks seven
+/// times in its 100 ms and then gives up, so it would hardly ever get the lock. So a writer that sees that others have
 /// written since its last turn pauses before its next one. Who writes alone never does.
 ///
-/// Of four gits beside four refdb writers 22 of 24 gave up before this, of eight gits among themselves 33 of 48; since
-/// then 11 of 24 beside refdb (docs/decisions/0031).
+/// Before this, 22 of 24 gave up of four gits beside four refdb writers. Of eight gits among themselves 33 of 48 did.
+/// Since then 11 of 24 give up beside refdb (docs/decisions/0031).
 #[derive(Debug, Default)]
 pub(super) struct Courtesy {
     last_turn: Option<LastTurn>,
@@ -28,8 +28,7 @@ impl Courtesy {
         self.last_turn.as_ref().map_or(Duration::ZERO, left)
     }
 
-    /// Notes a turn: when the stack was locked and unlocked, its next update index in the beginning, and the one that
-    /// was left to others.
+    /// Notes a turn: when the stack was locked and unlocked, and the next update index at either moment.
     pub(super) fn end_turn(&mut self, locked: Instant, ended: Instant, found: u64, left: u64) {
         debug_assert!(
             locked <= ended && found <= left,
@@ -41,8 +40,8 @@ impl Courtesy {
     }
 }
 
-/// The pause after a turn of this length, before which `others` transactions of other processes came: time for about as
-/// many again, and then half as much to spare.
+/// The pause after a turn of this length, before which `others` transactions of other processes came. It gives time for
+/// about as many again, and half as much to spare.
 fn pause_after(turn: Duration, others: u64) -> Duration {
     const LONGEST: Duration = Duration::from_millis(1);
     let others = u32::try_from(others).unwrap_or(u32::MAX);

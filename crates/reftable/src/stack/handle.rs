@@ -25,8 +25,8 @@ struct Shared {
     list_path: PathBuf,
     options: StackOptions,
     current: RwLock<Snapshot>,
-    /// Held from looking at the list on disk until what was seen is `current`, so that an older view never replaces a
-    /// newer one. It holds the last sequence number given away.
+    /// Held from the look at the list on disk until its result is `current`. So an older view never replaces a newer
+    /// one. It holds the last sequence number given away.
     publishing: Mutex<u64>,
     courtesy: Mutex<Courtesy>,
 }

@@ -10,10 +10,11 @@ use std::{
 /// Tables up to this size are read and held in memory: that is cheaper than a mapping and its faults.
 const SMALL_TABLE_BYTES: u64 = 16 << 10;
 
-/// Smaller ones are known to be small without a question: this number of bytes is read at first, into memory on the stack.
+/// Smaller ones are known to be small without a question. A first read takes this number of bytes into memory on the
+/// stack.
 const SMALLEST_TABLE_BYTES: usize = 2 << 10;
 
-/// A list that names tables which are not there is read again so long, if it is another one each time.
+/// A list that names missing tables is read again for this long, if it is another one each time.
 const CHANGING_MAX: Duration = Duration::from_secs(60);
 
 /// Why a listed table was not opened.
@@ -36,8 +37,8 @@ fn read_start(file: &File, bytes: &mut [u8]) -> Result<usize, Error> {
 }
 
 impl Stack {
-    /// Reads the list and opens the tables in it that `known` has not. A reader without the list's lock may find
-    /// a table gone that the list still had; then the list has changed, and is read again.
+    /// Reads the list and opens the tables in it that `known` has not. A reader without the list's lock may find a
+    /// table gone that the list still had. Then the list has changed, and is read again.
     pub(super) fn load(&self, known: &Snapshot, sequence: u64) -> Result<Snapshot, StackError> {
         let mut opened: Vec<Listed> = Vec::new();
         let mut before: Option<Vec<u8>> = None;

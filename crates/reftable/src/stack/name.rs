@@ -21,7 +21,7 @@ impl TableName {
         names_a_file.then(|| TableName(name.into()))
     }
 
-    /// A name of our own for a table of these update indexes, as git makes them: the suffix tells tables of the same
+    /// A name of our own for a table of these update indexes, as git makes them. The suffix tells tables of the same
     /// range apart, which compaction leaves behind one another.
     pub fn fresh(min_update_index: u64, max_update_index: u64) -> Self {
         let mut name = Vec::with_capacity(48);
@@ -67,8 +67,8 @@ impl fmt::Debug for TableName {
 /// Ends the name of a table that is being written and may not be listed yet.
 pub(super) const TEMP_SUFFIX: &str = ".temp";
 
-/// Whether a file of this name, if no list names it, is what a writer left behind: a table, the lock of a table, or
-/// an unfinished table of git's (`NAME.temp.XXXXXX`), JGit's (`NAME_123.ref`) or ours (`NAME.ref.temp`).
+/// Whether a writer left a file of this name behind, if no list names it. Such names are a table's, a table lock's, or
+/// an unfinished table's. The last is git's (`NAME.temp.XXXXXX`), JGit's (`NAME_123.ref`) or ours (`NAME.ref.temp`).
 ///
 /// `tables.list` and its lock are none of these.
 pub(super) fn is_leftover(name: &[u8]) -> bool {

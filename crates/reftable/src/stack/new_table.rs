@@ -11,8 +11,8 @@ const BUFFER_START_BYTES: usize = 1 << 10;
 
 /// A table that is being written, or that no list names yet. Dropping it removes its file, if there is one.
 ///
-/// A small table gets its file only when it is complete: one write makes it, and one that turns out to be empty leaves
-/// no trace.
+/// A small table gets its file only when it is complete. One write makes it, and a table that turns out to be empty
+/// leaves no trace.
 #[derive(Debug)]
 pub struct NewTable {
     stack: Stack,

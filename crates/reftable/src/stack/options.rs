@@ -42,10 +42,10 @@ impl fmt::Debug for Access {
 /// The writes brought to stable storage before a change counts as made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
-    /// Nothing, as git does unless `core.fsync` names references: a crash of the machine may lose the newest changes,
+    /// Nothing, as git does unless `core.fsync` names references. A crash of the machine may lose the newest changes,
     /// or leave files whose content never arrived.
     None,
-    /// The new table, the new list and their names in the folder; and, once the list is in place, the folder again.
+    /// The new table, the new list and their names in the folder. Once the list is in place, the folder again.
     Sync,
 }
 

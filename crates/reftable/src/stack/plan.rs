@@ -5,10 +5,10 @@ pub const DEFAULT_FACTOR: u16 = 2;
 
 /// Which tables of a stack, the oldest first, are to become one.
 ///
-/// Git's rule, so that a stack which git and refdb write in turn is left alone by both: each table shall be at least
+/// Git's rule, so that git and refdb both leave alone a stack which they write in turn. Each table shall be at least
 /// `factor` times as big as its next younger neighbour, which keeps their number logarithmic. Coming from the young
-/// end, the first table that breaks the rule ends the range; the younger ones form a geometric sequence already. From
-/// there to the old end every table joins that is smaller than `factor` times all of the range that follows it.
+/// end, the first table that breaks the rule ends the range. The younger ones form a geometric sequence already. From
+/// there to the old end, a table joins if smaller than `factor` times the whole range that follows it.
 pub fn plan(sizes: &[u64], factor: u16) -> Option<Range<usize>> {
     let factor = u64::from(if factor == 0 { DEFAULT_FACTOR } else { factor });
     let breaks = |older: u64, younger: u64| older < younger.saturating_mul(factor);

@@ -78,8 +78,8 @@ impl Snapshot {
 }
 
 impl Listed {
-    /// Its size as git's rule for compaction counts it: without header and footer, so that tables of few records do
-    /// not all seem to be of one size.
+    /// Its size as git's rule for compaction counts it, without header and footer. So tables of few records do not all
+    /// seem to be of one size.
     pub(super) fn weight(&self) -> u64 {
         let header_and_footer_bytes = match self.table.hash() {
             HashKind::Sha1 => 24 + 68,
@@ -101,9 +101,9 @@ impl fmt::Debug for Snapshot {
     }
 }
 
-/// `tables.list` as it was read or written. Its file stays open, so that its inode is not given to another file and
-/// the identity of the file behind the name proves that the list is still this one: the list is only ever replaced
-/// by a rename, never changed in place.
+/// `tables.list` as it was read or written. Its file stays open, so that its inode is not given to another file. The
+/// identity of the file behind the name then proves that the list is still this one. The list is only ever replaced by
+/// a rename, never changed in place.
 #[derive(Debug)]
 pub(super) struct ListFile {
     pub(super) content: Vec<u8>,

@@ -195,7 +195,7 @@ impl Shard {
         self.queue.push_back(slot);
     }
 
-    /// Lets go of the block that has left the front, unless it was used since it was put into the queue.
+    /// Lets go of the block that has left the front, unless it was used since it entered the queue.
     fn serve(&mut self, slot: Slot) {
         if slot.is_used {
             self.queue_up(Slot { is_used: false, ..slot });

@@ -14,11 +14,11 @@ use std::{ops::ControlFlow, sync::Arc};
 pub(crate) trait Visit<R: Records>: FnMut(&[u8], &R::Value, &Context, &[u8]) -> ControlFlow<()> {}
 impl<R: Records, F: FnMut(&[u8], &R::Value, &Context, &[u8]) -> ControlFlow<()>> Visit<R> for F {}
 
-/// Steps through the records of one kind in one table, in the order of their keys, and searches the blocks it comes to.
+/// Steps through the records of one kind in one table, in the order of their keys. It searches the blocks it comes to.
 /// [`Seeker`](super::Seeker) finds any of them.
 ///
 /// The key of the current record is assembled in one buffer; its value stays in the block. Only touched bytes are
-/// checked: a damaged table gives an error or wrong records, but no panic, and every loop moves forward in the file.
+/// checked. A damaged table gives an error or wrong records, but no panic, and every loop moves forward in the file.
 pub(crate) struct Cursor<R: Records> {
     table: Arc<Table>,
     context: Context,
@@ -37,7 +37,7 @@ pub(crate) struct Cursor<R: Records> {
     /// The bytes that the current key is known to share with the key before it.
     shared: usize,
     /// If set, no record lies between this key, inclusive, and the current record. It makes a seek to a key that is
-    /// known to be missing free, which is what a sorted batch of new names does all the time.
+    /// known to be missing free. A sorted batch of new names makes such seeks all the time.
     pub(super) floor: Vec<u8>,
     pub(super) floor_is_set: bool,
 }
@@ -129,8 +129,8 @@ impl<R: Records> Cursor<R> {
         self.decode().map(|()| true)
     }
 
-    /// Hands the current record, and if `on` is set those that follow, to `visit`, but for tombstones, until it breaks
-    /// or there are no more. The one that was handed over last is the current record then.
+    /// Hands the current record, if `on` is set, and those that follow to `visit`, but for tombstones. It ends when
+    /// `visit` breaks or there are no more. The one that was handed over last is the current record then.
     #[inline(always)]
     pub(crate) fn for_each_visible(&mut self, on: bool, visit: &mut impl Visit<R>) -> Result<ControlFlow<()>> {
         while self.at == At::Record
@@ -164,7 +164,7 @@ impl<R: Records> Cursor<R> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Moves to the next record, and remembers that there is nothing between: a seek to a name in the gap is free.
+    /// Moves to the next record, and remembers that no record lies between. A seek to a name in the gap is free.
     pub(crate) fn pass(&mut self) -> Result<bool> {
         debug_assert!(self.is_on_record(), "only what follows a record is known to be empty");
         let mut floor = std::mem::take(&mut self.floor);
@@ -275,8 +275,8 @@ impl<R: Records> Cursor<R> {
         self.key.as_slice().split(|byte| *byte == 0).next().unwrap_or_default()
     }
 
-    /// For a walk that ends at the current record because of its key: the next key that is stored whole has to be greater. A
-    /// damaged key that only seems to be behind what was wanted would end the walk too early.
+    /// For a walk that ends at the current record because of its key. The next key that is stored whole has to be
+    /// greater. A damaged key that only seems to be behind what was wanted would end the walk too early.
     pub(crate) fn check_ahead(&mut self) -> Result<()> {
         let Some(block) = self.block.as_ref().filter(|_| self.at == At::Record) else { return Ok(()) };
         let offset_of = |index| restart_offset(block.bytes(), &block.layout, index);
@@ -302,7 +302,7 @@ impl<R: Records> Cursor<R> {
     }
 
     /// Makes the block at `position` the current one, without a current record. If there is a block of another kind,
-    /// its kind is returned, or 0 if there is none at all, and the cursor is lost.
+    /// its kind is returned, or 0 if there is no block. The cursor is then lost.
     pub(super) fn load(&mut self, position: u64) -> Result<Result<(), u8>> {
         self.loader.recycle(self.block.take());
         self.be(At::Lost);
@@ -384,9 +384,9 @@ impl<R: Records> Cursor<R> {
         }
     }
 
-    /// Moves `restart` forward to the last restart point whose key is not greater than `wanted`, doubling its steps and
-    /// then halving them. Returns whether there is a restart point behind it, so that the wanted key, or the one after it,
-    /// lies before that.
+    /// Moves `restart` forward to the last restart point whose key is not greater than `wanted`. Doubles its steps and
+    /// then halves them. Returns whether there is a restart point behind it. If so, the wanted key, or the one after
+    /// it, lies before that.
     fn gallop_restarts(&mut self, wanted: &[u8]) -> Result<bool> {
         let Some(block) = &self.block else { return Ok(false) };
         let count = block.layout.restart_count;
@@ -417,7 +417,7 @@ impl<R: Records> Cursor<R> {
     /// Steps at most `steps` times within the block. Returns whether that led to `wanted` or beyond.
     pub(super) fn step_in_block(&mut self, wanted: &[u8], steps: usize) -> Result<bool> {
         let Some(end) = self.block.as_ref().map(|block| block.layout.restarts_at) else { return Ok(false) };
-        // The key is less than `wanted`, and so is every one that shares more with it than it shares with `wanted`.
+        // The key is less than `wanted`. So is every key that shares more with it than it shares with `wanted`.
         let mut matched = common_prefix(self.key(), wanted);
         for _ in 0..steps {
             if self.after >= end {

@@ -17,8 +17,8 @@ enum Sought {
 }
 
 impl Table {
-    /// Hands the record of exactly this name to `then`. A cursor that has to be made for one name costs more than to find
-    /// it; this goes down the index, and reads only the records between the last restart point and the name.
+    /// Hands the record of exactly this name to `then`. To make a cursor for one name costs more than to find the name.
+    /// This goes down the index, and reads only the records between the last restart point and the name.
     pub(crate) fn find<T>(
         self: &Arc<Self>,
         name: &[u8],

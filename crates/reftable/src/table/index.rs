@@ -21,8 +21,8 @@ impl IndexWalk {
         IndexWalk { index: Cursor::new(table.clone()), table, loader: BlockLoader::default() }
     }
 
-    /// The position of the block that holds the first record whose key is not less than `wanted`; `None` if there is
-    /// no such record. `ahead` tells that `wanted` does not come before what was found last.
+    /// The position of the block that holds the first record whose key is not less than `wanted`. `None` if there is no
+    /// such record. `ahead` tells that `wanted` does not come before what was found last.
     pub(crate) fn find(&mut self, root: u64, kind: BlockKind, wanted: &[u8], ahead: bool) -> Result<Option<u64>> {
         if ahead && self.index.is_on_record() && (self.index.key() >= wanted || self.index.search_block(wanted)?) {
             return Ok(Some(self.index.value().position));

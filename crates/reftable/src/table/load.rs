@@ -233,7 +233,7 @@ impl BlockLoader {
 }
 
 impl Table {
-    /// Where the header of the block at `position` is, seen from there: the file's header is part of its first block.
+    /// Where the header of the block at `position` is, seen from there. The file's header is part of its first block.
     fn header_at(&self, position: u64) -> usize {
         if position == 0 { self.footer.header.len() } else { 0 }
     }
@@ -244,8 +244,8 @@ impl Table {
 fn plain(table: &Table, position: u64, kind: BlockKind, len: usize, bytes: &[u8]) -> Result<(Layout, u64), Fault> {
     let block = bytes.get(..len).ok_or(Fault::BlockLen(len as u32))?;
     let layout = Layout::of(kind, block, table.header_at(position))?;
-    // Padding is zeros, and no kind of block is: what files say about their alignment is not always true, since
-    // C git writes unaligned files with a block size.
+    // Padding is zeros, and no kind of block is. A file's word about its alignment is not always true: C git writes
+    // unaligned files with a block size.
     let next = match (table.footer.header.block_size as usize, bytes.get(len)) {
         (block_size @ 1.., Some(0)) => position + (len.div_ceil(block_size) * block_size) as u64,
         _ => position + len as u64,

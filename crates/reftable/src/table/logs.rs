@@ -31,8 +31,8 @@ impl LogCursor {
         Ok(())
     }
 
-    /// Moves before the newest entry of `name` that is not newer than `update_index`; if there is none, before the
-    /// first entry of the next name.
+    /// Moves before the newest entry of `name` that is not newer than `update_index`. If there is none, moves before
+    /// the first entry of the next name.
     pub fn seek_log(&mut self, name: &[u8], update_index: u64) -> Result<()> {
         log_key(&mut self.key, name, update_index);
         self.pending = self.records.seek(&self.key)?;
@@ -48,8 +48,8 @@ impl LogCursor {
         Ok(Some(self.records.record()))
     }
 
-    /// Where the block of the entry last returned begins, if C git cannot read it: one that is longer than git expects of
-    /// its length inflated.
+    /// Where the block of the entry last returned begins, if C git cannot read it. Such a block is longer than git
+    /// expects of its length inflated.
     pub fn block_beyond_git(&self) -> Option<u64> {
         let Cursor { block, .. } = &*self.records;
         let block = block.as_ref().filter(|_| self.records.is_on_record())?;

@@ -48,7 +48,8 @@ impl ObjectCollector {
     }
 
     /// Calls `each` with every abbreviated id and the positions of its blocks, in order. Returns the abbreviation's
-    /// length: the shortest that tells all ids apart. 0, without any call, if it is longer than the format can tell.
+    /// length, the shortest that tells all ids apart. If it is longer than the format can tell, returns 0 without any
+    /// call.
     pub(crate) fn finish<E>(
         mut self,
         block_positions: &[u64],

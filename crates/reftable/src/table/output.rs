@@ -26,8 +26,8 @@ impl<S: Sink + ?Sized> Sink for &mut S {
     }
 }
 
-/// The sink with a buffer before it, so that few and large writes reach it, and the padding that a block to come asks
-/// for: the last block of a file, and one before a log block, has none.
+/// The sink with a buffer before it, so that few and large writes reach it. It also holds the padding that a block to
+/// come asks for. The last block of a file has none, nor has one before a log block.
 pub(crate) struct Output<S> {
     sink: S,
     buffer: Vec<u8>,

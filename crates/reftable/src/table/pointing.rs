@@ -28,8 +28,8 @@ impl Table {
     }
 }
 
-/// The refs of one table that point at an object, in order of name: through the object index where there is one, else
-/// through all refs.
+/// The refs of one table that point at an object, in order of name. They come through the object index where there is
+/// one, else through all refs.
 fn find(table: &Arc<Table>, id: &ObjectId) -> Result<Vec<PointingRef>> {
     let mut found = Vec::new();
     if id.kind() != table.hash() {

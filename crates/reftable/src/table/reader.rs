@@ -31,7 +31,7 @@ impl Table {
         size_of::<Self>() + self.name.len() + content
     }
 
-    /// Opens a table. Only header and footer are read and checked, however large the file is; other damage shows when
+    /// Opens a table. Only header and footer are read and checked, however large the file is. Other damage shows when
     /// it is met, or by [`check`](crate::check()).
     pub fn open(source: Source, name: impl Into<BString>) -> Result<Arc<Self>> {
         let name = name.into();

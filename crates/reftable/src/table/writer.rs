@@ -21,8 +21,8 @@ pub struct Summary {
 
 /// Writes one table: refs in order, then log entries in order, then [`TableWriter::finish`].
 ///
-/// What it writes is what both C git and JGit read: each index has exactly one root block, and version 1 of the format
-/// is used wherever it can be.
+/// Both C git and JGit read its output. Each index has exactly one root block, and version 1 of the format is used
+/// wherever it can be.
 pub struct TableWriter<S: Sink> {
     options: WriteOptions,
     header: Header,
@@ -75,8 +75,8 @@ impl BlockList {
     }
 }
 
-/// Each block resets the deflate state at the price of thousands of bytes of log, so log blocks hold several blocks' worth
-/// where that is not much to inflate for one entry. The format suggests twice the block size.
+/// Each block resets the deflate state at the price of thousands of bytes of log. So log blocks hold several blocks'
+/// worth, where that is not much to inflate for one entry. The format suggests twice the block size.
 const LOG_BLOCK_FACTOR: u32 = 4;
 const LOG_BLOCK_MAX: u32 = 16 * 1024;
 const _: () = assert!(LOG_BLOCK_MAX <= WriteOptions::BLOCK_SIZE_MAX, "the format knows no larger block");
@@ -152,8 +152,8 @@ impl<S: Sink> TableWriter<S> {
     }
 
     /// Adds a log entry. Names must ascend, and update indexes descend within a name. An entry may be older than the
-    /// table's lower limit, since rewriting a reflog keeps the entries' update indexes; a deletion may have any. One that
-    /// is longer than a block gets a block of its own, which C git can read but not write.
+    /// table's lower limit, since rewriting a reflog keeps the entries' update indexes. A deletion may have any index.
+    /// An entry longer than a block gets a block of its own, which C git can read but not write.
     pub fn add_log(&mut self, record: &LogRecord<'_>) -> Result<()> {
         if let LogValue::Update { old, new, .. } = &record.value {
             if record.update_index > self.header.max_update_index {
@@ -175,8 +175,8 @@ impl<S: Sink> TableWriter<S> {
         added
     }
 
-    /// Adds a log entry of an older table, cut if C git could not write it into a block of this size: it could not
-    /// compact the new table.
+    /// Adds a log entry of an older table. It is cut if C git could not write it into a block of this size. Otherwise
+    /// git could not compact the new table.
     pub fn copy_log(&mut self, record: &LogRecord<'_>) -> Result<()> {
         let (options, has_refs) = (self.options, self.summary.refs > 0);
         options.with_log_cut(record, has_refs, |record| self.add_log(record))
@@ -314,7 +314,8 @@ impl<S: Sink> TableWriter<S> {
         Ok(())
     }
 
-    /// Writes a log block as two, since C git could not read it as one: what deflate cannot shrink grows by some bytes.
+    /// Writes a log block as two, since C git could not read it as one. Content that deflate cannot shrink grows by
+    /// some bytes.
     #[cold]
     fn flush_halves(&mut self, added: &[Added], last: bool) -> Result<()> {
         let (first, second) = added.split_at(added.len() / 2);
@@ -410,7 +411,7 @@ impl<S: Sink> TableWriter<S> {
     /// Writes an index of the section's blocks if there are more than `unindexed_max`. Returns the position of the
     /// index's root, or 0 if there is none.
     ///
-    /// Each level lists the blocks of the level below, and levels are added until one block is enough: JGit reads only
+    /// Each level lists the blocks of the level below, and levels are added until one block is enough. JGit reads only
     /// the first block of the highest level.
     fn finish_section(&mut self, unindexed_max: usize, padded: bool) -> Result<u64> {
         let mut level = std::mem::take(&mut self.index);
