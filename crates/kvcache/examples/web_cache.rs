@@ -1,4 +1,4 @@
-//! A server on the loopback that keeps rendered pages over a restart, with an age limit, and forgets one on request.
+//! A server on the loopback that keeps rendered pages over a restart, with an age limit. It forgets one on request.
 //!
 //! ```text
 //! cargo run --release -p refdb-kvcache --example web_cache -- FOLDER 8080

@@ -8,8 +8,8 @@ use crate::{
     log::recover::{Scanned, footer_from, scan},
 };
 
-/// Reads `bytes` as a segment file, by its footer and by its records, and checks that what comes out is inside the file
-/// and would be written as it was read. Panics where it is not.
+/// Reads `bytes` as a segment file, by its footer and by its records. Checks that the result is inside the file and
+/// would be written as it was read. Panics where it is not.
 pub fn segment(bytes: &[u8]) {
     let seq = SegmentHeader::decode(bytes).map_or(1, |header| {
         assert_eq!(header.encode(), bytes[..header.encode().len()]);

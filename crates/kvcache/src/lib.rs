@@ -1,8 +1,8 @@
 //! A persistent key-value cache: a log of segments on disk, an index in memory, a byte limit that always holds.
 //!
-//! [`Cache`] is the whole of it. Keys and values are bytes. Nothing has to be sized but the limit; a get never waits for
-//! a writer; a put goes to memory and from there to the disk within milliseconds, or at once where [`Durability`] asks
-//! for it. Each read is checked first, so a torn, harmed or foreign value is a miss, never an answer.
+//! [`Cache`] is the whole of it. Keys and values are bytes. Only the limit has to be set. A get never waits for a
+//! writer. A put goes to memory and within milliseconds to the disk, or at once where [`Durability`] asks for it. Each
+//! read is checked first, so a torn, harmed or foreign value is a miss, never an answer.
 //!
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
@@ -15,8 +15,8 @@
 //! # Ok::<(), refdb_kvcache::Error>(())
 //! ```
 //!
-//! Read in this order: `format` (the bytes), `log` (where they are and in which order they came), `reclaim` (what goes, and
-//! when), `api` (all of it behind one handle). Each builds on those before it.
+//! Read `format` (the bytes) first, then `log` (where they are and in which order they came). Then read `reclaim`
+//! (which segments go, and when) and `api` (all of it behind one handle). Each builds on those before it.
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

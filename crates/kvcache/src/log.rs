@@ -1,4 +1,4 @@
-//! The log of segments: where bytes are in memory and in files, the order of all changes, and what a crash leaves of it.
+//! The log of segments: where bytes are, in memory and files, the order of changes, and recovery after a crash.
 //!
 //! `image`, `segment` and `handles` have the bytes of one segment, `index` says which record a key has. `append` has the
 //! order of everything, under the log's lock; `files` the folder. `store` puts these together and writes.

@@ -1,5 +1,6 @@
-//! How room is freed: `plan`, `keep` and `pace` decide, without effects; `past` remembers what went; `steps` does what they say, with `evict` and `copy`;
-//! `doomed` has the segments to be deleted, `deletion` does it; `worker` and `calls` are the background threads.
+//! How room is freed. `plan`, `keep` and `pace` decide, without effects; `past` remembers evictions; `steps` acts, with
+//! `evict` and `copy`. `doomed` has the segments that `deletion` deletes; `worker` and `calls` are the background
+//! threads.
 
 pub(crate) mod calls;
 mod choice;

@@ -84,7 +84,7 @@ counters! {
     sampled_hits_twice: Counter,
 }
 
-/// A number that threads count up, on a cache line of its own: the hit counter of one thread must not slow another's
+/// A number that threads count up, on a cache line of its own. The hit counter of one thread must not slow another's
 /// look at the limit.
 #[derive(Default)]
 #[repr(align(64))]
@@ -112,7 +112,7 @@ impl Counter {
 /// How many threads may count at once without taking each other's cache line.
 const LANES: usize = 16;
 
-/// A number that every call counts up, summed over lanes: threads count in different ones, as long as there are no more
+/// A number that every call counts up, summed over lanes. Threads count in different ones, as long as there are no more
 /// threads than lanes.
 #[derive(Default)]
 pub(crate) struct Spread([Counter; LANES]);

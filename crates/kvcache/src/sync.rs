@@ -1,5 +1,5 @@
-//! What threads share, in one place, so that a test can put a scheduler of its own under all of it (the feature
-//! `shuttle`; see `tests/schedules.rs`).
+//! All that threads share, in one place. So a test can put its own scheduler under it (the feature `shuttle`; see
+//! `tests/schedules.rs`).
 
 mod lock;
 #[cfg(feature = "shuttle")]

@@ -159,7 +159,8 @@ fn overwriting_lets_the_files_grow_to_half_of_the_limit() {
     let before = cache.stats().compacted;
     cache.compact().unwrap();
     assert!(cache.stats().compacted - before > 1000, "{before} before: {:?}", cache.stats());
-    // Two thirds live. A tenth of each segment may be dead, and how many of the removals' marks stay depends on where they are.
+    // Two thirds live. A tenth of each segment may be dead. Where the removals' marks are decides how many of them
+    // stay.
     assert!(seg_bytes(dir.path()) < payload * 9 / 10, "{} bytes of {payload}", seg_bytes(dir.path()));
     drop(cache);
     let cache = open(dir.path(), 64 * MIB);

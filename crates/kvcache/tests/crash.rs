@@ -1,5 +1,5 @@
-//! What a kill, a full disk or a power loss may leave of a cache: a state it had, never a value it never had or had no
-//! more.
+//! After a kill, a full disk or a power loss a cache has a state it had. It never has a value it never had or no longer
+//! had.
 
 use refdb_kvcache::{Cache, Clock, Durability, Error, Options, PutOptions};
 use refdb_testkit::{Rng, crash};
@@ -52,8 +52,8 @@ fn steps(seed: u64) -> Vec<Step> {
 
 type State = BTreeMap<u64, Vec<u8>>;
 
-/// The states the cache goes through, one after each step, and the last step that must survive a kill (and a power
-/// loss) once a step is done.
+/// The states the cache goes through, one after each step. With them, the last step that must survive a kill (and a
+/// power loss) once a step is done.
 fn states(steps: &[Step]) -> (Vec<State>, Vec<(usize, usize)>) {
     let (mut state, mut states, mut floors) = (State::new(), vec![State::new()], vec![(0, 0)]);
     for (at, step) in steps.iter().enumerate() {
@@ -198,8 +198,8 @@ fn an_operation_that_fails_once_harms_nothing() {
     );
 }
 
-/// Where no write was ever promised to survive a power loss, copies of entries are not synced before the oldest
-/// segment goes. Entries may be missing then, but the entries found are from one and the same state.
+/// Where no write was ever promised to survive a power loss, copies are not synced before the oldest segment goes.
+/// Entries may be missing then, but the entries found are from one and the same state.
 #[test]
 fn without_a_promise_a_power_loss_takes_entries_but_brings_none_back() {
     let mut steps = steps(5);

@@ -172,7 +172,7 @@ fn assert_nothing_is_back(cache: &Cache, what: &str) -> usize {
     usize::try_from(cache.stats().entries).expect("it works")
 }
 
-/// One flipped bit in a header let the log end there, so that what had been replaced or removed was back.
+/// One flipped bit in a header let the log end there. So replaced or removed values were back.
 #[test]
 fn a_flipped_bit_in_a_header_brings_nothing_back() {
     let dir = tempfile::tempdir().unwrap();
@@ -217,7 +217,7 @@ fn a_synced_segment_that_is_cut_or_gone_brings_nothing_back() {
     }
 }
 
-/// The harmed one was forgotten but not marked: compaction left it behind, and the older one of its key came back.
+/// The harmed one was forgotten but not marked. So compaction left it behind, and the older one of its key came back.
 #[test]
 fn a_harmed_record_does_not_let_an_older_one_come_back() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Eviction keeps requested entries: the hit ratio beside that of an exact LRU with the same limit, on the same trace.
+//! Eviction keeps requested entries. The hit ratio stands beside that of an exact LRU with the same limit, on the same
+//! trace.
 
 use refdb_kvcache::{Cache, Options};
 use refdb_testkit::Rng;

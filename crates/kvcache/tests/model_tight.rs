@@ -1,4 +1,4 @@
-//! Random operations on a cache that has room for a few segments, on a disk that is full now and then, beside a map.
+//! Random operations beside a map, on a cache with room for few segments and a disk that sometimes is full.
 //!
 //! Evicted entries are missed. A fault is a value that the key had no more: replaced, removed, cleared or refused.
 
@@ -84,7 +84,7 @@ struct Beside {
     disk: Arc<Disk>,
     /// The value that a key has unless it was evicted.
     model: BTreeMap<u8, Vec<u8>>,
-    /// What a key may have instead after a crash: what it had since the last moment that all was in the files.
+    /// The values a key may have instead after a crash: those since all was last in the files.
     before: BTreeMap<u8, Vec<Option<Vec<u8>>>>,
 }
 

@@ -1,5 +1,5 @@
-//! Gets, puts and invalidations under a scheduler that decides at each step which thread goes on: they return what one thread
-//! after the other would have got, whatever writes, compacts and evicts meanwhile.
+//! Gets, puts and invalidations under a scheduler that decides at each step which thread goes on. Whatever writes,
+//! compacts and evicts meanwhile, they return the results of one thread after the other.
 
 #![allow(clippy::unwrap_used, reason = "whatever fails here fails the test")]
 
@@ -18,9 +18,9 @@ use std::{
     },
 };
 
-// `shuttle` takes the place of locks, atomics and shared pointers (`src/sync.rs`) and tries many orders, each made from a seed,
-// which a failure names. Then the history of each run is checked: is there a point in time within each call such that the
-// calls, in the order of these points, behave like a map?
+// `shuttle` takes the place of locks, atomics and shared pointers (`src/sync.rs`). It tries many orders, each made from
+// a seed, which a failure names. Then the history of each run is checked. Is there a point in time within each call
+// such that the calls, in this order, behave like a map?
 const KEY: &[u8] = b"the key that is watched";
 /// Two values fill the smallest segment, so that few puts are enough for new segments and compaction.
 const VALUE_BYTES: usize = 7 << 10;
@@ -58,8 +58,8 @@ impl Call {
     }
 }
 
-/// Whether `a` must have happened before `b`: it had ended when `b` began, or it put a value whose computation began
-/// before `b` made that void.
+/// Whether `a` must have happened before `b`. It had ended when `b` began, or it put a value whose computation began
+/// before `b` voided that.
 fn is_before(a: &Call, b: &Call) -> bool {
     let was_loaded_before = matches!(a.event, Event::Put { ticket_end: Some(had), .. } if had < b.begin);
     a.end < b.begin || (was_loaded_before && b.invalidates())
@@ -195,8 +195,8 @@ fn explore(schedules: usize, run: impl Fn(&Path) + Send + Sync + 'static) {
     go(Box::new(PctScheduler::new(3, schedules / 2)));
 }
 
-/// Runs `works` at once, beside a thread that does the cache's own work, and checks what came of it: in memory, and in
-/// the files after closing. Returns how many records were copied by compaction.
+/// Runs `works` at once, beside a thread that does the cache's own work. Checks the outcome in memory, and in the files
+/// after closing. Returns how many records were copied by compaction.
 fn check(works: &'static [Work], before: fn(&Cache), schedules: usize) -> u64 {
     let copies = Arc::new(AtomicU64::new(0));
     let counted = copies.clone();
@@ -289,8 +289,8 @@ fn they_are_so_while_segments_are_compacted() {
     assert!(copies >= 400, "{copies} records were copied: the worker has too little to do");
 }
 
-/// A removal that falls between compaction's look at a record and its copy of it must win; with one key that would hardly
-/// ever happen.
+/// A removal that falls between compaction's look at a record and its copy of it must win. With one key that would
+/// hardly ever happen.
 #[test]
 fn what_is_removed_while_it_is_copied_stays_removed() {
     explore(800, |dir| {

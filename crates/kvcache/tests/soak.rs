@@ -1,4 +1,4 @@
-//! `kill -9` in a loop: a child writes, is killed, and what it left must be a state it had, with all it was promised.
+//! `kill -9` in a loop. A killed child that wrote must leave a state it had, with all it was promised.
 //!
 //! `scripts/tests/kvcache-soak` runs it for half an hour; on its own it runs for some seconds.
 
@@ -32,7 +32,7 @@ fn bytes_of(write: u64) -> Vec<u8> {
     bytes
 }
 
-/// The child of the test below: writes until it is killed, and says before and after each write what it does.
+/// The child of the test below. It writes until it is killed, and reports each write before and after it.
 #[test]
 #[ignore = "only the soak test runs it, as a process of its own"]
 fn child() {
@@ -63,7 +63,7 @@ fn child() {
     }
 }
 
-/// Lets a child write for a while and returns what it wrote, in order, and how many of these it was promised.
+/// Lets a child write for a while. Returns its writes in order, and how many of these it was promised.
 fn run_child(folder: &Path, seed: u64, time: Duration) -> (Vec<(u64, Value)>, usize) {
     let mut command = refdb_testkit::this_program();
     command.args(["--exact", "child", "--ignored", "--nocapture"]).env(FOLDER, folder).env(SEED, seed.to_string());
@@ -119,7 +119,8 @@ fn killed_again_and_again_it_keeps_what_it_promised_and_brings_nothing_back() {
         let opening = Instant::now();
         let cache = Cache::open(folder.path(), Options::new(LIMIT_BYTES)).unwrap();
         opened_ms = opening.elapsed().as_millis().max(opened_ms);
-        // All keys together must show the state after one and the same write, no earlier than the last that was promised.
+        // All keys together must show the state after one and the same write. It is no earlier than the last promised
+        // one.
         let now: HashMap<u64, Value> = (0..KEYS).map(|key| (key, found(&cache, key))).collect();
         state.extend(writes[..promised].iter().copied());
         let is_different = |state: &HashMap<u64, Value>, key: &u64| now[key] != state.get(key).copied().flatten();

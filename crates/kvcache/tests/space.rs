@@ -94,7 +94,7 @@ fn du(dir: &Path) -> u64 {
     of_files + std::fs::metadata(dir).expect("it works").blocks() * 512
 }
 
-/// Copies and durable puts took the last byte; then no segment could be compacted, and the same was tried for ever.
+/// Copies and durable puts took the last byte. Then no segment could be compacted, and the same was tried for ever.
 #[test]
 fn a_cache_of_durable_renewals_goes_on_at_its_limit() {
     for (limit, removes) in [(MIB, false), (MIB, true), (4 * MIB, false)] {
@@ -232,7 +232,7 @@ fn a_lowered_limit_holds_from_the_start() {
     }
 }
 
-/// Removes keys that are not there each time a segment's file is about to be deleted, and keeps how much that took.
+/// Removes missing keys each time a segment's file is about to be deleted, and keeps the cost of that.
 #[derive(Default)]
 struct RemovesMeanwhile {
     cache: OnceLock<Weak<Cache>>,
@@ -257,8 +257,8 @@ impl Witness for RemovesMeanwhile {
     }
 }
 
-/// Each removal made a mark while a segment was dropped, also of a key that was never there: a thread that only removed took the
-/// room that the dropping had freed, and puts waited for it, or were refused.
+/// Each removal made a mark while a segment was dropped, also of a key that was never there. So a thread that only
+/// removed took the room that the dropping had freed. Puts waited for it, or were refused.
 #[test]
 fn removals_of_keys_that_are_not_there_take_no_room_while_a_segment_is_dropped() {
     let dir = tempfile::tempdir().expect("a temporary folder can be made");

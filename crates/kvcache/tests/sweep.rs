@@ -1,5 +1,5 @@
-//! Every kind of cache to ten times its limit: each put is stored or refused in time, the files stay within the limit, it goes
-//! on afterwards, and left alone it stops writing.
+//! Every kind of cache is filled to ten times its limit. Each put is stored or refused in time, and the files stay
+//! within the limit. The cache goes on afterwards, and left alone it stops writing.
 //!
 //! The first test is the small part. `scripts/test-long` runs all of it.
 

@@ -1,7 +1,7 @@
 //! Many threads at once: what a get returns is the value that was there at some moment of the call.
 //!
-//! Each key is written by one thread, with rising versions, so that for each get the versions it may see are known:
-//! from the last one whose write had ended before the get began to the last one whose write had begun before it ended.
+//! One thread writes each key, with rising versions, so the versions each get may see are known. The first is of the
+//! last write that ended before the get began. The last is of the last write that began before the get ended.
 
 mod common;
 
@@ -179,7 +179,8 @@ fn a_loaded_value_never_overtakes_an_invalidation() {
     assert!(stored.into_inner() > LOADS, "loads are put at all: {:?}", cache.stats());
 }
 
-/// Has a thread flush as soon as the first copies are written; that thread's own writes wait until nothing is copied any more.
+/// Has a thread flush as soon as the first copies are written. That thread's own writes wait until no copy is made any
+/// more.
 #[derive(Default)]
 struct FlushesMeanwhile {
     cache: OnceLock<Weak<Cache>>,
@@ -209,8 +210,8 @@ impl Witness for FlushesMeanwhile {
     }
 }
 
-/// The write buffer was full of copies, and while their thread waited for its turn to write, another one wrote all of them:
-/// that nothing was left to write was taken for want of room. What was to be copied stayed where it was, or was lost.
+/// The write buffer was full of copies. While their thread waited for its turn to write, another one wrote all of them.
+/// The empty queue was then taken for want of room. What was to be copied stayed where it was, or was lost.
 #[test]
 fn a_flush_that_writes_the_copies_of_a_compaction_is_no_want_of_room() {
     let dir = tempfile::tempdir().expect("a temporary folder can be made");

@@ -1,5 +1,5 @@
-//! Crashes of a cache that has room for a few segments: it evicts, compacts and clears all the time, and is opened with a lower
-//! limit now and then.
+//! Crashes of a cache that has room for a few segments. It evicts, compacts and clears all the time, and is opened with
+//! a lower limit now and then.
 //!
 //! Evicted entries are missed, so that is no fault here. A fault is a value that the key had no more.
 
@@ -62,7 +62,8 @@ fn steps(seed: u64, promises: bool) -> Vec<Step> {
 
 type State = BTreeMap<u64, Vec<u8>>;
 
-/// The states without evictions, one after each step, and the last step that must survive a kill, and a power loss.
+/// The states without evictions, one after each step. With them, the last step that must survive a kill, and a power
+/// loss.
 fn states(steps: &[Step]) -> (Vec<State>, Vec<(usize, usize)>) {
     let (mut state, mut states, mut floors) = (State::new(), vec![State::new()], vec![(0, 0)]);
     for (at, step) in steps.iter().enumerate() {

@@ -41,7 +41,8 @@ impl Cache {
         self.store.view.counters.read()
     }
 
-    /// What the process that writes to the cache in a folder said last, at most some seconds ago; None if it never did.
+    /// The last word, at most some seconds old, of the process that writes to the cache in a folder. None if it never
+    /// gave one.
     pub fn reported_stats(dir: &Path) -> Result<Option<Stats>> {
         report::read(&Fs::real(), dir)
     }

@@ -76,8 +76,8 @@ impl Cache {
         record.is_some_and(|(seq, bytes)| check_record(bytes, seq, place.offset() as u64).is_some())
     }
 
-    /// Whether a record that cannot be read is harmed, and not just moved or removed since the walk began, be it by the
-    /// process that writes.
+    /// Whether a record that cannot be read is harmed, and not just moved or removed since the walk began. The process
+    /// that writes may have moved it.
     fn is_harmed(&self, place: Place, hash: u64) -> bool {
         let is_there = self.store.view.index.get(hash).is_some_and(|now| now.is_same(place));
         let segment = self.store.view.at(place.slot());

@@ -52,8 +52,8 @@ impl Cache {
         })
     }
 
-    /// Shows the value of a key where it lies, and when it was created, in milliseconds since 1970; returns what `take`
-    /// returns, which must not use this cache. Waits for nothing that [`Cache::get_into`] does not wait for.
+    /// Shows the value of a key where it lies, and its creation in milliseconds since 1970. Returns the result of
+    /// `take`, which must not use this cache. Waits for nothing that [`Cache::get_into`] does not wait for.
     pub fn get_with<T>(&self, key: &[u8], take: impl FnOnce(&[u8], u64) -> T) -> Option<T> {
         match self.get_up_to(key, usize::MAX, take) {
             Get::Found(taken) => Some(taken),
@@ -61,8 +61,8 @@ impl Cache {
         }
     }
 
-    /// The same for values of up to `most_bytes`. Of a larger one only the length is given, which is neither checked nor
-    /// counted as a get: it is for a caller that must provide room for the value, and asks again.
+    /// The same for values of up to `most_bytes`. Of a larger one only the length is given, which is neither checked
+    /// nor counted as a get. Its caller must provide room for the value, and asks again.
     pub fn get_up_to<T>(&self, key: &[u8], most_bytes: usize, take: impl FnOnce(&[u8], u64) -> T) -> Get<T> {
         let (counters, ghosts) = (&self.store.view.counters, &self.reclaim.ghosts);
         let hash = self.sealer.hash(key);
@@ -145,7 +145,7 @@ impl Cache {
         Read::Value(&bytes[value_at..value_at + value_len], header.created_ms)
     }
 
-    /// Forgets a record that failed its checks twice, and says so in the log: an older value must not take its place.
+    /// Forgets a record that failed its checks twice, and says so in the log. An older value must not take its place.
     fn discard(&self, hash: u64, place: Place) {
         self.store.view.counters.corrupt.add(1);
         if !self.read_only {

@@ -37,7 +37,7 @@ use std::{
 impl Cache {
     /// Opens the cache in a folder, which is made if need be, for reading and writing. One handle at a time may do so.
     ///
-    /// Files that are harmed, or encrypted with another key, are not served: the cache starts without them, and
+    /// Files that are harmed, or encrypted with another key, are not served. The cache starts without them, and
     /// [`Cache::notices`] says so.
     pub fn open(dir: &Path, options: Options) -> Result<Cache> {
         Cache::open_on(Fs::real(), dir, options)
@@ -210,7 +210,8 @@ fn evict_beyond(fs: &Fs, dir: &Path, segments: &mut Vec<Found>, space: &Space, p
         }
         fs.remove_file(&found.path)?;
         if promised {
-            // In order: were only the older one of two to come back, so would what a removal in the younger one had removed.
+            // In order: suppose only the older one of two came back. Then so would the values that a removal in the
+            // younger one had removed.
             fs.sync_dir(dir)?;
         }
         used -= blocks(found.file_bytes);

@@ -13,8 +13,8 @@ pub struct Options {
     pub key: Option<Key>,
     /// Keys it may have been encrypted with before; one that fits is replaced by `key`.
     pub old_keys: Vec<Key>,
-    /// How long a put gives way to the writer, yielding the processor, when the whole write buffer is full, before it is
-    /// refused. It never waits for a lock or a disk itself.
+    /// How long a put gives way to the writer before it is refused, when the whole write buffer is full. It yields the
+    /// processor meanwhile. It never waits for a lock or a disk itself.
     pub patience: Duration,
     /// What time it is.
     pub clock: Clock,

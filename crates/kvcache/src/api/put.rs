@@ -15,7 +15,7 @@ use crate::{
 };
 use std::time::{Duration, Instant};
 
-/// A put that finds the write buffer full yields this often before it naps, so as not to take the writer's processor.
+/// A put that finds the write buffer full yields this often before it naps. So it does not take the writer's processor.
 const YIELDS: u32 = 8;
 const NAP: Duration = Duration::from_micros(200);
 /// A write that may not be refused gives up when the disk takes nothing for so long.
@@ -57,8 +57,8 @@ pub struct PutOptions {
     pub ticket: Option<Ticket>,
     /// When the put counts as done.
     pub durability: Durability,
-    /// Takes its place among the changes at once, or is refused at once; never waits for room, nor for the disk. What it asks
-    /// of durability [`Cache::flush`] waits for. For callers that hold a lock.
+    /// Takes its place among the changes at once, or is refused at once. It never waits for room, nor for the disk.
+    /// What it asks of durability [`Cache::flush`] waits for. For callers that hold a lock.
     pub at_once: bool,
 }
 impl Cache {
@@ -72,7 +72,7 @@ impl Cache {
         self.put_with(key, value, PutOptions::default())
     }
 
-    /// Puts a value. A buffered put never waits for a lock that is held across a disk access, nor for the disk; if the
+    /// Puts a value. A buffered put never waits for the disk, nor for a lock that is held across a disk access. If the
     /// whole write buffer is full it gives way to the writer for [`Options::patience`](crate::Options::patience) and is
     /// refused then. A written or synced put is never refused.
     pub fn put_with(&self, key: &[u8], value: &[u8], options: PutOptions) -> Result<Put> {
@@ -80,7 +80,8 @@ impl Cache {
         self.put_settled(key, value, options, settle)
     }
 
-    /// A put that is never refused but does not wait until it is in the file: a caller of many puts waits once, at the end.
+    /// A put that is never refused but does not wait until it is in the file. A caller of many puts waits once, at the
+    /// end.
     pub(crate) fn put_in_bulk(&self, key: &[u8], value: &[u8], options: PutOptions) -> Result<Put> {
         self.put_settled(key, value, options, Durability::Buffered)
     }
@@ -277,8 +278,8 @@ impl Cache {
         self.settle_removals(durability)
     }
 
-    /// Waits until everything before `end` is as durable as asked. On a full disk older entries make room for it; where that
-    /// is not enough and a removal waits, all of them do: what was removed must not come back.
+    /// Waits until everything before `end` is as durable as asked. On a full disk older entries make room for it. Where
+    /// that is not enough and a removal waits, all of them do, since removed values must not come back.
     fn settle_on_full_disk(&self, end: End, durability: Durability) -> Result<()> {
         loop {
             match self.settle(end, durability) {

@@ -25,7 +25,7 @@ const HEADER_BYTES: usize = 16;
 pub struct Imported {
     /// Entries stored.
     pub stored: u64,
-    /// Entries whose key has a value that is as new or newer, or that was changed while it was looked at.
+    /// Entries whose key has a value that is as new or newer, or that changed during the look at it.
     pub kept: u64,
     /// Entries larger than the cache takes.
     pub too_large: u64,

@@ -8,13 +8,13 @@ use refdb_vfs::{EntryKind, Fs};
 use std::path::{Path, PathBuf};
 
 /// Where the cache of this name and version lives below `root`: `root/<name>/v<version>`. Bytes that are not letters,
-/// digits, `_`, `-` or `.` are written as `%XX`, and so is a leading dot, so that every name is one folder.
+/// digits, `_`, `-` or `.` are written as `%XX`. So is a leading dot, so that every name is one folder.
 pub fn version_dir(root: &Path, name: &str, version: u32) -> PathBuf {
     name_dir(root, name).join(format!("v{version}"))
 }
 
-/// What the values of the cache in this folder mean, as far as the folder says: `<name>/v<version>`; empty if it is not
-/// one of [`version_dir`]'s.
+/// The meaning of the values of the cache in this folder, as far as the folder says: `<name>/v<version>`. It is empty
+/// if the folder is not one of [`version_dir`]'s.
 pub(crate) fn label(dir: &Path) -> String {
     let dir = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
     let version = dir.file_name().and_then(|name| version_of(name.as_encoded_bytes()));

@@ -22,13 +22,13 @@ pub(crate) struct Entry {
     pub(crate) offset: usize,
     /// Its length, padding included.
     pub(crate) len: usize,
-    /// How often it was read before it was written, or 0: of no use but to the choice of evicted entries.
+    /// How often it was read before it was written, or 0. Only the choice of evicted entries uses it.
     pub(crate) rate: Rate,
 }
 
 impl Entry {
-    /// Kind in the low 2 bits, then the length and the offset in units of 16 bytes, as in a place; the rate where that has
-    /// the slot.
+    /// As in a place: the length and the offset in units of 16 bytes. The kind has the low 2 bits, and the rate stands
+    /// where a place has the slot.
     pub(crate) fn encode(&self) -> [u8; ENTRY_BYTES] {
         debug_assert!(self.offset.is_multiple_of(ALIGN) && self.len.is_multiple_of(ALIGN), "{self:?}");
         debug_assert!(self.offset <= MAX_OFFSET_BYTES && self.len >= RECORD_HEADER_BYTES, "{self:?}");
@@ -136,7 +136,7 @@ impl Entries {
         self.chunks().iter().filter_map(Entry::decode)
     }
 
-    /// Each entry's hash, and a place in slot 0 as a word, with the [`Kind`] where a place has its use count.
+    /// Each entry's hash, and a place in slot 0 as a word. The [`Kind`] stands where a place has its use count.
     pub(crate) fn words(&self) -> impl Iterator<Item = (u64, u64)> {
         self.chunks().iter().map(|chunk| (u64_at(chunk, 0), u64_at(chunk, 8)))
     }

@@ -109,8 +109,9 @@ pub(crate) fn is_encrypted(fs: &Fs, dir: &Path) -> Result<bool> {
     Ok(Identity::decode(&fs.read(&path)?, &path)?.wrapped.is_some())
 }
 
-/// Reads the file for a writer. A cache that cannot be used (none of the keys fits, the file is harmed or of an older program) is
-/// given a new identity, which makes all its segments foreign. An old key that fits is replaced by the new one.
+/// Reads the file for a writer. A cache that cannot be used is given a new identity, which makes all its segments
+/// foreign. None of the keys fits it, or its file is harmed or of an older program. An old key that fits is replaced by
+/// the new one.
 pub(crate) fn read_or_create(fs: &Fs, dir: &Path, key: Option<&Key>, old_keys: &[Key]) -> Result<Opened> {
     match read(fs, dir, key) {
         Err(Error::File(error)) if error.is_not_found() => create(fs, dir, key, None),

@@ -14,7 +14,8 @@ pub(crate) const MAX_SEGMENTS: usize = u16::MAX as usize;
 /// A use counter stops here.
 pub(crate) const MAX_USES: u8 = (1 << USES_BITS) - 1;
 
-/// Where a record is, how long it is and how often it was read of late, in one word, so that it changes in one step.
+/// Where a record is, how long it is and how often it was read of late. All is in one word, so that it changes in one
+/// step.
 ///
 /// ```text
 /// bit 63      48 47        26 25        2 1  0

@@ -1,5 +1,5 @@
-/// How often a record was read in each round of the log, as far as that was counted when it was written: a round ends when
-/// the record is the oldest and is copied or evicted.
+/// How often a record was read in each round of the log, as far as counted when it was written. A round ends when the
+/// record is the oldest and is copied or evicted.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Rate(u16);
 

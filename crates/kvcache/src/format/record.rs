@@ -38,7 +38,7 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
-/// A number bound to the place it stands at: a block that strayed from another file or offset does not pass.
+/// A number bound to the place it stands at. A block that strayed from another file or offset does not pass.
 fn bound(crc: u32, seq: u64, offset: u64) -> u32 {
     let mut place = [0; 16];
     place[..8].copy_from_slice(&seq.to_le_bytes());
@@ -55,8 +55,8 @@ pub(crate) struct SegmentHeader {
     pub(crate) floor: u64,
     /// Where the records of segment `seq - 1` end, in bytes; 0 if it had none or is not known.
     pub(crate) before_end: u64,
-    /// Segments up to this number were on stable storage: what they lack, no loss of power took. 0 in a cache that never
-    /// promised any such thing.
+    /// Segments up to this number were on stable storage, so no loss of power took the bytes they lack. It is 0 in a
+    /// cache that never promised any such thing.
     pub(crate) synced: u64,
     /// Which cache the segment belongs to.
     pub(crate) store: u64,
@@ -183,7 +183,7 @@ impl RecordHeader {
     }
 }
 
-/// The checksum of a record's header alone: of a record that is harmed it tells whose it was, and where the next is.
+/// The checksum of a record's header alone. Of a harmed record it tells whose it was, and where the next is.
 fn header_check(bytes: &[u8]) -> u16 {
     crc32c::crc32c_append(crc32c::crc32c(&bytes[2..4]), &bytes[8..RECORD_HEADER_BYTES]) as u16
 }
@@ -204,7 +204,8 @@ pub(crate) fn finish_record(record: &mut [u8], body_crc: u32, seq: u64, offset: 
     record[4..8].copy_from_slice(&bound(body_crc, seq, offset).to_le_bytes());
 }
 
-/// The header of the record that `bytes` starts with, if it is whole, unharmed and stands where it was written to.
+/// The header of the record that `bytes` starts with. The record must be whole and unharmed, and stand where it was
+/// written to.
 pub(crate) fn check_record(bytes: &[u8], seq: u64, offset: u64) -> Option<RecordHeader> {
     let header = RecordHeader::decode(bytes)?;
     let record = bytes.get(..header.record_len())?;

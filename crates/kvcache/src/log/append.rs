@@ -1,7 +1,7 @@
 //! The log's lock and what it guards: where the next record goes, and every change of the index.
 //!
-//! Appending a record and telling the index of it is one step under this lock, so the order of records in the log is
-//! the order in which the cache changed. Nothing under the lock touches a disk.
+//! One step under this lock appends a record and tells the index of it. So the order of records in the log is the order
+//! in which the cache changed. Nothing under the lock touches a disk.
 
 mod life;
 
@@ -62,7 +62,7 @@ pub(crate) struct Meta {
     pub(crate) newest_ms: u64,
     /// Whether the file is whole.
     pub(crate) sealed: bool,
-    /// Whether nothing lives in it any more: it goes when the copies, or what says that it is void, are in the files.
+    /// Whether nothing lives in it any more. It goes when the files have the copies, or the marks that it is void.
     pub(crate) condemned: bool,
 }
 
@@ -246,7 +246,7 @@ impl Log {
         Ok(())
     }
 
-    /// Copies a record that the index finds at `old` to the end of the log, with the uses that `old` has; false if the index
+    /// Copies a record that the index finds at `old` to the end of the log, with the uses of `old`. False if the index
     /// finds another by now.
     pub(crate) fn copy(&mut self, view: &View, old: Place, made: &mut Made<'_>) -> Result<bool, NoRoom> {
         debug_assert_eq!(made.who, Who::Upkeep, "a copy makes room, so it may have the last of it");
@@ -272,7 +272,7 @@ impl Log {
     }
 
     /// Takes an entry out of the index if it is still at `place`. With `mark` the log says so, too, as soon as there is
-    /// room: something older may come back in its place otherwise. Without it the segment must be the oldest.
+    /// room. Otherwise something older may come back in its place. Without it the segment must be the oldest.
     pub(crate) fn drop_entry(&mut self, view: &View, hash: u64, place: Place, mark: bool) -> bool {
         let dropped = view.index.get(hash).is_some_and(|now| now.is_same(place)) && self.forget(view, hash);
         if dropped && mark {

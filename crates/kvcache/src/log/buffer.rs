@@ -43,7 +43,8 @@ impl Buffer {
         self.spare.pop().and_then(Image::refill).unwrap_or_else(new)
     }
 
-    /// Takes back an image that nobody writes to any more; one that a reader still holds goes when that is done.
+    /// Takes back an image that no thread writes to any more. An image that a reader still holds goes when the reader
+    /// is done.
     pub(crate) fn give_back(&mut self, image: Arc<Image>) {
         let most = (self.budget_bytes / self.segment_bytes).max(1);
         if let Ok(image) = Arc::try_unwrap(image)

@@ -2,7 +2,7 @@ use crate::log::lease::Lease;
 use refdb_vfs::{Filled, Filler};
 use std::{ops::Range, sync::Arc};
 
-/// The bytes of a segment that is being filled, in memory: its records are read there until they are in the file.
+/// The bytes of a segment that is being filled, in memory. Its records are read there until they are in the file.
 ///
 /// The place in the index is published after the bytes. A reader that comes too late, when another segment has the place,
 /// finds bytes that fail its checks.

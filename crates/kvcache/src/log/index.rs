@@ -20,9 +20,9 @@ struct Slot {
     place: AtomicU64,
 }
 
-/// Its slots' hashes never change once they are set, and a place changes in one step. A full table is replaced by a larger copy;
-/// a reader that still holds the old one sees what was true when it began. All changes but the use counters are made by the
-/// holder of the log's lock, which proves it with [`Fill`].
+/// Its slots' hashes never change once they are set, and a place changes in one step. A full table is replaced by a
+/// larger copy. A reader that still holds the old one sees the state at its beginning. All changes but the use counters
+/// are made by the holder of the log's lock, which proves it with [`Fill`].
 struct Table {
     slots: Box<[Slot]>,
 }
@@ -32,8 +32,8 @@ impl Table {
         let slot = || Slot { hash: AtomicU64::new(0), place: AtomicU64::new(0) };
         debug_assert!(len.is_power_of_two(), "a position is the low bits of a hash");
         let slots: Box<[Slot]> = (0..len).map(|_| slot()).collect();
-        // Fresh memory that is read before it is written to is mapped twice, the second time with a call to every
-        // processor that runs a thread of this process. The compiler leaves it fresh: it knows that it is zero.
+        // Fresh memory that is read before it is written to is mapped twice. The second time, every processor that runs
+        // a thread of this process gets a call. The compiler leaves it fresh: it knows that it is zero.
         slots.iter().step_by(SLOTS_A_PAGE).for_each(|slot| slot.hash.store(0, Ordering::Relaxed));
         Table { slots }
     }
@@ -252,7 +252,7 @@ impl Shard {
     }
 }
 
-/// A copy with room for as many again, without the slots that have no record, and how many slots it uses.
+/// A copy without the slots that have no record, but with room for as many again. Also says how many slots it uses.
 fn rebuilt(old: &Table) -> (Table, u32) {
     let live = old.live();
     (old.copy(table_len(live * 3 / 2 + 1)), live as u32)

@@ -5,8 +5,8 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// Bytes of the write buffer that somebody has. They are given back when it is dropped, and in no other way: the account
-/// is the sum of the leases there are, so it can neither go below zero nor forget one.
+/// Bytes of the write buffer that somebody has. They are given back when it is dropped, and in no other way. The
+/// account is the sum of the leases there are. So it can neither go below zero nor forget one.
 pub(crate) struct Lease {
     account: Arc<AtomicUsize>,
     bytes: usize,

@@ -1,5 +1,5 @@
-//! What the files of a cache say when it is opened: the log, replayed from footers, so that the time does not grow with the
-//! values. Only a segment without a footer (the last one of a killed process) is read whole.
+//! The state of a cache's files when it is opened. The log is replayed from footers, so that the time does not grow
+//! with the values. Only a segment without a footer (the last one of a killed process) is read whole.
 
 use crate::{
     error::{Error, Result},
@@ -120,8 +120,8 @@ pub(crate) struct Scanned {
     harmed: usize,
 }
 
-/// Every whole record from the start of a segment's bytes. With `steps_over` a harmed one whose header is whole does not end
-/// it: its key counts as removed, since what it said is not known.
+/// Every whole record from the start of a segment's bytes. With `steps_over` a harmed record whose header is whole does
+/// not end it. Its key counts as removed, since the record's content is not known.
 pub(crate) fn scan(bytes: &[u8], seq: u64, steps_over: bool) -> Scanned {
     let mut scanned = Scanned { entries: Entries::default(), end: 0, newest_ms: 0, harmed: 0 };
     let mut at = SEGMENT_HEADER_BYTES;
@@ -323,9 +323,9 @@ fn lost_records(path: &Path, offset: u64) -> Error {
 
 /// How many of the segments stand before the first gap, and the number of the segment that is missed there.
 ///
-/// The log ends at the first gap that a crash can have made: a segment that is not whole though a later one exists, or one
-/// that is missing though no record says that it was dropped. Segments behind it are deleted, so that no value comes back that a
-/// lost record had replaced. A gap that no crash can make would bring such values back: the cache starts empty then.
+/// The log ends at the first gap that a crash can have made. A segment is not whole though a later one exists, or one
+/// is missing that no record calls dropped. Segments behind it are deleted, so that no value comes back that a lost
+/// record had replaced. A gap that no crash can make would bring such values back: the cache starts empty then.
 fn usable(segments: &mut [Found]) -> (usize, Option<u64>) {
     for at in 1..segments.len() {
         let (before, after) = segments.split_at_mut(at);

@@ -1,7 +1,7 @@
 //! Fills the index from what segments say, as many threads as help.
 //!
-//! A table of the whole index does not fit into a processor's cache, one of a shard does: the records are sorted by
-//! shard first, and then one shard is filled after the other.
+//! A table of the whole index does not fit into a processor's cache, and one of a shard does. So the records are sorted
+//! by shard first, and then one shard is filled after the other.
 
 use crate::{
     format::{footer::Entries, place::Place, record::Kind},

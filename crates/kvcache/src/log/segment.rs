@@ -14,14 +14,14 @@ use std::{
 const PIECE_BYTES: usize = 2 << 20;
 /// A record of up to this many bytes is fetched ahead as a whole.
 const PREFETCHED_BYTES: usize = 4 << 10;
-/// Of a longer one this much is: the processor then does the rest by itself on the way, and more requests would stand in
-/// its way.
+/// Of a longer one, this many bytes are requested. The processor then does the rest by itself, and more requests would
+/// stand in its way.
 const PREFETCHED_START_BYTES: usize = 1 << 10;
 
 /// One file of the log, and its image as long as the file is not whole.
 ///
-/// Its bytes are read, in this order, from the mapping (the part in the file, of a cache on a local file system), from the
-/// image (not sealed yet), from the file. Readers never wait for the writer.
+/// Its bytes are read from the mapping first: the part in the file, on a local file system. Then come the image (not
+/// sealed yet) and the file. Readers never wait for the writer.
 pub(crate) struct Segment {
     pub(crate) seq: u64,
     /// Which of the cache's segments it is; reused after it is gone.

@@ -16,13 +16,13 @@ const SMALLEST_SEGMENT_BYTES: u64 = 16 << 10;
 const USUAL_SEGMENT_BYTES: u64 = 4 << 20;
 const SEGMENTS_OF_CREDIT: u64 = 8;
 const LARGEST_BUFFER_BYTES: u64 = 64 << 20;
-/// `format`, `stats` and the file that replaces it (`lock` and `promised` are empty), and the header by which a clear may go
-/// beyond the room when all of it is taken.
+/// `format`, `stats` and the file that replaces it (`lock` and `promised` are empty). The last is the header by which a
+/// clear may go beyond the room when all of it is taken.
 const OTHER_FILES: u64 = 4;
 /// What a segment's name takes of its folder, at most.
 const NAME_BYTES: u64 = 40;
-/// What copies take beyond themselves: they end the segment that is being filled and fill two more at most, which have
-/// headers, trailers and an unfilled last block each, and a mark is made.
+/// The room that copies take beyond themselves. They end the segment that is being filled and fill two more at most.
+/// Each has a header, a trailer and an unfilled last block, and a mark is made.
 const COPY_EXTRA_BYTES: u64 = 4 * BLOCK_BYTES;
 
 /// For whom room is asked. Each kind leaves a reserve to those behind it.
@@ -100,14 +100,15 @@ impl Space {
         used_bytes + more_bytes + self.reserve_bytes(who) <= self.room_bytes
     }
 
-    /// Room kept free, so that the next puts find room: for two segments, or for the largest that is there or waits.
+    /// Room kept free, so that the next puts find room. It is for two segments, or for the largest that is there or
+    /// waits.
     pub(crate) fn kept_free_bytes(&self, largest_bytes: u64) -> u64 {
         self.reserve_bytes(Who::Put) + largest_bytes.max(2 * self.segment_bytes as u64)
     }
 
-    /// How many bytes of entries in use may be copied when a segment with `live_bytes` is evicted, given what was left of
-    /// that the last time: four fifths of the evicted bytes, or half where copies are dear, and the part not needed for
-    /// some segments before.
+    /// How many bytes of entries in use may be copied when a segment with `live_bytes` is evicted. It is four fifths of
+    /// the evicted bytes, or half where copies are dear. `left`, the part not needed for some segments before, is
+    /// added.
     pub(crate) fn keep_credit(&self, left: u64, live_bytes: u64, is_dear: bool) -> u64 {
         let most = SEGMENTS_OF_CREDIT * self.segment_bytes as u64;
         debug_assert!(live_bytes <= u64::MAX / 2, "of a segment, or of one large entry: {live_bytes}");

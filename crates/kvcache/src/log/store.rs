@@ -1,4 +1,4 @@
-//! The log with what readers see of it and the files it goes to: how bytes get to the disk, and in which order.
+//! The log with its readers' view and its files: how bytes get to the disk, and in which order.
 
 use crate::{
     age::Ages,
@@ -88,7 +88,7 @@ impl Store {
         Ok(())
     }
 
-    /// Brings everything before `end` to stable storage, older segments first: what a power loss takes is the end of the
+    /// Brings everything before `end` to stable storage, older segments first. So a power loss takes the end of the
     /// log, never a part in its middle. Segments that were deleted stay so.
     pub(crate) fn sync_through(&self, end: End) -> Result<()> {
         let done = self.write_through(end).and_then(|()| self.sync_written(end));
@@ -123,8 +123,8 @@ impl Store {
     }
 
     /// To be called before a write counts as safe from a power loss. Returns up to where the log must be synced for
-    /// that. A file in the folder remembers it: where no such promise was given, copies need not be synced before the
-    /// oldest segment is deleted, for a loss of them is no more than an eviction.
+    /// that. A file in the folder remembers it. Where no such promise was given, copies need not be synced before the
+    /// oldest segment is deleted. A loss of them is no more than an eviction.
     pub(crate) fn promise(&self, end: End) -> Result<End> {
         if self.files.has_promised() {
             return Ok(end);
@@ -141,8 +141,9 @@ impl Store {
         self.delete_in(&self.files.turn(), segment)
     }
 
-    /// Deletes a segment whose copies are in the files but may not be on stable storage; false if a promise was given,
-    /// which says that they must. The thread that gives the first one syncs all that is there by then, these copies too.
+    /// Deletes a segment whose copies are in the files but may not be on stable storage. False if a promise was given,
+    /// which says that they must. The thread that gives the first one syncs all that is there by then, these copies
+    /// too.
     pub(crate) fn delete_unless_promised(&self, segment: &Arc<Segment>) -> Result<bool> {
         let turn = self.files.turn();
         if self.files.has_promised() {
@@ -156,8 +157,8 @@ impl Store {
             return Ok(());
         }
         if self.files.has_promised() {
-            // In the order of the log, also as stable storage sees it: were only the older one of two to come back, so would
-            // what a removal in the younger one had removed.
+            // In the order of the log, also as stable storage sees it. Suppose only the older one of two came back.
+            // Then so would the values that a removal in the younger one had removed.
             self.sync_names(false)?;
         }
         debug_assert!(segment.seq < self.log().end().seq, "the segment that is being filled stays");

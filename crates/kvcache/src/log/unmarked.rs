@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, HashSet};
 
-/// Entries that were dropped of segments whose files are still there, without a mark in the log: nothing older could come
-/// back in their place, but they could. Their removal needs the mark that no other absent key needs.
+/// Entries that were dropped of segments whose files are still there, without a mark in the log. Nothing older could
+/// come back in their place, but they could. Their removal needs the mark that no other absent key needs.
 ///
 /// It holds at most the entries of the segments that are going, and forgets them with the file.
 #[derive(Default)]

@@ -52,7 +52,7 @@ enum Copied {
 }
 
 impl Reclaim {
-    /// What the footer of a sealed segment says. A footer that cannot be read any more leads to no entry, so each entry
+    /// What the footer of a sealed segment says. A footer that cannot be read any more leads to no entry. So each entry
     /// the index has there is looked for.
     pub(super) fn entries_of(&self, segment: &Segment) -> Result<Entries> {
         let read = || -> Result<Option<Entries>> {
@@ -187,7 +187,7 @@ impl Reclaim {
         Ok(segment.seq == oldest || self.copy_mark(Kind::Dropped, segment.seq, || true)?)
     }
 
-    /// Makes a mark if it still matters when its place in the log is known; false if there is no room.
+    /// Makes a mark if it still matters when its place in the log is known. False if there is no room.
     fn copy_mark(&self, kind: Kind, hash: u64, matters: impl Fn() -> bool) -> Result<bool> {
         loop {
             {

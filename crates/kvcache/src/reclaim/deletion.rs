@@ -4,9 +4,9 @@ use super::{doomed::Named, steps::Reclaim};
 use crate::error::Result;
 
 impl Reclaim {
-    /// Deletes the segments that were compacted, once the copies are on stable storage: an older value of a copied key
-    /// may still stand in an older segment, and a power loss must not take the copy and leave that one. False if there
-    /// is none, or if they must stay for now.
+    /// Deletes the segments that were compacted, once the copies are on stable storage. An older value of a copied key
+    /// may still stand in an older segment. A power loss must not take the copy and leave that one. False if there is
+    /// none, or if they must stay for now.
     pub(crate) fn delete_condemned(&self) -> Result<bool> {
         let condemned = self.doomed.condemned.lock().clone();
         if condemned.is_empty() {
@@ -25,8 +25,8 @@ impl Reclaim {
         Ok(true)
     }
 
-    /// Deletes condemned segments that are the oldest of all, as soon as the copies are in the files: nothing older could
-    /// come back, so nothing needs to be on stable storage, unless a promise was given. False if there is none.
+    /// Deletes condemned segments that are the oldest of all, as soon as the copies are in the files. Nothing older
+    /// could come back. So nothing needs to be on stable storage, unless a promise was given. False if there is none.
     pub(super) fn delete_oldest_condemned(&self) -> Result<bool> {
         let mut any = false;
         while !self.store.files.has_promised() {

@@ -14,8 +14,8 @@ use crate::{
 use std::{io::ErrorKind, sync::Arc};
 
 impl Reclaim {
-    /// Deletes the oldest segment of all as it is and drops its entries; false if no file is whole. This is what can always
-    /// be done: nothing older could come back, so there is nothing to write first, and nothing to wait for.
+    /// Deletes the oldest segment of all as it is and drops its entries; false if no file is whole. This can always be
+    /// done. Nothing older could come back, so there is nothing to write first, and nothing to wait for.
     pub(super) fn drop_oldest(&self, turn: &mut Turn) -> Result<bool> {
         let oldest = self.store.log().oldest_finished();
         let Some((slot, meta)) = oldest else { return Ok(false) };
@@ -36,7 +36,8 @@ impl Reclaim {
         let Some(kept) = self.empty_oldest(segment, entries, Fate::Chosen(keep), turn)? else {
             return self.delete_condemned();
         };
-        // The copies must be in the files before the originals are gone, or a killed process would lose entries in use.
+        // The copies must be in the files before the originals go. Otherwise a killed process would lose entries in
+        // use.
         if kept && self.store.files.has_promised() {
             let end = self.store.log().end();
             self.store.sync_through(end)?;

@@ -1,5 +1,5 @@
-//! What hit ratio another limit would have given: three small caches of keys without values, at half, once and twice
-//! the limit, that see a sample of the keys and have that share of the room. They evict as the cache does.
+//! The hit ratio that another limit would have given. Three small caches of keys without values stand for half, once
+//! and twice the limit. They see a sample of the keys and have that share of the room. They evict as the cache does.
 //!
 //! After Waldspurger et al., "Cache Modeling and Optimization using Miniature Simulations" (USENIX ATC 2017).
 

@@ -8,14 +8,14 @@ const NEW_READS: f32 = 0.05;
 const LEAST_READS: f32 = 0.051;
 /// A read counts at least so much of the way to it, however seldom the record was read before.
 const LEAST_STEP_READS: f32 = 0.02;
-/// A record that is kept or read counts for more than one that is new: of keys that come equally often the same ones stay.
+/// A record that is kept or read counts for more than a new one. Of keys that come equally often the same ones stay.
 const KNOWN: f32 = 1.3;
 
 /// How fast counted reads are forgotten.
 ///
-/// A record's rate is the reads that a round of the log brings it. Counted reads are remembered for as long as a few reads take:
-/// a record that is read ten times a round is forgotten soon after that ends, one that is read every ten rounds is not given
-/// up after one.
+/// A record's rate is the reads that a round of the log brings it. Counted reads are remembered for as long as a few
+/// reads take. A record with ten reads a round is forgotten soon after those end. One with a read every ten rounds is
+/// not given up after one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pace {
     /// What was read often is read often.
@@ -25,7 +25,7 @@ pub(crate) enum Pace {
 }
 
 impl Pace {
-    /// What one read counts, in parts of the rate, and the most of its way to what was counted that a rate goes in a round.
+    /// How far a rate goes in a round towards the counted number: a part for each read, up to a bound.
     fn gain(self, reads: f32) -> f32 {
         match self {
             Pace::Steady => (reads / 4.0).min(0.5),
@@ -33,7 +33,8 @@ impl Pace {
         }
     }
 
-    /// The rate of a key that is put again, `rounds` rounds after it was evicted with `rate`: that it was asked for is a read.
+    /// The rate of a key that is put again, `rounds` rounds after it was evicted with `rate`. The request for it counts
+    /// as a read.
     pub(crate) fn again(self, rate: Rate, rounds: f32) -> Rate {
         let weight = match self {
             Pace::Steady => 0.25,

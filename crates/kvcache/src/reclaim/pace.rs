@@ -9,9 +9,9 @@ const FADE: f32 = 63.0 / 64.0;
 const SHIFTS: f32 = 1.9;
 const IS_STEADY: f32 = 1.6;
 
-/// How many records were expected to be read in a round and how many were, of those that were put and of those that were
-/// copied. While all stays as it is both are forecast equally well; when other keys become popular, new records are
-/// read far more than expected, and copies less.
+/// The number of records expected to be read in a round, and of those read. Put records and copied ones are counted
+/// apart. While all stays as it is both are forecast equally well. When other keys become popular, new records are read
+/// far more than expected, and copies less.
 #[derive(Clone, Debug)]
 pub(crate) struct Forecast {
     put: Told,

@@ -5,8 +5,8 @@ use crate::log::{
     space::{Space, Who, copy_room},
 };
 
-/// Files that take no more than this part of the limit are left alone: dead space costs nothing where there is room, and the
-/// longer a segment waits, the less of it is left to copy.
+/// Files that take no more than this part of the limit are left alone. Dead space costs nothing where there is room.
+/// The longer a segment waits, the less of it is left to copy.
 const ROOMY: u64 = 2;
 /// Beyond that, compaction starts when the files are larger than the entries by this factor, in 64ths: 1.2.
 const LARGE: u64 = 77;
@@ -53,7 +53,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Whether the files are much larger than what lives in them, by a factor in 64ths, and take much of the limit. Two
+    /// Whether the files are much larger than their live entries (a factor in 64ths) and take much of the limit. Two
     /// segments in flight are no waste: that which is being filled and the next.
     fn is_over(&self, space: &Space, bytes: u64, factor: u64) -> bool {
         bytes > space.limit_bytes / ROOMY && bytes > self.live_bytes.saturating_mul(factor) / 64 + slack(space)
@@ -126,9 +126,9 @@ fn choose(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> 
     crowded(space, state, sealed).or_else(|| tidy(space, state, sealed))
 }
 
-/// Frees room: the segment with the most dead space if at least a third of it is dead, else the oldest. Only the oldest
-/// gives room at once, so it is that if condemned ones wait for long. Entries are dropped only where there is little dead
-/// space, or no room to copy.
+/// Frees room. It takes the segment with the most dead space if at least a third is dead, else the oldest. Only the
+/// oldest gives room at once, so it is that if condemned ones wait for long. Entries are dropped only where there is
+/// little dead space, or no room to copy.
 fn make_room(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     if state.is_stuck {
         return Some(Step::Drop);
@@ -178,7 +178,7 @@ fn crowded(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step>
     })
 }
 
-/// The segment to compact if the files are much larger than what lives in them: the one with the most dead space, or the
+/// The segment to compact if the files are much larger than their live entries. It has the most dead space, or is the
 /// oldest if the others would only wait for stable storage.
 fn tidy(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     let is_late = state.is_sync_late(space);

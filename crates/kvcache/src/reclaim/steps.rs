@@ -202,8 +202,8 @@ impl Reclaim {
         self.drop_oldest(&mut self.turn())
     }
 
-    /// Forgets everything and deletes every file, without writing first: a removed entry then stays so on a disk that takes
-    /// nothing.
+    /// Forgets everything and deletes every file, without writing first. So a removed entry stays removed on a disk
+    /// that takes nothing.
     pub(crate) fn wipe(&self) -> Result<()> {
         let (_turn, store) = (self.turn(), &self.store);
         // A clear of before may have taken the last block.

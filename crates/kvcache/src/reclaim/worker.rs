@@ -1,5 +1,5 @@
-//! The two background threads of a cache: the worker writes to the disk and keeps the limit; the syncer waits for stable
-//! storage, so that the worker need not, and deletes what was compacted.
+//! The two background threads of a cache. The worker writes to the disk and keeps the limit. The syncer waits for
+//! stable storage in its place, and deletes compacted segments.
 
 use crate::{
     error::Result,

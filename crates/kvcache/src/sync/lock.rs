@@ -53,8 +53,8 @@ impl<T> Lock<T> {
         Lock { rank, mutex: Mutex::new(value) }
     }
 
-    /// Takes the lock. No holder leaves its data half changed when it panics (indexing and arithmetic are checked before
-    /// anything is changed), so a poisoned lock is taken like any other: one failed call must not end a server's cache.
+    /// Takes the lock. A holder checks indexing and arithmetic before it changes anything, so a panic leaves no data
+    /// half changed. A poisoned lock is thus taken like any other: one failed call must not end a server's cache.
     pub(crate) fn lock(&self) -> Held<'_, T> {
         self.enter();
         Held { rank: self.rank, guard: self.mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) }

@@ -124,9 +124,9 @@ impl Log {
         }
     }
 
-    /// Forgets everything: the next segment says that all before it are void. Returns the segments to be deleted and
-    /// memory to be given back when the lock is no longer held; None if no segment can be started. That may go beyond the
-    /// room by its header once, before any void segment is deleted.
+    /// Forgets everything: the next segment says that all before it are void. Returns the segments to be deleted, and
+    /// memory to be given back when the lock is no longer held. None if no segment can be started. That may go beyond
+    /// the room by its header once, before any void segment is deleted.
     pub(crate) fn clear(&mut self, view: &View) -> Option<(Vec<(u16, u64)>, impl Send + use<> + 'static)> {
         if self.free_slots.is_empty() || self.disk_bytes > self.space.room_bytes {
             return None;
