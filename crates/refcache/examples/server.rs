@@ -1,5 +1,5 @@
-//! A tiny server of refs on this machine alone: `cargo run --example server -- REPOSITORY`. It prints its port; each line
-//! that a client sends is a refname, each line of the answer an object id or `none`.
+//! A tiny server of refs on this machine alone: `cargo run --example server -- REPOSITORY`. It prints its port. Each
+//! line that a client sends is a refname, and each line of the answer an object id or `none`.
 
 use bstr::ByteSlice;
 use refdb_refcache::{View, ViewSettings, Views, ViewsSettings};

@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-/// More are left out of lists, but neither counted nor named: one that is named is mended, then the next one is.
+/// More are left out of lists, but neither counted nor named. Once a named one is mended, the next one is named.
 const NAMED_MAX: usize = 1000;
 
 /// The broken refs of a repository, as each was found last.
@@ -47,7 +47,7 @@ impl BrokenRefs {
         let mut known = self.known();
         let walk = self.walks.load(Relaxed);
         if let Some(noted) = known.get_mut(&broken.name) {
-            // Of a file that is being written it may be told that it is empty, but not a second time its content.
+            // A file that is being written may be reported empty, but its content is not reported a second time.
             (noted.broken, noted.walk) = (broken.clone(), walk);
         } else if known.len() < NAMED_MAX {
             known.insert(broken.name.clone(), Noted { broken: broken.clone(), is_told: false, walk });
@@ -70,7 +70,7 @@ impl BrokenRefs {
         }
     }
 
-    /// All refs of a plan were looked at in a walk, and those in `broken`, which are sorted, are no good.
+    /// A walk has looked at all refs of a plan. Those in `broken`, which are sorted, are broken.
     pub(crate) fn walked(&self, walk: u64, plan: &Plan, broken: &[BString]) {
         if self.count() > 0 {
             debug_assert!(broken.is_sorted(), "broken refs are sought by halves");

@@ -1,7 +1,7 @@
 //! Refs in loose files and packed-refs: a loose ref outranks packed-refs.
 
-// Read in this order: `loose` (one file), [`FilesReader`], `walk` (all loose refs of some folders), `source` (listings),
-// `tips` (refs by object), `questionable` (refs that a verification looks at).
+// Read in this order: `loose` (one file), [`FilesReader`], `walk` (all loose refs of some folders), `source`
+// (listings). Then read `tips` (refs by object) and `questionable` (refs that a verification looks at).
 mod loose;
 mod questionable;
 mod source;
@@ -66,9 +66,9 @@ impl Moment {
 
 /// Reads refs that are files.
 ///
-/// Each look-up is a stat of the loose path, then one of packed-refs: in this order, because a process that packs a ref writes
-/// packed-refs before the loose file goes. The loose file is read only where the stat does not prove that its known content
-/// still holds.
+/// Each look-up is a stat of the loose path, then one of packed-refs. This order matters: a process that packs a ref
+/// writes packed-refs before the loose file goes. The loose file is read only where the stat does not prove that its
+/// known content still holds.
 pub(crate) struct FilesReader {
     fs: Fs,
     backend: FilesBackend,
@@ -228,7 +228,7 @@ impl FilesReader {
         if is_changed {
             count(&self.changes, 1);
         }
-        // It is in the page that was looked up in: it need not be remembered for itself. That it is missing is remembered, so
+        // It is in the page that was looked up in: it need not be remembered for itself. Its absence is remembered, so
         // that a loose ref which another process makes later is known to be a change.
         let is_missed = kept.is_none() && known.is_none();
         if self.trust.believe.is_some() || is_changed || is_missed || known.is_some_and(|known| known.loose.is_some()) {

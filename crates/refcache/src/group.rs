@@ -17,8 +17,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The leader waits for the previous group's members, who may come again: for this part of the time that they would wait
-/// for the next group if they came too late.
+/// The leader waits for the previous group's members, who may come again. It waits for this part of the time that a
+/// member too late would wait for the next group.
 const PART_OF_GROUP: u32 = 16;
 
 /// But no longer than this.
@@ -29,11 +29,11 @@ const MEMBERS_MAX: usize = 256;
 
 /// The batches of one stack that wait to be made.
 ///
-/// While one thread, the leader, waits for the stack's lock or for the disk, the batches of others queue up; the next leader
-/// makes all of them. Each is checked as if it were alone. It joins this group only if it has nothing to do with those before
-/// it: neither a name of theirs nor one that cannot stand beside them. Else it waits for the next group, where theirs are
-/// in the table. So each is checked against its predecessors, a refused one leaves nothing behind, and a group writes each
-/// name once.
+/// While one thread, the leader, waits for the stack's lock or for the disk, the batches of others queue up. The next
+/// leader makes all of them. Each is checked as if it were alone. It joins this group only if it has nothing to do with
+/// those before it. It has no name of theirs, and none that cannot stand beside them. Else it waits for the next group,
+/// where theirs are in the table. So each is checked against its predecessors, a refused one leaves nothing behind, and
+/// a group writes each name once.
 #[derive(Default)]
 pub(crate) struct Groups {
     queue: Mutex<Queue>,
@@ -78,8 +78,8 @@ impl Job {
     }
 }
 
-/// Whether a batch can be made together with others: all it does is in the stack that all of them share, and no hook
-/// has to be asked.
+/// Whether a batch can be made together with others. All it does is in the stack that they share, and no hook has to be
+/// asked.
 pub(crate) fn can_be_grouped(store: &Store, batch: &Batch) -> Result<bool> {
     let has_one_stack = store.reftable().is_some() && store.repository().worktree_id().is_none();
     if !has_one_stack || !batch.edits.iter().all(|edit| is_in_main(edit.name.as_bstr())) {
@@ -228,7 +228,7 @@ fn fail(jobs: impl IntoIterator<Item = Arc<Job>>, error: refdb::Error) {
     }
 }
 
-/// The batch, saying of each new id what it is: each thread reads the objects that it brings, before any thread waits.
+/// The batch, with the kind of each new id. Each thread reads the objects that it brings, before any thread waits.
 fn with_classes(store: &Store, batch: &Batch) -> Result<Batch> {
     let mut batch = batch.clone();
     let objects = store.context().objects;

@@ -1,4 +1,4 @@
-//! The refs that are asked for again and again: what was found of them, by name, so that they need not be searched.
+//! The refs that are asked for again and again. Each is kept by name as it was found, so that it need not be searched.
 
 use crate::Found;
 use bstr::{BStr, BString};
@@ -9,7 +9,7 @@ use std::sync::{
 };
 
 /// A table with a place for each name, which the name's hash tells, and which another name may take. Its content is
-/// true of one state of one reader; whether that state is the present one is for the reader to prove.
+/// true of one state of one reader. The reader has to prove whether that state is the present one.
 pub(crate) struct Hot {
     places: OnceLock<(Box<[Place]>, Charge)>,
     count: usize,

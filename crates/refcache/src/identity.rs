@@ -8,8 +8,8 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// A change of a file that is no older than this may be followed by another one that leaves the same time stamp: file
-/// systems take their time from a clock that ticks every few milliseconds.
+/// Another change may follow one that is no older than this, and leave the same time stamp on the file. File systems
+/// take their time from a clock that ticks every few milliseconds.
 const RACY_NANOS: i128 = 50_000_000;
 
 /// The same for a file system whose time stamps seem to be whole seconds.
@@ -35,8 +35,8 @@ pub(crate) enum Verdict {
     Gone,
 }
 
-/// The repository's folder, held open so that no other folder gets its inode, and its configuration, which says what
-/// format its refs have.
+/// The repository's folder, held open so that no other folder gets its inode. Its configuration says which format its
+/// refs have.
 #[derive(Debug)]
 pub(crate) struct Identity {
     folder: PathBuf,

@@ -1,15 +1,15 @@
 //! A fresh, shared, bounded view of repositories' refs, for a server that lives long and serves many of them.
 //!
 //! [`Views`] is one for the process: it owns the memory that caches may use. It hands out a [`View`] a repository, which
-//! all threads share. Every answer of a view comes with a proof that it is still true, as far as the administrator's
-//! [`Trust`] says: a cached value is given only after the files it came from were looked at. What this process writes
-//! goes through [`View::commit`] and is seen by the next look-up; what others write, by any program, is seen because
-//! the proof fails. Nothing is mapped, so a file that someone truncates is an error and not the end of the process.
+//! all threads share. Every answer of a view comes with a proof that it is still true, as the administrator's [`Trust`]
+//! demands. A cached value is given only after a look at the files it came from. The writes of this process go through
+//! [`View::commit`], and the next look-up sees them. Writes of other programs are seen because the proof fails. Nothing
+//! is mapped, so a file that someone truncates is an error and not the end of the process.
 //!
-//! Read in this order: `trust` (what counts as a proof), `identity` (whether it is still the same repository), `found`
-//! (the found ref), `answer` (and its proof), `opened` and its readers `tables` (reftable) and `files` (loose refs and packed-refs), `hot`,
-//! `plan`, `row` and `listing`,
-//! [`View`], `open_views` (which of them are closed when they are too many), `batch` and `group` (writing), `broken`, `disorder`, `verify`, `stats`,
+//! Read `trust` (what counts as a proof) and `identity` (whether it is still the same repository) first. Then read
+//! `found` (the found ref), `answer` (and its proof), `opened` and its readers `tables` (reftable) and `files` (loose
+//! refs and packed-refs). `hot`, `plan`, `row`, `listing` and [`View`] follow; `open_views` says which views are closed
+//! when they are too many. Last come `batch` and `group` (writing), `broken`, `disorder`, `verify`, `stats` and
 //! [`Views`].
 
 mod answer;

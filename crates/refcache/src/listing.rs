@@ -44,7 +44,7 @@ impl Source {
         }
     }
 
-    /// Which state its rows are of: a number that no other state of what `owner` reads has, and the rows besides it.
+    /// The state that its rows are of. It is a number that no other state read by `owner` has, and the rows besides it.
     fn state(&self) -> (u64, &[OwnRow]) {
         match self {
             Source::Tables(source) => (source.state(), &[]),
@@ -53,8 +53,8 @@ impl Source {
     }
 }
 
-/// The refs of a view that were asked for, in order of name, as they were when the listing was made. With files that is
-/// not one point in time across names.
+/// The requested refs of a view, in order of name, as they were when the listing was made. With files that is not one
+/// point in time across names.
 pub struct Listing {
     plan: Plan,
     /// The range we are in, and whether the source stands in it already.
@@ -74,8 +74,8 @@ impl Listing {
         Listing { plan, at: 0, entered: false, source, owner }
     }
 
-    /// What proves that another listing of the same names by the same [`Views`](crate::Views) has the same rows: that it
-    /// has the same proof. `None` if that would be long to say.
+    /// Proves that another listing of the same names by the same [`Views`](crate::Views) has the same rows. It then has
+    /// the same proof. `None` if that would be long to say.
     pub fn proof(&self) -> Option<Vec<u8>> {
         let (state, loose) = self.source.state();
         if loose.len() > PROVED_LOOSE_MAX {

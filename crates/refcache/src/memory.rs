@@ -1,4 +1,4 @@
-//! The memory that all views of a process share: the block cache of reftables, the memory for names, and the count of the rest.
+//! The memory that all views of a process share: the reftables' block cache, names, and the count of the rest.
 
 use crate::{ViewsSettings, hot::Hot, names::Names};
 use refdb::files::{Charge, PageBudget};
@@ -10,11 +10,11 @@ use std::sync::{
 
 /// The memory of a process's views.
 ///
-/// One bound for all of it. Single names have a quarter at most. What single views hold (pages of
-/// packed-refs, the index from objects to refs, listings of folders) and the blocks of reftables share the rest as they
-/// need it, but the blocks need not go below a quarter. If it is too much, blocks are given up first, then text that was
-/// read for a listing or a transaction, then views give up what they hold, those first that were not used for the longest
-/// time, and are closed in the end.
+/// One bound for all of it. Single names have a quarter at most. Single views hold pages of packed-refs, the index from
+/// objects to refs, and listings of folders. They and the blocks of reftables share the rest as needed, but the blocks
+/// need not go below a quarter. If it is too much, blocks are given up first, then text read for a listing or a
+/// transaction. Then views give up their content, those first that were not used for the longest time. In the end they
+/// are closed.
 pub(crate) struct Memory {
     pub(crate) blocks: Arc<BlockCache>,
     pub(crate) names: Names,

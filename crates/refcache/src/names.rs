@@ -39,8 +39,8 @@ pub(crate) struct Loose {
 
 const SHARDS: usize = 16;
 
-/// A bounded map. What was used since the older half was last thrown away stays. What a reader knew that is gone is never
-/// asked for again, and goes with the older half: to look for it would take longer than to open the view again.
+/// A bounded map. What was used since the older half was last thrown away stays. Knowledge of a reader that is gone is
+/// never asked for again, and goes with the older half. To look for it would take longer than to open the view again.
 pub(crate) struct Names {
     shards: [Mutex<Shard>; SHARDS],
     hasher: RandomState,

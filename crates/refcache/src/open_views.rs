@@ -88,8 +88,8 @@ impl Slot {
 
 /// The views of a process that have something open.
 ///
-/// They hold no more files than `files_max`, but for what questions under way hold: beyond that the views that were not
-/// used for the longest time are closed. A question waits for no other. It opens its own, and a view chosen to be
+/// They hold no more files than `files_max`, but for those of questions under way. Beyond that the views that were not
+/// used for the longest time are closed. A question waits for no other. It opens its own files. A view chosen to be
 /// closed while it is used is closed when its last question is answered.
 pub(crate) struct OpenViews {
     /// Those that have something in their slot, and maybe some that are gone.
@@ -176,8 +176,8 @@ impl OpenViews {
         self.files() > self.files_max
     }
 
-    /// Closes the views that were not used for the longest time, but not `spared`, until there are few enough files open,
-    /// or no other views.
+    /// Closes the views that were not used for the longest time, but not `spared`. Ends when few enough files are open,
+    /// or there are no other views.
     pub(crate) fn make_room(&self, spared: &Arc<Slot>) {
         while self.is_crowded() && self.close_some(spared) {}
     }

@@ -16,7 +16,7 @@ use refdb_types::ObjectId;
 use refdb_vfs::Fs;
 use std::{path::Path, sync::Arc};
 
-/// A repository as it was when it was opened: its store, what reads it, and how to tell that it is still the same.
+/// A repository as it was when it was opened: its store, its reader, and the test of its identity.
 pub(crate) struct Opened {
     pub(crate) store: Store,
     pub(crate) reader: Reader,
@@ -138,8 +138,8 @@ impl Opened {
         }
     }
 
-    /// The names for which memory may differ from `disk`: all that are known one by one, and those that
-    /// differ in pages known as a whole.
+    /// The names for which memory may differ from `disk`. They are all those known one by one, and those that differ in
+    /// pages known as a whole.
     pub(crate) fn questionable(&self, disk: &Store) -> Result<Vec<BString>> {
         match &self.reader {
             Reader::Files(reader) => reader.questionable(disk),

@@ -30,7 +30,8 @@ impl Range {
         Range { start: BString::default(), end: None }
     }
 
-    /// The innermost folder below `refs/` that all names of the range are in, with its slash, if there can be such a folder.
+    /// The innermost folder below `refs/` that all names of the range are in, with its slash. None if there can be no
+    /// such folder.
     pub(crate) fn folder(&self) -> Option<&BStr> {
         let end = self.end.as_ref()?;
         let common = match end_of(&self.start) {

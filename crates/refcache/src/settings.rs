@@ -6,10 +6,11 @@ use std::sync::Arc;
 /// The settings of a process.
 #[derive(Clone, Debug)]
 pub struct ViewsSettings {
-    /// How many bytes all caches of the process may take together: blocks of reftables, pages of packed-refs, the index
-    /// from objects to refs, single names (a quarter at most).
+    /// How many bytes all caches of the process may take together. They hold blocks of reftables, pages of packed-refs
+    /// and the index from objects to refs. Single names take a quarter at most.
     pub memory_bytes: usize,
-    /// How many files all views together may keep open, at most half of what the process may; `None` for a quarter of that.
+    /// How many files all views together may keep open, at most half of the process's own limit. `None` is a quarter of
+    /// that limit.
     pub open_files: Option<usize>,
 }
 

@@ -40,8 +40,8 @@ pub struct TrustError {
 impl TrustSettings {
     /// Reads the settings as JGit does. `get` answers with the last value of a key of the whole configuration.
     ///
-    /// `core.trustStat` counts where the others are not set or say `inherit`; where it is not set itself, the deprecated
-    /// `core.trustFolderStat` does: `false` for never. All are `always` by default.
+    /// `core.trustStat` counts where the others are not set or say `inherit`. Where it is not set itself, the
+    /// deprecated `core.trustFolderStat` counts: `false` for never. All are `always` by default.
     pub fn from_config(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, TrustError> {
         let common = match trust(get, "core.trustStat")? {
             Some(trust) => trust,

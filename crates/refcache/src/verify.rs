@@ -43,8 +43,8 @@ impl View {
     }
 }
 
-/// Looks at the names for which memory may be wrong, then walks the view's listing and the disk's side by
-/// side, and looks again at the names on which they differ: somebody may have changed them meanwhile.
+/// Looks at the names for which memory may be wrong. Then walks the view's listing and the disk's side by side. It
+/// looks again at the names on which they differ, since another process may have changed them meanwhile.
 fn verify(view: &View) -> Result<Report> {
     let disk = view.disk()?;
     let mut report = Report::default();

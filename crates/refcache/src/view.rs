@@ -34,8 +34,8 @@ const CLOSED_BYTES: usize = 1 << 10;
 ///
 /// Names are full refnames as the main worktree sees them. Names that no ref can have are answered with `None`.
 ///
-/// A view that is not used may be closed when others need its room; the next question opens it again, and knows nothing of
-/// what was known before.
+/// A view that is not used may be closed when others need its room. The next question opens it again, and it has lost
+/// its former knowledge.
 pub struct View {
     git_dir: PathBuf,
     settings: ViewSettings,
@@ -152,7 +152,7 @@ impl View {
         Ok(self.list(&ListOptions::default())?.next()?.is_some())
     }
 
-    /// The refs that make it impossible to create `name`: one whose name is a folder of it, or those below it.
+    /// The refs that make it impossible to create `name`. One has a name that is a folder of it, or they are below it.
     pub fn conflicting(&self, name: &BStr) -> Result<Vec<BString>> {
         let mut conflicting = Vec::new();
         for slash in name.find_iter(b"/") {
@@ -178,7 +178,8 @@ impl View {
         Ok(self.counters.broken.below(b""))
     }
 
-    /// The broken refs that were met since this was asked last, for a log: each once, until it was whole again.
+    /// The broken refs that were met since this was asked last, for a log. Each is there once, until it was whole
+    /// again.
     pub fn take_untold(&self) -> Vec<BrokenRef> {
         self.counters.broken.take_untold()
     }
@@ -215,8 +216,8 @@ impl View {
 
     /// Makes the edits of a batch, in one transaction. The next look-up by any thread sees them.
     ///
-    /// Batches that several threads make at once are made durable together where refs are in reftables and no
-    /// reference-transaction hook has to be asked.
+    /// Batches that several threads make at once are made durable together. The refs must be in reftables, and no
+    /// reference-transaction hook may have to be asked.
     pub fn commit(&self, batch: &Batch) -> Result<Outcome> {
         let mut opened = self.same()?;
         let mut outcome = commit(&opened, batch);
@@ -255,8 +256,8 @@ impl View {
         Ok(done?)
     }
 
-    /// Says something to the repository that was open when it was written to, and to the one open now: meanwhile the view may have
-    /// been closed and opened again. One opened later knows nothing that is older.
+    /// Tells something to the repository that was open when it was written to, and to the one open now. Meanwhile the
+    /// view may have been closed and opened again. One opened later knows nothing that is older.
     fn tell(&self, opened: &Arc<Opened>, word: impl Fn(&Opened)) {
         word(opened);
         if let Some(present) = self.slot.get().filter(|present| !Arc::ptr_eq(present, opened)) {
@@ -264,8 +265,8 @@ impl View {
         }
     }
 
-    /// Someone says that the refs have changed. It may be true, late or wrong: all it does is that the next question
-    /// looks at the disk whatever the settings let it believe.
+    /// Someone says that the refs have changed. It may be true, late or wrong. It only makes the next question look at
+    /// the disk, whatever the settings let it believe.
     pub fn hint(&self) {
         if let Some(opened) = self.slot.get() {
             opened.distrust();
@@ -277,8 +278,8 @@ impl View {
         self.reopen(self.slot.get().as_ref()).map(drop)
     }
 
-    /// A number that has grown whenever the view has found its refs changed, or may have missed a change because it was
-    /// closed. It means nothing to another process.
+    /// A number that grows whenever the view finds its refs changed. It also grows when the view may have missed a
+    /// change because it was closed. It means nothing to another process.
     pub fn version(&self) -> u64 {
         const SEQUENCE_BITS: u32 = 40;
         let (before, opened) = self.slot.numbered();

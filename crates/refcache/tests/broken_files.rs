@@ -1,4 +1,5 @@
-//! Files that are truncated, replaced or garbage under a reader: errors, and the view goes on when they are whole again.
+//! Files that are truncated, replaced or garbage under a reader give errors. The view goes on when they are whole
+//! again.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -106,7 +107,7 @@ fn a_packed_refs_changed_in_place_is_read_again() {
     let view = open(&repo);
     let ids = repo.commits(3);
     assert_eq!(direct(&view, &all[0]), Some(ids[0]));
-    // Of the same length, in the same inode, and at once: only that the time stamp is recent tells that it may lie.
+    // Of the same length, in the same inode, and at once. Only the recent time stamp tells that it may lie.
     let path = repo.git_dir().join("packed-refs");
     let changed = String::from_utf8(fs::read(&path).unwrap()).unwrap();
     let changed = changed.replacen(&ids[0].to_string(), &ids[2].to_string(), 1);
@@ -207,7 +208,8 @@ fn looking_up_names_in_a_page_that_is_not_sorted_finds_all_of_them() {
     let (repo, all) = filled(RefFormat::Files);
     leave_disorder(&repo, 330);
     let view = open(&repo);
-    // A page is looked at as a whole from the second time on, if the file is not so new that its stat proves nothing.
+    // A page is looked at as a whole from the second time on. Its file must not be too new for its stat to prove
+    // anything.
     std::thread::sleep(std::time::Duration::from_millis(100));
     direct(&view, &all[290]);
     for name in &all[290..350] {

@@ -21,7 +21,7 @@ fn write(repo: &Repo, name: &str, content: &str) {
     fs::write(path, content).unwrap();
 }
 
-/// A repository with good refs, some of them packed beneath broken files, and the three that were met in a Gerrit.
+/// A repository with good refs, some packed beneath broken files, and the three broken refs found in a Gerrit.
 fn broken() -> (Repo, Vec<ObjectId>) {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let ids = repo.commits(3);

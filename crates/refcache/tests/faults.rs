@@ -1,5 +1,5 @@
-//! Faults that caches of refs are known to have. Each is a test that fails on a cache that has it; the numbers are those
-//! of the list of faults that this crate was made against.
+//! Faults that caches of refs are known to have. Each is a test that fails on a cache that has it. The numbers are
+//! those of the list of faults that guided this crate.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;

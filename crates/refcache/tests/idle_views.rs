@@ -21,8 +21,8 @@ use std::{
 
 const THREADS: usize = 8;
 
-/// What a question may have open: a view's folder, configuration, list and some tables, or its packed-refs, and what a
-/// commit writes.
+/// The files a question may have open: a view's folder, configuration, list and some tables, or its packed-refs. A
+/// commit adds those that it writes.
 const FILES_A_QUESTION: usize = 8;
 
 /// Numbers that look random.
@@ -167,7 +167,7 @@ fn whatever_is_changed_while_a_view_is_closed_is_seen_when_it_comes_back() {
     let views = Views::new(&settings(Some(16)));
     let trust = TrustSettings { believe: Some(Duration::from_secs(3600)), ..TrustSettings::default() };
     let open = |at| projects.open(&views, at, trust);
-    // Packed-refs and a table of the same length, in place, with the old time stamp: only its descriptor was a proof.
+    // Packed-refs and a table of the same length, in place, with the old time stamp. Only the descriptor was a proof.
     let packed = open(0);
     assert_eq!(projects.read(0, &packed), 0);
     close(&views, &projects, &packed);

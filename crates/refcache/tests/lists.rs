@@ -62,8 +62,8 @@ fn a_listing_of_a_repository_that_was_replaced_has_another_proof() {
     });
 }
 
-/// Looking all over a large file for refs by object filled the memory with pages of it, until the index itself was given
-/// up and made again: every second question at 1.5 million refs cost as much as reading the file.
+/// Looking all over a large file for refs by object filled the memory with its pages. In the end the index itself was
+/// given up and made again. So every second question at 1.5 million refs cost as much as reading the file.
 #[test]
 fn the_index_of_objects_is_not_given_up_because_refs_all_over_the_file_were_found() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
@@ -90,8 +90,8 @@ fn the_index_of_objects_is_not_given_up_because_refs_all_over_the_file_were_foun
     assert!(view.stats().bytes < 400_000, "{} bytes", view.stats().bytes);
 }
 
-/// The refs of one change, which Gerrit asks for all the time, come from memory, and still every loose ref counts: one that
-/// is new, one that hides a packed one, one in a folder that was not there before.
+/// The refs of one change, which Gerrit asks for all the time, come from memory. Still every loose ref counts. One is
+/// new, one hides a packed one, and one is in a new folder.
 #[test]
 fn the_refs_of_a_folder_of_many_are_the_loose_ones_over_the_packed_ones() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);

@@ -10,7 +10,7 @@ use refdb_testkit::{RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
 use std::{fmt::Write, sync::Arc};
 
-/// 2.2 MB of packed-refs, 0.9 MB in the form in which names are looked up, and 0.2 MB for the index from objects to refs.
+/// 2.2 MB of packed-refs, 0.9 MB in the form in which names are looked up. The index from objects to refs takes 0.2 MB.
 const REFS: usize = 30_000;
 
 fn name(at: usize) -> String {

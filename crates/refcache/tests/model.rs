@@ -1,4 +1,4 @@
-//! Random changes by a view, by another view and by git, with packing in between: after each, all say the same.
+//! Random changes by a view, by another view and by git, with packing in between. After each, all say the same.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;

@@ -1,5 +1,5 @@
-//! Many threads on one view while others write: nobody reads a value that is older than one that was committed before the
-//! question, or than one that the same reader saw, and no update is lost.
+//! Many threads on one view while others write. No reader gets a value older than a commit before the question, or than
+//! a value it has seen. No update is lost.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;

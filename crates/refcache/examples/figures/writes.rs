@@ -81,7 +81,7 @@ pub(crate) fn measure_bulk(dir: &Path) {
     }
 }
 
-/// A new change of two refs on very many, again and again, beside a copy of packed-refs that is synced and renamed.
+/// A new change of two refs on very many, again and again. Beside it, a copy of packed-refs that is synced and renamed.
 pub(crate) fn measure_change(dir: &Path, refs: usize) {
     println!("| a change on {refs} refs | ms |\n|-|-|");
     for format in ["files", "reftable"] {

@@ -8,8 +8,8 @@ use refdb::{
 use std::{cmp::Ordering, ops::ControlFlow};
 
 impl FilesReader {
-    /// The names that are known one by one, and those of which the pages in memory say what packed-refs, as `disk` finds
-    /// it, does not. The file is read by parts.
+    /// The names that are known one by one. With them, those on which the pages in memory differ from packed-refs as
+    /// `disk` finds it. The file is read by parts.
     pub(crate) fn questionable(&self, disk: &Store) -> Result<Vec<BString>> {
         let mut names = self.memory.names.of(self.owner);
         names.extend(self.memory.hot.of(self.owner));

@@ -15,11 +15,11 @@ pub(crate) struct FilesSource {
     /// The loose refs of the range that are still to come.
     loose_at: usize,
     loose_end: usize,
-    /// The refs of the range, loose or packed, if they are few and in memory; and how many of them were passed.
+    /// The refs of the range, loose or packed, if they are few and in memory. Also says how many of them were passed.
     few: Option<Vec<OwnRow>>,
     few_at: usize,
-    /// Positions in packed-refs: of the next record, of the first that does not come before the next loose ref, and of
-    /// the first that is not in the range.
+    /// Positions in packed-refs: of the next record, and of the first one not before the next loose ref. The last is of
+    /// the first record that is not in the range.
     at: usize,
     stop: usize,
     packed_end: usize,
@@ -29,7 +29,7 @@ pub(crate) struct FilesSource {
     range: Range,
     begun: usize,
     previous: BString,
-    /// Records of a range that are read one by one before it is read in large parts: most ranges are short.
+    /// Records of a range that are read one by one before it is read in large parts. Most ranges are short.
     singles_left: usize,
     current: Current,
 }

@@ -8,8 +8,8 @@ use refdb::{
 use refdb_types::ObjectId;
 use std::sync::Arc;
 
-/// The refs of a packed-refs file by the objects they lead to: for each ref, and for each tag's object, eight bytes. Half
-/// of them are the beginning of the object id, the other half say where in the file to look.
+/// The refs of a packed-refs file by the objects they lead to. Each ref takes eight bytes, and so does each tag's
+/// object. Half of them are the beginning of the object id, the other half say where in the file to look.
 #[derive(Debug)]
 pub(crate) struct Tips {
     generation: u64,
@@ -92,8 +92,8 @@ fn prefix(id: &ObjectId) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// What a tag leads to. That a ref below `refs/tags/` has no peeled line proves nothing, whatever the header promises: git
-/// 2.55 promises `fully-peeled` and writes none where the file that it rewrites has no header.
+/// What a tag leads to. That a ref below `refs/tags/` has no peeled line proves nothing, whatever the header promises.
+/// Git 2.55 promises `fully-peeled`, but writes no peeled lines where the file that it rewrites has no header.
 fn behind_tag(record: &PackedRecord<'_>, objects: &dyn ObjectCheck) -> Result<Option<ObjectId>> {
     Ok(match record.peeled {
         Peeled::To(to) => Some(to),
@@ -105,7 +105,7 @@ fn behind_tag(record: &PackedRecord<'_>, objects: &dyn ObjectCheck) -> Result<Op
     })
 }
 
-/// The place is read and not kept: ids are anywhere in the file, and with as many pages in memory the index itself would
+/// The place is read and not kept. Ids are anywhere in the file. With as many pages in memory the index itself would
 /// have to be given up.
 fn find_in(
     packed: &Packed,

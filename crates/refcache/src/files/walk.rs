@@ -34,7 +34,8 @@ impl Folders {
 
     fn put(&mut self, name: &BStr, folder: Folder) {
         const ENTRY_BYTES: usize = 48;
-        // What a folder had before is counted on: it is not worth while to be exact about less than is shed in the end.
+        // The former content of a folder is counted on. To be exact about less than is shed in the end is not worth
+        // while.
         let entries: usize = folder.entries.iter().map(|entry| entry.len() + ENTRY_BYTES).sum();
         self.charge.add(entries + name.len() + size_of::<Folder>() + ENTRY_BYTES);
         self.known.insert(name.to_owned(), folder);
@@ -62,8 +63,8 @@ impl FilesReader {
         Ok(rows)
     }
 
-    /// The folder in which all names of a plan are. Those above it need not be looked at, where attributes are trusted: else
-    /// opening them is what makes a network file system ask.
+    /// The folder in which all names of a plan are. Those above it need not be looked at, where attributes are trusted.
+    /// Elsewhere only opening them makes a network file system ask.
     fn root_of<'p>(&self, plan: &'p Plan) -> &'p BStr {
         let innermost = match &*plan.ranges {
             [range] if self.trust.loose_refs == Trust::Always => range.folder(),

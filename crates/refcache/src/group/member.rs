@@ -1,4 +1,5 @@
-//! A transaction that is one of a group: it sees the stack under the group's lock, and its steps are made with the others.
+//! A transaction that is one of a group. It sees the stack under the group's lock, and its steps are made with the
+//! others.
 
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{

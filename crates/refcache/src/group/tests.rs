@@ -18,7 +18,7 @@ fn open(git_dir: &Path) -> Arc<View> {
     Views::new(&ViewsSettings::default()).open(git_dir, &ViewSettings::default()).unwrap()
 }
 
-/// Makes each of the batches in a thread of its own; all of them wait for the stack's lock before the first gets it.
+/// Makes each of the batches in a thread of its own. All of them wait for the stack's lock before the first gets it.
 fn together(repo: &Repo, view: &Arc<View>, batches: Vec<Batch>) -> Vec<Result<Outcome>> {
     let lock = repo.git_dir().join("reftable/tables.list.lock");
     std::fs::write(&lock, "").unwrap();
