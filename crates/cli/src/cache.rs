@@ -112,8 +112,8 @@ impl From<refdb_kvcache::Error> for Failure {
     }
 }
 
-/// Whether a cache's keys are for nobody's eyes: it is encrypted, or it is one of Gerrit's caches whose keys are cookies
-/// or whose values are tokens.
+/// Whether a cache's keys are secret. It is encrypted, or it is one of Gerrit's caches whose keys are cookies or whose
+/// values are tokens.
 fn is_secret(folder: &Path) -> Result<bool> {
     const SECRET: [&str; 2] = ["web_sessions", "oauth_tokens"];
     let full = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());

@@ -133,7 +133,8 @@ impl From<refdb::ObjectError> for Failure {
     }
 }
 
-/// How most commands report that a change was refused: `error: MESSAGE` and exit code 1, but a hook's no is fatal.
+/// How most commands report that a change was refused: `error: MESSAGE` and exit code 1. A hook's refusal is fatal,
+/// though.
 pub fn refused(error: refdb::Error) -> Failure {
     match error {
         refdb::Error::Hook(text) => Failure::Fatal(text.into()),

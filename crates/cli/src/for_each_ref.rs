@@ -1,8 +1,9 @@
 //! `refdb for-each-ref`. See git-for-each-ref(1).
 
-// `format` compiles `--format` into pieces made of `atom`s; `patterns` say which refs are listed; `render` writes them, and
-// asks the `world` for objects only if a field needs one. `sort` keeps refs only if they are shown in another order than they
-// are stored in. `reach` looks at `history`; `remote` tells where branches come from; `repository` is the real world.
+// `format` compiles `--format` into pieces made of `atom`s, and `patterns` say which refs are listed. `render` writes
+// the refs, and asks the `world` for objects only if a field needs one. `sort` keeps refs only if they are shown in
+// another order than they are stored in. `reach` looks at `history`; `remote` tells where branches come from;
+// `repository` is the real world.
 pub mod atom;
 pub mod color;
 pub mod date;

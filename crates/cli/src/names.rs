@@ -26,7 +26,7 @@ pub fn expand(snapshot: &dyn Snapshot, short: &BStr) -> BString {
 /// Finds the shortest parts of refnames from which git finds the same refs again.
 ///
 /// Whether a rule finds another ref is answered by a walk of its own for each rule. Names that come in order make these
-/// walks go forward, and as long as no ref lies between two names there is nothing to do.
+/// walks go forward. As long as no ref lies between two names there is nothing to do.
 pub struct ShortNames<'s> {
     snapshot: &'s dyn Snapshot,
     /// `core.warnAmbiguousRefs`: a short name is found by one rule only; otherwise it suffices that no earlier rule finds
@@ -40,7 +40,7 @@ pub struct ShortNames<'s> {
 struct Walk<'s> {
     cursor: Option<Box<dyn Cursor + 's>>,
     asked: BString,
-    /// The first ref that is not less than what was asked for, and whether it leads to an object; `None` if there is none.
+    /// The first ref that is not less than the wanted name, and whether it leads to an object. `None` if there is none.
     next: Option<(BString, Leads)>,
 }
 
@@ -120,7 +120,8 @@ impl<'s> Walk<'s> {
     }
 }
 
-/// What was checked out before the last `nth` checkouts, by HEAD's reflog; `None` if it does not reach back so far.
+/// The branch or commit checked out before the last `nth` checkouts, by HEAD's reflog. `None` if it does not reach back
+/// that far.
 pub fn previous_checkout(store: &Store, nth: u64) -> Result<Option<BString>> {
     let mut left = nth;
     let mut found = None;

@@ -136,7 +136,7 @@ pub enum Word<'a> {
     Argument(&'a BStr),
 }
 
-/// Goes through a command line from left to right, so that of several mistakes the first is reported, as git does.
+/// Goes through a command line from left to right. So of several mistakes the first is reported, as git does.
 #[derive(Debug)]
 pub struct Parser<'a> {
     command: &'static Command,

@@ -19,8 +19,8 @@ use std::{
     path::Path,
 };
 
-// `real_git` takes over before anything is said to the client; `replay` where only the client's first words show that it has
-// to (a shallow clone, a signed push).
+// `real_git` takes over before the client hears a word. `replay` does where only the client's first words show the need
+// (a shallow clone, a signed push).
 mod real_git;
 mod replay;
 

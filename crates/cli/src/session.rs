@@ -51,9 +51,9 @@ impl Digits {
 }
 
 impl Session {
-    /// Opens the repository in which a command shall run. As git, it answers a lone `-h` anywhere (but not
-    /// behind `refs list`), reports that there is no
-    /// repository before it looks at options, and shows a lone `--git-completion-helper` what the options are.
+    /// Opens the repository in which a command shall run. As git, it answers a lone `-h` anywhere (but not behind `refs
+    /// list`). It reports that there is no repository before it looks at options. It shows the options to a lone
+    /// `--git-completion-helper`.
     pub fn begin(invocation: &Invocation<'_>, command: &'static Command) -> Result<Session> {
         let lone = match invocation.words {
             [word] => word.as_bytes(),

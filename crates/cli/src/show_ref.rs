@@ -303,7 +303,7 @@ fn exists(session: &Session, options: &Options) -> Result<u8> {
     tell_existence(session, name.as_bstr())
 }
 
-/// Ends with 0 if there is the ref, with 2 if there is none, and with 1 if that cannot be told.
+/// Ends with 0 if there is the ref, with 2 if there is none. Ends with 1 if that cannot be told.
 pub fn tell_existence(session: &Session, name: &BStr) -> Result<u8> {
     let found = match RefName::new_safe(name.to_vec()) {
         Some(name) => session.store.get(name.as_bstr()),
@@ -332,7 +332,7 @@ pub fn tell_existence(session: &Session, name: &BStr) -> Result<u8> {
     }
 }
 
-/// Whether git's list of all refs has this one: broken refs are in it, but for those that cannot be opened.
+/// Whether git's list of all refs has this one. Broken refs are in it, but for those that cannot be opened.
 fn is_listed(snapshot: &dyn Snapshot, name: &BStr) -> Result<bool> {
     match snapshot.get(name) {
         Err(refdb::Error::BrokenRef(broken)) => Ok(!matches!(broken.why, LooseError::Unreadable(_))),

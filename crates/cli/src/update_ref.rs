@@ -1,6 +1,6 @@
 //! `refdb update-ref`. See git-update-ref(1).
 //!
-//! One ref is changed by `single`, many by requests on standard input: `records` cuts the stream, `request`
+//! `single` changes one ref, and requests on standard input change many. `records` cuts the stream, `request`
 //! understands each piece, `batch` turns them into transactions.
 
 pub mod batch;
@@ -60,8 +60,8 @@ impl Options {
     }
 }
 
-/// Refuses a change that only sets a value if the name is well formed, and any other one if the name cannot lead out
-/// of the repository: ill-formed refs must remain deletable.
+/// Refuses a change that only sets a value unless the name is well formed. Refuses any other change if the name leads
+/// out of the repository: ill-formed refs must remain deletable.
 fn check_name(name: &[u8], change: &Change) -> refdb::Result<RefName> {
     let checked = match change {
         Change::Set(Target::Direct(_)) => RefName::new(name).ok(),

@@ -1,4 +1,5 @@
-//! The README's commands print what it says, and its Rust is what the crate's own page has, which is compiled and run.
+//! The README's commands print the output it shows. Its Rust is that of the crate's own page, which is compiled and
+//! run.
 
 use refdb_testkit::{Git, RefFormat, Repo};
 use std::{env, path::Path};

@@ -57,7 +57,7 @@ impl Writer {
 }
 
 /// The refs a writer has made after its last transaction. Every transaction makes one ref and moves another, which all
-/// of the writer's transactions move; every fifth deletes the ref before.
+/// of the writer's transactions move. Every fifth deletes the ref before.
 fn own_refs(who: &str, commits: &[ObjectId]) -> BTreeMap<String, ObjectId> {
     let mut refs = BTreeMap::new();
     for turn in 0..COUNT {
@@ -153,8 +153,8 @@ fn difference<'a>(expected: &'a str, listed: &'a str) -> (Vec<&'a str>, Vec<&'a 
     (only_in(expected, listed), only_in(listed, expected))
 }
 
-/// In reftable JGit and C git are kept apart: beside each other they lose refs by themselves, and C git deletes tables
-/// that JGit is about to delete, at which JGit reports an error for an update that it has made.
+/// In reftable JGit and C git are kept apart, since they lose refs by themselves beside each other. C git also deletes
+/// tables that JGit is about to delete. JGit then reports an error for an update that it has made.
 #[test]
 fn jgit_writes_and_compacts_beside_refdb_and_nothing_is_lost() {
     for format in RefFormat::ALL {
@@ -203,7 +203,7 @@ fn make_with_jgit(jgit: &mut JGit, name: &str, id: ObjectId) {
     let since = Instant::now();
     loop {
         let answer = jgit.update(name, id, Some(none), "made");
-        // An update also fails when JGit cannot tidy up or read the stack in time after it has made the ref.
+        // An update also fails after JGit has made the ref, if JGit cannot tidy up or read the stack in time.
         if answer.as_deref() == Ok("NEW") || matches!(jgit.get(name), Ok(Some(listed)) if listed.oid == id) {
             return;
         }

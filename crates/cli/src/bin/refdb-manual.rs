@@ -1,5 +1,5 @@
-//! Writes shell completions and man pages into a folder, from the tables that the program itself understands its
-//! command line by: `cargo run -p refdb-cli --features manual --bin refdb-manual -- DIR`.
+//! Writes shell completions and man pages into a folder: `cargo run -p refdb-cli --features manual --bin refdb-manual
+//! -- DIR`. They come from the tables by which the program itself understands its command line.
 
 use clap::{Arg, ArgAction, Command};
 use clap_complete::Shell;

@@ -49,8 +49,8 @@ impl Filter {
             if self.points_at.contains(&id) {
                 return Ok(true);
             }
-            // Most refs hold no tag. Where the store says so it is believed but below refs/tags/, since git promises it of
-            // tags that it has not looked at: to look at each object is to look at all of history.
+            // Most refs hold no tag. Where the store says so it is believed, except below refs/tags/, where git
+            // promises it of tags that it has not looked at. To look at each object is to look at all of history.
             if *row.peeled == Peeled::NotTag && !row.name.starts_with(b"refs/tags/") {
                 return Ok(false);
             }

@@ -84,7 +84,7 @@ impl<'a> History<'a> {
         Ok((self.objects.kind(&id)? == Some(ObjectKind::Commit)).then_some(id))
     }
 
-    /// The commit that an object is or that a tag leads to; none if the object is missing, as git has it.
+    /// The commit that an object is or that a tag leads to. None if the object is missing, as git has it.
     pub fn peel_to_commit(&self, mut id: ObjectId) -> Result<Option<ObjectId>> {
         let mut data = Vec::new();
         loop {

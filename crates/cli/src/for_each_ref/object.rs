@@ -92,8 +92,8 @@ impl<'a> Parsed<'a> {
         }
     }
 
-    /// Appends the subject in a form that suits a file name: runs of anything but letters, digits, `.` and `_` become
-    /// one dash, dots do not follow one another, and neither ends it.
+    /// Appends the subject in a form that suits a file name. Runs of anything but letters, digits, `.` and `_` become
+    /// one dash. Dots do not follow one another, and neither ends it.
     pub fn sanitized_subject(&self, out: &mut Vec<u8>) {
         let mut subject = Vec::new();
         self.subject(&mut subject);

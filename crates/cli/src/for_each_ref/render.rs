@@ -118,7 +118,7 @@ impl<'a> Renderer<'a> {
     /// Appends the value of a field.
     pub fn atom(&mut self, atom: &Atom, row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
         if atom.peeled && matches!(atom.field, Field::Refname(_) | Field::Symref(_)) {
-            // The value does not depend on it, but a tag that is no good is refused whatever is shown of it.
+            // The value does not depend on it, but a broken tag is refused whatever is shown of it.
             self.peel(row)?;
         }
         match &atom.field {
@@ -242,8 +242,8 @@ impl<'a> Renderer<'a> {
 
     /// The object behind an annotated tag; `None` if the ref holds no tag.
     pub fn peel(&mut self, row: &Row<'_>) -> Result<Option<ObjectId>> {
-        // Only where there is a peeled value it is believed, as in git: tags that are no good, and other writers, leave
-        // tags unpeeled.
+        // As in git, it is believed only where there is a peeled value. Broken tags, and other writers, leave tags
+        // unpeeled.
         if let Peeled::To(id) = row.peeled {
             return Ok(Some(*id));
         }

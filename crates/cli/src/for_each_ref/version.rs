@@ -42,8 +42,8 @@ impl Suffixes {
         }
     }
 
-    /// The number of the suffix that reaches the difference, or begins there: the one that begins first, and of those
-    /// the longest.
+    /// The number of the suffix that reaches the difference, or begins there. It is the one that begins first, and of
+    /// those the longest.
     fn place(&self, text: &[u8], differ: usize) -> Option<usize> {
         let begins = |suffix: &BString| {
             (differ.saturating_sub(suffix.len())..=differ.min(text.len())).find(|at| text[*at..].starts_with(suffix))

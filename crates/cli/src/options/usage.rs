@@ -5,7 +5,8 @@ use bstr::BString;
 /// The column in which descriptions start.
 const HELP_COLUMN: usize = 26;
 
-/// The column in which lines begin that a tab leads: of options that git describes once for commands of several names.
+/// The column in which lines begin that a tab leads. Such lines belong to options that git describes once for commands
+/// of several names.
 const COMMON_COLUMN: usize = 32;
 
 /// How much of the usage was asked for.

@@ -7,7 +7,7 @@ use std::{ffi::OsString, os::unix::process::CommandExt, process::Command};
 /// Names the program, where the one in `PATH` is not the real one.
 const PROGRAM: &str = "REFDB_GIT";
 
-/// Counts how often a push was handed over, one within the other: should the git that is called lead back to us, the circle
+/// Counts how often a push was handed over, one within the other. Should the called git lead back to us, the circle
 /// ends.
 const DEPTH: &str = "REFDB_HANDED_OVER";
 

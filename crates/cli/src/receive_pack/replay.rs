@@ -1,4 +1,4 @@
-//! A push that turned out to be one for git after the refs were shown: git hears the client's first words from us.
+//! A push that turned out to be one for git after the refs were shown. We repeat the client's first words to git.
 
 use super::real_git;
 use crate::failure::{Failure, Result, fatal, system_text};
@@ -39,7 +39,7 @@ pub(super) fn replay(call: &Call, words: &[u8]) -> Result<u8> {
     }
 }
 
-/// Passes bytes on until the client has no more, or git wants no more: it ends while the client still waits.
+/// Passes bytes on until the client has no more, or git wants no more. It ends while the client still waits.
 fn feed(git: ChildStdin, words: &[u8]) -> io::Result<()> {
     if write(&git, words)? {
         return Ok(());

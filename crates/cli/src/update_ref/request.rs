@@ -9,7 +9,7 @@ use bstr::{BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId, RefName};
 use std::borrow::Cow;
 
-/// The first word of a request. It is known before anything else of the request is looked at, because whether it may
+/// The first word of a request. It is known before anything else of the request is looked at. Whether the request may
 /// come at all is decided first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verb {
@@ -365,7 +365,7 @@ impl<'a> Arguments<'a> {
         self.text().map(Next::Value)
     }
 
-    /// The next argument if it is a full-length id: nearly always it is, and then nothing else needs to be looked at.
+    /// The next argument if it is a full-length id. Nearly always it is, and then no further look is needed.
     fn full_id(&mut self, kind: HashKind) -> Option<ObjectId> {
         let separator = if self.nul { 0 } else { b' ' };
         let (start, end) = (self.at + 1, self.at + 1 + kind.len_hex());
@@ -417,8 +417,8 @@ impl Context<'_> {
         }
     }
 
-    /// The next argument as an object id. In lines an empty value is zero; with `-z` it is missing, except that the
-    /// new value of `update` is zero then, with a warning.
+    /// The next argument as an object id. In lines an empty value is zero. With `-z` it is missing, except that the new
+    /// value of `update` is zero then, with a warning.
     fn id(
         &self,
         arguments: &mut Arguments<'_>,

@@ -184,7 +184,7 @@ fn versions_are_sorted_by_their_configured_suffixes() {
     }
 }
 
-/// A reftable, or packed-refs, that knows no object behind a ref may do so because the tag there is no good.
+/// A reftable, or packed-refs, may know no object behind a ref because the tag there is broken.
 #[test]
 fn a_tag_that_names_the_wrong_type_is_refused_whatever_is_shown_of_it() {
     for format in RefFormat::ALL {

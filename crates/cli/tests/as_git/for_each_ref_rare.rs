@@ -86,7 +86,7 @@ fn of_several_mistakes_the_first_is_told_that_git_tells() {
     }
 }
 
-/// Where a group begins and ends matters to git when it shows a ref, and so not where there is none to show.
+/// Where a group begins and ends matters to git when it shows a ref. Without a ref to show, it does not matter.
 #[test]
 fn misplaced_ends_matter_only_where_a_ref_is_shown() {
     let repo = repo(RefFormat::Files, HashKind::Sha1);

@@ -43,7 +43,7 @@ pub(crate) fn log_of_rejected(_: &Step, changed: &Changed, left: Left<'_>) -> bo
     left.met && is_log(changed) && are_more(&git, &refdb, |_| true)
 }
 
-/// As many entries of HEAD, some of which have zeros in git; or one that git lacks where a symbolic ref leads nowhere now.
+/// As many entries of HEAD, some of which have zeros in git. Or git lacks one where a symbolic ref leads nowhere now.
 pub(crate) fn log_of_head(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
     let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
     let is_alike = |git: &[BString], refdb: &[BString]| {

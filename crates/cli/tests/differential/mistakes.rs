@@ -10,7 +10,7 @@ fn bad_setting(said: &Said) -> Option<&[u8]> {
     line.rsplit_once_str(" for ").map(|(_, setting)| setting)
 }
 
-/// Wrong use is reported by git, a bad setting by refdb; or of two bad settings the one and the other.
+/// Git reports wrong use, and refdb a bad setting. Or each reports another one of two bad settings.
 pub(crate) fn settings_before_words(_: &Step, git: &mut Said, refdb: &mut Said) {
     let is_setting = |said: &Said| {
         let is_bad = |line: &[u8]| {
@@ -27,7 +27,7 @@ pub(crate) fn settings_before_words(_: &Step, git: &mut Said, refdb: &mut Said) 
     }
 }
 
-/// What git says of a ref that does not hold what a request expects, shall get what it cannot hold, or has no room.
+/// Git's words for a ref that does not hold the value a request expects, cannot hold the new one, or has no room.
 const VALUES_SAID: &[&str] = &[
     " but expected ",
     ": reference already exists",
@@ -38,7 +38,7 @@ const VALUES_SAID: &[&str] = &[
     " exists; cannot create '",
 ];
 
-/// Refdb says that a ref is changed twice, and git too, or that a value is wrong in one of several requests.
+/// Refdb says that a ref is changed twice. Git says so too, or that a value is wrong in one of several requests.
 pub(crate) fn two_names(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_told = |said: &Said| {
         said.err.contains_str("multiple updates for '") && said.err.contains_str(" (including one via ")

@@ -1,4 +1,4 @@
-//! A packed-refs that promises an order and does not keep it: beside git, which reads the same lines without the promise.
+//! A packed-refs that promises an order and does not keep it. Git beside it reads the same lines without the promise.
 
 use refdb_testkit::{Git, RefFormat, Repo, Rng};
 use refdb_types::HashKind;

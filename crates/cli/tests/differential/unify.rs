@@ -75,7 +75,8 @@ pub(crate) fn lying_tags(step: &Step, git: &mut Said, refdb: &mut Said) {
             kinds.len() == 2 && kinds.iter().all(|kind| [&b"blob"[..], b"tree", b"commit", b"tag"].contains(kind))
         })
     };
-    // What leads to an object that does not fit is taken for damaged: by git once it has met the lie, by refdb each time.
+    // A ref or tag that leads to an object that does not fit is taken for damaged. Git does so once it has met the lie,
+    // refdb each time.
     let is_bad =
         |line: &[u8]| line.starts_with(b"error: bad tag pointer to ") || line.starts_with(b"error: bad parent ");
     let is_refused = |said: &Said| {

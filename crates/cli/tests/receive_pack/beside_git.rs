@@ -360,7 +360,7 @@ fn a_name_that_no_file_can_have_is_refused_as_by_git() {
     }
 }
 
-/// Without the path and what the system said: git says how the repository was named to it, and of folders says less.
+/// Without the path and the system's message. Git says how the repository was named to it, and of folders says less.
 fn without_why(said: &str) -> String {
     let cut = |line: &str| line.split_inclusive("': ").take(1).collect::<String>();
     said.lines().map(|line| if line.contains("cannot lock ref") { cut(line) } else { line.to_owned() } + "\n").collect()

@@ -8,7 +8,7 @@ use std::{
 
 pub(crate) const REFDB: &str = env!("CARGO_BIN_EXE_refdb");
 
-/// A client with a few commits, of which each but the first has the one before as its parent, and one aside.
+/// A client with a few commits, each but the first with the one before as its parent, and one aside.
 pub(crate) struct Client {
     pub(crate) repo: Repo,
     pub(crate) commits: Vec<ObjectId>,

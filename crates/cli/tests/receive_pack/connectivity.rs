@@ -1,4 +1,5 @@
-//! Pushes to servers whose objects are not all there: never let in where git refuses, and let in where git does.
+//! Pushes to servers whose objects are not all there. They are never let in where git refuses, and let in where git
+//! does.
 
 use crate::common::REFDB;
 use refdb_testkit::{Git, RefFormat, Repo};
@@ -24,8 +25,8 @@ struct Push {
 }
 
 impl World {
-    /// `main` with three commits of files in folders, of which a tag leads to the last; `side` from the first; and an old
-    /// history that no ref leads to. All objects are loose.
+    /// `main` has three commits of files in folders, and a tag leads to the last. `side` comes from the first, and no
+    /// ref leads to an old history. All objects are loose.
     fn new(format: RefFormat) -> Self {
         let mut world = World { repo: Repo::bare(format, HashKind::Sha1), pushes: Vec::new() };
         world.repo.config("receive.autogc", "false");

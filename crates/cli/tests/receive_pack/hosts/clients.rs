@@ -15,7 +15,8 @@ use std::{
 /// A program that pushes `SOURCE:REF...` from the client's repository; what it says, in words of its own.
 type Push<'a> = dyn FnMut(&Client, &Server, &[String]) -> String + 'a;
 
-/// Makes, changes and deletes branches, and tries what a hook refuses: with a pack that is unpacked, and one that is kept.
+/// Makes, changes and deletes branches, and tries the pushes that a hook refuses. One pack is unpacked, and one is
+/// kept.
 fn push_all(what: &str, start: impl Fn(&Hosted) -> Server, push: &mut Push<'_>) {
     let (client, hosted) = (Client::new(HashKind::Sha1), Hosted::new(RefFormat::Reftable));
     let server = start(&hosted);

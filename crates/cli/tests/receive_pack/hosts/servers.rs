@@ -126,7 +126,7 @@ impl Server {
         Server { exec_path: Some(hosted.exec_path.clone()), ..Server::at(path) }
     }
 
-    /// A program in `folder` that calls ssh, for clients that want it to be one word; none if ssh does not lead there.
+    /// A program in `folder` that calls ssh, for clients that want it to be one word. None if ssh does not lead there.
     pub(super) fn ssh_program(&self, folder: &Path) -> Option<PathBuf> {
         let ssh = self.ssh.as_ref()?;
         let program = folder.join("ssh");
