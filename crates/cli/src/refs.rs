@@ -1,5 +1,6 @@
 //! `refdb refs`. See git-refs(1).
 
+mod change;
 mod exists;
 mod fsck;
 mod verify;
@@ -10,6 +11,9 @@ use crate::{for_each_ref, group::Group, options::Command, pack_refs};
 pub static GROUP: Group = Group {
     command: Command { program: "git", name: "refs", about: "Low-level access to refs", synopsis: &[], options: &[] },
     members: &[
+        (&change::CREATE, change::create),
+        (&change::DELETE, change::delete),
+        (&change::UPDATE, change::update),
         (&verify::COMMAND, verify::run),
         (&for_each_ref::REFS_LIST, for_each_ref::run_refs_list),
         (&exists::COMMAND, exists::run),

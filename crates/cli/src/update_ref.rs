@@ -8,6 +8,8 @@ pub mod records;
 pub mod request;
 mod single;
 
+pub(crate) use single::apply;
+
 use crate::{
     Invocation,
     failure::{Result, fatal},
@@ -42,15 +44,15 @@ pub static COMMAND: Command = Command {
 
 /// What the options say.
 #[derive(Debug, Default)]
-struct Options {
-    reason: Option<BString>,
+pub(crate) struct Options {
+    pub(crate) reason: Option<BString>,
     delete: bool,
-    no_deref: bool,
+    pub(crate) no_deref: bool,
     nul: bool,
     stdin: bool,
-    create_reflog: bool,
+    pub(crate) create_reflog: bool,
     batch_updates: bool,
-    arguments: Vec<BString>,
+    pub(crate) arguments: Vec<BString>,
 }
 
 impl Options {

@@ -48,7 +48,7 @@ pub(super) fn delete(session: &Session, options: &Options) -> Result<u8> {
     Ok(0)
 }
 
-fn apply(
+pub(crate) fn apply(
     session: &Session,
     options: &Options,
     name: &BString,

@@ -63,6 +63,18 @@ impl Twins {
         let [git, refdb] = [(Git::find().program(), gits), (Path::new(REFDB), refdbs)]
             .map(|(program, folder)| run(program, folder, words, input, &self.environment));
         assert_same(&what, &git, &refdb);
+        self.assert_same_refs(&what);
+    }
+
+    /// Runs one command of git's, and another of refdb's that must do the same to refs and reflogs.
+    pub(crate) fn do_the_same(&self, of_git: &[&str], of_refdb: &[&str]) {
+        let git = git(self.git.dir(), of_git, b"");
+        let refdb = refdb(self.refdb.dir(), of_refdb, b"");
+        assert_eq!(git.status.success(), refdb.status.success(), "{of_refdb:?}: {git:?} {refdb:?}");
+        self.assert_same_refs(&format!("{}: {of_refdb:?}", self.format.name()));
+    }
+
+    fn assert_same_refs(&self, what: &str) {
         let state = |repo: &Repo| {
             let refs = repo.git(["for-each-ref", "--include-root-refs", "--format=%(refname) %(objectname) %(symref)"]);
             let logs: Vec<_> = ["HEAD", "refs/heads/main", "refs/heads/new", "refs/heads/other", "refs/notes/x"]

@@ -16,6 +16,7 @@ mod pack_refs;
 mod pictures;
 mod reflog_names;
 mod refs;
+mod refs_change;
 mod refs_verify;
 mod show_ref;
 mod symbolic_ref;

@@ -1,0 +1,124 @@
+//! `refdb refs create`, `delete` and `update`: one change in one transaction. Git has them from 2.56 on.
+
+use crate::{
+    Invocation,
+    failure::{Failure, Result, fatal, refused},
+    options::{Command, Opt, Parser, Value, Word},
+    session::{Session, before_locks},
+    update_ref::{Options, apply},
+};
+use bstr::{BString, ByteSlice};
+use refdb::{Change, Precondition, Target};
+use refdb_types::ObjectId;
+
+const MESSAGE: Opt = Opt::flag("message", "what the reflog shall say").takes(Value::Required("reason"));
+const NO_DEREF: Opt = Opt::flag("no-deref", "change a symbolic reference itself, not what it points to");
+const CREATE_REFLOG: Opt = Opt::flag("create-reflog", "create a reflog whatever the configuration says");
+
+/// The command line of `refs create`.
+pub(super) static CREATE: Command = Command {
+    program: "git",
+    name: "refs create",
+    about: "Create a reference that does not exist",
+    synopsis: &["[--message=<reason>] [--no-deref] [--create-reflog] <ref> <new-value>"],
+    options: &[MESSAGE, NO_DEREF, CREATE_REFLOG],
+};
+
+/// The command line of `refs delete`.
+pub(super) static DELETE: Command = Command {
+    program: "git",
+    name: "refs delete",
+    about: "Delete a reference",
+    synopsis: &["[--message=<reason>] [--no-deref] <ref> [<old-value>]"],
+    options: &[MESSAGE, NO_DEREF],
+};
+
+/// The command line of `refs update`.
+pub(super) static UPDATE: Command = Command {
+    program: "git",
+    name: "refs update",
+    about: "Make a reference point at another object",
+    synopsis: &["[--message=<reason>] [--no-deref] [--create-reflog] <ref> <new-value> [<old-value>]"],
+    options: &[MESSAGE, NO_DEREF, CREATE_REFLOG],
+};
+
+/// Runs `refs create`.
+pub(super) fn create(invocation: &Invocation<'_>) -> Result<u8> {
+    let session = Session::begin(invocation, &CREATE)?;
+    let options = parse(&CREATE, invocation)?;
+    let [name, new] = &options.arguments[..] else { return fatal!["create requires reference name and new value"] };
+    let new = object(&session, new, "object ID")?;
+    if new.is_null() {
+        return fatal!["cannot create reference with null new object ID"];
+    }
+    before_locks()?;
+    let done = apply(&session, &options, name, Change::Set(Target::Direct(new)), Precondition::MustNotExist);
+    done.map_err(refused)?;
+    Ok(0)
+}
+
+/// Runs `refs delete`.
+pub(super) fn delete(invocation: &Invocation<'_>) -> Result<u8> {
+    let session = Session::begin(invocation, &DELETE)?;
+    let options = parse(&DELETE, invocation)?;
+    let (name, old) = match &options.arguments[..] {
+        [name] => (name, None),
+        [name, old] => (name, Some(object(&session, old, "old object ID")?)),
+        _ => return fatal!["delete requires reference name and at most an old value"],
+    };
+    if old.is_some_and(|old| old.is_null()) {
+        return fatal!["cannot delete reference with null old object ID"];
+    }
+    before_locks()?;
+    let expected = old.map_or(Precondition::Any, |old| Precondition::MustMatch(Target::Direct(old)));
+    apply(&session, &options, name, Change::Delete, expected).map_err(refused)?;
+    Ok(0)
+}
+
+/// Runs `refs update`.
+pub(super) fn update(invocation: &Invocation<'_>) -> Result<u8> {
+    let session = Session::begin(invocation, &UPDATE)?;
+    let options = parse(&UPDATE, invocation)?;
+    let (name, new, old) = match &options.arguments[..] {
+        [name, new] => (name, new, None),
+        [name, new, old] => (name, new, Some(old)),
+        _ => return fatal!["update requires reference name, new value and at most an old value"],
+    };
+    let new = object(&session, new, "new object ID")?;
+    let expected = match old.map(|old| object(&session, old, "old object ID")).transpose()? {
+        None => Precondition::Any,
+        Some(old) if old.is_null() => Precondition::MustNotExist,
+        Some(old) => Precondition::MustMatch(Target::Direct(old)),
+    };
+    before_locks()?;
+    let change = if new.is_null() { Change::Delete } else { Change::Set(Target::Direct(new)) };
+    apply(&session, &options, name, change, expected).map_err(refused)?;
+    Ok(0)
+}
+
+fn parse(command: &'static Command, invocation: &Invocation<'_>) -> Result<Options> {
+    let mut options = Options::default();
+    let mut parser = Parser::new(command, invocation.words);
+    while let Some(word) = parser.next_word()? {
+        match word {
+            Word::Argument(argument) => options.arguments.push(argument.to_owned()),
+            Word::Option(opt, setting) => match opt.name {
+                "message" => options.reason = setting.value().map(ToOwned::to_owned),
+                "no-deref" => options.no_deref = setting.is_on(),
+                "create-reflog" => options.create_reflog = setting.is_on(),
+                _ => opt.unread(),
+            },
+        }
+    }
+    if options.reason.as_ref().is_some_and(|reason| reason.is_empty()) {
+        return fatal!["refusing to perform update with empty message"];
+    }
+    Ok(options)
+}
+
+fn object(session: &Session, text: &BString, what: &str) -> Result<ObjectId> {
+    match session.revisions().resolve(text.as_bstr())? {
+        Some(id) => Ok(id),
+        None => Err(Failure::Fatal(crate::failure::message!["invalid ", what, ": '", text, "'"])),
+    }
+}
