@@ -203,7 +203,7 @@ fn make_with_jgit(jgit: &mut JGit, name: &str, id: ObjectId) {
     let since = Instant::now();
     loop {
         let answer = jgit.update(name, id, Some(none), "made");
-        // An update also fails after JGit has made the ref, if JGit cannot tidy up or read the stack in time.
+        // An update also fails after JGit made the ref, if JGit cannot tidy up or read the stack in time.
         if answer.as_deref() == Ok("NEW") || matches!(jgit.get(name), Ok(Some(listed)) if listed.oid == id) {
             return;
         }

@@ -49,7 +49,7 @@ impl Filter {
             if self.points_at.contains(&id) {
                 return Ok(true);
             }
-            // Most refs hold no tag. Where the store says so it is believed, except below refs/tags/, where git
+            // Most refs hold no tag. Where the store says so it is believed, except below refs/tags/. There git
             // promises it of tags that it has not looked at. To look at each object is to look at all of history.
             if *row.peeled == Peeled::NotTag && !row.name.starts_with(b"refs/tags/") {
                 return Ok(false);

@@ -27,7 +27,7 @@ pub(crate) fn settings_before_words(_: &Step, git: &mut Said, refdb: &mut Said) 
     }
 }
 
-/// Git's words for a ref that does not hold the value a request expects, cannot hold the new one, or has no room.
+/// Git's words for a ref that lacks the expected value, cannot hold the new one, or has no room.
 const VALUES_SAID: &[&str] = &[
     " but expected ",
     ": reference already exists",
