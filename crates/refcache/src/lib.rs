@@ -7,10 +7,9 @@
 //! is mapped, so a file that someone truncates is an error and not the end of the process.
 //!
 //! Read `trust` (what counts as a proof) and `identity` (whether it is still the same repository) first. Then read
-//! `found` (the found ref), `answer` (and its proof), `opened` and its readers `tables` (reftable) and `files` (loose
-//! refs and packed-refs). `hot`, `plan`, `row`, `listing` and [`View`] follow; `open_views` says which views are closed
-//! when they are too many. Last come `batch` and `group` (writing), `broken`, `disorder`, `verify`, `stats` and
-//! [`Views`].
+//! `found` (the found ref), `answer` (and its proof), `opened` and its readers `tables` (reftable) and `files`. `hot`,
+//! `plan`, `row`, `listing` and [`View`] follow; `open_views` says which views are closed when they are too many. Last
+//! come `batch` and `group` (writing), `broken`, `disorder`, `verify`, `stats` and [`Views`].
 
 mod answer;
 mod batch;
