@@ -20,8 +20,8 @@ const PATH_LEN_MAX: usize = 4095;
 const FIRST_WORDS: usize = 512;
 const CHUNKS: usize = 22;
 
-/// Noted paths, one behind the other: a word that says how many follow, whose highest bit is set while the lock is held;
-/// then the path with zeros behind it.
+/// Noted paths, one behind the other. A word says how many bytes follow, and its highest bit is set while the lock is
+/// held. The path with zeros behind it follows.
 static WORDS: [OnceLock<Box<[AtomicU64]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
 /// How many words of each chunk are in use.
 static FILLED: [AtomicUsize; CHUNKS] = [const { AtomicUsize::new(0) }; CHUNKS];
@@ -50,10 +50,10 @@ pub(crate) fn install() -> io::Result<()> {
     ONCE.call_once(|| {
         OWNER.store(Pid::as_raw(Some(getpid())), Ordering::Relaxed);
         // SAFETY: what runs in the handler must be async-signal-safe. `on_abort` reads statics through atomics,
-        // `OnceLock::get` (a load) and `Mutex::try_lock` (a compare-and-swap, which does not wait), calls unlink and
-        // getpid by rustix' bare system calls, which leave errno alone, and ends the process by signal-hook's
-        // `emulate_default_handler`, which is documented to be async-signal-safe. It neither allocates nor panics: every
-        // index is checked by `get`.
+        // `OnceLock::get` (a load) and `Mutex::try_lock` (a compare-and-swap, which does not wait). It calls unlink and
+        // getpid by rustix' bare system calls, which leave errno alone. It ends the process by signal-hook's
+        // `emulate_default_handler`, which is documented to be async-signal-safe. It neither allocates nor panics:
+        // every index is checked by `get`.
         #[expect(unsafe_code, reason = "there is no safe way to run more than a flag's store in a handler")]
         let registered = unsafe { signal_hook::low_level::register(SIGABRT, on_abort) };
         installed = registered.map(|_| INSTALLED.store(true, Ordering::Release));

@@ -30,9 +30,9 @@ impl Descriptors {
         self.open.load(Relaxed)
     }
 
-    /// From now on `relief` is called when a file cannot be opened because the process, or the machine, has too many open.
-    /// It says whether it has closed any; then the file is tried again. The opener of a file calls it, with
-    /// whatever locks that thread holds, so it must wait for none in which a file may be opened.
+    /// From now on `relief` is called when too many open files keep a file from being opened. The limit may be the
+    /// process's or the machine's. It says whether it has closed any; then the file is tried again. The opener of a
+    /// file calls it, with any locks that thread holds. So it must wait for none in which a file may be opened.
     ///
     /// The first that is given counts.
     pub fn ask_when_short(&self, relief: impl Fn() -> bool + Send + Sync + 'static) {

@@ -60,8 +60,8 @@ impl Error {
         self.source.kind() == io::ErrorKind::IsADirectory
     }
 
-    /// Whether the same may well succeed a little later: the process or the machine has too many files open or too little
-    /// memory, the disk or the network failed.
+    /// Whether the same may well succeed a little later. The process or the machine has too many open files or too
+    /// little memory, or disk or network failed.
     pub fn is_transient(&self) -> bool {
         use rustix::io::Errno;
         const TRANSIENT: [Errno; 6] =

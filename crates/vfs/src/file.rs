@@ -78,8 +78,8 @@ impl File {
         written.map_err(|source| Error::new("write", &self.path, source))
     }
 
-    /// Writes all of `bytes` at `offset`, which is where what was written so far ends: after a failure the same bytes
-    /// can be written to the same place again.
+    /// Writes all of `bytes` at `offset`, the end of the bytes written so far. After a failure the same bytes can be
+    /// written to the same place again.
     pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let written = match self.gate.verdict(Op::Write(&self.path, bytes)) {
             Verdict::Proceed => self.inner.write_all_at(bytes, offset),
@@ -92,7 +92,7 @@ impl File {
         written.map_err(|source| Error::new("write", &self.path, source))
     }
 
-    /// Locks the file for this handle alone, until it is dropped or the process ends however it ends; false if another
+    /// Locks the file for this handle alone, until it is dropped or the process ends in any way. False if another
     /// handle, of this or another process, has it.
     pub fn try_lock(&self) -> Result<bool> {
         match self.inner.try_lock() {

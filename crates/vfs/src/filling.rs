@@ -10,8 +10,8 @@ use std::{
 
 /// Memory that one thread fills from its start on, while any number of others read the filled part.
 ///
-/// The owner of the one [`Filler`] writes; a [`Filled`] shows what was written so far, which is never written again as long as
-/// another holder could see that.
+/// The owner of the one [`Filler`] writes, and a [`Filled`] shows the bytes written so far. These are never written
+/// again as long as another holder could see that.
 struct Memory {
     start: NonNull<u8>,
     layout: Layout,
@@ -90,9 +90,9 @@ impl Filled {
         if range.start > range.end || range.end > self.len() {
             return None;
         }
-        // SAFETY: the range is within the memory, which `filled` never exceeds, and which lives as long as `self`. It was
-        // written before `filled` was raised above it, and is not written again: the filler only writes above `filled`,
-        // and `refill` lowers that only where `self` is the only owner, borrowed mutably.
+        // SAFETY: the range is within the memory, which `filled` never exceeds, and which lives as long as `self`. It
+        // was written before `filled` was raised above it, and is not written again. The filler only writes above
+        // `filled`. `refill` lowers that only where `self` is the only owner, borrowed mutably.
         #[expect(unsafe_code, reason = "memory that is read while another part of it is written has no safe form")]
         let bytes = unsafe { std::slice::from_raw_parts(self.0.start.as_ptr().add(range.start), range.len()) };
         Some(bytes)

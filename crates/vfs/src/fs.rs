@@ -57,15 +57,15 @@ impl Fs {
         Fs { gate: Gate::witnessed(witness), signs_locks: false }
     }
 
-    /// The same file system, whose open files are counted there, and which asks for descriptors there when the process may
+    /// The same file system, whose open files are counted there. It asks there for descriptors when the process may
     /// have no more.
     pub fn counting(self, descriptors: &Arc<Descriptors>) -> Self {
         Fs { gate: self.gate.counting(descriptors), ..self }
     }
 
-    /// The same file system, on which a lock file says who holds it: one that a dead process left behind is removed by
-    /// the next writer, not by people. For servers. It costs a few system calls a lock, and every writer of refdb
-    /// understands it; git and JGit wait as for their own locks. Without `/proc` nothing is signed.
+    /// The same file system, on which a lock file names its holder. The next writer, not a person, removes a lock file
+    /// that a dead process left behind. For servers. It costs a few system calls a lock, and every writer of refdb
+    /// understands it. Git and JGit wait as for their own locks. Without `/proc` nothing is signed.
     pub fn signing_locks(self) -> Self {
         Fs { signs_locks: Signature::own().is_some(), ..self }
     }
@@ -104,7 +104,7 @@ impl Fs {
         self.gate.opening(|| std::fs::read(path)).map_err(|source| Error::new("read", path, source))
     }
 
-    /// Reads a whole small file into `buffer`, which is cleared first, with as few system calls as can be: start-up is
+    /// Reads a whole small file into `buffer`, which is cleared first, with as few system calls as can be. Start-up is
     /// a third of a command that reads one ref. A symbolic link is read through only if `follow` is set.
     pub fn read_small(&self, path: &Path, follow: bool, buffer: &mut Vec<u8>) -> Result<()> {
         buffer.clear();
@@ -112,7 +112,7 @@ impl Fs {
         let mut read = || -> io::Result<()> {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC | link;
             let file = self.gate.opening(|| rustix::fs::open(path, flags, Mode::empty()))?;
-            // On the stack, whose page is there already: a roomy buffer on the heap costs a page fault for each file.
+            // On the stack, whose page is there already. A roomy buffer on the heap costs a page fault for each file.
             let mut small = [0; SMALL_FILE_BYTES];
             loop {
                 let len = rustix::io::read(&file, &mut small)?;
@@ -139,8 +139,8 @@ impl Fs {
         rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
     }
 
-    /// Fails where the process, as its effective user, may not make and remove files in a folder: by its mode, its owner, or a
-    /// file system that is read-only.
+    /// Fails where the process, as its effective user, may not make and remove files in a folder. The folder's mode or
+    /// owner, or a read-only file system, forbids it.
     pub fn check_writable(&self, folder: &Path) -> Result<()> {
         let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
         rustix::fs::accessat(CWD, folder, access, AtFlags::EACCESS)
@@ -178,7 +178,7 @@ impl Fs {
         std::fs::read_link(path).map_err(|source| Error::new("read the link", path, source))
     }
 
-    /// Whether the path lies on a file system of this machine's own, of a kind known not to lose files that are open.
+    /// Whether the path lies on a local file system, of a kind known not to lose open files.
     pub fn is_local(&self, path: &Path) -> Result<bool> {
         let stat = rustix::fs::statfs(path).map_err(|source| Error::new("stat the file system of", path, source))?;
         // From Linux' magic.h: ext2-4, XFS, btrfs, tmpfs, ramfs, F2FS, overlayfs, ZFS (from OpenZFS), bcachefs.

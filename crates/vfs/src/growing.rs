@@ -6,7 +6,7 @@ use std::{
 
 /// What was written so far to a file that only grows, mapped read-only for as long as this value lives.
 ///
-/// For files that this process alone writes and that are deleted, never truncated: truncating a mapped file kills the
+/// For files that this process alone writes and that are deleted, never truncated. Truncating a mapped file kills the
 /// process that maps it.
 pub struct Growing {
     map: memmap2::MmapRaw,
@@ -22,8 +22,8 @@ impl Growing {
         Ok(Growing { map, written: AtomicUsize::new(written.min(most)) })
     }
 
-    /// Says that the file's first `len` bytes are written, and will not be written again; the part beyond the mapping is
-    /// not shown. Their pages are mapped at once, which saves readers the faults.
+    /// Says that the file's first `len` bytes are written, and will not be written again. The part beyond the mapping
+    /// is not shown. Their pages are mapped at once, which saves readers the faults.
     pub fn grown_to(&self, len: usize) {
         let len = len.min(self.map.len());
         let before = self.written.fetch_max(len, Ordering::Release);
@@ -38,10 +38,10 @@ impl Growing {
         if range.start > range.end || range.end > self.written.load(Ordering::Acquire) {
             return None;
         }
-        // SAFETY: the range is within the mapping, which `written` never exceeds, and lives as long as `self`. Its bytes
-        // do not change: the caller of `grown_to` (or of `new`, with their number) promises that they are never written
-        // again. Another process that writes to the file or truncates it breaks the rule this type is for, as with
-        // `Mapping`.
+        // SAFETY: the range is within the mapping, which `written` never exceeds, and lives as long as `self`. Its
+        // bytes do not change. The caller of `grown_to` (or of `new`, with their number) promises that they are never
+        // written again. Another process that writes to the file or truncates it breaks the rule this type is for, as
+        // with `Mapping`.
         #[expect(unsafe_code, reason = "there is no safe way to map a file")]
         let bytes = unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(range.start), range.len()) };
         Some(bytes)
@@ -54,8 +54,8 @@ impl std::fmt::Debug for Growing {
     }
 }
 
-/// Tells the processor that these bytes are read soon, all of them: it fetches their lines at the same time instead of one
-/// after the other as they are met. Costs an instruction a line, so it is for a few thousand bytes.
+/// Tells the processor that these bytes are read soon, all of them. It then fetches their lines at the same time, not
+/// one after the other as they are met. Costs an instruction a line, so it is for a few thousand bytes.
 pub fn prefetch(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     for line in bytes.chunks(CACHE_LINE_BYTES) {

@@ -14,8 +14,8 @@ use std::{
 
 static RECEIVED: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
-/// Catches SIGINT, SIGTERM, SIGHUP and SIGQUIT from now on, and has an abort, by which a lack of memory ends the process,
-/// remove the locks. For programs; a library's host has its own handlers.
+/// Catches SIGINT, SIGTERM, SIGHUP and SIGQUIT from now on. It also has an abort, by which a lack of memory ends the
+/// process, remove the locks. For programs; a library's host has its own handlers.
 ///
 /// A signal sets a flag. Code that waits or works for long asks [`check`] now and then and fails. The drops on the way out
 /// unlock. Then the program ends itself by the signal with [`end_by_signal`].
@@ -50,8 +50,8 @@ pub fn end_by_signal() {
     }
 }
 
-/// Ends the process the way writing into a pipe without a reader ends a program that does not ignore `SIGPIPE`, as
-/// Rust programs do.
+/// Ends the process as a write into a pipe without a reader ends a program that does not ignore `SIGPIPE`. Rust
+/// programs ignore it.
 pub fn end_by_broken_pipe() {
     // It only fails for a signal whose default is not known.
     let _ = signal_hook::low_level::emulate_default_handler(SIGPIPE);

@@ -1,9 +1,9 @@
 //! Files, locks, rename, sync and mappings: refdb's only contact with the operating system.
 //!
 //! [`Fs`] performs the operations. Every one that changes a disk is first shown, as an [`Op`], to an optional
-//! [`Witness`], which may record it, tear it or refuse it: that is how the tests kill a process at each step or fill
-//! a disk, on the very code that runs in production. [`Lock`] is git's `FILE.lock` protocol on top of it, and
-//! [`interrupt`] turns a signal into an ordinary error, so that dropped guards clean up.
+//! [`Witness`]. The witness may record, tear or refuse it. So the tests kill a process at each step or fill a disk, on
+//! the code that runs in production. [`Lock`] is git's `FILE.lock` protocol on top of it. [`interrupt`] turns a signal
+//! into an ordinary error, so that dropped guards clean up.
 
 mod abort;
 mod descriptors;

@@ -16,8 +16,8 @@ use std::{
 pub enum Patience {
     /// Fail at once.
     None,
-    /// Fail when one and the same holder has kept it this long; each new holder starts the time anew. That goes on for a
-    /// minute, or for sixty times as long, so that one endless queue of others ends in an error too.
+    /// Fail when one and the same holder has kept it this long; each new holder starts the time anew. That goes on for
+    /// a minute, or for sixty times as long. So one endless queue of others ends in an error too.
     For(Duration),
     /// Wait as long as it takes.
     Forever,
@@ -64,8 +64,9 @@ pub enum LockError {
 
 /// Git's lock on a file: `FILE.lock`, created only if it does not exist.
 ///
-/// The new content of the file is written into the lock file, which [`Lock::commit`] renames over the file; if the
-/// lock file is [signed](Fs::signing_locks), into `FILE.lock.lock`. Dropping a lock that was not committed removes both.
+/// The new content of the file is written into the lock file, which [`Lock::commit`] renames over the file. If the lock
+/// file is [signed](Fs::signing_locks), the content goes into `FILE.lock.lock`. Dropping a lock that was not committed
+/// removes both.
 #[derive(Debug)]
 #[must_use = "the lock is given up when this is dropped"]
 pub struct Lock {
@@ -133,7 +134,8 @@ impl Lock {
         path.into()
     }
 
-    /// Whether a lock of `target` is signed: where that is asked for and leaves room for the name of the content's file.
+    /// Whether a lock of `target` is signed. It is where that is asked for and leaves room for the name of the
+    /// content's file.
     pub fn is_signed(fs: &Fs, target: &Path) -> bool {
         fs.signs_locks() && target.file_name().is_some_and(|name| name.len() + ".lock.lock".len() <= NAME_LEN_MAX)
     }
@@ -160,7 +162,7 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Locks `target` with another name of the lock file `seed` instead of a file of its own, which is cheaper where
+    /// Locks `target` with another name of the lock file `seed` in place of a file of its own. This is cheaper where
     /// there are thousands. It is signed as that one is; its content goes into a file beside it.
     pub fn acquire_linked(fs: &Fs, target: &Path, seed: &Path, patience: Patience) -> Result<Self, LockError> {
         let mut lock = Lock::new(fs, target, 0o666, Place::Beside);
@@ -216,7 +218,7 @@ impl Lock {
         (Seed { path: std::mem::take(&mut self.path), _signature: self.signature.take() }, left)
     }
 
-    /// Gives up the guard of a linked or unsigned lock, but not the lock: it is held until its file is removed. For
+    /// Gives up the guard of a linked or unsigned lock, but not the lock. It is held until its file is removed. For
     /// callers that hold thousands of locks and know their names anyway.
     pub fn leave(mut self) -> Left {
         debug_assert!(self.signature.is_none(), "who goes takes the signature along");
@@ -297,8 +299,8 @@ impl Lock {
         Ok(())
     }
 
-    /// Replaces the file by the content that was written, gives up the lock, and returns the file if it was open, as it
-    /// was: nobody can have replaced it before it could be opened again.
+    /// Replaces the file by the written content, and gives up the lock. Returns the file if it was open, as it was.
+    /// Opening it only later would let another writer replace it first.
     pub fn commit(mut self) -> Result<Option<File>, Error> {
         self.publish()?;
         // From here on nothing may fail: the change is made.

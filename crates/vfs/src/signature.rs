@@ -9,7 +9,7 @@ pub(crate) const LEN_MAX: usize = 128;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Signature {
     pid: u32,
-    /// Linux' `boot_id`: two running kernels have the same only if one is a copy of the other, made while it ran.
+    /// Linux' `boot_id`. Two running kernels have the same only if one is a copy of the other, made while it ran.
     boot: String,
 }
 
@@ -34,9 +34,9 @@ impl Signature {
         Some(Signature { pid: pid.parse().ok()?, boot: boot.to_owned() })
     }
 
-    /// Whether that nobody has the file locked proves that its owner is dead: everywhere on a local file system; on
-    /// others, which may keep `flock` to one machine, if the owner ran here and now, and not if they may keep it to one
-    /// mount.
+    /// Whether the absence of a lock on the file proves that its owner is dead. On a local file system it does
+    /// everywhere. Other file systems may keep `flock` to one machine; there it does if the owner ran here and now. It
+    /// does not if they may keep it to one mount.
     pub(crate) fn is_proof(
         &self,
         own: Option<&Signature>,

@@ -7,8 +7,8 @@ use std::{
 
 /// What identifies the content behind a name, as far as a stat can tell.
 ///
-/// Equal stats prove equal content only while a descriptor of the file is held open (inodes are reused) and the
-/// time stamp is not too recent for the file system's clock.
+/// Equal stats prove equal content only while a descriptor of the file is held open, since inodes are reused. The time
+/// stamp must also not be too recent for the file system's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stat {
     /// Device number.

@@ -10,7 +10,8 @@ use std::{
 
 /// A waiter gives up after this many times the wait for one holder, counting all holders that follow each other...
 const HOLDERS_TIMES: u32 = 60;
-/// ...and this long at least: one that may hold the lock for milliseconds only would else be no reason to wait at all.
+/// ...and this long at least. Otherwise a lock that may be held only for milliseconds would be no reason to wait at
+/// all.
 const HOLDERS_MIN: Duration = Duration::from_secs(60);
 
 /// Does `attempt` until it finds that nobody holds the lock at `path`, as long as `patience` says. A lock whose owner is
@@ -71,7 +72,7 @@ fn is_open_here(file: Stat) -> bool {
     files.any(|open| (open.dev(), open.ino()) == (file.device, file.inode))
 }
 
-/// When a lock is looked at closely: at the first attempt, and now and then, for its owner may die while we wait.
+/// When a lock is looked at closely. It is at the first attempt, and now and then, for its owner may die while we wait.
 #[derive(Default)]
 struct Looks(u32);
 
@@ -128,7 +129,7 @@ impl Wait {
     }
 }
 
-/// Inodes are reused at once on some file systems, so the time the lock was made belongs to its holder's identity.
+/// Inodes are reused at once on some file systems. So the time the lock was made belongs to its holder's identity.
 fn identity(holder: Option<Stat>) -> Option<(u64, u64, i128)> {
     holder.map(|stat| (stat.device, stat.inode, stat.changed_nanos))
 }
