@@ -1,4 +1,5 @@
-//! What a crash may leave: a workload is stopped at every operation that changes the disk, and its remains are checked.
+//! The state after a crash. A workload is stopped at every operation that changes the disk, and its remains are
+//! checked.
 //!
 //! Read in this order: `record` (the workload's operations), `stop`, `disk` (what a disk may remember), `power`.
 

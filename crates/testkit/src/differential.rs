@@ -1,6 +1,6 @@
-//! A differential test of command lines: one program's answers and changes beside real git's. [`Plan::random`] makes up a
-//! repository and steps from a seed; a [`Bench`] builds it twice, does the steps with each program and compares ([`State`]).
-//! A [`Difference`] is on purpose and has its reason. [`minimise`] cuts a plan down to the steps that show a difference.
+//! One program's answers and changes beside real git's. [`Plan::random`] makes up a repository and steps from a seed. A
+//! [`Bench`] builds it twice, does the steps with each program and compares ([`State`]). A [`Difference`] is on purpose
+//! and has its reason. [`minimise`] cuts a plan down to the steps that show a difference.
 
 mod bench;
 mod difference;

@@ -21,8 +21,8 @@ pub fn reftable(bytes: &[u8]) -> (usize, bool) {
     (refs.len() + logs, fine)
 }
 
-/// As [`reftable()`], for blocks alone: builds a file around them whose header and footer are sound, so that a fuzzer need
-/// not find checksums. The first bytes choose version, block size and the places of the sections.
+/// As [`reftable()`], for blocks alone. It builds a file around them whose header and footer are sound, so that a
+/// fuzzer need not find checksums. The first bytes choose version, block size and the places of the sections.
 pub fn reftable_blocks(bytes: &[u8]) -> (usize, bool) {
     let Some((choices, blocks)) = bytes.split_at_checked(12) else { return (0, false) };
     let hash = if choices[0] & 1 == 0 { HashKind::Sha1 } else { HashKind::Sha256 };

@@ -72,8 +72,8 @@ fn cache() -> PathBuf {
         .expect("HOME is set")
 }
 
-/// Makes `command` run in `dir` and see nothing of this machine's or user's configuration: fixed idents and dates,
-/// no locale, no inherited `GIT_*`.
+/// Makes `command` run in `dir` and see nothing of this machine's or user's configuration. Idents and dates are fixed,
+/// and no locale and no `GIT_*` are inherited.
 pub(crate) fn clean(command: &mut Command, dir: &Path) {
     let git = Git::find().program.parent().expect("a file has a folder");
     let mut path = git.as_os_str().to_owned();

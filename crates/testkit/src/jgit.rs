@@ -95,8 +95,8 @@ impl JGit {
         Ok(answer.iter().map(word).collect())
     }
 
-    /// A reflog, oldest entry first, in the form [`Repo::reflog`] has. That one joins the lines of a reftable's log that
-    /// JGit wrote, because JGit leaves out the newline that git ends a message with.
+    /// A reflog, oldest entry first, in the form [`Repo::reflog`] has. That one joins the lines of a reftable's log
+    /// that JGit wrote. JGit leaves out the newline that git ends a message with.
     pub fn reflog(&mut self, name: &str) -> Result<Vec<BString>, String> {
         Ok(self.ask(&["reflog", name], &[])?.into_iter().rev().map(BString::from).collect())
     }

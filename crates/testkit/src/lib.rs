@@ -1,8 +1,8 @@
 //! What refdb's tests share. Dev only: it panics with a clear message where a library would return an error.
 //!
-//! Read in this order: [`Git`] and [`Repo`] (the oracle: real git, in a clean environment), [`JGit`] (the other
-//! implementation), [`Rng`] and [`names`] (what to try), [`Model`] (what should come of it), [`crash`] (what a kill or
-//! a power loss may leave), [`differential`] (command lines beside git's), [`this_program`] (a process to kill).
+//! Read [`Git`] and [`Repo`] (the oracle: real git, in a clean environment) and [`JGit`] (the other implementation)
+//! first. Then read [`Rng`] and [`names`] (things to try), [`Model`] (the expected result) and [`crash`] (after a kill
+//! or power loss). Last come [`differential`] (command lines beside git's) and [`this_program`] (a process to kill).
 
 mod again;
 pub mod crash;

@@ -104,8 +104,8 @@ impl Model {
         if now.is_some() {
             return None;
         }
-        // git looks even if a missing ref is only verified or deleted, and every name in the transaction counts, also
-        // of a ref that goes away.
+        // Git looks even if a missing ref is only verified or deleted. Every name in the transaction counts, also of a
+        // ref that goes away.
         let others = edits.iter().map(|other| &other.name);
         let taken = self
             .refs
@@ -191,8 +191,8 @@ impl ModelEdit {
 
 fn random_target(rng: &mut Rng, ids: &[ObjectId]) -> Target {
     if rng.one_in(8) {
-        // Into a folder of their own: git's reftable backend refuses to change a symbolic ref (itself, not what it leads
-        // to) whose target could not be created, and its files backend does not.
+        // Into a folder of their own. Git's reftable backend refuses to change a symbolic ref (itself, not its target)
+        // whose target could not be created. Its files backend does not.
         let target = rng.pick(&["refs/targets/a", "refs/targets/b"]);
         Target::Symbolic(RefName::new(*target).expect("the name is valid"))
     } else {

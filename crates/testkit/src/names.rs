@@ -3,8 +3,8 @@
 use crate::Rng;
 use bstr::BString;
 
-/// Valid names that careless code trips over: bytes that sort around the slash, options and revisions in disguise,
-/// bytes that are no UTF-8, long and deep ones. All can stand beside each other.
+/// Valid names that careless code trips over. They have bytes that sort around the slash, options and revisions in
+/// disguise, or bytes that are no UTF-8. Some are long and deep. All can stand beside each other.
 pub fn nasty() -> Vec<BString> {
     let mut names: Vec<BString> = [
         // '-', '.' and '!' sort before '/', '0' after it: a listing by folders comes in another order than one by names.
@@ -77,7 +77,7 @@ pub fn invalid() -> Vec<BString> {
     names
 }
 
-/// A name out of a small family in which many cannot stand beside each other: one may be a folder of the other.
+/// A name out of a small family in which many cannot stand beside each other. One may be a folder of the other.
 pub fn quarrelsome(rng: &mut Rng) -> BString {
     let mut name = BString::from("refs/heads");
     for _ in 0..=rng.below(3) {

@@ -12,11 +12,11 @@ use std::{
 /// The assumptions about a disk and its file system when the power goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Disk {
-    /// Changes of folders reach the disk in the order they were made, and any sync brings all earlier ones with it.
-    /// This is what a journal gives: ext4, XFS, btrfs, ZFS. File content is there or not, independently of that.
+    /// Changes of folders reach the disk in the order they were made. Any sync brings all earlier ones with it. This is
+    /// what a journal gives: ext4, XFS, btrfs, ZFS. File content is there or not, independently of that.
     Journaled,
-    /// Nothing is there until it was synced, in any combination: a file's content by a sync of the file, a folder's
-    /// entries by a sync of the folder. This is all that POSIX promises.
+    /// Nothing is there until it was synced, in any combination. A sync of the file brings its content, a sync of the
+    /// folder its entries. This is all that POSIX promises.
     Unordered,
 }
 
@@ -104,8 +104,8 @@ impl Model {
         Ok(())
     }
 
-    /// Does what the workload did. A witness is asked before an operation is tried, so some of those it saw failed: a
-    /// folder was missing, a name was taken.
+    /// Does what the workload did. A witness is asked before an operation is tried, so some operations it saw failed. A
+    /// folder was missing, or a name was taken.
     pub(super) fn apply(&mut self, op: &Seen) {
         if self.is_refused(op) {
             return;
@@ -184,8 +184,8 @@ impl Model {
         (0..self.nodes.len()).filter(|inode| is_unsynced(&self.nodes[*inode])).collect()
     }
 
-    /// What the disk has after a power loss if it kept the pending changes that `keep` says and, of the unsynced
-    /// files, what `rests` says.
+    /// The disk after a power loss. It kept the pending changes that `keep` says and, of the unsynced files, the parts
+    /// that `rests` says.
     pub(super) fn image(&self, keep: impl Fn(usize) -> bool, rests: &[(Inode, Rest)]) -> Image {
         let mut folders = self.synced_folders.clone();
         for change in self.pending.iter().enumerate().filter(|(at, _)| keep(*at)).map(|(_, change)| change) {

@@ -10,9 +10,9 @@ use std::{collections::HashSet, fmt::Debug, path::Path, sync::Arc};
 /// Up to this many combinations of what was kept and lost, all are tried; else a fair choice of them.
 const COMBINATIONS_MAX: usize = 256;
 
-/// Runs `workload` once, to its end, in a copy of the folder `start`; then, for every operation it did, builds what a
-/// disk as `assumed` may hold if the power goes before it, and lets `check` see that. At the end, [`Crash::claimed`] is
-/// set: what was reported as done must survive, whatever else is lost.
+/// Runs `workload` once, to its end, in a copy of the folder `start`. Then, for every operation it did, builds the disk
+/// as it may be if the power goes before it. The disk is as `assumed`, and `check` sees it. At the end,
+/// [`Crash::claimed`] is set: what was reported as done must survive, whatever else is lost.
 pub fn lose_power_everywhere<E: Debug>(
     start: &Path,
     assumed: Disk,

@@ -5,11 +5,11 @@ use super::{
 use refdb_vfs::Fs;
 use std::{fmt::Debug, path::Path, sync::Arc};
 
-/// Runs `workload` in a fresh copy of the folder `start` once for every operation it does, and kills it there: that
+/// Runs `workload` in a fresh copy of the folder `start` once for every operation it does, and kills it there. That
 /// operation and all later ones fail, clean-up included, as if the process had died. A write is also cut short: after
 /// its first byte, in its middle, before its last byte. Then `check` sees the copy.
 ///
-/// The workload is also run to its end, where it must succeed; `check` sees that as a crash after the last operation.
+/// The workload is also run to its end, where it must succeed. `check` sees that as a crash after the last operation.
 pub fn kill_everywhere<E: Debug>(
     start: &Path,
     workload: impl Fn(&Fs, &Path) -> Result<(), E>,
@@ -29,7 +29,7 @@ pub fn kill_everywhere<E: Debug>(
     }
 }
 
-/// As [`kill_everywhere`], but only one operation fails, as on a full disk; later ones work, so that the workload can
+/// As [`kill_everywhere`], but only one operation fails, as on a full disk. Later ones work, so that the workload can
 /// clean up and report its failure.
 pub fn refuse_everywhere<E: Debug>(
     start: &Path,

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 /// Where plans are carried out, again and again.
 ///
-/// Both copies of a repository are used at the same path, one after the other, so that nothing in it or in messages can
+/// Both copies of a repository are used at the same path, one after the other. So nothing in it or in messages can
 /// differ by it.
 pub struct Bench {
     root: TempDir,
@@ -124,8 +124,8 @@ impl Bench {
         git == other && unexplained.is_empty()
     }
 
-    /// Whether both refuse the same, of several mistakes the one and the other: git says each line of the other program
-    /// too, if some of the requests are left out.
+    /// Whether both refuse the same, but for different mistakes. Without some of the requests, git says each line of
+    /// the other program too.
     fn tells_other_mistakes(&self, plan: &Plan, turn: usize, git: &Said, other: &Said) -> bool {
         let step = &plan.steps[turn];
         let is_refusal = git.code == other.code && git.out == other.out && !git.err.is_empty() && !other.err.is_empty();

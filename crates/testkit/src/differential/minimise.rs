@@ -2,8 +2,8 @@ use super::{Plan, Step};
 
 /// Cuts a plan down as long as `fails` says that the shorter one still fails.
 ///
-/// Delta debugging (ddmin): halves, quarters and so on are left out, down to single items; of the steps first, then of the
-/// repository's parts, then of the words and the input of the steps that are left.
+/// Delta debugging (ddmin). It leaves out halves, quarters and so on, down to single items. The steps come first, then
+/// the repository's parts, then the words and the input of the remaining steps.
 pub fn minimise(plan: &Plan, fails: &mut dyn FnMut(&Plan) -> bool) -> Plan {
     let mut plan = plan.clone();
     loop {

@@ -109,8 +109,8 @@ pub(super) fn random(rng: &mut Rng, words: &mut Vocabulary<'_>, format: RefForma
     parts
 }
 
-/// Leaves lines out of packed-refs that have one name for a ref and a folder of others: git lists such refs and does not
-/// find them by their names, so there is no answer to compare with.
+/// Leaves lines out of packed-refs that have one name for a ref and a folder of others. Git lists such refs and does
+/// not find them by their names, so there is no answer to compare with.
 fn keep_possible(parts: &mut [Part]) {
     let name = |part: &Part| match part {
         Part::Ref(name, _) | Part::Symbolic(name, _) | Part::File(name, _) | Part::Link(name, _) => Some(name.clone()),
@@ -175,7 +175,7 @@ fn broken(rng: &mut Rng, words: &Vocabulary<'_>, format: RefFormat) -> Part {
         5 => Part::File(name, "ref: ".into()),
         6 => Part::File(name, format!("ref:   {}  \n", words.name(rng)).into()),
         7 => Part::File("HEAD".into(), format!("{commit} rubbish\n").into()),
-        // Where a ref is packed, git lists it and does not find it by its name if a link leads nowhere.
+        // If a link leads nowhere, git lists a packed ref there but does not find it by its name.
         8 => Part::Link(format!("refs/heads/broken-{}", rng.below(3)).into(), (*rng.pick(&targets)).into()),
         9 => Part::File("refs/heads/x.lock".into(), "".into()),
         10 => Part::File("refs/heads/README".into(), "read me\n".into()),
