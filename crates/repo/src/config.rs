@@ -2,8 +2,8 @@
 //!
 //! Our own reader, since start-up is a third of a command that reads one ref (docs/decisions/0020-config-reader.md).
 
-// Read in this order: `parse` (bytes to variables), `outer` and `load` (which files, in which order, and what they include),
-// `value` (types), `settings` (what the engine needs to know).
+// Read in this order: `parse` (bytes to variables), `outer` and `load` (which files, in which order, and their
+// includes). Then read `value` (types) and `settings` (the engine's needs).
 mod command_line;
 mod error;
 mod hooks;

@@ -82,7 +82,7 @@ impl RepositoryHooks {
     }
 
     /// What git sets for its hooks. `GIT_DIR` is set where it was given or where it cannot be found from the folder the
-    /// hook runs in; a path that was relative to our folder would not be right there.
+    /// hook runs in. A path that was relative to our folder would not be right there.
     fn variables(&self) -> Vec<(OsString, Option<OsString>)> {
         let mut variables: Vec<_> = self.environment.hidden().into_iter().map(|name| (name, None)).collect();
         variables.extend(self.environment.overrides().map(|(name, value)| (name.to_owned(), Some(value.to_owned()))));

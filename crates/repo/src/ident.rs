@@ -32,8 +32,8 @@ pub enum IdentError {
 
 /// The committer, as a reflog shows him. To be asked only where a reflog line is written: it may read files.
 ///
-/// As in git an identity is found under all circumstances, since a change of a ref shall not fail for want of a name;
-/// only a date that makes no sense is refused.
+/// As in git an identity is always found. A change of a ref shall not fail for want of a name. Only a date that makes
+/// no sense is refused.
 pub fn committer(config: &Config, environment: &Environment) -> Result<Ident, IdentError> {
     let (time_seconds, offset_minutes) = when(environment)?;
     let user = User::default();

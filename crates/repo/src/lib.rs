@@ -1,5 +1,5 @@
-//! What git's reference storage needs of a repository, below any ref: where it is and whether it is safe to use, its
-//! configuration, who commits, what its objects are, and its hooks.
+//! The needs of git's reference storage of a repository, below any ref. They are its place and whether it is safe to
+//! use, its configuration, the committer, its objects, and its hooks.
 //!
 //! Read in this order: [`Environment`], [`Repository`], [`config`], [`committer`], [`objects`], [`hooks`]. The crate
 //! `refdb` puts refs on top of it.

@@ -1,7 +1,7 @@
 //! A repository's objects: each new id is read, its content verified and parsed, once. Listings show objects unverified, as git's do.
 
-// Read in this order: [`Objects`], `content` (when an object is good), `database` (where it is read from), `known` and `seen`
-// (objects that were read, and that were looked at).
+// Read in this order: [`Objects`], `content` (when an object is good), `database` (where it is read from). Then read
+// `known` and `seen` (objects that were read, and that were looked at).
 mod alternates;
 mod bases;
 mod check;
@@ -136,8 +136,8 @@ impl Objects {
         self.state().database()?.ids()
     }
 
-    /// How many digits of `id` tell it from all other objects: at least `least`, or as many as git shows by default,
-    /// which grows with the number of objects.
+    /// How many digits of `id` tell it from all other objects. There are at least `least`, or as many as git shows by
+    /// default, which grows with the number of objects.
     pub fn abbreviate(&self, id: &ObjectId, least: Option<usize>) -> Result<usize, ObjectError> {
         const USUAL: usize = 7;
         let state = &mut *self.state_for(id)?;
@@ -250,7 +250,7 @@ impl State {
         Ok(class)
     }
 
-    /// Follows a tag. As in git the object at the end must exist and be of the kind that the tag says; its content is
+    /// Follows a tag. As in git the object at the end must exist and be of the kind that the tag says. Its content is
     /// not read.
     fn peel(&mut self, mut target: ObjectId, mut kind: ObjectKind) -> Result<Option<ObjectId>, ObjectError> {
         // A tag names its target's id, which depends on the content: no chain can be a circle.

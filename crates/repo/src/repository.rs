@@ -1,7 +1,7 @@
 //! Which repository is meant, and how its refs are stored.
 //!
-//! Read in this order: [`Repository`], `discover` (where it is), `ownership` (whether it is safe), `format` (whether we
-//! understand it), `storage` (where its refs are).
+//! Read [`Repository`] first, then `discover` (where it is) and `ownership` (whether it is safe). `format` (whether we
+//! understand it) and `storage` (where its refs are) follow.
 
 mod discover;
 mod enter;
@@ -53,8 +53,9 @@ impl Repository {
         discover::discover(fs, environment)
     }
 
-    /// The folder of the repository that a server's client names: `given`, or with what may be missing at its end
-    /// (`.git`, `/.git`), `~` expanded. Refused if it belongs to someone else, unless `safe.directory` allows it.
+    /// The folder of the repository that a server's client names. It is `given`, or with the part that may be missing
+    /// at its end (`.git`, `/.git`), `~` expanded. Refused if it belongs to someone else, unless `safe.directory`
+    /// allows it.
     pub fn served_folder(fs: &Fs, environment: &Environment, given: &Path) -> Result<PathBuf, RepositoryError> {
         enter::folder(fs, environment, given)
     }
@@ -165,8 +166,8 @@ impl Repository {
 
     /// Reads the whole configuration.
     ///
-    /// `branch` tells the branch that is checked out, for `includeIf.onbranch:`; it is asked only if there is such a
-    /// condition, and [`Repository::branch_in_files`] answers it where refs are files.
+    /// `branch` tells the branch that is checked out, for `includeIf.onbranch:`. It is asked only if there is such a
+    /// condition. [`Repository::branch_in_files`] answers it where refs are files.
     pub fn config(
         &self,
         fs: &Fs,

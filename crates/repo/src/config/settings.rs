@@ -169,8 +169,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Whether `core.fsync` asks for refs. A request counts even if others are taken away beside it: only the platform's
-    /// own set is reduced by `-reference` and `none`, and refs are not in it.
+    /// Whether `core.fsync` asks for refs. A request counts even if others are taken away beside it. Only the
+    /// platform's own set is reduced by `-reference` and `none`, and refs are not in it.
     fn syncs_references(&mut self, value: &Value<'_>) -> Result<bool, ConfigError> {
         const OTHERS: [&[u8]; 8] = [
             b"none",
@@ -266,7 +266,8 @@ impl SharedRepository {
         }
     }
 
-    /// The permission bits that a file or folder with these bits shall have instead; `None` if it is right as it is.
+    /// The permission bits that a file or folder with these bits shall have in their place. `None` if it is right as it
+    /// is.
     pub fn adjust(self, mode: u32, is_dir: bool) -> Option<u32> {
         let (SharedRepository::AtLeast(mut extra) | SharedRepository::Exactly(mut extra)) = self else { return None };
         if mode & 0o200 == 0 {

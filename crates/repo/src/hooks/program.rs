@@ -57,8 +57,8 @@ impl HookProgram {
     }
 }
 
-/// The programs of one event, run one after the other as `git hook` does: each with the same input, and all of them
-/// even if one fails.
+/// The programs of one event, run one after the other as `git hook` does. Each gets the same input, and all run even if
+/// one fails.
 #[derive(Clone, Debug)]
 pub struct HookPrograms {
     /// In the order they run.

@@ -240,7 +240,7 @@ impl Fields {
         self.is_utc = true;
     }
 
-    /// Reads what begins with a letter: a month, a weekday, a time zone, AM or PM, the T of ISO 8601.
+    /// Reads a word that begins with a letter. It is a month, a weekday, a time zone, AM or PM, or the T of ISO 8601.
     fn word(&mut self, text: &[u8]) -> usize {
         let word_len = text.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
         let word = &text[..word_len];

@@ -26,7 +26,7 @@ impl<'a> Zone<'a> {
 
     fn load(&self) -> TimeZone {
         let file = |path: &Path| TimeZone::tzif("local", &std::fs::read(path).ok()?).ok();
-        // As the C library reads it: a file below the folder of zones, or a rule such as EST5EDT; UTC failing that.
+        // As the C library reads it: a file below the folder of zones, or a rule such as EST5EDT. Failing that, UTC.
         let zone = match self.environment.get("TZ") {
             None => file(Path::new("/etc/localtime")),
             Some(name) => {

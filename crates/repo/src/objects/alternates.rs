@@ -2,8 +2,8 @@ use std::path::{Path, PathBuf};
 
 /// The folders of objects that `info/alternates` in the folder `objects` names, in its order.
 ///
-/// `None` if git and gitoxide could understand it differently: a folder that is not there, or one that has alternates of
-/// its own, whose relative paths they take from different places.
+/// `None` if git and gitoxide could understand it differently. The folder is not there, or has alternates of its own,
+/// whose relative paths they take from different places.
 pub(super) fn alternates(objects: &Path) -> Option<Vec<PathBuf>> {
     let here = std::env::current_dir().ok()?;
     let folders = gix_odb::alternate::resolve(objects.to_owned(), &here).ok()?;

@@ -4,7 +4,7 @@ use gix_object::Kind;
 use gix_pack::cache::DecodeEntry;
 use std::collections::BTreeMap;
 
-/// What has been put together from deltas, so that a chain of them is not walked to its end for each of its objects.
+/// The objects put together from deltas. So a chain of deltas is not walked to its end for each of its objects.
 #[derive(Debug, Default)]
 pub(super) struct Bases {
     /// One after the other.

@@ -1,4 +1,4 @@
-//! What makes an object good: its content has its id, and it can be parsed as far as git parses it.
+//! An object is good if its content has its id and parses as far as git parses it.
 
 use super::database::{ObjectKind, from_gix, gix_kind};
 use gix_object::{TagRefIter, TreeRefIter, tag::ref_iter::Token};

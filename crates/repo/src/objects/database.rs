@@ -109,7 +109,7 @@ impl Database {
 
     /// Reads an object's content, as its pack or file has it. `None` if there is none, or none that can be unpacked.
     ///
-    /// The content must be verified. If it is wrong, [`Database::forget`] and a second try decide: the cache of packs
+    /// The content must be verified. If it is wrong, [`Database::forget`] and a second try decide. The cache of packs
     /// goes by numbers that are given anew when packs come and go.
     pub(super) fn read(&mut self, id: &ObjectId, buffer: &mut Vec<u8>) -> Option<ObjectKind> {
         let mut bases = std::mem::take(&mut self.bases);

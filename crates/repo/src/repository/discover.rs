@@ -86,7 +86,7 @@ impl Finder<'_> {
     }
 
     fn upwards(&self) -> Result<Found, RepositoryError> {
-        // Mostly we are at the top of the worktree or in a bare repository, and need not know where that is.
+        // Mostly we are at the top of the worktree or in a bare repository. Then we need not know where that is.
         let here = self.environment.resolve(Path::new(""));
         if let Some(found) = self.at(&here)? {
             return Ok(found);
