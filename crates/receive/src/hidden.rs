@@ -19,8 +19,8 @@ impl Hidden {
         self.patterns.iter().rev().find_map(|pattern| decide(pattern, name)).unwrap_or(false)
     }
 
-    /// A pattern that hides this name and all others below the same folder, so that nobody need look at them: the folder,
-    /// which `name` is in. `None`: the next name must be looked at.
+    /// The folder of `name` in which a pattern hides this name and all others, so that they need no look. `None`: the
+    /// next name must be looked at.
     pub fn folder_around<'h>(&'h self, name: &BStr) -> Option<&'h BStr> {
         let decisive = self.patterns.iter().rev().find(|pattern| decide(pattern, name).is_some())?;
         let folder = decisive.strip_prefix(b"^").unwrap_or(decisive);

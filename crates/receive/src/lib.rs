@@ -7,7 +7,7 @@
 //! 3. reads a [`PackHeader`](wire::PackHeader) and the pack, unless every command deletes a ref,
 //! 4. answers with [`wire::report`], in a [side band](wire::pkt::band) where the client asked for one.
 //!
-//! [`serve`](fn@serve) does all of it for a repository on disk: quarantine, connectivity, hooks, and the refs as one
+//! [`serve`](fn@serve) does all of it for a repository on disk: quarantine, connectivity and hooks. The refs are one
 //! transaction of the engine. [`hand_over`](fn@hand_over) says which repositories it must be spared.
 #![forbid(unsafe_code)]
 

@@ -18,7 +18,8 @@ struct Pattern {
 }
 
 impl ProcReceive {
-    /// Adds a value of the setting: a prefix of names, and perhaps before a colon the kinds of commands (`a`, `d`, `m`) and `!`.
+    /// Adds a value of the setting: a prefix of names. The kinds of commands (`a`, `d`, `m`), `!` and a colon may stand
+    /// before it.
     pub fn add(&mut self, value: &BStr) {
         let (kinds, prefix) = match value.split_once_str(":") {
             Some((kinds, prefix)) => (kinds, prefix),

@@ -10,7 +10,8 @@
 //! report       what became of it; post-receive, post-update   session
 //! ```
 //!
-//! A client that leaves, a signal or a kill before `update` changes no ref; after it, the rest is done without a client.
+//! A client that leaves, a signal or a kill before `update` changes no ref. After it, the rest is done without a
+//! client.
 
 mod advertise;
 mod alternates;

@@ -1,7 +1,7 @@
 //! The protocol of a push, gitprotocol-pack(5), without I/O.
 //!
-//! Read in this order: [`pkt`] (the frames), [`Offer`] (what a server can do), [`Advertisement`] (its first words),
-//! [`RequestReader`] (the client's wishes), [`report`] (what became of them). [`Limits`] bound what a client can make grow.
+//! Read in this order: [`pkt`] (the frames), [`Offer`] (a server's abilities), [`Advertisement`] (its first words).
+//! Then read [`RequestReader`] (the client's wishes) and [`report`] (their outcome). [`Limits`] bound memory use.
 
 mod advertise;
 mod command;

@@ -1,5 +1,5 @@
-//! A push that is stopped, or refused, at every operation that changes the disk: no ref without its objects, and nothing in
-//! the way of the next push. git's programs write by themselves, and are not stopped.
+//! A push that is stopped, or refused, at every operation that changes the disk. It leaves no ref without its objects,
+//! and nothing in the way of the next push. Git's programs write by themselves, and are not stopped.
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
 use refdb::{Store, Target};

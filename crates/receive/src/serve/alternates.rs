@@ -1,5 +1,5 @@
-//! What the refs of other repositories lead to, whose objects are used here: a client that has such an object need not send
-//! what it leads to. git-config(1), "core.alternateRefsCommand".
+//! The objects that the refs of other repositories lead to, where their objects are used here. A client that has such
+//! an object need not send the objects it leads to. git-config(1), "core.alternateRefsCommand".
 
 use super::ServeError;
 use bstr::{BStr, ByteSlice};

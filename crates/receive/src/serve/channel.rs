@@ -15,7 +15,7 @@ use std::{
 
 /// The way to the client.
 ///
-/// Text for its user goes through the second side band, or to our standard error where the client knows no bands.
+/// Text for its user goes through the second side band. Where the client knows no bands, it goes to our standard error.
 pub(super) struct Channel<'c> {
     output: BorrowedFd<'c>,
     way: Way,

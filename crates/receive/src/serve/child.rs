@@ -60,7 +60,8 @@ pub(super) enum Output {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Alive {
     Always,
-    /// After the program has written a zero byte to its errors, which is not passed on: index-pack, when it has read all.
+    /// After the program has written a zero byte to its errors, which is not passed on. Index-pack does so when it has
+    /// read all.
     AfterNul,
 }
 
@@ -92,7 +93,7 @@ impl Program {
     fn command(&self, by_shell: bool) -> Command {
         let mut command = if by_shell { Command::new(SHELL) } else { Command::new(&self.path) };
         command.args(by_shell.then_some(&self.path)).args(&self.arguments);
-        // In a folder of its own, a child begins as a copy of our memory; in ours, it borrows it, which costs less.
+        // In a folder of its own, a child begins as a copy of our memory. In ours, it borrows it, which costs less.
         if self.directory != Path::new(".") {
             command.current_dir(&self.directory);
         }
@@ -229,7 +230,8 @@ impl Pipes<'_> {
             if self.to_write.is_empty() {
                 self.feed = None;
             }
-            // A program that the hook left behind may still hold the way to the user: it is heard to its end, as by git.
+            // A program that the hook left behind may still hold the way to the user. It is heard to its end, as by
+            // git.
             if has_ended && self.relay.is_none() && self.wanted.is_none() {
                 return Ok(Attended::ToItsEnd);
             }

@@ -1,4 +1,4 @@
-//! Whether everything that the new ids lead to is there: as safe as git's check, at a cost that follows the push.
+//! Whether everything that the new ids lead to is there. It is as safe as git's check, at a cost that follows the push.
 //!
 //! ```text
 //! walk    from the new ids over all that came, to what did not come                    incoming, walk

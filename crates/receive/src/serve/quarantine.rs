@@ -1,7 +1,7 @@
 //! Where a push's objects wait until hooks and checks have passed: git-receive-pack(1), "QUARANTINE ENVIRONMENT".
 //!
-//! The folder is called `tmp_objdir-incoming-*`, so that `git prune` knows it. A file in it is locked while its push lives;
-//! a later push clears a folder whose lock is free, and no other: one of git's, or one whose lock is not made yet, is left.
+//! The folder is called `tmp_objdir-incoming-*`, so that `git prune` knows it. Its push locks a file in it. A later push
+//! clears only a folder whose lock is free. It leaves git's folders, and one whose lock is not made yet.
 
 use refdb::config::SharedRepository;
 use refdb_vfs::{EntryKind, Error, File, Fs, Result};
@@ -270,9 +270,9 @@ impl Release<'_> {
         self.fs.rename(from, to)
     }
 
-    /// A file of the name is there already. A loose object's name is its hash, which the program that wrote it has held
-    /// against the object that was there; the bytes of a file differ by how they were deflated. A pack's name is one, too,
-    /// of all its bytes.
+    /// A file of the name is there already. A loose object's name is its hash. The program that wrote it has compared
+    /// it with the object that was there. The bytes of a file differ by how they were deflated. A pack's name is one,
+    /// too, of all its bytes.
     fn same(&self, from: &Path, to: &Path) -> Result<()> {
         let is_pack = from.parent().and_then(Path::file_name).is_some_and(|folder| folder == "pack");
         if is_pack && from.extension().is_none_or(|extension| extension != "keep") && !self.equal(from, to)? {

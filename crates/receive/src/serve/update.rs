@@ -238,7 +238,7 @@ impl Session<'_, '_> {
         Ok(Some(Edit { name, change, expected, deref: true, log }))
     }
 
-    /// The client knows no object of the ref that it wants to be gone: it is broken, or there is none.
+    /// The client knows no object of the ref that it wants to be gone. The ref is broken, or there is none.
     fn warn_of_deletion(&mut self, at: usize, name: &RefName) -> Result<(), ServeError> {
         let is_there = match self.store.resolve(name) {
             Ok(resolved) => matches!(resolved, Resolved::Object { .. }),

@@ -1,8 +1,8 @@
 use bstr::{BString, ByteSlice};
 use refdb_types::HashKind;
 
-/// What a server tells its clients that it can do, besides what every server of ours can: report-status and -v2,
-/// delete-refs, side-band-64k, quiet.
+/// The abilities that a server announces to its clients besides those of every server of ours. The latter are
+/// report-status and -v2, delete-refs, side-band-64k and quiet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Offer {
     /// The hash function of the repository.

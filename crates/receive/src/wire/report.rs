@@ -3,7 +3,7 @@
 use super::pkt;
 use bstr::BStr;
 
-/// Appends the report, in packets: `unpack` is why the pack could not be unpacked, and each result why the command for
+/// Appends the report, in packets. `unpack` is why the pack could not be unpacked. Each result is why the command for
 /// the ref of this name did not happen. A reason too long for a packet is cut.
 ///
 /// Versions 1 and 2 differ in what only proc-receive hooks say.

@@ -20,8 +20,8 @@ pub struct Request {
 
 /// Reads a [`Request`] from bytes in whatever pieces they come.
 ///
-/// It never takes a byte that belongs to the pack behind the request, so a server can read exactly
-/// [`RequestReader::wants`] bytes each time and leave the rest of its input to the program that unpacks.
+/// It never takes a byte that belongs to the pack behind the request. So a server can read exactly
+/// [`RequestReader::wants`] bytes each time. It leaves the rest of its input to the program that unpacks.
 #[derive(Debug)]
 pub struct RequestReader {
     offer: Offer,
@@ -56,7 +56,8 @@ impl RequestReader {
         }
     }
 
-    /// How many bytes can be read at least, and be waited for, before the request can end; 0 once it has.
+    /// How many bytes can be read at least, and be waited for, before the request can end. The number is 0 once it has
+    /// ended.
     pub fn wants(&self) -> usize {
         if self.phase == Phase::Done {
             return 0;

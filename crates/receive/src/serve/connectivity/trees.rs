@@ -1,4 +1,4 @@
-//! The trees of a push: what they name came with it, or is in the tree of a commit at its boundary.
+//! The trees of a push. The objects they name came with it, or are in the tree of a commit at its boundary.
 
 use super::incoming::Incoming;
 use refdb::{

@@ -1,4 +1,4 @@
-//! The history of a push: from the new ids over every commit and tag that came, to what did not come.
+//! The history of a push. It goes from the new ids over every commit and tag that came, to those that did not come.
 
 use super::incoming::Incoming;
 use refdb::objects::ObjectKind;
