@@ -22,9 +22,9 @@ impl<const LEN: usize> Lent<LEN> {
     /// Its content.
     pub(crate) fn bytes(&mut self) -> Result<&mut [u8], Failure> {
         let start = NonNull::new(self.0 as *mut u8).ok_or(Failure::Malformed("no buffer"))?;
-        // SAFETY: `Exchange.java` and `LookupBuffer.java` pass what `address_of` gave, which made sure of the length, for a
-        // buffer that Java has initialised, that no other thread has, and that they keep alive until the call returns; no
-        // borrow of the call's argument is longer than that.
+        // SAFETY: `Exchange.java` and `LookupBuffer.java` pass a result of `address_of`, which made sure of the length.
+        // Java has initialised the buffer, and no other thread has it. They keep it alive until the call returns, and
+        // no borrow of the call's argument is longer than that.
         Ok(unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), LEN) })
     }
 }

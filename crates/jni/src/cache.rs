@@ -123,9 +123,9 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_get<'l>(
     })
 }
 
-/// As `get`, for values of any length: the value comes in an array of its own, which it is copied into straight from where
-/// it lies. The time of creation goes behind the key in the exchange buffer, or to the buffer's start where `long_key` has
-/// the key because it is too long to stand there. Returns null if there is none.
+/// As `get`, for values of any length. The value comes in an array of its own, copied straight from the place where it
+/// lies. The time of creation goes behind the key in the exchange buffer. A key too long to stand there is in
+/// `long_key`; then the time goes to the buffer's start. Returns null if there is none.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_getArray<'l>(
     env: EnvUnowned<'l>,
@@ -167,7 +167,7 @@ fn split(bytes: &mut [u8], len: jint) -> Result<(&mut [u8], &mut [u8]), Failure>
 const STORED: jint = 0;
 const REFUSED: jint = 1;
 const NO_ROOM: jint = 2;
-/// Beside a durability: the put takes its place at once or is told that there is no room; it waits for nothing.
+/// Beside a durability. The put takes its place at once or is told that there is no room; it waits for nothing.
 const AT_ONCE: jint = 4;
 
 /// Puts a value; the exchange buffer has the key and behind it the value. A value that is too large for the cache is

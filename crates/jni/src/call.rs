@@ -2,8 +2,8 @@ use crate::failure::{Failure, Throw};
 use jni::{Env, EnvUnowned, objects::JByteArray, sys::jint};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// What every entry point goes through: a failure or a panic becomes a Java exception, and the value returned then is
-/// the type's default, which no entry point gives as a good answer (no handle is 0, no answer is empty, no array null).
+/// The frame of every entry point: a failure or a panic becomes a Java exception. The value returned then is the type's
+/// default, which no entry point gives as a good answer. No handle is 0, no answer is empty, no array null.
 pub(crate) fn call<'l, T: Default>(
     mut env: EnvUnowned<'l>,
     body: impl FnOnce(&mut Env<'l>) -> Result<T, Failure>,
@@ -11,8 +11,8 @@ pub(crate) fn call<'l, T: Default>(
     env.with_env(body).resolve::<Throw>()
 }
 
-/// As [`call`], for the few entry points that are called so often that asking Java anything would cost more than what they
-/// do: Java is met only if they fail.
+/// As [`call`], for the few frequent entry points for which a question to Java would cost more than their work. Java is
+/// met only if they fail.
 pub(crate) fn quick_call<'l, T: Default>(env: EnvUnowned<'l>, body: impl FnOnce() -> Result<T, Failure>) -> T {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(answer)) => answer,

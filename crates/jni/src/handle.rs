@@ -8,9 +8,9 @@ use std::{
 
 /// The open objects of one kind, which Java knows by number.
 ///
-/// A number is the place in a table and how often that place had been given out before, so that an old number is never
-/// mistaken for a new object. A call holds what it works on: closing it at the same time only means that it goes away
-/// when the call ends. Looking an object up takes no lock and writes to no memory that threads share.
+/// A number is the place in a table and how often that place had been given out before. So an old number is never
+/// mistaken for a new object. A call holds the object it works on. Closing it at the same time only means that it goes
+/// away when the call ends. Looking an object up takes no lock and writes to no memory that threads share.
 pub(crate) struct Handles<T> {
     what: &'static str,
     /// Each twice as long as the one before, so that places never move.
@@ -26,7 +26,8 @@ struct Entry<T> {
     value: T,
 }
 
-/// Which places may be given out: those that were given back, with the generation that is next there, and all after these.
+/// The places that may be given out. They are those that were given back, with the generation that is next there, and
+/// all after these.
 struct Places {
     free: Vec<(u32, u32)>,
     unused: u32,

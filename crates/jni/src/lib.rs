@@ -3,9 +3,9 @@
 //! It is thin: each entry point decodes its arguments, makes one call and encodes the answer. Bytes from Java are
 //! trusted no more than bytes from a disk.
 //!
-//! Read in this order: `call` (what every entry point goes through), `failure` (how an error becomes a Java exception),
-//! `handle` (what Java holds instead of pointers), `wire` (how lists are packed into one array), `buffer` (memory that Java
-//! lends), then a file an area: `library` (versions), `refs` (the ref store), `cache` (the key-value cache).
+//! First read `call` (the frame of every entry point) and `failure` (how an error becomes a Java exception). Then read
+//! `handle` (Java's substitute for pointers), `wire` (lists packed into one array) and `buffer` (memory that Java
+//! lends). A file an area follows: `library` (versions), `refs` (the ref store), `cache` (the key-value cache).
 
 // Java finds entry points by their unmangled names; the other unsafe code is the slices in `buffer` and `call`.
 #![allow(unsafe_code)]

@@ -119,7 +119,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_statsOfAll<'l>(
     })
 }
 
-/// What the view of the repository in a folder has done, after a byte that is 0 if nobody has such a view.
+/// The work so far of the view of the repository in a folder. The byte before it is 0 if there is no such view.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_statsOf<'l>(
     env: EnvUnowned<'l>,
@@ -238,7 +238,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_addressOf<'l>(
 }
 
 /// Looks one ref up, symbolic refs followed. The name stands at the start of a look-up buffer, and the answer takes its
-/// place: what `lookupMany` answers for one name. Returns the answer's length; -1 if it is longer than the buffer.
+/// place. It is the answer of `lookupMany` for one name. Returns the answer's length; -1 if it is longer than the
+/// buffer.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_lookup<'l>(
     env: EnvUnowned<'l>,
@@ -281,8 +282,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_lookupMany<'l>(
     })
 }
 
-/// Begins a list of refs: its first rows, as `listNext` gives them; then in eight bytes how much waits to be told
-/// of, and in eight the handle of the rest. That is 0 if there is no more, as with most lists: one call is enough for
+/// Begins a list of refs. Its first rows come as `listNext` gives them. Eight bytes say how much waits to be told of,
+/// and eight are the handle of the rest. That is 0 if there is no more, as with most lists: one call is enough for
 /// those.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
@@ -312,7 +313,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
     })
 }
 
-/// What proves that another list that was asked for in the same words is this one; an empty array if that would be long.
+/// Proves that another list that was asked for in the same words is this one. An empty array if that would be long.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_listProof<'l>(
     env: EnvUnowned<'l>,
@@ -411,7 +412,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_broken<'l>(
     })
 }
 
-/// Where packed-refs was found not to be sorted although it says so, in words, for a log; empty if nobody need be told.
+/// Where packed-refs turned out not to be sorted although it says so, in words, for a log. Empty if there is nothing to
+/// report.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_takeDisorder<'l>(
     env: EnvUnowned<'l>,
@@ -443,7 +445,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_commit<'l>(
     })
 }
 
-/// Entries of a reflog, newest first, from `skip` on and `max` at most; the first byte says whether there is one.
+/// Entries of a reflog, newest first, from `skip` on and `max` at most. The first byte says whether there is a reflog.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_log<'l>(
     env: EnvUnowned<'l>,

@@ -14,7 +14,7 @@ use refdb_types::ObjectId;
 /// how many rows there are                                  4
 /// ```
 ///
-/// A row says where the ref is kept and its peeled object, if known, as in other answers; the name has the rest of it.
+/// A row says where the ref is kept and its peeled object, if known, as in other answers. The name has the rest of it.
 /// Who wants to know where a symbolic ref leads has to follow it anyway.
 ///
 /// ```text
