@@ -1,8 +1,8 @@
 //! The words of Git's reference storage, without I/O: object ids, ref names, targets and reflog entries.
 //!
-//! Read in this order: [`ObjectId`] (what a ref points at), [`RefName`] and [`check_format`] (what a ref may be
-//! called), [`Scope`] (whose ref it is: the repository's or one worktree's), [`Target`] (an object or another
-//! ref), [`LogEntry`] (one line of a reflog).
+//! Read [`ObjectId`] (the object a ref points at), then [`RefName`] and [`check_format`] (the valid names of refs).
+//! Then read [`Scope`] (whose ref it is: the repository's or one worktree's). Last come [`Target`] (an object or
+//! another ref) and [`LogEntry`] (one line of a reflog).
 
 mod bytes;
 mod log;

@@ -255,15 +255,15 @@ pub fn normalize(name: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Whether the name is sure to be a path without an empty part, a part that begins with a dot, or a byte that no name has.
-/// Of short names and unusual ones it cannot be sure.
+/// Whether the name is sure to be a path without empty parts, and without parts that begin with a dot. It must also
+/// lack bytes that no name has. Of short names and unusual ones it cannot be sure.
 #[inline]
 pub fn is_plain_path(name: &[u8]) -> bool {
     name.len() > CHUNK && CLASS[name[0] as usize] == PLAIN && look(name) == 0 && !name.ends_with(b"/")
 }
 
-/// Whether a name that may be ill-formed cannot lead out of the repository: below `refs/` without an empty, `.` or
-/// `..` component, or upper-case letters and underscores only. Such refs can still be listed and deleted.
+/// Whether a name that may be ill-formed cannot lead out of the repository. It is below `refs/` without an empty, `.`
+/// or `..` component, or has upper-case letters and underscores only. Such refs can still be listed and deleted.
 pub fn is_safe(name: &[u8]) -> bool {
     match name.strip_prefix(b"refs/") {
         Some(_) if is_plain_path(name) => true,

@@ -130,8 +130,8 @@ impl fmt::Debug for ObjectId {
 // The compiler makes vector instructions of these loops over arrays, as long as the functions stay by themselves. A table
 // would be asked digit by digit.
 
-/// Reads the digits of a SHA-1, filled up with zeros to whole vector registers, and writes whole ones: a copy
-/// of an id that was just stored in other pieces waits until it is in the cache.
+/// Reads the digits of a SHA-1, filled up with zeros to whole vector registers, and writes whole ones. A copy of an id
+/// that was just stored in other pieces waits until it is in the cache.
 #[inline(never)]
 fn decode_sha1(digits: &[u8; 40], bytes: &mut [u8; 32]) -> bool {
     let Some((head, rest)) = digits.split_first_chunk::<32>() else { return false };

@@ -3,8 +3,8 @@ use bstr::{BStr, ByteSlice};
 /// Whose ref a name denotes. See gitglossary(7), "per-worktree ref", and git-worktree(1), "REFS".
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope<'a> {
-    /// One for the whole repository. So is what stands behind `main-worktree/` or `worktrees/ID/` and is no ref of a
-    /// worktree: `main-worktree/refs/heads/x` is a shared ref of that very name, and not the branch `x`.
+    /// One for the whole repository. So is a name behind `main-worktree/` or `worktrees/ID/` that is no ref of a
+    /// worktree. `main-worktree/refs/heads/x` is a shared ref of that very name, and not the branch `x`.
     Shared,
     /// Each worktree has its own: `HEAD` and other root refs, `refs/bisect/`, `refs/worktree/`, `refs/rewritten/`.
     Worktree,
@@ -41,7 +41,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The name by which a worktree calls a ref itself, however it is spelt: there `HEAD` and `main-worktree/HEAD`, or
+/// The name by which a worktree calls a ref itself, in any spelling. There `HEAD` and `main-worktree/HEAD`, or
 /// `worktrees/ID/HEAD`, are one ref. `worktree` is the linked worktree's id; `None` stands for the main one.
 #[inline]
 pub fn plain_name<'n>(name: &'n BStr, worktree: Option<&BStr>) -> &'n BStr {
@@ -77,12 +77,12 @@ fn is_root_syntax(name: &BStr) -> bool {
 }
 
 /// Whether `name` is one of git's pseudo refs, which look like refs but hold more than one (`FETCH_HEAD`,
-/// `MERGE_HEAD`): they are read as files in every format and never written as refs.
+/// `MERGE_HEAD`). They are read as files in every format and never written as refs.
 pub fn is_pseudo(name: &BStr) -> bool {
     name == "FETCH_HEAD" || name == "MERGE_HEAD"
 }
 
-/// Whether `name` is a root ref: `HEAD`, a name ending in `_HEAD`, or one of the few irregular names git lists.
+/// Whether `name` is a root ref. That is `HEAD`, a name ending in `_HEAD`, or one of the few irregular names git lists.
 pub fn is_root_ref(name: &BStr) -> bool {
     const IRREGULAR: [&str; 5] =
         ["HEAD", "AUTO_MERGE", "BISECT_EXPECTED_REV", "NOTES_MERGE_PARTIAL", "NOTES_MERGE_REF"];
