@@ -20,7 +20,7 @@ pub(crate) fn name_for_gix(name: &BStr) -> Result<FullName> {
     FullName::try_from(name).map_err(|source| Error::StoredName { name: name.to_owned(), source })
 }
 
-/// gix-ref's rules for names allow nothing that is unsafe as a path, and refdb checks the rest when it is written.
+/// gix-ref's rules for names allow no name that is unsafe as a path. Refdb checks the rest when it is written.
 pub(crate) fn name_for_refdb(name: &FullNameRef) -> Result<RefName> {
     let bad = || refdb::Misuse::BadName(name.as_bstr().to_owned());
     Ok(RefName::new_safe(name.as_bstr().to_vec()).ok_or_else(bad).map_err(refdb::Error::from)?)

@@ -162,8 +162,8 @@ fn precondition(expected: &PreviousValue) -> Result<Precondition> {
     })
 }
 
-/// Follows symbolic refs as gix-ref does, fills in what the refs hold, and holds it against what the edits expect. refdb
-/// has checked that too, but takes a symbolic ref for the object that it leads to, as git does; gix-ref does not.
+/// Follows symbolic refs as gix-ref does, and compares the values of the refs with those that the edits expect. Refdb
+/// has checked that too, but unlike gix-ref it takes a symbolic ref for its object, as git does.
 fn check(edits: &mut Vec<RefEdit>, now: &dyn Snapshot) -> Result<()> {
     let given = edits.len();
     let mut unread = None;

@@ -63,7 +63,8 @@ impl Platform {
 }
 
 impl Kept {
-    /// Root refs come before all others, and those with one prefix stand together: the first one that is not kept ends the list.
+    /// Root refs come before all others, and those with one prefix stand together. So the first one that is not kept
+    /// ends the list.
     fn has(&self, name: &[u8]) -> bool {
         match self {
             Kept::Prefix(prefix) => name.starts_with(prefix),

@@ -1,4 +1,5 @@
-//! Random edits on gix-ref's own file store and on this crate: the same results, and the same refs, also for real git.
+//! Random edits on gix-ref's own file store and on this crate. The results and the refs are the same, also for real
+//! git.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
@@ -11,9 +12,9 @@ use gix_ref::{
 use gix_refdb::{Error, ReferenceExt, Store};
 use refdb_testkit::{RefFormat, Repo, Rng};
 
-// Left out on purpose: edits that refdb refuses as git does and gix-ref lets pass (objects that are missing, `a` beside `a/b`);
-// HEAD's reflog, which git continues when its branch moves and gix-ref does not; HEAD beside other edits; deletions through a
-// symbolic ref that expect a value, all of which gix-ref refuses.
+// Left out on purpose are edits that gix-ref lets pass and refdb refuses, as git does. They have missing objects, or
+// `a` beside `a/b`. So is HEAD's reflog, which git continues when its branch moves and gix-ref does not. So are HEAD
+// beside other edits, and deletions through a symbolic ref that expect a value. Gix-ref refuses all such deletions.
 const DIRECT: [&str; 7] = [
     "refs/heads/a",
     "refs/heads/c/d",
@@ -27,7 +28,7 @@ const SYMBOLIC: [&str; 3] = ["HEAD", "refs/heads/link", "refs/remotes/o/HEAD"];
 const TARGETS: [&str; 3] = ["refs/heads/a", "refs/heads/main", "refs/heads/missing"];
 const PARTIAL: [&str; 10] = ["a", "main", "t", "o", "o/x", "HEAD", "heads/a", "nope", "refs/heads/c/d", "notes/n"];
 
-/// What an edit led to: the edits that were made, or which of the reasons that both crates have a type for.
+/// The outcome of an edit: the edits that were made, or a reason for which both crates have a type.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Made(Vec<RefEdit>),
