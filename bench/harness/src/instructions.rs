@@ -1,6 +1,6 @@
 //! Instructions of the whole process tree, user space and kernel: the steady measure on a shared machine.
 //!
-//! Where the machine lets `perf` count them, perf does ([`perf`]). Most virtual machines do not; there the jobs run in
+//! Where the machine lets `perf` count them, perf does ([`perf`]). Most virtual machines do not. There the jobs run in
 //! an emulator that counts every instruction it executes ([`emulator`] on this side, [`guest`] inside).
 
 pub mod emulator;

@@ -1,7 +1,7 @@
 //! The persistent key-value cache under Gerrit's shapes of keys and values; see bench/kv-workload.md.
 //!
-//! Read in this order: [`workload`] (which keys and values, and how often), [`histogram`] (how long), [`drive`]
-//! (threads), [`rows`] (operations in their order).
+//! Read [`workload`] (which keys and values, and how often) and [`histogram`] (how long) first. Then read [`drive`]
+//! (threads) and [`rows`] (operations in their order).
 
 pub mod drive;
 pub mod histogram;

@@ -1,8 +1,9 @@
 //! Measures refdb beside git: the same jobs on the same repositories, in turn, in one run.
 //!
-//! Read in this order: [`size`] and [`seed`] (the repositories the jobs start from), [`job`] and [`catalogue`] (commands,
-//! and the targets to be reached), [`bench`](mod@bench) and [`run`], [`paired`] (wall time), [`instructions`] (the steady measure), [`writers`]
-//! (many writers at once), [`same`] (both must end with the same refs), [`report`] (the tables).
+//! Read in this order: [`size`] and [`seed`] (the repositories the jobs start from), [`job`] and [`catalogue`]
+//! (commands, and targets). Then come [`bench`](mod@bench) and [`run`], [`paired`] (wall time), [`instructions`] (the
+//! steady measure) and [`writers`] (many writers at once). Last come [`same`] (both must end with the same refs) and
+//! [`report`] (the tables).
 
 pub mod bench;
 pub mod catalogue;

@@ -12,7 +12,7 @@ pub struct Options {
     #[arg(long)]
     pub quick: bool,
 
-    /// Only the jobs and races of this name, or whose name begins with it and a hyphen; may be given more than once
+    /// Only the jobs and races of this name, or of a name that begins with it and a hyphen; repeatable
     #[arg(long, value_name = "JOB")]
     pub only: Vec<String>,
 

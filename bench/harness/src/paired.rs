@@ -1,4 +1,4 @@
-//! Wall time on a shared machine: two programs run in turn, A B B A, and only the ratio within a pair counts.
+//! Wall time on a shared machine. Two programs run in turn, A B B A, and only the ratio within a pair counts.
 
 use std::time::Instant;
 
@@ -59,7 +59,8 @@ pub enum Who {
     Rival,
 }
 
-/// Runs pairs as the size asks for, one pair where a program had to be ended; the rival alone if `who` says so. `run` answers the usage of each step.
+/// Runs as many pairs as the size asks for, or one where a program had to be ended. Runs the rival alone if `who` says
+/// so. `run` answers the usage of each step.
 pub fn in_turn(size: Size, who: &[Who], mut run: impl FnMut(Who) -> Result<Vec<Usage>>) -> Result<Vec<Pairs>> {
     let start = Instant::now();
     let (fewest, most) = size.pairs;

@@ -40,8 +40,8 @@ pub fn same_output(expected: &Program, found: &Program, dir: &Path, line: &Line,
     compare_files(&wanted, &printed).with_context(|| format!("{} prints something else", found.name))
 }
 
-/// The output as a file: held in memory, it would count as the peak memory of every command started later, since a
-/// new process is its parent's copy until it executes something else.
+/// The output as a file. In memory it would count as the peak memory of every command started later. A new process is
+/// its parent's copy until it executes something else.
 fn print(program: &Program, dir: &Path, line: &Line, file: &Path) -> Result<PathBuf> {
     let mut command = program.command(dir, line)?;
     let status = command.stdout(File::create(file)?).status()?;

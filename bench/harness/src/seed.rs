@@ -155,8 +155,8 @@ impl Seeds {
         Ok(())
     }
 
-    /// Puts beside an empty repository what a client sends that has made a commit on the last one: the pack `forward.pack`
-    /// of a commit, a tree and a blob, and the commit's id in `forward`.
+    /// Puts a client's input beside an empty repository; the client has made a commit on the last one. The pack
+    /// `forward.pack` has a commit, a tree and a blob, and `forward` has the commit's id.
     fn build_forward(&self, dir: &Path) -> Result<()> {
         let git = |words: &[&str], input: &str| -> Result<String> {
             let mut command =

@@ -1,4 +1,4 @@
-//! How big the jobs are: the size the targets are stated for, a quick one, and a tiny one for the tests.
+//! How big the jobs are. One size is that of the targets, one is quick, and a tiny one is for the tests.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! `refdb-bench-hits [--quick]`: how often a cache of 16 MiB hits, the real store beside other policies on the same traces.
 //!
-//! A rival holds as many entries as the limit has room for; the store keeps its reserves, its files and its folder within it.
+//! A rival holds as many entries as the limit has room for. The store keeps its reserves, its files and its folder
+//! within it.
 
 mod policies;
 mod store;

@@ -70,8 +70,8 @@ impl Policy for Lru {
     }
 }
 
-/// Yang et al., "FIFO queues are all you need for cache eviction" (SOSP 2023): a tenth for new entries, a main queue whose
-/// used entries go round, and the keys that were dropped of late.
+/// Yang et al., "FIFO queues are all you need for cache eviction" (SOSP 2023). A tenth is for new entries, a main queue
+/// lets used entries go round, and lately dropped keys are remembered.
 pub struct S3Fifo {
     room: usize,
     entries: HashMap<Key, (u8, bool)>,

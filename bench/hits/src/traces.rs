@@ -2,7 +2,7 @@
 
 use refdb_bench::kv::workload::Draws;
 
-/// Keys of a trace are numbers from 0; a trace has ten times as many as a cache has room for.
+/// Keys of a trace are numbers from 0. A trace has ten times as many as a cache has room for.
 pub type Key = u64;
 
 /// Ranks with a popularity of one over their rank to the power of `theta`, by inversion of its sum.

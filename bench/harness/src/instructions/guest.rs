@@ -115,8 +115,8 @@ fn once(task: &Task) -> Result<Vec<Counted>> {
     task.lines.iter().map(|line| count(&task.program, work, line)).collect()
 }
 
-/// Instructions from the start to the end of one command: the machine's clock ticks once an instruction. What this
-/// side adds is some 20,000, because a command that keeps its parent's folder is started without copying the parent.
+/// Instructions from the start to the end of one command: the machine's clock ticks once an instruction. This side adds
+/// some 20,000, because a command that keeps its parent's folder is started without copying the parent.
 fn count(program: &Path, dir: &Path, line: &Line) -> Result<Counted> {
     let said = Path::new("/run/stderr");
     std::env::set_current_dir(dir)?;

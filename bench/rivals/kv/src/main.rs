@@ -36,7 +36,7 @@ fn main() -> Result<()> {
     memory(&dir, &names, 10_000, Duration::from_secs(5) / scale as u32)
 }
 
-/// The entry of a number: a key of 24 bytes, and a value of this length that begins with the number.
+/// The entry of a number. Its key has 24 bytes, and its value has this length and begins with the number.
 fn key(number: u64) -> [u8; 24] {
     let mut key = [0; 24];
     for (part, chunk) in key.chunks_exact_mut(8).enumerate() {

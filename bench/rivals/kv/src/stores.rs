@@ -113,7 +113,7 @@ impl Store for Foyer {
     }
 }
 
-/// A memory cache before a file an entry, which many programs have; the least used file goes when moka says so.
+/// A memory cache before a file an entry, which many programs have. The least used file goes when moka says so.
 struct MokaFiles {
     memory: Moka<Vec<u8>, Arc<[u8]>>,
     files: Moka<Vec<u8>, u64>,

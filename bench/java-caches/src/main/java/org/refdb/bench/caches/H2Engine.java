@@ -11,7 +11,7 @@ import java.util.Properties;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
 
-/** H2 as Gerrit uses it: its table, its statements, an update of the time of access for every hit, its pool. */
+/** H2 as Gerrit uses it: its table, its statements, its pool. Every hit updates the time of access. */
 final class H2Engine implements Engine {
   private final String url;
   private final BlockingQueue<Handle> pool =
