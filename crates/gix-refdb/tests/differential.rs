@@ -13,8 +13,9 @@ use gix_refdb::{Error, ReferenceExt, Store};
 use refdb_testkit::{RefFormat, Repo, Rng};
 
 // Left out on purpose are edits that gix-ref lets pass and refdb refuses, as git does. They have missing objects, or
-// `a` beside `a/b`. So is HEAD's reflog, which git continues when its branch moves and gix-ref does not. So are HEAD
-// beside other edits, and deletions through a symbolic ref that expect a value. Gix-ref refuses all such deletions.
+// `a` beside `a/b`. Left out too is HEAD's reflog, which git continues when its branch moves and gix-ref does not. The
+// rest are HEAD beside other edits, and deletions through a symbolic ref that expect a value. Gix-ref refuses all such
+// deletions.
 const DIRECT: [&str; 7] = [
     "refs/heads/a",
     "refs/heads/c/d",

@@ -232,7 +232,7 @@ fn a_lowered_limit_holds_from_the_start() {
     }
 }
 
-/// Removes missing keys each time a segment's file is about to be deleted, and keeps the cost of that.
+/// Removes missing keys each time a segment's file is about to be deleted, and notes the bytes that took.
 #[derive(Default)]
 struct RemovesMeanwhile {
     cache: OnceLock<Weak<Cache>>,

@@ -211,7 +211,7 @@ impl Witness for FlushesMeanwhile {
 }
 
 /// The write buffer was full of copies. While their thread waited for its turn to write, another one wrote all of them.
-/// The empty queue was then taken for want of room. What was to be copied stayed where it was, or was lost.
+/// That none was left to write was then taken for want of room. What was to be copied stayed where it was, or was lost.
 #[test]
 fn a_flush_that_writes_the_copies_of_a_compaction_is_no_want_of_room() {
     let dir = tempfile::tempdir().expect("a temporary folder can be made");

@@ -70,7 +70,7 @@ impl BrokenRefs {
         }
     }
 
-    /// A walk has looked at all refs of a plan. Those in `broken`, which are sorted, are broken.
+    /// A walk has looked at all refs of a plan. The broken ones are in `broken`, sorted.
     pub(crate) fn walked(&self, walk: u64, plan: &Plan, broken: &[BString]) {
         if self.count() > 0 {
             debug_assert!(broken.is_sorted(), "broken refs are sought by halves");

@@ -74,8 +74,8 @@ impl Listing {
         Listing { plan, at: 0, entered: false, source, owner }
     }
 
-    /// Proves that another listing of the same names by the same [`Views`](crate::Views) has the same rows. It then has
-    /// the same proof. `None` if that would be long to say.
+    /// Another listing of the same names by the same [`Views`](crate::Views) has the same rows if it has the same
+    /// proof. `None` if that would be long to say.
     pub fn proof(&self) -> Option<Vec<u8>> {
         let (state, loose) = self.source.state();
         if loose.len() > PROVED_LOOSE_MAX {

@@ -60,8 +60,8 @@ pub trait Claims {
     /// The claim at this position. Panics past the end.
     fn claim(&self, at: usize) -> Claim<'_>;
 
-    /// Whether readers shall see either all changes or none, even where that costs more. So shall the first reader
-    /// after a crash. Symbolic refs and refs that are not shared are left out where refs are files.
+    /// Whether readers, also the first one after a crash, shall see all changes or none, even where that costs more.
+    /// Symbolic refs and refs that are not shared are left out where refs are files.
     fn whole(&self) -> bool {
         false
     }

@@ -12,8 +12,8 @@ use std::{
     sync::Arc,
 };
 
-/// Writes the content of a table as it lies in the file. The header gets a line, as does each block with its position.
-/// So does each record with its offset in the block, and the footer. Stops at damage with an error.
+/// Writes the content of a table as it lies in the file. Header and footer get a line each. So do each block, with its
+/// position, and each record, with its offset in the block. Stops at damage with an error.
 pub fn dump(table: &Arc<Table>, out: &mut dyn Write) -> Result<()> {
     header(&table.footer.header, out).map_err(Error::Output)?;
     let mut scan = BlockScan::new(table.clone());

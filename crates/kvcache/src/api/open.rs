@@ -210,8 +210,7 @@ fn evict_beyond(fs: &Fs, dir: &Path, segments: &mut Vec<Found>, space: &Space, p
         }
         fs.remove_file(&found.path)?;
         if promised {
-            // In order: suppose only the older one of two came back. Then so would the values that a removal in the
-            // younger one had removed.
+            // In order: if only the older of two came back, so would the values that the younger one removed.
             fs.sync_dir(dir)?;
         }
         used -= blocks(found.file_bytes);

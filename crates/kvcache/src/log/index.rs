@@ -32,8 +32,8 @@ impl Table {
         let slot = || Slot { hash: AtomicU64::new(0), place: AtomicU64::new(0) };
         debug_assert!(len.is_power_of_two(), "a position is the low bits of a hash");
         let slots: Box<[Slot]> = (0..len).map(|_| slot()).collect();
-        // Fresh memory that is read before it is written to is mapped twice. The second time, every processor that runs
-        // a thread of this process gets a call. The compiler leaves it fresh: it knows that it is zero.
+        // Fresh memory that is read before it is written to is mapped twice. The second mapping calls every processor
+        // that runs a thread of this process. The compiler leaves it fresh: it knows that it is zero.
         slots.iter().step_by(SLOTS_A_PAGE).for_each(|slot| slot.hash.store(0, Ordering::Relaxed));
         Table { slots }
     }

@@ -157,8 +157,8 @@ impl Store {
             return Ok(());
         }
         if self.files.has_promised() {
-            // In the order of the log, also as stable storage sees it. Suppose only the older one of two came back.
-            // Then so would the values that a removal in the younger one had removed.
+            // In the order of the log, also as stable storage sees it. If only the older of two came back, so would the
+            // values that the younger one removed.
             self.sync_names(false)?;
         }
         debug_assert!(segment.seq < self.log().end().seq, "the segment that is being filled stays");

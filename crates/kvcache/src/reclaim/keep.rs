@@ -25,7 +25,7 @@ pub(crate) enum Pace {
 }
 
 impl Pace {
-    /// How far a rate goes in a round towards the counted number: a part a read, up to a bound.
+    /// How far a rate goes towards the counted number in a round. Each read counts a part, up to a bound.
     fn gain(self, reads: f32) -> f32 {
         match self {
             Pace::Steady => (reads / 4.0).min(0.5),

@@ -34,8 +34,8 @@ impl Folders {
 
     fn put(&mut self, name: &BStr, folder: Folder) {
         const ENTRY_BYTES: usize = 48;
-        // The former content of a folder is counted on. To be exact about less than is shed in the end is not worth
-        // while.
+        // The entries that a folder had before stay counted. To be exact about less than is shed in the end is not
+        // worth while.
         let entries: usize = folder.entries.iter().map(|entry| entry.len() + ENTRY_BYTES).sum();
         self.charge.add(entries + name.len() + size_of::<Folder>() + ENTRY_BYTES);
         self.known.insert(name.to_owned(), folder);

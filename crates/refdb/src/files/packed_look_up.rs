@@ -1,6 +1,7 @@
 //! Names looked up in packed-refs, one by one, over and over.
 //!
-//! A page that is asked for twice becomes a block as in reftables. So 1.5 million refs take 41 MB, and 100 MB as text.
+//! A page that is asked for twice becomes a block as in reftables. So 1.5 million refs take 41 MB, where text takes 100
+//! MB.
 
 use super::{
     Packed,

@@ -1,4 +1,4 @@
-//! Numbers of variable length, as in a pack's offset deltas. A byte has seven bits, and its high bit is set on all
+//! Numbers of variable length, as in a pack's offset deltas. A byte carries seven bits, and the high bit is set on all
 //! bytes but the last. Each following byte adds one, so no number has two spellings.
 
 use crate::Fault;

@@ -68,7 +68,8 @@ impl fmt::Debug for TableName {
 pub(super) const TEMP_SUFFIX: &str = ".temp";
 
 /// Whether a writer left a file of this name behind, if no list names it. Such names are a table's, a table lock's, or
-/// an unfinished table's. The last is git's (`NAME.temp.XXXXXX`), JGit's (`NAME_123.ref`) or ours (`NAME.ref.temp`).
+/// an unfinished table's. An unfinished table is git's (`NAME.temp.XXXXXX`), JGit's (`NAME_123.ref`) or ours
+/// (`NAME.ref.temp`).
 ///
 /// `tables.list` and its lock are none of these.
 pub(super) fn is_leftover(name: &[u8]) -> bool {
