@@ -282,8 +282,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_lookupMany<'l>(
     })
 }
 
-/// Begins a list of refs. Its first rows come as `listNext` gives them. Eight bytes say how much waits to be told of,
-/// and eight are the handle of the rest. That is 0 if there is no more, as with most lists: one call is enough for
+/// Begins a list of refs. Its first rows come as `listNext` gives them. Then eight bytes say how much waits to be told
+/// of, and eight are the handle of the rest. That is 0 if there is no more, as with most lists: one call is enough for
 /// those.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
@@ -313,7 +313,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
     })
 }
 
-/// Proves that another list that was asked for in the same words is this one. An empty array if that would be long.
+/// The proof that tells whether another list asked for in the same words is this one. An empty array if that would be
+/// long.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_listProof<'l>(
     env: EnvUnowned<'l>,

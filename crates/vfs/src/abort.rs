@@ -20,7 +20,7 @@ const PATH_LEN_MAX: usize = 4095;
 const FIRST_WORDS: usize = 512;
 const CHUNKS: usize = 22;
 
-/// Noted paths, one behind the other. A word says how many bytes follow, and its highest bit is set while the lock is
+/// Noted paths, one behind the other. A word says how many words follow, and its highest bit is set while the lock is
 /// held. The path with zeros behind it follows.
 static WORDS: [OnceLock<Box<[AtomicU64]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
 /// How many words of each chunk are in use.
