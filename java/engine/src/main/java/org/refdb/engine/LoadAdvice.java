@@ -45,7 +45,10 @@ final class LoadAdvice {
       reason = "this system's C library is older than glibc " + GLIBC_MIN + ", which refdb needs";
     } else if (said.contains("libc.musl") || said.contains("ld-musl") || said.contains("ld-linux")) {
       reason = "this system's C library is not glibc, which refdb's library needs";
-    } else if (said.contains("wrong ELF class") || said.contains("invalid ELF header") || said.contains("wrong architecture")) {
+    } else if (said.contains("wrong ELF class")
+        || said.contains("invalid ELF header")
+        || said.contains("wrong architecture")
+        || said.contains("Possible cause: can't load")) { // Java's own words: Linux says that there is no such file
       reason = "it is not made for this processor (" + platform.folder() + ")";
     } else {
       reason = "the dynamic linker refuses it";
