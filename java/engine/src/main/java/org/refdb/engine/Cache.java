@@ -12,8 +12,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * A persistent cache of bytes by bytes: a log of segments on disk, its index in native memory, a byte limit that always
- * holds. Nothing of an entry is on Java's heap.
+ * A persistent cache of bytes by bytes. It has a log of segments on disk, its index in native memory, and a byte limit
+ * that always holds. Nothing of an entry is on Java's heap.
  *
  * <p>Safe for use by any number of threads. A read never waits for a writer; a {@link Durability#BUFFERED} write never
  * waits for a disk. Each read is checked: a torn or foreign value is a miss.
@@ -210,7 +210,7 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Puts a value at once or not at all, for who holds a lock: waits neither for room nor for a disk.
+   * Puts a value at once or not at all, for a caller that holds a lock. It waits neither for room nor for a disk.
    *
    * @param durability tells how urgent it is: a durable put may use room that other puts may not
    */

@@ -5,11 +5,11 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
 /**
- * A thread's memory outside of Java's heap through which keys and values go to and from the library: copying there and
+ * A thread's memory outside of Java's heap through which keys and values go to and from the library. Copying there and
  * back costs less than asking for an array's content.
  *
- * <p>The library is given the address, so a caller that passes it must call {@link #keepAlive} after the library returned, and
- * no other thread may have this.
+ * <p>The library is given the address, so a caller that passes it must call {@link #keepAlive} after the library
+ * returned. No other thread may have this.
  */
 final class Exchange {
   /** Its length; the library says the same. */

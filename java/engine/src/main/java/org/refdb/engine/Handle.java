@@ -8,9 +8,9 @@ import java.util.function.LongConsumer;
 /**
  * Something that the engine keeps open for Java.
  *
- * <p>Java holds a number, never an address, and a number is never given out twice: using it after {@link #close}, in
- * whatever thread, is a {@link ClosedHandleException}. A call that is under way while another thread closes the handle
- * ends well. A handle that is forgotten is closed once it is collected, and counted.
+ * <p>Java holds a number, never an address, and a number is never given out twice. Using it after {@link #close}, in
+ * any thread, is a {@link ClosedHandleException}. A call that is under way while another thread closes the handle ends
+ * well. A handle that is forgotten is closed once it is collected, and counted.
  *
  * <p>The library is asked inside of {@link #call} or {@link #run}, which keep the handle alive until it has answered:
  *
@@ -78,7 +78,7 @@ public final class Handle implements AutoCloseable {
     }
   }
 
-  /** For calls that are made so often that not even a lambda may be allocated: to be called after the library returned. */
+  /** For calls so frequent that not even a lambda may be allocated. To be called after the library returned. */
   void keepAlive() {
     Reference.reachabilityFence(this);
   }

@@ -4,7 +4,7 @@ import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
 
 /**
- * A thread's memory outside of Java's heap through which a name goes to the library and the answer comes back: copying
+ * A thread's memory outside of Java's heap through which a name goes to the library and the answer comes back. Copying
  * there and back costs less than asking for an array's content.
  *
  * <p>The library is given the address, so no other thread may have this.

@@ -12,10 +12,10 @@ import java.util.Properties;
  * Loads the engine's library, which travels in the jar as {@code native/PLATFORM/librefdb_jni.so}.
  *
  * <p>The operating system loads libraries from files only. So it is written into a folder of its own that nobody else
- * may enter, loaded, and removed again at once: nothing is left behind and nothing that someone else put there is ever
- * loaded. That folder is made in the folder that the caller names; without one, in the folder that the system property
- * {@value #FOLDER_PROPERTY} names, else in the temporary folder. It must allow to execute files ({@code noexec} mounts do
- * not).
+ * may enter, loaded, and removed at once. Nothing is left behind, and nothing that someone else put there is ever
+ * loaded. That folder is made in the folder that the caller names. Without one, it is made in the folder that the
+ * system property {@value #FOLDER_PROPERTY} names, else in the temporary folder. It must allow to execute files ({@code
+ * noexec} mounts do not).
  */
 public final class NativeLibrary {
   /** The system property that names the folder to unpack in. */

@@ -8,7 +8,7 @@ import java.util.List;
 /**
  * Edits that are checked and made in one transaction. Not for more than one thread.
  *
- * <p>An edit is a name, a change, the expected value, and the entry of its reflog; they are given in this order:
+ * <p>An edit is a name, a change, the expected value, and the entry of its reflog. They are given in this order:
  *
  * <pre>{@code
  * RefBatch batch = new RefBatch(true, false);

@@ -16,7 +16,7 @@ public final class RefListing implements AutoCloseable {
     this.hasUntold = hasUntold;
   }
 
-  /** Reads what the library begins a list with: the first rows, news of broken refs, and the handle of the rest or 0. */
+  /** Reads the first answer of the library: the first rows, news of broken refs, the handle of the rest or 0. */
   static RefListing begin(byte[] answer) {
     int end = answer.length - 2 * Long.BYTES;
     Unpacker numbers = new Unpacker(answer, end, answer.length);

@@ -9,8 +9,8 @@ import java.util.Optional;
  * A repository's refs, for any number of threads.
  *
  * <p>Names are full refnames. Look-ups and lists stay packed, everything else is records. An {@link Unpacker} reads look-ups,
- * as the library's file {@code refs/answer.rs} describes them. {@link RefRows} has the rows of a list. As a record a kept row
- * would take 156 bytes in place of 60, and a walk up to twice the time (decision 0073).
+ * as the library's file {@code refs/answer.rs} describes them. {@link RefRows} has the rows of a list. As a record a
+ * kept row would take 156 bytes in place of 60. A walk would take up to twice the time (decision 0073).
  */
 public final class RefView implements AutoCloseable {
   /** How {@link #optimize(boolean)} goes about it. */
@@ -47,8 +47,8 @@ public final class RefView implements AutoCloseable {
   }
 
   /**
-   * Lists the refs below {@code refs/} whose names begin with one of some strings and none of others, in order of their
-   * bytes. Nothing but names under {@code refs/} is listed.
+   * Lists the refs below {@code refs/} in order of their bytes. Their names begin with one of some strings and none of
+   * others. Nothing but names under {@code refs/} is listed.
    *
    * @param prefixes none for all refs
    * @param excluded may be empty
@@ -77,7 +77,7 @@ public final class RefView implements AutoCloseable {
     return broken(false);
   }
 
-  /** The broken refs that were met since this was asked last, for a log: each once, until it was whole again. */
+  /** The broken refs that were met since this was asked last, for a log. Each comes once, until it was whole again. */
   public List<BrokenRef> takeUntold() throws EngineException {
     return broken(true);
   }

@@ -9,8 +9,8 @@ import java.util.Optional;
 /**
  * The refs of a process's repositories, and the memory that caches of them may use. A server has one.
  *
- * <p>All {@link RefView}s of a repository share its cache, which goes with the last of them. The files of those
- * that were not used for the longest time are closed when too many are open; they are opened again when they are used.
+ * <p>All {@link RefView}s of a repository share its cache, which goes with the last of them. When too many files are
+ * open, those of views that were not used for the longest time are closed. They are opened again when they are used.
  */
 public final class RefViews implements AutoCloseable {
   private final Handle handle;

@@ -14,8 +14,8 @@ import java.util.Optional;
 import java.util.Properties;
 
 /**
- * What a server notes when it starts: whether one half of refdb is in use, and if not, why. Its own health check reads it
- * from memory, the installer's {@code status} from a file in the site's folder {@code data}.
+ * What a server notes when it starts: whether one half of refdb is in use, and if not, why. Its own health check reads
+ * it from memory. The installer's {@code status} reads it from a file in the site's folder {@code data}.
  *
  * @param inUse whether refdb is in use; else Gerrit works with what it has itself
  * @param text why it is not

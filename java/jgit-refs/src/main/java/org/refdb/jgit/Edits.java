@@ -32,7 +32,7 @@ final class Edits {
     batch.committer(ident.getName(), ident.getEmailAddress(), now.getEpochSecond(), offsetSeconds / 60);
   }
 
-  /** The same for edits of refs that may be broken: as with JGit, they take such a ref for one that is not there. */
+  /** The same for edits of refs that may be broken. As with JGit, they take such a ref for one that is not there. */
   static Edits mending(Repository repository, boolean atomic, PersonIdent who) {
     Edits edits = new Edits(repository, atomic, who);
     edits.batch.mending();

@@ -13,8 +13,8 @@ import java.time.Instant;
 import org.eclipse.jgit.lib.Constants;
 
 /**
- * Removes folders below {@code refs/} in which no ref is left, as JGit's garbage collection does for its own ref
- * directory only: a change's refs leave two folders behind once they are packed.
+ * Removes folders below {@code refs/} in which no ref is left. JGit's garbage collection does so for its own ref
+ * directory only. A change's refs leave two folders behind once they are packed.
  */
 final class EmptyFolders {
   /** A younger folder may just have been made by someone who is going to put a ref there. */

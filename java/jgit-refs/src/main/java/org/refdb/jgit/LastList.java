@@ -7,12 +7,12 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * The last long list that was read, which answers the same question until something changes: Gerrit lists all refs
+ * The last long list that was read, which answers the same question until something changes. Gerrit lists all refs
  * several times for one push, and for requests that run at once.
  *
- * <p>It is held weakly. So it takes no memory of its own: while callers have lists of these rows they are in memory
- * anyway, and afterwards until the next collection, as any garbage is. Only the proof is kept for long, of which
- * {@link #PROOF_BYTES_MAX} tells the length.
+ * <p>It is held weakly. So it takes no memory of its own. While callers have lists of these rows they are in memory
+ * anyway. Afterwards they stay until the next collection, as any garbage does. Only the proof is kept for long, of
+ * which {@link #PROOF_BYTES_MAX} tells the length.
  *
  * @param proof the engine's, for these rows
  */

@@ -7,8 +7,8 @@ import java.nio.file.StandardCopyOption;
 import org.eclipse.jgit.lib.Constants;
 
 /**
- * The reflog of a ref that is being renamed, where refs are files: moved to the new name before the refs change, since
- * the engine removes a deleted ref's log, and moved back unless the change was made.
+ * The reflog of a ref that is being renamed, where refs are files. It is moved to the new name before the refs change,
+ * since the engine removes a deleted ref's log. It is moved back unless the change was made.
  */
 final class MovedLog implements AutoCloseable {
   private final Path from;

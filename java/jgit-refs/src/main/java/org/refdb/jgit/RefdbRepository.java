@@ -11,7 +11,7 @@ import org.refdb.engine.RefViews;
 /**
  * A repository on disk whose refs are the engine's.
  *
- * <p>JGit makes a ref database of its own for it all the same; it is not asked, and lets go of its files.
+ * <p>JGit makes a ref database of its own for it all the same. It is not asked, and lets go of its files.
  */
 public final class RefdbRepository extends FileRepository {
   private final RefdbDatabase refs;

@@ -9,7 +9,7 @@ import org.eclipse.jgit.lib.Ref;
 /**
  * A list of refs over rows that several lists may share.
  *
- * <p>A ref is made when it is asked for, anew each time, and shares nothing with the list: keeping one keeps no
+ * <p>A ref is made when it is asked for, anew each time. It shares nothing with the list: keeping one keeps no
  * others. The list never changes and needs no open repository.
  */
 final class RowList extends AbstractList<Ref> implements RandomAccess {

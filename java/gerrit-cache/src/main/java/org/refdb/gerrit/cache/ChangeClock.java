@@ -7,7 +7,7 @@ import java.util.concurrent.atomic.AtomicLongArray;
  * Orders writes to a store: a value that was loaded before its key was changed is never stored after it.
  *
  * <p>Keys share {@value #STRIPES} stripes. A stripe's lock is held for one store call only. That call waits neither for
- * room nor for a disk, and nothing else is locked meanwhile; the caller waits for the disk afterwards. Two keys of one
+ * room nor for a disk, and nothing else is locked meanwhile. The caller waits for the disk afterwards. Two keys of one
  * stripe cost at most a value that is loaded again.
  */
 final class ChangeClock {
@@ -40,8 +40,8 @@ final class ChangeClock {
   }
 
   /**
-   * Gives a change of the key its tick. That comes after the change: a reader of the store may get the older value until the
-   * change is made, and must count as earlier. For the holder of the lock.
+   * Gives a change of the key its tick. That comes after the change. A reader of the store may get the older value
+   * until the change is made, and must count as earlier. For the holder of the lock.
    */
   long advance(Object key) {
     assert Thread.holdsLock(lockOf(key));
@@ -51,7 +51,7 @@ final class ChangeClock {
   }
 
   /**
-   * Runs a change of every key. The stripes get a tick before it, so that no value from before is stored after it: no
+   * Runs a change of every key. The stripes get a tick before it, so that no value from before is stored after it. No
    * single lock prevents that. All keys together get theirs after it, as one key does.
    */
   void changeAll(Runnable change) {

@@ -3,8 +3,8 @@ package org.refdb.gerrit.cache;
 /**
  * What the memory tier keeps for a key: the value, its age, and how new it is beside invalidations.
  *
- * <p>A holder enters the memory tier as a claim. Its first reader there settles it: it may be served only if its key was
- * not written or invalidated after its tick, since the change may have passed before the holder arrived in memory.
+ * <p>A holder enters the memory tier as a claim. Its first reader there settles it. It may be served only if its key
+ * was not written or invalidated after its tick. The change may have passed before the holder arrived in memory.
  *
  * @param <V> the cache's value
  */

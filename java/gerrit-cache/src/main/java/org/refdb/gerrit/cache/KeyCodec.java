@@ -7,7 +7,7 @@ import com.google.gerrit.server.cache.serialize.CacheSerializer;
 
 /**
  * A key's bytes on disk: UTF-8 for strings, else what the cache's serializer makes of it. The same rule as in Gerrit's
- * H2 tables (a VARCHAR column for strings), so that keys can be taken over from there without knowing the cache.
+ * H2 tables (a VARCHAR column for strings). So keys can be taken over from there without knowing the cache.
  */
 interface KeyCodec<K> {
   byte[] encode(K key);

@@ -3,8 +3,8 @@ package org.refdb.gerrit.cache;
 import java.util.concurrent.atomic.LongAdder;
 
 /**
- * How long calls took: counts in buckets that grow by a fifth or less, so a quantile is exact to 20 %. Recording costs
- * a few nanoseconds and no lock; a timer of the metrics library costs more than a read of the store.
+ * How long calls took. Counts are in buckets that grow by a fifth or less, so a quantile is exact to 20 %. Recording
+ * costs a few nanoseconds and no lock. A timer of the metrics library costs more than a read of the store.
  */
 final class Latency {
   private static final int STEPS_PER_DOUBLING = 4;
@@ -30,7 +30,10 @@ final class Latency {
     return sum;
   }
 
-  /** The latency that the given share of calls (0 to 1) did not exceed, in microseconds; 0 before the first call. */
+  /**
+   * The latency that the given share of calls (0 to 1) did not exceed, in microseconds. It is 0 before the first
+   * call.
+   */
   double quantileMicros(double share) {
     long total = count();
     if (total == 0) {

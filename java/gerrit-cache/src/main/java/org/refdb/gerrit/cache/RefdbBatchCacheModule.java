@@ -13,8 +13,8 @@ import org.eclipse.jgit.lib.Config;
 
 /**
  * The persistent caches of offline programs such as reindex: {@code gerrit.installBatchModule =
- * org.refdb.gerrit.cache.RefdbBatchCacheModule}. They share the server's files, so that the server starts warm after
- * an offline reindex, and a reindex uses what the server has stored.
+ * org.refdb.gerrit.cache.RefdbBatchCacheModule}. They share the server's files. So the server starts warm after an
+ * offline reindex, and a reindex uses the server's entries.
  */
 @ModuleImpl(name = CacheModule.PERSISTENT_MODULE)
 public final class RefdbBatchCacheModule extends LifecycleModule {

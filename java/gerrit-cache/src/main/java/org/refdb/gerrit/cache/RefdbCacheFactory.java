@@ -128,7 +128,7 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
   }
 
   /**
-   * The memory tier. For a cache without room in memory Gerrit's own does without the promises of one: loads for one
+   * The memory tier. For a cache without room in memory Gerrit's own does without the promises of one. Loads for one
    * key run side by side, and exceptions are not wrapped as callers expect. Guava's, which keeps nothing either, keeps
    * them.
    */
@@ -205,8 +205,8 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
   }
 
   /**
-   * A plugin stops, or was just reloaded: then the caches in Gerrit's map are the new generation's, which stay, and
-   * a store not in the map belongs to the old one. A cache that is released too early opens its store again.
+   * A plugin stops, or was just reloaded. Then the caches in Gerrit's map are the new generation's, which stay. A
+   * store not in the map belongs to the old one. A cache that is released too early opens its store again.
    */
   @Override
   public void onStop(String plugin) {

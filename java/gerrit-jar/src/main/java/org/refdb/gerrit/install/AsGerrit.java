@@ -10,7 +10,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 
-/** Runs programs of this jar in a JVM of their own, as the user and with the Java that Gerrit runs with. */
+/** Runs programs of this jar in a JVM of their own. They have the user and the Java that Gerrit runs with. */
 final class AsGerrit {
   private static final List<Path> PLACES = List.of(Path.of("/usr/bin"), Path.of("/bin"), Path.of("/usr/sbin"), Path.of("/sbin"));
 

@@ -12,7 +12,10 @@ import org.refdb.engine.SiteLibrary;
 import org.refdb.gerrit.cache.chronicle.ChronicleCaches;
 import org.refdb.gerrit.cache.h2.OfflineCaches;
 
-/** The commands that take the persistent caches of a stopped site from H2 or ChronicleMap to refdb, and back to H2. */
+/**
+ * The commands that take the persistent caches of a stopped site from H2 or ChronicleMap to refdb. They also take them
+ * back to H2.
+ */
 final class CacheCommand {
   private static final long PROGRESS_NANOS = 1_000_000_000L;
 

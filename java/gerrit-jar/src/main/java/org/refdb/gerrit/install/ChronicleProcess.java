@@ -17,8 +17,8 @@ import java.util.zip.ZipEntry;
 import org.refdb.gerrit.cache.chronicle.EntryReader;
 
 /**
- * Reads files of cache-chroniclemap's by ChronicleMap, which the administrator names, in a process of its own: ChronicleMap
- * needs flags of the JVM, a JDK's compiler, and trusts what it maps into memory.
+ * Reads files of cache-chroniclemap's by ChronicleMap, which the administrator names, in a process of its own.
+ * ChronicleMap needs flags of the JVM and a JDK's compiler, and trusts the files it maps into memory.
  */
 final class ChronicleProcess implements EntryReader, AutoCloseable {
   private static final String READER = "/import/chronicle-reader.jar";

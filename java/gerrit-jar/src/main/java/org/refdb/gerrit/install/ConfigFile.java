@@ -13,7 +13,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * A file in Git's configuration syntax, edited line by line: everything that is not meant stays as it is, comments and
+ * A file in Git's configuration syntax, edited line by line. Everything that is not meant stays as it is, comments and
  * spacing too.
  */
 final class ConfigFile {

@@ -11,9 +11,9 @@ import java.util.Set;
 /**
  * The git configuration of the user that runs this: {@code set}, {@code unset} or {@code check}.
  *
- * <p>{@code git gc} and {@code git maintenance} pack refs, and bring refs back that are deleted meanwhile, by themselves and
- * without refdb. The two settings keep them from packing; Gerrit's own garbage collection and {@code refdb pack-refs} do
- * it instead, and lose nothing.
+ * <p>By themselves and without refdb, {@code git gc} and {@code git maintenance} pack refs. They bring refs back that
+ * are deleted meanwhile. The two settings keep them from packing. Gerrit's own garbage collection and {@code refdb
+ * pack-refs} do it instead, and lose nothing.
  */
 public final class GitSettings {
   private static final Set<String> NO = Set.of("false", "no", "off", "0");

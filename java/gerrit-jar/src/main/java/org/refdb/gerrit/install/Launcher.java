@@ -3,7 +3,7 @@ package org.refdb.gerrit.install;
 import java.lang.reflect.InvocationTargetException;
 
 /**
- * Where {@code java -jar refdb-gerrit.jar} starts. It is compiled for Java 8, alone of all classes, so that an old Java says
+ * Where {@code java -jar refdb-gerrit.jar} starts. It is compiled for Java 8, alone of all classes. So an old Java says
  * the needed version instead of failing to load the others.
  */
 public final class Launcher {

@@ -19,8 +19,8 @@ import java.util.Arrays;
 import java.util.Set;
 
 /**
- * Writes files that belong to someone else, as root does in a Gerrit site: a replaced file keeps owner, group and mode,
- * and a new one has the owner and group of the folder it is in.
+ * Writes files that belong to someone else, as root does in a Gerrit site. A replaced file keeps owner, group and mode.
+ * A new one has the owner and group of its folder.
  */
 final class OwnedFiles {
   private static final FileAttribute<Set<PosixFilePermission>> OURS_ALONE =
@@ -43,8 +43,8 @@ final class OwnedFiles {
   }
 
   /**
-   * Does so unless the file has that content: Gerrit loads a plugin again whose file is another one, and has no commands of it
-   * meanwhile. Says what was done.
+   * Does so unless the file has that content. Gerrit loads a plugin again whose file is another one, and has no
+   * commands of it meanwhile. Says what was done.
    */
   static String put(Path target, byte[] content) throws IOException {
     if (Files.isRegularFile(target) && Arrays.equals(Files.readAllBytes(target), content)) {
@@ -96,7 +96,8 @@ final class OwnedFiles {
     Path folder = target.getParent();
     Ownership wanted = Files.exists(target) ? Ownership.of(target) : Ownership.of(folder).ofFileInside();
     Path fresh = folder.resolve("." + target.getFileName() + "." + Long.toHexString(RANDOM.nextLong()) + ".refdb-new");
-    // Who may write in this folder could put a link there: only what did not exist is written, by its open handle.
+    // A user who may write in this folder could put a link there. So only a file that did not exist is written, by its
+    // open handle.
     try (FileChannel file =
             FileChannel.open(
                 fresh,

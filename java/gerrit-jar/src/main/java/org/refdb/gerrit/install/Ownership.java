@@ -21,7 +21,9 @@ record Ownership(UserPrincipal owner, GroupPrincipal group, Set<PosixFilePermiss
     return new Ownership(attributes.owner(), attributes.group(), attributes.permissions());
   }
 
-  /** What a new file has in a folder with this one: its owner and group, readable for all who may enter. */
+  /**
+   * The attributes of a new file in such a folder: its owner and group, readable for all who may enter.
+   */
   Ownership ofFileInside() {
     return new Ownership(owner, group, NEW_FILE);
   }

@@ -16,7 +16,7 @@ import org.refdb.engine.RefViewSettings;
 import org.refdb.engine.RefViews;
 
 /**
- * Looks at a site's repositories before refdb is to serve them, and says what it met that will not be as it was with JGit:
+ * Looks at a site's repositories before refdb is to serve them, and says what will not be as it was with JGit. Such are
  * refs whose files are no good, and repositories that refdb does not understand. It changes nothing.
  */
 final class RepositoryLook {

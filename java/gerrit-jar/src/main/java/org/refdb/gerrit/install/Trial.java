@@ -9,7 +9,7 @@ import org.refdb.engine.EngineLoadException;
 import org.refdb.engine.SiteLibrary;
 
 /**
- * Does what Gerrit will do, as Gerrit's user: {@code FOLDER FILE...} loads the native library in the folder and reads the
+ * Acts as Gerrit will, as Gerrit's user. {@code FOLDER FILE...} loads the native library in the folder and reads the
  * files. It prints what does not work.
  */
 public final class Trial {

@@ -26,7 +26,7 @@ final class CachedKey extends RepositoryCache.FileKey {
 
   /**
    * Takes it out of the cache. Its last user closes it, or it is closed at once. (JGit's own {@code unregister} would
-   * leave one that nobody uses open for ever, its {@code close} would close one that is in use.)
+   * leave one that nobody uses open for ever. Its {@code close} would close one that is in use.)
    */
   static void evict(File gitDir) {
     find(gitDir)

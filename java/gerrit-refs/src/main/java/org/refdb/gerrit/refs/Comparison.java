@@ -31,7 +31,7 @@ final class Comparison {
    * Asks both.
    *
    * <p>Others may change refs in between. So a difference counts only if JGit says the same before and after refdb was
-   * asked; otherwise both are asked again.
+   * asked. Otherwise both are asked again.
    */
   <T> T ask(String what, Question<T> question) throws IOException {
     T answer = question.of(jgit);

@@ -19,13 +19,13 @@ import org.refdb.jgit.RefsNoticedEvent;
 /**
  * News between the nodes of a cluster: "the refs of this project changed". high-availability and multi-site forward the
  * removals from the caches that their {@code cache.pattern} names, and remove the same key on the peers. So this is a
- * cache, {@value #CACHE}, that never holds anything: a node that wrote refs says that a key was removed, and a removal
+ * cache, {@value #CACHE}, that never holds anything. A node that wrote refs says that a key was removed, and a removal
  * here is a peer's news.
  *
- * <p>A cache with entries would not do. The plugins keep a removal that they were told of from being forwarded again by a
- * mark on the thread, and Gerrit tells of removals on another thread: two nodes would tell each other for ever.
+ * <p>A cache with entries would not do. By a mark on the thread the plugins keep a removal that they were told of from
+ * being forwarded again. But Gerrit tells of removals on another thread, so two nodes would tell each other for ever.
  *
- * <p>It is a hint and no more: it makes a node look at the disk once more before it trusts what it has. With every hint
+ * <p>It is a hint and no more. It makes a node look at the disk once more before it trusts its memory. With every hint
  * lost, doubled or late nothing is wrong, since what the trust settings demand is checked anyway.
  */
 @Singleton
@@ -71,7 +71,8 @@ public final class Hints extends AbstractCache<String, Boolean> implements Lifec
   }
 
   private void tellPeers(RefsChangedEvent event) {
-    // What was noticed on the disk its writer tells: if each who hears of it told it again, there would be no end.
+    // A change noticed on the disk is told by its writer. If each node that hears of it told it again, there would be
+    // no end.
     if (event.getRepository() instanceof RefdbRepository repository && !(event instanceof RefsNoticedEvent)) {
       peers.accept(RemovalNotification.create(key(repository.state().name), true, RemovalCause.EXPLICIT));
     }

@@ -8,8 +8,8 @@ import java.util.List;
 import org.eclipse.jgit.lib.Config;
 
 /**
- * Who else claims the place of Gerrit's repository manager. Gerrit takes the first module that does and drops the others
- * without a word; a site that believes to run with refdb, or with multi-site, and does not, must not start.
+ * Who else claims the place of Gerrit's repository manager. Gerrit takes the first module that does and drops the
+ * others without a word. A site that believes to run with refdb, or with multi-site, and does not, must not start.
  */
 final class ModuleClaims {
   private ModuleClaims() {}

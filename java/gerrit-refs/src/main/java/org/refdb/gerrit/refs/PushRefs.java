@@ -21,10 +21,10 @@ import org.eclipse.jgit.transport.ReceivePack;
 /**
  * Lists for a push only the refs that it is told of, which are all but those of changes.
  *
- * <p>Gerrit lists all refs, makes a map of them, and then drops those of changes, of which there are most. It keeps the map
- * to look refs up by name and by object during the push, unless {@code receive.enableInMemoryRefCache} is false, which is
- * for ref databases that do that fast. So with that setting nobody misses refs that are not listed here. With the default this
- * does nothing.
+ * <p>Gerrit lists all refs, makes a map of them, and then drops those of changes, of which there are most. It keeps the
+ * map to look refs up by name and by object during the push. If {@code receive.enableInMemoryRefCache} is false it does
+ * not; that is for ref databases that do that fast. So with that setting nobody misses refs that are not listed here.
+ * With the default this does nothing.
  */
 @Singleton
 final class PushRefs implements ReceivePackInitializer {

@@ -80,8 +80,8 @@ public final class RefdbAdmin {
   }
 
   /**
-   * Figures of the projects that have metrics of their own, by name: the busiest since the start, and those that
-   * gerrit.config names. That bounds how many time series a monitoring system has to keep.
+   * Figures of the projects that have metrics of their own, by name. They are the busiest since the start, and those
+   * that gerrit.config names. That bounds how many time series a monitoring system has to keep.
    */
   public List<ProjectStat> notable() {
     Settings settings = manager.settings();
@@ -98,8 +98,8 @@ public final class RefdbAdmin {
   }
 
   /**
-   * Compares what the engine holds of a project with the disk, without stopping anyone: once by itself, and once with
-   * what JGit reads.
+   * Compares the engine's refs of a project with the disk, without stopping anyone. It does so once by itself, and
+   * once with JGit's reading.
    *
    * @return what differs; at most {@value #DIFFERENCES_MAX} refs that JGit sees
    * @throws IOException if the project cannot be opened, or refdb does not serve it

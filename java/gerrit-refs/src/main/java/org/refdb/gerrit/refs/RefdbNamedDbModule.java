@@ -8,7 +8,7 @@ import com.google.inject.name.Names;
 
 /**
  * Lends refdb's repositories to a module that wraps Gerrit's repository manager itself, as multi-site and global-refdb
- * do: those take the binding with the name {@value #NAME}. In gerrit.config: {@code gerrit.installDbModule =
+ * do. Those take the binding with the name {@value #NAME}. In gerrit.config: {@code gerrit.installDbModule =
  * org.refdb.gerrit.refs.RefdbNamedDbModule} beside the other's line.
  */
 public final class RefdbNamedDbModule extends AbstractModule {

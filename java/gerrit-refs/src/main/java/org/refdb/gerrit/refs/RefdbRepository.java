@@ -11,10 +11,10 @@ import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.RepositoryCache;
 
 /**
- * A repository whose refs the engine serves. It stays a {@link FileRepository}, so that garbage collection, gitweb,
- * inserting packs and whatever else casts to that works as before.
+ * A repository whose refs the engine serves. It stays a {@link FileRepository}, so garbage collection, gitweb,
+ * inserting packs and all else that casts to that works as before.
  *
- * <p>JGit's own ref database, which the constructor of FileRepository opens, is closed again at once: with reftable it
+ * <p>The constructor of FileRepository opens JGit's own ref database, which is closed again at once. With reftable it
  * would keep the tables open that others compact away. What needs JGit's view (a conversion of the ref storage, the
  * shadow mode) opens a plain repository of its own.
  */
@@ -48,7 +48,7 @@ final class RefdbRepository extends FileRepository {
    * {@inheritDoc}
    *
    * <p>JGit asks for it on every use, while closing too; closing never opens anything. A repository that is used after
-   * it was closed gets its refs opened anew, since JGit's ref directory can be used then as well.
+   * it was closed gets its refs opened anew. JGit's ref directory can be used then as well.
    */
   @Override
   public RefDatabase getRefDatabase() {
@@ -119,7 +119,7 @@ final class RefdbRepository extends FileRepository {
    * {@inheritDoc}
    *
    * <p>JGit converts with its own ref database, which is closed here. So a plain repository does it, and this one is
-   * dropped from JGit's cache, for the next user to open it as what it is then.
+   * dropped from JGit's cache. The next user opens it in its new format.
    */
   @Override
   public void convertRefStorage(String format, boolean writeLogs, boolean backup) throws IOException {

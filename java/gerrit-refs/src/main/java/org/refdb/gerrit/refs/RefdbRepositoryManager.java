@@ -28,9 +28,9 @@ import org.refdb.engine.RefStats;
  * Gives Gerrit repositories whose refs the engine serves. Where they are, which there are and how one is made is left to
  * Gerrit's own manager for local disks.
  *
- * <p>JGit keeps opened repositories by path for the whole process, and anyone can put a plain one there (Gerrit itself
- * does when it makes a project). Such an entry is thrown out and counted, since with it one process would have two views
- * of the same refs.
+ * <p>JGit keeps opened repositories by path for the whole process. Anyone can put a plain one there (Gerrit itself does
+ * when it makes a project). Such an entry is thrown out and counted. With it one process would have two views of the
+ * same refs.
  */
 @Singleton
 public final class RefdbRepositoryManager implements GitRepositoryManager {
@@ -161,7 +161,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
 
   /**
    * Opens with JGit's own ref database while refdb cannot, unless JGit cannot open it either. Gerrit cannot work with
-   * JGit's database of reftables: it takes it for a directory of refs and fails later, and in other words.
+   * JGit's database of reftables. It takes it for a directory of refs and fails later, and in other words.
    */
   private Repository openWithout(RefdbKey key, Refusal refusal) throws IOException {
     if (key.isReftable()) {
@@ -173,7 +173,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
 
   @Override
   public Repository createRepository(Project.NameKey name) throws RepositoryExistsException, IOException {
-    // A repository that was deleted may still be in JGit's cache, and Gerrit's manager would make the new one with it.
+    // A repository that was deleted may still be in JGit's cache. Gerrit's manager would make the new one with it.
     forget(name);
     File bare = disk.getBasePath(name).resolve(ProjectName.of(name) + ".git").toFile();
     if (ProjectNames.isAcceptable(ProjectName.of(name)) && !bare.exists()) {
@@ -290,7 +290,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     return states.computeIfAbsent(name, this::newState);
   }
 
-  /** The state of a project if it has one, else a new one that is not kept: callers may ask for any name. */
+  /** The state of a project if it has one, else a new one that is not kept. Callers may ask for any name. */
   ProjectState look(Project.NameKey name) {
     ProjectState known = states.get(name);
     return known != null ? known : newState(name);

@@ -3,8 +3,8 @@ package org.refdb.gerrit.refs;
 import java.time.Duration;
 
 /**
- * That refdb could not open a project. It tries again, after a pause that grows from time to time: what failed may have
- * been a disk, a network or a limit, and nobody should have to say that it is over.
+ * That refdb could not open a project. It tries again, after a pause that grows from time to time. A disk, a network or
+ * a limit may have failed, and nobody should have to say that it is over.
  *
  * @param why in words
  * @param failures how often in a row

@@ -17,8 +17,8 @@ import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.ReflogReader;
 
 /**
- * JGit's answers, with refdb's compared to them: for a site that wants to see refdb be right before it relies on it.
- * Updates are JGit's too.
+ * JGit's answers, with refdb's compared to them. This is for a site that wants to see refdb be right before it relies
+ * on it. Updates are JGit's too.
  */
 final class ShadowRefDatabase extends RefDatabase {
   private final FileRepository vanilla;

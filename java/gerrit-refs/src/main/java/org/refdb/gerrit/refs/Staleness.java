@@ -5,8 +5,8 @@ import java.time.Duration;
 /**
  * What the verifier knows of a project. Times are those of {@link System#nanoTime()}.
  *
- * <p>How long stale answers were given cannot be known, only a bound: since the last comparison that found nothing, or
- * since nobody asked.
+ * <p>How long stale answers were given cannot be known, only a bound. It runs since the last comparison that found
+ * nothing, or since nobody asked.
  */
 final class Staleness {
   private long lookedAt;

@@ -20,8 +20,8 @@ final class Verification {
   /**
    * Compares.
    *
-   * <p>What differs is looked at again, ref by ref, after both views were told to look at the disk: a ref that someone
-   * has just changed agrees then, one that is wrong does not.
+   * <p>A difference is looked at again, ref by ref, after both views were told to look at the disk. A ref that someone
+   * has just changed agrees then; one that is wrong does not.
    *
    * @param broken refs that JGit may have from packed-refs beneath a file that is no good, and the engine has not
    * @return at most {@code max} differences

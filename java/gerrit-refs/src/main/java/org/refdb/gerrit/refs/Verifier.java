@@ -16,12 +16,13 @@ import org.eclipse.jgit.lib.Repository;
  * Compares what the engine holds with the disk, project after project, as long as Gerrit runs. It stops nobody: a
  * difference is one that is still there when it is looked at again.
  *
- * <p>A project's turn comes every {@code refdb.verifyInterval}, if it was used since the last one; what nobody asks for
- * is in nobody's way. After each comparison the thread rests {@value #REST} times as long as that took, so it never takes
- * more than about a hundredth of one processor, however many projects there are; they are compared less often then.
+ * <p>A project's turn comes every {@code refdb.verifyInterval}, if it was used since the last one. A project that
+ * nobody asks for is in nobody's way. After each comparison the thread rests {@value #REST} times as long as that took.
+ * So it never takes more than about a hundredth of one processor, with any number of projects. They are compared less
+ * often then.
  *
- * <p>A stale ref is logged, counted, and read again. It should never happen; if it does, the trust settings
- * promise more than the file system keeps, or it is a bug.
+ * <p>A stale ref is logged, counted, and read again. It should never happen. If it does, the trust settings promise
+ * more than the file system keeps, or it is a bug.
  */
 @Singleton
 final class Verifier implements LifecycleListener {

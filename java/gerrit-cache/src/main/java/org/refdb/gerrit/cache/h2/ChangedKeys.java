@@ -17,11 +17,11 @@ import java.util.Set;
 import java.util.UUID;
 
 /**
- * The keys that were changed since an import began, in a file, so that an import which a restart cuts short can go on:
- * what was invalidated meanwhile must not come back. The file has salted digests, no keys.
+ * The keys that were changed since an import began, in a file. With it an import which a restart cuts short can go on:
+ * an entry invalidated meanwhile must not come back. The file has salted digests, no keys.
  *
- * <p>It is believed after a clean stop, and after a kill as long as the machine has run since: then the operating system
- * has all that was written to it. Nothing is synced but at a clean stop.
+ * <p>It is believed after a clean stop, and after a kill as long as the machine has run since. Then the operating
+ * system has all that was written to it. Nothing is synced but at a clean stop.
  */
 final class ChangedKeys implements Closeable {
   private static final byte[] MAGIC = "refdbchg".getBytes(StandardCharsets.US_ASCII);

@@ -22,7 +22,7 @@ import org.refdb.gerrit.cache.store.StoreOpener;
  * A cache file of Gerrit's H2 caches, read with Gerrit's own H2 as bytes: no value is deserialised.
  *
  * <p>Its place tells who had the caches last. At its own place, H2 had: what refdb has stored before is older. Once
- * refdb takes over it is set aside under another name, so that a return to H2 starts empty and a session that was
+ * refdb takes over it is set aside under another name. So a return to H2 starts empty, and a session that was
  * logged out since cannot revive.
  */
 final class H2File {
@@ -91,7 +91,7 @@ final class H2File {
     return file.getFileName().toString().endsWith(place + suffix);
   }
 
-  /** The cache that a file at its own place, or one that is imported, belongs to; null if it is no such file. */
+  /** The cache that a file at its own place, or one that is imported, belongs to. Null if it is no such file. */
   static String cacheOf(Path file) {
     String name = file.getFileName().toString();
     for (String end : new String[] {OWN + SUFFIX, IMPORTING + SUFFIX}) {

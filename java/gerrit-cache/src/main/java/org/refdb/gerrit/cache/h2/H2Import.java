@@ -4,8 +4,8 @@ import java.io.IOException;
 import java.nio.file.Path;
 
 /**
- * An import from an H2 file that is under way, as the files say it: while it is, the file has a name of its own, and
- * beside it lie the keys that were changed since. A restart finds both and goes on. Not safe for use by many threads.
+ * An import from an H2 file that is under way, as the files say it. During the import the file has a name of its own.
+ * Beside it lie the keys that were changed since. A restart finds both and goes on. Not safe for use by many threads.
  */
 final class H2Import {
   private final H2File file;

@@ -6,8 +6,8 @@ import org.refdb.gerrit.cache.store.ForwardingStore;
 import org.refdb.gerrit.cache.store.Store;
 
 /**
- * A store into which older entries are being imported while it is in use. What its users change meanwhile wins over
- * imported entries, whichever comes first and whatever restarts in between: an invalidated key does not come back.
+ * A store into which older entries are being imported while it is in use. A change that its users make meanwhile
+ * wins over imported entries, in any order and across restarts. An invalidated key does not come back.
  */
 final class ImportingStore extends ForwardingStore {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
@@ -35,7 +35,7 @@ final class ImportingStore extends ForwardingStore {
     }
   }
 
-  /** Takes an older entry, unless its key was changed since; false if the store has no room for it just now. */
+  /** Takes an older entry, unless its key was changed since. False if the store has no room for it just now. */
   synchronized boolean importEntry(byte[] key, byte[] value, long createdMillis) {
     return !state.wants(key) || store.put(key, value, createdMillis, false);
   }

@@ -166,8 +166,7 @@ public final class OfflineCaches {
   }
 
   /**
-   * Deletes all that refdb has stored, and the H2 files that it has taken over or was about to: what H2 starts with then
-   * is empty.
+   * Deletes all that refdb has stored, and the H2 files that it has taken over or was about to. H2 then starts empty.
    *
    * @return how many bytes that frees
    * @throws InUseException if a server has the caches open

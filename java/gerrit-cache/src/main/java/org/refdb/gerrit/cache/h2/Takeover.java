@@ -14,8 +14,8 @@ import org.refdb.gerrit.cache.store.Store;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
 /**
- * Takes a cache over from Gerrit's H2 caches while the server runs: what H2 has is imported in the background, with its
- * ages, as bytes. Until an entry has arrived it is a miss.
+ * Takes a cache over from Gerrit's H2 caches while the server runs. Its content in H2 is imported in the background,
+ * with its ages, as bytes. Until an entry has arrived it is a miss.
  */
 public final class Takeover {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
@@ -49,7 +49,7 @@ public final class Takeover {
   }
 
   /**
-   * Takes a just opened store's cache over if H2 had it last: then what the store has is older and is removed. Goes on
+   * Takes a just opened store's cache over if H2 had it last. Then the store's content is older and is removed. Goes on
    * with an import that was cut short.
    *
    * @return the store to use
@@ -140,8 +140,8 @@ public final class Takeover {
   }
 
   /**
-   * Sets H2's file of a cache of secrets aside when refdb cannot take it over: who logs out meanwhile must not be logged
-   * in by a return to H2.
+   * Sets H2's file of a cache of secrets aside when refdb cannot take it over. A user who logs out meanwhile must not
+   * be logged in by a return to H2.
    */
   public static void forgetSecrets(Path directory, String cache) {
     H2File file = new H2File(directory, cache);

@@ -13,8 +13,8 @@ import java.util.HexFormat;
 import java.util.List;
 
 /**
- * The folder of one cache, which has a folder for each version. Its name is the engine's: a character that is no letter, digit,
- * {@code _}, {@code -} or {@code .} is written {@code %XX}, and so is a leading dot.
+ * The folder of one cache, which has a folder for each version. Its name is the engine's. A character that is no
+ * letter, digit, {@code _}, {@code -} or {@code .} is written {@code %XX}; so is a leading dot.
  */
 public final class CacheFolder {
   private static final HexFormat HEX = HexFormat.of().withUpperCase();

@@ -9,7 +9,7 @@ import org.refdb.engine.EngineException;
 
 /** Fills one cache while no server runs, and counts what it takes. Not for more than one thread. */
 public final class Intake implements AutoCloseable {
-  /** A cache whose limit is not configured has at least this; the server applies the cache's own when it opens it. */
+  /** A cache whose limit is not configured has at least this. The server applies the cache's own when it opens it. */
   private static final long USUAL_LIMIT_BYTES = 128 << 20;
 
   private final Cache store;
