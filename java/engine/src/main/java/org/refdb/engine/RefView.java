@@ -47,7 +47,7 @@ public final class RefView implements AutoCloseable {
   }
 
   /**
-   * Lists the refs below {@code refs/} in order of their bytes. Their names begin with one of some strings and none of
+   * Lists the refs below {@code refs/} in order of their names' bytes. These begin with one of some strings and none of
    * others. Nothing but names under {@code refs/} is listed.
    *
    * @param prefixes none for all refs
