@@ -34,7 +34,10 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<()> {
-    let size = if options.quick { Size::QUICK } else { Size::FULL };
+    let mut size = if options.quick { Size::QUICK } else { Size::FULL };
+    if options.one_pair {
+        size.pairs = (1, 1);
+    }
     let git = Program { name: "git", path: options.git.clone(), real_git: None };
     let own = options.refdb.clone().map(|path| Program { name: "refdb", path, real_git: Some(options.git.clone()) });
     if options.list {

@@ -32,6 +32,10 @@ pub struct Options {
     #[arg(long)]
     pub no_instructions: bool,
 
+    /// Take wall time from one pair of runs only, for the counts' sake
+    #[arg(long)]
+    pub one_pair: bool,
+
     /// Count no system calls
     #[arg(long)]
     pub no_syscalls: bool,

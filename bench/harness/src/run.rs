@@ -159,7 +159,7 @@ impl Bench<'_> {
     }
 
     fn row(&self, job: &Job, step: usize, pairs: &Pairs, checked: &Result<(), String>) -> Row {
-        let full = self.size == Size::FULL;
+        let full = self.size.name == Size::FULL.name;
         let of = &job.steps[step];
         Row {
             job: job.id,

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use super::{Count, Counts, guest};
-use crate::{bench::Bench, paired::Who, place::tool, process::Line};
+use crate::{bench::Bench, paired::Who, place::tool, process::Line, run::progress};
 
 /// Where `bench/bench` puts the kernel for the emulated machine, below the cache folder.
 fn kernel(cache: &Path) -> PathBuf {
@@ -24,8 +24,8 @@ pub fn works(cache: &Path) -> bool {
 /// Runs all able jobs in one emulated machine.
 ///
 /// qemu's `-icount shift=0` advances the guest's clock by one nanosecond with each instruction. That holds for the
-/// (single) processor, in user space and in the kernel. So the guest reads its clock before and after a command; the
-/// result varies by one part in a thousand. A string instruction counts once a repetition, unlike on hardware. The
+/// (single) processor, in user space and in the kernel. So a command's processor time in the guest is the count; it
+/// varies by one part in a thousand. A string instruction counts once a repetition, unlike on hardware. The
 /// processor has none that move single bytes (ERMS, FSRM), which leaves eight bytes an instruction.
 pub fn count(bench: &Bench<'_>, able: &[(&'static str, Who)]) -> Result<Counts> {
     let staging = Staging::new(&bench.cache.join(format!("guest.{}", std::process::id())))?;
@@ -38,7 +38,11 @@ pub fn count(bench: &Bench<'_>, able: &[(&'static str, Who)]) -> Result<Counts> 
         let steps = match report {
             Some(report) => match &report.error {
                 Some(error) => Err(error.clone()),
-                None => Ok(report.steps.iter().map(millions).collect()),
+                None => {
+                    let waited: Vec<u64> = report.steps.iter().map(|step| step.waited / 1_000_000).collect();
+                    progress(&format!("{id}, {who:?}: the clock ran {waited:?} M beyond the count"));
+                    Ok(report.steps.iter().map(millions).collect())
+                }
             },
             None => Err("the emulated machine did not get so far".to_owned()),
         };

@@ -13,6 +13,7 @@ use rustix::{
     system::{RebootCommand, reboot},
 };
 use serde::{Deserialize, Serialize};
+use wait4::Wait4;
 
 use crate::{
     bench::make_repository,
@@ -60,6 +61,8 @@ pub struct Report {
 pub struct Counted {
     /// Instructions of its process tree.
     pub instructions: u64,
+    /// How far the clock ran beyond that, while all of them waited.
+    pub waited: u64,
     /// Whether it was ended at the limit.
     pub cut: bool,
 }
@@ -115,8 +118,9 @@ fn once(task: &Task) -> Result<Vec<Counted>> {
     task.lines.iter().map(|line| count(&task.program, work, line)).collect()
 }
 
-/// Instructions from the start to the end of one command: the machine's clock ticks once an instruction. This side adds
-/// some 20,000, because a command that keeps its parent's folder is started without copying the parent.
+/// Instructions of one command and of the programs that it waits for. The machine's clock ticks once an instruction,
+/// and measures their processor time. The clock from start to end would not do: it leaps to the kernel's next timer
+/// while all of them wait. A command that keeps its parent's folder is started without copying the parent.
 fn count(program: &Path, dir: &Path, line: &Line) -> Result<Counted> {
     let said = Path::new("/run/stderr");
     std::env::set_current_dir(dir)?;
@@ -125,11 +129,12 @@ fn count(program: &Path, dir: &Path, line: &Line) -> Result<Counted> {
     clean(&mut command, line.input.as_deref())?;
     command.stdout(Stdio::null()).stderr(fs::File::create(said)?);
     let start = Instant::now();
-    let mut child = command.spawn().with_context(|| program.display().to_string())?;
+    let child = command.spawn().with_context(|| program.display().to_string())?;
     limit(&child)?;
-    let status = child.wait()?;
-    let nanoseconds = start.elapsed().as_nanos();
+    let used = child.wait4()?;
+    let (status, clock) = (used.status, u64::try_from(start.elapsed().as_nanos())?);
+    let instructions = u64::try_from((used.rusage.utime + used.rusage.stime).as_nanos())?;
     let cut = was_cut(status);
     ensure!(cut || status.success(), "{} {} ({status})", fs::read_to_string(said)?.trim(), line.args.join(" "));
-    Ok(Counted { instructions: u64::try_from(nanoseconds)?, cut })
+    Ok(Counted { instructions, waited: clock.saturating_sub(instructions), cut })
 }
