@@ -94,11 +94,13 @@ fn shown<S: AsRef<OsStr>>(words: &[S], input: &[u8]) -> String {
 /// Requires that two runs said the same and ended the same.
 fn assert_same(what: &str, git: &Output, refdb: &Output) {
     let tell = |output: &Output| {
+        let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let (usage, stderr) = usage_behind_an_error(output, &stderr);
         format!(
             "{}\n-- stdout\n{}\n-- stderr\n{}",
             if is_usage_of_newer_git(output) { "exit status: 129".to_owned() } else { output.status.to_string() },
-            without_descriptions(&String::from_utf8_lossy(&output.stdout)),
-            without_descriptions(&String::from_utf8_lossy(&output.stderr))
+            without_descriptions(&(stdout + usage)),
+            without_descriptions(stderr)
         )
     };
     let (git, refdb) = (tell(git), tell(refdb));
@@ -108,6 +110,14 @@ fn assert_same(what: &str, git: &Output, refdb: &Output) {
 /// From git 2.56 on, who asks for the usage gets it with exit code 0; refdb does as git 2.55.
 fn is_usage_of_newer_git(output: &Output) -> bool {
     Git::find().version() >= (2, 56) && output.status.success() && output.stdout.starts_with(b"usage: git ")
+}
+
+/// The usage behind "ambiguous option", and the text before it. Git 2.56 prints both to stderr, git 2.55 the usage to
+/// stdout.
+fn usage_behind_an_error<'o>(output: &Output, stderr: &'o str) -> (&'o str, &'o str) {
+    let is_newer = Git::find().version() >= (2, 56) && output.status.code() == Some(129) && output.stdout.is_empty();
+    let at = stderr.find("usage: git ").filter(|_| is_newer && stderr.starts_with("error: ambiguous option"));
+    at.map_or(("", stderr), |at| (&stderr[at..], &stderr[..at]))
 }
 
 /// A usage without its list of options: the descriptions are in our own words.

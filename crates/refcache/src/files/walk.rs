@@ -84,6 +84,7 @@ impl FilesReader {
         }
         let entries = self.entries(folder);
         if let Some(unreadable) = broken_ref(&entries) {
+            self.counters.broken.found(unreadable);
             let name = unreadable.name.clone();
             if plan.has(name.as_bstr()) {
                 rows.push(OwnRow { name, target: None, peeled: Peeled::Unknown, storage: Storage::Loose });
