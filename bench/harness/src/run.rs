@@ -1,6 +1,6 @@
 //! Doing the jobs: prepare a repository, check that both programs leave the same, then measure.
 
-use std::{cell::RefCell, io::Write};
+use std::cell::RefCell;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -12,6 +12,7 @@ use crate::{
     paired::{Pairs, Spread, Who, in_turn},
     place::Disk,
     process::{Line, Program, Usage},
+    progress::progress,
     same::{same_output, same_reflogs, same_refs},
     seed::{Format, fresh},
     size::Size,
@@ -222,17 +223,5 @@ fn fill(rows: &mut [Row], counts: &Counts) {
                 None => {}
             }
         }
-    }
-}
-
-/// Shows progress on a terminal.
-pub fn progress(what: &str) {
-    use std::io::IsTerminal;
-    let mut out = std::io::stderr();
-    if out.is_terminal() {
-        write!(out, "\r\x1b[K{what}").ok();
-        out.flush().ok();
-    } else if !what.is_empty() {
-        writeln!(out, "{}", what.trim_end()).ok();
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use super::{Count, Counts, guest};
-use crate::{bench::Bench, paired::Who, place::tool, process::Line, run::progress};
+use crate::{bench::Bench, paired::Who, place::tool, process::Line, progress::progress};
 
 /// Where `bench/bench` puts the kernel for the emulated machine, below the cache folder.
 fn kernel(cache: &Path) -> PathBuf {

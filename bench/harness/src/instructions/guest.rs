@@ -119,8 +119,8 @@ fn once(task: &Task) -> Result<Vec<Counted>> {
 }
 
 /// Instructions of one command and of the programs that it waits for. The machine's clock ticks once an instruction,
-/// and measures their processor time. The clock from start to end would not do: it leaps to the kernel's next timer
-/// while all of them wait. A command that keeps its parent's folder is started without copying the parent.
+/// and measures their processor time. The clock from start to end would not do: it leaps to the next
+/// timer while all of them wait. A command that keeps its parent's folder is started without copying the parent.
 fn count(program: &Path, dir: &Path, line: &Line) -> Result<Counted> {
     let said = Path::new("/run/stderr");
     std::env::set_current_dir(dir)?;

@@ -1,0 +1,14 @@
+//! What a run tells meanwhile, on stderr.
+
+use std::io::{IsTerminal, Write};
+
+/// Shows the step that is under way: on a terminal in one line, else each in its own.
+pub fn progress(step: &str) {
+    let mut out = std::io::stderr();
+    if out.is_terminal() {
+        write!(out, "\r\x1b[K{step}").ok();
+        out.flush().ok();
+    } else if !step.is_empty() {
+        writeln!(out, "{}", step.trim_end()).ok();
+    }
+}
