@@ -1,5 +1,4 @@
-//! Segment files of the key-value cache: no bytes may lead outside the file, and what passes the checks is what was
-//! written.
+//! Segment files of the key-value cache. No bytes may lead outside the file, and checked content is as it was written.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

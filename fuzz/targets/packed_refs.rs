@@ -1,5 +1,4 @@
-//! A whole packed-refs: every record is read and every name that is found is looked for, also in the block that look-ups
-//! of servers are answered from.
+//! A whole packed-refs. Every record is read, and every name in it is looked up, also as servers look it up.
 #![no_main]
 
 use refdb::{HashKind, backend::Peeled, files::Packed};

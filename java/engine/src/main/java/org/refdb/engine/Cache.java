@@ -192,8 +192,8 @@ public final class Cache implements AutoCloseable {
    * Puts a value.
    *
    * @param createdMillis when the value was made, in milliseconds since 1970
-   * @return false if it was refused: it is larger than an eighth of the limit or, if buffered, the write buffer was
-   *     full. The key has no value then
+   * @return false if it was refused. It is larger than an eighth of the limit, or the write buffer was full.
+   *     The key has no value then
    */
   public boolean put(byte[] key, byte[] value, long createdMillis, Durability durability) throws EngineException {
     return store(key, value, createdMillis, durability.ordinal()) == STORED;

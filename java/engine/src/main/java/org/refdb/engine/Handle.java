@@ -34,7 +34,7 @@ public final class Handle implements AutoCloseable {
 
   /**
    * @param id the library's number, not 0
-   * @param closer tells the library that it is not needed any more; must not refer to the handle or its owner
+   * @param closer tells the library that it is not needed any more. It must not refer to the handle or its owner
    */
   public Handle(long id, LongConsumer closer) {
     if (id == 0) {

@@ -16,7 +16,7 @@ public final class RefListing implements AutoCloseable {
     this.hasUntold = hasUntold;
   }
 
-  /** Reads the first answer of the library: the first rows, news of broken refs, the handle of the rest or 0. */
+  /** Reads the first answer of the library: first rows, news of broken refs, the handle of the rest or 0. */
   static RefListing begin(byte[] answer) {
     int end = answer.length - 2 * Long.BYTES;
     Unpacker numbers = new Unpacker(answer, end, answer.length);
@@ -32,10 +32,10 @@ public final class RefListing implements AutoCloseable {
   }
 
   /**
-   * What proves that another list that the same view was asked for, in the same words, has the same rows: that it has an
-   * equal proof. May be asked for at any time.
+   * The proof of this list. Another list of this view, asked for in the same words, has the same rows if its proof is
+   * equal. May be asked for at any time.
    *
-   * @return null if it would be long, or if the list is so short that it costs less to read than to prove
+   * @return null if it would be long, or if the list costs less to read than to prove
    */
   public byte[] proof() throws EngineException {
     if (handle == null) {

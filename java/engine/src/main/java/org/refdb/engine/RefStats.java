@@ -3,7 +3,7 @@ package org.refdb.engine;
 /**
  * What a repository's view has done since it was opened in this process.
  *
- * @param view whose figures these are: it grows from view to view, and a repository that is opened anew gets a new one
+ * @param view whose figures these are. It grows from view to view. A repository that is opened anew gets a new one
  * @param hits look-ups that were answered from memory, once their proof was checked
  * @param misses look-ups that had to read
  * @param loads how often refs were found changed by someone else, or for the first time

@@ -9,7 +9,7 @@ import java.util.List;
  * @param packedRefs how far packed-refs' attributes are trusted
  * @param looseRefs how far loose refs' are
  * @param tablesList how far those of a reftable stack's list are
- * @param believeMillis for how long an answer is given again without looking at the disk; 0, as it should be, for never
+ * @param believeMillis time that an answer is given again without a look at the disk, best 0
  * @param sync whether refs are on stable storage when a commit returns
  * @param config settings {@code key=value} that outrank the repository's configuration
  */

@@ -23,8 +23,8 @@ public final class RefViews implements AutoCloseable {
    * Loads the library if need be.
    *
    * @param memoryBytes what the caches of all repositories together may take, off the Java heap
-   * @param openFiles how many files all repositories together may keep open, at most half of what the process may; 0 for
-   *     a quarter of that
+   * @param openFiles how many files all repositories together may keep open, at most half of the process's limit. 0
+   *     stands for a quarter of it
    */
   public static RefViews open(long memoryBytes, int openFiles) throws EngineLoadException {
     NativeLibrary.load();

@@ -17,12 +17,12 @@ import java.util.PrimitiveIterator;
 import java.util.Random;
 
 /**
- * Looks at changes as Gerrit's web UI does, in an order that looks random and is always the same, by a number of clients
- * that wait for their answers.
+ * Looks at changes as Gerrit's web UI does, by a number of clients that wait for their answers. The order looks random and
+ * is always the same.
  *
  * <p>{@code all URL CHANGES CLIENTS}: each change once. {@code timed URL CHANGES CLIENTS SECONDS}: any of them for this time.
- * Both print requests a second, the milliseconds of mean, p50, p95 and p99, and the share of the changes' notes that came
- * from the disk, in percent.
+ * Both print requests a second, and the milliseconds of mean, p50, p95 and p99. They end with the share of the changes'
+ * notes that came from the disk, in percent.
  */
 final class DetailReader {
   /** What the web UI of Gerrit 3.13 asks for. */

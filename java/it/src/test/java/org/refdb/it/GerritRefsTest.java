@@ -125,7 +125,7 @@ final class GerritRefsTest {
   void branchesAreMadeRenamedAndDeleted() throws Exception {
     String branches = "/projects/" + PROJECT + "/branches/";
     rest.good("PUT", branches + "old", "{\"revision\":\"master\"}");
-    // A rename, as Gerrit's users make it: the new name, HEAD to it, the old name away; a/b in the place of a last.
+    // A rename, as Gerrit's users make it: the new name, HEAD to it, the old name away. Last, a/b takes a's place.
     rest.good("PUT", branches + "new", "{\"revision\":\"old\"}");
     rest.good("PUT", "/projects/" + PROJECT + "/HEAD", "{\"ref\":\"refs/heads/new\"}");
     rest.good("DELETE", branches + "old", null);

@@ -11,13 +11,13 @@ import java.util.List;
 import java.util.concurrent.Callable;
 
 /**
- * Two Gerrits with the real high-availability plugin on one folder of repositories: whether refdb's hints travel through
- * its forwarding of evictions. No test of the build, since the plugin is not published as an artifact.
+ * Two Gerrits with the real high-availability plugin on one folder of repositories. Shows whether refdb's hints travel
+ * through its forwarding of evictions. No test of the build, since the plugin is not published as an artifact.
  *
  * <p>Arguments: the plugin's jar, the jar of global-refdb that it needs in {@code lib}, an empty folder.
  *
- * <p>The nodes believe what they know for ten minutes ({@code refdb.trustMillis}), as no real node should, so that what
- * the other one wrote is seen at once only if its hint has arrived.
+ * <p>The nodes believe what they know for ten minutes ({@code refdb.trustMillis}), as no real node should. So a write of the
+ * other node is seen at once only if its hint has arrived.
  */
 final class HighAvailability {
   private static final String PROJECT = "shared";

@@ -16,11 +16,11 @@ import jdk.jfr.consumer.RecordedEvent;
 import jdk.jfr.consumer.RecordingFile;
 
 /**
- * How much of each journey of one user is spent in questions to and updates of a ref database: from the server's flight
- * recording, in which every call of such a method is an event, and the journeys' times. Calls inside calls count once.
+ * How much of each journey of one user is spent in questions to and updates of a ref database. The server's flight recording
+ * has an event for each call of such a method; the journeys' times are the rest. Calls inside calls count once.
  *
- * <p>Arguments: what the rows begin with, the recording, the file that {@link Load} wrote. Prints a line a journey: its
- * name, how often it was made, milliseconds of it, of these in ref databases, the share in percent, calls.
+ * <p>Arguments: what the rows begin with, the recording, the file that {@link Load} wrote. Prints a line a journey. It
+ * has the name, the number, milliseconds, of these in ref databases, the share in percent, calls.
  */
 final class RefShare {
   private RefShare() {}

@@ -33,8 +33,8 @@ import org.refdb.engine.RefListing;
 import org.refdb.engine.RefViews;
 
 /**
- * What ref caches for Gerrit are known to get wrong, each a test that fails on a cache that has it. The numbers are those
- * of the project's list of them (docs/testing.md); those that take many refs to show are in {@link KnownFaultsAtSizeTest}.
+ * What ref caches for Gerrit are known to get wrong. Each fault is a test that fails on a cache with it. The numbers are
+ * those of the list in docs/testing.md. Faults that take many refs to show are in {@link KnownFaultsAtSizeTest}.
  */
 class KnownFaultsTest {
   private static final String MASTER = "refs/heads/master";
@@ -373,7 +373,7 @@ class KnownFaultsTest {
       }
       assertEquals(commits.get(1), id(repository, "refs/remotes/origin/HEAD"));
 
-      // JGit's list looks up where the symbolic ref leads, and so tells listeners of a change, while it is being read.
+      // JGit's list looks up where the symbolic ref leads. So it tells listeners of a change while it is being read.
       List<Object> results = new ArrayList<>();
       repository
           .getListenerList()

@@ -127,7 +127,7 @@ final class RandomOperations {
     RefUpdate.Result make() throws IOException;
   }
 
-  /** JGit cannot lock a ref where there is a folder, or below a file: then it throws, or says that it has no lock. */
+  /** JGit cannot lock a ref where there is a folder, or below a file. It throws then, or says that it has no lock. */
   private static String told(RefUpdate update, Call call) {
     RefUpdate.Result result;
     try {

@@ -21,10 +21,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * A JVM with refdb, one with JGit's own ref database and C git write to one repository at once, while refs are packed.
+ * A JVM with refdb, one with JGit's own ref database and C git write to one repository while others pack.
  *
- * <p>All move one ref along a chain of commits, each step a compare-and-set. Every step that somebody was told to have
- * made must have been made: there are as many of them as commits that the ref has passed. Besides each of them makes refs
+ * <p>All move one ref along a chain of commits, each step a compare-and-set. Every step that was
+ * acknowledged must have been made. So there are as many of them as commits that the ref has passed. Besides each of them makes refs
  * of its own, which must all be there in the end.
  *
  * <p>Where refs are in tables JGit stays out of it: with C git beside it it loses refs by itself.
@@ -100,7 +100,7 @@ class ThreeProcessesTest {
     return null;
   }
 
-  /** Moves the shared ref until it is at the end of the chain; makes refs of its own on the way. */
+  /** Moves the shared ref until it is at the end of the chain. On the way it makes refs of its own. */
   private static int moveAndMake(Repository repository, List<ObjectId> chain, String owner) throws IOException {
     int steps = 0;
     int made = 0;

@@ -14,9 +14,9 @@ import net.openhft.chronicle.hash.ChecksumEntry;
 import net.openhft.chronicle.map.ChronicleMap;
 
 /**
- * {@code Main FILE}: writes every entry of a file that cache-chroniclemap wrote to the standard output, as bytes. For each the
- * length of its key, the key, the length of its value, the value (lengths in four bytes) and when it was made, in eight; at
- * the end -1 and how many there were. The file's own header says how it is laid out.
+ * {@code Main FILE}: writes every entry of a file that cache-chroniclemap wrote to the standard output, as bytes. An
+ * entry is the length of its key, the key, the length of its value, the value and its time. Lengths have four bytes, times
+ * eight. At the end stand -1 and the number of entries. The file's own header says how it is laid out.
  */
 public final class Main {
   private static final int END = -1;

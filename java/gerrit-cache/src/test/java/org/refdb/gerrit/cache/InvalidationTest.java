@@ -77,7 +77,7 @@ class InvalidationTest {
     assertNull(cache.getIfPresent("key"));
   }
 
-  /** The clock had ticked before the store was changed, so such a reader counted as later, and its value was served for ever. */
+  /** The clock had ticked before the store was changed. So such a reader counted as later, and its value stayed for ever. */
   @Test
   void aReaderInTheMidstOfAnInvalidationDoesNotBringTheValueBackToMemory() throws Exception {
     readInTheMidstOf(() -> gerrit.strings().invalidate("key"));

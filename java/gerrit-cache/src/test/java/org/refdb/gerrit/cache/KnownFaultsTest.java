@@ -30,7 +30,7 @@ import org.refdb.gerrit.cache.store.NativeOpener;
 import org.refdb.gerrit.cache.store.Store;
 
 /**
- * The faults that were found by running the other replacement of Gerrit's H2 caches, each as a test on real files. Where
+ * The faults that were found by running the other replacement of Gerrit's H2 caches. Each is a test on real files. Where
  * another class holds the test of one, its name says so there.
  */
 class KnownFaultsTest {

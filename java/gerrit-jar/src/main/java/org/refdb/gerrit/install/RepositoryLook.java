@@ -16,8 +16,8 @@ import org.refdb.engine.RefViewSettings;
 import org.refdb.engine.RefViews;
 
 /**
- * Looks at a site's repositories before refdb is to serve them, and says what will not be as it was with JGit. Such are
- * refs whose files are no good, and repositories that refdb does not understand. It changes nothing.
+ * Looks at a site's repositories before refdb serves them, and names the differences from JGit to come. Such are refs
+ * whose files are no good, and repositories that refdb does not understand. It changes nothing.
  */
 final class RepositoryLook {
   private static final int SAID_MAX = 100;

@@ -17,9 +17,9 @@ import org.eclipse.jgit.lib.Repository;
 import org.refdb.jgit.RefsNoticedEvent;
 
 /**
- * News between the nodes of a cluster: "the refs of this project changed". high-availability and multi-site forward the
- * removals from the caches that their {@code cache.pattern} names, and remove the same key on the peers. So this is a
- * cache, {@value #CACHE}, that never holds anything. A node that wrote refs says that a key was removed, and a removal
+ * News between the nodes of a cluster: "the refs of this project changed". The plugins high-availability and multi-site
+ * forward the removals from the caches that their {@code cache.pattern} names. The peers then remove the same key. So this
+ * is a cache, {@value #CACHE}, that never holds anything. A node that wrote refs says that a key was removed, and a removal
  * here is a peer's news.
  *
  * <p>A cache with entries would not do. By a mark on the thread the plugins keep a removal that they were told of from

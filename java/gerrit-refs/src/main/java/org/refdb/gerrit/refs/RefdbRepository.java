@@ -11,7 +11,7 @@ import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.RepositoryCache;
 
 /**
- * A repository whose refs the engine serves. It stays a {@link FileRepository}, so garbage collection, gitweb,
+ * A repository whose refs the engine serves. It stays a {@link FileRepository}. So garbage collection, gitweb,
  * inserting packs and all else that casts to that works as before.
  *
  * <p>The constructor of FileRepository opens JGit's own ref database, which is closed again at once. With reftable it

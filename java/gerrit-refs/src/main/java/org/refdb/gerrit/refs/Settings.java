@@ -12,7 +12,7 @@ import org.refdb.engine.SiteLibrary;
  * The section {@code [refdb]} of gerrit.config.
  *
  * @param memoryBytes memory for all repositories together, off the Java heap: {@code memoryLimit}
- * @param openFiles how many files of repositories are kept open, 0 for a quarter of what the process may: {@code openFiles}
+ * @param openFiles how many files of repositories stay open, 0 for a quarter of the process's limit: {@code openFiles}
  * @param nativeDirectory where the native library is unpacked, or null: {@code nativeDirectory}
  * @param verifyInterval how often a project in use is compared with the disk, zero for never: {@code verifyInterval}
  * @param shadowProjects projects that start in shadow mode, {@code *} at an end for all that begin so: {@code shadow}

@@ -23,7 +23,7 @@ final class Verification {
    * <p>A difference is looked at again, ref by ref, after both views were told to look at the disk. A ref that someone
    * has just changed agrees then; one that is wrong does not.
    *
-   * @param broken refs that JGit may have from packed-refs beneath a file that is no good, and the engine has not
+   * @param broken refs that JGit alone may have, from packed-refs beneath a file that is no good
    * @return at most {@code max} differences
    */
   static List<String> compare(RefDatabase jgit, RefDatabase engine, Set<String> broken, int max)

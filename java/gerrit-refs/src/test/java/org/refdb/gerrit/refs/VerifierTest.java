@@ -22,7 +22,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A view is made stale by a setting that promises what the disk does not keep: nobody else writes for an hour. */
+/** A setting makes a view stale. It promises what the disk does not keep: nobody else writes for an hour. */
 final class VerifierTest {
   private static final Project.NameKey DEMO = Project.nameKey("demo");
 

@@ -14,7 +14,7 @@ import java.util.List;
 
 /**
  * The folder of one cache, which has a folder for each version. Its name is the engine's. A character that is no
- * letter, digit, {@code _}, {@code -} or {@code .} is written {@code %XX}; so is a leading dot.
+ * letter, digit, {@code _}, {@code -} or {@code .} is written {@code %XX}. So is a leading dot.
  */
 public final class CacheFolder {
   private static final HexFormat HEX = HexFormat.of().withUpperCase();
