@@ -15,7 +15,7 @@ use crate::{RefFormat, Result, Store};
 use bstr::{BStr, BString};
 use refdb_repo::objects::ObjectKind;
 use refdb_types::ObjectId;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What [`Store::verify`] has to say.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,10 +109,6 @@ impl Verifier<'_> {
 
     fn fault(&mut self, place: &BStr, check: Check, what: impl Into<BString>) {
         (self.report)(Verified::Fault(Fault { place: place.to_owned(), check, what: what.into() }));
-    }
-
-    fn git_dir(&self) -> &Path {
-        self.store.repository().refs_dir()
     }
 
     /// Looks for the object of a ref: a commit where the ref is a branch or HEAD. A fault is told of `place`; `name` is the

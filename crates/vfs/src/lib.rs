@@ -17,6 +17,7 @@ pub mod interrupt;
 mod lock;
 mod mapping;
 mod op;
+mod path;
 mod signature;
 mod stat;
 
@@ -29,4 +30,5 @@ pub use growing::{Growing, prefetch};
 pub use lock::{Left, Lock, LockError, Patience, Seed};
 pub use mapping::Mapping;
 pub use op::{Op, Verdict, Witness};
+pub use path::plain_path;
 pub use stat::{Stat, now_nanos};

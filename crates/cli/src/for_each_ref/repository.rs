@@ -16,12 +16,12 @@ use crate::{
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{RefFormat, Snapshot, Zone};
 use refdb_types::ObjectId;
-use refdb_vfs::Fs;
+use refdb_vfs::{Fs, plain_path};
 use std::{
     cell::OnceCell,
     collections::{BTreeMap, BTreeSet},
     os::unix::ffi::OsStrExt,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -97,7 +97,7 @@ impl<'a> RepositoryWorld<'a> {
                 found.insert(branch.into(), path);
             }
         };
-        note("main-worktree/HEAD", without_git(&plain(repository.common_dir())));
+        note("main-worktree/HEAD", without_git(repository.common_dir()));
         let worktrees = match repository.worktrees(&Fs::real()) {
             Ok(worktrees) => worktrees,
             Err(error) => return fatal!["cannot list the worktrees: ", error.to_string()],
@@ -105,30 +105,19 @@ impl<'a> RepositoryWorld<'a> {
         for worktree in worktrees {
             let Ok(text) = std::fs::read(worktree.git_dir.join("gitdir")) else { continue };
             let path = worktree.git_dir.join(text.trim_end().to_path_lossy());
-            note(&format!("worktrees/{}/HEAD", worktree.id), without_git(&plain(&path)));
+            note(&format!("worktrees/{}/HEAD", worktree.id), without_git(&path));
         }
         Ok(found)
     }
 }
 
-/// A working tree's folder, from that of its `.git`.
+/// A working tree's folder, from that of its `.git`: absolute and without `..`, also where it does not exist any more.
 fn without_git(path: &Path) -> PathBuf {
+    let path = plain_path(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
     match path.parent() {
         Some(parent) if path.file_name().is_some_and(|name| name == ".git") => parent.to_owned(),
-        _ => path.to_owned(),
+        _ => path,
     }
-}
-
-/// An absolute path without `..`, also of what does not exist any more.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for component in std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).components() {
-        match component {
-            Component::ParentDir => drop(plain.pop()),
-            other => plain.push(other),
-        }
-    }
-    plain
 }
 
 impl World for RepositoryWorld<'_> {

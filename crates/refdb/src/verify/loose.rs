@@ -4,12 +4,8 @@ use super::{Check, Looking, Verifier, Worktree, content::verify_target};
 use crate::Result;
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{FormatOptions, ObjectId, check_format, is_root_ref};
-use refdb_vfs::EntryKind;
-use std::{
-    ffi::OsStr,
-    os::unix::ffi::OsStrExt,
-    path::{Component, Path, PathBuf},
-};
+use refdb_vfs::{EntryKind, plain_path};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
 /// Looks at the files below `refs/`, then at root refs.
 pub(super) fn verify(verifier: &mut Verifier<'_>, worktree: &Worktree) -> Result<()> {
@@ -92,25 +88,10 @@ fn link(verifier: &mut Verifier<'_>, place: &BStr, name: &BStr, path: &Path) -> 
         Err(error) => return Err(error.into()),
     };
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let led = plain(&real(path.parent().unwrap_or(path)).join(content));
-    let target = led.strip_prefix(real(verifier.git_dir())).unwrap_or(&led);
+    let led = plain_path(&real(path.parent().unwrap_or(path)).join(content));
+    let target = led.strip_prefix(real(verifier.store.repository().refs_dir())).unwrap_or(&led);
     verify_target(verifier, place, name, target.as_os_str().as_bytes().as_bstr());
     Ok(())
-}
-
-/// A path without `.` and `..`.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                plain.pop();
-            }
-            Component::CurDir => {}
-            part => plain.push(part),
-        }
-    }
-    plain
 }
 
 fn file(verifier: &mut Verifier<'_>, place: &BStr, name: &BStr, path: &Path) -> Result<()> {

@@ -1,0 +1,14 @@
+use std::path::{Component, Path, PathBuf};
+
+/// The path without `.` and `..`, told from its text alone: nothing has to exist, and no symbolic link is followed.
+pub fn plain_path(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
+}
