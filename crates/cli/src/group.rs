@@ -36,7 +36,7 @@ impl Group {
             }
             _ => {}
         }
-        let named = self.members.iter().find(|(command, _)| Some(last_word(command)) == first);
+        let named = self.members.iter().find(|(command, _)| Some(command.last_word().as_bytes()) == first);
         match (named, &self.otherwise) {
             (Some((_, run)), _) => run(&Invocation { globals: invocation.globals, words: &words[1..] }),
             (None, Some((_, run))) => run(invocation),
@@ -64,9 +64,9 @@ impl Group {
     /// The words that may follow, for a shell that completes words.
     fn complete(&self, invocation: &Invocation<'_>) -> Result<u8> {
         Session::open(invocation.globals)?;
-        let names: Vec<&[u8]> = self.members.iter().map(|(command, _)| last_word(command)).collect();
+        let names: Vec<&str> = self.members.iter().map(|(command, _)| command.last_word()).collect();
         let mut output = Output::default();
-        output.buffer().extend(names.join(&b' '));
+        output.buffer().extend(names.join(" ").bytes());
         output.buffer().push(b'\n');
         output.flush()?;
         Ok(0)
@@ -81,8 +81,4 @@ impl Group {
         debug_assert!(self.command.options.is_empty(), "what stands before a member is no option");
         text + &self.command.usage(Asked::Full)
     }
-}
-
-fn last_word(command: &Command) -> &[u8] {
-    command.name.rsplit(' ').next().unwrap_or(command.name).as_bytes()
 }

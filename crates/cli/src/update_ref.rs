@@ -8,7 +8,7 @@ pub mod records;
 pub mod request;
 mod single;
 
-pub(crate) use single::apply;
+pub(crate) use single::{apply, change_to};
 
 use crate::{
     Invocation,

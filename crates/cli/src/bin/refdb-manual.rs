@@ -57,10 +57,7 @@ fn program() -> Command {
 }
 
 fn members(group: &'static Group) -> Command {
-    let members = group.members.iter().map(|(command, _)| {
-        let name = command.name.rsplit(' ').next().unwrap_or(command.name);
-        subcommand(command).name(name)
-    });
+    let members = group.members.iter().map(|(command, _)| subcommand(command).name(command.last_word()));
     Command::new(group.command.name)
         .about(group.command.about)
         .disable_help_flag(true)

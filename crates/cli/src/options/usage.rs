@@ -19,6 +19,11 @@ pub enum Asked {
 }
 
 impl Command {
+    /// The word that names it among those with the same first word: `list` of `refs list`.
+    pub fn last_word(&self) -> &'static str {
+        self.name.rsplit(' ').next().unwrap_or(self.name)
+    }
+
     /// Why a command line was not understood, with the usage.
     pub fn wrong_use(&self, message: Option<BString>) -> Failure {
         Failure::Usage(message, self.usage(Asked::Short))

@@ -2,10 +2,10 @@
 
 use crate::{
     Invocation,
-    failure::{Failure, Result, fatal, refused},
+    failure::{Result, fatal, refused},
     options::{Command, Opt, Parser, Value, Word},
     session::{Session, before_locks},
-    update_ref::{Options, apply},
+    update_ref::{Options, apply, change_to},
 };
 use bstr::{BString, ByteSlice};
 use refdb::{Change, Precondition, Target};
@@ -91,8 +91,7 @@ pub(super) fn update(invocation: &Invocation<'_>) -> Result<u8> {
         Some(old) => Precondition::MustMatch(Target::Direct(old)),
     };
     before_locks()?;
-    let change = if new.is_null() { Change::Delete } else { Change::Set(Target::Direct(new)) };
-    apply(&session, &options, name, change, expected).map_err(refused)?;
+    apply(&session, &options, name, change_to(new), expected).map_err(refused)?;
     Ok(0)
 }
 
@@ -119,6 +118,6 @@ fn parse(command: &'static Command, invocation: &Invocation<'_>) -> Result<Optio
 fn object(session: &Session, text: &BString, what: &str) -> Result<ObjectId> {
     match session.revisions().resolve(text.as_bstr())? {
         Some(id) => Ok(id),
-        None => Err(Failure::Fatal(crate::failure::message!["invalid ", what, ": '", text, "'"])),
+        None => fatal!["invalid ", what, ": '", text, "'"],
     }
 }

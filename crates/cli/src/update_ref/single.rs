@@ -19,8 +19,7 @@ pub(super) fn update(session: &Session, options: &Options) -> Result<u8> {
             None => Precondition::MustNotExist,
         },
     };
-    let change = if new.is_null() { Change::Delete } else { Change::Set(Target::Direct(new)) };
-    match apply(session, options, name, change, expected) {
+    match apply(session, options, name, change_to(new), expected) {
         Ok(()) => Ok(0),
         Err(error @ (refdb::Error::Hook(_) | refdb::Error::Ident(_))) => Err(error.into()),
         Err(error) => {
@@ -46,6 +45,11 @@ pub(super) fn delete(session: &Session, options: &Options) -> Result<u8> {
     };
     apply(session, options, name, Change::Delete, expected).map_err(refused)?;
     Ok(0)
+}
+
+/// The change that makes a ref hold this id: the zero id deletes it.
+pub(crate) fn change_to(new: ObjectId) -> Change {
+    if new.is_null() { Change::Delete } else { Change::Set(Target::Direct(new)) }
 }
 
 pub(crate) fn apply(
