@@ -39,8 +39,12 @@ fn decide(pattern: &[u8], name: &[u8]) -> Option<bool> {
         None => (pattern, true),
     };
     let pattern = pattern.strip_prefix(b"^").unwrap_or(pattern);
-    let rest = name.strip_prefix(pattern)?;
-    (rest.is_empty() || rest.starts_with(b"/")).then_some(hides)
+    is_within(name, pattern).then_some(hides)
+}
+
+/// Whether a ref is `place` itself or lies below it.
+pub(crate) fn is_within(name: &[u8], place: &[u8]) -> bool {
+    name.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 #[cfg(test)]

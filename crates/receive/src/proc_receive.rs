@@ -1,4 +1,4 @@
-use crate::wire::Command;
+use crate::{hidden::is_within, wire::Command};
 use bstr::{BStr, BString, ByteSlice};
 
 /// Which commands a proc-receive hook carries out: `receive.procReceiveRefs`, git-config(1).
@@ -47,9 +47,7 @@ impl ProcReceive {
             let fits = (pattern.creations || !creates)
                 && (pattern.deletions || !deletes)
                 && (pattern.changes || creates || deletes);
-            let rest = command.name.strip_prefix(&pattern.prefix[..]);
-            let is_below = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"));
-            fits && is_below != pattern.negated
+            fits && is_within(command.name, &pattern.prefix) != pattern.negated
         })
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn advertise(
         let (mut failed, mut behind) = (None, None);
         let walked = cursor.for_each(&mut |view| {
             let shown = if !names.accept(view.name) {
-                shower.pass_over("ignoring ref with broken name", view.name).map(|()| Shown::Alone)
+                shower.pass_over("ignoring ref with broken name", view.name)
             } else {
                 shower.show(view.name, view.target)
             };
@@ -50,9 +50,13 @@ pub(super) fn advertise(
             return Err(error);
         }
         match walked {
-            Ok(_) if behind.is_some() => cursor.seek(behind.unwrap_or_default().as_bstr())?,
-            Ok(_) => break,
-            Err(refdb::Error::BrokenRef(broken)) => shower.pass_over("ignoring broken ref", broken.name.as_ref())?,
+            Ok(_) => match behind {
+                Some(name) => cursor.seek(name.as_bstr())?,
+                None => break,
+            },
+            Err(refdb::Error::BrokenRef(broken)) => {
+                shower.pass_over("ignoring broken ref", broken.name.as_ref())?;
+            }
             Err(error) => return Err(error.into()),
         }
     }
@@ -103,25 +107,25 @@ impl Shower<'_, '_> {
             },
         };
         if id.is_null() {
-            return self.pass_over("ignoring broken ref", name).map(|()| Shown::Alone);
+            return self.pass_over("ignoring broken ref", name);
         }
         let is_new = self.seen.as_mut().is_none_or(|seen| seen.insert(id));
         if !is_new && name == HAVE {
             return Ok(Shown::Alone);
         }
         if !self.advertisement.add(&id, name, &mut self.packets) {
-            let why = "ignoring ref whose name is too long for the protocol";
-            return self.pass_over(why, name).map(|()| Shown::Alone);
+            return self.pass_over("ignoring ref whose name is too long for the protocol", name);
         }
         self.channel.relieve(&mut self.packets)?;
         Ok(Shown::Alone)
     }
 
-    fn pass_over(&mut self, why: &str, name: &BStr) -> Result<(), ServeError> {
+    fn pass_over(&mut self, why: &str, name: &BStr) -> Result<Shown, ServeError> {
         let mut message = BString::from(why);
         message.push(b' ');
         message.extend_from_slice(name);
-        Ok(self.channel.warning(&message)?)
+        self.channel.warning(&message)?;
+        Ok(Shown::Alone)
     }
 }
 
