@@ -30,6 +30,11 @@ pub(crate) struct OwnRow {
 }
 
 impl OwnRow {
+    /// Of a file, or a folder, that is no good.
+    pub(crate) fn broken(name: BString) -> Self {
+        OwnRow { name, target: None, peeled: Peeled::Unknown, storage: Storage::Loose }
+    }
+
     pub(crate) fn is_broken(&self) -> bool {
         self.target.is_none()
     }

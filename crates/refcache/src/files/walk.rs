@@ -85,9 +85,8 @@ impl FilesReader {
         let entries = self.entries(folder);
         if let Some(unreadable) = broken_ref(&entries) {
             self.counters.broken.found(unreadable);
-            let name = unreadable.name.clone();
-            if plan.has(name.as_bstr()) {
-                rows.push(OwnRow { name, target: None, peeled: Peeled::Unknown, storage: Storage::Loose });
+            if plan.has(unreadable.name.as_bstr()) {
+                rows.push(OwnRow::broken(unreadable.name.clone()));
             }
             return Ok(());
         }
@@ -109,7 +108,7 @@ impl FilesReader {
         let known = known.as_ref().and_then(|known| known.loose.as_ref());
         let found = self.loose(name.as_bstr(), known);
         if broken_ref(&found).is_some() {
-            rows.push(OwnRow { name: name.clone(), target: None, peeled: Peeled::Unknown, storage: Storage::Loose });
+            rows.push(OwnRow::broken(name.clone()));
             return Ok(());
         }
         let Some((loose, is_new)) = found? else { return Ok(()) };

@@ -171,14 +171,20 @@ impl<'s> FilesCursor<'s> {
         Ok(())
     }
 
-    /// Goes into a folder. One that may not be read concerns its own refs only, as a file does.
-    fn expand(&mut self, folder: &BStr) -> Result<Option<BrokenRef>> {
+    /// Makes a folder's entries the next ones. One that may not be read has none here, and is told of.
+    fn enter(&mut self, folder: &BStr) -> Result<Option<BrokenRef>> {
         let (mut names, unreadable) = match self.children(folder) {
             Err(Error::Io(error)) => (Vec::new(), Some(unreadable(folder, error)?)),
             names => (names?, None),
         };
         names.reverse();
         self.levels.push(names);
+        Ok(unreadable)
+    }
+
+    /// Goes into a folder. One that may not be read concerns its own refs only, as a file does.
+    fn expand(&mut self, folder: &BStr) -> Result<Option<BrokenRef>> {
+        let unreadable = self.enter(folder)?;
         self.drop_before_floor();
         self.validate_packed(folder)?;
         Ok(unreadable)
@@ -403,13 +409,8 @@ pub(super) fn loose_names(store: &Store, act: &mut dyn FnMut(&BStr) -> Result<()
     let mut cursor = FilesCursor::new(store, false)?;
     while let Some(name) = cursor.pop_head() {
         if name.last() == Some(&b'/') {
-            let mut names = match cursor.children(name.as_bstr()) {
-                // The content of a folder that may not be read stays as it is.
-                Err(Error::Io(error)) => unreadable(name.as_bstr(), error).map(|_| Vec::new())?,
-                names => names?,
-            };
-            names.reverse();
-            cursor.levels.push(names);
+            // The content of a folder that may not be read stays as it is.
+            cursor.enter(name.as_bstr())?;
         } else {
             act(name.as_bstr())?;
         }
