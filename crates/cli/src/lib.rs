@@ -21,6 +21,7 @@ pub mod options;
 pub mod output;
 pub mod pack_refs;
 pub mod progress;
+pub mod real_git;
 pub mod receive_pack;
 pub mod refs;
 pub mod revision;

@@ -43,7 +43,12 @@ pub fn int(text: &[u8]) -> Option<i32> {
     i32::try_from(read.number).ok()
 }
 
-/// The same without a minus, in the range of an unsigned int.
+/// On which side of zero a decimal number lies, however long it is; `None` if the text is none.
+pub fn sign(text: &[u8]) -> Option<std::cmp::Ordering> {
+    strtol(text, 10).filter(|read| read.rest.is_empty()).map(|read| read.number.cmp(&0))
+}
+
+/// A decimal number and nothing else, without a minus, in the range of an unsigned int.
 pub fn unsigned_int(text: &[u8]) -> Option<u32> {
     let read = strtol(text, 10).filter(|read| read.rest.is_empty() && !text.contains(&b'-'))?;
     u32::try_from(read.number).ok()

@@ -6,6 +6,7 @@ use crate::{
     Invocation,
     failure::{Failure, Result, fatal, system_text},
     options::{Command, Opt},
+    real_git,
     session::{Session, before_locks},
 };
 use bstr::ByteSlice;
@@ -19,9 +20,8 @@ use std::{
     path::Path,
 };
 
-// `real_git` takes over before the client hears a word. `replay` does where only the client's first words show the need
+// The real git takes over before the client hears a word. `replay` is where only the client's first words show the need
 // (a shallow clone, a signed push).
-mod real_git;
 mod replay;
 
 /// The command line.
@@ -45,7 +45,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let environment = invocation.globals.environment();
     // How git says that it does not understand, git says best.
     let Some((call, folder)) = parse(invocation.words, &environment) else {
-        return Err(real_git::exec(&environment, invocation.words));
+        return Err(leave(&environment, invocation.words));
     };
     let fs = Fs::real();
     let place = Repository::served_folder(&fs, &environment, Path::new(folder));
@@ -59,7 +59,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     if hand_over(&settings, &facts).is_some() {
         let options = invocation.words.split_last().map_or(&[][..], |(_, options)| options);
         let here = OsString::from(".");
-        return Err(real_git::exec(&environment, options.iter().chain([&here])));
+        return Err(leave(&environment, options.iter().chain([&here])));
     }
     before_locks()?;
     let (input, output) = (io::stdin(), io::stdout());
@@ -72,6 +72,12 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
         Err(ServeError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::BrokenPipe),
         Err(error) => fatal![error.to_string()],
     }
+}
+
+/// Leaves the push to git. It returns only if that cannot be.
+fn leave<'w>(environment: &Environment, words: impl IntoIterator<Item = &'w OsString>) -> Failure {
+    let words: Vec<OsString> = [COMMAND.name.into()].into_iter().chain(words.into_iter().cloned()).collect();
+    real_git::exec(environment, COMMAND.name, &words, "this push")
 }
 
 /// What git's command line means; `None` if it is no good.

@@ -22,8 +22,8 @@ pub(crate) use outer::Outer;
 pub use parse::BadKey;
 pub(crate) use parse::{BadLine, Parser};
 pub use settings::{Fsync, ReftableSettings, Settings, SharedRepository};
-pub use value::Value;
-pub(crate) use value::{expand_path, parse_boolean};
+pub(crate) use value::expand_path;
+pub use value::{Value, parse_boolean};
 
 use bstr::{BStr, ByteSlice};
 use std::path::PathBuf;

@@ -35,6 +35,8 @@ enum DateKind {
     Unix,
     /// `3 weeks ago`.
     Relative,
+    /// No more than is needed to tell it from now: `3 hours ago`, `Sun 10:45`, `Sep 4 2022`.
+    Human,
     /// By strftime(3).
     Format(String),
 }
@@ -64,7 +66,7 @@ impl DateForm {
             return if std::io::stdout().is_terminal() { Self::parse(form) } else { Ok(DateForm::DEFAULT) };
         }
         // Longer words come before those that they begin with.
-        const KINDS: [(&str, DateKind); 11] = [
+        const KINDS: [(&str, DateKind); 12] = [
             ("relative", DateKind::Relative),
             ("iso8601-strict", DateKind::IsoStrict),
             ("iso-strict", DateKind::IsoStrict),
@@ -74,6 +76,7 @@ impl DateForm {
             ("rfc", DateKind::Rfc2822),
             ("short", DateKind::Short),
             ("default", DateKind::Default),
+            ("human", DateKind::Human),
             ("raw", DateKind::Raw),
             ("unix", DateKind::Unix),
         ];
@@ -107,13 +110,14 @@ impl DateForm {
 }
 
 impl Time {
-    /// The time in the line of an author, committer or tagger.
+    /// The time in the line of an author, committer or tagger. What stands there and is no number is taken for 0.
     pub fn of(line: &[u8]) -> Option<Self> {
-        let after = &line[line.rfind_byte(b'>')? + 1..];
-        let mut words = after.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
-        let seconds = words.next()?.to_str().ok()?.parse().ok()?;
-        let offset_text: [u8; 5] = words.next().and_then(|word| word.try_into().ok()).unwrap_or(*b"+0000");
-        Some(Time { seconds, offset_text })
+        let after = line[line.find(b"> ")? + 2..].trim_start_with(|char| char == ' ');
+        let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let seconds = if digits == 0 { 0 } else { after[..digits].to_str().ok()?.parse().ok()? };
+        let word = after[digits..].strip_prefix(b" ").filter(|_| digits > 0).map(|rest| rest.trim_ascii_start());
+        let offset = word.and_then(|rest| rest.split(|byte| *byte == b' ').next()?.try_into().ok());
+        Some(Time { seconds, offset_text: offset.unwrap_or(*b"+0000") })
     }
 
     /// Seconds since 1970.
@@ -143,10 +147,14 @@ impl Time {
                 // Local time goes without saying.
                 DateKind::Default => self.local(&clock.zone).default_text(),
                 DateKind::Format(format) => self.local(&clock.zone).strftime(format, &zone_name()),
+                DateKind::Human => self.local(&clock.zone).human(clock, true),
                 kind => self.local(&clock.zone).text(kind, clock.now),
             };
         }
-        self.text(&form.kind, clock.now)
+        match &form.kind {
+            DateKind::Human => self.human(clock, false),
+            kind => self.text(kind, clock.now),
+        }
     }
 
     fn text(&self, kind: &DateKind, now: i64) -> String {
@@ -170,8 +178,26 @@ impl Time {
             }
             DateKind::Raw => format!("{} {offset}", self.seconds),
             DateKind::Unix => self.seconds.to_string(),
-            DateKind::Relative => relative(self.seconds, now),
+            DateKind::Relative | DateKind::Human => relative(self.seconds, now),
             DateKind::Format(format) => self.strftime(format, ""),
+        }
+    }
+
+    /// The time as somebody would tell it now. The zone is told where a weekday is, unless it goes without saying.
+    fn human(&self, clock: &Clock<'_>, is_local: bool) -> String {
+        let here = Time { seconds: clock.now, offset_text: *b"+0000" }.local(&clock.zone);
+        let (now, then) = (here.calendar(), self.calendar());
+        let Calendar { year, day, hour, minute, weekday, .. } = then;
+        let month = MONTHS[then.month as usize - 1];
+        let days_ago = ((now.year, now.month) == (year, then.month)).then(|| now.day - day);
+        match days_ago {
+            Some(0) => relative(self.seconds, clock.now),
+            Some(1..5) if is_local || self.offset_seconds() == here.offset_seconds() => {
+                format!("{weekday} {hour:02}:{minute:02}")
+            }
+            Some(1..5) => format!("{weekday} {hour:02}:{minute:02} {}", self.offset_text.to_str_lossy()),
+            _ if year == now.year => format!("{weekday} {month} {day} {hour:02}:{minute:02}"),
+            _ => format!("{month} {day} {year}"),
         }
     }
 
@@ -353,6 +379,35 @@ mod tests {
             assert_eq!(relative(0, past), expected, "{past}");
         }
         assert_eq!(relative(i64::MIN, 1), "in the future");
+    }
+
+    /// Each value was seen from git 2.55, which was told that it is 2023-11-14 22:13:20 UTC.
+    #[test]
+    fn a_human_is_told_no_more_than_is_needed() {
+        let now = 1_700_000_000;
+        for (zone, form, line, expected) in [
+            ("UTC0", "human", "1699960000 +0000", "11 hours ago"),
+            ("UTC0", "human", "1699921000 +0000", "22 hours ago"),
+            ("UTC0", "human", "1699919000 +0000", "Mon 23:43"),
+            ("UTC0", "human", "1699654400 +0000", "Fri 22:13"),
+            ("UTC0", "human", "1699568000 +0000", "Thu Nov 9 22:13"),
+            ("UTC0", "human", "1672611200 +0000", "Sun Jan 1 22:13"),
+            ("UTC0", "human", "1672438400 +0000", "Dec 30 2022"),
+            ("UTC0", "human", "1700000010 +0000", "in the future"),
+            ("UTC0", "human", "1700020000 +0000", "Wed Nov 15 03:46"),
+            ("UTC0", "human", "1734560000 +0000", "Dec 18 2024"),
+            ("UTC0", "human", "1699750000 +0200", "Sun 02:46 +0200"),
+            ("UTC0", "human", "1697500000 +0200", "Tue Oct 17 01:46"),
+            ("UTC0", "human-local", "1699750000 +0200", "Sun 00:46"),
+            ("EST5", "human-local", "1699750000 +0200", "Sat 19:46"),
+            ("EST5", "human", "1699750000 -0500", "Sat 19:46"),
+            ("UTC0", "human", "1699920000 -1200", "Mon 12:00 -1200"),
+        ] {
+            let environment = Environment::empty("/nonexistent").with("TZ", zone);
+            let clock = Clock { zone: Zone::of(&environment), now };
+            let time = Time::of(format!("A <b> {line}").as_bytes()).unwrap();
+            assert_eq!(time.show(&DateForm::parse(form.as_bytes()).unwrap(), &clock), expected, "{zone} {form} {line}");
+        }
     }
 
     #[test]

@@ -102,6 +102,25 @@ impl<'a> History<'a> {
         }
     }
 
+    /// The same for a ref that is listed. Standard error tells of a tag that lies about its object.
+    pub fn listed_commit(&self, mut id: ObjectId) -> Result<Option<ObjectId>> {
+        let mut data = Vec::new();
+        while self.objects.kind(&id)? == Some(ObjectKind::Tag) {
+            self.objects.content(&id, &mut data)?;
+            let value = |name: &[u8]| data.lines().find_map(|line| line.strip_prefix(name));
+            let target = value(b"object ").and_then(|hex| ObjectId::from_hex(id.kind(), hex).ok());
+            let (Some(target), Some(claimed)) = (target, value(b"type ")) else { return Ok(None) };
+            if let Some(actual) = self.objects.kind(&target)?
+                && actual.name().as_bytes() != claimed
+            {
+                say_lie(&id, &target, actual, claimed);
+                return Ok(None);
+            }
+            id = target;
+        }
+        Ok((self.objects.kind(&id)? == Some(ObjectKind::Commit)).then_some(id))
+    }
+
     /// How many commits can be reached from `one` but not from `two`, and the other way round.
     ///
     /// Walks back from both, the newest commit first, until all that is left can be reached from both. Commits that are
@@ -129,6 +148,13 @@ impl<'a> History<'a> {
         let count = |sides| walk.seen.values().filter(|found| found.sides == sides).count();
         Ok((count(ONE), count(TWO)))
     }
+}
+
+/// Says that a tag claims another type than its object has.
+pub fn say_lie(tag: &ObjectId, target: &ObjectId, actual: ObjectKind, claimed: &[u8]) {
+    let (tag, target) = (tag.to_string(), target.to_string());
+    say("error: ", &message!["object ", target, " is a ", actual.name(), ", not a ", claimed]);
+    say("error: ", &message!["bad tag pointer to ", target, " in ", tag]);
 }
 
 const ONE: u8 = 1;

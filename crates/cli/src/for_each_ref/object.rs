@@ -1,10 +1,9 @@
 //! The parts of commits and annotated tags that fields show.
 
 use super::{
-    atom::{Contents, Part, Role},
-    date::{Clock, Time},
+    atom::{Contents, Role},
+    date::Time,
 };
-use crate::failure::{Failure, Result};
 use bstr::{BStr, ByteSlice};
 
 /// A commit or tag, taken apart as far as fields need it.
@@ -44,33 +43,13 @@ impl<'a> Parsed<'a> {
         self.headers(name).next()
     }
 
-    /// Appends what a field shows of somebody's line.
-    pub fn person(&self, role: Role, part: &Part, clock: &Clock<'_>, out: &mut Vec<u8>) -> Result<()> {
-        let Some(line) = self.line(role) else { return Ok(()) };
-        let email = line.find_byte(b'<').and_then(|open| Some(&line[open..=open + line[open..].find_byte(b'>')?]));
-        let inner = email.map(|email| &email[1..email.len() - 1]).unwrap_or_default();
-        match part {
-            Part::Whole => out.extend_from_slice(line),
-            Part::Name => out.extend_from_slice(line.find(b" <").map(|end| &line[..end]).unwrap_or_default()),
-            Part::Email => out.extend_from_slice(email.unwrap_or_default()),
-            Part::EmailTrimmed => out.extend_from_slice(inner),
-            Part::EmailLocal => out.extend_from_slice(inner.split(|byte| *byte == b'@').next().unwrap_or_default()),
-            Part::Date(form) => {
-                let form = form.as_ref().map_err(|message| Failure::Fatal(message.clone()))?;
-                if let Some(time) = Time::of(line) {
-                    out.extend_from_slice(time.show(form, clock).as_bytes());
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// The seconds since 1970 in somebody's line, by which dates are sorted.
     pub fn seconds(&self, role: Role) -> i64 {
         self.line(role).and_then(|line| Time::of(line)).map_or(0, |time| time.seconds())
     }
 
-    fn line(&self, role: Role) -> Option<&'a BStr> {
+    /// Somebody's line.
+    pub fn line(&self, role: Role) -> Option<&'a BStr> {
         match role {
             Role::Author => self.header("author"),
             Role::Committer => self.header("committer"),
@@ -136,8 +115,7 @@ impl<'a> Parsed<'a> {
             }
             Contents::Signature => out.extend_from_slice(message.signature),
             Contents::Lines(count) => {
-                let unsigned = &message.whole[..message.whole.len() - message.signature.len()];
-                for (turn, line) in unsigned.lines_with_terminator().take(count).enumerate() {
+                for (turn, line) in self.unsigned().lines_with_terminator().take(count).enumerate() {
                     let line = line.strip_suffix(b"\n").unwrap_or(line);
                     if turn > 0 {
                         out.extend_from_slice(b"\n    ");
@@ -146,6 +124,12 @@ impl<'a> Parsed<'a> {
                 }
             }
         }
+    }
+
+    /// The message without a tag's signature, where trailers are looked for.
+    pub fn unsigned(&self) -> &'a [u8] {
+        let message = self.message();
+        &message.whole[..message.whole.len() - message.signature.len()]
     }
 
     fn message(&self) -> Message<'a> {
@@ -184,8 +168,6 @@ fn signature_start(text: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::for_each_ref::date::DateForm;
-    use refdb::{Environment, Zone};
 
     const TAG: &[u8] = b"object 1234567890123456789012345678901234567890\ntype commit\ntag v1\n\
         tagger A B <a.b@c.d> 1151968725 +0200\n\nfirst\nline\n\nbody\n-----BEGIN PGP SIGNATURE-----\nx\n";
@@ -207,44 +189,5 @@ mod tests {
         assert_eq!(shown(|tag, out| tag.contents(Contents::Lines(3), out)), "first\n    line\n    ");
         assert_eq!(Parsed::new(TAG).header("tag"), Some("v1".into()));
         assert_eq!(Parsed::new(TAG).header("first"), None);
-    }
-
-    #[test]
-    fn a_line_falls_into_name_address_and_time() {
-        let environment = Environment::empty("/nonexistent");
-        let clock = Clock { zone: Zone::of(&environment), now: 0 };
-        for (part, expected) in [
-            (Part::Whole, "A B <a.b@c.d> 1151968725 +0200"),
-            (Part::Name, "A B"),
-            (Part::Email, "<a.b@c.d>"),
-            (Part::EmailTrimmed, "a.b@c.d"),
-            (Part::EmailLocal, "a.b"),
-            (Part::Date(Ok(DateForm::DEFAULT)), "Tue Jul 4 01:18:45 2006 +0200"),
-        ] {
-            assert_eq!(shown(|tag, out| tag.person(Role::Creator, &part, &clock, out).unwrap()), expected);
-        }
-        assert_eq!(shown(|tag, out| tag.person(Role::Author, &Part::Whole, &clock, out).unwrap()), "");
-    }
-
-    #[test]
-    fn broken_objects_show_nothing_and_do_no_harm() {
-        let environment = Environment::empty("/nonexistent");
-        let clock = Clock { zone: Zone::of(&environment), now: 0 };
-        for data in [
-            &b""[..],
-            b"\n",
-            b"tagger",
-            b"tagger \n",
-            b"tagger <\n\n",
-            b"tagger > x\n\n",
-            b"author a <b> 99999999999999999999 x\n",
-        ] {
-            for part in [Part::Whole, Part::Name, Part::Email, Part::EmailLocal, Part::Date(Ok(DateForm::DEFAULT))] {
-                let mut out = Vec::new();
-                Parsed::new(data).person(Role::Tagger, &part, &clock, &mut out).unwrap();
-                Parsed::new(data).contents(Contents::Body, &mut out);
-                assert!(out.len() <= data.len());
-            }
-        }
     }
 }

@@ -1,14 +1,17 @@
 //! Writing refs by a compiled format.
 
 use super::{
-    atom::{Atom, Contents, Field, IdForm, NameForm},
+    atom::{Atom, Field, IdForm, NameForm, Part},
     format::{Align, Format, If, Piece, Side, Test, Usual},
+    history::say_lie,
     object::Parsed,
+    person,
+    questions::Question,
     quote::Quote,
     world::{ObjectKind, World},
 };
 use crate::{
-    failure::{Result, fatal, message, say},
+    failure::{Result, fatal},
     listing::Row,
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -132,6 +135,11 @@ impl<'a> Renderer<'a> {
                     out.extend_from_slice(format!("{ahead} {behind}").as_bytes());
                 }
             }
+            Field::IsBase(base) => {
+                if self.world.is_base(row.name, base.as_bstr()) {
+                    out.extend([b"(", base.as_bytes(), b")"].concat());
+                }
+            }
             Field::Color(sequence) => out.extend_from_slice(if self.colors { sequence } else { b"" }),
             Field::Flag => {
                 let symbolic: &[u8] = if row.symref.is_some() { b"symref" } else { b"" };
@@ -185,6 +193,7 @@ impl<'a> Renderer<'a> {
                 out.extend_from_slice(size.to_string().as_bytes());
                 return Ok(());
             }
+            Field::Disksize | Field::Deltabase => return self.stored(field, id, name, out),
             _ => {}
         }
         let kind = self.content(peeled, id, name)?;
@@ -209,12 +218,26 @@ impl<'a> Renderer<'a> {
             Field::TagTarget if tag => out.extend_from_slice(parsed.header("object").unwrap_or_default()),
             Field::TagType if tag => out.extend_from_slice(parsed.header("type").unwrap_or_default()),
             Field::TagName if tag => out.extend_from_slice(parsed.header("tag").unwrap_or_default()),
-            Field::Person(role, part) if commit || tag => parsed.person(*role, part, self.world.clock(), out)?,
+            Field::Person(role, part) if commit || tag => {
+                let Some(line) = parsed.line(*role) else { return Ok(()) };
+                let mapped = match part {
+                    Part::Name { mapped: true } | Part::Email { mapped: true, .. } => mapped(self.world, line)?,
+                    _ => None,
+                };
+                let line = mapped.as_ref().map_or(line, |line| line.as_bstr());
+                person::show(line, part, self.world.clock(), out)?;
+            }
             Field::Subject { sanitize: false } if commit || tag => parsed.subject(out),
             Field::Subject { sanitize: true } if commit || tag => parsed.sanitized_subject(out),
             Field::Body if commit || tag => parsed.body(out),
             Field::Contents(contents) if commit || tag => parsed.contents(*contents, out),
-            Field::Contents(Contents::Whole) => {}
+            Field::Trailers(form) if commit || tag => form.show(parsed.unsigned(), self.world.trailer_rules(), out),
+            Field::Describe(options) if commit || tag => {
+                out.extend_from_slice(&self.world.ask(&Question::Name(id, options.clone()))?);
+            }
+            Field::Signature(part) if commit => {
+                out.extend_from_slice(Question::part(&self.world.ask(&Question::Signature(id))?, *part));
+            }
             Field::Raw => out.extend_from_slice(data),
             Field::RawSize => out.extend_from_slice(data.len().to_string().as_bytes()),
             _ => {}
@@ -228,6 +251,17 @@ impl<'a> Renderer<'a> {
                 Err(_) => out.extend_from_slice(hex),
             }
         }
+        Ok(())
+    }
+
+    /// How the object is stored. That it is missing is said as everywhere.
+    fn stored(&mut self, field: &Field, id: ObjectId, name: &BStr, out: &mut Vec<u8>) -> Result<()> {
+        if self.world.kind(&id)?.is_none() {
+            return fatal!["missing object ", id.to_string(), " for ", name];
+        }
+        let answer = self.world.ask(&Question::Stored(id))?;
+        let (size, base) = answer.split_once_str(" ").unwrap_or_default();
+        out.extend_from_slice(if *field == Field::Disksize { size } else { base });
         Ok(())
     }
 
@@ -261,10 +295,7 @@ impl<'a> Renderer<'a> {
             };
             kind = self.kind(true, target, row.name)?;
             if claimed.as_ref().is_none_or(|claimed| *claimed != kind.name()) {
-                let (target, tag, actual) = (target.to_string(), id.to_string(), kind.name());
-                let claimed = claimed.unwrap_or_default();
-                say("error: ", &message!["object ", target, " is a ", actual, ", not a ", claimed]);
-                say("error: ", &message!["bad tag pointer to ", target, " in ", tag]);
+                say_lie(&id, &target, kind, &claimed.unwrap_or_default());
                 return fatal!["parse_object_buffer failed on ", id.to_string(), " for ", row.name];
             }
             behind = Some(target);
@@ -327,6 +358,13 @@ impl<'a> Renderer<'a> {
         let has_people = matches!(kind, ObjectKind::Commit | ObjectKind::Tag);
         Ok(if has_people { Parsed::new(data).seconds(role) } else { 0 })
     }
+}
+
+/// Somebody's line by the mail map; `None` if that knows nobody of the name and address.
+fn mapped(world: &mut dyn World, line: &BStr) -> Result<Option<BString>> {
+    let Some(contact) = person::contact(line) else { return Ok(None) };
+    let mapped = world.ask(&Question::Contact(contact.clone()))?;
+    Ok((mapped != contact).then(|| person::with_contact(line, mapped.as_bstr())))
 }
 
 #[inline(always)]

@@ -2,9 +2,12 @@
 
 use super::{
     atom::Direction,
+    bases::Base,
     date::Clock,
     history::History,
+    questions::{Answers, Question},
     remote::{Counterpart, Remotes},
+    trailers::TrailerRules,
     world::{ObjectKind, World},
 };
 use crate::{
@@ -37,6 +40,10 @@ pub struct RepositoryWorld<'a> {
     clock: Clock<'a>,
     /// The commits that fields name.
     bases: BTreeMap<BString, ObjectId>,
+    /// Those of them whose branches' beginnings are shown.
+    begun: BTreeMap<BString, Base>,
+    answers: Answers<'a>,
+    trailer_rules: OnceCell<TrailerRules>,
     /// The fields whose commits were looked for.
     asked: BTreeSet<BString>,
 }
@@ -63,6 +70,9 @@ impl<'a> RepositoryWorld<'a> {
             worktrees,
             clock,
             bases: BTreeMap::new(),
+            begun: BTreeMap::new(),
+            answers: Answers::new(session.store.environment()),
+            trailer_rules: OnceCell::new(),
             asked: BTreeSet::new(),
         }
     }
@@ -73,11 +83,15 @@ impl<'a> RepositoryWorld<'a> {
         if !self.asked.insert(field.to_owned()) {
             return Ok(());
         }
-        let name = field.split_once_str(":").map_or(field, |(_, name)| name.as_bstr());
+        let (kind, name) = field.split_once_str(":").unwrap_or((b"", field));
+        let name = name.as_bstr();
         let found = self.session.revisions().resolve(name)?;
         if let Some(id) = found
             && let Some(commit) = self.history.named_commit(id)?
         {
+            if kind.ends_with(b"is-base") {
+                self.begun.insert(name.to_owned(), Base::of(self.history, commit)?);
+            }
             self.bases.insert(name.to_owned(), commit);
             return Ok(());
         }
@@ -167,6 +181,31 @@ impl World for RepositoryWorld<'_> {
             (Some(base), Some(commit)) => Ok(Some(self.history.ahead_behind(commit, *base)?)),
             _ => Ok(None),
         }
+    }
+
+    fn depends_on_all(&self) -> bool {
+        !self.begun.is_empty()
+    }
+
+    fn hear(&mut self, name: &BStr, id: &ObjectId) -> Result<()> {
+        if !self.begun.is_empty()
+            && let Some(commit) = self.history.listed_commit(*id)?
+        {
+            self.begun.values_mut().try_for_each(|base| base.hear(self.history, name, commit))?;
+        }
+        Ok(())
+    }
+
+    fn is_base(&self, name: &BStr, base: &BStr) -> bool {
+        self.begun.get(base).is_some_and(|base| base.is(name))
+    }
+
+    fn ask(&mut self, question: &Question) -> Result<BString> {
+        self.answers.ask(question)
+    }
+
+    fn trailer_rules(&mut self) -> &TrailerRules {
+        self.trailer_rules.get_or_init(|| TrailerRules::of(self.session.store.config()))
     }
 
     fn worktree(&mut self, name: &BStr) -> Result<Option<&BStr>> {

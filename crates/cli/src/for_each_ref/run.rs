@@ -7,6 +7,7 @@ use super::{
     render::Renderer,
     repository::RepositoryWorld,
     sort::{Entry, Order},
+    world::World,
 };
 use crate::{
     Invocation,
@@ -61,6 +62,7 @@ fn list(session: &Session, command: &Command, options: &mut Options, output: &mu
         after: options.start_after.as_ref().map(|name| name.as_bstr()).filter(|name| !name.is_empty()),
     };
     output.expect_much();
+    let keeps = !order.is_natural() || world.depends_on_all();
     let mut lister = Lister {
         filters: !filter.is_empty(),
         filter: &mut filter,
@@ -73,6 +75,7 @@ fn list(session: &Session, command: &Command, options: &mut Options, output: &mu
         left: if options.count == 0 { u64::MAX } else { options.count },
         entries: Vec::new(),
         sorts: !order.is_natural(),
+        keeps,
         config: session.store.config(),
     };
     walk_all(&*snapshot, &walk, &mut lister)?;
@@ -101,6 +104,8 @@ struct Lister<'a, 'w> {
     left: u64,
     entries: Vec<Entry>,
     sorts: bool,
+    /// Whether refs are kept until all are known.
+    keeps: bool,
     config: &'a Config,
 }
 
@@ -120,16 +125,22 @@ impl Lister<'_, '_> {
         self.output.relieve()
     }
 
-    /// Keeps the row until all can be sorted.
+    /// Keeps the row until all are known.
     #[inline(never)]
     fn take_down(&mut self, row: &Row<'_>) -> Result<ControlFlow<()>> {
-        self.entries.push(self.order.entry(row, &mut self.renderer)?);
+        self.entries.push(Entry::of(row));
         Ok(ControlFlow::Continue(()))
     }
 
     fn finish(mut self) -> Result<()> {
         let mut entries = std::mem::take(&mut self.entries);
-        self.order.sort(&mut entries, self.config);
+        for row in entries.iter().map(Entry::row) {
+            self.renderer.world.hear(row.name, row.id)?;
+        }
+        if self.sorts {
+            self.order.weigh(&mut entries, &mut self.renderer)?;
+            self.order.sort(&mut entries, self.config);
+        }
         let count = usize::try_from(self.left).unwrap_or(usize::MAX);
         entries.iter().take(count).try_for_each(|entry| self.show(&entry.row()))
     }
@@ -150,7 +161,7 @@ impl Visitor for Lister<'_, '_> {
         if self.filters && !self.filter.object(self.history, row)? {
             return Ok(ControlFlow::Continue(()));
         }
-        if self.sorts {
+        if self.keeps {
             return self.take_down(row);
         }
         self.show(row)?;

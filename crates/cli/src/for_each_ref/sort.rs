@@ -58,36 +58,13 @@ impl Order {
         !self.ignore_case && self.keys.first().is_none_or(natural)
     }
 
-    /// Takes down a row and what it is ordered by.
-    pub fn entry(&self, row: &Row<'_>, renderer: &mut Renderer<'_>) -> Result<Entry> {
-        let value = |key: &Key, renderer: &mut Renderer<'_>| match &key.atom.field {
-            // A date with a form of its own is compared as it is shown.
-            Field::Person(_, Part::Date(Ok(form))) if form.is_default() && !key.version => {
-                renderer.seconds(&key.atom, row).map(KeyValue::Number)
-            }
-            _ => {
-                let mut text = Vec::new();
-                renderer.atom(&key.atom, row, &mut text)?;
-                let is_number = !key.version
-                    && matches!(
-                        key.atom.field,
-                        Field::Objectsize | Field::RawSize | Field::Numparent | Field::Contents(Contents::Size)
-                    );
-                Ok(match text.to_str().ok().and_then(|text| text.parse().ok()).filter(|_| is_number) {
-                    Some(number) => KeyValue::Number(number),
-                    None if is_number => KeyValue::Number(0),
-                    None => KeyValue::Text(text.into()),
-                })
-            }
-        };
-        let values = self.keys.iter().map(|key| value(key, renderer)).collect::<Result<Vec<_>>>()?;
-        Ok(Entry {
-            name: row.name.to_owned(),
-            id: *row.id,
-            symref: row.symref.map(ToOwned::to_owned),
-            peeled: *row.peeled,
-            values,
-        })
+    /// Finds out what refs are ordered by.
+    pub fn weigh(&self, entries: &mut [Entry], renderer: &mut Renderer<'_>) -> Result<()> {
+        for entry in entries {
+            let values = self.keys.iter().map(|key| key.value(&entry.row(), renderer)).collect::<Result<_>>()?;
+            entry.values = values;
+        }
+        Ok(())
     }
 
     /// Sorts what was taken down. Refs that no key tells apart are ordered by name.
@@ -121,6 +98,12 @@ impl Order {
 }
 
 impl Entry {
+    /// Takes down a row.
+    pub fn of(row: &Row<'_>) -> Self {
+        let symref = row.symref.map(ToOwned::to_owned);
+        Entry { name: row.name.to_owned(), id: *row.id, symref, peeled: *row.peeled, values: Vec::new() }
+    }
+
     /// The row again.
     pub fn row(&self) -> Row<'_> {
         Row {
@@ -149,6 +132,26 @@ impl Key {
             None => Atom::parse(rest.as_bstr(), find)?,
         };
         Ok(Key { atom, reverse, version })
+    }
+
+    fn value(&self, row: &Row<'_>, renderer: &mut Renderer<'_>) -> Result<KeyValue> {
+        if let Field::Person(_, Part::Date(Ok(form))) = &self.atom.field
+            && form.is_default()
+            && !self.version
+        {
+            // A date with a form of its own is compared as it is shown.
+            return renderer.seconds(&self.atom, row).map(KeyValue::Number);
+        }
+        let mut text = Vec::new();
+        renderer.atom(&self.atom, row, &mut text)?;
+        let counts = matches!(
+            self.atom.field,
+            Field::Objectsize | Field::Disksize | Field::RawSize | Field::Numparent | Field::Contents(Contents::Size)
+        );
+        Ok(match counts && !self.version {
+            true => KeyValue::Number(text.to_str().ok().and_then(|text| text.parse().ok()).unwrap_or(0)),
+            false => KeyValue::Text(text.into()),
+        })
     }
 }
 

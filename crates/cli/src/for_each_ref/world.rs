@@ -1,8 +1,8 @@
 //! What fields need to know beyond the ref itself.
 
-use super::{atom::Direction, date::Clock, remote::Counterpart};
+use super::{atom::Direction, date::Clock, questions::Question, remote::Counterpart, trailers::TrailerRules};
 use crate::failure::Result;
-use bstr::BStr;
+use bstr::{BStr, BString};
 use refdb_types::ObjectId;
 
 pub use refdb::objects::ObjectKind;
@@ -35,6 +35,21 @@ pub trait World {
 
     /// The same with a commit that a field names; `None` if the object leads to no commit.
     fn ahead_behind_base(&mut self, id: &ObjectId, base: &BStr) -> Result<Option<(usize, usize)>>;
+
+    /// Whether a field depends on all refs that are shown. Then it hears of each before it is asked.
+    fn depends_on_all(&self) -> bool;
+
+    /// Hears of a ref that will be shown.
+    fn hear(&mut self, name: &BStr, id: &ObjectId) -> Result<()>;
+
+    /// Whether the commit that a field names has its branch's beginning at this ref.
+    fn is_base(&self, name: &BStr, base: &BStr) -> bool;
+
+    /// What another program of git's says.
+    fn ask(&mut self, question: &Question) -> Result<BString>;
+
+    /// How trailers are told from other lines.
+    fn trailer_rules(&mut self) -> &TrailerRules;
 
     /// The working tree in which a branch is checked out.
     fn worktree(&mut self, name: &BStr) -> Result<Option<&BStr>>;

@@ -1,6 +1,5 @@
 //! A push that turned out to be one for git after the refs were shown. We repeat the client's first words to git.
 
-use super::real_git;
 use crate::failure::{Failure, Result, fatal, system_text};
 use refdb_receive::Call;
 use refdb_vfs::interrupt;
@@ -11,14 +10,17 @@ use rustix::{
 use std::{
     io,
     os::fd::AsFd,
-    process::{ChildStdin, Stdio},
+    process::{ChildStdin, Command, Stdio},
 };
 
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Runs git with `words` and all that the client sends after them.
 pub(super) fn replay(call: &Call, words: &[u8]) -> Result<u8> {
-    let mut command = real_git::stateless(&call.git, call.quiet);
+    // In the folder that we are in, for a client that has seen our advertisement.
+    let mut command = Command::new(&call.git);
+    command.env("GIT_DIR", ".").args(["receive-pack", "--stateless-rpc"]);
+    command.args(call.quiet.then_some("--quiet")).arg(".");
     let mut child = match command.stdin(Stdio::piped()).spawn() {
         Ok(child) => child,
         Err(error) => return fatal!["cannot run git, to which this push is left: ", system_text(&error)],

@@ -152,6 +152,11 @@ pub(crate) fn refdb<S: AsRef<OsStr>>(folder: &Path, words: &[S], input: &[u8]) -
     run(Path::new(REFDB), folder, words, input, &[])
 }
 
+/// Runs refdb alone with a variable set.
+pub(crate) fn refdb_with<S: AsRef<OsStr>>(folder: &Path, variable: (&'static str, &str), words: &[S]) -> Output {
+    run(Path::new(REFDB), folder, words, b"", &[(variable.0, variable.1.to_owned())])
+}
+
 /// Runs refdb alone, for a time that only an endless loop would need.
 pub(crate) fn within<S: AsRef<OsStr>>(folder: &Path, words: &[S], input: &[u8]) -> Output {
     let mut all: Vec<&OsStr> = vec!["60".as_ref(), REFDB.as_ref()];

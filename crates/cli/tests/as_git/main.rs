@@ -8,6 +8,7 @@ mod check_ref_format;
 mod common;
 mod endings;
 mod for_each_ref;
+mod for_each_ref_asked;
 mod for_each_ref_rare;
 mod global_options;
 mod log_size;

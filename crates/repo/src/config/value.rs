@@ -68,7 +68,7 @@ impl<'a> Value<'a> {
 }
 
 /// A boolean as git reads it anywhere; a variable without `=` is true.
-pub(crate) fn parse_boolean(value: Option<&BStr>) -> Option<bool> {
+pub fn parse_boolean(value: Option<&BStr>) -> Option<bool> {
     let Some(value) = value else { return Some(true) };
     match value.as_bytes() {
         // The two forms that nearly every file has.

@@ -13,7 +13,8 @@ const FIELDS: &[(&str, &[&str])] = &[
     ("worktreepath", &["", "x"]),
     ("objectname", &["", "short", "short=6", "short=0", "x"]),
     ("objecttype", &["", "x"]),
-    ("objectsize", &["", "x"]),
+    ("objectsize", &["", "disk", "x"]),
+    ("deltabase", &["", "x"]),
     ("tree", &["", "short", "short=12", "x"]),
     ("parent", &["", "short"]),
     ("numparent", &["", "x"]),
@@ -21,8 +22,8 @@ const FIELDS: &[(&str, &[&str])] = &[
     ("type", &["", "x"]),
     ("tag", &["", "x"]),
     ("author", &["", "x"]),
-    ("authorname", &["", "x"]),
-    ("authoremail", &["", "trim", "localpart", "trim,localpart", "x", "trim,"]),
+    ("authorname", &["", "mailmap", "x"]),
+    ("authoremail", &["", "trim", "localpart", "trim,localpart", "mailmap", "mailmap,trim", "x", "trim,"]),
     ("authordate", DATES),
     ("committer", &["", "x"]),
     ("committername", &[""]),
@@ -36,23 +37,22 @@ const FIELDS: &[(&str, &[&str])] = &[
     ("creatordate", DATES),
     ("subject", &["", "sanitize", "x"]),
     ("body", &["", "x"]),
-    ("contents", &["", "size", "subject", "body", "signature", "lines=1", "lines=3", "lines=x", "x"]),
+    ("contents", &["", "size", "subject", "body", "signature", "lines=1", "lines=3", "trailers:only", "lines=x", "x"]),
+    ("trailers", &["", "only", "key=a", "unfold,separator=|", "valueonly", "key", "x"]),
+    ("describe", &["", "tags", "abbrev=5,match=v*", "x"]),
+    ("signature", &["", "grade", "x"]),
     ("raw", &["", "size", "x"]),
     ("ahead-behind", &["main", "HEAD", "nothing", "", "refs/tags/v1"]),
     ("color", &["red", "bold blue", "", "normal", "reset", "x", "auto,red"]),
-    ("deltabase", &["", "x"]),
-    ("trailers", &["", "only", "x"]),
-    ("signature", &["", "grade", "x"]),
-    ("describe", &["", "tags", "x"]),
-    ("is-base", &["main", ""]),
+    ("is-base", &["main", "HEAD", "nothing", ""]),
     ("rest", &["", "x"]),
     ("nothing", &["", "x"]),
     ("", &["", "x"]),
     (" refname", &[""]),
 ];
 
-/// How many fields at the end are wrong, or not there in refdb.
-const RARE: usize = 9;
+/// How many fields at the end are wrong, or rare.
+const RARE: usize = 5;
 
 const NAME_FORMS: &[&str] = &[
     "",
@@ -79,6 +79,7 @@ const DATES: &[&str] = &[
     "raw",
     "unix",
     "relative",
+    "human",
     "local",
     "format:%Y-%m-%d",
     "iso-local",

@@ -1,7 +1,10 @@
 use super::*;
 use crate::{
     failure::Failure,
-    for_each_ref::{atom::Direction, date::Clock, format::ParseError, remote::Counterpart},
+    for_each_ref::{
+        atom::Direction, date::Clock, format::ParseError, questions::Question, remote::Counterpart,
+        trailers::TrailerRules,
+    },
 };
 use refdb::{Environment, Zone};
 use refdb_types::HashKind;
@@ -12,6 +15,7 @@ const COMMIT: &[u8] = b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor A 
 /// One commit (0xab..), and a tag of it (0xcd..).
 struct Small<'a> {
     clock: Clock<'a>,
+    rules: TrailerRules,
 }
 
 fn id(byte: u8) -> ObjectId {
@@ -57,6 +61,26 @@ impl World for Small<'_> {
     fn ahead_behind_base(&mut self, _: &ObjectId, _: &BStr) -> Result<Option<(usize, usize)>> {
         Ok(Some((3, 4)))
     }
+    fn depends_on_all(&self) -> bool {
+        false
+    }
+    fn hear(&mut self, _: &BStr, _: &ObjectId) -> Result<()> {
+        Ok(())
+    }
+    fn is_base(&self, name: &BStr, base: &BStr) -> bool {
+        name.ends_with(base)
+    }
+    fn ask(&mut self, question: &Question) -> Result<BString> {
+        Ok(match question {
+            Question::Stored(_) => format!("12 {}", id(0xab)).into(),
+            Question::Contact(_) => "Q <q@y>".into(),
+            Question::Name(_, options) => bstr::join(" ", options).into(),
+            Question::Signature(_) => "G\0S\0K\0F\0P\0T\0B".into(),
+        })
+    }
+    fn trailer_rules(&mut self) -> &TrailerRules {
+        &self.rules
+    }
     fn worktree(&mut self, _: &BStr) -> Result<Option<&BStr>> {
         Ok(None)
     }
@@ -78,7 +102,8 @@ fn show(format: &str, quote: Quote, oid: u8) -> String {
     let row = Row { name: "refs/heads/a/b".into(), id: &id, symref: None, peeled: &Peeled::Unknown };
     let mut out = Vec::new();
     let environment = Environment::empty("/nonexistent");
-    let mut small = Small { clock: Clock { zone: Zone::of(&environment), now: 0 } };
+    let clock = Clock { zone: Zone::of(&environment), now: 0 };
+    let mut small = Small { clock, rules: TrailerRules::default() };
     match Renderer::new(&mut small, quote, true).row(&format, &row, &mut out) {
         Ok(()) => String::from_utf8(out).unwrap(),
         Err(Failure::Fatal(message)) => message.to_string(),
@@ -117,6 +142,13 @@ fn fields_of_the_name_and_of_the_object_are_shown_as_git_shows_them() {
             0xab,
             "x    |    x| x  |",
         ),
+        ("%(is-base:b)|%(is-base:c)", 0xab, "(b)|"),
+        ("%(objectsize:disk) %(deltabase)|%(*deltabase)", 0xab, &format!("12 {ab}|")),
+        ("%(authorname:mailmap) %(committeremail:mailmap,trim)|%(taggername:mailmap)", 0xab, "Q q@y|"),
+        ("%(describe:tags,abbrev=3)|%(*describe)", 0xab, "--tags --abbrev=3|"),
+        ("%(signature)%(signature:grade)%(signature:trustlevel)", 0xab, "BGT"),
+        ("%(signature:grade)|%(*signature:grade)", 0xcd, "|G"),
+        ("%(trailers)|%(contents:trailers:only)", 0xab, "|"),
         ("%(objecttype)", 0, &format!("missing object {} for refs/heads/a/b", "0".repeat(40))),
     ] {
         assert_eq!(show(format, Quote::None, oid), expected, "{format}");

@@ -1,0 +1,198 @@
+//! What refdb does not find out itself: asked of the git that is installed, of few programs for all refs.
+
+use super::atom::SignaturePart;
+use crate::{
+    failure::{Failure, Result, message, system_text},
+    real_git,
+};
+use bstr::{BString, ByteSlice};
+use refdb::Environment;
+use refdb_types::ObjectId;
+use std::{
+    collections::HashMap,
+    io::{self, BufRead, BufReader, Write},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+/// A question to a program of git's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Question {
+    /// How an object is stored: its size there and what it is a difference from, with a blank between. git-cat-file(1).
+    Stored(ObjectId),
+    /// Who somebody is by the mail map: a name and an address. git-check-mailmap(1).
+    Contact(BString),
+    /// The name of an object by tags, with options; empty if it has none. git-describe(1).
+    Name(ObjectId, Vec<BString>),
+    /// What there is to say of a commit's signature: the parts with NUL between them, see [`Question::part`]. git-rev-list(1).
+    Signature(ObjectId),
+}
+
+/// All parts of the answer about a signature, in the order in which they stand there.
+const SIGNATURE_PARTS: [SignaturePart; 7] = [
+    SignaturePart::Grade,
+    SignaturePart::Signer,
+    SignaturePart::Key,
+    SignaturePart::Fingerprint,
+    SignaturePart::PrimaryKeyFingerprint,
+    SignaturePart::TrustLevel,
+    SignaturePart::Bare,
+];
+const SIGNATURE_FORMAT: &str = "--format=%G?%x00%GS%x00%GK%x00%GF%x00%GP%x00%GT%x00%GG";
+
+impl Question {
+    /// One part of the answer about a signature.
+    pub fn part(answer: &[u8], part: SignaturePart) -> &[u8] {
+        let at = SIGNATURE_PARTS.iter().position(|known| *known == part).unwrap_or_default();
+        answer.splitn(SIGNATURE_PARTS.len(), |byte| *byte == 0).nth(at).unwrap_or_default()
+    }
+
+    /// The command that answers, for messages.
+    fn command(&self) -> &'static str {
+        match self {
+            Question::Stored(_) => "cat-file",
+            Question::Contact(_) => "check-mailmap",
+            Question::Name(..) => "describe",
+            Question::Signature(_) => "rev-list",
+        }
+    }
+}
+
+/// Asks programs of git's. Two of them are started once and answer line by line.
+pub struct Answers<'a> {
+    environment: &'a Environment,
+    stored: Option<Conversation>,
+    mail_map: Option<Conversation>,
+    /// There are few people, however many refs there are.
+    contacts: HashMap<BString, BString>,
+    /// Fields beside each other often ask the same.
+    last: Option<(Question, BString)>,
+}
+
+impl<'a> Answers<'a> {
+    /// Programs are started when they are first asked.
+    pub fn new(environment: &'a Environment) -> Self {
+        Answers { environment, stored: None, mail_map: None, contacts: HashMap::new(), last: None }
+    }
+
+    /// The answer.
+    pub fn ask(&mut self, question: &Question) -> Result<BString> {
+        if let Some((_, answer)) = self.last.as_ref().filter(|(last, _)| last == question) {
+            return Ok(answer.clone());
+        }
+        let answer = match question {
+            Question::Contact(contact) => match self.contacts.get(contact) {
+                Some(known) => known.clone(),
+                None => {
+                    let answer = self.converse(question, contact)?;
+                    self.contacts.insert(contact.clone(), answer.clone());
+                    answer
+                }
+            },
+            Question::Stored(id) => self.converse(question, id.to_string().as_bytes())?,
+            Question::Name(id, options) => {
+                let mut command = self.command(question);
+                command.args(options.iter().map(|option| option.to_os_str_lossy())).arg(id.to_string());
+                // Why an object has no name is of no interest.
+                self.output(question, command.stderr(Stdio::null()))?
+            }
+            Question::Signature(id) => {
+                let mut command = self.command(question);
+                command.args(["--no-walk", "--no-commit-header", SIGNATURE_FORMAT]).arg(id.to_string());
+                self.output(question, &mut command)?
+            }
+        };
+        self.last = Some((question.clone(), answer.clone()));
+        Ok(answer)
+    }
+
+    fn command(&self, question: &Question) -> Command {
+        let mut command = real_git::command(self.environment);
+        command.arg(question.command());
+        command
+    }
+
+    /// What a program writes, without the last line feed.
+    fn output(&self, question: &Question, command: &mut Command) -> Result<BString> {
+        match command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().and_then(|child| child.wait_with_output()) {
+            Ok(output) => Ok(output.stdout.strip_suffix(b"\n").unwrap_or(&output.stdout).into()),
+            Err(error) => Err(self.not_run(question, &error)),
+        }
+    }
+
+    /// Asks a program that goes on to run.
+    fn converse(&mut self, question: &Question, line: &[u8]) -> Result<BString> {
+        let mut command = self.command(question);
+        let is_stored = matches!(question, Question::Stored(_));
+        command.arg(if is_stored { "--batch-check=%(objectsize:disk) %(deltabase)" } else { "--stdin" });
+        let place = if is_stored { &mut self.stored } else { &mut self.mail_map };
+        let mut started = match place.take() {
+            Some(started) => started,
+            None => Conversation::start(&mut command).map_err(|error| self.not_run(question, &error))?,
+        };
+        let answer = started.ask(line);
+        if is_stored {
+            self.stored = Some(started)
+        } else {
+            self.mail_map = Some(started)
+        }
+        let failed = |error| message!["'git ", question.command(), "' does not answer: ", system_text(&error)];
+        answer.map_err(|error| Failure::Fatal(failed(error)))
+    }
+
+    fn not_run(&self, question: &Question, error: &io::Error) -> Failure {
+        real_git::not_run(&real_git::program(self.environment), question.command(), "a field of the format", error)
+    }
+}
+
+/// A program that answers each line with one.
+struct Conversation {
+    child: Child,
+    /// Until the end: the program ends when this is closed.
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Conversation {
+    fn start(command: &mut Command) -> io::Result<Self> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        match (child.stdin.take(), child.stdout.take()) {
+            (Some(input), Some(output)) => {
+                Ok(Conversation { child, input: Some(input), output: BufReader::new(output) })
+            }
+            _ => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn ask(&mut self, line: &[u8]) -> io::Result<BString> {
+        let input = self.input.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        input.write_all(&[line, b"\n"].concat())?;
+        let mut answer = Vec::new();
+        self.output.read_until(b'\n', &mut answer)?;
+        match answer.pop() {
+            Some(b'\n') => Ok(answer.into()),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        self.input = None;
+        // How it ended says nothing about answers that were given.
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_about_a_signature_falls_into_its_parts() {
+        let answer = b"G\0A B\0K\0F\0P\0ultimate\0gpg: said\ngpg: so\n";
+        assert_eq!(Question::part(answer, SignaturePart::Grade), b"G");
+        assert_eq!(Question::part(answer, SignaturePart::TrustLevel), b"ultimate");
+        assert_eq!(Question::part(answer, SignaturePart::Bare), b"gpg: said\ngpg: so\n");
+        assert_eq!(Question::part(b"", SignaturePart::Bare), b"");
+    }
+}

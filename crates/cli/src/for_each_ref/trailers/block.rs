@@ -1,0 +1,258 @@
+//! Where in a message the trailers stand, and each of them. See git-interpret-trailers(1), "DESCRIPTION".
+
+use super::Trailer;
+use bstr::{BString, ByteSlice};
+use refdb::config::Config;
+
+/// What the configuration says of trailers.
+#[derive(Clone, Debug)]
+pub struct TrailerRules {
+    /// The characters that may follow a key.
+    separators: BString,
+    /// Trailers that are configured, in order.
+    known: Vec<Known>,
+    /// What a comment line begins with.
+    comment: BString,
+}
+
+/// A configured trailer.
+#[derive(Clone, Debug)]
+struct Known {
+    alias: BString,
+    /// The key that is shown in its place.
+    key: Option<BString>,
+}
+
+impl Known {
+    /// Whether a key in a message is short for it.
+    fn is(&self, key: &[u8]) -> bool {
+        let begins = |name: &BString| name.get(..key.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(key));
+        begins(&self.alias) || self.key.as_ref().is_some_and(begins)
+    }
+}
+
+/// The line, behind a comment's mark, at which a message ends.
+const SCISSORS: &[u8] = b" ------------------------ >8 ------------------------\n";
+
+/// How lines begin that git itself adds.
+const ADDED_BY_GIT: [&[u8]; 2] = [b"Signed-off-by: ", b"(cherry picked from commit "];
+
+impl Default for TrailerRules {
+    fn default() -> Self {
+        TrailerRules { separators: ":".into(), known: Vec::new(), comment: "#".into() }
+    }
+}
+
+impl TrailerRules {
+    /// Reads `trailer.*` and `core.commentChar`.
+    pub fn of(config: &Config) -> Self {
+        let mut rules = TrailerRules::default();
+        for value in config.iter() {
+            let Some(text) = value.raw else { continue };
+            let key = value.key.as_bytes();
+            match key {
+                b"core.commentchar" | b"core.commentstring" if text != "auto" && !text.is_empty() => {
+                    rules.comment = text.into();
+                }
+                b"trailer.separators" => rules.separators = text.into(),
+                _ => {
+                    let alias = key.strip_prefix(b"trailer.").and_then(|rest| rest.rsplit_once_str("."));
+                    let Some((alias, variable)) = alias else { continue };
+                    if matches!(variable, b"key" | b"where" | b"ifexists" | b"ifmissing" | b"command" | b"cmd") {
+                        let known = rules.known(alias);
+                        if variable == b"key" {
+                            known.key = Some(text.into());
+                        }
+                    }
+                }
+            }
+        }
+        rules
+    }
+
+    fn known(&mut self, alias: &[u8]) -> &mut Known {
+        let at = self.known.iter().position(|known| known.alias == alias).unwrap_or(self.known.len());
+        if at == self.known.len() {
+            self.known.push(Known { alias: alias.into(), key: None });
+        }
+        &mut self.known[at]
+    }
+
+    /// What stands between a key and its value: nothing if the key ends with a separator itself.
+    pub(super) fn between(&self, key: &[u8]) -> Vec<u8> {
+        let ends = key.trim_ascii_end().last().is_some_and(|byte| self.separators.contains(byte));
+        match self.separators.first() {
+            Some(first) if !ends => vec![*first, b' '],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Where the separator stands in a line that is a trailer.
+    fn separator(&self, line: &[u8]) -> Option<usize> {
+        let is_key = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
+        let key = line.iter().take_while(|byte| is_key(byte)).count();
+        let blanks = line[key..].iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        let at = key + blanks;
+        let is_separator = line.get(at).is_some_and(|byte| self.separators.contains(byte));
+        (key > 0 && is_separator).then_some(at)
+    }
+
+    /// What the configuration says of the key.
+    fn of_key(&self, key: &[u8]) -> Option<&Known> {
+        self.known.iter().find(|known| known.is(key))
+    }
+
+    fn is_comment(&self, line: &[u8]) -> bool {
+        line.starts_with(&self.comment)
+    }
+}
+
+/// The lines of a message that hold its trailers; none if there are no trailers.
+///
+/// It is the last paragraph, if that is not the first one. All of its lines are trailers, or one of them is known and at
+/// least a quarter are trailers.
+pub(super) fn find<'m>(message: &'m [u8], rules: &TrailerRules) -> &'m [u8] {
+    let end = end_of_text(message, rules);
+    let text = &message[..end];
+    let lines: Vec<&[u8]> = text.lines_with_terminator().collect();
+    let is_title = |line: &&&[u8]| rules.is_comment(line) || !is_blank(line);
+    let title = lines.iter().take_while(is_title).count();
+    let mut seen = Seen::default();
+    let mut start = end;
+    for line in lines[title..].iter().rev() {
+        if is_blank(line) && seen.is_any {
+            return if seen.are_trailers() { &text[start..] } else { b"" };
+        }
+        start -= line.len();
+        if !is_blank(line) {
+            seen.is_any |= !rules.is_comment(line);
+            seen.note(line, rules);
+        }
+    }
+    b""
+}
+
+/// What was seen of a paragraph, from its end.
+#[derive(Default)]
+struct Seen {
+    trailers: usize,
+    others: usize,
+    /// Lines that belong to the trailer before them, if there is one.
+    folded: usize,
+    is_known: bool,
+    is_any: bool,
+}
+
+impl Seen {
+    fn note(&mut self, line: &[u8], rules: &TrailerRules) {
+        if rules.is_comment(line) {
+            self.others += std::mem::take(&mut self.folded);
+            return;
+        }
+        let begins_blank = line.first().is_some_and(|byte| byte.is_ascii_whitespace());
+        if ADDED_BY_GIT.iter().any(|begin| line.starts_with(begin)) {
+            self.trailers += 1;
+            self.folded = 0;
+            self.is_known = true;
+        } else if begins_blank {
+            self.folded += 1;
+        } else if let Some(separator) = rules.separator(line) {
+            self.trailers += 1;
+            self.folded = 0;
+            self.is_known |= rules.of_key(&line[..separator]).is_some();
+        } else {
+            self.others += 1 + std::mem::take(&mut self.folded);
+        }
+    }
+
+    fn are_trailers(&self) -> bool {
+        let others = self.others + self.folded;
+        (self.is_known && self.trailers * 3 >= others) || (self.trailers > 0 && others == 0)
+    }
+}
+
+/// Where the text ends: blank lines, comments and a list of conflicts behind it do not count.
+fn end_of_text(message: &[u8], rules: &TrailerRules) -> usize {
+    let mut end = 0;
+    let mut at = 0;
+    let mut in_conflicts = false;
+    for line in message.lines_with_terminator() {
+        if line.strip_prefix(rules.comment.as_bytes()) == Some(SCISSORS) {
+            break;
+        }
+        at += line.len();
+        if line == b"\n" || rules.is_comment(line) {
+            continue;
+        }
+        if line == b"Conflicts:\n" {
+            in_conflicts = true;
+        } else if !(in_conflicts && line.starts_with(b"\t")) {
+            in_conflicts = false;
+            end = at;
+        }
+    }
+    end
+}
+
+fn is_blank(line: &[u8]) -> bool {
+    line.trim_ascii().is_empty()
+}
+
+/// The trailers of a paragraph, and the lines between them.
+pub fn trailers(block: &[u8], rules: &TrailerRules) -> Vec<Trailer> {
+    let mut lines: Vec<(BString, bool)> = Vec::new();
+    for line in block.lines_with_terminator() {
+        match lines.last_mut() {
+            // A folded line belongs to a trailer only.
+            Some((last, true)) if line.first().is_some_and(|byte| byte.is_ascii_whitespace()) => {
+                last.extend_from_slice(line);
+            }
+            _ => lines.push((line.into(), rules.separator(line).is_some())),
+        }
+    }
+    let comment = |line: &BString| rules.is_comment(line);
+    let lines = lines.into_iter().filter(|(line, _)| !comment(line));
+    lines.map(|(line, _)| parse(&line, rules)).collect()
+}
+
+fn parse(line: &[u8], rules: &TrailerRules) -> Trailer {
+    match rules.separator(line) {
+        Some(at) => {
+            let key = line[..at].trim_ascii();
+            let name = key.trim_end_with(|char| !char.is_ascii_alphanumeric());
+            let shown = rules.of_key(name).and_then(|known| known.key.clone());
+            Trailer { key: Some(shown.unwrap_or_else(|| key.into())), value: line[at + 1..].trim_ascii().into() }
+        }
+        None => Trailer { key: None, value: line.strip_suffix(b"\n").unwrap_or(line).into() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(message: &str) -> String {
+        String::from_utf8(find(message.as_bytes(), &TrailerRules::default()).to_vec()).unwrap()
+    }
+
+    #[test]
+    fn trailers_are_the_last_paragraph_if_it_is_one_of_trailers() {
+        for (message, expected) in [
+            ("", ""),
+            ("a: b\n", ""),
+            ("s\n\na: b\n", "a: b\n"),
+            ("s\n\na: b", "a: b"),
+            ("s\n\na: b\nx\n", ""),
+            ("s\n\na: b\nx\nSigned-off-by: c\n", "a: b\nx\nSigned-off-by: c\n"),
+            ("s\n\nx\nx\nx\nx\nSigned-off-by: c\n", ""),
+            ("s\n\na: b\n\nc: d\n\n# e\n", "c: d\n"),
+            ("s\n\na: b\n c\n", "a: b\n c\n"),
+            ("s\n\n c\na: b\n", ""),
+            ("s\n\na b: c\n", ""),
+            ("s\n\na: b\nConflicts:\n\tc\n", "a: b\n"),
+            ("s\n\na: b\n# ------------------------ >8 ------------------------\nx\n", "a: b\n"),
+        ] {
+            assert_eq!(found(message), expected, "{message:?}");
+        }
+    }
+}
