@@ -23,6 +23,7 @@ mod hooks;
 mod policy;
 mod quarantine;
 mod session;
+mod starter;
 mod unpack;
 mod update;
 

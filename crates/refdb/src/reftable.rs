@@ -3,8 +3,7 @@
 //! The shared refs and the main worktree's own live in one stack. Each linked worktree has a stack for its own refs.
 
 // `stacks` routes a refname to its stack, and `state` holds their content at one moment. `snapshot` reads, with
-// `cursor`, `probe` (many questions in one walk) and `logs`; `locked` writes, and
-// `held` knows what a thread has locked.
+// `cursor`, `probe` (many questions in one walk) and `logs`. `locked` writes, and `held` knows what a thread has locked.
 mod backend;
 mod cursor;
 mod estimate;

@@ -391,6 +391,44 @@ fn hooks_are_called_and_their_deaths_told_as_by_git() {
     }
 }
 
+/// A hook is started in a way of its own: what it inherits, and whether it needs its `#!` line.
+#[test]
+fn an_update_hook_inherits_what_it_does_from_git() {
+    const SCRIPT: &str = r#"{
+        env | grep ^GIT_ | grep -v ^GIT_EXEC_PATH= | sort
+        echo $# $*
+        cat
+        for signal in HUP INT TERM USR1; do sh -c "kill -$signal \$\$; echo outlived $signal"; done
+    } >>../calls 2>/dev/null; echo hook said"#;
+    let client = Client::new(refdb_types::HashKind::Sha1);
+    let git = refdb_testkit::Git::find().program();
+    for format in refdb_testkit::RefFormat::ALL {
+        for has_first_line in [true, false] {
+            let make = || Repo::bare(format, refdb_types::HashKind::Sha1);
+            let servers = Servers { git: make(), refdb: make() };
+            let ours = client.receive_pack.display().to_string();
+            let said =
+                [(&servers.git, "git receive-pack".to_owned()), (&servers.refdb, ours)].map(|(server, program)| {
+                    hook(server, "update", SCRIPT);
+                    if !has_first_line {
+                        std::fs::write(server.git_dir().join("hooks/update"), SCRIPT).unwrap();
+                    }
+                    let mut push = client.repo.command(git);
+                    let path = format!("PATH={}:/usr/bin:/bin", git.parent().unwrap().display());
+                    push.arg("push").arg("--porcelain").arg(format!("--receive-pack=trap '' USR1; {path} {program}"));
+                    push.env("REFDB_GIT", git).arg(server.dir());
+                    push.args([1, 2].map(|at| format!("{}:refs/heads/{at}", client.commits[at])));
+                    shown(server, &push.output().unwrap())
+                });
+            assert!(said[0].contains("remote: hook said"), "{}", said[0]);
+            assert_eq!(said[1], said[0], "{format:?}, {has_first_line}");
+            let calls = std::fs::read_to_string(servers.refdb.scratch().join("calls")).unwrap();
+            assert!(calls.contains("outlived USR1\n") && calls.matches("outlived").count() == 2, "{calls}");
+            servers.assert_same(&format!("{format:?}, {has_first_line}"));
+        }
+    }
+}
+
 #[test]
 fn what_is_no_commit_is_refused_for_branches_as_by_git() {
     let client = Client::new(refdb_types::HashKind::Sha1);

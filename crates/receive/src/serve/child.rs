@@ -6,13 +6,13 @@ use refdb_vfs::interrupt;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
-    process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open},
+    process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, waitpid},
 };
 use std::{
     ffi::{OsStr, OsString},
     io::{self, PipeReader, PipeWriter, Read},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    os::unix::{ffi::OsStrExt, process::ExitStatusExt},
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
@@ -122,58 +122,72 @@ impl Program {
             Err(error) if error.raw_os_error() == Some(EXEC_FORMAT) => self.start(true, input, output, channel),
             started => started,
         };
-        let (mut child, mut pipes) = match started {
+        self.attend(started, output, alive, channel)
+    }
+
+    /// Runs it as [`run`](Self::run) does, but `start` starts it, with nothing to read. All that it says is for the
+    /// user.
+    pub(super) fn run_by(
+        &self,
+        start: impl FnOnce(BorrowedFd<'_>) -> io::Result<Pid>,
+        channel: &mut Channel<'_>,
+    ) -> io::Result<Ended> {
+        let started = way_to_user(Output::ToUser, channel).and_then(|(user, relay)| {
+            let pid = start(user.as_fd())?;
+            drop(user);
+            Ok((pid, Pipes::new(None, relay, None)?))
+        });
+        self.attend(started, Output::ToUser, Alive::Always, channel)
+    }
+
+    fn attend(
+        &self,
+        started: io::Result<(Pid, Pipes<'_>)>,
+        output: Output,
+        alive: Alive,
+        channel: &mut Channel<'_>,
+    ) -> io::Result<Ended> {
+        let (pid, mut pipes) = match started {
             Ok(started) => started,
             Err(error) => {
                 channel.error(format!("cannot run '{}': {error}", self.path.to_string_lossy()).as_bytes())?;
                 return Ok(Ended { is_success: false, output: Vec::new() });
             }
         };
-        if let Input::Bytes(bytes) = input {
-            pipes.to_write = bytes;
-        }
         pipes.alive = alive == Alive::Always;
         let end = self.patience.map(|patience| Instant::now() + patience);
-        match pipes.attend(&child, end, channel) {
+        match pipes.attend(pid, end, channel) {
             Ok(Attended::ToItsEnd) => {}
-            Ok(Attended::TooLong) => child.kill()?,
+            Ok(Attended::TooLong) => kill_process(pid, Signal::KILL)?,
             Err(error) => {
                 // It is not waited for: it may ignore the signal.
-                let _ = kill_process(pid(&child)?, Signal::TERM);
+                let _ = kill_process(pid, Signal::TERM);
                 return Err(error);
             }
         }
-        let status = child.wait()?;
-        if let Some(signal) = status.signal().filter(|signal| output != Output::Nowhere && is_told(*signal)) {
+        let status = wait(pid)?;
+        if let Some(signal) = status.terminating_signal().filter(|signal| output != Output::Nowhere && is_told(*signal))
+        {
             let text = [self.name.as_bytes(), format!(" died of signal {signal}").as_bytes()].concat();
             channel.error(&text)?;
         }
-        Ok(Ended { is_success: status.success(), output: pipes.taken })
+        Ok(Ended { is_success: status.exit_status() == Some(0), output: pipes.taken })
     }
 
     fn start<'a>(
         &self,
         by_shell: bool,
-        input: Input<'_>,
+        input: Input<'a>,
         output: Output,
         channel: &Channel<'_>,
-    ) -> io::Result<(Child, Pipes<'a>)> {
+    ) -> io::Result<(Pid, Pipes<'a>)> {
         let mut command = self.command(by_shell);
         command.stdin(match input {
             Input::Nothing => Stdio::null(),
             Input::Client(client) => client.try_clone_to_owned()?.into(),
             Input::Bytes(_) => Stdio::piped(),
         });
-        let mut relay = None;
-        let user: OwnedFd = if output == Output::Nowhere {
-            std::fs::OpenOptions::new().write(true).open("/dev/null")?.into()
-        } else if channel.has_side_band() && output != Output::ToLog {
-            let (reader, writer): (PipeReader, PipeWriter) = io::pipe()?;
-            relay = Some(reader);
-            writer.into()
-        } else {
-            io::stderr().as_fd().try_clone_to_owned()?
-        };
+        let (user, relay) = way_to_user(output, channel)?;
         command.stdout(match output {
             Output::ToUser | Output::ToLog | Output::Nowhere => Stdio::from(user.try_clone()?),
             Output::ErrorsToUser => Stdio::null(),
@@ -183,12 +197,23 @@ impl Program {
         let mut child = command.spawn()?;
         // Our copies of the writing ends go, so that reading ends with the program.
         drop(command);
-        let feed = child.stdin.take().map(OwnedFd::from);
-        for fd in feed.iter().map(AsFd::as_fd).chain(relay.iter().map(AsFd::as_fd)) {
-            rustix::io::ioctl_fionbio(fd, true)?;
+        let mut pipes = Pipes::new(child.stdin.take().map(OwnedFd::from), relay, child.stdout.take())?;
+        if let Input::Bytes(bytes) = input {
+            pipes.to_write = bytes;
         }
-        let wanted = child.stdout.take();
-        Ok((child, Pipes { feed, to_write: &[], relay, wanted, taken: Vec::new(), alive: false }))
+        Ok((pid(&child)?, pipes))
+    }
+}
+
+/// Where a program's errors go, and our end of it if we pass on what comes.
+fn way_to_user(output: Output, channel: &Channel<'_>) -> io::Result<(OwnedFd, Option<PipeReader>)> {
+    if output == Output::Nowhere {
+        Ok((std::fs::OpenOptions::new().write(true).open("/dev/null")?.into(), None))
+    } else if channel.has_side_band() && output != Output::ToLog {
+        let (reader, writer): (PipeReader, PipeWriter) = io::pipe()?;
+        Ok((writer.into(), Some(reader)))
+    } else {
+        Ok((io::stderr().as_fd().try_clone_to_owned()?, None))
     }
 }
 
@@ -200,6 +225,11 @@ fn is_told(signal: i32) -> bool {
 fn pid(child: &Child) -> io::Result<Pid> {
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     id.ok_or_else(|| io::Error::other("the system gave a process an impossible number"))
+}
+
+fn wait(pid: Pid) -> io::Result<WaitStatus> {
+    let ended = rustix::io::retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty()))?;
+    ended.map(|(_, status)| status).ok_or_else(|| io::Error::other("the system waited for nothing"))
 }
 
 /// How a program was attended.
@@ -221,9 +251,16 @@ struct Pipes<'a> {
 }
 
 impl Pipes<'_> {
+    fn new(feed: Option<OwnedFd>, relay: Option<PipeReader>, wanted: Option<ChildStdout>) -> io::Result<Self> {
+        for fd in feed.iter().map(AsFd::as_fd).chain(relay.iter().map(AsFd::as_fd)) {
+            rustix::io::ioctl_fionbio(fd, true)?;
+        }
+        Ok(Pipes { feed, to_write: &[], relay, wanted, taken: Vec::new(), alive: false })
+    }
+
     /// Serves the pipes until the other ends are closed and the program has ended.
-    fn attend(&mut self, child: &Child, end: Option<Instant>, channel: &mut Channel<'_>) -> io::Result<Attended> {
-        let ended = pidfd_open(pid(child)?, PidfdFlags::empty())?;
+    fn attend(&mut self, pid: Pid, end: Option<Instant>, channel: &mut Channel<'_>) -> io::Result<Attended> {
+        let ended = pidfd_open(pid, PidfdFlags::empty())?;
         let mut has_ended = false;
         let mut heard = Instant::now();
         loop {

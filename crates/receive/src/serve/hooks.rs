@@ -4,6 +4,7 @@ use super::{
     ServeError,
     child::{Alive, Input, Output, Program},
     session::Session,
+    starter::Starter,
 };
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -65,15 +66,32 @@ impl Session<'_, '_> {
         variables
     }
 
+    /// The update hook's programs, each with what all its starts have in common.
+    pub(super) fn update_programs(&self) -> Result<Vec<(Program, Option<Starter>)>, ServeError> {
+        let programs = self.programs("update")?.into_iter();
+        programs.map(|program| Starter::new(&program).map(|starter| (program, starter)).map_err(Into::into)).collect()
+    }
+
     /// Asks the update hook for one command. Whether it agrees.
-    pub(super) fn update_hook(&mut self, programs: &[Program], at: usize) -> Result<bool, ServeError> {
+    pub(super) fn update_hook(
+        &mut self,
+        programs: &[(Program, Option<Starter>)],
+        at: usize,
+    ) -> Result<bool, ServeError> {
         if programs.is_empty() {
             return Ok(true);
         }
         let command = self.request.commands.get(at);
         let name = OsStr::from_bytes(command.name).to_owned();
         let words = [name, command.old.to_string().into(), command.new.to_string().into()];
-        self.run_all(programs, &words, Input::Nothing)
+        let mut all_succeeded = true;
+        for (program, starter) in programs {
+            all_succeeded &= match starter {
+                Some(starter) => program.run_by(|user| starter.start(&words, user), &mut self.channel)?.success(),
+                None => self.run_all(std::slice::from_ref(program), &words, Input::Nothing)?,
+            };
+        }
+        Ok(all_succeeded)
     }
 
     /// Tells the post-update hook which refs have changed.

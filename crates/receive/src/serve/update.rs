@@ -5,6 +5,7 @@ use super::{
     child::{Alive, Input, Output, Program},
     policy::{self, Judgement},
     session::Session,
+    starter::Starter,
 };
 use crate::wire::Command;
 use bstr::{BString, ByteSlice};
@@ -23,7 +24,7 @@ struct World {
     head: RefName,
     /// Whether HEAD's branch is checked out.
     is_checked_out: bool,
-    update_hook: Vec<Program>,
+    update_hook: Vec<(Program, Option<Starter>)>,
     message: Arc<BString>,
 }
 
@@ -40,7 +41,7 @@ impl Session<'_, '_> {
                 .config()
                 .last("core.bare")
                 .is_some_and(|bare| matches!(bare.boolean(), Ok(false))),
-            update_hook: self.programs("update")?,
+            update_hook: self.update_programs()?,
             message: Arc::new("push".into()),
         };
         if self.request.capabilities.atomic {
