@@ -13,6 +13,8 @@ pub enum Push {
     Create(usize),
     /// Moves `main` forward by one commit with a file.
     Forward,
+    /// Makes `main` at a commit with many files of random bytes.
+    Large,
     /// Makes a branch at another ref's commit.
     AtTip,
     /// Makes a branch at a commit that no ref holds.
@@ -31,12 +33,13 @@ impl Push {
         match self {
             Push::Create(count) => format!("push-{count}"),
             Push::Forward => "push-forward".to_owned(),
+            Push::Large => "push-large".to_owned(),
             Push::AtTip => "push-at-tip".to_owned(),
             Push::AtOld => "push-at-old".to_owned(),
         }
     }
 
-    /// Writes it. `seed` is an empty repository with the pack of a new commit beside it.
+    /// Writes it. `seed` is an empty repository. The pack of a small commit is in it, that of a large one beside it.
     pub fn write(self, out: &mut dyn Write, seed: &Path, commits: &Commits) -> Result<()> {
         let null = "0".repeat(40);
         // Of the commits, refs hold the first, the third and so on, and the last.
@@ -53,12 +56,13 @@ impl Push {
                 let new = fs::read_to_string(seed.join("forward"))?;
                 command(out, true, commits.last().context("there are commits")?, &new, MAIN)?;
             }
+            Push::Large => command(out, true, &null, &fs::read_to_string(seed.with_file_name("large"))?, MAIN)?,
         }
         out.write_all(b"0000")?;
-        if self == Push::Forward {
-            out.write_all(&fs::read(seed.join("forward.pack"))?)?;
-        } else {
-            out.write_all(&EMPTY_PACK)?;
+        match self {
+            Push::Forward => out.write_all(&fs::read(seed.join("forward.pack"))?)?,
+            Push::Large => out.write_all(&fs::read(seed.with_file_name("large.pack"))?)?,
+            Push::Create(_) | Push::AtTip | Push::AtOld => out.write_all(&EMPTY_PACK)?,
         }
         Ok(())
     }

@@ -5,13 +5,13 @@ use crate::{
     place::Disk,
     push::Push,
     seed::{Content, Format},
-    size::Size,
+    size::{LARGE_FILE_BYTES, Size},
 };
 
 /// The jobs of both formats.
 pub fn jobs(size: Size) -> Vec<Job> {
-    let of = |format, ids: [&'static str; 10], millions| {
-        let [few, many, auto, synced, hooked, all, forward, tip, old, hidden] = ids;
+    let of = |format, ids: [&'static str; 11], millions| {
+        let [few, many, auto, synced, hooked, all, forward, tip, old, hidden, large] = ids;
         let base = |id, content, disk, step| Job {
             id,
             format,
@@ -24,7 +24,7 @@ pub fn jobs(size: Size) -> Vec<Job> {
         };
         let onto = |id, step| base(id, Content::Existing, Disk::Tmpfs, step);
         let one = |id, step| base(id, Content::Branches, Disk::Tmpfs, step);
-        let Size { existing, edits, tombstones, branches, hooked: calls, .. } = size;
+        let Size { existing, edits, tombstones, branches, hooked: calls, files, .. } = size;
         let quick = Reach { millions: Some(millions), wall: Some(0.4), ..Reach::default() };
         let fifth = Reach { part: Some(0.2), ..Reach::default() };
         vec![
@@ -71,6 +71,17 @@ pub fn jobs(size: Size) -> Vec<Job> {
                     Reach::default(),
                 ),
             ),
+            base(
+                large,
+                Content::Empty,
+                Disk::Tmpfs,
+                push(
+                    format!("{} MB in {files} files", files * LARGE_FILE_BYTES / 1_000_000),
+                    &[],
+                    Push::Large,
+                    Reach { part: Some(1.02), wall: Some(1.05), ..Reach::default() },
+                ),
+            ),
         ]
     };
     let mut jobs = of(
@@ -86,6 +97,7 @@ pub fn jobs(size: Size) -> Vec<Job> {
             "receive-tip",
             "receive-old",
             "receive-hidden",
+            "receive-large",
         ],
         900.0,
     );
@@ -102,6 +114,7 @@ pub fn jobs(size: Size) -> Vec<Job> {
             "receive-files-tip",
             "receive-files-old",
             "receive-files-hidden",
+            "receive-files-large",
         ],
         1_200.0,
     ));

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use crate::{
     process::{Line, Program},
-    size::Size,
+    size::{LARGE_FILE_BYTES, Size},
 };
 
 /// How a repository keeps its refs.
@@ -58,7 +58,7 @@ pub struct Seeds {
 pub type Commits = Vec<String>;
 
 /// Part of a cached folder's name. To be raised when the content written here changes, so that no old cache is used.
-const LAYOUT: u32 = 2;
+const LAYOUT: u32 = 3;
 
 impl Seeds {
     /// The repositories of `size`, under the folder `cache`.
@@ -129,7 +129,8 @@ impl Seeds {
         self.git.output(dir, &["update-ref", "-d", "refs/heads/made"])?;
         self.git.output(dir, &["symbolic-ref", "HEAD", "refs/heads/main"])?;
         fs::remove_file(input)?;
-        self.build_forward(dir)
+        self.build_forward(dir)?;
+        self.build_large(dir)
     }
 
     fn write_packed_refs(&self, dir: &Path, content: Content) -> Result<()> {
@@ -178,6 +179,37 @@ impl Seeds {
         })?;
         fs::write(dir.join("forward"), commit)?;
         git(&["prune", "--expire=now"], "").map(drop)
+    }
+
+    /// Puts another client's input beside the repositories, since it is large itself. `large.pack` has a commit with
+    /// [`Size::files`] files, and `large` has its id.
+    fn build_large(&self, dir: &Path) -> Result<()> {
+        let client = dir.with_extension("client");
+        fs::create_dir_all(&client)?;
+        self.git.output(&client, &["init", "-q", "--bare", "--ref-format=files", "--template=", "."])?;
+        let input = client.join("import");
+        let mut out = BufWriter::new(File::create(&input)?);
+        write!(out, "commit refs/heads/main\nmark :1\ncommitter C <c@example.com> 1700000000 +0000\ndata 0\n")?;
+        // Marsaglia's xorshift: the same bytes each time.
+        let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+        for n in 0..self.size.files {
+            writeln!(out, "M 100644 inline {}/{n}\ndata {LARGE_FILE_BYTES}", n / 100)?;
+            for _ in 0..LARGE_FILE_BYTES / 8 {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                out.write_all(&state.to_le_bytes())?;
+            }
+            writeln!(out)?;
+        }
+        out.flush()?;
+        let words = ["-c", "fastimport.unpackLimit=0", "fast-import", "--quiet", "--export-marks=commits"];
+        self.git.measure(&client, &Line { args: words.map(str::to_owned).to_vec(), input: Some(input) })?;
+        let mut files = fs::read_dir(client.join("objects/pack"))?.flatten().map(|entry| entry.path());
+        let pack = files.find(|path| path.extension().is_some_and(|extension| extension == "pack"));
+        fs::rename(pack.context("a pack was made")?, dir.with_file_name("large.pack"))?;
+        fs::write(dir.with_file_name("large"), marked(&client)?.concat())?;
+        Ok(fs::remove_dir_all(client)?)
     }
 }
 

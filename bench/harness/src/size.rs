@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The size of each file of a large push, which no compression makes smaller.
+pub const LARGE_FILE_BYTES: usize = 25_000;
+
 /// The numbers every job is made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
@@ -21,6 +24,8 @@ pub struct Size {
     pub branches: usize,
     /// Refs pushed at once where a hook runs for each.
     pub hooked: usize,
+    /// Files of [`LARGE_FILE_BYTES`] in the commit of a large push.
+    pub files: usize,
     /// Transactions of each of the eight writers.
     pub updates: usize,
     /// Fewest and most pairs of runs for a wall-time ratio.
@@ -40,6 +45,7 @@ impl Size {
         big: 1_500_000,
         branches: 1_000_000,
         hooked: 1_000,
+        files: 2_000,
         updates: 500,
         pairs: (3, 21),
         patience: Duration::from_secs(12),
@@ -55,6 +61,7 @@ impl Size {
         big: 150_000,
         branches: 100_000,
         hooked: 100,
+        files: 200,
         updates: 100,
         pairs: (3, 11),
         patience: Duration::from_secs(2),
@@ -70,6 +77,7 @@ impl Size {
         big: 700,
         branches: 500,
         hooked: 10,
+        files: 4,
         updates: 10,
         pairs: (1, 1),
         patience: Duration::ZERO,
