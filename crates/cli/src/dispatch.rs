@@ -1,12 +1,12 @@
 use crate::{
-    cache, check_ref_format, dump,
+    branch, cache, check_ref_format, dump,
     failure::{Failure, Result},
     for_each_ref,
     globals::{Globals, Rest, USAGE},
     group::{Entry, Group},
     options::Command,
     output::Output,
-    pack_refs, receive_pack, refs, show_ref, stat, symbolic_ref, update_ref,
+    pack_refs, receive_pack, refs, show_ref, stat, symbolic_ref, tag, update_ref,
 };
 use bstr::ByteSlice;
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
@@ -20,7 +20,8 @@ pub struct Invocation<'a> {
     pub words: &'a [OsString],
 }
 
-static ENTRIES: [Entry; 10] = [
+static ENTRIES: [Entry; 12] = [
+    (&branch::COMMAND, branch::run),
     (&cache::COMMAND, cache::run),
     (&check_ref_format::COMMAND, check_ref_format::run),
     (&dump::COMMAND, dump::run),
@@ -30,6 +31,7 @@ static ENTRIES: [Entry; 10] = [
     (&show_ref::COMMAND, show_ref::run),
     (&stat::COMMAND, stat::run),
     (&symbolic_ref::COMMAND, symbolic_ref::run),
+    (&tag::COMMAND, tag::run),
     (&update_ref::COMMAND, update_ref::run),
 ];
 

@@ -2,7 +2,7 @@
 
 // `format` compiles `--format` into pieces made of `atom`s, and `patterns` say which refs are listed. `render` writes
 // the refs, and asks the `world` for objects only if a field needs one. `sort` keeps refs only if they are shown in
-// another order than they are stored in. `reach` looks at `history`; `remote` tells where branches come from;
+// another order than they are stored in. `list` does all of it, for branches and tags too. `reach` looks at `history`; `remote` tells where branches come from;
 // `repository` is the real world. `questions` go to git's other programs.
 pub mod atom;
 pub mod bases;
@@ -12,6 +12,7 @@ pub mod describe;
 pub mod filter;
 pub mod format;
 pub mod history;
+pub mod list;
 pub mod object;
 pub mod options;
 pub mod patterns;

@@ -22,6 +22,8 @@ pub struct Globals {
     pub bare: bool,
     /// `-c` and `--config-env`: `NAME=VALUE`, in order; without a value it means true.
     pub config: Vec<BString>,
+    /// Words that matter to git alone, for commands that are left to it.
+    pub of_git: Vec<OsString>,
 }
 
 /// What follows the global options.
@@ -92,9 +94,15 @@ impl Globals {
                 | b"--noglob-pathspecs"
                 | b"--icase-pathspecs"
                 | b"--no-replace-objects"
-                    if stuck.is_none() => {}
-                b"--exec-path" | b"--attr-source" if stuck.is_some() => {}
-                b"--attr-source" => drop(value("no attribute source given for --attr-source")?),
+                    if stuck.is_none() =>
+                {
+                    globals.of_git.push(word.clone());
+                }
+                b"--exec-path" | b"--attr-source" if stuck.is_some() => globals.of_git.push(word.clone()),
+                b"--attr-source" => {
+                    let source = value("no attribute source given for --attr-source")?;
+                    globals.of_git.extend([word.clone(), OsStr::from_bytes(source).to_owned()]);
+                }
                 _ => return Err(wrong_use(&[b"unknown option: ", bytes].concat())),
             }
         }

@@ -6,8 +6,10 @@
 
 #![allow(missing_docs, reason = "a library for this workspace alone: a name that says all needs no comment")]
 
+pub mod branch;
 pub mod cache;
 pub mod check_ref_format;
+pub mod columns;
 mod dispatch;
 pub mod dump;
 pub mod failure;
@@ -26,9 +28,11 @@ pub mod receive_pack;
 pub mod refs;
 pub mod revision;
 pub mod session;
+pub mod shortlist;
 pub mod show_ref;
 pub mod stat;
 pub mod symbolic_ref;
+pub mod tag;
 pub mod update_ref;
 
 pub use dispatch::{Invocation, commands, groups, run};

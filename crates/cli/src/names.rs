@@ -15,12 +15,14 @@ fn apply((before, after): (&str, &str), name: &BStr) -> Option<RefName> {
 
 /// The one ref that a short name means; the name itself if there is none, or several.
 pub fn expand(snapshot: &dyn Snapshot, short: &BStr) -> BString {
+    only(snapshot, short).map_or_else(|| short.to_owned(), Into::into)
+}
+
+/// The one ref that a short name means; `None` if there is none, or several.
+pub fn only(snapshot: &dyn Snapshot, short: &BStr) -> Option<RefName> {
     let exists = |name: &RefName| matches!(snapshot.get(name), Ok(Some(_)));
     let mut found = RULES.into_iter().filter_map(|rule| apply(rule, short)).filter(exists);
-    match (found.next(), found.next()) {
-        (Some(only), None) => only.into(),
-        _ => short.to_owned(),
-    }
+    found.next().filter(|_| found.next().is_none())
 }
 
 /// Finds the shortest parts of refnames from which git finds the same refs again.

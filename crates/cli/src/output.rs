@@ -9,6 +9,7 @@ use std::io;
 #[derive(Debug, Default)]
 pub struct Output {
     buffer: Vec<u8>,
+    holds: bool,
 }
 
 const FLUSH_BYTES: usize = 128 << 10;
@@ -24,7 +25,12 @@ impl Output {
     /// Writes the buffer if it is full.
     #[inline]
     pub fn relieve(&mut self) -> Result<()> {
-        if self.buffer.len() < FLUSH_BYTES { Ok(()) } else { self.flush() }
+        if self.buffer.len() < FLUSH_BYTES || self.holds { Ok(()) } else { self.flush() }
+    }
+
+    /// Keeps all until [`Output::flush`]: for what another program is going to arrange.
+    pub fn hold(&mut self) {
+        self.holds = true;
     }
 
     /// Reserves the whole buffer at once: for commands that are going to list many refs.

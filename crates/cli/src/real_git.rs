@@ -1,6 +1,9 @@
 //! The git that does what refdb leaves to it.
 
-use crate::failure::{Failure, message, system_text};
+use crate::{
+    Invocation,
+    failure::{Failure, message, system_text},
+};
 use refdb::Environment;
 use std::{
     ffi::{OsStr, OsString},
@@ -59,4 +62,11 @@ pub fn exec(environment: &Environment, name: &str, words: &[OsString], what: &st
 pub fn not_run(program: &OsStr, name: &str, what: &str, error: &std::io::Error) -> Failure {
     let program = program.as_bytes();
     Failure::Fatal(message!["cannot run '", program, " ", name, "', to which ", what, " is left: ", system_text(error)])
+}
+
+/// Leaves a whole command line to git, as the user wrote it. It returns only if that cannot be.
+pub fn leave(invocation: &Invocation<'_>, name: &str) -> Failure {
+    let words = invocation.globals.of_git.iter().cloned().chain([name.into()]);
+    let words: Vec<OsString> = words.chain(invocation.words.iter().cloned()).collect();
+    exec(&invocation.globals.environment(), name, &words, "this")
 }

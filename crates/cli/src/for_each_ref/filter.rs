@@ -18,12 +18,15 @@ pub struct Filter {
     pub points_at: Vec<ObjectId>,
     /// `--contains` and its kin.
     pub reach: Reach,
+    /// Only refs that lead to commits.
+    pub commits_only: bool,
 }
 
 impl Filter {
     /// Whether there is no condition at all.
     pub fn is_empty(&self) -> bool {
-        self.patterns.is_empty() && self.exclude.is_empty() && self.points_at.is_empty() && self.reach.is_empty()
+        let is_free = self.patterns.is_empty() && self.exclude.is_empty() && !self.commits_only;
+        is_free && self.points_at.is_empty() && self.reach.is_empty()
     }
 
     /// The conditions on the name.
@@ -35,6 +38,9 @@ impl Filter {
     /// The conditions on the object.
     pub fn object(&mut self, history: &History<'_>, row: &Row<'_>) -> Result<bool> {
         if !self.points_at.is_empty() && !self.points_at(history, row)? {
+            return Ok(false);
+        }
+        if self.commits_only && history.peel_to_commit(*row.id)?.is_none() {
             return Ok(false);
         }
         if self.reach.is_empty() { Ok(true) } else { self.reach.holds(history, *row.id) }

@@ -190,14 +190,16 @@ impl Options {
     }
 }
 
-fn set_list(list: &mut Vec<BString>, setting: Setting<'_>) {
+/// Adds to a list of values, or empties it.
+pub fn set_list(list: &mut Vec<BString>, setting: Setting<'_>) {
     match setting.value() {
         Some(value) => list.push(value.to_owned()),
         None => list.clear(),
     }
 }
 
-fn object(session: &Session, name: &BStr) -> Result<ObjectId> {
+/// The object that `--points-at` names.
+pub fn object(session: &Session, name: &BStr) -> Result<ObjectId> {
     match session.revisions().resolve(name)? {
         Some(id) => Ok(id),
         None => Err(wrong(&[b"malformed object name '", name, b"'"])),
@@ -205,7 +207,7 @@ fn object(session: &Session, name: &BStr) -> Result<ObjectId> {
 }
 
 /// The commit that `--contains` names.
-fn commit(session: &Session, setting: Setting<'_>) -> Result<ObjectId> {
+pub fn commit(session: &Session, setting: Setting<'_>) -> Result<ObjectId> {
     let name = setting.value().unwrap_or("HEAD".into());
     let Some(id) = session.revisions().resolve(name)? else {
         return Err(wrong(&[b"malformed object name ", name]));
@@ -217,7 +219,7 @@ fn commit(session: &Session, setting: Setting<'_>) -> Result<ObjectId> {
 }
 
 /// The commit that `--merged` names.
-fn end_of_history(session: &Session, option: &str, setting: Setting<'_>) -> Result<ObjectId> {
+pub fn end_of_history(session: &Session, option: &str, setting: Setting<'_>) -> Result<ObjectId> {
     let name = setting.value().unwrap_or("HEAD".into());
     let Some(id) = session.revisions().resolve(name)? else {
         return fatal!["malformed object name ", name];
@@ -232,7 +234,8 @@ fn wrong(parts: &[&[u8]]) -> Failure {
     Failure::Error(parts.concat().into(), WRONG_USE)
 }
 
-fn color(setting: Setting<'_>) -> Result<Option<bool>> {
+/// Whether `--color` says yes or no.
+pub fn color(setting: Setting<'_>) -> Result<Option<bool>> {
     match setting {
         Setting::On => Ok(Some(true)),
         Setting::Off => Ok(Some(false)),

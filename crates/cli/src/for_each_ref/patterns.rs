@@ -9,6 +9,8 @@ use gix_glob::{wildmatch, wildmatch::Mode};
 pub struct Patterns {
     patterns: Vec<Pattern>,
     mode: Mode,
+    /// Whether globs match what follows `refs/heads/`, `refs/tags/` or `refs/remotes/`, slashes included.
+    is_short: bool,
 }
 
 #[derive(Debug)]
@@ -24,7 +26,13 @@ impl Patterns {
         let mut mode = Mode::NO_MATCH_SLASH_LITERAL;
         mode.set(Mode::IGNORE_CASE, ignore_case);
         let patterns = patterns.into_iter().map(|text| Pattern { is_glob: literal_len(&text) < text.len(), text });
-        Patterns { patterns: patterns.collect(), mode }
+        Patterns { patterns: patterns.collect(), mode, is_short: false }
+    }
+
+    /// Patterns of git-branch(1) and git-tag(1): each matches a short name as a glob.
+    pub fn short(patterns: Vec<BString>, ignore_case: bool) -> Self {
+        let patterns = Patterns::new(patterns, ignore_case);
+        Patterns { mode: patterns.mode & Mode::IGNORE_CASE, is_short: true, ..patterns }
     }
 
     /// Whether there are none.
@@ -34,6 +42,10 @@ impl Patterns {
 
     /// Whether a name matches one of them.
     pub fn matches(&self, name: &BStr) -> bool {
+        if self.is_short {
+            let short = SHORTENED.iter().find_map(|folder| name.strip_prefix(folder.as_bytes())).unwrap_or(name);
+            return self.patterns.iter().any(|pattern| wildmatch(pattern.text.as_bstr(), short.as_bstr(), self.mode));
+        }
         self.patterns.iter().any(|pattern| pattern.matches(name, self.mode))
     }
 
@@ -64,6 +76,9 @@ impl Pattern {
         (self.is_glob || mode.contains(Mode::IGNORE_CASE)) && wildmatch(self.text.as_bstr(), name, mode)
     }
 }
+
+/// What short names leave out.
+const SHORTENED: [&str; 4] = ["refs/tags/", "refs/heads/", "refs/remotes/", "refs/"];
 
 /// Whether `name` begins with `folder` up to a slash.
 fn is_below(name: &BStr, folder: &BStr) -> bool {

@@ -29,6 +29,8 @@ pub struct Renderer<'a> {
     pub quote: Quote,
     /// Whether colours are written.
     pub colors: bool,
+    /// What stands for the name of a HEAD that is no branch, where branches are listed.
+    pub detached: Option<BString>,
     own: Object,
     behind: Object,
     scratch: Vec<u8>,
@@ -45,14 +47,15 @@ struct Object {
 impl<'a> Renderer<'a> {
     /// A renderer that looks things up in `world`.
     pub fn new(world: &'a mut dyn World, quote: Quote, colors: bool) -> Self {
-        Renderer { world, quote, colors, own: Object::default(), behind: Object::default(), scratch: Vec::new() }
+        let (own, behind) = (Object::default(), Object::default());
+        Renderer { world, quote, colors, detached: None, own, behind, scratch: Vec::new() }
     }
 
     /// Appends a row, without a line feed.
     #[inline(always)]
     pub fn row(&mut self, format: &Format, row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
         match &format.usual {
-            Some(pieces) if self.quote == Quote::None => {
+            Some(pieces) if self.quote == Quote::None && !self.is_detached(row) => {
                 append_usual(pieces, row, out);
                 Ok(())
             }
@@ -125,9 +128,16 @@ impl<'a> Renderer<'a> {
             self.peel(row)?;
         }
         match &atom.field {
+            Field::Refname(_) if self.is_detached(row) => {
+                out.extend_from_slice(self.detached.as_ref().map_or(b"", |text| text.as_bytes()));
+                out.extend_from_slice(if atom.peeled { b"^{}" } else { b"" });
+            }
             Field::Refname(form) => self.name(*form, row.name, atom.peeled, out)?,
             Field::Symref(form) => self.name(*form, row.symref.unwrap_or_default(), atom.peeled, out)?,
-            Field::Head => out.push(if self.world.head() == Some(row.name) { b'*' } else { b' ' }),
+            Field::Head => {
+                let is_head = self.is_detached(row) || self.world.head() == Some(row.name);
+                out.push(if is_head { b'*' } else { b' ' });
+            }
             Field::Counterpart(direction, form) => self.counterpart(*direction, *form, row, out)?,
             Field::Worktreepath => out.extend_from_slice(self.world.worktree(row.name)?.unwrap_or_default()),
             Field::AheadBehind(base) => {
@@ -157,6 +167,11 @@ impl<'a> Renderer<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether it is a HEAD that is no branch, in a list of branches.
+    fn is_detached(&self, row: &Row<'_>) -> bool {
+        self.detached.is_some() && row.name == "HEAD"
     }
 
     fn name(&mut self, form: NameForm, name: &BStr, peeled: bool, out: &mut Vec<u8>) -> Result<()> {
@@ -406,7 +421,7 @@ fn rstrip(name: &BStr, count: i32) -> &[u8] {
 }
 
 /// How many columns of a terminal a text takes; of text that is no UTF-8, the bytes count.
-fn columns(text: &[u8]) -> usize {
+pub fn columns(text: &[u8]) -> usize {
     text.to_str().map_or(text.len(), |text| text.chars().filter_map(|char| char.width()).sum())
 }
 

@@ -104,6 +104,16 @@ impl Entry {
         Entry { name: row.name.to_owned(), id: *row.id, symref, peeled: *row.peeled, values: Vec::new() }
     }
 
+    /// The refname.
+    pub fn name(&self) -> &BStr {
+        self.name.as_bstr()
+    }
+
+    /// Whether it is HEAD.
+    pub fn is_head(&self) -> bool {
+        self.name == "HEAD"
+    }
+
     /// The row again.
     pub fn row(&self) -> Row<'_> {
         Row {

@@ -14,21 +14,21 @@ impl Suffixes {
     pub fn configured(config: &Config) -> Self {
         const NAME: &str = "versionsort.suffix";
         const OLD_NAME: &str = "versionsort.prereleasesuffix";
-        let is_set = |name| config.last(name).is_some();
-        let name = match (is_set(NAME), is_set(OLD_NAME)) {
-            (true, true) => {
-                say("warning: ", format!("ignoring {OLD_NAME} because {NAME} is set").as_bytes());
-                NAME
-            }
-            (false, true) => OLD_NAME,
-            _ => NAME,
-        };
+        let (new, old) = (Self::all(config, NAME), Self::all(config, OLD_NAME));
+        if new.is_some() && old.is_some() {
+            say("warning: ", format!("ignoring {OLD_NAME} because {NAME} is set").as_bytes());
+        }
+        Suffixes(new.or(old).unwrap_or_default())
+    }
+
+    /// The values of a setting; `None` if there are none, or if one is no value.
+    fn all(config: &Config, name: &str) -> Option<Vec<BString>> {
+        config.last(name)?;
         let values: Option<Vec<BString>> = config.all(name).map(|value| value.raw.map(Into::into)).collect();
-        let values = values.unwrap_or_else(|| {
+        if values.is_none() {
             say("error: ", format!("missing value for '{name}'").as_bytes());
-            Vec::new()
-        });
-        Suffixes(values)
+        }
+        values
     }
 
     /// Compares two texts that differ first at `differ`.

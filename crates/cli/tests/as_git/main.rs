@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
+mod branch;
 mod broken_refs;
 mod chains;
 mod check_ref_format;
@@ -21,6 +22,7 @@ mod refs_change;
 mod refs_verify;
 mod show_ref;
 mod symbolic_ref;
+mod tag;
 mod update_ref;
 mod update_ref_stdin;
 mod words;

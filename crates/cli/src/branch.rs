@@ -1,0 +1,216 @@
+//! `refdb branch --list`. See git-branch(1). All else that git-branch does is left to git, before anything is done.
+
+use crate::{
+    Invocation,
+    failure::Result,
+    for_each_ref::{
+        filter::Filter,
+        history::History,
+        list::{Detached, Layout, Plan},
+        quote::Quote,
+        repository::RepositoryWorld,
+        sort::{Entry, Order},
+    },
+    listing::{Ranges, Walk},
+    numbers,
+    options::{Command, Opt, Setting, Value, Word},
+    output::Output,
+    session::Session,
+    shortlist::{self, Wish, Words, understood},
+};
+use bstr::{BString, ByteSlice};
+use refdb::{
+    Snapshot,
+    config::{Config, Value as ConfigValue},
+};
+
+// `head` finds the branch that is checked out; `layout` makes the format of a line.
+mod head;
+mod layout;
+
+use head::Head;
+use layout::{Colors, Look};
+
+/// The command line.
+pub static COMMAND: Command = Command {
+    program: "git",
+    name: "branch",
+    about: "List branches",
+    synopsis: &["[--color[=<when>] | --no-color] [--show-current]\n\
+        [-v [--abbrev=<n> | --no-abbrev]]\n\
+        [--column[=<options>] | --no-column] [--sort=<key>]\n\
+        [--merged [<commit>]] [--no-merged [<commit>]]\n\
+        [--contains [<commit>]] [--no-contains [<commit>]]\n\
+        [--points-at <object>] [--format=<format>]\n\
+        [(-r|--remotes) | (-a|--all)]\n\
+        [--list] [<pattern>...]"],
+    options: &[
+        Opt::flag("verbose", "show the commit and its subject, given twice the upstream branch").short(b'v'),
+        shortlist::COLOR,
+        Opt::flag("remotes", "list remote-tracking branches").short(b'r').fixed(),
+        shortlist::CONTAINS,
+        shortlist::NO_CONTAINS,
+        Opt::flag("abbrev", "how many digits of an object id are shown").takes(Value::Optional("n")),
+        Opt::flag("all", "list remote-tracking branches and local ones").short(b'a').fixed(),
+        shortlist::OMIT_EMPTY,
+        Opt::flag("list", "list branches").short(b'l'),
+        Opt::flag("show-current", "show the name of the branch that is checked out"),
+        shortlist::MERGED,
+        shortlist::NO_MERGED,
+        shortlist::COLUMN,
+        shortlist::SORT,
+        Opt::flag("points-at", "show only branches of the object").takes(Value::Required("object")),
+        shortlist::IGNORE_CASE,
+        shortlist::FORMAT,
+    ],
+};
+
+/// The space between columns.
+const PADDING: usize = 1;
+
+/// Which branches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Local,
+    Remote,
+    All,
+}
+
+/// What the options say that tags do not have.
+struct Own {
+    kind: Kind,
+    verbose: usize,
+    /// The digits of object ids; 0 for all, `None` as is configured.
+    digits: Option<u32>,
+    show_current: bool,
+}
+
+/// Runs the command.
+pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
+    let words = understood(&COMMAND, invocation.words).filter(lists);
+    let Some((words, own)) = words.and_then(|words| Own::read(&words).map(|own| (words, own))) else {
+        return Err(shortlist::leave(invocation, &COMMAND));
+    };
+    let session = Session::open(invocation.globals)?;
+    let snapshot = session.store.snapshot()?;
+    let head = Head::of(&*snapshot);
+    let leave = || Err(shortlist::leave(invocation, &COMMAND));
+    if own.show_current {
+        return match head {
+            Head::Branch(name) => show_current(name.strip_prefix(b"refs/heads/").unwrap_or(&name)),
+            Head::Detached(_) => Ok(0),
+            Head::Odd => leave(),
+        };
+    }
+    if head == Head::Odd || !is_sound(session.store.config()) {
+        return leave();
+    }
+    let Some(wish) = Wish::read(&session, COMMAND.name, &words)? else { return leave() };
+    let Some(shows_colors) = wish.colors(&session, "color.branch") else { return leave() };
+    let Some(colors) = Colors::of(session.store.config(), shows_colors) else { return leave() };
+    if wish.columns.asked && wish.columns.are_wanted() && own.verbose > 0 {
+        return leave();
+    }
+    list(&session, &*snapshot, wish, &own, head, &colors, shows_colors)
+}
+
+/// Whether git would not stop at settings that matter to branches which are made.
+fn is_sound(config: &Config) -> bool {
+    let rebase = |value: ConfigValue<'_>| {
+        matches!(value.raw.map(|raw| raw.as_bytes()), Some(b"never" | b"local" | b"remote" | b"always"))
+    };
+    let merge = |value: ConfigValue<'_>| {
+        matches!(value.raw.map(|raw| raw.as_bytes()), Some(b"always" | b"inherit" | b"simple"))
+            || value.boolean().is_ok()
+    };
+    config.all("branch.autosetuprebase").all(rebase) && config.all("branch.autosetupmerge").all(merge)
+}
+
+/// Whether the command line asks for a list, or for the branch that is checked out.
+fn lists(words: &Words<'_>) -> bool {
+    let has_arguments = !shortlist::arguments(words).is_empty();
+    let asks = shortlist::is_on(words, "list") || shortlist::asks_for_list(words);
+    if shortlist::is_on(words, "show-current") { !asks && !has_arguments } else { asks || !has_arguments }
+}
+
+impl Own {
+    /// `None` if a value is no good.
+    fn read(words: &Words<'_>) -> Option<Self> {
+        let mut own = Own { kind: Kind::Local, verbose: 0, digits: None, show_current: false };
+        for word in words {
+            let Word::Option(opt, setting) = word else { continue };
+            match (opt.name, *setting) {
+                ("remotes", _) => own.kind = Kind::Remote,
+                ("all", _) => own.kind = Kind::All,
+                ("verbose", setting) => own.verbose = if setting.is_on() { own.verbose + 1 } else { 0 },
+                ("abbrev", Setting::Value(digits)) => own.digits = Some(numbers::unsigned_int(digits)?),
+                ("abbrev", Setting::Off) => own.digits = Some(0),
+                ("abbrev", Setting::On) => own.digits = None,
+                ("show-current", setting) => own.show_current = setting.is_on(),
+                _ => {}
+            }
+        }
+        Some(own)
+    }
+}
+
+fn show_current(name: &[u8]) -> Result<u8> {
+    let mut output = Output::default();
+    output.buffer().extend([name, b"\n"].concat());
+    output.flush()?;
+    Ok(0)
+}
+
+fn list(
+    session: &Session,
+    snapshot: &dyn Snapshot,
+    mut wish: Wish,
+    own: &Own,
+    head: Head,
+    colors: &Colors,
+    shows_colors: bool,
+) -> Result<u8> {
+    let history = History::of(session);
+    let (branch, detached) = match head {
+        Head::Branch(name) => (Some(name), None),
+        Head::Detached(id) if own.kind != Kind::Remote => {
+            (None, Some(Detached { id, description: head::description(session, snapshot, &id)? }))
+        }
+        _ => (None, None),
+    };
+    let mut world = RepositoryWorld::new(session, snapshot, &history, branch);
+    let order = Order::new(&wish.sort, wish.ignore_case, &mut |name| world.find_base(name))?;
+    let look = Look { kind: own.kind, verbose: own.verbose, digits: own.digits, colors };
+    let description = detached.as_ref().map(|head| head.description.clone());
+    let of_all = |entries: &[Entry]| {
+        let width = look.width(entries, description.as_ref().map(|text| text.as_bstr()));
+        shortlist::format(look.format(width).as_bstr(), &mut |_| Ok(()))
+    };
+    let text = wish.format.take().map_or_else(|| (own.verbose == 0).then(|| look.format(0)), Some);
+    let format = text.map(|text| shortlist::format(text.as_bstr(), &mut |name| world.find_base(name))).transpose()?;
+    let ranges = Ranges::Prefixes(folders(own.kind));
+    let filter = Filter { commits_only: own.verbose > 0, ..wish.filter() };
+    let mut plan = Plan {
+        filter,
+        walk: Walk { ranges: &ranges, root_refs: false, after: None },
+        layout: format.as_ref().map_or(Layout::OfAll(&of_all), Layout::Format),
+        order: &order,
+        quote: Quote::None,
+        colors: shows_colors,
+        omit_empty: wish.omit_empty,
+        count: 0,
+        detached,
+        shows_bases: false,
+    };
+    let columns = (wish.columns.are_wanted() && own.verbose == 0).then_some((wish.columns, PADDING));
+    shortlist::show(session, snapshot, &history, &mut world, &mut plan, columns)
+}
+
+fn folders(kind: Kind) -> Vec<BString> {
+    let (local, remote) = ("refs/heads/".into(), "refs/remotes/".into());
+    match kind {
+        Kind::Local => vec![local],
+        Kind::Remote => vec![remote],
+        Kind::All => vec![local, remote],
+    }
+}

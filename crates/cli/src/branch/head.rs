@@ -1,0 +1,108 @@
+use crate::{
+    failure::{Result, message},
+    names,
+    session::Session,
+};
+use bstr::{BStr, BString, ByteSlice};
+use refdb::{Snapshot, Target};
+use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX};
+use std::{fs, ops::ControlFlow, path::Path};
+
+/// Where HEAD leads.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Head {
+    /// A branch, which may have no commit yet.
+    Branch(BString),
+    Detached(ObjectId),
+    /// There is none, or it leads elsewhere.
+    Odd,
+}
+
+impl Head {
+    pub(super) fn of(snapshot: &dyn Snapshot) -> Self {
+        let Ok(mut name) = RefName::new("HEAD") else { return Head::Odd };
+        for _ in 0..SYMREF_DEPTH_MAX {
+            let is_head = name.as_bstr() == "HEAD";
+            match snapshot.get(name.as_bstr()) {
+                Ok(Some(Target::Symbolic(next))) => name = next,
+                Ok(Some(Target::Direct(id))) if is_head && !id.is_null() => return Head::Detached(id),
+                Ok(_) if name.starts_with(b"refs/heads/") => return Head::Branch(name.into()),
+                Ok(_) | Err(_) => return Head::Odd,
+            }
+        }
+        Head::Odd
+    }
+}
+
+/// The words that stand for a HEAD that is no branch.
+pub(super) fn description(session: &Session, snapshot: &dyn Snapshot, id: &ObjectId) -> Result<BString> {
+    let folder = &session.paths.git_dir;
+    let from = detached_from(session, snapshot)?;
+    let is_applying = folder.join("rebase-apply/applying").exists();
+    let rebase = ["rebase-apply", "rebase-merge"].into_iter().find(|name| folder.join(name).is_dir());
+    if let Some(rebase) = rebase.filter(|_| !is_applying) {
+        return Ok(match branch_in(session, &folder.join(rebase).join("head-name"))? {
+            Some(branch) => message!["(no branch, rebasing ", branch, ")"],
+            None => {
+                let from = from.map_or_else(BString::default, |(from, _)| from);
+                message!["(no branch, rebasing detached HEAD ", from, ")"]
+            }
+        });
+    }
+    if folder.join("BISECT_LOG").exists() {
+        let started = branch_in(session, &folder.join("BISECT_START"))?.unwrap_or_default();
+        return Ok(message!["(no branch, bisect started on ", started, ")"]);
+    }
+    Ok(match from {
+        Some((from, at)) if at == *id => message!["(HEAD detached at ", from, ")"],
+        Some((from, _)) => message!["(HEAD detached from ", from, ")"],
+        None => "(no branch)".into(),
+    })
+}
+
+/// Where HEAD was moved to last, by its reflog: a name and the commit. The name is the one that was given then, if it still
+/// stands for the same commit.
+fn detached_from(session: &Session, snapshot: &dyn Snapshot) -> Result<Option<(BString, ObjectId)>> {
+    let mut moved = None;
+    snapshot.log("HEAD".into(), &mut |entry| {
+        let Some(rest) = entry.message.strip_prefix(b"checkout: moving from ") else {
+            return ControlFlow::Continue(());
+        };
+        moved = rest.find(b" to ").map(|at| (BString::from(&rest[at + 4..]), entry.new));
+        ControlFlow::Break(())
+    })?;
+    let Some((name, id)) = moved else { return Ok(None) };
+    let named = names::only(snapshot, name.as_bstr()).filter(|_| name != "HEAD");
+    if let Some(named) = named
+        && leads_to(session, snapshot, named.as_bstr(), &id)?
+    {
+        let folders: [&[u8]; 2] = [b"refs/tags/", b"refs/remotes/"];
+        let short = folders.iter().find_map(|folder| named.strip_prefix(*folder));
+        return Ok(Some((short.unwrap_or(&named).into(), id)));
+    }
+    Ok(Some((short(session, &id)?, id)))
+}
+
+/// Whether a ref holds the commit, or a tag of it.
+fn leads_to(session: &Session, snapshot: &dyn Snapshot, name: &BStr, commit: &ObjectId) -> Result<bool> {
+    let Some((_, id)) = crate::listing::follow(snapshot, name)? else { return Ok(false) };
+    Ok(id == *commit || crate::for_each_ref::history::History::of(session).peel_to_commit(id)? == Some(*commit))
+}
+
+fn short(session: &Session, id: &ObjectId) -> Result<BString> {
+    let hex = id.to_string();
+    Ok(hex[..session.abbreviate(id, None)?].into())
+}
+
+/// The branch that git wrote into a file while something is under way; `None` if there was none.
+fn branch_in(session: &Session, file: &Path) -> Result<Option<BString>> {
+    let Ok(text) = fs::read(file) else { return Ok(None) };
+    let text = text.trim_end_with(|char| char == '\n').as_bstr();
+    if let Some(branch) = text.strip_prefix(b"refs/heads/") {
+        return Ok(Some(branch.into()));
+    }
+    if let Ok(id) = ObjectId::from_hex(session.store.repository().hash(), text) {
+        return Ok(Some(short(session, &id)?));
+    }
+    Ok(Some(text.to_owned()).filter(|text| !text.is_empty() && text != "detached HEAD"))
+}

@@ -1,0 +1,105 @@
+use super::Kind;
+use crate::for_each_ref::{color::sequence, render::columns, sort::Entry};
+use bstr::{BStr, BString};
+use refdb::config::Config;
+
+/// The sequences that begin the parts of a line, and that end them. All are empty where no colours are shown.
+#[derive(Debug, Default)]
+pub(super) struct Colors {
+    current: BString,
+    local: BString,
+    remote: BString,
+    upstream: BString,
+    worktree: BString,
+    reset: BString,
+}
+
+impl Colors {
+    /// `color.branch.<slot>`; `None` if one of them is no good.
+    pub(super) fn of(config: &Config, are_shown: bool) -> Option<Self> {
+        let slot = |name: &str, usual: &str| match config.last(&format!("color.branch.{name}")) {
+            Some(value) => sequence(value.raw?),
+            None => Some(usual.into()),
+        };
+        let colors = Colors {
+            current: slot("current", "\x1b[32m")?,
+            local: slot("local", "")?,
+            remote: slot("remote", "\x1b[31m")?,
+            upstream: slot("upstream", "\x1b[34m")?,
+            worktree: slot("worktree", "\x1b[36m")?,
+            reset: slot("reset", "\x1b[m")?,
+        };
+        Some(if are_shown { colors } else { Colors::default() })
+    }
+}
+
+/// How a branch is shown where no format is given.
+pub(super) struct Look<'a> {
+    pub(super) kind: Kind,
+    pub(super) verbose: usize,
+    /// The digits of object ids; 0 for all, `None` as is configured.
+    pub(super) digits: Option<u32>,
+    pub(super) colors: &'a Colors,
+}
+
+impl Look<'_> {
+    /// What remote-tracking branches are told from others by.
+    fn prefix(&self) -> &'static str {
+        if self.kind == Kind::Remote { "" } else { "remotes/" }
+    }
+
+    /// The width of the widest name. `detached` stands for HEAD.
+    pub(super) fn width(&self, entries: &[Entry], detached: Option<&BStr>) -> usize {
+        let width = |entry: &Entry| {
+            let name = entry.name();
+            if let Some(local) = name.strip_prefix(b"refs/heads/") {
+                columns(local)
+            } else if let Some(remote) = name.strip_prefix(b"refs/remotes/") {
+                self.prefix().len() + columns(remote)
+            } else {
+                columns(detached.unwrap_or(name))
+            }
+        };
+        entries.iter().map(width).max().unwrap_or(0)
+    }
+
+    /// The format, in which names have this width if more follows them.
+    pub(super) fn format(&self, width: usize) -> BString {
+        let Colors { current, local, remote, upstream, worktree, reset } = self.colors;
+        let id = match self.digits {
+            None => "%(objectname:short)".to_owned(),
+            Some(0) => "%(objectname)".to_owned(),
+            Some(digits) => format!("%(objectname:short={digits})"),
+        };
+        let prefix = self.prefix();
+        let target = "%(if)%(symref)%(then) -> %(symref:short)";
+        let align = format!("%(align:{width},left)");
+        let upstream_too = format!(
+            "%(if:notequals=*)%(HEAD)%(then)%(if)%(worktreepath)%(then)({worktree}%(worktreepath){reset}) %(end)%(end)\
+            %(if)%(upstream)%(then)[{upstream}%(upstream:short){reset}\
+            %(if)%(upstream:track)%(then): %(upstream:track,nobracket)%(end)] %(end)"
+        );
+        let more = match self.verbose {
+            1 => "%(if)%(upstream:track)%(then)%(upstream:track) %(end)",
+            _ => &upstream_too,
+        };
+        let (here, there) = match self.verbose {
+            0 => (
+                format!("%(refname:lstrip=2){reset}{target}%(end)"),
+                format!("{prefix}%(refname:lstrip=2){reset}{target}%(end)"),
+            ),
+            _ => (
+                format!("{align}%(refname:lstrip=2)%(end){reset} {id} {more}%(contents:subject)"),
+                format!(
+                    "{align}{prefix}%(refname:lstrip=2)%(end){reset}{target}%(else) {id} %(contents:subject)%(end)"
+                ),
+            ),
+        };
+        format!(
+            "%(if:notequals=refs/remotes)%(refname:rstrip=-2)%(then)\
+            %(if)%(HEAD)%(then)* {current}%(else)%(if)%(worktreepath)%(then)+ {worktree}%(else)  {local}%(end)%(end){here}\
+            %(else)  {remote}{there}%(end)"
+        )
+        .into()
+    }
+}

@@ -1,0 +1,222 @@
+//! What `branch --list` and `tag --list` share: which command lines list, the options of lists, and colours.
+
+use crate::{
+    Invocation,
+    columns::Columns,
+    failure::{Failure, Result, fatal, message, say},
+    for_each_ref::{
+        filter::Filter,
+        format::{Format, ParseError},
+        history::History,
+        list::{Plan, list},
+        options::{color, commit, end_of_history, object, set_list},
+        patterns::Patterns,
+        quote::Quote,
+        reach::Reach,
+        repository::RepositoryWorld,
+    },
+    options::{Command, Opt, Parser, Setting, Value, Word},
+    output::Output,
+    session::Session,
+};
+use bstr::{BStr, BString, ByteSlice};
+use refdb::{Snapshot, config::parse_boolean};
+use refdb_types::ObjectId;
+use std::{ffi::OsString, io::IsTerminal, os::unix::ffi::OsStrExt};
+
+/// The options that both commands have.
+pub const CONTAINS: Opt =
+    Opt::flag("contains", "show only what contains the commit").takes(Value::UnlessLast("commit")).fixed();
+pub const NO_CONTAINS: Opt =
+    Opt::flag("no-contains", "show only what does not contain the commit").takes(Value::UnlessLast("commit")).fixed();
+pub const MERGED: Opt =
+    Opt::flag("merged", "show only what can be reached from the commit").takes(Value::UnlessLast("commit")).fixed();
+pub const NO_MERGED: Opt = Opt::flag("no-merged", "show only what cannot be reached from the commit")
+    .takes(Value::UnlessLast("commit"))
+    .fixed();
+pub const SORT: Opt = Opt::flag("sort", "the field to sort by").takes(Value::Required("key"));
+pub const FORMAT: Opt = Opt::flag("format", "how each is shown").takes(Value::Required("format"));
+pub const COLOR: Opt = Opt::flag("color", "show colors").takes(Value::Optional("when"));
+pub const COLUMN: Opt = Opt::flag("column", "show names in columns").takes(Value::Optional("style"));
+pub const IGNORE_CASE: Opt = Opt::flag("ignore-case", "sort and match without regard to case").short(b'i');
+pub const OMIT_EMPTY: Opt = Opt::flag("omit-empty", "print no newline after what shows nothing");
+
+/// A command line that was understood.
+pub type Words<'a> = Vec<Word<'a>>;
+
+/// The words of a command line that may list; `None` where git may understand something else, or finds a mistake.
+///
+/// Options must be spelt in full: what else they may be short for is known to git.
+pub fn understood<'w>(command: &'static Command, words: &'w [OsString]) -> Option<Words<'w>> {
+    let options = words.iter().map(|word| word.as_bytes()).take_while(|word| *word != b"--");
+    for word in options.filter_map(|word| word.strip_prefix(b"--")) {
+        let name = word.split_once_str("=").map_or(word, |(name, _)| name);
+        let bare = name.strip_prefix(b"no-").unwrap_or(name);
+        command.options.iter().find(|opt| [name, bare].contains(&opt.name.as_bytes()))?;
+    }
+    let mut parser = Parser::new(command, words);
+    let mut understood = Vec::new();
+    loop {
+        match parser.next_word() {
+            Ok(Some(word)) => understood.push(word),
+            Ok(None) => return Some(understood),
+            Err(_) => return None,
+        }
+    }
+}
+
+/// Whether the option is there, and what was said last is yes.
+pub fn is_on(words: &Words<'_>, name: &str) -> bool {
+    let mut settings = words.iter().filter_map(|word| match word {
+        Word::Option(opt, setting) if opt.name == name => Some(*setting),
+        _ => None,
+    });
+    settings.next_back().is_some_and(Setting::is_on)
+}
+
+/// The words that are no options.
+pub fn arguments(words: &Words<'_>) -> Vec<BString> {
+    let text = |word: &Word<'_>| match word {
+        Word::Argument(text) => Some((*text).to_owned()),
+        Word::Option(..) => None,
+    };
+    words.iter().filter_map(text).collect()
+}
+
+/// Whether a word asks for a list by itself.
+pub fn asks_for_list(words: &Words<'_>) -> bool {
+    ["contains", "no-contains", "merged", "no-merged", "points-at"].iter().any(|name| is_on(words, name))
+}
+
+/// What the command line says of a list.
+pub struct Wish {
+    pub format: Option<BString>,
+    pub sort: Vec<BString>,
+    pub ignore_case: bool,
+    pub omit_empty: bool,
+    pub color: Option<bool>,
+    pub columns: Columns,
+    patterns: Vec<BString>,
+    points_at: Vec<ObjectId>,
+    reach: Reach,
+}
+
+impl Wish {
+    /// Reads the options that both commands have; `None` where git finds a mistake. Objects are looked for in the
+    /// order in which they are named.
+    pub fn read(session: &Session, name: &str, words: &Words<'_>) -> Result<Option<Self>> {
+        let config = session.store.config();
+        let Some(columns) = Columns::configured(config, name) else { return Ok(None) };
+        let key = format!("{name}.sort");
+        let sort = config.all(&key).map(|value| value.raw.map(ToOwned::to_owned)).collect::<Option<Vec<_>>>();
+        let Some(sort) = sort else { return Ok(None) };
+        let mut wish = Wish {
+            format: None,
+            sort,
+            ignore_case: false,
+            omit_empty: false,
+            color: None,
+            columns,
+            patterns: arguments(words),
+            points_at: Vec::new(),
+            reach: Reach::default(),
+        };
+        for word in words {
+            let Word::Option(opt, setting) = word else { continue };
+            let (setting, reach) = (*setting, &mut wish.reach);
+            match opt.name {
+                "format" => wish.format = setting.value().map(ToOwned::to_owned),
+                "sort" => set_list(&mut wish.sort, setting),
+                "ignore-case" => wish.ignore_case = setting.is_on(),
+                "omit-empty" => wish.omit_empty = setting.is_on(),
+                "color" => wish.color = color(setting)?,
+                "column" if wish.columns.set(setting).is_none() => return Ok(None),
+                "contains" => reach.contains.push(commit(session, setting)?),
+                "no-contains" => reach.no_contains.push(commit(session, setting)?),
+                "merged" => reach.merged.push(end_of_history(session, opt.name, setting)?),
+                "no-merged" => reach.no_merged.push(end_of_history(session, opt.name, setting)?),
+                "points-at" if setting == Setting::Off => wish.points_at.clear(),
+                "points-at" => wish.points_at.push(object(session, setting.value().unwrap_or("HEAD".into()))?),
+                _ => {}
+            }
+        }
+        Ok(Some(wish))
+    }
+
+    /// The conditions on refs.
+    pub fn filter(&mut self) -> Filter {
+        Filter {
+            patterns: Patterns::short(std::mem::take(&mut self.patterns), self.ignore_case),
+            exclude: Patterns::default(),
+            points_at: std::mem::take(&mut self.points_at),
+            reach: std::mem::take(&mut self.reach),
+            commits_only: false,
+        }
+    }
+
+    /// Whether colours are shown; `None` where the configuration is no good. `key` outranks `color.ui`.
+    pub fn colors(&self, session: &Session, key: &str) -> Option<bool> {
+        let config = session.store.config();
+        let is_known = |raw: Option<&BStr>| match raw.map(|raw| raw.to_ascii_lowercase()).as_deref() {
+            Some(b"always" | b"never" | b"auto") => true,
+            _ => parse_boolean(raw).is_some(),
+        };
+        if ![key, "color.ui"].iter().all(|key| config.all(key).all(|value| is_known(value.raw))) {
+            return None;
+        }
+        let auto = || {
+            let is_dumb = session.store.environment().get("TERM").is_none_or(|term| term == "dumb");
+            std::io::stdout().is_terminal() && !is_dumb
+        };
+        if let Some(color) = self.color {
+            return Some(color);
+        }
+        let Some(value) = config.last(key).or_else(|| config.last("color.ui")) else { return Some(auto()) };
+        match value.raw.map(|raw| raw.to_ascii_lowercase()).as_deref() {
+            Some(b"always") => Some(true),
+            Some(b"never") => Some(false),
+            Some(b"auto") => Some(auto()),
+            _ => parse_boolean(value.raw).map(|on| on && auto()),
+        }
+    }
+}
+
+/// A format, or why it is none, in the words of both commands.
+pub fn format(text: &BStr, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<Format> {
+    match Format::parse(text, Quote::None, find) {
+        Ok(format) => Ok(format),
+        Err(ParseError::Unclosed(rest)) => {
+            say("error: ", &message!["malformed format string ", rest]);
+            fatal!["unable to parse format string"]
+        }
+        Err(ParseError::Failure(failure)) => Err(failure),
+    }
+}
+
+/// Lists by a plan, in columns with so much room between them if that is wished.
+pub fn show(
+    session: &Session,
+    snapshot: &dyn Snapshot,
+    history: &History<'_>,
+    world: &mut RepositoryWorld<'_>,
+    plan: &mut Plan<'_>,
+    columns: Option<(Columns, usize)>,
+) -> Result<u8> {
+    let mut output = Output::default();
+    output.expect_much();
+    let Some((columns, padding)) = columns else {
+        let result = list(session, snapshot, history, world, plan, &mut output);
+        // What was listed before a failure is shown.
+        output.flush()?;
+        return result.map(|()| 0);
+    };
+    output.hold();
+    let result = list(session, snapshot, history, world, plan, &mut output);
+    columns.arrange(session.store.environment(), output.buffer(), padding)?;
+    result.map(|()| 0)
+}
+
+/// What to do with a command line that was not understood.
+pub fn leave(invocation: &Invocation<'_>, command: &Command) -> Failure {
+    crate::real_git::leave(invocation, command.name)
+}

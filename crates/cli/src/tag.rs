@@ -1,0 +1,121 @@
+//! `refdb tag --list`. See git-tag(1). All else that git-tag does is left to git, before anything is done.
+
+use crate::{
+    Invocation,
+    failure::Result,
+    for_each_ref::{
+        history::History,
+        list::{Layout, Plan},
+        quote::Quote,
+        repository::RepositoryWorld,
+        sort::Order,
+    },
+    listing::{self, Ranges, Walk},
+    numbers::{self, WithUnit},
+    options::{Command, Opt, Setting, Value, Word},
+    session::Session,
+    shortlist::{self, Wish, Words, understood},
+};
+use bstr::{BString, ByteSlice};
+
+/// The command line.
+pub static COMMAND: Command = Command {
+    program: "git",
+    name: "tag",
+    about: "List tags",
+    synopsis: &["[-n[<num>]] -l [--contains <commit>] [--no-contains <commit>]\n\
+        [--points-at <object>] [--column[=<options>] | --no-column]\n\
+        [--sort=<key>] [--format=<format>]\n\
+        [--merged <commit>] [--no-merged <commit>] [<pattern>...]"],
+    options: &[
+        Opt::flag("list", "list tags").short(b'l').fixed(),
+        Opt::letter("n", "print <n> lines of each tag message").takes(Value::Optional("n")),
+        shortlist::COLUMN,
+        shortlist::CONTAINS,
+        shortlist::NO_CONTAINS,
+        shortlist::MERGED,
+        shortlist::NO_MERGED,
+        shortlist::OMIT_EMPTY,
+        shortlist::SORT,
+        Opt::flag("points-at", "show only tags of the object").takes(Value::UnlessLast("object")),
+        shortlist::FORMAT,
+        shortlist::COLOR,
+        shortlist::IGNORE_CASE,
+    ],
+};
+
+/// The space between columns.
+const PADDING: usize = 2;
+
+/// Runs the command.
+pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
+    let words = understood(&COMMAND, invocation.words).filter(lists);
+    let Some((words, lines)) = words.and_then(|words| lines(&words).map(|lines| (words, lines))) else {
+        return Err(shortlist::leave(invocation, &COMMAND));
+    };
+    let session = Session::open(invocation.globals)?;
+    match Wish::read(&session, COMMAND.name, &words)? {
+        Some(wish) if !(wish.columns.asked && wish.columns.are_wanted() && lines.is_some()) => {
+            match wish.colors(&session, "color.ui") {
+                Some(colors) => list(&session, wish, lines, colors),
+                None => Err(shortlist::leave(invocation, &COMMAND)),
+            }
+        }
+        _ => Err(shortlist::leave(invocation, &COMMAND)),
+    }
+}
+
+/// Whether the command line asks for a list.
+fn lists(words: &Words<'_>) -> bool {
+    let has_lines = words.iter().any(|word| matches!(word, Word::Option(opt, _) if opt.name == "n"));
+    let asks = shortlist::is_on(words, "list") || shortlist::asks_for_list(words) || has_lines;
+    asks || shortlist::arguments(words).is_empty()
+}
+
+/// How many lines of messages are shown, if `-n` says so. `None` if its value is no good.
+fn lines(words: &Words<'_>) -> Option<Option<i32>> {
+    let mut lines = None;
+    for word in words {
+        match word {
+            Word::Option(opt, Setting::Value(value)) if opt.name == "n" => match numbers::with_unit(value) {
+                WithUnit::Int(number) if number >= 0 => lines = Some(number),
+                _ => return None,
+            },
+            Word::Option(opt, _) if opt.name == "n" => lines = Some(1),
+            _ => {}
+        }
+    }
+    Some(lines)
+}
+
+fn list(session: &Session, mut wish: Wish, lines: Option<i32>, colors: bool) -> Result<u8> {
+    let snapshot = session.store.snapshot()?;
+    let head = listing::follow(&*snapshot, "HEAD".into())?.map(|(branch, _)| branch.into());
+    let history = History::of(session);
+    let mut world = RepositoryWorld::new(session, &*snapshot, &history, head);
+    let order = Order::new(&wish.sort, wish.ignore_case, &mut |name| world.find_base(name))?;
+    let text = wish.format.clone().unwrap_or_else(|| usual_format(lines));
+    let format = shortlist::format(text.as_bstr(), &mut |name| world.find_base(name))?;
+    let ranges = Ranges::Prefixes(vec!["refs/tags/".into()]);
+    let mut plan = Plan {
+        filter: wish.filter(),
+        walk: Walk { ranges: &ranges, root_refs: false, after: None },
+        layout: Layout::Format(&format),
+        order: &order,
+        quote: Quote::None,
+        colors,
+        omit_empty: wish.omit_empty,
+        count: 0,
+        detached: None,
+        shows_bases: true,
+    };
+    let columns = (wish.columns.are_wanted() && lines.is_none()).then_some((wish.columns, PADDING));
+    shortlist::show(session, &*snapshot, &history, &mut world, &mut plan, columns)
+}
+
+fn usual_format(lines: Option<i32>) -> BString {
+    match lines.filter(|lines| *lines > 0) {
+        Some(lines) => format!("%(align:15)%(refname:lstrip=2)%(end) %(contents:lines={lines})").into(),
+        None => "%(refname:lstrip=2)".into(),
+    }
+}
