@@ -6,7 +6,7 @@ use crate::{
     group::{Entry, Group},
     options::Command,
     output::Output,
-    pack_refs, receive_pack, refs, show_ref, stat, symbolic_ref, tag, update_ref,
+    pack_refs, receive_pack, reflog, refs, show_ref, stat, symbolic_ref, tag, update_ref,
 };
 use bstr::ByteSlice;
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
@@ -35,7 +35,7 @@ static ENTRIES: [Entry; 12] = [
     (&update_ref::COMMAND, update_ref::run),
 ];
 
-static GROUPS: [&Group; 1] = [&refs::GROUP];
+static GROUPS: [&Group; 2] = [&reflog::GROUP, &refs::GROUP];
 
 /// The tables of all commands, but for those of groups.
 pub fn commands() -> impl Iterator<Item = &'static Command> {

@@ -25,6 +25,7 @@ pub mod pack_refs;
 pub mod progress;
 pub mod real_git;
 pub mod receive_pack;
+pub mod reflog;
 pub mod refs;
 pub mod revision;
 pub mod session;

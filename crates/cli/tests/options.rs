@@ -41,7 +41,7 @@ fn every_option_of_every_command_is_read() {
         for opt in command.options {
             for way in spellings(opt) {
                 let mut process = Command::new(env!("CARGO_BIN_EXE_refdb"));
-                process.arg("-C").arg(repo.git_dir()).args(command.name.split(' ')).args(&way).stdin(Stdio::null());
+                process.arg("-C").arg(repo.git_dir()).args(command.words()).args(&way).stdin(Stdio::null());
                 let output = process.output().unwrap();
                 let said = String::from_utf8_lossy(&output.stderr);
                 assert!(

@@ -1,6 +1,6 @@
 //! The contract between transactions and readers above, and the files and reftable backends below.
 
-use crate::{BrokenRef, Result, Why};
+use crate::{BrokenRef, Error, LogJudge, PruneLogs, Result, Why};
 use bstr::{BStr, BString};
 use refdb_types::{Ident, LogEntry, ObjectId, RefName, Target};
 use std::ops::ControlFlow;
@@ -44,6 +44,13 @@ pub trait Backend: Send + Sync {
 
     /// Brings the refs into the form that is read fastest: pack-refs for files, compaction for reftable.
     fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized>;
+
+    /// Takes entries out of the reflogs of these refs. The judge hears of a log that cannot be changed; an error ends it
+    /// all. For files each log is changed by itself, and for reftables all of a stack at once.
+    fn prune_logs(&self, names: &[RefName], how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()>;
+
+    /// Removes the reflogs of these refs, and leaves the refs. `failed` hears of a log that stays.
+    fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()>;
 
     /// What [`optimize`](Self::optimize) would do at this moment. Locks and changes nothing.
     fn plan_optimize(&self, options: &OptimizeOptions) -> Result<OptimizePlan>;
@@ -140,6 +147,10 @@ pub trait Snapshot: Send + Sync {
 
     /// The names of all refs that have a reflog, in order.
     fn log_names(&self) -> Result<Vec<RefName>>;
+
+    /// The names, in order, of another worktree's own refs that have a reflog, as this worktree calls them. `None` is the
+    /// main worktree.
+    fn log_names_elsewhere(&self, worktree: Option<&BStr>) -> Result<Vec<RefName>>;
 }
 
 /// A question to [`Snapshot::probe`].

@@ -5,9 +5,9 @@
 // Read the modules in this order:
 // - `options` (the settings of a repository), `layout` (where a ref lies), `loose` (one small file);
 // - for the big file, `pages`, `packed_read`, `packed_search`, `packed_order`, `packed_look_up` and `packed_cache`;
-// - `listing` (a folder), then `snapshot`, `probe` and `cursor` (all of it for readers), and `reflog`;
+// - `listing` (a folder), then `snapshot`, `probe` and `cursor` (all of it for readers), `reflog_line` and `reflog`;
 // - `locks` and `way` (who may write, and how);
-// - `packed_write`, `bulk`, `transaction` and `optimize` (pack-refs).
+// - `packed_write`, `bulk`, `transaction`, `log_edit` (entries that go) and `optimize` (pack-refs).
 mod backend;
 mod bulk;
 mod cursor;
@@ -16,6 +16,7 @@ mod folders;
 mod layout;
 mod listing;
 mod locks;
+mod log_edit;
 mod loose;
 mod optimize;
 mod options;
@@ -28,6 +29,7 @@ mod packed_write;
 mod pages;
 mod probe;
 mod reflog;
+mod reflog_line;
 mod snapshot;
 mod store;
 mod transaction;

@@ -12,6 +12,7 @@ mod edit;
 mod error;
 pub mod files;
 pub mod iter;
+mod log_edit;
 mod object_name;
 pub mod reftable;
 mod refusal;
@@ -24,10 +25,11 @@ pub use backend::{Backend, Cursor, Locked, Probe, RefView, Snapshot, Step, Targe
 pub use broken::{BrokenRef, LooseError};
 pub use edit::{Change, Edit, LogWish, Precondition};
 pub use error::{Error, Result};
-pub use object_name::{NameError, SHORT_NAME_RULES, resolve_name};
+pub use log_edit::{LogJudge, LoggedChange, PruneLogs};
+pub use object_name::{NameError, SHORT_NAME_RULES, find_logged_ref, resolve_name};
 pub use refdb_repo::{
     Config, Environment, IdentError, ObjectError, Objects, RefFormat, RefStorage, Repository, RepositoryError,
-    Settings, Worktree, Zone, committer, config, hooks, objects,
+    Settings, Worktree, Zone, approximate, committer, config, expiry, hooks, objects,
 };
 pub use refdb_types::{HashKind, Ident, LogEntry, ObjectId, RefName, Scope, Target};
 pub use refusal::{Limit, Misuse};

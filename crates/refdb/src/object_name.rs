@@ -11,7 +11,7 @@ pub use refs::SHORT_NAME_RULES;
 use crate::{Error, Snapshot};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_repo::objects::{DIGITS_MIN, ObjectError, ObjectKind, Objects};
-use refdb_types::ObjectId;
+use refdb_types::{ObjectId, RefName};
 use spelling::{PeelTo, describe_digits, split_ancestor, split_path, split_peel, split_reflog};
 use std::cell::RefCell;
 
@@ -74,6 +74,23 @@ pub fn resolve_name<'s>(
         },
     };
     found.ok_or_else(|| NameError::NotFound(text.into()))
+}
+
+/// The ref with a reflog that a name means, by the first of the [`SHORT_NAME_RULES`] that leads to one. A symbolic ref
+/// without a reflog stands for the ref it leads to. With `first_only` it is not looked for others.
+pub fn find_logged_ref<'s>(
+    snapshot: Box<dyn Snapshot + 's>,
+    objects: &Objects,
+    name: &BStr,
+    first_only: bool,
+) -> crate::Result<Option<RefName>> {
+    let mut nobody = |_: String| {};
+    let names = Names { snapshot, objects, first_only, warn: RefCell::new(&mut nobody) };
+    match names.find_logged_ref(name, name) {
+        Ok(found) => Ok(found),
+        Err(NameError::Store(error)) => Err(error),
+        Err(other) => unreachable!("no object was looked for: {other}"),
+    }
 }
 
 /// What an abbreviated id is expected to be; it decides between several candidates.

@@ -1,8 +1,10 @@
 //! A repository's refs behind one handle.
 //!
-//! Read in this order: `builder` (how it is opened), [`Store`], `read` (what most callers read).
+//! Read in this order: `builder` (how it is opened), [`Store`], `read` (what most callers read), `logs`
+//! (reflogs by themselves).
 
 mod builder;
+mod logs;
 mod read;
 
 pub use builder::StoreBuilder;

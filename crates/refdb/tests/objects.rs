@@ -324,6 +324,10 @@ impl Snapshot for &FromGit {
     fn log_names(&self) -> Result<Vec<RefName>> {
         unreachable!("no name asks for it")
     }
+
+    fn log_names_elsewhere(&self, _: Option<&BStr>) -> Result<Vec<RefName>> {
+        unreachable!("no name asks for it")
+    }
 }
 
 #[test]

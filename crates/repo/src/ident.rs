@@ -1,12 +1,13 @@
 //! Who changes refs: the committer's identity for reflogs, by git-commit-tree(1), "Commit Information".
 //!
-//! Read in this order: [`committer`], `zone` (how far from UTC), `date` (what `GIT_COMMITTER_DATE` may say),
-//! `shown` (a time for people).
+//! Read [`committer`], `zone` (how far from UTC), `date` (`GIT_COMMITTER_DATE`), `approximate` (`2.weeks.ago`), `shown`.
 
+mod approximate;
 mod date;
 mod shown;
 mod zone;
 
+pub use approximate::{Approximate, approximate, expiry};
 pub use shown::rfc2822;
 pub use zone::Zone;
 

@@ -15,7 +15,7 @@ mod repository;
 
 pub use config::{Config, ConfigError, Settings};
 pub use environment::Environment;
-pub use ident::{IdentError, Zone, committer, rfc2822};
+pub use ident::{Approximate, IdentError, Zone, approximate, committer, expiry, rfc2822};
 pub use log_policy::LogPolicy;
 pub use objects::{ObjectCheck, ObjectClass, ObjectError, Objects};
 pub use repository::{RefFormat, RefStorage, Repository, RepositoryError, Worktree};

@@ -56,6 +56,15 @@ pub fn plain_name<'n>(name: &'n BStr, worktree: Option<&BStr>) -> &'n BStr {
     }
 }
 
+/// The name by which other worktrees call a worktree's own ref: `worktrees/ID/HEAD`, or `main-worktree/HEAD` where
+/// `worktree` is `None`.
+pub fn elsewhere(worktree: Option<&BStr>, name: &BStr) -> Vec<u8> {
+    match worktree {
+        None => [b"main-worktree/", name.as_bytes()].concat(),
+        Some(id) => [b"worktrees/", id.as_bytes(), b"/", name.as_bytes()].concat(),
+    }
+}
+
 /// Whether `name` is `worktrees/ID`: git takes it for the worktree ID, and for no ref.
 pub fn is_worktree_itself(name: &BStr) -> bool {
     name.strip_prefix(b"worktrees/").is_some_and(|id| !id.contains(&b'/'))
@@ -144,6 +153,9 @@ mod tests {
         ] {
             assert_eq!(plain_name(given.into(), None), in_main);
             assert_eq!(plain_name(given.into(), linked), in_linked);
+        }
+        for worktree in [None, linked] {
+            assert_eq!(plain_name(elsewhere(worktree, "HEAD".into()).as_bstr(), worktree), "HEAD");
         }
         assert!(is_worktree_itself("worktrees/w".into()) && !is_worktree_itself("worktrees/w/HEAD".into()));
     }

@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let name: &'static str = format!("refdb-{}", group.command.name).leak();
         page(&members(group).name(name), &folder.join(format!("{name}.1")))?;
         for (command, _) in group.members {
-            let name: &'static str = format!("refdb-{}", command.name.replace(' ', "-")).leak();
+            let name: &'static str = format!("refdb-{}", command.words().collect::<Vec<_>>().join("-")).leak();
             page(&subcommand(command).name(name), &folder.join(format!("{name}.1")))?;
         }
     }

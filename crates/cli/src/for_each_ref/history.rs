@@ -5,7 +5,7 @@ use crate::{
     session::Session,
 };
 use bstr::ByteSlice;
-use refdb::{Objects, objects::ObjectKind};
+use refdb::{ObjectError, Objects, objects::ObjectKind};
 use refdb_types::ObjectId;
 use std::{
     cell::OnceCell,
@@ -51,9 +51,17 @@ impl<'a> History<'a> {
 
     /// A commit. It is an error if there is none of that id.
     pub fn commit(&self, id: &ObjectId) -> Result<Commit> {
+        match self.find_commit(id)? {
+            Some(commit) => Ok(commit),
+            None => fatal!["missing commit ", id.to_string()],
+        }
+    }
+
+    /// A commit; `None` if there is none of that id.
+    pub fn find_commit(&self, id: &ObjectId) -> std::result::Result<Option<Commit>, ObjectError> {
         let mut data = Vec::new();
         if self.objects.content(id, &mut data)? != Some(ObjectKind::Commit) {
-            return fatal!["missing commit ", id.to_string()];
+            return Ok(None);
         }
         let header = || data.lines().take_while(|line| !line.is_empty());
         let parent = |line: &[u8]| ObjectId::from_hex(id.kind(), line.strip_prefix(b"parent ")?).ok();
@@ -61,7 +69,7 @@ impl<'a> History<'a> {
         let committer = header().find_map(|line| line.strip_prefix(b"committer "));
         let time = committer.and_then(|line| line.rsplit(|byte| *byte == b'>').next());
         let seconds = time.and_then(|time| time.trim_start().split(|byte| *byte == b' ').next()?.to_str().ok());
-        Ok(Commit { parents, seconds: seconds.and_then(|digits| digits.parse().ok()).unwrap_or(0) })
+        Ok(Some(Commit { parents, seconds: seconds.and_then(|digits| digits.parse().ok()).unwrap_or(0) }))
     }
 
     /// The commit that an object which somebody named is or leads to. It is said on standard error why it leads to none: a
@@ -85,7 +93,7 @@ impl<'a> History<'a> {
     }
 
     /// The commit that an object is or that a tag leads to. None if the object is missing, as git has it.
-    pub fn peel_to_commit(&self, mut id: ObjectId) -> Result<Option<ObjectId>> {
+    pub fn peel_to_commit(&self, mut id: ObjectId) -> std::result::Result<Option<ObjectId>, ObjectError> {
         let mut data = Vec::new();
         loop {
             match self.objects.kind(&id)? {

@@ -21,7 +21,12 @@ pub enum Asked {
 impl Command {
     /// The word that names it among those with the same first word: `list` of `refs list`.
     pub fn last_word(&self) -> &'static str {
-        self.name.rsplit(' ').next().unwrap_or(self.name)
+        self.words().last().unwrap_or(self.name)
+    }
+
+    /// The words of the name. Those that may be left out stand in brackets there.
+    pub fn words(&self) -> impl Iterator<Item = &'static str> {
+        self.name.split(' ').map(|word| word.trim_matches(['[', ']']))
     }
 
     /// Why a command line was not understood, with the usage.
@@ -34,9 +39,9 @@ impl Command {
         for form in self.synopsis {
             let lead = if text.is_empty() { "usage: " } else { "   or: " };
             let lead = format!("{lead}{} {} ", self.program, self.name);
-            for (turn, line) in form.lines().enumerate() {
+            for (turn, line) in form.split('\n').enumerate() {
                 match line.strip_prefix('\t') {
-                    _ if turn == 0 => text.push_str(&format!("{lead}{line}\n")),
+                    _ if turn == 0 => text.push_str(&format!("{}\n", format!("{lead}{line}").trim_end())),
                     Some(line) => text.push_str(&format!("{:COMMON_COLUMN$}{line}\n", "")),
                     None => text.push_str(&format!("{:1$}{line}\n", "", lead.len())),
                 }

@@ -16,6 +16,8 @@ mod log_size;
 mod names;
 mod pack_refs;
 mod pictures;
+mod reflog;
+mod reflog_expire;
 mod reflog_names;
 mod refs;
 mod refs_change;

@@ -3,7 +3,7 @@
 
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
-    Backend, Error, Limit, Locked, Result, Snapshot, Step, TargetView, Why,
+    Backend, Error, Limit, Locked, LogJudge, PruneLogs, RefName, Result, Snapshot, Step, TargetView, Why,
     backend::{Claims, LogLine, NewValue, OptimizeOptions, OptimizePlan, Optimized, Steps},
 };
 use refdb_types::{Ident, ObjectId, Scope, is_pseudo};
@@ -107,6 +107,14 @@ impl Backend for Group<'_> {
 
     fn optimize(&self, _: &OptimizeOptions) -> Result<Optimized> {
         unreachable!("the transactions of a group change refs and optimize nothing")
+    }
+
+    fn prune_logs(&self, _: &[RefName], _: PruneLogs, _: &mut dyn LogJudge) -> Result<()> {
+        unreachable!("the transactions of a group take no entries out of reflogs")
+    }
+
+    fn drop_logs(&self, _: &[RefName], _: &mut dyn FnMut(&RefName, Error)) -> Result<()> {
+        unreachable!("the transactions of a group remove no reflog alone")
     }
 
     fn plan_optimize(&self, options: &OptimizeOptions) -> Result<OptimizePlan> {

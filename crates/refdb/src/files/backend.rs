@@ -3,18 +3,19 @@ use super::{
     disorder::Disorder,
     layout::Layout,
     listing::{self, Rivals, unreadable},
-    optimize,
+    locks, log_edit, optimize,
     packed_cache::{Look, PackedCache, PackedFile},
+    reflog,
     snapshot::FilesSnapshot,
     store::Store,
     transaction::FilesLocked,
 };
 use crate::{
-    Backend, Error, Locked, Result, Snapshot,
+    Backend, Error, Locked, LogJudge, PruneLogs, Result, Snapshot,
     backend::{Claims, OptimizeOptions, OptimizePlan, Optimized},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::plain_name;
+use refdb_types::{RefName, plain_name};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc};
 
 /// Refs in loose files and packed-refs.
@@ -104,6 +105,20 @@ impl Backend for FilesBackend {
 
     fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         optimize::optimize(&self.store, options)
+    }
+
+    fn prune_logs(&self, names: &[RefName], how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
+        log_edit::prune(&self.store, names, how, judge)
+    }
+
+    fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()> {
+        for name in names {
+            locks::heed_signals()?;
+            if let Err(error) = reflog::remove(&self.store, name.as_bstr()) {
+                failed(name, error);
+            }
+        }
+        Ok(())
     }
 
     fn plan_optimize(&self, options: &OptimizeOptions) -> Result<OptimizePlan> {

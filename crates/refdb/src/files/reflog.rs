@@ -1,17 +1,14 @@
-//! Reflogs: one text file a ref, a line an entry, the oldest first.
-//!
-//! ```text
-//! OLD SP NEW SP NAME SP <EMAIL> SP SECONDS SP +HHMM [TAB MESSAGE] LF
-//! ```
+//! Reflogs: one text file a ref, a line an entry, the oldest first. `reflog_line` has the lines.
 
 use super::{
     Sharing, folders,
     listing::{self, Rivals},
+    reflog_line::{encode, parse},
     store::Store,
 };
 use crate::{Rejection, Result, Why, backend::LogLine};
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::{HashKind, Ident, LogEntry, ObjectId, RefName, Scope};
+use refdb_types::{LogEntry, RefName, Scope, elsewhere};
 use refdb_vfs::File;
 use std::{
     ffi::OsStr,
@@ -23,69 +20,6 @@ use std::{
 
 /// Logs are read from their end in blocks of this size.
 const BLOCK_LEN: usize = 8192;
-
-/// Appends the line of an entry.
-pub(super) fn encode(line: &LogLine<'_>, out: &mut Vec<u8>) {
-    line.old.write_hex(out);
-    out.push(b' ');
-    line.new.write_hex(out);
-    out.push(b' ');
-    let Ident { name, email, time_seconds, offset_decimal } = line.committer;
-    if !name.is_empty() {
-        out.extend_from_slice(name);
-        out.push(b' ');
-    }
-    out.push(b'<');
-    out.extend_from_slice(email);
-    let sign = if *offset_decimal < 0 { '-' } else { '+' };
-    out.extend_from_slice(format!("> {time_seconds} {sign}{:04}", offset_decimal.unsigned_abs()).as_bytes());
-    if !line.message.is_empty() {
-        out.push(b'\t');
-        // The caller has normalised the message; a newline here would forge an entry.
-        out.extend(line.message.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte }));
-    }
-    out.push(b'\n');
-}
-
-/// Parses a line without its newline; `None` for a broken one, which git passes over.
-pub(super) fn parse(hash: HashKind, line: &[u8]) -> Option<LogEntry> {
-    let len_hex = hash.len_hex();
-    let old = ObjectId::from_hex(hash, line.get(..len_hex)?).ok()?;
-    let new = ObjectId::from_hex(hash, line.get(len_hex + 1..2 * len_hex + 1)?).ok()?;
-    if line[len_hex] != b' ' || line.get(2 * len_hex + 1) != Some(&b' ') {
-        return None;
-    }
-    let rest = &line[2 * len_hex + 2..];
-    let email_end = rest.find_byte(b'>')?;
-    let (who, rest) = (&rest[..email_end], rest[email_end + 1..].strip_prefix(b" ")?);
-    let email_start = who.find_byte(b'<')?;
-    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let time_seconds: u64 = rest[..digits].to_str().ok()?.parse().ok()?;
-    let zone = rest[digits..].strip_prefix(b" ")?;
-    let sign = match zone.first()? {
-        b'+' => 1,
-        b'-' => -1,
-        _ => return None,
-    };
-    let digits = zone.get(1..5).filter(|digits| digits.iter().all(u8::is_ascii_digit))?;
-    let offset_decimal: i16 = digits.to_str().ok()?.parse().ok()?;
-    // Git takes no entry from 1970-01-01 00:00:00 for a real one.
-    if time_seconds == 0 {
-        return None;
-    }
-    let message = &zone[5..];
-    Some(LogEntry {
-        old,
-        new,
-        committer: Ident {
-            name: who[..email_start].trim_end().into(),
-            email: who[email_start + 1..].into(),
-            time_seconds,
-            offset_decimal: sign * offset_decimal,
-        },
-        message: message.strip_prefix(b"\t").unwrap_or(message).into(),
-    })
-}
 
 /// Whether a ref has a reflog.
 pub(super) fn exists(store: &Store, name: &BStr) -> Result<bool> {
@@ -290,11 +224,23 @@ pub(super) fn names(store: &Store) -> Result<Vec<RefName>> {
     Ok(names.into_iter().filter_map(|name| RefName::new_safe(Vec::from(name))).collect())
 }
 
+/// The names, in order, of another worktree's own refs that have a reflog, as this worktree calls them. `None` is the
+/// main worktree.
+pub(super) fn names_elsewhere(store: &Store, worktree: Option<&BStr>) -> Result<Vec<RefName>> {
+    let common = &store.layout.common_dir;
+    let folder = worktree.map_or_else(|| common.clone(), |id| common.join("worktrees").join(OsStr::from_bytes(id)));
+    let mut names = Vec::new();
+    walk(store, &folder.join("logs"), &mut names)?;
+    names.retain(|name| Scope::of(name.as_bstr()) == Scope::Worktree);
+    names.sort_unstable();
+    Ok(names.into_iter().filter_map(|name| RefName::new_safe(elsewhere(worktree, name.as_bstr()))).collect())
+}
+
 fn walk(store: &Store, logs: &Path, names: &mut Vec<BString>) -> Result<()> {
     let mut pending: Vec<(PathBuf, BString)> = vec![(logs.to_owned(), BString::default())];
     while let Some((folder, prefix)) = pending.pop() {
-        // A log is never renamed from a lock of its own, so nothing is in flight.
-        let entries = listing::list(&store.options.fs, &folder, usize::MAX, Rivals::LockedOut)?.unwrap_or_default();
+        // A log that loses entries is renamed from its lock.
+        let entries = listing::list(&store.options.fs, &folder, usize::MAX, Rivals::Possible)?.unwrap_or_default();
         for entry in entries {
             let name: BString = [prefix.as_bytes(), &entry.name].concat().into();
             if entry.is_folder() {
@@ -310,54 +256,6 @@ fn walk(store: &Store, logs: &Path, names: &mut Vec<BString>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn id(byte: u8) -> ObjectId {
-        ObjectId::from_bytes(HashKind::Sha1, &[byte; 20]).unwrap()
-    }
-
-    fn line(name: &str, message: &str) -> (Ident, BString) {
-        let ident = Ident { name: name.into(), email: "a@b".into(), time_seconds: 1_700_000_000, offset_decimal: -130 };
-        (ident, message.into())
-    }
-
-    #[test]
-    fn what_is_encoded_parses_to_the_same() {
-        for (name, message) in [("A U Thor", "commit: x"), ("", ""), ("a > b", "tab\there")] {
-            let (committer, message) = line(name, message);
-            let encoded = LogLine { old: id(0), new: id(1), committer: &committer, message: message.as_bstr() };
-            let mut bytes = Vec::new();
-            encode(&encoded, &mut bytes);
-            let parsed = parse(HashKind::Sha1, bytes.strip_suffix(b"\n").unwrap());
-            if name.contains('>') {
-                assert_eq!(parsed, None);
-                continue;
-            }
-            assert_eq!(parsed.unwrap(), LogEntry { old: id(0), new: id(1), committer, message });
-        }
-    }
-
-    #[test]
-    fn a_newline_in_a_message_forges_no_entry() {
-        let (committer, message) = line("A", "a\nb");
-        let mut bytes = Vec::new();
-        encode(&LogLine { old: id(0), new: id(1), committer: &committer, message: message.as_bstr() }, &mut bytes);
-        assert_eq!(bytes.iter().filter(|byte| **byte == b'\n').count(), 1);
-    }
-
-    #[test]
-    fn no_mutation_of_a_line_makes_the_parser_panic() {
-        let (committer, message) = line("A", "m");
-        let mut seed = Vec::new();
-        encode(&LogLine { old: id(0), new: id(1), committer: &committer, message: message.as_bstr() }, &mut seed);
-        for at in 0..seed.len() {
-            for byte in [0, b' ', b'>', b'<', b'\t', b'9', 0xff] {
-                let mut bytes = seed.clone();
-                bytes[at] = byte;
-                let _ = parse(HashKind::Sha1, &bytes);
-                let _ = parse(HashKind::Sha1, &bytes[..at]);
-            }
-        }
-    }
 
     #[test]
     fn lines_come_from_the_end_across_blocks_and_a_torn_one_is_passed_over() {

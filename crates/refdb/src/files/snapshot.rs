@@ -87,4 +87,8 @@ impl Snapshot for FilesSnapshot {
     fn log_names(&self) -> Result<Vec<RefName>> {
         reflog::names(&self.store)
     }
+
+    fn log_names_elsewhere(&self, worktree: Option<&BStr>) -> Result<Vec<RefName>> {
+        reflog::names_elsewhere(&self.store, worktree)
+    }
 }

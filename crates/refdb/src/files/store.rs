@@ -6,7 +6,11 @@ use super::{
     packed_cache::{Look, PackedCache, PackedFile},
 };
 use crate::{Limit, Result};
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// As the system allows when it follows links (Linux: 40), or fewer.
 const SYMLINK_DEPTH_MAX: usize = 10;
@@ -41,13 +45,18 @@ impl Store {
 
     /// The file that packed-refs really is, if someone made it a symbolic link: that is locked and replaced.
     pub(super) fn packed_target(&self) -> Result<PathBuf> {
-        let mut path = self.layout.packed_path();
+        self.target_of(&self.layout.packed_path())
+    }
+
+    /// The file that symbolic links lead to, or the path itself.
+    pub(super) fn target_of(&self, given: &Path) -> Result<PathBuf> {
+        let mut path = given.to_owned();
         for _ in 0..SYMLINK_DEPTH_MAX {
             match self.options.fs.read_link(&path) {
                 Ok(target) => path = path.parent().map_or_else(|| target.clone(), |parent| parent.join(&target)),
                 Err(_) => return Ok(path),
             }
         }
-        Err(Limit::Links(self.layout.packed_path()).into())
+        Err(Limit::Links(given.to_owned()).into())
     }
 }

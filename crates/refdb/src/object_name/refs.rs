@@ -19,7 +19,7 @@ pub const SHORT_NAME_RULES: [(&str, &str); 6] = [
 
 impl Names<'_, '_> {
     /// The first ref with a reflog that the rules of gitrevisions(7) make of the name. `shown` is what the user called it.
-    fn find_logged_ref(&self, name: &BStr, shown: &BStr) -> Result<Option<RefName>, NameError> {
+    pub(super) fn find_logged_ref(&self, name: &BStr, shown: &BStr) -> Result<Option<RefName>, NameError> {
         let (mut found, mut count) = (None, 0);
         for (before, after) in SHORT_NAME_RULES {
             if self.first_only && found.is_some() {

@@ -1,14 +1,16 @@
 use super::{
     locked::{ReftableLocked, check_sizes},
+    log_edit,
     options::ReftableOptions,
     stacks::{Place, Stacks},
     state::ReftableSnapshot,
 };
 use crate::{
-    Backend, Limit, Locked, Result, Snapshot,
+    Backend, Error, Limit, Locked, LogJudge, PruneLogs, Result, Snapshot,
     backend::{Claims, OptimizeOptions, OptimizePlan, Optimized, Steps},
 };
 use bstr::BStr;
+use refdb_types::RefName;
 use refdb_vfs::LockError;
 use reftable::stack::{Scope, Stack, StackError};
 use std::{path::PathBuf, sync::Arc};
@@ -76,6 +78,14 @@ impl Backend for ReftableBackend {
         stack.clean(patience)?;
         // Compaction looks at no object, in git neither.
         Ok(Optimized::default())
+    }
+
+    fn prune_logs(&self, names: &[RefName], how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
+        log_edit::prune(&self.stacks, names, how, judge)
+    }
+
+    fn drop_logs(&self, names: &[RefName], _: &mut dyn FnMut(&RefName, Error)) -> Result<()> {
+        log_edit::drop_logs(&self.stacks, names)
     }
 
     fn plan_optimize(&self, options: &OptimizeOptions) -> Result<OptimizePlan> {

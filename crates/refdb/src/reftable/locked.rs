@@ -26,10 +26,10 @@ const NEXT_LOCK: Duration = Duration::from_millis(100);
 
 /// Locked stacks. Where a ref lives decides which; a stack has one lock for all its refs.
 pub(super) struct ReftableLocked {
-    stacks: Arc<Stacks>,
-    snapshot: ReftableSnapshot,
-    additions: BTreeMap<Place, Addition>,
-    _held: Vec<Held>,
+    pub(super) stacks: Arc<Stacks>,
+    pub(super) snapshot: ReftableSnapshot,
+    pub(super) additions: BTreeMap<Place, Addition>,
+    pub(super) _held: Vec<Held>,
 }
 
 impl ReftableLocked {

@@ -5,7 +5,7 @@
 use super::{stacks::Place, state::ReftableSnapshot};
 use crate::Result;
 use bstr::{BStr, BString};
-use refdb_types::{Ident, LogEntry, RefName};
+use refdb_types::{Ident, LogEntry, RefName, Scope, elsewhere};
 use reftable::{LogRecord, LogValue, MergedLogCursor};
 use std::{collections::BTreeMap, ops::ControlFlow};
 
@@ -133,21 +133,44 @@ fn shown(record: &LogRecord<'_>) -> Option<LogEntry> {
 pub(super) fn names(snapshot: &ReftableSnapshot) -> Result<Vec<RefName>> {
     let mut names = Vec::new();
     for place in snapshot.stacks().own_places() {
-        let mut cursor = snapshot.merged(place)?.logs();
-        let mut after = Vec::new();
-        loop {
-            // No refname goes on with a byte this small.
-            cursor.seek(&after)?;
-            let Some(record) = cursor.next()? else { break };
-            debug_assert!(**record.name >= *after, "each look leads to the next name");
-            after.clear();
-            after.extend_from_slice(record.name);
-            after.push(1);
-            if snapshot.is_visible(place, record.name) {
-                names.extend(RefName::new_safe(record.name.to_vec()));
+        for_each_name(snapshot, place, &mut |name| {
+            if snapshot.is_visible(place, name) {
+                names.extend(RefName::new_safe(name.to_vec()));
             }
-        }
+        })?;
     }
     names.sort_unstable();
     Ok(names)
+}
+
+/// The names, in order, of another worktree's own refs that have a reflog, as this worktree calls them. `None` is the
+/// main worktree.
+pub(super) fn names_elsewhere(snapshot: &ReftableSnapshot, worktree: Option<&BStr>) -> Result<Vec<RefName>> {
+    let place = worktree.map_or(Place::Common, |id| Place::Other(id.to_owned()));
+    let mut names = Vec::new();
+    if snapshot.stacks().is_gone(&place) {
+        return Ok(names);
+    }
+    for_each_name(snapshot, &place, &mut |name| {
+        if Scope::of(name) == Scope::Worktree {
+            names.extend(RefName::new_safe(elsewhere(worktree, name)));
+        }
+    })?;
+    Ok(names)
+}
+
+/// The names that a stack has log records of, in order.
+fn for_each_name(snapshot: &ReftableSnapshot, place: &Place, act: &mut dyn FnMut(&BStr)) -> Result<()> {
+    let mut cursor = snapshot.merged(place)?.logs();
+    let mut after = Vec::new();
+    loop {
+        // No refname goes on with a byte this small.
+        cursor.seek(&after)?;
+        let Some(record) = cursor.next()? else { return Ok(()) };
+        debug_assert!(**record.name >= *after, "each look leads to the next name");
+        after.clear();
+        after.extend_from_slice(record.name);
+        after.push(1);
+        act(record.name);
+    }
 }

@@ -68,4 +68,8 @@ impl Snapshot for ReftableSnapshot {
     fn log_names(&self) -> Result<Vec<RefName>> {
         logs::names(self)
     }
+
+    fn log_names_elsewhere(&self, worktree: Option<&BStr>) -> Result<Vec<RefName>> {
+        logs::names_elsewhere(self, worktree)
+    }
 }

@@ -49,6 +49,27 @@ impl HookSource for NoHook {
     }
 }
 
+/// Runs the hook in a state where it can say no. If it does, it is told of the end that this makes, as by git. `lines` is
+/// its stdin.
+pub(super) fn ask(hook: &mut Option<Box<dyn Hook>>, lines: &dyn Fn() -> Vec<u8>, state: HookState) -> Result<()> {
+    debug_assert!(matches!(state, HookState::Preparing | HookState::Prepared), "nothing has been decided: {state:?}");
+    let Some(hook) = hook else { return Ok(()) };
+    let lines = lines();
+    if hook.run(state, &lines)? {
+        return Ok(());
+    }
+    hook.run(HookState::Aborted, &lines)?;
+    let state = state.as_str();
+    Err(Error::Hook(format!("in '{state}' phase, update aborted by the reference-transaction hook")))
+}
+
+/// Runs the hook in a state where nobody cares what it says.
+pub(super) fn tell(hook: &mut Option<Box<dyn Hook>>, lines: &dyn Fn() -> Vec<u8>, state: HookState) -> Result<()> {
+    debug_assert!(matches!(state, HookState::Committed | HookState::Aborted), "it is over: {state:?}");
+    let Some(hook) = hook else { return Ok(()) };
+    hook.run(state, &lines()).map(drop)
+}
+
 impl HookSource for RepositoryHooks {
     fn find(&self) -> Result<Option<Box<dyn Hook>>> {
         Ok(RepositoryHooks::find(self)?.map(|programs| Box::new(programs) as Box<dyn Hook>))

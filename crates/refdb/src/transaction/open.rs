@@ -1,9 +1,10 @@
 use super::{
     Context, Hook, HookState, Mode, ObjectClass, TransactionOptions,
+    hook::{ask, tell},
     plan::Plan,
     prepare::{Preparation, is_branch},
 };
-use crate::{Change, Edit, Error, Limit, Misuse, Precondition, Rejection, Result, Target, Why, backend::Locked};
+use crate::{Change, Edit, Limit, Misuse, Precondition, Rejection, Result, Target, Why, backend::Locked};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{ObjectId, is_pseudo, is_worktree_itself};
 
@@ -119,12 +120,12 @@ impl<'s> Transaction<'s> {
             return Err(Misuse::Twice { one, other }.into());
         }
         let mut hook = self.hook()?;
-        ask(&mut hook, &self.plan, HookState::Preparing)?;
+        ask(&mut hook, &|| self.plan.hook_lines(), HookState::Preparing)?;
         let (plan, rejected) = (&mut self.plan, &mut self.rejected);
         let locked = Preparation { context: self.context, options: self.options, plan, rejected }.run()?;
         assert!(self.options.mode != Mode::Atomic || self.rejected.is_empty(), "an atomic transaction is made whole");
         debug_assert!(self.rejected.is_sorted_by(|a, b| a.0 < b.0), "each rejection is told once, in turn");
-        if let Err(error) = ask(&mut hook, &self.plan, HookState::Prepared) {
+        if let Err(error) = ask(&mut hook, &|| self.plan.hook_lines(), HookState::Prepared) {
             drop(locked);
             return Err(error);
         }
@@ -142,7 +143,7 @@ impl<'s> Transaction<'s> {
 
     /// Gives the transaction up, and tells the hook.
     pub fn abort(self) -> Result<()> {
-        tell(&mut self.hook()?, &self.plan, HookState::Aborted)
+        tell(&mut self.hook()?, &|| self.plan.hook_lines(), HookState::Aborted)
     }
 }
 
@@ -163,14 +164,14 @@ impl Prepared<'_> {
     /// Makes the new values visible, gives up the locks and tells the hook.
     pub fn commit(mut self) -> Result<Committed> {
         self.locked.commit(&self.plan)?;
-        tell(&mut self.hook, &self.plan, HookState::Committed)?;
+        tell(&mut self.hook, &|| self.plan.hook_lines(), HookState::Committed)?;
         Ok(Committed { rejected: self.rejected })
     }
 
     /// Gives up the locks, leaves all refs as they were and tells the hook.
     pub fn abort(mut self) -> Result<()> {
         drop(self.locked);
-        tell(&mut self.hook, &self.plan, HookState::Aborted)
+        tell(&mut self.hook, &|| self.plan.hook_lines(), HookState::Aborted)
     }
 }
 
@@ -194,24 +195,4 @@ fn check_name(edit: &Edit) -> Result<()> {
         return Err(Misuse::BadName(name.clone().into()).into());
     }
     Ok(())
-}
-
-/// Runs the hook in a state where it can say no. If it does, it is told of the end that this makes, as by git.
-fn ask(hook: &mut Option<Box<dyn Hook>>, plan: &Plan, state: HookState) -> Result<()> {
-    debug_assert!(matches!(state, HookState::Preparing | HookState::Prepared), "nothing has been decided: {state:?}");
-    let Some(hook) = hook else { return Ok(()) };
-    let lines = plan.hook_lines();
-    if hook.run(state, &lines)? {
-        return Ok(());
-    }
-    hook.run(HookState::Aborted, &lines)?;
-    let state = state.as_str();
-    Err(Error::Hook(format!("in '{state}' phase, update aborted by the reference-transaction hook")))
-}
-
-/// Runs the hook in a state where nobody cares what it says.
-fn tell(hook: &mut Option<Box<dyn Hook>>, plan: &Plan, state: HookState) -> Result<()> {
-    debug_assert!(matches!(state, HookState::Committed | HookState::Aborted), "it is over: {state:?}");
-    let Some(hook) = hook else { return Ok(()) };
-    hook.run(state, &plan.hook_lines()).map(drop)
 }

@@ -1,6 +1,6 @@
 //! git-config(1), "Values": booleans, integers, paths.
 
-use super::{ConfigError, Origin};
+use super::{ConfigError, Origin, error::Place};
 use crate::environment::Environment;
 use bstr::{BStr, ByteSlice};
 use std::path::PathBuf;
@@ -51,6 +51,15 @@ impl<'a> Value<'a> {
             key: self.key.into(),
             origin: self.origin.file.as_ref().map_or(String::new(), |file| format!(" in file {}", file.display())),
             out_of_range: error == NotANumber::OutOfRange,
+        })
+    }
+
+    /// The value as a time in seconds since 1970, as `parse` understands it.
+    pub fn timestamp(&self, parse: impl FnOnce(&BStr) -> Option<u64>) -> Result<u64, ConfigError> {
+        let text = self.text()?;
+        parse(text).ok_or_else(|| {
+            let detail = format!("'{text}' for '{}' is not a valid timestamp", self.key);
+            ConfigError::BadVariable { detail, place: Place::variable(self.key, self.origin, self.line) }
         })
     }
 

@@ -13,7 +13,7 @@ pub(super) fn parse(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<(u64, i32)
     {
         return Some((seconds, offset));
     }
-    let mut fields = Fields { now: i64::try_from(now).ok()?, ..Fields::default() };
+    let mut fields = Fields::at(i64::try_from(now).ok()?);
     let mut rest = text;
     while let [first, ..] = rest
         && *first != b'\n'
@@ -56,21 +56,21 @@ fn number(text: &[u8]) -> Option<(u64, &[u8])> {
 
 /// What has been understood so far.
 #[derive(Default)]
-struct Fields {
-    now: i64,
-    year: Option<i64>,
+pub(super) struct Fields {
+    pub(super) now: i64,
+    pub(super) year: Option<i64>,
     /// 1 to 12.
-    month: Option<i64>,
-    day: Option<i64>,
-    hour: Option<i64>,
-    minute: Option<i64>,
-    second: Option<i64>,
+    pub(super) month: Option<i64>,
+    pub(super) day: Option<i64>,
+    pub(super) hour: Option<i64>,
+    pub(super) minute: Option<i64>,
+    pub(super) second: Option<i64>,
     offset_minutes: Option<i32>,
     /// The fields come from a number of seconds, whatever the offset.
     is_utc: bool,
 }
 
-const MONTHS: [&str; 12] = [
+pub(super) const MONTHS: [&str; 12] = [
     "January",
     "February",
     "March",
@@ -85,7 +85,8 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-const WEEKDAYS: [&str; 7] = ["Sundays", "Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays"];
+pub(super) const WEEKDAYS: [&str; 7] =
+    ["Sundays", "Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays"];
 
 /// Names of time zones with their offset in hours, summer time included.
 const ZONES: [(&str, i32); 30] = [
@@ -122,6 +123,11 @@ const ZONES: [(&str, i32); 30] = [
 ];
 
 impl Fields {
+    /// Nothing is known but the wall clock now, in seconds.
+    pub(super) fn at(now: i64) -> Self {
+        Fields { now, ..Fields::default() }
+    }
+
     /// Reads what begins with a digit; returns how many bytes that took.
     fn digits(&mut self, text: &[u8]) -> usize {
         let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -168,7 +174,7 @@ impl Fields {
     }
 
     /// `12:30:00`, `2005-04-07`, `04/07/2005`, `07.04.2005`: returns how many bytes it took, if it makes sense.
-    fn group(&mut self, first: i64, separator: u8, text: &[u8], first_len: usize) -> Option<usize> {
+    pub(super) fn group(&mut self, first: i64, separator: u8, text: &[u8], first_len: usize) -> Option<usize> {
         let next = |rest: &[u8]| number(rest).and_then(|(value, end)| Some((i64::try_from(value).ok()?, end.len())));
         let (second, left) = next(&text[first_len + 1..])?;
         let mut at = text.len() - left;
@@ -316,7 +322,7 @@ fn fraction(text: &[u8]) -> usize {
 }
 
 /// Days from 1970-01-01 to a day of the Gregorian calendar. Years begin in March here, so that the leap day is last.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+pub(super) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
@@ -324,7 +330,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// The reverse: year, month, day.
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
+pub(super) fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

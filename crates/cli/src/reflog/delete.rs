@@ -1,0 +1,120 @@
+//! `refdb reflog delete`.
+
+use super::{
+    FAILED,
+    judged::{self, DRY_RUN, REWRITE, Teller, UPDATE_REF, VERBOSE},
+    logged_ref,
+};
+use crate::{
+    Invocation,
+    failure::{Failure, Result, message, say},
+    options::{Command, Parser, Word},
+    reflog::now,
+    session::{Session, before_locks},
+};
+use bstr::{BStr, ByteSlice};
+use refdb::{LogJudge, LoggedChange, PruneLogs, RefName, Zone, approximate};
+
+/// The command line.
+pub(super) static COMMAND: Command = Command {
+    program: "git",
+    name: "reflog delete",
+    about: "Take single entries out of reflogs",
+    synopsis: &["[--rewrite] [--updateref]\n[--dry-run | -n] [--verbose] <ref>@{<specifier>}..."],
+    options: &[DRY_RUN, REWRITE, UPDATE_REF, VERBOSE],
+};
+
+/// Runs the command.
+pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
+    let session = Session::begin(invocation, &COMMAND)?;
+    let (mut how, mut entries) = (PruneLogs::default(), Vec::new());
+    let mut parser = Parser::new(&COMMAND, invocation.words);
+    while let Some(word) = parser.next_word()? {
+        match word {
+            Word::Argument(entry) => entries.push(entry),
+            Word::Option(opt, setting) if judged::set(&mut how, opt.name, setting.is_on()) => {}
+            Word::Option(opt, _) => opt.unread(),
+        }
+    }
+    if entries.is_empty() {
+        return Err(Failure::Error("no reflog specified to delete".into(), FAILED));
+    }
+    before_locks()?;
+    let mut code = 0;
+    for entry in entries {
+        code = code.max(delete(&session, how, entry)?);
+    }
+    Ok(code)
+}
+
+fn delete(session: &Session, how: PruneLogs, given: &BStr) -> Result<u8> {
+    let Some((name, specifier)) = given.split_once_str("@{") else {
+        say("error: ", &message!["not a reflog: ", given]);
+        return Ok(FAILED);
+    };
+    let Some(full) = logged_ref(session, name.as_bstr())? else {
+        say("error: ", &message!["no reflog for '", given, "'"]);
+        return Ok(FAILED);
+    };
+    let which = Which::of(session, specifier.as_bstr());
+    let mut judge = OneEntry { which, teller: Teller::new(how.dry_run), left: 0 };
+    if let Err(error) = session.store.prune_logs(&[full], how, &mut judge) {
+        judge.teller.fail(error);
+    }
+    judge.teller.end()
+}
+
+/// Which entry goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Which {
+    /// The one with this number; the newest is 0.
+    Number(usize),
+    /// The last one from before this time, in seconds since 1970.
+    Before(u64),
+}
+
+impl Which {
+    /// Understands what stands behind `@{`. A number and `}` is a number, whatever follows; all else is a date.
+    fn of(session: &Session, text: &BStr) -> Self {
+        let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if text.get(digits) == Some(&b'}') {
+            let number = text[..digits]
+                .iter()
+                .fold(0_usize, |sum, digit| sum.saturating_mul(10).saturating_add(usize::from(digit - b'0')));
+            return Which::Number(number);
+        }
+        let zone = Zone::of(session.store.environment());
+        Which::Before(approximate(text, now(session.store.environment()), &zone).seconds)
+    }
+}
+
+/// Lets one entry go.
+struct OneEntry {
+    which: Which,
+    teller: Teller,
+    /// How many entries from here on stay, before one goes; none goes if it is 0.
+    left: usize,
+}
+
+impl LogJudge for OneEntry {
+    fn begin(&mut self, _: &BStr, times: &mut dyn ExactSizeIterator<Item = u64>) -> refdb::Result<()> {
+        self.left = match self.which {
+            Which::Number(number) => times.len().saturating_sub(number),
+            Which::Before(time) => times.filter(|seconds| *seconds < time).count(),
+        };
+        Ok(())
+    }
+
+    fn goes(&mut self, _: &LoggedChange<'_>) -> refdb::Result<bool> {
+        self.left = self.left.wrapping_sub(1);
+        Ok(self.left == 0)
+    }
+
+    fn told(&mut self, entry: &LoggedChange<'_>, goes: bool) {
+        self.teller.tell(entry, goes);
+    }
+
+    fn failed(&mut self, _: &RefName, error: refdb::Error) {
+        self.teller.fail(error);
+    }
+}

@@ -1,0 +1,41 @@
+//! `refdb reflog exists`.
+
+use crate::{
+    Invocation,
+    failure::{Failure, Result, fatal},
+    options::{Command, Parser, Word},
+    session::Session,
+};
+use refdb_types::{FormatOptions, check_format};
+
+/// The command line.
+pub(super) static COMMAND: Command = Command {
+    program: "git",
+    name: "reflog exists",
+    about: "Tell whether a reference has a reflog",
+    synopsis: &["<ref>"],
+    options: &[],
+};
+
+/// Runs the command. As in git, only the first name counts.
+pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
+    let session = Session::begin(invocation, &COMMAND)?;
+    let mut names = Vec::new();
+    let mut parser = Parser::new(&COMMAND, invocation.words);
+    while let Some(word) = parser.next_word()? {
+        match word {
+            Word::Argument(name) => names.push(name),
+            Word::Option(opt, _) => opt.unread(),
+        }
+    }
+    let Some(name) = names.first() else {
+        return Err(COMMAND.wrong_use(None));
+    };
+    if check_format(name, FormatOptions { allow_onelevel: true, refspec_pattern: false }).is_err() {
+        return fatal!["invalid ref format: ", name];
+    }
+    match session.store.snapshot()?.has_log(name)? {
+        true => Ok(0),
+        false => Err(Failure::Exit(1)),
+    }
+}

@@ -1,0 +1,125 @@
+//! `--stale-fix`: whether a commit is there with all that it leads to. What refs lead to is taken to be whole.
+
+use super::reach::Reach;
+use crate::{
+    failure::{self, fatal},
+    for_each_ref::history::History,
+    session::Session,
+};
+use bstr::BString;
+use refdb::{Result, objects::ObjectKind, objects::links};
+use refdb_types::ObjectId;
+use std::collections::{HashMap, HashSet};
+
+/// Answers whether commits are whole, and remembers the answers.
+pub(super) struct Complete<'a> {
+    reach: Reach<'a>,
+    /// Everything that refs lead to, as far as it is there.
+    below_refs: HashSet<ObjectId>,
+    known: HashMap<ObjectId, bool>,
+}
+
+impl<'a> Complete<'a> {
+    /// Reads all that refs lead to. Where a ref's own object is missing, no commit can be told to be whole.
+    pub(super) fn new(session: &'a Session, history: &'a History<'a>) -> failure::Result<Self> {
+        let reach = Reach::new(session, history);
+        let mut tips: Vec<(BString, ObjectId)> = Vec::new();
+        let mut seen = HashSet::new();
+        reach.for_each_ref(&mut |name, id| {
+            if seen.insert(id) {
+                tips.push((name.to_owned(), id));
+            }
+        })?;
+        for (name, id) in &tips {
+            if history.objects().kind(id)?.is_none() {
+                return fatal!["unable to parse object: ", name];
+            }
+        }
+        let mut complete = Complete { reach, below_refs: seen, known: HashMap::new() };
+        complete.mark()?;
+        Ok(complete)
+    }
+
+    /// Adds all objects below the tips to the set. An object that is missing leads nowhere.
+    fn mark(&mut self) -> Result<()> {
+        let mut left: Vec<ObjectId> = self.below_refs.iter().copied().collect();
+        let mut data = Vec::new();
+        while let Some(id) = left.pop() {
+            let Some(kind) = self.reach.objects().content(&id, &mut data)? else { continue };
+            let found = &mut self.below_refs;
+            let _ = links(kind, &data, id.kind(), &mut |link| {
+                if found.insert(link.id) && link.kind != ObjectKind::Blob {
+                    left.push(link.id);
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether an entry's value is nothing, or a commit that is whole. Another object is not.
+    pub(super) fn is_whole(&mut self, id: ObjectId) -> Result<bool> {
+        if id.is_null() {
+            return Ok(true);
+        }
+        match self.reach.commit_of(id)? {
+            Some(commit) => self.leads_to_all(commit),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether an object is there, and all that it leads to. Depth first, with a stack of our own.
+    fn leads_to_all(&mut self, id: ObjectId) -> Result<bool> {
+        let mut path: Vec<(ObjectId, Vec<(ObjectId, ObjectKind)>)> = Vec::new();
+        let mut next = Some((id, ObjectKind::Commit));
+        loop {
+            if let Some((id, kind)) = next.take() {
+                match self.answer(id, kind)? {
+                    Answer::Known(true) => {}
+                    Answer::Known(false) => {
+                        self.known.extend(path.iter().map(|(id, _)| (*id, false)));
+                        self.known.insert(id, false);
+                        return Ok(false);
+                    }
+                    Answer::Links(links) => path.push((id, links)),
+                }
+            }
+            match path.last_mut() {
+                None => return Ok(true),
+                Some((_, links)) => match links.pop() {
+                    Some(link) => next = Some(link),
+                    None => {
+                        let (whole, _) = path.pop().expect("it is the last one");
+                        self.known.insert(whole, true);
+                    }
+                },
+            }
+        }
+    }
+
+    fn answer(&mut self, id: ObjectId, kind: ObjectKind) -> Result<Answer> {
+        if let Some(known) = self.known.get(&id) {
+            return Ok(Answer::Known(*known));
+        }
+        let objects = self.reach.objects();
+        if self.below_refs.contains(&id) {
+            return Ok(Answer::Known(true));
+        }
+        if kind == ObjectKind::Blob {
+            return Ok(Answer::Known(objects.exists(&id)?));
+        }
+        let mut data = Vec::new();
+        if objects.content(&id, &mut data)? != Some(kind) {
+            return Ok(Answer::Known(false));
+        }
+        let mut found = Vec::new();
+        let parsed = links(kind, &data, id.kind(), &mut |link| found.push((link.id, link.kind)));
+        Ok(if parsed.is_some() { Answer::Links(found) } else { Answer::Known(false) })
+    }
+}
+
+/// All that is known of an object.
+enum Answer {
+    Known(bool),
+    /// It is there, and leads to these.
+    Links(Vec<(ObjectId, ObjectKind)>),
+}

@@ -1,0 +1,88 @@
+//! What `delete` and `expire` have in common: options, and telling what becomes of each entry.
+
+use super::{FAILED, say_failed};
+use crate::{failure::Result, options::Opt, output::Output, session::Session};
+use refdb::{LoggedChange, PruneLogs, RefName};
+
+pub(super) const DRY_RUN: Opt = Opt::flag("dry-run", "change nothing").short(b'n');
+pub(super) const REWRITE: Opt =
+    Opt::flag("rewrite", "give an entry the new value of the entry that now precedes it as its old value");
+pub(super) const UPDATE_REF: Opt = Opt::flag("updateref", "set the reference to the value of the top reflog entry");
+pub(super) const VERBOSE: Opt = Opt::flag("verbose", "tell what becomes of each entry");
+
+/// Sets what one of these options is about. Whether it is one of them.
+pub(super) fn set(how: &mut PruneLogs, name: &str, is_on: bool) -> bool {
+    match name {
+        "dry-run" => how.dry_run = is_on,
+        "rewrite" => how.rewrite = is_on,
+        "updateref" => how.update_ref = is_on,
+        "verbose" => how.report = is_on,
+        _ => return false,
+    }
+    true
+}
+
+/// Tells on standard output what becomes of entries, and on standard error of logs that stay.
+pub(super) struct Teller {
+    /// Stands before the message of an entry that goes.
+    pub(super) gone: &'static str,
+    output: Output,
+    failed: Vec<refdb::Error>,
+    has_failed: bool,
+}
+
+impl Teller {
+    pub(super) fn new(dry_run: bool) -> Self {
+        let gone = if dry_run { "would prune" } else { "prune" };
+        Teller { gone, output: Output::default(), failed: Vec::new(), has_failed: false }
+    }
+
+    pub(super) fn tell(&mut self, entry: &LoggedChange<'_>, goes: bool) {
+        let buffer = self.output.buffer();
+        buffer.extend_from_slice(if goes { self.gone } else { "keep" }.as_bytes());
+        buffer.push(b' ');
+        buffer.extend_from_slice(entry.message);
+        buffer.push(b'\n');
+    }
+
+    /// Says something else at once.
+    pub(super) fn say(&mut self, line: &str) -> Result<()> {
+        self.output.buffer().extend_from_slice(line.as_bytes());
+        self.output.buffer().push(b'\n');
+        self.output.flush()
+    }
+
+    pub(super) fn fail(&mut self, error: refdb::Error) {
+        self.failed.push(error);
+    }
+
+    /// Says what waits.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        self.output.flush()?;
+        self.has_failed |= !self.failed.is_empty();
+        std::mem::take(&mut self.failed).into_iter().try_for_each(say_failed)
+    }
+
+    /// The exit code.
+    pub(super) fn end(mut self) -> Result<u8> {
+        self.flush()?;
+        Ok(if self.has_failed { FAILED } else { 0 })
+    }
+}
+
+/// All refs with reflogs, as this worktree calls them. But for `single`, those of other worktrees are among them.
+pub(super) fn all_logs(session: &Session, single: bool) -> Result<Vec<RefName>> {
+    let snapshot = session.store.snapshot()?;
+    if single {
+        return Ok(snapshot.log_names()?);
+    }
+    let repository = session.store.repository();
+    let own = repository.worktree_id();
+    let mut names = Vec::new();
+    let linked = repository.worktrees(session.store.fs()).map_err(refdb::Error::from)?;
+    let all = std::iter::once(None).chain(linked.iter().map(|tree| Some(tree.id.as_ref())));
+    for id in all {
+        names.extend(if id == own { snapshot.log_names()? } else { snapshot.log_names_elsewhere(id)? });
+    }
+    Ok(names)
+}

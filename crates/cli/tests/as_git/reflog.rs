@@ -1,0 +1,267 @@
+//! `refdb reflog`, beside git: what it says, and what it leaves of every reflog.
+
+use crate::common::{Twins, refdb, same};
+use refdb_testkit::{Git, RefFormat, Repo};
+use std::{fs, path::Path, process::Command};
+
+/// Four commits on `main`, two more branches, and a symbolic ref; each moved some times.
+pub(crate) fn set_up(repo: &Repo) {
+    let commits = repo.commits(4);
+    for (turn, commit) in commits.iter().enumerate() {
+        at(repo, turn, &["update-ref", "-m", &format!("commit: c{turn}"), "HEAD", &commit.to_string()]);
+    }
+    at(repo, 4, &["update-ref", "-m", "branch: Created from main~2", "refs/heads/b", &commits[1].to_string()]);
+    at(repo, 5, &["update-ref", "-m", "branch: Created from main", "refs/heads/c", &commits[3].to_string()]);
+    at(repo, 6, &["update-ref", "-m", "rewind", "refs/heads/c", &commits[0].to_string()]);
+    repo.git(["symbolic-ref", "refs/heads/link", "refs/heads/b"]);
+}
+
+/// Runs git at one of the moments 1000 seconds apart from 2023-11-14 22:13:20.
+pub(crate) fn at(repo: &Repo, turn: usize, words: &[&str]) {
+    let date = format!("{} +0000", 1_700_000_000 + turn * 1000);
+    let status = repo.command(Git::find().program()).env("GIT_COMMITTER_DATE", date).args(words).status().unwrap();
+    assert!(status.success(), "{words:?}");
+}
+
+/// All reflogs, as the files have them or as git reads them, all refs, and the locks that are left.
+pub(crate) fn everything(repo: &Repo) -> String {
+    let mut told = repo.git(["for-each-ref", "--include-root-refs", "--format=%(refname) %(objectname) %(symref)"]);
+    match repo.format() {
+        RefFormat::Files => tell_files(repo.git_dir(), &mut told),
+        RefFormat::Reftable => {
+            for tree in trees(repo) {
+                let list = Git::find().command(&tree).args(["reflog", "list"]).output().unwrap();
+                for name in String::from_utf8(list.stdout).unwrap().lines() {
+                    let mut tool = Command::new(Git::find().test_tool());
+                    let output =
+                        tool.current_dir(&tree).args(["ref-store", "main", "for-each-reflog-ent", name]).output();
+                    told += &format!("{name}:\n{}", String::from_utf8_lossy(&output.unwrap().stdout));
+                }
+            }
+        }
+    }
+    told
+}
+
+fn trees(repo: &Repo) -> Vec<std::path::PathBuf> {
+    let list = repo.git(["worktree", "list", "--porcelain"]);
+    list.lines().filter_map(|line| line.strip_prefix("worktree ")).map(Into::into).collect()
+}
+
+/// The content of all logs, and the names of all locks.
+fn tell_files(folder: &Path, told: &mut String) {
+    let mut entries: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() && !path.ends_with("objects") {
+            tell_files(&path, told);
+        } else if path.extension().is_some_and(|end| end == "lock") {
+            *told += &format!("lock {}\n", path.file_name().unwrap().display());
+        } else if path.components().any(|part| part.as_os_str() == "logs") {
+            *told += &format!(
+                "{}:\n{}",
+                path.file_name().unwrap().display(),
+                String::from_utf8_lossy(&fs::read(&path).unwrap())
+            );
+        }
+    }
+}
+
+/// Does each command line in turn in both repositories; they say and leave the same.
+pub(crate) fn do_all(twins: &Twins, lines: &[&[&str]]) {
+    for words in lines {
+        twins.same(&[&["reflog"], *words].concat(), b"");
+        assert_eq!(everything(&twins.git), everything(&twins.refdb), "{words:?}");
+    }
+}
+
+#[test]
+fn what_only_reads_is_answered_as_git_does() {
+    for format in RefFormat::ALL {
+        let repo = Repo::with_worktree(format, Default::default());
+        set_up(&repo);
+        for words in [
+            &["list"][..],
+            &["list", "x"],
+            &["list", "x", "y"],
+            &["list", "--all"],
+            &["exists"],
+            &["exists", "HEAD", "x"],
+            &["exists", "main"],
+            &["exists", "refs/heads/main"],
+            &["exists", "refs/heads/link"],
+            &["exists", "refs/heads/none"],
+            &["exists", "a..b"],
+            &["exists", "a/"],
+            &["exists", ""],
+            &["exists", "refs/heads"],
+            &["exists", "--", "refs/heads/b"],
+            &["exists", "main-worktree/HEAD"],
+            &["exists", "worktrees/x/HEAD"],
+            &["exists", "-x"],
+            &["show", "-h"],
+            &["expire", "-h"],
+            &["-h"],
+            &["--git-completion-helper"],
+            &["expire", "--git-completion-helper"],
+            &["list", "-h"],
+            &["exists", "-h"],
+            &["write", "-h"],
+            &["delete", "-h"],
+            &["drop", "-h"],
+            &["delete", "--git-completion-helper"],
+            &["drop", "--git-completion-helper"],
+        ] {
+            same(repo.dir(), &[&["reflog"], words].concat(), b"");
+        }
+    }
+}
+
+#[test]
+fn entries_are_written_as_git_writes_them() {
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &set_up);
+        let [main, none] = [twins.git.rev_parse("main").to_string(), "0".repeat(40)];
+        let missing = "1".repeat(40);
+        let [main, none, missing, upper, long] = [&*main, &none, &missing, &main.to_uppercase(), &format!("{main}0")];
+        do_all(
+            &twins,
+            &[
+                &["write"],
+                &["write", "refs/heads/b", none, main],
+                &["write", "refs/heads/b", none, main, "m", "x"],
+                &["write", "refs/heads/b", none, main, "  a  b\nc "],
+                &["write", "refs/heads/b", main, main, ""],
+                &["write", "refs/heads/none", none, main, "there is no such ref"],
+                &["write", "refs/heads/link", none, main, "not the branch"],
+                &["write", "HEAD", none, main, "head"],
+                &["write", "ORIG_HEAD", none, main, "m"],
+                &["write", "a/b", none, main, "m"],
+                &["write", "refs/heads/b", upper, long, "m"],
+                &["write", "refs/heads/b", "x", main, "m"],
+                &["write", "refs/heads/b", none, &main[..12], "m"],
+                &["write", "refs/heads/b", none, missing, "m"],
+                &["write", "refs/heads/b", missing, "x", "m"],
+                &["write", "main", none, main, "m"],
+                &["write", "FOO", none, main, "m"],
+                &["write", "refs", none, main, "m"],
+                &["write", "refs/", none, main, "m"],
+                &["write", "@", none, main, "m"],
+                &["write", "FETCH_HEAD", none, main, "m"],
+                &["write", "refs/heads/a..b", none, main, "m"],
+                &["write", "refs/heads/x.lock", none, main, "m"],
+                &["write", "", none, main, "m"],
+                &["write", "-x", none, main, "m"],
+                &["write", "--", "refs/heads/z", none, main, "m"],
+            ],
+        );
+    }
+}
+
+#[test]
+fn single_entries_are_deleted_as_git_deletes_them() {
+    for format in RefFormat::ALL {
+        for lines in [
+            &[
+                &["delete"][..],
+                &["delete", "main"],
+                &["delete", "main@{9}"],
+                &["delete", "none@{0}"],
+                &["delete", "@{0}"],
+                &["delete", "--verbose", "main@{1}", "none@{0}", "HEAD@{0}"],
+                &["delete", "-n", "--verbose", "main@{0}"],
+                &["delete", "main@{0}x", "main@{00}"],
+                &["delete", "-v", "main@{0}"],
+            ][..],
+            &[
+                &["delete", "--rewrite", "--verbose", "HEAD@{2}", "main@{0}", "c@{0}"],
+                &["delete", "--rewrite", "HEAD@{2}"],
+                &["delete", "--updateref", "HEAD@{0}"],
+                &["delete", "--updateref", "--rewrite", "--verbose", "main@{0}"],
+                &["delete", "--updateref", "main@{0}"],
+                &["delete", "--updateref", "main@{0}"],
+                &["delete", "--updateref", "main@{0}"],
+                &["delete", "link@{0}"],
+                &["delete", "c@{1}", "heads/c@{0}", "refs/heads/c@{0}"],
+            ],
+            &[
+                &["delete", "main@{2023-11-14 22:45:00}"],
+                &["delete", "HEAD@{1 day ago}"],
+                &["delete", "main@{never}", "main@{-1}", "main@{1999-01-01}"],
+                &["delete", "main@{0"],
+                &["delete", "b@{x}"],
+            ],
+        ] {
+            do_all(&Twins::new(format, &set_up), lines);
+        }
+    }
+}
+
+#[test]
+fn logs_are_dropped_as_git_drops_them() {
+    for format in RefFormat::ALL {
+        for lines in [
+            &[
+                &["drop"][..],
+                &["drop", "none"],
+                &["drop", "main", "none", "c", "c"],
+                &["drop", "--single-worktree", "link"],
+                &["drop", "b@{0}"],
+                &["drop", "@"],
+            ][..],
+            &[&["drop", "--all", "x"], &["drop", "--all", "--single-worktree"], &["drop", "--all"], &["drop", "-x"]],
+        ] {
+            do_all(&Twins::new(format, &set_up), lines);
+        }
+    }
+}
+
+/// A second worktree, `../wt`, with reflogs of its own.
+pub(crate) fn set_up_tree(repo: &Repo) {
+    set_up(repo);
+    at(repo, 7, &["worktree", "add", "-q", "-b", "wt", "../wt"]);
+    at(repo, 8, &["-C", "../wt", "update-ref", "--create-reflog", "refs/worktree/own", "main"]);
+}
+
+#[test]
+fn logs_of_other_worktrees_stay_if_only_this_ones_are_meant() {
+    for format in RefFormat::ALL {
+        for in_tree in [false, true] {
+            let twins = Twins::new(format, &set_up_tree);
+            let folder = |repo: &Repo| if in_tree { repo.dir().join("../wt") } else { repo.dir().to_owned() };
+            let words = ["reflog", "drop", "--all", "--single-worktree"];
+            twins.same_in(&folder(&twins.git), &folder(&twins.refdb), &words, b"");
+            assert_eq!(everything(&twins.git), everything(&twins.refdb), "{in_tree}");
+        }
+    }
+}
+
+/// So git's documentation has it; git 2.55 leaves those of other worktrees.
+#[test]
+fn logs_of_all_worktrees_are_dropped_with_all() {
+    for format in RefFormat::ALL {
+        for in_tree in [false, true] {
+            let repo = Repo::with_worktree(format, Default::default());
+            set_up_tree(&repo);
+            let folder = if in_tree { repo.dir().join("../wt") } else { repo.dir().to_owned() };
+            let output = refdb(&folder, &["reflog", "drop", "--all"], b"");
+            assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+            for tree in [repo.dir().to_owned(), repo.dir().join("../wt")] {
+                assert!(refdb(&tree, &["reflog", "list"], b"").stdout.is_empty(), "{in_tree} {}", tree.display());
+            }
+        }
+    }
+}
+
+/// Git's reftables lose the whole reflog, by mistake: it takes the entry for a deletion of the ref.
+#[test]
+fn an_entry_of_a_deletion_leaves_the_others() {
+    for format in RefFormat::ALL {
+        let repo = Repo::with_worktree(format, Default::default());
+        set_up(&repo);
+        let main = repo.rev_parse("main").to_string();
+        let output = refdb(repo.dir(), &["reflog", "write", "refs/heads/c", &main, &"0".repeat(40), "gone"], b"");
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(repo.reflog("refs/heads/c").len(), 3);
+    }
+}

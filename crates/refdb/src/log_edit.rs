@@ -1,0 +1,102 @@
+//! Edits of reflogs: which entries go, and how those that stay fit together. A [`LogJudge`] decides, a backend writes.
+
+use crate::{Error, Result};
+use bstr::BStr;
+use refdb_types::{ObjectId, RefName};
+
+/// What an entry of a reflog says of a ref, as far as it is judged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LoggedChange<'a> {
+    /// The value before; null where the ref did not exist.
+    pub old: ObjectId,
+    /// The value after; null where the ref was deleted.
+    pub new: ObjectId,
+    /// When, in seconds since 1970.
+    pub time_seconds: u64,
+    /// Its message, without the newline.
+    pub message: &'a BStr,
+}
+
+/// Decides which entries of reflogs go.
+///
+/// A log may be judged twice: first without a lock, and again if it has changed when it is locked. So the same question
+/// gets the same answer.
+pub trait LogJudge {
+    /// The entries of a ref's log follow, the oldest first. These are their times, in seconds since 1970.
+    fn begin(&mut self, name: &BStr, times: &mut dyn ExactSizeIterator<Item = u64>) -> Result<()>;
+
+    /// Whether the entry goes.
+    fn goes(&mut self, entry: &LoggedChange<'_>) -> Result<bool>;
+
+    /// Hears what becomes of an entry, in the same order, where [`PruneLogs::report`] asks for it.
+    fn told(&mut self, entry: &LoggedChange<'_>, goes: bool);
+
+    /// Hears that a ref's log stays as it is, and why. The others are not concerned.
+    fn failed(&mut self, name: &RefName, error: Error);
+}
+
+/// How entries of reflogs are removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PruneLogs {
+    /// Give each entry that stays the new value of the entry before it as its old value.
+    pub rewrite: bool,
+    /// Set each ref that is not symbolic to the new value of the last entry that stays.
+    pub update_ref: bool,
+    /// Only ask and report.
+    pub dry_run: bool,
+    /// Tell the judge what becomes of each entry.
+    pub report: bool,
+}
+
+/// The entries that stay, one after the other.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    rewrite: bool,
+    last: Option<ObjectId>,
+}
+
+impl Chain {
+    /// `first`: the old value that the first entry gets where entries are rewritten. `None`: it keeps its own.
+    pub(crate) fn new(how: PruneLogs, first: Option<ObjectId>) -> Self {
+        debug_assert!(first.is_none_or(|first| first.is_null()), "before the first entry there is no value");
+        Chain { rewrite: how.rewrite, last: first }
+    }
+
+    /// The old value that the next entry has if it stays.
+    pub(crate) fn old(&self, old: ObjectId) -> ObjectId {
+        self.last.filter(|_| self.rewrite).unwrap_or(old)
+    }
+
+    /// Takes the next entry that stays, and returns the old value that it has from now on.
+    pub(crate) fn keep(&mut self, old: ObjectId, new: ObjectId) -> ObjectId {
+        let old = self.old(old);
+        self.last = Some(new);
+        old
+    }
+
+    /// What the ref shall hold if it follows its log: the last new value. `None` if there is none.
+    pub(crate) fn end(&self) -> Option<ObjectId> {
+        self.last.filter(|last| !last.is_null())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use refdb_types::HashKind;
+
+    #[test]
+    fn a_rewritten_chain_has_no_gap_and_begins_with_nothing() {
+        let [null, a, b, c] = [0u8, 1, 2, 3].map(|byte| ObjectId::from_bytes(HashKind::Sha1, &[byte; 20]).unwrap());
+        for (rewrite, first, olds) in
+            [(false, Some(null), [a, a, c]), (true, Some(null), [null, b, c]), (true, None, [a, b, c])]
+        {
+            let mut chain = Chain::new(PruneLogs { rewrite, ..PruneLogs::default() }, first);
+            assert_eq!(chain.end(), None);
+            assert_eq!([chain.keep(a, b), chain.keep(a, c), chain.keep(c, a)], olds);
+            assert_eq!(chain.end(), Some(a));
+            chain.keep(a, null);
+            assert_eq!(chain.end(), None, "a ref is not set to nothing");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Reads reflogs one after the other: for those that are asked for in order, each block once.
+
+use crate::Result;
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::ObjectId;
+use reftable::{LogRecord, LogValue, Merged, MergedLogCursor};
+use std::ops::Range;
+
+/// An entry of a log.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) update_index: u64,
+    pub(super) old: ObjectId,
+    pub(super) new: ObjectId,
+    pub(super) time_seconds: u64,
+    message: Range<usize>,
+}
+
+/// The records of one log, the newest first.
+#[derive(Default, Debug)]
+pub(super) struct Log {
+    entries: Vec<Entry>,
+    markers: Vec<u64>,
+    messages: Vec<u8>,
+}
+
+impl Log {
+    pub(super) fn entries(&self) -> std::slice::Iter<'_, Entry> {
+        self.entries.iter()
+    }
+
+    /// The update indexes of records that only mark that the log exists.
+    pub(super) fn markers(&self) -> &[u64] {
+        &self.markers
+    }
+
+    /// Whether there is no such log.
+    pub(super) fn is_missing(&self) -> bool {
+        self.entries.is_empty() && self.markers.is_empty()
+    }
+
+    /// The message as the table has it.
+    pub(super) fn message(&self, entry: &Entry) -> &BStr {
+        self.messages[entry.message.clone()].as_bstr()
+    }
+
+    fn clear(&mut self) {
+        self.entries.clear();
+        self.markers.clear();
+        self.messages.clear();
+    }
+
+    fn push(&mut self, record: &LogRecord<'_>) {
+        debug_assert!(
+            self.entries.last().is_none_or(|newer| newer.update_index > record.update_index),
+            "the newest entry comes first"
+        );
+        let LogValue::Update { old, new, time_seconds, message, .. } = record.value else { return };
+        let update_index = record.update_index;
+        if old.is_null() && new.is_null() {
+            self.markers.push(update_index);
+            return;
+        }
+        let start = self.messages.len();
+        self.messages.extend_from_slice(message);
+        self.entries.push(Entry { update_index, old, new, time_seconds, message: start..self.messages.len() });
+    }
+}
+
+/// A walk over the logs of a stack.
+pub(super) struct LogWalk {
+    cursor: MergedLogCursor,
+    /// The first record of the log behind the one that was read: its ref, and the record.
+    ahead: Option<(BString, Log)>,
+}
+
+impl LogWalk {
+    pub(super) fn new(merged: Merged) -> Self {
+        LogWalk { cursor: merged.logs(), ahead: None }
+    }
+
+    /// Reads the log of a ref.
+    pub(super) fn read(&mut self, name: &BStr, log: &mut Log) -> Result<()> {
+        log.clear();
+        match &mut self.ahead {
+            Some((ahead, first)) if *ahead == name => std::mem::swap(log, first),
+            _ => self.cursor.seek_log(name, u64::MAX)?,
+        }
+        while let Some(record) = self.cursor.next()? {
+            debug_assert!(record.name >= name, "names before the one asked for are passed over");
+            if record.name != name {
+                let (ahead, first) = self.ahead.get_or_insert_default();
+                ahead.clear();
+                ahead.extend_from_slice(record.name);
+                first.clear();
+                first.push(&record);
+                return Ok(());
+            }
+            log.push(&record);
+        }
+        self.ahead = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! A transaction that adds one entry to a reflog and changes no ref.
+
+use super::{
+    Context, HookState,
+    hook::{ask, tell},
+    normalize_message,
+};
+use crate::{
+    Misuse, Rejection, Result, Step,
+    backend::{Claim, Intent, LogLine},
+};
+use bstr::{BStr, ByteSlice};
+use refdb_types::{ObjectId, RefName, is_pseudo, is_worktree_itself};
+
+/// See [`Store::append_log`](crate::Store::append_log).
+pub(crate) fn append_log(
+    context: Context<'_>,
+    name: &RefName,
+    old: ObjectId,
+    new: ObjectId,
+    message: &BStr,
+) -> Result<()> {
+    if let Some(why) = context.forbidden {
+        return Err(why.clone().into());
+    }
+    if let Some(id) = [old, new].into_iter().find(|id| id.kind() != context.hash) {
+        return Err(Misuse::BadId(id.to_string()).into());
+    }
+    if is_worktree_itself(name) {
+        return Err(Misuse::Worktree(name.clone()).into());
+    }
+    if is_pseudo(name) {
+        return Err(Misuse::Pseudoref(name.clone()).into());
+    }
+    let committer = (context.committer)()?;
+    let message = normalize_message(message);
+    let plain = context.backend.plain_name(name.as_bstr());
+    let log = Some(LogLine { old, new, committer: &committer, message: message.as_bstr() });
+    let steps = vec![Step { name: plain, old: None, is_broken: false, new: None, log }];
+    // Git's hook hears of such a transaction, but not of what it does.
+    let mut hook = context.hooks.find()?;
+    ask(&mut hook, &Vec::new, HookState::Preparing)?;
+    debug_assert!(message.lines().count() <= 1, "an entry is one line");
+    let mut locked = context.backend.lock(&vec![Claim { name: plain, intent: Intent::Hold }])?;
+    if let Some((_, why)) = locked.refused().first() {
+        return Err(Rejection::of(name.clone(), why.clone()).into());
+    }
+    locked.stage(&steps)?;
+    if let Err(error) = ask(&mut hook, &Vec::new, HookState::Prepared) {
+        drop(locked);
+        return Err(error);
+    }
+    locked.commit(&steps)?;
+    tell(&mut hook, &Vec::new, HookState::Committed)
+}

@@ -1,0 +1,291 @@
+//! What a date means that is not written out: `2.weeks.ago`, `yesterday noon`. See git's Documentation/date-formats.
+//!
+//! Git goes through the words, and takes what it understands. So do we; a test compares the two.
+
+use super::{
+    date::{self, Fields, MONTHS, WEEKDAYS, civil_from_days, days_from_civil},
+    zone::Zone,
+};
+
+/// A date that git would understand somehow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Approximate {
+    /// Seconds since 1970.
+    pub seconds: u64,
+    /// Whether anything in the text is about time. If nothing is, the present time stands here.
+    pub is_date: bool,
+}
+
+/// What a text means at the moment `now`, in seconds since 1970.
+pub fn approximate(text: &[u8], now: u64, zone: &Zone<'_>) -> Approximate {
+    if let Some((seconds, _)) = date::parse(text, now, zone) {
+        return Approximate { seconds, is_date: true };
+    }
+    let local = i64::try_from(now).unwrap_or(i64::MAX / 2) + i64::from(zone.offset_minutes(now)) * 60;
+    let mut words = Words {
+        zone,
+        now: local,
+        fields: Fields::at(local),
+        number: 0,
+        is_day_before: false,
+        weekday: weekday(local),
+        touched: false,
+    };
+    let mut rest = text;
+    while let Some(first) = rest.first() {
+        let eaten = match first {
+            b'0'..=b'9' => words.digits(rest),
+            byte if byte.is_ascii_alphabetic() => words.word(rest),
+            _ => 1,
+        };
+        rest = &rest[eaten.max(1)..];
+    }
+    words.take_number();
+    words.go_back(0);
+    let seconds = words.utc_of(words.wall());
+    Approximate { seconds: u64::try_from(seconds).unwrap_or(0), is_date: words.touched }
+}
+
+/// From when on things are kept, by git-gc(1): entries from before that time are expired. `None`: the text is no date.
+///
+/// `now` and `all` are later than all times, `never` and `false` earlier.
+pub fn expiry(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<u64> {
+    match text {
+        b"never" | b"false" => Some(0),
+        b"now" | b"all" => Some(u64::MAX),
+        _ => Some(approximate(text, now, zone)).filter(|date| date.is_date).map(|date| date.seconds),
+    }
+}
+
+const DAY: i64 = 24 * 60 * 60;
+
+/// Units that are a number of seconds. Their names may lack the last letter.
+const UNITS: [(&str, i64); 5] =
+    [("seconds", 1), ("minutes", 60), ("hours", 60 * 60), ("days", DAY), ("weeks", 7 * DAY)];
+
+const NUMBERS: [&str; 10] = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
+
+/// All that has been understood so far. Of the rest, the present time holds.
+struct Words<'z> {
+    zone: &'z Zone<'z>,
+    /// The wall clock at the present time, in seconds.
+    now: i64,
+    fields: Fields,
+    /// A number of which nothing tells yet what it counts; 0 for none.
+    number: i64,
+    /// A time of day was given that is later than the present one. If no day follows, yesterday's is meant.
+    is_day_before: bool,
+    /// The day of the week that was fixed last, 0 for Sunday. A date that is not fixed yet does not change it.
+    weekday: i64,
+    touched: bool,
+}
+
+impl Words<'_> {
+    /// Reads what begins with a digit; returns how many bytes that took.
+    fn digits(&mut self, text: &[u8]) -> usize {
+        self.take_number();
+        self.touched = true;
+        let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let add = |sum: i64, digit: &u8| sum.saturating_mul(10).saturating_add(i64::from(digit - b'0'));
+        let value = text[..len].iter().fold(0, add);
+        if let Some(separator @ (b':' | b'.' | b'/' | b'-')) = text.get(len)
+            && text.get(len + 1).is_some_and(u8::is_ascii_digit)
+            && let Some(eaten) = self.fields.group(value, *separator, text, len)
+        {
+            return eaten;
+        }
+        // "Dec 02" is a day, "Dec 0002" nothing.
+        if text[0] != b'0' || len <= 2 {
+            self.number = value;
+        }
+        len
+    }
+
+    /// A number that nothing was said of is a day, a month or a year.
+    fn take_number(&mut self) {
+        let number = std::mem::take(&mut self.number);
+        let fields = &mut self.fields;
+        match number {
+            0 => {}
+            1..32 if fields.day.is_none() => fields.day = Some(number),
+            1..13 if fields.month.is_none() => fields.month = Some(number),
+            1970..2100 if fields.year.is_none() => fields.year = Some(number),
+            70..100 if fields.year.is_none() => fields.year = Some(number + 1900),
+            1..38 if fields.year.is_none() => fields.year = Some(number + 2000),
+            _ => {}
+        }
+    }
+
+    /// Reads a word that begins with a letter; returns how many bytes it took.
+    fn word(&mut self, text: &[u8]) -> usize {
+        let len = text.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+        let begins = |name: &str| matched(text, name);
+        if let Some(month) = MONTHS.iter().position(|name| begins(name) >= 3) {
+            self.fields.month = i64::try_from(month + 1).ok();
+            self.touched = true;
+        } else if self.special(text) || self.counted(text) {
+            self.touched = true;
+        }
+        len
+    }
+
+    /// Words that stand for themselves. Returns whether it is one.
+    fn special(&mut self, text: &[u8]) -> bool {
+        let is = |name: &str| matched(text, name) == name.len();
+        if is("yesterday") || is("today") {
+            (self.number, self.fields.day, self.is_day_before) = (0, None, false);
+            if is("yesterday") {
+                self.go_back(DAY);
+                return true;
+            }
+            // Unless another time than the present one was given.
+            if self.wall().rem_euclid(DAY) == self.now.rem_euclid(DAY) {
+                self.set_time(0, 0, 0);
+            }
+            self.go_back(0);
+        } else if is("noon") {
+            self.at_hour(12);
+        } else if is("midnight") {
+            self.at_hour(0);
+        } else if is("tea") {
+            self.at_hour(17);
+        } else if is("PM") {
+            self.half_day(12);
+        } else if is("AM") {
+            self.half_day(0);
+        } else if is("never") {
+            self.number = 0;
+            self.set_wall(i64::from(self.zone.offset_minutes(0)) * 60);
+        } else if is("now") {
+            self.number = 0;
+            self.go_back(0);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Numbers in words, and units behind a number. Returns whether it is one.
+    fn counted(&mut self, text: &[u8]) -> bool {
+        if self.number == 0 {
+            let named = NUMBERS.iter().position(|name| matched(text, name) == name.len());
+            let last = (matched(text, "last") == 4).then_some(0);
+            self.number = named.or(last).map_or(0, |at| at as i64 + 1);
+            return self.number != 0;
+        }
+        let number = self.number;
+        if let Some((_, seconds)) = UNITS.iter().find(|(name, _)| matched(text, name) + 1 >= name.len()) {
+            self.go_back(seconds.saturating_mul(number));
+        } else if let Some(day) = WEEKDAYS.iter().position(|name| matched(text, name) >= 3) {
+            self.weekdays_ago(day as i64, number);
+        } else if matched(text, "months") >= 5 {
+            self.go_back(0);
+            let months = self.fields.year.unwrap_or(0) * 12 + self.fields.month.unwrap_or(1) - 1;
+            let months = months.saturating_sub(number);
+            (self.fields.year, self.fields.month) = (Some(months.div_euclid(12)), Some(months.rem_euclid(12) + 1));
+        } else if matched(text, "years") >= 4 {
+            self.go_back(0);
+            self.fields.year = self.fields.year.map(|year| year.saturating_sub(number));
+        } else {
+            return false;
+        }
+        self.number = 0;
+        true
+    }
+
+    /// Goes back to the last day of this name, or one before it. Today counts as none.
+    fn weekdays_ago(&mut self, day: i64, number: i64) {
+        let since = self.weekday - day;
+        let weeks = if since <= 0 { number } else { number - 1 };
+        self.go_back((since + 7 * weeks.clamp(0, 1 << 20)) * DAY);
+    }
+
+    fn at_hour(&mut self, hour: i64) {
+        self.take_number();
+        let present = self.fields.hour.unwrap_or(self.now.rem_euclid(DAY) / 3600);
+        if self.fields.day.is_none() && present < hour {
+            self.is_day_before = true;
+        }
+        self.set_time(hour, 0, 0);
+    }
+
+    fn half_day(&mut self, from: i64) {
+        let number = std::mem::take(&mut self.number);
+        let time = self.wall().rem_euclid(DAY);
+        if number > 0 {
+            self.set_time(number % 12 + from, 0, 0);
+        } else {
+            self.set_time(time / 3600 % 12 + from, time / 60 % 60, time % 60);
+        }
+    }
+
+    fn set_time(&mut self, hour: i64, minute: i64, second: i64) {
+        (self.fields.hour, self.fields.minute, self.fields.second) = (Some(hour), Some(minute), Some(second));
+    }
+
+    /// The wall clock in seconds, from all that is known. A month later than this one is last year's.
+    fn wall(&self) -> i64 {
+        let (this_year, this_month, today) = civil_from_days(self.now.div_euclid(DAY));
+        let time = self.now.rem_euclid(DAY);
+        let fields = &self.fields;
+        let month = fields.month.unwrap_or(this_month);
+        // Git takes a year before 1900 for none.
+        let year = fields.year.filter(|year| *year >= 1900).unwrap_or(if month > this_month {
+            this_year - 1
+        } else {
+            this_year
+        });
+        let days = days_from_civil(year.clamp(-100_000, 100_000), month, fields.day.unwrap_or(today));
+        let hour = fields.hour.unwrap_or(time / 3600);
+        days * DAY + hour * 3600 + fields.minute.unwrap_or(time / 60 % 60) * 60 + fields.second.unwrap_or(time % 60)
+    }
+
+    fn utc_of(&self, wall: i64) -> i64 {
+        wall - i64::from(self.zone.offset_minutes_of_wall_clock(wall)) * 60
+    }
+
+    /// Fixes all that is missing, and goes back by a number of seconds.
+    fn go_back(&mut self, seconds: i64) {
+        let is_day_before = std::mem::take(&mut self.is_day_before) && self.fields.day.is_none();
+        let seconds = if is_day_before && seconds == 0 { DAY } else { seconds };
+        let utc = self.utc_of(self.wall()).saturating_sub(seconds).max(0);
+        self.set_wall(utc + i64::from(self.zone.offset_minutes(utc.unsigned_abs())) * 60);
+    }
+
+    fn set_wall(&mut self, wall: i64) {
+        let (year, month, day) = civil_from_days(wall.div_euclid(DAY));
+        (self.fields.year, self.fields.month, self.fields.day) = (Some(year), Some(month), Some(day));
+        let time = wall.rem_euclid(DAY);
+        self.set_time(time / 3600, time / 60 % 60, time % 60);
+        self.weekday = weekday(wall);
+    }
+}
+
+fn weekday(wall: i64) -> i64 {
+    (wall.div_euclid(DAY) + 4).rem_euclid(7)
+}
+
+/// How many letters of `name` a word is, which must not go on otherwise.
+fn matched(text: &[u8], name: &str) -> usize {
+    let word = text.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    let begins = name.get(..word).is_some_and(|head| head.as_bytes().eq_ignore_ascii_case(&text[..word]));
+    if begins { word } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environment::Environment;
+
+    #[test]
+    fn no_input_makes_it_panic() {
+        let environment = Environment::empty("/").with("TZ", "Europe/Berlin");
+        let zone = Zone::of(&environment);
+        let words = ["9999999999999999999999", "99", "31", "years", "months", "weeks", "fri", "noon", "never", "last"];
+        for number in 0..words.len().pow(4) {
+            let word = |at: u32| words[number / words.len().pow(at) % words.len()];
+            let text = [word(0), word(1), word(2), word(3)].join(" ");
+            let _ = approximate(text.as_bytes(), 1_700_000_000, &zone);
+        }
+    }
+}
