@@ -83,3 +83,70 @@ pub(crate) fn guard(server: &Repo) -> PathBuf {
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
     file
 }
+
+/// The refs of the pushes that are compared with git's.
+pub(crate) const NAMES: [&str; 10] = [
+    "refs/heads/main",
+    "refs/heads/a",
+    "refs/heads/a/b",
+    "refs/heads/a-b",
+    "refs/heads/no",
+    "refs/tags/v1",
+    "refs/tags/a",
+    "refs/hidden/x",
+    "refs/changes/01/1/1",
+    "refs/heads/link",
+];
+
+/// Two servers of the same content.
+pub(crate) struct Servers {
+    pub(crate) git: Repo,
+    pub(crate) refdb: Repo,
+}
+
+impl Servers {
+    pub(crate) fn all(&self) -> [&Repo; 2] {
+        [&self.git, &self.refdb]
+    }
+
+    pub(crate) fn assert_same(&self, what: &str) {
+        for words in [
+            &["for-each-ref", "--format=%(refname) %(objectname) %(symref)"][..],
+            &["cat-file", "--batch-all-objects", "--batch-check"],
+            &["fsck", "--strict", "--no-dangling"],
+        ] {
+            let [git, refdb] = self.all().map(|server| shown(server, &server.try_git(words, "")));
+            assert_eq!(refdb, git, "{what}: {words:?}");
+        }
+        for name in NAMES.into_iter().chain(["HEAD"]) {
+            let words = ["reflog", "show", "--format=%H %gs %ge", name, "--"];
+            let [git, refdb] = self.all().map(|server| shown(server, &server.try_git(words, "")));
+            assert_eq!(refdb, git, "{what}: reflog of {name}");
+        }
+        let [git, refdb] =
+            self.all().map(|server| std::fs::read_to_string(server.scratch().join("calls")).unwrap_or_default());
+        assert_eq!(refdb, git, "{what}: calls of hooks");
+        assert!(quarantines(&self.refdb).is_empty(), "{what}");
+    }
+}
+
+/// What a program said, wherever it ran.
+pub(crate) fn shown(server: &Repo, output: &Output) -> String {
+    let text = [&output.stdout[..], b"--\n", &output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).replace(server.dir().to_str().unwrap(), "SERVER");
+    // The advice for users who have set nothing is in our own words.
+    // Ours says where in the request an error is.
+    let lines = text.lines().map(|line| line.split_once(" (in the packet at byte ").map_or(line, |(start, _)| start));
+    let lines: Vec<_> = lines.filter(|line| !line.starts_with("remote: ") || is_no_advice(line)).collect();
+    format!("{}\n{}", lines.join("\n"), output.status)
+}
+
+fn is_no_advice(line: &str) -> bool {
+    let advice = ["By default, ", "The branch is checked out on", "Without the branch that"];
+    let said = ["remote: hook ", "remote: warning: ", "remote: error: ", "remote: fatal: "];
+    said.iter().any(|start| line.starts_with(start)) && !advice.iter().any(|words| line.contains(words))
+}
+
+/// Notes how a hook is called, and refuses refs that are called `no`.
+pub(crate) const NOTE: &str =
+    "{ echo \"$0 $*\" | sed 's|.*/||'; env | grep ^GIT_PUSH_OPTION | sort; } >>../calls; echo \"hook $*\"";

@@ -8,6 +8,7 @@ mod common;
 mod connectivity;
 mod harm;
 mod hosts;
+mod left_to_git;
 mod lying;
 mod processes;
 mod security;
