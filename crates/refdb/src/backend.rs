@@ -277,8 +277,6 @@ pub enum Standing {
 }
 
 /// The claimed refs, locked. Dropping it gives up everything and leaves the refs as they were.
-///
-/// The thread that locked a stack of reftables gets it no second time before that, wherever this value has gone.
 pub trait Locked: Send + Sync {
     /// The state under the lock. Claimed refs do not change while it is held.
     fn snapshot(&self) -> &dyn Snapshot;

@@ -3,12 +3,11 @@
 //! The shared refs and the main worktree's own live in one stack. Each linked worktree has a stack for its own refs.
 
 // `stacks` routes a refname to its stack, and `state` holds their content at one moment. `snapshot` reads, with
-// `cursor`, `probe` (many questions in one walk) and `logs`. `locked` writes, and `held` knows what a thread has locked.
+// `cursor`, `probe` (many questions in one walk) and `logs`; `locked` writes.
 // `log_edit` takes entries out of logs, which `log_walk` reads.
 mod backend;
 mod cursor;
 mod estimate;
-mod held;
 mod locked;
 mod log_edit;
 mod log_walk;

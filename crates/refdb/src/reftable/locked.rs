@@ -1,6 +1,5 @@
 use super::{
     estimate::expected_bytes,
-    held::{Held, refuse_own},
     stacks::{Place, Stacks},
     state::ReftableSnapshot,
 };
@@ -29,13 +28,11 @@ pub(super) struct ReftableLocked {
     pub(super) stacks: Arc<Stacks>,
     pub(super) snapshot: ReftableSnapshot,
     pub(super) additions: BTreeMap<Place, Addition>,
-    pub(super) _held: Vec<Held>,
 }
 
 impl ReftableLocked {
     pub(super) fn lock(stacks: &Arc<Stacks>, claims: &dyn Claims) -> Result<Self> {
         let places = places_of(stacks, claims);
-        refuse_own(&stacks.options.fs, places.iter().map(|place| stacks.folder(place)))?;
         let since = Instant::now();
         let mut pause = Duration::from_millis(1);
         loop {
@@ -44,8 +41,7 @@ impl ReftableLocked {
                     assert!(additions.keys().eq(&places), "every stack that is written to is locked: {places:?}");
                     let merged = additions.iter().map(|(place, added)| (place.clone(), under(added))).collect();
                     let snapshot = ReftableSnapshot::with(stacks, merged)?;
-                    let held = places.iter().map(|place| Held::note(stacks.folder(place))).collect();
-                    return Ok(ReftableLocked { stacks: Arc::clone(stacks), snapshot, additions, _held: held });
+                    return Ok(ReftableLocked { stacks: Arc::clone(stacks), snapshot, additions });
                 }
                 Err(held) if is_over(stacks.options.patience(), since) => return Err(Error::StackLocked(held)),
                 Err(_) => {
