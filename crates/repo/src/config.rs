@@ -3,8 +3,9 @@
 //! Our own reader, since start-up is a third of a command that reads one ref (docs/decisions/0020-config-reader.md).
 
 // Read in this order: `parse` (bytes to variables), `outer` and `load` (which files, in which order, and their
-// includes). Then read `value` (types) and `settings` (the engine's needs).
+// includes). Then read `value` (types), `settings` (the engine's needs) and `edit` (a file's text with a change).
 mod command_line;
+mod edit;
 mod error;
 mod hooks;
 mod include;
@@ -14,6 +15,7 @@ mod parse;
 mod settings;
 mod value;
 
+pub(crate) use edit::Edit;
 pub(crate) use error::reason;
 pub use error::{ConfigError, Place};
 pub use hooks::ConfiguredHook;

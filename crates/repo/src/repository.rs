@@ -7,12 +7,14 @@ mod discover;
 mod enter;
 mod error;
 mod format;
+mod format_watch;
 mod gitfile;
 mod ownership;
 mod storage;
 mod worktrees;
 
 pub use error::RepositoryError;
+pub use format_watch::FormatWatch;
 pub use storage::{RefFormat, RefStorage};
 pub use worktrees::Worktree;
 
@@ -39,6 +41,8 @@ pub struct Repository {
     worktree_id: Option<BString>,
     hash: HashKind,
     storage: RefStorage,
+    /// `None` where the environment says what the format is.
+    format_watch: Option<FormatWatch>,
     is_bare: bool,
     is_partial_clone: bool,
     config_text: Vec<u8>,
@@ -94,6 +98,21 @@ impl Repository {
     /// The format of its refs.
     pub fn ref_format(&self) -> RefFormat {
         self.storage.format
+    }
+
+    /// Notices when the refs change their format. `None` where `GIT_REFERENCE_BACKEND` says what it is.
+    pub fn format_watch(&self) -> Option<&FormatWatch> {
+        self.format_watch.as_ref()
+    }
+
+    /// The present text of `config`, changed to say that the refs have this format.
+    pub fn config_with_ref_format(&self, fs: &Fs, to: RefFormat) -> Result<Vec<u8>, RepositoryError> {
+        let file = self.common_dir.join("config");
+        let text = match fs.read(&file) {
+            Err(error) if error.is_not_found() => Vec::new(),
+            text => text?,
+        };
+        format::with_ref_format(&text, to, &self.common_dir, &file)
     }
 
     /// The folder of the shared refs: the common folder, unless `extensions.refStorage` or `GIT_REFERENCE_BACKEND` name
@@ -203,7 +222,8 @@ impl Repository {
         target.strip_prefix(b"refs/heads/").map(BString::from)
     }
 
-    fn shown_common_dir(&self) -> &Path {
+    /// The folder that all worktrees share, as git, which goes to the top of the worktree, would show it.
+    pub fn shown_common_dir(&self) -> &Path {
         if self.git_dir == self.common_dir { &self.shown_git_dir } else { &self.common_dir }
     }
 }

@@ -7,6 +7,8 @@ pub(crate) struct Parser<'a> {
     /// The line that the next byte is on, counted from 1.
     line: u32,
     past_end: bool,
+    /// Where the last section's header, or the last variable, begins.
+    start: usize,
     /// The canonical key: `section.Sub section.name`. It keeps the section between variables.
     key: Vec<u8>,
     section_len: usize,
@@ -22,6 +24,15 @@ pub(crate) struct Variable<'a> {
     pub(crate) line: u32,
 }
 
+/// What stands in a file, comments aside.
+pub(super) enum Piece {
+    /// The header of a section.
+    Section,
+    /// A variable, and whether it has a value.
+    Variable(bool),
+    End,
+}
+
 /// The line that cannot be understood.
 pub(crate) struct BadLine(pub(crate) u32);
 
@@ -29,26 +40,54 @@ impl<'a> Parser<'a> {
     pub(crate) fn new(text: &'a [u8]) -> Self {
         const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
         let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
-        Parser { text, at: 0, line: 1, past_end: false, key: Vec::new(), section_len: 0, value: Vec::new() }
+        Parser { text, at: 0, line: 1, past_end: false, start: 0, key: Vec::new(), section_len: 0, value: Vec::new() }
     }
 
     /// The next variable; `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<Variable<'_>>, BadLine> {
         loop {
+            match self.piece()? {
+                Piece::End => return Ok(None),
+                Piece::Section => {}
+                Piece::Variable(has_value) => {
+                    let value = has_value.then_some(&self.value[..]);
+                    // The newline has been read, so the count is one ahead.
+                    return Ok(Some(Variable { key: &self.key, value, line: self.line - 1 }));
+                }
+            }
+        }
+    }
+
+    /// The next header or variable.
+    #[inline]
+    pub(super) fn piece(&mut self) -> Result<Piece, BadLine> {
+        loop {
             match self.byte() {
-                b'\n' if self.past_end => return Ok(None),
+                b'\n' if self.past_end => return Ok(Piece::End),
                 byte if is_space(byte) => {}
                 b'#' | b';' => self.skip_line(),
-                b'[' => self.section()?,
+                b'[' => {
+                    self.start = self.at - 1;
+                    self.section()?;
+                    return Ok(Piece::Section);
+                }
                 byte if byte.is_ascii_alphabetic() => {
-                    let has_value = self.variable(byte)?;
-                    // The newline has been read, so the count is one ahead.
-                    let value = has_value.then_some(&self.value[..]);
-                    return Ok(Some(Variable { key: &self.key, value, line: self.line - 1 }));
+                    self.start = self.at - 1;
+                    return self.variable(byte).map(Piece::Variable);
                 }
                 _ => return Err(BadLine(self.line)),
             }
         }
+    }
+
+    /// The canonical key of the piece returned last; that of a section ends with a dot.
+    pub(super) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// Where the piece returned last stands in the text. A variable's ends with its line.
+    pub(super) fn span(&self) -> std::ops::Range<usize> {
+        self.start..self.at.min(self.text.len())
     }
 
     /// The next byte; CR LF counts as LF, and the end of the file as one more LF.

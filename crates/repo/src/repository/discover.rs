@@ -1,6 +1,6 @@
 //! Where the repository is: git(1), "GIT_DIR", "GIT_CEILING_DIRECTORIES", and gitrepository-layout(5).
 
-use super::{RefStorage, Repository, RepositoryError, format::Format, gitfile, ownership};
+use super::{FormatWatch, RefStorage, Repository, RepositoryError, format::Format, gitfile, ownership};
 use crate::{
     config::{Outer, parse_boolean},
     environment::{Environment, os},
@@ -246,7 +246,10 @@ impl Finder<'_> {
         let Found { git_dir, common_dir, shown, how } = found;
         let is_linked = git_dir != common_dir;
         let shown_common = if is_linked { &common_dir } else { &shown };
-        let config_text = self.optional(&common_dir.join("config"))?.unwrap_or_default();
+        let config = common_dir.join("config");
+        // Before it is read: what changes afterwards is noticed.
+        let seen = self.fs.find(&config)?;
+        let config_text = self.optional(&config)?.unwrap_or_default();
         let mut format = Format::parse(&config_text, &common_dir, &shown_common.join("config"))?;
         if is_linked {
             // What the shared file says of the working tree holds for the main one.
@@ -266,8 +269,15 @@ impl Finder<'_> {
             Some(value) => RefStorage::parse(value.as_bytes().as_bstr(), &common_dir)
                 .map_err(|name| RepositoryError::UnknownRefStorage(name.to_string()))?,
         };
+        let format_watch = self.environment.get("GIT_REFERENCE_BACKEND").is_none().then(|| FormatWatch {
+            config,
+            common_dir: common_dir.clone(),
+            seen,
+            storage: format.storage.clone(),
+        });
         let work_tree = self.work_tree(&format, &how, &git_dir);
         Ok(Repository {
+            format_watch,
             is_bare: format.bare != Some(false) && work_tree.is_none(),
             worktree_id: if is_linked { worktree_id(&git_dir) } else { None },
             git_dir,

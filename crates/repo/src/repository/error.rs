@@ -68,6 +68,14 @@ pub enum RepositoryError {
     /// `GIT_REFERENCE_BACKEND` names a format that is not known.
     #[error("unknown ref storage format: '{0}'")]
     UnknownRefStorage(String),
+    /// The refs were brought into another format since the repository was opened. Nothing was written.
+    #[error("the refs of this repository were migrated from '{from}' to '{to}' meanwhile; try again")]
+    FormatChanged {
+        /// The format that they had.
+        from: &'static str,
+        /// The format that they have.
+        to: &'static str,
+    },
     /// `GIT_NAMESPACE` would make no refname.
     #[error("bad git namespace path \"{0}\"")]
     BadNamespace(BString),

@@ -1,10 +1,38 @@
 //! Whether a repository's format is understood: gitrepository-layout(5) and git-config(1), "extensions".
 
-use super::{RefStorage, RepositoryError};
-use crate::config::{BadLine, ConfigError, Level, Origin, Parser, Place, Value};
+use super::{RefFormat, RefStorage, RepositoryError};
+use crate::config::{BadLine, ConfigError, Edit, Level, Origin, Parser, Place, Value};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::HashKind;
 use std::path::Path;
+
+/// The text of a `config` with another format of refs. The version is the lowest that has room for all extensions.
+pub(super) fn with_ref_format(
+    text: &[u8],
+    to: RefFormat,
+    common_dir: &Path,
+    shown: &Path,
+) -> Result<Vec<u8>, RepositoryError> {
+    let bad = |BadLine(line)| RepositoryError::from(ConfigError::BadLine { line, file: shown.to_owned() });
+    let is_v1_only = |name: &BString| name != "refstorage";
+    let known = Format::parse(text, common_dir, shown)?;
+    let needs_v1 = to != RefFormat::Files || known.only_in_v1.iter().any(is_v1_only);
+    let mut edit = Edit::new(text).map_err(bad)?;
+    edit.set("core", "repositoryformatversion", if needs_v1 { "1" } else { "0" }).map_err(bad)?;
+    match to {
+        RefFormat::Files => edit.unset("extensions", "refstorage"),
+        RefFormat::Reftable => edit.set("extensions", "refstorage", to.name()),
+    }
+    .map_err(bad)?;
+    let text = edit.into_text();
+    let read = Format::parse(&text, common_dir, shown)?;
+    assert_eq!(
+        read.storage,
+        RefStorage { format: to, location: None },
+        "a changed configuration says what was written"
+    );
+    Ok(text)
+}
 
 /// The highest `core.repositoryFormatVersion` there is.
 const VERSION_MAX: i32 = 1;
@@ -154,4 +182,38 @@ fn invalid(value: &Value<'_>, raw: &BStr) -> ConfigError {
 fn at_line(value: &Value<'_>, detail: String) -> ConfigError {
     let file = value.origin.file.clone().unwrap_or_default();
     ConfigError::BadVariable { detail, place: Place::Parsing(value.line, file) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_config_changes_to_the_other_format_and_back_as_git_changes_it() {
+        let change = |text: &str, to| {
+            let text = with_ref_format(text.as_bytes(), to, Path::new(""), Path::new("config")).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        for (files, reftable) in [
+            (
+                "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
+                "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[extensions]\n\trefstorage = reftable\n",
+            ),
+            (
+                "[extensions]\n\tobjectformat = sha256\n[core]\n\trepositoryformatversion = 1\n",
+                "[extensions]\n\tobjectformat = sha256\n\trefstorage = reftable\n[core]\n\trepositoryformatversion = 1\n",
+            ),
+            (
+                "[core]\n\trepositoryformatversion = 0\n[extensions]\n\tworktreeConfig = true\n",
+                "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tworktreeConfig = true\n\trefstorage = reftable\n",
+            ),
+            (
+                "[core]\n\trepositoryformatversion = 1\n[extensions]\n\trelativeWorktrees = true\n[user]\n\tname = x\n",
+                "[core]\n\trepositoryformatversion = 1\n[extensions]\n\trelativeWorktrees = true\n\trefstorage = reftable\n[user]\n\tname = x\n",
+            ),
+        ] {
+            assert_eq!(change(files, RefFormat::Reftable), reftable);
+            assert_eq!(change(reftable, RefFormat::Files), files);
+        }
+    }
 }

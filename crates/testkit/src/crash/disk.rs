@@ -129,6 +129,7 @@ impl Model {
                 let inode = self.find(from);
                 self.enter(&[(from, None), (to, Some(inode))]);
             }
+            Seen::SyncAll => self.sync_all(),
             Seen::Link(from, to) => {
                 let inode = self.find(from);
                 self.enter(&[(to, Some(inode))]);
@@ -164,7 +165,12 @@ impl Model {
             Seen::Rename(from, to) => !taken(from) || folder_missing(to) || holds(to),
             Seen::Remove(path) => !taken(path),
             Seen::RemoveDir(path) => !taken(path) || holds(path),
-            Seen::Write(..) | Seen::Copy { .. } | Seen::Sync(_) | Seen::SyncDir(_) | Seen::SetMode(_) => false,
+            Seen::Write(..)
+            | Seen::Copy { .. }
+            | Seen::Sync(_)
+            | Seen::SyncDir(_)
+            | Seen::SyncAll
+            | Seen::SetMode(_) => false,
         }
     }
 
@@ -280,6 +286,15 @@ impl Model {
         let ordered = self.is_ordered();
         // A rename from one folder to another is one change; the folder that gains the name decides.
         self.persist(|change| ordered || change.edits.last().is_some_and(|(of, ..)| *of == folder));
+    }
+
+    fn sync_all(&mut self) {
+        for node in &mut self.nodes {
+            if let Node::File { content, synced } = node {
+                *synced = content.clone();
+            }
+        }
+        self.persist(|_| true);
     }
 
     fn persist(&mut self, which: impl Fn(&Change) -> bool) {
