@@ -19,6 +19,13 @@ impl Progress {
         Progress(Some(bar))
     }
 
+    /// Shows how much was done so far.
+    pub fn count(&self, what: &str, done: u64) {
+        if let Some(bar) = &self.0 {
+            bar.set_message(format!("{what}: {done}"));
+        }
+    }
+
     /// Leaves nothing behind.
     pub fn finish(self) {
         if let Some(bar) = self.0 {

@@ -3,6 +3,7 @@
 mod change;
 mod exists;
 mod fsck;
+mod migrate;
 mod verify;
 
 use crate::{for_each_ref, group::Group, options::Command, pack_refs};
@@ -14,6 +15,7 @@ pub static GROUP: Group = Group {
         (&change::CREATE, change::create),
         (&change::DELETE, change::delete),
         (&change::UPDATE, change::update),
+        (&migrate::COMMAND, migrate::run),
         (&verify::COMMAND, verify::run),
         (&for_each_ref::REFS_LIST, for_each_ref::run_refs_list),
         (&exists::COMMAND, exists::run),

@@ -101,6 +101,7 @@ impl From<&refdb::Error> for Failure {
             | Error::Hook(_)
             | Error::Misuse(_)
             | Error::Limit(_)
+            | Error::Migrate(_)
             | Error::Interrupted(_) => Kind::Refused,
         };
         Failure::Engine(Box::new(Report { kind, message: error.to_string(), ref_name, path }))

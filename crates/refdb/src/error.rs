@@ -1,4 +1,4 @@
-use crate::{BrokenRef, Limit, Misuse, Rejection};
+use crate::{BrokenRef, Limit, MigrateError, Misuse, Rejection};
 use bstr::BString;
 use refdb_vfs::LockError;
 use std::path::PathBuf;
@@ -61,6 +61,9 @@ pub enum Error {
     /// A bound was met. Nothing has happened; trying again, or with less, may help.
     #[error(transparent)]
     Limit(#[from] Limit),
+    /// The refs cannot be brought into the other format. Nothing has happened.
+    #[error(transparent)]
+    Migrate(#[from] MigrateError),
     /// A signal asks the process to end. What was not committed is undone.
     #[error("{0}")]
     Interrupted(#[source] std::io::Error),

@@ -7,12 +7,14 @@
 // - for the big file, `pages`, `packed_read`, `packed_search`, `packed_order`, `packed_look_up` and `packed_cache`;
 // - `listing` (a folder), then `snapshot`, `probe` and `cursor` (all of it for readers), `reflog_line` and `reflog`;
 // - `locks` and `way` (who may write, and how);
-// - `packed_write`, `bulk`, `transaction`, `log_edit` (entries that go) and `optimize` (pack-refs).
+// - `packed_write`, `bulk`, `transaction`, `log_edit` (entries that go) and `optimize` (pack-refs);
+// - `own` and `fresh` (one worktree's refs, and a store written anew, for a migration).
 mod backend;
 mod bulk;
 mod cursor;
 mod disorder;
 mod folders;
+mod fresh;
 mod layout;
 mod listing;
 mod locks;
@@ -20,6 +22,7 @@ mod log_edit;
 mod loose;
 mod optimize;
 mod options;
+mod own;
 mod packed_cache;
 mod packed_look_up;
 mod packed_order;
@@ -37,6 +40,8 @@ mod way;
 
 pub use backend::FilesBackend;
 pub use disorder::Disorder;
+pub(crate) use folders::{remove_empty_tree, share};
+pub(crate) use fresh::{FreshFiles, Lines};
 pub use loose::{At as AtLoosePath, LooseRef, parse as parse_loose, read as read_loose};
 pub use options::{FilesOptions, PackedAccess, Sharing};
 pub use packed_cache::{Look, PackedFile};

@@ -13,12 +13,14 @@ mod error;
 pub mod files;
 pub mod iter;
 mod log_edit;
+mod migrate;
 mod object_name;
 pub mod reftable;
 mod refusal;
 mod rejection;
 mod store;
 pub mod transaction;
+mod unfit;
 pub mod verify;
 
 pub use backend::{Backend, Cursor, Locked, Probe, RefView, Snapshot, Step, TargetView};
@@ -26,6 +28,7 @@ pub use broken::{BrokenRef, LooseError};
 pub use edit::{Change, Edit, LogWish, Precondition};
 pub use error::{Error, Result};
 pub use log_edit::{LogJudge, LoggedChange, PruneLogs};
+pub use migrate::{Conflict, MigrateOptions, Migrated, OnProgress, Recovered};
 pub use object_name::{NameError, SHORT_NAME_RULES, find_logged_ref, resolve_name};
 pub use refdb_repo::{
     Config, Environment, IdentError, ObjectError, Objects, RefFormat, RefStorage, Repository, RepositoryError,
@@ -36,6 +39,7 @@ pub use refusal::{Limit, Misuse};
 pub use rejection::{Reason, Rejection, Why};
 pub use store::{Committer, Reading, Ref, Refs, Resolved, Store, StoreBuilder, resolve};
 pub use transaction::{Committed, Mode, Prepared, Transaction, TransactionOptions, was};
+pub use unfit::{MigrateError, Unfit};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

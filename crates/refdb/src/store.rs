@@ -204,8 +204,11 @@ impl Store {
         Ok(resolved)
     }
 
-    /// Where nothing was found: a repository that was moved or deleted has no refs, and that is no answer.
+    /// Where nothing was found: that is no answer if the repository was moved, deleted or migrated.
     fn check_is_there(&self) -> Result<()> {
+        if let Some(format) = self.repository.format_watch() {
+            format.check(&self.fs)?;
+        }
         match self.fs.find(self.repository.refs_dir())? {
             Some(_) => Ok(()),
             None => Err(RepositoryError::NotARepository(self.repository.git_dir().to_owned()).into()),
@@ -243,6 +246,11 @@ impl Store {
     /// The repository's objects. Nothing of them is opened before the first question.
     pub fn objects(&self) -> &Arc<Objects> {
         &self.objects
+    }
+
+    /// What tells what objects are, for new places of refs.
+    pub(crate) fn object_check(&self) -> Arc<dyn ObjectCheck + Send> {
+        Arc::clone(&self.context.objects)
     }
 
     /// A transaction without edits. Nothing is locked before [`Transaction::prepare`] or [`Transaction::commit`].
@@ -298,7 +306,7 @@ pub fn resolve(snapshot: &dyn Snapshot, name: &RefName) -> Result<Resolved> {
     Ok(Resolved::Missing(name))
 }
 
-fn files_options(
+pub(crate) fn files_options(
     fs: &Fs,
     repository: &Repository,
     settings: &Settings,
@@ -325,6 +333,7 @@ fn files_options(
         ref_patience: settings.files_ref_lock_timeout,
         packed_patience: settings.packed_refs_timeout,
         sync,
+        format: repository.format_watch().cloned(),
         objects,
     }
 }
@@ -342,10 +351,11 @@ fn reftable_backend(
         worktree: repository.worktree_id().map(ToOwned::to_owned),
         stack,
         lock_patience,
+        format: repository.format_watch().cloned(),
     })
 }
 
-fn stack_options(
+pub(crate) fn stack_options(
     fs: &Fs,
     repository: &Repository,
     settings: &Settings,

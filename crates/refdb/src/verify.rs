@@ -12,7 +12,7 @@ mod tables;
 pub use check::{Check, Level};
 
 use crate::{RefFormat, Result, Store};
-use bstr::{BStr, BString};
+use bstr::{BStr, BString, ByteSlice};
 use refdb_repo::objects::ObjectKind;
 use refdb_types::ObjectId;
 use std::path::PathBuf;
@@ -78,6 +78,11 @@ impl Store {
                 }
                 RefFormat::Reftable => tables::verify(&mut verifier, &worktree)?,
             }
+        }
+        for path in self.strays()? {
+            let what =
+                format!("nobody reads it, since refs have the '{}' format", self.repository().ref_format().name());
+            verifier.fault(path.as_bstr(), Check::StrayRef, what);
         }
         Ok(())
     }

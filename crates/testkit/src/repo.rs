@@ -264,6 +264,13 @@ impl Repo {
             .collect()
     }
 
+    /// As git lists them, with what it says of those whose objects are missing.
+    pub fn refs_or_broken(&self) -> Vec<u8> {
+        let words = ["for-each-ref", "--include-root-refs", "--format=%(refname) %(symref) %(objectname)"];
+        let output = self.try_git(words, "");
+        [output.stdout, output.stderr].concat()
+    }
+
     /// A ref's reflog, oldest entry first, as `OLD NEW IDENT TIME ZONE<tab>MESSAGE` lines; empty if there is none.
     pub fn reflog(&self, name: &str) -> Vec<BString> {
         let mut command = self.command(Git::find().test_tool());

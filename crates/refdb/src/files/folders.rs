@@ -58,7 +58,7 @@ fn make_parents(fs: &Fs, path: &Path, sharing: Sharing, made: &mut Vec<PathBuf>)
 }
 
 /// Gives a file or folder that we made the permissions of a shared repository.
-pub(super) fn share(fs: &Fs, path: &Path, sharing: Sharing, is_folder: bool) -> refdb_vfs::Result<()> {
+pub(crate) fn share(fs: &Fs, path: &Path, sharing: Sharing, is_folder: bool) -> refdb_vfs::Result<()> {
     if sharing == Sharing::Umask {
         return Ok(());
     }
@@ -74,7 +74,7 @@ pub(super) fn file_in_the_way(fs: &Fs, base: &Path, path: &Path) -> Option<PathB
 }
 
 /// Removes a folder that holds nothing but empty folders. `Ok(false)` if something else is in it.
-pub(super) fn remove_empty_tree(fs: &Fs, folder: &Path) -> Result<bool> {
+pub(crate) fn remove_empty_tree(fs: &Fs, folder: &Path) -> Result<bool> {
     // Folders to remove, each after those in it; whether it was listed. A loop for the same reason as above.
     let mut waiting = vec![(folder.to_owned(), false)];
     while let Some((folder, is_listed)) = waiting.pop() {

@@ -31,6 +31,7 @@ pub(super) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<
     let target = store.packed_target()?;
     let mut lock = Lock::acquire(&store.options.fs, &target, 0o666, patience_for_packed(store))?;
     lock.close();
+    store.check_format()?;
     let (loose, optimized) = loose_refs(store, &choice)?;
     let old = examined_packed(store)?;
     if loose.is_empty() && is_as_we_write(&old)? {

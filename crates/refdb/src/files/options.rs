@@ -1,6 +1,6 @@
 use super::PageBudget;
 use bstr::BString;
-use refdb_repo::ObjectCheck;
+use refdb_repo::{FormatWatch, ObjectCheck};
 use refdb_types::HashKind;
 use refdb_vfs::{Fs, Patience};
 use std::{path::PathBuf, sync::Arc};
@@ -28,6 +28,8 @@ pub struct FilesOptions {
     pub packed_patience: Option<Patience>,
     /// Whether refs are synced to stable storage (`core.fsync`).
     pub sync: bool,
+    /// Notices, under a lock, that the refs are files no more.
+    pub format: Option<FormatWatch>,
     /// Tells what the objects behind annotated tags are: packed-refs records it.
     pub objects: Arc<dyn ObjectCheck + Send>,
 }
@@ -46,6 +48,7 @@ impl FilesOptions {
             ref_patience: None,
             packed_patience: None,
             sync: false,
+            format: None,
             objects,
         }
     }

@@ -161,6 +161,22 @@ pub(super) fn peel(store: &Store, id: &ObjectId) -> Result<Option<ObjectId>> {
     })
 }
 
+/// The first line of a packed-refs that keeps all promises.
+pub(super) const WHOLE_HEADER: &[u8] = b"# pack-refs with: peeled fully-peeled sorted \n";
+
+/// Appends a ref's line, and one for what it peels to.
+pub(super) fn encode(name: &BStr, id: ObjectId, peeled: Option<ObjectId>, out: &mut Vec<u8>) {
+    id.write_hex(out);
+    out.push(b' ');
+    out.extend_from_slice(name);
+    out.push(b'\n');
+    if let Some(peeled) = peeled {
+        out.push(b'^');
+        peeled.write_hex(out);
+        out.push(b'\n');
+    }
+}
+
 struct RangeWriter<'p> {
     file: File,
     /// The file that `packed` is read from, if positions are the same.
@@ -218,15 +234,7 @@ impl RangeWriter<'_> {
             return Err(Misuse::BadName(name.to_owned()).into());
         }
         self.flush_kept()?;
-        id.write_hex(&mut self.buffer);
-        self.buffer.push(b' ');
-        self.buffer.extend_from_slice(name);
-        self.buffer.push(b'\n');
-        if let Some(peeled) = peeled {
-            self.buffer.push(b'^');
-            peeled.write_hex(&mut self.buffer);
-            self.buffer.push(b'\n');
-        }
+        encode(name, id, peeled, &mut self.buffer);
         if self.buffer.len() >= BUFFER_LEN { self.flush_buffer() } else { Ok(()) }
     }
 

@@ -77,6 +77,16 @@ fn highest_missing(store: &Store, name: &BStr) -> Option<usize> {
 
 /// See [`Snapshot::log`](crate::Snapshot::log).
 pub(super) fn read(store: &Store, name: &BStr, entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>) -> Result<bool> {
+    read_counting(store, name, &mut 0, entry)
+}
+
+/// The same, and counts the whole lines that are no entries.
+pub(super) fn read_counting(
+    store: &Store,
+    name: &BStr,
+    skipped: &mut u64,
+    entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>,
+) -> Result<bool> {
     let Some(path) = store.layout.log_path(name) else { return Ok(false) };
     let file = match store.options.fs.open(&path) {
         Ok(file) => file,
@@ -89,10 +99,10 @@ pub(super) fn read(store: &Store, name: &BStr, entry: &mut dyn FnMut(&LogEntry) 
     }
     let mut lines = LinesFromEnd { file, start: stat.len_bytes, pending: Vec::new() };
     while let Some(line) = lines.next()? {
-        if let Some(parsed) = parse(store.options.hash, &line)
-            && entry(&parsed).is_break()
-        {
-            break;
+        match parse(store.options.hash, &line) {
+            None => *skipped += 1,
+            Some(parsed) if entry(&parsed).is_break() => break,
+            Some(_) => {}
         }
     }
     Ok(true)
@@ -234,6 +244,18 @@ pub(super) fn names_elsewhere(store: &Store, worktree: Option<&BStr>) -> Result<
     names.retain(|name| Scope::of(name.as_bstr()) == Scope::Worktree);
     names.sort_unstable();
     Ok(names.into_iter().filter_map(|name| RefName::new_safe(elsewhere(worktree, name.as_bstr()))).collect())
+}
+
+/// The names of the reflogs in this worktree's own folder, in order: in the main one with the shared ones.
+pub(super) fn own_names(store: &Store) -> Result<Vec<BString>> {
+    let layout = &store.layout;
+    let mut names = Vec::new();
+    walk(store, &layout.git_dir.join("logs"), &mut names)?;
+    if layout.git_dir != layout.common_dir {
+        names.retain(|name| Scope::of(name.as_bstr()) == Scope::Worktree);
+    }
+    names.sort_unstable();
+    Ok(names)
 }
 
 fn walk(store: &Store, logs: &Path, names: &mut Vec<BString>) -> Result<()> {

@@ -34,6 +34,11 @@ impl Store {
         self.cache.get(&self.options, Look::Stat)
     }
 
+    /// For a writer that has its locks: fails if the refs have been migrated since the repository was opened.
+    pub(super) fn check_format(&self) -> Result<()> {
+        self.options.format.as_ref().map_or(Ok(()), |format| Ok(format.check(&self.options.fs)?))
+    }
+
     /// How long packed-refs is; 0 if there is none.
     pub(super) fn packed_len_bytes(&self) -> Result<u64> {
         match self.options.fs.stat(&self.layout.packed_path()) {

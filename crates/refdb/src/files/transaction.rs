@@ -49,6 +49,7 @@ impl FilesLocked {
     pub(super) fn lock(store: &Arc<Store>, claims: &dyn Claims) -> Result<Self> {
         let scheme = Scheme::of(claims, store.packed_len_bytes()?);
         let (locks, refused) = locks::lock(store, claims, scheme)?;
+        store.check_format()?;
         let through_links = match scheme.way {
             Way::Bulk => bulk::through_links(store, claims.iter().map(|claim| claim.name))?,
             Way::Loose => BTreeSet::new(),

@@ -67,6 +67,7 @@ impl Backend for ReftableBackend {
     fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         let patience = self.stacks.options.patience();
         let scope = scope_of(options);
+        self.stacks.options.check_format()?;
         let stack = self.optimized_stack()?;
         match stack.compact(scope, patience) {
             // Git's words, which its tests compare.

@@ -36,7 +36,10 @@ impl ReftableLocked {
         let since = Instant::now();
         let mut pause = Duration::from_millis(1);
         loop {
-            match lock_all(stacks, &places)? {
+            // The folder of a stack that was migrated away is gone: that is the better reason for a failure.
+            let locked = lock_all(stacks, &places);
+            stacks.options.check_format()?;
+            match locked? {
                 Ok(additions) => {
                     assert!(additions.keys().eq(&places), "every stack that is written to is locked: {places:?}");
                     let merged = additions.iter().map(|(place, added)| (place.clone(), under(added))).collect();

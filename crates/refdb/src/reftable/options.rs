@@ -1,4 +1,6 @@
+use crate::Result;
 use bstr::BString;
+use refdb_repo::FormatWatch;
 use refdb_vfs::{Fs, Patience};
 use reftable::stack::StackOptions;
 use std::{path::PathBuf, time::Duration};
@@ -18,9 +20,17 @@ pub struct ReftableOptions {
     pub stack: StackOptions,
     /// `reftable.lockTimeout`, if set.
     pub lock_patience: Option<Patience>,
+    /// Notices, under a lock, that the refs are in reftables no more.
+    pub format: Option<FormatWatch>,
 }
 
 impl ReftableOptions {
+    /// For a writer that has its locks, or could not have them. Fails if the refs have been migrated since the repository
+    /// was opened.
+    pub(super) fn check_format(&self) -> Result<()> {
+        self.format.as_ref().map_or(Ok(()), |format| Ok(format.check(&self.fs)?))
+    }
+
     /// How long to wait for the lock of a stack while no other is held. A holder writes one table, so one that keeps
     /// the lock this long has most likely died. Git's default of 100 ms fails under everyday load.
     pub(super) fn patience(&self) -> Patience {

@@ -1,4 +1,4 @@
-/// A check. All but the last three are git's, by the names of git-fsck(1).
+/// A check. All but the last four are git's, by the names of git-fsck(1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "git-fsck(1) says what each means")]
 pub enum Check {
@@ -24,6 +24,8 @@ pub enum Check {
     BadRefObjectType,
     /// A reftable's blocks do not hold what they promise.
     BadReftable,
+    /// A file lies where refs of another format would be. A program may have opened the repository before it was migrated.
+    StrayRef,
 }
 
 /// How much a fault matters where no setting says otherwise.
@@ -39,7 +41,7 @@ pub enum Level {
 
 impl Check {
     /// Each of them.
-    pub const ALL: [Check; 19] = [
+    pub const ALL: [Check; 20] = [
         Self::BadHeadTarget,
         Self::BadPackedRefEntry,
         Self::BadPackedRefHeader,
@@ -59,6 +61,7 @@ impl Check {
         Self::MissingRefObject,
         Self::BadRefObjectType,
         Self::BadReftable,
+        Self::StrayRef,
     ];
 
     /// Its name in settings and messages.
@@ -83,13 +86,14 @@ impl Check {
             Self::MissingRefObject => "missingRefObject",
             Self::BadRefObjectType => "badRefObjectType",
             Self::BadReftable => "badReftable",
+            Self::StrayRef => "strayRef",
         }
     }
 
     /// How much it matters where no setting says otherwise.
     pub fn level(self) -> Level {
         match self {
-            Self::BadReftableTableName => Level::Warn,
+            Self::BadReftableTableName | Self::StrayRef => Level::Warn,
             Self::EmptyPackedRefsFile
             | Self::RefMissingNewline
             | Self::SymlinkRef

@@ -221,6 +221,7 @@ pub(crate) fn reftable_backend(
         worktree: worktree_id(git_dir, common_dir),
         stack: StackOptions::new(WriteOptions { hash, ..WriteOptions::default() }),
         lock_patience,
+        format: None,
     }))
 }
 

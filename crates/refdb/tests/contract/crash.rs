@@ -81,7 +81,8 @@ impl Scene {
                 let mut stack = StackOptions::new(WriteOptions { hash: HASH, ..WriteOptions::default() });
                 stack.durability = if sync { Durability::Sync } else { Durability::None };
                 let lock_patience = None;
-                let options = ReftableOptions { fs, git_dir, common_dir, worktree, stack, lock_patience };
+                let format = None;
+                let options = ReftableOptions { fs, git_dir, common_dir, worktree, stack, lock_patience, format };
                 Box::new(ReftableBackend::new(options))
             }
         }

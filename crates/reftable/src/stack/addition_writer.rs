@@ -1,6 +1,6 @@
 use super::{NewTable, StackError, compact::Checkpoint};
 use crate::{
-    Error, LogRecord, Merged, RefRecord, Result, Summary, TableWriter,
+    Error, LogFit, LogRecord, Merged, RefRecord, Result, Summary, TableWriter,
     merged::MergedCursor,
     record::{LogRecords, Records, RefRecords, log_key},
     table::Cursor,
@@ -76,6 +76,14 @@ impl<'t> AdditionWriter<'t> {
             self.writer.add_log(record)?;
         }
         Ok(())
+    }
+
+    /// Adds a log entry, which is cut if C git could not write it otherwise. Returns whether it was, or is refused.
+    pub fn add_log_cut(&mut self, record: &LogRecord<'_>) -> Result<LogFit, StackError> {
+        self.copy_refs_before(None)?;
+        let (options, has_refs) = self.writer.log_room();
+        options.with_log_cut(record, has_refs, |cut| self.add_log(cut))?;
+        Ok(options.log_fit(record, has_refs))
     }
 
     /// Completes the table. `None` if no record was given.

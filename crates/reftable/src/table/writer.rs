@@ -182,6 +182,11 @@ impl<S: Sink> TableWriter<S> {
         options.with_log_cut(record, has_refs, |record| self.add_log(record))
     }
 
+    /// What decides how long a log entry may be: how the table is written, and whether it has refs.
+    pub(crate) fn log_room(&self) -> (WriteOptions, bool) {
+        (self.options, self.summary.refs > 0)
+    }
+
     /// Refuses a log entry that C git could not write into a block of this size.
     pub fn check_log(&self, record: &LogRecord<'_>) -> Result<()> {
         self.options.check_log(record, self.summary.refs > 0)

@@ -31,7 +31,8 @@ impl Edit {
         self.text
     }
 
-    /// Gives a variable this value: in its line, which loses its comment; else in the last such section, or a new one.
+    /// Gives a variable this value in its own line, which loses its comment. Without one, in the last such section, or in a
+    /// new one.
     pub(crate) fn set(&mut self, section: &str, name: &str, value: &str) -> Result<(), BadLine> {
         let line = format!("\t{name} = {value}\n");
         let (sections, found) = self.scan(format!("{section}.{name}").as_bytes())?;

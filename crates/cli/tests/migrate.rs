@@ -1,0 +1,138 @@
+//! `refdb refs migrate` as a program: beside programs that write, and for who may not.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use bstr::ByteSlice;
+use refdb_testkit::{Git, RefFormat, Repo};
+use refdb_types::{HashKind, ObjectId};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    process::Output,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+const REFDB: &str = env!("CARGO_BIN_EXE_refdb");
+
+fn migrate(repo: &Repo, to: RefFormat) -> Output {
+    repo.try_run(REFDB, ["refs", "migrate", &format!("--ref-format={}", to.name())], "")
+}
+
+/// Changes refs of its own until it is told to stop, each change by a new process. Returns what was acknowledged.
+fn write(
+    repo: &Repo,
+    program: &Path,
+    writer: usize,
+    ids: &[ObjectId],
+    stop: &AtomicBool,
+) -> BTreeMap<String, ObjectId> {
+    let mut acknowledged = BTreeMap::new();
+    for turn in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let name = format!("refs/heads/w{writer}/{}", turn % 7);
+        let id = ids[turn % ids.len()];
+        if repo.try_run(program, ["update-ref", &name, &id.to_string()], "").status.success() {
+            acknowledged.insert(name, id);
+        }
+    }
+    acknowledged
+}
+
+#[test]
+fn what_git_and_refdb_were_told_is_there_after_the_refs_went_there_and_back() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let ids = repo.commits(5);
+    repo.fill(2000, &ids);
+    let stop = AtomicBool::new(false);
+    let (acknowledged, migrations) = thread::scope(|scope| {
+        let programs = [Path::new(REFDB), Git::find().program()];
+        let writers: Vec<_> = programs
+            .into_iter()
+            .enumerate()
+            .map(|(at, program)| {
+                let (repo, ids, stop) = (&repo, &ids, &stop);
+                scope.spawn(move || write(repo, program, at, ids, stop))
+            })
+            .collect();
+        let end = Instant::now() + Duration::from_secs(4);
+        let mut migrations = 0;
+        while Instant::now() < end {
+            for to in [RefFormat::Reftable, RefFormat::Files] {
+                let output = migrate(&repo, to);
+                assert!(output.status.success(), "{output:?}");
+                assert!(output.stderr.is_empty(), "{}", output.stderr.as_bstr());
+                migrations += 1;
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        let all: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        (all, migrations)
+    });
+    eprintln!("{migrations} migrations, {:?} refs written", acknowledged.iter().map(BTreeMap::len).collect::<Vec<_>>());
+    assert!(migrations >= 2);
+    let listed: BTreeMap<String, ObjectId> =
+        repo.refs().into_iter().map(|found| (found.name.to_string(), found.oid)).collect();
+    for (name, id) in acknowledged.iter().flatten() {
+        assert_eq!(listed.get(name), Some(id), "{name}");
+    }
+    repo.verify();
+}
+
+#[test]
+fn a_killed_migration_is_ended_by_the_next_and_its_locks_go() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let ids = repo.commits(2);
+    repo.fill(60_000, &ids);
+    let before = repo.refs();
+    let mut to = RefFormat::Reftable;
+    for millis in [20, 60, 120, 250] {
+        let mut command = repo.command(REFDB);
+        let mut child = command.args(["refs", "migrate", &format!("--ref-format={}", to.name())]).spawn().unwrap();
+        thread::sleep(Duration::from_millis(millis));
+        let _ = child.kill();
+        child.wait().unwrap();
+        assert!(repo.refs() == before, "after {millis} ms");
+        // A writer of refdb does not wait for the dead.
+        let output = repo.try_run(REFDB, ["update-ref", "refs/heads/new", &ids[1].to_string()], "");
+        assert!(output.status.success(), "{output:?}");
+        assert!(repo.try_run(REFDB, ["update-ref", "-d", "refs/heads/new"], "").status.success());
+        let output = migrate(&repo, to);
+        let said = output.stderr.as_bstr();
+        assert!(output.status.success() || said.contains_str("already uses"), "{said}");
+        assert!(repo.refs() == before, "after {millis} ms and recovery");
+        assert!(!repo.git_dir().join("ref_migration.lock").exists());
+        to = if to == RefFormat::Files { RefFormat::Reftable } else { RefFormat::Files };
+    }
+}
+
+#[test]
+fn who_may_not_write_changes_nothing() {
+    if rustix::process::geteuid().as_raw() != 0 {
+        return;
+    }
+    for (from, to) in [(RefFormat::Files, RefFormat::Reftable), (RefFormat::Reftable, RefFormat::Files)] {
+        let repo = Repo::bare(from, HashKind::Sha1);
+        let ids = repo.commits(1);
+        repo.create_refs([("refs/heads/main", ids[0])]);
+        let open = |path: &Path| {
+            use std::os::unix::fs::PermissionsExt;
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        open(repo.scratch());
+        let program = repo.scratch().join("refdb");
+        std::fs::copy(REFDB, &program).unwrap();
+        open(&program);
+        let before = refdb_testkit::files_below(repo.git_dir());
+        let mut command = repo.command("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&program);
+        command.args(["-c", "safe.directory=*", "refs", "migrate", &format!("--ref-format={}", to.name())]);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(255), "{output:?}");
+        assert!(output.stderr.contains_str("Permission denied"), "{output:?}");
+        assert_eq!(refdb_testkit::files_below(repo.git_dir()), before);
+        assert_eq!(repo.rev_parse("refs/heads/main"), ids[0]);
+    }
+}

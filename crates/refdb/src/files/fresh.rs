@@ -1,0 +1,162 @@
+//! Writes a whole store of files into folders where nobody reads it yet: packed-refs, loose refs and reflogs.
+
+use super::{FilesBackend, FilesOptions, folders, loose, packed_write, reflog_line};
+use crate::{Result, TargetView, backend::LogLine};
+use bstr::{BStr, ByteSlice};
+use refdb_types::{ObjectId, Scope};
+use refdb_vfs::File;
+use std::{
+    collections::BTreeSet,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
+
+/// packed-refs is written in pieces of this size.
+const BUFFER_LEN: usize = 256 << 10;
+
+/// This number of small files is synced one by one. For more, who asked for them had better sync the whole file system once.
+const SYNCED_ONE_BY_ONE_MAX: usize = 128;
+
+/// The refs of one worktree on their way into files. All are brought to stable storage, unless [`FreshFiles::finish`] says
+/// that they are too many.
+pub(crate) struct FreshFiles {
+    backend: FilesBackend,
+    packed: Option<File>,
+    buffer: Vec<u8>,
+    /// Folders that are there.
+    made: BTreeSet<PathBuf>,
+    small_files: usize,
+}
+
+/// The lines of a reflog, the newest first.
+#[derive(Default)]
+pub(crate) struct Lines {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Lines {
+    /// Adds an entry that is older than those before.
+    pub(crate) fn push(&mut self, line: &LogLine<'_>) {
+        reflog_line::encode(line, &mut self.bytes);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Begins anew.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// The file's content: the oldest first.
+    fn content(&self) -> Vec<u8> {
+        let mut content = Vec::with_capacity(self.bytes.len());
+        for at in (0..self.ends.len()).rev() {
+            let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+            content.extend_from_slice(&self.bytes[start..self.ends[at]]);
+        }
+        debug_assert_eq!(content.len(), self.bytes.len(), "each line is there once");
+        content
+    }
+}
+
+impl FreshFiles {
+    /// The folders of `options` must be there, and have none of these refs.
+    pub(crate) fn new(options: FilesOptions) -> Self {
+        FreshFiles {
+            backend: FilesBackend::new(options),
+            packed: None,
+            buffer: Vec::with_capacity(BUFFER_LEN + 4096),
+            made: BTreeSet::new(),
+            small_files: 0,
+        }
+    }
+
+    /// What an annotated tag leads to.
+    pub(crate) fn peel(&self, id: &ObjectId) -> Result<Option<ObjectId>> {
+        packed_write::peel(&self.backend.store, id)
+    }
+
+    /// Adds a ref, in order of name. A shared one that holds an object goes into packed-refs.
+    pub(crate) fn put(&mut self, name: &BStr, target: TargetView<'_>, peeled: Option<ObjectId>) -> Result<()> {
+        match target {
+            TargetView::Direct(id) if name.starts_with(b"refs/") && Scope::of(name) == Scope::Shared => {
+                self.put_packed(name, id, peeled)
+            }
+            target => {
+                let Some(path) = self.backend.store.layout.ref_path(name) else { return Ok(()) };
+                let mut content = Vec::new();
+                loose::encode(target, &mut content);
+                self.put_file(&path, &content)
+            }
+        }
+    }
+
+    fn put_packed(&mut self, name: &BStr, id: ObjectId, peeled: Option<ObjectId>) -> Result<()> {
+        debug_assert!(Scope::of(name) == Scope::Shared, "other worktrees see packed-refs too: {name}");
+        if self.packed.is_none() {
+            let path = self.backend.store.layout.packed_path();
+            let fs = &self.backend.store.options.fs;
+            self.packed = Some(fs.create_new(&path, 0o666)?);
+            folders::share(fs, &path, self.backend.store.options.sharing, false)?;
+            self.buffer.extend_from_slice(packed_write::WHOLE_HEADER);
+        }
+        packed_write::encode(name, id, peeled, &mut self.buffer);
+        if self.buffer.len() >= BUFFER_LEN { self.flush() } else { Ok(()) }
+    }
+
+    /// Adds a reflog, be it empty.
+    pub(crate) fn put_log(&mut self, name: &BStr, lines: &Lines) -> Result<()> {
+        let Some(path) = self.backend.store.layout.log_path(name) else { return Ok(()) };
+        self.put_file(&path, &lines.content())
+    }
+
+    fn put_file(&mut self, path: &Path, content: &[u8]) -> Result<()> {
+        let options = &self.backend.store.options;
+        debug_assert!(path.starts_with(&options.common_dir), "it stays in its folder: {}", path.display());
+        let create = || options.fs.create_new(path, 0o666);
+        let known = path.parent().is_some_and(|folder| self.made.contains(folder));
+        let mut file = if known {
+            create()?
+        } else {
+            let is_missing = |error: &refdb_vfs::Error| error.source.kind() == ErrorKind::NotFound;
+            let mut made = Vec::new();
+            let file = folders::with_parents(&options.fs, path, options.sharing, &mut made, is_missing, create)?;
+            self.made.extend(made);
+            self.made.extend(path.parent().map(Path::to_owned));
+            file
+        };
+        if !content.is_empty() {
+            file.write_all(content)?;
+        }
+        self.small_files += 1;
+        if self.small_files <= SYNCED_ONE_BY_ONE_MAX {
+            file.sync()?;
+        }
+        drop(file);
+        Ok(folders::share(&options.fs, path, options.sharing, false)?)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if let Some(file) = &mut self.packed {
+            file.write_all(&self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    /// Writes what remains. Returns whether all of it is on stable storage.
+    pub(crate) fn finish(mut self) -> Result<bool> {
+        self.flush()?;
+        debug_assert!(self.buffer.as_bytes().is_empty(), "all of packed-refs is in its file");
+        if let Some(file) = &self.packed {
+            file.sync()?;
+        }
+        if self.small_files > SYNCED_ONE_BY_ONE_MAX {
+            return Ok(false);
+        }
+        let fs = &self.backend.store.options.fs;
+        self.made.iter().try_for_each(|folder| fs.sync_dir(folder))?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,326 @@
+//! What was written to the old files between their copy and the moment when they were moved away. It is put on top of the
+//! new tables, under the lock that keeps writers of those out.
+
+use super::{
+    Migrated,
+    place::{Place, Root, Site},
+    to_reftable::{add_entry, marker, value_of},
+};
+use crate::{Backend, Error, RefView, Result, TargetView, backend::Peeled, files::FilesBackend};
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::{LogEntry, RefName, Target};
+use reftable::{
+    LogRecord, LogValue, Merged, MergedLogCursor, RefRecord, RefValue,
+    stack::{Addition, AdditionWriter},
+};
+use std::collections::BTreeSet;
+
+/// A ref that was changed in the old files after their copy, and in the new tables too.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Conflict {
+    /// Its name, as the main worktree calls it.
+    pub name: BString,
+    /// What the old files say: nothing if the ref was deleted, or cannot be read.
+    pub old_place: Option<Target>,
+}
+
+/// What the old files held when they were copied.
+pub(super) struct Base<'b> {
+    pub(super) merged: &'b Merged,
+    /// Whether reflogs are kept.
+    pub(super) reflogs: bool,
+}
+
+/// A change of one ref. Objects behind tags are found again when it is written.
+struct LateRef {
+    name: BString,
+    was: Option<Target>,
+    now: Option<Target>,
+    is_broken: bool,
+}
+
+/// Entries that a reflog gained, the newest first; none if it was only made.
+struct LateLog {
+    name: BString,
+    entries: Vec<LogEntry>,
+    is_removed: bool,
+}
+
+/// Looks at one worktree's old files, and adds to its stack what they have gained.
+pub(super) fn take_over(
+    site: &Site<'_>,
+    root: &Root,
+    place: &Place,
+    base: &Base<'_>,
+    mut addition: Addition,
+    migrated: &mut Migrated,
+) -> Result<()> {
+    let old = FilesBackend::new(site.files(&root.old(), place));
+    let mut refs = late_refs(&old, base.merged)?;
+    let mut logs = if base.reflogs { late_logs(&old, base.merged)? } else { Vec::new() };
+    let current = addition.snapshot().merged().clone();
+    let conflicts = sort_out(&mut refs, &current)?;
+    logs.retain(|log| !conflicts.contains(&log.name));
+    for log in &mut logs {
+        forget_known(log, &current)?;
+    }
+    logs.retain(|log| log.is_removed || !log.entries.is_empty() || !has_log(&current, &log.name).unwrap_or(true));
+    let shown = |name: &BString| match &place.id {
+        None => name.clone(),
+        Some(id) => BString::from([b"worktrees/", id.as_slice(), b"/", name.as_slice()].concat()),
+    };
+    for name in &conflicts {
+        let old_place = old_target(&old, name.as_bstr());
+        migrated.conflicts.push(Conflict { name: shown(name), old_place });
+    }
+    if refs.is_empty() && logs.is_empty() {
+        return Ok(());
+    }
+    write(&old, &mut addition, &refs, &logs, &current)?;
+    if let Some(due) = addition.commit()?.compaction {
+        // As for any writer: the next one tries again.
+        let _ = due.run(site.stack_patience());
+    }
+    migrated.taken_over.extend(refs.iter().map(|late| shown(&late.name)));
+    Ok(())
+}
+
+fn old_target(old: &FilesBackend, name: &BStr) -> Option<Target> {
+    old.snapshot().ok()?.get(name).ok()?
+}
+
+/// Both are sorted: one walk over each.
+fn late_refs(old: &FilesBackend, base: &Merged) -> Result<Vec<LateRef>> {
+    let mut late = Vec::new();
+    let mut cursor = base.refs();
+    cursor.next()?;
+    old.for_each_own(&mut |found| {
+        let (name, target, is_broken) = match &found {
+            Ok(view) => (view.name.to_owned(), Some(view.target), false),
+            Err(broken) => (broken.name.clone(), None, true),
+        };
+        while let Some(record) = cursor.current()?
+            && record.name < name.as_bstr()
+        {
+            late.push(LateRef { name: record.name.to_owned(), was: target_of(&record), now: None, is_broken: false });
+            cursor.next()?;
+        }
+        let was = match cursor.current()? {
+            Some(record) if record.name == name.as_bstr() => {
+                if target.is_some_and(|target| is_same(&record, target)) {
+                    cursor.next()?;
+                    return Ok(());
+                }
+                let was = target_of(&record);
+                cursor.next()?;
+                was
+            }
+            _ => None,
+        };
+        let now = target.and_then(TargetView::to_target);
+        let is_broken = is_broken || now.is_none() || RefName::new_safe(name.to_vec()).is_none();
+        late.push(LateRef { name, was, now, is_broken });
+        Ok(())
+    })?;
+    while let Some(record) = cursor.current()? {
+        late.push(LateRef { name: record.name.to_owned(), was: target_of(&record), now: None, is_broken: false });
+        cursor.next()?;
+    }
+    debug_assert!(late.is_sorted_by(|a: &LateRef, b| a.name < b.name), "records are added in order");
+    Ok(late)
+}
+
+fn is_same(record: &RefRecord<'_>, target: TargetView<'_>) -> bool {
+    match (record.value, target) {
+        (RefValue::Direct(id) | RefValue::Peeled { target: id, .. }, TargetView::Direct(now)) => id == now,
+        (RefValue::Symbolic(name), TargetView::Symbolic(now)) => name == now,
+        _ => false,
+    }
+}
+
+fn target_of(record: &RefRecord<'_>) -> Option<Target> {
+    match record.value {
+        RefValue::Deletion => None,
+        RefValue::Direct(id) | RefValue::Peeled { target: id, .. } => Some(Target::Direct(id)),
+        RefValue::Symbolic(name) => RefName::new_safe(name.to_vec()).map(Target::Symbolic),
+    }
+}
+
+/// Leaves in `refs` the changes that can be taken over. Returns the names of refs that were changed in the tables as well,
+/// or cannot stand beside the refs there.
+fn sort_out(refs: &mut Vec<LateRef>, current: &Merged) -> Result<BTreeSet<BString>> {
+    let mut conflicts = BTreeSet::new();
+    let mut kept = Vec::new();
+    for late in refs.drain(..) {
+        let now = current.get(&late.name, |record| target_of(&record))?.flatten();
+        if now == late.now && !late.is_broken {
+            // An earlier run, or someone else, did it.
+            continue;
+        }
+        if late.is_broken || now != late.was || late.was.is_none() && stands_in_the_way(current, late.name.as_bstr())? {
+            conflicts.insert(late.name);
+        } else {
+            kept.push(late);
+        }
+    }
+    debug_assert!(kept.iter().all(|late: &LateRef| !late.is_broken), "a ref that cannot be read is not taken over");
+    *refs = kept;
+    Ok(conflicts)
+}
+
+/// Whether there is a ref `a` or `a/b/c` beside which `a/b` cannot be.
+fn stands_in_the_way(current: &Merged, name: &BStr) -> Result<bool> {
+    for end in name.find_iter("/") {
+        if current.get(&name[..end], |_| ())?.is_some() {
+            return Ok(true);
+        }
+    }
+    debug_assert!(!name.ends_with(b"/"), "a ref is no folder: {name}");
+    let below = [name.as_bytes(), b"/"].concat();
+    let mut cursor = current.refs();
+    cursor.seek(&below)?;
+    Ok(cursor.next()?.is_some_and(|record| record.name.starts_with(&below)))
+}
+
+/// Compares the numbers of entries: a reflog only grows, or is removed. One that was cut short meanwhile stays as it was.
+fn late_logs(old: &FilesBackend, base: &Merged) -> Result<Vec<LateLog>> {
+    let mut late = Vec::new();
+    let names = old.own_log_names()?;
+    let mut names = names.into_iter().filter(|name| RefName::new_safe(name.to_vec()).is_some()).peekable();
+    let mut groups = Groups { cursor: base.logs(), head: None };
+    while let Some((name, count)) = groups.next()? {
+        while let Some(made) = names.next_if(|made| *made < name) {
+            late.push(LateLog { entries: entries(old, made.as_bstr())?, name: made, is_removed: false });
+        }
+        match names.next_if(|known| *known == name) {
+            None => late.push(LateLog { name, entries: Vec::new(), is_removed: true }),
+            Some(known) => {
+                let mut entries = entries(old, known.as_bstr())?;
+                entries.truncate(entries.len().saturating_sub(count));
+                if !entries.is_empty() {
+                    late.push(LateLog { name, entries, is_removed: false });
+                }
+            }
+        }
+    }
+    for made in names {
+        late.push(LateLog { entries: entries(old, made.as_bstr())?, name: made, is_removed: false });
+    }
+    Ok(late)
+}
+
+/// The reflogs of a stack, each with the number of its entries.
+struct Groups {
+    cursor: MergedLogCursor,
+    head: Option<(BString, usize)>,
+}
+
+impl Groups {
+    fn next(&mut self) -> Result<Option<(BString, usize)>> {
+        while let Some(record) = self.cursor.next()? {
+            let counts = usize::from(!is_marker(&record));
+            match &mut self.head {
+                Some((name, count)) if *name == record.name => *count += counts,
+                head => {
+                    let before = head.replace((record.name.to_owned(), counts));
+                    if before.is_some() {
+                        return Ok(before);
+                    }
+                }
+            }
+        }
+        Ok(self.head.take())
+    }
+}
+
+fn is_marker(record: &LogRecord<'_>) -> bool {
+    matches!(record.value, LogValue::Update { old, new, .. } if old.is_null() && new.is_null())
+}
+
+/// All entries of a reflog, the newest first.
+fn entries(old: &FilesBackend, name: &BStr) -> Result<Vec<LogEntry>> {
+    let mut entries = Vec::new();
+    old.for_each_entry(name, &mut |entry| {
+        entries.push(entry.clone());
+        Ok(())
+    })?;
+    Ok(entries)
+}
+
+fn has_log(current: &Merged, name: &BString) -> Result<bool> {
+    let mut cursor = current.logs();
+    cursor.seek_log(name, u64::MAX)?;
+    Ok(cursor.next()?.is_some_and(|record| record.name == name))
+}
+
+/// Drops entries that the tables have already: an earlier run put them there.
+fn forget_known(log: &mut LateLog, current: &Merged) -> Result<()> {
+    if log.entries.is_empty() {
+        return Ok(());
+    }
+    let mut cursor = current.logs();
+    cursor.seek_log(&log.name, u64::MAX)?;
+    while let Some(record) = cursor.next()?
+        && record.name == log.name
+    {
+        let LogValue::Update { old, new, time_seconds, message, .. } = record.value else { continue };
+        let is_known = |entry: &LogEntry| {
+            (entry.old, entry.new, entry.committer.time_seconds) == (old, new, time_seconds)
+                && message.trim_end() == entry.message.trim_end()
+        };
+        log.entries.retain(|entry| !is_known(entry));
+    }
+    Ok(())
+}
+
+/// Adds a table with the changes.
+fn write(
+    old: &FilesBackend,
+    addition: &mut Addition,
+    refs: &[LateRef],
+    logs: &[LateLog],
+    current: &Merged,
+) -> Result<()> {
+    debug_assert!(logs.is_sorted_by(|a, b| a.name < b.name), "reflogs are added in order");
+    let first = addition.next_update_index();
+    assert!(first > current.max_update_index(), "late changes are newer than the copy");
+    let most = logs.iter().map(|log| log.entries.len()).max().unwrap_or(0).max(1) as u64;
+    addition.add_table(first..=first.saturating_add(most - 1), 0, |writer| {
+        for late in refs {
+            let value = match &late.now {
+                None => RefValue::Deletion,
+                Some(target) => {
+                    let (name, target) = (late.name.as_bstr(), TargetView::from(target));
+                    value_of(old, &RefView { name, target, peeled: Peeled::Unknown })?
+                }
+            };
+            writer.add_ref(&RefRecord { name: late.name.as_bstr(), update_index: first, value })?;
+        }
+        for log in logs {
+            let name = log.name.as_bstr();
+            for (at, entry) in log.entries.iter().enumerate() {
+                let index = first + (log.entries.len() - 1 - at) as u64;
+                add_entry(writer, name, index, entry)?;
+            }
+            if log.is_removed {
+                hide(writer, name, current)?;
+            } else if log.entries.is_empty() {
+                writer.add_log(&marker(name, first, old.null_id()))?;
+            }
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(())
+}
+
+/// Hides all entries of a reflog.
+fn hide(writer: &mut AdditionWriter<'_>, name: &BStr, current: &Merged) -> Result<()> {
+    let mut cursor = current.logs();
+    cursor.seek_log(name, u64::MAX)?;
+    while let Some(record) = cursor.next()?
+        && record.name == name
+    {
+        writer.add_log(&LogRecord { name, update_index: record.update_index, value: LogValue::Deletion })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! Ends what an earlier run could not end.
+
+use super::{
+    MigrateOptions, Migrated, Ticker,
+    place::{Root, Site},
+    retire,
+    steps::{Remedy, remedy},
+    switch::Switch,
+};
+use crate::{RefFormat, Result};
+use refdb_vfs::Lock;
+
+/// What became of an earlier migration that did not end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recovered {
+    /// The new format counted already. What remained to be done was done.
+    Finished,
+    /// The old format counted still. The new files were taken away.
+    Undone,
+}
+
+/// Finishes or undoes each migration that did not end.
+pub(super) fn recover(site: &Site<'_>, migrated: &mut Migrated, ticker: &mut Ticker<'_>) -> Result<Option<Recovered>> {
+    let mut recovered = None;
+    for root in site.roots()? {
+        let Some((noted, is_done)) = root.noted(&site.fs)? else {
+            root.remove_if_bare(&site.fs)?;
+            continue;
+        };
+        free_locks(site, noted.to)?;
+        if is_done {
+            root.remove(&site.fs)?;
+            continue;
+        }
+        let configured = site.format_on_disk()?;
+        recovered = Some(match remedy(noted.to, configured) {
+            Remedy::Finish => {
+                finish(site, root, noted, migrated, ticker)?;
+                Recovered::Finished
+            }
+            Remedy::Undo => {
+                undo(site, &root, noted.to)?;
+                Recovered::Undone
+            }
+        });
+    }
+    Ok(recovered)
+}
+
+fn finish(
+    site: &Site<'_>,
+    root: Root,
+    options: MigrateOptions,
+    migrated: &mut Migrated,
+    ticker: &mut Ticker<'_>,
+) -> Result<()> {
+    assert!(site.format_on_disk()? == options.to, "a migration that counts is finished");
+    Switch::resume(site, options, root).finish(migrated, ticker)
+}
+
+fn undo(site: &Site<'_>, root: &Root, to: RefFormat) -> Result<()> {
+    assert!(site.format_on_disk()? != to, "a migration that counts is not undone");
+    if to == RefFormat::Files {
+        for place in &site.places {
+            drop(site.stack(&place.reftable())?.lock(site.stack_patience())?);
+        }
+    }
+    retire::undo(site, root, to)?;
+    root.remove(&site.fs)
+}
+
+/// The locks of the dead run go when they are taken; a living holder is waited for.
+fn free_locks(site: &Site<'_>, to: RefFormat) -> Result<()> {
+    let names: &[&str] = if to == RefFormat::Reftable { &["config", "packed-refs"] } else { &["config"] };
+    for name in names {
+        Lock::acquire(&site.fs, &site.common.join(name), 0o666, site.patience())?.release()?;
+    }
+    Ok(())
+}

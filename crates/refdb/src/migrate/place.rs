@@ -1,0 +1,345 @@
+//! Whose refs are moved, and where they lie before, meanwhile and after.
+
+use super::MigrateOptions;
+use crate::{
+    Config, Environment, MigrateError, Reading, RefFormat, Repository, Result, Settings, Store, files::FilesOptions,
+    store,
+};
+use bstr::{BString, ByteSlice};
+use refdb_vfs::{EntryKind, Fs, Lock, LockError, Patience};
+use reftable::stack::{Durability, Stack, StackOptions};
+use std::{
+    collections::hash_map::RandomState,
+    ffi::OsStr,
+    hash::{BuildHasher, Hasher},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// A worktree's own folder: that of the main one has the shared refs too.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    /// `None` is the main worktree.
+    pub(super) id: Option<BString>,
+    /// Where its refs lie now.
+    pub(super) dir: PathBuf,
+}
+
+impl Place {
+    /// Its folder below another one that stands for the repository's.
+    pub(super) fn below(&self, folder: &Path) -> PathBuf {
+        debug_assert!(self.id.as_ref().is_none_or(|id| !id.contains(&b'/')), "a worktree has one folder: {self:?}");
+        match &self.id {
+            None => folder.to_owned(),
+            Some(id) => folder.join("worktrees").join(OsStr::from_bytes(id)),
+        }
+    }
+
+    /// Its stack's folder.
+    pub(super) fn reftable(&self) -> PathBuf {
+        self.dir.join("reftable")
+    }
+}
+
+/// The repository, as a migration sees it.
+pub(super) struct Site<'s> {
+    pub(super) store: &'s Store,
+    /// Locks are signed: those of a migration that was killed do not stay.
+    pub(super) fs: Fs,
+    pub(super) common: PathBuf,
+    pub(super) places: Vec<Place>,
+    /// Of the files format, and of reftables.
+    settings: [Settings; 2],
+}
+
+impl<'s> Site<'s> {
+    pub(super) fn of(store: &'s Store) -> Result<Self> {
+        let repository: &Repository = store.repository();
+        if repository.format_watch().is_none() {
+            return Err(MigrateError::Environment.into());
+        }
+        if repository.refs_dir() != repository.common_dir() {
+            return Err(MigrateError::Elsewhere(repository.refs_dir().to_owned()).into());
+        }
+        let (config, environment): (&Config, &Environment) = (store.config(), store.environment());
+        let load = |is_reftable| Settings::load(config, environment, repository.is_bare(), is_reftable);
+        let fs = store.fs().clone().signing_locks();
+        let common = repository.common_dir().to_owned();
+        let places = places(store, &common)?;
+        debug_assert!(places.iter().filter(|place| place.id.is_none()).count() == 1, "there is one main worktree");
+        Ok(Site { store, fs, common, places, settings: [load(false)?, load(true)?] })
+    }
+
+    /// The format that the configuration names now.
+    pub(super) fn format_on_disk(&self) -> Result<RefFormat> {
+        let repository = Repository::at(&self.fs, self.store.environment(), &self.common)?;
+        Ok(repository.ref_format())
+    }
+
+    /// Fails if other worktrees are there than at the beginning.
+    pub(super) fn check_worktrees(&self) -> Result<()> {
+        if places(self.store, &self.common)? == self.places {
+            Ok(())
+        } else {
+            Err(MigrateError::WorktreesChanged.into())
+        }
+    }
+
+    /// How the files of a place are read and written, below a folder that stands for the repository's.
+    pub(super) fn files(&self, folder: &Path, place: &Place) -> FilesOptions {
+        let store = self.store;
+        let objects = store.object_check();
+        let [settings, _] = &self.settings;
+        let options = store::files_options(&self.fs, store.repository(), settings, &Reading::Mapped, false, objects);
+        let (git_dir, common_dir) = (place.below(folder), folder.to_owned());
+        debug_assert_eq!(
+            git_dir == common_dir,
+            place.id.is_none(),
+            "only the main worktree's folder is the common one"
+        );
+        FilesOptions { git_dir, common_dir, worktree: place.id.clone(), format: None, ..options }
+    }
+
+    /// The stack in a folder. Additions to it are synced.
+    pub(super) fn stack(&self, folder: &Path) -> Result<Stack> {
+        Ok(Stack::open(self.fs.clone(), folder, self.stack_options())?)
+    }
+
+    fn stack_options(&self) -> StackOptions {
+        let (store, [_, settings]) = (self.store, &self.settings);
+        let (repository, environment) = (store.repository(), store.environment());
+        let options = store::stack_options(&self.fs, repository, settings, environment, &Reading::Mapped, true);
+        debug_assert_eq!(options.durability, Durability::Sync, "what a migration writes outlasts what it removes");
+        options
+    }
+
+    /// How long a stack's lock is waited for.
+    pub(super) fn stack_patience(&self) -> Patience {
+        self.settings[1].reftable.lock_timeout.unwrap_or(LONG)
+    }
+
+    /// How long other locks are waited for.
+    pub(super) fn patience(&self) -> Patience {
+        self.settings[0].packed_refs_timeout.unwrap_or(LONG)
+    }
+
+    /// Makes a folder of a new name for the copy.
+    pub(super) fn make_root(&self) -> Result<Root> {
+        const TRIES: usize = 32;
+        let mut tries = 0;
+        loop {
+            let path = self.common.join(format!("{ROOT_START}{}", random_letters()));
+            match self.fs.create_dir(&path, 0o700) {
+                Ok(()) => return Ok(Root { path }),
+                Err(error) if error.is_exists() && tries < TRIES => tries += 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The folders that migrations left.
+    pub(super) fn roots(&self) -> Result<Vec<Root>> {
+        let entries = self.fs.read_dir(&self.common)?;
+        let is_root = |(name, kind): &(Vec<u8>, EntryKind)| {
+            *kind == EntryKind::Dir && name.starts_with(ROOT_START.as_bytes()) && !name.ends_with(b".lock")
+        };
+        let mut roots: Vec<Root> = entries
+            .iter()
+            .filter(|entry| is_root(entry))
+            .map(|(name, _)| Root { path: self.common.join(OsStr::from_bytes(name)) })
+            .collect();
+        roots.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        Ok(roots)
+    }
+}
+
+/// Who writes one table, or ends a transaction, keeps a lock no longer than this.
+const LONG: Patience = Patience::For(std::time::Duration::from_secs(15));
+
+/// What HEAD says beside reftables, for programs that look only whether this is a repository.
+pub(super) const BLANK_HEAD: &[u8] = b"ref: refs/heads/.invalid\n";
+/// The content of the file in the place of the folder `refs/heads`.
+pub(super) const BLANK_HEADS: &[u8] = b"this repository uses the reftable format\n";
+
+/// As git names such a folder.
+const ROOT_START: &str = "ref_migration.";
+
+fn places(store: &Store, common: &Path) -> Result<Vec<Place>> {
+    let main = Place { id: None, dir: common.to_owned() };
+    let linked = store.repository().worktrees(store.fs())?;
+    Ok(std::iter::once(main)
+        .chain(linked.into_iter().map(|tree| Place { id: Some(tree.id), dir: tree.git_dir }))
+        .collect())
+}
+
+/// Six letters or digits that differ each time: the standard library's hashers start from the system's randomness.
+fn random_letters() -> String {
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    let mut number = RandomState::new().build_hasher().finish();
+    let mut letter = || {
+        let at = (number % LETTERS.len() as u64) as usize;
+        number /= LETTERS.len() as u64;
+        char::from(LETTERS[at])
+    };
+    let letters: String = (0..6).map(|_| letter()).collect();
+    debug_assert!(letters.len() == 6, "as git's have: {letters}");
+    letters
+}
+
+/// Keeps other migrations out.
+pub(super) fn hold(site: &Site<'_>) -> Result<Lock> {
+    match Lock::acquire(&site.fs, &site.common.join("ref_migration"), 0o666, Patience::None) {
+        Ok(lock) => Ok(lock),
+        Err(held @ LockError::Held { .. }) => Err(MigrateError::Running(held).into()),
+        Err(LockError::Io(error)) => Err(error.into()),
+    }
+}
+
+/// The folder that a migration works in.
+///
+/// ```text
+/// plan          which format is made: only in a folder of a migration that changes the repository
+/// done          the same, renamed, once all that remains can go
+/// reftable/ or packed-refs, refs/, logs/, HEAD   the copy; that of a linked worktree below worktrees/ID/
+/// blank/        what stands for HEAD and refs/heads beside reftables
+/// old/          the old files or stacks
+/// ```
+pub(super) struct Root {
+    pub(super) path: PathBuf,
+}
+
+impl Root {
+    fn plan(&self) -> PathBuf {
+        self.path.join("plan")
+    }
+
+    fn done(&self) -> PathBuf {
+        self.path.join("done")
+    }
+
+    /// Where the old files or stacks go.
+    pub(super) fn old(&self) -> PathBuf {
+        self.path.join("old")
+    }
+
+    /// Where the files lie that stand for others beside reftables.
+    pub(super) fn blank(&self) -> PathBuf {
+        self.path.join("blank")
+    }
+
+    /// Writes down which migration this is.
+    pub(super) fn note(&self, fs: &Fs, options: &MigrateOptions) -> Result<()> {
+        debug_assert!(!options.dry_run, "a dry run is nobody's leftover");
+        let mut file = fs.create_new(&self.plan(), 0o666)?;
+        file.write_all(plan_text(options).as_bytes())?;
+        file.sync()?;
+        fs.sync_dir(&self.path)?;
+        Ok(fs.sync_dir(self.path.parent().unwrap_or(Path::new(".")))?)
+    }
+
+    /// What was written down, and whether only the remains have to go. `None` if nothing was changed yet, or it was a dry
+    /// run.
+    pub(super) fn noted(&self, fs: &Fs) -> Result<Option<(MigrateOptions, bool)>> {
+        for (path, is_done) in [(self.plan(), false), (self.done(), true)] {
+            let text = match fs.read(&path) {
+                Err(error) if error.is_not_found() => continue,
+                text => text?,
+            };
+            // A note that was cut short was not synced, so that nothing follows from it yet.
+            let options = all_options().find(|options| plan_text(options).as_bytes() == text);
+            return Ok(options.map(|options| (options, is_done)));
+        }
+        Ok(None)
+    }
+
+    /// Notes that nothing in here is needed any more, or only by people, where it has to be kept.
+    pub(super) fn finish(&self, fs: &Fs, is_kept: bool) -> Result<()> {
+        if is_kept {
+            fs.remove_file(&self.plan())?
+        } else {
+            fs.rename(&self.plan(), &self.done())?
+        }
+        Ok(fs.sync_dir(&self.path)?)
+    }
+
+    /// Removes it if nothing was written but, perhaps, a part of the note. All else without a note is a dry run's.
+    pub(super) fn remove_if_bare(&self, fs: &Fs) -> Result<()> {
+        let is_bare = fs.read_dir(&self.path)?.iter().all(|(name, _)| name == b"plan");
+        if is_bare { self.remove(fs) } else { Ok(()) }
+    }
+
+    /// Removes it with all that is in it.
+    pub(super) fn remove(&self, fs: &Fs) -> Result<()> {
+        let name = self.path.file_name().unwrap_or_default();
+        assert!(
+            name.as_bytes().starts_with(ROOT_START.as_bytes()),
+            "only a migration's own folder is removed: {name:?}"
+        );
+        // Its note goes last: until then the next run knows what this is.
+        for (name, kind) in fs.read_dir(&self.path)? {
+            if !matches!(name.as_bytes(), b"plan" | b"done") {
+                remove_tree(fs, &self.path.join(OsStr::from_bytes(&name)), kind)?;
+            }
+        }
+        for note in [self.plan(), self.done()] {
+            match fs.remove_file(&note) {
+                Err(error) if error.is_not_found() => {}
+                removed => removed?,
+            }
+        }
+        Ok(fs.remove_dir(&self.path)?)
+    }
+}
+
+fn all_options() -> impl Iterator<Item = MigrateOptions> {
+    let formats = [RefFormat::Files, RefFormat::Reftable].into_iter();
+    formats.flat_map(|to| [true, false].map(|reflogs| MigrateOptions { to, reflogs, dry_run: false }))
+}
+
+fn plan_text(options: &MigrateOptions) -> String {
+    let reflogs = if options.reflogs { "with" } else { "without" };
+    format!("refs are being migrated to {}, {reflogs} reflogs\n", options.to.name())
+}
+
+/// Whether a file has this content.
+pub(super) fn holds(site: &Site<'_>, path: &Path, content: &[u8]) -> bool {
+    let mut text = Vec::new();
+    site.fs.read_small(path, false, &mut text).is_ok() && text.trim_end() == content.trim_end()
+}
+
+/// Removes a file, or a folder with all that is in it. A symbolic link is not followed.
+pub(super) fn remove_tree(fs: &Fs, path: &Path, kind: EntryKind) -> Result<()> {
+    // A loop, since refnames can have thousands of folders.
+    let mut waiting = vec![(path.to_owned(), kind, false)];
+    while let Some((path, kind, is_listed)) = waiting.pop() {
+        let removed = match (kind, is_listed) {
+            (EntryKind::Dir, false) => {
+                let entries = fs.read_dir(&path)?;
+                waiting.push((path.clone(), kind, true));
+                waiting
+                    .extend(entries.into_iter().map(|(name, kind)| (path.join(OsStr::from_bytes(&name)), kind, false)));
+                continue;
+            }
+            (EntryKind::Dir, true) => fs.remove_dir(&path),
+            _ => fs.remove_file(&path),
+        };
+        match removed {
+            Err(error) if error.is_not_found() => {}
+            removed => removed?,
+        }
+    }
+    Ok(())
+}
+
+/// Makes a folder that may be there, and those above it up to `base`, which is there.
+pub(super) fn make_folders(fs: &Fs, base: &Path, folder: &Path) -> Result<()> {
+    debug_assert!(folder.starts_with(base), "{} lies below {}", folder.display(), base.display());
+    let mut missing: Vec<&Path> = folder.ancestors().take_while(|above| *above != base).collect();
+    while let Some(next) = missing.pop() {
+        match fs.create_dir(next, 0o777) {
+            Err(error) if error.is_exists() => {}
+            made => made?,
+        }
+    }
+    Ok(())
+}

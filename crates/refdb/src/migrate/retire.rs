@@ -1,0 +1,225 @@
+//! Takes the files of one format away from where readers and writers of it look. Each part may have been taken before.
+
+use super::place::{BLANK_HEAD, BLANK_HEADS, Place, Root, Site, holds, make_folders};
+use crate::{
+    MigrateError, RefFormat, Result,
+    files::{remove_empty_tree, share},
+};
+use bstr::ByteSlice;
+use refdb_types::is_root_ref;
+use refdb_vfs::{EntryKind, Lock, Stat};
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// While writers of files come and go, a folder may be there again after it was moved.
+const ROUNDS_MAX: usize = 8;
+
+/// Fails if a part of a place cannot be renamed to another folder of the repository.
+pub(super) fn check_movable(site: &Site<'_>, place: &Place) -> Result<()> {
+    let device = site.fs.stat(&site.common)?.device;
+    site.fs.check_writable(&site.common)?;
+    for name in ["", "refs", "logs", "packed-refs", "reftable"] {
+        let path = if name.is_empty() { place.dir.clone() } else { place.dir.join(name) };
+        let Some(stat) = site.fs.find_link(&path)? else { continue };
+        let is_own = |stat: Stat| stat.device == device && !stat.is_symlink();
+        // The folder of a repository itself may be reached through a link.
+        if !is_own(stat) && !name.is_empty() {
+            return Err(MigrateError::NotMovable(path).into());
+        }
+        if stat.is_dir() {
+            site.fs.check_writable(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Fails if something lies where a stack shall be.
+pub(super) fn check_no_stack(site: &Site<'_>, place: &Place) -> Result<()> {
+    let folder = place.reftable();
+    if site.fs.find_link(&folder)?.is_none() {
+        return Ok(());
+    }
+    match site.fs.remove_dir(&folder) {
+        Err(error) if !error.is_not_found() => Err(MigrateError::InTheWay(folder).into()),
+        _ => Ok(()),
+    }
+}
+
+/// Takes the new files of a migration to `to` away, which do not count.
+pub(super) fn undo(site: &Site<'_>, root: &Root, to: RefFormat) -> Result<()> {
+    if root.noted(&site.fs)?.is_none() {
+        return Ok(());
+    }
+    match to {
+        RefFormat::Reftable => stacks(site, root)?,
+        RefFormat::Files => files(site, root)?,
+    }
+    root.finish(&site.fs, false)
+}
+
+/// Moves the stacks away, with the locks in them: who waits for one fails.
+pub(super) fn stacks(site: &Site<'_>, root: &Root) -> Result<()> {
+    assert!(site.format_on_disk()? == RefFormat::Files, "stacks that count stay where they are");
+    for place in &site.places {
+        move_away(site, root, place, Path::new("reftable"))?;
+    }
+    sync(site)
+}
+
+/// Moves the files away and puts in their place what stands there beside reftables.
+pub(super) fn files(site: &Site<'_>, root: &Root) -> Result<()> {
+    assert!(site.format_on_disk()? == RefFormat::Reftable, "files that count stay where they are");
+    for place in &site.places {
+        prepare_blanks(site, root, place)?;
+        refs(site, root, place)?;
+        move_away(site, root, place, Path::new("logs"))?;
+        if place.id.is_none() {
+            move_away(site, root, place, Path::new("packed-refs"))?;
+        }
+        root_refs(site, root, place)?;
+    }
+    sync(site)
+}
+
+fn sync(site: &Site<'_>) -> Result<()> {
+    for place in &site.places {
+        site.fs.sync_dir(&place.dir)?;
+    }
+    Ok(())
+}
+
+/// Moves all that is in `refs`, locks too: a writer that was about to rename its lock fails.
+fn refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
+    let folder = place.dir.join("refs");
+    let heads = folder.join("heads");
+    for _ in 0..ROUNDS_MAX {
+        let mut entries = match site.fs.read_dir(&folder) {
+            Err(error) if error.is_not_found() => {
+                site.fs.create_dir(&folder, 0o777)?;
+                share(&site.fs, &folder, site.files(&site.common, place).sharing, true)?;
+                Vec::new()
+            }
+            entries => entries?,
+        };
+        entries.retain(|(name, _)| !(name == b"heads" && holds(site, &heads, BLANK_HEADS)));
+        // Branches first, since only they are barred afterwards.
+        entries.sort_unstable_by_key(|(name, _)| name != b"heads");
+        for (name, _) in &entries {
+            move_away(site, root, place, &Path::new("refs").join(OsStr::from_bytes(name)))?;
+            if name == b"heads" {
+                bar_heads(site, root, place, &heads)?;
+            }
+        }
+        if entries.is_empty() {
+            break;
+        }
+    }
+    bar_heads(site, root, place, &heads)
+}
+
+/// Puts a file in the place of the folder of branches, unless it is there. A writer may have been quicker with a folder:
+/// that one is reported in the end.
+fn bar_heads(site: &Site<'_>, root: &Root, place: &Place, heads: &Path) -> Result<()> {
+    if holds(site, heads, BLANK_HEADS) || !make_room(site, heads)? {
+        return Ok(());
+    }
+    match site.fs.rename(&place.below(&root.blank()).join("heads"), heads) {
+        Err(error) if error.is_folder() || error.is_exists() || error.is_not_found() => Ok(()),
+        renamed => Ok(renamed?),
+    }
+}
+
+fn root_refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
+    let names = site.fs.read_dir(&place.dir)?;
+    for (name, _) in names.iter().filter(|(name, kind)| *kind != EntryKind::Dir && is_root_ref(name.as_bstr())) {
+        if name == b"HEAD" {
+            continue;
+        }
+        let lock = Lock::acquire(&site.fs, &place.dir.join(OsStr::from_bytes(name)), 0o666, site.patience())?;
+        move_away(site, root, place, Path::new(OsStr::from_bytes(name)))?;
+        lock.release()?;
+    }
+    head(site, root, place)
+}
+
+/// HEAD is never missing: without it this is no repository.
+fn head(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
+    let head = place.dir.join("HEAD");
+    let old = place.below(&root.old()).join("HEAD");
+    let lock = Lock::acquire(&site.fs, &head, 0o666, site.patience())?;
+    debug_assert_eq!(lock.target(), head, "HEAD is replaced under its own lock");
+    if !holds(site, &head, BLANK_HEAD) {
+        match site.fs.hard_link(&head, &old) {
+            Err(error) if error.is_exists() || error.is_not_found() => {}
+            Err(_) => copy(site, &head, &old)?,
+            Ok(()) => {}
+        }
+        site.fs.rename(&place.below(&root.blank()).join("HEAD"), &head)?;
+    }
+    Ok(lock.release()?)
+}
+
+/// Where files cannot have two names.
+fn copy(site: &Site<'_>, from: &Path, to: &Path) -> Result<()> {
+    let content = site.fs.read(from)?;
+    Ok(site.fs.create_afresh(to, 0o666)?.write_all(&content)?)
+}
+
+/// Moves a file or folder to the old ones, if it is there, and none of its name is there.
+fn move_away(site: &Site<'_>, root: &Root, place: &Place, name: &Path) -> Result<()> {
+    debug_assert!(name.is_relative() && name != Path::new("HEAD"), "HEAD is never missing");
+    let from = place.dir.join(name);
+    let to: PathBuf = place.below(&root.old()).join(name);
+    debug_assert!(to.starts_with(&root.path), "old files stay within the migration's folder");
+    if site.fs.find_link(&from)?.is_none() || site.fs.find_link(&to)?.is_some() {
+        return Ok(());
+    }
+    if let Some(folder) = to.parent() {
+        make_folders(&site.fs, &root.path, folder)?;
+    }
+    match site.fs.rename(&from, &to) {
+        Err(error) if error.is_not_found() => Ok(()),
+        renamed => Ok(renamed?),
+    }
+}
+
+/// Writes the files that stand for others beside reftables, while there is nothing to lose.
+pub(super) fn prepare_blanks(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
+    let folder = place.below(&root.blank());
+    make_folders(&site.fs, &root.path, &folder)?;
+    make_folders(&site.fs, &root.path, &place.below(&root.old()))?;
+    for (name, content) in [("heads", BLANK_HEADS), ("HEAD", BLANK_HEAD)] {
+        let path = folder.join(name);
+        if holds(site, &path, content) {
+            continue;
+        }
+        let mut file = site.fs.create_afresh(&path, 0o666)?;
+        file.write_all(content)?;
+        file.sync()?;
+        share(&site.fs, &path, site.files(&site.common, place).sharing, false)?;
+    }
+    Ok(())
+}
+
+/// Moves the file that stands for the folder of branches away, so that the folder can be there.
+pub(super) fn take_blanks(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
+    let heads = place.dir.join("refs/heads");
+    if !holds(site, &heads, BLANK_HEADS) {
+        return Ok(());
+    }
+    let folder = place.below(&root.blank());
+    make_folders(&site.fs, &root.path, &folder)?;
+    Ok(site.fs.rename(&heads, &folder.join("heads"))?)
+}
+
+/// Removes empty folders where something shall be. Whether there is room now.
+pub(super) fn make_room(site: &Site<'_>, path: &Path) -> Result<bool> {
+    match site.fs.find_link(path)? {
+        None => Ok(true),
+        Some(stat) if stat.is_dir() => remove_empty_tree(&site.fs, path),
+        Some(_) => Ok(path.file_name().is_some_and(|name| name == "HEAD")),
+    }
+}

@@ -1,0 +1,160 @@
+//! A model of both formats, in which a migration is killed after each step while others write.
+
+use super::*;
+
+/// One ref's value; 0 stands for none.
+type Value = u32;
+
+#[derive(Clone, Debug)]
+struct World {
+    configured: RefFormat,
+    /// The files, or the tables, where their format has them; `None` if they are not there.
+    old: Option<Value>,
+    new: Option<Value>,
+    /// The old files, moved away.
+    aside: Option<Value>,
+    /// The copy as it was made: what the old files held then.
+    base: Option<Value>,
+    noted: bool,
+    old_is_locked: bool,
+    new_is_locked: bool,
+    /// What was said to have been written last.
+    acknowledged: Value,
+}
+
+impl World {
+    fn new(to: RefFormat) -> Self {
+        let from = if to == RefFormat::Files { RefFormat::Reftable } else { RefFormat::Files };
+        World {
+            configured: from,
+            old: Some(1),
+            new: None,
+            aside: None,
+            base: None,
+            noted: false,
+            old_is_locked: false,
+            new_is_locked: false,
+            acknowledged: 1,
+        }
+    }
+
+    fn run(&mut self, to: RefFormat, step: Step) {
+        match step {
+            // Files have no lock for all refs.
+            Step::HoldOld => self.old_is_locked = to == RefFormat::Files,
+            Step::Build => self.base = self.old,
+            Step::Note => self.noted = true,
+            Step::Install => self.new = self.base,
+            Step::HoldNew => self.new_is_locked = true,
+            Step::Sync => {}
+            Step::Commit => self.configured = to,
+            Step::Fence => self.aside = self.old.take().or(self.aside),
+            Step::Look => self.look(),
+            Step::Done => {
+                (self.noted, self.aside, self.base) = (false, None, None);
+                (self.old_is_locked, self.new_is_locked) = (false, false);
+            }
+        }
+    }
+
+    /// Takes over what differs from the copy, unless that was changed in the new place too.
+    fn look(&mut self) {
+        if self.aside != self.base && self.new == self.base {
+            self.new = self.aside;
+            // What was taken over is not looked at again.
+            self.base = self.aside;
+        }
+    }
+
+    fn crash(&mut self) {
+        // A dead process's locks are removed by the next writer.
+        (self.old_is_locked, self.new_is_locked) = (false, false);
+    }
+
+    fn recover(&mut self, to: RefFormat) {
+        if !self.noted {
+            self.base = None;
+            return;
+        }
+        match remedy(to, self.configured) {
+            Remedy::Undo => self.new = None,
+            Remedy::Finish => {
+                let fence = steps(to).iter().position(|step| *step == Step::Fence).unwrap();
+                steps(to)[fence..].iter().for_each(|step| self.run(to, *step));
+            }
+        }
+        (self.noted, self.base) = (false, None);
+    }
+
+    /// A program writes what its configuration, read now or before, told it to.
+    fn write(&mut self, to: RefFormat, opened_as: RefFormat, value: Value) {
+        let (place, is_locked) = match opened_as == to {
+            true => (&mut self.new, self.new_is_locked),
+            false => (&mut self.old, self.old_is_locked),
+        };
+        if !is_locked && let Some(place) = place {
+            *place = value;
+            self.acknowledged = value;
+        }
+    }
+
+    fn read(&self, to: RefFormat) -> Option<Value> {
+        if self.configured == to { self.new } else { self.old }
+    }
+}
+
+/// Runs a migration, with a writer after step `at` and a crash after step `dies`, and checks the end.
+fn play(to: RefFormat, writes: usize, is_late: bool, dies: usize) {
+    let mut world = World::new(to);
+    let opened_as = world.configured;
+    let all = steps(to);
+    for (at, step) in all.iter().enumerate() {
+        if at == dies {
+            break;
+        }
+        world.run(to, *step);
+        assert!(world.read(to).is_some(), "a reader finds a ref after {step:?}");
+        if at == writes {
+            let opened_as = if is_late { opened_as } else { world.configured };
+            world.write(to, opened_as, 2);
+        }
+    }
+    world.crash();
+    // Readers need no recovery.
+    assert!(world.read(to).is_some(), "a reader finds a ref before anything is mended");
+    world.recover(to);
+    assert_eq!(
+        world.read(to),
+        Some(world.acknowledged),
+        "{to:?}: written after {writes}, late: {is_late}, died {dies}"
+    );
+    assert!(world.aside.is_none() && !world.noted, "nothing is left");
+    let (there, gone) = if world.configured == to { (world.new, world.old) } else { (world.old, world.new) };
+    assert!(there.is_some() && gone.is_none(), "there is one place");
+}
+
+#[test]
+fn whatever_was_acknowledged_is_there_wherever_it_was_written_and_wherever_the_migration_dies() {
+    for to in [RefFormat::Files, RefFormat::Reftable] {
+        let count = steps(to).len();
+        for writes in 0..count {
+            for is_late in [false, true] {
+                for dies in 0..=count {
+                    play(to, writes, is_late, dies);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_copy_is_durable_before_it_counts_and_the_old_files_stay_until_they_were_looked_at() {
+    let at = |to, wanted| steps(to).iter().position(|step| *step == wanted);
+    for to in [RefFormat::Files, RefFormat::Reftable] {
+        assert!(at(to, Step::Note) < at(to, Step::Install) && at(to, Step::Install) < at(to, Step::Sync));
+        assert!(at(to, Step::Sync) < at(to, Step::Commit) && at(to, Step::Commit) < at(to, Step::Fence));
+        assert_eq!(at(to, Step::Done), Some(steps(to).len() - 1));
+    }
+    assert!(at(RefFormat::Reftable, Step::HoldNew) < at(RefFormat::Reftable, Step::Commit));
+    assert!(at(RefFormat::Reftable, Step::Fence) < at(RefFormat::Reftable, Step::Look));
+}

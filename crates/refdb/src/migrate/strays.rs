@@ -1,0 +1,88 @@
+//! What lies where the other format has its refs. A program that opened the repository before it was migrated may have
+//! written it there, where nobody reads it.
+
+use super::place::{BLANK_HEAD, BLANK_HEADS, Place, Site, holds};
+use crate::{MigrateError, RefFormat, Result, Store};
+use bstr::{BString, ByteSlice};
+use refdb_types::is_root_ref;
+use refdb_vfs::EntryKind;
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// An error names this number.
+const NAMED_MAX: usize = 10;
+
+/// See [`Store::strays`].
+pub(super) fn all(store: &Store) -> Result<Vec<BString>> {
+    match Site::of(store) {
+        Ok(site) => of(&site, store.repository().ref_format()),
+        // Refs elsewhere are not migrated.
+        Err(crate::Error::Migrate(_)) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The same, if the refs have this format.
+pub(super) fn of(site: &Site<'_>, format: RefFormat) -> Result<Vec<BString>> {
+    let mut found = Vec::new();
+    for place in &site.places {
+        match format {
+            RefFormat::Reftable => files(site, place, &mut found)?,
+            RefFormat::Files => {
+                if site.fs.find(&place.reftable().join("tables.list"))?.is_some() {
+                    found.push(shown(site, &place.reftable()));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Refuses to go on where refs lie that would be lost.
+pub(super) fn refuse(site: &Site<'_>) -> Result<()> {
+    let mut found = of(site, RefFormat::Reftable)?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    let more = found.len().saturating_sub(NAMED_MAX);
+    found.truncate(NAMED_MAX);
+    Err(MigrateError::Strays { found, more }.into())
+}
+
+fn files(site: &Site<'_>, place: &Place, found: &mut Vec<BString>) -> Result<()> {
+    let heads = place.dir.join("refs/heads");
+    for folder in ["refs", "logs"] {
+        let mut waiting: Vec<PathBuf> = vec![place.dir.join(folder)];
+        while let Some(folder) = waiting.pop() {
+            let entries = match site.fs.read_dir(&folder) {
+                Err(error) if error.is_not_found() => continue,
+                entries => entries?,
+            };
+            for (name, kind) in entries {
+                let path = folder.join(OsStr::from_bytes(&name));
+                if kind == EntryKind::Dir {
+                    waiting.push(path);
+                } else if !(path == heads && holds(site, &path, BLANK_HEADS)) {
+                    found.push(shown(site, &path));
+                }
+            }
+        }
+    }
+    for (name, kind) in site.fs.read_dir(&place.dir)? {
+        let path = place.dir.join(OsStr::from_bytes(&name));
+        let is_packed = name == b"packed-refs" && place.id.is_none();
+        let is_ref = is_root_ref(name.as_bstr()) && !(name == b"HEAD" && holds(site, &path, BLANK_HEAD));
+        if kind != EntryKind::Dir && (is_packed || is_ref) {
+            found.push(shown(site, &path));
+        }
+    }
+    found.sort_unstable();
+    Ok(())
+}
+
+fn shown(site: &Site<'_>, path: &Path) -> BString {
+    path.strip_prefix(&site.common).unwrap_or(path).as_os_str().as_bytes().into()
+}

@@ -1,0 +1,327 @@
+//! Does the steps, for all worktrees each.
+
+use super::{
+    MigrateOptions, Migrated, Ticker,
+    late::{self, Base},
+    place::{Place, Root, Site, make_folders},
+    retire,
+    steps::{Step, steps},
+    strays, to_files, to_reftable,
+};
+use crate::{
+    Error, MigrateError, RefFormat, Result,
+    files::{FilesBackend, FreshFiles, share},
+};
+use bstr::ByteSlice;
+use refdb_types::is_root_ref;
+use refdb_vfs::{EntryKind, Lock};
+use reftable::stack::{Addition, StackError};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+
+/// A migration under way.
+pub(super) struct Switch<'s> {
+    site: &'s Site<'s>,
+    options: MigrateOptions,
+    root: Root,
+    /// Whether the new format counts.
+    committed: bool,
+    /// Whether each new file was synced by itself.
+    is_synced: bool,
+    // In the order in which they are given up.
+    /// The locks of all stacks, in the order of the places.
+    additions: Vec<Addition>,
+    config: Option<Lock>,
+    packed: Option<Lock>,
+}
+
+impl<'s> Switch<'s> {
+    /// Nothing is changed before all that can be known to fail was looked at.
+    pub(super) fn new(site: &'s Site<'s>, options: &MigrateOptions) -> Result<Self> {
+        for place in &site.places {
+            retire::check_movable(site, place)?;
+            if options.to == RefFormat::Reftable {
+                retire::check_no_stack(site, place)?;
+            }
+        }
+        if options.to == RefFormat::Files {
+            strays::refuse(site)?;
+        }
+        Ok(Self::at(site, *options, site.make_root()?, false))
+    }
+
+    /// Goes on behind [`Step::Commit`], where another run ended.
+    pub(super) fn resume(site: &'s Site<'s>, options: MigrateOptions, root: Root) -> Self {
+        Self::at(site, options, root, true)
+    }
+
+    fn at(site: &'s Site<'s>, options: MigrateOptions, root: Root, committed: bool) -> Self {
+        Switch { site, options, root, committed, is_synced: true, additions: Vec::new(), config: None, packed: None }
+    }
+
+    /// Does all steps. If one fails before the new format counts, what was done is undone.
+    pub(super) fn run(mut self, migrated: &mut Migrated, ticker: &mut Ticker<'_>) -> Result<()> {
+        debug_assert!(!self.committed, "a migration that counts is finished, not begun");
+        if self.options.dry_run {
+            return self.run_dry(migrated, ticker);
+        }
+        for step in steps(self.options.to) {
+            if let Err(error) = self.step(*step, migrated, ticker) {
+                if !self.committed {
+                    self.undo();
+                }
+                return Err(error);
+            }
+        }
+        self.clear(migrated);
+        Ok(())
+    }
+
+    fn run_dry(mut self, migrated: &mut Migrated, ticker: &mut Ticker<'_>) -> Result<()> {
+        for step in [Step::HoldOld, Step::Build] {
+            if let Err(error) = self.step(step, migrated, ticker) {
+                self.undo();
+                return Err(error);
+            }
+        }
+        migrated.folder = Some(self.root.path);
+        Ok(())
+    }
+
+    /// Does the rest once the new format counts.
+    pub(super) fn finish(mut self, migrated: &mut Migrated, ticker: &mut Ticker<'_>) -> Result<()> {
+        debug_assert!(self.committed, "what does not count yet is undone");
+        let hold: &[Step] = match self.options.to {
+            RefFormat::Reftable => &[Step::HoldOld, Step::HoldNew],
+            // The stack may be gone already; its lock file went with it.
+            RefFormat::Files => &[],
+        };
+        let rest = steps(self.options.to).iter().skip_while(|step| **step != Step::Fence);
+        for step in hold.iter().chain(rest) {
+            self.step(*step, migrated, ticker)?;
+        }
+        self.clear(migrated);
+        Ok(())
+    }
+
+    fn step(&mut self, step: Step, migrated: &mut Migrated, ticker: &mut Ticker<'_>) -> Result<()> {
+        let to = self.options.to;
+        match (step, to) {
+            (Step::HoldOld, RefFormat::Reftable) => {
+                let target = self.site.common.join("packed-refs");
+                self.packed = Some(Lock::acquire(&self.site.fs, &target, 0o666, self.site.patience())?);
+                Ok(())
+            }
+            (Step::HoldOld, RefFormat::Files) | (Step::HoldNew, _) => self.lock_stacks(),
+            (Step::Build, RefFormat::Reftable) => self.build_tables(migrated, ticker),
+            (Step::Build, RefFormat::Files) => self.build_files(ticker),
+            (Step::Note, _) => self.note(),
+            (Step::Install, RefFormat::Reftable) => self.install_tables(),
+            (Step::Install, RefFormat::Files) => self.install_files(),
+            (Step::Sync, _) => self.sync(),
+            (Step::Commit, _) => self.commit(),
+            (Step::Fence, RefFormat::Reftable) => retire::files(self.site, &self.root),
+            (Step::Fence, RefFormat::Files) => retire::stacks(self.site, &self.root),
+            (Step::Look, _) => self.look(migrated),
+            (Step::Done, _) => self.root.finish(&self.site.fs, !migrated.conflicts.is_empty()),
+        }
+    }
+
+    fn lock_stacks(&mut self) -> Result<()> {
+        debug_assert!(self.additions.is_empty(), "each stack is locked once");
+        for place in &self.site.places {
+            let stack = self.site.stack(&place.reftable())?;
+            match stack.lock(self.site.stack_patience()) {
+                Ok(addition) => self.additions.push(addition),
+                Err(StackError::Lock(held)) => return Err(Error::StackLocked(held)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn build_tables(&mut self, migrated: &mut Migrated, ticker: &mut Ticker<'_>) -> Result<()> {
+        let Switch { site, root, options, .. } = self;
+        for place in &site.places {
+            let files = FilesBackend::new(site.files(&site.common, place));
+            let folder = place.below(&root.path).join("reftable");
+            make_folders(&site.fs, &root.path, &folder)?;
+            let copy = |migrated: &mut Migrated, ticker: &mut Ticker<'_>| {
+                to_reftable::copy(&files, &site.stack(&folder)?, options.reflogs, migrated, ticker)
+            };
+            let before = (migrated.lines_left_out, migrated.entries_cut);
+            match copy(migrated, ticker) {
+                // A packed-refs that is not sorted as it says: since this was noticed it is read in order.
+                Err(Error::Stack(StackError::Table(reftable::Error::Order { .. }))) => {
+                    (migrated.lines_left_out, migrated.entries_cut) = before;
+                    copy(migrated, ticker)?
+                }
+                copied => copied?,
+            };
+        }
+        Ok(())
+    }
+
+    fn build_files(&mut self, ticker: &mut Ticker<'_>) -> Result<()> {
+        let Switch { site, root, options, additions, is_synced, .. } = self;
+        assert_eq!(additions.len(), site.places.len(), "a stack is locked while it is copied");
+        for (place, addition) in site.places.iter().zip(additions) {
+            let folder = place.below(&root.path);
+            let usual: &[&str] = if place.id.is_none() { &["refs/heads", "refs/tags"] } else { &["refs"] };
+            let settings = site.files(&root.path, place);
+            for name in usual {
+                make_folders(&site.fs, &root.path, &folder.join(name))?;
+                share(&site.fs, &folder.join(name), settings.sharing, true)?;
+            }
+            let merged = addition.snapshot().merged().clone();
+            *is_synced &= to_files::copy(&merged, place, FreshFiles::new(settings), options.reflogs, ticker)?;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self) -> Result<()> {
+        self.root.note(&self.site.fs, &self.options)?;
+        // Whether they are needed at the end or to undo all, there may be no room for them then.
+        self.site.places.iter().try_for_each(|place| retire::prepare_blanks(self.site, &self.root, place))
+    }
+
+    /// From here on the configuration and the worktrees shall stay as they are.
+    fn lock_config(&mut self) -> Result<()> {
+        let site = self.site;
+        self.config = Some(Lock::acquire(&site.fs, &config_of(site), 0o666, site.patience())?);
+        site.check_worktrees()
+    }
+
+    fn install_tables(&mut self) -> Result<()> {
+        self.lock_config()?;
+        let Switch { site, root, .. } = self;
+        for place in &site.places {
+            let (built, folder) = (place.below(&root.path).join("reftable"), place.reftable());
+            site.fs.create_dir(&folder, 0o777)?;
+            share(&site.fs, &folder, site.files(&site.common, place).sharing, true)?;
+            // The copy stays where it was made: the old files are held against it later.
+            for (name, _) in site.fs.read_dir(&built)? {
+                let name = OsStr::from_bytes(&name);
+                link_or_copy(site, &built.join(name), &folder.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn install_files(&mut self) -> Result<()> {
+        self.lock_config()?;
+        let Switch { site, root, .. } = self;
+        for place in &site.places {
+            retire::take_blanks(site, root, place)?;
+            let built = place.below(&root.path);
+            for (name, _) in site.fs.read_dir(&built.join("refs"))? {
+                let name = Path::new("refs").join(OsStr::from_bytes(&name));
+                put(site, &built, place, &name)?;
+            }
+            let mut entries = site.fs.read_dir(&built)?;
+            // HEAD last: it is not missing for a moment.
+            entries.sort_unstable_by_key(|(name, _)| name == b"HEAD");
+            for (name, kind) in entries {
+                let is_file = kind == EntryKind::File;
+                let is_ref = is_root_ref(name.as_bstr()) || is_file && name.iter().all(u8::is_ascii_uppercase);
+                let is_packed = name == b"packed-refs" && place.id.is_none();
+                if name == b"logs" || is_file && (is_ref || is_packed) {
+                    put(site, &built, place, Path::new(OsStr::from_bytes(&name)))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        let fs = &self.site.fs;
+        if !self.is_synced {
+            fs.sync_all(&self.site.common)?;
+        }
+        for place in &self.site.places {
+            let names: &[&str] = match self.options.to {
+                RefFormat::Reftable => &["reftable", ""],
+                RefFormat::Files => &["refs", ""],
+            };
+            names.iter().try_for_each(|name| fs.sync_dir(&place.dir.join(name)))?;
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        let Switch { site, .. } = self;
+        site.check_worktrees()?;
+        assert!(!self.committed, "the new format counts once");
+        let text = site.store.repository().config_with_ref_format(&site.fs, self.options.to)?;
+        let Some(mut lock) = self.config.take() else {
+            unreachable!("the configuration is locked before it is changed")
+        };
+        let file = lock.content()?;
+        file.write_all(&text)?;
+        if let Some(before) = site.fs.find(lock.target())? {
+            lock.content()?.set_mode(before.mode & 0o7777)?;
+        }
+        lock.content()?.sync()?;
+        lock.close();
+        lock.publish()?;
+        self.committed = true;
+        lock.release()?;
+        Ok(site.fs.sync_dir(&site.common)?)
+    }
+
+    fn look(&mut self, migrated: &mut Migrated) -> Result<()> {
+        let Switch { site, root, options, additions, .. } = self;
+        assert_eq!(additions.len(), site.places.len(), "nobody writes to a stack before the old files were looked at");
+        for (place, addition) in site.places.iter().zip(additions.drain(..)) {
+            let base = site.stack(&place.below(&root.path).join("reftable"))?.snapshot();
+            let base = Base { merged: base.merged(), reflogs: options.reflogs };
+            late::take_over(site, root, place, &base, addition, migrated)?;
+        }
+        Ok(())
+    }
+
+    /// Takes away what was made. What fails here is done by the next run.
+    fn undo(mut self) {
+        self.additions.clear();
+        self.config = None;
+        let _ = retire::undo(self.site, &self.root, self.options.to).and_then(|()| self.root.remove(&self.site.fs));
+    }
+
+    /// Takes away what nobody needs any more; what stays is taken away by the next run.
+    fn clear(mut self, migrated: &mut Migrated) {
+        self.additions.clear();
+        // As long as the note is there, the next run looks whether this one left its locks.
+        self.packed = None;
+        if migrated.conflicts.is_empty() {
+            let _ = self.root.remove(&self.site.fs);
+        } else {
+            migrated.kept = Some(self.root.old());
+        }
+    }
+}
+
+/// The configuration itself, if someone made it a symbolic link.
+fn config_of(site: &Site<'_>) -> std::path::PathBuf {
+    let path = site.common.join("config");
+    path.canonicalize().unwrap_or(path)
+}
+
+fn link_or_copy(site: &Site<'_>, from: &Path, to: &Path) -> Result<()> {
+    if site.fs.hard_link(from, to).is_ok() {
+        return Ok(());
+    }
+    // A file system without links, perhaps.
+    let source = site.fs.open(from)?;
+    let stat = source.stat()?;
+    let mut file = site.fs.create_new(to, 0o666)?;
+    file.copy_from(&source, 0, stat.len_bytes)?;
+    Ok(file.set_mode(stat.mode & 0o7777)?)
+}
+
+/// Moves a file or folder that was built to its place.
+fn put(site: &Site<'_>, built: &Path, place: &Place, name: &Path) -> Result<()> {
+    let target = place.dir.join(name);
+    if !retire::make_room(site, &target)? {
+        return Err(MigrateError::InTheWay(target).into());
+    }
+    Ok(site.fs.rename(&built.join(name), &target)?)
+}

@@ -1,0 +1,95 @@
+//! Why refs cannot change their format: see [`Store::migrate`](crate::Store::migrate).
+
+use bstr::BString;
+use std::{fmt, path::PathBuf};
+
+/// How many refs an error names.
+const NAMED_MAX: usize = 10;
+
+/// Why refs cannot change their format. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrateError {
+    /// They have it.
+    #[error("repository already uses '{0}' format")]
+    SameFormat(&'static str),
+    /// `extensions.refStorage` or `GIT_REFERENCE_BACKEND` says that the refs lie in another folder.
+    #[error("refs lie outside of the repository, in '{}'; migrating those is not supported", .0.display())]
+    Elsewhere(PathBuf),
+    /// `GIT_REFERENCE_BACKEND` outranks what the repository itself says.
+    #[error("GIT_REFERENCE_BACKEND is set; unset it to migrate the refs that the repository has")]
+    Environment,
+    /// Another migration is at work.
+    #[error("another migration is running: {0}")]
+    Running(#[source] refdb_vfs::LockError),
+    /// Something is where new files belong.
+    #[error("'{}' is in the way: it belongs to the other format; look at what it has, then move it away", .0.display())]
+    InTheWay(PathBuf),
+    /// Refs lie in the place of the format that is to be made. Nobody reads them.
+    #[error(
+        "files of the other format are in the way, which nobody reads; look at what they have, then move them away:{}",
+        listed(found, *more)
+    )]
+    Strays {
+        /// The first of them, by their paths from the repository's folder.
+        found: Vec<BString>,
+        /// How many more there are.
+        more: usize,
+    },
+    /// A folder or file that has to be moved is a symbolic link, or another file system.
+    #[error("'{}' cannot be moved aside: it is a symbolic link or lies on another file system", .0.display())]
+    NotMovable(PathBuf),
+    /// A worktree was added or removed meanwhile.
+    #[error("a worktree was added or removed meanwhile; try again")]
+    WorktreesChanged,
+    /// A reflog grew by many entries while the refs were copied.
+    #[error("the reflog of '{0}' grew too much meanwhile; try again")]
+    LogGrew(BString),
+    /// Refs that the other format cannot hold, or that cannot be read.
+    #[error("{0}")]
+    Unfit(Unfit),
+}
+
+/// Refs or reflogs that cannot be carried over, each with its reason.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Unfit {
+    /// The first of them.
+    pub named: Vec<String>,
+    /// How many there are.
+    pub count: usize,
+}
+
+fn listed(found: &[BString], more: usize) -> String {
+    let mut text: String = found.iter().map(|path| format!("\n  {path}")).collect();
+    if more > 0 {
+        text.push_str(&format!("\n  and {more} more"));
+    }
+    text
+}
+
+impl Unfit {
+    pub(crate) fn add(&mut self, what: impl fmt::Display) {
+        self.count += 1;
+        if self.named.len() < NAMED_MAX {
+            self.named.push(what.to_string());
+        }
+    }
+
+    /// An error if there are any.
+    pub(crate) fn check(self) -> Result<(), MigrateError> {
+        debug_assert!(self.named.len() <= self.count, "each that is named is counted");
+        if self.count == 0 { Ok(()) } else { Err(MigrateError::Unfit(self)) }
+    }
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "some refs cannot be carried over; mend or delete them first")?;
+        for what in &self.named {
+            write!(f, "\n  {what}")?;
+        }
+        match self.count - self.named.len() {
+            0 => Ok(()),
+            more => write!(f, "\n  and {more} more"),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Stopped at every operation that changes the disk, the refs are whole; the next run ends what was begun.
+
+use crate::common::{assert_clean, format_of, migrate, other, scene, state};
+use refdb::{Error, HashKind, MigrateError, RefFormat, Store};
+use refdb_testkit::{
+    Repo,
+    crash::{Crash, Disk, kill_everywhere, lose_power_everywhere, refuse_everywhere},
+};
+use refdb_vfs::Fs;
+use std::path::Path;
+
+const FORMATS: [RefFormat; 2] = [RefFormat::Files, RefFormat::Reftable];
+
+/// A repository whose worktree's folder has no absolute path, so that it can be copied.
+fn portable(format: RefFormat) -> Repo {
+    let repo = scene(format, HashKind::Sha1);
+    std::fs::write(repo.git_dir().join("worktrees/tree/gitdir"), "../../../nowhere/.git\n").unwrap();
+    repo
+}
+
+/// The next run ends what was begun, in the one way or the other.
+fn recover(dir: &Path, to: RefFormat, crash: &Crash) {
+    match migrate(&Fs::real(), dir, to) {
+        Ok(migrated) => assert!(migrated.conflicts.is_empty() && migrated.taken_over.is_empty(), "{migrated:?}"),
+        Err(Error::Migrate(MigrateError::SameFormat(_))) => {}
+        Err(error) => panic!("{crash}: {error}"),
+    }
+    assert_eq!(format_of(dir), to);
+    if crash.next.starts_with("remove ") && crash.next.ends_with(".lock") {
+        // The lock itself could not be removed. It is signed: the next writer removes it.
+        remove_locks(dir);
+    }
+    assert_clean(dir);
+}
+
+/// What a person does after a loss of power: the kernel kept no record of who held the locks.
+fn remove_locks(dir: &Path) {
+    for path in refdb_testkit::files_below(dir).into_iter().filter(|path| path.ends_with(".lock")) {
+        std::fs::remove_file(dir.join(path)).unwrap();
+    }
+}
+
+/// Makes a ref as any writer would who comes after the crash.
+fn write(dir: &Path) {
+    let store = Store::open(dir).unwrap();
+    let id = store.find("refs/heads/main").unwrap().unwrap().id().unwrap();
+    let mut tx = store.transaction();
+    tx.create("refs/heads/after", id).unwrap().delete("refs/heads/loose", refdb::Precondition::Any).unwrap();
+    tx.commit().unwrap();
+}
+
+#[test]
+fn killed_anywhere_the_refs_are_whole_and_the_next_run_ends_it() {
+    for from in FORMATS {
+        let repo = portable(from);
+        let before = state(repo.git_dir());
+        let to = other(from);
+        let work = |fs: &Fs, dir: &Path| migrate(fs, dir, to).map(drop);
+        kill_everywhere(repo.git_dir(), work, |dir, crash| {
+            assert_eq!(state(dir), before, "{crash}");
+            assert!(!crash.claimed || format_of(dir) == to);
+            write(dir);
+            let written = state(dir);
+            recover(dir, to, crash);
+            assert_eq!(state(dir), written, "{crash}");
+        });
+    }
+}
+
+#[test]
+fn a_full_disk_anywhere_leaves_the_refs_whole_and_nothing_behind() {
+    for from in FORMATS {
+        let repo = portable(from);
+        let before = state(repo.git_dir());
+        let to = other(from);
+        let work = |fs: &Fs, dir: &Path| migrate(fs, dir, to).map(drop);
+        refuse_everywhere(repo.git_dir(), work, |dir, crash| {
+            assert_eq!(state(dir), before, "{crash}");
+            if format_of(dir) == from {
+                assert!(!crash.claimed, "{crash}");
+            }
+            recover(dir, to, crash);
+            assert_eq!(state(dir), before, "{crash}");
+        });
+    }
+}
+
+#[test]
+fn no_loss_of_power_costs_a_ref_though_nothing_asks_for_syncing() {
+    for from in FORMATS {
+        let repo = portable(from);
+        let before = state(repo.git_dir());
+        let to = other(from);
+        let work = |fs: &Fs, dir: &Path| migrate(fs, dir, to).map(drop);
+        lose_power_everywhere(repo.git_dir(), Disk::Journaled, work, |dir, crash| {
+            assert_eq!(state(dir), before, "{crash}");
+            remove_locks(dir);
+            recover(dir, to, crash);
+            assert_eq!(state(dir), before, "{crash}");
+        });
+    }
+}

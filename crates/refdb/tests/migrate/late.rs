@@ -1,0 +1,182 @@
+//! Writers of the old format that go on while the refs are copied.
+
+use crate::common::{assert_clean, format_of, migrate, other, scene, state};
+use refdb::{HashKind, RefFormat, Store};
+use refdb_testkit::Git;
+use refdb_vfs::{Fs, Op, Verdict, Witness};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// Does something, once, before an operation that it waits for.
+struct Interloper<F> {
+    when: fn(&Op<'_>) -> bool,
+    act: F,
+    is_done: AtomicBool,
+}
+
+impl<F: Fn() + Send + Sync> Witness for Interloper<F> {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        if (self.when)(&op) && !self.is_done.swap(true, Ordering::SeqCst) {
+            (self.act)();
+        }
+        Verdict::Proceed
+    }
+}
+
+fn is_commit(op: &Op<'_>) -> bool {
+    matches!(op, Op::Rename(_, to) if to.ends_with("config"))
+}
+
+fn is_fence(op: &Op<'_>) -> bool {
+    matches!(op, Op::Rename(from, to) if from.ends_with("refs/heads") && to.ends_with("old/refs/heads"))
+}
+
+fn git(dir: &Path) -> Command {
+    let mut command = Git::find().command(dir);
+    command.arg("--git-dir").arg(dir);
+    command
+}
+
+#[test]
+fn what_git_writes_before_the_old_files_go_is_taken_over() {
+    for when in [is_commit as fn(&Op<'_>) -> bool, is_fence] {
+        let repo = scene(RefFormat::Files, HashKind::Sha1);
+        let new = repo.commits(4)[3];
+        let dir = repo.git_dir().to_owned();
+        let at = dir.clone();
+        let expected = Arc::new(Mutex::new(None));
+        let seen = Arc::clone(&expected);
+        // As a git does that opened the repository before the switch: it takes the refs to be files.
+        let act = move || {
+            let run = |words: &[&str]| {
+                let output = git(&at).env("GIT_REFERENCE_BACKEND", "files").args(words).output().unwrap();
+                assert!(output.status.success(), "{words:?} {output:?}");
+            };
+            run(&["update-ref", "-m", "late", "refs/heads/main", &new.to_string()]);
+            run(&["update-ref", "-m", "made late", "refs/heads/late", &new.to_string()]);
+            run(&["update-ref", "refs/tags/late", &new.to_string()]);
+            run(&["symbolic-ref", "HEAD", "refs/heads/late"]);
+            let tree = at.join("worktrees/tree");
+            let output = git(&tree)
+                .env("GIT_REFERENCE_BACKEND", "files")
+                .args(["update-ref", "refs/bisect/good", &new.to_string()])
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{output:?}");
+            std::fs::remove_file(at.join("refs/heads/loose")).unwrap();
+            let _ = std::fs::remove_file(at.join("logs/refs/heads/loose"));
+            *seen.lock().unwrap() = Some(());
+        };
+        let fs = Fs::witnessed(Arc::new(Interloper { when, act, is_done: AtomicBool::new(false) }));
+        let before = state(&dir);
+        let migrated = migrate(&fs, &dir, RefFormat::Reftable).unwrap();
+        assert!(expected.lock().unwrap().is_some());
+        let after = state(&dir);
+        let names: Vec<String> = migrated.taken_over.iter().map(ToString::to_string).collect();
+        let all = ["HEAD", "refs/heads/late", "refs/heads/loose", "refs/heads/main", "refs/tags/late"];
+        assert_eq!(names[..5], all.map(str::to_owned), "{names:?}");
+        assert_eq!(names[5..], ["worktrees/tree/refs/bisect/good".to_owned()]);
+        assert!(migrated.conflicts.is_empty() && migrated.strays.is_empty(), "{migrated:?}");
+        assert_eq!(after.0["refs/heads/main"], new.to_string());
+        assert_eq!(after.0["HEAD"], "-> refs/heads/late");
+        assert!(!after.0.contains_key("refs/heads/loose") && !after.1.contains_key("refs/heads/loose"));
+        assert_eq!(after.1["refs/heads/main"].len(), before.1["refs/heads/main"].len() + 1);
+        assert_eq!(after.1["refs/heads/main"][1..], before.1["refs/heads/main"][..]);
+        assert!(after.1["refs/heads/late"][0].contains("made late"));
+        assert_clean(&dir);
+        repo.verify();
+    }
+}
+
+#[test]
+fn a_writer_with_a_lock_in_the_old_files_fails_and_what_was_written_there_afterwards_is_reported() {
+    let repo = scene(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let dir: PathBuf = repo.git_dir().to_owned();
+    let lock = dir.join("refs/heads/held.lock");
+    std::fs::write(&lock, format!("{id}\n")).unwrap();
+    let migrated = migrate(&Fs::real(), &dir, RefFormat::Reftable).unwrap();
+    assert!(migrated.strays.is_empty());
+    // The rename that would have made the ref.
+    assert!(std::fs::rename(&lock, dir.join("refs/heads/held")).is_err());
+    let files = |words: &[&str]| {
+        let output = git(&dir).env("GIT_REFERENCE_BACKEND", "files").args(words).output().unwrap();
+        output.status.success()
+    };
+    assert!(!files(&["update-ref", "refs/heads/late", &id.to_string()]), "branches are barred");
+    assert!(files(&["update-ref", "refs/tags/late", &id.to_string()]));
+    let strays = Store::open(&dir).unwrap().strays().unwrap();
+    assert_eq!(strays, ["refs/tags/late"]);
+    let mut said = Vec::new();
+    Store::open(&dir).unwrap().verify(false, &mut |verified| said.push(format!("{verified:?}"))).unwrap();
+    assert!(said.iter().any(|line| line.contains("refs/tags/late") && line.contains("StrayRef")), "{said:?}");
+    // It is not lost when the refs go back.
+    let said = migrate(&Fs::real(), &dir, RefFormat::Files).unwrap_err().to_string();
+    assert!(said.contains("refs/tags/late"), "{said}");
+}
+
+#[test]
+fn a_change_in_both_formats_is_reported_and_the_old_files_are_kept() {
+    let repo = scene(RefFormat::Files, HashKind::Sha1);
+    let ids = repo.commits(6);
+    let dir = repo.git_dir().to_owned();
+    // It ends right after the new format counts: the fence is refused.
+    struct Refuse;
+    impl Witness for Refuse {
+        fn before(&self, op: Op<'_>) -> Verdict {
+            if is_fence(&op) { Verdict::Fail(std::io::ErrorKind::StorageFull.into()) } else { Verdict::Proceed }
+        }
+    }
+    migrate(&Fs::witnessed(Arc::new(Refuse)), &dir, RefFormat::Reftable).unwrap_err();
+    assert_eq!(format_of(&dir), RefFormat::Reftable);
+    repo.git(["update-ref", "refs/heads/main", &ids[4].to_string()]);
+    let late = git(&dir)
+        .env("GIT_REFERENCE_BACKEND", "files")
+        .args(["update-ref", "refs/heads/main", &ids[5].to_string()])
+        .output()
+        .unwrap();
+    assert!(late.status.success());
+    let migrated = migrate(&Fs::real(), &dir, RefFormat::Reftable).unwrap();
+    assert_eq!(migrated.conflicts.len(), 1, "{migrated:?}");
+    assert_eq!(migrated.conflicts[0].name, "refs/heads/main");
+    let kept = migrated.kept.unwrap().join("refs/heads/main");
+    assert_eq!(std::fs::read_to_string(kept).unwrap().trim_end(), ids[5].to_string());
+    assert_eq!(repo.rev_parse("refs/heads/main"), ids[4]);
+}
+
+#[test]
+fn git_waits_or_fails_while_stacks_become_files_and_writes_nowhere() {
+    let repo = scene(RefFormat::Reftable, HashKind::Sha1);
+    let new = repo.commits(4)[3];
+    let dir = repo.git_dir().to_owned();
+    let at = dir.clone();
+    let act = move || {
+        let output = git(&at)
+            .env("GIT_REFERENCE_BACKEND", "reftable")
+            .args(["update-ref", "refs/heads/late", &new.to_string()])
+            .output()
+            .unwrap();
+        assert!(!output.status.success(), "{output:?}");
+    };
+    let before = state(&dir);
+    let fs = Fs::witnessed(Arc::new(Interloper { when: is_commit, act, is_done: AtomicBool::new(false) }));
+    migrate(&fs, &dir, other(RefFormat::Reftable)).unwrap();
+    assert_eq!(state(&dir), before);
+    // The folder of the stack is gone.
+    let output = git(&dir)
+        .env("GIT_REFERENCE_BACKEND", "reftable")
+        .args(["update-ref", "refs/heads/late", &new.to_string()])
+        .output()
+        .unwrap();
+    let made = dir.join("reftable/tables.list").exists();
+    assert!(!output.status.success() || made, "{output:?}");
+    if made {
+        assert_eq!(Store::open(&dir).unwrap().strays().unwrap(), ["reftable"]);
+    }
+}

@@ -1,0 +1,8 @@
+//! Refs change their format: all of them are there afterwards, whatever ends the migration half-way.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+mod crash;
+mod late;
+mod random;
+mod refused;

@@ -1,0 +1,140 @@
+//! What cannot be carried over is refused before anything has changed.
+
+use crate::common::{assert_clean, format_of, migrate, scene, state};
+use refdb::{Error, HashKind, MigrateError, MigrateOptions, RefFormat, Store};
+use refdb_testkit::Repo;
+use refdb_vfs::Fs;
+use std::os::unix::fs::symlink;
+
+fn refusal(repo: &Repo, to: RefFormat) -> String {
+    let from = format_of(repo.git_dir());
+    let error = migrate(&Fs::real(), repo.git_dir(), to).unwrap_err();
+    assert_eq!(format_of(repo.git_dir()), from);
+    assert!(!repo.git_dir().join("ref_migration.lock").exists());
+    error.to_string()
+}
+
+#[test]
+fn broken_refs_and_bad_names_are_named_and_nothing_is_lost() {
+    // git migrates what comes before them, and drops all other refs.
+    let repo = scene(RefFormat::Files, HashKind::Sha1);
+    let heads = repo.git_dir().join("refs/heads");
+    for (name, content) in [("a..b", "0123456789012345678901234567890123456789\n"), ("empty", ""), ("rubbish", "x\n")] {
+        std::fs::write(heads.join(name), content).unwrap();
+    }
+    std::fs::write(heads.join("null"), "0".repeat(40)).unwrap();
+    std::fs::write(heads.join("out"), "ref: ../x\n").unwrap();
+    let said = refusal(&repo, RefFormat::Reftable);
+    for name in ["a..b", "empty", "rubbish", "null", "out"] {
+        assert!(said.contains(&format!("refs/heads/{name}")), "{name}: {said}");
+        std::fs::remove_file(heads.join(name)).unwrap();
+    }
+    let before = state(repo.git_dir());
+    migrate(&Fs::real(), repo.git_dir(), RefFormat::Reftable).unwrap();
+    assert_eq!(state(repo.git_dir()), before);
+}
+
+#[test]
+fn what_is_in_the_way_stays_and_is_named() {
+    let repo = scene(RefFormat::Files, HashKind::Sha1);
+    let stack = repo.git_dir().join("reftable");
+    std::fs::create_dir(&stack).unwrap();
+    std::fs::write(stack.join("tables.list"), "").unwrap();
+    assert!(refusal(&repo, RefFormat::Reftable).contains("reftable' is in the way"));
+    std::fs::remove_dir_all(&stack).unwrap();
+    let moved = repo.scratch().join("refs");
+    std::fs::rename(repo.git_dir().join("refs"), &moved).unwrap();
+    symlink(&moved, repo.git_dir().join("refs")).unwrap();
+    assert!(refusal(&repo, RefFormat::Reftable).contains("symbolic link"));
+
+    let repo = scene(RefFormat::Reftable, HashKind::Sha1);
+    let id = repo.commit();
+    std::fs::create_dir(repo.git_dir().join("refs/tags")).unwrap();
+    std::fs::write(repo.git_dir().join("refs/tags/late"), format!("{id}\n")).unwrap();
+    std::fs::write(repo.git_dir().join("HEAD"), "ref: refs/heads/late\n").unwrap();
+    let said = refusal(&repo, RefFormat::Files);
+    assert!(said.contains("\n  HEAD") && said.contains("\n  refs/tags/late"), "{said}");
+}
+
+#[test]
+fn one_migration_runs_at_a_time_and_the_same_format_is_an_error() {
+    let repo = scene(RefFormat::Files, HashKind::Sha1);
+    std::fs::write(repo.git_dir().join("ref_migration.lock"), "").unwrap();
+    let error = migrate(&Fs::real(), repo.git_dir(), RefFormat::Reftable).unwrap_err();
+    assert!(matches!(error, Error::Migrate(MigrateError::Running(_))), "{error}");
+    std::fs::remove_file(repo.git_dir().join("ref_migration.lock")).unwrap();
+    assert_eq!(refusal(&repo, RefFormat::Files), "repository already uses 'files' format");
+}
+
+#[test]
+fn locks_of_others_are_waited_for_and_then_fail_it_cleanly() {
+    for (format, to, lock) in [
+        (RefFormat::Files, RefFormat::Reftable, "packed-refs.lock"),
+        (RefFormat::Files, RefFormat::Reftable, "config.lock"),
+        (RefFormat::Reftable, RefFormat::Files, "reftable/tables.list.lock"),
+        (RefFormat::Reftable, RefFormat::Files, "worktrees/tree/reftable/tables.list.lock"),
+        (RefFormat::Reftable, RefFormat::Files, "config.lock"),
+    ] {
+        let repo = scene(format, HashKind::Sha1);
+        repo.config("core.packedRefsTimeout", "10");
+        repo.config("reftable.lockTimeout", "10");
+        let before = state(repo.git_dir());
+        let path = repo.git_dir().join(lock);
+        std::fs::write(&path, "").unwrap();
+        assert!(refusal(&repo, to).contains(lock), "{lock}");
+        std::fs::remove_file(path).unwrap();
+        assert_eq!(state(repo.git_dir()), before);
+        assert_clean(repo.git_dir());
+    }
+}
+
+#[test]
+fn a_store_that_was_opened_before_writes_nothing_afterwards() {
+    for from in [RefFormat::Files, RefFormat::Reftable] {
+        let repo = scene(from, HashKind::Sha1);
+        let id = repo.commit();
+        let store = Store::open(repo.git_dir()).unwrap();
+        migrate(&Fs::real(), repo.git_dir(), crate::common::other(from)).unwrap();
+        let before = state(repo.git_dir());
+        for name in ["refs/heads/new", "refs/tags/new", "refs/new", "NEW_HEAD"] {
+            let mut tx = store.transaction();
+            tx.create(name, id).unwrap();
+            assert!(tx.commit().unwrap_err().to_string().contains("were migrated from"), "{name}");
+        }
+        assert!(store.find("refs/heads/none").unwrap_err().to_string().contains("were migrated from"));
+        let options = refdb::backend::OptimizeOptions {
+            all: true,
+            prune: true,
+            auto: false,
+            include: Vec::new(),
+            exclude: Vec::new(),
+        };
+        assert!(store.optimize(&options).is_err());
+        assert_eq!(state(repo.git_dir()), before);
+        assert_clean(repo.git_dir());
+    }
+}
+
+#[test]
+fn a_dry_run_changes_nothing_and_leaves_what_git_can_read() {
+    for from in [RefFormat::Files, RefFormat::Reftable] {
+        let repo = scene(from, HashKind::Sha1);
+        let before = state(repo.git_dir());
+        let options = MigrateOptions { to: crate::common::other(from), reflogs: true, dry_run: true };
+        let store = Store::open(repo.git_dir()).unwrap();
+        let folder = store.migrate(&options, &mut |_| {}).unwrap().folder.unwrap();
+        assert_eq!(state(repo.git_dir()), before);
+        let listed = |extra: &[(&str, String)]| {
+            let mut command = repo.command(refdb_testkit::Git::find().program());
+            command.args(["for-each-ref"]).envs(extra.iter().map(|(key, value)| (key, value)));
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            output.stdout
+        };
+        let backend = format!("{}://{}", options.to.name(), folder.display());
+        assert_eq!(listed(&[("GIT_REFERENCE_BACKEND", backend)]), listed(&[]));
+        // It is nobody's leftover: the next run does not touch it.
+        migrate(&Fs::real(), repo.git_dir(), options.to).unwrap();
+        assert!(folder.exists());
+    }
+}
