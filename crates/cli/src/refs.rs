@@ -4,6 +4,7 @@ mod change;
 mod exists;
 mod fsck;
 mod migrate;
+mod rename;
 mod verify;
 
 use crate::{for_each_ref, group::Group, options::Command, pack_refs};
@@ -16,6 +17,7 @@ pub static GROUP: Group = Group {
         (&change::DELETE, change::delete),
         (&change::UPDATE, change::update),
         (&migrate::COMMAND, migrate::run),
+        (&rename::COMMAND, rename::run),
         (&verify::COMMAND, verify::run),
         (&for_each_ref::REFS_LIST, for_each_ref::run_refs_list),
         (&exists::COMMAND, exists::run),

@@ -58,7 +58,7 @@ pub(crate) struct Options {
 impl Options {
     fn log(&self) -> LogWish {
         let message = self.reason.clone().map(Arc::new);
-        LogWish { message, force_create: self.create_reflog, suppress: false }
+        LogWish { message, force_create: self.create_reflog, ..LogWish::default() }
     }
 }
 

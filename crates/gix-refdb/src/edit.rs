@@ -141,7 +141,7 @@ fn edit_for_refdb(edit: &RefEdit) -> Result<Edit> {
                 other => precondition(other)?,
             };
             let message = message_for_refdb(message);
-            let log = LogWish { message, force_create: *force_create_reflog, suppress: false };
+            let log = LogWish { message, force_create: *force_create_reflog, ..LogWish::default() };
             (refdb::Change::Set(target_for_refdb(new)?), expected, log)
         }
         Change::Delete { expected: PreviousValue::MustNotExist, .. } => {

@@ -310,6 +310,11 @@ pub trait Steps {
         self.step(at).name
     }
 
+    /// The ref whose reflog the ref of this step takes over, under its own entry. The same steps delete it.
+    fn log_source(&self, _at: usize) -> Option<&BStr> {
+        None
+    }
+
     /// How many transactions they come from: more than one if several are made at once.
     fn members(&self) -> u32 {
         1

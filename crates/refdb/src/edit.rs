@@ -52,6 +52,8 @@ pub struct LogWish {
     pub force_create: bool,
     /// Write none.
     pub suppress: bool,
+    /// Take over the reflog of this ref, which the same transaction deletes: a rename.
+    pub take_over: Option<RefName>,
 }
 
 impl Edit {

@@ -5,7 +5,8 @@
 // Read the modules in this order:
 // - `options` (the settings of a repository), `layout` (where a ref lies), `loose` (one small file);
 // - for the big file, `pages`, `packed_read`, `packed_search`, `packed_order`, `packed_look_up` and `packed_cache`;
-// - `listing` (a folder), then `snapshot`, `probe` and `cursor` (all of it for readers), `reflog_line` and `reflog`;
+// - `listing` (a folder), then `snapshot`, `probe` and `cursor` (all of it for readers);
+// - `reflog_line`, `reflog_file` and `reflog` (a line, a file, all of them);
 // - `locks` and `way` (who may write, and how);
 // - `packed_write`, `bulk`, `transaction`, `log_edit` (entries that go) and `optimize` (pack-refs);
 // - `own` and `fresh` (one worktree's refs, and a store written anew, for a migration).
@@ -32,6 +33,7 @@ mod packed_write;
 mod pages;
 mod probe;
 mod reflog;
+mod reflog_file;
 mod reflog_line;
 mod snapshot;
 mod store;

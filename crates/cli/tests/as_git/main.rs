@@ -21,6 +21,7 @@ mod reflog_expire;
 mod reflog_names;
 mod refs;
 mod refs_change;
+mod refs_rename;
 mod refs_verify;
 mod show_ref;
 mod symbolic_ref;

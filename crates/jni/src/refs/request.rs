@@ -143,7 +143,8 @@ fn edit(request: &mut Request<'_>, message: &mut Option<Arc<BString>>) -> Result
         1 => {}
         _ => *message = Some(Arc::new(request.bytes()?.into())),
     }
-    let log = LogWish { message: message.clone(), suppress: flags & 2 != 0, force_create: flags & 4 != 0 };
+    let log =
+        LogWish { message: message.clone(), suppress: flags & 2 != 0, force_create: flags & 4 != 0, take_over: None };
     Ok(Edit { name, change, expected, deref: flags & 1 != 0, log })
 }
 

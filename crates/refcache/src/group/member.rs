@@ -140,6 +140,9 @@ impl Locked for Member<'_> {
     }
 
     fn stage(&mut self, steps: &dyn Steps) -> Result<()> {
+        if (0..steps.count()).any(|at| steps.log_source(at).is_some()) {
+            return Err(self.group.defer(Deferral::Alone));
+        }
         self.group.backend.check(steps)?;
         self.steps = steps.iter().map(OwnStep::of).collect();
         let is_claimed = |step: &OwnStep| self.names.binary_search(&step.name).is_ok();

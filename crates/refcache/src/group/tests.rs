@@ -11,7 +11,7 @@ use std::{path::Path, sync::Arc, thread, time::Duration};
 fn create(name: &str, id: ObjectId) -> Edit {
     let message = Some(Arc::new(format!("create {name}").into()));
     let edit = Edit::new(RefName::new(name).unwrap(), Change::Set(Target::Direct(id)), Precondition::MustNotExist);
-    Edit { log: LogWish { message, force_create: true, suppress: false }, ..edit }
+    Edit { log: LogWish { message, force_create: true, ..LogWish::default() }, ..edit }
 }
 
 fn open(git_dir: &Path) -> Arc<View> {

@@ -112,6 +112,7 @@ impl Backend for FilesBackend {
     }
 
     fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()> {
+        self.store.check_format()?;
         for name in names {
             locks::heed_signals()?;
             if let Err(error) = reflog::remove(&self.store, name.as_bstr()) {

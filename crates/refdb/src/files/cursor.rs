@@ -88,7 +88,7 @@ impl<'s> FilesCursor<'s> {
 
     fn list(&self, folder: &Path, prefix: &[u8]) -> Result<Vec<BString>> {
         let entries = listing::list(&self.store.options.fs, folder, usize::MAX, Rivals::Possible)?.unwrap_or_default();
-        Ok(entries.into_iter().map(|Entry { name }| [prefix, &name].concat().into()).collect())
+        Ok(entries.into_iter().map(|Entry { name, .. }| [prefix, &name].concat().into()).collect())
     }
 
     /// The entries of the folder of refs `folder`, which ends with `/`: the worktree's own and the shared ones.

@@ -8,6 +8,8 @@ use std::{collections::HashSet, ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsS
 pub(super) struct Entry {
     /// The entry's name; a folder's ends with `/`, so that sorting entries sorts the refs in them.
     pub(super) name: Vec<u8>,
+    /// Whether only its lock was seen. The file may be about to be renamed, or not be there.
+    pub(super) is_in_doubt: bool,
 }
 
 impl Entry {
@@ -51,8 +53,8 @@ pub(super) fn list(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Resu
             }
             Some(_) => {}
             None => match is_folder(fs, folder, name, kind) {
-                Some(true) => entries.push(Entry { name: [name, b"/"].concat() }),
-                Some(false) => entries.push(Entry { name: name.to_vec() }),
+                Some(true) => entries.push(Entry { name: [name, b"/"].concat(), is_in_doubt: false }),
+                Some(false) => entries.push(Entry { name: name.to_vec(), is_in_doubt: false }),
                 None => {}
             },
         }
@@ -68,7 +70,7 @@ pub(super) fn list(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Resu
     if !locked.is_empty() {
         let known: HashSet<&[u8]> = entries.iter().map(|entry| &entry.name[..]).collect();
         locked.retain(|name| !known.contains(&name[..]));
-        entries.extend(locked.into_iter().map(|name| Entry { name }));
+        entries.extend(locked.into_iter().map(|name| Entry { name, is_in_doubt: true }));
     }
     entries.sort_unstable();
     // A folder that changes meanwhile may show an entry at its old place and at its new one.

@@ -2,7 +2,7 @@
 //!
 //! These are git's locks: to add an entry a writer holds the ref's. A log that loses nothing is neither locked nor written.
 
-use super::{folders, locks, reflog_line::Line, store::Store, transaction::FilesLocked};
+use super::{locks, reflog_file, reflog_line::Line, store::Store, transaction::FilesLocked};
 use crate::{
     Error, Rejection, Result, Step, Target, TargetView,
     backend::{Claim, Intent, Locked, NewValue},
@@ -10,7 +10,6 @@ use crate::{
 };
 use bstr::BStr;
 use refdb_types::{ObjectId, RefName};
-use refdb_vfs::{Lock, Patience};
 use std::{path::Path, sync::Arc};
 
 /// See [`Backend::prune_logs`](crate::Backend::prune_logs).
@@ -28,7 +27,7 @@ pub(super) fn prune(store: &Arc<Store>, names: &[RefName], how: PruneLogs, judge
 
 fn prune_one(store: &Arc<Store>, name: &RefName, how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
     let Some(path) = store.layout.log_path(name.as_bstr()) else { return Ok(()) };
-    let Some(before) = read(store, &path)? else { return Ok(()) };
+    let Some(before) = reflog_file::read(store, &path)? else { return Ok(()) };
     let judged = Judged::of(store, name.as_bstr(), &before, how, judge)?;
     if how.dry_run || judged.content == before && !how.update_ref {
         judged.tell(how, judge);
@@ -39,7 +38,7 @@ fn prune_one(store: &Arc<Store>, name: &RefName, how: PruneLogs, judge: &mut dyn
     if let Some((_, why)) = locked.refused().first() {
         return Err(Rejection::of(name.clone(), why.clone()).into());
     }
-    let Some(now) = read(store, &path)? else { return Ok(()) };
+    let Some(now) = reflog_file::read(store, &path)? else { return Ok(()) };
     let anew = if now == before { None } else { Some(Judged::of(store, name.as_bstr(), &now, how, judge)?) };
     let judged = anew.as_ref().unwrap_or(&judged);
     judged.tell(how, judge);
@@ -69,7 +68,7 @@ fn replace(
     }
     locked.stage(&steps)?;
     if let Some(content) = content {
-        write(store, path, content)?;
+        reflog_file::replace(store, path, content)?;
     }
     Box::new(locked).commit(&steps)
 }
@@ -111,35 +110,4 @@ impl<'t> Judged<'t> {
 fn change<'a>(line: &Line<'a>) -> LoggedChange<'a> {
     debug_assert!(line.time_seconds > 0, "a line without a time is none");
     LoggedChange { old: line.old, new: line.new, time_seconds: line.time_seconds, message: line.message }
-}
-
-/// A log's bytes; `None` if there is none.
-fn read(store: &Store, path: &Path) -> Result<Option<Vec<u8>>> {
-    match store.options.fs.read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.is_not_found() || error.is_folder() => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Replaces a log. If it is a symbolic link, the file that it leads to is replaced.
-fn write(store: &Store, path: &Path, content: &[u8]) -> Result<()> {
-    let options = &store.options;
-    debug_assert!(content.is_empty() || content.ends_with(b"\n"), "a log is whole lines");
-    let path = store.target_of(path)?;
-    // Nobody else has it: the ref is locked.
-    let mut lock = Lock::acquire(&options.fs, &path, 0o666, Patience::None)?;
-    let file = lock.content()?;
-    file.write_all(content)?;
-    if options.sync {
-        file.sync()?;
-    }
-    lock.close();
-    folders::share(&options.fs, &lock.content_path(), options.sharing, false)?;
-    locks::heed_signals()?;
-    lock.publish()?;
-    match path.parent() {
-        Some(folder) if options.sync => Ok(options.fs.sync_dir(folder)?),
-        _ => Ok(()),
-    }
 }

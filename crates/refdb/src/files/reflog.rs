@@ -265,9 +265,10 @@ fn walk(store: &Store, logs: &Path, names: &mut Vec<BString>) -> Result<()> {
         let entries = listing::list(&store.options.fs, &folder, usize::MAX, Rivals::Possible)?.unwrap_or_default();
         for entry in entries {
             let name: BString = [prefix.as_bytes(), &entry.name].concat().into();
+            let path = || folder.join(OsStr::from_bytes(&entry.name));
             if entry.is_folder() {
-                pending.push((folder.join(OsStr::from_bytes(&entry.name)), name));
-            } else {
+                pending.push((path(), name));
+            } else if !entry.is_in_doubt || store.options.fs.find(&path())?.is_some() {
                 names.push(name);
             }
         }

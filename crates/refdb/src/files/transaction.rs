@@ -7,7 +7,7 @@ use super::{
     loose,
     packed_cache::PackedFile,
     packed_write::{self, NewPacked, PackedEdit},
-    reflog,
+    reflog, reflog_file,
     snapshot::FilesSnapshot,
     store::Store,
     way::Way,
@@ -198,6 +198,27 @@ impl FilesLocked {
         Err(rejected(rival.ours.as_bstr(), why))
     }
 
+    /// The logs that refs take over from others, before those go.
+    fn take_logs<'s>(&self, steps: &'s dyn Steps) -> Result<Vec<(&'s BStr, Vec<u8>)>> {
+        let mut taken = Vec::new();
+        for at in 0..steps.count() {
+            if let Some(source) = steps.log_source(at) {
+                assert!(self.locks.holds(source), "a log is taken from a ref that is locked: '{source}'");
+                taken.extend(reflog_file::taken(&self.store, source)?.map(|log| (steps.name(at), log)));
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Puts these logs in their new places, and returns their paths.
+    fn put_logs(&self, taken: Vec<(&BStr, Vec<u8>)>) -> Result<Vec<PathBuf>> {
+        let mut put = Vec::new();
+        for (name, log) in taken {
+            put.extend(reflog_file::put(&self.store, name, &log)?);
+        }
+        Ok(put)
+    }
+
     /// Adds the reflog lines of refs that remain; returns the logs that did not exist before.
     fn append_logs(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<Vec<PathBuf>> {
         let mut writer = reflog::Writer::new(&self.store, self.way == Way::Bulk);
@@ -316,8 +337,10 @@ impl Locked for FilesLocked {
 
     fn commit(mut self: Box<Self>, steps: &dyn Steps) -> Result<()> {
         let claimed = self.claimed(steps);
+        let taken = self.take_logs(steps)?;
         self.make_room_for_logs(&claimed)?;
-        let logs = self.append_logs(&claimed)?;
+        let mut logs = self.put_logs(taken)?;
+        logs.extend(self.append_logs(&claimed)?);
         self.publish_packed(&claimed, &logs)?;
         self.publish_loose(&claimed)?;
         let is_deleted = |step: &Step<'_>| matches!(step.new, Some(NewValue::Deleted));

@@ -135,6 +135,12 @@ impl Locked for ReftableLocked {
             let first = addition.next_update_index();
             let last = first.saturating_add(u64::from(steps.members().saturating_sub(1)));
             let existing = under(addition);
+            let mut taken = Vec::new();
+            for &at in &part.steps {
+                let Some(source) = steps.log_source(at as usize) else { continue };
+                let (place, source) = stacks.route(source);
+                taken.push((at, self.snapshot.merged(&place)?, source));
+            }
             let expected_bytes = expected_bytes(part.steps.len(), id_len, |at| {
                 let step = steps.step(part.steps[at] as usize);
                 (inner(step.name), step.new)
@@ -147,13 +153,16 @@ impl Locked for ReftableLocked {
                     debug_assert!(steps.member(at as usize) < steps.members(), "a step is that of a member");
                     table.index = first.saturating_add(u64::from(steps.member(at as usize))).min(last);
                     table.add_ref(inner(step.name), &step)?;
-                    if step.log.is_some() || hides_logs(&step) {
+                    if step.log.is_some() || hides_logs(&step) || taken.iter().any(|(taker, ..)| *taker == at) {
                         logged.push(at);
                     }
                 }
                 for &at in &logged {
                     table.index = first.saturating_add(u64::from(steps.member(at as usize))).min(last);
                     table.add_logs(name(at), &steps.step(at as usize))?;
+                    if let Some((_, merged, source)) = taken.iter().find(|(taker, ..)| *taker == at) {
+                        table.take_logs(name(at), merged, source)?;
+                    }
                 }
                 Ok::<_, Error>(())
             })?;
@@ -216,6 +225,38 @@ impl Table<'_, '_> {
                 let update_index = record.update_index;
                 self.writer.add_log(&LogRecord { name, update_index, value: LogValue::Deletion })?;
             }
+        }
+        Ok(())
+    }
+
+    /// Adds the entries of another ref's log, which are older than those of this transaction. Entries of an earlier ref of
+    /// this name are hidden.
+    fn take_logs(&mut self, name: &BStr, merged: &Merged, source: &BStr) -> Result<()> {
+        debug_assert_ne!(name, source, "a ref takes no log of its own");
+        let mut stale = Vec::new();
+        let mut cursor = self.existing.logs();
+        cursor.seek_log(name, u64::MAX)?;
+        while let Some(record) = cursor.next()?
+            && record.name == name
+        {
+            stale.push(record.update_index);
+        }
+        let mut stale = stale.into_iter().peekable();
+        let mut cursor = merged.logs();
+        cursor.seek_log(source, u64::MAX)?;
+        while let Some(record) = cursor.next()?
+            && record.name == source
+        {
+            debug_assert!(record.update_index < self.index, "an entry that is taken over is older than the rename");
+            while let Some(update_index) = stale.next_if(|index| *index >= record.update_index) {
+                if update_index > record.update_index {
+                    self.writer.add_log(&LogRecord { name, update_index, value: LogValue::Deletion })?;
+                }
+            }
+            self.writer.add_log(&LogRecord { name, ..record })?;
+        }
+        for update_index in stale {
+            self.writer.add_log(&LogRecord { name, update_index, value: LogValue::Deletion })?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::{Transaction, TransactionOptions};
 use crate::{Change, Edit, Misuse, Precondition, Result, Target};
 use bstr::BString;
-use refdb_types::RefName;
+use refdb_types::{ObjectId, RefName};
 
 /// What [`Transaction::update`] and [`Transaction::delete`] expect of a ref: this value.
 pub fn was(old: impl Into<Target>) -> Precondition {
@@ -40,6 +40,20 @@ impl Transaction<'_> {
     /// Removes a ref and its reflog.
     pub fn delete(&mut self, name: impl AsRef<[u8]>, expected: Precondition) -> Result<&mut Self> {
         self.edit(name, Change::Delete, expected, true)
+    }
+
+    /// Gives a ref that has this value another name, and takes its reflog along. Symbolic refs are not followed.
+    ///
+    /// In files the transaction should be [whole](TransactionOptions::whole): a crash then leaves the old name or the new.
+    pub fn rename(&mut self, old: &RefName, new: &RefName, id: ObjectId) -> Result<&mut Self> {
+        let plain =
+            |name: &RefName, change, expected| Edit { deref: false, ..Edit::new(name.clone(), change, expected) };
+        self.add(plain(old, Change::Delete, was(id)))?;
+        let mut edit = plain(new, Change::Set(Target::Direct(id)), Precondition::MustNotExist);
+        edit.log.take_over = Some(old.clone());
+        edit.log.force_create = self.has_log(old)?;
+        self.add(edit)?;
+        Ok(self)
     }
 
     /// Changes nothing, but fails the transaction if the ref is not as expected.

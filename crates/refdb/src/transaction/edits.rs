@@ -94,6 +94,8 @@ pub(super) struct Edits {
     usual_message: BString,
     /// How items were named that were given another name than the [plain](crate::Backend::plain_name) one.
     given: BTreeMap<u32, Span>,
+    /// The refs whose reflogs items take over.
+    sources: BTreeMap<u32, Span>,
 }
 
 const NO_MESSAGE: u32 = u32::MAX;
@@ -110,6 +112,11 @@ impl Edits {
     /// The name as the caller spelt it, for messages about it.
     pub(super) fn shown(&self, item: u32) -> &BStr {
         self.given.get(&item).map_or_else(|| self.name(item), |given| self.text(*given))
+    }
+
+    /// The ref whose reflog the item takes over.
+    pub(super) fn source(&self, item: u32) -> Option<&BStr> {
+        self.sources.get(&item).map(|source| self.text(*source))
     }
 
     /// The name as it is shown, by its type again.
@@ -154,6 +161,10 @@ impl Edits {
         if plain.len() != edit.name.len() {
             let given = self.store(&edit.name)?;
             self.given.insert(root, given);
+        }
+        if let Some(source) = &edit.log.take_over {
+            let source = self.store(source)?;
+            self.sources.insert(root, source);
         }
         let item = Item {
             name: self.store(plain)?,

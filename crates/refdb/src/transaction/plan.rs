@@ -153,6 +153,10 @@ impl Steps for Plan {
         self.edits.name(self.steps[at])
     }
 
+    fn log_source(&self, at: usize) -> Option<&BStr> {
+        self.edits.source(self.steps[at])
+    }
+
     fn step(&self, at: usize) -> Step<'_> {
         let at = self.steps[at];
         let item = &self.edits.items[at as usize];

@@ -2,8 +2,10 @@
 //! full, or the power goes.
 
 use crate::common::{Objects, Subject, With, committer, create, delete, files_options, rest, set};
+use bstr::BStr;
 use refdb::{
-    Backend, Edit, HashKind, ObjectId, Result, Transaction, TransactionOptions,
+    Backend, Edit, HashKind, LogJudge, LoggedChange, ObjectId, PruneLogs, RefName, Result, Transaction,
+    TransactionOptions,
     backend::OptimizeOptions,
     files::{FilesBackend, FilesOptions},
     reftable::{ReftableBackend, ReftableOptions},
@@ -91,7 +93,8 @@ impl Scene {
     fn transact(&self, fs: &Fs, dir: &Path, sync: bool, edits: &[Edit]) -> Result<()> {
         let backend = self.backend(fs, dir, sync);
         let context = Context { backend: &*backend, hooks: &NoHook, committer: &committer, ..self.subject.context() };
-        let mut transaction = Transaction::new(context, TransactionOptions::default());
+        let whole = edits.iter().any(|edit| edit.log.take_over.is_some());
+        let mut transaction = Transaction::new(context, TransactionOptions { whole, ..TransactionOptions::default() });
         edits.iter().try_for_each(|edit| transaction.add(edit.clone()))?;
         transaction.commit().map(drop)
     }
@@ -219,6 +222,73 @@ fn of_a_transaction_on_files_each_ref_is_old_or_new_and_its_reflog_is_not_behind
                 assert!(is_logged || may_lack_lines, "{name} has its new value, and its reflog {log:?}");
             }
         });
+    }
+}
+
+#[test]
+fn a_renamed_ref_is_there_once_with_its_reflog_wherever_it_stops() {
+    for format in RefFormat::ALL {
+        let scene = Scene::new(format, false);
+        let mut taker = create("refs/heads/new", scene.ids[1]).message("renamed");
+        taker.log.take_over = Some(RefName::new("refs/heads/b").unwrap());
+        let edits = [delete("refs/heads/b"), taker];
+        let (before, after) = (scene.state(scene.start.path()), scene.after(&edits));
+        let (old, new) = (&before.logs["refs/heads/b"], &after.logs["refs/heads/new"]);
+        assert!(old.len() == 2 && new[..2] == old[..] && new.len() == 3, "{new:?}");
+        assert!(!after.logs.contains_key("refs/heads/b"));
+        stop_everywhere(&scene, &edits, &DISKS, |now, crash| {
+            assert!(now.refs == after.refs || !crash.claimed && now.refs == before.refs, "{now:#?}");
+            let name = if now.refs == after.refs { "refs/heads/new" } else { "refs/heads/b" };
+            assert!(now.logs.get(name).is_some_and(|log| log.starts_with(old)), "{now:#?}");
+        });
+    }
+}
+
+/// Takes out the oldest entry of each log.
+struct Oldest(bool);
+
+impl LogJudge for Oldest {
+    fn begin(&mut self, _: &BStr, _: &mut dyn ExactSizeIterator<Item = u64>) -> Result<()> {
+        self.0 = true;
+        Ok(())
+    }
+
+    fn goes(&mut self, _: &LoggedChange<'_>) -> Result<bool> {
+        Ok(std::mem::take(&mut self.0))
+    }
+
+    fn told(&mut self, _: &LoggedChange<'_>, _: bool) {}
+
+    fn failed(&mut self, name: &RefName, error: refdb::Error) {
+        assert!(!name.is_empty() && !error.to_string().is_empty());
+    }
+}
+
+#[test]
+fn each_log_is_old_or_new_wherever_its_pruning_is_stopped() {
+    for format in RefFormat::ALL {
+        let scene = Scene::new(format, false);
+        let names = ["refs/heads/a", "refs/heads/b"].map(|name| RefName::new(name).unwrap());
+        let work = |fs: &Fs, dir: &Path| {
+            scene.backend(fs, dir, true).prune_logs(&names, PruneLogs::default(), &mut Oldest(true))
+        };
+        let before = scene.state(scene.start.path());
+        let look = |dir: &Path, _: &Crash| {
+            let now = scene.state(dir);
+            assert_eq!(now.refs, before.refs);
+            for (name, log) in &before.logs {
+                let kept = &now.logs[name];
+                assert!(kept == log || *kept == log[1..], "{name}: {kept:?}");
+            }
+        };
+        kill_everywhere(scene.start.path(), work, look);
+        refuse_everywhere(scene.start.path(), work, |dir, crash| {
+            look(dir, crash);
+            assert!(crash.next.starts_with("remove") || locks(dir).is_empty(), "{:?} stayed", locks(dir));
+        });
+        for disk in DISKS {
+            lose_power_everywhere(scene.start.path(), disk, work, look);
+        }
     }
 }
 

@@ -1,0 +1,68 @@
+//! `refdb refs rename`: a ref and its reflog get another name, in one transaction. Git has it from 2.56 on.
+
+use crate::{
+    Invocation,
+    failure::{Result, fatal, refused},
+    options::{Command, Opt, Parser, Value, Word},
+    session::{Session, before_locks},
+};
+use bstr::{BStr, BString};
+use refdb::{RefName, Target, TransactionOptions};
+
+/// The command line.
+pub(super) static COMMAND: Command = Command {
+    program: "git",
+    name: "refs rename",
+    about: "Give a reference and its reflog another name",
+    synopsis: &["[--message=<reason>] <old-ref> <new-ref>"],
+    options: &[Opt::flag("message", "what the reflog shall say").takes(Value::Required("reason"))],
+};
+
+/// Runs the command.
+pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
+    let session = Session::begin(invocation, &COMMAND)?;
+    let (mut names, mut reason) = (Vec::new(), None);
+    let mut parser = Parser::new(&COMMAND, invocation.words);
+    while let Some(word) = parser.next_word()? {
+        match word {
+            Word::Argument(name) => names.push(name),
+            Word::Option(opt, setting) => match opt.name {
+                "message" => reason = setting.value().map(ToOwned::to_owned),
+                _ => opt.unread(),
+            },
+        }
+    }
+    let [old, new] = names[..] else { return fatal!["rename requires old and new reference name"] };
+    if reason.as_ref().is_some_and(|reason: &BString| reason.is_empty()) {
+        return fatal!["refusing to perform rename with empty message"];
+    }
+    rename(&session, &name(old)?, &name(new)?, reason.unwrap_or_default())
+}
+
+fn name(text: &BStr) -> Result<RefName> {
+    match RefName::new(text.to_vec()) {
+        Ok(name) => Ok(name),
+        Err(_) => fatal!["invalid ref format: ", text],
+    }
+}
+
+fn rename(session: &Session, old: &RefName, new: &RefName, reason: BString) -> Result<u8> {
+    let snapshot = session.store.snapshot()?;
+    let id = match snapshot.get(old)? {
+        None => return fatal!["reference does not exist: '", old, "'"],
+        Some(Target::Symbolic(_)) => {
+            return fatal!["'", old, "' is a symbolic ref, renaming it is not supported"];
+        }
+        Some(Target::Direct(id)) => id,
+    };
+    if snapshot.get(new)?.is_some() {
+        return fatal!["reference already exists: '", new, "'"];
+    }
+    before_locks()?;
+    let mut transaction = session.store.transaction();
+    transaction.options(TransactionOptions { whole: true, ..TransactionOptions::default() });
+    transaction.message(reason);
+    let renamed = transaction.rename(old, new, id).map(drop);
+    renamed.and_then(|()| transaction.commit()).map_err(refused)?;
+    Ok(0)
+}

@@ -1,0 +1,91 @@
+//! `refdb refs rename`, which git has from 2.56 on.
+
+use crate::{
+    common::refdb,
+    reflog::{at, everything, set_up},
+};
+use refdb_testkit::{RefFormat, Repo};
+
+fn repo(format: RefFormat) -> Repo {
+    let repo = Repo::with_worktree(format, Default::default());
+    set_up(&repo);
+    repo
+}
+
+fn logged(repo: &Repo, name: &str) -> Vec<String> {
+    let message = |line: &bstr::BString| line.to_string().split('\t').nth(1).unwrap_or_default().to_owned();
+    repo.reflog(name).iter().map(message).collect()
+}
+
+#[test]
+fn a_ref_is_renamed_with_its_reflog() {
+    for format in RefFormat::ALL {
+        for packed in [false, true] {
+            for name in ["refs/heads/new", "refs/heads/deep/er/new", "refs/tags/new"] {
+                let repo = repo(format);
+                if packed {
+                    repo.git(["pack-refs", "--all"]);
+                }
+                let id = repo.rev_parse("c");
+                let before = logged(&repo, "refs/heads/c");
+                let output = refdb(repo.dir(), &["refs", "rename", "--message=why  so", "refs/heads/c", name], b"");
+                assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+                assert_eq!(repo.rev_parse(name), id);
+                assert!(!repo.git(["for-each-ref"]).contains("refs/heads/c\n"));
+                assert_eq!(logged(&repo, name), [&before[..], &["why so".to_owned()]].concat(), "{name}");
+                assert!(!repo.git(["reflog", "list"]).contains("refs/heads/c\n"));
+                repo.verify();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_log_that_is_left_of_another_ref_of_the_new_name_is_replaced() {
+    for format in RefFormat::ALL {
+        let repo = repo(format);
+        let main = repo.rev_parse("main").to_string();
+        for _ in 0..2 {
+            at(&repo, 9, &["reflog", "write", "refs/heads/new", &"0".repeat(40), &main, "stale"]);
+        }
+        assert!(refdb(repo.dir(), &["refs", "rename", "refs/heads/b", "refs/heads/new"], b"").status.success());
+        assert_eq!(logged(&repo, "refs/heads/new"), ["branch: Created from main~2", ""]);
+    }
+}
+
+#[test]
+fn a_ref_without_a_reflog_is_renamed_too() {
+    for format in RefFormat::ALL {
+        let repo = repo(format);
+        repo.git(["tag", "t", "main~1"]);
+        let id = repo.rev_parse("t");
+        assert!(refdb(repo.dir(), &["refs", "rename", "refs/tags/t", "refs/tags/u"], b"").status.success());
+        assert_eq!(repo.rev_parse("refs/tags/u"), id);
+        assert_eq!(logged(&repo, "refs/tags/u"), [""; 0]);
+    }
+}
+
+#[test]
+fn a_rename_that_cannot_be_changes_nothing_and_says_why() {
+    for format in RefFormat::ALL {
+        let repo = repo(format);
+        let before = everything(&repo);
+        for (words, said) in [
+            (&["refs/heads/none", "refs/heads/new"][..], "reference does not exist"),
+            (&["refs/heads/c", "refs/heads/b"], "reference already exists"),
+            (&["refs/heads/c", "refs/heads/c"], "reference already exists"),
+            (&["refs/heads/link", "refs/heads/new"], "is a symbolic ref, renaming it is not supported"),
+            (&["--message=", "refs/heads/c", "refs/heads/new"], "empty message"),
+            (&["refs/heads/a..b", "refs/heads/new"], "invalid ref format"),
+            (&["refs/heads/c", "refs/heads/a..b"], "invalid ref format"),
+            (&["refs/heads/c"], "requires old and new reference name"),
+            (&["refs/heads/c", "refs/heads/d", "refs/heads/e"], "requires old and new reference name"),
+            (&["refs/heads/c", "refs/heads/main/below"], "'refs/heads/main' exists; cannot create"),
+        ] {
+            let output = refdb(repo.dir(), &[&["refs", "rename"], words].concat(), b"");
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success() && text.contains(said), "{words:?}: {text}");
+        }
+        assert_eq!(everything(&repo), before);
+    }
+}

@@ -1,0 +1,56 @@
+//! A reflog's file as a whole: read, replaced, put under another name.
+
+use super::{folders, locks, store::Store};
+use crate::{Error, Result};
+use bstr::BStr;
+use refdb_vfs::{Lock, LockError, Patience};
+use std::path::{Path, PathBuf};
+
+/// A log's bytes; `None` if there is none.
+pub(super) fn read(store: &Store, path: &Path) -> Result<Option<Vec<u8>>> {
+    match store.options.fs.read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.is_not_found() || error.is_folder() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A ref's log, to be put under another name.
+pub(super) fn taken(store: &Store, source: &BStr) -> Result<Option<Vec<u8>>> {
+    store.layout.log_path(source).map_or(Ok(None), |path| read(store, &path))
+}
+
+/// Puts a log that was taken from another ref in the place of this ref's, which is locked. Returns its path.
+pub(super) fn put(store: &Store, name: &BStr, content: &[u8]) -> Result<Option<PathBuf>> {
+    let options = &store.options;
+    let Some(path) = store.layout.log_path(name) else { return Ok(None) };
+    folders::remove_empty_tree(&options.fs, &path)?;
+    let is_missing =
+        |error: &Error| matches!(error, Error::Io(error) | Error::Lock(LockError::Io(error)) if error.is_not_found());
+    folders::with_parents(&options.fs, &path, options.sharing, &mut Vec::new(), is_missing, || {
+        replace(store, &path, content)
+    })?;
+    Ok(Some(path))
+}
+
+/// Replaces a log. If it is a symbolic link, the file that it leads to is replaced.
+pub(super) fn replace(store: &Store, path: &Path, content: &[u8]) -> Result<()> {
+    let options = &store.options;
+    debug_assert!(content.is_empty() || content.ends_with(b"\n"), "a log is whole lines");
+    let path = store.target_of(path)?;
+    // Nobody else has it: the ref is locked.
+    let mut lock = Lock::acquire(&options.fs, &path, 0o666, Patience::None)?;
+    let file = lock.content()?;
+    file.write_all(content)?;
+    if options.sync {
+        file.sync()?;
+    }
+    lock.close();
+    folders::share(&options.fs, &lock.content_path(), options.sharing, false)?;
+    locks::heed_signals()?;
+    lock.publish()?;
+    match path.parent() {
+        Some(folder) if options.sync => Ok(options.fs.sync_dir(folder)?),
+        _ => Ok(()),
+    }
+}
