@@ -194,3 +194,43 @@ fn what_is_no_commit_is_refused_for_branches_as_by_git() {
         }
     }
 }
+
+/// `receive.updateServerInfo` writes what clients of plain HTTP read, `receive.autogc` has git sweep up.
+#[test]
+fn what_is_done_behind_a_push_is_what_git_does() {
+    let client = Client::new(refdb_types::HashKind::Sha1);
+    let git = refdb_testkit::Git::find().program();
+    for format in refdb_testkit::RefFormat::ALL {
+        for settings in [
+            &[("receive.autogc", "false")][..],
+            &[("receive.autogc", "false"), ("receive.updateServerInfo", "true"), ("receive.unpackLimit", "1")],
+            &[("maintenance.autoDetach", "false")],
+            &[("maintenance.auto", "false")],
+            &[("gc.autoDetach", "true")],
+        ] {
+            let make = || Repo::bare(format, refdb_types::HashKind::Sha1);
+            let servers = Servers { git: make(), refdb: make() };
+            let seen = [(&servers.git, false), (&servers.refdb, true)].map(|(server, by_refdb)| {
+                settings.iter().for_each(|(key, value)| server.config(key, value));
+                let trace = server.scratch().join("trace");
+                let mut push = client.repo.command(git);
+                push.env("REFDB_GIT", git).env("GIT_TRACE", &trace).arg("push").arg("--porcelain");
+                if by_refdb {
+                    push.arg(format!("--receive-pack={}", client.receive_pack.display()));
+                }
+                let output = push.arg(server.dir()).arg(format!("{}:refs/heads/main", client.commits[2])).output();
+                let trace = std::fs::read_to_string(trace).unwrap();
+                let started = trace.lines().filter_map(|line| line.split_once("built-in: git maintenance "));
+                let swept: Vec<_> = started.map(|(_, words)| words.to_owned()).collect();
+                let info = ["info/refs", "objects/info/packs"]
+                    .map(|file| std::fs::read_to_string(server.git_dir().join(file)).unwrap_or_default());
+                (shown(server, &output.unwrap()), swept, info)
+            });
+            assert_eq!(seen[1], seen[0], "{format:?} {settings:?}");
+            let (_, swept, [refs, _]) = &seen[1];
+            let sweeps = !matches!(settings[0], ("receive.autogc" | "maintenance.auto", "false"));
+            assert_eq!(!swept.is_empty(), sweeps, "{format:?} {settings:?}: {swept:?}");
+            assert_eq!(refs.contains("refs/heads/main"), settings.len() > 1, "{format:?} {settings:?}");
+        }
+    }
+}
