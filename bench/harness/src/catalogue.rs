@@ -13,8 +13,10 @@ pub fn jobs(size: Size, commits: &Commits) -> Vec<Job> {
     let mut jobs = vec![start()];
     jobs.extend(reftable(size));
     jobs.extend(one_ref(Format::Reftable, size, commits));
+    jobs.extend(lists(Format::Reftable, size));
     jobs.extend(files(size));
     jobs.extend(one_ref(Format::Files, size, commits));
+    jobs.extend(lists(Format::Files, size));
     jobs.extend(receive::jobs(size));
     jobs
 }
@@ -176,6 +178,36 @@ fn one_ref(format: Format, size: Size, commits: &Commits) -> [Job; 3] {
             ..base
         },
     ]
+}
+
+/// Listing the big repository as most scripts do, and few refs of it.
+fn lists(format: Format, size: Size) -> [Job; 3] {
+    let big = size.big;
+    let ids = match format {
+        Format::Reftable => ["list-types", "list-show-ref", "list-prefix"],
+        Format::Files => ["files-list-types", "files-list-show-ref", "files-list-prefix"],
+    };
+    // In the folder of the change in the middle, ten changes of three refs each lie behind a prefix.
+    let number = 100_000 + size.big / 2 / 3;
+    let few = [0, 1, 2].map(|next| format!("refs/changes/{:02}/{}*/*", number % 100, number / 1000 + next));
+    let few = ["for-each-ref", "--format=%(objectname) %(refname)"].into_iter().chain(few.iter().map(String::as_str));
+    let show_ref = if format == Format::Files { 700.0 } else { 650.0 };
+    let steps = [
+        command(format!("list all of {big} with their types"), ["for-each-ref"]).reach(millions(1_500.0)),
+        command(format!("show-ref all of {big}"), ["show-ref"]).reach(millions(show_ref)),
+        command(format!("list 90 of {big} by prefix"), few).reach(millions(1.9)),
+    ];
+    let mut ids = ids.into_iter();
+    steps.map(|step| Job {
+        id: ids.next().unwrap_or_default(),
+        format,
+        content: Content::Big,
+        disk: Disk::Tmpfs,
+        reflogs: false,
+        reads: true,
+        judged: 1,
+        steps: vec![step],
+    })
 }
 
 /// Create, delete, create again: the second creation meets tombstones and leaves what the first one left.
