@@ -95,31 +95,31 @@ fn late_refs(old: &FilesBackend, base: &Merged) -> Result<Vec<LateRef>> {
     let mut cursor = base.refs();
     cursor.next()?;
     old.for_each_own(&mut |found| {
-        let (name, target, is_broken) = match &found {
-            Ok(view) => (view.name.to_owned(), Some(view.target), false),
-            Err(broken) => (broken.name.clone(), None, true),
+        let (name, target) = match &found {
+            Ok(view) => (view.name, Some(view.target)),
+            Err(broken) => (broken.name.as_bstr(), None),
         };
-        while let Some(record) = cursor.current()?
-            && record.name < name.as_bstr()
-        {
-            late.push(LateRef { name: record.name.to_owned(), was: target_of(&record), now: None, is_broken: false });
+        let mut was = None;
+        while let Some(record) = cursor.current()? {
+            let order = record.name.cmp(name);
+            if order.is_gt() {
+                break;
+            }
+            if order.is_eq() && target.is_some_and(|target| is_same(&record, target)) {
+                cursor.next()?;
+                return Ok(());
+            }
+            let value = target_of(&record);
+            if order.is_lt() {
+                late.push(LateRef { name: record.name.to_owned(), was: value, now: None, is_broken: false });
+            } else {
+                was = value;
+            }
             cursor.next()?;
         }
-        let was = match cursor.current()? {
-            Some(record) if record.name == name.as_bstr() => {
-                if target.is_some_and(|target| is_same(&record, target)) {
-                    cursor.next()?;
-                    return Ok(());
-                }
-                let was = target_of(&record);
-                cursor.next()?;
-                was
-            }
-            _ => None,
-        };
         let now = target.and_then(TargetView::to_target);
-        let is_broken = is_broken || now.is_none() || RefName::new_safe(name.to_vec()).is_none();
-        late.push(LateRef { name, was, now, is_broken });
+        let is_broken = now.is_none() || RefName::new_safe(name.to_vec()).is_none();
+        late.push(LateRef { name: name.to_owned(), was, now, is_broken });
         Ok(())
     })?;
     while let Some(record) = cursor.current()? {
