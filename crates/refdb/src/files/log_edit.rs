@@ -4,73 +4,91 @@
 
 use super::{locks, reflog_file, reflog_line::Line, store::Store, transaction::FilesLocked};
 use crate::{
-    Error, Rejection, Result, Step, Target, TargetView,
+    Rejection, Result, Snapshot, Step, Target, TargetView,
     backend::{Claim, Intent, Locked, NewValue},
     log_edit::{Chain, LogJudge, LoggedChange, PruneLogs},
 };
 use bstr::BStr;
 use refdb_types::{ObjectId, RefName};
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
+
+/// The most refs that are locked at once. Many locks are names of one file, which is cheaper than a file each.
+const BATCH: usize = 64;
 
 /// See [`Backend::prune_logs`](crate::Backend::prune_logs).
 pub(super) fn prune(store: &Arc<Store>, names: &[RefName], how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
+    let batch = if how.report || how.update_ref { 1 } else { BATCH };
+    let mut due: Vec<&RefName> = Vec::new();
     for name in names {
         locks::heed_signals()?;
-        match prune_one(store, name, how, judge) {
-            Err(error @ Error::Interrupted(_)) => return Err(error),
+        match may_change(store, name, how, judge) {
+            Ok(true) => due.push(name),
+            Ok(false) => {}
             Err(error) => judge.failed(name, error),
-            Ok(()) => {}
+        }
+        if due.len() == batch {
+            prune_locked(store, std::mem::take(&mut due), how, judge)?;
         }
     }
-    Ok(())
+    if due.is_empty() { Ok(()) } else { prune_locked(store, due, how, judge) }
 }
 
-fn prune_one(store: &Arc<Store>, name: &RefName, how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
-    let Some(path) = store.layout.log_path(name.as_bstr()) else { return Ok(()) };
-    let Some(before) = reflog_file::read(store, &path)? else { return Ok(()) };
+/// Whether a log, or its ref, has to be locked because it may change. If not, that is reported.
+fn may_change(store: &Arc<Store>, name: &RefName, how: PruneLogs, judge: &mut dyn LogJudge) -> Result<bool> {
+    let Some(path) = store.layout.log_path(name.as_bstr()) else { return Ok(false) };
+    let Some(before) = reflog_file::read(store, &path)? else { return Ok(false) };
     let judged = Judged::of(store, name.as_bstr(), &before, how, judge)?;
-    if how.dry_run || judged.content == before && !how.update_ref {
-        judged.tell(how, judge);
-        return Ok(());
+    if !how.dry_run && (how.update_ref || judged.content != before) {
+        return Ok(true);
     }
-    let intent = if how.update_ref { Intent::SetDirect } else { Intent::Hold };
-    let locked = FilesLocked::lock(store, &vec![Claim { name: name.as_bstr(), intent }])?;
-    if let Some((_, why)) = locked.refused().first() {
-        return Err(Rejection::of(name.clone(), why.clone()).into());
-    }
-    let Some(now) = reflog_file::read(store, &path)? else { return Ok(()) };
-    let anew = if now == before { None } else { Some(Judged::of(store, name.as_bstr(), &now, how, judge)?) };
-    let judged = anew.as_ref().unwrap_or(&judged);
     judged.tell(how, judge);
-    let content = (judged.content != now).then_some(&judged.content[..]);
-    replace(store, &path, content, locked, name.as_bstr(), judged.end.filter(|_| how.update_ref))
+    Ok(false)
 }
 
-/// Puts the new content of the log in its place, and then the ref's new value.
-fn replace(
-    store: &Arc<Store>,
-    path: &Path,
-    content: Option<&[u8]>,
-    mut locked: FilesLocked,
-    name: &BStr,
-    end: Option<ObjectId>,
-) -> Result<()> {
-    assert!(locked.refused().is_empty(), "a log is replaced under its ref's lock: '{name}'");
+/// Locks these refs, each once, and judges their logs again.
+fn prune_locked(store: &Arc<Store>, mut due: Vec<&RefName>, how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
+    due.sort_unstable();
+    let intent = if how.update_ref { Intent::SetDirect } else { Intent::Hold };
+    let claims: Vec<Claim<'_>> = due.iter().map(|name| Claim { name: name.as_bstr(), intent }).collect();
+    let mut locked = FilesLocked::lock(store, &claims)?;
+    let refused = locked.refused().to_vec();
+    for (at, why) in &refused {
+        judge.failed(due[*at], Rejection::of(due[*at].clone(), why.clone()).into());
+    }
     let mut steps = Vec::new();
-    let old = locked.snapshot().get(name);
-    let is_broken = matches!(old, Err(Error::BrokenRef(_)));
-    let old = old.unwrap_or_default();
-    if let Some(end) = end
-        && !matches!(old, Some(Target::Symbolic(_)))
-    {
-        let (old, new) = (old.as_ref().map(TargetView::from), Some(NewValue::Direct(end, None)));
-        steps.push(Step { name, old, is_broken, new, log: None });
+    let held = (0..due.len()).filter(|at| !refused.iter().any(|(refused, _)| refused == at));
+    for name in held.map(|at| due[at]) {
+        match prune_one(store, name, how, judge) {
+            Ok(Some(end)) => steps.extend(step(locked.snapshot(), name.as_bstr(), end)),
+            Ok(None) => {}
+            Err(error) => judge.failed(name, error),
+        }
     }
+    assert!(steps.len() <= 1, "refs are set one by one");
     locked.stage(&steps)?;
-    if let Some(content) = content {
-        reflog_file::replace(store, path, content)?;
-    }
     Box::new(locked).commit(&steps)
+}
+
+/// Judges a log whose ref is locked, and replaces it. Returns the value for the ref, if it shall have one.
+fn prune_one(store: &Arc<Store>, name: &RefName, how: PruneLogs, judge: &mut dyn LogJudge) -> Result<Option<ObjectId>> {
+    let Some(path) = store.layout.log_path(name.as_bstr()) else { return Ok(None) };
+    let Some(now) = reflog_file::read(store, &path)? else { return Ok(None) };
+    let judged = Judged::of(store, name.as_bstr(), &now, how, judge)?;
+    judged.tell(how, judge);
+    if judged.content != now {
+        reflog_file::replace(store, &path, &judged.content)?;
+    }
+    Ok(judged.end.filter(|_| how.update_ref))
+}
+
+/// The step that sets a ref to the end of its log. Symbolic refs stay.
+fn step<'n>(snapshot: &dyn Snapshot, name: &'n BStr, end: ObjectId) -> Option<Step<'n>> {
+    let (old, is_broken) = match snapshot.get(name) {
+        Ok(Some(Target::Symbolic(_))) => return None,
+        Ok(old) => (old.and_then(|old| old.id()).map(TargetView::Direct), false),
+        Err(_) => (None, true),
+    };
+    Some(Step { name, old, is_broken, new: Some(NewValue::Direct(end, None)), log: None })
 }
 
 /// The fate of a log.
