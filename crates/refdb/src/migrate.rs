@@ -51,6 +51,8 @@ pub struct Migrated {
     pub kept: Option<PathBuf>,
     /// What was written to the old place too late to be taken over, by its path from the repository's folder.
     pub strays: Vec<BString>,
+    /// Reflogs without their refs, which such programs left before. They are gone, but for a dry run.
+    pub lone_logs: Vec<BString>,
     /// Lines of reflogs that were no entries, and were left out.
     pub lines_left_out: u64,
     /// Entries of reflogs that were cut, since no block of a table has room for them.
@@ -108,7 +110,7 @@ impl Store {
         if now != self.repository().ref_format() {
             self.repository().format_watch().map_or(Ok(()), |watch| watch.check(self.fs()))?;
         }
-        Switch::new(site, options)?.run(&mut migrated, &mut ticker)?;
+        Switch::new(site, options, &mut migrated)?.run(&mut migrated, &mut ticker)?;
         if migrated.folder.is_none() {
             migrated.strays = strays::of(site, options.to)?;
         }

@@ -90,6 +90,9 @@ fn tell(session: &Session, migrated: &Migrated) -> Result<u8> {
         let text = message!["'", conflict.name, "' was changed in both formats meanwhile; the old files are kept in '"];
         say("warning: ", &message![text, kept, "'"]);
     }
+    if !migrated.lone_logs.is_empty() {
+        warn(&format!("reflogs of changes that came too late and failed were left out: {}", migrated.lone_logs.len()));
+    }
     for path in &migrated.strays {
         say(
             "warning: ",

@@ -3,10 +3,11 @@
 
 use super::place::{BLANK_HEAD, BLANK_HEADS, Place, Site, holds};
 use crate::{MigrateError, RefFormat, Result, Store};
-use bstr::{BString, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 use refdb_types::is_root_ref;
 use refdb_vfs::EntryKind;
 use std::{
+    collections::BTreeSet,
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -41,15 +42,28 @@ pub(super) fn of(site: &Site<'_>, format: RefFormat) -> Result<Vec<BString>> {
     Ok(found)
 }
 
-/// Refuses to go on where refs lie that would be lost.
-pub(super) fn refuse(site: &Site<'_>) -> Result<()> {
-    let mut found = of(site, RefFormat::Reftable)?;
-    if found.is_empty() {
-        return Ok(());
+/// Refuses to go on where refs lie that would be lost. Names the reflogs whose refs were never written, which it removes
+/// unless this is a dry run.
+pub(super) fn clear(site: &Site<'_>, dry_run: bool) -> Result<Vec<BString>> {
+    let found: BTreeSet<BString> = of(site, RefFormat::Reftable)?.into_iter().collect();
+    let (logs, mut refs): (Vec<_>, Vec<_>) = found.iter().cloned().partition(|path| is_lone_log(site, path, &found));
+    if refs.is_empty() {
+        let removed = if dry_run { &[] } else { &logs[..] };
+        removed.iter().try_for_each(|log| site.fs.remove_file(&site.common.join(OsStr::from_bytes(log))))?;
+        return Ok(logs);
     }
-    let more = found.len().saturating_sub(NAMED_MAX);
-    found.truncate(NAMED_MAX);
-    Err(MigrateError::Strays { found, more }.into())
+    let more = refs.len().saturating_sub(NAMED_MAX);
+    refs.truncate(NAMED_MAX);
+    Err(MigrateError::Strays { found: refs, more }.into())
+}
+
+/// Whether this is a reflog of a ref that is not there. A writer of files writes the log first: this one failed at the ref.
+fn is_lone_log(site: &Site<'_>, path: &BString, found: &BTreeSet<BString>) -> bool {
+    let path = site.common.join(OsStr::from_bytes(path));
+    let of_log = |place: &Place| path.strip_prefix(place.dir.join("logs")).ok().map(|name| place.dir.join(name));
+    // Nobody has looked into a packed-refs that came late.
+    let has_ref = |file: PathBuf| found.contains(&shown(site, &file)) || found.contains(BStr::new("packed-refs"));
+    site.places.iter().find_map(of_log).is_some_and(|file| !has_ref(file))
 }
 
 fn files(site: &Site<'_>, place: &Place, found: &mut Vec<BString>) -> Result<()> {

@@ -36,7 +36,7 @@ pub(super) struct Switch<'s> {
 
 impl<'s> Switch<'s> {
     /// Nothing is changed before all that can be known to fail was looked at.
-    pub(super) fn new(site: &'s Site<'s>, options: &MigrateOptions) -> Result<Self> {
+    pub(super) fn new(site: &'s Site<'s>, options: &MigrateOptions, migrated: &mut Migrated) -> Result<Self> {
         for place in &site.places {
             retire::check_movable(site, place)?;
             if options.to == RefFormat::Reftable {
@@ -44,7 +44,7 @@ impl<'s> Switch<'s> {
             }
         }
         if options.to == RefFormat::Files {
-            strays::refuse(site)?;
+            migrated.lone_logs = strays::clear(site, options.dry_run)?;
         }
         Ok(Self::at(site, *options, site.make_root()?, false))
     }

@@ -180,3 +180,31 @@ fn git_waits_or_fails_while_stacks_become_files_and_writes_nowhere() {
         assert_eq!(Store::open(&dir).unwrap().strays().unwrap(), ["reftable"]);
     }
 }
+
+/// A writer that met the switch between its reflog and its ref left such a file, and no later migration began.
+#[test]
+fn a_reflog_of_a_change_that_failed_bars_no_migration() {
+    for hash in [HashKind::Sha1, HashKind::Sha256] {
+        let repo = scene(RefFormat::Files, hash);
+        let dir = repo.git_dir().to_owned();
+        let before = state(&dir);
+        migrate(&Fs::real(), &dir, RefFormat::Reftable).unwrap();
+        let write = |path: &str| {
+            std::fs::create_dir_all(dir.join(path).parent().unwrap()).unwrap();
+            std::fs::write(dir.join(path), "x\n").unwrap();
+        };
+        write("logs/refs/heads/deep/failed");
+        write("logs/refs/tags/made");
+        write("refs/tags/made");
+        let said = migrate(&Fs::real(), &dir, RefFormat::Files).unwrap_err().to_string();
+        assert!(said.contains("refs/tags/made") && !said.contains("failed"), "{said}");
+        assert!(dir.join("logs/refs/heads/deep/failed").exists(), "nothing is removed where it goes no further");
+        for path in ["refs/tags/made", "logs/refs/tags/made"] {
+            std::fs::remove_file(dir.join(path)).unwrap();
+        }
+        let migrated = migrate(&Fs::real(), &dir, RefFormat::Files).unwrap();
+        assert_eq!(migrated.lone_logs, ["logs/refs/heads/deep/failed"]);
+        assert_eq!(state(&dir), before);
+        assert_clean(&dir);
+    }
+}
