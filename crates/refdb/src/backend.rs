@@ -111,7 +111,7 @@ pub enum Intent {
 /// loose refs before packed-refs.
 pub trait Snapshot: Send + Sync {
     /// One ref, symbolic refs not followed. `Ok(None)` if it does not exist;
-    /// [`Error::BrokenRef`](crate::Error::BrokenRef) if its file is no good.
+    /// [`Error::BrokenRef`] if its file is no good.
     fn get(&self, name: &BStr) -> Result<Option<Target>>;
 
     /// Answers many look-ups in one walk. `probes` come in ascending order of name, a name at most once.
@@ -235,7 +235,7 @@ pub trait Cursor {
     /// between, at most; going back starts anew.
     fn seek(&mut self, name: &BStr) -> Result<()>;
 
-    /// The next ref. A ref whose file is broken is the error [`Error::BrokenRef`](crate::Error::BrokenRef). The error
+    /// The next ref. A ref whose file is broken is the error [`Error::BrokenRef`]. The error
     /// is no end: the next call goes on behind it. What packed-refs says of such a ref is not shown.
     fn next(&mut self) -> Result<Option<RefView<'_>>>;
 

@@ -181,7 +181,7 @@ fn git_waits_or_fails_while_stacks_become_files_and_writes_nowhere() {
     }
 }
 
-/// A writer that met the switch between its reflog and its ref left such a file, and no later migration began.
+/// A writer that met the switch between its reflog and its ref left such a file. No later migration began.
 #[test]
 fn a_reflog_of_a_change_that_failed_bars_no_migration() {
     for hash in [HashKind::Sha1, HashKind::Sha256] {
