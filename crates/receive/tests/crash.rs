@@ -80,11 +80,15 @@ impl Scene {
         let refused_removal = crash.next.starts_with("remove");
         let left = quarantines(dir);
         assert!(!cleans_up || refused_removal || left.is_empty(), "{left:?}");
-        let answer = self.push(&Fs::real(), dir, "refs/heads/next", false).unwrap();
-        assert!(answer.contains("ok refs/heads/next\n"), "{answer}");
-        // What nobody has locked yet may be another's: `git prune` removes it.
-        let left = quarantines(dir);
-        assert!(left.iter().all(|folder| !folder.join("refdb.lock").exists()), "{left:?}");
+        // What nobody has locked yet may be another's: `git prune` removes it. Until it runs, a program that another test
+        // starts has all open files of this process. For that moment a lock seems to be held, and a later push clears.
+        let is_cleared = |number: usize| {
+            let name = format!("refs/heads/next-{number}");
+            let answer = self.push(&Fs::real(), dir, &name, false).unwrap();
+            assert!(answer.contains(&format!("ok {name}\n")), "{answer}");
+            quarantines(dir).iter().all(|folder| !folder.join("refdb.lock").exists())
+        };
+        assert!((0..5).any(is_cleared), "{:?}", quarantines(dir));
     }
 }
 
