@@ -6,6 +6,7 @@ use refdb_testkit::{Git, RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
 use std::{
     collections::BTreeMap,
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::Output,
     sync::atomic::{AtomicBool, Ordering},
@@ -117,22 +118,52 @@ fn who_may_not_write_changes_nothing() {
         let repo = Repo::bare(from, HashKind::Sha1);
         let ids = repo.commits(1);
         repo.create_refs([("refs/heads/main", ids[0])]);
-        let open = |path: &Path| {
-            use std::os::unix::fs::PermissionsExt;
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        };
-        open(repo.scratch());
-        let program = repo.scratch().join("refdb");
-        std::fs::copy(REFDB, &program).unwrap();
-        open(&program);
         let before = refdb_testkit::files_below(repo.git_dir());
-        let mut command = repo.command("setpriv");
-        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&program);
-        command.args(["-c", "safe.directory=*", "refs", "migrate", &format!("--ref-format={}", to.name())]);
-        let output = command.output().unwrap();
-        assert_eq!(output.status.code(), Some(255), "{output:?}");
+        let output = migrate_as_another(&repo, to);
         assert!(output.stderr.contains_str("Permission denied"), "{output:?}");
         assert_eq!(refdb_testkit::files_below(repo.git_dir()), before);
         assert_eq!(repo.rev_parse("refs/heads/main"), ids[0]);
     }
+}
+
+/// The new format counted, and no later run could move the old files away.
+#[test]
+fn a_folder_of_refs_that_may_not_be_moved_is_found_before_the_new_format_counts() {
+    if rustix::process::geteuid().as_raw() != 0 {
+        return;
+    }
+    for (place, mode) in [("refs/heads", 0o755), ("refs/heads/below", 0o755), ("logs/refs", 0o755), ("refs", 0o1777)] {
+        let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+        repo.config("core.logAllRefUpdates", "always");
+        let ids = repo.commits(1);
+        repo.create_refs([("refs/heads/below/a", ids[0]), ("refs/tags/a", ids[0])]);
+        let before = repo.refs();
+        let place = repo.git_dir().join(place);
+        let give = |user: &str| {
+            let mut chown = std::process::Command::new("chown");
+            assert!(chown.args(["-R", user]).arg(repo.git_dir()).status().unwrap().success());
+        };
+        give("65534");
+        std::os::unix::fs::chown(&place, Some(0), Some(0)).unwrap();
+        std::fs::set_permissions(&place, PermissionsExt::from_mode(mode)).unwrap();
+        let output = migrate_as_another(&repo, RefFormat::Reftable);
+        assert!(output.stderr.contains_str(place.file_name().unwrap().as_encoded_bytes()), "{output:?}");
+        assert!(!repo.git_dir().join("reftable").exists(), "{output:?}");
+        give("0");
+        assert_eq!(repo.refs(), before);
+    }
+}
+
+fn migrate_as_another(repo: &Repo, to: RefFormat) -> Output {
+    let open = |path: &Path| std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+    open(repo.scratch());
+    let program = repo.scratch().join("refdb");
+    std::fs::copy(REFDB, &program).unwrap();
+    open(&program);
+    let mut command = repo.command("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&program);
+    command.args(["-c", "safe.directory=*", "refs", "migrate", &format!("--ref-format={}", to.name())]);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(255), "{output:?}");
+    output
 }

@@ -6,7 +6,7 @@ use std::{fmt, path::PathBuf};
 /// How many refs an error names.
 const NAMED_MAX: usize = 10;
 
-/// Why refs cannot change their format. Nothing was changed.
+/// Why refs cannot change their format. Nothing was changed, but for `Unfinished`.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
     /// They have it.
@@ -38,6 +38,21 @@ pub enum MigrateError {
     /// A folder or file that has to be moved is a symbolic link, or another file system.
     #[error("'{}' cannot be moved aside: it is a symbolic link or lies on another file system", .0.display())]
     NotMovable(PathBuf),
+    /// A folder whose files only their owners may move.
+    #[error("'{}' cannot be moved aside: it is another user's, and has the sticky bit", .0.display())]
+    Sticky(PathBuf),
+    /// The new format counts, and the old files could not be looked at or moved away.
+    #[error(
+        "refs have the '{to}' format now, but the old files are not out of the way: {why}; \
+        mend this and run the same 'refs migrate' again: until then changes made meanwhile may be missing"
+    )]
+    Unfinished {
+        /// The new format.
+        to: &'static str,
+        /// What failed.
+        #[source]
+        why: Box<crate::Error>,
+    },
     /// A worktree was added or removed meanwhile.
     #[error("a worktree was added or removed meanwhile; try again")]
     WorktreesChanged,

@@ -36,6 +36,45 @@ pub(super) fn check_movable(site: &Site<'_>, place: &Place) -> Result<()> {
     Ok(())
 }
 
+/// Fails if a folder of refs or of reflogs leads elsewhere, so that its files would be left behind unread, or if it cannot
+/// be moved.
+pub(super) fn check_trees(site: &Site<'_>, place: &Place) -> Result<()> {
+    for (top, has_links) in [("refs", true), ("logs", false)] {
+        let mut waiting = vec![place.dir.join(top)];
+        while let Some(folder) = waiting.pop() {
+            let entries = match site.fs.read_dir(&folder) {
+                Err(error) if error.is_not_found() => continue,
+                entries => entries?,
+            };
+            check_own(site, &folder)?;
+            for (name, kind) in entries {
+                let path = folder.join(OsStr::from_bytes(&name));
+                let is_folder = |path: &Path| site.fs.find(path).ok().flatten().is_some_and(|stat| stat.is_dir());
+                match kind {
+                    EntryKind::Dir => waiting.push(path),
+                    // A link to a file is a symbolic ref.
+                    EntryKind::Symlink if !has_links || is_folder(&path) => {
+                        return Err(MigrateError::NotMovable(path).into());
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Fails if the files of a folder cannot be moved or removed.
+fn check_own(site: &Site<'_>, folder: &Path) -> Result<()> {
+    const STICKY: u32 = 0o1000;
+    site.fs.check_writable(folder)?;
+    let (stat, user) = (site.fs.stat(folder)?, refdb_vfs::effective_user());
+    if stat.mode & STICKY != 0 && user != 0 && user != stat.uid {
+        return Err(MigrateError::Sticky(folder.to_owned()).into());
+    }
+    Ok(())
+}
+
 /// Fails if something lies where a stack shall be.
 pub(super) fn check_no_stack(site: &Site<'_>, place: &Place) -> Result<()> {
     let folder = place.reftable();
@@ -132,34 +171,69 @@ fn bar_heads(site: &Site<'_>, root: &Root, place: &Place, heads: &Path) -> Resul
     }
 }
 
-fn root_refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
-    let names = site.fs.read_dir(&place.dir)?;
-    for (name, _) in names.iter().filter(|(name, kind)| *kind != EntryKind::Dir && is_root_ref(name.as_bstr())) {
-        if name == b"HEAD" {
-            continue;
+/// The files of HEAD and the other root refs.
+fn root_ref_files(site: &Site<'_>, place: &Place) -> Result<Vec<PathBuf>> {
+    let mut entries = site.fs.read_dir(&place.dir)?;
+    entries.retain(|(name, kind)| *kind != EntryKind::Dir && is_root_ref(name.as_bstr()));
+    Ok(entries.into_iter().map(|(name, _)| place.dir.join(OsStr::from_bytes(&name))).collect())
+}
+
+/// Does what may fail at the root refs before the new format counts: a lock that was left, or no room for HEAD's second name.
+/// The locks are not kept. Who writes to HEAD's branch needs HEAD's.
+pub(super) fn try_root_refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
+    for file in root_ref_files(site, place)? {
+        let lock = Lock::acquire(&site.fs, &file, 0o666, site.patience())?;
+        if file.ends_with("HEAD") {
+            keep_head(site, root, place)?;
         }
-        let lock = Lock::acquire(&site.fs, &place.dir.join(OsStr::from_bytes(name)), 0o666, site.patience())?;
-        move_away(site, root, place, Path::new(OsStr::from_bytes(name)))?;
         lock.release()?;
     }
-    head(site, root, place)
+    Ok(())
+}
+
+fn root_refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
+    let mut files = root_ref_files(site, place)?;
+    // HEAD last, as when they were made.
+    files.sort_unstable_by_key(|file| file.ends_with("HEAD"));
+    for file in files {
+        let lock = Lock::acquire(&site.fs, &file, 0o666, site.patience())?;
+        debug_assert_eq!(lock.target(), file, "a root ref is moved under its own lock");
+        match file.strip_prefix(&place.dir) {
+            Ok(name) if name != Path::new("HEAD") => move_away(site, root, place, name)?,
+            _ => head(site, root, place)?,
+        }
+        lock.release()?;
+    }
+    Ok(())
+}
+
+/// Keeps HEAD among the old files, under its lock.
+pub(super) fn keep_head(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
+    let (head, old) = (place.dir.join("HEAD"), place.below(&root.old()).join("HEAD"));
+    make_folders(&site.fs, &root.path, &place.below(&root.old()).join("refs"))?;
+    let inode = |path: &Path| site.fs.find_link(path).map(|stat| stat.map(|stat| stat.inode));
+    if holds(site, &head, BLANK_HEAD) || inode(&old)?.is_some_and(|kept| Ok(Some(kept)) == inode(&head).map_err(drop)) {
+        return Ok(());
+    }
+    match site.fs.remove_file(&old) {
+        Err(error) if !error.is_not_found() => return Err(error.into()),
+        _ => {}
+    }
+    match site.fs.hard_link(&head, &old) {
+        Err(error) if error.is_not_found() => Ok(()),
+        Err(_) => copy(site, &head, &old),
+        Ok(()) => Ok(()),
+    }
 }
 
 /// HEAD is never missing: without it this is no repository.
 fn head(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     let head = place.dir.join("HEAD");
-    let old = place.below(&root.old()).join("HEAD");
-    let lock = Lock::acquire(&site.fs, &head, 0o666, site.patience())?;
-    debug_assert_eq!(lock.target(), head, "HEAD is replaced under its own lock");
+    keep_head(site, root, place)?;
     if !holds(site, &head, BLANK_HEAD) {
-        match site.fs.hard_link(&head, &old) {
-            Err(error) if error.is_exists() || error.is_not_found() => {}
-            Err(_) => copy(site, &head, &old)?,
-            Ok(()) => {}
-        }
         site.fs.rename(&place.below(&root.blank()).join("HEAD"), &head)?;
     }
-    Ok(lock.release()?)
+    Ok(())
 }
 
 /// Where files cannot have two names.

@@ -40,9 +40,11 @@ impl<'s> Switch<'s> {
         for place in &site.places {
             retire::check_movable(site, place)?;
             if options.to == RefFormat::Reftable {
+                retire::check_trees(site, place)?;
                 retire::check_no_stack(site, place)?;
             }
         }
+        site.store.repository().config_with_ref_format(&site.fs, options.to)?;
         if options.to == RefFormat::Files {
             migrated.lone_logs = strays::clear(site, options.dry_run)?;
         }
@@ -66,14 +68,24 @@ impl<'s> Switch<'s> {
         }
         for step in steps(self.options.to) {
             if let Err(error) = self.step(*step, migrated, ticker) {
-                if !self.committed {
-                    self.undo();
+                if self.committed {
+                    return Err(self.unfinished(error));
                 }
+                self.undo();
                 return Err(error);
             }
         }
         self.clear(migrated);
         Ok(())
+    }
+
+    /// What a failure behind [`Step::Commit`] means.
+    fn unfinished(&self, why: Error) -> Error {
+        debug_assert!(self.committed, "before that, all is undone");
+        match why {
+            Error::Interrupted(_) => why,
+            why => MigrateError::Unfinished { to: self.options.to.name(), why: Box::new(why) }.into(),
+        }
     }
 
     fn run_dry(mut self, migrated: &mut Migrated, ticker: &mut Ticker<'_>) -> Result<()> {
@@ -97,7 +109,9 @@ impl<'s> Switch<'s> {
         };
         let rest = steps(self.options.to).iter().skip_while(|step| **step != Step::Fence);
         for step in hold.iter().chain(rest) {
-            self.step(*step, migrated, ticker)?;
+            if let Err(error) = self.step(*step, migrated, ticker) {
+                return Err(self.unfinished(error));
+            }
         }
         self.clear(migrated);
         Ok(())
@@ -195,6 +209,7 @@ impl<'s> Switch<'s> {
         self.lock_config()?;
         let Switch { site, root, .. } = self;
         for place in &site.places {
+            retire::try_root_refs(site, root, place)?;
             let (built, folder) = (place.below(&root.path).join("reftable"), place.reftable());
             site.fs.create_dir(&folder, 0o777)?;
             share(&site.fs, &folder, site.files(&site.common, place).sharing, true)?;

@@ -56,6 +56,35 @@ fn what_is_in_the_way_stays_and_is_named() {
     assert!(said.contains("\n  HEAD") && said.contains("\n  refs/tags/late"), "{said}");
 }
 
+/// The refs below such a folder were gone afterwards: what walks the refs follows a link, what walked here did not.
+#[test]
+fn a_folder_of_refs_or_reflogs_that_leads_elsewhere_is_refused() {
+    for path in ["refs/heads", "refs/heads/below", "logs/refs", "logs/HEAD"] {
+        let repo = scene(RefFormat::Files, HashKind::Sha1);
+        let before = state(repo.git_dir());
+        let (moved, path) = (repo.scratch().join("moved"), repo.git_dir().join(path));
+        if path.exists() {
+            std::fs::rename(&path, &moved).unwrap();
+        } else {
+            std::fs::create_dir(&moved).unwrap();
+        }
+        symlink(&moved, &path).unwrap();
+        let said = refusal(&repo, RefFormat::Reftable);
+        assert!(said.contains("symbolic link") && said.contains(path.to_str().unwrap()), "{said}");
+        assert_eq!(state(repo.git_dir()), before);
+    }
+}
+
+#[test]
+fn an_extension_that_nobody_knows_is_refused_before_anything_is_made() {
+    let repo = scene(RefFormat::Files, HashKind::Sha1);
+    repo.config("extensions.foo", "bar");
+    let before = state(repo.git_dir());
+    assert!(refusal(&repo, RefFormat::Reftable).contains("unknown repository extension"));
+    assert_eq!(state(repo.git_dir()), before);
+    assert_clean(repo.git_dir());
+}
+
 #[test]
 fn one_migration_runs_at_a_time_and_the_same_format_is_an_error() {
     let repo = scene(RefFormat::Files, HashKind::Sha1);
@@ -71,6 +100,8 @@ fn locks_of_others_are_waited_for_and_then_fail_it_cleanly() {
     for (format, to, lock) in [
         (RefFormat::Files, RefFormat::Reftable, "packed-refs.lock"),
         (RefFormat::Files, RefFormat::Reftable, "config.lock"),
+        (RefFormat::Files, RefFormat::Reftable, "HEAD.lock"),
+        (RefFormat::Files, RefFormat::Reftable, "worktrees/tree/HEAD.lock"),
         (RefFormat::Reftable, RefFormat::Files, "reftable/tables.list.lock"),
         (RefFormat::Reftable, RefFormat::Files, "worktrees/tree/reftable/tables.list.lock"),
         (RefFormat::Reftable, RefFormat::Files, "config.lock"),

@@ -31,6 +31,8 @@ pub(super) fn with_ref_format(
         RefStorage { format: to, location: None },
         "a changed configuration says what was written"
     );
+    // In version 0 nobody asked for the extensions that nobody knows.
+    read.check()?;
     Ok(text)
 }
 
@@ -214,6 +216,18 @@ mod tests {
         ] {
             assert_eq!(change(files, RefFormat::Reftable), reftable);
             assert_eq!(change(reftable, RefFormat::Files), files);
+        }
+    }
+
+    /// The repository could not be opened any more.
+    #[test]
+    fn an_extension_that_nobody_knows_is_not_made_to_count() {
+        for config in
+            ["[extensions]\n\tfoo = bar\n", "[core]\n\trepositoryformatversion = 0\n[extensions \"a b\"]\n\tc = d\n"]
+        {
+            let changed = with_ref_format(config.as_bytes(), RefFormat::Reftable, Path::new(""), Path::new("config"));
+            let said = changed.unwrap_err().to_string();
+            assert!(said.contains("unknown repository extension"), "{said}");
         }
     }
 }
