@@ -114,6 +114,11 @@ fn ref_commands_are_handed_over_and_nothing_else_is() {
             &["-p", "branch"],
             &["nothing"],
             &["--version"],
+            // These end git's own reading of its command line.
+            &["--html-path", "branch"],
+            &["--list-cmds=main", "branch"],
+            &["--no-such-option", "branch"],
+            &["-cx.y=z", "tag"],
         ] {
             assert!(shim.same(&repo, words).is_empty(), "{words:?}");
         }

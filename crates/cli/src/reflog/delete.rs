@@ -76,16 +76,30 @@ enum Which {
 impl Which {
     /// Understands what stands behind `@{`. A number and `}` is a number, whatever follows; all else is a date.
     fn of(session: &Session, text: &BStr) -> Self {
-        let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        if text.get(digits) == Some(&b'}') {
-            let number = text[..digits]
-                .iter()
-                .fold(0_usize, |sum, digit| sum.saturating_mul(10).saturating_add(usize::from(digit - b'0')));
+        if let Some(number) = number(text) {
             return Which::Number(number);
         }
         let zone = Zone::of(session.store.environment());
         Which::Before(approximate(text, now(session.store.environment()), &zone).seconds)
     }
+}
+
+/// The number before `}`, if there is one, as strtoul(3) reads it: blanks and a sign come first, and -1 is the largest.
+fn number(text: &BStr) -> Option<usize> {
+    let blanks = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
+    let sign = text.get(blanks).filter(|byte| matches!(byte, b'+' | b'-'));
+    let start = blanks + usize::from(sign.is_some());
+    let digits = text[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let end = if digits == 0 { 0 } else { start + digits };
+    if text.get(end) != Some(&b'}') {
+        return None;
+    }
+    let add = |sum: usize, digit: &u8| sum.checked_mul(10)?.checked_add(usize::from(digit - b'0'));
+    let number = text[start..][..digits].iter().try_fold(0, add);
+    Some(match (number, sign) {
+        (Some(number), Some(b'-')) => number.wrapping_neg(),
+        (number, _) => number.unwrap_or(usize::MAX),
+    })
 }
 
 /// Lets one entry go.
@@ -116,5 +130,32 @@ impl LogJudge for OneEntry {
 
     fn failed(&mut self, _: &RefName, error: refdb::Error) {
         self.teller.fail(error);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn a_number_may_have_blanks_and_a_sign_as_in_git() {
+        for (text, expected) in [
+            ("1}", Some(1)),
+            ("+1}", Some(1)),
+            (" \t\n1}junk", Some(1)),
+            ("}", Some(0)),
+            ("-1}", Some(usize::MAX)),
+            ("-0}", Some(0)),
+            ("99999999999999999999}", Some(usize::MAX)),
+            ("-99999999999999999999}", Some(usize::MAX)),
+            ("+}", None),
+            (" }", None),
+            ("1 }", None),
+            ("0x1}", None),
+            ("yesterday}", None),
+            ("1", None),
+        ] {
+            assert_eq!(number(text.into()), expected, "{text}");
+        }
     }
 }
