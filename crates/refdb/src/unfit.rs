@@ -51,7 +51,7 @@ pub enum MigrateError {
         to: &'static str,
         /// What failed.
         #[source]
-        why: Box<crate::Error>,
+        why: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A worktree was added or removed meanwhile.
     #[error("a worktree was added or removed meanwhile; try again")]

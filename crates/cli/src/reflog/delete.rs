@@ -84,7 +84,7 @@ impl Which {
     }
 }
 
-/// The number before `}`, if there is one, as strtoul(3) reads it: blanks and a sign come first, and -1 is the largest.
+/// The number before `}`, if there is one, as strtoul(3) reads it. Blanks and a sign may come first; -1 is the largest.
 fn number(text: &BStr) -> Option<usize> {
     let blanks = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
     let sign = text.get(blanks).filter(|byte| matches!(byte, b'+' | b'-'));

@@ -36,8 +36,8 @@ pub(super) fn check_movable(site: &Site<'_>, place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a folder of refs or of reflogs leads elsewhere, so that its files would be left behind unread, or if it cannot
-/// be moved.
+/// Fails if a folder of refs or of reflogs cannot be moved, or is a link. What a link leads to would be left behind
+/// unread.
 pub(super) fn check_trees(site: &Site<'_>, place: &Place) -> Result<()> {
     for (top, has_links) in [("refs", true), ("logs", false)] {
         let mut waiting = vec![place.dir.join(top)];
@@ -178,8 +178,8 @@ fn root_ref_files(site: &Site<'_>, place: &Place) -> Result<Vec<PathBuf>> {
     Ok(entries.into_iter().map(|(name, _)| place.dir.join(OsStr::from_bytes(&name))).collect())
 }
 
-/// Does what may fail at the root refs before the new format counts: a lock that was left, or no room for HEAD's second name.
-/// The locks are not kept. Who writes to HEAD's branch needs HEAD's.
+/// Does what may fail at the root refs before the new format counts. A lock may have been left, or there is no room for
+/// HEAD's second name. The locks are not kept: writers of HEAD's branch need HEAD's.
 pub(super) fn try_root_refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     for file in root_ref_files(site, place)? {
         let lock = Lock::acquire(&site.fs, &file, 0o666, site.patience())?;

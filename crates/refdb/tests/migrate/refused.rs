@@ -56,7 +56,7 @@ fn what_is_in_the_way_stays_and_is_named() {
     assert!(said.contains("\n  HEAD") && said.contains("\n  refs/tags/late"), "{said}");
 }
 
-/// The refs below such a folder were gone afterwards: what walks the refs follows a link, what walked here did not.
+/// The refs below such a folder were gone afterwards: lists of refs follow a link, a migration did not.
 #[test]
 fn a_folder_of_refs_or_reflogs_that_leads_elsewhere_is_refused() {
     for path in ["refs/heads", "refs/heads/below", "logs/refs", "logs/HEAD"] {
