@@ -4,8 +4,10 @@
 
 // `steps` has the order of all, and the answer to a crash. `place` knows whose refs there are, and where they lie meanwhile.
 // `to_reftable` and `to_files` copy, `switch` does the steps, `retire` moves the old files away. `late` finds the changes that
-// others made meanwhile. `leftover` ends an earlier run, `strays` names files where no ref should be.
+// others made meanwhile, `late_logs` those of reflogs. `leftover` ends an earlier run, `strays` names files where no ref
+// should be.
 mod late;
+mod late_logs;
 mod leftover;
 mod place;
 mod retire;

@@ -20,4 +20,5 @@ mod state;
 mod values;
 
 pub use backend::ReftableBackend;
+pub(crate) use logs::shown;
 pub use options::ReftableOptions;

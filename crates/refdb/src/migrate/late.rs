@@ -3,16 +3,14 @@
 
 use super::{
     Migrated,
+    late_logs::{Base, LateLog, late_logs},
     place::{Place, Root, Site},
-    to_reftable::{add_entry, marker, value_of},
+    to_reftable::value_of,
 };
 use crate::{Backend, Error, RefView, Result, TargetView, backend::Peeled, files::FilesBackend};
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::{LogEntry, RefName, Target};
-use reftable::{
-    LogRecord, LogValue, Merged, MergedLogCursor, RefRecord, RefValue,
-    stack::{Addition, AdditionWriter},
-};
+use refdb_types::{RefName, Target};
+use reftable::{Merged, RefRecord, RefValue, stack::Addition};
 use std::collections::BTreeSet;
 
 /// A ref that was changed in the old files after their copy, and in the new tables too.
@@ -24,26 +22,12 @@ pub struct Conflict {
     pub old_place: Option<Target>,
 }
 
-/// What the old files held when they were copied.
-pub(super) struct Base<'b> {
-    pub(super) merged: &'b Merged,
-    /// Whether reflogs are kept.
-    pub(super) reflogs: bool,
-}
-
 /// A change of one ref. Objects behind tags are found again when it is written.
 struct LateRef {
     name: BString,
     was: Option<Target>,
     now: Option<Target>,
     is_broken: bool,
-}
-
-/// Entries that a reflog gained, the newest first; none if it was only made.
-struct LateLog {
-    name: BString,
-    entries: Vec<LogEntry>,
-    is_removed: bool,
 }
 
 /// Looks at one worktree's old files, and adds to its stack what they have gained.
@@ -57,14 +41,10 @@ pub(super) fn take_over(
 ) -> Result<()> {
     let old = FilesBackend::new(site.files(&root.old(), place));
     let mut refs = late_refs(&old, base.merged)?;
-    let mut logs = if base.reflogs { late_logs(&old, base.merged)? } else { Vec::new() };
     let current = addition.snapshot().merged().clone();
+    let mut logs = if base.reflogs { late_logs(&old, base, &current)? } else { Vec::new() };
     let conflicts = sort_out(&mut refs, &current)?;
     logs.retain(|log| !conflicts.contains(&log.name));
-    for log in &mut logs {
-        forget_known(log, &current)?;
-    }
-    logs.retain(|log| log.is_removed || !log.entries.is_empty() || !has_log(&current, &log.name).unwrap_or(true));
     let shown = |name: &BString| match &place.id {
         None => name.clone(),
         Some(id) => BString::from([b"worktrees/", id.as_slice(), b"/", name.as_slice()].concat()),
@@ -182,97 +162,6 @@ fn stands_in_the_way(current: &Merged, name: &BStr) -> Result<bool> {
     Ok(cursor.next()?.is_some_and(|record| record.name.starts_with(&below)))
 }
 
-/// Compares the numbers of entries: a reflog only grows, or is removed. One that was cut short meanwhile stays as it was.
-fn late_logs(old: &FilesBackend, base: &Merged) -> Result<Vec<LateLog>> {
-    let mut late = Vec::new();
-    let names = old.own_log_names()?;
-    let mut names = names.into_iter().filter(|name| RefName::new_safe(name.to_vec()).is_some()).peekable();
-    let mut groups = Groups { cursor: base.logs(), head: None };
-    while let Some((name, count)) = groups.next()? {
-        while let Some(made) = names.next_if(|made| *made < name) {
-            late.push(LateLog { entries: entries(old, made.as_bstr())?, name: made, is_removed: false });
-        }
-        match names.next_if(|known| *known == name) {
-            None => late.push(LateLog { name, entries: Vec::new(), is_removed: true }),
-            Some(known) => {
-                let mut entries = entries(old, known.as_bstr())?;
-                entries.truncate(entries.len().saturating_sub(count));
-                if !entries.is_empty() {
-                    late.push(LateLog { name, entries, is_removed: false });
-                }
-            }
-        }
-    }
-    for made in names {
-        late.push(LateLog { entries: entries(old, made.as_bstr())?, name: made, is_removed: false });
-    }
-    Ok(late)
-}
-
-/// The reflogs of a stack, each with the number of its entries.
-struct Groups {
-    cursor: MergedLogCursor,
-    head: Option<(BString, usize)>,
-}
-
-impl Groups {
-    fn next(&mut self) -> Result<Option<(BString, usize)>> {
-        while let Some(record) = self.cursor.next()? {
-            let counts = usize::from(!is_marker(&record));
-            match &mut self.head {
-                Some((name, count)) if *name == record.name => *count += counts,
-                head => {
-                    let before = head.replace((record.name.to_owned(), counts));
-                    if before.is_some() {
-                        return Ok(before);
-                    }
-                }
-            }
-        }
-        Ok(self.head.take())
-    }
-}
-
-fn is_marker(record: &LogRecord<'_>) -> bool {
-    matches!(record.value, LogValue::Update { old, new, .. } if old.is_null() && new.is_null())
-}
-
-/// All entries of a reflog, the newest first.
-fn entries(old: &FilesBackend, name: &BStr) -> Result<Vec<LogEntry>> {
-    let mut entries = Vec::new();
-    old.for_each_entry(name, &mut |entry| {
-        entries.push(entry.clone());
-        Ok(())
-    })?;
-    Ok(entries)
-}
-
-fn has_log(current: &Merged, name: &BString) -> Result<bool> {
-    let mut cursor = current.logs();
-    cursor.seek_log(name, u64::MAX)?;
-    Ok(cursor.next()?.is_some_and(|record| record.name == name))
-}
-
-/// Drops entries that the tables have already: an earlier run put them there.
-fn forget_known(log: &mut LateLog, current: &Merged) -> Result<()> {
-    if log.entries.is_empty() {
-        return Ok(());
-    }
-    let mut cursor = current.logs();
-    cursor.seek_log(&log.name, u64::MAX)?;
-    while let Some(record) = cursor.next()?
-        && record.name == log.name
-    {
-        let LogValue::Update { old, new, time_seconds, message, .. } = record.value else { continue };
-        let is_known = |entry: &LogEntry| {
-            (entry.old, entry.new, entry.committer.time_seconds) == (old, new, time_seconds)
-                && message.trim_end() == entry.message.trim_end()
-        };
-        log.entries.retain(|entry| !is_known(entry));
-    }
-    Ok(())
-}
-
 /// Adds a table with the changes.
 fn write(
     old: &FilesBackend,
@@ -284,7 +173,7 @@ fn write(
     debug_assert!(logs.is_sorted_by(|a, b| a.name < b.name), "reflogs are added in order");
     let first = addition.next_update_index();
     assert!(first > current.max_update_index(), "late changes are newer than the copy");
-    let most = logs.iter().map(|log| log.entries.len()).max().unwrap_or(0).max(1) as u64;
+    let most = logs.iter().map(LateLog::len).max().unwrap_or(0).max(1);
     addition.add_table(first..=first.saturating_add(most - 1), 0, |writer| {
         for late in refs {
             let value = match &late.now {
@@ -297,30 +186,9 @@ fn write(
             writer.add_ref(&RefRecord { name: late.name.as_bstr(), update_index: first, value })?;
         }
         for log in logs {
-            let name = log.name.as_bstr();
-            for (at, entry) in log.entries.iter().enumerate() {
-                let index = first + (log.entries.len() - 1 - at) as u64;
-                add_entry(writer, name, index, entry)?;
-            }
-            if log.is_removed {
-                hide(writer, name, current)?;
-            } else if log.entries.is_empty() {
-                writer.add_log(&marker(name, first, old.null_id()))?;
-            }
+            log.write(writer, first, old.null_id())?;
         }
         Ok::<_, Error>(())
     })?;
-    Ok(())
-}
-
-/// Hides all entries of a reflog.
-fn hide(writer: &mut AdditionWriter<'_>, name: &BStr, current: &Merged) -> Result<()> {
-    let mut cursor = current.logs();
-    cursor.seek_log(name, u64::MAX)?;
-    while let Some(record) = cursor.next()?
-        && record.name == name
-    {
-        writer.add_log(&LogRecord { name, update_index: record.update_index, value: LogValue::Deletion })?;
-    }
     Ok(())
 }

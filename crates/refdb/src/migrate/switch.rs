@@ -1,8 +1,8 @@
 //! Does the steps, for all worktrees each.
 
 use super::{
-    MigrateOptions, Migrated, Ticker,
-    late::{self, Base},
+    MigrateOptions, Migrated, Ticker, late,
+    late_logs::Base,
     place::{Place, Root, Site, make_folders},
     retire,
     steps::{Step, steps},
@@ -287,8 +287,9 @@ impl<'s> Switch<'s> {
         let Switch { site, root, options, additions, .. } = self;
         assert_eq!(additions.len(), site.places.len(), "nobody writes to a stack before the old files were looked at");
         for (place, addition) in site.places.iter().zip(additions.drain(..)) {
-            let base = site.stack(&place.below(&root.path).join("reftable"))?.snapshot();
-            let base = Base { merged: base.merged(), reflogs: options.reflogs };
+            let stack = site.stack(&place.below(&root.path).join("reftable"))?;
+            let copy = stack.snapshot();
+            let base = Base { merged: copy.merged(), reflogs: options.reflogs, write: stack.options().write };
             late::take_over(site, root, place, &base, addition, migrated)?;
         }
         Ok(())

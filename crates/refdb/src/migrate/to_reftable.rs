@@ -6,7 +6,7 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{LogEntry, ObjectId, OrderedNames, RefName};
 use refdb_vfs::Patience;
 use reftable::{
-    LogFit, LogRecord, LogValue, RefRecord, RefValue,
+    LogFit, LogRecord, LogValue, RefRecord, RefValue, WriteOptions,
     stack::{AdditionWriter, Snapshot, Stack},
 };
 
@@ -136,8 +136,22 @@ pub(super) fn add_entry(
     update_index: u64,
     entry: &LogEntry,
 ) -> Result<bool> {
+    let line = line_of(entry);
+    Ok(writer.add_log_cut(&record_of(name, update_index, entry, &line))? == LogFit::Cut)
+}
+
+/// Whether an entry may have been cut when it was copied. A table has the least room where it begins with reflogs.
+pub(super) fn is_too_long(write: &WriteOptions, name: &BStr, entry: &LogEntry) -> bool {
+    let line = line_of(entry);
+    write.log_fit(&record_of(name, FIRST_INDEX, entry, &line), false) != LogFit::Whole
+}
+
+fn line_of(entry: &LogEntry) -> BString {
     debug_assert!(!entry.message.contains(&b'\n'), "an entry of a file is one line");
-    let message = BString::from([entry.message.as_bytes(), b"\n"].concat());
+    BString::from([entry.message.as_bytes(), b"\n"].concat())
+}
+
+fn record_of<'e>(name: &'e BStr, update_index: u64, entry: &'e LogEntry, line: &'e BString) -> LogRecord<'e> {
     let value = LogValue::Update {
         old: entry.old,
         new: entry.new,
@@ -145,9 +159,9 @@ pub(super) fn add_entry(
         email: entry.committer.email.as_bstr(),
         time_seconds: entry.committer.time_seconds,
         tz_offset: entry.committer.offset_decimal,
-        message: message.as_bstr(),
+        message: line.as_bstr(),
     };
-    Ok(writer.add_log_cut(&LogRecord { name, update_index, value })? == LogFit::Cut)
+    LogRecord { name, update_index, value }
 }
 
 /// Says that a reflog exists, be it empty: readers do not show it.

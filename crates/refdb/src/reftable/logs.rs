@@ -109,7 +109,7 @@ pub(super) fn read(
 }
 
 /// The entry, unless it only marks that the log exists.
-fn shown(record: &LogRecord<'_>) -> Option<LogEntry> {
+pub(crate) fn shown(record: &LogRecord<'_>) -> Option<LogEntry> {
     match record.value {
         LogValue::Update { old, new, name, email, time_seconds, tz_offset, message }
             if !(old.is_null() && new.is_null()) =>

@@ -14,10 +14,10 @@ use std::{
 };
 
 /// Does something, once, before an operation that it waits for.
-struct Interloper<F> {
-    when: fn(&Op<'_>) -> bool,
-    act: F,
-    is_done: AtomicBool,
+pub(crate) struct Interloper<F> {
+    pub(crate) when: fn(&Op<'_>) -> bool,
+    pub(crate) act: F,
+    pub(crate) is_done: AtomicBool,
 }
 
 impl<F: Fn() + Send + Sync> Witness for Interloper<F> {
@@ -29,15 +29,15 @@ impl<F: Fn() + Send + Sync> Witness for Interloper<F> {
     }
 }
 
-fn is_commit(op: &Op<'_>) -> bool {
+pub(crate) fn is_commit(op: &Op<'_>) -> bool {
     matches!(op, Op::Rename(_, to) if to.ends_with("config"))
 }
 
-fn is_fence(op: &Op<'_>) -> bool {
+pub(crate) fn is_fence(op: &Op<'_>) -> bool {
     matches!(op, Op::Rename(from, to) if from.ends_with("refs/heads") && to.ends_with("old/refs/heads"))
 }
 
-fn git(dir: &Path) -> Command {
+pub(crate) fn git(dir: &Path) -> Command {
     let mut command = Git::find().command(dir);
     command.arg("--git-dir").arg(dir);
     command

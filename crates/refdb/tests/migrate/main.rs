@@ -4,5 +4,6 @@
 mod common;
 mod crash;
 mod late;
+mod late_logs;
 mod random;
 mod refused;

@@ -1,0 +1,222 @@
+//! What others did to the reflogs between their copy and the moment when the old files were moved away. Entries are compared,
+//! not counted: a reflog does not only grow, it may be expired or made anew as well.
+
+use super::to_reftable::{add_entry, is_too_long, marker};
+use crate::{Result, files::FilesBackend, reftable::shown};
+use bstr::{BStr, BString, ByteSlice};
+use refdb_types::{LogEntry, ObjectId, RefName};
+use reftable::{LogRecord, LogValue, Merged, MergedLogCursor, WriteOptions, stack::AdditionWriter};
+
+/// What the old files held when they were copied.
+pub(super) struct Base<'b> {
+    pub(super) merged: &'b Merged,
+    /// Whether reflogs are kept.
+    pub(super) reflogs: bool,
+    /// How the copy was written.
+    pub(super) write: WriteOptions,
+}
+
+/// What makes a reflog of the tables that of the file.
+pub(super) struct LateLog {
+    pub(super) name: BString,
+    /// What the file has and the tables have not, the newest first.
+    entries: Vec<LogEntry>,
+    /// The records that the file has no more, by their update indexes, the greatest first.
+    gone: Vec<u64>,
+    /// Whether the file is there, while no record would say so.
+    needs_marker: bool,
+}
+
+/// A record of a reflog in a table.
+#[derive(PartialEq, Eq)]
+struct Kept {
+    index: u64,
+    /// `None` for a record that only says that the reflog exists.
+    entry: Option<LogEntry>,
+}
+
+impl Kept {
+    fn new(record: &LogRecord<'_>) -> Self {
+        Kept { index: record.update_index, entry: shown(record) }
+    }
+}
+
+/// Finds the reflogs that the old files have otherwise than the copy, or than the tables that count.
+pub(super) fn late_logs(old: &FilesBackend, base: &Base<'_>, current: &Merged) -> Result<Vec<LateLog>> {
+    let names = old.own_log_names()?;
+    let mut names = names.into_iter().filter(|name| RefName::new_safe(name.to_vec()).is_some()).peekable();
+    let mut copies = Copies { cursor: base.merged.logs(), head: None };
+    let mut late = Vec::new();
+    let mut compare = |name: BString, copied: &[Kept], is_there: bool| -> Result<()> {
+        let file = if is_there { Some(entries(old, name.as_bstr())?) } else { None };
+        late.extend(Log { name, copied, write: &base.write }.compare(file, current)?);
+        Ok(())
+    };
+    while let Some((name, copied)) = copies.next()? {
+        while let Some(made) = names.next_if(|made| *made < name) {
+            compare(made, &[], true)?;
+        }
+        let is_there = names.next_if_eq(&name).is_some();
+        compare(name, &copied, is_there)?;
+    }
+    for made in names {
+        compare(made, &[], true)?;
+    }
+    Ok(late)
+}
+
+/// The reflogs of the copy, each with its records, the newest first.
+struct Copies {
+    cursor: MergedLogCursor,
+    head: Option<(BString, Vec<Kept>)>,
+}
+
+impl Copies {
+    fn next(&mut self) -> Result<Option<(BString, Vec<Kept>)>> {
+        while let Some(record) = self.cursor.next()? {
+            let kept = Kept::new(&record);
+            match &mut self.head {
+                Some((name, records)) if *name == record.name => records.push(kept),
+                head => {
+                    let before = head.replace((record.name.to_owned(), vec![kept]));
+                    if before.is_some() {
+                        return Ok(before);
+                    }
+                }
+            }
+        }
+        Ok(self.head.take())
+    }
+}
+
+/// All entries of a reflog that readers of tables would be shown, the newest first.
+fn entries(old: &FilesBackend, name: &BStr) -> Result<Vec<LogEntry>> {
+    let mut entries = Vec::new();
+    old.for_each_entry(name, &mut |entry| {
+        if !(entry.old.is_null() && entry.new.is_null()) {
+            entries.push(entry.clone());
+        }
+        Ok(())
+    })?;
+    Ok(entries)
+}
+
+/// The records that the tables have for a reflog now, the newest first.
+fn records(current: &Merged, name: &BStr) -> Result<Vec<Kept>> {
+    let mut records = Vec::new();
+    let mut cursor = current.logs();
+    cursor.seek_log(name, u64::MAX)?;
+    while let Some(record) = cursor.next()?
+        && record.name == name
+    {
+        records.push(Kept::new(&record));
+    }
+    debug_assert!(records.is_sorted_by(|a, b| a.index > b.index), "an index has one record");
+    Ok(records)
+}
+
+fn has(records: &[Kept], wanted: &Kept) -> bool {
+    // The greatest index stands first.
+    records.binary_search_by(|record| wanted.index.cmp(&record.index)).is_ok_and(|at| records[at] == *wanted)
+}
+
+/// A reflog, as it was copied.
+struct Log<'l> {
+    name: BString,
+    copied: &'l [Kept],
+    write: &'l WriteOptions,
+}
+
+impl Log<'_> {
+    /// `None` if there is nothing to do.
+    ///
+    /// The tables may have more than the copy where an earlier run ended half-way. That run put it there, or others wrote
+    /// since. All of it stays.
+    fn compare(self, file: Option<Vec<LogEntry>>, current: &Merged) -> Result<Option<LateLog>> {
+        let is_there = file.is_some();
+        let (gone, entries) = match file {
+            None => (self.copied.iter().collect(), Vec::new()),
+            Some(file) => self.difference(file),
+        };
+        if gone.is_empty() && entries.is_empty() && !self.copied.is_empty() {
+            return Ok(None);
+        }
+        let now = records(current, self.name.as_bstr())?;
+        let gone: Vec<u64> = gone.into_iter().filter(|gone| has(&now, gone)).map(|gone| gone.index).collect();
+        // What is gone goes with the table that has the rest. As long as it is there, no earlier run added that.
+        let entries = if gone.is_empty() { self.without_known(entries, &now) } else { entries };
+        let needs_marker = is_there && entries.is_empty() && now.len() == gone.len();
+        if gone.is_empty() && entries.is_empty() && !needs_marker {
+            return Ok(None);
+        }
+        Ok(Some(LateLog { name: self.name, entries, gone, needs_marker }))
+    }
+
+    /// The records that the file has no more, and the entries that are not in the copy. Both begin with the newest.
+    ///
+    /// Records stay as long as they follow each other in the file as well. So a reflog that only grew, or only lost
+    /// entries, is not written anew.
+    fn difference(&self, mut file: Vec<LogEntry>) -> (Vec<&Kept>, Vec<LogEntry>) {
+        let mut left = file.len();
+        let mut gone = Vec::new();
+        for record in self.copied.iter().rev() {
+            // One without an entry is not shown: it may stay.
+            let Some(entry) = &record.entry else { continue };
+            if left > 0 && self.is_same(entry, &file[left - 1]) {
+                left -= 1;
+            } else {
+                gone.push(record);
+            }
+        }
+        gone.reverse();
+        file.truncate(left);
+        (gone, file)
+    }
+
+    /// An entry that is too long for a table was cut there.
+    fn is_same(&self, kept: &LogEntry, entry: &LogEntry) -> bool {
+        let key =
+            |entry: &LogEntry| (entry.old, entry.new, entry.committer.time_seconds, entry.committer.offset_decimal);
+        let is_start = || {
+            entry.message.starts_with(&kept.message)
+                && entry.committer.name.starts_with(&kept.committer.name)
+                && entry.committer.email.starts_with(&kept.committer.email)
+        };
+        kept == entry || key(kept) == key(entry) && is_start() && is_too_long(self.write, self.name.as_bstr(), entry)
+    }
+
+    /// Drops entries that an earlier run put on top of the copy: one for each record that is there. Entries that equal
+    /// older ones are no reason to drop any.
+    fn without_known(&self, mut entries: Vec<LogEntry>, now: &[Kept]) -> Vec<LogEntry> {
+        let later = now.iter().filter(|record| !has(self.copied, record));
+        for kept in later.filter_map(|record| record.entry.as_ref()) {
+            if let Some(at) = entries.iter().position(|entry| self.is_same(kept, entry)) {
+                entries.remove(at);
+            }
+        }
+        entries
+    }
+}
+
+impl LateLog {
+    /// How many update indexes it needs.
+    pub(super) fn len(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    /// Adds its records, from the update index `first` on.
+    pub(super) fn write(&self, writer: &mut AdditionWriter<'_>, first: u64, null: ObjectId) -> Result<()> {
+        let name = self.name.as_bstr();
+        for (index, entry) in (first..first.saturating_add(self.len())).rev().zip(&self.entries) {
+            add_entry(writer, name, index, entry)?;
+        }
+        if self.needs_marker {
+            writer.add_log(&marker(name, first, null))?;
+        }
+        for index in &self.gone {
+            debug_assert!(*index < first, "what goes is older than what is added");
+            writer.add_log(&LogRecord { name, update_index: *index, value: LogValue::Deletion })?;
+        }
+        Ok(())
+    }
+}
