@@ -143,7 +143,7 @@ impl Log<'_> {
         }
         let now = records(current, self.name.as_bstr())?;
         let gone: Vec<u64> = gone.into_iter().filter(|gone| has(&now, gone)).map(|gone| gone.index).collect();
-        // What is gone goes with the table that has the rest. As long as it is there, no earlier run added that.
+        // One table removes records and adds the rest. While the records are there, no earlier run added that.
         let entries = if gone.is_empty() { self.without_known(entries, &now) } else { entries };
         let needs_marker = is_there && entries.is_empty() && now.len() == gone.len();
         if gone.is_empty() && entries.is_empty() && !needs_marker {
@@ -214,7 +214,7 @@ impl LateLog {
             writer.add_log(&marker(name, first, null))?;
         }
         for index in &self.gone {
-            debug_assert!(*index < first, "what goes is older than what is added");
+            debug_assert!(*index < first, "removed records are older than added ones");
             writer.add_log(&LogRecord { name, update_index: *index, value: LogValue::Deletion })?;
         }
         Ok(())
