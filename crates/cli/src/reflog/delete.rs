@@ -114,6 +114,8 @@ impl LogJudge for OneEntry {
     fn begin(&mut self, _: &BStr, times: &mut dyn ExactSizeIterator<Item = u64>) -> refdb::Result<()> {
         self.left = match self.which {
             Which::Number(number) => times.len().saturating_sub(number),
+            // As git counts: `never` is 0, and that is no limit.
+            Which::Before(0) => times.len(),
             Which::Before(time) => times.filter(|seconds| *seconds < time).count(),
         };
         Ok(())
