@@ -71,8 +71,10 @@ pub(super) fn id(bytes: &[u8]) -> Result<ObjectId, Failure> {
 ///   name                                                          byte string
 ///   change: 0 set to an id, 1 to a name, 2 delete, 3 verify       1, byte string
 ///   expected: 0 any, 1 exists, 2 does not, 3 id, 4 name           1, byte string
-///   flags: 1 follow symbolic refs, 2 no log, 4 force log          1
+///   flags: 1 follow symbolic refs, 2 no log, 4 force log,
+///     8 take over a reflog                                        1
 ///   message: 0 none, 1 as the edit before, 2 given                1, byte string
+///   the ref that had the reflog, if one is taken over             byte string
 /// ```
 pub(super) fn batch(request: &mut Request<'_>) -> Result<Batch, Failure> {
     let flags = request.u8()?;
@@ -143,8 +145,8 @@ fn edit(request: &mut Request<'_>, message: &mut Option<Arc<BString>>) -> Result
         1 => {}
         _ => *message = Some(Arc::new(request.bytes()?.into())),
     }
-    let log =
-        LogWish { message: message.clone(), suppress: flags & 2 != 0, force_create: flags & 4 != 0, take_over: None };
+    let take_over = if flags & 8 != 0 { Some(ref_name(request.bytes()?)?) } else { None };
+    let log = LogWish { message: message.clone(), suppress: flags & 2 != 0, force_create: flags & 4 != 0, take_over };
     Ok(Edit { name, change, expected, deref: flags & 1 != 0, log })
 }
 

@@ -313,6 +313,7 @@ impl Locked for FilesLocked {
 
     fn stage(&mut self, steps: &dyn Steps) -> Result<()> {
         let claimed = self.claimed(steps);
+        refuse_nested_logs(steps)?;
         for (claim, step) in &claimed {
             match step.new {
                 Some(NewValue::Direct(id, _)) if !self.is_packed_put(*claim, step) => {
@@ -365,6 +366,20 @@ fn publish(store: &Store, name: &BStr, lock: &mut Lock) -> Result<()> {
         }
         published => Ok(published?),
     }
+}
+
+/// A log cannot be a file and a folder, and no moment is without it: the new one is written before the old one goes.
+fn refuse_nested_logs(steps: &dyn Steps) -> Result<()> {
+    for at in 0..steps.count() {
+        let (name, Some(source)) = (steps.name(at), steps.log_source(at)) else { continue };
+        let is_below =
+            |inner: &BStr, outer: &BStr| inner.strip_prefix(&**outer).is_some_and(|rest| rest.starts_with(b"/"));
+        if is_below(name, source) || is_below(source, name) {
+            let why = Why::Conflict { with: source.to_owned(), is_new: false, prevents_lock: false };
+            return Err(rejected(name, why));
+        }
+    }
+    Ok(())
 }
 
 fn is_folder(store: &Store, path: &Path) -> bool {

@@ -51,7 +51,6 @@ impl Transaction<'_> {
         self.add(plain(old, Change::Delete, was(id)))?;
         let mut edit = plain(new, Change::Set(Target::Direct(id)), Precondition::MustNotExist);
         edit.log.take_over = Some(old.clone());
-        edit.log.force_create = self.has_log(old)?;
         self.add(edit)?;
         Ok(self)
     }

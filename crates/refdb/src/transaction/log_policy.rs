@@ -16,7 +16,8 @@ pub(super) fn logs(plan: &mut Plan, snapshot: &dyn Snapshot, context: Context<'_
         if item.rejected || item.suppress_log || !is_worth_logging(edits, resolved, at, keeps_symref_logs) {
             continue;
         }
-        if item.force_log || context.log_policy.creates_log(edits.text(item.name)) {
+        let is_continued = || edits.source(at).map_or(Ok(false), |source| snapshot.has_log(source));
+        if item.force_log || context.log_policy.creates_log(edits.text(item.name)) || is_continued()? {
             edits.items[at as usize].logs = true;
         } else {
             doubtful.push(at);

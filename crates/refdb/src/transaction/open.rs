@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{Change, Edit, Limit, Misuse, Precondition, Rejection, Result, Target, Why, backend::Locked};
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::{ObjectId, RefName, is_pseudo, is_worktree_itself};
+use refdb_types::{ObjectId, is_pseudo, is_worktree_itself};
 
 /// A transaction to which edits are being added. Nothing is locked yet.
 pub struct Transaction<'s> {
@@ -88,11 +88,6 @@ impl<'s> Transaction<'s> {
     pub(super) fn set_options(&mut self, options: TransactionOptions) {
         debug_assert!(self.added == 0, "edits were added under other options");
         self.options = options;
-    }
-
-    /// Whether a ref has a reflog at this moment.
-    pub(super) fn has_log(&self, name: &RefName) -> Result<bool> {
-        self.context.backend.snapshot()?.has_log(name.as_bstr())
     }
 
     pub(super) fn set_message(&mut self, message: BString) {

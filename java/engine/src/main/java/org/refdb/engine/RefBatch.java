@@ -31,6 +31,7 @@ public final class RefBatch {
   private static final int FOLLOW = 1;
   private static final int SUPPRESS_LOG = 2;
   private static final int FORCE_LOG = 4;
+  private static final int TAKE_LOG = 8;
   private static final int NO_MESSAGE = 0;
   private static final int SAME_MESSAGE = 1;
   private static final int NEW_MESSAGE = 2;
@@ -103,6 +104,8 @@ public final class RefBatch {
 
   /** The parts of an edit, to be given in order. */
   public final class Edit {
+    private String logSource;
+
     private Edit() {}
 
     /** The ref gets this object. */
@@ -153,6 +156,12 @@ public final class RefBatch {
       return this;
     }
 
+    /** The ref takes over the reflog of this one, which the same batch deletes. */
+    public Edit takeLog(String source) {
+      logSource = source;
+      return this;
+    }
+
     /**
      * Ends the edit.
      *
@@ -161,13 +170,17 @@ public final class RefBatch {
      * @param forceLog whether the reflog is written whatever {@code core.logAllRefUpdates} says
      */
     public RefBatch end(boolean follow, String message, boolean forceLog) {
-      edits.u8((follow ? FOLLOW : 0) | (message == null ? SUPPRESS_LOG : 0) | (forceLog ? FORCE_LOG : 0));
+      int logs = (message == null ? SUPPRESS_LOG : 0) | (forceLog ? FORCE_LOG : 0) | (logSource != null ? TAKE_LOG : 0);
+      edits.u8((follow ? FOLLOW : 0) | logs);
       if (message == null) {
         edits.u8(NO_MESSAGE);
       } else if (message.equals(lastMessage)) {
         edits.u8(SAME_MESSAGE);
       } else {
         edits.u8(NEW_MESSAGE).bytes(utf8(message));
+      }
+      if (logSource != null) {
+        edits.bytes(utf8(logSource));
       }
       lastMessage = message;
       return RefBatch.this;

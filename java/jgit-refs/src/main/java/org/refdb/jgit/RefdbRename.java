@@ -10,7 +10,7 @@ import org.refdb.engine.BatchResult;
 import org.refdb.engine.EngineException;
 import org.refdb.engine.RefBatch;
 
-/** Renames a ref in one transaction, and HEAD with it in another. Its reflog goes along where refs are files. */
+/** Renames a ref with its reflog in one transaction, and HEAD with it in another. */
 final class RefdbRename extends RefRename {
   private final RefdbDatabase database;
 
@@ -48,13 +48,11 @@ final class RefdbRename extends RefRename {
   }
 
   private RefUpdate.Result move(Ref from) throws IOException {
-    try (MovedLog log = MovedLog.move(database, source.getName(), destination.getName())) {
+    try {
       BatchResult result = database.commit(edits(from));
-      if (result.rejections().isEmpty()) {
-        log.keep();
-        return RefUpdate.Result.RENAMED;
-      }
-      return Results.ofUpdate(result.rejections().get(0));
+      return result.rejections().isEmpty()
+          ? RefUpdate.Result.RENAMED
+          : Results.ofUpdate(result.rejections().get(0));
     } catch (EngineException e) {
       if (e.kind() == EngineException.Kind.LOCKED) {
         return RefUpdate.Result.LOCK_FAILURE;
@@ -76,7 +74,8 @@ final class RefdbRename extends RefRename {
     Edits edits = new Edits(database.repository(), true, getRefLogIdent());
     edits.describe(database.repository(), from.getObjectId());
     edits.edit(from.getName()).delete().expectId(id).end(false, null, false);
-    edits.edit(destination.getName()).set(id).expectNothing().end(false, isLogged ? message : null, false);
+    RefBatch.Edit taker = edits.edit(destination.getName()).set(id).expectNothing().takeLog(from.getName());
+    taker.end(false, isLogged ? message : null, false);
     return edits.batch();
   }
 }

@@ -48,9 +48,7 @@ class DifferentialTest {
         log(refdb);
         log(jgit);
       }
-      // A reflog goes along with its ref in files only; some updates ask for a reflog whatever the settings say.
-      boolean renames = format == Lab.Format.FILES && oracle == Lab.Format.FILES;
-      RandomOperations operations = new RandomOperations(seed, ids, renames, oracle);
+      RandomOperations operations = new RandomOperations(seed, ids, oracle);
       List<String> story = new ArrayList<>();
       for (int i = 0; i < OPERATIONS; i++) {
         RandomOperations.Operation operation = operations.next();

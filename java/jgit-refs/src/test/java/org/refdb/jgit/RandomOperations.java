@@ -31,18 +31,15 @@ final class RandomOperations {
 
   private final Random random;
   private final List<ObjectId> ids;
-  private final boolean renames;
   private final Lab.Format oracle;
 
   /**
-   * @param renames whether refs are renamed too
    * @param oracle the format of JGit's repository. Its database of tables makes every batch whole or not at all, does not
    *     say of a command that it is a rewind, and looks for rewinds before it looks at old values
    */
-  RandomOperations(long seed, List<ObjectId> ids, boolean renames, Lab.Format oracle) {
+  RandomOperations(long seed, List<ObjectId> ids, Lab.Format oracle) {
     this.random = new Random(seed);
     this.ids = ids;
-    this.renames = renames;
     this.oracle = oracle;
   }
 
@@ -61,7 +58,7 @@ final class RandomOperations {
       return link();
     } else if (kind < 65) {
       return batch();
-    } else if (kind < 70 && renames) {
+    } else if (kind < 70) {
       return rename();
     } else if (kind < 74) {
       return pack();

@@ -1,0 +1,134 @@
+package org.refdb.jgit;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.List;
+import org.eclipse.jgit.api.Git;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.lib.RefRename;
+import org.eclipse.jgit.lib.RefUpdate;
+import org.eclipse.jgit.lib.Repository;
+import org.eclipse.jgit.lib.StoredConfig;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/** Refs that get another name through JGit, and what becomes of their reflogs. */
+class RefdbRenameTest {
+  private static final String OLD = "refs/heads/old";
+  private static final String NEW = "refs/heads/new";
+
+  @TempDir Path folder;
+  private Path gitDir;
+  private List<ObjectId> commits;
+
+  @ParameterizedTest
+  @EnumSource
+  void theReflogGoesAlong(Lab.Format format) throws Exception {
+    try (RefdbRepository repository = withLoggedRef(format)) {
+      assertEquals(RefUpdate.Result.RENAMED, rename(repository, OLD, NEW, "renamed"));
+      assertNull(repository.exactRef(OLD));
+      assertEquals(List.of("renamed", "second", "first"), reflog(repository, NEW));
+    }
+    try (Repository plain = Lab.openPlain(gitDir)) {
+      assertEquals(List.of("renamed", "second", "first"), reflog(plain, NEW));
+    }
+    assertTrue(CGit.run(gitDir, "reflog", "exists", NEW));
+    assertFalse(CGit.run(gitDir, "reflog", "exists", OLD));
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void itGoesAlongToANameThatWouldGetNone(Lab.Format format) throws Exception {
+    try (RefdbRepository repository = withLoggedRef(format)) {
+      assertEquals(RefUpdate.Result.RENAMED, rename(repository, OLD, "refs/other/new", "renamed"));
+      assertEquals(List.of("renamed", "second", "first"), reflog(repository, "refs/other/new"));
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void itGoesAlongWithoutAMessage(Lab.Format format) throws Exception {
+    try (RefdbRepository repository = withLoggedRef(format)) {
+      assertEquals(RefUpdate.Result.RENAMED, rename(repository, OLD, NEW, null));
+      assertEquals(List.of("second", "first"), reflog(repository, NEW));
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void itStaysWhereTheNewNameCannotBe(Lab.Format format) throws Exception {
+    try (RefdbRepository repository = withLoggedRef(format)) {
+      set(repository, "refs/heads/a/b", commits.get(0), "other");
+      for (String name : List.of("refs/heads/a", "refs/heads/a/b/c")) {
+        assertEquals(RefUpdate.Result.LOCK_FAILURE, rename(repository, OLD, name, "renamed"), name);
+        assertEquals(commits.get(1), repository.exactRef(OLD).getObjectId());
+        assertEquals(List.of("second", "first"), reflog(repository, OLD));
+      }
+    }
+  }
+
+  /** A log is a file, so that among files the names may not lie below one another. In tables they may. */
+  @ParameterizedTest
+  @EnumSource
+  void aNameBelowTheOldOneKeepsRefAndReflog(Lab.Format format) throws Exception {
+    for (boolean isPacked : new boolean[] {false, true}) {
+      try (RefdbRepository repository = withLoggedRef(format)) {
+        if (isPacked) {
+          Git.wrap(repository).packRefs().setAll(true).call();
+        }
+        String below = OLD + "/below";
+        boolean mayBe = format == Lab.Format.REFTABLE;
+        RefUpdate.Result expected = mayBe ? RefUpdate.Result.RENAMED : RefUpdate.Result.LOCK_FAILURE;
+        assertEquals(expected, rename(repository, OLD, below, "renamed"));
+        assertEquals(commits.get(1), repository.exactRef(mayBe ? below : OLD).getObjectId());
+        List<String> log = reflog(repository, mayBe ? below : OLD);
+        assertEquals(List.of("second", "first"), log.subList(mayBe ? 1 : 0, log.size()));
+        assertTrue(!mayBe || repository.exactRef(OLD) == null);
+      }
+    }
+  }
+
+  private RefdbRepository withLoggedRef(Lab.Format format) throws Exception {
+    gitDir = Lab.create(folder.resolve("r" + System.nanoTime() + ".git"), format);
+    commits = Lab.objects(gitDir, 2).commits();
+    RefdbRepository repository = Lab.open(gitDir);
+    StoredConfig config = repository.getConfig();
+    config.setBoolean("core", null, "logAllRefUpdates", true);
+    config.save();
+    set(repository, OLD, commits.get(0), "first");
+    set(repository, OLD, commits.get(1), "second");
+    return repository;
+  }
+
+  private static void set(Repository repository, String name, ObjectId id, String message) throws IOException {
+    RefUpdate update = repository.updateRef(name);
+    update.setNewObjectId(id);
+    update.setRefLogMessage(message, false);
+    update.forceUpdate();
+  }
+
+  private static RefUpdate.Result rename(Repository repository, String from, String to, String message)
+      throws IOException {
+    RefRename rename = repository.renameRef(from, to);
+    if (message != null) {
+      rename.setRefLogMessage(message);
+    } else {
+      rename.disableRefLog();
+    }
+    return rename.rename();
+  }
+
+  private static List<String> reflog(Repository repository, String name) throws IOException {
+    Ref ref = repository.exactRef(name);
+    return repository.getRefDatabase().getReflogReader(ref).getReverseEntries().stream()
+        .map(entry -> entry.getComment().strip())
+        .toList();
+  }
+}
