@@ -15,84 +15,125 @@ use std::ops::ControlFlow;
 pub(super) fn copy(
     merged: &Merged,
     place: &Place,
-    mut files: FreshFiles,
+    files: FreshFiles,
     reflogs: bool,
     ticker: &mut Ticker<'_>,
 ) -> Result<bool> {
-    let mut unfit = Unfit::default();
-    copy_refs(merged, place, &mut files, &mut unfit, ticker)?;
+    let mut copy = Copying { place, files, unfit: Unfit::default(), ticker };
+    copy.refs(merged)?;
     if reflogs {
-        copy_logs(merged, place, &mut files, &mut unfit, ticker)?;
+        copy.logs(merged)?;
     }
-    unfit.check()?;
-    files.finish()
+    copy.unfit.check()?;
+    copy.files.finish()
 }
 
-fn copy_refs(
-    merged: &Merged,
-    place: &Place,
-    files: &mut FreshFiles,
-    unfit: &mut Unfit,
-    ticker: &mut Ticker<'_>,
-) -> Result<()> {
-    let mut names = OrderedNames::default();
-    let mut failed = Ok(());
-    let _ = merged.refs().for_each(|entry| {
-        failed = ticker.pass().and_then(|()| copy_ref(entry, place, &mut names, files, unfit));
-        if failed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    })?;
-    failed
+/// The files of a worktree that are being written.
+struct Copying<'a, 'p> {
+    place: &'a Place,
+    files: FreshFiles,
+    /// What no file can hold.
+    unfit: Unfit,
+    ticker: &'a mut Ticker<'p>,
 }
 
-fn copy_ref(
-    entry: &RefEntry<'_>,
-    place: &Place,
-    names: &mut OrderedNames,
-    files: &mut FreshFiles,
-    unfit: &mut Unfit,
-) -> Result<()> {
-    let name = entry.name();
-    match belongs(place, name) {
-        Belongs::Here if names.accept(name) => {
-            debug_assert!(!is_pseudo(name), "the file of this name is no ref: {name}");
+impl Copying<'_, '_> {
+    fn refs(&mut self, merged: &Merged) -> Result<()> {
+        let mut names = OrderedNames::default();
+        let mut failed = Ok(());
+        let _ = merged.refs().for_each(|entry| {
+            failed = self.ticker.pass().and_then(|()| self.put(entry, &mut names));
+            if failed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        failed
+    }
+
+    fn put(&mut self, entry: &RefEntry<'_>, names: &mut OrderedNames) -> Result<()> {
+        let name = entry.name();
+        match belongs(self.place, name) {
+            Belongs::Here if names.accept(name) => {
+                debug_assert!(!is_pseudo(name), "the file of this name is no ref: {name}");
+            }
+            Belongs::Unseen => return Ok(()),
+            Belongs::Here | Belongs::Nowhere => {
+                self.unfit.add(format_args!("{name}: no ref can have that name among files"));
+                return Ok(());
+            }
         }
-        Belongs::Unseen => return Ok(()),
-        Belongs::Here | Belongs::Nowhere => {
-            unfit.add(format_args!("{name}: no ref can have that name among files"));
-            return Ok(());
+        let put = match entry.record().value {
+            RefValue::Deletion => return Ok(()),
+            RefValue::Direct(id) if id.is_null() => {
+                self.unfit.add(format_args!("{name}: holds the null id"));
+                return Ok(());
+            }
+            // Git marks no tag that it migrates: only a look at the object tells.
+            RefValue::Direct(id) => {
+                let peeled = self.files.peel(&id)?;
+                self.files.put(name, TargetView::Direct(id), peeled)
+            }
+            RefValue::Peeled { target, peeled } => self.files.put(name, TargetView::Direct(target), Some(peeled)),
+            RefValue::Symbolic(target) if RefName::new_safe(target.to_vec()).is_none() => {
+                self.unfit.add(format_args!("{name}: leads to '{target}', which no ref can be called"));
+                return Ok(());
+            }
+            RefValue::Symbolic(target) => self.files.put(name, TargetView::Symbolic(target), None),
+        };
+        self.note_unfit(put, name, "")
+    }
+
+    /// Writes the reflogs, one after the other: a log's entries follow one another, the newest first.
+    fn logs(&mut self, merged: &Merged) -> Result<()> {
+        let mut cursor = merged.logs();
+        let mut current: Option<BString> = None;
+        let mut lines = Lines::default();
+        loop {
+            let record = cursor.next()?;
+            let name = record.as_ref().map(|record| record.name);
+            if let Some(done) = current.as_ref()
+                && name != Some(done.as_ref())
+            {
+                self.put_log(done.as_ref(), &lines)?;
+                lines.clear();
+                current = None;
+            }
+            let Some(record) = record else { return Ok(()) };
+            self.ticker.pass()?;
+            debug_assert!(
+                current.as_ref().is_none_or(|name| name == record.name),
+                "a reflog's entries follow one another"
+            );
+            if current.is_none() {
+                current = Some(record.name.to_owned());
+            }
+            push(&record, &mut lines);
         }
     }
-    let put = match entry.record().value {
-        RefValue::Deletion => return Ok(()),
-        RefValue::Direct(id) if id.is_null() => {
-            unfit.add(format_args!("{name}: holds the null id"));
-            return Ok(());
-        }
-        // Git marks no tag that it migrates: only a look at the object tells.
-        RefValue::Direct(id) => {
-            let peeled = files.peel(&id)?;
-            files.put(name, TargetView::Direct(id), peeled)
-        }
-        RefValue::Peeled { target, peeled } => files.put(name, TargetView::Direct(target), Some(peeled)),
-        RefValue::Symbolic(target) if RefName::new_safe(target.to_vec()).is_none() => {
-            unfit.add(format_args!("{name}: leads to '{target}', which no ref can be called"));
-            return Ok(());
-        }
-        RefValue::Symbolic(target) => files.put(name, TargetView::Symbolic(target), None),
-    };
-    note_unfit(put, name, "", unfit)
-}
 
-/// A name that no file can have concerns its ref only.
-fn note_unfit(put: Result<()>, name: &BStr, of: &str, unfit: &mut Unfit) -> Result<()> {
-    match put {
-        Err(Error::Io(error))
-            if error.is_too_long() || error.is_exists() || error.is_folder() || error.is_not_found() =>
-        {
-            unfit.add(format_args!("{of}{name}: {error}"));
-            Ok(())
+    fn put_log(&mut self, name: &BStr, lines: &Lines) -> Result<()> {
+        match belongs(self.place, name) {
+            Belongs::Here if RefName::new_safe(name.to_vec()).is_some() => {
+                let put = self.files.put_log(name, lines);
+                self.note_unfit(put, name, "the reflog of ")
+            }
+            Belongs::Unseen => Ok(()),
+            Belongs::Here | Belongs::Nowhere => {
+                self.unfit.add(format_args!("the reflog of {name}: no ref can have that name among files"));
+                Ok(())
+            }
         }
-        put => put,
+    }
+
+    /// A name that no file can have concerns its ref only.
+    fn note_unfit(&mut self, put: Result<()>, name: &BStr, of: &str) -> Result<()> {
+        match put {
+            Err(Error::Io(error))
+                if error.is_too_long() || error.is_exists() || error.is_folder() || error.is_not_found() =>
+            {
+                self.unfit.add(format_args!("{of}{name}: {error}"));
+                Ok(())
+            }
+            put => put,
+        }
     }
 }
 
@@ -113,49 +154,6 @@ fn belongs(place: &Place, name: &BStr) -> Belongs {
         Scope::Shared | Scope::Worktree if is_ref => Belongs::Here,
         Scope::Worktree if !name.contains(&b'/') => Belongs::Here,
         Scope::Shared | Scope::Worktree | Scope::Main(_) | Scope::Other { .. } => Belongs::Nowhere,
-    }
-}
-
-fn copy_logs(
-    merged: &Merged,
-    place: &Place,
-    files: &mut FreshFiles,
-    unfit: &mut Unfit,
-    ticker: &mut Ticker<'_>,
-) -> Result<()> {
-    let mut cursor = merged.logs();
-    let mut current: Option<BString> = None;
-    let mut lines = Lines::default();
-    loop {
-        let record = cursor.next()?;
-        let name = record.as_ref().map(|record| record.name);
-        if let Some(done) = current.as_ref()
-            && name != Some(done.as_ref())
-        {
-            put_log(place, done.as_ref(), &lines, files, unfit)?;
-            lines.clear();
-            current = None;
-        }
-        let Some(record) = record else { return Ok(()) };
-        ticker.pass()?;
-        debug_assert!(current.as_ref().is_none_or(|name| name == record.name), "a reflog's entries follow one another");
-        if current.is_none() {
-            current = Some(record.name.to_owned());
-        }
-        push(&record, &mut lines);
-    }
-}
-
-fn put_log(place: &Place, name: &BStr, lines: &Lines, files: &mut FreshFiles, unfit: &mut Unfit) -> Result<()> {
-    match belongs(place, name) {
-        Belongs::Here if RefName::new_safe(name.to_vec()).is_some() => {
-            note_unfit(files.put_log(name, lines), name, "the reflog of ", unfit)
-        }
-        Belongs::Unseen => Ok(()),
-        Belongs::Here | Belongs::Nowhere => {
-            unfit.add(format_args!("the reflog of {name}: no ref can have that name among files"));
-            Ok(())
-        }
     }
 }
 
