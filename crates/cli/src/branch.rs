@@ -174,7 +174,7 @@ fn list(
     let (branch, detached) = match head {
         Head::Branch(name) => (Some(name), None),
         Head::Detached(id) if own.kind != Kind::Remote => {
-            (None, Some(Detached { id, description: head::description(session, snapshot, &id)? }))
+            (None, Some(Detached { id, description: head::description(session, snapshot, &history, &id)? }))
         }
         _ => (None, None),
     };

@@ -6,7 +6,7 @@ mod table;
 use crate::{
     Invocation,
     failure::{Failure, Result, fatal, message},
-    options::{Command, Parser, Word},
+    options::Command,
     output::Output,
     session::Session,
 };
@@ -35,15 +35,8 @@ pub(crate) struct Dumper<'a> {
 
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
-    let mut parser = Parser::new(&COMMAND, invocation.words);
-    let mut paths: Vec<PathBuf> = Vec::new();
-    while let Some(word) = parser.next_word()? {
-        match word {
-            Word::Argument(path) => paths.push(OsStr::from_bytes(path).into()),
-            // There are none.
-            Word::Option(opt, _) => opt.unread(),
-        }
-    }
+    let arguments = COMMAND.arguments(invocation.words)?;
+    let mut paths: Vec<PathBuf> = arguments.into_iter().map(|path| OsStr::from_bytes(path).into()).collect();
     if paths.is_empty() {
         let session = Session::open(invocation.globals)?;
         paths.push(session.paths.common_dir.clone());

@@ -29,6 +29,9 @@ pub enum Failure {
 /// What the parts of a command return.
 pub type Result<T> = std::result::Result<T, Failure>;
 
+/// Git's exit code where a command returns -1: it has said why something could not be done.
+pub const FAILED: u8 = 255;
+
 /// Git's exit code for wrong use.
 pub const WRONG_USE: u8 = 129;
 

@@ -9,6 +9,7 @@
 pub mod branch;
 pub mod cache;
 pub mod check_ref_format;
+pub mod clock;
 pub mod columns;
 mod dispatch;
 pub mod dump;

@@ -56,6 +56,22 @@ pub enum Value {
     UnlessLast(&'static str),
 }
 
+impl Command {
+    /// The arguments of a command that has no options.
+    pub fn arguments<'a>(&'static self, words: &'a [OsString]) -> Result<Vec<&'a BStr>> {
+        debug_assert!(self.options.is_empty(), "{} has options to read", self.name);
+        let mut parser = Parser::new(self, words);
+        let mut arguments = Vec::new();
+        while let Some(word) = parser.next_word()? {
+            match word {
+                Word::Argument(argument) => arguments.push(argument),
+                Word::Option(opt, _) => opt.unread(),
+            }
+        }
+        Ok(arguments)
+    }
+}
+
 impl Opt {
     /// `--NAME` and `--no-NAME`.
     pub const fn flag(name: &'static str, help: &'static str) -> Self {

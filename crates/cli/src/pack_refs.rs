@@ -2,7 +2,7 @@
 
 use crate::{
     Invocation,
-    failure::{Failure, Result, is_too_large, message, say},
+    failure::{FAILED, Failure, Result, is_too_large, message, say},
     options::{Command, Opt, Parser, Setting, Value, Word},
     output::Output,
     progress::Progress,
@@ -65,11 +65,11 @@ fn run_as(command: &'static Command, invocation: &Invocation<'_>) -> Result<u8> 
             Ok(0)
         }
         Err(error) if is_too_large(&error) => {
-            Err(Failure::Error("unable to compact stack: entry too large".into(), 255))
+            Err(Failure::Error("unable to compact stack: entry too large".into(), FAILED))
         }
         // Git reports a stack that cannot be compacted, unlike packed-refs, as an error that ends it with -1.
         Err(error) if session.store.repository().ref_format() == RefFormat::Reftable => match Failure::from(error) {
-            Failure::Fatal(text) => Err(Failure::Error(text, 255)),
+            Failure::Fatal(text) => Err(Failure::Error(text, FAILED)),
             other => Err(other),
         },
         Err(error) => Err(error.into()),

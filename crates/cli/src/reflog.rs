@@ -16,8 +16,7 @@ use crate::{
     session::Session,
 };
 use bstr::{BStr, ByteSlice};
-use refdb::{Environment, RefName, find_logged_ref};
-use std::time::{SystemTime, UNIX_EPOCH};
+use refdb::{RefName, find_logged_ref};
 
 /// The commands below `reflog`.
 pub static GROUP: Group = Group {
@@ -34,20 +33,11 @@ pub static GROUP: Group = Group {
     otherwise: Some((&show::COMMAND, show::run)),
 };
 
-/// How these commands end when something could not be done: git returns -1.
-const FAILED: u8 = 255;
-
 /// The ref with a reflog that a user means by a name, short or full.
 fn logged_ref(session: &Session, name: &BStr) -> Result<Option<RefName>> {
     let first_only = !session.store.settings().warn_ambiguous_refs;
     let name = if name == "@" { "HEAD".into() } else { name };
     Ok(find_logged_ref(session.store.snapshot()?, session.store.objects(), name, first_only)?)
-}
-
-/// The present time in seconds since 1970. Git's tests set another one.
-fn now(environment: &Environment) -> u64 {
-    let set = environment.get("GIT_TEST_DATE_NOW").and_then(|text| text.to_str()?.parse().ok());
-    set.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
 }
 
 /// Says that there is no reflog of this name.

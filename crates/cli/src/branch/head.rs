@@ -1,5 +1,7 @@
 use crate::{
     failure::{Result, message},
+    for_each_ref::history::History,
+    listing::follow,
     names,
     session::Session,
 };
@@ -35,9 +37,14 @@ impl Head {
 }
 
 /// The words that stand for a HEAD that is no branch.
-pub(super) fn description(session: &Session, snapshot: &dyn Snapshot, id: &ObjectId) -> Result<BString> {
+pub(super) fn description(
+    session: &Session,
+    snapshot: &dyn Snapshot,
+    history: &History<'_>,
+    id: &ObjectId,
+) -> Result<BString> {
     let folder = &session.paths.git_dir;
-    let from = detached_from(session, snapshot)?;
+    let from = detached_from(session, snapshot, history)?;
     let is_applying = folder.join("rebase-apply/applying").exists();
     let rebase = ["rebase-apply", "rebase-merge"].into_iter().find(|name| folder.join(name).is_dir());
     if let Some(rebase) = rebase.filter(|_| !is_applying) {
@@ -62,7 +69,11 @@ pub(super) fn description(session: &Session, snapshot: &dyn Snapshot, id: &Objec
 
 /// Where HEAD was moved to last, by its reflog: a name and the commit. The name is the one that was given then, if it still
 /// stands for the same commit.
-fn detached_from(session: &Session, snapshot: &dyn Snapshot) -> Result<Option<(BString, ObjectId)>> {
+fn detached_from(
+    session: &Session,
+    snapshot: &dyn Snapshot,
+    history: &History<'_>,
+) -> Result<Option<(BString, ObjectId)>> {
     let mut moved = None;
     snapshot.log("HEAD".into(), &mut |entry| {
         let Some(rest) = entry.message.strip_prefix(b"checkout: moving from ") else {
@@ -74,7 +85,7 @@ fn detached_from(session: &Session, snapshot: &dyn Snapshot) -> Result<Option<(B
     let Some((name, id)) = moved else { return Ok(None) };
     let named = names::only(snapshot, name.as_bstr()).filter(|_| name != "HEAD");
     if let Some(named) = named
-        && leads_to(session, snapshot, named.as_bstr(), &id)?
+        && leads_to(snapshot, history, named.as_bstr(), &id)?
     {
         let folders: [&[u8]; 2] = [b"refs/tags/", b"refs/remotes/"];
         let short = folders.iter().find_map(|folder| named.strip_prefix(*folder));
@@ -84,9 +95,9 @@ fn detached_from(session: &Session, snapshot: &dyn Snapshot) -> Result<Option<(B
 }
 
 /// Whether a ref holds the commit, or a tag of it.
-fn leads_to(session: &Session, snapshot: &dyn Snapshot, name: &BStr, commit: &ObjectId) -> Result<bool> {
-    let Some((_, id)) = crate::listing::follow(snapshot, name)? else { return Ok(false) };
-    Ok(id == *commit || crate::for_each_ref::history::History::of(session).peel_to_commit(id)? == Some(*commit))
+fn leads_to(snapshot: &dyn Snapshot, history: &History<'_>, name: &BStr, commit: &ObjectId) -> Result<bool> {
+    let Some((_, id)) = follow(snapshot, name)? else { return Ok(false) };
+    Ok(id == *commit || history.peel_to_commit(id)? == Some(*commit))
 }
 
 fn short(session: &Session, id: &ObjectId) -> Result<BString> {

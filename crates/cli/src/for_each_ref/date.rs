@@ -1,6 +1,6 @@
 //! How times are shown. See git-log(1), `--date`.
 
-use crate::failure::message;
+use crate::{clock::Clock, failure::message};
 use bstr::{BString, ByteSlice};
 use jiff::{
     civil::DateTime,
@@ -39,14 +39,6 @@ enum DateKind {
     Human,
     /// By strftime(3).
     Format(String),
-}
-
-/// Where and when the program runs.
-pub struct Clock<'a> {
-    /// The local zone.
-    pub zone: Zone<'a>,
-    /// Seconds since 1970.
-    pub now: i64,
 }
 
 /// A time with its offset, as in somebody's line.
@@ -148,12 +140,12 @@ impl Time {
                 DateKind::Default => self.local(&clock.zone).default_text(),
                 DateKind::Format(format) => self.local(&clock.zone).strftime(format, &zone_name()),
                 DateKind::Human => self.local(&clock.zone).human(clock, true),
-                kind => self.local(&clock.zone).text(kind, clock.now),
+                kind => self.local(&clock.zone).text(kind, seconds_now(clock)),
             };
         }
         match &form.kind {
             DateKind::Human => self.human(clock, false),
-            kind => self.text(kind, clock.now),
+            kind => self.text(kind, seconds_now(clock)),
         }
     }
 
@@ -185,13 +177,13 @@ impl Time {
 
     /// The time as somebody would tell it now. The zone is told where a weekday is, unless it goes without saying.
     fn human(&self, clock: &Clock<'_>, is_local: bool) -> String {
-        let here = Time { seconds: clock.now, offset_text: *b"+0000" }.local(&clock.zone);
+        let here = Time { seconds: seconds_now(clock), offset_text: *b"+0000" }.local(&clock.zone);
         let (now, then) = (here.calendar(), self.calendar());
         let Calendar { year, day, hour, minute, weekday, .. } = then;
         let month = MONTHS[then.month as usize - 1];
         let days_ago = ((now.year, now.month) == (year, then.month)).then(|| now.day - day);
         match days_ago {
-            Some(0) => relative(self.seconds, clock.now),
+            Some(0) => relative(self.seconds, seconds_now(clock)),
             Some(1..5) if is_local || self.offset_seconds() == here.offset_seconds() => {
                 format!("{weekday} {hour:02}:{minute:02}")
             }
@@ -266,6 +258,10 @@ impl Time {
 }
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+fn seconds_now(clock: &Clock<'_>) -> i64 {
+    clock.now.try_into().unwrap_or(i64::MAX)
+}
 
 /// A time by calendar and clock.
 struct Calendar {

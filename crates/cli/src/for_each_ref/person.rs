@@ -2,9 +2,12 @@
 
 use super::{
     atom::{EmailForm, Part},
-    date::{Clock, Time},
+    date::Time,
 };
-use crate::failure::{Failure, Result};
+use crate::{
+    clock::Clock,
+    failure::{Failure, Result},
+};
 use bstr::{BStr, BString, ByteSlice};
 
 /// Appends what a field shows of somebody's line.

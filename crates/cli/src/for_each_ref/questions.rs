@@ -90,13 +90,13 @@ impl<'a> Answers<'a> {
             },
             Question::Stored(id) => self.converse(question, id.to_string().as_bytes())?,
             Question::Name(id, options) => {
-                let mut command = self.command(question);
+                let mut command = command(self.environment, question);
                 command.args(options.iter().map(|option| option.to_os_str_lossy())).arg(id.to_string());
                 // Why an object has no name is of no interest.
                 self.output(question, command.stderr(Stdio::null()))?
             }
             Question::Signature(id) => {
-                let mut command = self.command(question);
+                let mut command = command(self.environment, question);
                 command.args(["--no-walk", "--no-commit-header", SIGNATURE_FORMAT]).arg(id.to_string());
                 self.output(question, &mut command)?
             }
@@ -105,43 +105,39 @@ impl<'a> Answers<'a> {
         Ok(answer)
     }
 
-    fn command(&self, question: &Question) -> Command {
-        let mut command = real_git::command(self.environment);
-        command.arg(question.command());
-        command
-    }
-
     /// What a program writes, without the last line feed.
     fn output(&self, question: &Question, command: &mut Command) -> Result<BString> {
         match command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().and_then(|child| child.wait_with_output()) {
             Ok(output) => Ok(output.stdout.strip_suffix(b"\n").unwrap_or(&output.stdout).into()),
-            Err(error) => Err(self.not_run(question, &error)),
+            Err(error) => Err(not_run(self.environment, question, &error)),
         }
     }
 
     /// Asks a program that goes on to run.
     fn converse(&mut self, question: &Question, line: &[u8]) -> Result<BString> {
-        let mut command = self.command(question);
-        let is_stored = matches!(question, Question::Stored(_));
-        command.arg(if is_stored { "--batch-check=%(objectsize:disk) %(deltabase)" } else { "--stdin" });
-        let place = if is_stored { &mut self.stored } else { &mut self.mail_map };
-        let mut started = match place.take() {
-            Some(started) => started,
-            None => Conversation::start(&mut command).map_err(|error| self.not_run(question, &error))?,
+        let (place, argument) = match question {
+            Question::Stored(_) => (&mut self.stored, "--batch-check=%(objectsize:disk) %(deltabase)"),
+            _ => (&mut self.mail_map, "--stdin"),
         };
-        let answer = started.ask(line);
-        if is_stored {
-            self.stored = Some(started)
-        } else {
-            self.mail_map = Some(started)
+        if place.is_none() {
+            let mut command = command(self.environment, question);
+            let started = Conversation::start(command.arg(argument));
+            *place = Some(started.map_err(|error| not_run(self.environment, question, &error))?);
         }
+        let conversation = place.as_mut().expect("it was started above");
         let failed = |error| message!["'git ", question.command(), "' does not answer: ", system_text(&error)];
-        answer.map_err(|error| Failure::Fatal(failed(error)))
+        conversation.ask(line).map_err(|error| Failure::Fatal(failed(error)))
     }
+}
 
-    fn not_run(&self, question: &Question, error: &io::Error) -> Failure {
-        real_git::not_run(&real_git::program(self.environment), question.command(), "a field of the format", error)
-    }
+fn command(environment: &Environment, question: &Question) -> Command {
+    let mut command = real_git::command(environment);
+    command.arg(question.command());
+    command
+}
+
+fn not_run(environment: &Environment, question: &Question, error: &io::Error) -> Failure {
+    real_git::not_run(&real_git::program(environment), question.command(), "a field of the format", error)
 }
 
 /// A program that answers each line with one.

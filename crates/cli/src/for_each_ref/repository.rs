@@ -3,7 +3,6 @@
 use super::{
     atom::Direction,
     bases::Base,
-    date::Clock,
     history::History,
     questions::{Answers, Question},
     remote::{Counterpart, Remotes},
@@ -11,13 +10,14 @@ use super::{
     world::{ObjectKind, World},
 };
 use crate::{
+    clock::Clock,
     failure::{Result, fatal},
     listing::follow,
     names::{self, ShortNames},
     session::Session,
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{RefFormat, Snapshot, Zone};
+use refdb::{RefFormat, Snapshot};
 use refdb_types::ObjectId;
 use refdb_vfs::{Fs, plain_path};
 use std::{
@@ -25,7 +25,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 /// The repository as fields see it. What only some fields need is looked up when the first one asks.
@@ -58,8 +57,6 @@ impl<'a> RepositoryWorld<'a> {
     ) -> Self {
         let short_names = ShortNames::new(snapshot, session.strict_names);
         let (remotes, worktrees) = (OnceCell::new(), OnceCell::new());
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let clock = Clock { zone: Zone::of(session.store.environment()), now: now.try_into().unwrap_or(0) };
         RepositoryWorld {
             session,
             snapshot,
@@ -68,7 +65,7 @@ impl<'a> RepositoryWorld<'a> {
             head,
             remotes,
             worktrees,
-            clock,
+            clock: Clock::of(session.store.environment()),
             bases: BTreeMap::new(),
             begun: BTreeMap::new(),
             answers: Answers::new(session.store.environment()),

@@ -1,7 +1,7 @@
 //! What fields need to know beyond the ref itself.
 
-use super::{atom::Direction, date::Clock, questions::Question, remote::Counterpart, trailers::TrailerRules};
-use crate::failure::Result;
+use super::{atom::Direction, questions::Question, remote::Counterpart, trailers::TrailerRules};
+use crate::{clock::Clock, failure::Result};
 use bstr::{BStr, BString};
 use refdb_types::ObjectId;
 

@@ -1,19 +1,18 @@
 //! `refdb reflog delete`.
 
 use super::{
-    FAILED,
     judged::{self, DRY_RUN, REWRITE, Teller, UPDATE_REF, VERBOSE},
     logged_ref,
 };
 use crate::{
     Invocation,
-    failure::{Failure, Result, message, say},
+    clock::Clock,
+    failure::{FAILED, Failure, Result, message, say},
     options::{Command, Parser, Word},
-    reflog::now,
     session::{Session, before_locks},
 };
 use bstr::{BStr, ByteSlice};
-use refdb::{LogJudge, LoggedChange, PruneLogs, RefName, Zone, approximate};
+use refdb::{LogJudge, LoggedChange, PruneLogs, RefName, approximate};
 
 /// The command line.
 pub(super) static COMMAND: Command = Command {
@@ -79,8 +78,8 @@ impl Which {
         if let Some(number) = number(text) {
             return Which::Number(number);
         }
-        let zone = Zone::of(session.store.environment());
-        Which::Before(approximate(text, now(session.store.environment()), &zone).seconds)
+        let clock = Clock::of(session.store.environment());
+        Which::Before(approximate(text, clock.now, &clock.zone).seconds)
     }
 }
 

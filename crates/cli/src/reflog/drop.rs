@@ -1,9 +1,9 @@
 //! `refdb reflog drop`.
 
-use super::{FAILED, judged::all_logs, logged_ref, say_failed, say_not_found};
+use super::{judged::all_logs, logged_ref, say_failed, say_not_found};
 use crate::{
     Invocation,
-    failure::{Failure, Result, WRONG_USE, say},
+    failure::{FAILED, Failure, Result, WRONG_USE, say},
     options::{Command, Opt, Parser, Word},
     session::{Session, before_locks},
 };

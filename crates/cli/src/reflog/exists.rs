@@ -3,7 +3,7 @@
 use crate::{
     Invocation,
     failure::{Failure, Result, fatal},
-    options::{Command, Parser, Word},
+    options::Command,
     session::Session,
 };
 use refdb_types::{FormatOptions, check_format};
@@ -20,14 +20,7 @@ pub(super) static COMMAND: Command = Command {
 /// Runs the command. As in git, only the first name counts.
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
-    let mut names = Vec::new();
-    let mut parser = Parser::new(&COMMAND, invocation.words);
-    while let Some(word) = parser.next_word()? {
-        match word {
-            Word::Argument(name) => names.push(name),
-            Word::Option(opt, _) => opt.unread(),
-        }
-    }
+    let names = COMMAND.arguments(invocation.words)?;
     let Some(name) = names.first() else {
         return Err(COMMAND.wrong_use(None));
     };

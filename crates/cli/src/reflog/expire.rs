@@ -6,21 +6,21 @@ mod reach;
 
 use super::{
     judged::{self, DRY_RUN, REWRITE, Teller, UPDATE_REF, VERBOSE, all_logs},
-    logged_ref, now, say_not_found,
+    logged_ref, say_not_found,
 };
 use crate::{
     Invocation,
-    failure::{Result, fatal},
+    clock::Clock,
+    failure::{FAILED, Result, fatal},
     for_each_ref::history::History,
     options::{Command, Opt, Parser, Setting, Value, Word},
-    reflog::FAILED,
     session::{Session, before_locks},
 };
 use bstr::{BStr, BString};
 use complete::Complete;
 use cutoff::{Cutoff, Settings};
 use reach::Reach;
-use refdb::{LogJudge, LoggedChange, ObjectId, PruneLogs, RefName, Resolved, Zone, expiry};
+use refdb::{LogJudge, LoggedChange, ObjectId, PruneLogs, RefName, Resolved, expiry};
 
 /// The command line.
 pub(super) static COMMAND: Command = Command {
@@ -58,10 +58,9 @@ struct Options {
 /// Runs the command.
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
-    let now = now(session.store.environment());
-    let zone = Zone::of(session.store.environment());
-    let settings = Settings::of(session.store.config(), now, &zone).map_err(refdb::Error::from)?;
-    let options = parse(invocation, now, &zone)?;
+    let clock = Clock::of(session.store.environment());
+    let settings = Settings::of(session.store.config(), &clock).map_err(refdb::Error::from)?;
+    let options = parse(invocation, &clock)?;
     before_locks()?;
     let history = History::of(&session);
     let mut judge = Expiry {
@@ -102,11 +101,11 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     Ok(if is_whole { code } else { FAILED })
 }
 
-fn parse(invocation: &Invocation<'_>, now: u64, zone: &Zone<'_>) -> Result<Options> {
+fn parse(invocation: &Invocation<'_>, clock: &Clock<'_>) -> Result<Options> {
     let mut options = Options::default();
     let mut parser = Parser::new(&COMMAND, invocation.words);
     let time = |name: &str, setting: Setting<'_>| match setting.value() {
-        Some(text) => match expiry(text, now, zone) {
+        Some(text) => match expiry(text, clock.now, &clock.zone) {
             Some(time) => Ok(Some(time)),
             None => fatal!["invalid timestamp '", text, "' given to '--", name, "'"],
         },

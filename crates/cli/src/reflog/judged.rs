@@ -1,7 +1,12 @@
 //! What `delete` and `expire` have in common: options, and telling what becomes of each entry.
 
-use super::{FAILED, say_failed};
-use crate::{failure::Result, options::Opt, output::Output, session::Session};
+use super::say_failed;
+use crate::{
+    failure::{FAILED, Result},
+    options::Opt,
+    output::Output,
+    session::Session,
+};
 use refdb::{LoggedChange, PruneLogs, RefName};
 
 pub(super) const DRY_RUN: Opt = Opt::flag("dry-run", "change nothing").short(b'n');

@@ -1,10 +1,9 @@
 //! `refdb reflog list`.
 
-use super::FAILED;
 use crate::{
     Invocation,
-    failure::{Failure, Result, message},
-    options::{Command, Parser, Word},
+    failure::{FAILED, Failure, Result, message},
+    options::Command,
     output::Output,
     session::Session,
 };
@@ -21,17 +20,7 @@ pub(super) static COMMAND: Command = Command {
 /// Runs the command.
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
-    let mut first = None;
-    let mut parser = Parser::new(&COMMAND, invocation.words);
-    while let Some(word) = parser.next_word()? {
-        match word {
-            Word::Argument(argument) => {
-                first.get_or_insert(argument);
-            }
-            Word::Option(opt, _) => opt.unread(),
-        }
-    }
-    if let Some(argument) = first {
+    if let Some(argument) = COMMAND.arguments(invocation.words)?.first() {
         return Err(Failure::Error(message!["list does not accept arguments: '", argument, "'"], FAILED));
     }
     let mut output = Output::default();

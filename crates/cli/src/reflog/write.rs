@@ -3,7 +3,7 @@
 use crate::{
     Invocation,
     failure::{Failure, Result, fatal, message},
-    options::{Command, Parser, Word},
+    options::Command,
     session::{Session, before_locks},
 };
 use bstr::BStr;
@@ -22,14 +22,7 @@ pub(super) static COMMAND: Command = Command {
 /// Runs the command.
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
-    let mut arguments = Vec::new();
-    let mut parser = Parser::new(&COMMAND, invocation.words);
-    while let Some(word) = parser.next_word()? {
-        match word {
-            Word::Argument(argument) => arguments.push(argument),
-            Word::Option(opt, _) => opt.unread(),
-        }
-    }
+    let arguments = COMMAND.arguments(invocation.words)?;
     let [name, old, new, text] = arguments[..] else { return Err(COMMAND.wrong_use(None)) };
     let any_level = FormatOptions { allow_onelevel: true, refspec_pattern: false };
     let is_name = check_format(name, any_level).is_ok() && (name.contains(&b'/') || is_root_ref(name));

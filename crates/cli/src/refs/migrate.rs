@@ -2,7 +2,7 @@
 
 use crate::{
     Invocation,
-    failure::{Failure, Result, WRONG_USE, message, say},
+    failure::{FAILED, Failure, Result, WRONG_USE, message, say},
     options::{Command, Opt, Parser, Value, Word},
     output::Output,
     progress::Progress,
@@ -26,9 +26,6 @@ pub(super) static COMMAND: Command = Command {
         Opt::flag("no-reflog", "leave out all reflogs"),
     ],
 };
-
-/// What git ends with where it reports an error.
-const FAILED: u8 = 255;
 
 /// Runs the command.
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {

@@ -283,6 +283,17 @@ fn a_date_is_told_as_people_tell_it() {
 }
 
 #[test]
+fn relative_dates_go_by_the_time_that_gits_tests_set() {
+    let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);
+    let tag = dated(&repo, repo.commit(), 0, "+0000");
+    repo.git(["update-ref", "refs/tags/v1", &tag]);
+    for now in ["2000000000", "1000000000"] {
+        let words = ["for-each-ref", "--format=%(taggerdate:relative) %(taggerdate:human)"];
+        same_with(repo.dir(), ("GIT_TEST_DATE_NOW", now), &words);
+    }
+}
+
+#[test]
 fn a_git_that_is_not_there_is_named() {
     let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);
     repo.create_refs([("refs/heads/main", repo.commit())]);

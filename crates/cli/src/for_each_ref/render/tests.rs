@@ -1,9 +1,9 @@
 use super::*;
 use crate::{
+    clock::Clock,
     failure::Failure,
     for_each_ref::{
-        atom::Direction, date::Clock, format::ParseError, questions::Question, remote::Counterpart,
-        trailers::TrailerRules,
+        atom::Direction, format::ParseError, questions::Question, remote::Counterpart, trailers::TrailerRules,
     },
 };
 use refdb::{Environment, Zone};

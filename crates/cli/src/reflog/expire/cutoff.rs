@@ -1,9 +1,9 @@
 //! How old an entry may be: `gc.reflogExpire` and `gc.reflogExpireUnreachable`, also of a pattern of refnames.
 
+use crate::clock::Clock;
 use bstr::{BStr, BString, ByteSlice};
 use gix_glob::{wildmatch, wildmatch::Mode};
 use refdb::{
-    Zone,
     config::{Config, ConfigError},
     expiry,
 };
@@ -29,8 +29,8 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    pub(super) fn of(config: &Config, now: u64, zone: &Zone<'_>) -> Result<Self, ConfigError> {
-        let before = |days: u64| now.saturating_sub(days * DAY);
+    pub(super) fn of(config: &Config, clock: &Clock<'_>) -> Result<Self, ConfigError> {
+        let before = |days: u64| clock.now.saturating_sub(days * DAY);
         let usual = Cutoff { any: before(90), unreachable: before(30) };
         let mut settings = Settings { usual, patterns: Vec::new() };
         for value in config.iter() {
@@ -45,7 +45,7 @@ impl Settings {
                 Some([b'.', pattern @ ..]) => settings.of_pattern(pattern.as_bstr()),
                 _ => continue,
             };
-            let time = value.timestamp(|text| expiry(text, now, zone))?;
+            let time = value.timestamp(|text| expiry(text, clock.now, &clock.zone))?;
             *(if is_unreachable { &mut cutoff.unreachable } else { &mut cutoff.any }) = time;
         }
         Ok(settings)
@@ -83,7 +83,7 @@ pub(super) fn is_head(name: &BStr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use refdb::Environment;
+    use refdb::{Environment, Zone};
     use std::path::Path;
 
     const NOW: u64 = 1_700_000_000;
@@ -91,7 +91,8 @@ mod tests {
     fn cutoff(text: &str, name: &str, given: Cutoff<Option<u64>>) -> (u64, u64) {
         let environment = Environment::empty("/").with("TZ", "UTC");
         let config = Config::parse(text.as_bytes(), Path::new("config")).unwrap();
-        let settings = Settings::of(&config, NOW, &Zone::of(&environment)).unwrap();
+        let clock = Clock { zone: Zone::of(&environment), now: NOW };
+        let settings = Settings::of(&config, &clock).unwrap();
         let Cutoff { any, unreachable } = settings.cutoff(name.into(), given);
         (any, unreachable)
     }

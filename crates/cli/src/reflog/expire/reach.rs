@@ -27,7 +27,6 @@ struct Commit {
 pub(super) struct Reach<'a> {
     session: &'a Session,
     history: &'a History<'a>,
-    objects: &'a Objects,
     places: HashMap<ObjectId, At>,
     ids: Vec<ObjectId>,
     commits: Vec<Option<Commit>>,
@@ -40,7 +39,6 @@ impl<'a> Reach<'a> {
         Reach {
             session,
             history,
-            objects: history.objects(),
             places: HashMap::new(),
             ids: Vec::new(),
             commits: Vec::new(),
@@ -218,6 +216,6 @@ impl<'a> Reach<'a> {
     }
 
     pub(super) fn objects(&self) -> &'a Objects {
-        self.objects
+        self.history.objects()
     }
 }

@@ -1,0 +1,21 @@
+//! Where and when the program runs.
+
+use refdb::{Environment, Zone};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Where and when the program runs.
+pub struct Clock<'a> {
+    /// The local zone.
+    pub zone: Zone<'a>,
+    /// Seconds since 1970.
+    pub now: u64,
+}
+
+impl<'a> Clock<'a> {
+    /// By the environment. Git's tests set another time.
+    pub fn of(environment: &'a Environment) -> Self {
+        let set = environment.get("GIT_TEST_DATE_NOW").and_then(|text| text.to_str()?.parse().ok());
+        let since = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        Clock { zone: Zone::of(environment), now: set.unwrap_or_else(since) }
+    }
+}
