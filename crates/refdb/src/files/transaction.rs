@@ -368,7 +368,7 @@ fn publish(store: &Store, name: &BStr, lock: &mut Lock) -> Result<()> {
     }
 }
 
-/// A log cannot be a file and a folder, and no moment is without it: the new one is written before the old one goes.
+/// A log cannot be a file and a folder. The new one is written before the old one goes, so that none is lost.
 fn refuse_nested_logs(steps: &dyn Steps) -> Result<()> {
     for at in 0..steps.count() {
         let (name, Some(source)) = (steps.name(at), steps.log_source(at)) else { continue };
