@@ -6,7 +6,7 @@
 //! unpack       its objects, into a quarantine                 unpack, quarantine
 //! judge        connectivity, hidden refs, pre-receive         connectivity, hooks
 //! release      the objects, synced
-//! update       the refs: policy, update hook, transaction     policy, update
+//! update       the refs: policy, update hook, transaction     policy, update, aliases
 //! report       what became of it; post-receive, post-update   session
 //! ```
 //!
@@ -14,6 +14,7 @@
 //! client.
 
 mod advertise;
+mod aliases;
 mod alternates;
 mod channel;
 mod child;

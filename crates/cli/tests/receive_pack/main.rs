@@ -11,5 +11,6 @@ mod hosts;
 mod left_to_git;
 mod lying;
 mod processes;
+mod raw;
 mod security;
 mod trouble;

@@ -5,6 +5,7 @@ use refdb_testkit::{Git, RefFormat, Repo};
 use refdb_types::HashKind;
 use std::{
     io::Write,
+    path::Path,
     process::{Child, Output, Stdio},
     time::{Duration, Instant},
 };
@@ -28,13 +29,22 @@ pub(crate) fn request(client: &Client, capabilities: &str) -> (Vec<u8>, Vec<usiz
 }
 
 pub(crate) fn start(server: &Repo) -> Child {
-    let mut command = server.command(REFDB);
+    start_program(server, Path::new(REFDB))
+}
+
+fn start_program(server: &Repo, program: &Path) -> Child {
+    let mut command = server.command(program);
     command.env("REFDB_GIT", Git::find().program()).args(["receive-pack", "--stateless-rpc"]).arg(server.dir());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 pub(crate) fn send(server: &Repo, bytes: &[u8]) -> Output {
-    let mut child = start(server);
+    feed(server, Path::new(REFDB), bytes)
+}
+
+/// What a receive-pack, git's or ours, answers to these bytes.
+pub(crate) fn feed(server: &Repo, program: &Path, bytes: &[u8]) -> Output {
+    let mut child = start_program(server, program);
     // It may leave before it has read everything.
     let _ = child.stdin.take().unwrap().write_all(bytes);
     child.wait_with_output().unwrap()

@@ -10,13 +10,11 @@ use super::{
 use crate::wire::Command;
 use bstr::{BString, ByteSlice};
 use refdb::{
-    Change, Edit, LogWish, Objects, Precondition, Resolved, Target, TargetView, TransactionOptions,
-    backend::{Answers, Probe},
-    objects::ObjectKind,
+    Change, Edit, LogWish, Objects, Precondition, Resolved, Target, TransactionOptions, objects::ObjectKind,
     transaction::Mode,
 };
 use refdb_types::{ObjectId, RefName};
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 /// What the commands are judged by besides the settings, found once a push.
 struct World {
@@ -110,10 +108,13 @@ impl Session<'_, '_> {
         self.channel.outlive_client();
         match transaction.commit() {
             Ok(committed) => {
+                let mut reasons = HashMap::new();
                 for (position, rejection) in committed.rejected {
                     self.channel.error(rejection.to_string().as_bytes())?;
-                    self.refuse(commands[position], rejection.reason().as_str());
+                    let name = self.request.commands.get(commands[position]).name.to_owned();
+                    reasons.insert(name, rejection.reason().as_str());
                 }
+                self.refuse_names(&reasons);
             }
             Err(error) => {
                 self.say_error(error)?;
@@ -126,6 +127,19 @@ impl Session<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Refuses all commands for these names, as git does. Those of another kind are among them: if they are still to come,
+    /// they do not happen.
+    fn refuse_names(&mut self, reasons: &HashMap<BString, &str>) {
+        if reasons.is_empty() {
+            return;
+        }
+        for at in 0..self.outcomes.len() {
+            if let Some(reason) = reasons.get(self.request.commands.get(at).name) {
+                self.outcomes[at].refusal = Some((*reason).into());
+            }
+        }
     }
 
     fn say_error(&mut self, error: refdb::Error) -> Result<(), ServeError> {
@@ -249,73 +263,6 @@ impl Session<'_, '_> {
         self.outcomes[at].did_not_exist = !is_there;
         let text = if is_there { "allowing deletion of corrupt ref" } else { "deleting a non-existent ref" };
         Ok(self.channel.warning(text.as_bytes())?)
-    }
-
-    fn short(&self, id: &ObjectId) -> Result<String, ServeError> {
-        let digits = self.objects.abbreviate(id, None).map_err(refdb::Error::from)?;
-        Ok(id.to_string().chars().take(digits).collect())
-    }
-
-    /// Of a symbolic ref and the ref that it leads to, one command is enough; two that differ are refused.
-    fn refuse_aliases(&mut self) -> Result<(), ServeError> {
-        let commands = &self.request.commands;
-        let mut order: Vec<usize> = (0..commands.len()).collect();
-        order.sort_by(|a, b| commands.get(*a).name.cmp(commands.get(*b).name));
-        order.dedup_by(|a, b| commands.get(*a).name == commands.get(*b).name);
-        let mut symbolic = Symbolic::default();
-        let mut probes = order.iter().map(|at| Probe { name: commands.get(*at).name, below: false });
-        self.store.snapshot()?.probe(&mut probes, &mut symbolic)?;
-        let mut twice = Vec::new();
-        for (position, target) in symbolic.found {
-            let find = order.binary_search_by(|at| commands.get(*at).name.cmp(target.as_bstr()));
-            if let Ok(found) = find {
-                twice.push((order[position], order[found]));
-            }
-        }
-        for (link, end) in twice {
-            let (one, other) = (self.request.commands.get(link), self.request.commands.get(end));
-            if (one.old, one.new) == (other.old, other.new) {
-                self.outcomes[link].is_said_by_another = true;
-                continue;
-            }
-            let text = format!(
-                "refusing inconsistent update between symref '{}' ({}..{}) and its target '{}' ({}..{})",
-                one.name,
-                self.short(&one.old)?,
-                self.short(&one.new)?,
-                other.name,
-                self.short(&other.old)?,
-                self.short(&other.new)?
-            );
-            self.channel.error(text.as_bytes())?;
-            self.refuse(link, "inconsistent aliased update");
-            self.refuse(end, "inconsistent aliased update");
-        }
-        Ok(())
-    }
-}
-
-/// The probed names that are symbolic refs.
-#[derive(Default)]
-struct Symbolic {
-    found: Vec<(usize, BString)>,
-}
-
-impl Answers for Symbolic {
-    fn value(&mut self, probe: usize, value: Option<TargetView<'_>>) -> refdb::Result<()> {
-        if let Some(TargetView::Symbolic(target)) = value {
-            self.found.push((probe, target.to_owned()));
-        }
-        Ok(())
-    }
-
-    fn broken(&mut self, _probe: usize, _broken: refdb::BrokenRef) -> refdb::Result<()> {
-        // The transaction will say so.
-        Ok(())
-    }
-
-    fn below(&mut self, _probe: usize, _child: &bstr::BStr) -> refdb::Result<()> {
-        Ok(())
     }
 }
 

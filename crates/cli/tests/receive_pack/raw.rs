@@ -1,0 +1,191 @@
+//! Requests that `git push` never makes, and servers with odd refs: answered as by git's receive-pack.
+
+use crate::{
+    common::{REFDB, Servers, shown},
+    trouble::feed,
+};
+use refdb_testkit::{Git, RefFormat, Repo};
+use refdb_types::{HashKind, ObjectId};
+
+/// Two servers with four commits each. Cases have names of their own, since new servers take long.
+struct Asked {
+    servers: Servers,
+    commits: Vec<ObjectId>,
+    hash: HashKind,
+}
+
+/// Old and new, by their places among the commits, and the name.
+type Wish<'a> = (Option<usize>, Option<usize>, &'a str);
+
+impl Asked {
+    fn of(format: RefFormat, hash: HashKind) -> Self {
+        let servers = Servers { git: Repo::bare(format, hash), refdb: Repo::bare(format, hash) };
+        let [commits, same] = servers.all().map(|server| server.commits(4));
+        assert_eq!(commits, same);
+        for server in servers.all() {
+            server.config("core.logAllRefUpdates", "true");
+            server.create_refs([("refs/keep/all", commits[3])]);
+        }
+        Asked { servers, commits, hash }
+    }
+
+    fn bytes(&self, wishes: &[Wish<'_>], atomic: bool) -> Vec<u8> {
+        let id = |at: Option<usize>| at.map_or(ObjectId::null(self.hash), |at| self.commits[at]);
+        let mut bytes = Vec::new();
+        for (at, (old, new, name)) in wishes.iter().enumerate() {
+            let mut line = format!("{} {} {name}", id(*old), id(*new));
+            if at == 0 {
+                let format = self.hash.name();
+                line += &format!("\0report-status object-format={format}{}", if atomic { " atomic" } else { "" });
+            }
+            bytes.extend_from_slice(format!("{:04x}{line}", line.len() + 4).as_bytes());
+        }
+        bytes.extend_from_slice(b"0000");
+        if wishes.iter().any(|(_, new, _)| new.is_some()) {
+            bytes.extend_from_slice(b"PACK\0\0\0\x02\0\0\0\0");
+            bytes.extend_from_slice(match self.hash {
+                HashKind::Sha1 => EMPTY_SHA1,
+                HashKind::Sha256 => EMPTY_SHA256,
+            });
+        }
+        bytes
+    }
+
+    /// Both servers answer the same. Returns the answer.
+    fn same(&self, wishes: &[Wish<'_>], atomic: bool) -> String {
+        let bytes = self.bytes(wishes, atomic);
+        let said = [(&self.servers.git, Git::find().program()), (&self.servers.refdb, REFDB.as_ref())]
+            .map(|(server, program)| shown(server, &feed(server, program, &bytes)));
+        assert_eq!(said[1], said[0], "{wishes:?}, atomic: {atomic}");
+        let [_, said] = said;
+        said
+    }
+
+    fn link(&self, name: &str, target: &str) {
+        self.servers.all().iter().for_each(|server| drop(server.git(["symbolic-ref", name, target])));
+    }
+
+    fn create(&self, name: &str, at: usize) {
+        self.servers.all().iter().for_each(|server| server.create_refs([(name, self.commits[at])]));
+    }
+}
+
+/// Both formats, both hashes: the format does not depend on the hash.
+const KINDS: [(RefFormat, HashKind); 2] = [(RefFormat::Files, HashKind::Sha256), (RefFormat::Reftable, HashKind::Sha1)];
+
+const NONE: Option<usize> = None;
+
+/// The checksum of a pack without objects.
+const EMPTY_SHA1: &[u8] = b"\x02\x9d\x08\x82\x3b\xd8\xa8\xea\xb5\x10\xad\x6a\xc7\x5c\x82\x3c\xfd\x3e\xd3\x1e";
+const EMPTY_SHA256: &[u8] = b"\x7e\xd8\x90\xd8\xa4\x57\x60\xf3\xee\xcf\x73\x04\x5b\x1d\x10\x47\x08\x5a\xf4\x77\x6d\xc6\x83\xd7\x8e\xac\x82\x20\x3d\xf1\x99\x3f";
+
+#[test]
+fn a_push_to_a_symbolic_ref_that_leads_nowhere_is_refused_as_by_git() {
+    for (format, hash) in KINDS {
+        let asked = Asked::of(format, hash);
+        for (at, (chain, end, is_broken)) in [
+            (&["a"][..], "a", true),
+            (&["a", "b"], "a", true),
+            (&["a", "b", "c"], "b", true),
+            (&["a", "b", "c", "d"], "main", false),
+            (&["a", "b", "c", "d", "e"], "main", true),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let name = |name: &str| format!("refs/heads/{at}/{name}");
+            for (link, target) in chain.iter().zip(chain[1..].iter().chain([&end])) {
+                asked.link(&name(link), &name(target));
+            }
+            for (old, new) in [(Some(1), Some(0)), (Some(0), NONE), (NONE, NONE), (NONE, Some(0))] {
+                for atomic in [true, false] {
+                    let beside = name(&format!("beside-{old:?}{new:?}{atomic}").replace(['(', ')'], ""));
+                    let wishes = [(old, new, &name("a")[..]), (NONE, Some(2), &beside)];
+                    if is_broken {
+                        let said = asked.same(&wishes, atomic);
+                        assert!(said.contains(&format!("ng {} broken symref\n", name("a"))), "{said}");
+                    }
+                }
+            }
+            if !is_broken {
+                asked.same(&[(NONE, Some(0), &name("a"))], false);
+            }
+        }
+        asked.servers.assert_same(&format!("{format:?}, {hash:?}"));
+    }
+}
+
+#[test]
+fn a_push_to_a_symbolic_ref_to_what_is_no_name_or_no_ref_is_refused_as_by_git() {
+    let asked = Asked::of(RefFormat::Files, HashKind::Sha1);
+    for (at, target) in
+        ["refs/heads/a..b", "refs/heads/x.lock", "refs/heads/", "../../x", "/x", "config", ""].into_iter().enumerate()
+    {
+        for server in asked.servers.all() {
+            std::fs::write(server.git_dir().join("refs/heads/link"), format!("ref: {target}\n")).unwrap();
+        }
+        for new in [Some(1), NONE] {
+            let beside = format!("refs/heads/{at}/{}", new.is_some());
+            let said = asked.same(&[(NONE, new, "refs/heads/link"), (NONE, Some(2), &beside)], false);
+            let why = if target.is_empty() { "" } else { "broken symref\n" };
+            assert!(said.contains(&format!("ng refs/heads/link {why}")), "{target}: {said}");
+        }
+    }
+    asked.servers.assert_same("targets that are no refnames");
+}
+
+#[test]
+fn commands_for_a_ref_and_for_symbolic_refs_that_lead_to_it_are_judged_as_by_git() {
+    for (format, hash) in KINDS {
+        let asked = Asked::of(format, hash);
+        let mut at = 0;
+        for (first, second) in [("link", "end"), ("to-link", "end"), ("end", "to-link")] {
+            for (one, other) in [
+                ((Some(0), Some(1)), (Some(0), Some(1))),
+                ((Some(0), Some(1)), (Some(0), Some(2))),
+                ((Some(0), NONE), (Some(0), Some(1))),
+                ((NONE, Some(1)), (Some(0), Some(1))),
+            ] {
+                for (atomic, hidden) in [(false, false), (true, false), (false, true)] {
+                    at += 1;
+                    let name = |name: &str| format!("refs/heads/{at}/{name}");
+                    asked.create(&name("end"), 0);
+                    asked.link(&name("link"), &name("end"));
+                    asked.link(&name("to-link"), &name("link"));
+                    if hidden {
+                        asked.servers.all().iter().for_each(|server| server.config("receive.hideRefs", &name("end")));
+                    }
+                    let [first, second, beside] = [first, second, "beside"].map(name);
+                    let wishes = [(one.0, one.1, &first[..]), (other.0, other.1, &second), (NONE, Some(2), &beside)];
+                    asked.same(&wishes, atomic);
+                }
+            }
+        }
+        asked.servers.assert_same(&format!("{format:?}, {hash:?}"));
+    }
+}
+
+#[test]
+fn commands_for_one_ref_fail_together_as_with_git() {
+    let kinds =
+        [(NONE, Some(1)), (Some(0), Some(1)), (Some(0), Some(2)), (Some(0), NONE), (Some(3), NONE), (NONE, NONE)];
+    for (format, hash) in KINDS {
+        let asked = Asked::of(format, hash);
+        let mut at = 0;
+        for one in kinds {
+            for other in kinds {
+                for exists in [false, true] {
+                    at += 1;
+                    let [name, beside] = ["it", "beside"].map(|name| format!("refs/heads/{at}/{name}"));
+                    if exists {
+                        asked.create(&name, 0);
+                    }
+                    let wishes = [(one.0, one.1, &name[..]), (other.0, other.1, &name), (NONE, Some(3), &beside)];
+                    asked.same(&wishes, false);
+                    asked.same(&wishes[..2], true);
+                }
+            }
+        }
+        asked.servers.assert_same(&format!("{format:?}, {hash:?}"));
+    }
+}

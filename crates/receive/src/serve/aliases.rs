@@ -1,0 +1,125 @@
+//! Commands for symbolic refs: those that lead nowhere are refused, and of two ways to one ref only one is taken.
+
+use super::{ServeError, session::Session};
+use bstr::{BStr, BString, ByteSlice};
+use refdb::{
+    Snapshot, TargetView,
+    backend::{Answers, Probe},
+};
+use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
+use std::collections::HashMap;
+
+impl Session<'_, '_> {
+    /// Refuses commands for symbolic refs that cannot be followed. Another command may name the ref at the end: one is
+    /// enough, and two that differ are refused.
+    pub(super) fn refuse_aliases(&mut self) -> Result<(), ServeError> {
+        let commands = &self.request.commands;
+        let mut order: Vec<usize> = (0..commands.len()).collect();
+        order.sort_by(|a, b| commands.get(*a).name.cmp(commands.get(*b).name));
+        order.dedup_by(|a, b| commands.get(*a).name == commands.get(*b).name);
+        let mut symbolic = Symbolic::default();
+        let mut probes = order.iter().map(|at| Probe { name: commands.get(*at).name, below: false });
+        let snapshot = self.store.snapshot()?;
+        snapshot.probe(&mut probes, &mut symbolic)?;
+        if symbolic.found.is_empty() {
+            return Ok(());
+        }
+        let mut ends = HashMap::new();
+        for (position, target) in symbolic.found {
+            ends.insert(commands.get(order[position]).name.to_owned(), follow(&*snapshot, target)?);
+        }
+        drop(snapshot);
+        for at in 0..self.outcomes.len() {
+            let name = self.request.commands.get(at).name;
+            if self.outcomes[at].refusal.is_some() {
+                continue;
+            }
+            match ends.get(name) {
+                None => {}
+                Some(None) => {
+                    let text = format!("refusing update to broken symref '{name}'");
+                    self.channel.error(text.as_bytes())?;
+                    self.refuse(at, "broken symref");
+                }
+                Some(Some(end)) => {
+                    let find = order.binary_search_by(|at| self.request.commands.get(*at).name.cmp(end.as_bstr()));
+                    if let Ok(found) = find {
+                        self.judge_alias(at, order[found])?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The command `link` leads to the ref of the command `end`.
+    fn judge_alias(&mut self, link: usize, end: usize) -> Result<(), ServeError> {
+        let (one, other) = (self.request.commands.get(link), self.request.commands.get(end));
+        if (one.old, one.new) == (other.old, other.new) {
+            self.outcomes[link].is_said_by_another = true;
+            return Ok(());
+        }
+        let text = format!(
+            "refusing inconsistent update between symref '{}' ({}..{}) and its target '{}' ({}..{})",
+            one.name,
+            self.short(&one.old)?,
+            self.short(&one.new)?,
+            other.name,
+            self.short(&other.old)?,
+            self.short(&other.new)?
+        );
+        self.channel.error(text.as_bytes())?;
+        for at in [link, end] {
+            self.outcomes[at].refusal = Some("inconsistent aliased update".into());
+        }
+        Ok(())
+    }
+
+    fn short(&self, id: &ObjectId) -> Result<String, ServeError> {
+        let digits = self.objects.abbreviate(id, None).map_err(refdb::Error::from)?;
+        Ok(id.to_string().chars().take(digits).collect())
+    }
+}
+
+/// The ref at the end of a chain that goes on with `target`, be it there or not. `None` for a circle and a chain that is
+/// too long. The same holds for an end that is broken or no refname.
+fn follow(snapshot: &dyn Snapshot, target: BString) -> Result<Option<RefName>, ServeError> {
+    let Ok(mut name) = RefName::new(target) else { return Ok(None) };
+    // The first of them was the symbolic ref itself.
+    for _ in 1..SYMREF_DEPTH_MAX {
+        match snapshot.get(name.as_bstr()) {
+            Ok(None | Some(Target::Direct(_))) => return Ok(Some(name)),
+            Ok(Some(Target::Symbolic(next))) => match RefName::new(next.as_bytes()) {
+                Ok(next) => name = next,
+                Err(_) => return Ok(None),
+            },
+            Err(refdb::Error::BrokenRef(_)) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(None)
+}
+
+/// The probed names that are symbolic refs.
+#[derive(Default)]
+struct Symbolic {
+    found: Vec<(usize, BString)>,
+}
+
+impl Answers for Symbolic {
+    fn value(&mut self, probe: usize, value: Option<TargetView<'_>>) -> refdb::Result<()> {
+        if let Some(TargetView::Symbolic(target)) = value {
+            self.found.push((probe, target.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn broken(&mut self, _probe: usize, _broken: refdb::BrokenRef) -> refdb::Result<()> {
+        // The transaction will say so.
+        Ok(())
+    }
+
+    fn below(&mut self, _probe: usize, _child: &BStr) -> refdb::Result<()> {
+        Ok(())
+    }
+}
