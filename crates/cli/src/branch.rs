@@ -2,6 +2,7 @@
 
 use crate::{
     Invocation,
+    columns::Columns,
     failure::Result,
     for_each_ref::{
         filter::Filter,
@@ -95,6 +96,9 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let snapshot = session.store.snapshot()?;
     let head = Head::of(&*snapshot);
     let leave = || Err(shortlist::leave(invocation, &COMMAND));
+    if !is_sound(session.store.config()) {
+        return leave();
+    }
     if own.show_current {
         return match head {
             Head::Branch(name) => show_current(name.strip_prefix(b"refs/heads/").unwrap_or(&name)),
@@ -102,7 +106,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
             Head::Odd => leave(),
         };
     }
-    if head == Head::Odd || !is_sound(session.store.config()) {
+    if head == Head::Odd {
         return leave();
     }
     let Some(wish) = Wish::read(&session, COMMAND.name, &words)? else { return leave() };
@@ -114,7 +118,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     list(&session, &*snapshot, wish, &own, head, &colors, shows_colors)
 }
 
-/// Whether git would not stop at settings that matter to branches which are made.
+/// Whether git would not stop at the settings that it reads first of all.
 fn is_sound(config: &Config) -> bool {
     let rebase = |value: ConfigValue<'_>| {
         matches!(value.raw.map(|raw| raw.as_bytes()), Some(b"never" | b"local" | b"remote" | b"always"))
@@ -123,7 +127,12 @@ fn is_sound(config: &Config) -> bool {
         matches!(value.raw.map(|raw| raw.as_bytes()), Some(b"always" | b"inherit" | b"simple"))
             || value.boolean().is_ok()
     };
-    config.all("branch.autosetuprebase").all(rebase) && config.all("branch.autosetupmerge").all(merge)
+    shortlist::is_sound(config, &[])
+        && shortlist::are_colors_sound(config, "color.branch")
+        && Colors::of(config, false).is_some()
+        && Columns::configured(config, COMMAND.name).is_some()
+        && config.all("branch.autosetuprebase").all(rebase)
+        && config.all("branch.autosetupmerge").all(merge)
 }
 
 /// Whether the command line asks for a list, or for the branch that is checked out.

@@ -3,6 +3,11 @@
 use refdb::{Environment, Zone};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// Seconds since 1970, whatever git's tests set.
+pub fn system_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
 /// Where and when the program runs.
 pub struct Clock<'a> {
     /// The local zone.
@@ -15,7 +20,6 @@ impl<'a> Clock<'a> {
     /// By the environment. Git's tests set another time.
     pub fn of(environment: &'a Environment) -> Self {
         let set = environment.get("GIT_TEST_DATE_NOW").and_then(|text| text.to_str()?.parse().ok());
-        let since = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        Clock { zone: Zone::of(environment), now: set.unwrap_or_else(since) }
+        Clock { zone: Zone::of(environment), now: set.unwrap_or_else(system_seconds) }
     }
 }

@@ -20,7 +20,10 @@ use crate::{
     session::Session,
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Snapshot, config::parse_boolean};
+use refdb::{
+    Snapshot,
+    config::{Config, Value as ConfigValue, parse_boolean},
+};
 use refdb_types::ObjectId;
 use std::{ffi::OsString, io::IsTerminal, os::unix::ffi::OsStrExt};
 
@@ -157,11 +160,7 @@ impl Wish {
     /// Whether colours are shown; `None` where the configuration is no good. `key` outranks `color.ui`.
     pub fn colors(&self, session: &Session, key: &str) -> Option<bool> {
         let config = session.store.config();
-        let is_known = |raw: Option<&BStr>| match raw.map(|raw| raw.to_ascii_lowercase()).as_deref() {
-            Some(b"always" | b"never" | b"auto") => true,
-            _ => parse_boolean(raw).is_some(),
-        };
-        if ![key, "color.ui"].iter().all(|key| config.all(key).all(|value| is_known(value.raw))) {
+        if !are_colors_sound(config, key) {
             return None;
         }
         let auto = || {
@@ -179,6 +178,25 @@ impl Wish {
             _ => parse_boolean(value.raw).map(|on| on && auto()),
         }
     }
+}
+
+/// Whether git would not stop at a value of `key`, which says when colours are shown, or of `color.ui`.
+pub fn are_colors_sound(config: &Config, key: &str) -> bool {
+    let is_known = |value: ConfigValue<'_>| match value.raw.map(|raw| raw.to_ascii_lowercase()).as_deref() {
+        Some(b"always" | b"never" | b"auto") => true,
+        _ => parse_boolean(value.raw).is_some(),
+    };
+    [key, "color.ui"].iter().all(|key| config.all(key).all(is_known))
+}
+
+/// Whether git would not stop at a value of `core.abbrev`, or of these, which say yes or no.
+pub fn is_sound(config: &Config, booleans: &[&str]) -> bool {
+    let is_abbrev = |value: ConfigValue<'_>| match value.raw.map(|raw| raw.to_ascii_lowercase()).as_deref() {
+        Some(b"auto") => true,
+        _ => parse_boolean(value.raw) == Some(false) || value.int().is_ok_and(|digits| (4..=64).contains(&digits)),
+    };
+    config.all("core.abbrev").all(is_abbrev)
+        && booleans.iter().all(|key| config.all(key).all(|value| value.boolean().is_ok()))
 }
 
 /// A format, or why it is none, in the words of both commands.

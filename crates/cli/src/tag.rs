@@ -54,6 +54,9 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
         return Err(shortlist::leave(invocation, &COMMAND));
     };
     let session = Session::open(invocation.globals)?;
+    if !shortlist::is_sound(session.store.config(), &["tag.gpgsign", "tag.forcesignannotated"]) {
+        return Err(shortlist::leave(invocation, &COMMAND));
+    }
     match Wish::read(&session, COMMAND.name, &words)? {
         Some(wish) if !(wish.columns.asked && wish.columns.are_wanted() && lines.is_some()) => {
             match wish.colors(&session, "color.ui") {

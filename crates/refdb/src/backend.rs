@@ -145,7 +145,7 @@ pub trait Snapshot: Send + Sync {
     /// The reflog's entries, newest first, until `entry` breaks. `Ok(false)` if there is no reflog.
     fn log(&self, name: &BStr, entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>) -> Result<bool>;
 
-    /// The names of all refs that have a reflog, in order.
+    /// The names of all refs that have a reflog, in order; those that no ref should have are left out.
     fn log_names(&self) -> Result<Vec<RefName>>;
 
     /// The names, in order, of another worktree's own refs that have a reflog, as this worktree calls them. `None` is the

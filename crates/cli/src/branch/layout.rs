@@ -17,9 +17,10 @@ pub(super) struct Colors {
 impl Colors {
     /// `color.branch.<slot>`; `None` if one of them is no good.
     pub(super) fn of(config: &Config, are_shown: bool) -> Option<Self> {
-        let slot = |name: &str, usual: &str| match config.last(&format!("color.branch.{name}")) {
-            Some(value) => sequence(value.raw?),
-            None => Some(usual.into()),
+        // Git stops at a value that is no good, also at one that does not count.
+        let slot = |name: &str, usual: &str| {
+            let key = format!("color.branch.{name}");
+            config.all(&key).try_fold(BString::from(usual), |_, value| sequence(value.raw?))
         };
         let colors = Colors {
             current: slot("current", "\x1b[32m")?,

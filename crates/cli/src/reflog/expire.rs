@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Invocation,
-    clock::Clock,
+    clock::{Clock, system_seconds},
     failure::{FAILED, Result, fatal},
     for_each_ref::history::History,
     options::{Command, Opt, Parser, Setting, Value, Word},
@@ -59,7 +59,7 @@ struct Options {
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
     let clock = Clock::of(session.store.environment());
-    let settings = Settings::of(session.store.config(), &clock).map_err(refdb::Error::from)?;
+    let settings = Settings::of(session.store.config(), &clock, system_seconds()).map_err(refdb::Error::from)?;
     let options = parse(invocation, &clock)?;
     before_locks()?;
     let history = History::of(&session);

@@ -1,6 +1,6 @@
 //! `refdb reflog show`: git's `log -g --abbrev-commit --pretty=oneline`.
 
-use crate::{Invocation, failure::Result, options::Command, real_git, session::Session};
+use crate::{Invocation, failure::Result, options::Command, real_git};
 use std::ffi::OsString;
 
 /// The command line.
@@ -14,7 +14,6 @@ pub(super) static COMMAND: Command = Command {
 
 /// Runs the command, which git does.
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
-    Session::begin(invocation, &COMMAND)?;
     let environment = invocation.globals.environment();
     let words: Vec<OsString> =
         ["reflog".into(), "show".into()].into_iter().chain(invocation.words.iter().cloned()).collect();

@@ -265,3 +265,41 @@ fn an_entry_of_a_deletion_leaves_the_others() {
         assert_eq!(repo.reflog("refs/heads/c").len(), 3);
     }
 }
+
+#[test]
+fn a_reflog_is_written_only_where_its_ref_could_be_among_files() {
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &|repo| {
+            set_up(repo);
+            repo.git(["update-ref", "refs/x/y/z", "main"]);
+            repo.git(["update-ref", "refs/x/packed", "main"]);
+            repo.git(["pack-refs", "--all"]);
+            repo.git(["symbolic-ref", "refs/bisect/bad/x", "refs/heads/b"]);
+            repo.git(["symbolic-ref", "refs/x/q/dangling", "refs/heads/nowhere"]);
+        });
+        let [null, id] = ["0".repeat(40), twins.git.rev_parse("main").to_string()];
+        for name in ["refs/x", "refs/x/y", "refs/x/packed/below", "refs/bisect/bad", "refs/x/q", "refs/x/new", "X_HEAD"]
+        {
+            twins.same(&["reflog", "write", name, &null, &id, "why"], b"");
+        }
+        assert_eq!(everything(&twins.git), everything(&twins.refdb));
+    }
+}
+
+#[test]
+fn reflogs_of_names_that_no_ref_should_have_are_passed_over() {
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &|repo| {
+            set_up(repo);
+            let mut tool = repo.command(Git::find().test_tool());
+            tool.args(["ref-store", "main", "update-ref", "made", "refs/heads/bad..name"]);
+            tool.args([&repo.rev_parse("main").to_string(), &"0".repeat(40)]);
+            tool.arg("REF_SKIP_OID_VERIFICATION,REF_SKIP_REFNAME_VERIFICATION");
+            assert!(tool.status().unwrap().success());
+        });
+        for words in [&["reflog", "list"][..], &["reflog", "expire", "--all"], &["reflog", "drop", "--all"]] {
+            twins.same(words, b"");
+            assert_eq!(everything(&twins.git), everything(&twins.refdb), "{words:?}");
+        }
+    }
+}

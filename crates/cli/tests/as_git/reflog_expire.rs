@@ -245,3 +245,29 @@ fn random_logs(repo: &Repo, rng: &mut Rng) {
         fs::write(repo.git_dir().join("logs").join(name), text).unwrap();
     }
 }
+
+#[test]
+fn no_entry_is_called_whole_where_a_ref_is_broken() {
+    for (name, content) in [("broken", "garbage\n"), ("bad..name", "6d40690c7af22574296144d63cbd6f4a2d761089\n")] {
+        let twins = Twins::new(RefFormat::Files, &|repo| {
+            set_up(repo);
+            fs::write(repo.git_dir().join("refs/heads").join(name), content).unwrap();
+        });
+        twins.same(&["reflog", "expire", "--stale-fix", "--all"], b"");
+    }
+}
+
+#[test]
+fn usual_times_count_from_the_system_and_dates_from_the_time_that_gits_tests_set() {
+    for format in RefFormat::ALL {
+        for words in [&["reflog", "expire", "--expire=1.year.ago", "--all"][..], &["reflog", "expire", "--all"]] {
+            let mut twins = Twins::new(format, &|repo| {
+                set_up(repo);
+                drop_link(repo);
+            });
+            twins.environment.push(("GIT_TEST_DATE_NOW", "1700000000".to_owned()));
+            twins.same(words, b"");
+            assert_eq!(everything(&twins.git), everything(&twins.refdb), "{words:?}");
+        }
+    }
+}

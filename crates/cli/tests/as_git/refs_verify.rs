@@ -283,3 +283,17 @@ fn deep_reads_every_block_of_a_table() {
     let (lines, code) = said(&refdb(repo.dir(), &["refs", "verify", "--deep"], b""));
     assert_eq!(code, Some(255), "{lines:?}");
 }
+
+#[test]
+fn files_that_programs_write_are_verified_if_they_are_called_like_root_refs() {
+    let (repo, id) = repo(RefFormat::Files, HashKind::Sha1);
+    for name in
+        ["AUTO_MERGE", "BISECT_EXPECTED_REV", "NOTES_MERGE_PARTIAL", "MERGE_AUTOSTASH", "FETCH_HEAD", "MERGE_MSG"]
+    {
+        for content in ["garbage\n", "", "ref: ../x\n", &id] {
+            fs::write(repo.git_dir().join(name), content).unwrap();
+            agree(&format!("{name} {content}"), &repo, &[], &[]);
+        }
+        fs::remove_file(repo.git_dir().join(name)).unwrap();
+    }
+}

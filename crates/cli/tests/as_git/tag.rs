@@ -173,3 +173,30 @@ fn broken_tags_are_warned_of_and_others_listed() {
         same(repo.dir(), words, b"");
     }
 }
+
+#[test]
+fn a_list_ends_at_a_setting_that_git_stops_at() {
+    let repo = repo(RefFormat::Files, HashKind::Sha1);
+    let settings = [
+        "tag.gpgSign=x",
+        "tag.forceSignAnnotated=x",
+        "core.abbrev=x",
+        "core.abbrev=3",
+        "core.abbrev=99",
+        "core.abbrev=no",
+        "color.branch=x",
+        "color.branch.current=x",
+        "color.ui=x",
+        "column.ui=x",
+        "column.branch=x",
+        "column.tag=x",
+        "branch.sort=x",
+        "tag.sort=x",
+    ];
+    for setting in settings {
+        for command in [&["tag"][..], &["branch"], &["branch", "--show-current"], &["branch", "-v"]] {
+            same(repo.dir(), &[&["-c", setting], command].concat(), b"");
+        }
+    }
+    same(repo.dir(), &["-c", "color.branch.local=x", "-c", "color.branch.local=red", "branch"], b"");
+}

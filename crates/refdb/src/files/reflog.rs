@@ -219,7 +219,8 @@ pub(super) fn remove(store: &Store, name: &BStr) -> Result<()> {
     }
 }
 
-/// The names of all refs that have a reflog, in order: the worktree's own and the shared ones.
+/// The names of all refs that have a reflog, in order: the worktree's own and the shared ones. As in git, a reflog of a name
+/// that no ref should have is passed over.
 pub(super) fn names(store: &Store) -> Result<Vec<RefName>> {
     let mut names = Vec::new();
     let layout = &store.layout;
@@ -231,7 +232,7 @@ pub(super) fn names(store: &Store) -> Result<Vec<RefName>> {
         names.extend(own.into_iter().filter(|name| Scope::of(name.as_bstr()) == Scope::Worktree));
     }
     names.sort_unstable();
-    Ok(names.into_iter().filter_map(|name| RefName::new_safe(Vec::from(name))).collect())
+    Ok(names.into_iter().filter_map(|name| RefName::new(Vec::from(name)).ok()).collect())
 }
 
 /// The names, in order, of another worktree's own refs that have a reflog, as this worktree calls them. `None` is the
@@ -243,7 +244,7 @@ pub(super) fn names_elsewhere(store: &Store, worktree: Option<&BStr>) -> Result<
     walk(store, &folder.join("logs"), &mut names)?;
     names.retain(|name| Scope::of(name.as_bstr()) == Scope::Worktree);
     names.sort_unstable();
-    Ok(names.into_iter().filter_map(|name| RefName::new_safe(elsewhere(worktree, name.as_bstr()))).collect())
+    Ok(names.into_iter().filter_map(|name| RefName::new(elsewhere(worktree, name.as_bstr())).ok()).collect())
 }
 
 /// The names of the reflogs in this worktree's own folder, in order: in the main one with the shared ones.

@@ -135,7 +135,7 @@ pub(super) fn names(snapshot: &ReftableSnapshot) -> Result<Vec<RefName>> {
     for place in snapshot.stacks().own_places() {
         for_each_name(snapshot, place, &mut |name| {
             if snapshot.is_visible(place, name) {
-                names.extend(RefName::new_safe(name.to_vec()));
+                names.extend(RefName::new(name.to_vec()).ok());
             }
         })?;
     }
@@ -153,7 +153,7 @@ pub(super) fn names_elsewhere(snapshot: &ReftableSnapshot, worktree: Option<&BSt
     }
     for_each_name(snapshot, &place, &mut |name| {
         if Scope::of(name) == Scope::Worktree {
-            names.extend(RefName::new_safe(elsewhere(worktree, name)));
+            names.extend(RefName::new(elsewhere(worktree, name)).ok());
         }
     })?;
     Ok(names)

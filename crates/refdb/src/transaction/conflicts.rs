@@ -5,7 +5,7 @@ use super::{
     walk::Findings,
 };
 use crate::{
-    Result, Why,
+    Error, Result, Why,
     backend::{Locked, Snapshot, Standing},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -135,4 +135,30 @@ fn first_staying(edits: &Edits, snapshot: &dyn Snapshot, parent: &BStr) -> Resul
         }
     }
     Ok(None)
+}
+
+/// A ref that a single name, of no ref, cannot stand beside: one above it or below it.
+pub(super) fn in_the_way(snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<BString>> {
+    let slashes = name.find_iter(b"/");
+    for parent in slashes.map(|at| name[..at].as_bstr()) {
+        if snapshot.get(parent)?.is_some() {
+            return Ok(Some(parent.to_owned()));
+        }
+    }
+    let prefix = [name.as_bytes(), b"/"].concat();
+    let mut cursor = snapshot.cursor(false)?;
+    cursor.seek(prefix.as_bstr())?;
+    loop {
+        // As in git, a ref that cannot be read counts too. Those before the prefix may come all the same.
+        let found = match cursor.next() {
+            Ok(None) => return Ok(None),
+            Ok(Some(view)) if view.name.starts_with(&prefix) => view.name.to_owned(),
+            Ok(Some(_)) => return Ok(None),
+            Err(Error::BrokenRef(broken)) => broken.name,
+            Err(error) => return Err(error),
+        };
+        if found.starts_with(&prefix) {
+            return Ok(Some(found));
+        }
+    }
 }

@@ -2,12 +2,13 @@
 
 use super::{
     Context, HookState,
+    conflicts::in_the_way,
     hook::{ask, tell},
     normalize_message,
 };
 use crate::{
-    Misuse, Rejection, Result, Step,
-    backend::{Claim, Intent, LogLine},
+    Misuse, Rejection, Result, Step, Why,
+    backend::{Claim, Intent, LogLine, Standing},
 };
 use bstr::{BStr, ByteSlice};
 use refdb_types::{ObjectId, RefName, is_pseudo, is_worktree_itself};
@@ -44,6 +45,18 @@ pub(crate) fn append_log(
     let mut locked = context.backend.lock(&vec![Claim { name: plain, intent: Intent::Hold }])?;
     if let Some((_, why)) = locked.refused().first() {
         return Err(Rejection::of(name.clone(), why.clone()).into());
+    }
+    // As in git, only among files a reflog needs a place for its ref.
+    let standing = locked.standing(plain);
+    if standing != Standing::NoFiles
+        && matches!(locked.snapshot().get(plain), Ok(None))
+        && let Some(with) = in_the_way(locked.snapshot(), plain)?
+    {
+        return Err(Rejection::of(
+            name.clone(),
+            Why::Conflict { with, is_new: false, prevents_lock: standing == Standing::Folder },
+        )
+        .into());
     }
     locked.stage(&steps)?;
     if let Err(error) = ask(&mut hook, &Vec::new, HookState::Prepared) {

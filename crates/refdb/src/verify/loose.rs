@@ -11,18 +11,11 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 pub(super) fn verify(verifier: &mut Verifier<'_>, worktree: &Worktree) -> Result<()> {
     folder(verifier, worktree, "refs".into())?;
     for (name, kind) in entries(verifier, &worktree.folder)? {
-        if kind != EntryKind::Dir && is_root_ref(name.as_bstr()) && !is_left_to_its_program(name.as_bstr()) {
+        if kind != EntryKind::Dir && is_root_ref(name.as_bstr()) {
             one(verifier, worktree, name.as_bstr(), kind)?;
         }
     }
     Ok(())
-}
-
-/// Root refs that count only if they hold a ref. Any other content is the matter of the program that wrote the file.
-fn is_left_to_its_program(name: &BStr) -> bool {
-    ["AUTO_MERGE", "BISECT_EXPECTED_REV", "NOTES_MERGE_PARTIAL", "MERGE_AUTOSTASH"]
-        .iter()
-        .any(|irregular| name == irregular)
 }
 
 fn folder(verifier: &mut Verifier<'_>, worktree: &Worktree, name: BString) -> Result<()> {

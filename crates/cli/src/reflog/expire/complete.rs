@@ -20,18 +20,19 @@ pub(super) struct Complete<'a> {
 }
 
 impl<'a> Complete<'a> {
-    /// Reads all that refs lead to. Where a ref's own object is missing, no commit can be told to be whole.
+    /// Reads all that refs lead to. Where a ref is broken or its own object is missing, no commit can be told to be whole.
     pub(super) fn new(session: &'a Session, history: &'a History<'a>) -> failure::Result<Self> {
         let reach = Reach::new(session, history);
-        let mut tips: Vec<(BString, ObjectId)> = Vec::new();
+        let mut tips: Vec<(BString, Option<ObjectId>)> = Vec::new();
         let mut seen = HashSet::new();
         reach.for_each_ref(&mut |name, id| {
-            if seen.insert(id) {
+            if id.is_none_or(|id| seen.insert(id)) {
                 tips.push((name.to_owned(), id));
             }
         })?;
         for (name, id) in &tips {
-            if history.objects().kind(id)?.is_none() {
+            let kind = id.map_or(Ok(None), |id| history.objects().kind(&id))?;
+            if kind.is_none() {
                 return fatal!["unable to parse object: ", name];
             }
         }

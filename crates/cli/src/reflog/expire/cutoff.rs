@@ -29,8 +29,9 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    pub(super) fn of(config: &Config, clock: &Clock<'_>) -> Result<Self, ConfigError> {
-        let before = |days: u64| clock.now.saturating_sub(days * DAY);
+    /// Dates count from the clock. As in git, the usual times count from the system's time in any case.
+    pub(super) fn of(config: &Config, clock: &Clock<'_>, system_seconds: u64) -> Result<Self, ConfigError> {
+        let before = |days: u64| system_seconds.saturating_sub(days * DAY);
         let usual = Cutoff { any: before(90), unreachable: before(30) };
         let mut settings = Settings { usual, patterns: Vec::new() };
         for value in config.iter() {
@@ -92,7 +93,7 @@ mod tests {
         let environment = Environment::empty("/").with("TZ", "UTC");
         let config = Config::parse(text.as_bytes(), Path::new("config")).unwrap();
         let clock = Clock { zone: Zone::of(&environment), now: NOW };
-        let settings = Settings::of(&config, &clock).unwrap();
+        let settings = Settings::of(&config, &clock, NOW).unwrap();
         let Cutoff { any, unreachable } = settings.cutoff(name.into(), given);
         (any, unreachable)
     }

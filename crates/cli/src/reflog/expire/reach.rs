@@ -3,7 +3,7 @@
 use crate::{for_each_ref::history::History, session::Session};
 use bstr::BStr;
 use refdb::{Objects, RefView, Result, TargetView};
-use refdb_types::ObjectId;
+use refdb_types::{FormatOptions, ObjectId, check_format};
 use std::{
     collections::{BinaryHeap, HashMap, HashSet},
     ops::ControlFlow,
@@ -85,9 +85,7 @@ impl<'a> Reach<'a> {
     /// The commits that refs hold or lead to through tags.
     fn tips(&mut self) -> Result<Vec<ObjectId>> {
         let mut ids = HashSet::new();
-        self.for_each_ref(&mut |_, id| {
-            ids.insert(id);
-        })?;
+        self.for_each_ref(&mut |_, id| ids.extend(id))?;
         let mut tips = Vec::new();
         for id in ids {
             tips.extend(self.commit_of(id)?);
@@ -95,20 +93,20 @@ impl<'a> Reach<'a> {
         Ok(tips)
     }
 
-    /// Shows the objects that refs hold, symbolic refs left out. A broken ref holds nothing.
-    pub(super) fn for_each_ref(&self, act: &mut dyn FnMut(&BStr, ObjectId)) -> Result<()> {
+    /// Shows the objects that refs hold, symbolic refs left out. A broken ref, or one of a bad name, holds none.
+    pub(super) fn for_each_ref(&self, act: &mut dyn FnMut(&BStr, Option<ObjectId>)) -> Result<()> {
         let snapshot = self.session.store.snapshot()?;
         let mut cursor = snapshot.cursor(false)?;
         loop {
             let mut take = |view: &RefView<'_>| {
                 if let TargetView::Direct(id) = view.target {
-                    act(view.name, id);
+                    act(view.name, check_format(view.name, FormatOptions::default()).is_ok().then_some(id));
                 }
                 ControlFlow::Continue(())
             };
             match cursor.for_each(&mut take) {
                 Ok(_) => return Ok(()),
-                Err(refdb::Error::BrokenRef(_)) => {}
+                Err(refdb::Error::BrokenRef(broken)) => act(broken.name.as_ref(), None),
                 Err(error) => return Err(error),
             }
         }
