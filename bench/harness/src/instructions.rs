@@ -39,7 +39,7 @@ pub type Counts = HashMap<(&'static str, Who), Result<Vec<Count>, String>>;
 impl Measure {
     /// The best measure of this machine; `cache` holds the emulator's kernel.
     pub fn detect(cache: &Path) -> Measure {
-        if perf::works() {
+        if refdb_lab::perf::works() {
             Measure::Perf
         } else if emulator::works(cache) {
             Measure::Emulator

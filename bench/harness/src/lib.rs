@@ -14,7 +14,6 @@ pub mod options;
 pub mod paired;
 pub mod place;
 pub mod process;
-pub mod progress;
 pub mod push;
 pub mod receive;
 pub mod record;

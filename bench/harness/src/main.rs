@@ -11,13 +11,13 @@ use refdb_bench::{
     options::Options,
     place::Disk,
     process::Program,
-    progress::progress,
     record::{Setting, append},
     report,
     seed::Seeds,
     size::Size,
     syscalls, writers,
 };
+use refdb_lab::progress::progress;
 
 fn main() -> ExitCode {
     if guest::is_init() {

@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use anyhow::Result;
+use refdb_lab::process::Usage;
 use serde::Serialize;
 
-use crate::{process::Usage, size::Size};
+use crate::size::Size;
 
 /// The median of some values, and between which quartiles half of them lie.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

@@ -6,7 +6,8 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+use refdb_lab::process::tool;
 
 /// A folder of our own, gone with the value.
 #[derive(Debug)]
@@ -88,14 +89,6 @@ fn unique(parent: &Path) -> PathBuf {
     use std::sync::atomic::{AtomicUsize, Ordering};
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     parent.join(format!("refdb-bench.{}.{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
-}
-
-/// Runs a helper program that must succeed.
-pub fn tool(command: &mut Command) -> Result<()> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().with_context(|| format!("cannot run {name}"))?;
-    ensure!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    Ok(())
 }
 
 /// Copies the folder `from` with all it holds to the new folder `to`.

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use anyhow::{Context, Result};
+use refdb_lab::{process::Usage, progress::progress};
 use serde::Serialize;
 
 use crate::{
@@ -11,8 +12,7 @@ use crate::{
     job::{Job, Reach},
     paired::{Pairs, Spread, Who, in_turn},
     place::Disk,
-    process::{Line, Program, Usage},
-    progress::progress,
+    process::{Line, Program},
     same::{same_output, same_reflogs, same_refs},
     seed::{Format, fresh},
     size::Size,

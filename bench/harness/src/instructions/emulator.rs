@@ -7,9 +7,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use refdb_lab::{process::tool, progress::progress};
 
 use super::{Count, Counts, guest};
-use crate::{bench::Bench, paired::Who, place::tool, process::Line, progress::progress};
+use crate::{bench::Bench, paired::Who, process::Line};
 
 /// Where `bench/bench` puts the kernel for the emulated machine, below the cache folder.
 fn kernel(cache: &Path) -> PathBuf {

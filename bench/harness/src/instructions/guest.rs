@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use refdb_lab::process::{clean, limit, was_cut};
 use rustix::{
     mount::{MountFlags, mount},
     system::{RebootCommand, reboot},
@@ -17,7 +18,7 @@ use wait4::Wait4;
 
 use crate::{
     bench::make_repository,
-    process::{Line, clean, limit, was_cut},
+    process::{LIMIT, Line},
 };
 
 /// Where the list of tasks lies.
@@ -130,7 +131,7 @@ fn count(program: &Path, dir: &Path, line: &Line) -> Result<Counted> {
     command.stdout(Stdio::null()).stderr(fs::File::create(said)?);
     let start = Instant::now();
     let child = command.spawn().with_context(|| program.display().to_string())?;
-    limit(&child)?;
+    limit(&child, LIMIT)?;
     let used = child.wait4()?;
     let (status, clock) = (used.status, u64::try_from(start.elapsed().as_nanos())?);
     let instructions = u64::try_from((used.rusage.utime + used.rusage.stime).as_nanos())?;

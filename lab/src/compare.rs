@@ -1,0 +1,174 @@
+//! Two sides in turn until one is sure. Runs go in pairs, A B or B A as a coin falls; a pair gives one log ratio.
+//! The page docs/decisions/0080-the-lab-bets.md says why a coin, and why it makes the answer exact.
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::{
+    coin::Coin,
+    measure::{Measure, Sample},
+    stats::{self, Bets, Interval},
+};
+
+/// One of the two sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Which {
+    /// The side that the other is compared with.
+    A,
+    /// The side that is judged.
+    B,
+}
+
+/// How sure is sure, and when to give up.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rules {
+    /// At most this part of comparisons of equal sides may end with a verdict.
+    pub rate: f64,
+    /// Sides that differ by less than this part are equal enough to stop.
+    pub tolerance: f64,
+    /// Pairs after which one cannot tell.
+    pub pairs_max: usize,
+    /// The value that decides.
+    pub judge: Measure,
+}
+
+/// What a comparison ends with, seen from B.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// B costs less.
+    Better,
+    /// B costs more.
+    Worse,
+    /// No difference is sure.
+    CannotTell,
+}
+
+/// All that was measured of two sides.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Comparison {
+    /// The runs of A, in their order.
+    pub a: Vec<Sample>,
+    /// The runs of B.
+    pub b: Vec<Sample>,
+    /// The logarithm of B's value over A's, of each pair.
+    pub differences: Vec<f64>,
+}
+
+/// The knowledge after the last pair.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Better, worse, or neither.
+    pub verdict: Verdict,
+    /// B's cost over A's: the median of the pairs.
+    pub ratio: f64,
+    /// Where that ratio lies, but for the rate of false alarms.
+    pub interval: Interval,
+    /// Whether both sides are known to be equal within the tolerance.
+    pub equal: bool,
+}
+
+/// Which side is dearer, as far as `differences` show.
+pub fn verdict(differences: &[f64], rate: f64) -> Verdict {
+    if stats::is_above(differences, 0.0, rate) {
+        Verdict::Worse
+    } else if stats::is_below(differences, 0.0, rate) {
+        Verdict::Better
+    } else {
+        Verdict::CannotTell
+    }
+}
+
+/// Whether B is known to cost neither more nor less than A by the tolerance.
+pub fn is_equal(differences: &[f64], rules: &Rules) -> bool {
+    let margin = rules.tolerance.ln_1p();
+    stats::is_below(differences, margin, rules.rate) && stats::is_above(differences, -margin, rules.rate)
+}
+
+/// Says when more runs would change nothing, or are too many.
+#[derive(Debug)]
+pub struct Referee {
+    rules: Rules,
+    seen: usize,
+    worse: Bets,
+    better: Bets,
+    /// That B costs more than A less the tolerance, and less than A and the tolerance.
+    equal: [Bets; 2],
+}
+
+impl Referee {
+    /// A referee who goes by `rules`.
+    pub fn new(rules: Rules) -> Referee {
+        let margin = rules.tolerance.ln_1p();
+        Referee {
+            rules,
+            seen: 0,
+            worse: Bets::above(0.0),
+            better: Bets::below(0.0),
+            equal: [Bets::above(-margin), Bets::below(margin)],
+        }
+    }
+
+    /// Looks at the differences that came since it was asked last.
+    pub fn is_settled(&mut self, differences: &[f64]) -> bool {
+        let [low, high] = &mut self.equal;
+        for difference in &differences[self.seen..] {
+            for bets in [&mut self.worse, &mut self.better, &mut *low, &mut *high] {
+                bets.add(*difference);
+            }
+        }
+        self.seen = differences.len();
+        let won = |bets: &Bets| bets.are_won(self.rules.rate);
+        self.seen >= self.rules.pairs_max || won(&self.worse) || won(&self.better) || self.equal.iter().all(won)
+    }
+}
+
+/// What the runs of `comparison` say.
+pub fn outcome(comparison: &Comparison, rules: &Rules) -> Outcome {
+    let differences = &comparison.differences;
+    Outcome {
+        verdict: verdict(differences, rules.rate),
+        ratio: stats::centre(differences).exp(),
+        interval: stats::interval(differences, rules.rate).of_ratio(),
+        equal: is_equal(differences, rules),
+    }
+}
+
+/// Adds one pair of runs.
+pub fn add_pair(
+    comparison: &mut Comparison,
+    judge: Measure,
+    coin: &mut Coin,
+    mut run: impl FnMut(Which) -> Result<Sample>,
+) -> Result<()> {
+    let mut order = [Which::A, Which::B];
+    if coin.toss() {
+        order.reverse();
+    }
+    let mut difference = 0.0;
+    for which in order {
+        let sample = run(which)?;
+        let value = sample.deciding(judge)?.ln();
+        match which {
+            Which::A => (comparison.a.push(sample), difference -= value),
+            Which::B => (comparison.b.push(sample), difference += value),
+        };
+    }
+    comparison.differences.push(difference);
+    debug_assert_eq!(comparison.a.len(), comparison.differences.len(), "a pair has a run of each side");
+    Ok(())
+}
+
+/// Runs pairs until `settled` says that they suffice.
+pub fn compare(
+    judge: Measure,
+    coin: &mut Coin,
+    mut settled: impl FnMut(&[f64]) -> bool,
+    mut run: impl FnMut(Which) -> Result<Sample>,
+) -> Result<Comparison> {
+    let mut comparison = Comparison::default();
+    while !settled(&comparison.differences) {
+        add_pair(&mut comparison, judge, coin, &mut run)?;
+    }
+    Ok(comparison)
+}

@@ -1,0 +1,20 @@
+//! The lab: is one revision of a program slower than another, and since which commit?
+//!
+//! Read in this order: [`scenario`] (the file that says how), [`revision`] (built once, kept) and [`stage`]
+//! (one run). Then come [`measure`] (its values), [`compare`] (runs in turn) and [`stats`] (what they prove).
+//! [`report`] says it in words. [`process`], [`perf`] and [`progress`] are below them, and `refdb-bench` uses them too.
+
+pub mod coin;
+pub mod compare;
+pub mod finished;
+pub mod measure;
+pub mod options;
+pub mod perf;
+pub mod process;
+pub mod progress;
+pub mod report;
+pub mod revision;
+pub mod run;
+pub mod scenario;
+pub mod stage;
+pub mod stats;

@@ -1,0 +1,142 @@
+//! The values that a run is measured by, and which of them decides.
+
+use std::{str::FromStr, time::Duration};
+
+use anyhow::{Context, Error, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::process::Usage;
+
+/// A value that runs are compared by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Measure {
+    /// Seconds from start to exit.
+    #[default]
+    Wall,
+    /// Processor seconds in user space.
+    User,
+    /// Processor seconds in the kernel.
+    System,
+    /// Processor seconds, both together.
+    Cpu,
+    /// The largest resident set in bytes.
+    Peak,
+    /// Instructions, user space and kernel.
+    Instructions,
+    /// The number that the command itself writes into the file that `$COST` names.
+    Reported,
+}
+
+impl Measure {
+    /// Its name on the command line, in scenarios and in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Measure::Wall => "wall",
+            Measure::User => "user",
+            Measure::System => "system",
+            Measure::Cpu => "cpu",
+            Measure::Peak => "peak",
+            Measure::Instructions => "instructions",
+            Measure::Reported => "reported",
+        }
+    }
+
+    /// The same in a sentence: "B takes 2.1 times the WORDS of A".
+    pub fn words(self) -> &'static str {
+        match self {
+            Measure::Wall => "wall time",
+            Measure::User => "processor time in user space",
+            Measure::System => "processor time in the kernel",
+            Measure::Cpu => "processor time",
+            Measure::Peak => "peak memory",
+            Measure::Instructions => "instructions",
+            Measure::Reported => "reported cost",
+        }
+    }
+
+    /// All of them.
+    pub const ALL: [Measure; 7] = [
+        Measure::Wall,
+        Measure::User,
+        Measure::System,
+        Measure::Cpu,
+        Measure::Peak,
+        Measure::Instructions,
+        Measure::Reported,
+    ];
+}
+
+impl FromStr for Measure {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Measure> {
+        let found = Measure::ALL.into_iter().find(|measure| measure.name() == name);
+        found.with_context(|| {
+            let names: Vec<&str> = Measure::ALL.iter().map(|measure| measure.name()).collect();
+            format!("no measure is called '{name}': there are {}", names.join(", "))
+        })
+    }
+}
+
+/// What one run used.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Sample {
+    /// Seconds from start to exit.
+    pub wall: f64,
+    /// Processor seconds in user space.
+    pub user: f64,
+    /// Processor seconds in the kernel.
+    pub system: f64,
+    /// The largest resident set, in bytes.
+    pub peak: u64,
+    /// Instructions, where they are counted.
+    pub instructions: Option<f64>,
+    /// The cost that the command reports, if it does.
+    pub reported: Option<f64>,
+}
+
+impl Sample {
+    /// The sample of what the system says.
+    pub fn new(usage: Usage, instructions: Option<f64>, reported: Option<f64>) -> Sample {
+        let seconds = |time: Duration| time.as_secs_f64();
+        Sample {
+            wall: seconds(usage.wall),
+            user: seconds(usage.user),
+            system: seconds(usage.system),
+            peak: usage.peak,
+            instructions,
+            reported,
+        }
+    }
+
+    /// The value by `measure`; absent if nothing counted it.
+    pub fn value(&self, measure: Measure) -> Option<f64> {
+        match measure {
+            Measure::Wall => Some(self.wall),
+            Measure::User => Some(self.user),
+            Measure::System => Some(self.system),
+            Measure::Cpu => Some(self.user + self.system),
+            Measure::Peak => Some(self.peak as f64),
+            Measure::Instructions => self.instructions,
+            Measure::Reported => self.reported,
+        }
+    }
+
+    /// The value that a ratio can be formed with.
+    pub fn deciding(&self, measure: Measure) -> Result<f64> {
+        let Some(value) = self.value(measure) else {
+            bail!(match measure {
+                Measure::Reported => "the command left no number in the file that $COST names",
+                _ =>
+                    "instructions cannot be counted here: 'perf stat -e instructions' finds no counter; judge by wall or cpu",
+            });
+        };
+        ensure!(
+            value > 0.0 && value.is_finite(),
+            "the {} was {value}, which forms no ratio: judge by another measure, or let the command do more",
+            measure.words()
+        );
+        Ok(value)
+    }
+}

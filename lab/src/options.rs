@@ -1,0 +1,130 @@
+//! The command line.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, ensure};
+use clap::{Args, Parser, Subcommand};
+
+use crate::{compare::Rules, measure::Measure, scenario::Scenario, stats};
+
+/// Says whether one revision of a program is slower than another, and how sure that is.
+#[derive(Debug, Parser)]
+#[command(name = "refdb-lab", version)]
+pub struct Options {
+    /// The work
+    #[command(subcommand)]
+    pub action: Action,
+}
+
+/// The work of one call.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Compares two revisions
+    Run(Common),
+}
+
+/// The options of every action.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// A scenario file, or the name of a scenario that comes with the lab
+    #[arg(value_name = "SCENARIO")]
+    pub scenario: String,
+
+    /// The repository, and its two revisions with a comma between them
+    #[arg(long, num_args = 2, value_names = ["REPO", "A,B"], required = true)]
+    pub revisions: Vec<String>,
+
+    /// Values of a parameter with commas between them, instead of those in the scenario; repeatable
+    #[arg(long, num_args = 2, value_names = ["NAME", "VALUES"], action = clap::ArgAction::Append)]
+    pub parameter_list: Vec<String>,
+
+    /// The value that decides: wall, user, system, cpu, peak, instructions or reported
+    #[arg(long, value_name = "MEASURE")]
+    pub judge: Option<Measure>,
+
+    /// At most this part of comparisons of equal revisions ends with a verdict
+    #[arg(long, value_name = "PART", default_value_t = 0.01)]
+    pub false_alarms: f64,
+
+    /// Revisions that surely differ by less than this part are equal enough to stop
+    #[arg(long, value_name = "PART", default_value_t = 0.01)]
+    pub tolerance: f64,
+
+    /// Runs of each side after which one cannot tell
+    #[arg(long, value_name = "COUNT", default_value_t = 60)]
+    pub runs_max: usize,
+
+    /// The order of the runs follows from this number; without it nobody can foresee it
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+
+    /// Where builds are kept [default: ~/.cache/refdb/lab]
+    #[arg(long, value_name = "FOLDER")]
+    pub cache: Option<PathBuf>,
+
+    /// Where the runs happen [default: memory, where it can be had]
+    #[arg(long, value_name = "FOLDER")]
+    pub place: Option<PathBuf>,
+}
+
+impl Common {
+    /// The repository and the two revisions.
+    pub fn revisions(&self) -> Result<(&Path, &str, &str)> {
+        let [repository, pair] = self.revisions.as_slice() else { unreachable!("clap wants two values") };
+        let (a, b) = pair.split_once(',').unwrap_or_default();
+        ensure!(
+            !a.is_empty() && !b.is_empty() && !b.contains(','),
+            "'{pair}' is to be two revisions with one comma between them"
+        );
+        Ok((Path::new(repository), a, b))
+    }
+
+    /// The scenario, with the values chosen here.
+    pub fn scenario(&self) -> Result<Scenario> {
+        let mut scenario = Scenario::find(&self.scenario)?;
+        for pair in self.parameter_list.chunks_exact(2) {
+            scenario.choose(&pair[0], pair[1].split(',').map(str::to_owned).collect())?;
+        }
+        Ok(scenario)
+    }
+
+    /// When to stop.
+    pub fn rules(&self, scenario: &Scenario) -> Result<Rules> {
+        let rate = self.false_alarms;
+        ensure!(rate > 0.0 && rate <= 0.5, "--false-alarms is more than 0 and at most 0.5, not {rate}");
+        ensure!(self.tolerance > 0.0 && self.tolerance < 1.0, "--tolerance lies between 0 and 1");
+        let pairs_min = stats::fewest(rate);
+        ensure!(
+            self.runs_max >= pairs_min,
+            "--runs-max is {}, but {pairs_min} runs of each side are the fewest that can be sure at this rate",
+            self.runs_max,
+        );
+        Ok(Rules {
+            rate,
+            tolerance: self.tolerance,
+            pairs_max: self.runs_max,
+            judge: self.judge.unwrap_or(scenario.judge),
+        })
+    }
+
+    /// Where builds are kept.
+    pub fn cache(&self) -> Result<PathBuf> {
+        if let Some(cache) = &self.cache {
+            return Ok(cache.clone());
+        }
+        let folder = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let base = folder("REFDB_CACHE")
+            .or_else(|| folder("XDG_CACHE_HOME").map(|cache| cache.join("refdb")))
+            .or_else(|| folder("HOME").map(|home| home.join(".cache/refdb")));
+        Ok(base.context("neither HOME nor XDG_CACHE_HOME is set: name a folder with --cache")?.join("lab"))
+    }
+
+    /// Where runs happen.
+    pub fn place(&self) -> PathBuf {
+        let memory = Path::new("/dev/shm");
+        self.place.clone().unwrap_or_else(|| if memory.is_dir() { memory.to_owned() } else { env::temp_dir() })
+    }
+}

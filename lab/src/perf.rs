@@ -1,0 +1,29 @@
+//! The processor's own counters of instructions, through `perf stat`. Most virtual machines have none.
+
+use std::process::Command;
+
+/// The event: user space and kernel.
+pub const EVENT: &str = "instructions:uk";
+
+/// Whether perf may count user and kernel instructions here.
+pub fn works() -> bool {
+    let output = Command::new("perf").args(["stat", "-x,", "-e", EVENT, "true"]).output();
+    output.is_ok_and(|output| parse(&String::from_utf8_lossy(&output.stderr)).is_some())
+}
+
+/// The number of instructions, from perf's comma-separated output; absent when there is no counter.
+pub fn parse(text: &str) -> Option<f64> {
+    let line = text.lines().find(|line| line.contains(EVENT))?;
+    line.split(',').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn perf_output_is_read_and_a_missing_counter_is_noticed() {
+        assert_eq!(parse("# started\n\n2500000,,instructions:uk,1000,100.00,,\n"), Some(2_500_000.0));
+        assert_eq!(parse("<not supported>,,instructions:uk,0,100.00,,\n"), None);
+    }
+}

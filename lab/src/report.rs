@@ -1,0 +1,145 @@
+//! What a comparison found, in hyperfine's words, with the verdict below.
+
+use std::fmt::Write;
+
+use crate::{
+    compare::{Outcome, Rules, Verdict},
+    finished::{Finished, Side},
+    measure::{Measure, Sample},
+    scenario::describe,
+    stats::{Interval, centre},
+};
+
+/// The report of one comparison.
+pub fn run(finished: &Finished<'_>) -> String {
+    let mut text = String::new();
+    let values = describe(finished.values);
+    for (number, (side, samples)) in
+        finished.sides.iter().zip([&finished.comparison.a, &finished.comparison.b]).enumerate()
+    {
+        let values = if values.is_empty() { String::new() } else { format!("{values}, ") };
+        let title = format!("{} ({values}revision = {})", finished.scenario.name, side.name);
+        text += &format!("Benchmark {}: {title}\n{}\n", number + 1, figures(samples, finished.rules.judge));
+    }
+    text += &verdict(finished.sides, &finished.outcome, &finished.rules, finished.comparison.differences.len());
+    text.push('\n');
+    text
+}
+
+/// The lines of one side, as hyperfine has them, and one more with what else was measured.
+fn figures(samples: &[Sample], judge: Measure) -> String {
+    let of = |measure: Measure| -> Vec<f64> { samples.iter().filter_map(|sample| sample.value(measure)).collect() };
+    let walls = of(Measure::Wall);
+    let (unit, scale) = unit(centre(&walls));
+    let time = |value: f64| format!("{:.1} {unit}", value * scale);
+    let Spread { mean, deviation, least, most } = Spread::of(&walls);
+    let mut text = String::new();
+    let (user, system) = (Spread::of(&of(Measure::User)).mean, Spread::of(&of(Measure::System)).mean);
+    _ = writeln!(
+        text,
+        "  Time (mean ± σ):     {} ± {}    [User: {}, System: {}]",
+        time(mean),
+        time(deviation),
+        time(user),
+        time(system)
+    );
+    _ = writeln!(text, "  Range (min … max):   {} … {}    {} runs", time(least), time(most), walls.len());
+    let mut more = vec![format!("peak memory {:.1} MiB", centre(&of(Measure::Peak)) / f64::from(1 << 20))];
+    if let [_, ..] = of(Measure::Instructions).as_slice() {
+        more.push(format!("instructions {:.3} M", centre(&of(Measure::Instructions)) / 1e6));
+    }
+    if judge == Measure::Reported {
+        more.push(format!("reported cost {}", centre(&of(Measure::Reported))));
+    }
+    _ = writeln!(text, "  Median:              {}", more.join(", "));
+    text
+}
+
+/// The verdict in a sentence or two.
+fn verdict([a, b]: [&Side; 2], outcome: &Outcome, rules: &Rules, runs: usize) -> String {
+    let words = rules.judge.words();
+    let sure = format!("{} % sure", 100.0 * (1.0 - rules.rate));
+    let known = interval(outcome.interval);
+    let runs = format!("{runs} runs a side");
+    match outcome.verdict {
+        Verdict::CannotTell if outcome.equal => format!(
+            "cannot tell: the {words} of {} and {} differ by less than {} % ({sure}, {runs})\n",
+            b.name,
+            a.name,
+            100.0 * rules.tolerance
+        ),
+        Verdict::CannotTell => {
+            format!("cannot tell: {} takes {known} times the {words} of {} ({sure}, {runs})\n", b.name, a.name)
+        }
+        Verdict::Better | Verdict::Worse => format!(
+            "{}: {} takes {:.3} times the {words} of {} ({known}, {sure}, {runs})\n",
+            if outcome.verdict == Verdict::Worse { "worse" } else { "better" },
+            b.name,
+            outcome.ratio,
+            a.name
+        ),
+    }
+}
+
+/// The interval of a ratio in words.
+pub fn interval(known: Interval) -> String {
+    match (known.low > 0.0, known.high.is_finite()) {
+        (true, true) => format!("{:.3} to {:.3}", known.low, known.high),
+        (true, false) => format!("{:.3} or more", known.low),
+        (false, true) => format!("{:.3} or less", known.high),
+        (false, false) => "any number of".to_owned(),
+    }
+}
+
+/// The unit that suits seconds, and its number in a second.
+fn unit(seconds: f64) -> (&'static str, f64) {
+    if seconds < 1.0 { ("ms", 1000.0) } else { ("s", 1.0) }
+}
+
+/// Mean, standard deviation of a sample, and range.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// The mean.
+    pub mean: f64,
+    /// The standard deviation; 0 of a single value.
+    pub deviation: f64,
+    /// The least value.
+    pub least: f64,
+    /// The largest.
+    pub most: f64,
+}
+
+impl Spread {
+    /// The spread of `values`; zeros if there are none.
+    pub fn of(values: &[f64]) -> Spread {
+        let count = values.len() as f64;
+        let mean = if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / count };
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        Spread {
+            mean,
+            deviation: if values.len() < 2 { 0.0 } else { (squares / (count - 1.0)).sqrt() },
+            least: values.iter().copied().reduce(f64::min).unwrap_or_default(),
+            most: values.iter().copied().reduce(f64::max).unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deviation_is_that_of_a_sample() {
+        let spread = Spread::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]);
+        assert_eq!((spread.mean, spread.least, spread.most), (5.0, 2.0, 9.0));
+        assert!((spread.deviation - 2.138_09).abs() < 1e-5);
+        assert_eq!(Spread::of(&[3.0]).deviation, 0.0);
+    }
+
+    #[test]
+    fn an_interval_that_knows_nothing_says_so() {
+        assert_eq!(interval(Interval { low: 0.0, high: f64::INFINITY }), "any number of");
+        assert_eq!(interval(Interval { low: 1.5, high: 2.0 }), "1.500 to 2.000");
+        assert_eq!(interval(Interval { low: 0.0, high: 0.9 }), "0.900 or less");
+    }
+}

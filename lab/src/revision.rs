@@ -1,0 +1,155 @@
+//! Revisions of a repository. Each is built once in a worktree of its own and kept elsewhere, by commit and recipe.
+
+use std::{
+    fs::{self, File},
+    hash::{DefaultHasher, Hash, Hasher},
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, ensure};
+use rustix::fs::{FlockOperation, flock};
+
+use crate::{
+    process::{output, tool},
+    progress::progress,
+};
+
+/// How often a revision is built before it counts as one that does not build: a build may be flaky.
+const ATTEMPTS: usize = 2;
+
+/// Where revisions come from and how they are built.
+#[derive(Debug)]
+pub struct Builds {
+    repository: PathBuf,
+    cache: PathBuf,
+    recipe: String,
+}
+
+/// A revision that was built, or the end of its complaints.
+pub type Built = std::result::Result<PathBuf, String>;
+
+impl Builds {
+    /// Builds revisions of `repository` by the script `recipe`; `cache` keeps them.
+    pub fn new(repository: &Path, cache: &Path, recipe: &str) -> Result<Builds> {
+        let repository = fs::canonicalize(repository)
+            .with_context(|| format!("cannot find the repository '{}'", repository.display()))?;
+        fs::create_dir_all(cache).with_context(|| format!("cannot make '{}'", cache.display()))?;
+        let cache = fs::canonicalize(cache)?;
+        Ok(Builds { repository, cache, recipe: recipe.to_owned() })
+    }
+
+    /// git in the repository, whatever repository the caller's environment names.
+    pub fn git(&self) -> Command {
+        let mut git = Command::new("git");
+        for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"] {
+            git.env_remove(name);
+        }
+        git.arg("-C").arg(&self.repository).stdin(Stdio::null());
+        git
+    }
+
+    /// The id of the commit that `revision` names.
+    pub fn commit(&self, revision: &str) -> Result<String> {
+        let name = format!("{revision}^{{commit}}");
+        let id = output(self.git().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &name]))
+            .with_context(|| format!("'{revision}' names no commit of '{}'", self.repository.display()))?;
+        Ok(id.trim().to_owned())
+    }
+
+    /// The folder that `commit` was built into, now or before.
+    pub fn build(&self, commit: &str) -> Result<Built> {
+        let home = self.home(commit);
+        fs::create_dir_all(&home).with_context(|| format!("cannot make '{}'", home.display()))?;
+        let lock = File::create(home.join("lock"))?;
+        flock(&lock, FlockOperation::LockExclusive).with_context(|| format!("cannot lock '{}'", home.display()))?;
+        let (built, recipe) = (home.join("built"), home.join("recipe"));
+        // Written last, so a build that was interrupted begins again.
+        if fs::read_to_string(&recipe).is_ok_and(|known| known == self.recipe) && built.is_dir() {
+            return Ok(Ok(built));
+        }
+        let mut complaint = String::new();
+        for attempt in 1..=ATTEMPTS {
+            progress(&format!("building {commit}{}", if attempt > 1 { " once more" } else { "" }));
+            match self.attempt(commit, &home, &built)? {
+                Ok(()) => {
+                    fs::write(&recipe, &self.recipe)?;
+                    return Ok(Ok(built));
+                }
+                Err(said) => complaint = said,
+            }
+        }
+        remove(&built)?;
+        Ok(Err(complaint))
+    }
+
+    /// One build from a fresh worktree, which goes afterwards.
+    fn attempt(&self, commit: &str, home: &Path, built: &Path) -> Result<std::result::Result<(), String>> {
+        let tree = home.join("tree");
+        remove(built)?;
+        fs::create_dir(built)?;
+        self.drop_tree(&tree)?;
+        tool(self.git().args(["worktree", "add", "--quiet", "--detach", "--force"]).arg(&tree).arg(commit))?;
+        let outcome = Command::new("sh")
+            .args(["-ec", &self.recipe])
+            .env("BUILD", built)
+            .current_dir(&tree)
+            .stdin(Stdio::null())
+            .output();
+        self.drop_tree(&tree)?;
+        let outcome = outcome.context("cannot run sh")?;
+        if outcome.status.success() {
+            return Ok(Ok(()));
+        }
+        let said = [outcome.stdout, outcome.stderr].concat();
+        fs::write(home.join("log"), &said)?;
+        let said = String::from_utf8_lossy(&said);
+        let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+        Ok(Err(format!("{last} ({}; all of it is in '{}')", outcome.status, home.join("log").display())))
+    }
+
+    /// Removes a worktree with its entry in the repository, also one that a killed build left.
+    fn drop_tree(&self, tree: &Path) -> Result<()> {
+        remove(tree)?;
+        tool(self.git().args(["worktree", "prune", "--expire=now"]))
+    }
+
+    /// The folder of a commit built by this recipe. Another recipe with the same hash is noticed, and built anew.
+    fn home(&self, commit: &str) -> PathBuf {
+        let mut hasher = DefaultHasher::new();
+        self.recipe.hash(&mut hasher);
+        self.cache.join(format!("{commit}-{:016x}", hasher.finish()))
+    }
+
+    /// The commits that may be the first bad one: those that `bad` has and none of `goods`. The best to try comes
+    /// first, as `git bisect` chooses it. `bad` itself is among them.
+    pub fn suspects(&self, bad: &str, goods: &[String]) -> Result<Vec<String>> {
+        let mut git = self.git();
+        git.args(["rev-list", "--bisect-all", bad]).args(goods.iter().map(|good| format!("^{good}")));
+        let list = output(&mut git).context("cannot list the commits between good and bad")?;
+        Ok(list.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
+    }
+
+    /// Refuses a good commit that is no ancestor of the bad one: no way leads from one to the other.
+    pub fn check_order(&self, good: &str, bad: &str) -> Result<()> {
+        let status = self.git().args(["merge-base", "--is-ancestor", good, bad]).stderr(Stdio::null()).status()?;
+        ensure!(status.success(), "the good commit {good} is no ancestor of the bad one, {bad}");
+        Ok(())
+    }
+
+    /// The first line of a commit's message.
+    pub fn subject(&self, commit: &str) -> Result<String> {
+        Ok(output(self.git().args(["show", "-s", "--format=%s", commit]))?.trim().to_owned())
+    }
+}
+
+/// Removes a folder, if it is there.
+fn remove(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove '{}'", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,84 @@
+//! `refdb-lab run`: two revisions, every combination of the parameters, one verdict each.
+
+use std::{io::Write, path::Path, time::Instant};
+
+use anyhow::{Context, Result, anyhow};
+
+use crate::{
+    coin::Coin,
+    compare::{Referee, Rules, Which, compare, outcome},
+    finished::{Finished, Side},
+    measure::Sample,
+    options::Common,
+    perf,
+    progress::progress,
+    report,
+    revision::Builds,
+    scenario::{Scenario, Values},
+    stage::Stage,
+};
+
+/// Compares the two revisions that the options name, and writes a report of each combination to `out`.
+pub fn run(options: &Common, out: &mut impl Write) -> Result<()> {
+    let scenario = options.scenario()?;
+    let rules = options.rules(&scenario)?;
+    let (repository, a, b) = options.revisions()?;
+    let builds = Builds::new(repository, &options.cache()?, &scenario.build)?;
+    let sides = [side(&builds, a)?, side(&builds, b)?];
+    let mut coin = options.seed.map_or_else(Coin::unforeseen, Coin::new);
+    let counters = perf::works();
+    for values in scenario.combinations() {
+        let finished = one(&scenario, &values, &sides, rules, &options.place(), counters, &mut coin)?;
+        progress("");
+        write!(out, "{}", report::run(&finished))?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn side(builds: &Builds, revision: &str) -> Result<Side> {
+    let commit = builds.commit(revision)?;
+    let build = builds.build(&commit)?.map_err(|said| anyhow!("{revision} ({commit}) does not build: {said}"))?;
+    Ok(Side { name: revision.to_owned(), commit, build })
+}
+
+fn one<'a>(
+    scenario: &'a Scenario,
+    values: &'a Values,
+    sides: &'a [Side; 2],
+    rules: Rules,
+    place: &Path,
+    counters: bool,
+    coin: &mut Coin,
+) -> Result<Finished<'a>> {
+    let stage = |side: &Side| {
+        progress(&format!("setting up {}", side.name));
+        Stage::new(scenario, values, &side.build, place, counters).with_context(|| side.name.clone())
+    };
+    let stages = [stage(&sides[0])?, stage(&sides[1])?];
+    let pick = |which: Which| match which {
+        Which::A => 0,
+        Which::B => 1,
+    };
+    // The first run of each side meets cold caches, so it is thrown away.
+    for which in [Which::A, Which::B] {
+        stages[pick(which)].sample().with_context(|| sides[pick(which)].name.clone())?;
+    }
+    let (start, mut count) = (Instant::now(), 0);
+    let run = |which: Which| -> Result<Sample> {
+        let sample = stages[pick(which)].sample().with_context(|| sides[pick(which)].name.clone())?;
+        count += 1;
+        progress(&remaining(count, 2 * rules.pairs_max, start.elapsed().as_secs_f64()));
+        Ok(sample)
+    };
+    let mut referee = Referee::new(rules);
+    let comparison = compare(rules.judge, coin, |differences| referee.is_settled(differences), run)?;
+    let outcome = outcome(&comparison, &rules);
+    Ok(Finished { scenario, values, sides: [&sides[0], &sides[1]], rules, comparison, outcome })
+}
+
+/// How far the runs are, with the time that the rest takes if all are needed.
+fn remaining(done: usize, most: usize, seconds: f64) -> String {
+    let left = seconds / done as f64 * most.saturating_sub(done) as f64;
+    format!("run {done} of at most {most}, at most {left:.0} s left")
+}

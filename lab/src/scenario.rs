@@ -1,0 +1,174 @@
+//! A scenario: how to build a revision, make a state, and which command is measured on it. A file in TOML;
+//! docs/lab.md describes each key.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use crate::measure::Measure;
+
+/// The scenarios that come with the lab, by name.
+const SHIPPED: [(&str, &str); 2] =
+    [("fetch", include_str!("../scenarios/fetch.toml")), ("receive", include_str!("../scenarios/receive.toml"))];
+
+/// The content of a scenario file. All texts are scripts for `sh -e`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Scenario {
+    /// Its name in reports: that of the file, without `.toml`.
+    #[serde(skip)]
+    pub name: String,
+    /// One sentence for people.
+    #[serde(default)]
+    pub about: String,
+    /// Values of each parameter; every combination is a comparison of its own.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, Vec<String>>,
+    /// Makes the revision in the current folder into `$BUILD`.
+    pub build: String,
+    /// Makes the state that each run starts from, once for each side.
+    #[serde(default)]
+    pub setup: String,
+    /// Runs before each measured run, in a fresh copy of that state.
+    #[serde(default)]
+    pub prepare: String,
+    /// The measured command, in the same copy.
+    pub command: String,
+    /// Fails if something does not hold afterwards.
+    #[serde(default)]
+    pub check: String,
+    /// The value that decides, unless the caller names another.
+    #[serde(default)]
+    pub judge: Measure,
+    /// Whether git's automatic maintenance is measured too.
+    #[serde(default)]
+    pub automatic_maintenance: bool,
+    /// CPU seconds after which a run has failed.
+    #[serde(default = "five_minutes")]
+    pub cpu_limit: u64,
+}
+
+/// One value for each parameter.
+pub type Values = BTreeMap<String, String>;
+
+fn five_minutes() -> u64 {
+    300
+}
+
+impl Scenario {
+    /// The scenario in the file `name`, or the shipped one of this name.
+    pub fn find(name: &str) -> Result<Scenario> {
+        if let Some((name, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
+            return Scenario::parse(name, text);
+        }
+        let path = Path::new(name);
+        let text = fs::read_to_string(path).with_context(|| {
+            let shipped: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
+            format!("no scenario '{name}': name a file, or one of {}", shipped.join(", "))
+        })?;
+        let stem = path.file_stem().map_or_else(|| name.into(), |stem| stem.to_string_lossy());
+        Scenario::parse(&stem, &text).with_context(|| format!("scenario '{name}'"))
+    }
+
+    /// Reads the text of a scenario file.
+    pub fn parse(name: &str, text: &str) -> Result<Scenario> {
+        let mut scenario: Scenario = toml::from_str(text)?;
+        name.clone_into(&mut scenario.name);
+        for (key, text) in [("build", &scenario.build), ("command", &scenario.command)] {
+            ensure!(!text.trim().is_empty(), "'{key}' is empty");
+        }
+        ensure!(scenario.cpu_limit > 0, "'cpu-limit' is 0: no command runs in no time");
+        for (name, values) in &scenario.parameters {
+            check_parameter(name, values)?;
+        }
+        Ok(scenario)
+    }
+
+    /// Takes these values of a parameter instead of those in the file.
+    pub fn choose(&mut self, name: &str, values: Vec<String>) -> Result<()> {
+        check_parameter(name, &values)?;
+        let known: Vec<&str> = self.parameters.keys().map(String::as_str).collect();
+        ensure!(
+            self.parameters.contains_key(name),
+            "the scenario has no parameter '{name}', only: {}",
+            if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+        );
+        self.parameters.insert(name.to_owned(), values);
+        Ok(())
+    }
+
+    /// Every combination of the parameters' values; one without values if there are no parameters.
+    pub fn combinations(&self) -> Vec<Values> {
+        let mut all = vec![Values::new()];
+        for (name, values) in &self.parameters {
+            let with = |so_far: &Values, value: &String| {
+                let mut longer = so_far.clone();
+                longer.insert(name.clone(), value.clone());
+                longer
+            };
+            all = all.iter().flat_map(|so_far| values.iter().map(move |value| with(so_far, value))).collect();
+        }
+        all
+    }
+}
+
+/// The values in hyperfine's words: `refcount = 10000, refformat = files`.
+pub fn describe(values: &Values) -> String {
+    values.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// A parameter is a variable of the scripts. Lower case keeps it apart from those that mean something already.
+fn check_parameter(name: &str, values: &[String]) -> Result<()> {
+    let known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    ensure!(
+        name.bytes().all(known) && name.starts_with(|first: char| first.is_ascii_lowercase()),
+        "'{name}' is no name of a parameter: it has lower case letters, digits and '_', a letter first"
+    );
+    ensure!(!values.is_empty(), "the parameter '{name}' has no values");
+    ensure!(!values.iter().any(|value| value.contains('\0')), "a value of '{name}' has a NUL in it");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAST: &str = "build = 'true'\ncommand = 'true'\n";
+
+    #[test]
+    fn the_shipped_scenarios_are_read_and_differ_from_files_of_the_same_name() {
+        for (name, _) in SHIPPED {
+            let scenario = Scenario::find(name).unwrap();
+            assert_eq!(scenario.name, name);
+            assert!(!scenario.about.is_empty() && scenario.parameters.contains_key("refformat"), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_combination_of_parameters_comes_once() {
+        let text = format!("{LEAST}[parameters]\nrefformat = ['files', 'reftable']\nrefcount = ['1', '10']\n");
+        let mut scenario = Scenario::parse("x", &text).unwrap();
+        let all: Vec<String> = scenario.combinations().iter().map(describe).collect();
+        assert_eq!(all.len(), 4);
+        assert_eq!(all[1], "refcount = 1, refformat = reftable");
+        scenario.choose("refcount", vec!["7".to_owned()]).unwrap();
+        assert_eq!(scenario.combinations().len(), 2);
+        assert_eq!(Scenario::parse("x", LEAST).unwrap().combinations(), [Values::new()]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let message = |text: &str| format!("{:#}", Scenario::parse("x", text).unwrap_err());
+        assert!(message("command = 'true'\n").contains("missing field `build`"));
+        assert!(message("build = 'true'\ncommand = ' '\n").contains("'command' is empty"));
+        assert!(message(&format!("{LEAST}comand = 'x'\n")).contains("unknown field `comand`"));
+        assert!(message(&format!("{LEAST}[parameters]\nPATH = ['x']\n")).contains("'PATH' is no name of a parameter"));
+        assert!(message(&format!("{LEAST}[parameters]\nx = []\n")).contains("'x' has no values"));
+        let mut scenario = Scenario::parse("x", LEAST).unwrap();
+        let unknown = scenario.choose("refs", vec!["1".to_owned()]).unwrap_err().to_string();
+        assert_eq!(unknown, "the scenario has no parameter 'refs', only: none");
+        let missing = Scenario::find("no-such-scenario").unwrap_err().to_string();
+        assert_eq!(missing, "no scenario 'no-such-scenario': name a file, or one of fetch, receive");
+    }
+}

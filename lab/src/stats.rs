@@ -1,0 +1,222 @@
+//! What paired differences say about their centre: pure functions, sound at whichever moment the caller stops looking.
+//! The method and its sources are in docs/decisions/0080-the-lab-bets.md.
+
+use serde::Serialize;
+
+/// How steeply a bet rises with a difference: one over the size from which differences count in full.
+const STEEPNESS: [f64; 4] = [8.0, 64.0, 512.0, 4096.0];
+
+/// The part of the wealth that is staked at most. The larger one is sooner sure; the smaller one survives outliers.
+const STAKES: [f64; 2] = [0.6, 0.97];
+
+/// Where the centre lies, but for the rate of false alarms.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Interval {
+    /// No less than this; minus infinity when too little is known.
+    pub low: f64,
+    /// No more than this; infinity when too little is known.
+    pub high: f64,
+}
+
+impl Interval {
+    /// The same interval of a ratio, when this one is of its logarithm.
+    pub fn of_ratio(self) -> Interval {
+        Interval { low: self.low.exp(), high: self.high.exp() }
+    }
+}
+
+/// Betters who began with a wealth of 1 in all. They bet that differences exceed a level, or that they fall short.
+///
+/// A difference multiplies the part of each better by `1 + stake * tanh(steepness * excess)`. Differences that are as
+/// likely above as below by as much change none of their parts on average.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bets {
+    level: f64,
+    direction: f64,
+    /// The logarithm of each better's part, had they begun with 1 each.
+    parts: [[f64; STAKES.len()]; STEEPNESS.len()],
+}
+
+impl Bets {
+    /// Bets that the centre lies above `level`.
+    pub fn above(level: f64) -> Bets {
+        Bets { level, direction: 1.0, parts: [[0.0; STAKES.len()]; STEEPNESS.len()] }
+    }
+
+    /// Bets that it lies below.
+    pub fn below(level: f64) -> Bets {
+        Bets { direction: -1.0, ..Bets::above(level) }
+    }
+
+    /// Pays for one more difference.
+    pub fn add(&mut self, difference: f64) {
+        for (parts, steepness) in self.parts.iter_mut().zip(STEEPNESS) {
+            let won = (steepness * self.direction * (difference - self.level)).tanh();
+            for (part, stake) in parts.iter_mut().zip(STAKES) {
+                *part += (stake * won).ln_1p();
+            }
+        }
+    }
+
+    /// Whether they won so much that they are to be believed. They are falsely believed in at most `rate / 2` of
+    /// sequences, however often one asks (Ville's inequality).
+    pub fn are_won(&self, rate: f64) -> bool {
+        mean_of(self.parts.as_flattened()) >= wanted(rate)
+    }
+
+    fn with(mut self, differences: &[f64]) -> Bets {
+        differences.iter().for_each(|difference| self.add(*difference));
+        self
+    }
+}
+
+/// Whether the centre of `differences` is known to lie above `level`.
+pub fn is_above(differences: &[f64], level: f64, rate: f64) -> bool {
+    Bets::above(level).with(differences).are_won(rate)
+}
+
+/// Whether the centre of `differences` is known to lie below `level`.
+pub fn is_below(differences: &[f64], level: f64, rate: f64) -> bool {
+    Bets::below(level).with(differences).are_won(rate)
+}
+
+/// The interval that both answers together leave. It holds the centre at all times of all but `rate` sequences.
+pub fn interval(differences: &[f64], rate: f64) -> Interval {
+    Interval { low: last_below(differences, rate, 1.0), high: -last_below(differences, rate, -1.0) }
+}
+
+/// The median: the middle of the differences, which outliers do not move. Zero if there are none.
+pub fn centre(differences: &[f64]) -> f64 {
+    let mut sorted = differences.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => 0.0,
+        odd if odd % 2 == 1 => sorted[middle],
+        _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
+    }
+}
+
+/// The logarithm of the wealth at which a better is believed. Each of the two directions may fail half as often.
+fn wanted(rate: f64) -> f64 {
+    assert!(rate > 0.0 && rate < 1.0, "a rate of false alarms lies between 0 and 1");
+    (2.0 / rate).ln()
+}
+
+/// The logarithm of the mean of numbers whose logarithms are given.
+fn mean_of(logarithms: &[f64]) -> f64 {
+    let most = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = logarithms.iter().map(|part| (part - most).exp()).sum();
+    most + (sum / logarithms.len() as f64).ln()
+}
+
+/// The fewest differences that can be sure at this rate: all bets are won in full.
+pub fn fewest(rate: f64) -> usize {
+    let won = |count: u32| mean_of(&STAKES.map(|stake| f64::from(count) * stake.ln_1p()));
+    (1..).find(|count| won(*count) >= wanted(rate)).map_or(0, |count| count as usize)
+}
+
+/// The highest level that the centre is known to exceed, in the mirror for the other direction. Wealth falls as the
+/// level rises, so halving finds it.
+fn last_below(differences: &[f64], rate: f64, direction: f64) -> f64 {
+    let mirrored: Vec<f64> = differences.iter().map(|difference| difference * direction).collect();
+    let least = mirrored.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = mirrored.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    // The gentlest bet is won in full that far below the least of them.
+    let (mut known, mut open) = (least - 4.0, most);
+    if mirrored.is_empty() || !is_above(&mirrored, known, rate) {
+        return f64::NEG_INFINITY;
+    }
+    for _ in 0..48 {
+        let middle = f64::midpoint(known, open);
+        if is_above(&mirrored, middle, rate) { known = middle } else { open = middle }
+    }
+    known
+}
+
+/// The highest rate at which `events` or fewer of `trials` have still a chance of one in twenty. This is the upper bound
+/// of Clopper and Pearson (Biometrika 26, 1934) at 95 %.
+pub fn upper_bound(events: u32, trials: u32) -> f64 {
+    assert!(events <= trials && trials > 0, "no more events than trials");
+    let (mut low, mut high) = (f64::from(events) / f64::from(trials), 1.0);
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        if chance_of_at_most(events, trials, middle) > 0.05 { low = middle } else { high = middle }
+    }
+    high
+}
+
+/// The chance of `events` or fewer in `trials` independent trials, each with the chance `rate`.
+fn chance_of_at_most(events: u32, trials: u32, rate: f64) -> f64 {
+    if rate >= 1.0 {
+        return if events == trials { 1.0 } else { 0.0 };
+    }
+    let mut logarithm = f64::from(trials) * (-rate).ln_1p();
+    let mut sum = logarithm.exp();
+    for event in 1..=events {
+        logarithm += (f64::from(trials - event + 1) / f64::from(event)).ln() + rate.ln() - (-rate).ln_1p();
+        sum += logarithm.exp();
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bets_on_both_sides_of_a_fair_coin_win_nothing_on_average() {
+        for size in [1e-5, 0.01, 0.3, 700.0] {
+            let wealth = |difference: f64| mean_of(Bets::above(0.0).with(&[difference]).parts.as_flattened()).exp();
+            let mean = f64::midpoint(wealth(size), wealth(-size));
+            assert!((mean - 1.0).abs() < 1e-12, "{size}: {mean}");
+        }
+    }
+
+    #[test]
+    fn the_fewest_differences_are_sure_and_one_fewer_is_not() {
+        for rate in [0.5, 0.05, 0.01, 1e-9] {
+            let fewest = fewest(rate);
+            assert!(is_above(&vec![1.0; fewest], 0.0, rate) && !is_above(&vec![1.0; fewest - 1], 0.0, rate), "{rate}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_known_of_too_few_differences_and_no_interval_is_shorter_than_they_say() {
+        assert_eq!(interval(&[], 0.01), Interval { low: f64::NEG_INFINITY, high: f64::INFINITY });
+        assert_eq!(interval(&[0.1; 5], 0.01).low, f64::NEG_INFINITY);
+        let known = interval(&[0.1; 30], 0.01);
+        assert!(known.low < 0.1 && known.low > 0.09, "{known:?}");
+        assert!(known.high > 0.1 && known.high < 0.11, "{known:?}");
+    }
+
+    #[test]
+    fn the_interval_and_the_two_answers_agree() {
+        let differences = [0.02, 0.05, -0.01, 0.04, 0.03, 0.06, 0.02, 0.05, 0.04, 0.01, 0.03, 0.05, 0.04, 0.02];
+        let known = interval(&differences, 0.05);
+        assert!(is_above(&differences, known.low, 0.05) && !is_above(&differences, known.low + 1e-9, 0.05));
+        assert!(is_below(&differences, known.high, 0.05) && !is_below(&differences, known.high - 1e-9, 0.05));
+        assert_eq!(centre(&differences), 0.035);
+    }
+
+    #[test]
+    fn equal_runs_are_equal_within_a_thousandth() {
+        let known = interval(&[0.0; 20], 0.01);
+        assert!(known.low < 0.0 && known.low > -0.001 && known.high == -known.low, "{known:?}");
+    }
+
+    #[test]
+    fn one_enormous_outlier_proves_nothing() {
+        let mut differences = vec![0.0; 30];
+        differences[3] = 50.0;
+        assert!(!is_above(&differences, 0.0, 0.5));
+    }
+
+    #[test]
+    fn the_upper_bound_of_no_event_is_three_in_as_many_trials() {
+        // 1 - 0.05^(1/n), and the tabled bound of 5 in 100.
+        assert!((upper_bound(0, 1000) - 0.002_991).abs() < 1e-6);
+        assert!((upper_bound(5, 100) - 0.1023).abs() < 1e-4);
+        assert_eq!(upper_bound(3, 3), 1.0);
+    }
+}

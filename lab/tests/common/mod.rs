@@ -1,0 +1,103 @@
+//! Synthetic repositories, whose commits hold the cost of their builds.
+#![allow(clippy::unwrap_used, missing_docs, reason = "a test that cannot go on shall panic, and needs no manual")]
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use tempfile::TempDir;
+
+/// A repository whose history is made by the test, a scenario for it, and a cache of its own.
+pub(crate) struct Synthetic {
+    folder: TempDir,
+}
+
+/// Builds copy the folder; a folder with the file `broken` does not build.
+const BUILD: &str = "if test -e broken; then echo 'no rule to make it' >&2; exit 2; fi; cp -R . \"$BUILD\"\n";
+
+impl Synthetic {
+    pub(crate) fn new(command: &str, more: &str) -> Synthetic {
+        let folder = tempfile::tempdir().unwrap();
+        let synthetic = Synthetic { folder };
+        fs::create_dir(synthetic.repository()).unwrap();
+        synthetic.git(&["init", "-q", "-b", "main"]);
+        let text = format!("build = '''{BUILD}'''\ncommand = '''{command}'''\n{more}\n");
+        fs::write(synthetic.scenario(), text).unwrap();
+        synthetic
+    }
+
+    pub(crate) fn repository(&self) -> PathBuf {
+        self.folder.path().join("repository")
+    }
+
+    pub(crate) fn scenario(&self) -> PathBuf {
+        self.folder.path().join("planted.toml")
+    }
+
+    /// An empty folder, where builds leave word that they were tried.
+    pub(crate) fn folder_of_luck(&self) -> PathBuf {
+        let folder = self.folder.path().join("luck");
+        fs::create_dir(&folder).unwrap();
+        folder
+    }
+
+    pub(crate) fn cache(&self) -> PathBuf {
+        self.folder.path().join("cache")
+    }
+
+    pub(crate) fn git(&self, args: &[&str]) -> String {
+        let mut git = Command::new("git");
+        git.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("GIT_CONFIG_NOSYSTEM", "1").env("HOME", "/");
+        for who in ["AUTHOR", "COMMITTER"] {
+            git.env(format!("GIT_{who}_NAME"), "A U Thor").env(format!("GIT_{who}_EMAIL"), "author@example.com");
+            git.env(format!("GIT_{who}_DATE"), "1700000000 +0000");
+        }
+        let output = git.arg("-C").arg(self.repository()).args(args).output().unwrap();
+        assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Commits the file `name` with `content`; its id.
+    pub(crate) fn commit(&self, name: &str, content: &str) -> String {
+        fs::write(self.repository().join(name), content).unwrap();
+        self.commit_all(&format!("{name}: {content}"))
+    }
+
+    /// Commits the folder as it is.
+    pub(crate) fn commit_all(&self, subject: &str) -> String {
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-q", "--allow-empty", "-m", subject]);
+        self.git(&["rev-parse", "HEAD"])
+    }
+
+    /// The lab with these revisions.
+    pub(crate) fn lab(&self, action: &str, revisions: &str, more: &[&str]) -> Output {
+        let mut lab = Command::new(env!("CARGO_BIN_EXE_refdb-lab"));
+        lab.arg(action).arg(self.scenario()).arg("--revisions").arg(self.repository()).arg(revisions);
+        lab.arg("--cache").arg(self.cache()).args(["--seed", "1"]).args(more);
+        lab.output().unwrap()
+    }
+
+    /// What the lab says when it succeeds.
+    pub(crate) fn said(&self, action: &str, revisions: &str, more: &[&str]) -> String {
+        let output = self.lab(action, revisions, more);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The last line of a complaint.
+    pub(crate) fn complaint(&self, action: &str, revisions: &str, more: &[&str]) -> String {
+        let output = self.lab(action, revisions, more);
+        assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
+        String::from_utf8_lossy(&output.stderr).lines().last().unwrap().to_owned()
+    }
+}
+
+/// How many files lie below a folder.
+pub(crate) fn files_named(folder: &Path, name: &str) -> usize {
+    let entries = fs::read_dir(folder).unwrap();
+    entries.filter(|entry| entry.as_ref().unwrap().path().join(name).exists()).count()
+}

@@ -1,0 +1,146 @@
+//! `refdb-lab run` with real processes on small synthetic repositories.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+
+mod common;
+
+use std::fs;
+
+use common::{Synthetic, files_named};
+use refdb_lab::scenario::Scenario;
+use refdb_testkit::Git;
+
+/// The command reports the cost that its revision holds.
+const REPORT: &str = "cat \"$BUILD/cost\" >\"$COST\"";
+
+#[test]
+fn a_slower_revision_is_worse_by_wall_time() {
+    let planted = Synthetic::new("exec sleep \"$(cat \"$BUILD/cost\")\"", "");
+    planted.commit("cost", "0.02");
+    planted.commit("cost", "0.04");
+    let said = planted.said("run", "HEAD~1,HEAD", &["--false-alarms", "0.05"]);
+    assert!(said.contains("Benchmark 1: planted (revision = HEAD~1)\n  Time (mean ± σ):     "), "{said}");
+    assert!(said.contains("worse: HEAD takes 1."), "{said}");
+    assert!(said.contains(" times the wall time of HEAD~1 ("), "{said}");
+}
+
+#[test]
+fn ten_percent_more_is_worse_ten_percent_less_is_better_and_equal_costs_are_equal() {
+    let planted = Synthetic::new(REPORT, "judge = 'reported'");
+    let (ten, eleven) = (planted.commit("cost", "1000"), planted.commit("cost", "1100"));
+    let same = planted.commit("other", "nothing that costs");
+    let verdict =
+        |a: &str, b: &str| planted.said("run", &format!("{a},{b}"), &[]).trim_end().lines().last().unwrap().to_owned();
+    let worse = verdict(&ten, &eleven);
+    assert!(worse.starts_with(&format!("worse: {eleven} takes 1.100 times the reported cost of {ten} (")), "{worse}");
+    assert!(verdict(&eleven, &ten).starts_with("better: "));
+    let equal = verdict(&eleven, &same);
+    assert!(equal.starts_with("cannot tell: ") && equal.contains("differ by less than 1 % (99 % sure, "), "{equal}");
+    assert_eq!(files_named(&planted.cache(), "recipe"), 3, "each commit is built once");
+    assert_eq!(planted.git(&["worktree", "list"]).lines().count(), 1, "no worktree stays");
+}
+
+#[test]
+fn each_combination_of_parameters_is_compared_by_itself() {
+    let planted = Synthetic::new(
+        "expr \"$refcount\" + \"$(cat \"$BUILD/cost\")\" >\"$COST\"",
+        "judge = 'reported'\n[parameters]\nrefcount = ['1']",
+    );
+    planted.commit("cost", "10");
+    planted.commit("cost", "20");
+    let said = planted.said("run", "HEAD~1,HEAD", &["--parameter-list", "refcount", "10,1000000"]);
+    assert!(said.contains("Benchmark 1: planted (refcount = 10, revision = HEAD~1)"), "{said}");
+    assert!(said.contains("worse: HEAD takes 1.500 times"), "{said}");
+    assert!(said.contains("cannot tell: "), "{said}");
+}
+
+#[test]
+fn every_run_starts_from_the_state_and_the_check_sees_its_end() {
+    // A run that met the last one's folder would fail at mkdir.
+    let more = "judge = 'reported'\nsetup = 'echo state >state'\nprepare = 'cp state prepared'\ncheck = 'test -d made'";
+    let planted = Synthetic::new(&format!("mkdir made; cmp state prepared; {REPORT}"), more);
+    planted.commit("cost", "10");
+    planted.commit("cost", "20");
+    assert!(planted.said("run", "HEAD~1,HEAD", &[]).contains("worse"));
+}
+
+#[test]
+fn automatic_maintenance_is_off_unless_the_scenario_measures_it() {
+    for (more, off) in [("", true), ("automatic-maintenance = true", false)] {
+        let wanted =
+            if off { "test \"$(git config maintenance.auto)\" = false" } else { "! git config maintenance.auto" };
+        let planted = Synthetic::new(&format!("{REPORT}; {wanted}"), &format!("judge = 'reported'\n{more}"));
+        planted.commit("cost", "10");
+        planted.commit("cost", "20");
+        assert!(planted.said("run", "HEAD~1,HEAD", &[]).contains("worse"), "{more}");
+    }
+}
+
+#[test]
+fn what_goes_wrong_is_said_with_the_side_and_the_step() {
+    let planted = Synthetic::new(
+        "test ! -e \"$BUILD/fails\" || { echo 'out of luck' >&2; exit 3; }",
+        "check = 'test ! -e \"$BUILD/lies\"'",
+    );
+    let good = planted.commit("cost", "1");
+    let broken = planted.commit("broken", "");
+    fs::remove_file(planted.repository().join("broken")).unwrap();
+    let fails = planted.commit("fails", "");
+    fs::remove_file(planted.repository().join("fails")).unwrap();
+    let lies = planted.commit("lies", "");
+    let complaint = |b: &str| planted.complaint("run", &format!("{good},{b}"), &[]);
+    let built = complaint(&broken);
+    assert!(
+        built.starts_with(&format!(
+            "refdb-lab: {broken} ({broken}) does not build: no rule to make it (exit status: 2; all of it is in '"
+        )),
+        "{built}"
+    );
+    assert_eq!(complaint(&fails), format!("refdb-lab: {fails}: 'command' failed: out of luck"));
+    assert_eq!(complaint(&lies), format!("refdb-lab: {lies}: 'check' does not hold: exit status: 1"));
+    assert!(complaint("nonsense").starts_with("refdb-lab: 'nonsense' names no commit of '"));
+    assert_eq!(
+        planted.complaint("run", "HEAD", &[]),
+        "refdb-lab: 'HEAD' is to be two revisions with one comma between them"
+    );
+    let few = planted.complaint("run", "HEAD~1,HEAD", &["--runs-max", "7"]);
+    assert_eq!(few, "refdb-lab: --runs-max is 7, but 9 runs of each side are the fewest that can be sure at this rate");
+    let unreported = planted.complaint("run", &format!("{good},HEAD~1"), &["--judge", "reported"]);
+    assert!(
+        unreported.ends_with("the command left no number in the file that $COST names")
+            || unreported.contains("out of luck"),
+        "{unreported}"
+    );
+}
+
+#[test]
+fn a_build_that_fails_once_is_tried_again() {
+    let planted = Synthetic::new(REPORT, "judge = 'reported'");
+    let flaky = planted.folder_of_luck();
+    let text = fs::read_to_string(planted.scenario()).unwrap();
+    let once = format!("if mkdir '{}/'$(cat cost); then exit 1; fi\n", flaky.display());
+    fs::write(planted.scenario(), text.replacen("build = '''", &format!("build = '''{once}"), 1)).unwrap();
+    planted.commit("cost", "10");
+    planted.commit("cost", "20");
+    assert!(planted.said("run", "HEAD~1,HEAD", &[]).contains("worse"));
+}
+
+/// The shipped scenarios are for git's own sources. Here a Makefile takes the place of git's, and installs real git.
+#[test]
+fn the_shipped_scenarios_work_with_real_git() {
+    let planted = Synthetic::new("true", "");
+    let git = Git::find().program().display().to_string();
+    let make = format!("install:\n\tmkdir -p $(prefix)/bin && ln -s {git} $(prefix)/bin/git\n");
+    planted.commit("Makefile", &make);
+    planted.commit("README", "nothing that costs");
+    for name in ["receive", "fetch"] {
+        Scenario::find(name).unwrap();
+        let mut lab = std::process::Command::new(env!("CARGO_BIN_EXE_refdb-lab"));
+        lab.args(["run", name, "--revisions"]).arg(planted.repository()).arg("HEAD~1,HEAD");
+        lab.args(["--parameter-list", "refcount", "3", "--false-alarms", "0.5", "--runs-max", "4", "--cache"]);
+        let output = lab.arg(planted.cache()).output().unwrap();
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let said = String::from_utf8(output.stdout).unwrap();
+        let title = format!("Benchmark 2: {name} (refcount = 3, refformat = reftable, revision = HEAD)");
+        assert!(said.contains(&title), "{said}");
+    }
+}
