@@ -4,14 +4,18 @@ use crate::logs::{
     is_log, log_of_head, log_of_nothing, log_of_pseudo, log_of_rejected, log_of_the_end, log_of_the_missing,
     log_of_verified, peeled_lies,
 };
-use crate::{mistakes::*, unify::*, warnings::*};
+use crate::{lists_and_logs::*, mistakes::*, unify::*, warnings::*};
 use refdb_testkit::differential::{Changed, Difference, Left, Said, Step};
 
 const LEFT_ALIKE: fn(&Step, &Changed, Left<'_>) -> bool = Difference::LEFT_ALIKE;
 const LEFT_BY_GIT: fn(&Step, &Changed, Left<'_>) -> bool = Difference::LEFT_BY_GIT;
 const LEFT_BY_LONG_NAMES: fn(&Step, &Changed, Left<'_>) -> bool = |step, changed, left| {
     let is_elsewhere = changed.git == changed.before || changed.other == changed.before || is_log(changed);
-    let leads_there = || left.all.iter().any(|changed| is_log(changed) && is_long_name(&changed.name));
+    // Git's tables then hold a ref of the long name.
+    let is_there = |changed: &Changed| {
+        is_log(changed) && is_long_name(&changed.name) || changed.name.starts_with(b"main-worktree/")
+    };
+    let leads_there = || left.all.iter().any(is_there);
     (left.met || has_long_name(step) || leads_there()) && is_elsewhere
 };
 const LEFT_BY_REFDB: fn(&Step, &Changed, Left<'_>) -> bool = Difference::LEFT_BY_OTHER;
@@ -28,11 +32,6 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference {
         why: "from git 2.56 on, who asks for the usage gets it with exit code 0; refdb does as git 2.55",
         unify: asked_for_usage,
-        left: LEFT_ALIKE,
-    },
-    Difference {
-        why: "some fields of for-each-ref are not there yet: SHORTCOMINGS.md",
-        unify: missing_fields,
         left: LEFT_ALIKE,
     },
     Difference {
@@ -186,7 +185,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         unify: pruned_links,
         left: |step, changed, left| {
             let is_link = changed.git.as_ref().is_some_and(|link| link.starts_with(b"link to "));
-            left.met && step.command == "pack-refs" && is_link && changed.other.is_none()
+            left.met && step.does() == "pack-refs" && is_link && changed.other.is_none()
         },
     },
     Difference {
@@ -230,9 +229,9 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: log_of_pseudo,
     },
     Difference {
-        why: "where the reflog of a ref that is gone is in the way of another's folder, git and the system have their own words",
+        why: "where the reflog of a ref that is gone is in the way of another's folder, git and the system have their own words; git fails also where no reflog is wanted",
         unify: log_in_the_way,
-        left: LEFT_ALIKE,
+        left: LEFT_BY_GIT,
     },
     Difference {
         why: "of a ref and one below it, one of which is found through a symbolic ref, git names the one or the other first",
@@ -248,6 +247,97 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         why: "git does not pack a branch that holds no commit, which a symbolic ref can give it, nor then any other ref; refdb packs it",
         unify: branch_of_no_commit,
         left: LEFT_BY_GIT,
+    },
+    Difference {
+        why: "among reftables git deletes a whole reflog where an entry is written or migrated whose new value is null; refdb adds it, as both do among files",
+        unify: SAID_ALIKE,
+        left: log_ended_by_an_entry,
+    },
+    Difference {
+        why: "git refs has the forms create, delete, update and rename from 2.56 on",
+        unify: forms_of_refs,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "git's reflog reads core.fsync after its command line, refdb before",
+        unify: fsync_behind_words,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "git refuses to migrate a repository with linked worktrees; refdb migrates them too",
+        unify: migrated_worktrees,
+        left: LEFT_BY_GIT,
+    },
+    Difference {
+        why: "the folder of a dry migration has a random name",
+        unify: folder_of_a_migration,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "from a linked worktree git's tables keep the main worktree's own reflogs in reflog drop and expire --all: decision 0045",
+        unify: SAID_ALIKE,
+        left: logs_of_main,
+    },
+    Difference {
+        why: "git verifies refs in the order of the folder's entries, refdb by name; tables have random names",
+        unify: order_of_verify,
+        left: LEFT_ALIKE,
+    },
+    Difference { why: "among reftables git verifies no names; refdb does", unify: names_in_tables, left: LEFT_ALIKE },
+    Difference {
+        why: "git refs verify stops at a symbolic link into no folder, and takes the target for an absolute path in a linked worktree",
+        unify: links_that_lead_nowhere,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "where messages of reflogs have no room in a table, both cut them when refs are migrated; refdb says so",
+        unify: cut_messages,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "git migrates no refs into a packed-refs that has a header only, and packs a worktree's own refs; refdb writes these as files",
+        unify: SAID_ALIKE,
+        left: packed_by_migration,
+    },
+    Difference {
+        why: "git looks at all refs, and warns of broken ones, for branch --all and where HEAD is detached: SHORTCOMINGS.md",
+        unify: warnings_of_others,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "among files, git passes over all reflogs of refs whose last part is @",
+        unify: list_without_an_at,
+        left: log_of_an_at,
+    },
+    Difference {
+        why: "git refs verify leaves root refs alone behind one that has a fault; refdb verifies them all",
+        unify: root_refs_behind_a_fault,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "where a list turns out to be git's, refdb has warned of core.fsync, and git does so again",
+        unify: settings_read_twice,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "git migrates tags without what they lead to, which refdb looks up",
+        unify: SAID_ALIKE,
+        left: peeled_by_migration,
+    },
+    Difference {
+        why: "git makes a repository unreadable where version 0 ignores an extension that nobody knows; refdb refuses to migrate it",
+        unify: extension_of_old_version,
+        left: LEFT_BY_REFDB,
+    },
+    Difference {
+        why: "git drops refs that it cannot migrate, and all behind a broken one; refdb refuses to: decision 0074",
+        unify: not_carried_over,
+        left: LEFT_BY_REFDB,
+    },
+    Difference {
+        why: "where a folder is in the way of a ref that takes its value from its reflog, refdb names the folder",
+        unify: folder_in_the_way_of_a_value,
+        left: LEFT_ALIKE,
     },
     Difference { why: "git cuts its messages at 4095 bytes", unify: long_messages, left: LEFT_ALIKE },
     Difference {

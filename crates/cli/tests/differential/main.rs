@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
 mod differences;
+mod lists_and_logs;
 mod logs;
 mod mistakes;
 mod packed_order;
@@ -28,15 +29,21 @@ const STEPS: usize = 30;
 /// How many plans are tried unless something else is asked for.
 const PLANS: u64 = 100;
 
-/// All there are.
-const AREAS: Areas = Areas::ALL;
-
 fn number(variable: &str) -> Option<u64> {
     env::var(variable).ok().map(|text| text.parse().unwrap())
 }
 
 #[test]
 fn random_commands_on_random_repositories_end_as_in_git() {
+    try_plans(Areas::ALL);
+}
+
+#[test]
+fn random_reflogs_lists_and_migrations_end_as_in_git() {
+    try_plans(Areas::LISTS_AND_LOGS);
+}
+
+fn try_plans(areas: Areas) {
     let seconds = number("REFDB_DIFFERENTIAL_SECONDS");
     let first = number("REFDB_DIFFERENTIAL_SEED").unwrap_or_else(|| match seconds {
         Some(_) => SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs()) << 20,
@@ -60,7 +67,7 @@ fn random_commands_on_random_repositories_end_as_in_git() {
                 break;
             }
             let seed = first + turn;
-            let plan = Plan::random(seed, STEPS, AREAS, &bench);
+            let plan = Plan::random(seed, STEPS, areas, &bench);
             let ran = bench.run(&plan);
             steps.fetch_add(ran.steps, Ordering::Relaxed);
             succeeded.fetch_add(ran.succeeded, Ordering::Relaxed);

@@ -83,7 +83,7 @@ pub(crate) fn printed_before(step: &Step, git: &mut Said, refdb: &mut Said) {
     if asks_tagger && git.code == 0 && refdb.err.starts_with(b"fatal: unknown date format ") {
         refdb.clone_from(git);
     }
-    if step.command != "for-each-ref" || git.code != 128 {
+    if step.does() != "for-each-ref" || git.code != 128 {
         return;
     }
     let fields = ["fatal: missing object ", "fatal: unknown date format"];
@@ -166,7 +166,8 @@ pub(crate) fn file_in_the_way(_: &Step, git: &mut Said, refdb: &mut Said) {
 
 pub(crate) fn log_in_the_way(_: &Step, git: &mut Said, refdb: &mut Said) {
     let is_told = git.err.contains_str("': unable to append to '") && git.err.ends_with(b"': Not a directory\n");
-    if is_told && refdb.err.ends_with(b"': Not a directory (os error 20)\n") && git.code == refdb.code {
+    let is_told_too = refdb.err.ends_with(b"': Not a directory (os error 20)\n") && git.code == refdb.code;
+    if is_told && (is_told_too || refdb.code == 0) {
         refdb.clone_from(git);
     }
 }

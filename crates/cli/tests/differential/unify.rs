@@ -54,10 +54,15 @@ const LATE_SETTINGS: &[&str] = &[
     "reftable.geometricfactor",
 ];
 
-pub(crate) fn late_settings(_: &Step, git: &mut Said, refdb: &mut Said) {
+pub(crate) fn late_settings(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_late =
         LATE_SETTINGS.iter().any(|setting| refdb.err.contains_str(format!("config value 'x' for '{setting}'")));
-    if is_late && refdb.code != 0 {
+    // Git's commands about reflogs and whole stores read few settings.
+    let settings = ["for 'user.useconfigonly'", "bad config variable 'user.", "for 'core.ignorecase'"];
+    let is_unread = ["reflog", "refs"].contains(&step.command)
+        && git.code != 128
+        && settings.iter().any(|setting| refdb.err.contains_str(setting));
+    if (is_late || is_unread) && refdb.code != 0 {
         refdb.clone_from(git);
     }
 }
@@ -263,18 +268,6 @@ pub(crate) fn asked_for_usage(_: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// The fields that git has and refdb has not.
-const MISSING_FIELDS: &[&str] = &["deltabase", "trailers", "signature", "describe", "is-base"];
-
-/// What git does with a field that refdb does not know.
-pub(crate) fn missing_fields(_: &Step, git: &mut Said, refdb: &mut Said) {
-    let unknown = refdb.err.find("fatal: unknown field name: ").map(|at| &refdb.err[at + 27..]);
-    let name = unknown.map(|name| name.strip_prefix(b"*").unwrap_or(name));
-    if name.is_some_and(|name| MISSING_FIELDS.iter().any(|missing| name.starts_with(missing.as_bytes()))) {
-        refdb.clone_from(git);
-    }
-}
-
 /// Cuts off what follows the forms of use.
 pub(crate) fn usages(_: &Step, git: &mut Said, refdb: &mut Said) {
     for said in [git, refdb] {
@@ -364,7 +357,7 @@ pub(crate) fn pruned_links(step: &Step, git: &mut Said, refdb: &mut Said) {
         line.starts_with(b"error: cannot lock ref '") && line.contains_str("': unable to resolve reference '")
     };
     let kept: Vec<&[u8]> = git.err.lines_with_terminator().filter(|line| !is_told(line)).collect();
-    if step.command == "pack-refs" && kept.concat() == refdb.err[..] && git.code == refdb.code {
+    if step.does() == "pack-refs" && kept.concat() == refdb.err[..] && git.code == refdb.code {
         git.err.clone_from(&refdb.err);
     }
 }
@@ -372,7 +365,7 @@ pub(crate) fn pruned_links(step: &Step, git: &mut Said, refdb: &mut Said) {
 pub(crate) fn branch_of_no_commit(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_told = git.err.starts_with(b"fatal: failure preparing to create packed reference ")
         && git.err.contains_str(": trying to write non-commit object ");
-    if step.command == "pack-refs" && is_told && refdb.code == 0 {
+    if step.does() == "pack-refs" && is_told && refdb.code == 0 {
         refdb.clone_from(git);
     }
 }
@@ -390,8 +383,8 @@ pub(crate) fn dangerous_names(step: &Step, git: &mut Said, refdb: &mut Said) {
     let Some(name) = git.err.strip_prefix(b"fatal: refname is dangerous: ").map(|name| name.trim_end()) else { return };
     let begin = [b"fatal: git show-ref: bad ref ", name, b" (00000"].concat();
     let warning = [b"warning: ignoring ref with broken name ", name].concat();
-    let is_shown = step.command == "show-ref" && git.code == refdb.code && refdb.err.starts_with(&begin);
-    if is_shown || step.command == "for-each-ref" && refdb.err.lines().any(|line| line == warning) {
+    let is_shown = step.does() == "show-ref" && git.code == refdb.code && refdb.err.starts_with(&begin);
+    if is_shown || step.does() == "for-each-ref" && refdb.err.lines().any(|line| line == warning) {
         refdb.clone_from(git);
     }
 }

@@ -1,4 +1,4 @@
-use super::{Changed, Difference, Left, Part, Place, Plan, Said, State, Step, objects::Objects};
+use super::{Changed, Difference, Left, Part, Place, Plan, Said, State, Step, objects::Objects, parts::NOW};
 use crate::{Git, folder::copy_tree, git};
 use bstr::{BString, ByteSlice};
 use refdb_types::{HashKind, RefName};
@@ -173,6 +173,7 @@ impl Bench {
         git::clean(&mut command, &dir);
         command.args(step.line().iter().map(|word| OsStr::from_bytes(word)));
         command.env("GIT_CEILING_DIRECTORIES", self.root.path());
+        command.env("GIT_TEST_DATE_NOW", NOW.to_string());
         let output = git::run(command, &step.input.concat());
         fs::rename(&common, &own).expect("a folder can be renamed");
         Said::from(output)
@@ -272,6 +273,12 @@ impl Maker<'_> {
         match part {
             Part::Ref(name, id) => self.tool(name, id),
             Part::Symbolic(name, target) => git(&[b"symbolic-ref", name, target]),
+            Part::Log(name, [old, new], seconds, message) => {
+                let mut command = Git::find().command(&self.common.join("repo"));
+                command.env("GIT_COMMITTER_DATE", format!("{seconds} +0000")).args(["reflog", "write"]);
+                command.args([name, old, new, message].map(|word| OsStr::from_bytes(word)));
+                git::run(command, b"");
+            }
             Part::Pack => git(&[b"pack-refs", b"--all"]),
             Part::Config(key, value) => git(&[b"config", b"--add", key, value]),
             Part::Tree(name, at) => {

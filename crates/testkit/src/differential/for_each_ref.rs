@@ -165,7 +165,8 @@ fn atom(rng: &mut Rng) -> String {
     }
 }
 
-fn format(rng: &mut Rng, depth: usize) -> Vec<u8> {
+/// A format. `depth` says how many conditions it is in.
+pub(super) fn format(rng: &mut Rng, depth: usize) -> Vec<u8> {
     let mut text = Vec::new();
     for _ in 0..1 + rng.below(4) {
         match rng.below(24) {

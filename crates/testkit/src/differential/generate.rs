@@ -1,5 +1,5 @@
 use super::{
-    Areas, Bench, Place, Plan, Step, for_each_ref, parts, update_ref,
+    Areas, Bench, Place, Plan, Step, for_each_ref, lists, parts, reflogs, refs, update_ref,
     vocabulary::{Vocabulary, flags},
 };
 use crate::{Repo, Rng, names};
@@ -19,33 +19,57 @@ impl Plan {
 }
 
 fn step(rng: &mut Rng, words: &Vocabulary<'_>) -> Step {
-    let (command, (mut arguments, input)) = match rng.below(100) {
+    let is_other = words.areas.lists_and_logs && !rng.one_in(3);
+    let (command, (mut arguments, input)) = if is_other { list_or_log(rng, words) } else { host(rng, words) };
+    if rng.one_in(60) {
+        insert_odd(rng, &mut arguments);
+    }
+    Step { place: place(rng, words), globals: globals(rng), command, words: arguments, input }
+}
+
+/// A command, its words and its input.
+type Line = (&'static str, (Vec<BString>, Vec<BString>));
+
+/// A command about reflogs, lists or the whole store.
+fn list_or_log(rng: &mut Rng, words: &Vocabulary<'_>) -> Line {
+    match rng.below(20) {
+        0..9 => ("reflog", (reflogs::random(rng, words), Vec::new())),
+        9..14 => ("refs", refs::random(rng, words)),
+        14..17 => ("branch", (lists::branch(rng, words), Vec::new())),
+        _ => ("tag", (lists::tag(rng, words), Vec::new())),
+    }
+}
+
+/// One of the commands that a server needs.
+fn host(rng: &mut Rng, words: &Vocabulary<'_>) -> Line {
+    match rng.below(100) {
         0..20 => ("update-ref", (update_ref::single(rng, words), Vec::new())),
         20..45 => ("update-ref", update_ref::batch(rng, words)),
         45..57 => ("symbolic-ref", (symbolic_ref(rng, words), Vec::new())),
         57..69 => ("show-ref", show_ref(rng, words)),
         69..91 => ("for-each-ref", for_each_ref::random(rng, words)),
-        91..95 => ("pack-refs", (pack_refs(rng, words), Vec::new())),
+        91..95 => ("pack-refs", (refs::pack_refs(rng, words), Vec::new())),
         _ => ("check-ref-format", (check_ref_format(rng, words), Vec::new())),
-    };
-    if rng.one_in(60) {
-        let odd = [
-            "-h",
-            "--help-all",
-            "--foo",
-            "-X",
-            "--no-foo",
-            "--git-completion-helper",
-            "--git-completion-helper-all",
-            "--",
-            "--end-of-options",
-            "-",
-        ];
-        let at = rng.below(arguments.len() + 1);
-        let word = BString::from(*rng.pick(&odd));
-        if rng.one_in(2) { arguments = vec![word] } else { arguments.insert(at, word) }
     }
-    Step { place: place(rng, words), globals: globals(rng), command, words: arguments, input }
+}
+
+/// Puts a rare word somewhere, or in place of all.
+fn insert_odd(rng: &mut Rng, arguments: &mut Vec<BString>) {
+    let odd = [
+        "-h",
+        "--help-all",
+        "--foo",
+        "-X",
+        "--no-foo",
+        "--git-completion-helper",
+        "--git-completion-helper-all",
+        "--",
+        "--end-of-options",
+        "-",
+    ];
+    let at = rng.below(arguments.len() + 1);
+    let word = BString::from(*rng.pick(&odd));
+    if rng.one_in(2) { *arguments = vec![word] } else { arguments.insert(at, word) }
 }
 
 fn place(rng: &mut Rng, words: &Vocabulary<'_>) -> Place {
@@ -134,16 +158,6 @@ fn show_ref(rng: &mut Rng, words: &Vocabulary<'_>) -> (Vec<BString>, Vec<BString
         _ => {}
     }
     (line, Vec::new())
-}
-
-fn pack_refs(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {
-    let mut line = flags(rng, &["--all", "--no-prune", "--auto", "--prune"], 3);
-    for option in ["--include", "--exclude"] {
-        if rng.one_in(4) {
-            line.extend([option.into(), words.pattern(rng)]);
-        }
-    }
-    line
 }
 
 fn check_ref_format(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {

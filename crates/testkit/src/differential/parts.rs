@@ -64,6 +64,52 @@ const SETTINGS: &[(&str, &str)] = &[
     ("gpg.format", "x"),
 ];
 
+/// Settings of reflogs and lists.
+const LIST_SETTINGS: &[(&str, &str)] = &[
+    ("gc.reflogExpire", "2.weeks"),
+    ("gc.reflogExpire", "never"),
+    ("gc.reflogExpire", "bogus"),
+    ("gc.reflogExpireUnreachable", "1.day"),
+    ("gc.reflogExpireUnreachable", "never"),
+    ("gc.refs/heads/*.reflogExpire", "now"),
+    ("gc.refs/tags/*.reflogExpireUnreachable", "now"),
+    ("gc.refs/heads/*.reflogExpire", "bogus"),
+    ("core.logAllRefUpdates", "always"),
+    ("column.ui", "always"),
+    ("column.ui", "bogus"),
+    ("column.branch", "always,dense"),
+    ("column.tag", "row"),
+    ("column.tag", "bogus"),
+    ("branch.sort", "-refname"),
+    ("branch.sort", "bogus"),
+    ("tag.sort", "version:refname"),
+    ("tag.sort", "bogus"),
+    ("color.branch", "always"),
+    ("color.branch", "bogus"),
+    ("color.branch.local", "red"),
+    ("color.branch.current", "bogus"),
+    ("color.ui", "always"),
+    ("color.ui", "bogus"),
+    ("tag.gpgSign", "bogus"),
+    ("tag.forceSignAnnotated", "bogus"),
+    ("core.abbrev", "9"),
+    ("core.abbrev", "bogus"),
+    ("pager.branch", "false"),
+    ("pager.tag", "bogus"),
+    ("branch.main.remote", "origin"),
+    ("branch.main.merge", "refs/heads/main"),
+    ("branch.main.merge", ""),
+    ("branch.a.remote", "."),
+    ("branch.a.merge", "refs/heads/main"),
+    ("remote.origin.url", "/nowhere"),
+    ("remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"),
+    ("remote.origin.fetch", "bogus:*:"),
+];
+
+/// When steps run, in seconds since 1970.
+pub(super) const NOW: u64 = 1_703_000_000;
+const DAY: u64 = 24 * 60 * 60;
+
 const ROOT: &[&str] = &["ORIG_HEAD", "MERGE_HEAD", "HEAD", "refs/heads/main"];
 
 /// Makes up what a repository is made of.
@@ -89,6 +135,9 @@ pub(super) fn random(rng: &mut Rng, words: &mut Vocabulary<'_>, format: RefForma
             _ => Part::Ref(rng.pick(&words.names).clone(), good_id(rng, words)),
         });
     }
+    if words.areas.lists_and_logs {
+        logs_and_settings(rng, words, &mut parts);
+    }
     if !bare {
         for name in ["one", "two"] {
             if rng.one_in(3) {
@@ -107,6 +156,26 @@ pub(super) fn random(rng: &mut Rng, words: &mut Vocabulary<'_>, format: RefForma
     }
     keep_possible(&mut parts);
     parts
+}
+
+/// Reflogs whose entries are of all ages, and settings that lists and the expiry of reflogs read.
+fn logs_and_settings(rng: &mut Rng, words: &Vocabulary<'_>, parts: &mut Vec<Part>) {
+    for _ in 0..rng.below(7).saturating_sub(3) {
+        let (key, value) = *rng.pick(LIST_SETTINGS);
+        parts.push(Part::Config(key.into(), value.into()));
+    }
+    for _ in 0..rng.below(4) {
+        let name = if rng.one_in(4) { "HEAD".into() } else { rng.pick(&words.names).clone() };
+        let mut old = words.objects.zero.clone();
+        let mut age_days = 20 + rng.below(100) as u64;
+        for _ in 0..1 + rng.below(5) {
+            let new = if rng.one_in(8) { words.id(rng) } else { rng.pick(&words.objects.commits).clone() };
+            let message = words.message(rng);
+            parts.push(Part::Log(name.clone(), [old, new.clone()], NOW - age_days * DAY, message));
+            old = if rng.one_in(6) { words.id(rng) } else { new };
+            age_days -= rng.below(age_days as usize + 1) as u64;
+        }
+    }
 }
 
 /// Leaves lines out of packed-refs that have one name for a ref and a folder of others. Git lists such refs and does

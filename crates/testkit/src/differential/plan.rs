@@ -25,6 +25,8 @@ pub enum Part {
     Ref(BString, BString),
     /// A symbolic ref and its target.
     Symbolic(BString, BString),
+    /// An entry of a ref's reflog: from the one id to the other, at this time, with a message.
+    Log(BString, [BString; 2], u64, BString),
     /// `git pack-refs --all`.
     Pack,
     /// `git config KEY VALUE`.
@@ -78,11 +80,15 @@ pub struct Areas {
     pub broken: bool,
     /// Messages for reflogs that do not fit a block.
     pub long_messages: bool,
+    /// Mostly `reflog`, `refs` and the lists of `branch` and `tag`, on reflogs of different ages.
+    pub lists_and_logs: bool,
 }
 
 impl Areas {
-    /// All of them.
-    pub const ALL: Areas = Areas { worktree_names: true, broken: true, long_messages: true };
+    /// All kinds of repositories, for the commands that host refs.
+    pub const ALL: Areas = Areas { worktree_names: true, broken: true, long_messages: true, lists_and_logs: false };
+    /// All kinds of repositories, mostly for the commands about reflogs, lists and whole stores.
+    pub const LISTS_AND_LOGS: Areas = Areas { lists_and_logs: true, ..Areas::ALL };
 }
 
 impl Step {
@@ -92,9 +98,19 @@ impl Step {
         self.globals.iter().cloned().chain([command]).chain(self.words.iter().cloned()).collect()
     }
 
+    /// The command whose work it is: `refs` has other names for three of them.
+    pub fn does(&self) -> &str {
+        match (self.command, self.words.first().map(|word| &word[..])) {
+            ("refs", Some(b"optimize")) => "pack-refs",
+            ("refs", Some(b"list")) => "for-each-ref",
+            ("refs", Some(b"exists")) => "show-ref",
+            _ => self.command,
+        }
+    }
+
     /// Whether it may change a repository.
     pub fn changes(&self) -> bool {
-        matches!(self.command, "update-ref" | "symbolic-ref" | "pack-refs")
+        !matches!(self.command, "show-ref" | "for-each-ref" | "check-ref-format")
     }
 
     /// Whether this word is among those after the command.
@@ -120,6 +136,10 @@ impl fmt::Display for Part {
         match self {
             Part::Ref(name, id) => write!(f, "make-ref {} {}", quoted(name), quoted(id)),
             Part::Symbolic(name, target) => write!(f, "git symbolic-ref {} {}", quoted(name), quoted(target)),
+            Part::Log(name, [old, new], seconds, message) => {
+                write!(f, "GIT_COMMITTER_DATE='{seconds} +0000' git reflog write {} ", quoted(name))?;
+                write!(f, "{} {} {}", quoted(old), quoted(new), quoted(message))
+            }
             Part::Pack => write!(f, "git pack-refs --all"),
             Part::Config(key, value) => write!(f, "git config {} {}", quoted(key), quoted(value)),
             Part::RawConfig(lines) => write!(f, "printf %s {} >>.git/config", quoted(lines)),

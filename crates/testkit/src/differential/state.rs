@@ -141,6 +141,11 @@ fn read_stack(merged: &Merged, add: &mut impl FnMut(String, String)) {
         let LogValue::Update { old, new, name, email, time_seconds, tz_offset, message } = record.value else {
             continue;
         };
+        // What only says that there is a reflog; its message is a line feed more after git's compaction.
+        if old.is_null() && new.is_null() && email.is_empty() {
+            entries.entry(format!("log of {}", record.name)).or_default();
+            continue;
+        }
         let line = format!("{old} {new} {name} <{email}> {time_seconds} {tz_offset} {:?}", message.as_bstr());
         entries.entry(format!("log of {}", record.name)).or_default().push(line);
     }

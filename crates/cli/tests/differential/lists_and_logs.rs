@@ -1,0 +1,206 @@
+//! Differences of the commands about reflogs, lists and whole stores.
+
+use crate::logs::is_log;
+use bstr::{BString, ByteSlice};
+use refdb_testkit::{
+    Git,
+    differential::{Changed, Left, Place, Said, Step},
+};
+
+/// Folders of refs that each worktree has by itself.
+const OWN: [&str; 3] = ["refs/bisect/", "refs/worktree/", "refs/rewritten/"];
+
+fn is(step: &Step, command: &str, member: &str) -> bool {
+    step.command == command && step.words.first().is_some_and(|word| word == member)
+}
+
+pub(crate) fn log_ended_by_an_entry(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
+    let is_null = |id: &[u8]| id.len() >= 40 && id[..40].iter().all(|digit| *digit == b'0');
+    let has_end = |log: &BString| log.lines().any(|line| line.splitn_str(3, " ").nth(1).is_some_and(is_null));
+    (is(step, "reflog", "write") || is(step, "refs", "migrate"))
+        && is_log(changed)
+        && changed.git.is_none()
+        && changed.other.as_ref().is_some_and(has_end)
+}
+
+pub(crate) fn forms_of_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let before = |text: &BString| text.find("usage: git refs").map(|at| BString::from(&text[..at]));
+    if step.command == "refs" && Git::find().version() < (2, 56) {
+        for (git, refdb) in [(&git.out, &mut refdb.out), (&git.err, &mut refdb.err)] {
+            if before(git).is_some() && before(git) == before(refdb) {
+                refdb.clone_from(git);
+            }
+        }
+    }
+}
+
+pub(crate) fn fsync_behind_words(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_other = |line: &&[u8]| !line.starts_with(b"warning: ignoring unknown core.fsync component ");
+    let others: Vec<&[u8]> = refdb.err.lines_with_terminator().filter(is_other).collect();
+    if ["reflog", "refs"].contains(&step.command) && others.concat() == git.err[..] {
+        refdb.err.clone_from(&git.err);
+    }
+}
+
+pub(crate) fn migrated_worktrees(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_refused = git.err.ends_with(b"error: migrating repositories with worktrees is not supported yet\n");
+    if is(step, "refs", "migrate") && is_refused {
+        refdb.clone_from(git);
+    }
+}
+
+pub(crate) fn folder_of_a_migration(step: &Step, git: &mut Said, refdb: &mut Said) {
+    if is(step, "refs", "migrate") && git.code == 0 && refdb.code == 0 {
+        for said in [git, refdb] {
+            if let Some(at) = said.out.find("/ref_migration.") {
+                said.out.truncate(at);
+            }
+        }
+    }
+}
+
+/// From a linked worktree, git's tables keep the main worktree's own reflogs.
+pub(crate) fn logs_of_main(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
+    let is_all = ["drop", "expire"].iter().any(|member| is(step, "reflog", member)) && step.has("--all");
+    let name = changed.name.strip_prefix(b"log of ");
+    let is_own = name.is_some_and(|name| name == b"HEAD" || OWN.iter().any(|own| name.starts_with(own.as_bytes())));
+    matches!(step.place, Place::Tree(_)) && is_all && is_own && changed.git == changed.before
+}
+
+/// What `refs verify` says, by lines in an order of their own, without tables. Their names are random, and their number is not git's.
+pub(crate) fn order_of_verify(step: &Step, git: &mut Said, refdb: &mut Said) {
+    if !is(step, "refs", "verify") {
+        return;
+    }
+    for said in [git, refdb] {
+        let is_table = |line: &&[u8]| line.starts_with(b"Checking table: ");
+        let mut lines: Vec<&[u8]> = said.err.lines().filter(|line| !is_table(line)).collect();
+        lines.sort_unstable();
+        said.err = bstr::join("\n", lines).into();
+    }
+}
+
+/// Among reftables, names that are none.
+pub(crate) fn names_in_tables(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_name = |line: &[u8]| [": badRefName: ", ": badReferentName: "].iter().any(|words| line.contains_str(words));
+    let is_told = |line: &[u8]| git.err.lines().any(|told| told == line);
+    let are_names = refdb.err.lines().all(|line| is_told(line) || is_name(line));
+    let are_more = git.err.lines().count() < refdb.err.lines().count();
+    if is(step, "refs", "verify") && are_names && are_more && refdb.code == 255 {
+        refdb.clone_from(git);
+    }
+}
+
+/// Git takes the target of a symbolic link for a path, which it looks for.
+pub(crate) fn links_that_lead_nowhere(step: &Step, git: &mut Said, refdb: &mut Said) {
+    if is(step, "refs", "verify")
+        && (git.err.contains_str("fatal: Invalid path '") || git.err.contains_str("nested symlinks on path"))
+    {
+        refdb.clone_from(git);
+    }
+    let is_path = |line: &&[u8]| !line.contains_str(": badReferentName: points to invalid refname '/");
+    let rest: Vec<&[u8]> = git.err.lines().filter(is_path).collect();
+    if is(step, "refs", "verify") && git.err.lines().count() > rest.len() && refdb.err.lines().eq(rest) {
+        refdb.clone_from(git);
+    }
+}
+
+pub(crate) fn cut_messages(step: &Step, git: &mut Said, refdb: &mut Said) {
+    if is(step, "refs", "migrate") && git.code == 0 && refdb.code == 0 {
+        let is_other = |line: &&[u8]| !line.starts_with(b"warning: reflog ");
+        refdb.err = refdb.err.lines_with_terminator().filter(is_other).collect::<Vec<_>>().concat().into();
+    }
+}
+
+/// Of packed-refs, what only one of both has: git's header, or a worktree's own refs.
+pub(crate) fn packed_by_migration(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
+    let is_own = |name: &[u8]| OWN.iter().any(|own| name.starts_with(own.as_bytes()));
+    let shared = |text: &Option<BString>| -> Vec<BString> {
+        let is_shared = |line: &&[u8]| {
+            let name = line.split_once_str(" ").map_or(&b""[..], |(_, name)| name);
+            !line.starts_with(b"#") && !is_own(name)
+        };
+        text.iter().flat_map(|text| text.lines().filter(is_shared).map(BString::from).collect::<Vec<_>>()).collect()
+    };
+    let is_packed = changed.name == "packed-refs" && shared(&changed.git) == shared(&changed.other);
+    is(step, "refs", "migrate") && (is_packed || is_own(&changed.name) && changed.git.is_none())
+}
+
+/// Git does not look what tags lead to that it migrates.
+pub(crate) fn peeled_by_migration(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
+    let id = |value: &Option<BString>| {
+        value.as_ref().map(|value| value[..value.find_byte(b' ').unwrap_or(value.len())].to_vec())
+    };
+    is(step, "refs", "migrate") && changed.git.is_some() && id(&changed.git) == id(&changed.other)
+}
+
+pub(crate) fn extension_of_old_version(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_refused = refdb.err.starts_with(b"fatal: unknown repository extension");
+    if is(step, "refs", "migrate") && is_refused && git.code == 0 {
+        refdb.clone_from(git);
+    }
+}
+
+pub(crate) fn not_carried_over(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_refused = refdb.err.starts_with(b"error: some refs cannot be carried over; ");
+    if is(step, "refs", "migrate") && is_refused {
+        refdb.clone_from(git);
+    }
+}
+
+pub(crate) fn folder_in_the_way_of_a_value(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_told = git.err.lines().all(|line| line.starts_with(b"error: couldn't set "));
+    let is_folder = refdb.err.contains_str("there is a non-empty directory ");
+    if step.command == "reflog" && is_told && is_folder && git.code == refdb.code {
+        refdb.clone_from(git);
+    }
+}
+
+/// Git lists all refs for `branch --all` and where HEAD is detached.
+pub(crate) fn warnings_of_others(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_other = |line: &&[u8]| !line.starts_with(b"warning: ignoring ");
+    let rest: Vec<&[u8]> = git.err.lines_with_terminator().filter(is_other).collect();
+    let ours: Vec<&[u8]> = refdb.err.lines_with_terminator().filter(is_other).collect();
+    if step.command == "branch" && rest == ours && git.err.len() > refdb.err.len() {
+        refdb.err.clone_from(&git.err);
+    }
+}
+
+/// A reflog of a ref whose last part is `@`.
+pub(crate) fn log_of_an_at(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
+    let is_all = ["drop", "expire"].iter().any(|member| is(step, "reflog", member)) && step.has("--all");
+    is_all && is_log(changed) && changed.name.ends_with(b"/@") && changed.git == changed.before
+}
+
+pub(crate) fn list_without_an_at(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_other = |line: &&[u8]| !line.trim_end().ends_with(b"/@");
+    if is(step, "reflog", "list") {
+        let rest = refdb.out.lines_with_terminator().filter(is_other).collect::<Vec<_>>().concat();
+        if rest == git.out[..] {
+            refdb.out.clone_from(&git.out);
+        }
+    }
+}
+
+/// Git leaves the other root refs alone once it has found a fault in one.
+pub(crate) fn root_refs_behind_a_fault(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_told = |line: &[u8]| git.err.lines().any(|told| told == line);
+    let is_root = |line: &[u8]| {
+        let subject =
+            line.rsplit_once_str("Checking ").map_or_else(|| line.split_str(": ").nth(1), |(_, name)| Some(name));
+        subject.is_some_and(|name| !name.contains(&b'/'))
+    };
+    let are_root = refdb.err.lines().all(|line| is_told(line) || is_root(line));
+    if is(step, "refs", "verify") && git.code == 255 && refdb.code == 255 && are_root {
+        refdb.clone_from(git);
+    }
+}
+
+/// Refdb reads the settings before it leaves a mistake to git, which reads them again.
+pub(crate) fn settings_read_twice(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let mut lines: Vec<&[u8]> = refdb.err.lines_with_terminator().collect();
+    lines.dedup_by(|one, other| one == other && one.starts_with(b"warning: ignoring unknown core.fsync component "));
+    if ["branch", "tag"].contains(&step.command) && lines.concat() == git.err[..] {
+        refdb.err.clone_from(&git.err);
+    }
+}
