@@ -2,14 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use bstr::ByteSlice;
-use refdb_testkit::{Git, RefFormat, Repo};
+use refdb_testkit::{Git, JGit, RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
 use std::{
     collections::BTreeMap,
     os::unix::fs::PermissionsExt,
     path::Path,
     process::Output,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -80,6 +80,53 @@ fn what_git_and_refdb_were_told_is_there_after_the_refs_went_there_and_back() {
         assert_eq!(listed.get(name), Some(id), "{name}");
     }
     repo.verify();
+}
+
+/// JGit opened the repository before, and goes on in the old format. What it takes for written is there, or is named.
+#[test]
+fn what_jgit_was_told_is_there_after_a_migration_or_lies_in_a_place_that_is_named() {
+    for format in RefFormat::ALL {
+        let repo = Repo::bare(format, HashKind::Sha1);
+        let ids = repo.commits(5);
+        repo.fill(2000, &ids);
+        let mut jgit = JGit::open(&repo);
+        let (stop, written) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let to = if format == RefFormat::Files { RefFormat::Reftable } else { RefFormat::Files };
+        let (acknowledged, output) = thread::scope(|scope| {
+            let (ids, stop, written) = (&ids, &stop, &written);
+            let writer = scope.spawn(move || {
+                let mut acknowledged = BTreeMap::new();
+                for turn in (0..).take_while(|_| !stop.load(Ordering::Relaxed)) {
+                    let (name, id) = (format!("refs/heads/j/{}", turn % 7), ids[turn % ids.len()]);
+                    let result = jgit.update(&name, id, None, "by JGit");
+                    if result.is_ok_and(|word| ["NEW", "FORCED", "FAST_FORWARD", "NO_CHANGE"].contains(&&*word)) {
+                        acknowledged.insert(name, id);
+                        written.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+                acknowledged
+            });
+            // It needs some seconds to start.
+            while written.load(Ordering::Relaxed) < 10 && !writer.is_finished() {
+                thread::sleep(Duration::from_millis(10));
+            }
+            let output = migrate(&repo, to);
+            thread::sleep(Duration::from_millis(300));
+            stop.store(true, Ordering::Relaxed);
+            (writer.join().unwrap(), output)
+        });
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(acknowledged.len(), 7, "{format:?}: JGit wrote before the switch");
+        let listed: BTreeMap<String, ObjectId> =
+            repo.refs().into_iter().map(|found| (found.name.to_string(), found.oid)).collect();
+        let verified = repo.try_run(REFDB, ["refs", "verify"], "");
+        let strays = [&output.stderr[..], &verified.stderr].concat();
+        for (name, id) in &acknowledged {
+            let is_there = listed.get(name) == Some(id);
+            assert!(is_there || strays.contains_str("strayRef"), "{format:?}: {name} {id}: {}", strays.as_bstr());
+        }
+        eprintln!("{format:?}: {}", strays.as_bstr());
+    }
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub struct Migrated {
     pub strays: Vec<BString>,
     /// Reflogs without their refs, which such programs left before. They are gone, but for a dry run.
     pub lone_logs: Vec<BString>,
-    /// Lines of reflogs that were no entries, and were left out.
+    /// Lines of reflogs that were no entries, or lacked both values, and were left out.
     pub lines_left_out: u64,
     /// Entries of reflogs that were cut, since no block of a table has room for them.
     pub entries_cut: u64,

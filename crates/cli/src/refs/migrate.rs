@@ -77,7 +77,10 @@ fn tell(session: &Session, migrated: &Migrated) -> Result<u8> {
         None => {}
     }
     if migrated.lines_left_out > 0 {
-        warn(&format!("lines of reflogs that are no entries were left out: {}", migrated.lines_left_out));
+        warn(&format!(
+            "lines of reflogs that are no entries, or lack both values, were left out: {}",
+            migrated.lines_left_out
+        ));
     }
     if migrated.entries_cut > 0 {
         warn(&format!("reflog messages too long for a table were cut: {}", migrated.entries_cut));

@@ -115,7 +115,7 @@ impl Backend for FilesBackend {
         self.store.check_format()?;
         for name in names {
             locks::heed_signals()?;
-            if let Err(error) = reflog::remove(&self.store, name.as_bstr()) {
+            if let Err(error) = reflog::remove_with_folders(&self.store, name.as_bstr()) {
                 failed(name, error);
             }
         }

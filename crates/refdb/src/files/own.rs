@@ -34,6 +34,29 @@ impl FilesBackend {
         Ok(())
     }
 
+    /// The names in packed-refs that are not below `refs/`: no ref is packed there. In a file that is not sorted, which says
+    /// it is, some may be missed.
+    pub(crate) fn packed_elsewhere(&self) -> Result<Vec<BString>> {
+        let mut names = Vec::new();
+        if self.is_linked() {
+            return Ok(names);
+        }
+        let file = self.store.packed()?;
+        let packed = &file.packed;
+        // The byte behind the slash.
+        let [below, behind] = [packed.lower_bound("refs/".into())?, packed.lower_bound("refs0".into())?];
+        for range in [packed.start()..below, behind..packed.end()] {
+            let mut at = range.start;
+            while at < range.end {
+                let record = packed.record(at)?;
+                debug_assert!(record.next > at, "a record has a length");
+                names.push(record.name.to_owned());
+                at = record.next;
+            }
+        }
+        Ok(names)
+    }
+
     /// The names of the reflogs, in order.
     pub(crate) fn own_log_names(&self) -> Result<Vec<BString>> {
         reflog::own_names(&self.store)

@@ -219,6 +219,21 @@ pub(super) fn remove(store: &Store, name: &BStr) -> Result<()> {
     }
 }
 
+/// Removes a ref's reflog and all folders that are empty without it, `logs` too. Git does so where a reflog is dropped.
+pub(super) fn remove_with_folders(store: &Store, name: &BStr) -> Result<()> {
+    remove(store, name)?;
+    let Some(path) = store.layout.log_path(name) else { return Ok(()) };
+    let base = store.layout.base_path(name).join("logs");
+    debug_assert!(path.starts_with(&base), "a reflog lies below {}", base.display());
+    for folder in path.ancestors().skip(1).take_while(|folder| folder.starts_with(&base)) {
+        match store.options.fs.remove_dir(folder) {
+            Err(error) if !error.is_not_found() => break,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// The names of all refs that have a reflog, in order: the worktree's own and the shared ones. As in git, a reflog of a name
 /// that no ref should have is passed over.
 pub(super) fn names(store: &Store) -> Result<Vec<RefName>> {

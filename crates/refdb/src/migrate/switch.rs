@@ -127,7 +127,7 @@ impl<'s> Switch<'s> {
             }
             (Step::HoldOld, RefFormat::Files) | (Step::HoldNew, _) => self.lock_stacks(),
             (Step::Build, RefFormat::Reftable) => self.build_tables(migrated, ticker),
-            (Step::Build, RefFormat::Files) => self.build_files(ticker),
+            (Step::Build, RefFormat::Files) => self.build_files(migrated, ticker),
             (Step::Note, _) => self.note(),
             (Step::Install, RefFormat::Reftable) => self.install_tables(),
             (Step::Install, RefFormat::Files) => self.install_files(),
@@ -175,7 +175,7 @@ impl<'s> Switch<'s> {
         Ok(())
     }
 
-    fn build_files(&mut self, ticker: &mut Ticker<'_>) -> Result<()> {
+    fn build_files(&mut self, migrated: &mut Migrated, ticker: &mut Ticker<'_>) -> Result<()> {
         let Switch { site, root, options, additions, is_synced, .. } = self;
         assert_eq!(additions.len(), site.places.len(), "a stack is locked while it is copied");
         for (place, addition) in site.places.iter().zip(additions) {
@@ -187,7 +187,14 @@ impl<'s> Switch<'s> {
                 share(&site.fs, &folder.join(name), settings.sharing, true)?;
             }
             let merged = addition.snapshot().merged().clone();
-            *is_synced &= to_files::copy(&merged, place, FreshFiles::new(settings), options.reflogs, ticker)?;
+            *is_synced &= to_files::copy(
+                &merged,
+                place,
+                FreshFiles::new(settings),
+                options.reflogs,
+                &mut migrated.lines_left_out,
+                ticker,
+            )?;
         }
         Ok(())
     }

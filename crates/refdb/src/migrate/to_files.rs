@@ -11,15 +11,17 @@ use refdb_types::{Ident, OrderedNames, RefName, Scope, is_pseudo, is_root_ref};
 use reftable::{LogRecord, LogValue, Merged, RefEntry, RefValue};
 use std::ops::ControlFlow;
 
-/// Writes all refs, and the reflogs if wanted, into fresh files. Returns whether they are on stable storage.
+/// Writes all refs, and the reflogs if wanted, into fresh files. Returns whether they are on stable storage. Entries without
+/// an old and a new value are counted.
 pub(super) fn copy(
     merged: &Merged,
     place: &Place,
     files: FreshFiles,
     reflogs: bool,
+    left_out: &mut u64,
     ticker: &mut Ticker<'_>,
 ) -> Result<bool> {
-    let mut copy = Copying { place, files, unfit: Unfit::default(), ticker };
+    let mut copy = Copying { place, files, unfit: Unfit::default(), left_out, ticker };
     copy.refs(merged)?;
     if reflogs {
         copy.logs(merged)?;
@@ -34,6 +36,7 @@ struct Copying<'a, 'p> {
     files: FreshFiles,
     /// What no file can hold.
     unfit: Unfit,
+    left_out: &'a mut u64,
     ticker: &'a mut Ticker<'p>,
 }
 
@@ -105,7 +108,7 @@ impl Copying<'_, '_> {
             if current.is_none() {
                 current = Some(record.name.to_owned());
             }
-            push(&record, &mut lines);
+            *self.left_out += u64::from(!push(&record, &mut lines));
         }
     }
 
@@ -157,13 +160,16 @@ fn belongs(place: &Place, name: &BStr) -> Belongs {
     }
 }
 
-/// Adds an entry's line, unless it only marks that the reflog exists.
-fn push(record: &LogRecord<'_>, lines: &mut Lines) {
-    let LogValue::Update { old, new, name, email, time_seconds, tz_offset, message } = record.value else { return };
+/// Adds an entry's line, unless it marks that the reflog exists. Whether nothing of it is left out.
+fn push(record: &LogRecord<'_>, lines: &mut Lines) -> bool {
+    let LogValue::Update { old, new, name, email, time_seconds, tz_offset, message } = record.value else {
+        return true;
+    };
     if old.is_null() && new.is_null() {
-        return;
+        return name.is_empty() && email.is_empty();
     }
     let committer = Ident { name: name.to_owned(), email: email.to_owned(), time_seconds, offset_decimal: tz_offset };
     let message = message.strip_suffix(b"\n").unwrap_or(message);
     lines.push(&LogLine { old, new, committer: &committer, message: message.into() });
+    true
 }

@@ -53,6 +53,9 @@ struct Copy<'c, 'w, 'p> {
 impl Copy<'_, '_, '_> {
     fn refs(&mut self) -> Result<()> {
         let Copy { files, writer, unfit, ticker } = self;
+        for name in files.packed_elsewhere()? {
+            unfit.add(format_args!("packed-refs: {name}: only refs below refs/ are packed; remove the line"));
+        }
         let mut names = OrderedNames::default();
         files.for_each_own(&mut |found| {
             ticker.pass()?;
@@ -84,15 +87,18 @@ impl Copy<'_, '_, '_> {
             let (files, writer, ticker) = (self.files, &mut *self.writer, &mut *self.ticker);
             let mut next_index = last_index;
             debug_assert!(next_index > FIRST_INDEX, "where there are reflogs there is room for entries");
-            left_out += files.for_each_entry(name, &mut |entry| {
+            let skipped = files.for_each_entry(name, &mut |entry| {
                 ticker.pass()?;
                 if next_index < FIRST_INDEX {
                     return Err(MigrateError::LogGrew(name.to_owned()).into());
                 }
                 cut += u64::from(add_entry(writer, name, next_index, entry)?);
+                // In a table it says that the reflog exists, and no more.
+                left_out += u64::from(entry.old.is_null() && entry.new.is_null());
                 next_index -= 1;
                 Ok(())
             })?;
+            left_out += skipped;
             if next_index == last_index {
                 writer.add_log(&marker(name, FIRST_INDEX, files.null_id()))?;
             }

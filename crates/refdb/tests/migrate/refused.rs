@@ -169,3 +169,24 @@ fn a_dry_run_changes_nothing_and_leaves_what_git_can_read() {
         assert!(folder.exists());
     }
 }
+
+#[test]
+fn a_packed_name_outside_of_refs_is_named_and_an_entry_without_values_is_counted() {
+    let repo = scene(RefFormat::Files, HashKind::Sha1);
+    let packed = repo.git_dir().join("packed-refs");
+    repo.git(["pack-refs", "--all"]);
+    let (whole, id) = (std::fs::read_to_string(&packed).unwrap(), repo.commit());
+    for name in ["FOO_HEAD", "FOO", "zoo/x"] {
+        std::fs::write(&packed, format!("{id} {name}\n")).unwrap();
+        assert!(refusal(&repo, RefFormat::Reftable).contains(&format!("packed-refs: {name}: ")));
+    }
+    std::fs::write(&packed, whole).unwrap();
+    let null = "0".repeat(40);
+    repo.git(["reflog", "write", "refs/heads/main", &null, &null, "nothing became nothing"]);
+    let before = state(repo.git_dir());
+    let counted = migrate(&Fs::real(), repo.git_dir(), RefFormat::Reftable).unwrap();
+    assert_eq!(counted.lines_left_out, 1);
+    let counted = migrate(&Fs::real(), repo.git_dir(), RefFormat::Files).unwrap();
+    assert_eq!(counted.lines_left_out, 1);
+    assert_ne!(state(repo.git_dir()), before, "the entry is gone");
+}
