@@ -13,15 +13,15 @@ use crate::{for_each_ref, group::Group, options::Command, pack_refs};
 pub static GROUP: Group = Group {
     command: Command { program: "git", name: "refs", about: "Low-level access to refs", synopsis: &[], options: &[] },
     members: &[
-        (&change::CREATE, change::create),
-        (&change::DELETE, change::delete),
-        (&change::UPDATE, change::update),
         (&migrate::COMMAND, migrate::run),
-        (&rename::COMMAND, rename::run),
         (&verify::COMMAND, verify::run),
         (&for_each_ref::REFS_LIST, for_each_ref::run_refs_list),
         (&exists::COMMAND, exists::run),
         (&pack_refs::REFS_OPTIMIZE, pack_refs::run_refs_optimize),
+        (&change::CREATE, change::create),
+        (&change::DELETE, change::delete),
+        (&change::UPDATE, change::update),
+        (&rename::COMMAND, rename::run),
     ],
     otherwise: None,
 };

@@ -11,9 +11,12 @@ use crate::{
     session::Session,
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{LooseError, Snapshot, Target, backend::Peeled};
+use refdb::{LooseError, RefFormat, Snapshot, Target, backend::Peeled};
 use refdb_types::{FormatOptions, ObjectId, RefName, check_format, is_safe};
-use std::{io::BufRead, ops::ControlFlow};
+use std::{
+    io::{BufRead, ErrorKind},
+    ops::ControlFlow,
+};
 
 /// The command line.
 pub static COMMAND: Command = Command {
@@ -311,6 +314,10 @@ pub fn tell_existence(session: &Session, name: &BStr) -> Result<u8> {
     };
     match found {
         Ok(Some(_)) => Ok(0),
+        Ok(None) if is_too_long(session, name) => {
+            say("error: ", b"failed to look up reference: File name too long");
+            Ok(1)
+        }
         Ok(None) => {
             say("error: ", b"reference does not exist");
             Ok(2)
@@ -370,4 +377,11 @@ fn exclude_existing(session: &Session, pattern: Option<&BStr>, output: &mut Outp
             output.relieve()?;
         }
     }
+}
+
+/// Whether no file can have the name of this ref.
+fn is_too_long(session: &Session, name: &BStr) -> bool {
+    let path = session.paths.common_dir.join(name.to_path_lossy());
+    let is_refused = || std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::InvalidFilename);
+    session.store.repository().ref_format() == RefFormat::Files && is_refused()
 }

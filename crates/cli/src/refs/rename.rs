@@ -7,7 +7,7 @@ use crate::{
     session::{Session, before_locks},
 };
 use bstr::{BStr, BString};
-use refdb::{RefName, Target, TransactionOptions};
+use refdb::{RefFormat, RefName, Target, TransactionOptions};
 
 /// The command line.
 pub(super) static COMMAND: Command = Command {
@@ -60,7 +60,9 @@ fn rename(session: &Session, old: &RefName, new: &RefName, reason: BString) -> R
     }
     before_locks()?;
     let mut transaction = session.store.transaction();
-    transaction.options(TransactionOptions { whole: true, ..TransactionOptions::default() });
+    // In tables one name may be a folder of the other: the old one goes as the new one comes.
+    let allow_replacing_parents = session.store.repository().ref_format() == RefFormat::Reftable;
+    transaction.options(TransactionOptions { whole: true, allow_replacing_parents, ..TransactionOptions::default() });
     transaction.message(reason);
     let renamed = transaction.rename(old, new, id).map(drop);
     renamed.and_then(|()| transaction.commit()).map_err(refused)?;

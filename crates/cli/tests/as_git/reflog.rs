@@ -303,3 +303,20 @@ fn reflogs_of_names_that_no_ref_should_have_are_passed_over() {
         }
     }
 }
+
+#[test]
+fn no_empty_folder_is_left_where_reflogs_are_dropped() {
+    for words in [&["reflog", "drop", "--all"][..], &["reflog", "drop", "HEAD", "refs/heads/b", "refs/heads/deep/er/x"]]
+    {
+        let twins = Twins::new(RefFormat::Files, &|repo| {
+            set_up(repo);
+            repo.git(["update-ref", "refs/heads/deep/er/x", "main"]);
+        });
+        twins.same(words, b"");
+        let folders = [&twins.git, &twins.refdb].map(|repo| {
+            let logs = ["logs", "logs/refs", "logs/refs/heads", "logs/refs/heads/deep"];
+            logs.map(|folder| repo.git_dir().join(folder).exists())
+        });
+        assert_eq!(folders[0], folders[1], "{words:?}");
+    }
+}

@@ -156,3 +156,14 @@ fn a_dry_run_names_the_tables_that_would_be_compacted() {
     assert!(refdb(repo.dir(), &["refs", "optimize"], b"").status.success());
     assert_eq!((told(), list().lines().count()), (String::new(), 1));
 }
+
+#[test]
+fn a_name_too_long_for_a_file_cannot_be_looked_up() {
+    for format in RefFormat::ALL {
+        let repo = Repo::with_worktree(format, HashKind::Sha1);
+        for name in [format!("refs/heads/{}", "x".repeat(300)), format!("refs/{}z", "y/".repeat(2500))] {
+            same(repo.dir(), &["refs", "exists", &name], b"");
+            same(repo.dir(), &["show-ref", "--exists", &name], b"");
+        }
+    }
+}

@@ -89,3 +89,17 @@ fn a_rename_that_cannot_be_changes_nothing_and_says_why() {
         assert_eq!(everything(&repo), before);
     }
 }
+
+#[test]
+fn in_tables_a_ref_gets_a_name_below_its_own_and_back() {
+    let repo = repo(RefFormat::Reftable);
+    let (id, before) = (repo.rev_parse("c"), logged(&repo, "refs/heads/c"));
+    for (old, new) in [("refs/heads/c", "refs/heads/c/below"), ("refs/heads/c/below", "refs/heads/c")] {
+        let output = refdb(repo.dir(), &["refs", "rename", old, new], b"");
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        assert_eq!(repo.rev_parse(new), id);
+        assert!(!repo.git(["for-each-ref", "--format=%(refname)|"]).contains(&format!("{old}|")));
+        repo.verify();
+    }
+    assert_eq!(logged(&repo, "refs/heads/c")[..before.len()], before);
+}
