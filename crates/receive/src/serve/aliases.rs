@@ -1,4 +1,4 @@
-//! Commands for symbolic refs: those that lead nowhere are refused, and of two ways to one ref only one is taken.
+//! Commands for symbolic refs. Those that lead nowhere are refused. Of two ways to one ref only one is taken.
 
 use super::{ServeError, session::Session};
 use bstr::{BStr, BString, ByteSlice};

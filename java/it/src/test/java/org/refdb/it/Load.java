@@ -14,8 +14,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
 /**
- * Users at work on one Gerrit project: each pushes changes, looks at them, votes, submits, lists refs and clones. When each
- * of these began and ended is added to a file.
+ * Users at work on one Gerrit project: each pushes changes, looks at them, votes, submits, lists refs and clones. Each also
+ * lists all accounts. When each of these began and ended is added to a file.
  *
  * <p>Arguments: address, project, users, rounds that are measured, rounds before that, the file. It is a closed loop:
  * every user waits for the answer before going on. With the property {@code refdb.server.pid} the server's threads are
@@ -23,6 +23,8 @@ import java.util.concurrent.ConcurrentLinkedQueue;
  */
 final class Load {
   private static final Duration STALL = Duration.ofSeconds(20);
+  private static final int ACCOUNTS = 500;
+  private static final String ALL_ACCOUNTS = "/accounts/?q=is:active&n=" + ACCOUNTS + "&o=DETAILS";
 
   private final String url;
   private final String project;
@@ -47,12 +49,25 @@ final class Load {
     if (server != null) {
       Thread.ofPlatform().daemon().start(() -> load.watch(server));
     }
+    load.makeAccounts();
     int users = Integer.parseInt(arguments[2]);
     load.run(users, Integer.parseInt(arguments[4]), "warm-up");
     load.times.clear();
     load.run(users, Integer.parseInt(arguments[3]), "user");
     Files.write(Path.of(arguments[5]), load.times, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
     Commands.run(scratch.getParent(), "rm", "-rf", scratch.toString());
+  }
+
+  /** So that there are as many as a journey looks at, in packed refs. */
+  private void makeAccounts() throws IOException {
+    Rest rest = new Rest(url, "admin", "secret");
+    int known = rest.get(ALL_ACCOUNTS).getAsJsonArray().size();
+    for (int i = known; i < ACCOUNTS; i++) {
+      rest.good("PUT", "/accounts/user" + i, "{\"name\":\"User " + i + "\",\"email\":\"user" + i + "@example.com\"}");
+    }
+    if (known < ACCOUNTS) {
+      rest.good("POST", "/projects/All-Users/gc", "{}");
+    }
   }
 
   private void run(int users, int rounds, String name) throws Exception {
@@ -94,6 +109,7 @@ final class Load {
         timed("query", () -> rest.get("/changes/?q=status:open+project:" + project + "&n=25&o=LABELS"));
         timed("review", () -> rest.good("POST", path + "/revisions/current/review", "{\"labels\":{\"Code-Review\":2}}"));
         timed("submit", () -> rest.good("POST", path + "/submit", "{}"));
+        timed("accounts", () -> rest.get(ALL_ACCOUNTS));
         timed("ls-remote", author::masterAdvertised);
         Path clone = scratch.resolve(user + "-" + round);
         timed(

@@ -2,6 +2,7 @@ package org.refdb.jgit;
 
 import java.io.File;
 import java.io.IOException;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
@@ -11,6 +12,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.eclipse.jgit.api.PackRefsCommand;
 import org.eclipse.jgit.events.RefsChangedEvent;
@@ -62,26 +64,40 @@ public final class RefdbDatabase extends RefDatabase {
 
   private final Repository repository;
   private final RefView view;
+  /** Of the request that asks; gives null outside of one. */
+  private final Supplier<AskedRefs> request;
+  /** How often refs were changed through this database. */
+  private final AtomicLong changes = new AtomicLong();
   /** The version that listeners have been told of; 0 for none. */
   private final AtomicLong notified = new AtomicLong();
   private volatile LastList lastList;
 
-  private RefdbDatabase(Repository repository, RefView view) {
+  private RefdbDatabase(Repository repository, RefView view, Supplier<AskedRefs> request) {
     this.repository = repository;
     this.view = view;
+    this.request = request;
   }
 
   /**
-   * Opens a repository's refs, with the settings that JGit reads from its configuration.
+   * Opens a repository's refs, each answer proved, with the settings that JGit reads from its configuration.
    *
    * @param views the process's
    * @param repository lies in a folder; it may give its refs to anyone else than this method's caller
    * @throws EngineException if the engine does not understand the repository
    */
   public static RefdbDatabase open(RefViews views, Repository repository) throws EngineException {
-    File folder = repository.getDirectory();
-    return new RefdbDatabase(
-        repository, views.open(folder.toPath().toAbsolutePath(), ViewSettings.of(repository.getConfig())));
+    return open(views, repository, () -> null);
+  }
+
+  /**
+   * The same where requests that only read may be told of a ref as it was at their first look.
+   *
+   * @param request gives what the request of the calling thread was told, null if there is none
+   */
+  public static RefdbDatabase open(RefViews views, Repository repository, Supplier<AskedRefs> request)
+      throws EngineException {
+    Path folder = repository.getDirectory().toPath().toAbsolutePath();
+    return new RefdbDatabase(repository, views.open(folder, ViewSettings.of(repository.getConfig())), request);
   }
 
   /** The engine's view of these refs: statistics, verification. */
@@ -123,6 +139,12 @@ public final class RefdbDatabase extends RefDatabase {
 
   @Override
   public Ref exactRef(String name) throws IOException {
+    AskedRefs asked = request.get();
+    return asked == null ? provedRef(name) : asked.ref(this, changes.get(), name);
+  }
+
+  /** A ref as it is: a look at the disk proves it. */
+  Ref provedRef(String name) throws IOException {
     Unpacker answer = view.lookup(name);
     Ref ref = RefDecoder.resolved(name, answer);
     seen(answer.i64());
@@ -333,6 +355,7 @@ public final class RefdbDatabase extends RefDatabase {
 
   @Override
   public RefUpdate newUpdate(String name, boolean detach) throws IOException {
+    beginToWrite();
     Ref ref = wholeRef(name);
     if (ref == null) {
       return new RefdbUpdate(this, new ObjectIdRef.Unpeeled(Ref.Storage.NEW, name, null));
@@ -346,6 +369,7 @@ public final class RefdbDatabase extends RefDatabase {
 
   @Override
   public BatchRefUpdate newBatchUpdate() {
+    beginToWrite();
     return new RefdbBatchUpdate(this);
   }
 
@@ -368,6 +392,14 @@ public final class RefdbDatabase extends RefDatabase {
   @Override
   public void refresh() {
     view.hint();
+    changes.incrementAndGet();
+  }
+
+  private void beginToWrite() {
+    AskedRefs asked = request.get();
+    if (asked != null) {
+      asked.write();
+    }
   }
 
   /** Packs the refs that the command names, or merges the tables, and removes folders that hold no ref any more. */
@@ -386,7 +418,12 @@ public final class RefdbDatabase extends RefDatabase {
 
   /** Makes a batch of edits and tells the listeners. */
   BatchResult commit(RefBatch batch) throws IOException {
-    BatchResult result = view.commit(batch);
+    BatchResult result;
+    try {
+      result = view.commit(batch);
+    } finally {
+      changes.incrementAndGet();
+    }
     if (result.done() && result.rejections().size() < batch.size()) {
       notified.set(versionAfter(batch));
       repository.fireEvent(new RefsChangedEvent());

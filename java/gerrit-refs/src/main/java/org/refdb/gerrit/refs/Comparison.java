@@ -58,6 +58,8 @@ final class Comparison {
 
   /** The engine's answer; null if it is about a broken ref, for which JGit may have the packed ref beneath. */
   private String fromEngine(Comparison.Question<?> question) {
+    // What a request, or the settings, let it believe is no difference.
+    engine.refresh();
     try {
       return Answers.text(question.of(engine));
     } catch (EngineException e) {

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Supplier;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
 import org.eclipse.jgit.lib.RefDatabase;
 import org.refdb.engine.EngineException;
@@ -13,6 +14,7 @@ import org.refdb.engine.RefHoldings;
 import org.refdb.engine.RefStats;
 import org.refdb.engine.RefViews;
 import org.refdb.engine.VerifyReport;
+import org.refdb.jgit.AskedRefs;
 import org.refdb.jgit.RefdbDatabase;
 
 /** The native engine, with one memory limit for all repositories of the process. */
@@ -20,9 +22,11 @@ final class NativeEngine implements RefEngine {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
 
   private final RefViews views;
+  private final Supplier<AskedRefs> request;
 
   NativeEngine(Settings settings) throws EngineLoadException {
     this.views = RefViews.open(settings.memoryBytes(), settings.openFiles());
+    this.request = settings.perRequest() ? RequestScope::refs : () -> null;
     long openFilesMax = views.holdings().openFilesMax();
     if (settings.openFiles() > openFilesMax) {
       logger.atWarning().log(
@@ -34,7 +38,7 @@ final class NativeEngine implements RefEngine {
 
   @Override
   public RefDatabase open(FileRepository repository) throws IOException {
-    return RefdbDatabase.open(views, repository);
+    return RefdbDatabase.open(views, repository, request);
   }
 
   @Override

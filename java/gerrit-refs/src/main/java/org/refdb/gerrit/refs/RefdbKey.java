@@ -24,9 +24,13 @@ final class RefdbKey extends RepositoryCache.FileKey {
     this.engine = engine;
   }
 
-  /** Whether there still is a repository. JGit's cache would go on giving out one that was deleted. */
-  boolean isThere() {
-    return head.exists();
+  /**
+   * Whether there still is a repository. JGit's cache would go on giving out one that was deleted.
+   *
+   * @param perRequest whether it is enough that there was one when this thread's request looked first
+   */
+  boolean isThere(boolean perRequest) {
+    return perRequest ? RequestScope.isThere(head) : head.exists();
   }
 
   /** The repository's folder, as the engine is told it. */

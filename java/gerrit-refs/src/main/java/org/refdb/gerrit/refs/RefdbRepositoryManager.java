@@ -81,7 +81,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
   @Override
   public Repository openRepository(Project.NameKey name) throws RepositoryNotFoundException {
     RefdbKey known = keys.get(name);
-    if (known != null && !known.isThere()) {
+    if (known != null && !known.isThere(settings.perRequest())) {
       forget(name);
     } else if (known != null) {
       try {

@@ -9,7 +9,7 @@ import org.eclipse.jgit.lib.Config;
 import org.refdb.engine.SiteLibrary;
 
 /**
- * The section {@code [refdb]} of gerrit.config.
+ * The section {@code [refdb]} of gerrit.config, and what Gerrit itself says there of ref databases.
  *
  * @param memoryBytes memory for all repositories together, off the Java heap: {@code memoryLimit}
  * @param openFiles how many files of repositories stay open, 0 for a quarter of the process's limit: {@code openFiles}
@@ -18,6 +18,7 @@ import org.refdb.engine.SiteLibrary;
  * @param shadowProjects projects that start in shadow mode, {@code *} at an end for all that begin so: {@code shadow}
  * @param metricsProjectsMax how many of the busiest projects have metrics of their own: {@code metricsProjects}
  * @param metricsProjects projects that have them besides: {@code metricsProject}
+ * @param perRequest whether a request that reads may see a ref as at its first look: {@code core.usePerRequestRefCache}
  */
 record Settings(
     long memoryBytes,
@@ -26,7 +27,8 @@ record Settings(
     Duration verifyInterval,
     List<String> shadowProjects,
     int metricsProjectsMax,
-    Set<String> metricsProjects) {
+    Set<String> metricsProjects,
+    boolean perRequest) {
   private static final String SECTION = SiteLibrary.SECTION;
   private static final long MEMORY_DEFAULT = 256L << 20;
   private static final long MEMORY_MIN = 1L << 20;
@@ -69,7 +71,8 @@ record Settings(
         Duration.ofMillis(Math.max(0, verifyMillis)),
         List.of(config.getStringList(SECTION, null, "shadow")),
         busiest,
-        named);
+        named,
+        config.getBoolean("core", null, "usePerRequestRefCache", true));
   }
 
   /** Whether a project starts in shadow mode. */

@@ -11,6 +11,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gerrit.entities.Project;
+import com.google.gerrit.server.cache.PerThreadCache;
 import com.google.gerrit.server.git.GitRepositoryManager.Status;
 import com.google.gerrit.server.git.LocalDiskRepositoryManager;
 import java.io.File;
@@ -32,6 +33,7 @@ import org.eclipse.jgit.util.FS;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 import org.refdb.jgit.RefdbDatabase;
 
@@ -110,6 +112,54 @@ final class RefdbRepositoryManagerTest {
       assertInstanceOf(RefdbRepository.class, made);
       assertNull(made.exactRef("refs/heads/old"));
       assertEquals("refs/heads/master", made.getFullBranch());
+    }
+  }
+
+  @Test
+  void aRequestThatOnlyReadsSeesRefsAndProjectsAsAtItsFirstLookIfTheSiteAllowsIt() throws Throwable {
+    manager.createRepository(DEMO).close();
+    Path folder = gitDir().toPath();
+    Path away = folder.resolveSibling("away");
+    for (boolean perRequest : new boolean[] {true, false}) {
+      Config config = Sites.config();
+      config.setBoolean("core", null, "usePerRequestRefCache", perRequest);
+      RefdbRepositoryManager other = Sites.manager(site, config);
+      String name = "refs/heads/elsewhere-" + perRequest;
+      inRequest(
+          () -> {
+            try (Repository repository = other.openRepository(DEMO);
+                Repository plain = new FileRepository(gitDir())) {
+              assertNull(repository.exactRef(name));
+              create(plain, name);
+              assertEquals(perRequest, repository.exactRef(name) == null);
+            }
+          });
+      try (Repository repository = other.openRepository(DEMO)) {
+        assertNotNull(repository.exactRef(name), "no request");
+      }
+      inRequest(
+          () -> {
+            other.openRepository(DEMO).close();
+            Files.move(folder, away);
+            if (perRequest) {
+              try (Repository repository = other.openRepository(DEMO)) {
+                assertThrows(IOException.class, () -> repository.exactRef("refs/heads/any"), "the view notices it");
+              }
+            } else {
+              assertThrows(RepositoryNotFoundException.class, () -> other.openRepository(DEMO));
+            }
+          });
+      assertThrows(RepositoryNotFoundException.class, () -> other.openRepository(DEMO), "no request");
+      Files.move(away, folder);
+    }
+  }
+
+  static void inRequest(Executable work) throws Throwable {
+    PerThreadCache request = PerThreadCache.create();
+    try {
+      work.execute();
+    } finally {
+      request.close();
     }
   }
 

@@ -77,6 +77,23 @@ final class ShadowRefDatabaseTest {
     }
   }
 
+  @Test
+  void whatARequestMayBelieveIsNoDifference() throws Throwable {
+    RefdbRepositoryManager manager = Sites.manager(site, Sites.config());
+    RefdbAdmin admin = new RefdbAdmin(manager);
+    try (Repository repository = manager.createRepository(DEMO);
+        Repository plain = new FileRepository(repository.getDirectory())) {
+      admin.shadow(DEMO, true);
+      RefdbRepositoryManagerTest.inRequest(
+          () -> {
+            assertNull(repository.exactRef("refs/heads/main"));
+            RefdbRepositoryManagerTest.create(plain, "refs/heads/main");
+            assertEquals("refs/heads/main", repository.exactRef("refs/heads/main").getName());
+          });
+    }
+    assertEquals(0, admin.stat(DEMO).different(), admin.stat(DEMO).text());
+  }
+
   private static void ask(RefDatabase refs) throws IOException {
     ObjectId id = refs.exactRef("refs/heads/before").getObjectId();
     assertEquals(2, refs.exactRef("refs/heads/before", "refs/heads/during", "refs/heads/no").size());
