@@ -15,6 +15,7 @@ mod model;
 pub mod names;
 mod repo;
 mod rng;
+mod size;
 
 pub use again::{at_most, this_program};
 pub use folder::files_below;
@@ -23,3 +24,4 @@ pub use jgit::JGit;
 pub use model::{Model, ModelChange, ModelEdit, Old, Refusal};
 pub use repo::{Listed, RefFormat, Repo};
 pub use rng::Rng;
+pub use size::{every, rounds};

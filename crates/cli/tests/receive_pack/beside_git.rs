@@ -1,7 +1,7 @@
 //! The same pushes to git's receive-pack and to refdb's: the same report, refs, reflogs, objects and calls of hooks.
 
 use crate::common::{Client, NAMES, NOTE, Servers, hook, shown};
-use refdb_testkit::{Repo, Rng};
+use refdb_testkit::{Repo, Rng, rounds};
 
 const SETTINGS: [(&str, &str); 10] = [
     ("receive.denyDeletes", "true"),
@@ -20,7 +20,7 @@ const SETTINGS: [(&str, &str); 10] = [
 fn random_pushes_end_as_with_git() {
     for (at, (format, hash)) in Repo::KINDS.into_iter().enumerate() {
         let client = Client::new(hash);
-        for round in 0..4 {
+        for round in 0..rounds(2, 4) {
             let seed = (at * 100 + round) as u64;
             let mut rng = Rng::new(seed);
             let servers = Servers { git: Repo::bare(format, hash), refdb: Repo::bare(format, hash) };

@@ -2,7 +2,7 @@
 //! does.
 
 use crate::common::REFDB;
-use refdb_testkit::{Git, RefFormat, Repo};
+use refdb_testkit::{Git, RefFormat, Repo, every};
 use refdb_types::HashKind;
 use std::{
     fmt::Write,
@@ -260,7 +260,9 @@ fn whatever_is_missing_no_push_is_let_in_that_git_refuses_nor_refused_that_git_l
     let worlds = [RefFormat::Files, RefFormat::Reftable].map(World::new);
     let files = worlds.each_ref().map(|world| objects(world.repo.git_dir()));
     assert!(files[0].len() > 18, "{} objects", files[0].len());
-    for at in 0..=files[0].len() {
+    // Each third in `make test`, and the last, where nothing is missing. The formats take turns in both.
+    let (last, stride) = (files[0].len(), every(3));
+    for at in (0..=last).filter(|at| at % stride == 0 || *at == last) {
         let world = &worlds[at % 2];
         let object = files[at % 2].get(at).map(PathBuf::as_path);
         for (push, limit) in world.pushes.iter().zip(["1", "100"].into_iter().cycle()) {
