@@ -68,10 +68,12 @@ impl RepositoryHooks {
     /// The programs of an event, as it is now: first the configured ones, then the file of the event's name.
     pub fn programs(&self, event: &str) -> Result<Vec<HookProgram>, ConfigError> {
         let mut programs = Vec::new();
+        // Faults of hooks count even if the event is switched off.
+        let configured = self.config.hooks(event)?;
         if self.config.is_event_enabled(event) {
-            for hook in self.config.hooks(event)? {
-                programs.push(HookProgram::Command(OsString::from_vec(hook.command.into())));
-            }
+            programs.extend(
+                configured.into_iter().map(|hook| HookProgram::Command(OsString::from_vec(hook.command.into()))),
+            );
         }
         let file = self.folder.join(event);
         // As git looks: a folder of that name is a hook that cannot run, which fails what asks for it.

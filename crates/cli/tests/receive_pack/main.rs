@@ -7,6 +7,7 @@ mod beside_git;
 mod common;
 mod connectivity;
 mod harm;
+mod hooks;
 mod hosts;
 mod left_to_git;
 mod lying;

@@ -8,28 +8,30 @@ use refdb_testkit::{Git, RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
 
 /// Two servers with four commits each. Cases have names of their own, since new servers take long.
-struct Asked {
-    servers: Servers,
-    commits: Vec<ObjectId>,
+pub(crate) struct Asked {
+    pub(crate) servers: Servers,
+    pub(crate) commits: Vec<ObjectId>,
     hash: HashKind,
 }
 
 /// Old and new, by their places among the commits, and the name.
-type Wish<'a> = (Option<usize>, Option<usize>, &'a str);
+pub(crate) type Wish<'a> = (Option<usize>, Option<usize>, &'a str);
 
 impl Asked {
-    fn of(format: RefFormat, hash: HashKind) -> Self {
+    pub(crate) fn of(format: RefFormat, hash: HashKind) -> Self {
         let servers = Servers { git: Repo::bare(format, hash), refdb: Repo::bare(format, hash) };
         let [commits, same] = servers.all().map(|server| server.commits(4));
         assert_eq!(commits, same);
         for server in servers.all() {
             server.config("core.logAllRefUpdates", "true");
+            // What goes on behind a push is no part of its answer.
+            server.config("receive.autogc", "false");
             server.create_refs([("refs/keep/all", commits[3])]);
         }
         Asked { servers, commits, hash }
     }
 
-    fn bytes(&self, wishes: &[Wish<'_>], atomic: bool) -> Vec<u8> {
+    pub(crate) fn bytes(&self, wishes: &[Wish<'_>], atomic: bool) -> Vec<u8> {
         let id = |at: Option<usize>| at.map_or(ObjectId::null(self.hash), |at| self.commits[at]);
         let mut bytes = Vec::new();
         for (at, (old, new, name)) in wishes.iter().enumerate() {
@@ -52,7 +54,7 @@ impl Asked {
     }
 
     /// Both servers answer the same. Returns the answer.
-    fn same(&self, wishes: &[Wish<'_>], atomic: bool) -> String {
+    pub(crate) fn same(&self, wishes: &[Wish<'_>], atomic: bool) -> String {
         let bytes = self.bytes(wishes, atomic);
         let said = [(&self.servers.git, Git::find().program()), (&self.servers.refdb, REFDB.as_ref())]
             .map(|(server, program)| shown(server, &feed(server, program, &bytes)));
@@ -65,15 +67,16 @@ impl Asked {
         self.servers.all().iter().for_each(|server| drop(server.git(["symbolic-ref", name, target])));
     }
 
-    fn create(&self, name: &str, at: usize) {
+    pub(crate) fn create(&self, name: &str, at: usize) {
         self.servers.all().iter().for_each(|server| server.create_refs([(name, self.commits[at])]));
     }
 }
 
 /// Both formats, both hashes: the format does not depend on the hash.
-const KINDS: [(RefFormat, HashKind); 2] = [(RefFormat::Files, HashKind::Sha256), (RefFormat::Reftable, HashKind::Sha1)];
+pub(crate) const KINDS: [(RefFormat, HashKind); 2] =
+    [(RefFormat::Files, HashKind::Sha256), (RefFormat::Reftable, HashKind::Sha1)];
 
-const NONE: Option<usize> = None;
+pub(crate) const NONE: Option<usize> = None;
 
 /// The checksum of a pack without objects.
 const EMPTY_SHA1: &[u8] = b"\x02\x9d\x08\x82\x3b\xd8\xa8\xea\xb5\x10\xad\x6a\xc7\x5c\x82\x3c\xfd\x3e\xd3\x1e";

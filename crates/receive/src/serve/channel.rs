@@ -167,6 +167,11 @@ impl<'c> Channel<'c> {
         self.line("error: ", message)
     }
 
+    /// What git says where a child of it ends before it has become another program.
+    pub(super) fn fatal(&mut self, message: &[u8]) -> io::Result<()> {
+        self.line("fatal: ", message)
+    }
+
     pub(super) fn warning(&mut self, message: &[u8]) -> io::Result<()> {
         self.line("warning: ", message)
     }

@@ -69,10 +69,16 @@ pub(super) enum Alive {
 #[derive(Debug)]
 pub(super) struct Ended {
     is_success: bool,
+    is_started: bool,
     pub(super) output: Vec<u8>,
 }
 
 impl Ended {
+    /// Whether there was such a program. Git runs no further hooks of an event after one that is not.
+    pub(super) fn started(&self) -> bool {
+        self.is_started
+    }
+
     pub(super) fn success(&self) -> bool {
         self.is_success
     }
@@ -150,8 +156,10 @@ impl Program {
         let (pid, mut pipes) = match started {
             Ok(started) => started,
             Err(error) => {
-                channel.error(format!("cannot run '{}': {error}", self.path.to_string_lossy()).as_bytes())?;
-                return Ok(Ended { is_success: false, output: Vec::new() });
+                if output != Output::Nowhere {
+                    self.tell_why_not_started(&error, channel)?;
+                }
+                return Ok(Ended { is_success: false, is_started: false, output: Vec::new() });
             }
         };
         pipes.alive = alive == Alive::Always;
@@ -171,7 +179,18 @@ impl Program {
             let text = [self.name.as_bytes(), format!(" died of signal {signal}").as_bytes()].concat();
             channel.error(&text)?;
         }
-        Ok(Ended { is_success: status.exit_status() == Some(0), output: pipes.taken })
+        Ok(Ended { is_success: status.exit_status() == Some(0), is_started: true, output: pipes.taken })
+    }
+
+    /// In git's words: it looks for a program in `PATH` itself, and leaves a path to the child.
+    fn tell_why_not_started(&self, error: &io::Error, channel: &mut Channel<'_>) -> io::Result<()> {
+        let why = error.to_string();
+        let why = why.split_once(" (os error").map_or(&why[..], |(why, _)| why);
+        if self.name == self.path && self.path.as_bytes().contains(&b'/') {
+            channel.fatal(&[b"cannot exec '", self.path.as_bytes(), b"': ", why.as_bytes()].concat())
+        } else {
+            channel.error(&[b"cannot run ", self.name.as_bytes(), b": ", why.as_bytes()].concat())
+        }
     }
 
     fn start<'a>(

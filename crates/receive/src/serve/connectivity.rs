@@ -159,7 +159,11 @@ impl Session<'_, '_> {
             "--quiet",
             "--alternate-refs",
         ]);
-        Ok(git.run(Input::Bytes(lines), output, Alive::Always, &mut self.channel)?.success())
+        let ended = git.run(Input::Bytes(lines), output, Alive::Always, &mut self.channel)?;
+        if !ended.started() {
+            self.channel.error(b"Could not run 'git rev-list'")?;
+        }
+        Ok(ended.success())
     }
 
     /// Whether history is replaced, grafted, cut off or promised by a remote.

@@ -2,7 +2,7 @@
 
 use super::{
     ServeError,
-    child::{Alive, Input, Output, Program},
+    child::{Alive, Ended, Input, Output, Program},
     session::Session,
     starter::Starter,
 };
@@ -86,10 +86,14 @@ impl Session<'_, '_> {
         let words = [name, command.old.to_string().into(), command.new.to_string().into()];
         let mut all_succeeded = true;
         for (program, starter) in programs {
-            all_succeeded &= match starter {
-                Some(starter) => program.run_by(|user| starter.start(&words, user), &mut self.channel)?.success(),
-                None => self.run_all(std::slice::from_ref(program), &words, Input::Nothing)?,
+            let ended = match starter {
+                Some(starter) => program.run_by(|user| starter.start(&words, user), &mut self.channel)?,
+                None => self.run(program, &words, Input::Nothing)?,
             };
+            all_succeeded &= ended.success();
+            if !ended.started() {
+                break;
+            }
         }
         Ok(all_succeeded)
     }
@@ -108,14 +112,22 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    /// Runs all programs, even if one fails.
+    /// Runs all programs, even if one fails; but none after one that cannot be started.
     fn run_all(&mut self, programs: &[Program], words: &[OsString], input: Input<'_>) -> Result<bool, ServeError> {
         let mut all_succeeded = true;
         for program in programs {
-            let mut program = program.clone();
-            program.words(words);
-            all_succeeded &= program.run(input, Output::ToUser, Alive::Always, &mut self.channel)?.success();
+            let ended = self.run(program, words, input)?;
+            all_succeeded &= ended.success();
+            if !ended.started() {
+                break;
+            }
         }
         Ok(all_succeeded)
+    }
+
+    fn run(&mut self, program: &Program, words: &[OsString], input: Input<'_>) -> Result<Ended, ServeError> {
+        let mut program = program.clone();
+        program.words(words);
+        Ok(program.run(input, Output::ToUser, Alive::Always, &mut self.channel)?)
     }
 }

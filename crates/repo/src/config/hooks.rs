@@ -28,6 +28,7 @@ impl Config {
     /// The hooks configured for `event`, in the order they are to be run, without those that are switched off.
     ///
     /// The hook of the same name in the hooks folder runs after these; [`Config::is_event_enabled`] holds for it too.
+    /// A hook without a command is an error whatever event it is for, as in git.
     pub fn hooks(&self, event: &str) -> Result<Vec<ConfiguredHook>, ConfigError> {
         let mut names: Vec<&BStr> = Vec::new();
         let mut in_use: Vec<&BStr> = Vec::new();
@@ -39,8 +40,11 @@ impl Config {
                     if text.is_empty() {
                         // An empty value clears the events of this hook.
                         names.retain(|known| *known != name);
+                        in_use.retain(|known| *known != name);
                     } else {
-                        in_use.push(name);
+                        if !in_use.contains(&name) {
+                            in_use.push(name);
+                        }
                         if text == event {
                             names.retain(|known| *known != name);
                             names.push(name);
@@ -62,14 +66,20 @@ impl Config {
         }
         let mut hooks = Vec::new();
         for name in names.into_iter().filter(|name| self.is_enabled(name)) {
-            let command = self.hook_value(name, b"command").flatten().ok_or_else(|| {
-                ConfigError::OutOfRange(format!(
-                    "'hook.{name}.command' must be configured or 'hook.{name}.event' must be removed; aborting."
-                ))
-            })?;
-            hooks.push(ConfiguredHook { name: name.into(), command: command.into() });
+            hooks.push(ConfiguredHook { name: name.into(), command: self.hook_command(name)?.into() });
+        }
+        for name in in_use.into_iter().filter(|name| self.is_enabled(name)) {
+            self.hook_command(name)?;
         }
         Ok(hooks)
+    }
+
+    fn hook_command(&self, name: &BStr) -> Result<&BStr, ConfigError> {
+        self.hook_value(name, b"command").flatten().ok_or_else(|| {
+            ConfigError::OutOfRange(format!(
+                "'hook.{name}.command' must be configured or 'hook.{name}.event' must be removed; aborting."
+            ))
+        })
     }
 
     /// Whether hooks for this event run at all: `hook.EVENT.enabled`.
@@ -121,6 +131,8 @@ mod tests {
         assert_eq!(hooks(&[&a[..], &["hook.a.enabled=false"]].concat()).unwrap(), "");
         assert_eq!(hooks(&[&a[..], &["hook.a.enabled=bogus"]].concat()).unwrap(), "a:x");
         assert_eq!(hooks(&["hook.a.command=x"]).unwrap(), "");
+        assert_eq!(hooks(&["hook.a.event=update", "hook.a.event="]).unwrap(), "");
+        assert_eq!(hooks(&["hook.a.event=update", "hook.a.enabled=false"]).unwrap(), "");
     }
 
     #[test]
@@ -128,6 +140,10 @@ mod tests {
         for (settings, report) in [
             (
                 &["hook.a.event=reference-transaction"][..],
+                "fatal: 'hook.a.command' must be configured or 'hook.a.event' must be removed; aborting.\n",
+            ),
+            (
+                &["hook.a.event=pre-commit"][..],
                 "fatal: 'hook.a.command' must be configured or 'hook.a.event' must be removed; aborting.\n",
             ),
             (

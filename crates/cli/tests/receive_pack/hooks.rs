@@ -1,0 +1,70 @@
+//! Hooks that cannot run, or are configured badly: what git says of them, and what does not happen any more.
+
+use crate::{
+    common::{Client, Servers, assert_untouched, shown},
+    raw::{Asked, KINDS, NONE},
+};
+use refdb_testkit::{RefFormat, Repo};
+use refdb_types::HashKind;
+
+const EVENTS: [&str; 4] = ["pre-receive", "update", "post-receive", "post-update"];
+
+#[test]
+fn after_a_hook_that_cannot_be_started_no_other_runs_as_with_git() {
+    for (format, hash) in KINDS {
+        let asked = Asked::of(format, hash);
+        let all = asked.servers.all();
+        let mut at = 0;
+        for event in EVENTS {
+            for bad in ["/nonexistent/hook", "./config", "/", "nonexistent-hook", "", "exit 3", "kill -9 $$"] {
+                for server in all {
+                    for (key, value) in [
+                        ("hook.bad.event", event),
+                        ("hook.bad.command", bad),
+                        ("hook.next.event", event),
+                        ("hook.next.command", "echo next $# >>../calls; echo hook ran"),
+                    ] {
+                        server.config(key, value);
+                    }
+                }
+                at += 1;
+                let [one, other] = ["one", "other"].map(|name| format!("refs/heads/{at}/{name}"));
+                asked.same(&[(NONE, Some(1), &one), (NONE, Some(2), &other)], at % 2 == 0);
+            }
+            for server in all {
+                server.git(["config", "remove-section", "hook.bad"]);
+                std::fs::create_dir_all(server.git_dir().join("hooks").join(event)).unwrap();
+            }
+            at += 1;
+            asked.same(&[(NONE, Some(1), &format!("refs/heads/{at}"))], false);
+            for server in all {
+                std::fs::remove_dir(server.git_dir().join("hooks").join(event)).unwrap();
+            }
+        }
+        asked.servers.assert_same(&format!("{format:?}, {hash:?}"));
+        let calls = std::fs::read_to_string(asked.servers.refdb.scratch().join("calls")).unwrap();
+        assert!(calls.lines().count() >= 8, "{calls}");
+    }
+}
+
+#[test]
+fn a_hook_without_a_command_ends_a_push_before_its_objects_are_let_in() {
+    let client = Client::new(HashKind::Sha1);
+    for format in RefFormat::ALL {
+        for event in EVENTS.into_iter().chain(["reference-transaction", "pre-commit", "unknown"]) {
+            for limit in ["1", "100"] {
+                let make = || Repo::bare(format, HashKind::Sha1);
+                let servers = Servers { git: make(), refdb: make() };
+                let said = [(&servers.git, false), (&servers.refdb, true)].map(|(server, by_refdb)| {
+                    server.config("hook.a.event", event);
+                    server.config("receive.unpackLimit", limit);
+                    shown(server, &client.push(server, by_refdb, &[format!("{}:refs/heads/main", client.commits[1])]))
+                });
+                assert!(said[0].contains("'hook.a.command' must be configured"), "{}", said[0]);
+                assert_eq!(said[1], said[0], "{format:?}, {event}");
+                servers.assert_same(event);
+                assert_untouched(&servers.refdb, event);
+            }
+        }
+    }
+}
