@@ -2,29 +2,34 @@
 
 use crate::abort;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
 use std::{
     io,
     os::fd::AsFd,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
 static RECEIVED: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
-/// Catches SIGINT, SIGTERM, SIGHUP and SIGQUIT from now on. It also has an abort, by which a lack of memory ends the
-/// process, remove the locks. For programs; a library's host has its own handlers.
+/// Catches SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGXCPU from now on. It also has an abort, by which a lack of memory ends
+/// the process, remove the locks. For programs; a library's host has its own handlers.
+///
+/// SIGXFSZ does nothing from now on: a write beyond the limit of a file's size fails. What the process starts begins with
+/// SIGXFSZ as usual.
 ///
 /// A signal sets a flag. Code that waits or works for long asks [`check`] now and then and fails. The drops on the way out
 /// unlock. Then the program ends itself by the signal with [`end_by_signal`].
 pub fn catch_signals() -> io::Result<()> {
     abort::install()?;
     let flag = RECEIVED.get_or_init(Arc::default);
-    for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
+    for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU] {
         signal_hook::flag::register_usize(signal, Arc::clone(flag), signal as usize)?;
     }
+    // Nobody reads this flag. A signal that is ignored would be ignored by children, too.
+    signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
     Ok(())
 }
 

@@ -10,6 +10,7 @@ mod harm;
 mod hooks;
 mod hosts;
 mod left_to_git;
+mod limits;
 mod lying;
 mod processes;
 mod raw;

@@ -83,7 +83,13 @@ impl Sharing {
             Sharing::AtLeast(bits) => mode & 0o777 | bits,
             Sharing::Exactly(bits) => bits,
         };
-        Some(if is_folder { bits | (bits & 0o444) >> 2 | 0o2000 } else { bits })
+        let wanted = match is_folder {
+            // Where the group has no permission, it is no matter which one that is.
+            true if bits & 0o060 == 0 => bits | (bits & 0o444) >> 2,
+            true => bits | (bits & 0o444) >> 2 | 0o2000,
+            false => bits,
+        };
+        (wanted != mode & 0o7777).then_some(wanted)
     }
 }
 
@@ -97,5 +103,7 @@ mod tests {
         assert_eq!(Sharing::AtLeast(0o660).adjust(0o100_644, false), Some(0o664));
         assert_eq!(Sharing::AtLeast(0o664).adjust(0o700, true), Some(0o2775));
         assert_eq!(Sharing::Exactly(0o640).adjust(0o777, true), Some(0o2750));
+        assert_eq!(Sharing::Exactly(0o600).adjust(0o777, true), Some(0o700));
+        assert_eq!(Sharing::AtLeast(0o660).adjust(0o100_664, false), None);
     }
 }

@@ -201,6 +201,9 @@ impl<'s> Writer<'s> {
         if created {
             folders::share(&options.fs, path, options.sharing, false)?;
             self.created.push(path.to_owned());
+        } else if let Some(mode) = options.sharing.adjust(file.stat()?.mode, false) {
+            // One that was made before the setting, as by git. It may be another user's, and we can write to it anyway.
+            let _ = file.set_mode(mode);
         }
         Ok(file)
     }

@@ -280,7 +280,10 @@ impl SharedRepository {
         let mut wanted = kept | extra;
         if is_dir {
             // Readers of a folder may enter it, and new files in it belong to its group.
-            wanted |= (wanted & 0o444) >> 2 | 0o2000;
+            wanted |= (wanted & 0o444) >> 2;
+            if wanted & 0o060 != 0 {
+                wanted |= 0o2000;
+            }
         }
         (wanted & 0o7777 != mode & 0o7777).then_some(wanted & 0o7777)
     }
@@ -362,6 +365,7 @@ mod tests {
         assert_eq!(adjust("all", 0o600, false), Some(0o664));
         assert_eq!(adjust("0640", 0o666, false), Some(0o640));
         assert_eq!(adjust("0640", 0o755, true), Some(0o2750));
+        assert_eq!(adjust("0600", 0o755, true), Some(0o700));
         assert!(load(&["core.sharedRepository=0400"], false).is_err());
     }
 }

@@ -1,0 +1,82 @@
+//! What the system allows a push: sizes of files, permissions of those that a group shares.
+
+use crate::{
+    common::{REFDB, quarantines, refs},
+    raw::{Asked, KINDS, NONE, Wish},
+    trouble::{feed, send},
+};
+use refdb_testkit::{Repo, files_below};
+use std::{os::unix::fs::PermissionsExt, path::Path, process::Output};
+
+/// receive-pack by a shell that first says this.
+fn feed_after(server: &Repo, words: &str, bytes: &[u8]) -> Output {
+    let script = server.scratch().join("limited");
+    std::fs::write(&script, format!("#!/bin/sh\n{words}\nexec '{REFDB}' \"$@\"\n")).unwrap();
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    feed(server, &script, bytes)
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_refuses_a_push_and_leaves_no_lock() {
+    for (format, hash) in KINDS {
+        let asked = Asked::of(format, hash);
+        let server = &asked.servers.refdb;
+        let names: Vec<_> = (0..200).map(|at| format!("refs/heads/with-a-long-name-{at}")).collect();
+        let wishes: Vec<Wish<'_>> = names.iter().map(|name| (NONE, Some(1), &name[..])).collect();
+        let before = refs(server);
+        for (wishes, atomic) in [(&wishes[..], false), (&wishes, true), (&wishes[..1], false)] {
+            let output = feed_after(server, "ulimit -f 0", &asked.bytes(wishes, atomic));
+            let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            assert!(
+                output.status.success() && said.contains("ng refs/heads/with-a-long-name-0 "),
+                "{format:?}: {said}"
+            );
+            assert!(said.contains("File too large"), "{format:?}: {said}");
+            assert_eq!(refs(server), before, "{format:?}");
+            let left = files_below(&server.git_dir());
+            let left: Vec<_> = left.iter().filter(|path| path.contains(".lock")).collect();
+            assert!(left.is_empty() && quarantines(server).is_empty(), "{format:?}: {left:?}");
+        }
+        assert!(send(server, &asked.bytes(&wishes, false)).status.success());
+        assert_eq!(refs(server), before + names.len());
+    }
+}
+
+/// The permissions of all that is in the repository, by names that do not differ by chance.
+fn modes(server: &Repo) -> Vec<String> {
+    let folder = server.git_dir();
+    let files = files_below(&folder);
+    let paths = files.iter().flat_map(|file| Path::new(file).ancestors()).filter(|path| !path.as_os_str().is_empty());
+    let mut modes: Vec<_> = paths
+        .map(|path| {
+            let mode = std::fs::metadata(folder.join(path)).unwrap().permissions().mode();
+            let name = path.to_string_lossy();
+            format!("{mode:o} {}", name.split("0x").next().unwrap_or_default())
+        })
+        .collect();
+    modes.sort();
+    modes
+}
+
+#[test]
+fn files_that_were_there_before_core_shared_repository_get_the_permissions_that_git_gives_them() {
+    for (format, hash) in KINDS {
+        for value in ["group", "all", "0640", "0600", "umask"] {
+            let asked = Asked::of(format, hash);
+            asked.create("refs/heads/a", 0);
+            for server in asked.servers.all() {
+                server.config("core.sharedRepository", value);
+            }
+            asked.same(
+                &[
+                    (Some(0), Some(1), "refs/heads/a"),
+                    (NONE, Some(1), "refs/heads/new/b"),
+                    (Some(3), NONE, "refs/keep/all"),
+                ],
+                false,
+            );
+            let [git, refdb] = asked.servers.all().map(modes);
+            assert_eq!(refdb, git, "{format:?}, {value}");
+        }
+    }
+}
