@@ -33,7 +33,7 @@ fn a_limit_on_the_size_of_files_refuses_a_push_and_leaves_no_lock() {
             );
             assert!(said.contains("File too large"), "{format:?}: {said}");
             assert_eq!(refs(server), before, "{format:?}");
-            let left = files_below(&server.git_dir());
+            let left = files_below(server.git_dir());
             let left: Vec<_> = left.iter().filter(|path| path.contains(".lock")).collect();
             assert!(left.is_empty() && quarantines(server).is_empty(), "{format:?}: {left:?}");
         }
@@ -45,7 +45,7 @@ fn a_limit_on_the_size_of_files_refuses_a_push_and_leaves_no_lock() {
 /// The permissions of all that is in the repository, by names that do not differ by chance.
 fn modes(server: &Repo) -> Vec<String> {
     let folder = server.git_dir();
-    let files = files_below(&folder);
+    let files = files_below(folder);
     let paths = files.iter().flat_map(|file| Path::new(file).ancestors()).filter(|path| !path.as_os_str().is_empty());
     let mut modes: Vec<_> = paths
         .map(|path| {

@@ -169,6 +169,20 @@ fn commands_for_a_ref_and_for_symbolic_refs_that_lead_to_it_are_judged_as_by_git
 }
 
 #[test]
+fn a_length_that_is_none_is_told_as_by_git() {
+    let asked = Asked::of(RefFormat::Files, HashKind::Sha1);
+    let git = Git::find().program();
+    for length in ["0003", "fff0", "fff3", "fff4", "ffff", "zzzz", "-001"] {
+        for start in ["", "0000"] {
+            let bytes = [length.as_bytes(), start.as_bytes()].concat();
+            let said = [(&asked.servers.git, git), (&asked.servers.refdb, REFDB.as_ref())]
+                .map(|(server, program)| shown(server, &feed(server, program, &bytes)));
+            assert_eq!(said[1], said[0], "{length}, {start}");
+        }
+    }
+}
+
+#[test]
 fn commands_for_one_ref_fail_together_as_with_git() {
     let kinds =
         [(NONE, Some(1)), (Some(0), Some(1)), (Some(0), Some(2)), (Some(0), NONE), (Some(3), NONE), (NONE, NONE)];

@@ -16,7 +16,7 @@ pub enum Fault {
     /// The length is not four hexadecimal digits.
     #[error("protocol error: bad line length character: {}", .0.escape_ascii())]
     LengthDigits([u8; 4]),
-    /// No packet has this length.
+    /// No packet has this length. A length beyond the limit is told without its own four bytes.
     #[error("protocol error: bad line length {0}")]
     Length(usize),
     /// The line is no command.

@@ -10,6 +10,9 @@ pub const PACKET_BYTES_MAX: usize = 65_520;
 /// Bytes of data in a packet at most.
 pub const DATA_BYTES_MAX: usize = PACKET_BYTES_MAX - LENGTH_BYTES;
 
+/// Bytes of data in a packet that is read, at most. Git reads a little more than it writes.
+pub const READ_BYTES_MAX: usize = 65_519;
+
 /// Bytes in a packet's length.
 pub const LENGTH_BYTES: usize = 4;
 
@@ -65,7 +68,12 @@ fn length(digits: [u8; LENGTH_BYTES]) -> Result<usize, Fault> {
         let value = char::from(digit).to_digit(16).ok_or(Fault::LengthDigits(digits))?;
         length = length << 4 | value as usize;
     }
-    if length == 3 || length > PACKET_BYTES_MAX { Err(Fault::Length(length)) } else { Ok(length) }
+    match length.checked_sub(LENGTH_BYTES) {
+        // Git tells the length without these four bytes.
+        Some(data) if data > READ_BYTES_MAX => Err(Fault::Length(data)),
+        None if length == 3 => Err(Fault::Length(length)),
+        _ => Ok(length),
+    }
 }
 
 /// Appends a line made of `parts`, as they are. They must not be longer than [`DATA_BYTES_MAX`] together.

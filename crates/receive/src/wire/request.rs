@@ -120,7 +120,7 @@ impl RequestReader {
         }
         self.pending = pending;
         self.pending.drain(..start);
-        debug_assert!(self.pending.len() < pkt::PACKET_BYTES_MAX + LENGTH_BYTES);
+        debug_assert!(self.pending.len() <= pkt::READ_BYTES_MAX + 2 * LENGTH_BYTES);
         Ok(())
     }
 

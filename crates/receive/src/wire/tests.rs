@@ -58,7 +58,9 @@ fn packets_are_told_from_what_is_none() {
     assert_eq!(decode(b"0000X"), Ok(Decoded::Packet(Packet::Flush, 4)));
     assert_eq!(decode(b"0001"), Ok(Decoded::Packet(Packet::Special(1), 4)));
     assert_eq!(decode(b"0003"), Err(Fault::Length(3)));
-    assert_eq!(decode(b"fff1"), Err(Fault::Length(65_521)));
+    assert_eq!(decode(b"fff3"), Ok(Decoded::Missing(pkt::READ_BYTES_MAX)));
+    assert_eq!(decode(b"fff4"), Err(Fault::Length(65_520)));
+    assert_eq!(decode(b"ffff"), Err(Fault::Length(65_531)));
     assert_eq!(decode(b"fff0"), Ok(Decoded::Missing(pkt::DATA_BYTES_MAX)));
     assert_eq!(decode(b"00g0"), Err(Fault::LengthDigits(*b"00g0")));
     assert_eq!(decode(b"+001"), Err(Fault::LengthDigits(*b"+001")));
