@@ -13,10 +13,11 @@ import org.eclipse.jgit.lib.Ref;
  * is proved. For one thread.
  */
 public final class AskedRefs {
-  /** A request that asks for more refs of one repository seldom asks twice. */
+  /** A request that asks for more refs seldom asks for one twice. */
   static final int REFS_MAX = 4096;
 
   private final Map<RefdbDatabase, Told> told = new IdentityHashMap<>();
+  private int kept;
   private boolean isWriting;
 
   /** The refs of one repository after a number of changes by this process. */
@@ -25,15 +26,16 @@ public final class AskedRefs {
   /** A ref as the request was told of it, unless this process has made changes since; else as it is. */
   Ref ref(RefdbDatabase refs, long changes, String name) throws IOException {
     Told known = told.get(refs);
-    if (known == null || known.changes != changes) {
-      known = new Told(changes, new HashMap<>());
-      told.put(refs, known);
+    if (known != null && known.changes != changes) {
+      kept -= told.remove(refs).refs.size();
+      known = null;
     }
-    Optional<Ref> answer = known.refs.get(name);
+    Optional<Ref> answer = known == null ? null : known.refs.get(name);
     if (answer == null) {
       answer = Optional.ofNullable(refs.provedRef(name));
-      if (!isWriting && known.refs.size() < REFS_MAX) {
-        known.refs.put(name, answer);
+      if (!isWriting && kept < REFS_MAX) {
+        told.computeIfAbsent(refs, repository -> new Told(changes, new HashMap<>())).refs.put(name, answer);
+        kept++;
       }
     }
     return answer.orElse(null);
