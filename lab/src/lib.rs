@@ -1,9 +1,10 @@
 //! The lab: is one revision of a program slower than another, and since which commit?
 //!
 //! Read in this order: [`scenario`] (the file that says how), [`revision`] (built once, kept) and [`stage`]
-//! (one run). Then come [`measure`] (its values), [`compare`] (runs in turn) and [`stats`] (what they prove).
+//! (one run). Then come [`measure`] (its values), [`compare`] (runs in turn) and [`stats`] (their proof). [`bisect`](mod@bisect) searches a history.
 //! [`report`] says it in words. [`process`], [`perf`] and [`progress`] are below them, and `refdb-bench` uses them too.
 
+pub mod bisect;
 pub mod coin;
 pub mod compare;
 pub mod finished;

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use refdb_lab::{
+    bisect,
     options::{Action, Options},
     run,
 };
@@ -11,6 +12,7 @@ use refdb_lab::{
 fn main() -> ExitCode {
     let done = match Options::parse().action {
         Action::Run(options) => run::run(&options, &mut std::io::stdout()),
+        Action::Bisect(options) => bisect::history::run(&options, &mut std::io::stdout()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -24,6 +24,8 @@ pub struct Options {
 pub enum Action {
     /// Compares two revisions
     Run(Common),
+    /// Searches for the first bad commit between a good revision, A, and a bad one, B
+    Bisect(Common),
 }
 
 /// The options of every action.

@@ -1,0 +1,104 @@
+//! `refdb-lab bisect`: the commits of a real repository, built and run as they are asked for.
+
+use std::{collections::BTreeMap, io::Write, path::Path};
+
+use anyhow::{Context, Result, ensure};
+
+use super::{
+    search::{Commits, search},
+    state::Answer,
+    words,
+};
+use crate::{
+    coin::Coin,
+    measure::Sample,
+    options::Common,
+    perf,
+    process::output,
+    progress::progress,
+    revision::Builds,
+    scenario::{Scenario, Values, describe},
+    stage::Stage,
+};
+
+/// Commits, and the stages of those that are being run.
+struct Repository<'a> {
+    builds: &'a Builds,
+    scenario: &'a Scenario,
+    values: &'a Values,
+    place: &'a Path,
+    counters: bool,
+    stages: BTreeMap<String, Stage<'a>>,
+}
+
+/// Finds the first bad commit between the two revisions that the options name, and writes a report to `out`.
+pub fn run(options: &Common, out: &mut impl Write) -> Result<()> {
+    let scenario = options.scenario()?;
+    let rules = options.rules(&scenario)?;
+    let combinations = scenario.combinations();
+    let [values] = combinations.as_slice() else {
+        let all: Vec<String> = combinations.iter().map(describe).collect();
+        anyhow::bail!("a search needs one value of each parameter (--parameter-list): choose from {}", all.join("; "));
+    };
+    let (repository, good, bad) = options.revisions()?;
+    let builds = Builds::new(repository, &options.cache()?, &scenario.build)?;
+    let (good, bad) = (builds.commit(good)?, builds.commit(bad)?);
+    ensure!(good != bad, "good and bad are the same commit, {good}");
+    builds.check_order(&good, &bad)?;
+    let mut coin = options.seed.map_or_else(Coin::unforeseen, Coin::new);
+    let mut commits = Repository {
+        builds: &builds,
+        scenario: &scenario,
+        values,
+        place: &options.place(),
+        counters: perf::works(),
+        stages: BTreeMap::new(),
+    };
+    let found = search(&mut commits, &good, &bad, rules, &mut coin)?;
+    progress("");
+    write!(out, "{}", words::report(&found, &rules, |commit| builds.subject(commit))?)?;
+    Ok(())
+}
+
+impl Commits for Repository<'_> {
+    fn suspects(&mut self, bad: &str, goods: &[String]) -> Result<Vec<String>> {
+        let suspects = self.builds.suspects(bad, goods)?;
+        progress(&format!("{} suspects left", suspects.len()));
+        Ok(suspects)
+    }
+
+    fn parent(&mut self, commit: &str) -> Result<String> {
+        let name = format!("{commit}^");
+        Ok(output(self.builds.git().args(["rev-parse", "--verify", "--quiet", &name]))?.trim().to_owned())
+    }
+
+    fn prepare(&mut self, commit: &str, beside: Option<&str>) -> Result<Result<(), String>> {
+        // The states of earlier commits would fill the memory.
+        self.stages.retain(|known, _| known == commit || Some(known.as_str()) == beside);
+        if self.stages.contains_key(commit) {
+            return Ok(Ok(()));
+        }
+        let build = match self.builds.build(commit)? {
+            Ok(build) => build,
+            Err(said) => return Ok(Err(format!("it does not build: {said}"))),
+        };
+        let stage = Stage::new(self.scenario, self.values, &build, self.place, self.counters)
+            .and_then(|stage| stage.sample().map(|_| stage));
+        Ok(match stage {
+            Ok(stage) => {
+                self.stages.insert(commit.to_owned(), stage);
+                Ok(())
+            }
+            Err(error) => Err(format!("{error:#}")),
+        })
+    }
+
+    fn sample(&mut self, commit: &str) -> Result<Sample> {
+        let stage = self.stages.get(commit).context("a commit runs after it was made ready")?;
+        stage.sample().with_context(|| commit.to_owned())
+    }
+
+    fn hear(&mut self, commit: &str, answer: &Answer, runs: usize) {
+        progress(&format!("{commit}: {}", words::answer(answer, runs)));
+    }
+}

@@ -1,0 +1,173 @@
+//! The loop of a search: compare good with bad, judge commits between them, then look at the last step.
+
+use anyhow::{Result, ensure};
+
+use super::state::{Answer, End, Next, State, judge, rate_of};
+use crate::{
+    coin::Coin,
+    compare::{Rules, Which, compare},
+    measure::Sample,
+    stats::{self, Interval, interval, is_above, is_below},
+};
+
+/// Where the commits of a search come from, and their costs.
+pub trait Commits {
+    /// The commits of `bad` that none of `goods` has, the most telling first, `bad` among them.
+    fn suspects(&mut self, bad: &str, goods: &[String]) -> Result<Vec<String>>;
+
+    /// The first parent of a commit.
+    fn parent(&mut self, commit: &str) -> Result<String>;
+
+    /// Builds a commit and makes it ready to run in turn with the one beside it. No others need to stay ready. The inner error says why it cannot be judged.
+    fn prepare(&mut self, commit: &str, beside: Option<&str>) -> Result<Result<(), String>>;
+
+    /// Runs a commit that was made ready.
+    fn sample(&mut self, commit: &str) -> Result<Sample>;
+
+    /// Hears what was learnt of a commit after some runs of each side.
+    fn hear(&mut self, _commit: &str, _answer: &Answer, _runs: usize) {}
+}
+
+/// The difference of two commits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    /// How many times the cost of the one the other has: the median.
+    pub ratio: f64,
+    /// Where that ratio lies.
+    pub interval: Interval,
+}
+
+/// What a search found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// The bad commit beside the good one.
+    pub whole: Step,
+    /// How the search ended.
+    pub end: End,
+    /// The first bad commit beside its parent, when there is one and the parent can be run.
+    pub step: Option<Step>,
+    /// Whether that step surely is less than half of the whole, so that others carry the rest.
+    pub gradual: bool,
+    /// Each commit that was judged.
+    pub judged: Vec<Judged>,
+}
+
+/// A commit that was judged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// Its id.
+    pub commit: String,
+    /// What it turned out to be.
+    pub answer: Answer,
+    /// The runs of each side that this took.
+    pub runs: usize,
+}
+
+/// A search under way.
+struct Search<'a, C> {
+    commits: &'a mut C,
+    rules: Rules,
+    coin: &'a mut Coin,
+    /// How many verdicts there were.
+    verdicts: u32,
+}
+
+/// Searches for the first commit that is dearer, or cheaper, as `bad` is beside `good`. No answer is wrong in more
+/// than `rules.rate` of searches.
+pub fn search<C: Commits>(commits: &mut C, good: &str, bad: &str, rules: Rules, coin: &mut Coin) -> Result<Found> {
+    let mut search = Search { commits, rules, coin, verdicts: 0 };
+    for (end, beside) in [(good, None), (bad, Some(good))] {
+        search.commits.prepare(end, beside)?.map_err(|why| anyhow::anyhow!("{end} cannot be judged: {why}"))?;
+    }
+    let rate = search.next_rate();
+    let enough = |known: &[f64]| {
+        let least = stats::centre(known).abs() / 2.0;
+        least > 0.0 && (is_above(known, least, rate) || is_below(known, -least, rate))
+    };
+    let whole = search.differences(good, bad, enough)?;
+    let known = interval(&whole, rate);
+    ensure!(
+        known.low > 0.0 || known.high < 0.0,
+        "good and bad cannot be told apart in {} runs of each: there is nothing to search for",
+        whole.len()
+    );
+    // A search for the first commit that is cheaper sees everything in a mirror.
+    let direction = if known.low > 0.0 { 1.0 } else { -1.0 };
+    let slowdown = stats::centre(&whole) * direction;
+    let (end, judged) = search.narrow(good, bad, slowdown, direction)?;
+    let mut found = Found { whole: step(&whole, rate), end, step: None, gradual: false, judged };
+    match &found.end {
+        End::First(first) => {
+            let first = first.clone();
+            search.look_at_step(&first, slowdown, direction, &mut found)?;
+        }
+        End::Gradual(_) => found.gradual = true,
+        End::Range(_) => {}
+    }
+    Ok(found)
+}
+
+fn step(differences: &[f64], rate: f64) -> Step {
+    Step { ratio: stats::centre(differences).exp(), interval: interval(differences, rate).of_ratio() }
+}
+
+impl<C: Commits> Search<'_, C> {
+    fn next_rate(&mut self) -> f64 {
+        self.verdicts += 1;
+        rate_of(self.verdicts, self.rules.rate)
+    }
+
+    /// Log ratios of `b` over `a`, until there are enough or too many.
+    fn differences(&mut self, a: &str, b: &str, enough: impl Fn(&[f64]) -> bool) -> Result<Vec<f64>> {
+        let (most, commits) = (self.rules.pairs_max, &mut *self.commits);
+        let run = |which: Which| commits.sample(if which == Which::A { a } else { b });
+        let settled = |known: &[f64]| known.len() >= most || enough(known);
+        Ok(compare(self.rules.judge, self.coin, settled, run)?.differences)
+    }
+
+    fn narrow(&mut self, good: &str, bad: &str, slowdown: f64, direction: f64) -> Result<(End, Vec<Judged>)> {
+        let (mut state, mut judged) = (State::new(good.to_owned(), bad.to_owned()), Vec::new());
+        loop {
+            let suspects = self.commits.suspects(&state.bad, &state.goods)?;
+            let commit = match state.next(&suspects) {
+                Next::Try(commit) => commit,
+                Next::Over(end) => return Ok((end, judged)),
+            };
+            let (answer, runs) = self.answer(good, &commit, slowdown, direction)?;
+            self.commits.hear(&commit, &answer, runs);
+            state.learn(commit.clone(), answer.clone());
+            judged.push(Judged { commit, answer, runs });
+        }
+    }
+
+    /// Judges a commit beside the good one.
+    fn answer(&mut self, good: &str, commit: &str, slowdown: f64, direction: f64) -> Result<(Answer, usize)> {
+        if let Err(why) = self.commits.prepare(commit, Some(good))? {
+            return Ok((Answer::Skipped(why), 0));
+        }
+        let rate = self.next_rate();
+        let said = |known: &[f64]| judge(&mirrored(known, direction), slowdown, rate);
+        let differences = self.differences(good, commit, |known| said(known).is_some())?;
+        Ok((said(&differences).unwrap_or(Answer::Unsure), differences.len()))
+    }
+
+    /// Compares the first bad commit with its parent: it should carry the slowdown, or half of it at least.
+    fn look_at_step(&mut self, first: &str, slowdown: f64, direction: f64, found: &mut Found) -> Result<()> {
+        let parent = self.commits.parent(first)?;
+        if self.commits.prepare(&parent, None)?.is_err() || self.commits.prepare(first, Some(&parent))?.is_err() {
+            return Ok(());
+        }
+        let rate = self.next_rate();
+        let half = slowdown / 2.0;
+        let more = |known: &[f64]| is_above(&mirrored(known, direction), half, rate);
+        let less = |known: &[f64]| is_below(&mirrored(known, direction), half, rate);
+        let differences = self.differences(&parent, first, |known| more(known) || less(known))?;
+        found.step = Some(step(&differences, rate));
+        found.gradual = less(&differences);
+        Ok(())
+    }
+}
+
+fn mirrored(differences: &[f64], direction: f64) -> Vec<f64> {
+    differences.iter().map(|difference| difference * direction).collect()
+}

@@ -1,0 +1,162 @@
+//! Which commit is tried next, and when the search is over: values to values.
+
+use std::collections::BTreeMap;
+
+use crate::stats::{is_above, is_below};
+
+/// What a commit turned out to be.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// It costs less than the middle between good and bad.
+    Good,
+    /// It costs more than the middle.
+    Bad,
+    /// It surely lies apart from both, in the middle half: no single commit carries it all.
+    Between,
+    /// All runs did not tell.
+    Unsure,
+    /// It does not build, or the scenario fails with it: why.
+    Skipped(String),
+}
+
+/// How the search ends.
+#[derive(Debug, Clone, PartialEq)]
+pub enum End {
+    /// This commit is bad, and all that it has of the others is good.
+    First(String),
+    /// One of these commits is the first bad one. All but the last could not be judged.
+    Range(Vec<String>),
+    /// This commit lies in the middle between good and bad.
+    Gradual(String),
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// Judge this commit.
+    Try(String),
+    /// Nothing more can be learnt.
+    Over(End),
+}
+
+/// All that a search has learnt.
+#[derive(Debug, Clone)]
+pub struct State {
+    /// Commits that are good, and so is all before them.
+    pub goods: Vec<String>,
+    /// The earliest commit that is known to be bad.
+    pub bad: String,
+    /// Commits that cannot be judged.
+    aside: BTreeMap<String, Answer>,
+    between: Option<String>,
+}
+
+impl State {
+    /// A search between a good commit and a bad one.
+    pub fn new(good: String, bad: String) -> State {
+        State { goods: vec![good], bad, aside: BTreeMap::new(), between: None }
+    }
+
+    /// Takes in what a commit turned out to be.
+    pub fn learn(&mut self, commit: String, answer: Answer) {
+        match answer {
+            Answer::Good => self.goods.push(commit),
+            Answer::Bad => self.bad = commit,
+            Answer::Between => self.between = Some(commit),
+            Answer::Unsure | Answer::Skipped(_) => {
+                self.aside.insert(commit, answer);
+            }
+        }
+    }
+
+    /// What to do, when `suspects` are the commits of `bad` that no good one has, the most telling first.
+    pub fn next(&self, suspects: &[String]) -> Next {
+        assert!(suspects.contains(&self.bad), "a bad commit is itself a suspect");
+        if let Some(between) = &self.between {
+            return Next::Over(End::Gradual(between.clone()));
+        }
+        let mut open = suspects.iter().filter(|commit| **commit != self.bad);
+        if let Some(commit) = open.clone().find(|commit| !self.aside.contains_key(*commit)) {
+            return Next::Try(commit.clone());
+        }
+        if open.next().is_none() {
+            return Next::Over(End::First(self.bad.clone()));
+        }
+        let aside = suspects.iter().filter(|commit| **commit != self.bad).cloned();
+        Next::Over(End::Range(aside.chain([self.bad.clone()]).collect()))
+    }
+}
+
+/// What `differences` from the good commit say of a commit, when the bad one differs by `slowdown`. Both are logarithms.
+/// They say nothing yet when more runs are needed.
+pub fn judge(differences: &[f64], slowdown: f64, rate: f64) -> Option<Answer> {
+    assert!(slowdown > 0.0, "the bad commit costs more");
+    let above = |part: f64| is_above(differences, slowdown * part, rate);
+    let below = |part: f64| is_below(differences, slowdown * part, rate);
+    if above(0.25) && below(0.75) {
+        Some(Answer::Between)
+    } else if below(0.5) {
+        Some(Answer::Good)
+    } else if above(0.5) {
+        Some(Answer::Bad)
+    } else {
+        None
+    }
+}
+
+/// The rate for the verdict of this number, from 1 on. However many there are, all together keep to `rate`, since
+/// 1/2 + 1/6 + 1/12 and so on is 1.
+pub fn rate_of(number: u32, rate: f64) -> f64 {
+    rate / (f64::from(number) * f64::from(number + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &str) -> Vec<String> {
+        names.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_most_telling_suspect_is_tried_and_the_last_one_left_is_the_first_bad() {
+        let mut state = State::new("a".into(), "f".into());
+        assert_eq!(state.next(&names("c d b f e")), Next::Try("c".into()));
+        state.learn("c".into(), Answer::Good);
+        assert_eq!(state.next(&names("d f e")), Next::Try("d".into()));
+        state.learn("d".into(), Answer::Bad);
+        assert_eq!((state.goods.clone(), state.bad.as_str()), (names("a c"), "d"));
+        assert_eq!(state.next(&names("d")), Next::Over(End::First("d".into())));
+    }
+
+    #[test]
+    fn commits_that_cannot_be_judged_are_passed_over_and_end_as_a_range() {
+        let mut state = State::new("a".into(), "e".into());
+        state.learn("c".into(), Answer::Skipped("broken".into()));
+        assert_eq!(state.next(&names("c b d e")), Next::Try("b".into()));
+        state.learn("b".into(), Answer::Good);
+        state.learn("d".into(), Answer::Unsure);
+        assert_eq!(state.next(&names("d c e")), Next::Over(End::Range(names("d c e"))));
+    }
+
+    #[test]
+    fn a_commit_in_the_middle_ends_the_search() {
+        let mut state = State::new("a".into(), "e".into());
+        state.learn("c".into(), Answer::Between);
+        assert_eq!(state.next(&names("c b d e")), Next::Over(End::Gradual("c".into())));
+    }
+
+    #[test]
+    fn the_answer_waits_until_the_interval_leaves_only_one() {
+        assert_eq!(judge(&[0.0; 5], 0.1, 0.01), None);
+        assert_eq!(judge(&[0.0; 20], 0.1, 0.01), Some(Answer::Good));
+        assert_eq!(judge(&[0.1; 20], 0.1, 0.01), Some(Answer::Bad));
+        assert_eq!(judge(&[0.05; 20], 0.1, 0.01), Some(Answer::Between));
+    }
+
+    #[test]
+    fn all_verdicts_together_keep_to_the_rate() {
+        let sum: f64 = (1..10_000).map(|number| rate_of(number, 0.01)).sum();
+        assert!(sum < 0.01 && sum > 0.009_99, "{sum}");
+    }
+}

@@ -1,0 +1,167 @@
+//! `refdb-lab bisect`: made-up histories by the score, and one real one with real processes.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+
+mod common;
+
+use std::fs;
+
+use anyhow::Result;
+use common::Synthetic;
+use refdb_lab::{
+    bisect::{
+        search::{Commits, Found, search},
+        state::{Answer, End},
+    },
+    coin::Coin,
+    compare::Rules,
+    measure::{Measure, Sample},
+};
+
+const RULES: Rules = Rules { rate: 0.01, tolerance: 0.01, pairs_max: 200, judge: Measure::Wall };
+
+/// A line of commits, called by their numbers.
+struct Line {
+    costs: Vec<f64>,
+    broken: Vec<usize>,
+    noise: f64,
+    luck: Coin,
+}
+
+impl Line {
+    /// A history of some length where all costs are equal, as `seed` will have it.
+    fn level(seed: u64, noise: f64) -> Line {
+        let mut luck = Coin::new(seed);
+        let length = 20 + luck.bits() as usize % 80;
+        Line { costs: vec![100.0; length], broken: Vec::new(), noise, luck }
+    }
+
+    /// A place that is neither good nor the first.
+    fn place(&mut self) -> usize {
+        1 + self.luck.bits() as usize % (self.costs.len() - 1)
+    }
+
+    /// Multiplies the cost from a commit on.
+    fn plant(&mut self, place: usize, ratio: f64) {
+        self.costs[place..].iter_mut().for_each(|cost| *cost *= ratio);
+    }
+
+    fn find(&mut self, seed: u64) -> Result<Found> {
+        let bad = (self.costs.len() - 1).to_string();
+        search(self, "0", &bad, RULES, &mut Coin::new(seed))
+    }
+}
+
+impl Commits for Line {
+    fn suspects(&mut self, bad: &str, goods: &[String]) -> Result<Vec<String>> {
+        let bad: usize = bad.parse().unwrap();
+        let good: usize = goods.iter().map(|good| good.parse().unwrap()).max().unwrap();
+        let mut suspects: Vec<usize> = (good + 1..=bad).collect();
+        suspects.sort_by_key(|commit| (commit * 2).abs_diff(good + bad));
+        Ok(suspects.iter().map(usize::to_string).collect())
+    }
+
+    fn parent(&mut self, commit: &str) -> Result<String> {
+        Ok((commit.parse::<usize>().unwrap() - 1).to_string())
+    }
+
+    fn prepare(&mut self, commit: &str, _beside: Option<&str>) -> Result<Result<(), String>> {
+        let broken = self.broken.contains(&commit.parse().unwrap());
+        Ok(if broken { Err("broken".to_owned()) } else { Ok(()) })
+    }
+
+    fn sample(&mut self, commit: &str) -> Result<Sample> {
+        let unit = |bits: u64| (bits >> 11) as f64 / (1_u64 << 53) as f64;
+        let normal = (0..12).map(|_| unit(self.luck.bits())).sum::<f64>() - 6.0;
+        let wall = self.costs[commit.parse::<usize>().unwrap()] * (self.noise * normal).exp();
+        Ok(Sample { wall, user: 0.0, system: 0.0, peak: 0, instructions: None, reported: None })
+    }
+}
+
+/// The costs of wall time, and of counted instructions.
+const WALL: f64 = 0.03;
+const COUNTED: f64 = 0.001;
+
+#[test]
+fn ten_percent_by_wall_and_two_percent_by_instructions_are_found_in_twenty_histories_each() {
+    for (ratio, noise) in [(1.1, WALL), (1.02, COUNTED), (0.9, WALL)] {
+        for seed in 0..20 {
+            let mut line = Line::level(seed, noise);
+            let place = line.place();
+            line.plant(place, ratio);
+            let found = line.find(seed).unwrap();
+            assert_eq!(found.end, End::First(place.to_string()), "{ratio}, history {seed}: {found:?}");
+            assert!(!found.gradual, "{ratio}, history {seed}");
+            let step = found.step.unwrap().interval;
+            assert!(step.low <= ratio && ratio <= step.high, "{ratio}, history {seed}: {step:?}");
+        }
+    }
+}
+
+#[test]
+fn of_twenty_histories_with_nothing_but_noise_none_has_a_bad_commit() {
+    for seed in 0..20 {
+        let complaint = Line::level(seed, WALL).find(seed).unwrap_err().to_string();
+        assert!(complaint.starts_with("good and bad cannot be told apart in 200 runs of each"), "{complaint}");
+    }
+}
+
+#[test]
+fn commits_that_do_not_build_are_passed_over_and_beside_the_bad_one_give_a_range() {
+    for seed in 0..20 {
+        let mut line = Line::level(seed, COUNTED);
+        let place = line.place().clamp(4, line.costs.len() - 2);
+        line.plant(place, 1.1);
+        // Elsewhere they only cost a try.
+        line.broken =
+            (1..line.costs.len() - 1).filter(|commit| commit % 7 == 0 && commit.abs_diff(place) > 1).collect();
+        let found = line.find(seed).unwrap();
+        assert_eq!(found.end, End::First(place.to_string()), "history {seed}: {found:?}");
+        line.broken.extend([place - 2, place - 1]);
+        let End::Range(mut range) = line.find(seed).unwrap().end else { panic!("history {seed} has no range") };
+        range.sort_by_key(|commit| commit.parse::<usize>().unwrap());
+        let (least, last) = (range[0].parse::<usize>().unwrap(), range.last().unwrap());
+        assert!(least >= place - 3 && *last == place.to_string(), "history {seed}, {place}: {range:?}");
+        assert!(range.contains(&(place - 1).to_string()), "history {seed}, {place}: {range:?}");
+    }
+}
+
+#[test]
+fn a_slowdown_in_many_small_steps_is_gradual() {
+    for seed in 0..20 {
+        let mut line = Line::level(seed, COUNTED);
+        for place in 1..line.costs.len() {
+            line.plant(place, 1.004);
+        }
+        let found = line.find(seed).unwrap();
+        assert!(found.gradual, "history {seed}: {found:?}");
+        assert!(found.judged.iter().all(|judged| !matches!(judged.answer, Answer::Skipped(_))));
+    }
+}
+
+/// The slowdown comes in by a merge; around it are commits that do not build.
+#[test]
+fn in_a_real_repository_the_commit_of_the_merged_branch_is_named() {
+    let planted = Synthetic::new("cat \"$BUILD/cost\" >\"$COST\"", "judge = 'reported'");
+    let good = planted.commit("cost", "1000");
+    planted.commit("one", "");
+    planted.git(&["checkout", "-q", "-b", "side"]);
+    planted.commit("two", "");
+    let slow = planted.commit("cost", "1100");
+    planted.commit("three", "");
+    planted.git(&["checkout", "-q", "main"]);
+    let broken = planted.commit("broken", "");
+    fs::remove_file(planted.repository().join("broken")).unwrap();
+    planted.commit_all("mended");
+    planted.git(&["merge", "-q", "--no-ff", "-m", "merge side", "side"]);
+    planted.commit("four", "");
+    let said = planted.said("bisect", &format!("{good},HEAD"), &[]);
+    assert!(said.starts_with("bad takes 1.100 times ("), "{said}");
+    assert!(said.contains(&format!("first bad commit: {slow} cost: 1100\n  it takes 1.100 times (")), "{said}");
+    assert!(!said.contains(&format!("{broken} broken: : good")), "{said}");
+    let back = planted.complaint("bisect", &format!("HEAD,{good}"), &[]);
+    assert!(back.contains("is no ancestor of the bad one"), "{back}");
+    let same = planted.complaint("bisect", &format!("{good},{good}"), &[]);
+    assert!(same.starts_with("refdb-lab: good and bad are the same commit, "), "{same}");
+    let ends = planted.complaint("bisect", &format!("{good},{broken}"), &[]);
+    assert!(ends.starts_with(&format!("refdb-lab: {broken} cannot be judged: it does not build: no rule")), "{ends}");
+}
