@@ -2,12 +2,12 @@
 
 use crate::{
     Invocation,
-    failure::{Result, fatal, refused},
+    failure::{Failure, Result, fatal, message, refused},
     options::{Command, Opt, Parser, Value, Word},
     session::{Session, before_locks},
     update_ref::{Options, apply, change_to},
 };
-use bstr::{BString, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 use refdb::{Change, Precondition, Target};
 use refdb_types::ObjectId;
 
@@ -46,14 +46,16 @@ pub(super) static UPDATE: Command = Command {
 pub(super) fn create(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &CREATE)?;
     let options = parse(&CREATE, invocation)?;
-    let [name, new] = &options.arguments[..] else { return fatal!["create requires reference name and new value"] };
+    let [name, new] = &options.arguments[..] else {
+        return Err(misuse("create requires reference name and an object ID"));
+    };
     let new = object(&session, new, "object ID")?;
     if new.is_null() {
         return fatal!["cannot create reference with null new object ID"];
     }
     before_locks()?;
     let done = apply(&session, &options, name, Change::Set(Target::Direct(new)), Precondition::MustNotExist);
-    done.map_err(refused)?;
+    done.map_err(|error| not_updated(name.as_bstr(), error))?;
     Ok(0)
 }
 
@@ -64,7 +66,7 @@ pub(super) fn delete(invocation: &Invocation<'_>) -> Result<u8> {
     let (name, old) = match &options.arguments[..] {
         [name] => (name, None),
         [name, old] => (name, Some(object(&session, old, "old object ID")?)),
-        _ => return fatal!["delete requires reference name and at most an old value"],
+        _ => return Err(misuse("delete requires reference name and an optional old object ID")),
     };
     if old.is_some_and(|old| old.is_null()) {
         return fatal!["cannot delete reference with null old object ID"];
@@ -82,7 +84,7 @@ pub(super) fn update(invocation: &Invocation<'_>) -> Result<u8> {
     let (name, new, old) = match &options.arguments[..] {
         [name, new] => (name, new, None),
         [name, new, old] => (name, new, Some(old)),
-        _ => return fatal!["update requires reference name, new value and at most an old value"],
+        _ => return Err(misuse("update requires reference name, new value and an optional old value")),
     };
     let new = object(&session, new, "new object ID")?;
     let expected = match old.map(|old| object(&session, old, "old object ID")).transpose()? {
@@ -91,8 +93,22 @@ pub(super) fn update(invocation: &Invocation<'_>) -> Result<u8> {
         Some(old) => Precondition::MustMatch(Target::Direct(old)),
     };
     before_locks()?;
-    apply(&session, &options, name, change_to(new), expected).map_err(refused)?;
+    let done = apply(&session, &options, name, change_to(new), expected);
+    done.map_err(|error| not_updated(name.as_bstr(), error))?;
     Ok(0)
+}
+
+/// A wrong number of arguments, in git's words.
+pub(super) fn misuse(text: &str) -> Failure {
+    Failure::Usage(None, format!("usage: {text}\n"))
+}
+
+/// Names the ref before the reason.
+fn not_updated(name: &BStr, error: refdb::Error) -> Failure {
+    match refused(error) {
+        Failure::Error(text, code) => Failure::Error(message!["update_ref failed for ref '", name, "': ", text], code),
+        other => other,
+    }
 }
 
 fn parse(command: &'static Command, invocation: &Invocation<'_>) -> Result<Options> {

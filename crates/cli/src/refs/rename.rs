@@ -1,13 +1,16 @@
 //! `refdb refs rename`: a ref and its reflog get another name, in one transaction. Git has it from 2.56 on.
 
+use super::change::misuse;
 use crate::{
     Invocation,
-    failure::{Result, fatal, refused},
+    failure::{Failure, Result, fatal, message, refused},
+    listing::follow,
     options::{Command, Opt, Parser, Value, Word},
     session::{Session, before_locks},
 };
-use bstr::{BStr, BString};
+use bstr::{BStr, BString, ByteSlice};
 use refdb::{RefFormat, RefName, Target, TransactionOptions};
+use refdb_types::{FormatOptions, check_format};
 
 /// The command line.
 pub(super) static COMMAND: Command = Command {
@@ -32,17 +35,18 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
             },
         }
     }
-    let [old, new] = names[..] else { return fatal!["rename requires old and new reference name"] };
+    let [old, new] = names[..] else { return Err(misuse("rename requires old and new reference name")) };
     if reason.as_ref().is_some_and(|reason: &BString| reason.is_empty()) {
-        return fatal!["refusing to perform rename with empty message"];
+        return fatal!["refusing to perform update with empty message"];
     }
     rename(&session, &name(old)?, &name(new)?, reason.unwrap_or_default())
 }
 
 fn name(text: &BStr) -> Result<RefName> {
+    let is_whole = check_format(text, FormatOptions::default()).is_ok();
     match RefName::new(text.to_vec()) {
-        Ok(name) => Ok(name),
-        Err(_) => fatal!["invalid ref format: ", text],
+        Ok(name) if is_whole => Ok(name),
+        _ => fatal!["invalid ref format: '", text, "'"],
     }
 }
 
@@ -50,6 +54,9 @@ fn rename(session: &Session, old: &RefName, new: &RefName, reason: BString) -> R
     let snapshot = session.store.snapshot()?;
     let id = match snapshot.get(old)? {
         None => return fatal!["reference does not exist: '", old, "'"],
+        Some(Target::Symbolic(_)) if follow(&*snapshot, old.as_bstr())?.is_none() => {
+            return fatal!["reference does not exist: '", old, "'"];
+        }
         Some(Target::Symbolic(_)) => {
             return fatal!["'", old, "' is a symbolic ref, renaming it is not supported"];
         }
@@ -65,6 +72,16 @@ fn rename(session: &Session, old: &RefName, new: &RefName, reason: BString) -> R
     transaction.options(TransactionOptions { whole: true, allow_replacing_parents, ..TransactionOptions::default() });
     transaction.message(reason);
     let renamed = transaction.rename(old, new, id).map(drop);
-    renamed.and_then(|()| transaction.commit()).map_err(refused)?;
+    renamed.and_then(|()| transaction.commit()).map_err(|error| without_lock(new, refused(error)))?;
     Ok(0)
+}
+
+/// Of a name in the way git says here that it is there, and nothing of a lock.
+fn without_lock(new: &RefName, failure: Failure) -> Failure {
+    let Failure::Error(text, code) = failure else { return failure };
+    let lock = message!["cannot lock ref '", new, "': "];
+    match text.strip_prefix(&lock[..]).filter(|rest| rest.contains_str(" exists; cannot create ")) {
+        Some(rest) => Failure::Error(rest.into(), code),
+        None => Failure::Error(text, code),
+    }
 }

@@ -61,25 +61,49 @@ fn wrong_use_changes_nothing_and_says_why() {
         set_up(&repo);
         let before = repo.git(["for-each-ref"]);
         for (words, why) in [
-            (&["create", "refs/heads/new"][..], "create requires reference name and new value"),
-            (&["create", "refs/heads/new", "main", "main"], "create requires reference name and new value"),
+            (&["create", "refs/heads/new"][..], "usage: create requires reference name and an object ID"),
+            (&["create", "refs/heads/new", "main", "main"], "usage: create requires reference name and an object ID"),
             (&["create", "refs/heads/new", &null], "cannot create reference with null new object ID"),
             (&["create", "refs/heads/new", "nothing"], "invalid object ID: 'nothing'"),
             (&["create", "--message=", "refs/heads/new", "main"], "refusing to perform update with empty message"),
-            (&["update", "refs/heads/main"], "update requires reference name, new value and at most an old value"),
+            (
+                &["update", "refs/heads/main"],
+                "usage: update requires reference name, new value and an optional old value",
+            ),
             (&["update", "refs/heads/main", "nothing"], "invalid new object ID: 'nothing'"),
             (&["update", "refs/heads/main", "other", "nothing"], "invalid old object ID: 'nothing'"),
-            (&["delete"], "delete requires reference name and at most an old value"),
+            (&["delete"], "usage: delete requires reference name and an optional old object ID"),
             (&["delete", "refs/heads/main", &null], "cannot delete reference with null old object ID"),
         ] {
             let output = refdb(repo.dir(), &[&["refs"], words].concat(), b"");
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert_eq!(
-                (said.trim_end(), output.status.code()),
-                (format!("fatal: {why}").as_str(), Some(128)),
-                "{words:?}"
-            );
+            let (text, code) =
+                if why.starts_with("usage: ") { (why.to_owned(), 129) } else { (format!("fatal: {why}"), 128) };
+            assert_eq!((said.trim_end(), output.status.code()), (text.as_str(), Some(code)), "{words:?}");
         }
         assert_eq!(repo.git(["for-each-ref"]), before);
+    }
+}
+
+#[test]
+fn a_change_that_cannot_be_names_the_ref_before_the_reason() {
+    for format in RefFormat::ALL {
+        let repo = Repo::with_worktree(format, refdb_types::HashKind::Sha1);
+        set_up(&repo);
+        for (words, said) in [
+            (
+                &["create", "refs/heads/main", "main"][..],
+                "error: update_ref failed for ref 'refs/heads/main': cannot lock ref 'refs/heads/main': reference already exists",
+            ),
+            (
+                &["update", "bad..name", "main"],
+                "error: update_ref failed for ref 'bad..name': refusing to update ref with bad name 'bad..name'",
+            ),
+            (&["delete", "bad..name"], "error: refusing to update ref with bad name 'bad..name'"),
+        ] {
+            let output = refdb(repo.dir(), &[&["refs"], words].concat(), b"");
+            assert_eq!(String::from_utf8_lossy(&output.stderr).trim_end(), said);
+            assert_eq!(output.status.code(), Some(1));
+        }
     }
 }

@@ -69,6 +69,7 @@ fn a_ref_without_a_reflog_is_renamed_too() {
 fn a_rename_that_cannot_be_changes_nothing_and_says_why() {
     for format in RefFormat::ALL {
         let repo = repo(format);
+        repo.git(["symbolic-ref", "refs/heads/dangling", "refs/heads/nowhere"]);
         let before = everything(&repo);
         for (words, said) in [
             (&["refs/heads/none", "refs/heads/new"][..], "reference does not exist"),
@@ -78,7 +79,11 @@ fn a_rename_that_cannot_be_changes_nothing_and_says_why() {
             (&["--message=", "refs/heads/c", "refs/heads/new"], "empty message"),
             (&["refs/heads/a..b", "refs/heads/new"], "invalid ref format"),
             (&["refs/heads/c", "refs/heads/a..b"], "invalid ref format"),
-            (&["refs/heads/c"], "requires old and new reference name"),
+            (&["HEAD", "refs/heads/new"], "fatal: invalid ref format: 'HEAD'"),
+            (&["refs/heads/c", "FOO_HEAD"], "fatal: invalid ref format: 'FOO_HEAD'"),
+            (&["refs/heads/dangling", "refs/heads/new"], "fatal: reference does not exist: 'refs/heads/dangling'"),
+            (&["refs/heads/c", "refs/heads/main/x"], "error: 'refs/heads/main' exists; cannot create"),
+            (&["refs/heads/c"], "usage: rename requires old and new reference name"),
             (&["refs/heads/c", "refs/heads/d", "refs/heads/e"], "requires old and new reference name"),
             (&["refs/heads/c", "refs/heads/main/below"], "'refs/heads/main' exists; cannot create"),
         ] {

@@ -290,7 +290,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_ALIKE,
     },
     Difference {
-        why: "where messages of reflogs have no room in a table, both cut them when refs are migrated; refdb says so",
+        why: "where messages of reflogs have no room in a table, or entries no values, both lose them when refs are migrated; refdb says so",
         unify: cut_messages,
         left: LEFT_ALIKE,
     },
@@ -318,6 +318,26 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         why: "where a list turns out to be git's, refdb has warned of core.fsync, and git does so again",
         unify: settings_read_twice,
         left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "from git 2.56 on reflog write refuses long names of shared refs (worktrees/ID/refs/heads/x); refdb does as git 2.55",
+        unify: bad_name_of_a_log,
+        left: LEFT_BY_GIT,
+    },
+    Difference {
+        why: "git does not migrate the reflog of no ref whose name is a folder of refs; refdb does where files have room for it",
+        unify: log_of_a_folder,
+        left: LEFT_BY_GIT,
+    },
+    Difference {
+        why: "among files git adds no entry to the reflog of a symbolic ref that leads to itself; refdb does",
+        unify: log_of_a_loop,
+        left: LEFT_BY_GIT,
+    },
+    Difference {
+        why: "git fails half-way where reftables have empty folders below refs/, and leaves no refs; refdb migrates",
+        unify: folder_of_a_stub,
+        left: |_, _, left| left.met,
     },
     Difference {
         why: "git migrates tags without what they lead to, which refdb looks up",

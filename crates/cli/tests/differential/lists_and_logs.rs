@@ -107,7 +107,9 @@ pub(crate) fn links_that_lead_nowhere(step: &Step, git: &mut Said, refdb: &mut S
 
 pub(crate) fn cut_messages(step: &Step, git: &mut Said, refdb: &mut Said) {
     if is(step, "refs", "migrate") && git.code == 0 && refdb.code == 0 {
-        let is_other = |line: &&[u8]| !line.starts_with(b"warning: reflog ");
+        let is_other = |line: &&[u8]| {
+            !line.starts_with(b"warning: reflog messages ") && !line.starts_with(b"warning: lines of reflogs ")
+        };
         refdb.err = refdb.err.lines_with_terminator().filter(is_other).collect::<Vec<_>>().concat().into();
     }
 }
@@ -202,5 +204,33 @@ pub(crate) fn settings_read_twice(step: &Step, git: &mut Said, refdb: &mut Said)
     lines.dedup_by(|one, other| one == other && one.starts_with(b"warning: ignoring unknown core.fsync component "));
     if ["branch", "tag"].contains(&step.command) && lines.concat() == git.err[..] {
         refdb.err.clone_from(&git.err);
+    }
+}
+
+pub(crate) fn bad_name_of_a_log(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_refused = git.err.contains_str("refusing to update reflog with bad name ");
+    if is(step, "reflog", "write") && is_refused && Git::find().version() >= (2, 56) {
+        refdb.clone_from(git);
+    }
+}
+
+/// Git makes no place for a reflog of no ref whose name is another ref's folder.
+pub(crate) fn log_of_a_folder(step: &Step, git: &mut Said, refdb: &mut Said) {
+    if is(step, "refs", "migrate") && git.err.ends_with(b" at the same time\n") && git.code == 255 {
+        refdb.clone_from(git);
+    }
+}
+
+/// A symbolic ref that leads to itself has a reflog for refdb only.
+pub(crate) fn log_of_a_loop(step: &Step, git: &mut Said, refdb: &mut Said) {
+    if is(step, "reflog", "write") && git.err.ends_with(b": error reading reference\n") && refdb.code == 0 {
+        refdb.clone_from(git);
+    }
+}
+
+/// An empty folder keeps git from migrating, and its new refs stay beside the repository, where nobody reads them.
+pub(crate) fn folder_of_a_stub(step: &Step, git: &mut Said, refdb: &mut Said) {
+    if is(step, "refs", "migrate") && git.err.starts_with(b"error: could not delete refs directory: ") {
+        refdb.clone_from(git);
     }
 }
