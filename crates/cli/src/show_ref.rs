@@ -11,8 +11,8 @@ use crate::{
     session::Session,
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{LooseError, RefFormat, Snapshot, Target, backend::Peeled};
-use refdb_types::{FormatOptions, ObjectId, RefName, check_format, is_safe};
+use refdb::{LooseError, RefFormat, Snapshot, Target, backend::Peeled, objects::Lookups};
+use refdb_types::{FormatOptions, HashKind, ObjectId, RefName, check_format, is_safe};
 use std::{
     io::{BufRead, ErrorKind},
     ops::ControlFlow,
@@ -67,6 +67,14 @@ struct Style {
     dereference: bool,
     /// How many digits; `None` for all, `Some(None)` for git's default.
     digits: Option<Option<usize>>,
+}
+
+impl Options {
+    /// Whether each ref is shown as its whole id and its name.
+    fn is_plain(&self) -> bool {
+        let Style { ids_only, dereference, digits } = self.style;
+        !self.quiet && !ids_only && !dereference && digits.is_none()
+    }
 }
 
 /// Runs the command.
@@ -177,10 +185,19 @@ fn list(session: &Session, options: &Options, output: &mut Output) -> Result<u8>
         found = true;
     }
     output.expect_much();
-    let mut lister = Lister { shower: Shower { session, options, output }, found };
-    listing::walk(&*snapshot, &Walk { ranges: &ranges, root_refs: false, after: None }, &mut lister)?;
+    let walk = Walk { ranges: &ranges, root_refs: false, after: None };
+    if options.is_plain() {
+        let (patterns, objects) = (&options.names[..], session.store.objects());
+        let mut lister = PlainLister { patterns, hash: objects.hash(), lookups: objects.lookups(), output, found };
+        listing::walk(&*snapshot, &walk, &mut lister)?;
+        found = lister.found;
+    } else {
+        let mut lister = Lister { shower: Shower { session, options, output }, found };
+        listing::walk(&*snapshot, &walk, &mut lister)?;
+        found = lister.found;
+    }
     session.warn_of_disorder();
-    Ok(u8::from(!lister.found))
+    Ok(u8::from(!found))
 }
 
 /// Shows the refs of a walk that match the patterns.
@@ -191,8 +208,7 @@ struct Lister<'a> {
 
 impl Visitor for Lister<'_> {
     fn wants(&mut self, name: &BStr) -> bool {
-        let patterns = &self.shower.options.names;
-        patterns.is_empty() || patterns.iter().any(|pattern| ends_with_components(name, pattern.as_bstr()))
+        matches_any(&self.shower.options.names, name)
     }
 
     fn row(&mut self, row: &Row<'_>) -> Result<ControlFlow<()>> {
@@ -203,9 +219,54 @@ impl Visitor for Lister<'_> {
 
     fn broken(&mut self, broken: Broken<'_>) -> Result<()> {
         let (Broken::Content(name) | Broken::Name(name)) = broken;
-        let null = ObjectId::null(self.shower.session.store.objects().hash());
-        fatal!["git show-ref: bad ref ", name, " (", null.to_string(), ")"]
+        bad_ref(name, &ObjectId::null(self.shower.session.store.objects().hash()))
     }
+}
+
+/// The same without options: each costs little more than its bytes, since there may be millions.
+struct PlainLister<'a> {
+    patterns: &'a [BString],
+    hash: HashKind,
+    lookups: Lookups<'a>,
+    output: &'a mut Output,
+    found: bool,
+}
+
+impl Visitor for PlainLister<'_> {
+    fn wants(&mut self, name: &BStr) -> bool {
+        matches_any(self.patterns, name)
+    }
+
+    #[inline(always)]
+    fn row(&mut self, row: &Row<'_>) -> Result<ControlFlow<()>> {
+        if !self.lookups.exists(row.id)? {
+            return bad_ref(row.name, row.id);
+        }
+        self.found = true;
+        let out = self.output.buffer();
+        row.id.write_hex(out);
+        out.push(b' ');
+        out.extend_from_slice(row.name);
+        out.push(b'\n');
+        self.output.relieve()?;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn broken(&mut self, broken: Broken<'_>) -> Result<()> {
+        let (Broken::Content(name) | Broken::Name(name)) = broken;
+        bad_ref(name, &ObjectId::null(self.hash))
+    }
+}
+
+#[cold]
+fn bad_ref<T>(name: &BStr, id: &ObjectId) -> Result<T> {
+    fatal!["git show-ref: bad ref ", name, " (", id.to_string(), ")"]
+}
+
+/// Whether there are no patterns, or one matches.
+#[inline(always)]
+fn matches_any(patterns: &[BString], name: &BStr) -> bool {
+    patterns.is_empty() || patterns.iter().any(|pattern| ends_with_components(name, pattern.as_bstr()))
 }
 
 /// Whether `pattern` is the end of `name`, and begins where a component does.
@@ -224,7 +285,7 @@ struct Shower<'a> {
 impl Shower<'_> {
     fn show(&mut self, row: &Row<'_>) -> Result<()> {
         if !self.session.store.objects().exists(row.id)? {
-            return fatal!["git show-ref: bad ref ", row.name, " (", row.id.to_string(), ")"];
+            return bad_ref(row.name, row.id);
         }
         if self.options.quiet {
             return Ok(());
@@ -283,7 +344,7 @@ fn verify(session: &Session, options: &Options, output: &mut Output) -> Result<u
             && RefName::new(&name[..]).is_ok()
             && let Ok(Some(Target::Direct(null))) = snapshot.get(name.as_bstr())
         {
-            return fatal!["git show-ref: bad ref ", name, " (", null.to_string(), ")"];
+            return bad_ref(name.as_bstr(), &null);
         }
         match found {
             Some((_, id)) => {

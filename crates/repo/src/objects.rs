@@ -82,15 +82,12 @@ impl Objects {
 
     /// Whether there is an object of this id. Its content is not looked at.
     pub fn exists(&self, id: &ObjectId) -> Result<bool, ObjectError> {
-        let state = &mut *self.state_for(id)?;
-        if state.seen.exists(id) || state.known.get(id).is_some() {
-            return Ok(true);
-        }
-        let exists = state.is_loose_before_packs(id) || state.database()?.exists(id);
-        if exists {
-            state.seen.put(id, None);
-        }
-        Ok(exists)
+        self.lookups().exists(id)
+    }
+
+    /// To ask about many objects, one after the other.
+    pub fn lookups(&self) -> Lookups<'_> {
+        Lookups { state: self.state() }
     }
 
     /// The object's kind. `None` if there is no such object.
@@ -197,13 +194,27 @@ impl Objects {
     /// The state, for a question about this id. gitoxide takes ids of its own hash only.
     fn state_for(&self, id: &ObjectId) -> Result<MutexGuard<'_, State>, ObjectError> {
         let state = self.state();
-        let hash = state.hash;
-        if id.kind() == hash { Ok(state) } else { Err(ObjectError::OtherHash { id: *id, hash }) }
+        state.check_hash(id).map(|()| state)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         // The kept objects are a cache, right or absent at any moment.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Answers questions about objects without a lock for each. Other questions to [`Objects`] wait until it is dropped.
+#[derive(Debug)]
+pub struct Lookups<'o> {
+    state: MutexGuard<'o, State>,
+}
+
+impl Lookups<'_> {
+    /// Whether there is an object of this id. Its content is not looked at.
+    #[inline]
+    pub fn exists(&mut self, id: &ObjectId) -> Result<bool, ObjectError> {
+        // What was seen has the repository's hash.
+        if self.state.seen.exists(id) { Ok(true) } else { self.state.look_for(id) }
     }
 }
 
@@ -223,6 +234,22 @@ impl State {
             Some(database) => Ok(database),
             none => Ok(none.insert(Database::open(&self.dir, self.hash)?)),
         }
+    }
+
+    fn check_hash(&self, id: &ObjectId) -> Result<(), ObjectError> {
+        let hash = self.hash;
+        if id.kind() == hash { Ok(()) } else { Err(ObjectError::OtherHash { id: *id, hash }) }
+    }
+
+    /// Whether there is an object that was not seen yet.
+    #[inline(never)]
+    fn look_for(&mut self, id: &ObjectId) -> Result<bool, ObjectError> {
+        self.check_hash(id)?;
+        let exists = self.known.get(id).is_some() || self.is_loose_before_packs(id) || self.database()?.exists(id);
+        if exists {
+            self.seen.put(id, None);
+        }
+        Ok(exists)
     }
 
     /// Whether there is a loose object of this id, which is found without listing the packs. Once they are known they

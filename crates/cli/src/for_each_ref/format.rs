@@ -23,7 +23,7 @@ pub struct Format {
     pub misplaced: Option<&'static str>,
 }
 
-/// A piece of what lists of millions are made of, which costs nothing but its bytes.
+/// A piece of what lists of millions are made of. All but the type cost nothing but their bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Usual {
@@ -34,6 +34,8 @@ pub enum Usual {
     Refname,
     /// All digits of the object id.
     Objectname,
+    /// The object's type.
+    Objecttype,
 }
 
 impl Usual {
@@ -45,6 +47,7 @@ impl Usual {
             },
             Piece::Atom(Atom { peeled: false, field: Field::Refname(NameForm::Full) }) => Some(Usual::Refname),
             Piece::Atom(Atom { peeled: false, field: Field::Objectname(IdForm::Full) }) => Some(Usual::Objectname),
+            Piece::Atom(Atom { peeled: false, field: Field::Objecttype }) => Some(Usual::Objecttype),
             _ => None,
         }
     }

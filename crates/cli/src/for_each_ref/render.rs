@@ -55,12 +55,30 @@ impl<'a> Renderer<'a> {
     #[inline(always)]
     pub fn row(&mut self, format: &Format, row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
         match &format.usual {
-            Some(pieces) if self.quote == Quote::None && !self.is_detached(row) => {
-                append_usual(pieces, row, out);
-                Ok(())
-            }
+            Some(pieces) if self.quote == Quote::None && !self.is_detached(row) => self.usual_row(pieces, row, out),
             _ => self.unusual_row(format, row, out),
         }
+    }
+
+    #[inline(always)]
+    fn usual_row(&mut self, pieces: &[Usual], row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
+        for piece in pieces {
+            match piece {
+                Usual::Byte(byte) => out.push(*byte),
+                Usual::Text(text) => out.extend_from_slice(text),
+                Usual::Refname => out.extend_from_slice(row.name),
+                Usual::Objectname => row.id.write_hex(out),
+                Usual::Objecttype => self.objecttype(*row.id, row.name, out)?,
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn objecttype(&mut self, id: ObjectId, name: &BStr, out: &mut Vec<u8>) -> Result<()> {
+        let kind = self.kind(false, id, name)?;
+        out.extend_from_slice(kind.name().as_bytes());
+        Ok(())
     }
 
     #[inline(never)]
@@ -380,18 +398,6 @@ fn mapped(world: &mut dyn World, line: &BStr) -> Result<Option<BString>> {
     let Some(contact) = person::contact(line) else { return Ok(None) };
     let mapped = world.ask(&Question::Contact(contact.clone()))?;
     Ok((mapped != contact).then(|| person::with_contact(line, mapped.as_bstr())))
-}
-
-#[inline(always)]
-fn append_usual(pieces: &[Usual], row: &Row<'_>, out: &mut Vec<u8>) {
-    for piece in pieces {
-        match piece {
-            Usual::Byte(byte) => out.push(*byte),
-            Usual::Text(text) => out.extend_from_slice(text),
-            Usual::Refname => out.extend_from_slice(row.name),
-            Usual::Objectname => row.id.write_hex(out),
-        }
-    }
 }
 
 /// Without `count` components at the front; a negative `count` is the number left.
