@@ -69,36 +69,41 @@ pub trait Visitor {
 pub fn walk(snapshot: &dyn Snapshot, walk: &Walk<'_>, visitor: &mut impl Visitor) -> Result<()> {
     let mut cursor = snapshot.cursor(walk.root_refs)?;
     let all = [BString::default()];
-    let prefixes = match walk.ranges {
+    let mut prefixes = match walk.ranges {
         Ranges::All => &all[..],
         Ranges::Prefixes(prefixes) => prefixes,
     };
-    for prefix in prefixes {
+    while let [prefix, rest @ ..] = prefixes {
         let start = walk.after.map_or(prefix.as_bstr(), |after| after.max(prefix.as_bstr()));
         if !start.is_empty() {
             cursor.seek(start)?;
         }
-        if range(snapshot, &mut *cursor, prefix.as_bstr(), walk.after, visitor)?.is_break() {
+        if stretch(snapshot, &mut *cursor, &mut prefixes, walk.after, visitor)?.is_break() {
             break;
+        }
+        // Even if a packed-refs that is not sorted led back, this goes forward.
+        if prefixes.len() > rest.len() {
+            prefixes = rest;
         }
     }
     Ok(())
 }
 
-/// Shows the refs from where the cursor stands on, as far as they begin with `prefix`.
-fn range(
+/// Shows the refs that begin with the first of the prefixes, before which the cursor stands. Goes on with the next prefix
+/// where that begins right there, and leaves those that are further ahead.
+fn stretch(
     snapshot: &dyn Snapshot,
     cursor: &mut dyn Cursor,
-    prefix: &BStr,
+    prefixes: &mut &[BString],
     after: Option<&BStr>,
     visitor: &mut impl Visitor,
 ) -> Result<ControlFlow<()>> {
     let mut names = OrderedNames::default();
-    let is_bounded = !prefix.is_empty() || after.is_some();
+    let is_bounded = after.is_some() || prefixes.iter().any(|prefix| !prefix.is_empty());
     loop {
         let mut stopped = Ok(ControlFlow::Continue(()));
         let walked = cursor.for_each(&mut |view| {
-            if is_bounded && !view.name.starts_with(prefix) {
+            if is_bounded && !hold(prefixes, view.name) {
                 return ControlFlow::Break(());
             }
             if is_bounded && after == Some(view.name) {
@@ -112,10 +117,16 @@ fn range(
             ControlFlow::Break(())
         });
         match walked {
-            Ok(_) => return stopped,
+            Ok(flow) => {
+                if flow.is_continue() {
+                    // There is nothing behind the last ref.
+                    *prefixes = &[];
+                }
+                return stopped;
+            }
             Err(refdb::Error::BrokenRef(broken)) => {
                 let name = broken.name.as_bstr();
-                if is_bounded && !name.starts_with(prefix) {
+                if is_bounded && !hold(prefixes, name) {
                     return Ok(ControlFlow::Continue(()));
                 }
                 if visitor.wants_broken(name) {
@@ -127,6 +138,20 @@ fn range(
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Whether the name begins with the first prefix, once those are dropped that all come before it.
+fn hold(prefixes: &mut &[BString], name: &BStr) -> bool {
+    while let [prefix, rest @ ..] = *prefixes {
+        if name.starts_with(prefix) {
+            return true;
+        }
+        if name < prefix.as_bstr() {
+            return false;
+        }
+        *prefixes = rest;
+    }
+    false
 }
 
 #[inline]
@@ -185,4 +210,29 @@ fn follow_at_most(refs_max: usize, snapshot: &dyn Snapshot, name: &BStr) -> Resu
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_are_dropped_once_all_their_names_are_behind() {
+        let all: Vec<BString> = ["a/1", "a/2", "b/", "c"].map(BString::from).into();
+        let mut prefixes = &all[..];
+        for (name, expected, left) in [
+            ("a/0", false, 4),
+            ("a/1", true, 4),
+            ("a/1x", true, 4),
+            ("a/2", true, 3),
+            ("a/3", false, 2),
+            ("b", false, 2),
+            ("b0", false, 1),
+            ("cc", true, 1),
+            ("d", false, 0),
+            ("e", false, 0),
+        ] {
+            assert_eq!((hold(&mut prefixes, name.into()), prefixes.len()), (expected, left), "{name}");
+        }
+    }
 }

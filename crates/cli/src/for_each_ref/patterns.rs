@@ -16,8 +16,10 @@ pub struct Patterns {
 #[derive(Debug)]
 struct Pattern {
     text: BString,
-    /// Whether there is anything special in it.
-    is_glob: bool,
+    /// How many bytes of it stand for themselves. Something special follows, or nothing.
+    literal_len: usize,
+    /// How many of those are whole components, so that the rest can be matched by itself.
+    folder_len: usize,
 }
 
 impl Patterns {
@@ -25,8 +27,7 @@ impl Patterns {
     pub fn new(patterns: Vec<BString>, ignore_case: bool) -> Self {
         let mut mode = Mode::NO_MATCH_SLASH_LITERAL;
         mode.set(Mode::IGNORE_CASE, ignore_case);
-        let patterns = patterns.into_iter().map(|text| Pattern { is_glob: literal_len(&text) < text.len(), text });
-        Patterns { patterns: patterns.collect(), mode, is_short: false }
+        Patterns { patterns: patterns.into_iter().map(Pattern::new).collect(), mode, is_short: false }
     }
 
     /// Patterns of git-branch(1) and git-tag(1): each matches a short name as a glob.
@@ -54,7 +55,7 @@ impl Patterns {
         if self.patterns.is_empty() || self.mode.contains(Mode::IGNORE_CASE) {
             return Ranges::All;
         }
-        let literal = |pattern: &Pattern| BString::from(&pattern.text[..literal_len(&pattern.text)]);
+        let literal = |pattern: &Pattern| BString::from(&pattern.text[..pattern.literal_len]);
         let mut prefixes: Vec<BString> = self.patterns.iter().map(literal).collect();
         prefixes.sort();
         prefixes.dedup_by(|later, earlier| later.starts_with(earlier));
@@ -63,17 +64,36 @@ impl Patterns {
 
     /// Whether every ref below `folder`, which ends with a slash, matches: a walk can step over all of them.
     pub fn covers(&self, name: &BStr) -> Option<&BStr> {
-        let covering = self.patterns.iter().find(|pattern| !pattern.is_glob && is_below(name, pattern.text.as_bstr()));
+        let covering =
+            self.patterns.iter().find(|pattern| !pattern.is_glob() && is_below(name, pattern.text.as_bstr()));
         covering.map(|pattern| pattern.text.as_bstr())
     }
 }
 
 impl Pattern {
+    fn new(text: BString) -> Self {
+        // How many bytes of a pattern stand for themselves.
+        let literal_len = text.find_byteset(b"*?[\\").unwrap_or(text.len());
+        let folder_len = text[..literal_len].rfind_byte(b'/').map_or(0, |slash| slash + 1);
+        Pattern { text, literal_len, folder_len }
+    }
+
+    /// Whether there is anything special in it.
+    fn is_glob(&self) -> bool {
+        self.literal_len < self.text.len()
+    }
+
     fn matches(&self, name: &BStr, mode: Mode) -> bool {
         if name == self.text || is_below(name, self.text.as_bstr()) {
             return true;
         }
-        (self.is_glob || mode.contains(Mode::IGNORE_CASE)) && wildmatch(self.text.as_bstr(), name, mode)
+        if mode.contains(Mode::IGNORE_CASE) {
+            return wildmatch(self.text.as_bstr(), name, mode);
+        }
+        let (literal, folder) = (&self.text[..self.literal_len], self.folder_len);
+        self.is_glob()
+            && name.starts_with(literal)
+            && wildmatch(self.text[folder..].into(), name[folder..].into(), mode)
     }
 }
 
@@ -85,11 +105,6 @@ fn is_below(name: &BStr, folder: &BStr) -> bool {
     name.strip_prefix(folder.as_bytes()).is_some_and(|rest| {
         (rest.first() == Some(&b'/') && !folder.is_empty()) || (folder.ends_with(b"/") && !rest.is_empty())
     })
-}
-
-/// How many bytes of a pattern stand for themselves.
-fn literal_len(pattern: &[u8]) -> usize {
-    pattern.find_byteset(b"*?[\\").unwrap_or(pattern.len())
 }
 
 #[cfg(test)]
@@ -122,6 +137,25 @@ mod tests {
             ("refs/", "refs/heads/a", true),
         ] {
             assert_eq!(patterns(&[pattern]).matches(name.into()), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn what_stands_for_itself_may_be_compared_by_itself() {
+        fn all(bytes: &[u8], len: usize) -> Vec<BString> {
+            let longer =
+                |short: &BString| bytes.iter().map(|byte| [short.as_bytes(), &[*byte]].concat().into()).collect();
+            (0..len).fold(vec![BString::default()], |shorter, _| shorter.iter().flat_map::<Vec<_>, _>(longer).collect())
+        }
+        let mode = Mode::NO_MATCH_SLASH_LITERAL;
+        let names: Vec<BString> = (1..5).flat_map(|len| all(b"a/", len)).collect();
+        for text in (1..6).flat_map(|len| all(b"a/*?", len)) {
+            let pattern = Pattern::new(text.clone());
+            for name in &names {
+                let whole = name == &text || is_below(name.as_bstr(), text.as_bstr());
+                let expected = whole || wildmatch(text.as_bstr(), name.as_bstr(), mode);
+                assert_eq!(pattern.matches(name.as_bstr(), mode), expected, "{text} {name}");
+            }
         }
     }
 
