@@ -4,10 +4,12 @@
 
 mod files_common;
 
+use bstr::BStr;
 use files_common::*;
-use refdb::{Backend, Error, HashKind, Reason};
+use refdb::{Backend, Error, HashKind, LogJudge, LoggedChange, PruneLogs, Reason};
 use refdb_testkit::{RefFormat, Repo, files_below};
-use refdb_types::ObjectId;
+use refdb_types::{ObjectId, RefName};
+use std::{fs, slice, time::Duration};
 
 const HASHES: [HashKind; 2] = [HashKind::Sha1, HashKind::Sha256];
 
@@ -38,7 +40,7 @@ fn single_refs_are_created_updated_linked_and_deleted_in_loose_files() {
         let listed = agree(&repo);
         assert_eq!(listed[1], format!("refs/heads/main {}", ids[1]));
         assert_eq!(listed[2], "refs/remotes/o/HEAD -> refs/heads/main");
-        assert_eq!(std::fs::read_to_string(repo.git_dir().join("refs/heads/main")).unwrap(), format!("{}\n", ids[1]));
+        assert_eq!(fs::read_to_string(repo.git_dir().join("refs/heads/main")).unwrap(), format!("{}\n", ids[1]));
         transact(&store, &[delete("refs/heads/a/b/c"), delete("refs/remotes/o/HEAD")]).unwrap();
         assert_eq!(agree(&repo).len(), 1);
         assert!(!repo.git_dir().join("refs/heads/a").exists(), "emptied folders go");
@@ -58,7 +60,7 @@ fn many_new_refs_go_to_packed_refs_and_leave_no_folder() {
         transact(&store, &wishes).unwrap();
         assert_eq!(agree(&repo).len(), 302);
         assert!(!repo.git_dir().join("refs/heads/new").exists());
-        let text = std::fs::read_to_string(repo.git_dir().join("packed-refs")).unwrap();
+        let text = fs::read_to_string(repo.git_dir().join("packed-refs")).unwrap();
         assert_eq!(text.lines().count(), 303);
         // Again over existing refs: packed and loose ones, one of them symbolic.
         for name in ["refs/heads/new/0/b00000", "refs/heads/new/3/b00170"] {
@@ -85,14 +87,14 @@ fn deleting_a_packed_ref_keeps_known_promises_peeled_lines_and_neighbours_byte_f
     repo.create_refs((0..500).map(|i| (format!("refs/tags/t{i:03}"), if i % 2 == 0 { tag } else { id })));
     repo.git(["pack-refs", "--all"]);
     let path = repo.git_dir().join("packed-refs");
-    let before = std::fs::read_to_string(&path).unwrap().replacen("sorted", "sorted strange", 1);
-    std::fs::write(&path, &before).unwrap();
+    let before = fs::read_to_string(&path).unwrap().replacen("sorted", "sorted strange", 1);
+    fs::write(&path, &before).unwrap();
     let store = backend(&repo);
     transact(&store, &[delete("refs/tags/t100"), delete("refs/tags/t101"), delete("refs/tags/none")]).unwrap();
     let expected =
         before.replace(&format!("{tag} refs/tags/t100\n^{id}\n"), "").replace(&format!("{id} refs/tags/t101\n"), "");
     let expected = expected.replacen("sorted strange", "sorted", 1);
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
+    assert_eq!(fs::read_to_string(&path).unwrap(), expected);
     agree(&repo);
 }
 
@@ -102,13 +104,13 @@ fn a_packed_refs_without_sorted_is_rewritten_whole_sorted_and_peeled() {
     let id = repo.commit();
     let tag = repo.tag_object(id, "v");
     let path = repo.git_dir().join("packed-refs");
-    std::fs::write(&path, format!("{tag} refs/tags/c\n{id} refs/heads/z\n{id} refs/tags/a\n")).unwrap();
+    fs::write(&path, format!("{tag} refs/tags/c\n{id} refs/heads/z\n{id} refs/tags/a\n")).unwrap();
     let mut options = options(refdb_vfs::Fs::real(), repo.git_dir(), HashKind::Sha1);
     options.objects = std::sync::Arc::new(KnownTags([(tag, id)].into()));
     transact(&refdb::files::FilesBackend::new(options), &[delete("refs/tags/a")]).unwrap();
     let expected =
         format!("# pack-refs with: peeled fully-peeled sorted \n{id} refs/heads/z\n{tag} refs/tags/c\n^{id}\n");
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
+    assert_eq!(fs::read_to_string(&path).unwrap(), expected);
     agree(&repo);
 }
 
@@ -158,14 +160,14 @@ fn name_conflicts_with_files_and_folders_are_refused_and_empty_folders_are_not()
     let git = String::from_utf8_lossy(&git.stderr).into_owned();
     assert!(git.contains(&error) && error.contains("'refs/heads/file' exists; cannot create"), "{git}\n{error}");
     let folder = repo.git_dir().join("refs/heads/folder");
-    std::fs::create_dir_all(folder.join("empty/too")).unwrap();
+    fs::create_dir_all(folder.join("empty/too")).unwrap();
     transact(&store, &[create("refs/heads/folder", id)]).unwrap();
     let full = repo.git_dir().join("refs/heads/full");
-    std::fs::create_dir_all(&full).unwrap();
-    std::fs::write(full.join("x.lock"), "").unwrap();
+    fs::create_dir_all(&full).unwrap();
+    fs::write(full.join("x.lock"), "").unwrap();
     let error = transact(&store, &[create("refs/heads/full", id)]).unwrap_err().to_string();
     assert!(error.contains("there is a non-empty directory") && error.contains("blocking reference"), "{error}");
-    std::fs::remove_dir_all(&full).unwrap();
+    fs::remove_dir_all(&full).unwrap();
     agree(&repo);
 }
 
@@ -199,7 +201,7 @@ fn permissions_follow_core_shared_repository() {
     transact(&store, &[create("refs/heads/s/a", id)]).unwrap();
     store.optimize(&pack_all()).unwrap();
     transact(&store, &[create("refs/heads/s/b", id)]).unwrap();
-    let mode = |path: &str| std::fs::metadata(repo.git_dir().join(path)).unwrap().permissions().mode();
+    let mode = |path: &str| fs::metadata(repo.git_dir().join(path)).unwrap().permissions().mode();
     assert_eq!(mode("refs/heads/s/b") & 0o660, 0o660);
     assert_eq!(mode("packed-refs") & 0o660, 0o660);
     assert_eq!(mode("refs/heads/s") & 0o2770, 0o2770);
@@ -238,7 +240,7 @@ fn packing_moves_what_git_moves() {
         for (args, choice) in choices {
             by_git.git([&["pack-refs"], args].concat());
             store.optimize(&choice).unwrap();
-            let packed = |repo: &Repo| std::fs::read_to_string(repo.git_dir().join("packed-refs")).unwrap();
+            let packed = |repo: &Repo| fs::read_to_string(repo.git_dir().join("packed-refs")).unwrap();
             assert_eq!(packed(&by_us), packed(&by_git), "{args:?}");
             let loose = |repo: &Repo| files_below(&repo.git_dir().join("refs"));
             assert_eq!(loose(&by_us), loose(&by_git), "{args:?}");
@@ -251,4 +253,71 @@ fn with(change: impl Fn(&mut refdb::backend::OptimizeOptions)) -> refdb::backend
     let mut options = pack_all();
     change(&mut options);
     options
+}
+
+/// Lets the oldest entry of a log go, once another writer has done something to the log.
+struct Oldest<'m> {
+    is_first: bool,
+    meddle: Option<&'m dyn Fn()>,
+}
+
+impl LogJudge for Oldest<'_> {
+    fn begin(&mut self, _: &BStr, _: &mut dyn ExactSizeIterator<Item = u64>) -> refdb::Result<()> {
+        self.is_first = true;
+        Ok(())
+    }
+
+    fn goes(&mut self, _: &LoggedChange<'_>) -> refdb::Result<bool> {
+        if let Some(meddle) = self.meddle.take() {
+            meddle();
+        }
+        Ok(std::mem::take(&mut self.is_first))
+    }
+
+    fn told(&mut self, _: &LoggedChange<'_>, _: bool) {}
+
+    fn failed(&mut self, name: &RefName, error: Error) {
+        panic!("{name}: {error}");
+    }
+}
+
+#[test]
+fn a_log_that_changes_between_the_look_and_the_lock_is_judged_again() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commits(1)[0];
+    repo.create_refs([("refs/heads/main", id)]);
+    let name = RefName::new("refs/heads/main").unwrap();
+    let log = repo.git_dir().join("logs/refs/heads/main");
+    let line = |at: u64| format!("{id} {id} A <a@example.com> {at} +0000\tx\n");
+    let lines = |numbers: &[u64]| numbers.iter().copied().map(line).collect::<String>();
+    let append = || fs::write(&log, lines(&[1, 2, 3, 4])).unwrap();
+    let replace = || {
+        // As long and as old as the one before.
+        let time = fs::metadata(&log).unwrap().modified().unwrap();
+        let new = log.with_extension("new");
+        fs::write(&new, lines(&[7, 8, 9])).unwrap();
+        fs::File::open(&new).unwrap().set_modified(time).unwrap();
+        fs::rename(&new, &log).unwrap();
+    };
+    let remove = || fs::remove_file(&log).unwrap();
+    let link = || {
+        let elsewhere = repo.git_dir().join("elsewhere");
+        fs::rename(&log, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &log).unwrap();
+    };
+    let prune = |meddle: &dyn Fn(), left: Option<&[u64]>| {
+        fs::create_dir_all(log.parent().unwrap()).unwrap();
+        fs::write(&log, lines(&[1, 2, 3])).unwrap();
+        // A log that was written just now is always judged again.
+        std::thread::sleep(Duration::from_millis(60));
+        let mut judge = Oldest { is_first: true, meddle: Some(meddle) };
+        backend(&repo).prune_logs(slice::from_ref(&name), PruneLogs::default(), &mut judge).unwrap();
+        assert_eq!(fs::read_to_string(&log).ok(), left.map(lines));
+    };
+    prune(&|| (), Some(&[2, 3]));
+    prune(&append, Some(&[2, 3, 4]));
+    prune(&replace, Some(&[8, 9]));
+    prune(&remove, None);
+    prune(&link, Some(&[2, 3]));
+    assert!(fs::symlink_metadata(&log).unwrap().is_symlink(), "the file behind the link was replaced");
 }

@@ -65,6 +65,16 @@ impl File {
         Ok(bytes)
     }
 
+    /// Reads this number of bytes, or as many as there are, from where the last read ended.
+    pub fn read_len(&self, len_bytes: u64) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let read = match bytes.try_reserve_exact(usize::try_from(len_bytes).unwrap_or(usize::MAX)) {
+            Ok(()) => (&self.inner).take(len_bytes).read_to_end(&mut bytes),
+            Err(_) => Err(io::ErrorKind::OutOfMemory.into()),
+        };
+        read.map(|_| bytes).map_err(|source| Error::new("read", &self.path, source))
+    }
+
     /// Writes all of `bytes` at the end of what this handle has written.
     pub fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
         let written = match self.gate.verdict(Op::Write(&self.path, bytes)) {

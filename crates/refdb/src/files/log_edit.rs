@@ -2,7 +2,13 @@
 //!
 //! These are git's locks: to add an entry a writer holds the ref's. A log that loses nothing is neither locked nor written.
 
-use super::{locks, reflog_file, reflog_line::Line, store::Store, transaction::FilesLocked};
+use super::{
+    locks,
+    reflog_file::{self, Proof},
+    reflog_line::Line,
+    store::Store,
+    transaction::FilesLocked,
+};
 use crate::{
     Rejection, Result, Snapshot, Step, Target, TargetView,
     backend::{Claim, Intent, Locked, NewValue},
@@ -10,58 +16,83 @@ use crate::{
 };
 use bstr::BStr;
 use refdb_types::{ObjectId, RefName};
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 /// The most refs that are locked at once. Many locks are names of one file, which is cheaper than a file each.
 const BATCH: usize = 64;
 
+/// Contents beyond this are not kept from the first look to the second.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
 /// See [`Backend::prune_logs`](crate::Backend::prune_logs).
 pub(super) fn prune(store: &Arc<Store>, names: &[RefName], how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
     let batch = if how.report || how.update_ref { 1 } else { BATCH };
-    let mut due: Vec<&RefName> = Vec::new();
+    let mut due: Vec<Due<'_>> = Vec::new();
     for name in names {
         locks::heed_signals()?;
-        match may_change(store, name, how, judge) {
-            Ok(true) => due.push(name),
-            Ok(false) => {}
+        match look(store, name, how, judge) {
+            Ok(found) => due.extend(found),
             Err(error) => judge.failed(name, error),
         }
-        if due.len() == batch {
+        if due.len() == batch || due.iter().map(Due::kept_bytes).sum::<usize>() > KEPT_BYTES_MAX {
             prune_locked(store, std::mem::take(&mut due), how, judge)?;
         }
     }
     if due.is_empty() { Ok(()) } else { prune_locked(store, due, how, judge) }
 }
 
-/// Whether a log, or its ref, has to be locked because it may change. If not, that is reported.
-fn may_change(store: &Arc<Store>, name: &RefName, how: PruneLogs, judge: &mut dyn LogJudge) -> Result<bool> {
-    let Some(path) = store.layout.log_path(name.as_bstr()) else { return Ok(false) };
-    let Some(before) = reflog_file::read(store, &path)? else { return Ok(false) };
-    let judged = Judged::of(store, name.as_bstr(), &before, how, judge)?;
-    if !how.dry_run && (how.update_ref || judged.content != before) {
-        return Ok(true);
-    }
-    judged.tell(how, judge);
-    Ok(false)
+/// A log that may change, or whose ref may, as it was judged without a lock.
+struct Due<'n> {
+    name: &'n RefName,
+    path: PathBuf,
+    proof: Proof,
+    /// Its new content, if it changes.
+    content: Option<Vec<u8>>,
+    end: Option<ObjectId>,
 }
 
-/// Locks these refs, each once, and judges their logs again.
-fn prune_locked(store: &Arc<Store>, mut due: Vec<&RefName>, how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
-    due.sort_unstable();
+impl Due<'_> {
+    fn kept_bytes(&self) -> usize {
+        self.content.as_ref().map_or(0, Vec::len)
+    }
+}
+
+/// Judges a log without a lock. Reports on one that stays as it is, and returns any other.
+fn look<'n>(
+    store: &Arc<Store>,
+    name: &'n RefName,
+    how: PruneLogs,
+    judge: &mut dyn LogJudge,
+) -> Result<Option<Due<'n>>> {
+    let Some(path) = store.layout.log_path(name.as_bstr()) else { return Ok(None) };
+    let Some((before, proof)) = reflog_file::read_with_proof(store, &path)? else { return Ok(None) };
+    let judged = Judged::of(store, name.as_bstr(), &before, how, judge)?;
+    let changes = judged.content != before;
+    if how.dry_run || !changes && !how.update_ref {
+        judged.tell(how, judge);
+        return Ok(None);
+    }
+    let (content, end) = (changes.then_some(judged.content), judged.end);
+    Ok(Some(Due { name, path, proof, content, end }))
+}
+
+/// Locks these refs, each once, and replaces their logs.
+fn prune_locked(store: &Arc<Store>, mut due: Vec<Due<'_>>, how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
+    due.sort_unstable_by_key(|due| due.name);
     let intent = if how.update_ref { Intent::SetDirect } else { Intent::Hold };
-    let claims: Vec<Claim<'_>> = due.iter().map(|name| Claim { name: name.as_bstr(), intent }).collect();
+    let claims: Vec<Claim<'_>> = due.iter().map(|due| Claim { name: due.name.as_bstr(), intent }).collect();
     let mut locked = FilesLocked::lock(store, &claims)?;
     let refused = locked.refused().to_vec();
     for (at, why) in &refused {
-        judge.failed(due[*at], Rejection::of(due[*at].clone(), why.clone()).into());
+        judge.failed(due[*at].name, Rejection::of(due[*at].name.clone(), why.clone()).into());
     }
     let mut steps = Vec::new();
     let held = (0..due.len()).filter(|at| !refused.iter().any(|(refused, _)| refused == at));
-    for name in held.map(|at| due[at]) {
-        match prune_one(store, name, how, judge) {
-            Ok(Some(end)) => steps.extend(step(locked.snapshot(), name.as_bstr(), end)),
+    for due in held.map(|at| &due[at]) {
+        match prune_one(store, due, how, judge) {
+            Ok(Some(end)) => steps.extend(step(locked.snapshot(), due.name.as_bstr(), end)),
             Ok(None) => {}
-            Err(error) => judge.failed(name, error),
+            Err(error) => judge.failed(due.name, error),
         }
     }
     assert!(steps.len() <= 1, "refs are set one by one");
@@ -69,14 +100,20 @@ fn prune_locked(store: &Arc<Store>, mut due: Vec<&RefName>, how: PruneLogs, judg
     Box::new(locked).commit(&steps)
 }
 
-/// Judges a log whose ref is locked, and replaces it. Returns the value for the ref, if it shall have one.
-fn prune_one(store: &Arc<Store>, name: &RefName, how: PruneLogs, judge: &mut dyn LogJudge) -> Result<Option<ObjectId>> {
-    let Some(path) = store.layout.log_path(name.as_bstr()) else { return Ok(None) };
-    let Some(now) = reflog_file::read(store, &path)? else { return Ok(None) };
-    let judged = Judged::of(store, name.as_bstr(), &now, how, judge)?;
+/// Replaces a log whose ref is locked. One that has changed, or that is reported, is judged again. Returns the value for
+/// the ref, if it shall have one.
+fn prune_one(store: &Arc<Store>, due: &Due<'_>, how: PruneLogs, judge: &mut dyn LogJudge) -> Result<Option<ObjectId>> {
+    if !how.report && due.proof.holds(store)? {
+        if let Some(content) = &due.content {
+            reflog_file::replace_file(store, &due.path, content)?;
+        }
+        return Ok(due.end.filter(|_| how.update_ref));
+    }
+    let Some(now) = reflog_file::read(store, &due.path)? else { return Ok(None) };
+    let judged = Judged::of(store, due.name.as_bstr(), &now, how, judge)?;
     judged.tell(how, judge);
     if judged.content != now {
-        reflog_file::replace(store, &path, &judged.content)?;
+        reflog_file::replace(store, &due.path, &judged.content)?;
     }
     Ok(judged.end.filter(|_| how.update_ref))
 }

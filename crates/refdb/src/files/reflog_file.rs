@@ -3,7 +3,7 @@
 use super::{folders, locks, store::Store};
 use crate::{Error, Result};
 use bstr::BStr;
-use refdb_vfs::{Lock, LockError, Patience};
+use refdb_vfs::{File, Lock, LockError, Patience, Stat, now_nanos};
 use std::path::{Path, PathBuf};
 
 /// A log's bytes; `None` if there is none.
@@ -13,6 +13,38 @@ pub(super) fn read(store: &Store, path: &Path) -> Result<Option<Vec<u8>>> {
         Err(error) if error.is_not_found() || error.is_folder() => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// That a log is still the one that was read.
+pub(super) struct Proof {
+    path: PathBuf,
+    stat: Stat,
+    /// Whether it was written so late that it may have been written again without looking different.
+    is_racy: bool,
+    /// As long as it is open no other file can look like it.
+    _file: File,
+}
+
+impl Proof {
+    /// Says no to a symbolic link, too: what it leads to may change without it.
+    pub(super) fn holds(&self, store: &Store) -> Result<bool> {
+        Ok(!self.is_racy && store.options.fs.find_link(&self.path)? == Some(self.stat))
+    }
+}
+
+/// A log's bytes, and how to tell later whether they are still the same; `None` if there is none.
+pub(super) fn read_with_proof(store: &Store, path: &Path) -> Result<Option<(Vec<u8>, Proof)>> {
+    let file = match store.options.fs.open(path) {
+        Ok(file) => file,
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let (now, stat) = (now_nanos(), file.stat()?);
+    if stat.is_dir() {
+        return Ok(None);
+    }
+    let bytes = file.read_len(stat.len_bytes)?;
+    Ok(Some((bytes, Proof { path: path.to_owned(), stat, is_racy: stat.is_racy(now), _file: file })))
 }
 
 /// A ref's log, to be put under another name.
@@ -35,11 +67,15 @@ pub(super) fn put(store: &Store, name: &BStr, content: &[u8]) -> Result<Option<P
 
 /// Replaces a log. If it is a symbolic link, the file that it leads to is replaced.
 pub(super) fn replace(store: &Store, path: &Path, content: &[u8]) -> Result<()> {
+    replace_file(store, &store.target_of(path)?, content)
+}
+
+/// The same of a log that is no symbolic link.
+pub(super) fn replace_file(store: &Store, path: &Path, content: &[u8]) -> Result<()> {
     let options = &store.options;
     debug_assert!(content.is_empty() || content.ends_with(b"\n"), "a log is whole lines");
-    let path = store.target_of(path)?;
     // Nobody else has it: the ref is locked.
-    let mut lock = Lock::acquire(&options.fs, &path, 0o666, Patience::None)?;
+    let mut lock = Lock::acquire(&options.fs, path, 0o666, Patience::None)?;
     let file = lock.content()?;
     file.write_all(content)?;
     if options.sync {
