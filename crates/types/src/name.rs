@@ -85,6 +85,12 @@ impl OrderedNames {
         self.accept_new(name)
     }
 
+    /// Whether [`check_format`] accepts the name, of more than one level.
+    #[inline]
+    pub fn accept_full(&mut self, name: &[u8]) -> bool {
+        (name.starts_with(b"refs/") || name.contains(&b'/')) && self.accept(name)
+    }
+
     #[inline(never)]
     fn accept_new(&mut self, name: &[u8]) -> bool {
         if let Some(start) = name.first_chunk()

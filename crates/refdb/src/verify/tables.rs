@@ -3,13 +3,13 @@
 use super::{Check, Looking, Verified, Verifier, Worktree, content::verify_target};
 use crate::Result;
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::{FormatOptions, check_format, is_root_ref};
+use refdb_types::{FormatOptions, OrderedNames, check_format, is_root_ref};
 use refdb_vfs::Mapping;
 use reftable::{
-    RefValue, Source, check,
+    RefEntry, RefRecord, RefValue, Source, check,
     stack::{Snapshot, Stack, StackOptions},
 };
-use std::{path::Path, sync::Arc};
+use std::{ops::ControlFlow, path::Path, sync::Arc};
 
 pub(super) fn verify(verifier: &mut Verifier<'_>, worktree: &Worktree) -> Result<()> {
     let folder = worktree.folder.join("reftable");
@@ -58,24 +58,40 @@ fn blocks(verifier: &mut Verifier<'_>, name: &BStr, path: &Path) -> Result<()> {
 }
 
 fn refs(verifier: &mut Verifier<'_>, worktree: &Worktree, snapshot: &Snapshot) -> Result<()> {
-    let mut refs = snapshot.merged().refs();
-    while let Some(record) = refs.next()? {
-        let name = record.name;
-        let place = BString::from([&worktree.prefix[..], name].concat());
-        let place = place.as_bstr();
-        if !is_root_ref(name) && check_format(name, FormatOptions::default()).is_err() {
-            verifier.fault(place, Check::BadRefName, "invalid refname format");
+    let mut names = OrderedNames::default();
+    let mut verified = Ok(());
+    let walked = snapshot.merged().refs().for_each(|entry| {
+        if !is_faultless(&mut names, entry, verifier.deep) {
+            verified = one(verifier, worktree, &entry.record());
         }
-        match record.value {
-            RefValue::Symbolic(target) => verify_target(verifier, place, name, target),
-            RefValue::Direct(id) | RefValue::Peeled { target: id, .. } => {
-                if id.is_null() {
-                    verifier.fault(place, Check::BadRefOid, format!("points to invalid object ID '{id}'"));
-                }
-                verifier.object(place, name, &id)?;
+        if verified.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    debug_assert_eq!(walked.is_break(), verified.is_err(), "no ref is left out");
+    verified
+}
+
+/// Whether there is nothing to say of a ref, as of almost all.
+#[inline(always)]
+fn is_faultless(names: &mut OrderedNames, entry: &RefEntry<'_>, deep: bool) -> bool {
+    !deep && names.accept_full(entry.name()) && entry.direct().is_some_and(|id| !id.is_null())
+}
+
+fn one(verifier: &mut Verifier<'_>, worktree: &Worktree, record: &RefRecord<'_>) -> Result<()> {
+    let name = record.name;
+    let place = BString::from([&worktree.prefix[..], name].concat());
+    let place = place.as_bstr();
+    if !is_root_ref(name) && check_format(name, FormatOptions::default()).is_err() {
+        verifier.fault(place, Check::BadRefName, "invalid refname format");
+    }
+    match record.value {
+        RefValue::Symbolic(target) => verify_target(verifier, place, name, target),
+        RefValue::Direct(id) | RefValue::Peeled { target: id, .. } => {
+            if id.is_null() {
+                verifier.fault(place, Check::BadRefOid, format!("points to invalid object ID '{id}'"));
             }
-            RefValue::Deletion => {}
+            verifier.object(place, name, &id)?;
         }
+        RefValue::Deletion => {}
     }
     Ok(())
 }
