@@ -1,6 +1,5 @@
 use crate::format::OBJECT_ID_LEN_MAX;
 use refdb_types::ObjectId;
-use std::cmp::Ordering;
 
 /// Collects which objects the refs of which blocks point at, for the object blocks.
 #[derive(Default)]
@@ -58,10 +57,10 @@ impl ObjectCollector {
         let mut entries = std::mem::take(&mut self.entries);
         debug_assert_eq!(self.ids.len(), entries.len() * self.id_len, "each entry has its id");
         debug_assert!(entries.iter().all(|entry| (entry.block as usize) < block_positions.len()), "blocks are written");
-        entries.sort_unstable_by(|a, b| self.compare(a, b).then(a.block.cmp(&b.block)));
+        self.sort(&mut entries);
         let longest_shared = entries
             .windows(2)
-            .filter(|pair| self.compare(&pair[0], &pair[1]) != Ordering::Equal)
+            .filter(|pair| pair[0].id != pair[1].id)
             .map(|pair| crate::record::key::common_prefix(self.id(&pair[0]), self.id(&pair[1])))
             .max()
             .unwrap_or(0);
@@ -70,7 +69,7 @@ impl ObjectCollector {
             return Ok(0);
         }
         let mut positions = Vec::new();
-        for same in entries.chunk_by(|a, b| self.compare(a, b) == Ordering::Equal) {
+        for same in entries.chunk_by(|a, b| a.id == b.id) {
             positions.clear();
             positions.extend(same.iter().map(|entry| block_positions[entry.block as usize]));
             positions.dedup();
@@ -84,8 +83,54 @@ impl ObjectCollector {
         &self.ids[at..at + self.id_len]
     }
 
-    #[inline]
-    fn compare(&self, a: &Entry, b: &Entry) -> Ordering {
-        a.start.cmp(&b.start).then_with(|| self.id(a).cmp(self.id(b)))
+    /// Puts the entries in order of id and block, and gives those of one id the same number of it.
+    fn sort(&self, entries: &mut [Entry]) {
+        // Equal starts are nearly always equal ids. So each id is compared once, not at every step of the sorting.
+        entries.sort_unstable_by_key(|entry| u128::from(entry.start) << u32::BITS | u128::from(entry.block));
+        for alike in entries.chunk_by_mut(|a, b| a.start == b.start) {
+            if !self.number(alike) {
+                alike.sort_unstable_by(|a, b| self.id(a).cmp(self.id(b)).then(a.block.cmp(&b.block)));
+                self.number(alike);
+            }
+        }
+        debug_assert!(entries.is_sorted_by_key(|entry| (self.id(entry), entry.block)), "by id, and then by block");
+    }
+
+    /// Gives neighbours of one id the same number of it. Returns whether all are of one id.
+    fn number(&self, entries: &mut [Entry]) -> bool {
+        let mut first = entries[0];
+        let mut is_one = true;
+        for entry in entries {
+            if self.id(entry) == self.id(&first) {
+                entry.id = first.id;
+            } else {
+                first = *entry;
+                is_one = false;
+            }
+        }
+        is_one
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use refdb_types::HashKind;
+
+    #[test]
+    fn ids_that_begin_alike_are_told_apart_and_keep_their_blocks() {
+        let id = |last: u8| ObjectId::from_bytes(HashKind::Sha1, &[[7; 19].as_slice(), &[last]].concat()).unwrap();
+        let other = ObjectId::from_bytes(HashKind::Sha1, &[3; 20]).unwrap();
+        let mut collector = ObjectCollector::default();
+        for (id, block) in [(id(2), 0), (id(1), 0), (id(2), 0), (other, 1), (id(1), 1), (id(2), 1), (id(1), 2)] {
+            collector.add(&id, block);
+        }
+        let mut found = Vec::new();
+        let len = collector.finish(&[10, 11, 12], |id, positions| {
+            found.push((id[0], id[19], positions.to_vec()));
+            Ok::<_, ()>(())
+        });
+        assert_eq!(len, Ok(20));
+        assert_eq!(found, [(3, 3, vec![11]), (7, 1, vec![10, 11, 12]), (7, 2, vec![10, 11])]);
     }
 }
