@@ -14,9 +14,11 @@ pub fn jobs(size: Size, commits: &Commits) -> Vec<Job> {
     jobs.extend(reftable(size));
     jobs.extend(one_ref(Format::Reftable, size, commits));
     jobs.extend(lists(Format::Reftable, size));
+    jobs.push(migrate(Format::Reftable, size));
     jobs.extend(files(size));
     jobs.extend(one_ref(Format::Files, size, commits));
     jobs.extend(lists(Format::Files, size));
+    jobs.push(migrate(Format::Files, size));
     jobs.extend(receive::jobs(size));
     jobs
 }
@@ -208,6 +210,26 @@ fn lists(format: Format, size: Size) -> [Job; 3] {
         judged: 1,
         steps: vec![step],
     })
+}
+
+/// Bringing all refs of the big repository from one format into the other.
+fn migrate(format: Format, size: Size) -> Job {
+    let (id, other, most, peak) = match format {
+        Format::Reftable => ("migrate", Format::Files, 1_000.0, 60.0),
+        Format::Files => ("files-migrate", Format::Reftable, 2_800.0, 150.0),
+    };
+    let (name, to) = (other.name(), format!("--ref-format={}", other.name()));
+    let step = command(format!("migrate {} to {name}", size.big), ["refs", "migrate", &to]);
+    Job {
+        id,
+        format,
+        content: Content::Big,
+        disk: Disk::Tmpfs,
+        reflogs: false,
+        reads: false,
+        judged: 1,
+        steps: vec![step.reach(Reach { peak: Some(peak), ..millions(most) })],
+    }
 }
 
 /// Create, delete, create again: the second creation meets tombstones and leaves what the first one left.
