@@ -21,7 +21,16 @@ pub enum Scope<'a> {
 
 impl<'a> Scope<'a> {
     /// Classifies a refname. It is a matter of spelling alone: the ref need not exist.
+    #[inline]
     pub fn of(name: &'a BStr) -> Self {
+        // Nearly all names are of this kind.
+        if name.starts_with(b"refs/") {
+            return if is_in_own_folder(name) { Scope::Worktree } else { Scope::Shared };
+        }
+        Self::of_other(name)
+    }
+
+    fn of_other(name: &'a BStr) -> Self {
         if is_per_worktree(name) {
             return Scope::Worktree;
         }
@@ -72,12 +81,13 @@ pub fn is_worktree_itself(name: &BStr) -> bool {
 
 /// Whether each worktree has its own ref of this name.
 fn is_per_worktree(name: &BStr) -> bool {
-    const FOLDERS: [&[u8]; 3] = [b"refs/worktree/", b"refs/bisect/", b"refs/rewritten/"];
-    if name.starts_with(b"refs/") {
-        FOLDERS.iter().any(|folder| name.starts_with(folder))
-    } else {
-        is_root_syntax(name)
-    }
+    if name.starts_with(b"refs/") { is_in_own_folder(name) } else { is_root_syntax(name) }
+}
+
+/// Whether `name` lies in one of the folders below `refs/` that each worktree has for itself.
+#[inline]
+fn is_in_own_folder(name: &BStr) -> bool {
+    name.starts_with(b"refs/worktree/") || name.starts_with(b"refs/bisect/") || name.starts_with(b"refs/rewritten/")
 }
 
 /// Whether `name` is spelt as a ref that lives at the root: upper-case letters, `-` and `_` only.
