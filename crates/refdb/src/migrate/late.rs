@@ -73,7 +73,7 @@ fn old_target(old: &FilesBackend, name: &BStr) -> Option<Target> {
 fn late_refs(old: &FilesBackend, base: &Merged) -> Result<Vec<LateRef>> {
     let mut late = Vec::new();
     let mut cursor = base.refs();
-    cursor.next()?;
+    cursor.advance()?;
     old.for_each_own(&mut |found| {
         let (name, target) = match &found {
             Ok(view) => (view.name, Some(view.target)),
@@ -86,7 +86,7 @@ fn late_refs(old: &FilesBackend, base: &Merged) -> Result<Vec<LateRef>> {
                 break;
             }
             if order.is_eq() && target.is_some_and(|target| is_same(&record, target)) {
-                cursor.next()?;
+                cursor.advance()?;
                 return Ok(());
             }
             let value = target_of(&record);
@@ -95,7 +95,7 @@ fn late_refs(old: &FilesBackend, base: &Merged) -> Result<Vec<LateRef>> {
             } else {
                 was = value;
             }
-            cursor.next()?;
+            cursor.advance()?;
         }
         let now = target.and_then(TargetView::to_target);
         let is_broken = now.is_none() || RefName::new_safe(name.to_vec()).is_none();
@@ -104,7 +104,7 @@ fn late_refs(old: &FilesBackend, base: &Merged) -> Result<Vec<LateRef>> {
     })?;
     while let Some(record) = cursor.current()? {
         late.push(LateRef { name: record.name.to_owned(), was: target_of(&record), now: None, is_broken: false });
-        cursor.next()?;
+        cursor.advance()?;
     }
     debug_assert!(late.is_sorted_by(|a: &LateRef, b| a.name < b.name), "records are added in order");
     Ok(late)

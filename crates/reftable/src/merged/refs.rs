@@ -64,6 +64,13 @@ impl MergedRefCursor {
         Ok(self.walk.current().map(Cursor::<RefRecords>::record))
     }
 
+    /// Moves to the next ref that exists, for [`current`](Self::current). Returns whether there is one.
+    #[inline]
+    pub fn advance(&mut self) -> Result<bool> {
+        self.walk.next_visible()?;
+        Ok(self.walk.current().is_some())
+    }
+
     /// Hands the refs that follow to `visit` until it breaks, or there are no more. `next` in a loop does the same, but
     /// costs a good deal more where one table is left.
     #[inline]
