@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::{
     compare::{Comparison, Outcome, Rules},
     scenario::{Scenario, Values},
+    trace::Work,
 };
 
 /// One side: a revision as the caller calls it, and where it was built.
@@ -33,4 +34,6 @@ pub struct Finished<'a> {
     pub comparison: Comparison,
     /// What they say.
     pub outcome: Outcome,
+    /// The work of A and of B, where it can be traced.
+    pub work: Option<[Work; 2]>,
 }

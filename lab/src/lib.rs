@@ -1,7 +1,7 @@
 //! The lab: is one revision of a program slower than another, and since which commit?
 //!
 //! Read in this order: [`scenario`] (the file that says how), [`revision`] (built once, kept) and [`stage`]
-//! (one run). Then come [`measure`] (its values), [`compare`] (runs in turn) and [`stats`] (their proof). [`bisect`](mod@bisect) searches a history.
+//! (one run). Then come [`measure`] (its values), [`compare`] (runs in turn) and [`stats`] (their proof); [`trace`] is the work of a side. [`bisect`](mod@bisect) searches a history.
 //! [`report`] says it in words. [`process`], [`perf`] and [`progress`] are below them, and `refdb-bench` uses them too.
 
 pub mod bisect;
@@ -19,3 +19,4 @@ pub mod run;
 pub mod scenario;
 pub mod stage;
 pub mod stats;
+pub mod trace;

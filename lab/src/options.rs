@@ -43,6 +43,10 @@ pub struct Common {
     #[arg(long, num_args = 2, value_names = ["NAME", "VALUES"], action = clap::ArgAction::Append)]
     pub parameter_list: Vec<String>,
 
+    /// Measures git's automatic maintenance too
+    #[arg(long)]
+    pub automatic_maintenance: bool,
+
     /// The value that decides: wall, user, system, cpu, peak, instructions or reported
     #[arg(long, value_name = "MEASURE")]
     pub judge: Option<Measure>,
@@ -90,6 +94,7 @@ impl Common {
         for pair in self.parameter_list.chunks_exact(2) {
             scenario.choose(&pair[0], pair[1].split(',').map(str::to_owned).collect())?;
         }
+        scenario.automatic_maintenance |= self.automatic_maintenance;
         Ok(scenario)
     }
 

@@ -8,6 +8,7 @@ use crate::{
     measure::{Measure, Sample},
     scenario::describe,
     stats::{Interval, centre},
+    trace::differences,
 };
 
 /// The report of one comparison.
@@ -22,6 +23,7 @@ pub fn run(finished: &Finished<'_>) -> String {
         text += &format!("Benchmark {}: {title}\n{}\n", number + 1, figures(samples, finished.rules.judge));
     }
     text += &verdict(finished.sides, &finished.outcome, &finished.rules, finished.comparison.differences.len());
+    text += &same_work(finished);
     text.push('\n');
     text
 }
@@ -79,6 +81,19 @@ fn verdict([a, b]: [&Side; 2], outcome: &Outcome, rules: &Rules, runs: usize) ->
             a.name
         ),
     }
+}
+
+/// Whether both sides did the same work, and else how it differs.
+fn same_work(finished: &Finished<'_>) -> String {
+    let [a, b] = finished.sides;
+    let Some([of_a, of_b]) = &finished.work else {
+        return "same work: not compared, since there is no strace here\n".to_owned();
+    };
+    let differences = differences((&a.name, of_a), (&b.name, of_b));
+    if differences.is_empty() {
+        return "same work: as many programs, threads, bytes, syncs and files\n".to_owned();
+    }
+    differences.iter().fold("NOT the same work:\n".to_owned(), |text, difference| format!("{text}  {difference}\n"))
 }
 
 /// The interval of a ratio in words.

@@ -15,7 +15,7 @@ use crate::{
     report,
     revision::Builds,
     scenario::{Scenario, Values},
-    stage::Stage,
+    stage::{Stage, traces},
 };
 
 /// Compares the two revisions that the options name, and writes a report of each combination to `out`.
@@ -74,7 +74,9 @@ fn one<'a>(
     let mut referee = Referee::new(rules);
     let comparison = compare(rules.judge, coin, |differences| referee.is_settled(differences), run)?;
     let outcome = outcome(&comparison, &rules);
-    Ok(Finished { scenario, values, sides: [&sides[0], &sides[1]], rules, comparison, outcome })
+    progress("tracing the work of both");
+    let work = if traces() { Some([stages[0].traced()?, stages[1].traced()?]) } else { None };
+    Ok(Finished { work, scenario, values, sides: [&sides[0], &sides[1]], rules, comparison, outcome })
 }
 
 /// How far the runs are, with the time that the rest takes if all are needed.

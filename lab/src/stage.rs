@@ -2,9 +2,10 @@
 
 use std::{
     ffi::OsStr,
-    fs,
+    fs::{self, File},
+    io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 use anyhow::{Context, Result, ensure};
@@ -15,6 +16,7 @@ use crate::{
     perf,
     process::{clean, run, tool},
     scenario::{Scenario, Values},
+    trace::{self, Trace, Work},
 };
 
 /// Keeps git's automatic maintenance out of the figures, unless the scenario asks for it.
@@ -89,14 +91,29 @@ impl Stage<'_> {
         then(usage)
     }
 
-    /// The folder of the current run. Copies have one name, so that both sides see paths of one length.
-    pub fn work(&self) -> PathBuf {
-        self.folder.path().join("work")
+    /// The work of one run, traced. Tracing slows it, so nothing else is measured meanwhile.
+    pub fn traced(&self) -> Result<Work> {
+        let log = self.folder.path().join("trace");
+        let which = format!("trace={}", trace::CALLS);
+        let options = ["strace", "-f", "-y", "-qq", "-s", "300", "-e", &which, "-o"].map(OsStr::new);
+        let before: Vec<&OsStr> = options.into_iter().chain([log.as_os_str(), OsStr::new("--")]).collect();
+        self.run(&before, |_| {
+            let mut trace = Trace::default();
+            let mut lines = BufReader::new(File::open(&log)?);
+            let mut line = Vec::new();
+            while lines.read_until(b'\n', &mut line)? > 0 {
+                trace.add(&String::from_utf8_lossy(&line));
+                line.clear();
+            }
+            fs::remove_file(&log)?;
+            let (build, folder) = (self.build.to_string_lossy(), self.folder.path().to_string_lossy());
+            Ok(trace.finish(&[(&build, "$BUILD"), (&folder, "$RUN")]))
+        })
     }
 
-    /// The folder that the revision was built into.
-    pub fn build(&self) -> &Path {
-        &self.build
+    /// The folder of the current run. Copies have one name, so that both sides see paths of one length.
+    fn work(&self) -> PathBuf {
+        self.folder.path().join("work")
     }
 
     fn state(&self) -> PathBuf {
@@ -136,4 +153,13 @@ impl Stage<'_> {
             text.trim().parse().with_context(|| format!("the command reported '{}', no number", text.trim()))?;
         Ok(Some(number))
     }
+}
+
+/// Whether strace is there and may trace.
+pub fn traces() -> bool {
+    Command::new("strace")
+        .args(["-qq", "-c", "true"])
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
 }

@@ -157,6 +157,7 @@ fn in_a_real_repository_the_commit_of_the_merged_branch_is_named() {
     let said = planted.said("bisect", &format!("{good},HEAD"), &[]);
     assert!(said.starts_with("bad takes 1.100 times ("), "{said}");
     assert!(said.contains(&format!("first bad commit: {slow} cost: 1100\n  it takes 1.100 times (")), "{said}");
+    assert!(said.ends_with("99 % sure in all)\n"), "both do the same work: {said}");
     assert!(!said.contains(&format!("{broken} broken: : good")), "{said}");
     let back = planted.complaint("bisect", &format!("HEAD,{good}"), &[]);
     assert!(back.contains("is no ancestor of the bad one"), "{back}");

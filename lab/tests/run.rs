@@ -12,6 +12,9 @@ use refdb_testkit::Git;
 /// The command reports the cost that its revision holds.
 const REPORT: &str = "cat \"$BUILD/cost\" >\"$COST\"";
 
+/// How the line of the verdict begins.
+const VERDICTS: [&str; 3] = ["worse: ", "better: ", "cannot tell: "];
+
 #[test]
 fn a_slower_revision_is_worse_by_wall_time() {
     let planted = Synthetic::new("exec sleep \"$(cat \"$BUILD/cost\")\"", "");
@@ -28,8 +31,14 @@ fn ten_percent_more_is_worse_ten_percent_less_is_better_and_equal_costs_are_equa
     let planted = Synthetic::new(REPORT, "judge = 'reported'");
     let (ten, eleven) = (planted.commit("cost", "1000"), planted.commit("cost", "1100"));
     let same = planted.commit("other", "nothing that costs");
-    let verdict =
-        |a: &str, b: &str| planted.said("run", &format!("{a},{b}"), &[]).trim_end().lines().last().unwrap().to_owned();
+    let verdict = |a: &str, b: &str| {
+        planted
+            .said("run", &format!("{a},{b}"), &[])
+            .lines()
+            .find(|line| VERDICTS.iter().any(|verdict| line.starts_with(verdict)))
+            .unwrap()
+            .to_owned()
+    };
     let worse = verdict(&ten, &eleven);
     assert!(worse.starts_with(&format!("worse: {eleven} takes 1.100 times the reported cost of {ten} (")), "{worse}");
     assert!(verdict(&eleven, &ten).starts_with("better: "));
@@ -122,6 +131,28 @@ fn a_build_that_fails_once_is_tried_again() {
     planted.commit("cost", "10");
     planted.commit("cost", "20");
     assert!(planted.said("run", "HEAD~1,HEAD", &[]).contains("worse"));
+}
+
+/// The case that the lab was made for: the command is as quick as before, but something else runs in it.
+#[test]
+fn a_slowdown_by_another_process_is_shown_as_one() {
+    let planted = Synthetic::new(
+        "sh \"$BUILD/script\"; sh \"$BUILD/script\" >/dev/null; cat \"$BUILD/cost\" >\"$COST\"",
+        "judge = 'reported'",
+    );
+    planted.commit("cost", "10");
+    planted.commit("script", "echo work >file\n");
+    planted.commit(
+        "script",
+        "echo work >file; sleep 0; env git maintenance run --auto || true; echo more work >file.lock\n",
+    );
+    let quick = ["--false-alarms", "0.5", "--tolerance", "0.5"];
+    let said = planted.said("run", "HEAD~1,HEAD", &quick);
+    assert!(said.contains("NOT the same work:\n  HEAD also ran `env git maintenance run --auto` 2 times\n"), "{said}");
+    assert!(said.contains("  HEAD also ran `git maintenance run --auto` 2 times\n"), "{said}");
+    assert!(said.contains("  files locked: 0 in HEAD~1, 2 in HEAD\n"), "{said}");
+    let same = planted.said("run", "HEAD~1,HEAD~1", &quick);
+    assert!(same.contains("same work: as many programs, threads, bytes, syncs and files\n"), "{same}");
 }
 
 /// The shipped scenarios are for git's own sources. Here a Makefile takes the place of git's, and installs real git.

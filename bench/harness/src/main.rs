@@ -15,9 +15,9 @@ use refdb_bench::{
     report,
     seed::Seeds,
     size::Size,
-    syscalls, writers,
+    writers,
 };
-use refdb_lab::progress::progress;
+use refdb_lab::{progress::progress, stage::traces};
 
 fn main() -> ExitCode {
     if guest::is_init() {
@@ -57,7 +57,7 @@ fn run(options: &Options) -> Result<()> {
         commits: &commits,
         jobs: &jobs,
         cache: options.cache.clone(),
-        syscalls: !options.no_syscalls && syscalls::works(),
+        syscalls: !options.no_syscalls && traces(),
     };
     let measure = if options.no_instructions { Measure::Nothing } else { Measure::detect(&options.cache) };
     let rows = bench.run(measure)?;

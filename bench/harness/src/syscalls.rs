@@ -10,11 +10,6 @@ use anyhow::{Context, Result, ensure};
 
 use crate::process::{Line, Program};
 
-/// Whether strace is there and may trace.
-pub fn works() -> bool {
-    Command::new("strace").args(["-qq", "-c", "true"]).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
-}
-
 /// Runs `line` once under strace.
 pub fn count(program: &Program, dir: &Path, line: &Line) -> Result<u64> {
     let log = dir.with_extension("strace");

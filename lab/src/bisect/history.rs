@@ -18,7 +18,8 @@ use crate::{
     progress::progress,
     revision::Builds,
     scenario::{Scenario, Values, describe},
-    stage::Stage,
+    stage::{Stage, traces},
+    trace::differences,
 };
 
 /// Commits, and the stages of those that are being run.
@@ -96,6 +97,14 @@ impl Commits for Repository<'_> {
     fn sample(&mut self, commit: &str) -> Result<Sample> {
         let stage = self.stages.get(commit).context("a commit runs after it was made ready")?;
         stage.sample().with_context(|| commit.to_owned())
+    }
+
+    fn work(&mut self, a: &str, b: &str) -> Result<Vec<String>> {
+        let (Some(parent), Some(commit)) = (self.stages.get(a), self.stages.get(b)) else { return Ok(Vec::new()) };
+        if !traces() {
+            return Ok(Vec::new());
+        }
+        Ok(differences(("its parent", &parent.traced()?), ("it", &commit.traced()?)))
     }
 
     fn hear(&mut self, commit: &str, answer: &Answer, runs: usize) {

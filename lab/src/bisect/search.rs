@@ -24,6 +24,11 @@ pub trait Commits {
     /// Runs a commit that was made ready.
     fn sample(&mut self, commit: &str) -> Result<Sample>;
 
+    /// How the work of two commits differs that are both ready, in sentences.
+    fn work(&mut self, _a: &str, _b: &str) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
     /// Hears what was learnt of a commit after some runs of each side.
     fn hear(&mut self, _commit: &str, _answer: &Answer, _runs: usize) {}
 }
@@ -46,6 +51,8 @@ pub struct Found {
     pub end: End,
     /// The first bad commit beside its parent, when there is one and the parent can be run.
     pub step: Option<Step>,
+    /// How the work of both differs.
+    pub work: Vec<String>,
     /// Whether that step surely is less than half of the whole, so that others carry the rest.
     pub gradual: bool,
     /// Each commit that was judged.
@@ -95,7 +102,7 @@ pub fn search<C: Commits>(commits: &mut C, good: &str, bad: &str, rules: Rules, 
     let direction = if known.low > 0.0 { 1.0 } else { -1.0 };
     let slowdown = stats::centre(&whole) * direction;
     let (end, judged) = search.narrow(good, bad, slowdown, direction)?;
-    let mut found = Found { whole: step(&whole, rate), end, step: None, gradual: false, judged };
+    let mut found = Found { whole: step(&whole, rate), end, step: None, work: Vec::new(), gradual: false, judged };
     match &found.end {
         End::First(first) => {
             let first = first.clone();
@@ -164,6 +171,7 @@ impl<C: Commits> Search<'_, C> {
         let differences = self.differences(&parent, first, |known| more(known) || less(known))?;
         found.step = Some(step(&differences, rate));
         found.gradual = less(&differences);
+        found.work = self.commits.work(&parent, first)?;
         Ok(())
     }
 }

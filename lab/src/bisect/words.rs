@@ -42,6 +42,9 @@ pub fn report(found: &Found, rules: &Rules, subject: impl Fn(&str) -> Result<Str
             range
         }
     };
+    for difference in &found.work {
+        text += &format!("  {difference}\n");
+    }
     Ok(text)
 }
 
