@@ -13,8 +13,10 @@ use crate::{
     seed::LISTING,
 };
 
-/// Fails unless git lists the same refs in both repositories and finds the second one sound.
+/// Fails unless git lists the same refs in both repositories, in the same format, and finds the second one sound.
 pub fn same_refs(git: &Program, expected: &Path, found: &Path) -> Result<()> {
+    let format = |dir: &Path| git.output(dir, &["rev-parse", "--show-ref-format"]);
+    compare(&format(expected)?[..], &format(found)?[..]).context("the format of the refs differs")?;
     let line = Line { args: LISTING.map(str::to_owned).to_vec(), input: None };
     let list = |dir: &Path| print(git, dir, &line, &dir.with_extension("list"));
     compare_files(&list(expected)?, &list(found)?).context("the refs differ from those git leaves")?;
