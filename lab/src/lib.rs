@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`scenario`] (the file that says how), [`revision`] (built once, kept) and [`stage`]
 //! (one run). Then come [`measure`] (its values), [`compare`] (runs in turn) and [`stats`] (their proof); [`trace`] is the work of a side. [`bisect`](mod@bisect) searches a history.
-//! [`report`] says it in words. [`process`], [`perf`] and [`progress`] are below them, and `refdb-bench` uses them too.
+//! [`report`] says it in words, [`out`] to other tools. [`process`], [`perf`] and [`progress`] are below them, and `refdb-bench` uses them too.
 
 pub mod bisect;
 pub mod coin;
@@ -10,6 +10,7 @@ pub mod compare;
 pub mod finished;
 pub mod measure;
 pub mod options;
+pub mod out;
 pub mod perf;
 pub mod process;
 pub mod progress;

@@ -23,9 +23,41 @@ pub struct Options {
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Compares two revisions
-    Run(Common),
+    Run(RunOptions),
     /// Searches for the first bad commit between a good revision, A, and a bad one, B
     Bisect(Common),
+}
+
+/// The options of a comparison.
+#[derive(Debug, Args)]
+pub struct RunOptions {
+    /// Those that every action has
+    #[command(flatten)]
+    pub common: Common,
+
+    /// Files for other tools
+    #[command(flatten)]
+    pub exports: Exports,
+}
+
+/// Where results go besides standard output.
+#[derive(Debug, Default, Args)]
+pub struct Exports {
+    /// Writes JSON as hyperfine 1 does
+    #[arg(long, value_name = "FILE")]
+    pub export_hyperfine: Option<PathBuf>,
+
+    /// Writes Bencher Metric Format, of B
+    #[arg(long, value_name = "FILE")]
+    pub export_bencher: Option<PathBuf>,
+
+    /// Writes a CSV for Apache Otava
+    #[arg(long, value_name = "FILE")]
+    pub export_otava: Option<PathBuf>,
+
+    /// Adds a line of JSON for each comparison
+    #[arg(long, value_name = "FILE")]
+    pub history: Option<PathBuf>,
 }
 
 /// The options of every action.

@@ -9,8 +9,8 @@ use crate::{
     compare::{Referee, Rules, Which, compare, outcome},
     finished::{Finished, Side},
     measure::Sample,
-    options::Common,
-    perf,
+    options::RunOptions,
+    out as results, perf,
     progress::progress,
     report,
     revision::Builds,
@@ -19,7 +19,8 @@ use crate::{
 };
 
 /// Compares the two revisions that the options name, and writes a report of each combination to `out`.
-pub fn run(options: &Common, out: &mut impl Write) -> Result<()> {
+pub fn run(options: &RunOptions, out: &mut impl Write) -> Result<()> {
+    let (options, exports) = (&options.common, &options.exports);
     let scenario = options.scenario()?;
     let rules = options.rules(&scenario)?;
     let (repository, a, b) = options.revisions()?;
@@ -27,13 +28,16 @@ pub fn run(options: &Common, out: &mut impl Write) -> Result<()> {
     let sides = [side(&builds, a)?, side(&builds, b)?];
     let mut coin = options.seed.map_or_else(Coin::unforeseen, Coin::new);
     let counters = perf::works();
-    for values in scenario.combinations() {
-        let finished = one(&scenario, &values, &sides, rules, &options.place(), counters, &mut coin)?;
+    let combinations = scenario.combinations();
+    let mut all = Vec::new();
+    for values in &combinations {
+        let finished = one(&scenario, values, &sides, rules, &options.place(), counters, &mut coin)?;
         progress("");
         write!(out, "{}", report::run(&finished))?;
         out.flush()?;
+        all.push(finished);
     }
-    Ok(())
+    results::write(exports, &all)
 }
 
 fn side(builds: &Builds, revision: &str) -> Result<Side> {

@@ -133,7 +133,7 @@ fn a_build_that_fails_once_is_tried_again() {
     assert!(planted.said("run", "HEAD~1,HEAD", &[]).contains("worse"));
 }
 
-/// The case that the lab was made for: the command is as quick as before, but something else runs in it.
+/// The case that the lab was made for: the command is as quick as before, but more runs in it.
 #[test]
 fn a_slowdown_by_another_process_is_shown_as_one() {
     let planted = Synthetic::new(

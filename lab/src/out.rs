@@ -1,0 +1,159 @@
+//! Results for other tools: hyperfine's JSON, Bencher Metric Format, a CSV for Apache Otava, a history of our own.
+//! Texts from finished comparisons; [`write`](write()) puts them where the options say.
+
+use std::{fs, io::Write, time::SystemTime};
+
+use anyhow::{Context, Result};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    finished::{Finished, Side},
+    measure::{Measure, Sample},
+    options::Exports,
+    report::Spread,
+    scenario::describe,
+    stats::centre,
+};
+
+/// Writes all files that `exports` names.
+pub fn write(exports: &Exports, finished: &[Finished<'_>]) -> Result<()> {
+    let save = |file: &std::path::Path, text: String| {
+        fs::write(file, text).with_context(|| format!("cannot write '{}'", file.display()))
+    };
+    if let Some(file) = &exports.export_hyperfine {
+        save(file, hyperfine(finished))?;
+    }
+    if let Some(file) = &exports.export_bencher {
+        save(file, bencher(finished))?;
+    }
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    if let Some(file) = &exports.export_otava {
+        save(file, otava(finished, now))?;
+    }
+    if let Some(file) = &exports.history {
+        let lines = history(finished, now);
+        let open = fs::OpenOptions::new().append(true).create(true).open(file);
+        let mut open = open.with_context(|| format!("cannot open '{}'", file.display()))?;
+        open.write_all(lines.as_bytes()).with_context(|| format!("cannot write '{}'", file.display()))?;
+    }
+    Ok(())
+}
+
+/// Both sides of a comparison with their runs.
+fn sides<'a>(finished: &'a Finished<'_>) -> [(&'a Side, &'a [Sample]); 2] {
+    [(finished.sides[0], &finished.comparison.a), (finished.sides[1], &finished.comparison.b)]
+}
+
+fn values(samples: &[Sample], measure: Measure) -> Vec<f64> {
+    samples.iter().filter_map(|sample| sample.value(measure)).collect()
+}
+
+/// As `hyperfine --export-json` of version 1 writes it: an entry a side, in seconds and bytes.
+pub fn hyperfine(finished: &[Finished<'_>]) -> String {
+    let result = |finished: &Finished<'_>, side: &Side, samples: &[Sample]| {
+        let walls = values(samples, Measure::Wall);
+        let spread = Spread::of(&walls);
+        let mut parameters = finished.values.clone();
+        parameters.insert("revision".to_owned(), side.name.clone());
+        json!({
+            "command": format!("{} ({})", finished.scenario.name, describe(&parameters)),
+            "mean": spread.mean,
+            "stddev": (walls.len() > 1).then_some(spread.deviation),
+            "median": centre(&walls),
+            "user": Spread::of(&values(samples, Measure::User)).mean,
+            "system": Spread::of(&values(samples, Measure::System)).mean,
+            "min": spread.least,
+            "max": spread.most,
+            "times": walls,
+            "memory_usage_byte": samples.iter().map(|sample| sample.peak).collect::<Vec<_>>(),
+            "exit_codes": vec![0; samples.len()],
+            "parameters": parameters,
+        })
+    };
+    let results: Vec<Value> = finished
+        .iter()
+        .flat_map(|finished| sides(finished).map(|(side, samples)| result(finished, side, samples)))
+        .collect();
+    format!("{:#}\n", json!({ "results": results }))
+}
+
+/// Bencher Metric Format: the medians of B, with the least and largest value as bounds. `latency` is in nanoseconds, as
+/// Bencher has it.
+pub fn bencher(finished: &[Finished<'_>]) -> String {
+    let mut benchmarks = Map::new();
+    for finished in finished {
+        let mut metrics = Map::new();
+        for measure in Measure::ALL {
+            let (name, scale) = match measure {
+                Measure::Wall => ("latency", 1e9),
+                other => (other.name(), 1.0),
+            };
+            let found: Vec<f64> = values(&finished.comparison.b, measure).iter().map(|value| value * scale).collect();
+            if !found.is_empty() {
+                let spread = Spread::of(&found);
+                let metric =
+                    json!({ "value": centre(&found), "lower_value": spread.least, "upper_value": spread.most });
+                metrics.insert(name.to_owned(), metric);
+            }
+        }
+        benchmarks.insert(title(finished), Value::Object(metrics));
+    }
+    format!("{:#}\n", Value::Object(benchmarks))
+}
+
+/// A table for Apache Otava: `time_column: time`, `attributes: [commit, benchmark]`, and the measures as metrics. A row
+/// is the median of a side. Times are those of this run, one second apart, since Otava orders by them.
+pub fn otava(finished: &[Finished<'_>], now: u64) -> String {
+    let mut text = "time,commit,benchmark".to_owned();
+    Measure::ALL.iter().for_each(|measure| text += &format!(",{}", measure.name()));
+    text.push('\n');
+    for finished in finished {
+        for ((side, samples), later) in sides(finished).into_iter().zip(0..) {
+            text += &format!("{},{},{}", now + later, side.commit, cell(&title(finished)));
+            for measure in Measure::ALL {
+                let found = values(samples, measure);
+                text += &if found.is_empty() { ",".to_owned() } else { format!(",{}", centre(&found)) };
+            }
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// A line of JSON for each comparison, with every run.
+pub fn history(finished: &[Finished<'_>], now: u64) -> String {
+    let line = |finished: &Finished<'_>| {
+        let [a, b] = sides(finished)
+            .map(|(side, samples)| json!({ "revision": side.name, "commit": side.commit, "runs": samples }));
+        let outcome = finished.outcome;
+        let known = |bound: f64| bound.is_finite().then_some(bound);
+        json!({
+            "time": now,
+            "scenario": finished.scenario.name,
+            "parameters": finished.values,
+            "judge": finished.rules.judge,
+            "false_alarms": finished.rules.rate,
+            "a": a,
+            "b": b,
+            "verdict": outcome.verdict,
+            "ratio": outcome.ratio,
+            "low": known(outcome.interval.low),
+            "high": known(outcome.interval.high),
+        })
+        .to_string()
+    };
+    finished.iter().map(|finished| line(finished) + "\n").collect()
+}
+
+/// The name of a benchmark without its revision.
+fn title(finished: &Finished<'_>) -> String {
+    match describe(finished.values) {
+        values if values.is_empty() => finished.scenario.name.clone(),
+        values => format!("{} ({values})", finished.scenario.name),
+    }
+}
+
+/// A field of a CSV file (RFC 4180).
+fn cell(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
