@@ -255,6 +255,11 @@ fn no_entry_is_called_whole_where_a_ref_is_broken() {
         });
         twins.same(&["reflog", "expire", "--stale-fix", "--all"], b"");
     }
+    let twins = Twins::new(RefFormat::Files, &|repo| {
+        set_up(repo);
+        fs::write(repo.git_dir().join("refs/heads/a^b"), "ref: refs/heads/main\n").unwrap();
+    });
+    twins.same(&["reflog", "expire", "--stale-fix", "--all"], b"");
 }
 
 #[test]

@@ -340,6 +340,11 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: |_, _, left| left.met,
     },
     Difference {
+        why: "from a linked worktree git finds no place for a reflog where the main worktree has refs of its own; refdb has one",
+        unify: folder_of_the_main_worktree,
+        left: LEFT_BY_GIT,
+    },
+    Difference {
         why: "git migrates tags without what they lead to, which refdb looks up",
         unify: SAID_ALIKE,
         left: peeled_by_migration,

@@ -160,10 +160,13 @@ pub(crate) fn folder_in_the_way_of_a_value(step: &Step, git: &mut Said, refdb: &
 
 /// Git lists all refs for `branch --all` and where HEAD is detached.
 pub(crate) fn warnings_of_others(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let is_other = |line: &&[u8]| !line.starts_with(b"warning: ignoring ");
-    let rest: Vec<&[u8]> = git.err.lines_with_terminator().filter(is_other).collect();
-    let ours: Vec<&[u8]> = refdb.err.lines_with_terminator().filter(is_other).collect();
-    if step.command == "branch" && rest == ours && git.err.len() > refdb.err.len() {
+    let part = |said: &Said, ignores: bool| -> Vec<BString> {
+        let is_wanted = |line: &&[u8]| line.starts_with(b"warning: ignoring ") == ignores;
+        said.err.lines().filter(is_wanted).map(BString::from).collect()
+    };
+    let (gits, ours) = (part(git, true), part(refdb, true));
+    let is_same = part(git, false).iter().filter(|line| line.len() > 1).eq(part(refdb, false).iter());
+    if step.command == "branch" && is_same && ours.iter().all(|line| gits.contains(line)) {
         refdb.err.clone_from(&git.err);
     }
 }
@@ -231,6 +234,14 @@ pub(crate) fn log_of_a_loop(step: &Step, git: &mut Said, refdb: &mut Said) {
 /// An empty folder keeps git from migrating, and its new refs stay beside the repository, where nobody reads them.
 pub(crate) fn folder_of_a_stub(step: &Step, git: &mut Said, refdb: &mut Said) {
     if is(step, "refs", "migrate") && git.err.starts_with(b"error: could not delete refs directory: ") {
+        refdb.clone_from(git);
+    }
+}
+
+/// A linked worktree's own refs have a folder of their own.
+pub(crate) fn folder_of_the_main_worktree(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_told = git.err.contains_str("there is a non-empty directory '");
+    if is(step, "reflog", "write") && matches!(step.place, Place::Tree(_)) && is_told && refdb.code == 0 {
         refdb.clone_from(git);
     }
 }

@@ -257,7 +257,10 @@ pub(crate) fn start_beyond(step: &Step, git: &mut Said, refdb: &mut Said) {
 pub(crate) fn below_a_file(step: &Step, git: &mut Said, refdb: &mut Said) {
     let warnings = |said: &Said, text: &str| said.err.strip_suffix(text.as_bytes()).map(BString::from);
     let gits = warnings(git, "error: failed to look up reference: Not a directory\n");
-    if step.has("--exists") && gits.is_some() && gits == warnings(refdb, "error: reference does not exist\n") {
+    if (step.has("--exists") || step.does() == "show-ref")
+        && gits.is_some()
+        && gits == warnings(refdb, "error: reference does not exist\n")
+    {
         refdb.clone_from(git);
     }
 }

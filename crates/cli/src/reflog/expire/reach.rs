@@ -99,8 +99,11 @@ impl<'a> Reach<'a> {
         let mut cursor = snapshot.cursor(false)?;
         loop {
             let mut take = |view: &RefView<'_>| {
-                if let TargetView::Direct(id) = view.target {
-                    act(view.name, check_format(view.name, FormatOptions::default()).is_ok().then_some(id));
+                let is_bad = check_format(view.name, FormatOptions::default()).is_err();
+                match view.target {
+                    _ if is_bad => act(view.name, None),
+                    TargetView::Direct(id) => act(view.name, Some(id)),
+                    TargetView::Symbolic(_) => {}
                 }
                 ControlFlow::Continue(())
             };
