@@ -50,3 +50,4 @@ pub use packed_cache::{Look, PackedFile};
 pub use packed_order::Misplaced;
 pub use packed_read::{Packed, PackedRecord};
 pub use pages::{Charge, PageBudget};
+pub use reflog_line::parse as parse_log_line;

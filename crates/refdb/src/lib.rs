@@ -32,7 +32,7 @@ pub use migrate::{Conflict, MigrateOptions, Migrated, OnProgress, Recovered};
 pub use object_name::{NameError, SHORT_NAME_RULES, find_logged_ref, resolve_name};
 pub use refdb_repo::{
     Config, Environment, IdentError, ObjectError, Objects, RefFormat, RefStorage, Repository, RepositoryError,
-    Settings, Worktree, Zone, approximate, committer, config, expiry, hooks, objects,
+    Settings, Worktree, Zone, approximate, committer, config, expiry, hooks, objects, with_ref_format,
 };
 pub use refdb_types::{HashKind, Ident, LogEntry, ObjectId, RefName, Scope, Target};
 pub use refusal::{Limit, Misuse};

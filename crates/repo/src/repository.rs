@@ -14,6 +14,7 @@ mod storage;
 mod worktrees;
 
 pub use error::RepositoryError;
+pub use format::with_ref_format;
 pub use format_watch::FormatWatch;
 pub use storage::{RefFormat, RefStorage};
 pub use worktrees::Worktree;

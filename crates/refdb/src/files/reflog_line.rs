@@ -113,7 +113,7 @@ fn number(text: &[u8]) -> (u64, usize) {
 }
 
 /// Parses a line without its newline; `None` for a broken one, which git passes over.
-pub(super) fn parse(hash: HashKind, line: &[u8]) -> Option<LogEntry> {
+pub fn parse(hash: HashKind, line: &[u8]) -> Option<LogEntry> {
     let Line { old, new, who, time_seconds, offset_decimal, message } = Line::read(hash, line)?;
     let who = who.strip_suffix(b">").unwrap_or(who);
     let (name, email) = who.split_once_str("<").unwrap_or((who, b""));

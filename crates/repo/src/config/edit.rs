@@ -73,7 +73,11 @@ impl Edit {
         let blanks = self.text[..place.start].iter().rev().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
         let start = place.start - blanks;
         let is_at_line_start = start == 0 || self.text[start - 1] == b'\n';
-        let line = if is_at_line_start { line.to_owned() } else { format!("\n{line}") };
+        let before = &self.text[..start];
+        // At the end of the file a backslash goes on into the next line, which has to be empty.
+        let goes_on =
+            place.end == self.text.len() && [&b"\\"[..], b"\\\n", b"\\\r\n"].iter().any(|end| before.ends_with(end));
+        let line = [if is_at_line_start { "" } else { "\n" }, if goes_on { "\n" } else { "" }, line].concat();
         self.text.splice(start..place.end, line.into_bytes());
     }
 
@@ -151,6 +155,10 @@ mod tests {
             ("[a] ; x\n[d]\n", "[a] ; x\n\tb = 1\n[d]\n"),
             ("[A]\n  B=2\n[a]\nb=3\\\n4\nc", "[A]\n  B=2\n[a]\n\tb = 1\nc"),
             ("\u{feff}[a]\nb=0\n", "\u{feff}[a]\n\tb = 1\n"),
+            // What was appended became a part of the last value.
+            ("[c]\nd = e\\", "[c]\nd = e\\\n\n[a]\n\tb = 1\n"),
+            ("[c]\nd = e\\\n", "[c]\nd = e\\\n\n[a]\n\tb = 1\n"),
+            ("[a]\nd = e\\\n", "[a]\nd = e\\\n\n\tb = 1\n"),
         ] {
             assert_eq!(set(text, "a", "b", "1"), expected, "{text:?}");
         }

@@ -6,8 +6,13 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb_types::HashKind;
 use std::path::Path;
 
-/// The text of a `config` with another format of refs. The version is the lowest that has room for all extensions.
-pub(super) fn with_ref_format(
+/// The text of a `config` with another format of refs. The version is the lowest that has room for all extensions. `shown` is
+/// the file's name in errors.
+///
+/// # Errors
+///
+/// If the text is no configuration, or has an extension that nobody knows.
+pub fn with_ref_format(
     text: &[u8],
     to: RefFormat,
     common_dir: &Path,
