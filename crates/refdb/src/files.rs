@@ -7,12 +7,13 @@
 // - for the big file, `pages`, `packed_read`, `packed_search`, `packed_order`, `packed_look_up` and `packed_cache`;
 // - `listing` (a folder), then `snapshot`, `probe` and `cursor` (all of it for readers);
 // - `reflog_line`, `reflog_file` and `reflog` (a line, a file, all of them);
-// - `locks` and `way` (who may write, and how);
+// - `locks`, `dead_locks` and `way` (who may write, and how);
 // - `packed_write`, `bulk`, `transaction`, `log_edit` (entries that go) and `optimize` (pack-refs);
 // - `own` and `fresh` (one worktree's refs, and a store written anew, for a migration).
 mod backend;
 mod bulk;
 mod cursor;
+mod dead_locks;
 mod disorder;
 mod folders;
 mod fresh;

@@ -131,3 +131,42 @@ fn packing_does_not_fail_because_a_lock_that_it_gives_up_is_gone() {
     assert_eq!(leftovers(repo.git_dir()), Vec::<std::path::PathBuf>::new());
     repo.verify();
 }
+
+/// A lock that a process of this boot left which is gone; and one of a program that signs none.
+fn leave_locks(repo: &Repo, folder: &str, foreign: bool) {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let folder = repo.git_dir().join(folder);
+    std::fs::create_dir_all(folder.join("deep")).unwrap();
+    let dead = format!("held by refdb, process 4194304, boot {}\n", boot.trim_end());
+    std::fs::write(folder.join("deep/dead.lock"), dead).unwrap();
+    if foreign {
+        std::fs::write(folder.join("foreign.lock"), "").unwrap();
+    }
+}
+
+fn signing(repo: &Repo) -> FilesBackend {
+    FilesBackend::new(options(Fs::real().signing_locks(), repo.git_dir(), repo.hash()))
+}
+
+#[test]
+fn locks_of_dead_processes_keep_no_ref_from_the_place_of_their_folder() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    leave_locks(&repo, "refs/heads/a", false);
+    transact(&signing(&repo), &[create("refs/heads/a", id)]).unwrap();
+    leave_locks(&repo, "refs/heads/b", true);
+    let error = transact(&signing(&repo), &[create("refs/heads/b", id)]).unwrap_err().to_string();
+    assert!(error.contains("there is a non-empty directory"), "{error}");
+    let left: Vec<_> = leftovers(repo.git_dir());
+    assert_eq!(left, [repo.git_dir().join("refs/heads/b/foreign.lock")]);
+}
+
+#[test]
+fn packing_removes_locks_of_dead_processes_and_no_others() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    repo.create_refs([("refs/heads/main", id)]);
+    leave_locks(&repo, "refs/heads/a", true);
+    signing(&repo).optimize(&pack_all()).unwrap();
+    assert_eq!(leftovers(repo.git_dir()), [repo.git_dir().join("refs/heads/a/foreign.lock")]);
+}

@@ -5,7 +5,10 @@ mod files_common;
 
 use bstr::ByteSlice;
 use files_common::*;
-use refdb::{Backend, Error, HashKind, ObjectId, Reason, files::FilesBackend};
+use refdb::{
+    Backend, Error, HashKind, ObjectId, Reason,
+    files::{FilesBackend, FilesOptions},
+};
 use refdb_testkit::{RefFormat, Repo, Rng};
 use refdb_vfs::{Fs, Op, Patience, Verdict, Witness};
 use std::{
@@ -359,6 +362,35 @@ fn readers_never_miss_a_ref_that_moves_between_loose_and_packed() {
             assert!(snapshot.get(names[7].as_bytes().as_bstr()).unwrap().is_some());
         }
     });
+}
+
+/// A packer that takes a ref away, and its folder, between the ref's rename and the folder's sync.
+struct PacksBeforeSync(PathBuf);
+
+impl Witness for PacksBeforeSync {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        if let Op::SyncDir(folder) = op
+            && folder.ends_with("refs/heads/w/d")
+        {
+            let packed = Command::new(refdb_testkit::Git::find().program())
+                .arg("-C")
+                .arg(&self.0)
+                .args(["pack-refs", "--all"])
+                .status();
+            assert!(packed.unwrap().success() && !folder.exists());
+        }
+        Verdict::Proceed
+    }
+}
+
+#[test]
+fn a_folder_that_a_packer_removes_before_it_is_synced_is_no_failure() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let fs = Fs::witnessed(Arc::new(PacksBeforeSync(repo.git_dir().to_owned())));
+    let store = FilesBackend::new(FilesOptions { sync: true, ..options(fs, repo.git_dir(), repo.hash()) });
+    transact(&store, &[create("refs/heads/w/d/1", id)]).unwrap();
+    assert_eq!(listing(&repo), [format!("refs/heads/w/d/1 {id}")]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! pack-refs: moves loose refs into packed-refs.
 
 use super::{
-    bulk, cursor,
+    bulk, cursor, dead_locks,
     locks::patience_for_packed,
     loose::{self, At, LooseRef},
     packed_cache::PackedFile,
@@ -32,6 +32,9 @@ pub(super) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<
     let mut lock = Lock::acquire(&store.options.fs, &target, 0o666, patience_for_packed(store))?;
     lock.close();
     store.check_format()?;
+    if options.prune {
+        dead_locks::clear(&store.options.fs, &store.layout.common_dir.join("refs"))?;
+    }
     let (loose, optimized) = loose_refs(store, &choice)?;
     let old = examined_packed(store)?;
     if loose.is_empty() && is_as_we_write(&old)? {

@@ -1,7 +1,7 @@
 //! One transaction's way through the files: locked, staged, committed.
 
 use super::{
-    bulk, folders,
+    bulk, dead_locks, folders,
     listing::Rivals,
     locks::{self, Held, Locks, Scheme},
     loose,
@@ -103,7 +103,7 @@ impl FilesLocked {
     fn stage_loose(&mut self, claim: usize, step: &Step<'_>, value: TargetView<'_>) -> Result<()> {
         let options = &self.store.options;
         let Some(path) = self.store.layout.ref_path(step.name) else { return Ok(()) };
-        if step.old.is_none() && !folders::remove_empty_tree(&options.fs, &path)? && is_folder(&self.store, &path) {
+        if step.old.is_none() && !self.has_room(&path)? {
             return Err(rejected(step.name, Why::Folder { path }));
         }
         let mut content = Vec::with_capacity(options.hash.len_hex() + 1);
@@ -122,6 +122,16 @@ impl FilesLocked {
         lock.close();
         folders::share(&options.fs, &lock.content_path(), options.sharing, false)?;
         Ok(())
+    }
+
+    /// Whether a ref's file can be made: no folder is there, but for empty ones and locks whose owners are gone.
+    fn has_room(&self, path: &Path) -> Result<bool> {
+        let fs = &self.store.options.fs;
+        if folders::remove_empty_tree(fs, path)? || !is_folder(&self.store, path) {
+            return Ok(true);
+        }
+        dead_locks::clear(fs, path)?;
+        folders::remove_empty_tree(fs, path)
     }
 
     /// Whether the step is a deletion that shall appear with packed-refs.
@@ -263,7 +273,16 @@ impl FilesLocked {
         let new = changed.iter().flat_map(|folder| folder.ancestors().take_while(|ancestor| made.contains(ancestor)));
         let holding_new: Vec<PathBuf> = new.filter_map(Path::parent).map(Path::to_owned).collect();
         changed.extend(holding_new);
-        changed.iter().try_for_each(|folder| self.store.options.fs.sync_dir(folder)).map_err(Into::into)
+        changed.iter().try_for_each(|folder| self.sync_dir(folder))
+    }
+
+    /// Syncs a folder of refs. One that is gone was emptied by a packer after the lock of its ref was given up: the ref's
+    /// value is in packed-refs.
+    fn sync_dir(&self, folder: &Path) -> Result<()> {
+        match self.store.options.fs.sync_dir(folder) {
+            Err(error) if error.is_not_found() => Ok(()),
+            synced => Ok(synced?),
+        }
     }
 
     /// Removes the loose files and the reflogs of deleted refs.
@@ -280,7 +299,7 @@ impl FilesLocked {
             }
         }
         for folder in changed {
-            options.fs.sync_dir(&folder)?;
+            self.sync_dir(&folder)?;
         }
         deleted.iter().try_for_each(|name| reflog::remove(&self.store, name))
     }

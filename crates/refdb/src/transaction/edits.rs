@@ -285,7 +285,8 @@ impl Edits {
             "what was added wants something itself"
         );
         self.items.truncate(added);
-        self.order.retain(|at| (*at as usize) < added && !self.items[*at as usize].left_out);
+        let twice = self.sort();
+        debug_assert!(twice.is_none(), "an attempt was made with these edits, each of another ref: {twice:?}");
         for item in &mut self.items {
             (item.old, item.is_broken, item.rejected, item.logs) = (None, false, item.left_out, false);
         }

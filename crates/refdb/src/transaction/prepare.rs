@@ -48,23 +48,42 @@ impl<'s> Preparation<'_, 's> {
         let mut known = self.rejected.len();
         for _ in 0..ATTEMPTS_MAX {
             match self.attempt(added, &mut links)? {
-                Attempt::Ready(mut locked) => {
-                    locked.stage(self.plan).map_err(|error| self.error_as_given(error))?;
-                    return Ok(locked);
-                }
+                Attempt::Ready(mut locked) => match locked.stage(self.plan) {
+                    Ok(()) => return Ok(locked),
+                    Err(error) => {
+                        drop(locked);
+                        self.reject_blocked(error)?;
+                        known = self.leave_out_rejected(known);
+                    }
+                },
                 Attempt::LinksMoved => self.rejected.truncate(known),
-                Attempt::RejectedInTheWay => {
-                    assert!(
-                        self.rejected.len() > known,
-                        "an attempt starts over with fewer edits, or would do so for ever"
-                    );
-                    known = self.rejected.len();
-                    self.plan.edits.items.iter_mut().for_each(|item| item.left_out = item.rejected);
-                }
+                Attempt::RejectedInTheWay => known = self.leave_out_rejected(known),
             }
             self.plan.reset(added);
         }
         Err(Limit::Attempts.into())
+    }
+
+    /// Rejects the edit of a ref in whose place a folder lies that holds other things than refs. That is found when the
+    /// ref's file is made. Any other error is the end.
+    fn reject_blocked(&mut self, error: Error) -> Result<()> {
+        let edits = &self.plan.edits;
+        if let Error::Rejected(rejection) = &error
+            && matches!(rejection.why, Why::Folder { .. })
+            && self.options.mode == Mode::PerEdit
+            && let Some(at) = (0..edits.items.len() as u32).find(|at| edits.name(*at) == rejection.resolved.as_bstr())
+        {
+            self.reject_edit(at, rejection.why.clone());
+            return Ok(());
+        }
+        Err(self.error_as_given(error))
+    }
+
+    /// Has the next attempt made without the edits that are rejected. Returns their number.
+    fn leave_out_rejected(&mut self, known: usize) -> usize {
+        assert!(self.rejected.len() > known, "an attempt starts over with fewer edits, or would do so for ever");
+        self.plan.edits.items.iter_mut().for_each(|item| item.left_out = item.rejected);
+        self.rejected.len()
     }
 
     /// Reads HEAD ahead, without a lock: nearly all symbolic refs that matter are it.

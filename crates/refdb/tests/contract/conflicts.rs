@@ -81,6 +81,31 @@ fn edit_by_edit_one_of_two_conflicting_edits_happens() {
 }
 
 #[test]
+fn edit_by_edit_a_folder_with_other_files_blocks_its_own_ref_alone() {
+    everywhere(|subject| {
+        let ids = subject.commits(1);
+        let names = ["one", "two", "free"].map(|name| format!("refs/heads/{name}"));
+        for name in &names[..2] {
+            let folder = subject.repo.git_dir().join(name);
+            if subject.repo.format() == RefFormat::Files {
+                std::fs::create_dir(&folder).unwrap();
+                std::fs::write(folder.join("junk.lock"), "").unwrap();
+            }
+        }
+        let edits = names.each_ref().map(|name| create(name, ids[0]));
+        let committed = subject.transaction(Mode::PerEdit, edits).unwrap().commit().unwrap();
+        let rejected: Vec<(usize, Reason)> =
+            committed.rejected.iter().map(|(at, rejection)| (*at, rejection.reason())).collect();
+        if subject.repo.format() == RefFormat::Files {
+            assert_eq!(rejected, [(0, Reason::NameConflict), (1, Reason::NameConflict)]);
+            assert_eq!(subject.git_lists(), [format!("refs/heads/free {}", ids[0])]);
+        } else {
+            assert_eq!(rejected, []);
+        }
+    });
+}
+
+#[test]
 fn deleting_a_folder_to_make_a_ref_is_refused_as_by_git() {
     everywhere(|subject| {
         let ids = subject.commits(1);

@@ -1,0 +1,34 @@
+//! Locks that killed processes left. Each is taken over and given up, as a writer of its ref would do.
+
+use crate::Result;
+use refdb_vfs::{EntryKind, Fs, Lock, Patience};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+
+/// Removes the locks below a folder whose signatures say that their owners are gone. All others stay.
+pub(super) fn clear(fs: &Fs, folder: &Path) -> Result<()> {
+    // A loop, since refnames can have thousands of folders.
+    let mut waiting = vec![folder.to_owned()];
+    while let Some(folder) = waiting.pop() {
+        let entries = match fs.read_dir(&folder) {
+            Err(error) if error.is_not_found() => continue,
+            entries => entries?,
+        };
+        for (name, kind) in entries {
+            match (kind, name.strip_suffix(b".lock")) {
+                (EntryKind::Dir, _) => waiting.push(folder.join(OsStr::from_bytes(&name))),
+                (_, Some(target)) => clear_one(fs, &folder.join(OsStr::from_bytes(target)))?,
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn clear_one(fs: &Fs, target: &Path) -> Result<()> {
+    // One that cannot be had belongs to somebody, or is none of ours.
+    if let Ok(lock) = Lock::acquire(fs, target, 0o666, Patience::None) {
+        debug_assert_eq!(lock.target(), target, "the lock that was met is given up");
+        lock.release()?;
+    }
+    Ok(())
+}
