@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
-use refdb_repo::{Environment, Zone, approximate};
+use refdb_repo::{Environment, Zone, approximate, expiry};
 use refdb_testkit::{Git, Rng};
 use std::process::Command;
 
@@ -176,4 +176,18 @@ fn numbers_and_units_in_any_order_mean_what_git_takes_them_for() {
     let texts: Vec<String> =
         (0..400).map(|turn| (0..2 + turn % 2).map(&mut word).collect::<Vec<_>>().join(" ")).collect();
     compare(&texts);
+}
+
+#[test]
+fn years_before_all_times_expire_nothing_and_numbers_that_are_none_stay_what_they_were() {
+    let environment = Environment::empty("/").with("TZ", "UTC");
+    let zone = Zone::of(&environment);
+    let expiry = |text: &str| expiry(text.as_bytes(), NOWS[0], &zone);
+    for text in ["1969-12-31", "1969-12-31T23:59:59Z", "1960-01-01", "1900/1/1", "1 jan 1965", "Dec 31 1969 23:59"] {
+        assert_eq!(expiry(text), Some(0), "{text}");
+    }
+    for text in ["1970-01-02", "1000.days.ago", "1500 seconds ago", "2026-01-01 12:00", "1200.months"] {
+        let written = approximate(text.as_bytes(), NOWS[0], &zone).seconds;
+        assert_eq!(expiry(text), Some(written), "{text}");
+    }
 }

@@ -124,7 +124,7 @@ impl FilesLocked {
         Ok(())
     }
 
-    /// Whether a ref's file can be made: no folder is there, but for empty ones and locks whose owners are gone.
+    /// Whether a ref's file can be made. Empty folders are removed, and so are locks whose owners are gone.
     fn has_room(&self, path: &Path) -> Result<bool> {
         let fs = &self.store.options.fs;
         if folders::remove_empty_tree(fs, path)? || !is_folder(&self.store, path) {
@@ -276,8 +276,8 @@ impl FilesLocked {
         changed.iter().try_for_each(|folder| self.sync_dir(folder))
     }
 
-    /// Syncs a folder of refs. One that is gone was emptied by a packer after the lock of its ref was given up: the ref's
-    /// value is in packed-refs.
+    /// Syncs a folder of refs. A packer may have removed it since the lock of its ref was given up. Then the ref's value is
+    /// in packed-refs.
     fn sync_dir(&self, folder: &Path) -> Result<()> {
         match self.store.options.fs.sync_dir(folder) {
             Err(error) if error.is_not_found() => Ok(()),

@@ -48,13 +48,25 @@ pub fn approximate(text: &[u8], now: u64, zone: &Zone<'_>) -> Approximate {
 
 /// From when on things are kept, by git-gc(1): entries from before that time are expired. `None`: the text is no date.
 ///
-/// `now` and `all` are later than all times, `never` and `false` earlier.
+/// `now` and `all` are later than all times, `never` and `false` earlier. So are dates of years before 1970, which git takes
+/// for the present time: all entries would expire.
 pub fn expiry(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<u64> {
     match text {
         b"never" | b"false" => Some(0),
         b"now" | b"all" => Some(u64::MAX),
+        _ if is_of_a_year_before_all(text) => Some(0),
         _ => Some(approximate(text, now, zone)).filter(|date| date.is_date).map(|date| date.seconds),
     }
+}
+
+/// Whether a date is written with a year from 1000 to 1969. Other numbers follow, or there is the name of a month.
+fn is_of_a_year_before_all(text: &[u8]) -> bool {
+    let parts: Vec<&[u8]> = text.split(|byte| !byte.is_ascii_alphanumeric()).filter(|part| !part.is_empty()).collect();
+    let is_number = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
+    let is_year = |part: &[u8]| part.len() == 4 && is_number(part) && (&b"1000"[..]..b"1970").contains(&part);
+    let has_month = || parts.iter().any(|part| MONTHS.iter().any(|month| matched(part, month) >= 3));
+    (0..parts.len())
+        .any(|at| is_year(parts[at]) && (parts.get(at + 1).is_some_and(|next| next[0].is_ascii_digit()) || has_month()))
 }
 
 const DAY: i64 = 24 * 60 * 60;

@@ -416,14 +416,17 @@ public final class RefdbDatabase extends RefDatabase {
     }
   }
 
-  /** Makes a batch of edits and tells the listeners. */
+  /** Makes a batch of edits and tells the listeners. What requests were told before counts no more. */
   BatchResult commit(RefBatch batch) throws IOException {
-    BatchResult result;
     try {
-      result = view.commit(batch);
+      return commitAndTell(batch);
     } finally {
       changes.incrementAndGet();
     }
+  }
+
+  private BatchResult commitAndTell(RefBatch batch) throws IOException {
+    BatchResult result = view.commit(batch);
     if (result.done() && result.rejections().size() < batch.size()) {
       notified.set(versionAfter(batch));
       repository.fireEvent(new RefsChangedEvent());
