@@ -9,10 +9,8 @@ pub(super) fn clear(fs: &Fs, folder: &Path) -> Result<()> {
     // A loop, since refnames can have thousands of folders.
     let mut waiting = vec![folder.to_owned()];
     while let Some(folder) = waiting.pop() {
-        let entries = match fs.read_dir(&folder) {
-            Err(error) if error.is_not_found() => continue,
-            entries => entries?,
-        };
+        // One that is gone or may not be read keeps what it has.
+        let Ok(entries) = fs.read_dir(&folder) else { continue };
         for (name, kind) in entries {
             match (kind, name.strip_suffix(b".lock")) {
                 (EntryKind::Dir, _) => waiting.push(folder.join(OsStr::from_bytes(&name))),

@@ -16,6 +16,7 @@ use crate::{
 };
 use bstr::BStr;
 use refdb_types::{ObjectId, RefName};
+use refdb_vfs::descriptors_max;
 use std::{path::PathBuf, sync::Arc};
 
 /// The most refs that are locked at once. Many locks are names of one file, which is cheaper than a file each.
@@ -26,7 +27,7 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// See [`Backend::prune_logs`](crate::Backend::prune_logs).
 pub(super) fn prune(store: &Arc<Store>, names: &[RefName], how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
-    let batch = if how.report || how.update_ref { 1 } else { BATCH };
+    let batch = if how.report || how.update_ref { 1 } else { batch_max(descriptors_max()) };
     let mut due: Vec<Due<'_>> = Vec::new();
     for name in names {
         locks::heed_signals()?;
@@ -39,6 +40,12 @@ pub(super) fn prune(store: &Arc<Store>, names: &[RefName], how: PruneLogs, judge
         }
     }
     if due.is_empty() { Ok(()) } else { prune_locked(store, due, how, judge) }
+}
+
+/// The most logs that stay open from the first look to the second. It is a part of what the process may have open.
+fn batch_max(descriptors: Option<u64>) -> usize {
+    const PART: u64 = 4;
+    descriptors.map_or(BATCH, |most| usize::try_from(most / PART).unwrap_or(BATCH).clamp(1, BATCH))
 }
 
 /// A log that may change, or whose ref may, as it was judged without a lock.
