@@ -2,7 +2,7 @@
 //! The page docs/decisions/0080-the-lab-bets.md says why a coin, and why it makes the answer exact.
 
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     coin::Coin,
@@ -33,7 +33,7 @@ pub struct Rules {
 }
 
 /// What a comparison ends with, seen from B.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// B costs less.

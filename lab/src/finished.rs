@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use crate::{
     compare::{Comparison, Outcome, Rules},
+    counter::Counter,
     scenario::{Scenario, Values},
-    trace::Work,
+    work::Work,
 };
 
 /// One side: a revision as the caller calls it, and where it was built.
@@ -30,10 +31,12 @@ pub struct Finished<'a> {
     pub sides: [&'a Side; 2],
     /// The rules it went by.
     pub rules: Rules,
+    /// What counted instructions.
+    pub counter: Counter,
     /// All runs.
     pub comparison: Comparison,
     /// What they say.
     pub outcome: Outcome,
-    /// The work of A and of B, where it can be traced.
-    pub work: Option<[Work; 2]>,
+    /// The work of A and of B, or why it is not known.
+    pub work: std::result::Result<[Work; 2], String>,
 }

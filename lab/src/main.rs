@@ -4,16 +4,22 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use refdb_lab::{
-    bisect,
+    bisect, cache, gate,
+    guard::guarded,
     options::{Action, Options},
-    run,
+    page, run,
 };
 
 fn main() -> ExitCode {
-    let done = match Options::parse().action {
-        Action::Run(options) => run::run(&options, &mut std::io::stdout()),
-        Action::Bisect(options) => bisect::history::run(&options, &mut std::io::stdout()),
-    };
+    let out = &mut std::io::stdout();
+    let action = Options::parse().action;
+    let done = guarded(|| match &action {
+        Action::Run(options) => run::run(options, out),
+        Action::Bisect(options) => bisect::history::run(options, out),
+        Action::Gate(options) => gate::run(options, out),
+        Action::Cache(options) => cache::run(options, out),
+        Action::Report(options) => page::run(options, out),
+    });
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

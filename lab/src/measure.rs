@@ -22,7 +22,7 @@ pub enum Measure {
     Cpu,
     /// The largest resident set in bytes.
     Peak,
-    /// Instructions, user space and kernel.
+    /// Instructions, user space and kernel; in user space only, where they are emulated.
     Instructions,
     /// The number that the command itself writes into the file that `$COST` names.
     Reported,
@@ -80,7 +80,7 @@ impl FromStr for Measure {
 }
 
 /// What one run used.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Seconds from start to exit.
     pub wall: f64,
@@ -129,7 +129,7 @@ impl Sample {
             bail!(match measure {
                 Measure::Reported => "the command left no number in the file that $COST names",
                 _ =>
-                    "instructions cannot be counted here: 'perf stat -e instructions' finds no counter; judge by wall or cpu",
+                    "instructions cannot be counted here: perf finds no counter, and there is no valgrind; judge by wall or cpu",
             });
         };
         ensure!(

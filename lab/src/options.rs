@@ -26,6 +26,66 @@ pub enum Action {
     Run(RunOptions),
     /// Searches for the first bad commit between a good revision, A, and a bad one, B
     Bisect(Common),
+    /// Compares the instructions of a build with recorded ones
+    Gate(GateOptions),
+    /// Lists the builds that are kept, and removes old ones
+    Cache(CacheOptions),
+    /// Makes an HTML page of histories
+    Report(ReportOptions),
+}
+
+/// The options of a page.
+#[derive(Debug, Args)]
+pub struct ReportOptions {
+    /// Files that `run --history` wrote
+    #[arg(value_name = "HISTORY", required = true)]
+    pub histories: Vec<PathBuf>,
+
+    /// A history of the same scenarios with another program; repeatable
+    #[arg(long, num_args = 2, value_names = ["NAME", "HISTORY"], action = clap::ArgAction::Append)]
+    pub peer: Vec<String>,
+
+    /// A history of the same scenarios with the least that could do it; repeatable
+    #[arg(long, num_args = 2, value_names = ["NAME", "HISTORY"], action = clap::ArgAction::Append)]
+    pub floor: Vec<String>,
+
+    /// Where the page goes [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// The options that say which builds go.
+#[derive(Debug, Args)]
+pub struct CacheOptions {
+    /// The folder of the builds
+    #[command(flatten)]
+    pub folder: CacheFolder,
+
+    /// Removes builds that no lab used for so long; 0 removes all that are not in use
+    #[arg(long, value_name = "DAYS")]
+    pub remove_unused: Option<u64>,
+}
+
+/// Where builds are kept.
+#[derive(Debug, Args)]
+pub struct CacheFolder {
+    /// Where builds are kept [default: ~/.cache/refdb/lab]
+    #[arg(long, value_name = "FOLDER")]
+    pub cache: Option<PathBuf>,
+}
+
+impl CacheFolder {
+    /// The folder, also when none was named.
+    pub fn cache(&self) -> Result<PathBuf> {
+        if let Some(cache) = &self.cache {
+            return Ok(cache.clone());
+        }
+        let folder = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let base = folder("REFDB_CACHE")
+            .or_else(|| folder("XDG_CACHE_HOME").map(|cache| cache.join("refdb")))
+            .or_else(|| folder("HOME").map(|home| home.join(".cache/refdb")));
+        Ok(base.context("neither HOME nor XDG_CACHE_HOME is set: name a folder with --cache")?.join("lab"))
+    }
 }
 
 /// The options of a comparison.
@@ -60,16 +120,45 @@ pub struct Exports {
     pub history: Option<PathBuf>,
 }
 
-/// The options of every action.
+/// The options of a comparison with what was recorded.
 #[derive(Debug, Args)]
-pub struct Common {
+pub struct GateOptions {
+    /// The scenario
+    #[command(flatten)]
+    pub chosen: Chosen,
+
+    /// The folder with the build, as the scenario's `build` makes it
+    #[arg(long, value_name = "FOLDER")]
+    pub build: PathBuf,
+
+    /// The file with the records
+    #[arg(long, value_name = "FILE")]
+    pub history: PathBuf,
+
+    /// Something else that must be the same in records to compare; repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair, action = clap::ArgAction::Append)]
+    pub with: Vec<(String, String)>,
+
+    /// Adds the counts to the file
+    #[arg(long)]
+    pub record: bool,
+
+    /// Records them as those of this release
+    #[arg(long, value_name = "NAME", requires = "record")]
+    pub release: Option<String>,
+}
+
+fn pair(text: &str) -> std::result::Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("there is no '=' in it")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// A scenario, and what a caller changes of it.
+#[derive(Debug, Args)]
+pub struct Chosen {
     /// A scenario file, or the name of a scenario that comes with the lab
     #[arg(value_name = "SCENARIO")]
     pub scenario: String,
-
-    /// The repository, and its two revisions with a comma between them
-    #[arg(long, num_args = 2, value_names = ["REPO", "A,B"], required = true)]
-    pub revisions: Vec<String>,
 
     /// Values of a parameter with commas between them, instead of those in the scenario; repeatable
     #[arg(long, num_args = 2, value_names = ["NAME", "VALUES"], action = clap::ArgAction::Append)]
@@ -78,6 +167,40 @@ pub struct Common {
     /// Measures git's automatic maintenance too
     #[arg(long)]
     pub automatic_maintenance: bool,
+
+    /// Where the runs happen [default: memory, where it can be had]
+    #[arg(long, value_name = "FOLDER")]
+    pub place: Option<PathBuf>,
+}
+
+impl Chosen {
+    /// The scenario, with the values chosen here.
+    pub fn scenario(&self) -> Result<Scenario> {
+        let mut scenario = Scenario::find(&self.scenario)?;
+        for pair in self.parameter_list.chunks_exact(2) {
+            scenario.choose(&pair[0], pair[1].split(',').map(str::to_owned).collect())?;
+        }
+        scenario.automatic_maintenance |= self.automatic_maintenance;
+        Ok(scenario)
+    }
+
+    /// Where runs happen.
+    pub fn place(&self) -> PathBuf {
+        let memory = Path::new("/dev/shm");
+        self.place.clone().unwrap_or_else(|| if memory.is_dir() { memory.to_owned() } else { env::temp_dir() })
+    }
+}
+
+/// The options of actions that compare two revisions.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// The scenario
+    #[command(flatten)]
+    pub chosen: Chosen,
+
+    /// The repository, and its two revisions with a comma between them
+    #[arg(long, num_args = 2, value_names = ["REPO", "A,B"], required = true)]
+    pub revisions: Vec<String>,
 
     /// The value that decides: wall, user, system, cpu, peak, instructions or reported
     #[arg(long, value_name = "MEASURE")]
@@ -99,13 +222,9 @@ pub struct Common {
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
 
-    /// Where builds are kept [default: ~/.cache/refdb/lab]
-    #[arg(long, value_name = "FOLDER")]
-    pub cache: Option<PathBuf>,
-
-    /// Where the runs happen [default: memory, where it can be had]
-    #[arg(long, value_name = "FOLDER")]
-    pub place: Option<PathBuf>,
+    /// The folder of the builds
+    #[command(flatten)]
+    pub cache: CacheFolder,
 }
 
 impl Common {
@@ -118,16 +237,6 @@ impl Common {
             "'{pair}' is to be two revisions with one comma between them"
         );
         Ok((Path::new(repository), a, b))
-    }
-
-    /// The scenario, with the values chosen here.
-    pub fn scenario(&self) -> Result<Scenario> {
-        let mut scenario = Scenario::find(&self.scenario)?;
-        for pair in self.parameter_list.chunks_exact(2) {
-            scenario.choose(&pair[0], pair[1].split(',').map(str::to_owned).collect())?;
-        }
-        scenario.automatic_maintenance |= self.automatic_maintenance;
-        Ok(scenario)
     }
 
     /// When to stop.
@@ -147,23 +256,5 @@ impl Common {
             pairs_max: self.runs_max,
             judge: self.judge.unwrap_or(scenario.judge),
         })
-    }
-
-    /// Where builds are kept.
-    pub fn cache(&self) -> Result<PathBuf> {
-        if let Some(cache) = &self.cache {
-            return Ok(cache.clone());
-        }
-        let folder = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let base = folder("REFDB_CACHE")
-            .or_else(|| folder("XDG_CACHE_HOME").map(|cache| cache.join("refdb")))
-            .or_else(|| folder("HOME").map(|home| home.join(".cache/refdb")));
-        Ok(base.context("neither HOME nor XDG_CACHE_HOME is set: name a folder with --cache")?.join("lab"))
-    }
-
-    /// Where runs happen.
-    pub fn place(&self) -> PathBuf {
-        let memory = Path::new("/dev/shm");
-        self.place.clone().unwrap_or_else(|| if memory.is_dir() { memory.to_owned() } else { env::temp_dir() })
     }
 }

@@ -31,7 +31,11 @@ pub fn write(exports: &Exports, finished: &[Finished<'_>]) -> Result<()> {
         save(file, otava(finished, now))?;
     }
     if let Some(file) = &exports.history {
-        let lines = history(finished, now);
+        let mut lines = history(finished, now);
+        // A lab that was killed may have left a part of a line. It becomes a line of its own, which `report` names.
+        if fs::read(file).is_ok_and(|before| before.last().is_some_and(|last| *last != b'\n')) {
+            lines.insert(0, '\n');
+        }
         let open = fs::OpenOptions::new().append(true).create(true).open(file);
         let mut open = open.with_context(|| format!("cannot open '{}'", file.display()))?;
         open.write_all(lines.as_bytes()).with_context(|| format!("cannot write '{}'", file.display()))?;

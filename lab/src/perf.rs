@@ -1,9 +1,15 @@
 //! The processor's own counters of instructions, through `perf stat`. Most virtual machines have none.
 
-use std::process::Command;
+use std::{ffi::OsString, path::Path, process::Command};
 
 /// The event: user space and kernel.
-pub const EVENT: &str = "instructions:uk";
+const EVENT: &str = "instructions:uk";
+
+/// The words that come before a command, so that its count ends up in the file `log`.
+pub fn words(log: &Path) -> Vec<OsString> {
+    let start = ["perf", "stat", "-x,", "-e", EVENT, "-o"].into_iter().map(OsString::from);
+    start.chain([log.into(), OsString::from("--")]).collect()
+}
 
 /// Whether perf may count user and kernel instructions here.
 pub fn works() -> bool {

@@ -2,6 +2,7 @@
 
 use std::{
     fs::File,
+    io::{ErrorKind, Read},
     os::unix::process::ExitStatusExt,
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
@@ -9,9 +10,16 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
+use refdb_vfs::interrupt;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::{Errno, ioctl_fionbio},
+    process::{Pid, PidfdFlags, Resource, Rlimit, Signal, pidfd_open, prlimit},
+};
 use serde::Serialize;
 use wait4::Wait4;
+
+use crate::guard::end_strays;
 
 /// What a finished command used.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -56,20 +64,94 @@ pub fn clean(command: &mut Command, input: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Runs `command` to its end, or until it has used `seconds` of CPU time. Standard output is thrown away; an error tells
-/// how the command complained.
-pub fn run(mut command: Command, seconds: u64) -> Result<Usage> {
+/// When a command is ended, in seconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// CPU time of one process.
+    pub cpu: u64,
+    /// From the start on.
+    pub wall: u64,
+}
+
+/// Runs `command` to its end, or until it has used all the CPU time that it may. Standard output is thrown away; an error
+/// tells how the command complained. What it started in the background may still run afterwards.
+pub fn run(mut command: Command, limits: Limits) -> Result<Usage> {
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     let start = Instant::now();
     let mut child = command.spawn().with_context(|| command.get_program().display().to_string())?;
-    limit(&child, seconds)?;
-    let said = child.stderr.take().map(std::io::read_to_string).transpose()?.unwrap_or_default();
+    let said = limit(&child, limits.cpu).and_then(|()| wait(&mut child, limits.wall))?;
     let used = child.wait4()?;
     let wall = start.elapsed();
     let cut = was_cut(used.status);
     ensure!(cut || used.status.success(), "{}", failure(&said, used.status));
     Ok(Usage { wall, user: used.rusage.utime, system: used.rusage.stime, peak: used.rusage.maxrss, cut })
 }
+
+/// Waits until `child` ends, and does not reap it. What it wrote to its standard error is returned, if that is a pipe, up to
+/// its first 64 KiB. After `seconds`, or when this process is told to stop, the child and all stray processes are ended.
+pub fn wait(child: &mut Child, seconds: u64) -> Result<String> {
+    let said = listen(child, Instant::now() + Duration::from_secs(seconds)).and_then(|said| {
+        let said = said.with_context(|| format!("it did not end within {seconds} s"))?;
+        Ok(String::from_utf8_lossy(&said).into_owned())
+    });
+    if said.is_err() {
+        child.kill().ok();
+        child.wait().ok();
+        end_strays()?;
+    }
+    said
+}
+
+/// What a child says until it ends; nothing if it is late.
+fn listen(child: &mut Child, end: Instant) -> Result<Option<Vec<u8>>> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a child has a number")?;
+    let ended = pidfd_open(pid, PidfdFlags::empty()).context("cannot watch a process")?;
+    let mut pipe = child.stderr.take();
+    if let Some(pipe) = &pipe {
+        ioctl_fionbio(pipe, true)?;
+    }
+    let mut said = Vec::new();
+    loop {
+        interrupt::check()?;
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        // A signal may come between the check and the wait: it is seen a little later then.
+        let pause = Timespec::try_from(left.min(Duration::from_millis(200)))?;
+        let mut fds = Vec::from([PollFd::new(&ended, PollFlags::IN)]);
+        fds.extend(pipe.iter().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+        match poll(&mut fds, Some(&pause)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error).context("cannot wait for a process"),
+        }
+        let is_over = !fds[0].revents().is_empty();
+        // What it left in the background may hold the pipe open, so its end is not waited for.
+        if pipe.as_mut().map(|pipe| take_in(pipe, &mut said)).transpose()? == Some(true) {
+            pipe = None;
+        }
+        if is_over {
+            return Ok(Some(said));
+        }
+    }
+}
+
+/// Reads all that is there, and keeps the first of it. Says whether that was the end.
+fn take_in(pipe: &mut impl Read, said: &mut Vec<u8>) -> Result<bool> {
+    let mut piece = [0; 4096];
+    loop {
+        match pipe.read(&mut piece) {
+            Ok(0) => return Ok(true),
+            Ok(count) => said.extend(&piece[..count.min(SAID_MAX.saturating_sub(said.len()))]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error).context("cannot read what a program says"),
+        }
+    }
+}
+
+/// Bytes of a complaint that are kept.
+const SAID_MAX: usize = 64 << 10;
 
 /// Runs a helper program that must succeed.
 pub fn tool(command: &mut Command) -> Result<()> {

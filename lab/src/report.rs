@@ -8,7 +8,7 @@ use crate::{
     measure::{Measure, Sample},
     scenario::describe,
     stats::{Interval, centre},
-    trace::differences,
+    work::differences,
 };
 
 /// The report of one comparison.
@@ -23,6 +23,7 @@ pub fn run(finished: &Finished<'_>) -> String {
         text += &format!("Benchmark {}: {title}\n{}\n", number + 1, figures(samples, finished.rules.judge));
     }
     text += &verdict(finished.sides, &finished.outcome, &finished.rules, finished.comparison.differences.len());
+    text += finished.counter.words();
     text += &same_work(finished);
     text.push('\n');
     text
@@ -86,12 +87,13 @@ fn verdict([a, b]: [&Side; 2], outcome: &Outcome, rules: &Rules, runs: usize) ->
 /// Whether both sides did the same work, and else how it differs.
 fn same_work(finished: &Finished<'_>) -> String {
     let [a, b] = finished.sides;
-    let Some([of_a, of_b]) = &finished.work else {
-        return "same work: not compared, since there is no strace here\n".to_owned();
+    let [of_a, of_b] = match &finished.work {
+        Ok(both) => both,
+        Err(why) => return format!("same work: not compared: {why}\n"),
     };
     let differences = differences((&a.name, of_a), (&b.name, of_b));
     if differences.is_empty() {
-        return "same work: as many programs, threads, bytes, syncs and files\n".to_owned();
+        return "same work: as many programs, threads, bytes, syncs, files, refs and packs\n".to_owned();
     }
     differences.iter().fold("NOT the same work:\n".to_owned(), |text, difference| format!("{text}  {difference}\n"))
 }

@@ -1,19 +1,25 @@
 //! Revisions of a repository. Each is built once in a worktree of its own and kept elsewhere, by commit and recipe.
 
 use std::{
+    cell::RefCell,
     fs::{self, File},
     hash::{DefaultHasher, Hash, Hasher},
     io::ErrorKind,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
+    time::SystemTime,
 };
 
 use anyhow::{Context, Result, ensure};
-use rustix::fs::{FlockOperation, flock};
+use refdb_vfs::interrupt;
+use rustix::fs::FlockOperation;
 
 use crate::{
-    process::{output, tool},
+    cache,
+    guard::end_strays,
+    process::{output, tool, wait},
     progress::progress,
+    scenario::Scenario,
 };
 
 /// How often a revision is built before it counts as one that does not build: a build may be flaky.
@@ -25,19 +31,24 @@ pub struct Builds {
     repository: PathBuf,
     cache: PathBuf,
     recipe: String,
+    /// Seconds.
+    limit: u64,
+    /// The locks of builds in use, which nobody may remove.
+    in_use: RefCell<Vec<File>>,
 }
 
 /// A revision that was built, or the end of its complaints.
 pub type Built = std::result::Result<PathBuf, String>;
 
 impl Builds {
-    /// Builds revisions of `repository` by the script `recipe`; `cache` keeps them.
-    pub fn new(repository: &Path, cache: &Path, recipe: &str) -> Result<Builds> {
+    /// Builds revisions of `repository` as `scenario` says; `cache` keeps them.
+    pub fn new(repository: &Path, cache: &Path, scenario: &Scenario) -> Result<Builds> {
         let repository = fs::canonicalize(repository)
             .with_context(|| format!("cannot find the repository '{}'", repository.display()))?;
         fs::create_dir_all(cache).with_context(|| format!("cannot make '{}'", cache.display()))?;
         let cache = fs::canonicalize(cache)?;
-        Ok(Builds { repository, cache, recipe: recipe.to_owned() })
+        let (recipe, limit) = (scenario.build.clone(), scenario.build_limit);
+        Ok(Builds { repository, cache, recipe, limit, in_use: RefCell::default() })
     }
 
     /// git in the repository, whatever repository the caller's environment names.
@@ -61,52 +72,91 @@ impl Builds {
     /// The folder that `commit` was built into, now or before.
     pub fn build(&self, commit: &str) -> Result<Built> {
         let home = self.home(commit);
-        fs::create_dir_all(&home).with_context(|| format!("cannot make '{}'", home.display()))?;
-        let lock = File::create(home.join("lock"))?;
-        flock(&lock, FlockOperation::LockExclusive).with_context(|| format!("cannot lock '{}'", home.display()))?;
         let (built, recipe) = (home.join("built"), home.join("recipe"));
-        // Written last, so a build that was interrupted begins again.
-        if fs::read_to_string(&recipe).is_ok_and(|known| known == self.recipe) && built.is_dir() {
-            return Ok(Ok(built));
+        // The recipe is written last, so a build that was interrupted begins again.
+        let is_built = || fs::read_to_string(&recipe).is_ok_and(|known| known == self.recipe) && built.is_dir();
+        loop {
+            let lock = cache::lock(&home, FlockOperation::LockShared)?.context("a lock that is waited for")?;
+            if is_built() {
+                lock.set_modified(SystemTime::now())?;
+                self.in_use.borrow_mut().push(lock);
+                return Ok(Ok(built));
+            }
+            drop(lock);
+            let lock = cache::lock(&home, FlockOperation::LockExclusive)?;
+            // Another lab may have built it meanwhile.
+            if !is_built() {
+                match self.attempts(commit, &home, &built) {
+                    Ok(Ok(())) => fs::write(&recipe, &self.recipe)?,
+                    Ok(Err(said)) => {
+                        remove(&built)?;
+                        return Ok(Err(said));
+                    }
+                    Err(error) => {
+                        remove(&home)?;
+                        return Err(error);
+                    }
+                }
+            }
+            drop(lock);
         }
+    }
+
+    /// Builds, once more if that fails.
+    fn attempts(&self, commit: &str, home: &Path, built: &Path) -> Result<std::result::Result<(), String>> {
         let mut complaint = String::new();
         for attempt in 1..=ATTEMPTS {
             progress(&format!("building {commit}{}", if attempt > 1 { " once more" } else { "" }));
-            match self.attempt(commit, &home, &built)? {
-                Ok(()) => {
-                    fs::write(&recipe, &self.recipe)?;
-                    return Ok(Ok(built));
-                }
+            match self.attempt(commit, home, built)? {
+                Ok(()) => return Ok(Ok(())),
                 Err(said) => complaint = said,
             }
         }
-        remove(&built)?;
         Ok(Err(complaint))
     }
 
     /// One build from a fresh worktree, which goes afterwards.
     fn attempt(&self, commit: &str, home: &Path, built: &Path) -> Result<std::result::Result<(), String>> {
-        let tree = home.join("tree");
+        let (tree, log) = (home.join("tree"), home.join("log"));
         remove(built)?;
         fs::create_dir(built)?;
         self.drop_tree(&tree)?;
-        tool(self.git().args(["worktree", "add", "--quiet", "--detach", "--force"]).arg(&tree).arg(commit))?;
-        let outcome = Command::new("sh")
-            .args(["-ec", &self.recipe])
-            .env("BUILD", built)
-            .current_dir(&tree)
-            .stdin(Stdio::null())
-            .output();
+        let added = tool(self.git().args(["worktree", "add", "--quiet", "--detach", "--force"]).arg(&tree).arg(commit));
+        let outcome = added.and_then(|()| self.script(&tree, built, &log));
         self.drop_tree(&tree)?;
-        let outcome = outcome.context("cannot run sh")?;
-        if outcome.status.success() {
-            return Ok(Ok(()));
-        }
-        let said = [outcome.stdout, outcome.stderr].concat();
-        fs::write(home.join("log"), &said)?;
+        let how = match outcome? {
+            Ok(status) if status.success() => {
+                fs::remove_file(&log)?;
+                return Ok(Ok(()));
+            }
+            Ok(status) => status.to_string(),
+            Err(why) => why,
+        };
+        let said = fs::read(&log)?;
         let said = String::from_utf8_lossy(&said);
         let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-        Ok(Err(format!("{last} ({}; all of it is in '{}')", outcome.status, home.join("log").display())))
+        Ok(Err(format!("{last} ({how}; all of it is in '{}')", log.display())))
+    }
+
+    /// Runs the script that builds, with all it says in `log`. The inner error says that it did not end.
+    fn script(&self, tree: &Path, built: &Path, log: &Path) -> Result<std::result::Result<ExitStatus, String>> {
+        let output = File::create(log).with_context(|| format!("cannot write '{}'", log.display()))?;
+        let mut child = Command::new("sh")
+            .args(["-ec", &self.recipe])
+            .env("BUILD", built)
+            .current_dir(tree)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .context("cannot run sh")?;
+        if let Err(error) = wait(&mut child, self.limit) {
+            interrupt::check()?;
+            return Ok(Err(format!("{error:#}")));
+        }
+        let status = child.wait()?;
+        end_strays()?;
+        Ok(Ok(status))
     }
 
     /// Removes a worktree with its entry in the repository, also one that a killed build left.

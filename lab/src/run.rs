@@ -3,14 +3,16 @@
 use std::{io::Write, path::Path, time::Instant};
 
 use anyhow::{Context, Result, anyhow};
+use refdb_vfs::interrupt;
 
 use crate::{
     coin::Coin,
     compare::{Referee, Rules, Which, compare, outcome},
+    counter::Counter,
     finished::{Finished, Side},
     measure::Sample,
     options::RunOptions,
-    out as results, perf,
+    out as results,
     progress::progress,
     report,
     revision::Builds,
@@ -21,17 +23,17 @@ use crate::{
 /// Compares the two revisions that the options name, and writes a report of each combination to `out`.
 pub fn run(options: &RunOptions, out: &mut impl Write) -> Result<()> {
     let (options, exports) = (&options.common, &options.exports);
-    let scenario = options.scenario()?;
+    let scenario = options.chosen.scenario()?;
     let rules = options.rules(&scenario)?;
     let (repository, a, b) = options.revisions()?;
-    let builds = Builds::new(repository, &options.cache()?, &scenario.build)?;
+    let builds = Builds::new(repository, &options.cache.cache()?, &scenario)?;
     let sides = [side(&builds, a)?, side(&builds, b)?];
     let mut coin = options.seed.map_or_else(Coin::unforeseen, Coin::new);
-    let counters = perf::works();
+    let counter = Counter::find(rules.judge);
     let combinations = scenario.combinations();
     let mut all = Vec::new();
     for values in &combinations {
-        let finished = one(&scenario, values, &sides, rules, &options.place(), counters, &mut coin)?;
+        let finished = one(&scenario, values, &sides, rules, &options.chosen.place(), counter, &mut coin)?;
         progress("");
         write!(out, "{}", report::run(&finished))?;
         out.flush()?;
@@ -52,12 +54,12 @@ fn one<'a>(
     sides: &'a [Side; 2],
     rules: Rules,
     place: &Path,
-    counters: bool,
+    counter: Counter,
     coin: &mut Coin,
 ) -> Result<Finished<'a>> {
     let stage = |side: &Side| {
         progress(&format!("setting up {}", side.name));
-        Stage::new(scenario, values, &side.build, place, counters).with_context(|| side.name.clone())
+        Stage::new(scenario, values, &side.build, place, counter).with_context(|| side.name.clone())
     };
     let stages = [stage(&sides[0])?, stage(&sides[1])?];
     let pick = |which: Which| match which {
@@ -79,8 +81,15 @@ fn one<'a>(
     let comparison = compare(rules.judge, coin, |differences| referee.is_settled(differences), run)?;
     let outcome = outcome(&comparison, &rules);
     progress("tracing the work of both");
-    let work = if traces() { Some([stages[0].traced()?, stages[1].traced()?]) } else { None };
-    Ok(Finished { work, scenario, values, sides: [&sides[0], &sides[1]], rules, comparison, outcome })
+    let work = match traces().then(|| stages[0].traced().and_then(|a| Ok([a, stages[1].traced()?]))) {
+        Some(Ok(both)) => Ok(both),
+        Some(Err(error)) => {
+            interrupt::check()?;
+            Err(format!("{error:#}"))
+        }
+        None => Err("there is no strace here".to_owned()),
+    };
+    Ok(Finished { work, counter, scenario, values, sides: [&sides[0], &sides[1]], rules, comparison, outcome })
 }
 
 /// How far the runs are, with the time that the rest takes if all are needed.

@@ -9,8 +9,11 @@ use serde::Deserialize;
 use crate::measure::Measure;
 
 /// The scenarios that come with the lab, by name.
-const SHIPPED: [(&str, &str); 2] =
-    [("fetch", include_str!("../scenarios/fetch.toml")), ("receive", include_str!("../scenarios/receive.toml"))];
+const SHIPPED: [(&str, &str); 3] = [
+    ("fetch", include_str!("../scenarios/fetch.toml")),
+    ("jobs", include_str!("../scenarios/jobs.toml")),
+    ("receive", include_str!("../scenarios/receive.toml")),
+];
 
 /// The content of a scenario file. All texts are scripts for `sh -e`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -47,13 +50,30 @@ pub struct Scenario {
     /// CPU seconds after which a run has failed.
     #[serde(default = "five_minutes")]
     pub cpu_limit: u64,
+    /// Seconds after which a run, a set-up or a check has failed, whether it uses CPU time or not.
+    #[serde(default = "ten_minutes")]
+    pub wall_limit: u64,
+    /// Seconds after which a build has failed.
+    #[serde(default = "one_hour")]
+    pub build_limit: u64,
 }
+
+/// The largest limit, in seconds: a year and more.
+const LIMIT_MAX: u64 = 100_000_000;
 
 /// One value for each parameter.
 pub type Values = BTreeMap<String, String>;
 
 fn five_minutes() -> u64 {
     300
+}
+
+fn ten_minutes() -> u64 {
+    600
+}
+
+fn one_hour() -> u64 {
+    3600
 }
 
 impl Scenario {
@@ -78,7 +98,10 @@ impl Scenario {
         for (key, text) in [("build", &scenario.build), ("command", &scenario.command)] {
             ensure!(!text.trim().is_empty(), "'{key}' is empty");
         }
-        ensure!(scenario.cpu_limit > 0, "'cpu-limit' is 0: no command runs in no time");
+        let limits = [("cpu", scenario.cpu_limit), ("wall", scenario.wall_limit), ("build", scenario.build_limit)];
+        for (name, limit) in limits {
+            ensure!((1..=LIMIT_MAX).contains(&limit), "'{name}-limit' is {limit}: it is from 1 to {LIMIT_MAX} seconds");
+        }
         for (name, values) in &scenario.parameters {
             check_parameter(name, values)?;
         }
@@ -169,6 +192,6 @@ mod tests {
         let unknown = scenario.choose("refs", vec!["1".to_owned()]).unwrap_err().to_string();
         assert_eq!(unknown, "the scenario has no parameter 'refs', only: none");
         let missing = Scenario::find("no-such-scenario").unwrap_err().to_string();
-        assert_eq!(missing, "no scenario 'no-such-scenario': name a file, or one of fetch, receive");
+        assert_eq!(missing, "no scenario 'no-such-scenario': name a file, or one of fetch, jobs, receive");
     }
 }

@@ -1,7 +1,7 @@
 //! Where the runs of a side happen: a fresh copy of its state, `prepare`, the measured `command`, and `check`.
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs::{self, File},
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
@@ -12,11 +12,17 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use crate::{
+    counter::Counter,
+    emulator,
+    guard::end_strays,
     measure::Sample,
     perf,
-    process::{clean, run, tool},
+    process::{Limits, Usage, clean, run, tool},
+    profile::Profile,
     scenario::{Scenario, Values},
-    trace::{self, Trace, Work},
+    stock,
+    trace::{self, Trace},
+    work::Work,
 };
 
 /// Keeps git's automatic maintenance out of the figures, unless the scenario asks for it.
@@ -30,6 +36,10 @@ const NO_MAINTENANCE: [(&str, &str); 7] = [
     ("GIT_CONFIG_VALUE_2", "false"),
 ];
 
+/// How much slower a command may be under strace, and in the emulator. Its limits are as much larger.
+const STRACE_SLOWS: u64 = 3;
+const EMULATOR_SLOWS: u64 = 100;
+
 /// A built revision with the state that its runs start from. The state goes with the value.
 #[derive(Debug)]
 pub struct Stage<'a> {
@@ -37,7 +47,7 @@ pub struct Stage<'a> {
     values: &'a Values,
     build: PathBuf,
     folder: TempDir,
-    counters: bool,
+    counter: Counter,
 }
 
 impl Stage<'_> {
@@ -47,13 +57,13 @@ impl Stage<'_> {
         values: &'a Values,
         build: &Path,
         place: &Path,
-        counters: bool,
+        counter: Counter,
     ) -> Result<Stage<'a>> {
         let folder = tempfile::Builder::new()
             .prefix("refdb-lab.")
             .tempdir_in(place)
             .with_context(|| format!("cannot make a folder in '{}'", place.display()))?;
-        let stage = Stage { scenario, values, build: build.to_owned(), folder, counters };
+        let stage = Stage { scenario, values, build: build.to_owned(), folder, counter };
         fs::create_dir(stage.state())?;
         stage.script(&scenario.setup, &stage.state()).context("'setup' failed")?;
         Ok(stage)
@@ -62,21 +72,20 @@ impl Stage<'_> {
     /// One run, measured.
     pub fn sample(&self) -> Result<Sample> {
         let log = self.folder.path().join("perf");
-        let before: &[&OsStr] =
-            if self.counters { &["perf", "stat", "-x,", "-e", perf::EVENT, "-o"].map(OsStr::new) } else { &[] };
-        let before: Vec<&OsStr> = match before {
-            [] => Vec::new(),
-            perf => perf.iter().copied().chain([log.as_os_str(), OsStr::new("--")]).collect(),
-        };
-        self.run(&before, |usage| {
-            let instructions = if self.counters { perf::parse(&fs::read_to_string(&log)?) } else { None };
-            Ok(Sample::new(usage, instructions, self.reported()?))
+        let words = if self.counter == Counter::Processor { perf::words(&log) } else { Vec::new() };
+        let before: Vec<&OsStr> = words.iter().map(OsString::as_os_str).collect();
+        // The emulator slows everything, so it has a run of its own.
+        let emulated = if self.counter == Counter::Emulator { Some(self.emulated(emulator::total)?) } else { None };
+        self.run(&before, 1, |usage| {
+            let counted =
+                if self.counter == Counter::Processor { perf::parse(&fs::read_to_string(&log)?) } else { None };
+            Ok(Sample::new(usage, counted.or(emulated), self.reported()?))
         })
     }
 
-    /// One run of the command, started by the program and arguments in `before` if there are any. `then` sees the
-    /// usage, and the folder before the next run replaces it.
-    pub fn run<T>(&self, before: &[&OsStr], then: impl FnOnce(crate::process::Usage) -> Result<T>) -> Result<T> {
+    /// One run of the command, started by the program and arguments in `before` if there are any. These make it at most
+    /// `slower` times as slow. `then` sees the usage, and the folder before the next run replaces it.
+    fn run<T>(&self, before: &[&OsStr], slower: u64, then: impl FnOnce(Usage) -> Result<T>) -> Result<T> {
         let work = self.work();
         if work.exists() {
             fs::remove_dir_all(&work)?;
@@ -85,10 +94,14 @@ impl Stage<'_> {
         tool(Command::new("cp").arg("-a").arg(self.state()).arg(&work))?;
         self.script(&self.scenario.prepare, &work).context("'prepare' failed")?;
         let words = before.iter().copied().chain(["sh", "-ec", self.scenario.command.trim()].map(OsStr::new));
-        let usage = run(self.command(words, &work)?, self.scenario.cpu_limit).context("'command' failed")?;
-        ensure!(!usage.cut, "'command' took more than the {} s of 'cpu-limit'", self.scenario.cpu_limit);
+        let limits = self.limits(slower);
+        let usage = run(self.command(words, &work)?, limits).context("'command' failed")?;
+        ensure!(!usage.cut, "'command' took more than the {} s of 'cpu-limit'", limits.cpu);
         self.script(&self.scenario.check, &work).context("'check' does not hold")?;
-        then(usage)
+        let then = then(usage);
+        // What still runs in the background would disturb the next run.
+        end_strays()?;
+        then
     }
 
     /// The work of one run, traced. Tracing slows it, so nothing else is measured meanwhile.
@@ -97,7 +110,7 @@ impl Stage<'_> {
         let which = format!("trace={}", trace::CALLS);
         let options = ["strace", "-f", "-y", "-qq", "-s", "300", "-e", &which, "-o"].map(OsStr::new);
         let before: Vec<&OsStr> = options.into_iter().chain([log.as_os_str(), OsStr::new("--")]).collect();
-        self.run(&before, |_| {
+        self.run(&before, STRACE_SLOWS, |_| {
             let mut trace = Trace::default();
             let mut lines = BufReader::new(File::open(&log)?);
             let mut line = Vec::new();
@@ -107,8 +120,28 @@ impl Stage<'_> {
             }
             fs::remove_file(&log)?;
             let (build, folder) = (self.build.to_string_lossy(), self.folder.path().to_string_lossy());
-            Ok(trace.finish(&[(&build, "$BUILD"), (&folder, "$RUN")]))
+            let work = trace.finish(&[(&build, "$BUILD"), (&folder, "$RUN")]);
+            Ok(Work { repositories: stock::below(&self.work())?, ..work })
         })
+    }
+
+    /// The instructions of one run by function.
+    pub fn profiled(&self) -> Result<Profile> {
+        self.emulated(|counts| {
+            let mut profile = Profile::default();
+            for entry in fs::read_dir(counts)? {
+                profile.add(&String::from_utf8_lossy(&fs::read(entry?.path())?));
+            }
+            Ok(profile)
+        })
+    }
+
+    /// One run in the emulator. `then` sees the folder with its counts.
+    pub fn emulated<T>(&self, then: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+        let counts = tempfile::Builder::new().prefix("counts.").tempdir_in(self.folder.path())?;
+        let words = emulator::words(counts.path());
+        let before: Vec<&OsStr> = words.iter().map(OsString::as_os_str).collect();
+        self.run(&before, EMULATOR_SLOWS, |_| then(counts.path()))
     }
 
     /// The folder of the current run. Copies have one name, so that both sides see paths of one length.
@@ -129,9 +162,15 @@ impl Stage<'_> {
         if text.trim().is_empty() {
             return Ok(());
         }
-        let usage = run(self.command(["sh", "-ec", text].map(OsStr::new), dir)?, self.scenario.cpu_limit)?;
-        ensure!(!usage.cut, "it took more than the {} s of 'cpu-limit'", self.scenario.cpu_limit);
+        let limits = self.limits(1);
+        let usage = run(self.command(["sh", "-ec", text].map(OsStr::new), dir)?, limits)?;
+        ensure!(!usage.cut, "it took more than the {} s of 'cpu-limit'", limits.cpu);
         Ok(())
+    }
+
+    /// The limits of a program that is `slower` times as slow as by itself.
+    fn limits(&self, slower: u64) -> Limits {
+        Limits { cpu: self.scenario.cpu_limit * slower, wall: self.scenario.wall_limit * slower }
     }
 
     fn command<'b>(&self, words: impl IntoIterator<Item = &'b OsStr>, dir: &Path) -> Result<Command> {
@@ -157,9 +196,9 @@ impl Stage<'_> {
 
 /// Whether strace is there and may trace.
 pub fn traces() -> bool {
-    Command::new("strace")
-        .args(["-qq", "-c", "true"])
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
+    succeeds(Command::new("strace").args(["-qq", "-c", "true"]))
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }

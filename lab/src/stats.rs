@@ -87,14 +87,17 @@ pub fn interval(differences: &[f64], rate: f64) -> Interval {
 
 /// The median: the middle of the differences, which outliers do not move. Zero if there are none.
 pub fn centre(differences: &[f64]) -> f64 {
-    let mut sorted = differences.to_vec();
+    quantile(differences, 0.5).unwrap_or_default()
+}
+
+/// The value below which this part of `values` lies, between two of them if need be. There is none without values.
+pub fn quantile(values: &[f64], part: f64) -> Option<f64> {
+    assert!((0.0..=1.0).contains(&part), "a part lies between 0 and 1");
+    let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => 0.0,
-        odd if odd % 2 == 1 => sorted[middle],
-        _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
-    }
+    let place = sorted.len().checked_sub(1)? as f64 * part;
+    let (below, above) = (sorted.get(place.floor() as usize)?, sorted.get(place.ceil() as usize)?);
+    Some(below + (above - below) * place.fract())
 }
 
 /// The logarithm of the wealth at which a better is believed. Each of the two directions may fail half as often.
@@ -203,6 +206,14 @@ mod tests {
     fn equal_runs_are_equal_within_a_thousandth() {
         let known = interval(&[0.0; 20], 0.01);
         assert!(known.low < 0.0 && known.low > -0.001 && known.high == -known.low, "{known:?}");
+    }
+
+    #[test]
+    fn the_median_and_quartiles_are_between_the_values() {
+        let values = [4.0, 1.0, 3.0, 2.0, 5.0];
+        assert_eq!([0.25, 0.5, 0.75].map(|part| quantile(&values, part)), [Some(2.0), Some(3.0), Some(4.0)]);
+        assert_eq!(centre(&[1.0, 2.0]), 1.5);
+        assert_eq!((quantile(&[], 0.5), centre(&[])), (None, 0.0));
     }
 
     #[test]

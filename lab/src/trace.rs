@@ -2,34 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The system calls that are looked at, for `strace -e trace=`.
-pub const CALLS: &str = "execve,execveat,clone,clone3,openat,open,creat,rename,renameat,renameat2,link,linkat,\
-unlink,unlinkat,write,writev,pwrite64,pwritev,fsync,fdatasync";
+use crate::work::Work;
 
-/// All that one run did.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Work {
-    /// How often each command line was started.
-    pub programs: BTreeMap<String, u64>,
-    /// Threads started.
-    pub threads: u64,
-    /// Bytes written to files; pipes, sockets and terminals do not count.
-    pub written: u64,
-    /// Bytes written to files that were synced afterwards.
-    pub synced: u64,
-    /// Calls of fsync and fdatasync.
-    pub syncs: u64,
-    /// Files opened to be created.
-    pub created: u64,
-    /// Those of them whose name ends with `.lock`.
-    pub locked: u64,
-    /// Files renamed.
-    pub renamed: u64,
-    /// Files linked.
-    pub linked: u64,
-    /// Files removed.
-    pub removed: u64,
-}
+/// The system calls that are looked at, for `strace -e trace=`.
+pub const CALLS: &str = "execve,execveat,clone,clone3,fork,vfork,openat,open,creat,rename,renameat,renameat2,link,linkat,\
+unlink,unlinkat,write,writev,pwrite64,pwritev,sendfile,copy_file_range,splice,fsync,fdatasync";
 
 /// Lines of one run, read one by one.
 #[derive(Debug, Default)]
@@ -41,6 +18,12 @@ pub struct Trace {
     unsynced: BTreeMap<String, u64>,
     /// All processes and threads, by the numbers that stand at the beginning of lines.
     processes: BTreeSet<String>,
+    /// The process that started another.
+    parents: BTreeMap<String, String>,
+    /// The command line that a process runs.
+    running: BTreeMap<String, String>,
+    /// Processes that replaced `packed-refs`, with what they ran then.
+    packers: Vec<(String, Option<String>)>,
 }
 
 impl Trace {
@@ -54,21 +37,42 @@ impl Trace {
         } else if let Some(resumed) = rest.strip_prefix("<... ") {
             let Some((_, end)) = resumed.split_once(" resumed>") else { return };
             let Some(begun) = self.begun.remove(process) else { return };
-            self.call(&format!("{begun}{end}"));
+            self.call(process, &format!("{begun}{end}"));
         } else {
-            self.call(rest);
+            self.call(process, rest);
         }
     }
 
     /// All that the lines said. In command lines each of `names` stands for its path, and `PID` for the number of a
     /// process. So two runs of the same program have the same.
     pub fn finish(mut self, names: &[(&str, &str)]) -> Work {
+        let named = |line: &str| {
+            let line = names.iter().fold(line.to_owned(), |line, (path, name)| line.replace(path, name));
+            self.without_processes(&line)
+        };
         let mut programs = BTreeMap::new();
-        for (line, count) in std::mem::take(&mut self.work.programs) {
-            let named = names.iter().fold(line, |line, (path, name)| line.replace(path, name));
-            *programs.entry(self.without_processes(&named)).or_default() += count;
+        for (line, count) in &self.work.programs {
+            *programs.entry(named(line)).or_default() += count;
         }
-        Work { programs, ..self.work }
+        let chain = |(process, line): &(String, Option<String>)| -> Vec<String> {
+            self.starters(process, line.as_deref()).into_iter().map(named).collect()
+        };
+        let packers = self.packers.iter().map(chain).collect();
+        Work { programs, packers, ..std::mem::take(&mut self.work) }
+    }
+
+    /// The command lines of a process and of those that started it, the first starter first.
+    fn starters<'a>(&'a self, process: &'a str, line: Option<&'a str>) -> Vec<&'a str> {
+        let mut lines = Vec::from_iter(line);
+        // A number may be given to a second process: none is asked twice.
+        let mut asked = BTreeSet::from([process]);
+        let mut process = process;
+        while let Some(parent) = self.parents.get(process).filter(|parent| asked.insert(parent)) {
+            lines.extend(self.running.get(parent).map(String::as_str).filter(|line| lines.last() != Some(line)));
+            process = parent;
+        }
+        lines.reverse();
+        lines
     }
 
     fn without_processes(&self, line: &str) -> String {
@@ -85,7 +89,7 @@ impl Trace {
     }
 
     /// A whole call: `NAME(ARGUMENTS) = RESULT`.
-    fn call(&mut self, text: &str) {
+    fn call(&mut self, process: &str, text: &str) {
         let Some((name, rest)) = text.split_once('(') else { return };
         let Some((arguments, result)) = rest.rsplit_once(") = ").or_else(|| rest.rsplit_once(" = ")) else { return };
         let number: String = result.chars().take_while(char::is_ascii_digit).collect();
@@ -93,16 +97,33 @@ impl Trace {
         let Ok(number) = number.parse::<u64>() else { return };
         let work = &mut self.work;
         match name {
-            "execve" | "execveat" => *work.programs.entry(words(arguments)).or_default() += 1,
-            "clone" | "clone3" if arguments.contains("CLONE_THREAD") => work.threads += 1,
+            "execve" | "execveat" => {
+                let line = words(arguments);
+                *work.programs.entry(line.clone()).or_default() += 1;
+                self.running.insert(process.to_owned(), line);
+            }
+            "clone" | "clone3" | "fork" | "vfork" => {
+                work.threads += u64::from(arguments.contains("CLONE_THREAD"));
+                self.parents.insert(number.to_string(), process.to_owned());
+            }
             "open" | "openat" | "creat" if name == "creat" || arguments.contains("O_CREAT") => {
                 work.created += 1;
                 work.locked += u64::from(quoted(arguments).first().is_some_and(|path| path.ends_with(".lock")));
             }
-            "rename" | "renameat" | "renameat2" => work.renamed += 1,
+            "rename" | "renameat" | "renameat2" => {
+                work.renamed += 1;
+                let replaced = |path: &String| path.rsplit('/').next() == Some("packed-refs");
+                if quoted(arguments).last().is_some_and(replaced) {
+                    self.packers.push((process.to_owned(), self.running.get(process).cloned()));
+                }
+            }
             "link" | "linkat" => work.linked += 1,
             "unlink" | "unlinkat" => work.removed += 1,
-            "write" | "writev" | "pwrite64" | "pwritev" => {
+            "write" | "writev" | "pwrite64" | "pwritev" | "sendfile" | "copy_file_range" | "splice" => {
+                // The last two name the file that is read first.
+                let is_second = matches!(name, "copy_file_range" | "splice");
+                let arguments =
+                    if is_second { arguments.split_once('>').map_or("", |(_, rest)| rest) } else { arguments };
                 if let Some(path) = file(arguments) {
                     work.written += number;
                     *self.unsynced.entry(path.to_owned()).or_default() += number;
@@ -118,11 +139,12 @@ impl Trace {
     }
 }
 
-/// The file of the first argument, `5</path>`; absent for pipes, sockets and devices.
+/// The file of the first argument, `5</path>`; absent for pipes, sockets and devices. Files in `/dev/shm` are files.
 fn file(arguments: &str) -> Option<&str> {
     let (_, rest) = arguments.split_once('<')?;
     let (path, _) = rest.split_once('>')?;
-    (path.starts_with('/') && !path.starts_with("/dev/")).then_some(path)
+    let is_device = path.starts_with("/dev/") && !path.starts_with("/dev/shm/");
+    (path.starts_with('/') && !is_device).then_some(path)
 }
 
 /// The strings in double quotes, with the escapes of quotes and backslashes undone.
@@ -157,56 +179,6 @@ fn words(arguments: &str) -> String {
         *program = name.to_owned();
     }
     words.join(" ")
-}
-
-/// A figure of the work, and its name.
-type Figure = (&'static str, fn(&Work) -> u64);
-
-const BYTES: [Figure; 2] = [("bytes written", |work| work.written), ("bytes synced", |work| work.synced)];
-
-const COUNTS: [Figure; 7] = [
-    ("threads started", |work| work.threads),
-    ("syncs", |work| work.syncs),
-    ("files created", |work| work.created),
-    ("files locked", |work| work.locked),
-    ("files renamed", |work| work.renamed),
-    ("files linked", |work| work.linked),
-    ("files removed", |work| work.removed),
-];
-
-/// The work that B did and A did not, and the other way round, in sentences. There are none if both did the same.
-/// Bytes may differ by a hundredth.
-pub fn differences(a: (&str, &Work), b: (&str, &Work)) -> Vec<String> {
-    let mut said = Vec::new();
-    let programs: BTreeSet<&String> = a.1.programs.keys().chain(b.1.programs.keys()).collect();
-    for program in programs {
-        let count = |work: &Work| work.programs.get(program).copied().unwrap_or_default();
-        match (count(a.1), count(b.1)) {
-            (in_a, in_b) if in_a == in_b => {}
-            (0, count) => said.push(format!("{} also ran `{program}`{}", b.0, times(count))),
-            (count, 0) => said.push(format!("only {} ran `{program}`{}", a.0, times(count))),
-            (in_a, in_b) => said.push(format!("`{program}` ran {in_a} times in {}, {in_b} times in {}", a.0, b.0)),
-        }
-    }
-    // Numbers of processes and times are written too, in more or fewer digits.
-    let few = |in_a: u64, in_b: u64| in_a.abs_diff(in_b) * 100 <= in_a.max(in_b);
-    for (name, count) in BYTES {
-        let (in_a, in_b) = (count(a.1), count(b.1));
-        if !few(in_a, in_b) {
-            said.push(format!("{name}: {in_a} in {}, {in_b} in {}", a.0, b.0));
-        }
-    }
-    for (name, count) in COUNTS {
-        let (in_a, in_b) = (count(a.1), count(b.1));
-        if in_a != in_b {
-            said.push(format!("{name}: {in_a} in {}, {in_b} in {}", a.0, b.0));
-        }
-    }
-    said
-}
-
-fn times(count: u64) -> String {
-    if count == 1 { String::new() } else { format!(" {count} times") }
 }
 
 #[cfg(test)]
@@ -278,10 +250,21 @@ mod tests {
     }
 
     #[test]
-    fn few_bytes_more_are_no_difference_and_many_are() {
-        let with = |written: u64| Work { written, ..Work::default() };
-        assert_eq!(differences(("A", &with(1000)), ("B", &with(1010))), Vec::<String>::new());
-        assert_eq!(differences(("A", &with(1000)), ("B", &with(1100))), ["bytes written: 1000 in A, 1100 in B"]);
+    fn files_in_memory_are_files_and_devices_are_not() {
+        let found = work(&["7  write(1</dev/shm/w/file>, \"abc\", 3) = 3", "7  write(1</dev/null>, \"ab\", 2) = 2"]);
+        assert_eq!(found.written, 3);
+    }
+
+    #[test]
+    fn bytes_that_the_kernel_copies_are_written() {
+        let found = work(&[
+            "7  copy_file_range(3</w/from>, NULL, 1</w/to>, NULL, 9223372035781033984, 0) = 2",
+            "7  sendfile(1</w/to>, 3</w/from>, NULL, 65536) = 30",
+            "7  splice(3<pipe:[1]>, NULL, 4</w/to>, NULL, 65536, 0) = 400",
+            "7  splice(3</w/from>, NULL, 4<pipe:[1]>, NULL, 65536, 0) = 5000",
+            "7  fsync(1</w/to>) = 0",
+        ]);
+        assert_eq!((found.written, found.synced), (432, 432));
     }
 
     #[test]
@@ -296,20 +279,19 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_named_and_equal_work_is_not() {
-        let git = |list: &str| {
-            work(&[
-                "1 execve(\"/bin/git\", [\"git\", \"push\"], 0x1 /* 1 var */) = 0",
-                &format!("2 execve(\"/bin/git\", [{list}], 0x1 /* 1 var */) = 0"),
-            ])
-        };
-        let (a, b) = (git("\"git\", \"push\""), git("\"git\", \"maintenance\", \"run\", \"--auto\""));
-        assert_eq!(differences(("A", &a), ("B", &a)), Vec::<String>::new());
-        assert_eq!(
-            differences(("A", &a), ("B", &b)),
-            ["B also ran `git maintenance run --auto`", "`git push` ran 2 times in A, 1 times in B"]
-        );
-        let longer = Work { threads: 3, ..a.clone() };
-        assert_eq!(differences(("A", &a), ("B", &longer)), ["threads started: 0 in A, 3 in B"]);
+    fn the_program_that_packs_refs_is_known_with_those_that_started_it() {
+        let found = work(&[
+            "7  execve(\"/usr/bin/git\", [\"git\", \"push\"], 0x1 /* 1 var */) = 0",
+            "7  vfork( <unfinished ...>",
+            "8  execve(\"/usr/bin/git\", [\"git\", \"gc\", \"--auto\"], 0x1 /* 1 var */) = 0",
+            "7  <... vfork resumed>)             = 8",
+            "9  rename(\"/w/r/packed-refs.new\", \"/w/r/packed-refs\") = 0",
+            "8  clone(child_stack=NULL, flags=SIGCHLD) = 9",
+            "8  rename(\"/w/r/unpacked-refs.lock\", \"/w/r/unpacked-refs\") = 0",
+            "9  clone(child_stack=NULL, flags=SIGCHLD) = 7",
+            "8  renameat2(AT_FDCWD</w/r>, \"packed-refs.lock\", AT_FDCWD</w/r>, \"packed-refs\", RENAME_NOREPLACE) = 0",
+        ]);
+        let chain = ["git push", "git gc --auto"].map(str::to_owned).to_vec();
+        assert_eq!(found.packers, BTreeSet::from([chain]));
     }
 }

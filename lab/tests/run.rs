@@ -152,7 +152,31 @@ fn a_slowdown_by_another_process_is_shown_as_one() {
     assert!(said.contains("  HEAD also ran `git maintenance run --auto` 2 times\n"), "{said}");
     assert!(said.contains("  files locked: 0 in HEAD~1, 2 in HEAD\n"), "{said}");
     let same = planted.said("run", "HEAD~1,HEAD~1", &quick);
-    assert!(same.contains("same work: as many programs, threads, bytes, syncs and files\n"), "{same}");
+    assert!(same.contains("same work: as many programs, threads, bytes, syncs, files, refs and packs\n"), "{same}");
+}
+
+/// Real git packs refs in one revision only, started by another program of that revision alone.
+#[test]
+fn packing_by_maintenance_is_named_with_the_refs_it_packed() {
+    let git = Git::find().program().display().to_string();
+    let setup = format!(
+        "setup = \"\"\"\n'{git}' init -q --bare target.git\nid=$('{git}' -C target.git commit-tree -m x $('{git}' -C target.git \
+         mktree </dev/null))\nseq 1200 | sed \"s|.*|create refs/heads/& $id|\" | '{git}' -C target.git update-ref --stdin\n\"\"\""
+    );
+    let planted = Synthetic::new(
+        "sh -e \"$BUILD/script\"; cat \"$BUILD/cost\" >\"$COST\"",
+        &format!("{setup}\njudge = 'reported'\nautomatic-maintenance = true"),
+    );
+    planted.commit("cost", "10");
+    planted.commit("script", "true\n");
+    let maintenance = "-C target.git -c gc.auto=1 -c gc.autoDetach=false maintenance run --task=gc";
+    planted.commit("script", &format!("'{git}' {maintenance}\n"));
+    let said = planted.said("run", "HEAD~1,HEAD", &["--false-alarms", "0.5", "--tolerance", "0.5"]);
+    assert!(said.contains(&format!("HEAD also ran `git {maintenance}`, which packed 1,200 refs\n")), "{said}");
+    assert!(said.contains("  HEAD also ran `git pack-refs --all --prune`\n"), "{said}");
+    assert!(said.contains("  loose refs in 'target.git' afterwards: 1,200 in HEAD~1, 0 in HEAD\n"), "{said}");
+    assert!(said.contains("  packs in 'target.git' afterwards: 0 in HEAD~1, 1 in HEAD\n"), "{said}");
+    assert!(said.contains("  bytes written: 2 in HEAD~1, "), "{said}");
 }
 
 /// The shipped scenarios are for git's own sources. Here a Makefile takes the place of git's, and installs real git.
@@ -174,4 +198,16 @@ fn the_shipped_scenarios_work_with_real_git() {
         let title = format!("Benchmark 2: {name} (refcount = 3, refformat = reftable, revision = HEAD)");
         assert!(said.contains(&title), "{said}");
     }
+}
+
+#[test]
+fn instructions_decide_with_counters_and_without() {
+    let count = "i=0; read -r n <\"$BUILD/cost\" || test \"$n\"; while [ $i -lt $n ]; do i=$((i+1)); done";
+    let planted = Synthetic::new(count, "judge = 'instructions'");
+    planted.commit("cost", "1000");
+    planted.commit("cost", "1100");
+    let said = planted.said("run", "HEAD~1,HEAD", &["--false-alarms", "0.5"]);
+    assert!(said.contains("worse: HEAD takes 1."), "{said}");
+    assert!(said.contains(" times the instructions of HEAD~1 ("), "{said}");
+    assert_eq!(said.contains("emulated by valgrind"), !refdb_lab::perf::works(), "{said}");
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use refdb_lab::process::Usage;
+use refdb_lab::{process::Usage, stats::quantile};
 use serde::Serialize;
 
 use crate::size::Size;
@@ -23,13 +23,8 @@ pub struct Spread {
 
 impl Spread {
     /// The spread of `values`; absent if there are none.
-    pub fn of(mut values: Vec<f64>) -> Option<Spread> {
-        values.sort_by(f64::total_cmp);
-        let at = |part: f64| -> Option<f64> {
-            let place = (values.len().checked_sub(1)?) as f64 * part;
-            let (below, above) = (values.get(place.floor() as usize)?, values.get(place.ceil() as usize)?);
-            Some(below + (above - below) * place.fract())
-        };
+    pub fn of(values: Vec<f64>) -> Option<Spread> {
+        let at = |part| quantile(&values, part);
         Some(Spread { low: at(0.25)?, median: at(0.5)?, high: at(0.75)?, count: values.len() })
     }
 }
@@ -87,17 +82,4 @@ pub fn in_turn(size: Size, who: &[Who], mut run: impl FnMut(Who) -> Result<Vec<U
         order.reverse();
     }
     Ok(steps)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Spread;
-
-    #[test]
-    fn the_median_and_quartiles_are_between_the_values() {
-        let spread = Spread::of(vec![4.0, 1.0, 3.0, 2.0, 5.0]).unwrap();
-        assert_eq!((spread.low, spread.median, spread.high), (2.0, 3.0, 4.0));
-        assert_eq!(Spread::of(vec![1.0, 2.0]).unwrap().median, 1.5);
-        assert_eq!(Spread::of(Vec::new()), None);
-    }
 }

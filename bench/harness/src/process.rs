@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use refdb_lab::process::{Usage, clean, run};
+use refdb_lab::process::{Limits, Usage, clean, run};
 use serde::{Deserialize, Serialize};
 
 /// A program under measurement.
@@ -31,6 +31,9 @@ pub struct Line {
 
 /// A command that takes more CPU seconds is ended by the kernel: its figures are lower bounds then.
 pub const LIMIT: u64 = 30;
+
+/// The same, and an hour for one that waits.
+const LIMITS: Limits = Limits { cpu: LIMIT, wall: 3600 };
 
 impl Program {
     /// The command `line` in the folder `dir`, in the clean environment.
@@ -65,6 +68,6 @@ impl Program {
 
     /// Runs `line` in `dir` with its output thrown away; an error tells what the command said.
     pub fn measure(&self, dir: &Path, line: &Line) -> Result<Usage> {
-        run(self.command(dir, line)?, LIMIT).with_context(|| format!("{} {}", self.name, line.args.join(" ")))
+        run(self.command(dir, line)?, LIMITS).with_context(|| format!("{} {}", self.name, line.args.join(" ")))
     }
 }

@@ -10,20 +10,22 @@ use std::{os::unix::fs::MetadataExt, path::Path};
 const VALUE_BYTES: usize = 1016;
 /// What a record has.
 pub const ENTRY_BYTES: u64 = 1056;
-/// The worker's turn comes after this number of requests, which are some 2 ms.
-const REQUESTS_A_TURN: usize = 100;
+/// The worker's turn comes after one request for each of these spans of the limit. With 16 MiB these are 100 requests, which take
+/// some 2 ms. A smaller cache has less room for the puts between two turns, and each would wait for more.
+const BYTES_A_REQUEST: u64 = 167_772;
 
 /// A cache in a folder.
 pub struct Store {
     cache: Cache,
-    requests: usize,
+    requests: u64,
+    requests_a_turn: u64,
 }
 
 impl Store {
     /// Opens it; nothing happens in the background, so that a run repeats itself.
     pub fn open(dir: &Path, limit: u64) -> anyhow::Result<Self> {
         let cache = Cache::open_idle(Fs::real(), dir, Options::new(limit)).context("open the cache")?;
-        Ok(Store { cache, requests: 0 })
+        Ok(Store { cache, requests: 0, requests_a_turn: (limit / BYTES_A_REQUEST).max(1) })
     }
 
     /// Whether the key is there; if not, it is put.
@@ -34,7 +36,7 @@ impl Store {
             self.cache.put(&bytes, &[key as u8; VALUE_BYTES])?;
         }
         self.requests += 1;
-        if self.requests.is_multiple_of(REQUESTS_A_TURN) {
+        if self.requests.is_multiple_of(self.requests_a_turn) {
             self.cache.work()?;
         }
         Ok(found)

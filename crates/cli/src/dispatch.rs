@@ -4,6 +4,7 @@ use crate::{
     for_each_ref,
     globals::{Globals, Rest, USAGE},
     group::{Entry, Group},
+    lab,
     options::Command,
     output::Output,
     pack_refs, receive_pack, reflog, refs, show_ref, stat, symbolic_ref, tag, update_ref,
@@ -20,12 +21,13 @@ pub struct Invocation<'a> {
     pub words: &'a [OsString],
 }
 
-static ENTRIES: [Entry; 12] = [
+static ENTRIES: [Entry; 13] = [
     (&branch::COMMAND, branch::run),
     (&cache::COMMAND, cache::run),
     (&check_ref_format::COMMAND, check_ref_format::run),
     (&dump::COMMAND, dump::run),
     (&for_each_ref::COMMAND, for_each_ref::run),
+    (&lab::COMMAND, lab::run),
     (&pack_refs::COMMAND, pack_refs::run),
     (&receive_pack::COMMAND, receive_pack::run),
     (&show_ref::COMMAND, show_ref::run),

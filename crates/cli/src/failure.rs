@@ -125,6 +125,8 @@ impl From<refdb::Error> for Failure {
         match error {
             refdb::Error::Config(error) => Failure::Lines(error.report()),
             refdb::Error::Repository(error) => Failure::Lines(error.report()),
+            // Git ends where it reads the setting, whatever it was about to do.
+            refdb::Error::Misuse(fault @ refdb::Misuse::Setting(_)) => Failure::Lines(format!("fatal: {fault}\n")),
             error => Failure::Fatal(text_of(&error).into()),
         }
     }

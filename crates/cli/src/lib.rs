@@ -17,6 +17,7 @@ pub mod failure;
 pub mod for_each_ref;
 pub mod globals;
 pub mod group;
+pub mod lab;
 pub mod listing;
 pub mod names;
 pub mod numbers;

@@ -2,7 +2,10 @@
 
 use crate::failure::Result;
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Cursor, RefView, Snapshot, Target, TargetView, backend::Peeled};
+use refdb::{
+    Cursor, RefView, Snapshot, Target, TargetView,
+    backend::{Lines, Peeled},
+};
 use refdb_types::{FormatOptions, ObjectId, OrderedNames, RefName, SYMREF_DEPTH_MAX, check_format};
 use std::ops::ControlFlow;
 
@@ -63,6 +66,25 @@ pub trait Visitor {
 
     /// A ref that cannot be used.
     fn broken(&mut self, broken: Broken<'_>) -> Result<()>;
+
+    /// Whether it takes lines of packed-refs, where the whole list is wanted.
+    fn takes_lines(&self) -> bool {
+        false
+    }
+
+    /// Such a line, of a good name, and how many digits it begins with. One that is not taken comes as a row, or broken.
+    fn line(&mut self, _line: &[u8], _digits: usize) -> bool {
+        false
+    }
+
+    /// Whether [`Visitor::take`] may take a ref.
+    const TAKES: bool = false;
+
+    /// Takes a ref of a good name that holds this object, if nothing has to be looked up for it. One that is not taken comes
+    /// as a row, or broken. An answer without room for an error is cheaper where there are millions.
+    fn take(&mut self, _name: &BStr, _id: &ObjectId) -> bool {
+        false
+    }
 }
 
 /// Shows all refs of a walk in order of name.
@@ -91,44 +113,43 @@ pub fn walk(snapshot: &dyn Snapshot, walk: &Walk<'_>, visitor: &mut impl Visitor
 
 /// Shows the refs that begin with the first of the prefixes, before which the cursor stands. Goes on with the next prefix
 /// where that begins right there, and leaves those that are further ahead.
-fn stretch(
+fn stretch<V: Visitor>(
     snapshot: &dyn Snapshot,
     cursor: &mut dyn Cursor,
     prefixes: &mut &[BString],
     after: Option<&BStr>,
-    visitor: &mut impl Visitor,
+    visitor: &mut V,
 ) -> Result<ControlFlow<()>> {
-    let mut names = OrderedNames::default();
     let is_bounded = after.is_some() || prefixes.iter().any(|prefix| !prefix.is_empty());
+    let names = OrderedNames::default();
+    let mut showing = Showing { snapshot, names, visitor, stopped: Ok(ControlFlow::Continue(())) };
     loop {
-        let mut stopped = Ok(ControlFlow::Continue(()));
-        let walked = cursor.for_each(&mut |view| {
-            if is_bounded && !hold(prefixes, view.name) {
-                return ControlFlow::Break(());
-            }
-            if is_bounded && after == Some(view.name) {
-                return ControlFlow::Continue(());
-            }
-            let shown = show(snapshot, view, &mut names, visitor);
-            if matches!(shown, Ok(ControlFlow::Continue(()))) {
-                return ControlFlow::Continue(());
-            }
-            stopped = shown;
-            ControlFlow::Break(())
-        });
+        let walked = if is_bounded {
+            cursor.for_each(&mut |view| {
+                if !hold(prefixes, view.name) {
+                    return ControlFlow::Break(());
+                }
+                if after == Some(view.name) { ControlFlow::Continue(()) } else { showing.view(view) }
+            })
+        } else if showing.visitor.takes_lines() {
+            cursor.for_each_line(&mut showing)
+        } else {
+            cursor.for_each(&mut |view| showing.view(view))
+        };
         match walked {
             Ok(flow) => {
                 if flow.is_continue() {
                     // There is nothing behind the last ref.
                     *prefixes = &[];
                 }
-                return stopped;
+                return showing.stopped;
             }
             Err(refdb::Error::BrokenRef(broken)) => {
                 let name = broken.name.as_bstr();
                 if is_bounded && !hold(prefixes, name) {
                     return Ok(ControlFlow::Continue(()));
                 }
+                let visitor = &mut *showing.visitor;
                 if visitor.wants_broken(name) {
                     let any_level = FormatOptions { allow_onelevel: true, refspec_pattern: false };
                     let is_valid = check_format(name, any_level).is_ok();
@@ -154,7 +175,52 @@ fn hold(prefixes: &mut &[BString], name: &BStr) -> bool {
     false
 }
 
-#[inline]
+/// A stretch that is being shown.
+struct Showing<'a, V> {
+    snapshot: &'a dyn Snapshot,
+    names: OrderedNames,
+    visitor: &'a mut V,
+    /// Why it ended before its last ref.
+    stopped: Result<ControlFlow<()>>,
+}
+
+impl<V: Visitor> Lines for Showing<'_, V> {
+    fn line(&mut self, line: &[u8], digits: usize) -> bool {
+        self.visitor.line(line, digits)
+    }
+
+    #[inline(always)]
+    fn view(&mut self, view: &RefView<'_>) -> ControlFlow<()> {
+        if !V::TAKES {
+            return self.show(view);
+        }
+        match &view.target {
+            TargetView::Direct(id) if self.names.accept(view.name) && self.visitor.take(view.name, id) => {
+                ControlFlow::Continue(())
+            }
+            _ => self.show_at_length(view),
+        }
+    }
+}
+
+impl<V: Visitor> Showing<'_, V> {
+    #[inline(never)]
+    fn show_at_length(&mut self, view: &RefView<'_>) -> ControlFlow<()> {
+        self.show(view)
+    }
+
+    #[inline(always)]
+    fn show(&mut self, view: &RefView<'_>) -> ControlFlow<()> {
+        let shown = show(self.snapshot, view, &mut self.names, self.visitor);
+        if matches!(shown, Ok(ControlFlow::Continue(()))) {
+            return ControlFlow::Continue(());
+        }
+        self.stopped = shown;
+        ControlFlow::Break(())
+    }
+}
+
+#[inline(always)]
 fn show(
     snapshot: &dyn Snapshot,
     view: &RefView<'_>,

@@ -22,10 +22,16 @@ impl Output {
         &mut self.buffer
     }
 
+    /// Whether the next [`Output::relieve`] is going to write.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.buffer.len() >= FLUSH_BYTES && !self.holds
+    }
+
     /// Writes the buffer if it is full.
     #[inline]
     pub fn relieve(&mut self) -> Result<()> {
-        if self.buffer.len() < FLUSH_BYTES || self.holds { Ok(()) } else { self.flush() }
+        if self.is_full() { self.flush() } else { Ok(()) }
     }
 
     /// Keeps all until [`Output::flush`]: for what another program is going to arrange.

@@ -13,6 +13,7 @@ use crate::{
     failure::{Failure, Result, say},
     group::Group,
     options::Command,
+    revision::strict_names,
     session::Session,
 };
 use bstr::{BStr, ByteSlice};
@@ -35,7 +36,7 @@ pub static GROUP: Group = Group {
 
 /// The ref with a reflog that a user means by a name, short or full.
 fn logged_ref(session: &Session, name: &BStr) -> Result<Option<RefName>> {
-    let first_only = !session.store.settings().warn_ambiguous_refs;
+    let first_only = !strict_names(&session.store)?;
     let name = if name == "@" { "HEAD".into() } else { name };
     Ok(find_logged_ref(session.store.snapshot()?, session.store.objects(), name, first_only)?)
 }

@@ -11,6 +11,11 @@ pub trait Resolve {
     fn resolve(&mut self, text: &BStr) -> Result<Option<ObjectId>>;
 }
 
+/// `core.warnAmbiguousRefs`: whether a short name has to be found by one rule only. Git reads it where it meets such a name.
+pub fn strict_names(store: &Store) -> Result<bool> {
+    store.settings().warn_ambiguous_refs.clone().map_err(|fault| Failure::Fatal(fault.into()))
+}
+
 /// Finds the objects that texts name.
 #[derive(Clone, Copy)]
 pub struct Revisions<'a> {
@@ -22,7 +27,7 @@ impl Revisions<'_> {
     /// The object that `text` names; `None` if there is none, or if the form is not understood.
     pub fn resolve(&self, text: &BStr) -> Result<Option<ObjectId>> {
         let warn = &mut |warning: String| say("warning: ", warning.as_bytes());
-        let first_only = !self.store.settings().warn_ambiguous_refs;
+        let first_only = !strict_names(self.store)?;
         match resolve_name(&|| self.store.snapshot(), self.store.objects(), text, first_only, warn) {
             Ok(id) => Ok(Some(id)),
             Err(NameError::NotFound(_)) => Ok(None),

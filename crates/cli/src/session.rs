@@ -19,8 +19,6 @@ pub struct Session {
     pub store: Store,
     /// Its folders.
     pub paths: Paths,
-    /// `core.warnAmbiguousRefs`.
-    pub strict_names: bool,
     digits: Digits,
 }
 
@@ -91,9 +89,8 @@ impl Session {
         for warning in &store.settings().warnings {
             say("warning: ", warning.as_bytes());
         }
-        let strict_names = store.settings().warn_ambiguous_refs;
         let digits = Digits::of(store.config());
-        Ok(Session { store, paths, strict_names, digits })
+        Ok(Session { store, paths, digits })
     }
 
     /// How many digits of `id` tell it from all other objects: at least `least`, or the configured number.

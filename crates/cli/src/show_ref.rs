@@ -1,5 +1,7 @@
 //! `refdb show-ref`. See git-show-ref(1).
 
+mod plain;
+
 use crate::{
     Invocation,
     failure::{Result, fatal, message, say},
@@ -11,8 +13,9 @@ use crate::{
     session::Session,
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{LooseError, RefFormat, Snapshot, Target, backend::Peeled, objects::Lookups};
-use refdb_types::{FormatOptions, HashKind, ObjectId, RefName, check_format, is_safe};
+use plain::PlainLister;
+use refdb::{LooseError, RefFormat, Snapshot, Target, backend::Peeled};
+use refdb_types::{FormatOptions, ObjectId, RefName, check_format, is_safe};
 use std::{
     io::{BufRead, ErrorKind},
     ops::ControlFlow,
@@ -187,10 +190,9 @@ fn list(session: &Session, options: &Options, output: &mut Output) -> Result<u8>
     output.expect_much();
     let walk = Walk { ranges: &ranges, root_refs: false, after: None };
     if options.is_plain() {
-        let (patterns, objects) = (&options.names[..], session.store.objects());
-        let mut lister = PlainLister { patterns, hash: objects.hash(), lookups: objects.lookups(), output, found };
+        let mut lister = PlainLister::new(&options.names, &session.store, output);
         listing::walk(&*snapshot, &walk, &mut lister)?;
-        found = lister.found;
+        found |= lister.found();
     } else {
         let mut lister = Lister { shower: Shower { session, options, output }, found };
         listing::walk(&*snapshot, &walk, &mut lister)?;
@@ -220,41 +222,6 @@ impl Visitor for Lister<'_> {
     fn broken(&mut self, broken: Broken<'_>) -> Result<()> {
         let (Broken::Content(name) | Broken::Name(name)) = broken;
         bad_ref(name, &ObjectId::null(self.shower.session.store.objects().hash()))
-    }
-}
-
-/// The same without options: each costs little more than its bytes, since there may be millions.
-struct PlainLister<'a> {
-    patterns: &'a [BString],
-    hash: HashKind,
-    lookups: Lookups<'a>,
-    output: &'a mut Output,
-    found: bool,
-}
-
-impl Visitor for PlainLister<'_> {
-    fn wants(&mut self, name: &BStr) -> bool {
-        matches_any(self.patterns, name)
-    }
-
-    #[inline(always)]
-    fn row(&mut self, row: &Row<'_>) -> Result<ControlFlow<()>> {
-        if !self.lookups.exists(row.id)? {
-            return bad_ref(row.name, row.id);
-        }
-        self.found = true;
-        let out = self.output.buffer();
-        row.id.write_hex(out);
-        out.push(b' ');
-        out.extend_from_slice(row.name);
-        out.push(b'\n');
-        self.output.relieve()?;
-        Ok(ControlFlow::Continue(()))
-    }
-
-    fn broken(&mut self, broken: Broken<'_>) -> Result<()> {
-        let (Broken::Content(name) | Broken::Name(name)) = broken;
-        bad_ref(name, &ObjectId::null(self.hash))
     }
 }
 

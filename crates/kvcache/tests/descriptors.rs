@@ -7,10 +7,14 @@ use refdb_kvcache::{Cache, Options};
 use std::{
     path::Path,
     process::{Command, Stdio},
+    sync::{Mutex, PoisonError},
 };
 
 const MIB: u64 = 1 << 20;
 const FOLDER: &str = "REFDB_DESCRIPTORS_FOLDER";
+
+/// A child has its parent's descriptors until it becomes another program. So a cache that is closed meanwhile stays locked.
+static NO_CHILD_STARTS: Mutex<()> = Mutex::new(());
 
 /// Leaves more segments than a process with few descriptors can open at the same time.
 fn filled(dir: &Path) {
@@ -27,6 +31,7 @@ fn descriptors_in(dir: &Path) -> usize {
 
 #[test]
 fn a_cache_at_rest_has_at_most_four_descriptors() {
+    let _alone = NO_CHILD_STARTS.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
     let read_all = |cache: &Cache| (0..8_000u32).filter(|i| cache.get(&i.to_le_bytes()).is_some()).count();
@@ -55,6 +60,7 @@ fn child() {
 
 #[test]
 fn a_cache_opens_with_sixteen_descriptors_to_spare() {
+    let _alone = NO_CHILD_STARTS.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
     // The test's own process has some; the shell says how many more there may be.

@@ -251,6 +251,21 @@ pub trait Cursor {
         }
         Ok(ControlFlow::Continue(()))
     }
+
+    /// The same for one who takes lines as well. Where refs lie otherwise than in lines, each is viewed.
+    fn for_each_line(&mut self, lines: &mut dyn Lines) -> Result<ControlFlow<()>> {
+        self.for_each(&mut |view| lines.view(view))
+    }
+}
+
+/// Takes refs as lines of packed-refs, or one by one: for lists that show a ref as such a line.
+pub trait Lines {
+    /// A line `DIGITS SP NAME LF` with this number of digits. The name is one that git accepts, and behind all before it.
+    /// Nothing is known of the digits. Whether it is taken: if not, [`Lines::view`] gets the same ref.
+    fn line(&mut self, line: &[u8], digits: usize) -> bool;
+
+    /// A ref that has no such line, or whose line was not taken.
+    fn view(&mut self, view: &RefView<'_>) -> ControlFlow<()>;
 }
 
 impl<C: Cursor + ?Sized> Cursor for Box<C> {
@@ -262,6 +277,9 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
     }
     fn for_each(&mut self, visit: &mut dyn FnMut(&RefView<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
         (**self).for_each(visit)
+    }
+    fn for_each_line(&mut self, lines: &mut dyn Lines) -> Result<ControlFlow<()>> {
+        (**self).for_each_line(lines)
     }
 }
 

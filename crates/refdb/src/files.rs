@@ -4,7 +4,8 @@
 
 // Read the modules in this order:
 // - `options` (the settings of a repository), `layout` (where a ref lies), `loose` (one small file);
-// - for the big file, `pages`, `packed_read`, `packed_search`, `packed_order`, `packed_look_up` and `packed_cache`;
+// - for the big file, `pages`, `packed_read`, `packed_lines`, `packed_search`, `packed_far`, `packed_order`, `packed_look_up` and
+//   `packed_cache`;
 // - `listing` (a folder), then `snapshot`, `probe` and `cursor` (all of it for readers);
 // - `reflog_line`, `reflog_file` and `reflog` (a line, a file, all of them);
 // - `locks`, `dead_locks` and `way` (who may write, and how);
@@ -22,10 +23,13 @@ mod listing;
 mod locks;
 mod log_edit;
 mod loose;
+mod nested;
 mod optimize;
 mod options;
 mod own;
 mod packed_cache;
+mod packed_far;
+mod packed_lines;
 mod packed_look_up;
 mod packed_order;
 mod packed_read;
@@ -47,6 +51,7 @@ pub(crate) use folders::{remove_empty_tree, share};
 pub(crate) use fresh::{FreshFiles, Lines};
 pub use loose::{At as AtLoosePath, LooseRef, parse as parse_loose, read as read_loose};
 pub use options::{FilesOptions, PackedAccess, Sharing};
+pub(crate) use own::Walked;
 pub use packed_cache::{Look, PackedFile};
 pub use packed_order::Misplaced;
 pub use packed_read::{Packed, PackedRecord};

@@ -1,7 +1,7 @@
 //! Why one edit cannot happen, as a value; and the one place that has git's sentences for it.
 
 use crate::LooseError;
-use bstr::BString;
+use bstr::{BStr, BString};
 use refdb_types::{ObjectId, RefName, Target};
 use std::{fmt, path::PathBuf};
 
@@ -198,6 +198,11 @@ impl Rejection {
     /// Of an edit that names the very ref that it would change.
     pub fn of(name: RefName, why: Why) -> Self {
         Rejection { given: name.clone(), resolved: name, why }
+    }
+
+    /// The same of a ref that was claimed.
+    pub(crate) fn of_claim(name: &BStr, why: Why) -> Self {
+        Rejection::of(RefName::new_safe(name.to_vec()).expect("claims were names when they came in"), why)
     }
 
     /// The class in which git counts it.

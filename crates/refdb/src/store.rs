@@ -128,7 +128,7 @@ impl Store {
         });
         let quarantined = repository.is_quarantined(&environment);
         let quarantine = quarantined.then_some(Misuse::Quarantine);
-        let forbidden = quarantine.or_else(|| settings.bad_timeout.clone().map(Misuse::Setting));
+        let forbidden = quarantine.or_else(|| settings.bad_for_writers.clone().map(Misuse::Setting));
         let context = StoreContext { objects, committer, hooks, forbidden };
         debug_assert!(reftable.is_some() != files.is_some(), "a repository's refs are in one format");
         Ok(Store {
@@ -281,7 +281,7 @@ impl Store {
 
     /// Brings the refs into the form that is read fastest.
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
-        match &self.settings.bad_timeout {
+        match &self.settings.bad_for_writers {
             Some(what) => Err(Misuse::Setting(what.clone()).into()),
             None => self.backend.optimize(options),
         }

@@ -279,3 +279,44 @@ fn who_comes_after_a_killed_server_needs_nobody_to_remove_its_locks() {
         });
     }
 }
+
+/// Git loses the ref if it is killed in between.
+#[test]
+fn a_name_below_the_old_one_or_above_it_leaves_one_of_the_two_and_the_reflog_whole() {
+    for (old, new) in [("refs/heads/a", "refs/heads/a/b"), ("refs/heads/a/b", "refs/heads/a")] {
+        let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+        repo.config("core.logAllRefUpdates", "always");
+        let ids = repo.commits(2);
+        repo.create_refs([(old, ids[0])]);
+        repo.git(["update-ref", "-m", "second", old, &ids[1].to_string()]);
+        let [old_name, new_name] = [old, new].map(|name| refdb::RefName::new(name).unwrap());
+        let rename = |fs: &Fs, dir: &Path| {
+            let store = refdb::Store::builder(dir).fs(fs.clone()).open()?;
+            let mut transaction = store.transaction();
+            let allowed =
+                refdb::TransactionOptions { whole: true, allow_replacing_parents: true, ..Default::default() };
+            transaction.options(allowed);
+            transaction.rename(&old_name, &new_name, ids[1])?;
+            transaction.commit().map(drop)
+        };
+        let one_is_there = |dir: &Path, crash: &Crash| {
+            let refs = read(dir);
+            let one = |name: &str| Refs::from([(name.to_owned(), ids[1].to_string())]);
+            assert!(refs == one(new) || refs == one(old) && !crash.claimed, "{crash}: {refs:?}");
+            if refs == one(new) { new } else { old }
+        };
+        let log = std::fs::read(repo.git_dir().join("logs").join(old)).unwrap();
+        let has_log = |dir: &Path, name: &str| {
+            std::fs::read(dir.join("logs").join(name)).is_ok_and(|content| content.starts_with(&log))
+        };
+        kill_everywhere(repo.git_dir(), rename, |dir, crash| {
+            one_is_there(dir, crash);
+            let places = [old, new, "refs/.tmp-renamed-log"];
+            assert!(places.iter().any(|name| has_log(dir, name)), "{crash}");
+        });
+        refuse_everywhere(repo.git_dir(), rename, |dir, crash| {
+            let name = one_is_there(dir, crash);
+            assert!(has_log(dir, name), "{crash}");
+        });
+    }
+}

@@ -19,7 +19,7 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, SystemTime},
 };
@@ -61,6 +61,48 @@ fn a_full_disk_fails_the_addition_and_leaves_nothing_behind() {
     refusing.writes.store(false, Ordering::Relaxed);
     write(&stack, &[("refs/heads/b", Some(oid(2)))]);
     assert_eq!(refs(&open(dir.path()).snapshot()).len(), 2);
+}
+
+/// A disk that has no room for more than this number of bytes in one write.
+struct Nearly(AtomicUsize);
+
+impl Witness for Nearly {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        match op {
+            Op::Write(_, bytes) if bytes.len() > self.0.load(Ordering::Relaxed) => {
+                Verdict::Tear(1, io::ErrorKind::StorageFull.into())
+            }
+            _ => Verdict::Proceed,
+        }
+    }
+}
+
+/// The new table had room, but was refused for that of the table that takes in older ones.
+#[test]
+fn a_small_addition_succeeds_where_only_the_table_merged_with_older_ones_has_no_room() {
+    // Without an estimate they are merged when the addition is committed, else while it is written.
+    for expected_bytes in [0, 150] {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Arc::new(Nearly(usize::MAX.into()));
+        let stack = Stack::open(Fs::witnessed(disk.clone()), dir.path(), options(HashKind::Sha1)).unwrap();
+        let mut expected = std::collections::BTreeMap::new();
+        let put = |at: u64| {
+            let mut addition = stack.lock(PATIENCE).unwrap();
+            add_expecting(&mut addition, expected_bytes, &[(&format!("refs/heads/{at}"), Some(oid(at)))]).unwrap();
+            addition.commit().unwrap().snapshot.tables().len()
+        };
+        write(&stack, &[("refs/heads/first", Some(oid(0)))]);
+        let one = fs::metadata(stack.snapshot().tables()[0].name.path_in(dir.path())).unwrap().len() as usize;
+        assert_eq!(put(1), 1, "it takes in the older one");
+        disk.0.store(one, Ordering::Relaxed);
+        assert_eq!([put(2), put(3)], [2, 3], "{expected_bytes}");
+        disk.0.store(usize::MAX, Ordering::Relaxed);
+        assert_eq!(put(4), 1, "with room again it makes up for it");
+        expected.insert("refs/heads/first".to_owned(), oid(0));
+        expected.extend((1..5).map(|at| (format!("refs/heads/{at}"), oid(at))));
+        assert_eq!(refs(&stack.snapshot()), expected);
+        assert_eq!(files(dir.path()), files_of(&stack.snapshot()));
+    }
 }
 
 #[test]

@@ -92,20 +92,12 @@ impl Objects {
 
     /// The object's kind. `None` if there is no such object.
     pub fn kind(&self, id: &ObjectId) -> Result<Option<ObjectKind>, ObjectError> {
-        if let Some(kind) = self.state_for(id)?.seen.kind(id) {
-            return Ok(Some(kind));
-        }
-        Ok(self.header(id)?.map(|header| header.kind))
+        self.state_for(id)?.kind(id)
     }
 
     /// The object's kind and size, from its header alone. `None` if there is no such object.
     pub fn header(&self, id: &ObjectId) -> Result<Option<Header>, ObjectError> {
-        let state = &mut *self.state_for(id)?;
-        let header = state.database()?.header(id);
-        if let Some(header) = header {
-            state.seen.put(id, Some(header.kind));
-        }
-        Ok(header)
+        self.state_for(id)?.header(id)
     }
 
     /// Replaces `data` by the object's content, whose hash is not verified. `None` if there is no such object, or none
@@ -223,6 +215,15 @@ impl ObjectCheck for Objects {
         self.state_for(id)?.classify(id)
     }
 
+    fn peel_tag(&self, id: &ObjectId) -> Result<Option<ObjectId>, ObjectError> {
+        let state = &mut *self.state_for(id)?;
+        // Only a tag, and what cannot be found, is worth reading.
+        if state.known.get(id).is_none() && state.kind(id)?.is_some_and(|kind| kind != ObjectKind::Tag) {
+            return Ok(None);
+        }
+        Ok(state.classify(id)?.behind_tag())
+    }
+
     fn exists(&self, id: &ObjectId) -> Result<bool, ObjectError> {
         Objects::exists(self, id)
     }
@@ -234,6 +235,21 @@ impl State {
             Some(database) => Ok(database),
             none => Ok(none.insert(Database::open(&self.dir, self.hash)?)),
         }
+    }
+
+    fn kind(&mut self, id: &ObjectId) -> Result<Option<ObjectKind>, ObjectError> {
+        match self.seen.kind(id) {
+            Some(kind) => Ok(Some(kind)),
+            None => Ok(self.header(id)?.map(|header| header.kind)),
+        }
+    }
+
+    fn header(&mut self, id: &ObjectId) -> Result<Option<Header>, ObjectError> {
+        let header = self.database()?.header(id);
+        if let Some(header) = header {
+            self.seen.put(id, Some(header.kind));
+        }
+        Ok(header)
     }
 
     fn check_hash(&self, id: &ObjectId) -> Result<(), ObjectError> {

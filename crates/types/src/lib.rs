@@ -1,11 +1,12 @@
 //! The words of Git's reference storage, without I/O: object ids, ref names, targets and reflog entries.
 //!
 //! Read [`ObjectId`] (the object a ref points at), then [`RefName`] and [`check_format`] (the valid names of refs).
-//! Then read [`Scope`] (whose ref it is: the repository's or one worktree's). Last come [`Target`] (an object or
-//! another ref) and [`LogEntry`] (one line of a reflog).
+//! Then read [`Scope`] (whose ref it is: the repository's or one worktree's). Then come [`Target`] (an object or
+//! another ref) and [`LogEntry`] (one line of a reflog). Last is [`Memo`] (what was found out about ids).
 
 mod bytes;
 mod log;
+mod memo;
 mod name;
 mod oid;
 mod scope;
@@ -13,6 +14,7 @@ mod target;
 
 pub use bytes::common_prefix;
 pub use log::{Ident, LogEntry};
+pub use memo::{Memo, Spread};
 pub use name::{FormatOptions, NameError, OrderedNames, RefName, check_format, is_plain_path, is_safe, normalize};
 pub use oid::{HashKind, HexError, ObjectId};
 pub use scope::{Scope, elsewhere, is_pseudo, is_root_ref, is_worktree_itself, plain_name};

@@ -1,3 +1,7 @@
+mod ordered;
+
+pub use ordered::OrderedNames;
+
 use bstr::{BStr, BString, ByteSlice};
 use std::{borrow::Borrow, fmt, ops::Deref};
 
@@ -64,48 +68,6 @@ pub fn check_format(name: &[u8], options: FormatOptions) -> Result<(), NameError
     if options.allow_onelevel || name.contains(&b'/') { Ok(()) } else { Err(NameError::OneLevel) }
 }
 
-/// Checks names that come in order, and so mostly begin as the one before.
-#[derive(Debug, Default)]
-pub struct OrderedNames {
-    /// The first bytes of a name without a fault or a dot. None begins with a zero.
-    plain_start: [u8; CHUNK],
-}
-
-impl OrderedNames {
-    /// Whether [`check_format`] accepts the name, of however many levels.
-    #[inline]
-    pub fn accept(&mut self, name: &[u8]) -> bool {
-        if name.len() > CHUNK
-            && name.len() <= 2 * CHUNK
-            && name.first_chunk() == Some(&self.plain_start)
-            && ends_simply(name)
-        {
-            return true;
-        }
-        self.accept_new(name)
-    }
-
-    /// Whether [`check_format`] accepts the name, of more than one level.
-    #[inline]
-    pub fn accept_full(&mut self, name: &[u8]) -> bool {
-        (name.starts_with(b"refs/") || name.contains(&b'/')) && self.accept(name)
-    }
-
-    #[inline(never)]
-    fn accept_new(&mut self, name: &[u8]) -> bool {
-        if let Some(start) = name.first_chunk()
-            && name.len() > CHUNK
-            && CLASS[name[0] as usize] == PLAIN
-            && look(name) == 0
-            && !name.ends_with(b"/")
-        {
-            self.plain_start = *start;
-            return true;
-        }
-        check_format(name, FormatOptions { allow_onelevel: true, refspec_pattern: false }).is_ok()
-    }
-}
-
 /// Checks every rule that does not depend on the whole name having a slash.
 fn check_bytes(name: &[u8], options: FormatOptions) -> Result<(), NameError> {
     if name == b"@" {
@@ -164,24 +126,6 @@ fn look(name: &[u8]) -> u8 {
         seen = look_at_chunk(seen, before, this);
     }
     seen.into_iter().fold(0, |all, seen| all | seen)
-}
-
-/// Whether there are but letters, digits, `-`, `_` and single slashes at the end of a name longer than a chunk.
-#[inline(never)]
-fn ends_simply(name: &[u8]) -> bool {
-    let (Some(before), Some(this)) = (name[..name.len() - 1].last_chunk(), name.last_chunk()) else { return false };
-    let (before, this): (&[u8; CHUNK], &[u8; CHUNK]) = (before, this);
-    let if_so = |so: bool| if so { 0xff } else { 0 };
-    let mut simple = [0u8; CHUNK];
-    for at in 0..CHUNK {
-        let letter = if_so((this[at] | 0x20).wrapping_sub(b'a') <= b'z' - b'a');
-        let dash_to_nine = if_so(this[at].wrapping_sub(b'-') <= b'9' - b'-');
-        let underscore = if_so(this[at] == b'_');
-        let dot = if_so(this[at] == b'.');
-        let slashes = if_so(this[at] == b'/') & if_so(before[at] == b'/');
-        simple[at] = (letter | dash_to_nine | underscore) & !(dot | slashes);
-    }
-    simple.into_iter().fold(0xff, |all, simple| all & simple) == 0xff && this[CHUNK - 1] != b'/'
 }
 
 /// Adds to `seen` the finding about each byte of `this` beside the one before it. No byte waits for another's result.

@@ -91,6 +91,12 @@ impl ObjectId {
         &self.bytes[..self.kind.len_bytes()]
     }
 
+    /// The raw bytes, filled up with zeros.
+    #[inline]
+    pub(crate) fn as_array(&self) -> &[u8; 32] {
+        &self.bytes
+    }
+
     /// The hash function this id comes from.
     pub const fn kind(&self) -> HashKind {
         self.kind

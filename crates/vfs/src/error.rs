@@ -34,6 +34,14 @@ impl Error {
         self.source.kind() == io::ErrorKind::InvalidFilename
     }
 
+    /// Whether less might have had room. The disk is full, or the user's share of it, or the file may not grow so far.
+    pub fn is_want_of_room(&self) -> bool {
+        matches!(
+            self.source.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        )
+    }
+
     /// Whether the path is a symbolic link where none was to be followed.
     pub fn is_symlink(&self) -> bool {
         self.source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, io::Write, path::Path};
 
 use anyhow::{Context, Result, ensure};
+use refdb_vfs::interrupt;
 
 use super::{
     search::{Commits, search},
@@ -11,15 +12,17 @@ use super::{
 };
 use crate::{
     coin::Coin,
+    counter::Counter,
+    emulator,
     measure::Sample,
     options::Common,
-    perf,
     process::output,
+    profile::changes,
     progress::progress,
     revision::Builds,
     scenario::{Scenario, Values, describe},
     stage::{Stage, traces},
-    trace::differences,
+    work::differences,
 };
 
 /// Commits, and the stages of those that are being run.
@@ -28,13 +31,13 @@ struct Repository<'a> {
     scenario: &'a Scenario,
     values: &'a Values,
     place: &'a Path,
-    counters: bool,
+    counter: Counter,
     stages: BTreeMap<String, Stage<'a>>,
 }
 
 /// Finds the first bad commit between the two revisions that the options name, and writes a report to `out`.
 pub fn run(options: &Common, out: &mut impl Write) -> Result<()> {
-    let scenario = options.scenario()?;
+    let scenario = options.chosen.scenario()?;
     let rules = options.rules(&scenario)?;
     let combinations = scenario.combinations();
     let [values] = combinations.as_slice() else {
@@ -42,7 +45,7 @@ pub fn run(options: &Common, out: &mut impl Write) -> Result<()> {
         anyhow::bail!("a search needs one value of each parameter (--parameter-list): choose from {}", all.join("; "));
     };
     let (repository, good, bad) = options.revisions()?;
-    let builds = Builds::new(repository, &options.cache()?, &scenario.build)?;
+    let builds = Builds::new(repository, &options.cache.cache()?, &scenario)?;
     let (good, bad) = (builds.commit(good)?, builds.commit(bad)?);
     ensure!(good != bad, "good and bad are the same commit, {good}");
     builds.check_order(&good, &bad)?;
@@ -51,8 +54,8 @@ pub fn run(options: &Common, out: &mut impl Write) -> Result<()> {
         builds: &builds,
         scenario: &scenario,
         values,
-        place: &options.place(),
-        counters: perf::works(),
+        place: &options.chosen.place(),
+        counter: Counter::find(rules.judge),
         stages: BTreeMap::new(),
     };
     let found = search(&mut commits, &good, &bad, rules, &mut coin)?;
@@ -83,14 +86,17 @@ impl Commits for Repository<'_> {
             Ok(build) => build,
             Err(said) => return Ok(Err(format!("it does not build: {said}"))),
         };
-        let stage = Stage::new(self.scenario, self.values, &build, self.place, self.counters)
+        let stage = Stage::new(self.scenario, self.values, &build, self.place, self.counter)
             .and_then(|stage| stage.sample().map(|_| stage));
         Ok(match stage {
             Ok(stage) => {
                 self.stages.insert(commit.to_owned(), stage);
                 Ok(())
             }
-            Err(error) => Err(format!("{error:#}")),
+            Err(error) => {
+                interrupt::check()?;
+                Err(format!("{error:#}"))
+            }
         })
     }
 
@@ -101,10 +107,26 @@ impl Commits for Repository<'_> {
 
     fn work(&mut self, a: &str, b: &str) -> Result<Vec<String>> {
         let (Some(parent), Some(commit)) = (self.stages.get(a), self.stages.get(b)) else { return Ok(Vec::new()) };
-        if !traces() {
-            return Ok(Vec::new());
+        let names = ["its parent", "it"];
+        let mut said = Vec::new();
+        if traces() {
+            match parent.traced().and_then(|parent| Ok((parent, commit.traced()?))) {
+                Ok((a, b)) => said.extend(differences((names[0], &a), (names[1], &b))),
+                Err(error) => said.push(format!("the work of both was not compared: {error:#}")),
+            }
+            interrupt::check()?;
         }
-        Ok(differences(("its parent", &parent.traced()?), ("it", &commit.traced()?)))
+        if emulator::version().is_none() {
+            said.push("where the instructions went is not known, since there is no valgrind here".to_owned());
+            return Ok(said);
+        }
+        progress("counting the instructions of both by function");
+        match parent.profiled().and_then(|parent| Ok((parent, commit.profiled()?))) {
+            Ok((a, b)) => said.extend(changes((names[0], &a), (names[1], &b))),
+            Err(_) if interrupt::received().is_some() => interrupt::check()?,
+            Err(error) => said.push(format!("where the instructions went is not known: {error:#}")),
+        }
+        Ok(said)
     }
 
     fn hear(&mut self, commit: &str, answer: &Answer, runs: usize) {

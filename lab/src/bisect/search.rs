@@ -24,7 +24,7 @@ pub trait Commits {
     /// Runs a commit that was made ready.
     fn sample(&mut self, commit: &str) -> Result<Sample>;
 
-    /// How the work of two commits differs that are both ready, in sentences.
+    /// How the work and the instructions of two commits differ that are both ready, in sentences.
     fn work(&mut self, _a: &str, _b: &str) -> Result<Vec<String>> {
         Ok(Vec::new())
     }
@@ -51,7 +51,7 @@ pub struct Found {
     pub end: End,
     /// The first bad commit beside its parent, when there is one and the parent can be run.
     pub step: Option<Step>,
-    /// How the work of both differs.
+    /// How the work and the instructions of both differ.
     pub work: Vec<String>,
     /// Whether that step surely is less than half of the whole, so that others carry the rest.
     pub gradual: bool,

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test that cannot go on shall panic, and needs no manual")]
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub(crate) mod history;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -71,6 +73,12 @@ impl Synthetic {
         self.git(&["add", "-A"]);
         self.git(&["commit", "-q", "--allow-empty", "-m", subject]);
         self.git(&["rev-parse", "HEAD"])
+    }
+
+    /// Adds lines to the script that builds.
+    pub(crate) fn build_more(&self, lines: &str) {
+        let text = fs::read_to_string(self.scenario()).unwrap();
+        fs::write(self.scenario(), text.replacen(BUILD, &format!("{BUILD}{lines}"), 1)).unwrap();
     }
 
     /// The lab with these revisions.

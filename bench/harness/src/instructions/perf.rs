@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use refdb_lab::{
-    perf::{EVENT, parse},
+    perf::{parse, words},
     process::was_cut,
 };
 
@@ -35,8 +35,8 @@ pub fn count(bench: &Bench<'_>, able: &[(&'static str, Who)]) -> Result<Counts> 
 fn one(program: &Program, dir: &Path, line: &Line) -> Result<Count> {
     let log = dir.with_extension("perf");
     let mut command = Command::new("sh");
-    let limited = format!("ulimit -t {LIMIT}; exec perf stat -x, -e {EVENT} -o \"$@\"");
-    command.args(["-c", &limited, "sh"]).arg(&log).arg("--").arg(&program.path).args(&line.args);
+    command.args(["-c", &format!("ulimit -t {LIMIT}; exec \"$@\""), "sh"]);
+    command.args(words(&log)).arg(&program.path).args(&line.args);
     program.prepare(&mut command, dir, line.input.as_deref())?;
     let status = command.stdout(Stdio::null()).status()?;
     let cut = was_cut(status);

@@ -1,7 +1,7 @@
-//! Writes shell completions and man pages into a folder: `cargo run -p refdb-cli --features manual --bin refdb-manual
-//! -- DIR`. They come from the tables by which the program itself understands its command line.
+//! Writes shell completions and man pages of refdb and refdb-lab into a folder. The programs read their command lines by
+//! the same tables. It is run by `cargo run -p refdb-cli --features manual --bin refdb-manual -- DIR`.
 
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, ArgAction, Command, CommandFactory};
 use clap_complete::Shell;
 use refdb_cli::{
     group::Group,
@@ -18,6 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         clap_complete::generate_to(shell, &mut program, "refdb", folder)?;
     }
     page(&program, &folder.join("refdb.1"))?;
+    lab(folder)?;
     for command in refdb_cli::commands() {
         // clap wants names that live as long as the program, which is short.
         let name: &'static str = format!("refdb-{}", command.name).leak();
@@ -32,6 +33,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     Ok(())
+}
+
+/// The same of refdb-lab, whose command line clap itself reads.
+fn lab(folder: &Path) -> Result<(), Box<dyn Error>> {
+    let mut lab = refdb_lab::options::Options::command().disable_help_subcommand(true);
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        clap_complete::generate_to(shell, &mut lab, "refdb-lab", folder)?;
+    }
+    Ok(clap_mangen::generate_to(lab, folder)?)
 }
 
 fn page(command: &Command, path: &Path) -> Result<(), Box<dyn Error>> {

@@ -14,6 +14,7 @@ use crate::{
     failure::{Result, fatal},
     listing::follow,
     names::{self, ShortNames},
+    revision::strict_names,
     session::Session,
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -32,7 +33,7 @@ pub struct RepositoryWorld<'a> {
     session: &'a Session,
     snapshot: &'a dyn Snapshot,
     history: &'a History<'a>,
-    short_names: ShortNames<'a>,
+    short_names: Option<ShortNames<'a>>,
     head: Option<BString>,
     remotes: OnceCell<Remotes>,
     worktrees: OnceCell<BTreeMap<BString, PathBuf>>,
@@ -55,13 +56,12 @@ impl<'a> RepositoryWorld<'a> {
         history: &'a History<'a>,
         head: Option<BString>,
     ) -> Self {
-        let short_names = ShortNames::new(snapshot, session.strict_names);
         let (remotes, worktrees) = (OnceCell::new(), OnceCell::new());
         RepositoryWorld {
             session,
             snapshot,
             history,
-            short_names,
+            short_names: None,
             head,
             remotes,
             worktrees,
@@ -149,7 +149,11 @@ impl World for RepositoryWorld<'_> {
     }
 
     fn shorten<'n>(&mut self, name: &'n BStr) -> Result<&'n BStr> {
-        self.short_names.shorten(name)
+        let short_names = match &mut self.short_names {
+            Some(known) => known,
+            none => none.insert(ShortNames::new(self.snapshot, strict_names(&self.session.store)?)),
+        };
+        short_names.shorten(name)
     }
 
     fn head(&self) -> Option<&BStr> {

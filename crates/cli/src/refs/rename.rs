@@ -9,7 +9,7 @@ use crate::{
     session::{Session, before_locks},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{RefFormat, RefName, Target, TransactionOptions};
+use refdb::{RefName, Target, TransactionOptions};
 use refdb_types::{FormatOptions, check_format};
 
 /// The command line.
@@ -67,9 +67,9 @@ fn rename(session: &Session, old: &RefName, new: &RefName, reason: BString) -> R
     }
     before_locks()?;
     let mut transaction = session.store.transaction();
-    // In tables one name may be a folder of the other: the old one goes as the new one comes.
-    let allow_replacing_parents = session.store.repository().ref_format() == RefFormat::Reftable;
-    transaction.options(TransactionOptions { whole: true, allow_replacing_parents, ..TransactionOptions::default() });
+    // One name may be a folder of the other: the old one goes as the new one comes.
+    let options = TransactionOptions { whole: true, allow_replacing_parents: true, ..TransactionOptions::default() };
+    transaction.options(options);
     transaction.message(reason);
     let renamed = transaction.rename(old, new, id).map(drop);
     renamed.and_then(|()| transaction.commit()).map_err(|error| without_lock(new, refused(error)))?;

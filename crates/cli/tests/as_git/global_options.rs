@@ -1,6 +1,6 @@
 //! What stands before the command, beside git's.
 
-use crate::common::{Folder, refdb, same, same_with};
+use crate::common::{Folder, Twins, refdb, same, same_with};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 
@@ -93,6 +93,46 @@ fn bad_settings_that_git_does_not_look_at_are_ignored() {
                 same(repo.dir(), &[&["-c", setting], command].concat(), b"");
             }
         }
+    }
+}
+
+/// Every command stopped at the one, and among files also those that only read at the other.
+#[test]
+fn bad_settings_end_the_commands_that_git_reads_them_for_and_no_others() {
+    let commands: &[&[&str]] = &[
+        &["show-ref"],
+        &["for-each-ref"],
+        &["for-each-ref", "--format=%(refname:short)"],
+        &["for-each-ref", "--merged=main"],
+        &["symbolic-ref", "--short", "HEAD"],
+        &["branch", "--list"],
+        &["branch", "--format=%(refname:short)"],
+        &["tag", "-n"],
+        &["tag", "--points-at", "main"],
+        &["reflog", "list"],
+        &["reflog", "exists", "refs/heads/main"],
+        &["reflog", "drop", "main"],
+        &["refs", "exists", "HEAD"],
+        &["refs", "verify"],
+        &["refs", "optimize"],
+        &["pack-refs", "--all"],
+        &["update-ref", "refs/heads/new", "main"],
+        &["update-ref", "-d", "refs/heads/main"],
+    ];
+    for format in RefFormat::ALL {
+        for setting in ["core.warnAmbiguousRefs=bogus", "core.sharedRepository=0999", "core.sharedRepository=bogus"] {
+            let twins = Twins::new(format, &|repo| {
+                let id = repo.commit();
+                repo.create_refs([("refs/heads/main", id), ("refs/tags/v1", id)]);
+            });
+            for command in commands {
+                twins.same(&[&["-c", setting], *command].concat(), b"");
+            }
+        }
+        // The last value counts.
+        let twins = Twins::new(format, &|repo| repo.create_refs([("refs/heads/main", repo.commit())]));
+        let last = ["-c", "core.sharedRepository=0999", "-c", "core.sharedRepository=group"];
+        twins.same(&[&last[..], &["update-ref", "refs/heads/new", "main"]].concat(), b"");
     }
 }
 

@@ -96,15 +96,73 @@ fn a_rename_that_cannot_be_changes_nothing_and_says_why() {
 }
 
 #[test]
-fn in_tables_a_ref_gets_a_name_below_its_own_and_back() {
-    let repo = repo(RefFormat::Reftable);
-    let (id, before) = (repo.rev_parse("c"), logged(&repo, "refs/heads/c"));
-    for (old, new) in [("refs/heads/c", "refs/heads/c/below"), ("refs/heads/c/below", "refs/heads/c")] {
-        let output = refdb(repo.dir(), &["refs", "rename", old, new], b"");
-        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-        assert_eq!(repo.rev_parse(new), id);
-        assert!(!repo.git(["for-each-ref", "--format=%(refname)|"]).contains(&format!("{old}|")));
-        repo.verify();
+fn a_ref_gets_a_name_below_its_own_and_back() {
+    for format in RefFormat::ALL {
+        for packed in [false, true] {
+            let repo = repo(format);
+            if packed {
+                repo.git(["pack-refs", "--all"]);
+            }
+            let (id, before) = (repo.rev_parse("c"), logged(&repo, "refs/heads/c"));
+            assert!(!before.is_empty());
+            for (old, new) in [
+                ("refs/heads/c", "refs/heads/c/deep/below"),
+                ("refs/heads/c/deep/below", "refs/heads/c/deep"),
+                ("refs/heads/c/deep", "refs/heads/c"),
+            ] {
+                let output = refdb(repo.dir(), &["refs", "rename", old, new], b"");
+                assert!(output.status.success() && output.stderr.is_empty(), "{format:?}, packed {packed}: {output:?}");
+                assert_eq!(repo.rev_parse(new), id);
+                assert!(!repo.git(["for-each-ref", "--format=%(refname)|"]).contains(&format!("{old}|")));
+                assert!(!repo.git(["reflog", "list"]).lines().any(|line| line == old));
+                repo.verify();
+            }
+            assert_eq!(logged(&repo, "refs/heads/c")[..before.len()], before);
+        }
     }
-    assert_eq!(logged(&repo, "refs/heads/c")[..before.len()], before);
+}
+
+/// Git says that the folder is not empty, and leaves all as it was, too.
+#[test]
+fn a_ref_gets_no_name_above_its_own_where_other_refs_or_reflogs_lie() {
+    let repo = repo(RefFormat::Files);
+    let rename = |words: &[&str]| refdb(repo.dir(), &[&["refs", "rename"], words].concat(), b"");
+    assert!(rename(&["refs/heads/c", "refs/heads/d/e"]).status.success());
+    std::fs::write(repo.git_dir().join("logs/refs/heads/d/gone"), "").unwrap();
+    let before = everything(&repo);
+    let output = rename(&["refs/heads/d/e", "refs/heads/d"]);
+    assert!(!output.status.success(), "{output:?}");
+    assert_eq!(everything(&repo), before);
+    std::fs::remove_file(repo.git_dir().join("logs/refs/heads/d/gone")).unwrap();
+    repo.git(["branch", "d/f", "main"]);
+    let before = everything(&repo);
+    let output = rename(&["refs/heads/d/e", "refs/heads/d"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("'refs/heads/d/f' exists; cannot create"), "{output:?}");
+    assert_eq!(everything(&repo), before);
+}
+
+/// The look for refs below the new name met the next loose ref.
+#[test]
+fn a_broken_ref_elsewhere_does_not_keep_a_ref_from_a_name_above_its_own() {
+    let repo = repo(RefFormat::Files);
+    let rename = |words: &[&str]| refdb(repo.dir(), &[&["refs", "rename"], words].concat(), b"");
+    assert!(rename(&["refs/heads/c", "refs/heads/a2/b"]).status.success());
+    std::fs::write(repo.git_dir().join("refs/heads/broken"), "garbage\n").unwrap();
+    let output = rename(&["refs/heads/a2/b", "refs/heads/a2"]);
+    assert!(output.status.success(), "{output:?}");
+    // Below the name it is in the way, as any other ref.
+    repo.git(["branch", "c/d", "main"]);
+    std::fs::write(repo.git_dir().join("refs/heads/c/e"), "garbage\n").unwrap();
+    let output = rename(&["refs/heads/c/d", "refs/heads/c"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("'refs/heads/c/e' exists; cannot create"), "{output:?}");
+}
+
+/// All loose refs were packed on the way.
+#[test]
+fn a_ref_that_gets_a_name_below_its_own_leaves_the_others_loose() {
+    let repo = repo(RefFormat::Files);
+    repo.git(["branch", "other", "main"]);
+    let output = refdb(repo.dir(), &["refs", "rename", "refs/heads/c", "refs/heads/c/d"], b"");
+    assert!(output.status.success(), "{output:?}");
+    assert!(repo.git_dir().join("refs/heads/other").is_file());
 }

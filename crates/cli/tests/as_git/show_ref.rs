@@ -148,3 +148,50 @@ fn a_ref_that_holds_a_missing_object_is_a_failure() {
         }
     }
 }
+
+/// Only lines of packed-refs that a ref is shown as are copied.
+#[test]
+fn a_packed_refs_by_another_hand_is_shown_as_git_shows_it() {
+    for hash in [HashKind::Sha1, HashKind::Sha256] {
+        let repo = Repo::bare(RefFormat::Files, hash);
+        let ids: Vec<String> = repo.commits(3).iter().map(ToString::to_string).collect();
+        let missing = "1".repeat(ids[0].len());
+        let name = |number: usize| format!("refs/heads/topic/number-{number:03}");
+        let line = |number: usize| format!("{} {}\n", ids[number % 3], name(number));
+        let header = "# pack-refs with: peeled fully-peeled sorted \n";
+        let lines: Vec<String> = (0..40).map(line).collect();
+        let with = |at: usize, other: String| {
+            let mut lines = lines.clone();
+            lines[at] = other;
+            lines.concat()
+        };
+        let null = "0".repeat(ids[0].len());
+        let mut bodies = vec![
+            lines.concat(),
+            with(20, format!("{} {}\n", ids[0].to_uppercase(), name(20))),
+            with(20, format!("{}\t{}\n", ids[0], name(20))),
+            with(20, format!("{} {}\n", missing, name(20))),
+            with(20, format!("{} {}\n", null, name(20))),
+            with(20, format!("{} {}..\n", ids[0], name(20))),
+            with(20, format!("{} {}.lock\n", ids[0], name(20))),
+            with(20, format!("{} {}\n^{}\n", ids[0], name(20), ids[1])),
+        ];
+        // Of a longer line that is wrong git shows less.
+        if hash == HashKind::Sha1 {
+            bodies.extend([
+                with(20, format!("{} {}\n^{}\n", ids[0], name(20), &ids[1][1..])),
+                with(20, format!("{} {}\n", &ids[0][1..], name(20))),
+                with(20, format!("x{} {}\n", &ids[0][1..], name(20))),
+                with(39, format!("{} {}", ids[0], name(39))),
+            ]);
+        }
+        for body in bodies {
+            std::fs::write(repo.git_dir().join("packed-refs"), header.to_owned() + &body).unwrap();
+            for words in
+                [&["show-ref"][..], &["show-ref", "number-021"], &["show-ref", "--branches"], &["show-ref", "-d"]]
+            {
+                same(repo.git_dir(), words, b"");
+            }
+        }
+    }
+}

@@ -14,9 +14,10 @@ mod warnings;
 
 use differences::DIFFERENCES;
 use refdb_testkit::{
-    Git,
-    differential::{Areas, Bench, Plan, Ran, minimise},
+    Git, RefFormat,
+    differential::{Areas, Bench, Part, Place, Plan, Ran, Step, minimise},
 };
+use refdb_types::HashKind;
 use std::{
     env,
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -41,6 +42,36 @@ fn random_commands_on_random_repositories_end_as_in_git() {
 #[test]
 fn random_reflogs_lists_and_migrations_end_as_in_git() {
     try_plans(Areas::LISTS_AND_LOGS);
+}
+
+/// Git 2.55 crashes at a batch with a ref that cannot be, to which `HEAD` leads. It leaves the locks of the other refs.
+#[test]
+fn locks_that_a_crashed_git_left_are_in_the_way_of_no_step() {
+    let bench = Bench::new(env!("CARGO_BIN_EXE_refdb"), DIFFERENCES);
+    let empty_tree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+    let made = |name: &str| Part::Ref(name.into(), empty_tree.into());
+    let locked = Step {
+        place: Place::Top,
+        globals: Vec::new(),
+        command: "update-ref",
+        words: ["refs/x/v1", empty_tree].map(Into::into).into(),
+        input: Vec::new(),
+    };
+    let plan = Plan {
+        format: RefFormat::Files,
+        hash: HashKind::Sha1,
+        bare: true,
+        parts: vec![
+            made("refs/x/a/b"),
+            Part::Symbolic("HEAD".into(), "refs/x/a".into()),
+            made("refs/x/a"),
+            made("refs/x/v1"),
+        ],
+        steps: vec![locked],
+    };
+    let ran = bench.run(&plan);
+    assert!(ran.divergence.is_none(), "{}", ran.divergence.unwrap());
+    assert_eq!(ran.succeeded, 1);
 }
 
 fn try_plans(areas: Areas) {

@@ -45,8 +45,6 @@ pub(crate) fn bad_settings(_: &Step, git: &mut Said, refdb: &mut Said) {
 const LATE_SETTINGS: &[&str] = &[
     "core.packedrefstimeout",
     "core.filesreflocktimeout",
-    "core.sharedrepository",
-    "core.warnambiguousrefs",
     "reftable.blocksize",
     "reftable.restartinterval",
     "reftable.locktimeout",

@@ -242,14 +242,20 @@ impl Release<'_> {
 
     fn make_folder(&self, path: &Path) -> Result<()> {
         match self.fs.create_dir(path, 0o777) {
-            Ok(()) => {
-                if let Some(mode) = self.sharing.adjust(self.fs.stat(path)?.mode, true) {
-                    self.fs.set_mode(path, mode)?;
-                }
-                Ok(())
-            }
+            // A `git gc` may remove it while it is empty; [`Self::file`] makes it again then.
+            Ok(()) => match self.share(path) {
+                Err(error) if error.is_not_found() => Ok(()),
+                shared => shared,
+            },
             Err(error) if error.is_exists() => Ok(()),
             Err(error) => Err(error),
+        }
+    }
+
+    fn share(&self, folder: &Path) -> Result<()> {
+        match self.sharing.adjust(self.fs.stat(folder)?.mode, true) {
+            Some(mode) => self.fs.set_mode(folder, mode),
+            None => Ok(()),
         }
     }
 

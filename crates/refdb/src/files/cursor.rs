@@ -3,10 +3,13 @@ use super::{
     loose::{self, At, LooseRef},
     packed_cache::PackedFile,
     packed_order::Misplaced,
-    packed_read::PackedWalk,
+    packed_read::{Packed, PackedWalk},
     store::Store,
 };
-use crate::{BrokenRef, Cursor, Error, RefView, Result, TargetView, backend::Peeled};
+use crate::{
+    BrokenRef, Cursor, Error, RefView, Result, TargetView,
+    backend::{Lines, Peeled},
+};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{Scope, is_root_ref};
 use std::{collections::VecDeque, ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
@@ -35,7 +38,14 @@ pub(super) struct FilesCursor<'s> {
     misplaced: Option<Misplaced>,
     broken: bool,
     buffer: Vec<u8>,
+    /// Whether packed-refs is left out.
+    only_loose: bool,
+    /// The loose refs that were given out, if they are asked for and not too many.
+    noted: Option<Vec<BString>>,
 }
+
+/// More loose refs than these are not noted.
+const NOTED_MAX: usize = 1 << 16;
 
 /// What `next` returned last.
 enum Last {
@@ -67,9 +77,26 @@ impl<'s> FilesCursor<'s> {
             misplaced: None,
             broken: false,
             buffer: Vec::new(),
+            only_loose: false,
+            noted: None,
         };
         cursor.rewind()?;
         Ok(cursor)
+    }
+
+    /// Leaves packed-refs out.
+    pub(super) fn only_loose(self) -> Self {
+        FilesCursor { only_loose: true, ..self }
+    }
+
+    /// Notes the names of loose refs from here on.
+    pub(super) fn noting_loose(self) -> Self {
+        FilesCursor { noted: Some(Vec::new()), ..self }
+    }
+
+    /// The loose refs that were given out, in order; `None` if they are too many.
+    pub(super) fn into_noted(self) -> Option<Vec<BString>> {
+        self.noted
     }
 
     fn rewind(&mut self) -> Result<()> {
@@ -132,6 +159,9 @@ impl<'s> FilesCursor<'s> {
 
     /// Validates packed-refs. If it was replaced, goes on in the new one with what does not come before `from`.
     fn validate_packed(&mut self, from: &BStr) -> Result<()> {
+        if self.only_loose {
+            return Ok(());
+        }
         let file = self.store.packed().inspect_err(|_| self.broken = true)?;
         if !self.packed.as_ref().is_some_and(|known| Arc::ptr_eq(known, &file)) {
             let from = from.max(self.floor.as_bstr());
@@ -224,6 +254,10 @@ impl<'s> FilesCursor<'s> {
                 self.position = file.packed.record(self.position)?.next;
             }
         }
+        if let Some(noted) = &mut self.noted {
+            noted.push(name.clone());
+        }
+        self.noted.take_if(|noted| noted.len() > NOTED_MAX);
         self.last = Last::Loose(name);
         self.set_limit()?;
         match content? {
@@ -304,15 +338,18 @@ impl<'s> FilesCursor<'s> {
         self.set_limit()
     }
 
-    /// Hands over the records of packed-refs up to the limit.
-    fn for_each_packed(&mut self, visit: &mut dyn FnMut(&RefView<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
+    /// Walks over the records of packed-refs up to the limit.
+    fn for_each_packed(
+        &mut self,
+        walk_over: impl FnOnce(&Packed, &mut PackedWalk, usize) -> Result<ControlFlow<()>>,
+    ) -> Result<ControlFlow<()>> {
         let Some(file) = self.packed.clone() else { return Ok(ControlFlow::Continue(())) };
         let before = match &self.last {
             Last::Packed(_) => self.last_name().unwrap_or_default().to_owned(),
             Last::Nothing | Last::Loose(_) => BString::default(),
         };
         let mut walk = PackedWalk { before, last: None, next: self.position };
-        let walked = file.packed.for_each(&mut walk, self.limit, visit);
+        let walked = walk_over(&file.packed, &mut walk, self.limit);
         debug_assert!(self.position <= walk.next, "a walk goes forward: {}", walk.next);
         self.position = if walked.is_err() { file.packed.after_line(walk.next) } else { walk.next };
         if let Some(last) = walk.last {
@@ -396,7 +433,22 @@ impl Cursor for FilesCursor<'_> {
                 None => return Ok(ControlFlow::Continue(())),
                 Some(view) => visit(&view),
             };
-            if flow.is_break() || self.for_each_packed(visit)?.is_break() {
+            let walk_over = |packed: &Packed, walk: &mut _, limit| packed.for_each(walk, limit, &mut *visit);
+            if flow.is_break() || self.for_each_packed(walk_over)?.is_break() {
+                self.look_ahead();
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+    }
+
+    fn for_each_line(&mut self, lines: &mut dyn Lines) -> Result<ControlFlow<()>> {
+        loop {
+            let flow = match self.next()? {
+                None => return Ok(ControlFlow::Continue(())),
+                Some(view) => lines.view(&view),
+            };
+            let walk_over = |packed: &Packed, walk: &mut _, limit| packed.for_each_line(walk, limit, &mut *lines);
+            if flow.is_break() || self.for_each_packed(walk_over)?.is_break() {
                 self.look_ahead();
                 return Ok(ControlFlow::Break(()));
             }

@@ -3,7 +3,7 @@
 use super::{FilesBackend, FilesOptions, folders, loose, packed_write, reflog_line};
 use crate::{Result, TargetView, backend::LogLine};
 use bstr::{BStr, ByteSlice};
-use refdb_types::{ObjectId, Scope};
+use refdb_types::{HashKind, Memo, ObjectId, Scope};
 use refdb_vfs::File;
 use std::{
     collections::BTreeSet,
@@ -23,10 +23,25 @@ pub(crate) struct FreshFiles {
     backend: FilesBackend,
     packed: Option<File>,
     buffer: Vec<u8>,
+    /// Objects that were met, as lines have them.
+    objects: Memo<ObjectId, Known, OBJECTS_MAX>,
     /// Folders that are there.
     made: BTreeSet<PathBuf>,
     small_files: usize,
 }
+
+/// An object, as a line of packed-refs has it.
+#[derive(Clone, Copy)]
+struct Known {
+    digits: [u8; DIGITS_MAX],
+    /// What it leads to, if it is an annotated tag.
+    peeled: Option<ObjectId>,
+}
+
+const DIGITS_MAX: usize = HashKind::Sha256.len_hex();
+
+/// With these the objects take some 2 MiB.
+const OBJECTS_MAX: usize = 1 << 14;
 
 /// The lines of a reflog, the newest first.
 #[derive(Default)]
@@ -67,23 +82,23 @@ impl FreshFiles {
             backend: FilesBackend::new(options),
             packed: None,
             buffer: Vec::with_capacity(BUFFER_LEN + 4096),
+            objects: Memo::default(),
             made: BTreeSet::new(),
             small_files: 0,
         }
     }
 
-    /// What an annotated tag leads to.
-    pub(crate) fn peel(&self, id: &ObjectId) -> Result<Option<ObjectId>> {
-        packed_write::peel(&self.backend.store, id)
-    }
-
-    /// Adds a ref, in order of name. A shared one that holds an object goes into packed-refs.
+    /// Adds a ref, in order of name. A shared one that holds an object goes into packed-refs. What that leads to is looked
+    /// up unless it is given.
     pub(crate) fn put(&mut self, name: &BStr, target: TargetView<'_>, peeled: Option<ObjectId>) -> Result<()> {
-        match target {
-            TargetView::Direct(id) if name.starts_with(b"refs/") && Scope::of(name) == Scope::Shared => {
-                self.put_packed(name, id, peeled)
+        match (target, peeled) {
+            (TargetView::Direct(id), peeled) if name.starts_with(b"refs/") && Scope::of(name) == Scope::Shared => {
+                let Some(peeled) = peeled else { return self.put_packed(name, &id) };
+                self.begin_packed()?;
+                packed_write::encode(name, id, Some(peeled), &mut self.buffer);
+                self.relieve()
             }
-            target => {
+            (target, _) => {
                 let Some(path) = self.backend.store.layout.ref_path(name) else { return Ok(()) };
                 let mut content = Vec::new();
                 loose::encode(target, &mut content);
@@ -92,8 +107,38 @@ impl FreshFiles {
         }
     }
 
-    fn put_packed(&mut self, name: &BStr, id: ObjectId, peeled: Option<ObjectId>) -> Result<()> {
+    /// Adds a shared ref, in order of name, to packed-refs. What it leads to is looked up: git marks no tag that it migrates.
+    #[inline]
+    pub(crate) fn put_packed(&mut self, name: &BStr, id: &ObjectId) -> Result<()> {
         debug_assert!(Scope::of(name) == Scope::Shared, "other worktrees see packed-refs too: {name}");
+        let Known { digits, peeled } = match self.objects.get(id) {
+            Some(known) => known,
+            None => &self.look_up(id)?,
+        };
+        // Lengths that are known when this is compiled.
+        match id.kind() {
+            HashKind::Sha1 => self.buffer.extend_from_slice(&digits[..HashKind::Sha1.len_hex()]),
+            HashKind::Sha256 => self.buffer.extend_from_slice(digits),
+        }
+        packed_write::encode_rest(name, *peeled, &mut self.buffer);
+        self.relieve()
+    }
+
+    /// An object that was not met lately, as that of the first ref was not.
+    #[inline(never)]
+    fn look_up(&mut self, id: &ObjectId) -> Result<Known> {
+        self.begin_packed()?;
+        let mut hex = Vec::with_capacity(DIGITS_MAX);
+        id.write_hex(&mut hex);
+        let mut digits = [0; DIGITS_MAX];
+        digits[..hex.len()].copy_from_slice(&hex);
+        let known = Known { digits, peeled: packed_write::peel(&self.backend.store, id)? };
+        self.objects.put(*id, known);
+        Ok(known)
+    }
+
+    /// Makes packed-refs, unless that was done.
+    fn begin_packed(&mut self) -> Result<()> {
         if self.packed.is_none() {
             let path = self.backend.store.layout.packed_path();
             let fs = &self.backend.store.options.fs;
@@ -101,7 +146,12 @@ impl FreshFiles {
             folders::share(fs, &path, self.backend.store.options.sharing, false)?;
             self.buffer.extend_from_slice(packed_write::WHOLE_HEADER);
         }
-        packed_write::encode(name, id, peeled, &mut self.buffer);
+        Ok(())
+    }
+
+    /// Writes the buffer if it is full.
+    #[inline]
+    fn relieve(&mut self) -> Result<()> {
         if self.buffer.len() >= BUFFER_LEN { self.flush() } else { Ok(()) }
     }
 

@@ -28,14 +28,18 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 /// See [`Backend::prune_logs`](crate::Backend::prune_logs).
 pub(super) fn prune(store: &Arc<Store>, names: &[RefName], how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
     let batch = if how.report || how.update_ref { 1 } else { batch_max(descriptors_max()) };
-    let mut due: Vec<Due<'_>> = Vec::new();
+    let (mut due, mut kept_bytes): (Vec<Due<'_>>, usize) = (Vec::new(), 0);
     for name in names {
         locks::heed_signals()?;
         match look(store, name, how, judge) {
-            Ok(found) => due.extend(found),
+            Ok(found) => {
+                kept_bytes += found.as_ref().map_or(0, Due::kept_bytes);
+                due.extend(found);
+            }
             Err(error) => judge.failed(name, error),
         }
-        if due.len() == batch || due.iter().map(Due::kept_bytes).sum::<usize>() > KEPT_BYTES_MAX {
+        if due.len() == batch || kept_bytes > KEPT_BYTES_MAX {
+            kept_bytes = 0;
             prune_locked(store, std::mem::take(&mut due), how, judge)?;
         }
     }

@@ -1,16 +1,24 @@
 //! What belongs to one worktree: in the main one the shared refs too. For who moves refs and has to name each once.
 
-use super::{FilesBackend, cursor::FilesCursor, packed_write, reflog};
+use super::{FilesBackend, cursor::FilesCursor, packed_cache::PackedProof, packed_write, reflog};
 use crate::{BrokenRef, Cursor, Error, RefView, Result};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{LogEntry, ObjectId};
-use std::ops::ControlFlow;
+use refdb_vfs::{Stat, now_nanos};
+use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
 /// Where a linked worktree has refs of its own (git-worktree(1), "REFS").
 const OWN_FOLDERS: [&[u8]; 3] = [b"refs/bisect/", b"refs/rewritten/", b"refs/worktree/"];
 
 /// Called with each ref, or with one that cannot be read.
 pub(crate) type OnOwn<'v> = dyn FnMut(std::result::Result<&RefView<'_>, BrokenRef>) -> Result<()> + 'v;
+
+/// What a walk over all refs met: only loose refs can have changed as long as packed-refs is the same.
+pub(crate) struct Walked {
+    packed: PackedProof,
+    /// In order.
+    pub(crate) loose: Vec<BString>,
+}
 
 impl FilesBackend {
     fn is_linked(&self) -> bool {
@@ -32,6 +40,54 @@ impl FilesBackend {
             walk(&mut cursor, folder, &end, visit)?;
         }
         Ok(())
+    }
+
+    /// The same, and notes what was met. `None` if packed-refs changed meanwhile, in a linked worktree, and where there are
+    /// very many loose refs.
+    pub(crate) fn for_each_own_noting(&self, visit: &mut OnOwn<'_>) -> Result<Option<Walked>> {
+        if self.is_linked() {
+            return self.for_each_own(visit).map(|()| None);
+        }
+        let packed = self.store.packed()?;
+        let mut cursor = FilesCursor::new(&self.store, true)?.noting_loose();
+        walk(&mut cursor, b"", b"\xff", visit)?;
+        let is_one = Arc::ptr_eq(&packed, &self.store.packed()?);
+        let noted = cursor.into_noted().filter(|_| is_one);
+        debug_assert!(noted.as_ref().is_none_or(|loose| loose.is_sorted()), "a walk goes forward");
+        Ok(noted.map(|loose| Walked { packed: packed.proof(), loose }))
+    }
+
+    /// Waits until a stat can tell a later change of packed-refs, if it was changed a moment ago. A large one is read twice in no
+    /// less time.
+    pub(crate) fn let_packed_settle(&self) -> Result<()> {
+        const LARGE_BYTES: u64 = 32 << 20;
+        const MOMENT: Duration = Duration::from_millis(60);
+        let store = &self.store;
+        let is_soon_settled = |stat: &Stat| {
+            let now = now_nanos();
+            stat.len_bytes >= LARGE_BYTES && stat.is_racy(now) && !stat.is_racy(now + MOMENT.as_nanos() as i128)
+        };
+        if store.options.fs.find_link(&store.layout.packed_path())?.as_ref().is_some_and(is_soon_settled) {
+            std::thread::sleep(MOMENT);
+        }
+        Ok(())
+    }
+
+    /// Gives up the memory of packed-refs, for one who has read all of it.
+    pub(crate) fn forget_packed(&self) {
+        self.store.cache.forget();
+    }
+
+    /// Whether packed-refs is still the one of a walk, wherever that was moved to.
+    pub(crate) fn has_packed_of(&self, walked: &Walked) -> Result<bool> {
+        let store = &self.store;
+        walked.packed.is_at(&store.options.fs, &store.layout.packed_path())
+    }
+
+    /// Hands over the loose refs of the main worktree as [`FilesBackend::for_each_own`] does.
+    pub(crate) fn for_each_loose(&self, visit: &mut OnOwn<'_>) -> Result<()> {
+        debug_assert!(!self.is_linked(), "a linked worktree has some of the folders only");
+        walk(&mut FilesCursor::new(&self.store, true)?.only_loose(), b"", b"\xff", visit)
     }
 
     /// The names in packed-refs that are not below `refs/`: no ref is packed there. In a file that is not sorted, which says
@@ -62,14 +118,18 @@ impl FilesBackend {
         reflog::own_names(&self.store)
     }
 
-    /// The most entries that a reflog has room for.
-    pub(crate) fn log_entries_max(&self, name: &BStr) -> Result<u64> {
-        let Some(path) = self.store.layout.log_path(name) else { return Ok(0) };
+    /// What a stat tells of a reflog's file.
+    pub(crate) fn log_stat(&self, name: &BStr) -> Result<Option<Stat>> {
         debug_assert!(!name.is_empty(), "a reflog has a name");
-        let found = self.store.options.fs.find(&path)?;
+        let path = self.store.layout.log_path(name);
+        path.map_or(Ok(None), |path| Ok(self.store.options.fs.find_link(&path)?))
+    }
+
+    /// The most entries that a file has room for.
+    pub(crate) fn log_entries_max(&self, stat: &Stat) -> u64 {
         // Two ids, the blanks behind them, and no name.
         let least = 2 * self.store.options.hash.len_hex() as u64 + 10;
-        Ok(found.map_or(0, |stat| stat.len_bytes / least + 1))
+        stat.len_bytes / least + 1
     }
 
     /// Hands over a reflog's entries, the newest first. Returns the number of lines that are none, which git passes over.

@@ -1,8 +1,11 @@
-use super::{Charge, FilesOptions, Packed, PackedAccess, disorder::Disorder, packed_read::Bytes, pages::Pages};
+use super::{
+    Charge, FilesOptions, Packed, PackedAccess, disorder::Disorder, packed_far::FarReads, packed_read::Bytes,
+    pages::Pages,
+};
 use crate::Result;
-use refdb_vfs::{File, Mapping, Stat, now_nanos};
+use refdb_vfs::{File, Fs, Mapping, Stat, now_nanos};
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -38,7 +41,30 @@ pub struct PackedFile {
     _charge: Option<Charge>,
 }
 
+/// Tells one packed-refs from another, without its content.
+#[derive(Debug)]
+pub(super) struct PackedProof {
+    file: Option<(Arc<File>, Stat)>,
+    is_racy: bool,
+}
+
+impl PackedProof {
+    /// Whether it lies at a path now, unchanged. A file that is moved keeps all but the time of that.
+    pub(super) fn is_at(&self, fs: &Fs, path: &Path) -> Result<bool> {
+        Ok(match (&self.file, fs.find_link(path)?) {
+            (None, None) => true,
+            (Some((_, then)), Some(now)) => !self.is_racy && Stat { changed_nanos: then.changed_nanos, ..now } == *then,
+            _ => false,
+        })
+    }
+}
+
 impl PackedFile {
+    /// What tells it from another one later.
+    pub(super) fn proof(&self) -> PackedProof {
+        PackedProof { file: self.file.clone(), is_racy: self.is_racy }
+    }
+
     /// Whether there is such a file.
     pub fn exists(&self) -> bool {
         self.file.is_some()
@@ -132,6 +158,11 @@ impl PackedCache {
         }
     }
 
+    /// Gives up the file. Who is going to ask again reads it anew.
+    pub(super) fn forget(&self) {
+        self.latest().file = None;
+    }
+
     /// Bytes in private memory.
     pub(super) fn loaded_bytes(&self) -> usize {
         self.latest().file.as_ref().map_or(0, |known| known.packed.loaded_bytes())
@@ -176,7 +207,7 @@ impl PackedCache {
         let now = now_nanos();
         let stat = file.stat()?;
         let bytes = match &options.access {
-            PackedAccess::Mapped if stat.len_bytes > 0 => Bytes::Mapped(Mapping::new(&file)?),
+            PackedAccess::Mapped if stat.len_bytes > 0 => Bytes::Mapped(Mapping::new(&file)?, FarReads::new(&file)),
             PackedAccess::Paged(budget) if stat.len_bytes > WHOLE_LEN_MAX => {
                 Bytes::Paged(Pages::new(Arc::clone(&file), stat.len_bytes as usize, budget))
             }

@@ -1,4 +1,4 @@
-use super::{disorder::Disorder, pages::Pages};
+use super::{disorder::Disorder, packed_far::FarReads, pages::Pages};
 use crate::{Error, RefView, Result, TargetView, backend::Peeled};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId};
@@ -13,7 +13,8 @@ use std::{
 /// The bytes of a packed-refs file, wherever they are kept.
 #[derive(Debug)]
 pub(super) enum Bytes {
-    Mapped(Mapping),
+    /// A search that goes far reads its file instead.
+    Mapped(Mapping, FarReads),
     /// In memory.
     Owned(Vec<u8>),
     /// In memory as far as they were needed.
@@ -23,7 +24,7 @@ pub(super) enum Bytes {
 impl Bytes {
     fn len(&self) -> usize {
         match self {
-            Bytes::Mapped(mapping) => mapping.len(),
+            Bytes::Mapped(mapping, _) => mapping.len(),
             Bytes::Owned(bytes) => bytes.len(),
             Bytes::Paged(pages) => pages.len(),
         }
@@ -33,7 +34,7 @@ impl Bytes {
     #[inline(always)]
     pub(super) fn around(&self, position: usize) -> Result<(&[u8], usize)> {
         match self {
-            Bytes::Mapped(mapping) => Ok((mapping, 0)),
+            Bytes::Mapped(mapping, _) => Ok((mapping, 0)),
             Bytes::Owned(bytes) => Ok((bytes, 0)),
             Bytes::Paged(pages) => pages.around(position),
         }
@@ -42,7 +43,7 @@ impl Bytes {
     /// A copy of a part.
     fn read(&self, range: Range<usize>) -> Result<Cow<'_, [u8]>> {
         match self {
-            Bytes::Mapped(mapping) => Ok(mapping[range].into()),
+            Bytes::Mapped(mapping, _) => Ok(mapping[range].into()),
             Bytes::Owned(bytes) => Ok(bytes[range].into()),
             Bytes::Paged(pages) => Ok(pages.read(range.start, range.len())?.into()),
         }
@@ -204,7 +205,7 @@ impl Packed {
     pub fn into_memory(self) -> Vec<u8> {
         match self.bytes {
             Bytes::Owned(bytes) => bytes,
-            Bytes::Mapped(_) | Bytes::Paged(_) => Vec::new(),
+            Bytes::Mapped(..) | Bytes::Paged(_) => Vec::new(),
         }
     }
 
@@ -238,7 +239,7 @@ impl Packed {
     /// How much of it is in private memory.
     pub fn loaded_bytes(&self) -> usize {
         match &self.bytes {
-            Bytes::Mapped(_) => 0,
+            Bytes::Mapped(..) => 0,
             Bytes::Owned(bytes) => bytes.len(),
             Bytes::Paged(pages) => pages.loaded_bytes(),
         }

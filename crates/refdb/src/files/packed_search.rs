@@ -2,6 +2,7 @@
 
 use super::{
     loose::is_space,
+    packed_far::{FarReads, NEAR_LEN},
     packed_read::{Bytes, Packed, PackedRecord, line_around},
 };
 use crate::Result;
@@ -21,7 +22,8 @@ impl Packed {
                 (Ordering::Greater, _) => return self.bisect(low, at, name),
             }
             step = if step == 1 { 256 } else { step.saturating_mul(2) };
-            if step >= self.end() - low {
+            // A far record is found in fewer places by halves, if these are not to be mapped.
+            if step >= self.end() - low || (step > NEAR_LEN && self.far_reads().is_some()) {
                 return self.bisect(low, self.end(), name);
             }
         }
@@ -62,8 +64,20 @@ impl Packed {
         self.record_around(self.start(), position)
     }
 
+    /// What searches that go far read by, if not by the mapping.
+    fn far_reads(&self) -> Option<&FarReads> {
+        match &self.bytes {
+            Bytes::Mapped(_, reads) if !reads.is_spent() => Some(reads),
+            _ => None,
+        }
+    }
+
     /// As [`Packed::seek`] between two positions, the second of which is not less than `name`.
-    fn bisect(&self, mut low: usize, mut high: usize, name: &BStr) -> Result<usize> {
+    fn bisect(&self, low: usize, high: usize, name: &BStr) -> Result<usize> {
+        let (mut low, mut high) = match self.far_reads() {
+            Some(reads) => reads.narrow(low, high, self.hash.len_hex(), name),
+            None => (low, high),
+        };
         while low < high {
             let at = self.record_around(low, low + (high - low) / 2)?;
             debug_assert!(low <= at && at < high, "each half is smaller: {at} in {low}..{high}");
@@ -107,3 +121,6 @@ impl Packed {
         Ok((bytes[name_start..line_end].cmp(name), base + next))
     }
 }
+
+#[cfg(test)]
+mod tests;

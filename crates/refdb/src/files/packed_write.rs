@@ -3,7 +3,6 @@
 use super::{Packed, folders, packed_cache::PackedFile, store::Store};
 use crate::{Error, Misuse, Result, backend::Peeled};
 use bstr::BStr;
-use refdb_repo::ObjectClass;
 use refdb_types::ObjectId;
 use refdb_vfs::{File, Lock, interrupt};
 use std::{ops::Range, path::PathBuf, sync::Arc};
@@ -155,10 +154,7 @@ fn keep_records(store: &Store, writer: &mut RangeWriter<'_>, range: Range<usize>
 
 /// What an annotated tag leads to, for its peeled line.
 pub(super) fn peel(store: &Store, id: &ObjectId) -> Result<Option<ObjectId>> {
-    Ok(match store.options.objects.classify(id)? {
-        ObjectClass::Tag(to) => to,
-        ObjectClass::Missing | ObjectClass::Commit | ObjectClass::Other => None,
-    })
+    Ok(store.options.objects.peel_tag(id)?)
 }
 
 /// The first line of a packed-refs that keeps all promises.
@@ -167,6 +163,12 @@ pub(super) const WHOLE_HEADER: &[u8] = b"# pack-refs with: peeled fully-peeled s
 /// Appends a ref's line, and one for what it peels to.
 pub(super) fn encode(name: &BStr, id: ObjectId, peeled: Option<ObjectId>, out: &mut Vec<u8>) {
     id.write_hex(out);
+    encode_rest(name, peeled, out);
+}
+
+/// Appends what stands behind the digits of a ref's object.
+#[inline]
+pub(super) fn encode_rest(name: &BStr, peeled: Option<ObjectId>, out: &mut Vec<u8>) {
     out.push(b' ');
     out.extend_from_slice(name);
     out.push(b'\n');

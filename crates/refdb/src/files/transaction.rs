@@ -4,7 +4,7 @@ use super::{
     bulk, dead_locks, folders,
     listing::Rivals,
     locks::{self, Held, Locks, Scheme},
-    loose,
+    loose, nested,
     packed_cache::PackedFile,
     packed_write::{self, NewPacked, PackedEdit},
     reflog, reflog_file,
@@ -13,11 +13,11 @@ use super::{
     way::Way,
 };
 use crate::{
-    Error, Locked, Rejection, Result, Snapshot, Step, TargetView, Why,
+    Locked, Rejection, Result, Snapshot, Step, TargetView, Why,
     backend::{Claims, NewValue, Standing, Steps},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::{ObjectId, RefName};
+use refdb_types::ObjectId;
 use refdb_vfs::Lock;
 use std::{
     collections::BTreeSet,
@@ -47,6 +47,9 @@ pub(super) struct FilesLocked {
 
 impl FilesLocked {
     pub(super) fn lock(store: &Arc<Store>, claims: &dyn Claims) -> Result<Self> {
+        if claims.whole() {
+            nested::pack_outer(store, claims)?;
+        }
         let scheme = Scheme::of(claims, store.packed_len_bytes()?);
         let (locks, refused) = locks::lock(store, claims, scheme)?;
         store.check_format()?;
@@ -104,7 +107,7 @@ impl FilesLocked {
         let options = &self.store.options;
         let Some(path) = self.store.layout.ref_path(step.name) else { return Ok(()) };
         if step.old.is_none() && !self.has_room(&path)? {
-            return Err(rejected(step.name, Why::Folder { path }));
+            return Err(Rejection::of_claim(step.name, Why::Folder { path }).into());
         }
         let mut content = Vec::with_capacity(options.hash.len_hex() + 1);
         loose::encode(value, &mut content);
@@ -205,14 +208,14 @@ impl FilesLocked {
             let _ = fs.remove_file(log);
         }
         let why = Why::Conflict { with: rival.theirs, is_new: false, prevents_lock: true };
-        Err(rejected(rival.ours.as_bstr(), why))
+        Err(Rejection::of_claim(rival.ours.as_bstr(), why).into())
     }
 
     /// The logs that refs take over from others, before those go.
     fn take_logs<'s>(&self, steps: &'s dyn Steps) -> Result<Vec<(&'s BStr, Vec<u8>)>> {
         let mut taken = Vec::new();
         for at in 0..steps.count() {
-            if let Some(source) = steps.log_source(at) {
+            if let Some(source) = steps.log_source(at).filter(|source| !nested::are_nested(steps.name(at), source)) {
                 assert!(self.locks.holds(source), "a log is taken from a ref that is locked: '{source}'");
                 taken.extend(reflog_file::taken(&self.store, source)?.map(|log| (steps.name(at), log)));
             }
@@ -285,6 +288,16 @@ impl FilesLocked {
         }
     }
 
+    /// Writes the reflogs, and makes the new values those that count.
+    fn publish(&mut self, steps: &dyn Steps, claimed: &[(usize, Step<'_>)]) -> Result<()> {
+        let taken = self.take_logs(steps)?;
+        self.make_room_for_logs(claimed)?;
+        let mut logs = self.put_logs(taken)?;
+        logs.extend(self.append_logs(claimed)?);
+        self.publish_packed(claimed, &logs)?;
+        self.publish_loose(claimed)
+    }
+
     /// Removes the loose files and the reflogs of deleted refs.
     fn remove_deleted(&mut self, deleted: &[&BStr]) -> Result<()> {
         let options = &self.store.options;
@@ -332,7 +345,9 @@ impl Locked for FilesLocked {
 
     fn stage(&mut self, steps: &dyn Steps) -> Result<()> {
         let claimed = self.claimed(steps);
-        refuse_nested_logs(steps)?;
+        if !(self.whole && self.way == Way::Bulk) {
+            nested::refuse(steps)?;
+        }
         for (claim, step) in &claimed {
             match step.new {
                 Some(NewValue::Direct(id, _)) if !self.is_packed_put(*claim, step) => {
@@ -357,12 +372,11 @@ impl Locked for FilesLocked {
 
     fn commit(mut self: Box<Self>, steps: &dyn Steps) -> Result<()> {
         let claimed = self.claimed(steps);
-        let taken = self.take_logs(steps)?;
-        self.make_room_for_logs(&claimed)?;
-        let mut logs = self.put_logs(taken)?;
-        logs.extend(self.append_logs(&claimed)?);
-        self.publish_packed(&claimed, &logs)?;
-        self.publish_loose(&claimed)?;
+        let moved = nested::move_logs(&self.store, steps)?;
+        if let Err(error) = self.publish(steps, &claimed) {
+            moved.back(&self.store);
+            return Err(error);
+        }
         let is_deleted = |step: &Step<'_>| matches!(step.new, Some(NewValue::Deleted));
         let deleted: Vec<&BStr> =
             claimed.iter().filter(|(_, step)| is_deleted(step)).map(|(_, step)| step.name).collect();
@@ -379,7 +393,7 @@ fn publish(store: &Store, name: &BStr, lock: &mut Lock) -> Result<()> {
     match lock.publish() {
         Err(error) if matches!(error.source.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::DirectoryNotEmpty) => {
             if !folders::remove_empty_tree(&store.options.fs, lock.target())? {
-                return Err(rejected(name, Why::Folder { path: lock.target().to_owned() }));
+                return Err(Rejection::of_claim(name, Why::Folder { path: lock.target().to_owned() }).into());
             }
             Ok(lock.publish()?)
         }
@@ -387,25 +401,6 @@ fn publish(store: &Store, name: &BStr, lock: &mut Lock) -> Result<()> {
     }
 }
 
-/// A log cannot be a file and a folder. The new one is written before the old one goes, so that none is lost.
-fn refuse_nested_logs(steps: &dyn Steps) -> Result<()> {
-    for at in 0..steps.count() {
-        let (name, Some(source)) = (steps.name(at), steps.log_source(at)) else { continue };
-        let is_below =
-            |inner: &BStr, outer: &BStr| inner.strip_prefix(&**outer).is_some_and(|rest| rest.starts_with(b"/"));
-        if is_below(name, source) || is_below(source, name) {
-            let why = Why::Conflict { with: source.to_owned(), is_new: false, prevents_lock: false };
-            return Err(rejected(name, why));
-        }
-    }
-    Ok(())
-}
-
 fn is_folder(store: &Store, path: &Path) -> bool {
     store.options.fs.stat(path).is_ok_and(|stat| stat.is_dir())
-}
-
-fn rejected(name: &BStr, why: Why) -> Error {
-    let name = RefName::new_safe(name.to_vec()).expect("claims were names when they came in");
-    Rejection::of(name, why).into()
 }

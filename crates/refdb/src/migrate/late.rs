@@ -3,13 +3,14 @@
 
 use super::{
     Migrated,
-    late_logs::{Base, LateLog, late_logs},
+    late_logs::{LateLog, late_logs},
+    late_refs::{LateRef, late_refs, target_of},
     place::{Place, Root, Site},
-    to_reftable::value_of,
+    to_reftable::{Base, value_of},
 };
 use crate::{Backend, Error, RefView, Result, TargetView, backend::Peeled, files::FilesBackend};
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::{RefName, Target};
+use refdb_types::Target;
 use reftable::{Merged, RefRecord, RefValue, stack::Addition};
 use std::collections::BTreeSet;
 
@@ -22,14 +23,6 @@ pub struct Conflict {
     pub old_place: Option<Target>,
 }
 
-/// A change of one ref. Objects behind tags are found again when it is written.
-struct LateRef {
-    name: BString,
-    was: Option<Target>,
-    now: Option<Target>,
-    is_broken: bool,
-}
-
 /// Looks at one worktree's old files, and adds to its stack what they have gained.
 pub(super) fn take_over(
     site: &Site<'_>,
@@ -40,7 +33,7 @@ pub(super) fn take_over(
     migrated: &mut Migrated,
 ) -> Result<()> {
     let old = FilesBackend::new(site.files(&root.old(), place));
-    let mut refs = late_refs(&old, base.merged)?;
+    let mut refs = late_refs(&old, base)?;
     let current = addition.snapshot().merged().clone();
     let mut logs = if base.reflogs { late_logs(&old, base, &current)? } else { Vec::new() };
     let conflicts = sort_out(&mut refs, &current)?;
@@ -67,63 +60,6 @@ pub(super) fn take_over(
 
 fn old_target(old: &FilesBackend, name: &BStr) -> Option<Target> {
     old.snapshot().ok()?.get(name).ok()?
-}
-
-/// Both are sorted: one walk over each.
-fn late_refs(old: &FilesBackend, base: &Merged) -> Result<Vec<LateRef>> {
-    let mut late = Vec::new();
-    let mut cursor = base.refs();
-    cursor.advance()?;
-    old.for_each_own(&mut |found| {
-        let (name, target) = match &found {
-            Ok(view) => (view.name, Some(view.target)),
-            Err(broken) => (broken.name.as_bstr(), None),
-        };
-        let mut was = None;
-        while let Some(record) = cursor.current()? {
-            let order = record.name.cmp(name);
-            if order.is_gt() {
-                break;
-            }
-            if order.is_eq() && target.is_some_and(|target| is_same(&record, target)) {
-                cursor.advance()?;
-                return Ok(());
-            }
-            let value = target_of(&record);
-            if order.is_lt() {
-                late.push(LateRef { name: record.name.to_owned(), was: value, now: None, is_broken: false });
-            } else {
-                was = value;
-            }
-            cursor.advance()?;
-        }
-        let now = target.and_then(TargetView::to_target);
-        let is_broken = now.is_none() || RefName::new_safe(name.to_vec()).is_none();
-        late.push(LateRef { name: name.to_owned(), was, now, is_broken });
-        Ok(())
-    })?;
-    while let Some(record) = cursor.current()? {
-        late.push(LateRef { name: record.name.to_owned(), was: target_of(&record), now: None, is_broken: false });
-        cursor.advance()?;
-    }
-    debug_assert!(late.is_sorted_by(|a: &LateRef, b| a.name < b.name), "records are added in order");
-    Ok(late)
-}
-
-fn is_same(record: &RefRecord<'_>, target: TargetView<'_>) -> bool {
-    match (record.value, target) {
-        (RefValue::Direct(id) | RefValue::Peeled { target: id, .. }, TargetView::Direct(now)) => id == now,
-        (RefValue::Symbolic(name), TargetView::Symbolic(now)) => name == now,
-        _ => false,
-    }
-}
-
-fn target_of(record: &RefRecord<'_>) -> Option<Target> {
-    match record.value {
-        RefValue::Deletion => None,
-        RefValue::Direct(id) | RefValue::Peeled { target: id, .. } => Some(Target::Direct(id)),
-        RefValue::Symbolic(name) => RefName::new_safe(name.to_vec()).map(Target::Symbolic),
-    }
 }
 
 /// Leaves in `refs` the changes that can be taken over. Returns the names of refs that were changed in the tables as well,

@@ -1,20 +1,11 @@
 //! What others did to the reflogs between their copy and the moment when the old files were moved away. Entries are compared,
 //! not counted: a reflog does not only grow, it may be expired or made anew as well.
 
-use super::to_reftable::{add_entry, is_too_long, marker};
+use super::to_reftable::{Base, CopiedLog, add_entry, is_too_long, marker};
 use crate::{Result, files::FilesBackend, reftable::shown};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{LogEntry, ObjectId, RefName};
 use reftable::{LogRecord, LogValue, Merged, MergedLogCursor, WriteOptions, stack::AdditionWriter};
-
-/// What the old files held when they were copied.
-pub(super) struct Base<'b> {
-    pub(super) merged: &'b Merged,
-    /// Whether reflogs are kept.
-    pub(super) reflogs: bool,
-    /// How the copy was written.
-    pub(super) write: WriteOptions,
-}
 
 /// What makes a reflog of the tables that of the file.
 pub(super) struct LateLog {
@@ -43,15 +34,51 @@ impl Kept {
 
 /// Finds the reflogs that the old files have otherwise than the copy, or than the tables that count.
 pub(super) fn late_logs(old: &FilesBackend, base: &Base<'_>, current: &Merged) -> Result<Vec<LateLog>> {
-    let names = old.own_log_names()?;
-    let mut names = names.into_iter().filter(|name| RefName::new_safe(name.to_vec()).is_some()).peekable();
-    let mut copies = Copies { cursor: base.merged.logs(), head: None };
+    let mut names = old.own_log_names()?;
+    names.retain(|name| RefName::new_safe(name.to_vec()).is_some());
     let mut late = Vec::new();
     let mut compare = |name: BString, copied: &[Kept], is_there: bool| -> Result<()> {
         let file = if is_there { Some(entries(old, name.as_bstr())?) } else { None };
         late.extend(Log { name, copied, write: &base.write }.compare(file, current)?);
         Ok(())
     };
+    match base.copied {
+        Some(copied) => compare_changed(old, base.merged, &copied.logs, names, &mut compare)?,
+        None => compare_all(base.merged, names, &mut compare)?,
+    }
+    Ok(late)
+}
+
+/// Called with a reflog's name, its records in the copy, and whether its file is there.
+type Compare<'c> = dyn FnMut(BString, &[Kept], bool) -> Result<()> + 'c;
+
+/// Reads those reflogs only that look otherwise than when they were copied.
+fn compare_changed(
+    old: &FilesBackend,
+    base: &Merged,
+    copied: &[CopiedLog],
+    names: Vec<BString>,
+    compare: &mut Compare<'_>,
+) -> Result<()> {
+    debug_assert!(copied.is_sorted_by(|a, b| a.name < b.name), "reflogs are listed in order");
+    let mut names = names.into_iter().peekable();
+    for log in copied {
+        while let Some(made) = names.next_if(|made| *made < log.name) {
+            compare(made, &[], true)?;
+        }
+        let is_there = names.next_if_eq(&log.name).is_some();
+        let is_same = is_there && log.looked.is_some() && old.log_stat(log.name.as_bstr())? == log.looked;
+        if !is_same {
+            compare(log.name.clone(), &records(base, log.name.as_bstr())?, is_there)?;
+        }
+    }
+    names.try_for_each(|made| compare(made, &[], true))
+}
+
+/// Reads all reflogs of the copy and of the files.
+fn compare_all(base: &Merged, names: Vec<BString>, compare: &mut Compare<'_>) -> Result<()> {
+    let mut names = names.into_iter().peekable();
+    let mut copies = Copies { cursor: base.logs(), head: None };
     while let Some((name, copied)) = copies.next()? {
         while let Some(made) = names.next_if(|made| *made < name) {
             compare(made, &[], true)?;
@@ -59,10 +86,7 @@ pub(super) fn late_logs(old: &FilesBackend, base: &Base<'_>, current: &Merged) -
         let is_there = names.next_if_eq(&name).is_some();
         compare(name, &copied, is_there)?;
     }
-    for made in names {
-        compare(made, &[], true)?;
-    }
-    Ok(late)
+    names.try_for_each(|made| compare(made, &[], true))
 }
 
 /// The reflogs of the copy, each with its records, the newest first.
@@ -101,10 +125,10 @@ fn entries(old: &FilesBackend, name: &BStr) -> Result<Vec<LogEntry>> {
     Ok(entries)
 }
 
-/// The records that the tables have for a reflog now, the newest first.
-fn records(current: &Merged, name: &BStr) -> Result<Vec<Kept>> {
+/// The records that tables have for a reflog, the newest first.
+fn records(tables: &Merged, name: &BStr) -> Result<Vec<Kept>> {
     let mut records = Vec::new();
-    let mut cursor = current.logs();
+    let mut cursor = tables.logs();
     cursor.seek_log(name, u64::MAX)?;
     while let Some(record) = cursor.next()?
         && record.name == name

@@ -54,6 +54,18 @@ pub(super) struct Site<'s> {
 
 impl<'s> Site<'s> {
     pub(super) fn of(store: &'s Store) -> Result<Self> {
+        let (config, environment): (&Config, &Environment) = (store.config(), store.environment());
+        let is_bare = store.repository().is_bare();
+        let load = |is_reftable| Settings::load(config, environment, is_bare, is_reftable);
+        Self::with(store, [load(false)?, load(true)?])
+    }
+
+    /// For who only looks at what lies where: settings of the other format do not matter.
+    pub(super) fn to_look_at(store: &'s Store) -> Result<Self> {
+        Self::with(store, [store.settings().clone(), store.settings().clone()])
+    }
+
+    fn with(store: &'s Store, settings: [Settings; 2]) -> Result<Self> {
         let repository: &Repository = store.repository();
         if repository.format_watch().is_none() {
             return Err(MigrateError::Environment.into());
@@ -61,13 +73,11 @@ impl<'s> Site<'s> {
         if repository.refs_dir() != repository.common_dir() {
             return Err(MigrateError::Elsewhere(repository.refs_dir().to_owned()).into());
         }
-        let (config, environment): (&Config, &Environment) = (store.config(), store.environment());
-        let load = |is_reftable| Settings::load(config, environment, repository.is_bare(), is_reftable);
         let fs = store.fs().clone().signing_locks();
         let common = repository.common_dir().to_owned();
         let places = places(store, &common)?;
         debug_assert!(places.iter().filter(|place| place.id.is_none()).count() == 1, "there is one main worktree");
-        Ok(Site { store, fs, common, places, settings: [load(false)?, load(true)?] })
+        Ok(Site { store, fs, common, places, settings })
     }
 
     /// The format that the configuration names now.
@@ -186,13 +196,33 @@ fn random_letters() -> String {
     letters
 }
 
+/// What a running migration holds the lock of.
+fn running(site: &Site<'_>) -> PathBuf {
+    site.common.join("ref_migration")
+}
+
 /// Keeps other migrations out.
 pub(super) fn hold(site: &Site<'_>) -> Result<Lock> {
-    match Lock::acquire(&site.fs, &site.common.join("ref_migration"), 0o666, Patience::None) {
+    match Lock::acquire(&site.fs, &running(site), 0o666, Patience::None) {
         Ok(lock) => Ok(lock),
         Err(held @ LockError::Held { .. }) => Err(MigrateError::Running(held).into()),
         Err(LockError::Io(error)) => Err(error.into()),
     }
+}
+
+/// Keeps writers of a place's stack out. The lock is another name of the one that [`hold`] took. So no file is held open for
+/// each worktree.
+pub(super) fn hold_stack(site: &Site<'_>, place: &Place) -> Result<Lock> {
+    let (list, patience) = (Stack::list_path_in(&place.reftable()), site.stack_patience());
+    let held = match Lock::acquire_linked(&site.fs, &list, &Lock::path_of(&running(site)), patience) {
+        // A file system without links, or with few for a file.
+        Err(LockError::Io(_)) => Lock::acquire(&site.fs, &list, 0o666, patience),
+        linked => linked,
+    };
+    held.map_err(|error| match error {
+        held @ LockError::Held { .. } => crate::Error::StackLocked(held),
+        LockError::Io(error) => error.into(),
+    })
 }
 
 /// The folder that a migration works in.

@@ -6,6 +6,7 @@ use crate::{MigrateError, RefFormat, Result, Store};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::is_root_ref;
 use refdb_vfs::EntryKind;
+use reftable::stack::Stack;
 use std::{
     collections::BTreeSet,
     ffi::OsStr,
@@ -18,7 +19,7 @@ const NAMED_MAX: usize = 10;
 
 /// See [`Store::strays`].
 pub(super) fn all(store: &Store) -> Result<Vec<BString>> {
-    match Site::of(store) {
+    match Site::to_look_at(store) {
         Ok(site) => of(&site, store.repository().ref_format()),
         // Refs elsewhere are not migrated.
         Err(crate::Error::Migrate(_)) => Ok(Vec::new()),
@@ -33,7 +34,7 @@ pub(super) fn of(site: &Site<'_>, format: RefFormat) -> Result<Vec<BString>> {
         match format {
             RefFormat::Reftable => files(site, place, &mut found)?,
             RefFormat::Files => {
-                if site.fs.find(&place.reftable().join("tables.list"))?.is_some() {
+                if site.fs.find(&Stack::list_path_in(&place.reftable()))?.is_some() {
                     found.push(shown(site, &place.reftable()));
                 }
             }

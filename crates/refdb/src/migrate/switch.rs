@@ -2,11 +2,11 @@
 
 use super::{
     MigrateOptions, Migrated, Ticker, late,
-    late_logs::Base,
-    place::{Place, Root, Site, make_folders},
+    place::{Place, Root, Site, hold_stack, make_folders},
     retire,
     steps::{Step, steps},
-    strays, to_files, to_reftable,
+    strays, to_files,
+    to_reftable::{self, Base, Copied},
 };
 use crate::{
     Error, MigrateError, RefFormat, Result,
@@ -15,7 +15,7 @@ use crate::{
 use bstr::ByteSlice;
 use refdb_types::is_root_ref;
 use refdb_vfs::{EntryKind, Lock};
-use reftable::stack::{Addition, StackError};
+use reftable::stack::StackError;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
 /// A migration under way.
@@ -27,9 +27,11 @@ pub(super) struct Switch<'s> {
     committed: bool,
     /// Whether each new file was synced by itself.
     is_synced: bool,
+    /// What the tables were copied from, in the order of the places, if this run did it.
+    copied: Vec<Copied>,
     // In the order in which they are given up.
-    /// The locks of all stacks, in the order of the places.
-    additions: Vec<Addition>,
+    /// The locks of all stacks, in the order of the places. The stacks themselves are open one at a time.
+    stacks: Vec<Lock>,
     config: Option<Lock>,
     packed: Option<Lock>,
 }
@@ -57,7 +59,8 @@ impl<'s> Switch<'s> {
     }
 
     fn at(site: &'s Site<'s>, options: MigrateOptions, root: Root, committed: bool) -> Self {
-        Switch { site, options, root, committed, is_synced: true, additions: Vec::new(), config: None, packed: None }
+        let (copied, stacks) = (Vec::new(), Vec::new());
+        Switch { site, options, root, committed, is_synced: true, copied, stacks, config: None, packed: None }
     }
 
     /// Does all steps. If one fails before the new format counts, what was done is undone.
@@ -141,20 +144,15 @@ impl<'s> Switch<'s> {
     }
 
     fn lock_stacks(&mut self) -> Result<()> {
-        debug_assert!(self.additions.is_empty(), "each stack is locked once");
+        debug_assert!(self.stacks.is_empty(), "each stack is locked once");
         for place in &self.site.places {
-            let stack = self.site.stack(&place.reftable())?;
-            match stack.lock(self.site.stack_patience()) {
-                Ok(addition) => self.additions.push(addition),
-                Err(StackError::Lock(held)) => return Err(Error::StackLocked(held)),
-                Err(error) => return Err(error.into()),
-            }
+            self.stacks.push(hold_stack(self.site, place)?);
         }
         Ok(())
     }
 
     fn build_tables(&mut self, migrated: &mut Migrated, ticker: &mut Ticker<'_>) -> Result<()> {
-        let Switch { site, root, options, .. } = self;
+        let Switch { site, root, options, copied, .. } = self;
         for place in &site.places {
             let files = FilesBackend::new(site.files(&site.common, place));
             let folder = place.below(&root.path).join("reftable");
@@ -163,22 +161,22 @@ impl<'s> Switch<'s> {
                 to_reftable::copy(&files, &site.stack(&folder)?, options.reflogs, migrated, ticker)
             };
             let before = (migrated.lines_left_out, migrated.entries_cut);
-            match copy(migrated, ticker) {
+            copied.push(match copy(migrated, ticker) {
                 // A packed-refs that is not sorted as it says: since this was noticed it is read in order.
                 Err(Error::Stack(StackError::Table(reftable::Error::Order { .. }))) => {
                     (migrated.lines_left_out, migrated.entries_cut) = before;
                     copy(migrated, ticker)?
                 }
                 copied => copied?,
-            };
+            });
         }
         Ok(())
     }
 
     fn build_files(&mut self, migrated: &mut Migrated, ticker: &mut Ticker<'_>) -> Result<()> {
-        let Switch { site, root, options, additions, is_synced, .. } = self;
-        assert_eq!(additions.len(), site.places.len(), "a stack is locked while it is copied");
-        for (place, addition) in site.places.iter().zip(additions) {
+        let Switch { site, root, options, stacks, is_synced, .. } = self;
+        assert_eq!(stacks.len(), site.places.len(), "a stack is locked while it is copied");
+        for place in &site.places {
             let folder = place.below(&root.path);
             let usual: &[&str] = if place.id.is_none() { &["refs/heads", "refs/tags"] } else { &["refs"] };
             let settings = site.files(&root.path, place);
@@ -186,9 +184,9 @@ impl<'s> Switch<'s> {
                 make_folders(&site.fs, &root.path, &folder.join(name))?;
                 share(&site.fs, &folder.join(name), settings.sharing, true)?;
             }
-            let merged = addition.snapshot().merged().clone();
+            let snapshot = site.stack(&place.reftable())?.snapshot();
             *is_synced &= to_files::copy(
-                &merged,
+                snapshot.merged(),
                 place,
                 FreshFiles::new(settings),
                 options.reflogs,
@@ -291,12 +289,15 @@ impl<'s> Switch<'s> {
     }
 
     fn look(&mut self, migrated: &mut Migrated) -> Result<()> {
-        let Switch { site, root, options, additions, .. } = self;
-        assert_eq!(additions.len(), site.places.len(), "nobody writes to a stack before the old files were looked at");
-        for (place, addition) in site.places.iter().zip(additions.drain(..)) {
+        let Switch { site, root, options, stacks, copied, .. } = self;
+        assert_eq!(stacks.len(), site.places.len(), "nobody writes to a stack before the old files were looked at");
+        assert!(copied.is_empty() || copied.len() == site.places.len(), "each place was copied, or none");
+        for (at, (place, lock)) in site.places.iter().zip(stacks.drain(..)).enumerate() {
+            let addition = site.stack(&place.reftable())?.locked(lock)?;
             let stack = site.stack(&place.below(&root.path).join("reftable"))?;
             let copy = stack.snapshot();
-            let base = Base { merged: copy.merged(), reflogs: options.reflogs, write: stack.options().write };
+            let (merged, write) = (copy.merged(), stack.options().write);
+            let base = Base { merged, copied: copied.get(at), reflogs: options.reflogs, write };
             late::take_over(site, root, place, &base, addition, migrated)?;
         }
         Ok(())
@@ -304,14 +305,14 @@ impl<'s> Switch<'s> {
 
     /// Takes away what was made. What fails here is done by the next run.
     fn undo(mut self) {
-        self.additions.clear();
+        self.stacks.clear();
         self.config = None;
         let _ = retire::undo(self.site, &self.root, self.options.to).and_then(|()| self.root.remove(&self.site.fs));
     }
 
     /// Takes away what nobody needs any more; what stays is taken away by the next run.
     fn clear(mut self, migrated: &mut Migrated) {
-        self.additions.clear();
+        self.stacks.clear();
         // As long as the note is there, the next run looks whether this one left its locks.
         self.packed = None;
         if migrated.conflicts.is_empty() {

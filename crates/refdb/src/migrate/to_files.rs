@@ -1,6 +1,6 @@
 //! Copies one worktree's refs and reflogs from a stack into files.
 
-use super::{Ticker, place::Place};
+use super::{Ticker, levels::Levels, place::Place};
 use crate::{
     Error, Result, TargetView, Unfit,
     backend::LogLine,
@@ -42,16 +42,38 @@ struct Copying<'a, 'p> {
 
 impl Copying<'_, '_> {
     fn refs(&mut self, merged: &Merged) -> Result<()> {
-        let mut names = OrderedNames::default();
+        let (mut names, mut levels) = (OrderedNames::default(), Levels::default());
         let mut failed = Ok(());
         let _ = merged.refs().for_each(|entry| {
-            failed = self.ticker.pass().and_then(|()| self.put(entry, &mut names));
+            failed = self.ticker.pass().and_then(|()| self.put(entry, &mut names, &mut levels));
             if failed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         failed
     }
 
-    fn put(&mut self, entry: &RefEntry<'_>, names: &mut OrderedNames) -> Result<()> {
+    fn put(&mut self, entry: &RefEntry<'_>, names: &mut OrderedNames, levels: &mut Levels) -> Result<()> {
+        let name = entry.name();
+        // Nearly all refs are of this kind.
+        if self.place.id.is_none()
+            && name.starts_with(b"refs/")
+            && Scope::of(name) == Scope::Shared
+            && let Some(id) = entry.direct()
+            && !id.is_null()
+            && names.accept(name)
+        {
+            return match levels.pass(name) {
+                None => self.files.put_packed(name, &id),
+                Some(above) => {
+                    self.unfit.add(format_args!("{name}: cannot stand beside {above}"));
+                    Ok(())
+                }
+            };
+        }
+        self.put_other(entry, names, levels)
+    }
+
+    #[inline(never)]
+    fn put_other(&mut self, entry: &RefEntry<'_>, names: &mut OrderedNames, levels: &mut Levels) -> Result<()> {
         let name = entry.name();
         match belongs(self.place, name) {
             Belongs::Here if names.accept(name) => {
@@ -63,17 +85,17 @@ impl Copying<'_, '_> {
                 return Ok(());
             }
         }
+        if let Some(above) = levels.pass(name) {
+            self.unfit.add(format_args!("{name}: cannot stand beside {above}"));
+            return Ok(());
+        }
         let put = match entry.record().value {
             RefValue::Deletion => return Ok(()),
             RefValue::Direct(id) if id.is_null() => {
                 self.unfit.add(format_args!("{name}: holds the null id"));
                 return Ok(());
             }
-            // Git marks no tag that it migrates: only a look at the object tells.
-            RefValue::Direct(id) => {
-                let peeled = self.files.peel(&id)?;
-                self.files.put(name, TargetView::Direct(id), peeled)
-            }
+            RefValue::Direct(id) => self.files.put(name, TargetView::Direct(id), None),
             RefValue::Peeled { target, peeled } => self.files.put(name, TargetView::Direct(target), Some(peeled)),
             RefValue::Symbolic(target) if RefName::new_safe(target.to_vec()).is_none() => {
                 self.unfit.add(format_args!("{name}: leads to '{target}', which no ref can be called"));

@@ -1,13 +1,17 @@
 //! Copies one worktree's refs and reflogs from files into a stack.
 
-use super::{Migrated, Ticker};
-use crate::{Error, MigrateError, RefView, Result, TargetView, Unfit, backend::Peeled, files::FilesBackend};
+use super::{Migrated, Ticker, levels::Levels};
+use crate::{
+    Error, MigrateError, RefView, Result, TargetView, Unfit,
+    backend::Peeled,
+    files::{FilesBackend, Walked},
+};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{LogEntry, ObjectId, OrderedNames, RefName};
-use refdb_vfs::Patience;
+use refdb_vfs::{Patience, Stat, now_nanos};
 use reftable::{
-    LogFit, LogRecord, LogValue, RefRecord, RefValue, WriteOptions,
-    stack::{AdditionWriter, Snapshot, Stack},
+    LogFit, LogRecord, LogValue, Merged, RefRecord, RefValue, WriteOptions,
+    stack::{AdditionWriter, Stack, StackError},
 };
 
 /// A reflog may grow by this many entries between the look at its length and its copy.
@@ -16,6 +20,32 @@ const GROWTH_MAX: u64 = 1024;
 /// All refs have this update index. Entries of reflogs have greater ones, the newest the greatest.
 const FIRST_INDEX: u64 = 1;
 
+/// The files that a copy was made from. What looks the same later has not changed, and need not be read again.
+pub(super) struct Copied {
+    /// `None` where any ref may have changed.
+    pub(super) refs: Option<Walked>,
+    /// The reflogs, in order, each as it looked before it was read.
+    pub(super) logs: Vec<CopiedLog>,
+}
+
+/// A reflog that was copied.
+pub(super) struct CopiedLog {
+    pub(super) name: BString,
+    /// `None` if it may have changed without looking different.
+    pub(super) looked: Option<Stat>,
+}
+
+/// What the old files held when they were copied.
+pub(super) struct Base<'b> {
+    pub(super) merged: &'b Merged,
+    /// What it was copied from, if this run did it.
+    pub(super) copied: Option<&'b Copied>,
+    /// Whether reflogs are kept.
+    pub(super) reflogs: bool,
+    /// How the copy was written.
+    pub(super) write: WriteOptions,
+}
+
 /// Writes all refs, and the reflogs if wanted, into an empty stack: one table.
 pub(super) fn copy(
     files: &FilesBackend,
@@ -23,24 +53,33 @@ pub(super) fn copy(
     reflogs: bool,
     migrated: &mut Migrated,
     ticker: &mut Ticker<'_>,
-) -> Result<Snapshot> {
-    let logs = if reflogs { files.own_log_names()? } else { Vec::new() };
-    let mut last_index = FIRST_INDEX;
-    for name in &logs {
-        last_index = last_index.max(files.log_entries_max(name.as_bstr())? + GROWTH_MAX);
+) -> Result<Copied> {
+    let names = if reflogs { files.own_log_names()? } else { Vec::new() };
+    let (mut last_index, now) = (FIRST_INDEX, now_nanos());
+    let mut logs = Vec::with_capacity(names.len());
+    for name in names {
+        let stat = files.log_stat(name.as_bstr())?;
+        let entries_max = stat.map_or(0, |stat| files.log_entries_max(&stat));
+        last_index = last_index.max(entries_max + GROWTH_MAX);
+        logs.push(CopiedLog { name, looked: stat.filter(|stat| !stat.is_racy(now)) });
     }
+    let mut refs = None;
     let mut addition = stack.lock(Patience::None)?;
     assert!(addition.snapshot().tables().is_empty(), "a copy goes into a stack of its own");
     addition.add_table(FIRST_INDEX..=last_index, 0, |writer| {
         let mut copy = Copy { files, writer, unfit: Unfit::default(), ticker };
-        copy.refs()?;
+        refs = copy.refs()?;
+        // The table's end takes memory of its own.
+        files.forget_packed();
         let (left_out, cut) = copy.logs(&logs, last_index)?;
         copy.unfit.check()?;
         migrated.lines_left_out += left_out;
         migrated.entries_cut += cut;
         Ok::<_, Error>(())
     })?;
-    Ok(addition.commit()?.snapshot)
+    let committed = addition.commit()?;
+    debug_assert!(committed.compaction.is_none(), "one table is compact");
+    Ok(Copied { refs, logs })
 }
 
 struct Copy<'c, 'w, 'p> {
@@ -51,13 +90,14 @@ struct Copy<'c, 'w, 'p> {
 }
 
 impl Copy<'_, '_, '_> {
-    fn refs(&mut self) -> Result<()> {
+    fn refs(&mut self) -> Result<Option<Walked>> {
         let Copy { files, writer, unfit, ticker } = self;
+        files.let_packed_settle()?;
         for name in files.packed_elsewhere()? {
             unfit.add(format_args!("packed-refs: {name}: only refs below refs/ are packed; remove the line"));
         }
-        let mut names = OrderedNames::default();
-        files.for_each_own(&mut |found| {
+        let (mut names, mut levels) = (OrderedNames::default(), Levels::default());
+        files.for_each_own_noting(&mut |found| {
             ticker.pass()?;
             let view = match found {
                 Ok(view) => view,
@@ -70,21 +110,27 @@ impl Copy<'_, '_, '_> {
                 unfit.add(format_args!("{}: {why}", view.name));
                 return Ok(());
             }
+            if let Some(above) = levels.pass(view.name) {
+                unfit.add(format_args!("{}: cannot stand beside {above}", view.name));
+                return Ok(());
+            }
             let value = value_of(files, view)?;
-            Ok(writer.add_ref(&RefRecord { name: view.name, update_index: FIRST_INDEX, value })?)
+            let added = writer.add_ref(&RefRecord { name: view.name, update_index: FIRST_INDEX, value });
+            note_too_large(unfit, added.map_err(Error::from), "")
         })
     }
 
     /// Returns how many lines were no entries, and how many entries were cut.
-    fn logs(&mut self, names: &[BString], last_index: u64) -> Result<(u64, u64)> {
+    fn logs(&mut self, logs: &[CopiedLog], last_index: u64) -> Result<(u64, u64)> {
         let (mut left_out, mut cut) = (0, 0);
-        for name in names {
-            let name = name.as_bstr();
+        for log in logs {
+            let name = log.name.as_bstr();
             if RefName::new_safe(name.to_vec()).is_none() {
                 self.unfit.add(format_args!("the reflog of {name}: no ref can have that name"));
                 continue;
             }
             let (files, writer, ticker) = (self.files, &mut *self.writer, &mut *self.ticker);
+            let (unfit, mut is_unfit) = (&mut self.unfit, false);
             let mut next_index = last_index;
             debug_assert!(next_index > FIRST_INDEX, "where there are reflogs there is room for entries");
             let skipped = files.for_each_entry(name, &mut |entry| {
@@ -92,7 +138,14 @@ impl Copy<'_, '_, '_> {
                 if next_index < FIRST_INDEX {
                     return Err(MigrateError::LogGrew(name.to_owned()).into());
                 }
-                cut += u64::from(add_entry(writer, name, next_index, entry)?);
+                match add_entry(writer, name, next_index, entry) {
+                    _ if is_unfit => {}
+                    Ok(is_cut) => cut += u64::from(is_cut),
+                    failed => {
+                        is_unfit = true;
+                        note_too_large(unfit, failed.map(drop), "the reflog of ")?;
+                    }
+                }
                 // In a table it says that the reflog exists, and no more.
                 left_out += u64::from(entry.old.is_null() && entry.new.is_null());
                 next_index -= 1;
@@ -104,6 +157,18 @@ impl Copy<'_, '_, '_> {
             }
         }
         Ok((left_out, cut))
+    }
+}
+
+/// A record that no block has room for concerns its ref only.
+fn note_too_large(unfit: &mut Unfit, added: Result<()>, of: &str) -> Result<()> {
+    match added {
+        Err(Error::Stack(StackError::Table(reftable::Error::TooLarge { name, block_size }))) => {
+            let room = "a block of a table has no room for its name and value";
+            unfit.add(format_args!("{of}{name}: {room} (reftable.blockSize, {block_size} bytes)"));
+            Ok(())
+        }
+        added => added,
     }
 }
 

@@ -146,7 +146,7 @@ impl Locked for ReftableLocked {
                 (inner(step.name), step.new)
             });
             addition.add_table(first..=last, expected_bytes, |writer| {
-                let mut table = Table { writer, index: first, existing, message_max };
+                let mut table = Table { writer, index: first, existing: &existing, message_max };
                 let mut logged = Vec::new();
                 for &at in &part.steps {
                     let step = steps.step(at as usize);
@@ -199,7 +199,7 @@ struct Table<'w, 'a> {
     writer: &'w mut AdditionWriter<'a>,
     index: u64,
     /// The stack that it comes on top of.
-    existing: Merged,
+    existing: &'w Merged,
     message_max: usize,
 }
 

@@ -189,7 +189,7 @@ impl Plan {
                 "each record has one fate"
             );
             addition.add_table(index..=index, 0, |writer| {
-                Table { writer, index, merged, hash: snapshot.hash() }.add(&part, &inner)
+                Table { writer, index, merged: &merged, hash: snapshot.hash() }.add(&part, &inner)
             })?;
         }
         let mut due: Vec<Compaction> = Vec::new();
@@ -266,7 +266,7 @@ struct Table<'w, 'a> {
     writer: &'w mut AdditionWriter<'a>,
     index: u64,
     /// The stack that it comes on top of.
-    merged: Merged,
+    merged: &'w Merged,
     hash: HashKind,
 }
 

@@ -21,22 +21,16 @@ impl Store {
     ///
     /// A log that cannot be changed is told to the judge, and the others go on. An error ends it all.
     pub fn prune_logs(&self, names: &[RefName], how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
-        self.check_may_write()?;
-        self.context().backend.prune_logs(names, how, judge)
+        // In a quarantine too, as git has it, but not under a setting that cannot be used.
+        match &self.settings().bad_for_writers {
+            Some(what) => Err(Misuse::Setting(what.clone()).into()),
+            None => self.context().backend.prune_logs(names, how, judge),
+        }
     }
 
     /// Removes the reflogs of these refs, each named once, and leaves the refs. As in git, files are removed without a
     /// lock. `failed` hears of a log that stays; an error ends it all.
     pub fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()> {
-        self.check_may_write()?;
         self.context().backend.drop_logs(names, failed)
-    }
-
-    /// Reflogs may be changed in a quarantine as git has it, but not under a setting that cannot be used.
-    fn check_may_write(&self) -> Result<()> {
-        match &self.settings().bad_timeout {
-            Some(what) => Err(Misuse::Setting(what.clone()).into()),
-            None => Ok(()),
-        }
     }
 }

@@ -122,19 +122,30 @@ fn below_a_new_item(edits: &Edits, parent: u32, locked: &dyn Locked, found: &mut
 
 /// The first ref below `parent` that the transaction does not delete.
 fn first_staying(edits: &Edits, snapshot: &dyn Snapshot, parent: &BStr) -> Result<Option<BString>> {
-    let prefix = [parent.as_bytes(), b"/"].concat();
+    let stays = |name: &BStr| edits.find(name).map(|at| edits.items[at as usize].action) != Some(Action::Delete);
+    first_below(snapshot, parent, stays)
+}
+
+/// The first ref below a name that counts. As in git, one that cannot be read is a ref too.
+fn first_below(snapshot: &dyn Snapshot, name: &BStr, counts: impl Fn(&BStr) -> bool) -> Result<Option<BString>> {
+    let prefix = [name.as_bytes(), b"/"].concat();
     let mut cursor = snapshot.cursor(false)?;
     cursor.seek(prefix.as_bstr())?;
-    while let Some(view) = cursor.next()? {
-        if !view.name.starts_with(&prefix) {
-            break;
-        }
-        let item = edits.find(view.name).map(|at| edits.items[at as usize].action);
-        if item != Some(Action::Delete) {
-            return Ok(Some(view.name.to_owned()));
-        }
+    loop {
+        let found = match cursor.next() {
+            Ok(None) => return Ok(None),
+            Ok(Some(view)) => view.name.to_owned(),
+            Err(Error::BrokenRef(broken)) => broken.name,
+            Err(error) => return Err(error),
+        };
+        if found.starts_with(&prefix) {
+            if counts(found.as_bstr()) {
+                return Ok(Some(found));
+            }
+        } else if found.as_slice() > prefix.as_slice() {
+            return Ok(None);
+        } // A ref before the prefix that cannot be read may come all the same.
     }
-    Ok(None)
 }
 
 /// A ref that a single name, of no ref, cannot stand beside: one above it or below it.
@@ -145,20 +156,5 @@ pub(super) fn in_the_way(snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<
             return Ok(Some(parent.to_owned()));
         }
     }
-    let prefix = [name.as_bytes(), b"/"].concat();
-    let mut cursor = snapshot.cursor(false)?;
-    cursor.seek(prefix.as_bstr())?;
-    loop {
-        // As in git, a ref that cannot be read counts too. Those before the prefix may come all the same.
-        let found = match cursor.next() {
-            Ok(None) => return Ok(None),
-            Ok(Some(view)) if view.name.starts_with(&prefix) => view.name.to_owned(),
-            Ok(Some(_)) => return Ok(None),
-            Err(Error::BrokenRef(broken)) => broken.name,
-            Err(error) => return Err(error),
-        };
-        if found.starts_with(&prefix) {
-            return Ok(Some(found));
-        }
-    }
+    first_below(snapshot, name, |_| true)
 }

@@ -249,6 +249,11 @@ impl Edits {
         found.ok().map(|at| self.order[at])
     }
 
+    /// The first item of this name, in whatever order they are.
+    pub(super) fn first_of(&self, name: &BStr) -> Option<u32> {
+        (0..self.items.len() as u32).find(|at| self.name(*at) == name)
+    }
+
     /// The range of `order` whose names lie below `name`, that is, begin with `NAME/`.
     pub(super) fn below(&self, name: &BStr) -> std::ops::Range<usize> {
         let before = |end: u8| {

@@ -17,7 +17,7 @@ pub struct TransactionOptions {
     /// Run no reference-transaction hook.
     pub skip_hook: bool,
     /// Allow to delete `a` and create `a/b` (or the reverse) in one transaction, as JGit's callers expect. Git refuses.
-    /// So does the files backend where the deleted ref is a loose one, or lies below the created one.
+    /// So does the files backend, unless the transaction is [whole](Self::whole) and both are shared refs.
     pub allow_replacing_parents: bool,
     /// Show readers, also after a crash, all changes or none. Reftable does so anyway; with files it means that
     /// packed-refs is rewritten for two refs already.

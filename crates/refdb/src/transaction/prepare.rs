@@ -71,7 +71,7 @@ impl<'s> Preparation<'_, 's> {
         if let Error::Rejected(rejection) = &error
             && matches!(rejection.why, Why::Folder { .. })
             && self.options.mode == Mode::PerEdit
-            && let Some(at) = (0..edits.items.len() as u32).find(|at| edits.name(*at) == rejection.resolved.as_bstr())
+            && let Some(at) = edits.first_of(rejection.resolved.as_bstr())
         {
             self.reject_edit(at, rejection.why.clone());
             return Ok(());
@@ -191,7 +191,7 @@ impl<'s> Preparation<'_, 's> {
     fn error_as_given(&self, error: Error) -> Error {
         let Error::Rejected(rejection) = error else { return error };
         let edits = &self.plan.edits;
-        match (0..edits.items.len() as u32).find(|at| edits.name(*at) == rejection.resolved.as_bstr()) {
+        match edits.first_of(rejection.resolved.as_bstr()) {
             Some(at) => edits.rejection(at, rejection.why).into(),
             None => Error::Rejected(rejection),
         }

@@ -7,3 +7,4 @@ mod late;
 mod late_logs;
 mod random;
 mod refused;
+mod unchanged;

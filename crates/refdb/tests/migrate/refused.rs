@@ -190,3 +190,46 @@ fn a_packed_name_outside_of_refs_is_named_and_an_entry_without_values_is_counted
     assert_eq!(counted.lines_left_out, 1);
     assert_ne!(state(repo.git_dir()), before, "the entry is gone");
 }
+
+/// Git says so too. Both were in the table afterwards, where one of them could not be changed any more.
+#[test]
+fn a_ref_below_another_is_refused_and_both_are_named() {
+    let repo = scene(RefFormat::Files, HashKind::Sha1);
+    let (id, packed) = (repo.commit(), repo.git_dir().join("packed-refs"));
+    let whole = std::fs::read_to_string(&packed).unwrap();
+    for (in_packed, loose) in [("refs/tags/a", "refs/tags/a/b/c"), ("refs/tags/a/b", "refs/tags/a")] {
+        std::fs::write(&packed, format!("{whole}{id} {in_packed}\n{id} refs/tags/{}\n", "w.x")).unwrap();
+        let file = repo.git_dir().join(loose);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, format!("{id}\n")).unwrap();
+        let before = state(repo.git_dir());
+        let [outer, inner] = if loose.len() < in_packed.len() { [loose, in_packed] } else { [in_packed, loose] };
+        assert!(refusal(&repo, RefFormat::Reftable).contains(&format!("\n  {inner}: cannot stand beside {outer}")));
+        assert_eq!(state(repo.git_dir()), before);
+        assert_clean(repo.git_dir());
+        std::fs::remove_file(&file).unwrap();
+        let _ = std::fs::remove_dir_all(repo.git_dir().join("refs/tags/a"));
+    }
+}
+
+/// As git does, but with the name.
+#[test]
+fn a_name_that_no_block_has_room_for_is_refused_and_named_with_the_limit() {
+    let repo = scene(RefFormat::Files, HashKind::Sha1);
+    let (id, packed) = (repo.commit(), repo.git_dir().join("packed-refs"));
+    let whole = std::fs::read_to_string(&packed).unwrap();
+    let long = format!("refs/tags/{}end", "x/".repeat(2100));
+    std::fs::write(&packed, format!("{whole}{id} {long}\n")).unwrap();
+    let before = state(repo.git_dir());
+    let said = refusal(&repo, RefFormat::Reftable);
+    assert!(said.contains(&format!("\n  {long}: a block")) && said.contains("4096 bytes"), "{said}");
+    assert_eq!(state(repo.git_dir()), before);
+    assert_clean(repo.git_dir());
+    // Its reflog needs more room than the ref.
+    std::fs::write(&packed, whole).unwrap();
+    repo.config("reftable.blockSize", "512");
+    let middle = format!("refs/tags/{}end", "x/".repeat(220));
+    repo.git(["update-ref", "--create-reflog", "-m", "why", &middle, &id.to_string()]);
+    let said = refusal(&repo, RefFormat::Reftable);
+    assert!(said.contains(&format!("\n  the reflog of {middle}: ")) && said.contains("512 bytes"), "{said}");
+}

@@ -49,6 +49,12 @@ impl Stack {
             std::thread::sleep(pause);
         }
         let lock = self.lock_list(patience)?;
+        self.locked(lock)
+    }
+
+    /// The addition of a caller that has locked the stack's list already. The same as [`lock`](Self::lock) from there on.
+    pub fn locked(&self, lock: Lock) -> Result<Addition, StackError> {
+        assert_eq!(lock.target(), self.list_path(), "the lock is that of this stack's list");
         let locked = Instant::now();
         let base = self.reload()?;
         Ok(Addition::new(self.clone(), lock, locked, base))
@@ -57,7 +63,6 @@ impl Stack {
 
 impl Addition {
     pub(super) fn new(stack: Stack, lock: Lock, locked: Instant, base: Snapshot) -> Self {
-        debug_assert_eq!(lock.target(), stack.list_path(), "the lock is the list's");
         let next_update_index = base.next_update_index();
         let kept = base.tables().len();
         Addition { stack, base, kept, next_update_index, locked, tables: Vec::new(), lock }
@@ -77,34 +82,64 @@ impl Addition {
     /// there is no table.
     ///
     /// `expected_bytes` is about what these records will come to, at least; 0 where that is not known. A table that
-    /// would be merged with older ones at once takes in their records while it is written.
+    /// would be merged with older ones at once takes in their records while it is written. If there is no room for that,
+    /// it is written without them: then `build` is called twice.
     pub fn add_table<E: From<StackError>>(
         &mut self,
         limits: RangeInclusive<u64>,
         expected_bytes: u64,
-        build: impl FnOnce(&mut AdditionWriter<'_>) -> Result<(), E>,
+        mut build: impl FnMut(&mut AdditionWriter<'_>) -> Result<(), E>,
     ) -> Result<Summary, E> {
         let (min, max, next) = (*limits.start(), *limits.end(), self.next_update_index);
         if min < next || max < min {
             return Err(StackError::UpdateIndex { min, max, next }.into());
         }
-        let start = self.taken_in_from(expected_bytes);
-        let older = &self.base.tables()[start..self.kept];
-        debug_assert!(older.iter().all(|listed| listed.table.max_update_index() <= min), "a new table is the newest");
-        let oldest = older.iter().map(|listed| listed.table.min_update_index()).min().unwrap_or(min);
-        let mut table = NewTable::under_lock(&self.stack, oldest, max);
-        let writer = TableWriter::new(self.stack.options().write, oldest, max, &mut table).map_err(StackError::from)?;
-        let merged = if older.is_empty() { None } else { Some(merge(older)?) };
-        let mut writer = AdditionWriter::new(writer, limits, merged.as_ref(), start == 0 && merged.is_some());
-        build(&mut writer)?;
-        let Some(summary) = writer.finish()? else { return Ok(Summary::default()) };
-        assert!(older.is_empty() || self.tables.is_empty(), "only the first new table takes in older ones");
+        let mut start = self.taken_in_from(expected_bytes);
+        let (mut table, mut written) = self.write_table(&limits, start, &mut build);
+        if start < self.kept && written.is_err() && table.lacks_room() {
+            drop(table);
+            start = self.kept;
+            (table, written) = self.write_table(&limits, start, &mut build);
+        }
+        debug_assert!(start <= self.kept, "a new table stands behind those that stay: {start}");
+        let Some(summary) = written? else { return Ok(Summary::default()) };
+        assert!(start == self.kept || self.tables.is_empty(), "only the first new table takes in older ones");
         self.kept = start;
         self.next_update_index = max.saturating_add(1);
-        if summary.refs + summary.logs > 0 {
+        if has_records(summary) {
             self.tables.push(table);
         }
         Ok(summary)
+    }
+
+    /// Writes what `build` does, and what the older tables from `start` on have. `None` if `build` gives no record. A table
+    /// that takes in older ones is in its file then, since there is another way still.
+    fn write_table<E: From<StackError>>(
+        &self,
+        limits: &RangeInclusive<u64>,
+        start: usize,
+        build: &mut impl FnMut(&mut AdditionWriter<'_>) -> Result<(), E>,
+    ) -> (NewTable, Result<Option<Summary>, E>) {
+        let older = &self.base.tables()[start..self.kept];
+        let (min, max) = (*limits.start(), *limits.end());
+        debug_assert!(older.iter().all(|listed| listed.table.max_update_index() <= min), "a new table is the newest");
+        let oldest = older.iter().map(|listed| listed.table.min_update_index()).min().unwrap_or(min);
+        let mut table = NewTable::under_lock(&self.stack, oldest, max);
+        let mut write = || {
+            let options = self.stack.options().write;
+            let writer = TableWriter::new(options, oldest, max, &mut table).map_err(StackError::from)?;
+            let merged = if older.is_empty() { None } else { Some(merge(older)?) };
+            let with_oldest = start == 0 && merged.is_some();
+            let mut writer = AdditionWriter::new(writer, limits.clone(), merged.as_ref(), with_oldest);
+            build(&mut writer)?;
+            let summary = writer.finish()?;
+            if !older.is_empty() && summary.is_some_and(has_records) {
+                table.write_out()?;
+            }
+            Ok(summary)
+        };
+        let written = write();
+        (table, written)
     }
 
     /// Makes the addition visible, whole or not at all, and unlocks the stack.
@@ -122,7 +157,6 @@ impl Addition {
         }
         let mut due = self.plan(&tables);
         if let Some(start) = due.as_ref().and_then(|range| self.merge_start(&tables, range)) {
-            self.kept = self.kept.min(start);
             due = None;
             self.merge_from(start, &mut tables)?;
         }
@@ -194,23 +228,41 @@ impl Addition {
         locked.map_or(start, |locked| locked + 1)
     }
 
-    /// Replaces `tables[start..]`, and all new tables, by one that holds their records.
+    /// Replaces `tables[start..]`, and all new tables, by one that holds their records. If there is no room for that, they
+    /// stay: the next addition tries again.
     fn merge_from(&mut self, start: usize, tables: &mut Vec<Listed>) -> Result<(), StackError> {
         let inputs = &tables[start..];
         let (min, max) = limits(inputs);
         assert!(start <= tables.len() - self.tables.len(), "all new tables are merged, since none is listed by itself");
         debug_assert!(inputs.len() >= 2, "one table alone is merged already");
         let mut merged = NewTable::under_lock(&self.stack, min, max);
-        let summary =
-            write_merged(&merge(inputs)?, self.stack.options().write, (min, max), start == 0, None, &mut merged)?;
+        let written =
+            write_merged(&merge(inputs)?, self.stack.options().write, (min, max), start == 0, None, &mut merged);
+        let written = written.and_then(|summary| {
+            if has_records(summary) {
+                merged.write_out()?;
+            }
+            Ok(summary)
+        });
+        if written.is_err() && merged.lacks_room() {
+            return Ok(());
+        }
+        let summary = written?;
+        self.kept = self.kept.min(start);
         tables.truncate(start);
         self.tables.clear();
-        if summary.refs + summary.logs > 0 {
+        debug_assert!(tables.len() == self.kept, "the merged table stands behind those that stay: {tables:?}");
+        if has_records(summary) {
             tables.push(merged.open()?);
             self.tables.push(merged);
         }
         Ok(())
     }
+}
+
+/// Whether a table that was written like this is one.
+fn has_records(summary: Summary) -> bool {
+    summary.refs + summary.logs > 0
 }
 
 fn names(tables: &[Listed]) -> impl Iterator<Item = &TableName> {

@@ -38,7 +38,7 @@ impl Stack {
         let stack = Stack(Arc::new(Shared {
             fs,
             dir: dir.to_owned(),
-            list_path: dir.join(LIST_FILE),
+            list_path: Stack::list_path_in(dir),
             options,
             current: RwLock::new(nothing),
             publishing: Mutex::new(0),
@@ -115,6 +115,11 @@ impl Stack {
             Durability::None => Ok(()),
             Durability::Sync => self.fs().sync_dir(self.dir()),
         }
+    }
+
+    /// The path of `tables.list` in a stack's folder. Its lock is that of the stack.
+    pub fn list_path_in(dir: &Path) -> PathBuf {
+        dir.join(LIST_FILE)
     }
 
     /// The folder.

@@ -24,6 +24,8 @@ pub struct NewTable {
     file: Option<File>,
     /// There is a file of this name that no list names.
     unlisted: bool,
+    /// Whether a write of it failed because there was no room.
+    lacks_room: bool,
 }
 
 impl NewTable {
@@ -40,6 +42,7 @@ impl NewTable {
             small: true,
             file: None,
             unlisted: false,
+            lacks_room: false,
         }
     }
 
@@ -56,7 +59,18 @@ impl NewTable {
         self.unlisted && self.file.is_none()
     }
 
+    /// Whether a write of it failed since it is too large for the disk, or for its user.
+    pub(super) fn lacks_room(&self) -> bool {
+        self.lacks_room
+    }
+
     fn flush(&mut self) -> refdb_vfs::Result<()> {
+        let written = self.write_buffer();
+        self.lacks_room |= written.as_ref().is_err_and(refdb_vfs::Error::is_want_of_room);
+        written
+    }
+
+    fn write_buffer(&mut self) -> refdb_vfs::Result<()> {
         assert!(!self.is_complete(), "a table does not change once it is written");
         if self.file.is_none() {
             let file = self.stack.fs().create_new(&self.path, NEW_FILE_MODE)?;

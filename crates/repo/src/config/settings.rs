@@ -16,8 +16,9 @@ pub struct Settings {
     pub shared_repository: SharedRepository,
     /// How `core.fsync` and `core.fsyncMethod` want refs to be brought to stable storage.
     pub fsync: Fsync,
-    /// The fault of one of the timeouts: nothing can be locked then.
-    pub bad_timeout: Option<String>,
+    /// The fault of a setting that git reads when it locks something: one of the timeouts, and among files
+    /// `core.sharedRepository`. Nothing can be locked then.
+    pub bad_for_writers: Option<String>,
     /// `core.filesRefLockTimeout`; git's default is 100 ms.
     pub files_ref_lock_timeout: Option<Patience>,
     /// `core.packedRefsTimeout`; git's default is 1 s.
@@ -26,8 +27,8 @@ pub struct Settings {
     pub reftable: ReftableSettings,
     /// `core.hooksPath`.
     pub hooks_path: Option<PathBuf>,
-    /// `core.warnAmbiguousRefs`.
-    pub warn_ambiguous_refs: bool,
+    /// `core.warnAmbiguousRefs`, or its fault: git reads it when it looks for a short name.
+    pub warn_ambiguous_refs: Result<bool, String>,
     /// `core.ignoreCase`: names that differ in case only are one file.
     pub ignore_case: bool,
     /// Git's warnings about values it does not know, without `warning: `.
@@ -84,7 +85,7 @@ impl Settings {
             log_policy: usual,
             shared_repository: SharedRepository::Umask,
             fsync: Fsync::No,
-            bad_timeout: None,
+            bad_for_writers: None,
             files_ref_lock_timeout: None,
             packed_refs_timeout: None,
             reftable: ReftableSettings {
@@ -95,7 +96,7 @@ impl Settings {
                 lock_timeout: None,
             },
             hooks_path: None,
-            warn_ambiguous_refs: true,
+            warn_ambiguous_refs: Ok(true),
             ignore_case: false,
             warnings: Vec::new(),
         };
@@ -108,6 +109,12 @@ impl Settings {
             } else {
                 check_identity(&value)?;
             }
+        }
+        match config.last("core.sharedrepository").map(|value| SharedRepository::parse(&value)) {
+            None => {}
+            Some(Ok(sharing)) => settings.shared_repository = sharing,
+            Some(Err(error)) if is_reftable => return Err(error),
+            Some(Err(error)) => settings.bad_for_writers = Some(error.to_string()),
         }
         if !is_reftable {
             // Git reads them when it locks something: who only reads does not depend on them.
@@ -124,7 +131,7 @@ impl Settings {
         match value?.int() {
             Ok(millis) => Some(Patience::from_millis(millis.into())),
             Err(error) => {
-                self.bad_timeout.get_or_insert(error.to_string());
+                self.bad_for_writers.get_or_insert(error.to_string());
                 None
             }
         }
@@ -145,7 +152,6 @@ impl Settings {
                     _ => LogPolicy::Never,
                 }
             }
-            b"sharedrepository" => self.shared_repository = SharedRepository::parse(value)?,
             b"fsync" => sync.0 = self.syncs_references(value)?,
             b"fsyncmethod" => {
                 sync.1 = match value.text()?.as_bytes() {
@@ -160,7 +166,7 @@ impl Settings {
                 }
             }
             b"hookspath" => self.hooks_path = value.path(environment)?,
-            b"warnambiguousrefs" => self.warn_ambiguous_refs = value.boolean()?,
+            b"warnambiguousrefs" => self.warn_ambiguous_refs = value.boolean().map_err(|error| error.to_string()),
             // Git 3.0 drops it. Symbolic links are read, but not written.
             b"prefersymlinkrefs" => drop(value.boolean()?),
             b"ignorecase" => self.ignore_case = value.boolean()?,
@@ -344,7 +350,7 @@ mod tests {
         }
         let settings = load(&["core.packedRefsTimeout=12x"], false).unwrap();
         let bad = "bad numeric config value '12x' for 'core.packedrefstimeout': invalid unit";
-        assert_eq!(settings.bad_timeout.as_deref(), Some(bad));
+        assert_eq!(settings.bad_for_writers.as_deref(), Some(bad));
         assert_eq!(
             load(&["user.name"], false).unwrap_err(),
             "error: missing value for 'user.name'\nfatal: unable to parse 'user.name' from command-line config\n"
@@ -366,6 +372,7 @@ mod tests {
         assert_eq!(adjust("0640", 0o666, false), Some(0o640));
         assert_eq!(adjust("0640", 0o755, true), Some(0o2750));
         assert_eq!(adjust("0600", 0o755, true), Some(0o700));
-        assert!(load(&["core.sharedRepository=0400"], false).is_err());
+        assert!(load(&["core.sharedRepository=0400"], true).is_err());
+        assert!(load(&["core.sharedRepository=0400"], false).unwrap().bad_for_writers.is_some());
     }
 }

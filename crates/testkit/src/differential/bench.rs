@@ -1,5 +1,9 @@
 use super::{Changed, Difference, Left, Part, Place, Plan, Said, State, Step, objects::Objects, parts::NOW};
-use crate::{Git, folder::copy_tree, git};
+use crate::{
+    Git,
+    folder::{copy_tree, files_below},
+    git,
+};
 use bstr::{BString, ByteSlice};
 use refdb_types::{HashKind, RefName};
 use std::{
@@ -194,10 +198,7 @@ impl Bench {
         let mut maker = Maker { common: &common, plan, made: Vec::new() };
         plan.parts.iter().for_each(|part| maker.make(part));
         maker.flush();
-        // A git that crashed while it made the repository leaves them.
-        for lock in ["HEAD.lock", "reftable/tables.list.lock"] {
-            let _ = fs::remove_file(git_dir(&common, plan).join(lock));
-        }
+        remove_locks(&git_dir(&common, plan), plan);
         fs::rename(&common, &own).expect("a folder can be renamed");
     }
 
@@ -223,6 +224,16 @@ impl Bench {
 fn remove(folder: &Path) {
     if folder.exists() {
         fs::remove_dir_all(folder).expect("what was made can be removed");
+    }
+}
+
+/// A git that crashed while it made the repository leaves its locks. How long they are waited for, and how old they are
+/// called, depends on the machine.
+fn remove_locks(git_dir: &Path, plan: &Plan) {
+    let is_part = |path: &String| plan.parts.iter().any(|part| matches!(part, Part::File(name, _) if name == path));
+    for lock in files_below(git_dir).iter().filter(|path| path.ends_with(".lock") && !is_part(path)) {
+        // A link to a folder shows it twice.
+        let _ = fs::remove_file(git_dir.join(lock));
     }
 }
 

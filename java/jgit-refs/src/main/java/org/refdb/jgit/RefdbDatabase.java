@@ -45,10 +45,10 @@ import org.slf4j.LoggerFactory;
 /**
  * A repository's refs by refdb's engine, in either format.
  *
- * <p>Every answer is the engine's, which proves it fresh as far as {@code core.trustStat} and its relations ask; rows of a
- * list may be those of the last, if the engine says that they are the same. A ref that is given out is a value of its own: it outlives this database. Conversions and
- * replacements of the repository by anyone are noticed by the engine. Once closed, every method throws a {@link
- * org.refdb.engine.ClosedHandleException}.
+ * <p>Every answer is the engine's, which proves it fresh as far as {@code core.trustStat} and its relations ask. A list
+ * reuses the rows of the last one if the engine says that they are the same. A ref is a value of its own and outlives this
+ * database. The engine notices conversions and replacements of the repository by anyone. Once closed, every method throws
+ * a {@link org.refdb.engine.ClosedHandleException}.
  *
  * <p>Where JGit's two databases differ, this follows {@code RefDirectory}.
  *
@@ -281,8 +281,8 @@ public final class RefdbDatabase extends RefDatabase {
   /**
    * {@inheritDoc}
    *
-   * <p>JGit asks for these besides all refs when it is about to delete what no ref needs, and when it converts them. What a
-   * broken ref needs nobody knows.
+   * <p>JGit asks for these besides all refs before it deletes unneeded objects, and when it converts refs. Nobody knows
+   * which objects a broken ref needs.
    */
   @Override
   public List<Ref> getAdditionalRefs() throws IOException {

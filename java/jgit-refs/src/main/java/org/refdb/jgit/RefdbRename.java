@@ -31,7 +31,7 @@ final class RefdbRename extends RefRename {
     if (database.exactRef(destination.getName()) != null) {
       return RefUpdate.Result.LOCK_FAILURE;
     }
-    // As with JGit HEAD goes first: the branch that it names is never deleted, and its reflog tells of the new one.
+    // HEAD goes first, as with JGit. So its branch is never deleted, and its reflog tells of the new one.
     boolean isHead = needToUpdateHEAD();
     if (isHead && !linkHead(source.getName(), destination.getName())) {
       return RefUpdate.Result.LOCK_FAILURE;

@@ -15,9 +15,9 @@ import org.refdb.engine.RefBatch;
  * One ref's update.
  *
  * <p>JGit looks at the ref, thinks (is it a fast-forward?) and writes, all under a lock. Here nothing is locked while it
- * thinks: the write says what the ref held when it was looked at, and the engine refuses it if that is no longer so.
- * Then all is done over, as if the lock had been had later; so a writer never fails because another was quick, unless it
- * said which value it expects.
+ * thinks. The write names the value that was read, and the engine refuses it if the ref has another one meanwhile. Then
+ * all is done over, as if the lock had been taken later. So a quicker writer never makes it fail, unless the caller named
+ * the value that it expects.
  */
 final class RefdbUpdate extends RefUpdate {
   /** Each time someone else has made progress; more than this many in one update's time is no accident. */

@@ -15,8 +15,8 @@ import java.util.concurrent.ExecutionException;
  * A Gerrit cache with two tiers: objects in memory, their bytes on disk.
  *
  * <p>A hit in memory never touches the disk. Loads for one key run once, exceptions are Guava's: both are the
- * memory tier's promises. A value that was read or loaded before its key was invalidated reaches nobody who asks after
- * the invalidation, in either tier (see {@link Holder}).
+ * memory tier's promises. An invalidation outdates values that were read or loaded before it. Neither tier gives such a
+ * value to a later call (see {@link Holder}).
  */
 final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements PersistentCache {
   private static final long NO_CALL_UNDER_WAY = Long.MAX_VALUE;
@@ -154,8 +154,8 @@ final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements Persis
   }
 
   /**
-   * Whether a holder found in memory answers a call that began at {@code start}: if its key was not changed since its
-   * value was read, or at least the reading began after the call did. An outdated or too old value leaves the memory.
+   * Whether a holder found in memory answers a call that began at {@code start}. It does unless its key changed since its
+   * value was read. It does too if the reading began after the call did. An outdated or too old value leaves the memory.
    */
   private boolean mayServe(K key, Holder<V> holder, long start) {
     DiskTier.Ages ages = disk.ages();

@@ -13,7 +13,7 @@ import org.refdb.engine.Cache;
 import org.refdb.gerrit.cache.store.Store;
 
 /**
- * One cache's objects in a {@link Store}: serialises, orders changes, counts, and turns every failure into a miss or a
+ * One cache's objects in a {@link Store}: serialises them, orders changes, and counts. Every failure becomes a miss or a
  * warning, since a cache must never break the request that asks it.
  */
 final class DiskTier<K, V> {
@@ -96,8 +96,8 @@ final class DiskTier<K, V> {
   }
 
   /**
-   * Reads one entry that is there, so that the first request need not: loading the classes of a cache's serializers takes
-   * longer than thousands of reads. The store counts it as a read, Gerrit does not. A store that was released meanwhile
+   * Reads one stored entry to load the classes of the cache's serializers. That takes longer than thousands of reads, and
+   * the first request is spared it. The store counts it as a read, Gerrit does not. A store that was released meanwhile
    * stays closed.
    */
   void warmUp() {
@@ -279,7 +279,7 @@ final class DiskTier<K, V> {
       return refreshAfter != null && isPast(refreshAfter.toMillis(), createdMillis, nowMillis);
     }
 
-    /** A value from the future comes from a clock that was wrong: its age is not known, and it counts as too old. */
+    /** A value from the future comes from a wrong clock. Its age is unknown, so it counts as too old. */
     private static boolean isPast(long maxMillis, long createdMillis, long nowMillis) {
       long age = nowMillis - createdMillis;
       return age >= maxMillis || age < -Math.min(SKEW_MILLIS, maxMillis);

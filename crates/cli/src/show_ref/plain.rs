@@ -1,0 +1,143 @@
+//! The list without options: each ref costs little more than its bytes, since there may be millions.
+
+use super::{bad_ref, matches_any};
+use crate::{
+    failure::Result,
+    listing::{Broken, Row, Visitor},
+    output::Output,
+};
+use bstr::{BStr, BString};
+use refdb::{RefFormat, Store, objects::Lookups};
+use refdb_types::{HashKind, Memo, ObjectId};
+use std::ops::ControlFlow;
+
+/// Shows each ref as its whole id and its name, if its object exists.
+pub(super) struct PlainLister<'a> {
+    patterns: &'a [BString],
+    hash: HashKind,
+    lookups: Lookups<'a>,
+    /// The digits of objects that exist, and a space.
+    digits: Memo<ObjectId, [u8; LEN_MAX], OBJECTS_MAX>,
+    /// The same objects, found by the digits. Ids of one kind are put here, so that one of the two stays empty.
+    sha1: Memo<[u8; 40], (), OBJECTS_MAX>,
+    sha256: Memo<[u8; 64], (), OBJECTS_MAX>,
+    takes_lines: bool,
+    output: &'a mut Output,
+    found: bool,
+}
+
+/// The digits of the longest ids, and a space.
+const LEN_MAX: usize = HashKind::Sha256.len_hex() + 1;
+
+/// With these the digits take up to 1.6 MiB.
+const OBJECTS_MAX: usize = 1 << 14;
+
+impl<'a> PlainLister<'a> {
+    pub(super) fn new(patterns: &'a [BString], store: &'a Store, output: &'a mut Output) -> Self {
+        let (digits, sha1, sha256) = (Memo::default(), Memo::default(), Memo::default());
+        let (hash, lookups) = (store.objects().hash(), store.objects().lookups());
+        let takes_lines = patterns.is_empty() && store.repository().ref_format() == RefFormat::Files;
+        PlainLister { patterns, hash, lookups, digits, sha1, sha256, takes_lines, output, found: false }
+    }
+
+    /// Whether there was a ref.
+    pub(super) fn found(&self) -> bool {
+        self.found
+    }
+
+    /// Whether these are the lower-case digits of an object that exists.
+    #[inline(always)]
+    fn have(&mut self, digits: &[u8]) -> bool {
+        let is_known = match (<&[u8; 40]>::try_from(digits), <&[u8; 64]>::try_from(digits)) {
+            (Ok(digits), _) => self.sha1.get(digits).is_some(),
+            (_, Ok(digits)) => self.sha256.get(digits).is_some(),
+            _ => false,
+        };
+        is_known || self.look_for(digits)
+    }
+
+    #[inline(never)]
+    fn look_for(&mut self, digits: &[u8]) -> bool {
+        let Ok(id) = ObjectId::from_hex(self.hash, digits) else { return false };
+        let has_upper_case = digits.iter().fold(false, |any, digit| any | digit.is_ascii_uppercase());
+        // A row tells of all that is wrong.
+        if id.is_null() || has_upper_case || !matches!(self.lookups.exists(&id), Ok(true)) {
+            return false;
+        }
+        match (digits.try_into(), digits.try_into()) {
+            (Ok(digits), _) => self.sha1.put(digits, ()),
+            (_, Ok(digits)) => self.sha256.put(digits, ()),
+            _ => {}
+        }
+        true
+    }
+
+    /// Remembers the digits of an object. Whether it exists.
+    fn learn(&mut self, id: &ObjectId) -> Result<bool> {
+        if !self.lookups.exists(id)? {
+            return Ok(false);
+        }
+        let mut hex = Vec::with_capacity(LEN_MAX);
+        id.write_hex(&mut hex);
+        hex.push(b' ');
+        let mut digits = [0; LEN_MAX];
+        digits[..hex.len()].copy_from_slice(&hex);
+        self.digits.put(*id, digits);
+        Ok(true)
+    }
+}
+
+impl Visitor for PlainLister<'_> {
+    fn takes_lines(&self) -> bool {
+        self.takes_lines
+    }
+
+    fn wants(&mut self, name: &BStr) -> bool {
+        matches_any(self.patterns, name)
+    }
+
+    fn row(&mut self, row: &Row<'_>) -> Result<ControlFlow<()>> {
+        if !self.learn(row.id)? {
+            return bad_ref(row.name, row.id);
+        }
+        self.output.relieve()?;
+        assert!(self.take(row.name, row.id), "the object is known, and there is room");
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn broken(&mut self, broken: Broken<'_>) -> Result<()> {
+        let (Broken::Content(name) | Broken::Name(name)) = broken;
+        bad_ref(name, &ObjectId::null(self.hash))
+    }
+
+    /// A ref is shown as its line is.
+    #[inline(always)]
+    fn line(&mut self, line: &[u8], digits: usize) -> bool {
+        if self.output.is_full() || !self.have(&line[..digits]) {
+            return false;
+        }
+        self.found = true;
+        self.output.buffer().extend_from_slice(line);
+        true
+    }
+
+    const TAKES: bool = true;
+
+    #[inline(always)]
+    fn take(&mut self, name: &BStr, id: &ObjectId) -> bool {
+        if self.output.is_full() || !matches_any(self.patterns, name) {
+            return false;
+        }
+        let Some(digits) = self.digits.get(id) else { return false };
+        self.found = true;
+        let out = self.output.buffer();
+        // Lengths that are known when this is compiled.
+        match id.kind() {
+            HashKind::Sha1 => out.extend_from_slice(&digits[..=HashKind::Sha1.len_hex()]),
+            HashKind::Sha256 => out.extend_from_slice(digits),
+        }
+        out.extend_from_slice(name);
+        out.push(b'\n');
+        true
+    }
+}

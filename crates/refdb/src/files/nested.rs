@@ -1,0 +1,139 @@
+//! A ref gets a name below its own, or one above it: `a` becomes `a/b`, or the other way around. No name can be a file and a
+//! folder. So the values are lines of packed-refs before and after, and the reflog is put aside in between.
+
+use super::{folders, optimize, store::Store};
+use crate::{
+    Rejection, Result, Why,
+    backend::{Claims, Intent, OptimizeOptions, Steps},
+};
+use bstr::{BStr, ByteSlice};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Where git puts a reflog aside while its ref gets another name.
+const ASIDE: &str = "refs/.tmp-renamed-log";
+
+/// Whether one name lies below the other.
+pub(super) fn are_nested(one: &BStr, other: &BStr) -> bool {
+    is_below(one, other) || is_below(other, one)
+}
+
+fn is_below(inner: &BStr, outer: &BStr) -> bool {
+    inner.strip_prefix(&**outer).is_some_and(|rest| rest.starts_with(b"/"))
+}
+
+/// Packs the loose refs that the transaction deletes and needs folders in the place of. Their files would be in the way of
+/// the locks.
+pub(super) fn pack_outer(store: &Arc<Store>, claims: &dyn Claims) -> Result<()> {
+    let all = || (0..claims.count()).map(|at| claims.claim(at));
+    let deleted: Vec<&BStr> = all().filter(|claim| claim.intent == Intent::Delete).map(|claim| claim.name).collect();
+    debug_assert!(deleted.is_sorted(), "claims are sorted by name");
+    if deleted.is_empty() {
+        return Ok(());
+    }
+    let mut outer = BTreeSet::new();
+    for inner in all().filter(|claim| claim.intent != Intent::Delete) {
+        let above = inner.name.find_iter(b"/").map(|end| inner.name[..end].as_bstr());
+        outer.extend(above.filter(|name| deleted.binary_search(name).is_ok() && is_file(store, name)));
+    }
+    // Patterns are text.
+    let include: Vec<String> = outer.into_iter().filter_map(|name| Some(name.to_str().ok()?.to_owned())).collect();
+    if include.is_empty() {
+        return Ok(());
+    }
+    let options = OptimizeOptions { all: false, prune: true, auto: false, include, exclude: Vec::new() };
+    optimize::optimize(store, &options).map(drop)
+}
+
+fn is_file(store: &Store, name: &BStr) -> bool {
+    let path = store.layout.ref_path(name);
+    path.is_some_and(|path| store.options.fs.find_link(&path).is_ok_and(|stat| stat.is_some_and(|stat| !stat.is_dir())))
+}
+
+/// Refuses steps that move a reflog to such a name.
+pub(super) fn refuse(steps: &dyn Steps) -> Result<()> {
+    match pairs(steps).next() {
+        None => Ok(()),
+        Some((source, name)) => {
+            let why = Why::Conflict { with: source.to_owned(), is_new: false, prevents_lock: false };
+            Err(Rejection::of_claim(name, why).into())
+        }
+    }
+}
+
+/// From where to where reflogs are moved.
+fn pairs(steps: &dyn Steps) -> impl Iterator<Item = (&BStr, &BStr)> {
+    let pair = |at| steps.log_source(at).map(|source| (source, steps.name(at)));
+    (0..steps.count()).filter_map(pair).filter(|(source, name)| are_nested(source, name))
+}
+
+/// Reflogs that were moved: from where, and to where.
+#[derive(Default)]
+pub(super) struct Moved(Vec<(PathBuf, PathBuf)>);
+
+impl Moved {
+    fn all(&mut self, store: &Store, steps: &dyn Steps) -> Result<()> {
+        let fs = &store.options.fs;
+        for (source, name) in pairs(steps) {
+            let paths = (store.layout.log_path(source), store.layout.log_path(name));
+            let (Some(from), Some(to)) = paths else { continue };
+            if fs.find_link(&from)?.is_none_or(|stat| stat.is_dir()) {
+                continue;
+            }
+            if !move_log(store, &from, &to)? {
+                return Err(Rejection::of_claim(name, Why::Folder { path: to }).into());
+            }
+            let folder = to.parent().map(Path::to_owned);
+            self.0.push((from, to));
+            match folder {
+                Some(folder) if store.options.sync => fs.sync_dir(&folder)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves them back. One that cannot be stays where it is: its ref is told to be unchanged all the same.
+    pub(super) fn back(self, store: &Store) {
+        for (from, to) in self.0 {
+            let _ = move_log(store, &to, &from);
+        }
+    }
+}
+
+/// Moves the reflogs of refs that get such a name. All refs are locked.
+pub(super) fn move_logs(store: &Store, steps: &dyn Steps) -> Result<Moved> {
+    let mut moved = Moved::default();
+    match moved.all(store, steps) {
+        Ok(()) => Ok(moved),
+        Err(error) => {
+            moved.back(store);
+            Err(error)
+        }
+    }
+}
+
+/// Moves a reflog, or leaves it where it is. `false` if a folder is in the way that holds other reflogs.
+fn move_log(store: &Store, from: &Path, to: &Path) -> Result<bool> {
+    let options = &store.options;
+    let fs = &options.fs;
+    let Some(aside) = store.layout.log_path(BStr::new(ASIDE)) else { return Ok(false) };
+    fs.rename(from, &aside)?;
+    let is_missing = |error: &refdb_vfs::Error| error.source.kind() == std::io::ErrorKind::NotFound;
+    let put = |path: &Path| -> Result<bool> {
+        let act = || fs.rename(&aside, path);
+        let has_room = folders::remove_empty_tree(fs, path)?;
+        if has_room {
+            folders::with_parents(fs, path, options.sharing, &mut Vec::new(), is_missing, act)?;
+        }
+        Ok(has_room)
+    };
+    let moved = put(to);
+    if !matches!(moved, Ok(true)) {
+        put(from)?;
+    }
+    moved
+}

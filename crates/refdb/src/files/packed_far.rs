@@ -1,0 +1,100 @@
+//! Looks into a mapped packed-refs file by reads. A fault maps many pages around the one that is touched, which costs as
+//! much as ten reads. So the first searches, which touch far places, do without the mapping until they are near.
+
+use super::loose::is_space;
+use bstr::{BStr, ByteSlice};
+use refdb_vfs::File;
+use std::{
+    cmp::Ordering,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+};
+
+/// A range of this length is searched in the mapping: one fault maps as much.
+pub(super) const NEAR_LEN: usize = 64 << 10;
+
+/// Read around a position: mostly some lines. Where a line is longer, the mapping is asked.
+const READ_LEN: usize = 512;
+
+/// More searches than these come to places that are mapped already.
+pub(super) const SEARCHES_MAX: u32 = 32;
+
+/// The file of a mapping.
+#[derive(Debug)]
+pub(super) struct FarReads {
+    file: Arc<File>,
+    searches_left: AtomicU32,
+}
+
+impl FarReads {
+    pub(super) fn new(file: &Arc<File>) -> Self {
+        FarReads { file: Arc::clone(file), searches_left: AtomicU32::new(SEARCHES_MAX) }
+    }
+
+    /// Whether later searches use the mapping.
+    pub(super) fn is_spent(&self) -> bool {
+        self.searches_left.load(Relaxed) == 0
+    }
+
+    /// Whether another search may be made. Two threads may take the last one together.
+    fn take(&self) -> bool {
+        let left = self.searches_left.load(Relaxed);
+        self.searches_left.store(left.saturating_sub(1), Relaxed);
+        left > 0
+    }
+
+    /// Narrows a range in which `name` is searched for, by halves, while it is long. Both ends stay starts of records, the
+    /// second of one that is not less. They are equal if the record of the name was met. Ids have `len_hex` digits.
+    pub(super) fn narrow(&self, mut low: usize, mut high: usize, len_hex: usize, name: &BStr) -> (usize, usize) {
+        if high.saturating_sub(low) <= NEAR_LEN || !self.take() {
+            return (low, high);
+        }
+        let mut buffer = [0; READ_LEN];
+        while high - low > NEAR_LEN {
+            let middle = READ_LEN / 2;
+            let from = low + (high - low) / 2 - middle;
+            // Where the mapping is read, a shorter file and bytes that are no record are told of.
+            let Ok(len) = self.file.read_at(&mut buffer, from as u64) else { break };
+            let Some(found) = record_around(&buffer[..len], middle, len_hex, name) else { break };
+            let (at, next) = (from + found.start, from + found.next);
+            if at < low || next > high {
+                break; // Two peeled lines in a row: none of this is a record.
+            }
+            debug_assert!(at < next, "each half is smaller: {at} in {low}..{high}");
+            (low, high) = match found.order {
+                Ordering::Less => (next, high),
+                Ordering::Equal => (at, at),
+                Ordering::Greater => (low, at),
+            };
+        }
+        (low, high)
+    }
+}
+
+/// A record in the bytes that were read.
+struct Found {
+    start: usize,
+    next: usize,
+    order: Ordering,
+}
+
+/// The record that the byte at `position` belongs to, and how its name compares. `None` if it is not there as a whole.
+fn record_around(bytes: &[u8], position: usize, len_hex: usize, name: &BStr) -> Option<Found> {
+    let line_before = |end: usize| bytes.get(..end)?.rfind_byte(b'\n').map(|newline| newline + 1);
+    let line_end = |from: usize| bytes.get(from..)?.find_byte(b'\n').map(|newline| from + newline);
+    let mut start = line_before(position)?;
+    if bytes.get(start) == Some(&b'^') {
+        start = line_before(start - 1)?;
+    }
+    let (end, name_start) = (line_end(start)?, start + len_hex + 1);
+    if name_start >= end || !is_space(&bytes[name_start - 1]) || bytes[start] == b'^' {
+        return None;
+    }
+    let mut next = end + 1;
+    if *bytes.get(next)? == b'^' {
+        next = line_end(next)? + 1;
+    }
+    Some(Found { start, next, order: bytes[name_start..end].cmp(name) })
+}

@@ -1,0 +1,147 @@
+//! Names that come in order, checked together with what the one before them was known to be.
+
+use super::{CHUNK, CLASS, FormatOptions, PLAIN, check_format, look};
+
+/// Checks names that come in order, and so mostly begin as the one before.
+#[derive(Debug, Default)]
+pub struct OrderedNames {
+    /// The first bytes of a name without a fault or a dot. None begins with a zero.
+    plain_start: [u8; CHUNK],
+}
+
+impl OrderedNames {
+    /// Whether [`check_format`] accepts the name, of however many levels.
+    #[inline]
+    pub fn accept(&mut self, name: &[u8]) -> bool {
+        if name.len() > CHUNK
+            && name.len() <= 2 * CHUNK
+            && name.first_chunk() == Some(&self.plain_start)
+            && ends_simply(name)
+        {
+            return true;
+        }
+        self.accept_new(name)
+    }
+
+    /// Whether [`check_format`] accepts the name, of more than one level.
+    #[inline]
+    pub fn accept_full(&mut self, name: &[u8]) -> bool {
+        (name.starts_with(b"refs/") || name.contains(&b'/')) && self.accept(name)
+    }
+
+    #[inline(never)]
+    fn accept_new(&mut self, name: &[u8]) -> bool {
+        if let Some(start) = name.first_chunk()
+            && name.len() > CHUNK
+            && CLASS[name[0] as usize] == PLAIN
+            && look(name) == 0
+            && !name.ends_with(b"/")
+        {
+            self.plain_start = *start;
+            return true;
+        }
+        check_format(name, FormatOptions { allow_onelevel: true, refspec_pattern: false }).is_ok()
+    }
+
+    /// The length of the name on the first line of `text`, if [`check_format`] is sure to accept it. The end is found while it is
+    /// checked.
+    ///
+    /// It is sure of plain names that begin as one that was accepted before. `None` says nothing of the name.
+    #[inline]
+    pub fn accepted_line(&self, text: &[u8]) -> Option<usize> {
+        if text.first_chunk() != Some(&self.plain_start) {
+            return None;
+        }
+        let mut end = CHUNK;
+        loop {
+            let chunk: &[u8; CHUNK + 1] = text.get(end - 1..)?.first_chunk()?;
+            let simple = simple_bytes(chunk);
+            if simple < CHUNK {
+                // Behind a slash the name would end with it.
+                return (chunk[simple + 1] == b'\n' && chunk[simple] != b'/').then_some(end + simple);
+            }
+            end += CHUNK;
+        }
+    }
+}
+
+/// How many of the bytes behind the first are letters, digits, `-`, `_` or slashes that do not follow one another.
+#[inline(never)]
+fn simple_bytes(bytes: &[u8; CHUNK + 1]) -> usize {
+    let (Some(before), Some(this)) = (bytes.first_chunk(), bytes.last_chunk()) else { return 0 };
+    // The lowest byte is the first.
+    (u128::from_le_bytes(simplicity(before, this)).trailing_ones() / u8::BITS) as usize
+}
+
+/// Whether there are but letters, digits, `-`, `_` and single slashes at the end of a name longer than a chunk.
+#[inline(never)]
+fn ends_simply(name: &[u8]) -> bool {
+    let (Some(before), Some(this)) = (name[..name.len() - 1].last_chunk(), name.last_chunk()) else { return false };
+    let simple = simplicity(before, this);
+    simple.into_iter().fold(0xff, |all, simple| all & simple) == 0xff && this[CHUNK - 1] != b'/'
+}
+
+/// All bits of each letter, digit, `-`, `_` and slash in `this`, but for a slash behind a slash.
+#[inline(always)]
+fn simplicity(before: &[u8; CHUNK], this: &[u8; CHUNK]) -> [u8; CHUNK] {
+    let if_so = |so: bool| if so { 0xff } else { 0 };
+    let mut simple = [0u8; CHUNK];
+    for at in 0..CHUNK {
+        let letter = if_so((this[at] | 0x20).wrapping_sub(b'a') <= b'z' - b'a');
+        let dash_to_nine = if_so(this[at].wrapping_sub(b'-') <= b'9' - b'-');
+        let underscore = if_so(this[at] == b'_');
+        let dot = if_so(this[at] == b'.');
+        let slashes = if_so(this[at] == b'/') & if_so(before[at] == b'/');
+        simple[at] = (letter | dash_to_nine | underscore) & !(dot | slashes);
+    }
+    simple
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line that is found has a good name. A good name of plain bytes is found if it begins as the one before.
+    #[test]
+    fn a_line_is_accepted_as_its_name_is() {
+        let any_level = FormatOptions { allow_onelevel: true, refspec_pattern: false };
+        let start = "refs/heads/topic";
+        let mut names = OrderedNames::default();
+        assert_eq!(names.accepted_line(b"refs/heads/topic/a\n0123456789abcdef"), None, "nothing was accepted yet");
+        assert!(names.accept(b"refs/heads/topic/x"));
+        let behind = "0123456789abcdef refs/heads/topic/y\n";
+        for len in 1..70 {
+            for at in 0..len {
+                for byte in (0..=255u8).filter(|byte| *byte != b'\n') {
+                    let mut name = [start.as_bytes(), &vec![b'a'; len]].concat();
+                    name[start.len() + at] = byte;
+                    // Once more behind a slash, and behind a dot.
+                    for before in [b'a', b'/', b'.'] {
+                        name[start.len() + at.max(1) - 1] = if at > 0 { before } else { byte };
+                        let is_good = check_format(&name, any_level).is_ok();
+                        let line = [&name, "\n".as_bytes(), behind.as_bytes()].concat();
+                        let found = names.accepted_line(&line);
+                        assert!(found.is_none() || is_good && found == Some(name.len()), "{name:?} {found:?}");
+                        let is_plain = name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"/-_".contains(byte));
+                        assert!(!(is_good && is_plain) || found.is_some(), "{name:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_cut_short_or_another_is_not_accepted() {
+        let mut names = OrderedNames::default();
+        assert!(names.accept(b"refs/heads/topic/x"));
+        let whole = b"refs/heads/topic/abcdefgh\nand the next line of it";
+        assert_eq!(names.accepted_line(whole), Some(25));
+        assert_eq!(names.accepted_line(&[b"refs/heads/topic\n", &whole[..]].concat()), Some(16));
+        for len in 0..=25 {
+            assert_eq!(names.accepted_line(&whole[..len]), None, "{len}");
+        }
+        for other in ["refs/heads/Topic/abcdefgh\n", "refs/heads/topic/a\r\n", "refs/heads/topic/\n"] {
+            assert_eq!(names.accepted_line(format!("{other}{:32}", "").as_bytes()), None, "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `refdb-lab cache`: the builds that are kept, each in a folder with a lock. A lab that uses a build holds its lock.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::Write,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use anyhow::{Context, Result};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
+
+use crate::options::CacheOptions;
+
+/// Locks the folder `home`, which is made if it is not there, and notes that it is used. Absent if another lab has it
+/// and `operation` does not wait.
+pub fn lock(home: &Path, operation: FlockOperation) -> Result<Option<File>> {
+    let context = || format!("cannot lock '{}'", home.display());
+    loop {
+        fs::create_dir_all(home).with_context(|| format!("cannot make '{}'", home.display()))?;
+        let path = home.join("lock");
+        let Ok(file) = OpenOptions::new().create(true).append(true).open(&path) else {
+            // It went between the two steps, or we may not write here: the next round tells.
+            File::create(&path).with_context(context)?;
+            continue;
+        };
+        match flock(&file, operation) {
+            Err(Errno::WOULDBLOCK) => return Ok(None),
+            done => done.with_context(context)?,
+        }
+        // Another lab may have removed the folder while we waited; then this lock keeps nobody out.
+        let (ours, there) = (file.metadata().with_context(context)?, fs::metadata(&path));
+        if there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
+            return Ok(Some(file));
+        }
+    }
+}
+
+/// A build that is kept.
+struct Kept {
+    home: PathBuf,
+    bytes: u64,
+    unused: Duration,
+}
+
+/// Lists the builds, the last used first. Those that the options name are removed, unless they are in use.
+pub fn run(options: &CacheOptions, out: &mut impl Write) -> Result<()> {
+    let cache = options.folder.cache()?;
+    let (mut count, mut bytes) = (0, 0);
+    for kept in builds(&cache)? {
+        let old =
+            options.remove_unused.is_some_and(|days| kept.unused >= Duration::from_secs(days.saturating_mul(DAY)));
+        let what = if !old {
+            "kept"
+        } else if remove(&kept.home)? {
+            "removed"
+        } else {
+            "in use"
+        };
+        (count, bytes) = if what == "removed" { (count, bytes) } else { (count + 1, bytes + kept.bytes) };
+        let name = kept.home.file_name().unwrap_or_default().to_string_lossy();
+        writeln!(out, "{} MB, unused for {} days, {what}: {name}", megabytes(kept.bytes), kept.unused.as_secs() / DAY)?;
+    }
+    writeln!(out, "{count} builds of {} MB in '{}'", megabytes(bytes), cache.display())?;
+    Ok(())
+}
+
+const DAY: u64 = 24 * 60 * 60;
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / 1e6)
+}
+
+fn builds(cache: &Path) -> Result<Vec<Kept>> {
+    let mut found = Vec::new();
+    let Ok(entries) = fs::read_dir(cache) else { return Ok(found) };
+    for entry in entries {
+        let home = entry?.path();
+        // Other folders are none of ours.
+        let Ok(lock) = fs::metadata(home.join("lock")) else { continue };
+        let unused = SystemTime::now().duration_since(lock.modified()?).unwrap_or_default();
+        found.push(Kept { bytes: size(&home)?, home, unused });
+    }
+    found.sort_by_key(|kept| kept.unused);
+    Ok(found)
+}
+
+/// The blocks of all files below a folder, in bytes.
+fn size(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot list '{}'", folder.display()))? {
+        let entry = entry?;
+        let about = entry.metadata()?;
+        bytes += if about.is_dir() { size(&entry.path())? } else { about.blocks() * 512 };
+    }
+    Ok(bytes)
+}
+
+/// Removes a build, unless a lab uses it.
+fn remove(home: &Path) -> Result<bool> {
+    let Some(_lock) = lock(home, FlockOperation::NonBlockingLockExclusive)? else { return Ok(false) };
+    fs::remove_dir_all(home).with_context(|| format!("cannot remove '{}'", home.display()))?;
+    Ok(true)
+}

@@ -1,0 +1,35 @@
+//! What counts instructions on this machine.
+
+use crate::{emulator, measure::Measure, perf};
+
+/// A means of counting instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counter {
+    /// The processor counts what runs in user space and in the kernel.
+    Processor,
+    /// An emulator counts what runs in user space, in a run of its own. That takes long.
+    Emulator,
+    /// Nothing does.
+    Nothing,
+}
+
+impl Counter {
+    /// The processor where it may; else the emulator, but only if instructions decide.
+    pub fn find(judge: Measure) -> Counter {
+        if perf::works() {
+            Counter::Processor
+        } else if judge == Measure::Instructions && emulator::version().is_some() {
+            Counter::Emulator
+        } else {
+            Counter::Nothing
+        }
+    }
+
+    /// The sentence of a report about it, if there is something to say.
+    pub fn words(self) -> &'static str {
+        match self {
+            Counter::Emulator => "instructions: those in user space, emulated by valgrind\n",
+            Counter::Processor | Counter::Nothing => "",
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! `refdb-lab gate`: the instructions of one build beside those that were recorded. The file is in [`record`], decisions
+//! in [`judge`](mod@judge), from values to values. The [`machine`] says which counts are comparable, and [`accepted`] which
+//! slowdowns a commit admits.
+
+pub mod accepted;
+pub mod judge;
+pub mod machine;
+pub mod record;
+
+use std::{collections::BTreeMap, fs, io::Write, path::Path, time::SystemTime};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{
+    counter::Counter,
+    emulator,
+    options::GateOptions,
+    progress::progress,
+    scenario::{Scenario, Values},
+    stage::Stage,
+};
+use accepted::Accepted;
+use judge::{Verdict, judge};
+use record::{History, Record};
+
+/// The ratio to the last record beyond which a job is worse.
+const LIMIT: f64 = 1.03;
+
+/// The same of the last release.
+const RELEASE_LIMIT: f64 = 1.05;
+
+/// Counts, judges, and records if the options say so. It fails if a job is worse and no commit accepts that.
+pub fn run(options: &GateOptions, out: &mut impl Write) -> Result<()> {
+    let scenario = options.chosen.scenario()?;
+    let history = History::read(&options.history)?;
+    let Some(tool) = emulator::version() else {
+        // Nothing could be recorded either.
+        ensure!(!options.record, "there is no valgrind, which counts the instructions");
+        writeln!(out, "cannot tell: there is no valgrind, which counts the instructions")?;
+        return Ok(());
+    };
+    // Scripts run in folders of their own.
+    let build = fs::canonicalize(&options.build).with_context(|| format!("no build '{}'", options.build.display()))?;
+    let now = Record {
+        time: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs(),
+        commit: record::head(&options.history),
+        release: options.release.clone(),
+        machine: machine::find(&tool, &options.with),
+        counts: count(&scenario, &build, &options.chosen.place())?,
+    };
+    let worse = compare(&history, &now, out)?;
+    if options.record {
+        writeln!(out, "recorded in '{}'", options.history.display())?;
+        return record::append(&options.history, &now);
+    }
+    if worse > 0 {
+        bail!("{worse} of the comparisons say worse, and no commit accepts it");
+    }
+    Ok(())
+}
+
+/// The instructions of each combination of the parameters.
+fn count(scenario: &Scenario, build: &Path, place: &Path) -> Result<BTreeMap<String, u64>> {
+    let mut counts = BTreeMap::new();
+    for values in scenario.combinations() {
+        let key = key(scenario, &values);
+        progress(&format!("counting {key}"));
+        let stage = Stage::new(scenario, &values, build, place, Counter::Nothing)?;
+        let counted = stage.emulated(emulator::total)?;
+        counts.insert(key, counted as u64);
+    }
+    progress("");
+    Ok(counts)
+}
+
+/// A job's name: the values of the parameters that have several, or all of them.
+fn key(scenario: &Scenario, values: &Values) -> String {
+    let varies = |name: &String| scenario.parameters.get(name).is_some_and(|values| values.len() > 1);
+    let named: Vec<&str> = values.iter().filter(|(name, _)| varies(name)).map(|(_, value)| value.as_str()).collect();
+    if named.is_empty() { scenario.name.clone() } else { named.join("/") }
+}
+
+/// Says how `now` compares with the records. The last record is held against the one before, since it may
+/// hide a slowdown of its own commit. The number of slowdowns that nobody accepts.
+fn compare(history: &History, now: &Record, out: &mut impl Write) -> Result<usize> {
+    let Some(last) = history.records.last() else {
+        writeln!(out, "cannot tell: nothing is recorded yet")?;
+        return Ok(0);
+    };
+    let mut worse = 0;
+    let before = history.records.len().checked_sub(2).and_then(|place| history.records.get(place));
+    if let Some(before) = before {
+        worse += say(&before.record, &last.record, LIMIT, &history.accepted(before)?, false, out)?;
+    }
+    worse += say(&last.record, now, LIMIT, &history.accepted(last)?, true, out)?;
+    let release = history.records.iter().rev().find(|line| line.record.release.is_some());
+    if let Some(release) = release {
+        worse += say(&release.record, now, RELEASE_LIMIT, &history.accepted(release)?, false, out)?;
+    }
+    Ok(worse)
+}
+
+/// Writes what one comparison says, in full or only if it says worse.
+fn say(
+    before: &Record,
+    after: &Record,
+    limit: f64,
+    accepted: &Accepted,
+    in_full: bool,
+    out: &mut impl Write,
+) -> Result<usize> {
+    let name = |record: &Record| record.release.clone().unwrap_or_else(|| record.commit.chars().take(12).collect());
+    let (a, b) = (name(before), name(after));
+    let changes = match judge(before, after, limit) {
+        Verdict::CannotTell(why) => {
+            if in_full {
+                writeln!(out, "cannot tell: the record of {a} is of another kind: {}", why.join("; "))?;
+            }
+            return Ok(0);
+        }
+        Verdict::Told(changes) => changes,
+    };
+    let mut worse = 0;
+    for change in &changes {
+        let word = if change.is_worse { "worse" } else { "better" };
+        let line = format!("{word}: {b} takes {:.3} times the instructions of {a} in {}", change.ratio, change.job);
+        match (change.is_worse, accepted.reason(&change.job)) {
+            (true, Some(reason)) => writeln!(out, "{line}, which is accepted: {reason}")?,
+            (true, None) => {
+                worse += 1;
+                writeln!(
+                    out,
+                    "{line} (limit: {limit})\n  a commit accepts it by a last line \"Slower: {}: REASON\"",
+                    change.job
+                )?;
+            }
+            (false, _) if in_full => writeln!(out, "{line}; to record it keeps it so")?,
+            (false, _) => {}
+        }
+    }
+    if in_full {
+        let most = judge::most(before, after);
+        let fresh: Vec<&str> =
+            after.counts.keys().filter(|job| !before.counts.contains_key(*job)).map(String::as_str).collect();
+        if !fresh.is_empty() {
+            writeln!(out, "cannot tell: nothing is recorded of {}", fresh.join(", "))?;
+        }
+        let same = after.counts.len() - fresh.len() - changes.len();
+        let most = most.map_or_else(String::new, |(ratio, job)| format!("; the largest ratio is {ratio:.4}, in {job}"));
+        writeln!(out, "{same} of {} jobs are within {limit} of {a}{most}", after.counts.len())?;
+    }
+    Ok(worse)
+}

@@ -1,0 +1,68 @@
+//! Slowdowns that commits accept, by a trailer of their message: `Slower: JOBS: REASON`.
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use anyhow::Result;
+
+/// What the messages of some commits accept.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Accepted {
+    /// Names of jobs, or the beginnings of such, each with a reason.
+    entries: Vec<(String, String)>,
+}
+
+impl Accepted {
+    /// Reads values of the trailer, one a line. Those without a reason accept nothing.
+    pub fn parse(values: &str) -> Accepted {
+        let mut entries = Vec::new();
+        for (jobs, reason) in values.lines().filter_map(|line| line.split_once(':')) {
+            let words = jobs.split([' ', ',']).filter(|job| !job.is_empty() && !reason.trim().is_empty());
+            entries.extend(words.map(|job| (job.to_owned(), reason.trim().to_owned())));
+        }
+        Accepted { entries }
+    }
+
+    /// Why `job` may be slower, if it may. The part before a slash stands for all jobs that begin with it.
+    pub fn reason(&self, job: &str) -> Option<&str> {
+        let means = |word: &str| job.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        self.entries.iter().find(|(word, _)| means(word)).map(|(_, reason)| reason.as_str())
+    }
+}
+
+/// What commits accept that came after the one that added `line` to `file`.
+pub fn since(file: &Path, line: &str) -> Result<Accepted> {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let added = git(file, &["log", "-1", "--format=%H", &format!("-S{line}"), "--", &name]).unwrap_or_default();
+    // A line that is not committed yet is younger than all messages.
+    if added.trim().is_empty() {
+        return Ok(Accepted::default());
+    }
+    let range = format!("{}..HEAD", added.trim());
+    let values = git(file, &["log", "--format=%(trailers:key=Slower,valueonly,unfold)", &range]);
+    Ok(Accepted::parse(&values.unwrap_or_default()))
+}
+
+/// What git says in the folder of `file`; nothing if that is no repository.
+pub fn git(file: &Path, words: &[&str]) -> Option<String> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let output = Command::new("git").arg("-C").arg(folder).args(words).stdin(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trailer_accepts_the_jobs_that_it_names_and_only_with_a_reason() {
+        let accepted = Accepted::parse("show/files, list: names are checked: twice\n\nset:\nreasonless\n");
+        assert_eq!(accepted.reason("show/files"), Some("names are checked: twice"));
+        assert_eq!(accepted.reason("list/reftable"), Some("names are checked: twice"));
+        for other in ["show/reftable", "list-types/files", "set/files", "reasonless"] {
+            assert_eq!(accepted.reason(other), None, "{other}");
+        }
+    }
+}

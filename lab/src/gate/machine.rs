@@ -1,0 +1,35 @@
+//! Everything beside the program that instruction counts depend on.
+
+use std::{collections::BTreeMap, env, fs, process::Command};
+
+/// The parts of a processor that valgrind shows to programs, which choose their code by them. Its maker and speed it hides.
+const SHOWN: [&str; 10] = ["abm", "avx", "avx2", "bmi1", "f16c", "fma", "rdrand", "rdseed", "rdtscp", "ssse3"];
+
+/// Tool, C library and processor, and the names and values of the caller's.
+pub fn find(tool: &str, more: &[(String, String)]) -> BTreeMap<String, String> {
+    let said = Command::new("ldd").arg("--version").output().map(|output| output.stdout).unwrap_or_default();
+    let libc = String::from_utf8_lossy(&said).lines().next().unwrap_or("unknown").to_owned();
+    let cpu = processor(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default());
+    let own = [("tool", tool.to_owned()), ("libc", libc), ("cpu", cpu)];
+    own.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(more.iter().cloned()).collect()
+}
+
+fn processor(cpuinfo: &str) -> String {
+    let flags = cpuinfo.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+    let has = |flag: &&str| flags.split_whitespace().any(|word| word == *flag);
+    let shown: Vec<&str> = SHOWN.into_iter().filter(has).collect();
+    format!("{} {}", env::consts::ARCH, shown.join(" ")).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::processor;
+
+    #[test]
+    fn processors_that_look_alike_to_programs_are_alike() {
+        let one = processor("model name\t: One\nflags\t\t: fpu avx2 avx sha_ni\n");
+        assert_eq!(one, processor("model name\t: Other\nflags\t\t: avx avx2\n"));
+        assert_eq!(one, format!("{} avx avx2", std::env::consts::ARCH));
+        assert_eq!(processor(""), std::env::consts::ARCH);
+    }
+}

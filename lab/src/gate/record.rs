@@ -1,0 +1,83 @@
+//! What was counted, and the file that keeps it: a line of JSON for each record, the latest last.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{ErrorKind, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::accepted::{self, Accepted};
+
+/// The counts of one build.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// When it was made, in seconds since 1970.
+    pub time: u64,
+    /// The commit that was checked out, with a `+` if the files differed from it.
+    pub commit: String,
+    /// The release that it is, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<String>,
+    /// All that must be the same, or counts cannot be compared.
+    pub machine: BTreeMap<String, String>,
+    /// The instructions of each job.
+    pub counts: BTreeMap<String, u64>,
+}
+
+/// A record with the line that it was read from.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// The record.
+    pub record: Record,
+    text: String,
+}
+
+/// All records of a file.
+#[derive(Debug)]
+pub struct History {
+    file: PathBuf,
+    /// The latest is the last.
+    pub records: Vec<Line>,
+}
+
+impl History {
+    /// Reads a file; one that is not there has no records.
+    pub fn read(file: &Path) -> Result<History> {
+        let text = match fs::read_to_string(file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            text => text.with_context(|| format!("cannot read '{}'", file.display()))?,
+        };
+        let line = |(number, text): (usize, &str)| {
+            let record = serde_json::from_str(text)
+                .with_context(|| format!("line {} of '{}' is no record", number + 1, file.display()))?;
+            Ok(Line { record, text: text.to_owned() })
+        };
+        let records = text.lines().enumerate().map(line).collect::<Result<_>>()?;
+        Ok(History { file: file.to_owned(), records })
+    }
+
+    /// The slowdowns that commits accept since `line` was added to the file.
+    pub fn accepted(&self, line: &Line) -> Result<Accepted> {
+        accepted::since(&self.file, &line.text)
+    }
+}
+
+/// Adds a record.
+pub fn append(file: &Path, record: &Record) -> Result<()> {
+    let open = fs::OpenOptions::new().append(true).create(true).open(file);
+    let mut open = open.with_context(|| format!("cannot open '{}'", file.display()))?;
+    writeln!(open, "{}", serde_json::to_string(record)?).with_context(|| format!("cannot write '{}'", file.display()))
+}
+
+/// The commit checked out where `file` lies. Changes of the file itself do not count as changes.
+pub fn head(file: &Path) -> String {
+    let Some(commit) = accepted::git(file, &["rev-parse", "HEAD"]) else { return "no commit".to_owned() };
+    let changes = accepted::git(file, &["status", "--porcelain", "--untracked-files=no"]).unwrap_or_default();
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let differs = changes.lines().any(|line| !line.ends_with(name.as_ref()));
+    format!("{}{}", commit.trim(), if differs { "+" } else { "" })
+}

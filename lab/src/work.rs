@@ -1,0 +1,202 @@
+//! The work of one run, and how that of two differs, in sentences.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::stock::Stock;
+
+/// All that one run did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Work {
+    /// How often each command line was started.
+    pub programs: BTreeMap<String, u64>,
+    /// Threads started.
+    pub threads: u64,
+    /// Bytes written to files; pipes, sockets and terminals do not count.
+    pub written: u64,
+    /// Bytes written to files that were synced afterwards.
+    pub synced: u64,
+    /// Calls of fsync and fdatasync.
+    pub syncs: u64,
+    /// Files opened to be created.
+    pub created: u64,
+    /// Those of them whose name ends with `.lock`.
+    pub locked: u64,
+    /// Files renamed.
+    pub renamed: u64,
+    /// Files linked.
+    pub linked: u64,
+    /// Files removed.
+    pub removed: u64,
+    /// Which programs replaced `packed-refs`: the command line of each with those that started it, the first starter first.
+    pub packers: BTreeSet<Vec<String>>,
+    /// The repositories that the run left, by their paths.
+    pub repositories: BTreeMap<String, Stock>,
+}
+
+/// A figure of the work, and its name.
+type Figure = (&'static str, fn(&Work) -> u64);
+
+const BYTES: [Figure; 2] = [("bytes written", |work| work.written), ("bytes synced", |work| work.synced)];
+
+const COUNTS: [Figure; 7] = [
+    ("threads started", |work| work.threads),
+    ("syncs", |work| work.syncs),
+    ("files created", |work| work.created),
+    ("files locked", |work| work.locked),
+    ("files renamed", |work| work.renamed),
+    ("files linked", |work| work.linked),
+    ("files removed", |work| work.removed),
+];
+
+/// A figure of a repository, and its name.
+type Holding = (&'static str, fn(&Stock) -> u64);
+
+const HOLDINGS: [Holding; 5] = [
+    ("loose refs", |stock| stock.loose_refs),
+    ("packed refs", |stock| stock.packed_refs),
+    ("reftables", |stock| stock.tables),
+    ("packs", |stock| stock.packs),
+    ("loose objects", |stock| stock.loose_objects),
+];
+
+/// A side: its name and its work.
+type Side<'a> = (&'a str, &'a Work);
+
+/// The work that B did and A did not, and the other way round, in sentences. There are none if both did the same.
+/// Bytes may differ by a hundredth.
+pub fn differences(a: Side<'_>, b: Side<'_>) -> Vec<String> {
+    let mut said = programs(a, b);
+    let mut count = |name: &str, in_a: u64, in_b: u64| {
+        said.push(format!("{name}: {} in {}, {} in {}", grouped(in_a), a.0, grouped(in_b), b.0));
+    };
+    // Numbers of processes and times are written too, in more or fewer digits.
+    let few = |in_a: u64, in_b: u64| in_a.abs_diff(in_b) * 100 <= in_a.max(in_b);
+    for (name, figure) in BYTES {
+        if !few(figure(a.1), figure(b.1)) {
+            count(name, figure(a.1), figure(b.1));
+        }
+    }
+    for (name, figure) in COUNTS {
+        if figure(a.1) != figure(b.1) {
+            count(name, figure(a.1), figure(b.1));
+        }
+    }
+    for path in union(&a.1.repositories, &b.1.repositories) {
+        let stock = |work: &Work| work.repositories.get(path).copied().unwrap_or_default();
+        for (name, holding) in HOLDINGS {
+            let (in_a, in_b) = (holding(&stock(a.1)), holding(&stock(b.1)));
+            if in_a != in_b {
+                count(&format!("{name} in '{path}' afterwards"), in_a, in_b);
+            }
+        }
+    }
+    said
+}
+
+/// Programs that one side started more often.
+fn programs(a: Side<'_>, b: Side<'_>) -> Vec<String> {
+    let mut said = Vec::new();
+    let fresh = |one: &Work, other: &Work, program: &str| {
+        one.programs.contains_key(program) && !other.programs.contains_key(program)
+    };
+    for program in union(&a.1.programs, &b.1.programs) {
+        let count = |work: &Work| work.programs.get(program).copied().unwrap_or_default();
+        // Of the programs that only one side has, the first starter is the one to blame for the packing.
+        let packed = |one: &Work, other: &Work| {
+            let blamed = |chain: &Vec<String>| chain.iter().find(|line| fresh(one, other, line)) == Some(program);
+            let more = packed_refs(one).saturating_sub(packed_refs(other));
+            let is_blamed = more > 0 && one.packers.iter().any(blamed);
+            if is_blamed { format!(", which packed {} refs", grouped(more)) } else { String::new() }
+        };
+        match (count(a.1), count(b.1)) {
+            (in_a, in_b) if in_a == in_b => {}
+            (0, count) => {
+                said.push(format!("{} also ran `{program}`{}{}", b.0, times(count), packed(b.1, a.1)));
+            }
+            (count, 0) => {
+                said.push(format!("only {} ran `{program}`{}{}", a.0, times(count), packed(a.1, b.1)));
+            }
+            (in_a, in_b) => said.push(format!("`{program}` ran {in_a} times in {}, {in_b} times in {}", a.0, b.0)),
+        }
+    }
+    said
+}
+
+fn packed_refs(work: &Work) -> u64 {
+    work.repositories.values().map(|stock| stock.packed_refs).sum()
+}
+
+fn union<'a, T>(a: &'a BTreeMap<String, T>, b: &'a BTreeMap<String, T>) -> BTreeSet<&'a String> {
+    a.keys().chain(b.keys()).collect()
+}
+
+fn times(count: u64) -> String {
+    if count == 1 { String::new() } else { format!(" {} times", grouped(count)) }
+}
+
+/// A number with a comma before each three digits.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn running(programs: &[(&str, u64)]) -> Work {
+        let programs = programs.iter().map(|(line, count)| ((*line).to_owned(), *count)).collect();
+        Work { programs, ..Work::default() }
+    }
+
+    #[test]
+    fn few_bytes_more_are_no_difference_and_many_are() {
+        let with = |written: u64| Work { written, ..Work::default() };
+        assert_eq!(differences(("A", &with(1000)), ("B", &with(1010))), Vec::<String>::new());
+        assert_eq!(differences(("A", &with(1000)), ("B", &with(1100))), ["bytes written: 1,000 in A, 1,100 in B"]);
+    }
+
+    #[test]
+    fn differences_are_named_and_equal_work_is_not() {
+        let (a, b) = (running(&[("git push", 2)]), running(&[("git push", 1), ("git maintenance run --auto", 1)]));
+        assert_eq!(differences(("A", &a), ("B", &a)), Vec::<String>::new());
+        assert_eq!(
+            differences(("A", &a), ("B", &b)),
+            ["B also ran `git maintenance run --auto`", "`git push` ran 2 times in A, 1 times in B"]
+        );
+        let longer = Work { threads: 3, ..a.clone() };
+        assert_eq!(differences(("A", &a), ("B", &longer)), ["threads started: 0 in A, 3 in B"]);
+    }
+
+    #[test]
+    fn the_first_program_that_only_one_side_started_is_said_to_have_packed() {
+        let stock = |loose_refs, packed_refs| {
+            BTreeMap::from([("target.git".to_owned(), Stock { loose_refs, packed_refs, ..Stock::default() })])
+        };
+        let a = Work { repositories: stock(10_000, 0), ..running(&[("git push", 1)]) };
+        let lines = ["git push", "git maintenance run --auto", "git pack-refs --all"];
+        let packers = BTreeSet::from([lines.map(str::to_owned).to_vec()]);
+        let b = Work { repositories: stock(0, 10_000), packers, ..running(&lines.map(|line| (line, 1))) };
+        let said = [
+            "B also ran `git maintenance run --auto`, which packed 10,000 refs",
+            "B also ran `git pack-refs --all`",
+            "loose refs in 'target.git' afterwards: 10,000 in A, 0 in B",
+            "packed refs in 'target.git' afterwards: 0 in A, 10,000 in B",
+        ];
+        assert_eq!(differences(("A", &a), ("B", &b)), said);
+        let mirrored = differences(("A", &b), ("B", &a));
+        assert_eq!(mirrored[0], "only A ran `git maintenance run --auto`, which packed 10,000 refs");
+    }
+
+    #[test]
+    fn long_numbers_have_commas() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+    }
+}

@@ -1,0 +1,142 @@
+//! Programs that hang or stay behind, labs that are stopped, and builds that are no longer wanted.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+
+mod common;
+
+use std::{
+    fs,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Child, Command},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use common::Synthetic;
+
+const REPORT: &str = "cat \"$BUILD/cost\" >\"$COST\"";
+
+/// A number of seconds to sleep that no other process sleeps, so that it is its name.
+fn name(number: u32) -> String {
+    format!("{}.{number}", 100_000 + std::process::id())
+}
+
+/// Whether a process sleeps that long.
+fn sleeps(name: &str) -> bool {
+    let wanted = format!("sleep\0{name}\0");
+    fs::read_dir("/proc").unwrap().any(|entry| {
+        let command = fs::read(entry.unwrap().path().join("cmdline"));
+        command.is_ok_and(|command| command == wanted.as_bytes())
+    })
+}
+
+/// Waits until something holds, for a minute at most. A process that was ended may take its time on a loaded machine.
+fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_command_a_setup_and_a_build_that_hang_end_at_their_limits() {
+    let hang = format!("sleep {}", name(1));
+    for (command, more, complaint) in [
+        (hang.as_str(), String::new(), "'command' failed: it did not end within 1 s"),
+        ("true", format!("setup = '{hang}'"), "'setup' failed: it did not end within 1 s"),
+        ("true", format!("check = 'setsid {hang} & {hang}'"), "'check' does not hold: it did not end within 1 s"),
+    ] {
+        let planted = Synthetic::new(command, &format!("wall-limit = 1\n{more}"));
+        planted.commit("cost", "1");
+        let said = planted.complaint("run", "HEAD,HEAD", &[]);
+        assert_eq!(said, format!("refdb-lab: HEAD: {complaint}"));
+    }
+    let planted = Synthetic::new("true", "build-limit = 1");
+    planted.build_more(&format!("echo linking\n{hang}\n"));
+    planted.commit("cost", "1");
+    let said = planted.complaint("run", "HEAD,HEAD", &[]);
+    assert!(said.contains(") does not build: linking (it did not end within 1 s; all of it is in '"), "{said}");
+    eventually("all of them were ended", || !sleeps(&name(1)));
+}
+
+#[test]
+fn what_a_run_leaves_in_the_background_neither_delays_it_nor_lives_on() {
+    // It holds standard error open, has left its parent, and is in a session of its own.
+    let command = format!("(setsid sleep {} &); {REPORT}", name(2));
+    let planted = Synthetic::new(&command, "judge = 'reported'\nwall-limit = 1");
+    planted.commit("cost", "10");
+    planted.commit("cost", "20");
+    let start = Instant::now();
+    let said = planted.said("run", "HEAD~1,HEAD", &[]);
+    assert!(said.contains("worse"), "{said}");
+    assert!(said.contains("same work: not compared: 'command' failed: it did not end within 3 s\n"), "{said}");
+    assert!(start.elapsed() < Duration::from_secs(50));
+    eventually("it was ended", || !sleeps(&name(2)));
+}
+
+/// A lab that works in the folder `place`.
+fn start(planted: &Synthetic, place: &Path) -> Child {
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_refdb-lab"));
+    lab.arg("run").arg(planted.scenario()).arg("--revisions").arg(planted.repository()).arg("HEAD,HEAD");
+    lab.arg("--cache").arg(planted.cache()).arg("--place").arg(place).spawn().unwrap()
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn a_lab_that_is_stopped_leaves_no_folder_and_no_process() {
+    let (here, apart) = (name(3), name(4));
+    let hang = format!("(setsid sleep {apart} &); sleep {here}");
+    for (in_build, signal) in [(false, 15), (false, 2), (true, 15), (true, 1)] {
+        let planted = Synthetic::new(if in_build { "true" } else { &hang }, "");
+        if in_build {
+            planted.build_more(&format!("{hang}\n"));
+        }
+        planted.commit("cost", "1");
+        let place = tempfile::tempdir().unwrap();
+        let mut lab = start(&planted, place.path());
+        eventually("it runs", || sleeps(&here) && sleeps(&apart));
+        let sent = Command::new("kill").arg(format!("-{signal}")).arg(lab.id().to_string()).status().unwrap();
+        assert!(sent.success());
+        assert_eq!(lab.wait().unwrap().signal(), Some(signal), "it ends by the signal");
+        eventually("the processes were ended", || !sleeps(&here) && !sleeps(&apart));
+        assert_eq!(entries(place.path()), Vec::<PathBuf>::new(), "{in_build}, {signal}");
+        assert_eq!(planted.git(&["worktree", "list"]).lines().count(), 1);
+        assert_eq!(entries(&planted.cache()).len(), usize::from(!in_build), "half a build is none");
+    }
+}
+
+#[test]
+fn builds_are_listed_and_go_when_nobody_used_them_for_long() {
+    let planted = Synthetic::new(REPORT, "judge = 'reported'");
+    planted.commit("cost", "10");
+    planted.commit("cost", "20");
+    planted.said("run", "HEAD~1,HEAD", &["--false-alarms", "0.5"]);
+    let builds = entries(&planted.cache());
+    let lab = |more: &[&str]| {
+        let mut lab = Command::new(env!("CARGO_BIN_EXE_refdb-lab"));
+        let output = lab.arg("cache").arg("--cache").arg(planted.cache()).args(more).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let age = |build: &Path, days: u64| {
+        let lock = fs::File::options().append(true).open(build.join("lock")).unwrap();
+        lock.set_modified(std::time::SystemTime::now() - Duration::from_secs(days * 24 * 3600 + 60)).unwrap();
+        lock
+    };
+    age(&builds[0], 40);
+    let said = lab(&["--remove-unused", "30"]);
+    assert!(said.contains(" MB, unused for 40 days, removed: "), "{said}");
+    assert!(said.contains(" MB, unused for 0 days, kept: "), "{said}");
+    assert!(said.lines().last().unwrap().starts_with("1 builds of "), "{said}");
+    assert_eq!(entries(&planted.cache()), [builds[1].clone()]);
+    let lock = age(&builds[1], 40);
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockShared).unwrap();
+    assert!(lab(&["--remove-unused", "0"]).contains("unused for 40 days, in use: "));
+    drop(lock);
+    assert!(lab(&["--remove-unused", "0"]).contains("removed: "));
+    assert_eq!(lab(&[]), format!("0 builds of 0.0 MB in '{}'\n", planted.cache().display()));
+}
