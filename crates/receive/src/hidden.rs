@@ -1,4 +1,5 @@
 use bstr::{BStr, BString, ByteSlice};
+use refdb_types::is_below;
 
 /// Which refs clients do not see: `transfer.hideRefs` and `receive.hideRefs`, git-config(1).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -24,11 +25,10 @@ impl Hidden {
     pub fn folder_around<'h>(&'h self, name: &BStr) -> Option<&'h BStr> {
         let decisive = self.patterns.iter().rev().find(|pattern| decide(pattern, name).is_some())?;
         let folder = decisive.strip_prefix(b"^").unwrap_or(decisive);
-        let is_below = |name: &[u8]| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with(b"/"));
         let shows_below = |pattern: &BString| {
-            pattern.strip_prefix(b"!").is_some_and(|shown| is_below(shown.strip_prefix(b"^").unwrap_or(shown)))
+            pattern.strip_prefix(b"!").is_some_and(|shown| is_below(shown.strip_prefix(b"^").unwrap_or(shown), folder))
         };
-        let hides = !decisive.starts_with(b"!") && is_below(name) && !self.patterns.iter().any(shows_below);
+        let hides = !decisive.starts_with(b"!") && is_below(name, folder) && !self.patterns.iter().any(shows_below);
         hides.then_some(folder.as_bstr())
     }
 }
@@ -44,7 +44,7 @@ fn decide(pattern: &[u8], name: &[u8]) -> Option<bool> {
 
 /// Whether a ref is `place` itself or lies below it.
 pub(crate) fn is_within(name: &[u8], place: &[u8]) -> bool {
-    name.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    name == place || is_below(name, place)
 }
 
 #[cfg(test)]

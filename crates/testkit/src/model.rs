@@ -1,6 +1,5 @@
 use crate::{RefFormat, Rng, names};
-use bstr::ByteSlice;
-use refdb_types::{ObjectId, RefName, Target};
+use refdb_types::{ObjectId, RefName, Target, is_below};
 use std::collections::BTreeMap;
 
 /// A ref store in memory with git's rules for transactions: what both backends are compared with.
@@ -107,11 +106,8 @@ impl Model {
         // Git looks even if a missing ref is only verified or deleted. Every name in the transaction counts, also of a
         // ref that goes away.
         let others = edits.iter().map(|other| &other.name);
-        let taken = self
-            .refs
-            .keys()
-            .chain(others)
-            .any(|other| is_folder_of(other, &edit.name) || is_folder_of(&edit.name, other));
+        let taken =
+            self.refs.keys().chain(others).any(|other| is_below(&edit.name, other) || is_below(other, &edit.name));
         taken.then_some(Refusal::NameConflict)
     }
 
@@ -198,9 +194,4 @@ fn random_target(rng: &mut Rng, ids: &[ObjectId]) -> Target {
     } else {
         Target::Direct(*rng.pick(ids))
     }
-}
-
-/// Whether a ref `folder` makes a ref `name` impossible: `refs/a` and `refs/a/b`.
-fn is_folder_of(folder: &RefName, name: &RefName) -> bool {
-    name.strip_prefix(folder.as_bytes()).is_some_and(|rest| rest.starts_with(b"/"))
 }

@@ -2,9 +2,11 @@
 //!
 //! Read [`ObjectId`] (the object a ref points at), then [`RefName`] and [`check_format`] (the valid names of refs).
 //! Then read [`Scope`] (whose ref it is: the repository's or one worktree's). Then come [`Target`] (an object or
-//! another ref) and [`LogEntry`] (one line of a reflog). Last is [`Memo`] (what was found out about ids).
+//! another ref) and [`LogEntry`] (one line of a reflog). Last are [`Memo`] (what was found out about ids) and
+//! [`LineStart`] (an id as text).
 
 mod bytes;
+mod line_start;
 mod log;
 mod memo;
 mod name;
@@ -13,9 +15,12 @@ mod scope;
 mod target;
 
 pub use bytes::common_prefix;
+pub use line_start::LineStart;
 pub use log::{Ident, LogEntry};
 pub use memo::{Memo, Spread};
-pub use name::{FormatOptions, NameError, OrderedNames, RefName, check_format, is_plain_path, is_safe, normalize};
+pub use name::{
+    FormatOptions, NameError, OrderedNames, RefName, check_format, is_below, is_plain_path, is_safe, normalize,
+};
 pub use oid::{HashKind, HexError, ObjectId};
 pub use scope::{Scope, elsewhere, is_pseudo, is_root_ref, is_worktree_itself, plain_name};
 pub use target::Target;

@@ -212,6 +212,11 @@ pub fn is_plain_path(name: &[u8]) -> bool {
     name.len() > CHUNK && CLASS[name[0] as usize] == PLAIN && look(name) == 0 && !name.ends_with(b"/")
 }
 
+/// Whether `name` lies in the folder `outer`: `refs/a/b` in `refs/a`. Refs of both names cannot be.
+pub fn is_below(name: &[u8], outer: &[u8]) -> bool {
+    name.strip_prefix(outer).is_some_and(|rest| rest.starts_with(b"/"))
+}
+
 /// Whether a name that may be ill-formed cannot lead out of the repository. It is below `refs/` without an empty, `.`
 /// or `..` component, or has upper-case letters and underscores only. Such refs can still be listed and deleted.
 pub fn is_safe(name: &[u8]) -> bool {

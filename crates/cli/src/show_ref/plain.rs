@@ -8,7 +8,7 @@ use crate::{
 };
 use bstr::{BStr, BString};
 use refdb::{RefFormat, Store, objects::Lookups};
-use refdb_types::{HashKind, Memo, ObjectId};
+use refdb_types::{HashKind, LineStart, Memo, ObjectId};
 use std::ops::ControlFlow;
 
 /// Shows each ref as its whole id and its name, if its object exists.
@@ -16,9 +16,9 @@ pub(super) struct PlainLister<'a> {
     patterns: &'a [BString],
     hash: HashKind,
     lookups: Lookups<'a>,
-    /// The digits of objects that exist, and a space.
-    digits: Memo<ObjectId, [u8; LEN_MAX], OBJECTS_MAX>,
-    /// The same objects, found by the digits. Ids of one kind are put here, so that one of the two stays empty.
+    /// Objects that exist.
+    starts: Memo<ObjectId, LineStart, OBJECTS_MAX>,
+    /// The same objects, found by their digits. Ids of one kind are put here, so that one of the two stays empty.
     sha1: Memo<[u8; 40], (), OBJECTS_MAX>,
     sha256: Memo<[u8; 64], (), OBJECTS_MAX>,
     takes_lines: bool,
@@ -26,18 +26,15 @@ pub(super) struct PlainLister<'a> {
     found: bool,
 }
 
-/// The digits of the longest ids, and a space.
-const LEN_MAX: usize = HashKind::Sha256.len_hex() + 1;
-
 /// With these the digits take up to 1.6 MiB.
 const OBJECTS_MAX: usize = 1 << 14;
 
 impl<'a> PlainLister<'a> {
     pub(super) fn new(patterns: &'a [BString], store: &'a Store, output: &'a mut Output) -> Self {
-        let (digits, sha1, sha256) = (Memo::default(), Memo::default(), Memo::default());
+        let (starts, sha1, sha256) = (Memo::default(), Memo::default(), Memo::default());
         let (hash, lookups) = (store.objects().hash(), store.objects().lookups());
         let takes_lines = patterns.is_empty() && store.repository().ref_format() == RefFormat::Files;
-        PlainLister { patterns, hash, lookups, digits, sha1, sha256, takes_lines, output, found: false }
+        PlainLister { patterns, hash, lookups, starts, sha1, sha256, takes_lines, output, found: false }
     }
 
     /// Whether there was a ref.
@@ -72,17 +69,12 @@ impl<'a> PlainLister<'a> {
         true
     }
 
-    /// Remembers the digits of an object. Whether it exists.
+    /// Remembers an object. Whether it exists.
     fn learn(&mut self, id: &ObjectId) -> Result<bool> {
         if !self.lookups.exists(id)? {
             return Ok(false);
         }
-        let mut hex = Vec::with_capacity(LEN_MAX);
-        id.write_hex(&mut hex);
-        hex.push(b' ');
-        let mut digits = [0; LEN_MAX];
-        digits[..hex.len()].copy_from_slice(&hex);
-        self.digits.put(*id, digits);
+        self.starts.put(*id, LineStart::new(id));
         Ok(true)
     }
 }
@@ -128,14 +120,10 @@ impl Visitor for PlainLister<'_> {
         if self.output.is_full() || !matches_any(self.patterns, name) {
             return false;
         }
-        let Some(digits) = self.digits.get(id) else { return false };
+        let Some(start) = self.starts.get(id) else { return false };
         self.found = true;
         let out = self.output.buffer();
-        // Lengths that are known when this is compiled.
-        match id.kind() {
-            HashKind::Sha1 => out.extend_from_slice(&digits[..=HashKind::Sha1.len_hex()]),
-            HashKind::Sha256 => out.extend_from_slice(digits),
-        }
+        start.write(out);
         out.extend_from_slice(name);
         out.push(b'\n');
         true

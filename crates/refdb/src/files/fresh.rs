@@ -3,7 +3,7 @@
 use super::{FilesBackend, FilesOptions, folders, loose, packed_write, reflog_line};
 use crate::{Result, TargetView, backend::LogLine};
 use bstr::{BStr, ByteSlice};
-use refdb_types::{HashKind, Memo, ObjectId, Scope};
+use refdb_types::{LineStart, Memo, ObjectId, Scope};
 use refdb_vfs::File;
 use std::{
     collections::BTreeSet,
@@ -33,12 +33,10 @@ pub(crate) struct FreshFiles {
 /// An object, as a line of packed-refs has it.
 #[derive(Clone, Copy)]
 struct Known {
-    digits: [u8; DIGITS_MAX],
+    start: LineStart,
     /// What it leads to, if it is an annotated tag.
     peeled: Option<ObjectId>,
 }
-
-const DIGITS_MAX: usize = HashKind::Sha256.len_hex();
 
 /// With these the objects take some 2 MiB.
 const OBJECTS_MAX: usize = 1 << 14;
@@ -111,15 +109,11 @@ impl FreshFiles {
     #[inline]
     pub(crate) fn put_packed(&mut self, name: &BStr, id: &ObjectId) -> Result<()> {
         debug_assert!(Scope::of(name) == Scope::Shared, "other worktrees see packed-refs too: {name}");
-        let Known { digits, peeled } = match self.objects.get(id) {
+        let Known { start, peeled } = match self.objects.get(id) {
             Some(known) => known,
             None => &self.look_up(id)?,
         };
-        // Lengths that are known when this is compiled.
-        match id.kind() {
-            HashKind::Sha1 => self.buffer.extend_from_slice(&digits[..HashKind::Sha1.len_hex()]),
-            HashKind::Sha256 => self.buffer.extend_from_slice(digits),
-        }
+        start.write(&mut self.buffer);
         packed_write::encode_rest(name, *peeled, &mut self.buffer);
         self.relieve()
     }
@@ -128,11 +122,7 @@ impl FreshFiles {
     #[inline(never)]
     fn look_up(&mut self, id: &ObjectId) -> Result<Known> {
         self.begin_packed()?;
-        let mut hex = Vec::with_capacity(DIGITS_MAX);
-        id.write_hex(&mut hex);
-        let mut digits = [0; DIGITS_MAX];
-        digits[..hex.len()].copy_from_slice(&hex);
-        let known = Known { digits, peeled: packed_write::peel(&self.backend.store, id)? };
+        let known = Known { start: LineStart::new(id), peeled: packed_write::peel(&self.backend.store, id)? };
         self.objects.put(*id, known);
         Ok(known)
     }

@@ -7,6 +7,7 @@ use crate::{
     backend::{Claims, Intent, OptimizeOptions, Steps},
 };
 use bstr::{BStr, ByteSlice};
+use refdb_types::is_below;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -19,10 +20,6 @@ const ASIDE: &str = "refs/.tmp-renamed-log";
 /// Whether one name lies below the other.
 pub(super) fn are_nested(one: &BStr, other: &BStr) -> bool {
     is_below(one, other) || is_below(other, one)
-}
-
-fn is_below(inner: &BStr, outer: &BStr) -> bool {
-    inner.strip_prefix(&**outer).is_some_and(|rest| rest.starts_with(b"/"))
 }
 
 /// Packs the loose refs that the transaction deletes and needs folders in the place of. Their files would be in the way of

@@ -1,8 +1,9 @@
 //! Looks into a mapped packed-refs file by reads. A fault maps many pages around the one that is touched, which costs as
 //! much as ten reads. So the first searches, which touch far places, do without the mapping until they are near.
 
-use super::loose::is_space;
+use super::packed_read::name_of;
 use bstr::{BStr, ByteSlice};
+use refdb_types::HashKind;
 use refdb_vfs::File;
 use std::{
     cmp::Ordering,
@@ -46,8 +47,8 @@ impl FarReads {
     }
 
     /// Narrows a range in which `name` is searched for, by halves, while it is long. Both ends stay starts of records, the
-    /// second of one that is not less. They are equal if the record of the name was met. Ids have `len_hex` digits.
-    pub(super) fn narrow(&self, mut low: usize, mut high: usize, len_hex: usize, name: &BStr) -> (usize, usize) {
+    /// second of one that is not less. They are equal if the record of the name was met. Ids are of `hash`.
+    pub(super) fn narrow(&self, mut low: usize, mut high: usize, hash: HashKind, name: &BStr) -> (usize, usize) {
         if high.saturating_sub(low) <= NEAR_LEN || !self.take() {
             return (low, high);
         }
@@ -57,7 +58,7 @@ impl FarReads {
             let from = low + (high - low) / 2 - middle;
             // Where the mapping is read, a shorter file and bytes that are no record are told of.
             let Ok(len) = self.file.read_at(&mut buffer, from as u64) else { break };
-            let Some(found) = record_around(&buffer[..len], middle, len_hex, name) else { break };
+            let Some(found) = record_around(&buffer[..len], middle, hash, name) else { break };
             let (at, next) = (from + found.start, from + found.next);
             if at < low || next > high {
                 break; // Two peeled lines in a row: none of this is a record.
@@ -81,20 +82,18 @@ struct Found {
 }
 
 /// The record that the byte at `position` belongs to, and how its name compares. `None` if it is not there as a whole.
-fn record_around(bytes: &[u8], position: usize, len_hex: usize, name: &BStr) -> Option<Found> {
+fn record_around(bytes: &[u8], position: usize, hash: HashKind, name: &BStr) -> Option<Found> {
     let line_before = |end: usize| bytes.get(..end)?.rfind_byte(b'\n').map(|newline| newline + 1);
     let line_end = |from: usize| bytes.get(from..)?.find_byte(b'\n').map(|newline| from + newline);
     let mut start = line_before(position)?;
     if bytes.get(start) == Some(&b'^') {
         start = line_before(start - 1)?;
     }
-    let (end, name_start) = (line_end(start)?, start + len_hex + 1);
-    if name_start >= end || !is_space(&bytes[name_start - 1]) || bytes[start] == b'^' {
-        return None;
-    }
+    let end = line_end(start)?;
+    let found = name_of(&bytes[start..end], hash)?;
     let mut next = end + 1;
     if *bytes.get(next)? == b'^' {
         next = line_end(next)? + 1;
     }
-    Some(Found { start, next, order: bytes[name_start..end].cmp(name) })
+    Some(Found { start, next, order: found.cmp(name) })
 }

@@ -1,9 +1,8 @@
 //! Where in a packed-refs file a name is: by halves, over bytes that nobody has checked before.
 
 use super::{
-    loose::is_space,
     packed_far::{FarReads, NEAR_LEN},
-    packed_read::{Bytes, Packed, PackedRecord, line_around},
+    packed_read::{Bytes, Packed, PackedRecord, line_around, name_of},
 };
 use crate::Result;
 use bstr::BStr;
@@ -75,7 +74,7 @@ impl Packed {
     /// As [`Packed::seek`] between two positions, the second of which is not less than `name`.
     fn bisect(&self, low: usize, high: usize, name: &BStr) -> Result<usize> {
         let (mut low, mut high) = match self.far_reads() {
-            Some(reads) => reads.narrow(low, high, self.hash.len_hex(), name),
+            Some(reads) => reads.narrow(low, high, self.hash, name),
             None => (low, high),
         };
         while low < high {
@@ -110,15 +109,12 @@ impl Packed {
         let at = at - base;
         let line_end = self.line_end_in(bytes, at)?;
         debug_assert!(at <= line_end && line_end < bytes.len(), "a line ends in the bytes at hand: {at} {line_end}");
-        let name_start = at + self.hash.len_hex() + 1;
-        if name_start >= line_end || !is_space(&bytes[name_start - 1]) || bytes[at] == b'^' {
-            return Err(self.unexpected(base + at));
-        }
+        let found = name_of(&bytes[at..line_end], self.hash).ok_or_else(|| self.unexpected(base + at))?;
         let mut next = line_end + 1;
         if bytes.get(next) == Some(&b'^') {
             next = self.line_end_in(bytes, next)? + 1;
         }
-        Ok((bytes[name_start..line_end].cmp(name), base + next))
+        Ok((found.cmp(name), base + next))
     }
 }
 

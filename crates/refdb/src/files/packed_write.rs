@@ -163,13 +163,13 @@ pub(super) const WHOLE_HEADER: &[u8] = b"# pack-refs with: peeled fully-peeled s
 /// Appends a ref's line, and one for what it peels to.
 pub(super) fn encode(name: &BStr, id: ObjectId, peeled: Option<ObjectId>, out: &mut Vec<u8>) {
     id.write_hex(out);
+    out.push(b' ');
     encode_rest(name, peeled, out);
 }
 
-/// Appends what stands behind the digits of a ref's object.
+/// Appends what stands behind the digits of a ref's object and the space.
 #[inline]
 pub(super) fn encode_rest(name: &BStr, peeled: Option<ObjectId>, out: &mut Vec<u8>) {
-    out.push(b' ');
     out.extend_from_slice(name);
     out.push(b'\n');
     if let Some(peeled) = peeled {

@@ -1,6 +1,7 @@
 use super::{Part, vocabulary::Vocabulary};
 use crate::{RefFormat, Rng};
 use bstr::{BString, ByteSlice};
+use refdb_types::is_below;
 
 /// Settings, some of which mean nothing to refs, some of which are bad.
 const SETTINGS: &[(&str, &str)] = &[
@@ -186,7 +187,6 @@ fn keep_possible(parts: &mut [Part]) {
         _ => None,
     };
     let mut names: Vec<BString> = parts.iter().filter_map(name).collect();
-    let is_below = |one: &[u8], other: &[u8]| one.strip_prefix(other).is_some_and(|rest| rest.starts_with(b"/"));
     for part in parts {
         let Part::File(path, text) = part else { continue };
         if path != "packed-refs" {
