@@ -5,20 +5,58 @@ use std::{
     io::Write,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    thread::sleep,
+    time::{Duration, Instant, SystemTime},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use refdb_vfs::interrupt;
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
 };
 
-use crate::options::CacheOptions;
+use crate::{options::CacheOptions, progress::progress};
 
-/// Locks the folder `home`, which is made if it is not there, and notes that it is used. Absent if another lab has it
-/// and `operation` does not wait.
-pub fn lock(home: &Path, operation: FlockOperation) -> Result<Option<File>> {
+/// The purpose of a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// The build stays as it is; several labs may hold this.
+    Use,
+    /// It is made or removed.
+    Change,
+}
+
+/// Locks the folder `home`, which is made if it is not there. It fails if others hold the lock longer than `patience`, or
+/// by a signal.
+pub fn lock(home: &Path, access: Access, patience: Duration) -> Result<File> {
+    if let Some(file) = try_lock(home, access)? {
+        return Ok(file);
+    }
+    progress(&format!("waiting for another lab, which has locked '{}'", home.display()));
+    let start = Instant::now();
+    loop {
+        if let Some(file) = try_lock(home, access)? {
+            return Ok(file);
+        }
+        // A wait in the kernel would neither end nor notice a signal.
+        interrupt::check()?;
+        ensure!(
+            start.elapsed() < patience,
+            "another lab has locked '{}' for {} s: end it, or name another folder with --cache",
+            home.display(),
+            patience.as_secs()
+        );
+        sleep(Duration::from_millis(100));
+    }
+}
+
+/// The same without waiting; absent if another lab has it.
+fn try_lock(home: &Path, access: Access) -> Result<Option<File>> {
+    let operation = match access {
+        Access::Use => FlockOperation::NonBlockingLockShared,
+        Access::Change => FlockOperation::NonBlockingLockExclusive,
+    };
     let context = || format!("cannot lock '{}'", home.display());
     loop {
         fs::create_dir_all(home).with_context(|| format!("cannot make '{}'", home.display()))?;
@@ -32,7 +70,7 @@ pub fn lock(home: &Path, operation: FlockOperation) -> Result<Option<File>> {
             Err(Errno::WOULDBLOCK) => return Ok(None),
             done => done.with_context(context)?,
         }
-        // Another lab may have removed the folder while we waited; then this lock keeps nobody out.
+        // Another lab may have removed the folder meanwhile; then this lock keeps nobody out.
         let (ours, there) = (file.metadata().with_context(context)?, fs::metadata(&path));
         if there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
             return Ok(Some(file));
@@ -102,7 +140,7 @@ fn size(folder: &Path) -> Result<u64> {
 
 /// Removes a build, unless a lab uses it.
 fn remove(home: &Path) -> Result<bool> {
-    let Some(_lock) = lock(home, FlockOperation::NonBlockingLockExclusive)? else { return Ok(false) };
+    let Some(_lock) = try_lock(home, Access::Change)? else { return Ok(false) };
     fs::remove_dir_all(home).with_context(|| format!("cannot remove '{}'", home.display()))?;
     Ok(true)
 }

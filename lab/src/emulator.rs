@@ -1,14 +1,11 @@
 //! Instructions where the processor's counters are closed: callgrind, of valgrind, emulates a command and all that it starts.
 //! It counts what they do in user space, and each string instruction once a repetition.
 
-use std::{
-    ffi::OsString,
-    fs,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{ffi::OsString, fs, path::Path, process::Command};
 
 use anyhow::{Context, Result, ensure};
+
+use crate::process::output;
 
 /// How callgrind counts. The file of a program has no abbreviations, and one line a function ([`crate::profile`] reads it). A
 /// process that forks leaves what it has counted in a file, and both go on from nothing. Else it would count twice in a
@@ -28,10 +25,7 @@ const OPTIONS: [&str; 9] = [
 
 /// The emulator with its version, as it calls itself; absent where it cannot run a program.
 pub fn version() -> Option<String> {
-    let said = |words: &[&str]| {
-        let output = Command::new("valgrind").args(words).stdin(Stdio::null()).output().ok()?;
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
+    let said = |words: &[&str]| Some(output(Command::new("valgrind").args(words)).ok()?.trim().to_owned());
     said(&["-q", "--tool=callgrind", "--callgrind-out-file=/dev/null", "true"])?;
     said(&["--version"])
 }

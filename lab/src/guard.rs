@@ -5,7 +5,7 @@ use std::{
     io::ErrorKind,
     sync::atomic::{AtomicBool, Ordering},
     thread::sleep,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
@@ -34,22 +34,21 @@ pub fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     done
 }
 
-/// Ends all processes that descend from this one, if [`guarded`] runs. There must be none that is still wanted.
+/// Ends all processes that descend from this one, if [`guarded`] runs. There must be none that is still wanted. It fails
+/// if one does not end within a minute.
 pub fn end_strays() -> Result<()> {
-    let mut unseen = 0;
+    let end = Instant::now() + PATIENCE;
     while ADOPTS.load(Ordering::Relaxed) {
         let children = children()?;
         for child in &children {
             // It may have ended meanwhile.
             kill_process(*child, Signal::KILL).ok();
         }
-        let options = if children.is_empty() { WaitOptions::NOHANG } else { WaitOptions::empty() };
-        match waitpid(None, options) {
+        // One that waits for a disk, or that is another user's, may outlive its signal. So nothing here waits in the kernel.
+        match waitpid(None, WaitOptions::NOHANG) {
             Ok(Some(_)) | Err(Errno::INTR) => {}
             Ok(None) => {
-                // It became ours between the two, or this kernel does not list children.
-                unseen += 1;
-                ensure!(unseen < UNSEEN_MAX, "a stray process is not to be seen in /proc: end it by hand");
+                ensure!(Instant::now() < end, "{}", undying(&children));
                 sleep(Duration::from_millis(1));
             }
             Err(Errno::CHILD) => break,
@@ -59,8 +58,15 @@ pub fn end_strays() -> Result<()> {
     Ok(())
 }
 
-/// How often a child may be there that is not listed.
-const UNSEEN_MAX: u32 = 1000;
+/// How long processes may take to end once they were told to.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The complaint about processes that stay.
+fn undying(children: &[Pid]) -> String {
+    let numbers: Vec<String> = children.iter().map(|child| child.as_raw_nonzero().to_string()).collect();
+    let seconds = PATIENCE.as_secs();
+    format!("stray processes did not end within {seconds} s: see why, and end them by hand: {}", numbers.join(", "))
+}
 
 /// The processes that this one is the parent of.
 fn children() -> Result<Vec<Pid>> {

@@ -2,6 +2,8 @@
 
 use std::{ffi::OsString, path::Path, process::Command};
 
+use crate::process::finish;
+
 /// The event: user space and kernel.
 const EVENT: &str = "instructions:uk";
 
@@ -13,8 +15,8 @@ pub fn words(log: &Path) -> Vec<OsString> {
 
 /// Whether perf may count user and kernel instructions here.
 pub fn works() -> bool {
-    let output = Command::new("perf").args(["stat", "-x,", "-e", EVENT, "true"]).output();
-    output.is_ok_and(|output| parse(&String::from_utf8_lossy(&output.stderr)).is_some())
+    let ended = finish(Command::new("perf").args(["stat", "-x,", "-e", EVENT, "true"]));
+    ended.is_ok_and(|ended| parse(&ended.said).is_some())
 }
 
 /// The number of instructions, from perf's comma-separated output; absent when there is no counter.

@@ -2,10 +2,11 @@
 
 use std::{
     fs::File,
-    io::{ErrorKind, Read},
+    io::{ErrorKind, Read, Seek},
     os::unix::process::ExitStatusExt,
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
+    thread::sleep,
     time::{Duration, Instant},
 };
 
@@ -80,6 +81,7 @@ pub fn run(mut command: Command, limits: Limits) -> Result<Usage> {
     let start = Instant::now();
     let mut child = command.spawn().with_context(|| command.get_program().display().to_string())?;
     let said = limit(&child, limits.cpu).and_then(|()| wait(&mut child, limits.wall))?;
+    // It has ended, so this does not wait.
     let used = child.wait4()?;
     let wall = start.elapsed();
     let cut = was_cut(used.status);
@@ -90,20 +92,31 @@ pub fn run(mut command: Command, limits: Limits) -> Result<Usage> {
 /// Waits until `child` ends, and does not reap it. What it wrote to its standard error is returned, if that is a pipe, up to
 /// its first 64 KiB. After `seconds`, or when this process is told to stop, the child and all stray processes are ended.
 pub fn wait(child: &mut Child, seconds: u64) -> Result<String> {
-    let said = listen(child, Instant::now() + Duration::from_secs(seconds)).and_then(|said| {
-        let said = said.with_context(|| format!("it did not end within {seconds} s"))?;
-        Ok(String::from_utf8_lossy(&said).into_owned())
-    });
+    let said = listen(child, seconds, true);
     if said.is_err() {
-        child.kill().ok();
-        child.wait().ok();
+        end(child)?;
         end_strays()?;
     }
     said
 }
 
-/// What a child says until it ends; nothing if it is late.
-fn listen(child: &mut Child, end: Instant) -> Result<Option<Vec<u8>>> {
+/// Ends a child that is not wanted any more.
+fn end(child: &mut Child) -> Result<()> {
+    child.kill().ok();
+    let start = Instant::now();
+    while child.try_wait()?.is_none() {
+        ensure!(start.elapsed() < PATIENCE, "process {} does not end: see why, and end it by hand", child.id());
+        sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// How long a process may take to end once it was told to. One that waits for a disk may take for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a child says until it ends. It fails after `seconds`, or, if it heeds them, by a signal.
+fn listen(child: &mut Child, seconds: u64, heeds_signals: bool) -> Result<String> {
+    let end = Instant::now() + Duration::from_secs(seconds);
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a child has a number")?;
     let ended = pidfd_open(pid, PidfdFlags::empty()).context("cannot watch a process")?;
     let mut pipe = child.stderr.take();
@@ -112,11 +125,11 @@ fn listen(child: &mut Child, end: Instant) -> Result<Option<Vec<u8>>> {
     }
     let mut said = Vec::new();
     loop {
-        interrupt::check()?;
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(None);
+        if heeds_signals {
+            interrupt::check()?;
         }
+        let left = end.saturating_duration_since(Instant::now());
+        ensure!(!left.is_zero(), "it did not end within {seconds} s");
         // A signal may come between the check and the wait: it is seen a little later then.
         let pause = Timespec::try_from(left.min(Duration::from_millis(200)))?;
         let mut fds = Vec::from([PollFd::new(&ended, PollFlags::IN)]);
@@ -131,24 +144,29 @@ fn listen(child: &mut Child, end: Instant) -> Result<Option<Vec<u8>>> {
             pipe = None;
         }
         if is_over {
-            return Ok(Some(said));
+            return Ok(String::from_utf8_lossy(&said).into_owned());
         }
     }
 }
 
-/// Reads all that is there, and keeps the first of it. Says whether that was the end.
+/// Reads all that is there, and keeps the first of it. Says whether that was the end. A program may write as fast as this reads,
+/// so it stops after a while.
 fn take_in(pipe: &mut impl Read, said: &mut Vec<u8>) -> Result<bool> {
     let mut piece = [0; 4096];
-    loop {
+    for _ in 0..PIECES_MAX {
         match pipe.read(&mut piece) {
             Ok(0) => return Ok(true),
             Ok(count) => said.extend(&piece[..count.min(SAID_MAX.saturating_sub(said.len()))]),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error).context("cannot read what a program says"),
         }
     }
+    Ok(false)
 }
+
+/// Pieces that are read at once. A pipe holds sixteen of them.
+const PIECES_MAX: usize = 32;
 
 /// Bytes of a complaint that are kept.
 const SAID_MAX: usize = 64 << 10;
@@ -161,10 +179,44 @@ pub fn tool(command: &mut Command) -> Result<()> {
 /// The standard output of a helper program that must succeed.
 pub fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().with_context(|| format!("cannot run {name}"))?;
-    ensure!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    let finished = finish(command)?;
+    ensure!(finished.status.success(), "{name}: {}", finished.said.trim());
+    Ok(String::from_utf8_lossy(&finished.output).into_owned())
 }
+
+/// A helper program that has ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// How.
+    pub status: ExitStatus,
+    /// Its standard output.
+    pub output: Vec<u8>,
+    /// The first 64 KiB of its standard error.
+    pub said: String,
+}
+
+/// Runs a helper program to its end. Programs that it leaves in the background are not waited for. Signals do not
+/// end it, since folders are tidied up after them, but it may take ten minutes at most.
+pub fn finish(command: &mut Command) -> Result<Ended> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    // A pipe would be full at some time, and may be held open by others.
+    let mut file = tempfile::tempfile().context("cannot make a temporary file")?;
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("cannot run {name}"))?;
+    let said = listen(&mut child, HELPER_LIMIT, false);
+    if said.is_err() {
+        end(&mut child)?;
+    }
+    let said = said.with_context(|| format!("{name} was ended"))?;
+    let status = child.wait()?;
+    let mut output = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut output)?;
+    Ok(Ended { status, output, said })
+}
+
+/// Seconds that a helper program may take.
+const HELPER_LIMIT: u64 = 600;
 
 /// Sets the limit of CPU time for a running child.
 pub fn limit(child: &Child, seconds: u64) -> Result<()> {
@@ -185,4 +237,16 @@ pub fn was_cut(status: ExitStatus) -> bool {
 /// The first thing a failed command said, else how it ended.
 fn failure(said: &str, status: ExitStatus) -> String {
     said.lines().find(|line| !line.trim().is_empty()).map_or_else(|| status.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_helper_is_not_delayed_by_a_program_that_holds_its_output_open() {
+        let start = Instant::now();
+        assert_eq!(output(Command::new("sh").args(["-c", "sleep 20 & echo said"])).unwrap(), "said\n");
+        assert!(start.elapsed() < Duration::from_secs(15));
+    }
 }

@@ -7,17 +7,16 @@ use std::{
     io::ErrorKind,
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use anyhow::{Context, Result, ensure};
 use refdb_vfs::interrupt;
-use rustix::fs::FlockOperation;
 
 use crate::{
-    cache,
+    cache::{self, Access},
     guard::end_strays,
-    process::{output, tool, wait},
+    process::{finish, output, tool, wait},
     progress::progress,
     scenario::Scenario,
 };
@@ -57,7 +56,7 @@ impl Builds {
         for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"] {
             git.env_remove(name);
         }
-        git.arg("-C").arg(&self.repository).stdin(Stdio::null());
+        git.arg("-C").arg(&self.repository);
         git
     }
 
@@ -76,14 +75,14 @@ impl Builds {
         // The recipe is written last, so a build that was interrupted begins again.
         let is_built = || fs::read_to_string(&recipe).is_ok_and(|known| known == self.recipe) && built.is_dir();
         loop {
-            let lock = cache::lock(&home, FlockOperation::LockShared)?.context("a lock that is waited for")?;
+            let lock = cache::lock(&home, Access::Use, self.patience())?;
             if is_built() {
                 lock.set_modified(SystemTime::now())?;
                 self.in_use.borrow_mut().push(lock);
                 return Ok(Ok(built));
             }
             drop(lock);
-            let lock = cache::lock(&home, FlockOperation::LockExclusive)?;
+            let lock = cache::lock(&home, Access::Change, self.patience())?;
             // Another lab may have built it meanwhile.
             if !is_built() {
                 match self.attempts(commit, &home, &built) {
@@ -100,6 +99,11 @@ impl Builds {
             }
             drop(lock);
         }
+    }
+
+    /// How long another lab may hold the lock of a build. It may build so long, and makes its worktree in some minutes.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(self.limit.saturating_mul(ATTEMPTS as u64).saturating_add(600))
     }
 
     /// Builds, once more if that fails.
@@ -183,8 +187,8 @@ impl Builds {
 
     /// Refuses a good commit that is no ancestor of the bad one: no way leads from one to the other.
     pub fn check_order(&self, good: &str, bad: &str) -> Result<()> {
-        let status = self.git().args(["merge-base", "--is-ancestor", good, bad]).stderr(Stdio::null()).status()?;
-        ensure!(status.success(), "the good commit {good} is no ancestor of the bad one, {bad}");
+        let asked = finish(self.git().args(["merge-base", "--is-ancestor", good, bad]))?;
+        ensure!(asked.status.success(), "the good commit {good} is no ancestor of the bad one, {bad}");
         Ok(())
     }
 

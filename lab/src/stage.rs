@@ -5,7 +5,7 @@ use std::{
     fs::{self, File},
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -86,6 +86,13 @@ impl Stage<'_> {
     /// One run of the command, started by the program and arguments in `before` if there are any. These make it at most
     /// `slower` times as slow. `then` sees the usage, and the folder before the next run replaces it.
     fn run<T>(&self, before: &[&OsStr], slower: u64, then: impl FnOnce(Usage) -> Result<T>) -> Result<T> {
+        let done = self.run_once(before, slower).and_then(then);
+        // What still runs in the background would disturb the next run, also after one that failed.
+        end_strays()?;
+        done
+    }
+
+    fn run_once(&self, before: &[&OsStr], slower: u64) -> Result<Usage> {
         let work = self.work();
         if work.exists() {
             fs::remove_dir_all(&work)?;
@@ -98,10 +105,7 @@ impl Stage<'_> {
         let usage = run(self.command(words, &work)?, limits).context("'command' failed")?;
         ensure!(!usage.cut, "'command' took more than the {} s of 'cpu-limit'", limits.cpu);
         self.script(&self.scenario.check, &work).context("'check' does not hold")?;
-        let then = then(usage);
-        // What still runs in the background would disturb the next run.
-        end_strays()?;
-        then
+        Ok(usage)
     }
 
     /// The work of one run, traced. Tracing slows it, so nothing else is measured meanwhile.
@@ -196,9 +200,5 @@ impl Stage<'_> {
 
 /// Whether strace is there and may trace.
 pub fn traces() -> bool {
-    succeeds(Command::new("strace").args(["-qq", "-c", "true"]))
-}
-
-fn succeeds(command: &mut Command) -> bool {
-    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    tool(Command::new("strace").args(["-qq", "-c", "true"])).is_ok()
 }

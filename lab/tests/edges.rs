@@ -7,12 +7,12 @@ use std::{
     fs,
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
-    process::{Child, Command},
+    process::Command,
     thread::sleep,
     time::{Duration, Instant},
 };
 
-use common::Synthetic;
+use common::{Synthetic, end, finish};
 
 const REPORT: &str = "cat \"$BUILD/cost\" >\"$COST\"";
 
@@ -44,6 +44,8 @@ fn a_command_a_setup_and_a_build_that_hang_end_at_their_limits() {
     let hang = format!("sleep {}", name(1));
     for (command, more, complaint) in [
         (hang.as_str(), String::new(), "'command' failed: it did not end within 1 s"),
+        // It complains faster than the lab reads.
+        ("exec yes >&2", String::new(), "'command' failed: it did not end within 1 s"),
         ("true", format!("setup = '{hang}'"), "'setup' failed: it did not end within 1 s"),
         ("true", format!("check = 'setsid {hang} & {hang}'"), "'check' does not hold: it did not end within 1 s"),
     ] {
@@ -76,10 +78,11 @@ fn what_a_run_leaves_in_the_background_neither_delays_it_nor_lives_on() {
 }
 
 /// A lab that works in the folder `place`.
-fn start(planted: &Synthetic, place: &Path) -> Child {
+fn lab(planted: &Synthetic, place: &Path) -> Command {
     let mut lab = Command::new(env!("CARGO_BIN_EXE_refdb-lab"));
     lab.arg("run").arg(planted.scenario()).arg("--revisions").arg(planted.repository()).arg("HEAD,HEAD");
-    lab.arg("--cache").arg(planted.cache()).arg("--place").arg(place).spawn().unwrap()
+    lab.arg("--cache").arg(planted.cache()).arg("--place").arg(place);
+    lab
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
@@ -97,16 +100,31 @@ fn a_lab_that_is_stopped_leaves_no_folder_and_no_process() {
         }
         planted.commit("cost", "1");
         let place = tempfile::tempdir().unwrap();
-        let mut lab = start(&planted, place.path());
+        let lab = lab(&planted, place.path()).spawn().unwrap();
         eventually("it runs", || sleeps(&here) && sleeps(&apart));
         let sent = Command::new("kill").arg(format!("-{signal}")).arg(lab.id().to_string()).status().unwrap();
         assert!(sent.success());
-        assert_eq!(lab.wait().unwrap().signal(), Some(signal), "it ends by the signal");
+        assert_eq!(end(lab).signal(), Some(signal), "it ends by the signal");
         eventually("the processes were ended", || !sleeps(&here) && !sleeps(&apart));
         assert_eq!(entries(place.path()), Vec::<PathBuf>::new(), "{in_build}, {signal}");
         assert_eq!(planted.git(&["worktree", "list"]).lines().count(), 1);
         assert_eq!(entries(&planted.cache()).len(), usize::from(!in_build), "half a build is none");
     }
+}
+
+#[test]
+fn a_lab_that_waits_for_the_lock_of_a_hung_one_can_be_stopped() {
+    let planted = Synthetic::new("true", "");
+    planted.commit("cost", "1");
+    planted.said("run", "HEAD,HEAD", &["--false-alarms", "0.5"]);
+    let held = fs::File::open(entries(&planted.cache())[0].join("lock")).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let (place, err) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
+    let lab = lab(&planted, place.path()).stderr(err.reopen().unwrap()).spawn().unwrap();
+    let waits = || fs::read_to_string(err.path()).unwrap().contains("waiting for another lab, which has locked '");
+    eventually("it waits", waits);
+    assert!(Command::new("kill").arg(lab.id().to_string()).status().unwrap().success());
+    assert_eq!(end(lab).signal(), Some(15), "it ends by the signal");
 }
 
 #[test]
@@ -118,7 +136,7 @@ fn builds_are_listed_and_go_when_nobody_used_them_for_long() {
     let builds = entries(&planted.cache());
     let lab = |more: &[&str]| {
         let mut lab = Command::new(env!("CARGO_BIN_EXE_refdb-lab"));
-        let output = lab.arg("cache").arg("--cache").arg(planted.cache()).args(more).output().unwrap();
+        let output = finish(lab.arg("cache").arg("--cache").arg(planted.cache()).args(more));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };

@@ -8,7 +8,7 @@ use std::{
     process::{Command, Output},
 };
 
-use common::Synthetic;
+use common::{Synthetic, finish};
 
 /// A repository with a build in it, and a scenario that runs its program.
 struct Gate {
@@ -26,7 +26,7 @@ impl Gate {
         let folder = self.synthetic.repository();
         let mut gate = Command::new(env!("CARGO_BIN_EXE_refdb-lab"));
         gate.arg("gate").arg(self.synthetic.scenario()).arg("--build").arg(&folder);
-        gate.arg("--history").arg(folder.join("gate.jsonl")).args(more).output().unwrap()
+        finish(gate.arg("--history").arg(folder.join("gate.jsonl")).args(more))
     }
 
     fn passes(&self, more: &[&str]) -> String {

@@ -192,7 +192,7 @@ fn the_shipped_scenarios_work_with_real_git() {
         let mut lab = std::process::Command::new(env!("CARGO_BIN_EXE_refdb-lab"));
         lab.args(["run", name, "--revisions"]).arg(planted.repository()).arg("HEAD~1,HEAD");
         lab.args(["--parameter-list", "refcount", "3", "--false-alarms", "0.5", "--runs-max", "4", "--cache"]);
-        let output = lab.arg(planted.cache()).output().unwrap();
+        let output = common::finish(lab.arg(planted.cache()));
         assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
         let said = String::from_utf8(output.stdout).unwrap();
         let title = format!("Benchmark 2: {name} (refcount = 3, refformat = reftable, revision = HEAD)");

@@ -1,11 +1,10 @@
 //! Slowdowns that commits accept, by a trailer of their message: `Slower: JOBS: REASON`.
 
-use std::{
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{path::Path, process::Command};
 
 use anyhow::Result;
+
+use crate::process::output;
 
 /// What the messages of some commits accept.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -48,8 +47,7 @@ pub fn since(file: &Path, line: &str) -> Result<Accepted> {
 /// What git says in the folder of `file`; nothing if that is no repository.
 pub fn git(file: &Path, words: &[&str]) -> Option<String> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let output = Command::new("git").arg("-C").arg(folder).args(words).stdin(Stdio::null()).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    output(Command::new("git").arg("-C").arg(folder).args(words)).ok()
 }
 
 #[cfg(test)]

@@ -2,13 +2,15 @@
 
 use std::{collections::BTreeMap, env, fs, process::Command};
 
+use crate::process::output;
+
 /// The parts of a processor that valgrind shows to programs, which choose their code by them. Its maker and speed it hides.
 const SHOWN: [&str; 10] = ["abm", "avx", "avx2", "bmi1", "f16c", "fma", "rdrand", "rdseed", "rdtscp", "ssse3"];
 
 /// Tool, C library and processor, and the names and values of the caller's.
 pub fn find(tool: &str, more: &[(String, String)]) -> BTreeMap<String, String> {
-    let said = Command::new("ldd").arg("--version").output().map(|output| output.stdout).unwrap_or_default();
-    let libc = String::from_utf8_lossy(&said).lines().next().unwrap_or("unknown").to_owned();
+    let libc = output(Command::new("ldd").arg("--version")).unwrap_or_default();
+    let libc = libc.lines().next().unwrap_or("unknown").to_owned();
     let cpu = processor(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default());
     let own = [("tool", tool.to_owned()), ("libc", libc), ("cpu", cpu)];
     own.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(more.iter().cloned()).collect()

@@ -7,7 +7,9 @@ pub(crate) mod history;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Child, Command, ExitStatus, Output},
+    thread::sleep,
+    time::{Duration, Instant},
 };
 
 use tempfile::TempDir;
@@ -86,7 +88,7 @@ impl Synthetic {
         let mut lab = Command::new(env!("CARGO_BIN_EXE_refdb-lab"));
         lab.arg(action).arg(self.scenario()).arg("--revisions").arg(self.repository()).arg(revisions);
         lab.arg("--cache").arg(self.cache()).args(["--seed", "1"]).args(more);
-        lab.output().unwrap()
+        finish(&mut lab)
     }
 
     /// What the lab says when it succeeds.
@@ -101,6 +103,31 @@ impl Synthetic {
         let output = self.lab(action, revisions, more);
         assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
         String::from_utf8_lossy(&output.stderr).lines().last().unwrap().to_owned()
+    }
+}
+
+/// The end of `program`, which must come within four minutes, whatever hangs in it. Its output goes to files: a pipe that a
+/// stray process holds open would be waited for.
+pub(crate) fn finish(program: &mut Command) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, err) = (folder.path().join("out"), folder.path().join("err"));
+    program.stdout(fs::File::create(&out).unwrap()).stderr(fs::File::create(&err).unwrap());
+    let status = end(program.spawn().unwrap());
+    Output { status, stdout: fs::read(out).unwrap(), stderr: fs::read(err).unwrap() }
+}
+
+/// The same of a program that was started.
+pub(crate) fn end(mut child: Child) -> ExitStatus {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if start.elapsed() > Duration::from_secs(240) {
+            child.kill().unwrap();
+            panic!("the program hangs");
+        }
+        sleep(Duration::from_millis(5));
     }
 }
 
