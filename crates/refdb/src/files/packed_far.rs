@@ -1,7 +1,7 @@
 //! Looks into a mapped packed-refs file by reads. A fault maps many pages around the one that is touched, which costs as
 //! much as ten reads. So the first searches, which touch far places, do without the mapping until they are near.
 
-use super::packed_read::name_of;
+use super::loose::is_space;
 use bstr::{BStr, ByteSlice};
 use refdb_types::HashKind;
 use refdb_vfs::File;
@@ -96,4 +96,12 @@ fn record_around(bytes: &[u8], position: usize, hash: HashKind, name: &BStr) -> 
         next = line_end(next)? + 1;
     }
     Some(Found { start, next, order: found.cmp(name) })
+}
+
+/// The name in a ref's line, which ends before its newline. `None` if it is no such line; the id is not looked at.
+#[inline]
+pub(super) fn name_of(line: &[u8], hash: HashKind) -> Option<&[u8]> {
+    let (start, name) = line.split_at_checked(hash.len_hex() + 1)?;
+    let is_ref = !name.is_empty() && start.last().is_some_and(is_space) && line[0] != b'^';
+    is_ref.then_some(name)
 }

@@ -1,4 +1,4 @@
-use super::{disorder::Disorder, loose::is_space, packed_far::FarReads, pages::Pages};
+use super::{disorder::Disorder, packed_far::FarReads, pages::Pages};
 use crate::{Error, RefView, Result, TargetView, backend::Peeled};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId};
@@ -506,14 +506,6 @@ impl Packed {
 #[inline]
 pub(super) fn line_around(bytes: &[u8], base: usize, low: usize, at: usize) -> usize {
     bytes[low - base..at - base].rfind_byte(b'\n').map_or(low, |newline| low + newline + 1)
-}
-
-/// The name in a ref's line, which ends before its newline. `None` if it is no such line; the id is not looked at.
-#[inline]
-pub(super) fn name_of(line: &[u8], hash: HashKind) -> Option<&[u8]> {
-    let (start, name) = line.split_at_checked(hash.len_hex() + 1)?;
-    let is_ref = !name.is_empty() && start.last().is_some_and(is_space) && line[0] != b'^';
-    is_ref.then_some(name)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Where in a packed-refs file a name is: by halves, over bytes that nobody has checked before.
 
 use super::{
-    packed_far::{FarReads, NEAR_LEN},
-    packed_read::{Bytes, Packed, PackedRecord, line_around, name_of},
+    packed_far::{FarReads, NEAR_LEN, name_of},
+    packed_read::{Bytes, Packed, PackedRecord, line_around},
 };
 use crate::Result;
 use bstr::BStr;
