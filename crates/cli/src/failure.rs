@@ -145,11 +145,22 @@ pub fn refused(error: refdb::Error) -> Failure {
         refdb::Error::Hook(text) => Failure::Fatal(text.into()),
         // Git finds out who makes a change before it makes it.
         error @ refdb::Error::Ident(_) => error.into(),
+        error if is_of_packed_refs(&error) => error.into(),
         error => match Failure::from(error) {
             Failure::Fatal(text) => Failure::Error(text, 1),
             other => other,
         },
     }
+}
+
+/// Whether packed-refs cannot be read. Git ends there with code 128, whatever it was about to do.
+pub fn is_of_packed_refs(error: &refdb::Error) -> bool {
+    let path = match error {
+        refdb::Error::Corrupt { path, .. } => path,
+        refdb::Error::Io(error) if !WRITES.contains(&error.operation) => &error.path,
+        _ => return false,
+    };
+    path.file_name().is_some_and(|name| name == "packed-refs")
 }
 
 /// An error of the store in git's words, where git has words for it.

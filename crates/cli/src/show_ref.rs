@@ -360,6 +360,7 @@ pub fn tell_existence(session: &Session, name: &BStr) -> Result<u8> {
             say("error: ", &message!["failed to look up reference: ", why]);
             Ok(1)
         }
+        Err(error) if is_of_packed_refs(&error) => Err(error.into()),
         Err(error) => {
             say("error: ", &message!["failed to look up reference: ", error.to_string()]);
             Ok(1)

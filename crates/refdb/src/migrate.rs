@@ -103,7 +103,7 @@ impl Store {
         let mut ticker = Ticker { done: 0, tell: progress };
         let site = &Site::of(self)?;
         let running = hold(site)?;
-        migrated.recovered = leftover::recover(site, &mut migrated, &mut ticker)?;
+        migrated.recovered = leftover::recover(site, options.to, &mut migrated, &mut ticker)?;
         let now = site.format_on_disk()?;
         if now == options.to {
             return match migrated.recovered {

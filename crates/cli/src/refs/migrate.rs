@@ -2,7 +2,7 @@
 
 use crate::{
     Invocation,
-    failure::{FAILED, Failure, Result, WRONG_USE, message, say},
+    failure::{FAILED, Failure, Result, WRONG_USE, is_of_packed_refs, message, say},
     options::{Command, Opt, Parser, Value, Word},
     output::Output,
     progress::Progress,
@@ -37,6 +37,7 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     progress.finish();
     match migrated {
         Ok(migrated) => tell(&session, &migrated),
+        Err(error) if is_of_packed_refs(&error) => Err(error.into()),
         Err(error) => match Failure::from(error) {
             Failure::Fatal(text) => Err(Failure::Error(text, FAILED)),
             other => Err(other),

@@ -166,9 +166,10 @@ impl Log<'_> {
             return Ok(None);
         }
         let now = records(current, self.name.as_bstr())?;
-        let gone: Vec<u64> = gone.into_iter().filter(|gone| has(&now, gone)).map(|gone| gone.index).collect();
+        let mut gone: Vec<u64> = gone.into_iter().filter(|gone| has(&now, gone)).map(|gone| gone.index).collect();
         // One table removes records and adds the rest. While the records are there, no earlier run added that.
         let entries = if gone.is_empty() { self.without_known(entries, &now) } else { entries };
+        let entries = self.mixed(entries, &now, &mut gone);
         let needs_marker = is_there && entries.is_empty() && now.len() == gone.len();
         if gone.is_empty() && entries.is_empty() && !needs_marker {
             return Ok(None);
@@ -207,6 +208,26 @@ impl Log<'_> {
                 && entry.committer.email.starts_with(&kept.committer.email)
         };
         kept == entry || key(kept) == key(entry) && is_start() && is_too_long(self.write, self.name.as_bstr(), entry)
+    }
+
+    /// Where an earlier run ended half-way, the new format may have gained entries that are newer than late ones. Those are
+    /// added anew among the late ones, by their times, and their records go.
+    fn mixed(&self, late: Vec<LogEntry>, now: &[Kept], gone: &mut Vec<u64>) -> Vec<LogEntry> {
+        let gained = now.iter().filter(|record| !has(self.copied, record));
+        let mut gained = gained.filter_map(|record| Some((record.index, record.entry.as_ref()?))).peekable();
+        let (mut mixed, mut moved) = (Vec::with_capacity(late.len()), Vec::new());
+        for entry in late {
+            let is_newer = |gained: &LogEntry| gained.committer.time_seconds >= entry.committer.time_seconds;
+            while let Some((index, newer)) = gained.next_if(|(_, gained)| is_newer(gained)) {
+                mixed.push(newer.clone());
+                moved.push(index);
+            }
+            mixed.push(entry);
+        }
+        debug_assert!(moved.iter().all(|index| !gone.contains(index)), "what the copy has was not gained since");
+        gone.splice(..0, moved);
+        debug_assert!(gone.is_sorted_by(|a, b| a > b), "the newest record goes first");
+        mixed
     }
 
     /// Drops entries that an earlier run put on top of the copy: one for each record that is there. Entries that equal

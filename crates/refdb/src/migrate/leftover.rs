@@ -2,7 +2,7 @@
 
 use super::{
     MigrateOptions, Migrated, Ticker,
-    place::{Root, Site},
+    place::{Bare, Root, Site},
     retire,
     steps::{Remedy, remedy},
     switch::Switch,
@@ -19,20 +19,28 @@ pub enum Recovered {
     Undone,
 }
 
-/// Finishes or undoes each migration that did not end.
-pub(super) fn recover(site: &Site<'_>, migrated: &mut Migrated, ticker: &mut Ticker<'_>) -> Result<Option<Recovered>> {
+/// Finishes or undoes each migration that did not end. `to` is the format that is asked for now.
+pub(super) fn recover(
+    site: &Site<'_>,
+    to: RefFormat,
+    migrated: &mut Migrated,
+    ticker: &mut Ticker<'_>,
+) -> Result<Option<Recovered>> {
     let mut recovered = None;
     for root in site.roots()? {
+        let configured = site.format_on_disk()?;
         let Some((noted, is_done)) = root.noted(&site.fs)? else {
-            root.remove_if_bare(&site.fs)?;
+            // The folder goes after its note, so an empty one may be the last that is left of a migration that ended well.
+            let was_empty = root.remove_if_bare(&site.fs)? == Some(Bare::Empty);
+            recovered = recovered.or((was_empty && configured == to).then_some(Recovered::Finished));
             continue;
         };
         free_locks(site, noted.to)?;
         if is_done {
             root.remove(&site.fs)?;
+            recovered = recovered.or((configured == noted.to).then_some(Recovered::Finished));
             continue;
         }
-        let configured = site.format_on_disk()?;
         recovered = Some(match remedy(noted.to, configured) {
             Remedy::Finish => {
                 finish(site, root, noted, migrated, ticker)?;

@@ -293,9 +293,14 @@ impl Root {
     }
 
     /// Removes it if nothing was written but, perhaps, a part of the note. All else without a note is a dry run's.
-    pub(super) fn remove_if_bare(&self, fs: &Fs) -> Result<()> {
-        let is_bare = fs.read_dir(&self.path)?.iter().all(|(name, _)| name == b"plan");
-        if is_bare { self.remove(fs) } else { Ok(()) }
+    pub(super) fn remove_if_bare(&self, fs: &Fs) -> Result<Option<Bare>> {
+        let bare = match &fs.read_dir(&self.path)?[..] {
+            [] => Bare::Empty,
+            [(name, _)] if name == b"plan" => Bare::Begun,
+            _ => return Ok(None),
+        };
+        self.remove(fs)?;
+        Ok(Some(bare))
     }
 
     /// Removes it with all that is in it.
@@ -319,6 +324,15 @@ impl Root {
         }
         Ok(fs.remove_dir(&self.path)?)
     }
+}
+
+/// What was in a folder that [`Root::remove_if_bare`] removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Bare {
+    /// Nothing: the migration had not begun, or had ended.
+    Empty,
+    /// A part of the note.
+    Begun,
 }
 
 fn all_options() -> impl Iterator<Item = MigrateOptions> {

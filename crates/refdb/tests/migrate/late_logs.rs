@@ -206,3 +206,29 @@ fn the_next_run_adds_nothing_twice_and_keeps_what_the_new_format_gained() {
         repo.verify();
     }
 }
+
+/// The first run ends behind the switch. HEAD's reflog gains an entry in each format; the late one is the older.
+#[test]
+fn a_late_entry_comes_below_newer_ones_of_the_new_format() {
+    for hash in HASHES {
+        let (repo, ids) = topic(hash);
+        let (dir, id) = (repo.git_dir().to_owned(), ids[0].clone());
+        let at = dir.clone();
+        let act = move || files(&at, &["update-ref", "-m", "late", "HEAD", &id]);
+        let late = Interloper { when: is_commit, act, is_done: AtomicBool::new(false) };
+        let fs = Fs::witnessed(Arc::new(Breaker { late, refused: is_fence }));
+        migrate(&fs, &dir, RefFormat::Reftable).unwrap_err();
+        for target in ["topic", "main"] {
+            repo.git(["symbolic-ref", "-m", &format!("to {target}"), "HEAD", &format!("refs/heads/{target}")]);
+        }
+        // Where the next run ends behind its look, the last one changes nothing more.
+        let again = Interloper { when: is_end, act: || {}, is_done: AtomicBool::new(false) };
+        migrate(&Fs::witnessed(Arc::new(Breaker { late: again, refused: is_end })), &dir, RefFormat::Reftable).unwrap_err();
+        migrate(&Fs::real(), &dir, RefFormat::Reftable).unwrap();
+        let log = &state(&dir).1["HEAD"];
+        let is_in_order = log.iter().zip(["to main", "to topic", "late"]).all(|(line, message)| line.contains(message));
+        assert!(is_in_order, "{log:#?}");
+        assert_clean(&dir);
+        repo.verify();
+    }
+}
