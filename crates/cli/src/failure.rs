@@ -157,7 +157,9 @@ pub fn refused(error: refdb::Error) -> Failure {
 pub fn is_of_packed_refs(error: &refdb::Error) -> bool {
     let path = match error {
         refdb::Error::Corrupt { path, .. } => path,
-        refdb::Error::Io(error) if !WRITES.contains(&error.operation) => &error.path,
+        refdb::Error::Io(error) if ["map", "open", "read", "read the link", "stat"].contains(&error.operation) => {
+            &error.path
+        }
         _ => return false,
     };
     path.file_name().is_some_and(|name| name == "packed-refs")

@@ -4,7 +4,7 @@ mod plain;
 
 use crate::{
     Invocation,
-    failure::{Result, fatal, message, say},
+    failure::{Result, fatal, is_of_packed_refs, message, say},
     for_each_ref::world::ObjectKind,
     listing::{self, Broken, Ranges, Row, Visitor, Walk},
     numbers,
@@ -371,7 +371,12 @@ pub fn tell_existence(session: &Session, name: &BStr) -> Result<u8> {
 /// Whether git's list of all refs has this one. Broken refs are in it, but for those that cannot be opened.
 fn is_listed(snapshot: &dyn Snapshot, name: &BStr) -> Result<bool> {
     match snapshot.get(name) {
-        Err(refdb::Error::BrokenRef(broken)) => Ok(!matches!(broken.why, LooseError::Unreadable(_))),
+        Err(refdb::Error::BrokenRef(broken)) => Ok(match broken.why {
+            LooseError::Unreadable(_) => false,
+            // One that leads nowhere dangles.
+            LooseError::Target(target) => !target.is_empty(),
+            _ => true,
+        }),
         Ok(Some(Target::Direct(_))) => Ok(true),
         _ => Ok(listing::follow(snapshot, name)?.is_some()),
     }

@@ -1,6 +1,6 @@
 //! Files below `refs/` that are no refs, refs without an object, links that lead nowhere: git warns and goes on.
 
-use super::common::{Twins, refdb, same};
+use super::common::{Twins, git, refdb, same};
 use refdb_testkit::{RefFormat, Repo};
 use std::{fs, os::unix::fs::symlink};
 
@@ -147,5 +147,57 @@ fn a_pipe_below_refs_holds_nobody_up() {
         let said = refdb(twins.refdb.dir(), words, b"");
         let text = String::from_utf8_lossy(&said.stderr);
         assert!(!said.status.success() && text.contains(BROKEN), "{words:?}: {text}");
+    }
+}
+
+#[test]
+fn a_zero_byte_ends_a_ref() {
+    for content in
+        ["ID\0", "ID\0rubbish\n", "ID\n\0\0", "ID \0\n", "ref: refs/heads/topic\0x\n", "ref: \0refs/heads/topic\n"]
+    {
+        let broken = twins(&|repo| {
+            let content = content.replace("ID", repo.git(["rev-parse", "topic"]).trim_end());
+            fs::write(repo.git_dir().join(BROKEN), content).unwrap();
+        });
+        same(broken.git.dir(), &["refs", "verify"], b"");
+        listings(&broken);
+        if content.starts_with("ID") {
+            changes(&broken);
+        }
+    }
+    for content in ["\0", "\0\0\0\0\0\n", "1234\0\n"] {
+        let broken = twins(&write(BROKEN, content));
+        same(broken.git.dir(), &["refs", "verify"], b"");
+        listings(&broken);
+    }
+}
+
+#[test]
+fn a_packed_refs_that_cannot_be_read_ends_a_command_as_in_git() {
+    let broken = twins(&|repo| {
+        repo.git(["pack-refs", "--all"]);
+        let path = repo.git_dir().join("packed-refs");
+        let text = fs::read_to_string(&path).unwrap();
+        let (header, _) = text.split_once('\n').unwrap();
+        fs::write(path, format!("{header}\nrubbish\n")).unwrap();
+    });
+    for words in [
+        &["show-ref", "--exists", "refs/heads/topic"][..],
+        &["show-ref", "--exists", "refs/heads/none"],
+        &["refs", "exists", "refs/heads/topic"],
+        &["show-ref", "--verify", "refs/heads/topic"],
+        &["refs", "list"],
+        &["symbolic-ref", "refs/heads/other", "refs/heads/topic"],
+        &["update-ref", "-d", "refs/heads/topic"],
+        &["update-ref", "-d", "refs/heads/none"],
+        &["refs", "migrate", "--ref-format=reftable"],
+        &["refs", "migrate", "--ref-format=reftable", "--dry-run"],
+    ] {
+        let [of_git, of_refdb] =
+            [git(broken.git.dir(), words, b""), refdb(broken.refdb.dir(), words, b"")].map(|output| {
+                assert!(String::from_utf8_lossy(&output.stderr).starts_with("fatal: "), "{words:?} {output:?}");
+                (output.status.code(), output.stdout)
+            });
+        assert_eq!(of_git, of_refdb, "{words:?}");
     }
 }

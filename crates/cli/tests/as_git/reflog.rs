@@ -320,3 +320,40 @@ fn no_empty_folder_is_left_where_reflogs_are_dropped() {
         assert_eq!(folders[0], folders[1], "{words:?}");
     }
 }
+
+#[test]
+fn a_symbolic_link_to_another_reflog_is_no_reflog_and_that_one_stays() {
+    for words in [
+        &["reflog", "list"][..],
+        &["reflog", "exists", "refs/heads/b"],
+        &["reflog", "expire", "--expire=all", "b"],
+        &["reflog", "expire", "--expire=all", "refs/heads/b"],
+        &["reflog", "delete", "b@{0}"],
+        &["reflog", "drop", "refs/heads/b"],
+        &["update-ref", "-m", "through the link", "refs/heads/b", "main"],
+        &["update-ref", "-d", "refs/heads/b"],
+    ] {
+        let twins = Twins::new(RefFormat::Files, &|repo| {
+            set_up(repo);
+            let log = repo.git_dir().join("logs/refs/heads/b");
+            std::fs::remove_file(&log).unwrap();
+            std::os::unix::fs::symlink("main", &log).unwrap();
+        });
+        twins.same(words, b"");
+        assert_eq!(everything(&twins.git), everything(&twins.refdb), "{words:?}");
+    }
+}
+
+#[test]
+fn an_empty_name_is_written_as_git_writes_it() {
+    for (name, email) in [(" ", "a@b"), ("<>", "<>"), (" ", " ")] {
+        let mut twins = Twins::new(RefFormat::Files, &set_up);
+        twins.environment.push(("GIT_COMMITTER_NAME", name.to_owned()));
+        twins.environment.push(("GIT_COMMITTER_EMAIL", email.to_owned()));
+        twins.environment.push(("GIT_COMMITTER_DATE", "1700000000 +0000".to_owned()));
+        twins.same(&["update-ref", "-m", "nobody", "refs/heads/b", "main"], b"");
+        let [git, refdb] = [&twins.git, &twins.refdb]
+            .map(|repo| std::fs::read_to_string(repo.git_dir().join("logs/refs/heads/b")).unwrap());
+        assert_eq!(git.lines().last(), refdb.lines().last());
+    }
+}

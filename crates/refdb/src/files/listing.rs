@@ -10,6 +10,8 @@ pub(super) struct Entry {
     pub(super) name: Vec<u8>,
     /// Whether only its lock was seen. The file may be about to be renamed, or not be there.
     pub(super) is_in_doubt: bool,
+    /// Whether it is a symbolic link to something else than a folder.
+    pub(super) is_link: bool,
 }
 
 impl Entry {
@@ -53,8 +55,11 @@ pub(super) fn list(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Resu
             }
             Some(_) => {}
             None => match is_folder(fs, folder, name, kind) {
-                Some(true) => entries.push(Entry { name: [name, b"/"].concat(), is_in_doubt: false }),
-                Some(false) => entries.push(Entry { name: name.to_vec(), is_in_doubt: false }),
+                Some(true) => entries.push(Entry { name: [name, b"/"].concat(), is_in_doubt: false, is_link: false }),
+                Some(false) => {
+                    let is_link = kind == EntryKind::Symlink;
+                    entries.push(Entry { name: name.to_vec(), is_in_doubt: false, is_link });
+                }
                 None => {}
             },
         }
@@ -70,7 +75,7 @@ pub(super) fn list(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Resu
     if !locked.is_empty() {
         let known: HashSet<&[u8]> = entries.iter().map(|entry| &entry.name[..]).collect();
         locked.retain(|name| !known.contains(&name[..]));
-        entries.extend(locked.into_iter().map(|name| Entry { name, is_in_doubt: true }));
+        entries.extend(locked.into_iter().map(|name| Entry { name, is_in_doubt: true, is_link: false }));
     }
     entries.sort_unstable();
     // A folder that changes meanwhile may show an entry at its old place and at its new one.

@@ -14,9 +14,11 @@ pub enum LooseRef<'a> {
 }
 
 /// Parses a loose ref as git does: `ref:`, white space and a name, or an object id. White space behind the name is
-/// passed over. So is white space behind the id with all that follows it (`git refs verify` reports both).
+/// passed over. So is white space behind the id with all that follows it (`git refs verify` reports both). A zero byte ends
+/// the content, as of a file whose end a loss of power left unwritten.
 pub fn parse(hash: HashKind, content: &[u8]) -> std::result::Result<LooseRef<'_>, LooseError> {
     if let Some(rest) = content.strip_prefix(b"ref:") {
+        let rest = rest.find_byte(0).map_or(rest, |end| &rest[..end]);
         return Ok(LooseRef::Symbolic(trim(rest).as_bstr()));
     }
     if content.is_empty() {
@@ -25,7 +27,7 @@ pub fn parse(hash: HashKind, content: &[u8]) -> std::result::Result<LooseRef<'_>
     let broken = || LooseError::Content(hash.len_hex());
     let (hex, rest) = content.split_at_checked(hash.len_hex()).ok_or_else(broken)?;
     let id = ObjectId::from_hex(hash, hex).map_err(|_| broken())?;
-    if rest.first().is_none_or(is_space) { Ok(LooseRef::Direct(id)) } else { Err(broken()) }
+    if rest.first().is_none_or(|byte| is_space(byte) || *byte == 0) { Ok(LooseRef::Direct(id)) } else { Err(broken()) }
 }
 
 /// What git counts as white space.
@@ -161,7 +163,7 @@ mod tests {
 
     #[test]
     fn an_id_may_be_followed_by_white_space_and_anything() {
-        for tail in ["\n", "", " x", "\tx\n", "\n\nx", "\r\n"] {
+        for tail in ["\n", "", " x", "\tx\n", "\n\nx", "\r\n", "\0", "\0x", "\0\n"] {
             assert_eq!(parsed(&format!("{HEX}{tail}")).unwrap(), HEX);
         }
         assert_eq!(parsed(&HEX.to_uppercase()).unwrap(), HEX);
@@ -179,6 +181,9 @@ mod tests {
         // What this names is for the code that resolves it to judge.
         assert_eq!(parsed("ref: a\nb\n").unwrap(), "-> a\nb");
         assert_eq!(parsed("ref: \n").unwrap(), "-> ");
+        // A zero byte ends it.
+        assert_eq!(parsed("ref: refs/heads/main\0").unwrap(), "-> refs/heads/main");
+        assert_eq!(parsed("ref: refs/heads/main \0x\n").unwrap(), "-> refs/heads/main");
     }
 
     #[test]

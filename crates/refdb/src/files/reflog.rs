@@ -21,8 +21,15 @@ use std::{
 /// Logs are read from their end in blocks of this size.
 const BLOCK_LEN: usize = 8192;
 
-/// Whether a ref has a reflog.
+/// Whether a ref has a reflog of its own. As in git, a symbolic link is none: another ref's reflog is not judged by this
+/// ref's rules.
 pub(super) fn exists(store: &Store, name: &BStr) -> Result<bool> {
+    let Some(path) = store.layout.log_path(name) else { return Ok(false) };
+    Ok(store.options.fs.find_link(&path)?.is_some_and(|stat| stat.is_file()))
+}
+
+/// Whether an entry would be added to a file that is there, be it through a symbolic link.
+fn is_written(store: &Store, name: &BStr) -> Result<bool> {
     let Some(path) = store.layout.log_path(name) else { return Ok(false) };
     match store.options.fs.stat(&path) {
         Ok(stat) => Ok(!stat.is_dir()),
@@ -44,7 +51,7 @@ pub(super) fn having(
         if !missing.is_empty() && name.starts_with(&missing) {
             continue;
         }
-        if exists(store, name)? {
+        if is_written(store, name)? {
             found(at)?;
             continue;
         }
@@ -242,11 +249,11 @@ pub(super) fn remove_with_folders(store: &Store, name: &BStr) -> Result<()> {
 pub(super) fn names(store: &Store) -> Result<Vec<RefName>> {
     let mut names = Vec::new();
     let layout = &store.layout;
-    walk(store, &layout.common_dir.join("logs"), &mut names)?;
+    walk(store, &layout.common_dir.join("logs"), Links::Passed, &mut names)?;
     if layout.git_dir != layout.common_dir {
         names.retain(|name| Scope::of(name.as_bstr()) == Scope::Shared);
         let mut own = Vec::new();
-        walk(store, &layout.git_dir.join("logs"), &mut own)?;
+        walk(store, &layout.git_dir.join("logs"), Links::Passed, &mut own)?;
         names.extend(own.into_iter().filter(|name| Scope::of(name.as_bstr()) == Scope::Worktree));
     }
     names.sort_unstable();
@@ -259,17 +266,18 @@ pub(super) fn names_elsewhere(store: &Store, worktree: Option<&BStr>) -> Result<
     let common = &store.layout.common_dir;
     let folder = worktree.map_or_else(|| common.clone(), |id| common.join("worktrees").join(OsStr::from_bytes(id)));
     let mut names = Vec::new();
-    walk(store, &folder.join("logs"), &mut names)?;
+    walk(store, &folder.join("logs"), Links::Passed, &mut names)?;
     names.retain(|name| Scope::of(name.as_bstr()) == Scope::Worktree);
     names.sort_unstable();
     Ok(names.into_iter().filter_map(|name| RefName::new(elsewhere(worktree, name.as_bstr())).ok()).collect())
 }
 
-/// The names of the reflogs in this worktree's own folder, in order: in the main one with the shared ones.
+/// The names of the reflogs in this worktree's own folder, in order: in the main one with the shared ones. Those that are
+/// symbolic links are among them, since their entries shall not be lost.
 pub(super) fn own_names(store: &Store) -> Result<Vec<BString>> {
     let layout = &store.layout;
     let mut names = Vec::new();
-    walk(store, &layout.git_dir.join("logs"), &mut names)?;
+    walk(store, &layout.git_dir.join("logs"), Links::Named, &mut names)?;
     if layout.git_dir != layout.common_dir {
         names.retain(|name| Scope::of(name.as_bstr()) == Scope::Worktree);
     }
@@ -277,7 +285,14 @@ pub(super) fn own_names(store: &Store) -> Result<Vec<BString>> {
     Ok(names)
 }
 
-fn walk(store: &Store, logs: &Path, names: &mut Vec<BString>) -> Result<()> {
+/// What becomes of reflogs that are symbolic links.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Links {
+    Passed,
+    Named,
+}
+
+fn walk(store: &Store, logs: &Path, links: Links, names: &mut Vec<BString>) -> Result<()> {
     let mut pending: Vec<(PathBuf, BString)> = vec![(logs.to_owned(), BString::default())];
     while let Some((folder, prefix)) = pending.pop() {
         // A log that loses entries is renamed from its lock.
@@ -285,6 +300,9 @@ fn walk(store: &Store, logs: &Path, names: &mut Vec<BString>) -> Result<()> {
         for entry in entries {
             let name: BString = [prefix.as_bytes(), &entry.name].concat().into();
             let path = || folder.join(OsStr::from_bytes(&entry.name));
+            if entry.is_link && links == Links::Passed {
+                continue;
+            }
             if entry.is_folder() {
                 pending.push((path(), name));
             } else if !entry.is_in_doubt || store.options.fs.find(&path())?.is_some() {

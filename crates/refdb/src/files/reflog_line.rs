@@ -15,11 +15,9 @@ pub(super) fn encode(line: &LogLine<'_>, out: &mut Vec<u8>) {
     line.new.write_hex(out);
     out.push(b' ');
     let Ident { name, email, time_seconds, offset_decimal } = line.committer;
-    if !name.is_empty() {
-        out.extend_from_slice(name);
-        out.push(b' ');
-    }
-    out.push(b'<');
+    out.extend_from_slice(name);
+    // As git writes it, behind an empty name too.
+    out.extend_from_slice(b" <");
     out.extend_from_slice(email);
     let sign = if *offset_decimal < 0 { '-' } else { '+' };
     out.extend_from_slice(format!("> {time_seconds} {sign}{:04}", offset_decimal.unsigned_abs()).as_bytes());

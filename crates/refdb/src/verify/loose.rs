@@ -89,7 +89,11 @@ fn link(verifier: &mut Verifier<'_>, place: &BStr, name: &BStr, path: &Path) -> 
 
 fn file(verifier: &mut Verifier<'_>, place: &BStr, name: &BStr, path: &Path) -> Result<()> {
     let content = match verifier.store.fs().read(path) {
-        Ok(content) => content,
+        // A zero byte ends it, as for readers.
+        Ok(mut content) => {
+            content.truncate(content.find_byte(0).unwrap_or(content.len()));
+            content
+        }
         Err(error) if error.is_not_found() => return Ok(()),
         Err(error) => {
             verifier.fault(place, Check::BadRefContent, error.to_string());

@@ -21,7 +21,8 @@ fn portable(format: RefFormat) -> Repo {
 /// The next run ends what was begun, in the one way or the other.
 fn recover(dir: &Path, to: RefFormat, crash: &Crash) {
     let is_left = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("ref_migration.");
-    let is_over = !std::fs::read_dir(dir).unwrap().map(Result::unwrap).any(|entry| entry.path().is_dir() && is_left(&entry));
+    let is_over =
+        !std::fs::read_dir(dir).unwrap().map(Result::unwrap).any(|entry| entry.path().is_dir() && is_left(&entry));
     // A program that another test starts has all open files of this process for a moment. A lock seems to be held then.
     let mut ended = migrate(&Fs::real(), dir, to);
     for _ in 0..5 {

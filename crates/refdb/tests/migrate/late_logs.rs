@@ -223,7 +223,8 @@ fn a_late_entry_comes_below_newer_ones_of_the_new_format() {
         }
         // Where the next run ends behind its look, the last one changes nothing more.
         let again = Interloper { when: is_end, act: || {}, is_done: AtomicBool::new(false) };
-        migrate(&Fs::witnessed(Arc::new(Breaker { late: again, refused: is_end })), &dir, RefFormat::Reftable).unwrap_err();
+        migrate(&Fs::witnessed(Arc::new(Breaker { late: again, refused: is_end })), &dir, RefFormat::Reftable)
+            .unwrap_err();
         migrate(&Fs::real(), &dir, RefFormat::Reftable).unwrap();
         let log = &state(&dir).1["HEAD"];
         let is_in_order = log.iter().zip(["to main", "to topic", "late"]).all(|(line, message)| line.contains(message));
