@@ -30,7 +30,7 @@ pub(super) fn recover(
     for root in site.roots()? {
         let configured = site.format_on_disk()?;
         let Some((noted, is_done)) = root.noted(&site.fs)? else {
-            // The folder goes after its note, so an empty one may be the last that is left of a migration that ended well.
+            // The folder goes after its note. So an empty one may be all that is left of a migration that ended well.
             let was_empty = root.remove_if_bare(&site.fs)? == Some(Bare::Empty);
             recovered = recovered.or((was_empty && configured == to).then_some(Recovered::Finished));
             continue;
