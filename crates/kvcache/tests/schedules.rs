@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "whatever fails here fails the test")]
 
 use refdb_kvcache::{Cache, Clock, Durability, Options, Put, PutOptions, Ticket};
+use refdb_testkit::rounds;
 use refdb_vfs::Fs;
 use shuttle::{
     Config, Runner,
@@ -175,8 +176,9 @@ fn open(dir: &Path) -> Cache {
 /// What one thread does.
 type Work = fn(&Run, u64);
 
-/// Makes `run` with a new folder under many schedules.
+/// Makes `run` with a new folder under many schedules, of which `make test` takes half.
 fn explore(schedules: usize, run: impl Fn(&Path) + Send + Sync + 'static) {
+    let schedules = rounds(schedules / 2, schedules);
     let base = if Path::new("/dev/shm").is_dir() { "/dev/shm".into() } else { std::env::temp_dir() };
     let dir = tempfile::tempdir_in(base).expect("a temporary folder can be made");
     let (count, run, base) = (AtomicU64::new(0), Arc::new(run), dir.path().to_owned());
@@ -286,7 +288,7 @@ fn puts_gets_and_removals_are_linearizable() {
 #[test]
 fn they_are_so_while_segments_are_compacted() {
     let copies = check(&[puts_and_removes, reads, removes_for_good], overwritten, 400);
-    assert!(copies >= 400, "{copies} records were copied: the worker has too little to do");
+    assert!(copies >= 200, "{copies} records were copied: the worker has too little to do");
 }
 
 /// A removal that falls between compaction's look at a record and its copy of it must win. With one key that would

@@ -5,9 +5,9 @@ use refdb_testkit::{Git, RefFormat, Repo};
 use refdb_types::HashKind;
 use std::{io::Write, os::unix::fs::PermissionsExt, process::Stdio};
 
-const COUNT: usize = 10_000;
+const COUNT: usize = 2_000;
 
-/// Pushes 10,000 refs, and returns which git programs the server started.
+/// Pushes 2,000 refs, and returns which git programs the server started.
 fn push_many(server: &Repo, set_up: &dyn Fn(&Repo)) -> Vec<String> {
     let client = Client::new(server.hash());
     server.config("receive.autogc", "false");
