@@ -134,27 +134,27 @@ pub fn outcome(comparison: &Comparison, rules: &Rules) -> Outcome {
     }
 }
 
+/// One run of each side, in the order that the coin gives.
+pub fn pair<T>(coin: &mut Coin, mut run: impl FnMut(Which) -> Result<T>) -> Result<[T; 2]> {
+    if coin.toss() {
+        let b = run(Which::B)?;
+        Ok([run(Which::A)?, b])
+    } else {
+        Ok([run(Which::A)?, run(Which::B)?])
+    }
+}
+
 /// Adds one pair of runs.
 pub fn add_pair(
     comparison: &mut Comparison,
     judge: Measure,
     coin: &mut Coin,
-    mut run: impl FnMut(Which) -> Result<Sample>,
+    run: impl FnMut(Which) -> Result<Sample>,
 ) -> Result<()> {
-    let mut order = [Which::A, Which::B];
-    if coin.toss() {
-        order.reverse();
-    }
-    let mut difference = 0.0;
-    for which in order {
-        let sample = run(which)?;
-        let value = sample.deciding(judge)?.ln();
-        match which {
-            Which::A => (comparison.a.push(sample), difference -= value),
-            Which::B => (comparison.b.push(sample), difference += value),
-        };
-    }
-    comparison.differences.push(difference);
+    let [a, b] = pair(coin, run)?;
+    comparison.differences.push(b.deciding(judge)?.ln() - a.deciding(judge)?.ln());
+    comparison.a.push(a);
+    comparison.b.push(b);
     debug_assert_eq!(comparison.a.len(), comparison.differences.len(), "a pair has a run of each side");
     Ok(())
 }

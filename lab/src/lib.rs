@@ -2,10 +2,11 @@
 //!
 //! Read in this order: [`scenario`] (the file that says how), [`revision`] (built once, kept) and [`stage`]
 //! (one run). Then come [`measure`] (its values), [`compare`] (runs in turn) and [`stats`] (their proof). [`work`] is the work of a side, from its [`trace`] and its [`stock`] of refs, and [`profile`] has its functions. [`bisect`](mod@bisect) searches a history.
-//! [`gate`] holds one build against recorded counts. [`report`] says it in words, [`out`] to other tools, [`page`] over many commits. [`process`], [`counter`], [`perf`], [`emulator`] and [`progress`] are below them, and `refdb-bench` uses them too.
+//! [`gate`] holds one build against recorded counts. [`report`] says it in words, [`out`] to other tools, [`page`] over many commits. [`process`], [`counter`], [`calls`], [`perf`], [`emulator`] and [`progress`] are below them, and `refdb-bench` uses them too.
 
 pub mod bisect;
 pub mod cache;
+pub mod calls;
 pub mod coin;
 pub mod compare;
 pub mod counter;

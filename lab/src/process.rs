@@ -76,8 +76,13 @@ pub struct Limits {
 
 /// Runs `command` to its end, or until it has used all the CPU time that it may. Standard output is thrown away; an error
 /// tells how the command complained. What it started in the background may still run afterwards.
-pub fn run(mut command: Command, limits: Limits) -> Result<Usage> {
-    command.stdout(Stdio::null()).stderr(Stdio::piped());
+pub fn run(command: Command, limits: Limits) -> Result<Usage> {
+    run_into(command, Stdio::null(), limits)
+}
+
+/// The same with standard output in `output`.
+pub fn run_into(mut command: Command, output: Stdio, limits: Limits) -> Result<Usage> {
+    command.stdout(output).stderr(Stdio::piped());
     let start = Instant::now();
     let mut child = command.spawn().with_context(|| command.get_program().display().to_string())?;
     let said = limit(&child, limits.cpu).and_then(|()| wait(&mut child, limits.wall))?;
@@ -198,12 +203,17 @@ pub struct Ended {
 /// Runs a helper program to its end. Programs that it leaves in the background are not waited for. Signals do not
 /// end it, since folders are tidied up after them, but it may take ten minutes at most.
 pub fn finish(command: &mut Command) -> Result<Ended> {
+    finish_within(command, HELPER_LIMIT, false)
+}
+
+/// The same of a program that may take `seconds`, and that may heed signals.
+pub fn finish_within(command: &mut Command, seconds: u64, heeds_signals: bool) -> Result<Ended> {
     let name = command.get_program().to_string_lossy().into_owned();
     // A pipe would be full at some time, and may be held open by others.
     let mut file = tempfile::tempfile().context("cannot make a temporary file")?;
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot run {name}"))?;
-    let said = listen(&mut child, HELPER_LIMIT, false);
+    let said = listen(&mut child, seconds, heeds_signals);
     if said.is_err() {
         end(&mut child)?;
     }

@@ -8,7 +8,7 @@ use crate::{
     measure::{Measure, Sample},
     scenario::describe,
     stats::{Interval, centre},
-    work::differences,
+    work::{differences, grouped},
 };
 
 /// The report of one comparison.
@@ -91,11 +91,14 @@ fn same_work(finished: &Finished<'_>) -> String {
         Ok(both) => both,
         Err(why) => return format!("same work: not compared: {why}\n"),
     };
+    let calls = [of_a, of_b].map(|work| grouped(work.calls));
+    let calls = format!("system calls: {} in {}, {} in {}\n", calls[0], a.name, calls[1], b.name);
     let differences = differences((&a.name, of_a), (&b.name, of_b));
     if differences.is_empty() {
-        return "same work: as many programs, threads, bytes, syncs, files, refs and packs\n".to_owned();
+        return format!("{calls}same work: as many programs, threads, bytes, syncs, files, refs and packs\n");
     }
-    differences.iter().fold("NOT the same work:\n".to_owned(), |text, difference| format!("{text}  {difference}\n"))
+    let start = format!("{calls}NOT the same work:\n");
+    differences.iter().fold(start, |text, difference| format!("{text}  {difference}\n"))
 }
 
 /// The interval of a ratio in words.

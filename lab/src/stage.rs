@@ -12,6 +12,7 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use crate::{
+    calls,
     counter::Counter,
     emulator,
     guard::end_strays,
@@ -108,9 +109,12 @@ impl Stage<'_> {
         Ok(usage)
     }
 
-    /// The work of one run, traced. Tracing slows it, so nothing else is measured meanwhile.
+    /// The work of one run, traced, and the system calls of another. Tracing slows both, so nothing else is measured meanwhile.
     pub fn traced(&self) -> Result<Work> {
         let log = self.folder.path().join("trace");
+        let words = calls::words(&log);
+        let counting: Vec<&OsStr> = words.iter().map(OsString::as_os_str).collect();
+        let calls = self.run(&counting, STRACE_SLOWS, |_| calls::take_total(&log))?;
         let which = format!("trace={}", trace::CALLS);
         let options = ["strace", "-f", "-y", "-qq", "-s", "300", "-e", &which, "-o"].map(OsStr::new);
         let before: Vec<&OsStr> = options.into_iter().chain([log.as_os_str(), OsStr::new("--")]).collect();
@@ -125,7 +129,7 @@ impl Stage<'_> {
             fs::remove_file(&log)?;
             let (build, folder) = (self.build.to_string_lossy(), self.folder.path().to_string_lossy());
             let work = trace.finish(&[(&build, "$BUILD"), (&folder, "$RUN")]);
-            Ok(Work { repositories: stock::below(&self.work())?, ..work })
+            Ok(Work { repositories: stock::below(&self.work())?, calls, ..work })
         })
     }
 

@@ -29,6 +29,8 @@ pub struct Work {
     pub removed: u64,
     /// Which programs replaced `packed-refs`: the command line of each with those that started it, the first starter first.
     pub packers: BTreeSet<Vec<String>>,
+    /// System calls, which differ a little from run to run where threads wait for each other.
+    pub calls: u64,
     /// The repositories that the run left, by their paths.
     pub repositories: BTreeMap<String, Stock>,
 }

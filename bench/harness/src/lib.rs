@@ -22,5 +22,4 @@ pub mod run;
 pub mod same;
 pub mod seed;
 pub mod size;
-pub mod syscalls;
 pub mod writers;

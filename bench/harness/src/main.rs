@@ -17,14 +17,15 @@ use refdb_bench::{
     size::Size,
     writers,
 };
-use refdb_lab::{progress::progress, stage::traces};
+use refdb_lab::{guard::guarded, progress::progress, stage::traces};
 
 fn main() -> ExitCode {
     if guest::is_init() {
         guest::run();
         return ExitCode::SUCCESS;
     }
-    match run(&Options::parse()) {
+    let options = Options::parse();
+    match guarded(|| run(&options)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("refdb-bench: {error:#}");

@@ -1,9 +1,14 @@
-//! Wall time on a shared machine. Two programs run in turn, A B B A, and only the ratio within a pair counts.
+//! Wall time on a shared machine. Two programs run in pairs, a coin decides who is first, and only the ratio within a pair counts.
 
 use std::time::Instant;
 
 use anyhow::Result;
-use refdb_lab::{process::Usage, stats::quantile};
+use refdb_lab::{
+    coin::Coin,
+    compare::{Which, pair},
+    process::Usage,
+    stats::quantile,
+};
 use serde::Serialize;
 
 use crate::size::Size;
@@ -55,31 +60,36 @@ pub enum Who {
     Rival,
 }
 
-/// Runs as many pairs as the size asks for, or one where a program had to be ended. Runs the rival alone if `who` says
-/// so. `run` answers the usage of each step.
+/// Runs as many pairs as the size asks for, or one where a program had to be ended. A coin decides who is first. Runs the
+/// rival alone if `who` says so. `run` answers the usage of each step.
 pub fn in_turn(size: Size, who: &[Who], mut run: impl FnMut(Who) -> Result<Vec<Usage>>) -> Result<Vec<Pairs>> {
-    let start = Instant::now();
+    let (start, mut coin) = (Instant::now(), Coin::unforeseen());
     let (fewest, most) = size.pairs;
     let mut steps: Vec<Pairs> = Vec::new();
-    let mut order = who.to_vec();
-    for pair in 0..most {
-        if pair >= fewest && start.elapsed() > size.patience {
+    for number in 0..most {
+        if number >= fewest && start.elapsed() > size.patience {
             break;
         }
-        for who in &order {
-            let usages = run(*who)?;
-            steps.resize_with(usages.len(), Pairs::default);
-            for (step, usage) in steps.iter_mut().zip(usages) {
-                match who {
-                    Who::Own => step.own.push(usage),
-                    Who::Rival => step.rival.push(usage),
-                }
-            }
+        let [rival, own] = if who.contains(&Who::Own) {
+            pair(&mut coin, |which| {
+                run(match which {
+                    Which::A => Who::Rival,
+                    Which::B => Who::Own,
+                })
+            })?
+        } else {
+            [run(Who::Rival)?, Vec::new()]
+        };
+        steps.resize_with(rival.len(), Pairs::default);
+        for (step, usage) in steps.iter_mut().zip(rival) {
+            step.rival.push(usage);
+        }
+        for (step, usage) in steps.iter_mut().zip(own) {
+            step.own.push(usage);
         }
         if steps.iter().any(|step| step.own.iter().chain(&step.rival).any(|usage| usage.cut)) {
             break;
         }
-        order.reverse();
     }
     Ok(steps)
 }

@@ -8,12 +8,15 @@ use std::{
 
 use anyhow::{Context, Result};
 use refdb_lab::process::tool;
+use tempfile::TempDir;
 
 /// A folder of our own, gone with the value.
 #[derive(Debug)]
 pub struct Place {
     dir: PathBuf,
-    image: Option<PathBuf>,
+    is_mounted: bool,
+    /// Everything lies in it.
+    _folder: TempDir,
 }
 
 /// The kind of file system a job runs on.
@@ -53,42 +56,33 @@ impl Place {
     }
 
     fn memory() -> Result<Place> {
-        let dir = unique(Path::new("/dev/shm"));
-        fs::create_dir_all(&dir).with_context(|| format!("cannot make '{}'", dir.display()))?;
-        Ok(Place { dir, image: None })
+        let folder = folder(Path::new("/dev/shm"))?;
+        Ok(Place { dir: folder.path().to_owned(), is_mounted: false, _folder: folder })
     }
 
     fn image(cache: &Path) -> Result<Place> {
-        let base = unique(cache);
-        let (image, dir) = (base.join("image"), base.join("mounted"));
-        fs::create_dir_all(&dir)?;
+        let folder = folder(cache)?;
+        let (image, dir) = (folder.path().join("image"), folder.path().join("mounted"));
+        fs::create_dir(&dir)?;
         fs::File::create(&image)?.set_len(IMAGE_BYTES)?;
-        let place = Place { dir, image: Some(image.clone()) };
         tool(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image))?;
-        tool(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&place.dir))
+        tool(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&dir))
             .context("an ext4 job mounts a file system of its own: run as root, or leave the ext4 jobs out")?;
-        Ok(place)
+        Ok(Place { dir, is_mounted: true, _folder: folder })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Some(image) = &self.image {
-            // Not mounted after a failed `new`: then there is nothing to unmount, and the folder is empty.
+        if self.is_mounted {
             tool(Command::new("umount").arg(&self.dir)).ok();
-            fs::remove_dir(&self.dir).ok();
-            fs::remove_file(image).ok();
-            image.parent().map(fs::remove_dir);
-        } else {
-            fs::remove_dir_all(&self.dir).ok();
         }
     }
 }
 
-fn unique(parent: &Path) -> PathBuf {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    parent.join(format!("refdb-bench.{}.{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
+fn folder(parent: &Path) -> Result<TempDir> {
+    let made = tempfile::Builder::new().prefix("refdb-bench.").tempdir_in(parent);
+    made.with_context(|| format!("cannot make a folder in '{}'", parent.display()))
 }
 
 /// Copies the folder `from` with all it holds to the new folder `to`.

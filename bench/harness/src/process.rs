@@ -1,12 +1,17 @@
 //! The programs under measurement, and the lines that they are given.
 
 use std::{
+    ffi::OsString,
+    fs::File,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
-use anyhow::{Context, Result};
-use refdb_lab::process::{Limits, Usage, clean, run};
+use anyhow::{Context, Result, ensure};
+use refdb_lab::{
+    calls,
+    process::{Limits, Usage, clean, finish_within, run_into},
+};
 use serde::{Deserialize, Serialize};
 
 /// A program under measurement.
@@ -33,41 +38,69 @@ pub struct Line {
 pub const LIMIT: u64 = 30;
 
 /// The same, and an hour for one that waits.
-const LIMITS: Limits = Limits { cpu: LIMIT, wall: 3600 };
+pub const LIMITS: Limits = Limits { cpu: LIMIT, wall: HOUR };
+
+/// One whose figures nobody wants may compute longer.
+const UNMEASURED: Limits = Limits { cpu: HOUR, wall: HOUR };
+
+const HOUR: u64 = 3600;
 
 impl Program {
     /// The command `line` in the folder `dir`, in the clean environment.
     pub fn command(&self, dir: &Path, line: &Line) -> Result<Command> {
-        let mut command = Command::new(&self.path);
-        command.args(&line.args);
-        self.prepare(&mut command, dir, line.input.as_deref())?;
-        Ok(command)
+        self.command_under(&[], dir, line)
     }
 
-    /// Gives `command`, which runs this program, the clean environment, the folder and the input.
-    pub fn prepare(&self, command: &mut Command, dir: &Path, input: Option<&Path>) -> Result<()> {
-        command.current_dir(dir);
-        clean(command, input)?;
+    /// The same started by the program and arguments in `before`, if there are any.
+    fn command_under(&self, before: &[OsString], dir: &Path, line: &Line) -> Result<Command> {
+        let mut command = match before {
+            [] => Command::new(&self.path),
+            [program, words @ ..] => {
+                let mut command = Command::new(program);
+                command.args(words).arg(&self.path);
+                command
+            }
+        };
+        command.args(&line.args).current_dir(dir);
+        clean(&mut command, line.input.as_deref())?;
         command.envs(self.real_git.iter().map(|git| ("REFDB_GIT", git)));
-        Ok(())
+        Ok(command)
     }
 
     /// The output of a command that must succeed.
     pub fn output<S: AsRef<str>>(&self, dir: &Path, args: &[S]) -> Result<Vec<u8>> {
         let args: Vec<String> = args.iter().map(|arg| arg.as_ref().to_owned()).collect();
-        let output = self.command(dir, &Line { args: args.clone(), input: None })?.output()?;
-        anyhow::ensure!(
-            output.status.success(),
-            "{} {} failed: {}",
-            self.name,
-            args.join(" "),
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-        Ok(output.stdout)
+        let mut command = self.command(dir, &Line { args: args.clone(), input: None })?;
+        let ended = finish_within(&mut command, HOUR, true)?;
+        ensure!(ended.status.success(), "{} {} failed: {}", self.name, args.join(" "), ended.said.trim());
+        Ok(ended.output)
     }
 
     /// Runs `line` in `dir` with its output thrown away; an error tells what the command said.
     pub fn measure(&self, dir: &Path, line: &Line) -> Result<Usage> {
-        run(self.command(dir, line)?, LIMITS).with_context(|| format!("{} {}", self.name, line.args.join(" ")))
+        self.run(&[], Stdio::null(), LIMITS, dir, line)
+    }
+
+    /// Runs `line` in `dir` under the program and arguments in `before`, for these to say something.
+    pub fn watch(&self, before: &[OsString], limits: Limits, dir: &Path, line: &Line) -> Result<Usage> {
+        self.run(before, Stdio::null(), limits, dir, line)
+    }
+
+    /// Runs `line` in `dir` with its output in `output`. It must end by itself.
+    pub fn print(&self, output: File, dir: &Path, line: &Line) -> Result<()> {
+        let usage = self.run(&[], output.into(), UNMEASURED, dir, line)?;
+        ensure!(!usage.cut, "{} {} did not end", self.name, line.args.join(" "));
+        Ok(())
+    }
+
+    /// The system calls of `line` in `dir`; the table of strace is in the file `log` meanwhile.
+    pub fn calls(&self, log: &Path, dir: &Path, line: &Line) -> Result<u64> {
+        self.watch(&calls::words(log), UNMEASURED, dir, line)?;
+        calls::take_total(log)
+    }
+
+    fn run(&self, before: &[OsString], output: Stdio, limits: Limits, dir: &Path, line: &Line) -> Result<Usage> {
+        let command = self.command_under(before, dir, line)?;
+        run_into(command, output, limits).with_context(|| format!("{} {}", self.name, line.args.join(" ")))
     }
 }

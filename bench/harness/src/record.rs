@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use refdb_lab::process::output;
 use serde_json::{Value, json};
 
 use crate::{instructions::Measure, run::Row, size::Size, writers::Outcome};
@@ -69,6 +70,6 @@ pub fn append(file: &Path, setting: &Setting, rows: &[Row], races: &[Outcome]) -
 
 /// The first line a helper program prints.
 fn said(command: &mut Command) -> String {
-    let output = command.output().map(|output| output.stdout).unwrap_or_default();
-    String::from_utf8_lossy(&output).lines().next().unwrap_or("unknown").to_owned()
+    let said = output(command).unwrap_or_default();
+    said.lines().next().unwrap_or("unknown").to_owned()
 }

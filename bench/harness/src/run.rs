@@ -16,7 +16,6 @@ use crate::{
     same::{same_output, same_reflogs, same_refs},
     seed::{Format, fresh},
     size::Size,
-    syscalls,
 };
 
 /// One row of a table: one step of one job.
@@ -151,7 +150,8 @@ impl Bench<'_> {
             if row.figures_mut(who).is_none_or(|figures| figures.cut) {
                 break;
             }
-            let calls = syscalls::count(self.program(who), &work.repository(), line)?;
+            let repository = work.repository();
+            let calls = self.program(who).calls(&repository.with_extension("strace"), &repository, line)?;
             if let Some(figures) = row.figures_mut(who) {
                 figures.syscalls = Some(calls);
             }

@@ -45,9 +45,7 @@ pub fn same_output(expected: &Program, found: &Program, dir: &Path, line: &Line,
 /// The output as a file. In memory it would count as the peak memory of every command started later. A new process is
 /// its parent's copy until it executes something else.
 fn print(program: &Program, dir: &Path, line: &Line, file: &Path) -> Result<PathBuf> {
-    let mut command = program.command(dir, line)?;
-    let status = command.stdout(File::create(file)?).status()?;
-    ensure!(status.success(), "{} {} failed: {status}", program.name, line.args.join(" "));
+    program.print(File::create(file)?, dir, line)?;
     Ok(file.to_owned())
 }
 

@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use refdb_lab::process::wait;
 use serde::Serialize;
 
 use crate::{
@@ -200,14 +201,18 @@ impl Writer {
     }
 }
 
+/// Seconds that a writer may take.
+const WRITER_LIMIT: u64 = 900;
+
 /// One thread a child, so that each child's own time is known.
 fn wait_for_all(children: Vec<Child>, start: Instant) -> Vec<Ended> {
-    let wait = |mut child: Child| {
-        let success = child.wait().is_ok_and(|status| status.success());
+    let ended = |mut child: Child| {
+        // One that starves for ever has failed.
+        let success = wait(&mut child, WRITER_LIMIT).is_ok() && child.wait().is_ok_and(|status| status.success());
         Ended { success, time: start.elapsed() }
     };
     thread::scope(|scope| {
-        let threads: Vec<_> = children.into_iter().map(|child| scope.spawn(move || wait(child))).collect();
+        let threads: Vec<_> = children.into_iter().map(|child| scope.spawn(move || ended(child))).collect();
         let failed = || Ended { success: false, time: start.elapsed() };
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| failed())).collect()
     })

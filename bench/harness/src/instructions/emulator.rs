@@ -3,11 +3,14 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
 };
 
 use anyhow::{Context, Result, bail};
-use refdb_lab::{process::tool, progress::progress};
+use refdb_lab::{
+    process::{finish, finish_within, tool},
+    progress::progress,
+};
 
 use super::{Count, Counts, guest};
 use crate::{bench::Bench, paired::Who, process::Line};
@@ -19,7 +22,7 @@ fn kernel(cache: &Path) -> PathBuf {
 
 /// Whether qemu and its kernel are there.
 pub fn works(cache: &Path) -> bool {
-    kernel(cache).is_file() && Command::new("qemu-system-x86_64").arg("--version").output().is_ok()
+    kernel(cache).is_file() && tool(Command::new("qemu-system-x86_64").arg("--version")).is_ok()
 }
 
 /// Runs all able jobs in one emulated machine.
@@ -77,8 +80,9 @@ impl Staging {
     /// Puts a binary and the shared libraries it needs into the machine.
     fn install(&self, binary: &Path, name: &str) -> Result<()> {
         link(binary, &self.root.join(name))?;
-        let output = Command::new("ldd").arg(binary).output()?;
-        for word in String::from_utf8_lossy(&output.stdout).split_whitespace().filter(|word| word.starts_with('/')) {
+        // It fails for a static one, which needs none.
+        let needed = finish(Command::new("ldd").arg(binary))?.output;
+        for word in String::from_utf8_lossy(&needed).split_whitespace().filter(|word| word.starts_with('/')) {
             let target = self.root.join(word.trim_start_matches('/'));
             fs::create_dir_all(target.parent().context("a library lies in a folder")?)?;
             link(&fs::canonicalize(word)?, &target)?;
@@ -152,11 +156,15 @@ fn link(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Seconds that the machine may take: all jobs take it half an hour.
+const MACHINE_LIMIT: u64 = 4 * 3600;
+
 /// Boots the machine and gathers what it reports on its console.
 fn boot(kernel: &Path, archive: &Path) -> Result<Vec<guest::Report>> {
     // The archive is there twice while the kernel unpacks it; S3 of git needs another 600 MB.
     let megabytes = 1_536 + fs::metadata(archive)?.len() * 3 / 1_000_000;
-    let output = Command::new("qemu-system-x86_64")
+    let mut machine = Command::new("qemu-system-x86_64");
+    machine
         .args(["-M", "pc", "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-cpu", "max,-erms,-fsrm"])
         .args(["-smp", "1", "-m", &megabytes.to_string(), "-nographic", "-no-reboot", "-nic", "none"])
         .arg("-kernel")
@@ -166,10 +174,9 @@ fn boot(kernel: &Path, archive: &Path) -> Result<Vec<guest::Report>> {
         .args([
             "-append",
             "console=ttyS0 quiet nokaslr panic=-1 clocksource=tsc tsc=reliable tsc_early_khz=1000000 init_on_alloc=0",
-        ])
-        .stdin(Stdio::null())
-        .output()?;
-    let console = String::from_utf8_lossy(&output.stdout);
+        ]);
+    let ended = finish_within(&mut machine, MACHINE_LIMIT, true)?;
+    let console = String::from_utf8_lossy(&ended.output);
     let mut reports = Vec::new();
     for line in console.lines() {
         if let Some((_, json)) = line.split_once(guest::MARK) {
@@ -178,7 +185,7 @@ fn boot(kernel: &Path, archive: &Path) -> Result<Vec<guest::Report>> {
     }
     if reports.is_empty() {
         let tail: Vec<&str> = console.lines().rev().take(5).collect();
-        bail!("the emulated machine reported nothing: {}{}", tail.join(" | "), String::from_utf8_lossy(&output.stderr));
+        bail!("the emulated machine reported nothing: {}{}", tail.join(" | "), ended.said);
     }
     Ok(reports)
 }

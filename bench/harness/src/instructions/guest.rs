@@ -3,22 +3,20 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
-    time::Instant,
+    process::Command,
 };
 
-use anyhow::{Context, Result, ensure};
-use refdb_lab::process::{clean, limit, was_cut};
+use anyhow::{Context, Result};
+use refdb_lab::process::{self, clean};
 use rustix::{
     mount::{MountFlags, mount},
     system::{RebootCommand, reboot},
 };
 use serde::{Deserialize, Serialize};
-use wait4::Wait4;
 
 use crate::{
     bench::make_repository,
-    process::{LIMIT, Line},
+    process::{LIMITS, Line},
 };
 
 /// Where the list of tasks lies.
@@ -123,19 +121,12 @@ fn once(task: &Task) -> Result<Vec<Counted>> {
 /// and measures their processor time. The clock from start to end would not do: it leaps to the next
 /// timer while all of them wait. A command that keeps its parent's folder is started without copying the parent.
 fn count(program: &Path, dir: &Path, line: &Line) -> Result<Counted> {
-    let said = Path::new("/run/stderr");
     std::env::set_current_dir(dir)?;
     let mut command = Command::new(program);
     command.args(&line.args);
     clean(&mut command, line.input.as_deref())?;
-    command.stdout(Stdio::null()).stderr(fs::File::create(said)?);
-    let start = Instant::now();
-    let child = command.spawn().with_context(|| program.display().to_string())?;
-    limit(&child, LIMIT)?;
-    let used = child.wait4()?;
-    let (status, clock) = (used.status, u64::try_from(start.elapsed().as_nanos())?);
-    let instructions = u64::try_from((used.rusage.utime + used.rusage.stime).as_nanos())?;
-    let cut = was_cut(status);
-    ensure!(cut || status.success(), "{} {} ({status})", fs::read_to_string(said)?.trim(), line.args.join(" "));
-    Ok(Counted { instructions, waited: clock.saturating_sub(instructions), cut })
+    let usage = process::run(command, LIMITS).with_context(|| line.args.join(" "))?;
+    let instructions = u64::try_from((usage.user + usage.system).as_nanos())?;
+    let clock = u64::try_from(usage.wall.as_nanos())?;
+    Ok(Counted { instructions, waited: clock.saturating_sub(instructions), cut: usage.cut })
 }

@@ -1,22 +1,15 @@
 //! Counting with the processor's own counters.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
-use refdb_lab::{
-    perf::{parse, words},
-    process::was_cut,
-};
+use refdb_lab::perf::{parse, words};
 
 use super::{Count, Counts};
 use crate::{
     bench::Bench,
     paired::Who,
-    process::{LIMIT, Line, Program},
+    process::{LIMITS, Line, Program},
 };
 
 /// Runs each able job once under perf.
@@ -34,13 +27,7 @@ pub fn count(bench: &Bench<'_>, able: &[(&'static str, Who)]) -> Result<Counts> 
 
 fn one(program: &Program, dir: &Path, line: &Line) -> Result<Count> {
     let log = dir.with_extension("perf");
-    let mut command = Command::new("sh");
-    command.args(["-c", &format!("ulimit -t {LIMIT}; exec \"$@\""), "sh"]);
-    command.args(words(&log)).arg(&program.path).args(&line.args);
-    program.prepare(&mut command, dir, line.input.as_deref())?;
-    let status = command.stdout(Stdio::null()).status()?;
-    let cut = was_cut(status);
-    anyhow::ensure!(cut || status.success(), "{} {} failed: {status}", program.name, line.args.join(" "));
+    let cut = program.watch(&words(&log), LIMITS, dir, line)?.cut;
     let text = fs::read_to_string(&log)?;
     fs::remove_file(&log)?;
     let instructions = parse(&text).with_context(|| format!("perf counted nothing: {}", text.trim()))?;
