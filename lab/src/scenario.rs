@@ -28,6 +28,9 @@ pub struct Scenario {
     /// Values of each parameter; every combination is a comparison of its own.
     #[serde(default)]
     pub parameters: BTreeMap<String, Vec<String>>,
+    /// By parameter and value: more variables that its scripts see where it has that value.
+    #[serde(default)]
+    pub cases: BTreeMap<String, BTreeMap<String, Values>>,
     /// Makes the revision in the current folder into `$BUILD`.
     pub build: String,
     /// Makes the state that each run starts from, once for each side.
@@ -105,7 +108,33 @@ impl Scenario {
         for (name, values) in &scenario.parameters {
             check_parameter(name, values)?;
         }
+        scenario.check_cases()?;
         Ok(scenario)
+    }
+
+    /// Refuses variables of a parameter or a value that is not there, which nobody would see.
+    fn check_cases(&self) -> Result<()> {
+        for (parameter, cases) in &self.cases {
+            let values = self.parameters.get(parameter);
+            let values = values.with_context(|| format!("'cases.{parameter}' is of no parameter"))?;
+            for (value, variables) in cases {
+                ensure!(values.contains(value), "'cases.{parameter}.{value}': '{value}' is no value of '{parameter}'");
+                for (name, text) in variables {
+                    check_parameter(name, std::slice::from_ref(text))?;
+                    ensure!(
+                        !self.parameters.contains_key(name),
+                        "'cases.{parameter}.{value}.{name}' is a parameter too"
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The variables of the cases that these values are.
+    pub fn variables(&self, values: &Values) -> Values {
+        let of = |(parameter, value): (&String, &String)| self.cases.get(parameter)?.get(value);
+        values.iter().filter_map(of).flatten().map(|(name, text)| (name.clone(), text.clone())).collect()
     }
 
     /// Takes these values of a parameter instead of those in the file.
@@ -178,6 +207,19 @@ mod tests {
         scenario.choose("refcount", vec!["7".to_owned()]).unwrap();
         assert_eq!(scenario.combinations().len(), 2);
         assert_eq!(Scenario::parse("x", LEAST).unwrap().combinations(), [Values::new()]);
+    }
+
+    #[test]
+    fn a_case_has_variables_of_its_own() {
+        let text = format!("{LEAST}[parameters]\njob = ['a', 'b']\n[cases.job]\na = {{ words = 'x y' }}\n");
+        let scenario = Scenario::parse("x", &text).unwrap();
+        let all: Vec<Values> = scenario.combinations().iter().map(|values| scenario.variables(values)).collect();
+        assert_eq!(all, [Values::from([("words".to_owned(), "x y".to_owned())]), Values::new()]);
+        let message =
+            |from: &str, to: &str| format!("{:#}", Scenario::parse("x", &text.replace(from, to)).unwrap_err());
+        assert_eq!(message("a = {", "c = {"), "'cases.job.c': 'c' is no value of 'job'");
+        assert_eq!(message("cases.job", "cases.jobs"), "'cases.jobs' is of no parameter");
+        assert_eq!(message("words =", "job ="), "'cases.job.a.job' is a parameter too");
     }
 
     #[test]

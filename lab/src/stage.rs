@@ -189,7 +189,11 @@ impl Stage<'_> {
         if !self.scenario.automatic_maintenance {
             command.envs(NO_MAINTENANCE);
         }
-        command.envs(self.values).env("BUILD", &self.build).env("COST", self.cost());
+        command
+            .envs(self.values)
+            .envs(self.scenario.variables(self.values))
+            .env("BUILD", &self.build)
+            .env("COST", self.cost());
         Ok(command)
     }
 

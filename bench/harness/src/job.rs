@@ -38,7 +38,7 @@ pub struct Job {
 }
 
 /// One command of a job.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Step {
     /// Its row's title.
     pub title: String,
@@ -117,6 +117,30 @@ impl Input {
         out.flush()?;
         Ok(path)
     }
+}
+
+impl Job {
+    /// The job whose commands only read.
+    pub fn reading(self) -> Job {
+        Job { reads: true, ..self }
+    }
+
+    /// The job with these targets of its last step.
+    pub fn reach(mut self, reach: Reach) -> Job {
+        self.steps.iter_mut().next_back().into_iter().for_each(|step| step.reach = reach);
+        self
+    }
+
+    /// The job with this floor of its last step.
+    pub fn floor(mut self, millions: f64) -> Job {
+        self.steps.iter_mut().next_back().into_iter().for_each(|step| step.floor = Some(millions));
+        self
+    }
+}
+
+/// A target of instructions alone.
+pub fn millions(most: f64) -> Reach {
+    Reach { millions: Some(most), ..Reach::default() }
 }
 
 impl Step {

@@ -48,7 +48,7 @@ fn run(options: &Options) -> Result<()> {
     progress("making the repositories");
     let seeds = Seeds::new(&options.cache, git.clone(), size);
     let commits = seeds.commits()?;
-    let mut jobs = catalogue::jobs(size, &commits);
+    let mut jobs = catalogue::jobs(size, &commits)?;
     jobs.retain(|job| options.wants(job.id) && !(options.no_ext4 && job.disk == Disk::Ext4));
     let bench = Bench {
         own: own.as_ref(),
@@ -77,7 +77,7 @@ fn run(options: &Options) -> Result<()> {
 
 fn list(size: Size) -> Result<()> {
     let mut out = std::io::stdout();
-    for job in catalogue::jobs(size, &vec![String::new()]) {
+    for job in catalogue::jobs(size, &vec![String::new()])? {
         for step in job.steps {
             writeln!(out, "{:<20} {}, {}: {}", job.id, job.format.name(), job.disk.name(), step.title)?;
         }

@@ -38,7 +38,7 @@ fn refdb() -> Program {
 
 /// The catalogue, but in memory only: a file system of its own takes root.
 fn jobs(commits: &Vec<String>) -> Vec<Job> {
-    let mut jobs = catalogue::jobs(SIZE, commits);
+    let mut jobs = catalogue::jobs(SIZE, commits).unwrap();
     jobs.iter_mut().for_each(|job| job.disk = Disk::Tmpfs);
     jobs
 }
