@@ -1,12 +1,15 @@
 //! `refdb-lab report`: the page is whole, harmless and needs nothing else. In a real browser it fits a phone.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
+mod common;
+
 use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
+use common::finish;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -65,7 +68,7 @@ fn page(folder: &Path) -> PathBuf {
     let mut lab = Command::new(env!("CARGO_BIN_EXE_refdb-lab"));
     lab.arg("report").arg(file("ours.jsonl")).args(["--peer", HOSTILE]).arg(file("peer.jsonl"));
     lab.args(["--floor", "system calls alone"]).arg(file("floor.jsonl")).arg("--output").arg(file("page.html"));
-    let output = lab.output().unwrap();
+    let output = finish(&mut lab);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     file("page.html")
 }
@@ -129,7 +132,7 @@ fn histories_that_are_none_are_named_with_their_lines() {
     let broken = folder.path().join("broken.jsonl");
     fs::write(&broken, "{}\n").unwrap();
     let complaint = |file: &Path| {
-        let output = Command::new(env!("CARGO_BIN_EXE_refdb-lab")).arg("report").arg(file).output().unwrap();
+        let output = finish(Command::new(env!("CARGO_BIN_EXE_refdb-lab")).arg("report").arg(file));
         assert_eq!(output.status.code(), Some(1));
         String::from_utf8(output.stderr).unwrap()
     };
@@ -161,7 +164,7 @@ fn browsed(folder: &Path, width: u32, dark: bool, script: &str) -> String {
         chromium.arg(format!("--user-data-dir={}", folder.join("profile").display()));
         chromium.arg(format!("--window-size={},1400", width.max(500))).args(dark.then_some("--force-dark-mode"));
         chromium.arg(action).arg(format!("file://{}", around.display()));
-        String::from_utf8(chromium.output().unwrap().stdout).unwrap()
+        String::from_utf8(finish(&mut chromium).stdout).unwrap()
     };
     if let Some(pictures) = std::env::var_os("REFDB_PICTURES") {
         let name = format!("report-{width}-{}.png", if dark { "dark" } else { "light" });

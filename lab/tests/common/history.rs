@@ -8,7 +8,7 @@ use std::{
 
 use refdb_lab::coin::Coin;
 
-use super::Synthetic;
+use super::{Synthetic, end};
 
 /// A commit before it is one.
 struct Plan {
@@ -96,5 +96,5 @@ fn import(planted: &Synthetic, stream: &str) {
     git.arg("-C").arg(planted.repository()).args(["fast-import", "--quiet"]).stdin(Stdio::piped());
     let mut importing = git.spawn().unwrap();
     importing.stdin.take().unwrap().write_all(stream.as_bytes()).unwrap();
-    assert!(importing.wait().unwrap().success());
+    assert!(end(importing).success());
 }

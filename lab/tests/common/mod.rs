@@ -59,7 +59,7 @@ impl Synthetic {
             git.env(format!("GIT_{who}_NAME"), "A U Thor").env(format!("GIT_{who}_EMAIL"), "author@example.com");
             git.env(format!("GIT_{who}_DATE"), "1700000000 +0000");
         }
-        let output = git.arg("-C").arg(self.repository()).args(args).output().unwrap();
+        let output = finish(git.arg("-C").arg(self.repository()).args(args));
         assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
