@@ -1,4 +1,4 @@
-use crate::{Descriptors, Error, File, Op, Result, Stat, Witness, abort::Note, gate::Gate, signature::Signature};
+use crate::{Descriptors, Error, File, Heir, Op, Result, Stat, Witness, abort::Note, gate::Gate, signature::Signature};
 use rustix::{
     fs::{AtFlags, CWD, FileType, Mode, OFlags},
     io::Errno,
@@ -11,7 +11,7 @@ use std::{
         unix::fs::{OpenOptionsExt, PermissionsExt},
     },
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Weak},
 };
 
 /// More than nearly every HEAD and config file has.
@@ -25,6 +25,7 @@ const LARGER_FILE_BYTES: usize = 16 << 10;
 pub struct Fs {
     gate: Gate,
     signs_locks: bool,
+    heir: Option<Weak<dyn Heir>>,
 }
 
 impl fmt::Debug for Fs {
@@ -54,7 +55,7 @@ impl Fs {
 
     /// The real file system, with every change shown to `witness` first.
     pub fn witnessed(witness: Arc<dyn Witness>) -> Self {
-        Fs { gate: Gate::witnessed(witness), signs_locks: false }
+        Fs { gate: Gate::witnessed(witness), ..Fs::default() }
     }
 
     /// The same file system, whose open files are counted there. It asks there for descriptors when the process may
@@ -68,6 +69,20 @@ impl Fs {
     /// understands it. Git and JGit wait as for their own locks. Without `/proc` nothing is signed.
     pub fn signing_locks(self) -> Self {
         Fs { signs_locks: Signature::own().is_some(), ..self }
+    }
+
+    /// The same file system, on which the locks of dead batches are handed to `heir`, as long as that is there. Without
+    /// one such a lock is waited for like git's.
+    pub fn with_heir(self, heir: Weak<dyn Heir>) -> Self {
+        Fs { heir: Some(heir), ..self }
+    }
+
+    pub(crate) fn without_heir(&self) -> Self {
+        Fs { heir: None, ..self.clone() }
+    }
+
+    pub(crate) fn heir(&self) -> Option<Arc<dyn Heir>> {
+        self.heir.as_ref()?.upgrade()
     }
 
     pub(crate) fn signs_locks(&self) -> bool {
@@ -291,6 +306,15 @@ impl Fs {
             let opened = format!("/proc/self/fd/{}", file.as_std().as_raw_fd());
             rustix::fs::linkat(CWD, opened, CWD, file.path(), AtFlags::SYMLINK_FOLLOW).map_err(Into::into)
         })
+    }
+
+    /// Tells a witness of a file that has its name by now what was written before, and syncs it.
+    pub(crate) fn tell_named(&self, file: &File, content: &[u8], sync: bool) -> Result<()> {
+        self.gate.change(Op::Write(file.path(), content), "write", file.path(), || Ok(()))?;
+        if sync {
+            self.gate.change(Op::Sync(file.path()), "sync", file.path(), || file.as_std().sync_all())?;
+        }
+        Ok(())
     }
 
     /// Opens a file for appending, creating it if need be. `mode` is subject to the process's umask.

@@ -1,8 +1,11 @@
+mod orphan;
 mod reach;
 mod signing;
 mod wait;
 
-use crate::{Error, File, Fs, abort::Note};
+pub use orphan::{Heir, Orphan};
+
+use crate::{BatchId, Error, File, Fs, abort::Note};
 use std::{
     borrow::Cow,
     ffi::OsString,
@@ -116,6 +119,11 @@ impl Seed {
 pub struct Left(Note);
 
 impl Left {
+    /// From now on an abort of the process leaves the lock.
+    pub fn outlive_aborts(&mut self) {
+        self.0.forget();
+    }
+
     /// Gives up the lock, whose file this is.
     pub fn remove(mut self, fs: &Fs, path: &Path) -> Result<(), Error> {
         self.0.forget();
@@ -160,6 +168,28 @@ impl Lock {
         lock.content = Some(wait::wait_for(fs, &lock.path, patience, || fs.create_noted(&lock.path, mode, lock.note))?);
         lock.held = true;
         Ok(lock)
+    }
+
+    /// As [`acquire`](Self::acquire), for a batch, whose record the lock names. `None` where it cannot be told for sure,
+    /// also after a restart, that such a lock's owner is gone. Nothing removes it at an abort, since its record may be there.
+    pub fn acquire_for_batch(
+        fs: &Fs,
+        target: &Path,
+        patience: Patience,
+        id: BatchId,
+        sync: bool,
+    ) -> Result<Option<Self>, LockError> {
+        if !Self::is_signed(fs, target) {
+            return Ok(None);
+        }
+        let mut lock = Lock::new(fs, target, 0o666, Place::Beside);
+        if !fs.is_local(target.parent().unwrap_or(Path::new(".")))? {
+            return Ok(None);
+        }
+        let Some(file) = orphan::create(fs, &lock.path, patience, id, sync)? else { return Ok(None) };
+        lock.signature = Some(file);
+        lock.held = true;
+        Ok(Some(lock))
     }
 
     /// Locks `target` with another name of the lock file `seed` in place of a file of its own. This is cheaper where

@@ -1,6 +1,11 @@
 //! The line in a signed lock file: which process made it. What it is for, `lock/signing.rs` says.
 
-use std::sync::OnceLock;
+use std::{
+    collections::hash_map::RandomState,
+    fmt,
+    hash::{BuildHasher, Hasher},
+    sync::OnceLock,
+};
 
 /// A signature is much shorter.
 pub(crate) const LEN_MAX: usize = 128;
@@ -34,6 +39,19 @@ impl Signature {
         Some(Signature { pid: pid.parse().ok()?, boot: boot.to_owned() })
     }
 
+    /// The line in the lock files of a batch, which names its record. Who knows nothing of records takes it for git's.
+    pub(crate) fn encode_batch(&self, id: BatchId) -> String {
+        format!("held by a batch of refdb, record {id}, process {}, boot {}\n", self.pid, self.boot)
+    }
+
+    /// Reads such a line; `None` for anything else.
+    pub(crate) fn decode_batch(bytes: &[u8]) -> Option<(Self, BatchId)> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let (id, rest) = text.strip_prefix("held by a batch of refdb, record ")?.split_once(", process ")?;
+        let (pid, boot) = rest.strip_suffix('\n')?.split_once(", boot ")?;
+        Some((Signature { pid: pid.parse().ok()?, boot: boot.to_owned() }, BatchId::parse(id)?))
+    }
+
     /// Whether the absence of a lock on the file proves that its owner is dead. On a local file system it does
     /// everywhere. Other file systems may keep `flock` to one machine; there it does if the owner ran here and now. It
     /// does not if they may keep it to one mount.
@@ -47,9 +65,54 @@ impl Signature {
     }
 }
 
+/// The running kernel's `boot_id`; `None` where the system does not tell.
+pub fn boot_id() -> Option<&'static str> {
+    Signature::own().map(|own| own.boot.as_str())
+}
+
+/// What a batch is called: 16 hexadecimal digits, which never lead to another folder.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct BatchId(u64);
+
+impl BatchId {
+    const DIGITS: usize = 16;
+
+    /// One that no other batch has.
+    pub fn random() -> Self {
+        // The keys of a map are the system's random numbers.
+        BatchId(RandomState::new().build_hasher().finish())
+    }
+
+    /// Reads the digits; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_id = text.len() == Self::DIGITS && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        is_id.then(|| u64::from_str_radix(text, 16).ok()).flatten().map(BatchId)
+    }
+}
+
+impl fmt::Display for BatchId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lock_of_a_batch_names_its_record_and_is_foreign_to_who_knows_none() {
+        let own = Signature::own().unwrap();
+        let id = BatchId::random();
+        let line = own.encode_batch(id);
+        assert!(line.len() <= LEN_MAX);
+        assert_eq!(Signature::decode_batch(line.as_bytes()), Some((own.clone(), id)));
+        assert_eq!(Signature::decode(line.as_bytes()), None);
+        assert_eq!(Signature::decode_batch(own.encode().as_bytes()), None);
+        for bad in ["", "../../../../../a", "0123456789ABCDEF", "0123456789abcde", "+123456789abcdef"] {
+            assert_eq!(BatchId::parse(bad), None, "{bad}");
+        }
+    }
 
     #[test]
     fn a_signature_is_read_as_it_was_written_and_nothing_else_is() {

@@ -2,9 +2,9 @@
 //!
 //! Signed and locked by `flock(2)`, which ends with the process. A signed file without it belongs to a dead one (decision 0044).
 
-use super::reach;
+use super::{orphan, reach};
 use crate::{
-    File, Fs, Result, Stat,
+    BatchId, File, Fs, Result, Stat,
     signature::{LEN_MAX, Signature},
 };
 use std::{
@@ -23,25 +23,38 @@ pub(super) fn sign(file: &mut File) {
     }
 }
 
-/// Removes the lock file if it is signed and its owner is dead, with the content that was to be. Whether it makes
-/// sense to try the lock again.
+/// Removes the lock file if it is signed and its owner is dead, with the content that was to be. A batch's goes to the heir.
+/// Whether it makes sense to try the lock again.
 ///
 /// It holds `flock` on the file meanwhile, so that nobody removes the next owner's lock in its place.
 pub(super) fn remove_if_dead(fs: &Fs, path: &Path) -> bool {
-    Suspect::open(fs, path)
-        .and_then(|suspect| suspect.map_or(Ok(false), |suspect| suspect.remove_if_dead(fs)))
-        .unwrap_or(false)
+    let settled = match Suspect::open(fs, path) {
+        Ok(Some(suspect)) if matches!(suspect.signed, Signed::Batch(..)) => orphan::hand_over(fs, suspect),
+        Ok(Some(suspect)) => suspect.remove_if_dead(fs),
+        Ok(None) | Err(_) => return false,
+    };
+    settled.unwrap_or(false)
 }
 
 /// A signed lock file, open.
-struct Suspect {
-    file: File,
-    stat: Stat,
-    signature: Signature,
+#[derive(Debug)]
+pub(super) struct Suspect {
+    pub(super) file: File,
+    pub(super) stat: Stat,
+    pub(super) signed: Signed,
+}
+
+/// What a signature says.
+#[derive(Debug)]
+pub(super) enum Signed {
+    /// Who holds this lock.
+    Alone(Signature),
+    /// Who holds it for a batch, and which.
+    Batch(Signature, BatchId),
 }
 
 impl Suspect {
-    fn open(fs: &Fs, path: &Path) -> Result<Option<Self>> {
+    pub(super) fn open(fs: &Fs, path: &Path) -> Result<Option<Self>> {
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
         // NFS locks a file only for who may write it.
         let opened = OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(path);
@@ -53,18 +66,31 @@ impl Suspect {
         let mut content = [0; LEN_MAX];
         let content = &mut content[..stat.len_bytes as usize];
         file.read_exact_at(content, 0)?;
-        Ok(Signature::decode(content).map(|signature| Suspect { file, stat, signature }))
+        let alone = Signature::decode(content).map(Signed::Alone);
+        let signed = alone.or_else(|| Signature::decode_batch(content).map(|(who, id)| Signed::Batch(who, id)));
+        Ok(signed.map(|signed| Suspect { file, stat, signed }))
+    }
+
+    /// Whether its owner is gone for sure. If so we have it locked until the file is closed.
+    pub(super) fn is_dead(&self, fs: &Fs) -> Result<bool> {
+        let may_stay_in_mount = || reach::may_stay_in_mount(self.stat.device);
+        let (Signed::Alone(owner) | Signed::Batch(owner, _)) = &self.signed;
+        Ok(self.file.try_lock()? && owner.is_proof(Signature::own(), fs.is_local(self.file.path())?, may_stay_in_mount))
+    }
+
+    /// Whether the name still leads to the file. If not, another one removed it while we looked, and the next may hold the
+    /// lock.
+    pub(super) fn is_in_place(&self, fs: &Fs) -> Result<bool> {
+        let is_same = |now: Stat| (now.device, now.inode) == (self.stat.device, self.stat.inode);
+        Ok(fs.find_link(self.file.path())?.is_some_and(is_same))
     }
 
     fn remove_if_dead(self, fs: &Fs) -> Result<bool> {
         let path = self.file.path();
-        let may_stay_in_mount = || reach::may_stay_in_mount(self.stat.device);
-        if !self.file.try_lock()? || !self.signature.is_proof(Signature::own(), fs.is_local(path)?, may_stay_in_mount) {
+        if !self.is_dead(fs)? {
             return Ok(false);
         }
-        let is_same = |now: Stat| (now.device, now.inode) == (self.stat.device, self.stat.inode);
-        if !fs.find_link(path)?.is_some_and(is_same) {
-            // Another one removed it while we looked, and the next may hold the lock.
+        if !self.is_in_place(fs)? {
             return Ok(true);
         }
         match fs.remove_file(&content_of(path)) {

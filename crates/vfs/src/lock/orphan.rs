@@ -1,0 +1,161 @@
+//! The locks of a batch, which outlive its process with a record of what it was about to do. They are never just removed:
+//! an heir settles the record first, and the locks pass to it.
+
+use super::{
+    LockError, Patience,
+    signing::{Signed, Suspect, content_of},
+    wait,
+};
+use crate::{BatchId, File, Fs, Result, abort::Note, signature::Signature};
+use std::path::{Path, PathBuf};
+
+/// Settles what dead batches left.
+pub trait Heir: Send + Sync {
+    /// Settles the record of the batch whose lock was met, and gives up its locks. Whether that lock is worth another try.
+    /// `fs` has no heir.
+    fn settle(&self, fs: &Fs, met: Orphan) -> bool;
+}
+
+/// A lock of a batch whose process is gone. Nobody else takes it over as long as this is there.
+#[derive(Debug)]
+pub struct Orphan {
+    suspect: Suspect,
+    id: BatchId,
+}
+
+impl Orphan {
+    /// Takes over the lock at `path`, a lock file, if it is a batch's and its owner is gone.
+    pub fn take(fs: &Fs, path: &Path) -> Result<Option<Self>> {
+        Suspect::open(fs, path)?.map_or(Ok(None), |suspect| Self::of(fs, suspect))
+    }
+
+    fn of(fs: &Fs, suspect: Suspect) -> Result<Option<Self>> {
+        let Signed::Batch(_, id) = suspect.signed else { return Ok(None) };
+        let is_ours = suspect.is_dead(fs)? && suspect.is_in_place(fs)?;
+        Ok(is_ours.then_some(Orphan { suspect, id }))
+    }
+
+    /// Which batch it was.
+    pub fn id(&self) -> BatchId {
+        self.id
+    }
+
+    /// The lock file.
+    pub fn path(&self) -> &Path {
+        self.suspect.file.path()
+    }
+
+    /// Whether `path` is another name of this lock file.
+    pub fn is_also_at(&self, fs: &Fs, path: &Path) -> Result<bool> {
+        let stat = self.suspect.stat;
+        Ok(fs.find_link(path)?.is_some_and(|now| (now.device, now.inode) == (stat.device, stat.inode)))
+    }
+
+    /// Locks another file with this lock, without waiting. `false` if somebody holds that.
+    pub fn extend_to(&self, fs: &Fs, lock: &Path) -> Result<bool> {
+        match fs.hard_link(self.path(), lock) {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_exists() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes one of its names, and the content that was to be.
+    pub fn remove(fs: &Fs, lock: &Path) -> Result<()> {
+        for path in [content_of(lock), PathBuf::from(lock)] {
+            match fs.remove_file(&path) {
+                Err(error) if !error.is_not_found() => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Has the heir settle a batch whose lock was met.
+pub(super) fn hand_over(fs: &Fs, suspect: Suspect) -> Result<bool> {
+    let Some(heir) = fs.heir() else { return Ok(false) };
+    let alone = fs.without_heir();
+    let Some(orphan) = Orphan::of(&alone, suspect)? else { return Ok(false) };
+    Ok(heir.settle(&alone, orphan))
+}
+
+/// Makes the lock file of a batch. It is signed and locked before it has a name, or it is none: `None` where that cannot
+/// be.
+pub(super) fn create(
+    fs: &Fs,
+    path: &Path,
+    patience: Patience,
+    id: BatchId,
+    sync: bool,
+) -> std::result::Result<Option<File>, LockError> {
+    let (Some(own), Some(mut file)) = (Signature::own(), fs.create_unnamed(path, 0o666)?) else { return Ok(None) };
+    let line = own.encode_batch(id);
+    if !matches!(file.try_lock(), Ok(true)) {
+        return Ok(None);
+    }
+    file.write_all(line.as_bytes())?;
+    wait::wait_for(fs, path, patience, || fs.name(&file))?;
+    if let Err(error) = fs.tell_named(&file, line.as_bytes(), sync) {
+        let _ = fs.remove_file(path);
+        return Err(error.into());
+    }
+    Ok(Some(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Lock, *};
+    use std::sync::{Arc, Mutex};
+
+    /// Removes what it is handed, and remembers it.
+    #[derive(Default)]
+    struct Remover(Mutex<Vec<BatchId>>);
+
+    impl Heir for Remover {
+        fn settle(&self, fs: &Fs, met: Orphan) -> bool {
+            self.0.lock().unwrap().push(met.id());
+            Orphan::remove(fs, met.path()).is_ok()
+        }
+    }
+
+    fn signing() -> Fs {
+        Fs::real().signing_locks()
+    }
+
+    fn batch(target: &Path, id: BatchId) -> Lock {
+        Lock::acquire_for_batch(&signing(), target, Patience::None, id, false).unwrap().unwrap()
+    }
+
+    #[test]
+    fn the_lock_of_a_dead_batch_waits_for_an_heir_and_passes_to_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x");
+        let id = BatchId::random();
+        let held = batch(&target, id).into_seed().0;
+        let heir: Arc<dyn Heir> = Arc::new(Remover::default());
+        let heeding = Fs::real().with_heir(Arc::downgrade(&heir));
+        let attempt = |fs: &Fs| Lock::acquire(fs, &target, 0o666, Patience::None);
+        assert!(attempt(&heeding).is_err(), "its owner lives");
+        drop(held);
+        assert!(attempt(&Fs::real()).is_err(), "there is no heir");
+        attempt(&heeding).unwrap().release().unwrap();
+    }
+
+    #[test]
+    fn one_who_took_a_dead_lock_over_keeps_others_out_and_can_lock_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let fs = Fs::real();
+        let (target, id) = (dir.path().join("x"), BatchId::random());
+        drop(batch(&target, id).into_seed());
+        let path = Lock::path_of(&target);
+        let orphan = Orphan::take(&fs, &path).unwrap().unwrap();
+        assert_eq!(orphan.id(), id);
+        assert!(Orphan::take(&fs, &path).unwrap().is_none());
+        let other = dir.path().join("y.lock");
+        assert!(orphan.extend_to(&fs, &other).unwrap() && orphan.is_also_at(&fs, &other).unwrap());
+        assert!(!orphan.extend_to(&fs, &other).unwrap());
+        drop(orphan);
+        assert!(Orphan::take(&fs, &other).unwrap().is_some());
+    }
+}
