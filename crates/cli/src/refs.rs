@@ -5,6 +5,7 @@ mod exists;
 mod fsck;
 mod migrate;
 mod rename;
+mod settle;
 mod verify;
 
 use crate::{for_each_ref, group::Group, options::Command, pack_refs};
@@ -22,6 +23,7 @@ pub static GROUP: Group = Group {
         (&change::DELETE, change::delete),
         (&change::UPDATE, change::update),
         (&rename::COMMAND, rename::run),
+        (&settle::COMMAND, settle::run),
     ],
     otherwise: None,
 };

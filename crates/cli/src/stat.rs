@@ -102,7 +102,10 @@ fn report(session: &Session) -> Result<Report> {
     let snapshot = session.store.snapshot()?;
     let repository = session.store.repository();
     let (files, stack) = match repository.ref_format() {
-        RefFormat::Files => (Some(files::look(repository)?), None),
+        RefFormat::Files => {
+            let Some(backend) = session.store.files() else { return fatal!["the refs are no files"] };
+            (Some(files::look(repository, backend)?), None)
+        }
         RefFormat::Reftable => (None, Some(stack::look(repository, session.store.settings())?)),
     };
     Ok(Report {

@@ -81,6 +81,14 @@ impl From<&refdb::Error> for Failure {
                 (ref_name, path) = (Some(broken.name.clone()), Some(broken.path.clone()));
                 Kind::BrokenRef
             }
+            Error::Unsettled { record, .. } => {
+                path = Some(record.clone());
+                Kind::Io
+            }
+            Error::HalfDone { refs, .. } => {
+                ref_name = refs.first().cloned();
+                Kind::Io
+            }
             Error::Corrupt { path: file, .. } => {
                 path = Some(file.clone());
                 Kind::Corrupt

@@ -1,5 +1,5 @@
 use crate::{BrokenRef, Limit, MigrateError, Misuse, Rejection};
-use bstr::BString;
+use bstr::{BString, ByteSlice};
 use refdb_vfs::LockError;
 use std::path::PathBuf;
 
@@ -64,6 +64,27 @@ pub enum Error {
     /// The refs cannot be brought into the other format. Nothing has happened.
     #[error(transparent)]
     Migrate(#[from] MigrateError),
+    /// A batch could neither be finished nor undone. Its refs stay locked until that is done.
+    #[error(
+        "{source}; the batch is not finished: once the cause is gone, the next writer of its refs or `refdb refs settle` \
+         finishes or undoes it ('{}')",
+        record.display()
+    )]
+    Unsettled {
+        /// Its record.
+        record: PathBuf,
+        /// What went wrong.
+        source: Box<Error>,
+    },
+    /// Of a batch these refs do not have their new values, and others do. A ref stands in their way that was made
+    /// meanwhile, or someone changed them without a lock.
+    #[error("{source}; other refs of the batch are changed, these are not: {}", bstr::join(", ", refs).as_bstr())]
+    HalfDone {
+        /// The refs that are as they were.
+        refs: Vec<BString>,
+        /// What went wrong.
+        source: Box<Error>,
+    },
     /// A signal asks the process to end. What was not committed is undone.
     #[error("{0}")]
     Interrupted(#[source] std::io::Error),

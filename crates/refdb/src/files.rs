@@ -10,8 +10,10 @@
 // - `reflog_line`, `reflog_file` and `reflog` (a line, a file, all of them);
 // - `locks`, `dead_locks` and `way` (who may write, and how);
 // - `packed_write`, `bulk`, `transaction`, `log_edit` (entries that go) and `optimize` (pack-refs);
+// - `intent`, `intent_file`, `batch` and `settle` (a few refs as loose files, whole all the same);
 // - `own` and `fresh` (one worktree's refs, and a store written anew, for a migration).
 mod backend;
+mod batch;
 mod bulk;
 mod cursor;
 mod dead_locks;
@@ -19,6 +21,7 @@ mod disorder;
 mod folders;
 mod fresh;
 mod intent;
+mod intent_file;
 mod layout;
 mod listing;
 mod locks;
@@ -41,12 +44,13 @@ mod probe;
 mod reflog;
 mod reflog_file;
 mod reflog_line;
+mod settle;
 mod snapshot;
 mod store;
 mod transaction;
 mod way;
 
-pub use backend::FilesBackend;
+pub use backend::{FilesBackend, Unsettled};
 pub use disorder::Disorder;
 pub(crate) use folders::{remove_empty_tree, share};
 pub(crate) use fresh::{FreshFiles, Lines};
@@ -59,3 +63,4 @@ pub use packed_order::Misplaced;
 pub use packed_read::{Packed, PackedRecord};
 pub use pages::{Charge, PageBudget};
 pub use reflog_line::parse as parse_log_line;
+pub use settle::{Outcome, TakenOver};

@@ -306,6 +306,9 @@ pub fn resolve(snapshot: &dyn Snapshot, name: &RefName) -> Result<Resolved> {
     Ok(Resolved::Missing(name))
 }
 
+/// From this length of packed-refs on a batch of loose files is quicker than to write it anew.
+const LOOSE_BATCHES_FROM: u64 = 4 << 20;
+
 pub(crate) fn files_options(
     fs: &Fs,
     repository: &Repository,
@@ -332,6 +335,7 @@ pub(crate) fn files_options(
         },
         ref_patience: settings.files_ref_lock_timeout,
         packed_patience: settings.packed_refs_timeout,
+        loose_batches_from: settings.loose_batches.then_some(LOOSE_BATCHES_FROM),
         sync,
         format: repository.format_watch().cloned(),
         objects,

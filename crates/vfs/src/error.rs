@@ -23,6 +23,11 @@ impl Error {
         Error { operation, path: path.to_owned(), source: source.into() }
     }
 
+    /// The system, or this file system, cannot do that.
+    pub fn unsupported(operation: &'static str, path: &Path) -> Self {
+        Error::new(operation, path, io::ErrorKind::Unsupported)
+    }
+
     /// Whether the path, or a folder on the way to it, does not exist.
     pub fn is_not_found(&self) -> bool {
         // A plain file where a folder was expected (ENOTDIR) means the same to every caller.

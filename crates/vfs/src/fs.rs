@@ -77,7 +77,8 @@ impl Fs {
         Fs { heir: Some(heir), ..self }
     }
 
-    pub(crate) fn without_heir(&self) -> Self {
+    /// The same file system without an heir.
+    pub fn without_heir(&self) -> Self {
         Fs { heir: None, ..self.clone() }
     }
 

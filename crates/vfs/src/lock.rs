@@ -256,6 +256,11 @@ impl Lock {
         Left(std::mem::replace(&mut self.note, Note::NONE))
     }
 
+    /// From now on an abort of the process leaves the lock.
+    pub fn outlive_aborts(&mut self) {
+        self.note.forget();
+    }
+
     /// The file this lock is for.
     pub fn target(&self) -> &Path {
         &self.target

@@ -1,7 +1,10 @@
 use super::bytes;
 use crate::failure::{Failure, Result};
 use bstr::ByteSlice;
-use refdb::{Repository, files::Packed};
+use refdb::{
+    Repository,
+    files::{FilesBackend, Packed, Unsettled},
+};
 use refdb_vfs::{EntryKind, Fs};
 use serde::Serialize;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
@@ -18,12 +21,21 @@ pub(super) struct Files {
     packed_header: String,
     /// Lines that a loose ref of the same name outranks.
     packed_shadowed: u64,
+    /// Records of small batches that are under way, or whose processes are gone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unsettled: Vec<String>,
+    /// Records of batches of which a person has to look at a ref.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left: Vec<String>,
 }
 
 /// Counts files and lines.
-pub(super) fn look(repository: &Repository) -> Result<Files> {
+pub(super) fn look(repository: &Repository, backend: &FilesBackend) -> Result<Files> {
     let fs = Fs::real();
     let mut files = Files::default();
+    let Unsettled { open, left } = backend.unsettled()?;
+    [files.unsettled, files.left] =
+        [open, left].map(|paths| paths.iter().map(|path| path.display().to_string()).collect());
     let root = repository.refs_dir();
     let path = root.join("packed-refs");
     let packed = match fs.read(&path) {
@@ -68,6 +80,12 @@ impl Files {
     }
 
     pub(super) fn text(&self) -> String {
+        let unsettled = self.unsettled.iter().map(|path| format!("unsettled batch: {path} (`refdb refs settle`)\n"));
+        let left = self.left.iter().map(|path| format!("refs to look at: {path}\n"));
+        self.counts() + &unsettled.chain(left).collect::<String>()
+    }
+
+    fn counts(&self) -> String {
         format!(
             "loose refs: {} in {} folders\npacked-refs: {} refs, {} ({})\n\
              packing would remove {} small files and replace {} packed lines\n",

@@ -1,11 +1,12 @@
 use super::{
     FilesOptions,
     disorder::Disorder,
-    layout::Layout,
+    intent_file,
     listing::{self, Rivals, unreadable},
     locks, log_edit, optimize,
-    packed_cache::{Look, PackedCache, PackedFile},
+    packed_cache::{Look, PackedFile},
     reflog,
+    settle::{self, TakenOver},
     snapshot::FilesSnapshot,
     store::Store,
     transaction::FilesLocked,
@@ -16,7 +17,13 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{RefName, plain_name};
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc};
+use refdb_vfs::Heir;
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+    sync::{Arc, Weak},
+};
 
 /// Refs in loose files and packed-refs.
 #[derive(Clone, Debug)]
@@ -24,17 +31,45 @@ pub struct FilesBackend {
     pub(super) store: Arc<Store>,
 }
 
+/// Records of small batches.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Unsettled {
+    /// Not finished: under way, or left by a process that is gone.
+    pub open: Vec<PathBuf>,
+    /// Over, with refs that have neither their old nor their new value.
+    pub left: Vec<PathBuf>,
+}
+
 impl FilesBackend {
     /// The refs of a repository as one of its worktrees sees them. Touches no file.
     pub fn new(options: FilesOptions) -> Self {
-        let layout = Layout { git_dir: options.git_dir.clone(), common_dir: options.common_dir.clone() };
-        let cache = PackedCache::new(layout.packed_path());
-        FilesBackend { store: Arc::new(Store { options, layout, cache }) }
+        let store = Arc::new_cyclic(|store: &Weak<Store>| {
+            // A lock that is met leads to the record of its batch.
+            let heir: Weak<dyn Heir> = Weak::<Store>::clone(store);
+            Store::new(FilesOptions { fs: options.fs.clone().with_heir(heir), ..options })
+        });
+        FilesBackend { store }
     }
 
     /// The present packed-refs. For readers: call it after the loose refs were looked at.
     pub fn packed(&self, look: Look) -> Result<Arc<PackedFile>> {
         self.store.cache.get(&self.store.options, look)
+    }
+
+    /// The records of small batches that are there: of those under way, or whose process is gone; and of those that are
+    /// over, but of which a person has to look at a ref.
+    pub fn unsettled(&self) -> Result<Unsettled> {
+        let (open, left) = intent_file::list(&self.store)?;
+        Ok(Unsettled { open: open.into_iter().map(|id| intent_file::path(&self.store, id)).collect(), left })
+    }
+
+    /// Settles the batches whose processes are gone. Returns what became of each record.
+    pub fn settle(&self) -> Result<Vec<(PathBuf, Result<TakenOver>)>> {
+        self.store.check_format()?;
+        let alone = Arc::new(self.store.without_heir());
+        let (open, _) = intent_file::list(&alone)?;
+        let settle = |id| (intent_file::path(&alone, id), settle::take_over(&alone, id, None));
+        Ok(open.into_iter().map(settle).collect())
     }
 
     /// Where it was noticed that packed-refs is not sorted although it says so. It is read as a whole since.

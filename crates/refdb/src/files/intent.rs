@@ -84,7 +84,7 @@ impl Intent {
         let mut lines = Lines { bytes: body, at: 0 };
         let Some((_, first)) = lines.next() else { return fault(0, "nothing but a checksum") };
         let Some(mut intent) = head(first) else { return fault(0, "no first line of a record") };
-        while let Some((offset, line)) = lines.next() {
+        for (offset, line) in lines {
             match line.split_once_str(" ") {
                 Some((b"ref", rest)) if intent.refs.len() < REFS_MAX => match entry(intent.hash, rest) {
                     Ok(entry) if intent.refs.last().is_none_or(|before| before.name < entry.name) => {

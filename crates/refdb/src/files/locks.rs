@@ -4,7 +4,7 @@
 //! waits without a lock and starts over. So no two processes wait for each other.
 
 use super::{
-    folders,
+    FilesOptions, folders,
     store::Store,
     way::{self, Way},
 };
@@ -13,7 +13,7 @@ use crate::{
     backend::{Claim, Claims, Intent},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb_vfs::{Fs, Left, Lock, LockError, Patience, Seed, Stat, interrupt};
+use refdb_vfs::{BatchId, Fs, Left, Lock, LockError, Patience, Seed, Stat, interrupt};
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
@@ -55,6 +55,12 @@ pub(super) struct Locks {
     made: Vec<PathBuf>,
     packed: Option<Lock>,
     any: bool,
+    /// The batch that they are for, and whether they are synced.
+    batch: Option<(BatchId, bool)>,
+    /// Whether a lock was not had because it could not be a batch's.
+    cannot_sign: bool,
+    /// Whether they stay when this is dropped, since there is a record.
+    outlive_us: bool,
     /// Working memory for paths.
     buffer: Vec<u8>,
 }
@@ -87,6 +93,10 @@ impl Names {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scheme {
     pub(super) way: Way,
+    /// Which batch of loose files it is.
+    pub(super) batch: Option<BatchId>,
+    /// Whether its locks are synced.
+    sync: bool,
     /// Whether locks without content are links.
     link: bool,
     /// Whether packed-refs may have to be rewritten.
@@ -96,23 +106,39 @@ pub(super) struct Scheme {
 }
 
 impl Scheme {
-    pub(super) fn of(claims: &dyn Claims, packed_len_bytes: u64) -> Self {
+    pub(super) fn of(claims: &dyn Claims, packed_len_bytes: u64, options: &FilesOptions) -> Self {
         let packable = claims.iter().filter(way::packable).count();
         let deletes = claims.iter().filter(|claim| claim.intent == Intent::Delete).count();
         let holds = claims.iter().filter(|claim| claim.intent == Intent::Hold).count();
         // One ref's change is whole anyway.
         let whole = claims.whole() && packable + deletes > 1;
+        // Each lock must tell whose it is, and leave room for the name of its ref's new content.
+        let sign = || claims.iter().all(|claim| Lock::is_signed(&options.fs, Path::new(OsStr::from_bytes(claim.name))));
+        if whole
+            && packable == claims.count()
+            && sign()
+            && way::batch(packable, packed_len_bytes, options.loose_batches_from)
+        {
+            let (way, batch) = (Way::Batch, Some(BatchId::random()));
+            return Scheme { way, batch, sync: options.sync, link: true, packed: false, whole };
+        }
         let way = if whole { Way::Bulk } else { way::choose(packable, packed_len_bytes) };
         let bulk = way == Way::Bulk;
         let link = whole || way::worth_linking(deletes + holds + if bulk { packable } else { 0 });
-        Scheme { way, link, packed: bulk || deletes > 0, whole }
+        Scheme { way, batch: None, sync: options.sync, link, packed: bulk || deletes > 0, whole }
+    }
+
+    /// The same transaction through packed-refs.
+    pub(super) fn packed(self) -> Self {
+        assert!(self.whole && self.way == Way::Batch, "what was to be a batch of loose files goes there: {self:?}");
+        Scheme { way: Way::Bulk, batch: None, packed: true, ..self }
     }
 
     fn links(&self, claim: &Claim<'_>) -> bool {
         self.link
             && match claim.intent {
                 Intent::Delete | Intent::Hold => true,
-                Intent::SetDirect => self.way == Way::Bulk && way::packable(claim),
+                Intent::SetDirect => self.way != Way::Loose && way::packable(claim),
                 Intent::SetSymbolic => false,
             }
     }
@@ -128,18 +154,24 @@ enum Stop {
     Blocked(Option<usize>, PathBuf, LockError),
     /// Nothing can be locked.
     Fatal(Error),
+    /// A lock cannot be one of a batch: its owner could not be told to be gone.
+    NoBatch,
 }
 
-/// Locks every claim that can be locked; the others are refused.
-pub(super) fn lock(store: &Arc<Store>, claims: &dyn Claims, scheme: Scheme) -> Result<(Locks, Vec<(usize, Why)>)> {
+/// Locks, and the claims that were refused.
+pub(super) type Locked = (Locks, Vec<(usize, Why)>);
+
+/// Locks every claim that can be locked; the others are refused. `None` if a lock cannot be had as the scheme's batch has it.
+pub(super) fn lock(store: &Arc<Store>, claims: &dyn Claims, scheme: Scheme) -> Result<Option<Locked>> {
     let mut refused = BTreeMap::new();
     let mut starts_left = STARTS_MAX;
     loop {
         let (claim, target, held) = match attempt(store, claims, scheme, &mut refused) {
             Ok(locks) => {
                 debug_assert!(refused.keys().all(|at| locks.held(*at) == Held::No), "a refused claim is not locked");
-                return Ok((locks, refused.into_iter().collect()));
+                return Ok(Some((locks, refused.into_iter().collect())));
             }
+            Err(Stop::NoBatch) => return Ok(None),
             Err(Stop::Fatal(error)) => return Err(error),
             Err(Stop::Blocked(claim, target, held)) => (claim, target, held),
         };
@@ -175,6 +207,9 @@ fn attempt(
         made: Vec::new(),
         packed: None,
         any: false,
+        batch: scheme.batch.map(|id| (id, scheme.sync)),
+        cannot_sign: false,
+        outlive_us: false,
         buffer: Vec::new(),
     };
     for (at, claim) in claims.iter().enumerate() {
@@ -217,6 +252,7 @@ impl Locks {
                 self.any = true;
                 Ok(None)
             }
+            Err(_) if self.cannot_sign => Err(Stop::NoBatch),
             Err(error) => self.refuse(at, &path, error).map(Some),
         }
     }
@@ -294,6 +330,7 @@ impl Locks {
         let Some(seed) = self.seeds.last().map(|seed| seed.path().to_owned()) else { return self.sow(path, patience) };
         match self.with_parents(path, |fs| Lock::acquire_linked(fs, path, &seed, patience)) {
             Ok(lock) => Ok(lock.leave()),
+            Err(LockError::Io(error)) if self.batch.is_some() && cannot_link(&error) => Err(self.no_batch(error)),
             // On ext4 a file can have 65,000 names.
             Err(LockError::Io(error)) if error.source.kind() == io::ErrorKind::TooManyLinks => self.sow(path, patience),
             // The seed's file system knows no links, or this folder lies on another one.
@@ -306,10 +343,49 @@ impl Locks {
 
     /// Makes a lock file that the next ones are links to.
     fn sow(&mut self, path: &Path, patience: Patience) -> std::result::Result<Left, LockError> {
-        let lock = self.with_parents(path, |fs| Lock::acquire(fs, path, 0o666, patience))?;
+        let lock = match self.batch {
+            None => self.with_parents(path, |fs| Lock::acquire(fs, path, 0o666, patience))?,
+            Some((id, sync)) => {
+                let none = || refdb_vfs::Error::unsupported("sign", &Lock::path_of(path));
+                let acquire =
+                    |fs: &Fs| Lock::acquire_for_batch(fs, path, patience, id, sync)?.ok_or_else(|| none().into());
+                match self.with_parents(path, acquire) {
+                    Err(LockError::Io(error)) if cannot_link(&error) => return Err(self.no_batch(error)),
+                    lock => lock?,
+                }
+            }
+        };
         let (seed, left) = lock.into_seed();
         self.seeds.push(seed);
         Ok(left)
+    }
+
+    fn no_batch(&mut self, error: refdb_vfs::Error) -> LockError {
+        self.cannot_sign = true;
+        LockError::Io(error)
+    }
+
+    /// Whether the locks stay when this is dropped, and at an abort. The batch's record would be worth nothing without
+    /// them.
+    pub(super) fn outlive_us(&mut self, outlive: bool) {
+        self.outlive_us = outlive;
+        for held in &mut self.held {
+            match held {
+                Held::Linked(left) => left.outlive_aborts(),
+                Held::Own(index) => self.own[*index].iter_mut().for_each(Lock::outlive_aborts),
+                Held::No => {}
+            }
+        }
+    }
+
+    /// Locks packed-refs as well. Others are held, so that it is waited for briefly.
+    pub(super) fn add_packed(&mut self) -> Result<()> {
+        match self.take_packed() {
+            Ok(()) => Ok(()),
+            Err(Stop::Blocked(_, _, held)) => Err(held.into()),
+            Err(Stop::Fatal(error)) => Err(error),
+            Err(Stop::NoBatch) => unreachable!("packed-refs is locked as always"),
+        }
     }
 
     fn with_parents(
@@ -420,6 +496,9 @@ impl Locks {
     /// Gives up every lock, packed-refs' first, what signs them last, then removes the folders that were made and are
     /// empty.
     pub(super) fn release(&mut self) {
+        if self.outlive_us {
+            return self.leave();
+        }
         self.packed = None;
         let fs = &self.store.options.fs;
         for at in 0..self.held.len() {
@@ -440,6 +519,18 @@ impl Locks {
             // Refs may be in it by now.
             let _ = fs.remove_dir(&folder);
         }
+    }
+}
+
+impl Locks {
+    /// Leaves the locks as a process that died would.
+    fn leave(&mut self) {
+        self.held.fill(Held::No);
+        for lock in self.own.drain(..).flatten() {
+            let _left = lock.leave();
+        }
+        self.seeds.clear();
+        self.made.clear();
     }
 }
 

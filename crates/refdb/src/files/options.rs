@@ -26,6 +26,9 @@ pub struct FilesOptions {
     pub ref_patience: Option<Patience>,
     /// `core.packedRefsTimeout`, if set.
     pub packed_patience: Option<Patience>,
+    /// From this length of packed-refs on, atomic batches of a few refs are written as loose files, where that is whole
+    /// after a crash too (`refdb.smallBatches`). `None` for never.
+    pub loose_batches_from: Option<u64>,
     /// Whether refs are synced to stable storage (`core.fsync`).
     pub sync: bool,
     /// Notices, under a lock, that the refs are files no more.
@@ -47,6 +50,7 @@ impl FilesOptions {
             sharing: Sharing::Umask,
             ref_patience: None,
             packed_patience: None,
+            loose_batches_from: None,
             sync: false,
             format: None,
             objects,

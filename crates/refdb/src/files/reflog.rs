@@ -170,9 +170,16 @@ impl<'s> Writer<'s> {
 
     /// Adds a line to a ref's reflog, which is created if need be.
     pub(super) fn append(&mut self, name: &BStr, line: &LogLine<'_>) -> Result<()> {
-        let Some(path) = self.store.layout.log_path(name) else { return Ok(()) };
         self.line.clear();
         encode(line, &mut self.line);
+        let line = std::mem::take(&mut self.line);
+        let appended = self.append_bytes(name, &line);
+        self.line = line;
+        appended
+    }
+
+    fn append_bytes(&mut self, name: &BStr, line: &[u8]) -> Result<()> {
+        let Some(path) = self.store.layout.log_path(name) else { return Ok(()) };
         let mut file = match self.open(&path) {
             // Folders of logs that are gone may lie where the log belongs.
             Err(error) if error.is_folder() => {
@@ -184,7 +191,7 @@ impl<'s> Writer<'s> {
             }
             opened => opened?,
         };
-        file.write_all(&self.line)?;
+        file.write_all(line)?;
         Ok(())
     }
 
@@ -214,6 +221,11 @@ impl<'s> Writer<'s> {
         }
         Ok(file)
     }
+}
+
+/// Adds to a ref's reflog what is missing of a line.
+pub(super) fn append_bytes(store: &Store, name: &BStr, rest: &[u8]) -> Result<()> {
+    Writer::new(store, false).append_bytes(name, rest)
 }
 
 /// Removes a ref's reflog and the folders that are empty without it.

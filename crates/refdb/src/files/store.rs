@@ -10,6 +10,7 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     sync::Arc,
+    sync::atomic::AtomicBool,
 };
 
 /// As the system allows when it follows links (Linux: 40), or fewer.
@@ -20,6 +21,8 @@ pub(super) struct Store {
     pub(super) options: FilesOptions,
     pub(super) layout: Layout,
     pub(super) cache: PackedCache,
+    /// Whether the folder for records of batches is known to outlast a loss of power.
+    pub(super) has_batches_folder: AtomicBool,
 }
 
 impl fmt::Debug for Store {
@@ -29,6 +32,18 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
+    pub(super) fn new(options: FilesOptions) -> Self {
+        let layout = Layout { git_dir: options.git_dir.clone(), common_dir: options.common_dir.clone() };
+        let cache = PackedCache::new(layout.packed_path());
+        Store { options, layout, cache, has_batches_folder: AtomicBool::new(false) }
+    }
+
+    /// Another one of the same repository, on which dead batches are left alone.
+    pub(super) fn without_heir(&self) -> Self {
+        let options = self.options.clone();
+        Store::new(FilesOptions { fs: options.fs.without_heir().signing_locks(), ..options })
+    }
+
     /// The present packed-refs, validated now.
     pub(super) fn packed(&self) -> Result<Arc<PackedFile>> {
         self.cache.get(&self.options, Look::Stat)

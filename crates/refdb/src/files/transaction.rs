@@ -1,7 +1,7 @@
 //! One transaction's way through the files: locked, staged, committed.
 
 use super::{
-    bulk, dead_locks, folders,
+    batch, bulk, dead_locks, folders,
     listing::Rivals,
     locks::{self, Held, Locks, Scheme},
     loose, nested,
@@ -18,7 +18,7 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::ObjectId;
-use refdb_vfs::Lock;
+use refdb_vfs::{BatchId, Lock};
 use std::{
     collections::BTreeSet,
     fs, io,
@@ -34,6 +34,8 @@ pub(super) struct FilesLocked {
     staged: Option<NewPacked>,
     locks: Locks,
     way: Way,
+    /// Which batch of loose files it is, if it is one.
+    batch: Option<BatchId>,
     whole: bool,
     refused: Vec<(usize, Why)>,
     snapshot: FilesSnapshot,
@@ -50,18 +52,29 @@ impl FilesLocked {
         if claims.whole() {
             nested::pack_outer(store, claims)?;
         }
-        let scheme = Scheme::of(claims, store.packed_len_bytes()?);
-        let (locks, refused) = locks::lock(store, claims, scheme)?;
-        store.check_format()?;
-        let through_links = match scheme.way {
-            Way::Bulk => bulk::through_links(store, claims.iter().map(|claim| claim.name))?,
-            Way::Loose => BTreeSet::new(),
+        let mut scheme = Scheme::of(claims, store.packed_len_bytes()?, &store.options);
+        let (locks, refused, through_links) = loop {
+            let Some((locks, refused)) = locks::lock(store, claims, scheme)? else {
+                scheme = scheme.packed();
+                continue;
+            };
+            store.check_format()?;
+            let through_links = match scheme.way {
+                Way::Bulk | Way::Batch => bulk::through_links(store, claims.iter().map(|claim| claim.name))?,
+                Way::Loose => BTreeSet::new(),
+            };
+            if scheme.way == Way::Batch && !through_links.is_empty() {
+                scheme = scheme.packed();
+                continue;
+            }
+            break (locks, refused, through_links);
         };
         Ok(FilesLocked {
             store: Arc::clone(store),
             staged: None,
             locks,
             way: scheme.way,
+            batch: scheme.batch,
             whole: scheme.whole,
             refused,
             snapshot: FilesSnapshot::new(Arc::clone(store), Rivals::LockedOut),
@@ -345,6 +358,10 @@ impl Locked for FilesLocked {
 
     fn stage(&mut self, steps: &dyn Steps) -> Result<()> {
         let claimed = self.claimed(steps);
+        if self.way == Way::Batch && !batch::fits(&claimed) {
+            self.locks.add_packed()?;
+            (self.way, self.batch) = (Way::Bulk, None);
+        }
         if !(self.whole && self.way == Way::Bulk) {
             nested::refuse(steps)?;
         }
@@ -372,6 +389,11 @@ impl Locked for FilesLocked {
 
     fn commit(mut self: Box<Self>, steps: &dyn Steps) -> Result<()> {
         let claimed = self.claimed(steps);
+        if let Some(id) = self.batch {
+            batch::publish(&self.store, &mut self.locks, id, &claimed)?;
+            self.locks.release();
+            return Ok(());
+        }
         let moved = nested::move_logs(&self.store, steps)?;
         if let Err(error) = self.publish(steps, &claimed) {
             moved.back(&self.store);
@@ -389,7 +411,7 @@ impl Locked for FilesLocked {
 }
 
 /// Puts the new content in the ref's place, where an empty folder may have come up meanwhile.
-fn publish(store: &Store, name: &BStr, lock: &mut Lock) -> Result<()> {
+pub(super) fn publish(store: &Store, name: &BStr, lock: &mut Lock) -> Result<()> {
     match lock.publish() {
         Err(error) if matches!(error.source.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::DirectoryNotEmpty) => {
             if !folders::remove_empty_tree(&store.options.fs, lock.target())? {

@@ -1,5 +1,6 @@
 //! How a transaction goes: a small file for each ref, or one rewrite of packed-refs for all of them.
 
+use super::intent::REFS_MAX;
 use crate::backend::{Claim, Intent};
 use refdb_types::Scope;
 
@@ -10,6 +11,8 @@ pub(super) enum Way {
     Loose,
     /// Into packed-refs, all at once.
     Bulk,
+    /// Into a loose file each, with a record that makes them one change.
+    Batch,
 }
 
 /// Fewer refs than this are written as loose files, as git would: they may well be updated again soon.
@@ -22,6 +25,12 @@ const BYTES_PER_LOOSE_FILE: u64 = 16 << 10;
 /// Decides for a transaction that gives `sets` refs, all of them [`packable`], an object.
 pub(super) fn choose(sets: usize, packed_len_bytes: u64) -> Way {
     if sets >= BULK_FROM && packed_len_bytes / BYTES_PER_LOOSE_FILE <= sets as u64 { Way::Bulk } else { Way::Loose }
+}
+
+/// Whether a whole transaction of `sets` refs, all of them [`packable`], goes as loose files. Packed-refs must be so long
+/// that it costs more to write anew.
+pub(super) fn batch(sets: usize, packed_len_bytes: u64, from: Option<u64>) -> bool {
+    sets <= REFS_MAX && from.is_some_and(|from| packed_len_bytes >= from)
 }
 
 /// Whether a claimed ref may be written to packed-refs: it is shared, below `refs/`, and gets an object.

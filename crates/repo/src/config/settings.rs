@@ -23,6 +23,8 @@ pub struct Settings {
     pub files_ref_lock_timeout: Option<Patience>,
     /// `core.packedRefsTimeout`; git's default is 1 s.
     pub packed_refs_timeout: Option<Patience>,
+    /// `refdb.smallBatches`: whether atomic batches of a few refs may be written as loose files, where refs are files.
+    pub loose_batches: bool,
     /// `reftable.*`.
     pub reftable: ReftableSettings,
     /// `core.hooksPath`.
@@ -88,6 +90,7 @@ impl Settings {
             bad_for_writers: None,
             files_ref_lock_timeout: None,
             packed_refs_timeout: None,
+            loose_batches: false,
             reftable: ReftableSettings {
                 block_size: None,
                 restart_interval: None,
@@ -119,12 +122,25 @@ impl Settings {
         if !is_reftable {
             // Git reads them when it locks something: who only reads does not depend on them.
             settings.files_ref_lock_timeout = settings.timeout(config.last("core.filesreflocktimeout"));
+            settings.loose_batches = settings.small_batches(config.last("refdb.smallbatches"));
             settings.packed_refs_timeout = settings.timeout(config.last("core.packedrefstimeout"));
         }
         if sync.0 {
             settings.fsync = sync.1;
         }
         Ok(settings)
+    }
+
+    fn small_batches(&mut self, value: Option<Value<'_>>) -> bool {
+        match value.map(|value| value.raw.unwrap_or_default().as_bytes()) {
+            None | Some(b"packed") => false,
+            Some(b"loose") => true,
+            Some(other) => {
+                let fault = format!("bad value '{}' for 'refdb.smallBatches': use packed or loose", other.as_bstr());
+                self.bad_for_writers.get_or_insert(fault);
+                false
+            }
+        }
     }
 
     fn timeout(&mut self, value: Option<Value<'_>>) -> Option<Patience> {

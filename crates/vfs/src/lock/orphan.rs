@@ -6,7 +6,7 @@ use super::{
     signing::{Signed, Suspect, content_of},
     wait,
 };
-use crate::{BatchId, File, Fs, Result, abort::Note, signature::Signature};
+use crate::{BatchId, File, Fs, Result, signature::Signature};
 use std::path::{Path, PathBuf};
 
 /// Settles what dead batches left.

@@ -1,0 +1,63 @@
+//! `refdb refs settle`: finishes or undoes batches whose processes are gone.
+
+use crate::{
+    Invocation,
+    failure::{Result, fatal, say},
+    options::Command,
+    output::Output,
+    session::Session,
+};
+use refdb::files::{Outcome, TakenOver};
+use std::path::Path;
+
+/// The command line.
+pub(super) static COMMAND: Command = Command {
+    program: "refdb",
+    name: "refs settle",
+    about: "Finish or undo small batches of refs whose processes are gone",
+    synopsis: &[""],
+    options: &[],
+};
+
+/// Runs the command. The exit code is 1 if a person has to look at something.
+pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
+    let session = Session::begin(invocation, &COMMAND)?;
+    let [] = COMMAND.arguments(invocation.words)?[..] else { return Err(COMMAND.wrong_use(None)) };
+    // Only refs in files have such batches.
+    let Some(files) = session.store.files() else { return Ok(0) };
+    if session.store.repository().is_quarantined(session.store.environment()) {
+        return fatal!["ref updates forbidden inside quarantine environment"];
+    }
+    let mut output = Output::default();
+    let mut code = 0;
+    for (record, taken_over) in files.settle()? {
+        match taken_over {
+            Ok(taken_over) => output.buffer().extend(told(&record, &taken_over).into_bytes()),
+            Err(error) => {
+                say("error: ", error.to_string().as_bytes());
+                code = 1;
+            }
+        }
+    }
+    for left in files.unsettled()?.left {
+        let text = format!("{}: look at the refs it names, then remove the file\n", left.display());
+        output.buffer().extend(text.into_bytes());
+        code = 1;
+    }
+    output.flush()?;
+    Ok(code)
+}
+
+fn told(record: &Path, taken_over: &TakenOver) -> String {
+    let what = match taken_over {
+        TakenOver::Settled(Outcome::Complete) => "finished".to_owned(),
+        TakenOver::Settled(Outcome::Dropped) => "undone: none of its refs had changed".to_owned(),
+        TakenOver::Settled(Outcome::Half(refs)) => {
+            let refs: Vec<String> = refs.iter().map(ToString::to_string).collect();
+            format!("finished but for {}, with neither the old nor the new value, or no room", refs.join(", "))
+        }
+        TakenOver::Nothing => "gone meanwhile".to_owned(),
+        TakenOver::Busy => "left alone: its process is at work, or someone else holds a lock of it".to_owned(),
+    };
+    format!("{}: {what}\n", record.display())
+}

@@ -1,0 +1,123 @@
+//! A few refs in one atomic batch, as loose files: in the order of docs/crash-model.md, under all their locks.
+
+use super::{
+    intent::{Intent, IntentRef, REFS_MAX},
+    intent_file as record,
+    locks::Locks,
+    reflog, reflog_line,
+    settle::{self, Outcome},
+    store::Store,
+    transaction,
+};
+use crate::{Error, Result, Step, TargetView, backend::NewValue};
+use bstr::{BStr, BString};
+use refdb_types::RefName;
+use refdb_vfs::{BatchId, boot_id};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Whether the steps are what such a batch is for: each gives a ref an object, and knows what it had.
+pub(super) fn fits(steps: &[(usize, Step<'_>)]) -> bool {
+    let is_simple = |step: &Step<'_>| {
+        matches!(step.new, Some(NewValue::Direct(..)))
+            && !matches!(step.old, Some(TargetView::Symbolic(_)))
+            && !step.is_broken
+            && RefName::new(step.name.to_vec()).is_ok()
+    };
+    steps.len() <= REFS_MAX && steps.iter().all(|(_, step)| is_simple(step))
+}
+
+/// Makes the staged contents visible, all of them in the end or none. With an error the locks may stay, as those of a
+/// process that died: their record is settled by the next who meets one.
+pub(super) fn publish(store: &Arc<Store>, locks: &mut Locks, id: BatchId, steps: &[(usize, Step<'_>)]) -> Result<()> {
+    assert!(fits(steps), "what does not fit goes to packed-refs");
+    if steps.is_empty() {
+        return Ok(());
+    }
+    let intent = intent(store, steps)?;
+    // Locks that a record rests on are durable before it.
+    if intent.synced {
+        sync_folders(store, &mut steps.iter().map(|(_, step)| step.name), locks.made())?;
+    }
+    locks.outlive_us(true);
+    if let Err(error) = record::place(store, id, &intent) {
+        if record::remove(store, id, intent.synced).is_ok() {
+            locks.outlive_us(false);
+        }
+        return Err(error);
+    }
+    let mut new_logs = Vec::new();
+    let finished = show(store, locks, steps, &mut new_logs).and_then(|()| record::remove(store, id, intent.synced));
+    if let Err(error) = finished {
+        settle_failed(store, id, &intent, error, &new_logs).inspect_err(|failed| {
+            let is_over = !matches!(failed, Error::Unsettled { .. });
+            locks.outlive_us(!is_over);
+        })?;
+    }
+    locks.outlive_us(false);
+    Ok(())
+}
+
+/// Brings a batch to an end whose write failed.
+fn settle_failed(store: &Arc<Store>, id: BatchId, intent: &Intent, error: Error, new_logs: &[PathBuf]) -> Result<()> {
+    match settle::settle(store, id, intent) {
+        Ok(Outcome::Complete) => Ok(()),
+        Ok(Outcome::Dropped) => {
+            for log in new_logs {
+                // Only a log that nobody needs is left if that fails.
+                let _ = store.options.fs.remove_file(log);
+            }
+            Err(error)
+        }
+        Ok(Outcome::Half(refs)) => Err(Error::HalfDone { refs, source: Box::new(error) }),
+        Err(_) => Err(Error::Unsettled { record: record::path(store, id), source: Box::new(error) }),
+    }
+}
+
+/// The reflogs, the renames, and their folders made durable.
+fn show(store: &Store, locks: &mut Locks, steps: &[(usize, Step<'_>)], new_logs: &mut Vec<PathBuf>) -> Result<()> {
+    let mut writer = reflog::Writer::new(store, true);
+    let logged = steps
+        .iter()
+        .filter_map(|(_, step)| Some((step.name, step.log.as_ref()?)))
+        .try_for_each(|(name, line)| writer.append(name, line));
+    new_logs.append(&mut writer.created);
+    logged?;
+    for (claim, step) in steps {
+        let Some(lock) = locks.guard(*claim) else { continue };
+        transaction::publish(store, step.name, lock)?;
+    }
+    if store.options.sync {
+        // New folders were made durable with the locks in them.
+        sync_folders(store, &mut steps.iter().map(|(_, step)| step.name), &[])?;
+    }
+    Ok(())
+}
+
+fn intent(store: &Store, steps: &[(usize, Step<'_>)]) -> Result<Intent> {
+    let entry = |(_, step): &(usize, Step<'_>)| {
+        let Some(NewValue::Direct(new, _)) = step.new else { unreachable!("only such steps fit") };
+        let log = step.log.as_ref().map(|line| {
+            let mut bytes = Vec::new();
+            reflog_line::encode(line, &mut bytes);
+            bytes.pop();
+            BString::from(bytes)
+        });
+        let name = RefName::new(step.name.to_vec()).expect("only valid names fit");
+        IntentRef { name, old: super::bulk::direct(step.old), new, log }
+    };
+    let boot = boot_id().unwrap_or_default().to_owned();
+    debug_assert!(!boot.is_empty(), "where the boot is not known no lock is signed");
+    Ok(Intent { hash: store.options.hash, synced: store.options.sync, boot, refs: steps.iter().map(entry).collect() })
+}
+
+/// Brings the folders of these refs to stable storage, and those that hold the folders which were made for them.
+pub(super) fn sync_folders(store: &Store, names: &mut dyn Iterator<Item = &BStr>, made: &[PathBuf]) -> Result<()> {
+    let mut folders: BTreeSet<PathBuf> =
+        names.filter_map(|name| Some(store.layout.ref_path(name)?.parent()?.to_owned())).collect();
+    folders.extend(made.iter().filter_map(|folder| folder.parent()).map(Path::to_owned));
+    folders.iter().try_for_each(|folder| Ok(store.options.fs.sync_dir(folder)?))
+}

@@ -1,0 +1,371 @@
+//! Atomic batches of a few refs as loose files: stopped at every operation, settled by the next, whole afterwards.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod files_common;
+
+use files_common::*;
+use refdb::{
+    Backend, HashKind, ObjectId, Result,
+    files::{FilesBackend, FilesOptions, Intent, IntentRef, Outcome, TakenOver},
+};
+use refdb_testkit::{
+    RefFormat, Repo,
+    crash::{Crash, Disk, kill_everywhere, lose_power_everywhere, refuse_everywhere},
+};
+use refdb_types::RefName;
+use refdb_vfs::{BatchId, Fs, Lock, Patience, boot_id};
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+type Refs = BTreeMap<String, String>;
+
+fn read(dir: &Path) -> Refs {
+    let store = FilesBackend::new(options(Fs::real(), dir, HashKind::Sha1));
+    let snapshot = store.snapshot().unwrap();
+    let lines = rest(&mut *snapshot.cursor(false).unwrap());
+    lines.iter().map(|line| line.split_once(' ').unwrap()).map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// A server's store that writes small batches as loose files.
+fn store(fs: &Fs, dir: &Path, sync: bool) -> FilesBackend {
+    let patience = Some(Patience::For(Duration::from_millis(200)));
+    FilesBackend::new(FilesOptions {
+        sync,
+        loose_batches_from: Some(0),
+        ref_patience: patience,
+        packed_patience: patience,
+        ..options(fs.clone().signing_locks(), dir, HashKind::Sha1)
+    })
+}
+
+const LOOSE: &str = "refs/heads/loose";
+const PACKED: &str = "refs/heads/packed";
+const META: &str = "refs/changes/45/12345/meta";
+const PATCH_SET: &str = "refs/changes/45/12345/1";
+
+/// A packed ref, a loose one with a reflog, and a batch that changes both and makes two more.
+struct Scene {
+    repo: Repo,
+    ids: Vec<ObjectId>,
+    before: Refs,
+    after: Refs,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+        repo.config("core.logAllRefUpdates", "always");
+        let ids = repo.commits(4);
+        repo.create_refs([(PACKED, ids[0]), (LOOSE, ids[0])]);
+        repo.git(["pack-refs", "--all"]);
+        repo.git(["update-ref", LOOSE, &ids[1].to_string()]);
+        let before = read(repo.git_dir());
+        let mut scene = Scene { repo, ids, after: before.clone(), before };
+        for wish in scene.wishes() {
+            scene.after.insert(wish.name.clone(), show_target(&wish.new.unwrap()));
+        }
+        scene
+    }
+
+    fn wishes(&self) -> Vec<Wish> {
+        let logged = |wish: Wish| Wish { log: Some("in a batch".into()), ..wish };
+        let id = self.ids[2];
+        vec![logged(set(LOOSE, id)), set(PACKED, id), create(META, id), logged(create(PATCH_SET, id))]
+    }
+
+    /// Without objects, which nobody reads here.
+    fn refs_only(&self) -> tempfile::TempDir {
+        let temp = tempfile::tempdir().unwrap();
+        for file in ["packed-refs", LOOSE, "logs/refs/heads/loose"] {
+            std::fs::create_dir_all(temp.path().join(file).parent().unwrap()).unwrap();
+            std::fs::copy(self.repo.git_dir().join(file), temp.path().join(file)).unwrap();
+        }
+        temp
+    }
+
+    fn work(&self, sync: bool) -> impl Fn(&Fs, &Path) -> Result<()> {
+        let wishes = self.wishes();
+        move |fs, dir| transact_whole(&store(fs, dir, sync), &wishes)
+    }
+
+    /// Every ref has its old or its new value.
+    fn is_mixed(&self, now: &Refs) -> bool {
+        let names = self.before.keys().chain(self.after.keys()).chain(now.keys());
+        names.into_iter().all(|name| [self.before.get(name), self.after.get(name)].contains(&now.get(name)))
+    }
+
+    fn is_whole(&self, dir: &Path, crash: &Crash) -> bool {
+        let now = read(dir);
+        now == self.after || !crash.claimed && now == self.before
+    }
+
+    /// The reflogs of what was done have their line once, and whole.
+    fn has_logs(&self, dir: &Path) -> bool {
+        let entries = |name: &str| {
+            let log = std::fs::read_to_string(dir.join("logs").join(name)).unwrap_or_default();
+            log.lines().filter(|line| line.ends_with("\tin a batch")).count()
+        };
+        entries(LOOSE) == 1 && entries(PATCH_SET) == 1
+    }
+}
+
+fn records(dir: &Path) -> Vec<String> {
+    let found = std::fs::read_dir(dir.join("refdb-batches")).into_iter().flatten();
+    found.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// Settles all there is, and finds nothing in doubt.
+fn settle(dir: &Path) {
+    for (path, taken_over) in store(&Fs::real(), dir, false).settle().unwrap() {
+        let taken_over = taken_over.unwrap();
+        assert!(
+            matches!(taken_over, TakenOver::Settled(Outcome::Complete | Outcome::Dropped)),
+            "{path:?} {taken_over:?}"
+        );
+    }
+    assert!(records(dir).iter().all(|name| name.ends_with(".new")), "{:?}", records(dir));
+}
+
+#[test]
+fn a_small_batch_becomes_loose_files_and_leaves_nothing_beside_them() {
+    let scene = Scene::new();
+    let packed = std::fs::read(scene.repo.git_dir().join("packed-refs")).unwrap();
+    for sync in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("copy");
+        assert!(
+            std::process::Command::new("cp").arg("-a").arg(scene.repo.git_dir()).arg(&dir).status().unwrap().success()
+        );
+        scene.work(sync)(&Fs::real(), &dir).unwrap();
+        assert_eq!(read(&dir), scene.after);
+        assert!(scene.has_logs(&dir));
+        assert_eq!(std::fs::read(dir.join("packed-refs")).unwrap(), packed, "it is not written");
+        assert!([LOOSE, PACKED, META, PATCH_SET].iter().all(|name| dir.join(name).is_file()));
+        assert_eq!((leftovers(&dir), records(&dir)), (Vec::new(), Vec::new()));
+        assert_eq!(store(&Fs::real(), &dir, false).unsettled().unwrap(), refdb::files::Unsettled::default());
+    }
+}
+
+#[test]
+fn what_is_no_small_batch_goes_to_packed_refs_as_ever() {
+    let scene = Scene::new();
+    let dir = scene.repo.git_dir();
+    let id = scene.ids[3];
+    let store = store(&Fs::real(), dir, false);
+    let loose = |name: &str| dir.join(name).is_file();
+    let many: Vec<Wish> = (0..33).map(|at| create(format!("refs/heads/many/{at}"), id)).collect();
+    transact_whole(&store, &many).unwrap();
+    transact_whole(&store, &[create("refs/heads/a", id), delete(PACKED)]).unwrap();
+    let long = format!("refs/heads/{}", "x".repeat(250));
+    transact_whole(&store, &[create("refs/heads/b", id), create(&long, id)]).unwrap();
+    std::os::unix::fs::symlink("heads", dir.join("refs/other")).unwrap();
+    transact_whole(&store, &[create("refs/heads/c", id), create("refs/tags/d", id)]).unwrap();
+    transact_whole(&store, &[create("refs/other/through", id), create("refs/tags/e", id)]).unwrap();
+    scene.repo.git(["symbolic-ref", "refs/heads/sym", LOOSE]);
+    transact_whole(&store, &[set("refs/heads/sym", id), create("refs/tags/f", id)]).unwrap();
+    for name in ["refs/heads/many/7", "refs/heads/a", "refs/heads/b", &long, "refs/tags/e", "refs/tags/f"] {
+        assert!(!loose(name), "{name}");
+        assert_eq!(read(dir)[name], id.to_string(), "{name}");
+    }
+    assert!(loose("refs/heads/c") && loose("refs/tags/d"));
+    assert_eq!(read(dir)["refs/heads/sym"], id.to_string());
+    assert_eq!((leftovers(dir), records(dir)), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn a_batch_is_whole_wherever_it_is_killed_once_it_is_settled() {
+    let scene = Scene::new();
+    let mixed = std::cell::Cell::new(0);
+    for sync in [false, true] {
+        kill_everywhere(scene.refs_only().path(), scene.work(sync), |dir, crash| {
+            let now = read(dir);
+            assert!(scene.is_mixed(&now), "{now:?}");
+            mixed.set(mixed.get() + u32::from(now != scene.before && now != scene.after));
+            settle(dir);
+            assert!(scene.is_whole(dir, crash), "{:?}", read(dir));
+            assert!(read(dir) == scene.before || scene.has_logs(dir));
+        });
+    }
+    assert!(mixed.get() > 0, "the explorer stops between the renames");
+}
+
+#[test]
+fn who_wants_a_ref_of_a_dead_batch_settles_it_first() {
+    let scene = Scene::new();
+    let last = scene.ids[3].to_string();
+    for name in [META, LOOSE] {
+        kill_everywhere(scene.refs_only().path(), scene.work(false), |dir, crash| {
+            transact(&store(&Fs::real(), dir, false), &[set(name, scene.ids[3])]).unwrap();
+            let mut now = read(dir);
+            assert_eq!(now.insert(name.to_owned(), String::new()).as_ref(), Some(&last));
+            let without = |refs: &Refs| {
+                refs.iter().filter(|(other, _)| *other != name).map(|(n, v)| (n.clone(), v.clone())).collect::<Refs>()
+            };
+            let (now, before, after) = (without(&now), without(&scene.before), without(&scene.after));
+            assert!(now == after || !crash.claimed && now == before, "{now:?}");
+            // The locks of refs that nobody wanted go with a packer.
+            store(&Fs::real(), dir, false).optimize(&pack_all()).unwrap();
+            assert_eq!((leftovers(dir), without(&read(dir))), (Vec::new(), now));
+        });
+    }
+}
+
+#[test]
+fn a_batch_whose_write_fails_is_settled_before_it_answers() {
+    let scene = Scene::new();
+    for sync in [false, true] {
+        refuse_everywhere(scene.refs_only().path(), scene.work(sync), |dir, crash| {
+            let expected = if crash.claimed { &scene.after } else { &scene.before };
+            assert_eq!(read(dir), *expected);
+            assert!(records(dir).iter().all(|name| name.ends_with(".new")), "{:?}", records(dir));
+            let stuck = usize::from(crash.next.starts_with("remove"));
+            assert!(leftovers(dir).len() <= stuck, "{:?}", leftovers(dir));
+        });
+    }
+}
+
+#[test]
+fn a_batch_is_whole_after_a_loss_of_power_once_it_is_settled() {
+    let scene = Scene::new();
+    for disk in [Disk::Journaled, Disk::Unordered] {
+        lose_power_everywhere(scene.refs_only().path(), disk, scene.work(true), |dir, crash| {
+            let now = read(dir);
+            assert!(scene.is_mixed(&now), "{now:?}");
+            settle(dir);
+            assert!(scene.is_whole(dir, crash), "{:?}", read(dir));
+        });
+    }
+}
+
+#[test]
+fn settling_is_whole_wherever_it_is_stopped() {
+    let scene = Scene::new();
+    let wishes = scene.wishes();
+    let half = std::cell::Cell::new(0);
+    let work = |fs: &Fs, dir: &Path| -> Result<()> {
+        let outcomes = store(fs, dir, true).settle()?;
+        outcomes.into_iter().try_for_each(|(_, outcome)| outcome.map(drop))
+    };
+    let killed = |fs: &Fs, dir: &Path| transact_whole(&store(fs, dir, true), &wishes);
+    kill_everywhere(scene.refs_only().path(), killed, |dir, crash| {
+        // Where it was killed between the renames, and at the ends of the record's life.
+        if records(dir).iter().all(|name| name.ends_with(".new")) {
+            return;
+        }
+        half.set(half.get() + 1);
+        let is_whole = |dir: &Path| {
+            settle(dir);
+            assert!(scene.is_whole(dir, crash), "{:?}", read(dir));
+        };
+        kill_everywhere(dir, work, |dir, _| is_whole(dir));
+        if half.get() == 6 {
+            lose_power_everywhere(dir, Disk::Unordered, work, |dir, _| is_whole(dir));
+        }
+    });
+    assert!(half.get() > 6, "{}", half.get());
+}
+
+/// A record, and locks of a process that is gone.
+fn left_behind(dir: &Path, intent: &Intent) -> BatchId {
+    let id = BatchId::random();
+    let fs = Fs::real().signing_locks();
+    for entry in &intent.refs {
+        let target = dir.join(entry.name.to_string());
+        std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+        drop(Lock::acquire_for_batch(&fs, &target, Patience::None, id, false).unwrap().unwrap().into_seed());
+    }
+    std::fs::create_dir_all(dir.join("refdb-batches")).unwrap();
+    std::fs::write(dir.join(format!("refdb-batches/{id}")), intent.encode()).unwrap();
+    id
+}
+
+fn intent(refs: &[(&str, Option<ObjectId>, ObjectId)]) -> Intent {
+    let refs = refs.iter().map(|(name, old, new)| IntentRef {
+        name: RefName::new(*name).unwrap(),
+        old: *old,
+        new: *new,
+        log: None,
+    });
+    Intent { hash: HashKind::Sha1, synced: true, boot: boot_id().unwrap().into(), refs: refs.collect() }
+}
+
+#[test]
+fn a_ref_with_neither_value_stays_and_is_named() {
+    let scene = Scene::new();
+    let (dir, ids) = (scene.repo.git_dir(), &scene.ids);
+    let store = store(&Fs::real(), dir, false);
+    let settled = || store.settle().unwrap().pop().unwrap().1.unwrap();
+    // Nothing shows: dropped. Something does: what has its old value follows, the rest is named.
+    left_behind(dir, &intent(&[(LOOSE, Some(ids[1]), ids[2]), (PACKED, Some(ids[3]), ids[2])]));
+    assert_eq!(settled(), TakenOver::Settled(Outcome::Dropped));
+    assert_eq!(read(dir), scene.before);
+    let taken = "refs/heads/loose/below";
+    left_behind(dir, &intent(&[(META, None, ids[3]), (LOOSE, Some(ids[0]), ids[1]), (PACKED, Some(ids[3]), ids[2])]));
+    let half = Outcome::Half(vec![PACKED.into()]);
+    assert_eq!(settled(), TakenOver::Settled(half));
+    assert_eq!((&read(dir)[META], &read(dir)[PACKED]), (&ids[3].to_string(), &ids[0].to_string()));
+    let unsettled = store.unsettled().unwrap();
+    assert_eq!((unsettled.open.len(), unsettled.left.len()), (0, 1));
+    // One that cannot stand beside another, since it was made meanwhile.
+    assert!(!dir.join(taken).exists());
+    left_behind(dir, &intent(&[("refs/heads/loose2", None, ids[1]), ("refs/heads/packed", Some(ids[3]), ids[0])]));
+    transact(&store, &[create("refs/tags/x", ids[1])]).unwrap();
+    assert_eq!(leftovers(dir).len(), 2);
+    settled();
+    assert_eq!(leftovers(dir).len(), 0);
+}
+
+#[test]
+fn a_record_does_nothing_that_its_writer_could_not() {
+    let scene = Scene::new();
+    let (dir, ids) = (scene.repo.git_dir(), &scene.ids);
+    let store = store(&Fs::real(), dir, false);
+    let outside = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(outside.path(), dir.join("refs/out")).unwrap();
+    let id = left_behind(dir, &intent(&[(LOOSE, Some(ids[0]), ids[1]), ("refs/out/x", None, ids[2])]));
+    assert!(store.settle().unwrap().pop().unwrap().1.is_err(), "a link is on the way");
+    assert!(!outside.path().join("x").exists());
+    let record = dir.join(format!("refdb-batches/{id}"));
+    // A torn one, one of another repository's kind, one that is a link, one that is a folder.
+    let bytes = std::fs::read(&record).unwrap();
+    std::fs::write(&record, &bytes[..bytes.len() - 3]).unwrap();
+    assert!(store.settle().unwrap().pop().unwrap().1.is_err());
+    std::fs::rename(&record, outside.path().join("record")).unwrap();
+    std::os::unix::fs::symlink(outside.path().join("record"), &record).unwrap();
+    assert!(store.settle().unwrap().pop().unwrap().1.is_err());
+    std::fs::remove_file(&record).unwrap();
+    std::fs::create_dir(&record).unwrap();
+    assert!(store.settle().unwrap().pop().unwrap().1.is_err());
+    std::fs::remove_file(dir.join("refs/out")).unwrap();
+    assert_eq!(read(dir), scene.before);
+    // Whose locks stay meanwhile.
+    assert!(transact(&store, &[set(LOOSE, ids[3])]).is_err());
+    std::fs::remove_dir(&record).unwrap();
+    transact(&store, &[set(LOOSE, ids[3])]).unwrap();
+}
+
+#[test]
+fn an_unsynced_record_from_before_the_last_boot_is_dropped() {
+    let scene = Scene::new();
+    let (dir, ids) = (scene.repo.git_dir(), &scene.ids);
+    let both = intent(&[(LOOSE, Some(ids[0]), ids[1]), (PACKED, Some(ids[0]), ids[2])]);
+    left_behind(dir, &Intent { synced: false, boot: "another".into(), ..both });
+    settle(dir);
+    assert_eq!(read(dir), scene.before);
+    assert_eq!(leftovers(dir).len(), 0);
+}
+
+#[test]
+fn a_batch_under_way_is_left_alone() {
+    let scene = Scene::new();
+    let (dir, ids) = (scene.repo.git_dir(), &scene.ids);
+    let intent = intent(&[(LOOSE, Some(ids[0]), ids[1]), (PACKED, Some(ids[0]), ids[2])]);
+    let id = left_behind(dir, &intent);
+    let locks = dir.join(format!("{PACKED}.lock"));
+    let held = std::fs::File::open(&locks).unwrap();
+    held.lock().unwrap();
+    assert_eq!(store(&Fs::real(), dir, false).settle().unwrap().pop().unwrap().1.unwrap(), TakenOver::Busy);
+    assert_eq!(records(dir), [id.to_string()]);
+    drop(held);
+    settle(dir);
+    assert_eq!(read(dir)[PACKED], ids[2].to_string());
+}
