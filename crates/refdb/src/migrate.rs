@@ -105,6 +105,10 @@ impl Store {
         let running = hold(site)?;
         migrated.recovered = leftover::recover(site, options.to, &mut migrated, &mut ticker)?;
         let now = site.format_on_disk()?;
+        if let Some(files) = self.files().filter(|_| now == RefFormat::Files && !options.dry_run) {
+            // In the other format nobody would know of its record.
+            files.settle_all()?;
+        }
         if now == options.to {
             return match migrated.recovered {
                 Some(Recovered::Finished) if !options.dry_run => Ok(migrated),

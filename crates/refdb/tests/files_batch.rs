@@ -369,3 +369,85 @@ fn a_batch_under_way_is_left_alone() {
     settle(dir);
     assert_eq!(read(dir)[PACKED], ids[2].to_string());
 }
+
+#[test]
+fn the_setting_decides_once_packed_refs_is_large() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let lines: String = (0..80_000).map(|at| format!("{id} refs/heads/{at:06}\n")).collect();
+    let head = "# pack-refs with: peeled fully-peeled sorted \n";
+    assert!(lines.len() > 4 << 20);
+    for (large, setting, is_loose) in [(true, "loose", true), (false, "loose", false), (true, "packed", false)] {
+        let content = if large { format!("{head}{lines}") } else { head.to_owned() };
+        std::fs::write(repo.git_dir().join("packed-refs"), content).unwrap();
+        let open = |setting: &str| {
+            let builder = refdb::Store::builder(repo.git_dir()).fs(Fs::real().signing_locks());
+            builder.config(format!("refdb.smallBatches={setting}")).open().unwrap()
+        };
+        let names = ["x", "y"].map(|last| format!("refs/heads/{setting}{large}{last}"));
+        let commit = |store: &refdb::Store| {
+            let mut transaction = store.transaction();
+            transaction.options(refdb::TransactionOptions { whole: true, ..Default::default() });
+            for name in &names {
+                transaction.create(name, id).unwrap();
+            }
+            transaction.commit().map(drop)
+        };
+        let error = commit(&open("sometimes")).unwrap_err();
+        assert!(error.to_string().contains("'refdb.smallBatches': use packed or loose"), "{error}");
+        commit(&open(setting)).unwrap();
+        assert!(names.iter().all(|name| repo.git_dir().join(name).is_file() == is_loose), "{setting} {large}");
+        assert!(names.iter().all(|name| repo.git(["rev-parse", name]) == id.to_string()));
+    }
+}
+
+/// Writers of whole pairs, a git that packs, and one that changes and deletes a ref beside them.
+#[test]
+fn pairs_stay_pairs_beside_git_that_packs_and_writes() {
+    const ROUNDS: usize = 40;
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let ids = repo.commits(3);
+    let pair = |writer: usize| [1, 2].map(|of| format!("refs/changes/{writer}/{of}"));
+    let patient = |dir: &Path| {
+        let patience = Some(Patience::For(Duration::from_secs(60)));
+        let options = options(Fs::real().signing_locks(), dir, HashKind::Sha1);
+        FilesBackend::new(FilesOptions {
+            loose_batches_from: Some(0),
+            ref_patience: patience,
+            packed_patience: patience,
+            ..options
+        })
+    };
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..2)
+            .map(|writer| {
+                let (repo, ids, pair) = (&repo, &ids, &pair);
+                scope.spawn(move || {
+                    let store = patient(repo.git_dir());
+                    for round in 0..ROUNDS {
+                        transact_whole(&store, &pair(writer).map(|name| set(name, ids[round % 3]))).unwrap();
+                        let now = read(repo.git_dir());
+                        assert!(pair(writer).iter().all(|name| now[name] == ids[round % 3].to_string()), "{now:?}");
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Acquire) {
+                // Git may give up at a lock that is held.
+                repo.try_git(["pack-refs", "--all"], "");
+                repo.try_git(["update-ref", "refs/changes/0/git", &ids[0].to_string()], "");
+                repo.try_git(["update-ref", "-d", "refs/changes/0/git"], "");
+            }
+        });
+        let results: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+        done.store(true, std::sync::atomic::Ordering::Release);
+        assert!(results.iter().all(|result| result.is_ok()));
+    });
+    let now = read(repo.git_dir());
+    for writer in 0..2 {
+        assert!(pair(writer).iter().all(|name| now[name] == ids[(ROUNDS - 1) % 3].to_string()), "{now:?}");
+    }
+    assert_eq!((leftovers(repo.git_dir()), records(repo.git_dir())), (Vec::new(), Vec::new()));
+}

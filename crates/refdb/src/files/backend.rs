@@ -12,7 +12,7 @@ use super::{
     transaction::FilesLocked,
 };
 use crate::{
-    Backend, Error, Locked, LogJudge, PruneLogs, Result, Snapshot,
+    Backend, Error, Limit, Locked, LogJudge, PruneLogs, Result, Snapshot,
     backend::{Claims, OptimizeOptions, OptimizePlan, Optimized},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -70,6 +70,16 @@ impl FilesBackend {
         let (open, _) = intent_file::list(&alone)?;
         let settle = |id| (intent_file::path(&alone, id), settle::take_over(&alone, id, None));
         Ok(open.into_iter().map(settle).collect())
+    }
+
+    /// Settles all batches whose processes are gone. Fails if one is left.
+    pub(crate) fn settle_all(&self) -> Result<()> {
+        for (record, taken_over) in self.settle()? {
+            if taken_over? == TakenOver::Busy {
+                return Err(Limit::Unsettled(record).into());
+            }
+        }
+        Ok(())
     }
 
     /// Where it was noticed that packed-refs is not sorted although it says so. It is read as a whole since.
