@@ -30,7 +30,7 @@ pub(super) fn choose(sets: usize, packed_len_bytes: u64) -> Way {
 /// Whether a whole transaction of `sets` refs, all of them [`packable`], goes as loose files. Packed-refs must be so long
 /// that it costs more to write anew.
 pub(super) fn batch(sets: usize, packed_len_bytes: u64, from: Option<u64>) -> bool {
-    sets <= REFS_MAX && from.is_some_and(|from| packed_len_bytes >= from)
+    sets <= REFS_MAX && from.is_some_and(|from| packed_len_bytes >= from * sets as u64)
 }
 
 /// Whether a claimed ref may be written to packed-refs: it is shared, below `refs/`, and gets an object.
