@@ -10,7 +10,7 @@
 // - `reflog_line`, `reflog_file` and `reflog` (a line, a file, all of them);
 // - `locks`, `dead_locks` and `way` (who may write, and how);
 // - `packed_write`, `bulk`, `transaction`, `log_edit` (entries that go) and `optimize` (pack-refs);
-// - `intent`, `intent_file`, `batch` and `settle` (a few refs as loose files, whole all the same);
+// - `publish`, `intent`, `intent_file`, `batch` and `settle` (a few refs as loose files, whole all the same);
 // - `own` and `fresh` (one worktree's refs, and a store written anew, for a migration).
 mod backend;
 mod batch;
@@ -41,6 +41,7 @@ mod packed_search;
 mod packed_write;
 mod pages;
 mod probe;
+mod publish;
 mod reflog;
 mod reflog_file;
 mod reflog_line;

@@ -71,8 +71,8 @@ impl Fs {
         Fs { signs_locks: Signature::own().is_some(), ..self }
     }
 
-    /// The same file system, on which the locks of dead batches are handed to `heir`, as long as that is there. Without
-    /// one such a lock is waited for like git's.
+    /// The same file system, on which `heir` settles dead batches whose locks are met, as long as it is there. Without one
+    /// such a lock is waited for like git's.
     pub fn with_heir(self, heir: Weak<dyn Heir>) -> Self {
         Fs { heir: Some(heir), ..self }
     }

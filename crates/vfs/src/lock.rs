@@ -3,7 +3,7 @@ mod reach;
 mod signing;
 mod wait;
 
-pub use orphan::{Heir, Orphan};
+pub use orphan::Orphan;
 
 use crate::{BatchId, Error, File, Fs, abort::Note};
 use std::{

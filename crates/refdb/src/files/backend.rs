@@ -56,8 +56,7 @@ impl FilesBackend {
         self.store.cache.get(&self.store.options, look)
     }
 
-    /// The records of small batches that are there: of those under way, or whose process is gone; and of those that are
-    /// over, but of which a person has to look at a ref.
+    /// The records of small batches that are there.
     pub fn unsettled(&self) -> Result<Unsettled> {
         let (open, left) = intent_file::list(&self.store)?;
         Ok(Unsettled { open: open.into_iter().map(|id| intent_file::path(&self.store, id)).collect(), left })

@@ -4,22 +4,17 @@ use super::{
     intent::{Intent, IntentRef, REFS_MAX},
     intent_file as record,
     locks::Locks,
-    reflog, reflog_line,
+    publish, reflog, reflog_line,
     settle::{self, Outcome},
     store::Store,
-    transaction,
 };
 use crate::{Error, Result, Step, TargetView, backend::NewValue};
-use bstr::{BStr, BString};
+use bstr::BString;
 use refdb_types::RefName;
 use refdb_vfs::{BatchId, boot_id};
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::PathBuf, sync::Arc};
 
-/// Whether the steps are what such a batch is for: each gives a ref an object, and knows what it had.
+/// Whether such a batch can have these steps. Each gives a ref an object, and knows what it had.
 pub(super) fn fits(steps: &[(usize, Step<'_>)]) -> bool {
     let is_simple = |step: &Step<'_>| {
         matches!(step.new, Some(NewValue::Direct(..)))
@@ -31,7 +26,7 @@ pub(super) fn fits(steps: &[(usize, Step<'_>)]) -> bool {
 }
 
 /// Makes the staged contents visible, all of them in the end or none. With an error the locks may stay, as those of a
-/// process that died: their record is settled by the next who meets one.
+/// process that died. The next who meets one settles their record.
 pub(super) fn publish(store: &Arc<Store>, locks: &mut Locks, id: BatchId, steps: &[(usize, Step<'_>)]) -> Result<()> {
     assert!(fits(steps), "what does not fit goes to packed-refs");
     if steps.is_empty() {
@@ -40,7 +35,7 @@ pub(super) fn publish(store: &Arc<Store>, locks: &mut Locks, id: BatchId, steps:
     let intent = intent(store, steps)?;
     // Locks that a record rests on are durable before it.
     if intent.synced {
-        sync_folders(store, &mut steps.iter().map(|(_, step)| step.name), locks.made())?;
+        publish::sync_folders(store, &mut steps.iter().map(|(_, step)| step.name), locks.made())?;
     }
     locks.outlive_us(true);
     if let Err(error) = record::place(store, id, &intent) {
@@ -88,11 +83,11 @@ fn show(store: &Store, locks: &mut Locks, steps: &[(usize, Step<'_>)], new_logs:
     logged?;
     for (claim, step) in steps {
         let Some(lock) = locks.guard(*claim) else { continue };
-        transaction::publish(store, step.name, lock)?;
+        publish::loose(store, step.name, lock)?;
     }
     if store.options.sync {
         // New folders were made durable with the locks in them.
-        sync_folders(store, &mut steps.iter().map(|(_, step)| step.name), &[])?;
+        publish::sync_folders(store, &mut steps.iter().map(|(_, step)| step.name), &[])?;
     }
     Ok(())
 }
@@ -112,12 +107,4 @@ fn intent(store: &Store, steps: &[(usize, Step<'_>)]) -> Result<Intent> {
     let boot = boot_id().unwrap_or_default().to_owned();
     debug_assert!(!boot.is_empty(), "where the boot is not known no lock is signed");
     Ok(Intent { hash: store.options.hash, synced: store.options.sync, boot, refs: steps.iter().map(entry).collect() })
-}
-
-/// Brings the folders of these refs to stable storage, and those that hold the folders which were made for them.
-pub(super) fn sync_folders(store: &Store, names: &mut dyn Iterator<Item = &BStr>, made: &[PathBuf]) -> Result<()> {
-    let mut folders: BTreeSet<PathBuf> =
-        names.filter_map(|name| Some(store.layout.ref_path(name)?.parent()?.to_owned())).collect();
-    folders.extend(made.iter().filter_map(|folder| folder.parent()).map(Path::to_owned));
-    folders.iter().try_for_each(|folder| Ok(store.options.fs.sync_dir(folder)?))
 }

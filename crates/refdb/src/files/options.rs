@@ -26,8 +26,8 @@ pub struct FilesOptions {
     pub ref_patience: Option<Patience>,
     /// `core.packedRefsTimeout`, if set.
     pub packed_patience: Option<Patience>,
-    /// From this length of packed-refs for each ref of theirs on, atomic batches of a few refs are written as loose files, where that is whole
-    /// after a crash too (`refdb.smallBatches`). `None` for never.
+    /// `refdb.smallBatches`: atomic batches of a few refs become loose files where packed-refs has this length for each of
+    /// their refs. `None` for never.
     pub loose_batches_from: Option<u64>,
     /// Whether refs are synced to stable storage (`core.fsync`).
     pub sync: bool,

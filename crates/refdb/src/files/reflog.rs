@@ -223,7 +223,7 @@ impl<'s> Writer<'s> {
     }
 }
 
-/// Adds to a ref's reflog what is missing of a line.
+/// Adds the rest of a line to a ref's reflog.
 pub(super) fn append_bytes(store: &Store, name: &BStr, rest: &[u8]) -> Result<()> {
     Writer::new(store, false).append_bytes(name, rest)
 }

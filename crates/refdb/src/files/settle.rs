@@ -1,20 +1,25 @@
-//! What becomes of a small batch that was not finished: of ours, whose write failed, or of a process that is gone.
+//! What becomes of a small batch that was not finished. Its write failed, or its process is gone.
 //!
 //! A record that is found was never answered, and nobody who heeds locks has changed its refs since.
 
 use super::{
-    batch, folders,
+    folders,
     intent::{Intent, IntentRef},
     intent_file as record,
     listing::Rivals,
-    reflog_file,
+    publish, reflog_file,
     snapshot::FilesSnapshot,
     store::Store,
 };
 use crate::{Error, Probe, Result, Snapshot, Target, TargetView, backend::Answers};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_vfs::{BatchId, Fs, Heir, Lock, LockError, Orphan, Patience, boot_id};
-use std::{collections::BTreeSet, io, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// How a batch ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,7 +51,7 @@ pub(super) fn settle(store: &Arc<Store>, id: BatchId, intent: &Intent) -> Result
     }
     check_links(store, intent)?;
     let values = intent.refs.iter().map(|entry| look(store, entry)).collect::<Result<Vec<Value>>>()?;
-    // What was not synced may be there in part after a restart: values that nobody was told of are not built upon.
+    // What was not synced may be there in part after a restart. Nothing is built upon it.
     let is_of_last_boot = !intent.synced && boot_id() != Some(intent.boot.as_str());
     if is_of_last_boot || !values.contains(&Value::New) {
         record::remove(store, id, sync)?;
@@ -64,7 +69,7 @@ pub(super) fn settle(store: &Arc<Store>, id: BatchId, intent: &Intent) -> Result
         }
     }
     if sync {
-        batch::sync_folders(store, &mut intent.refs.iter().map(|entry| entry.name.as_bstr()), &made)?;
+        publish::sync_folders(store, &mut intent.refs.iter().map(|entry| entry.name.as_bstr()), &made)?;
     }
     if left.is_empty() {
         record::remove(store, id, sync)?;
@@ -238,13 +243,7 @@ pub(super) fn take_over(store: &Arc<Store>, id: BatchId, met: Option<Orphan>) ->
 }
 
 /// Takes over the lock of one ref, or makes it anew where somebody removed it. `false` if another one holds it.
-fn take_one(
-    store: &Store,
-    id: BatchId,
-    sync: bool,
-    target: &std::path::Path,
-    orphans: &mut Vec<Orphan>,
-) -> Result<bool> {
+fn take_one(store: &Store, id: BatchId, sync: bool, target: &Path, orphans: &mut Vec<Orphan>) -> Result<bool> {
     let fs = &store.options.fs;
     let path = Lock::path_of(target);
     for orphan in orphans.iter() {
@@ -271,7 +270,7 @@ fn take_one(
 }
 
 /// Makes a lock of the batch that nobody holds.
-fn make_lock(fs: &Fs, target: &std::path::Path, id: BatchId, sync: bool) -> refdb_vfs::Result<bool> {
+fn make_lock(fs: &Fs, target: &Path, id: BatchId, sync: bool) -> refdb_vfs::Result<bool> {
     match Lock::acquire_for_batch(fs, target, Patience::None, id, sync) {
         Ok(lock) => Ok(lock.map(|lock| drop(lock.into_seed())).is_some()),
         Err(LockError::Held { .. }) => Ok(false),
@@ -280,10 +279,11 @@ fn make_lock(fs: &Fs, target: &std::path::Path, id: BatchId, sync: bool) -> refd
 }
 
 impl Heir for Store {
-    fn settle(&self, _: &Fs, met: Orphan) -> bool {
-        let id = met.id();
+    fn settle(&self, lock: &Path) -> bool {
         // A store of its own, on which a lock that is met is waited for like git's.
         let alone = Arc::new(self.without_heir());
+        let Ok(Some(met)) = Orphan::take(&alone.options.fs, lock) else { return false };
+        let id = met.id();
         // What cannot be settled stays locked, and `refdb stat` names it.
         matches!(take_over(&alone, id, Some(met)), Ok(TakenOver::Settled(_) | TakenOver::Nothing))
     }

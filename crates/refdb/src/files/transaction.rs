@@ -7,7 +7,7 @@ use super::{
     loose, nested,
     packed_cache::PackedFile,
     packed_write::{self, NewPacked, PackedEdit},
-    reflog, reflog_file,
+    publish, reflog, reflog_file,
     snapshot::FilesSnapshot,
     store::Store,
     way::Way,
@@ -18,10 +18,10 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::ObjectId;
-use refdb_vfs::{BatchId, Lock};
+use refdb_vfs::BatchId;
 use std::{
     collections::BTreeSet,
-    fs, io,
+    fs,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -281,7 +281,7 @@ impl FilesLocked {
             let guard = self.locks.take_guard(*claim);
             assert!(guard.is_some(), "what was staged for '{}' is published", step.name);
             let Some(mut lock) = guard else { continue };
-            publish(&self.store, step.name, &mut lock)?;
+            publish::loose(&self.store, step.name, &mut lock)?;
             changed.extend(lock.target().parent().filter(|_| self.store.options.sync).map(Path::to_owned));
         }
         // Folders made for these refs must be on the disk as well; those made for locks alone go again.
@@ -407,19 +407,6 @@ impl Locked for FilesLocked {
         bulk::remove_emptied(&self.store, &deleted);
         bulk::remove_emptied(&self.store, &self.cleared.iter().map(|name| name.as_bstr()).collect::<Vec<_>>());
         Ok(())
-    }
-}
-
-/// Puts the new content in the ref's place, where an empty folder may have come up meanwhile.
-pub(super) fn publish(store: &Store, name: &BStr, lock: &mut Lock) -> Result<()> {
-    match lock.publish() {
-        Err(error) if matches!(error.source.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::DirectoryNotEmpty) => {
-            if !folders::remove_empty_tree(&store.options.fs, lock.target())? {
-                return Err(Rejection::of_claim(name, Why::Folder { path: lock.target().to_owned() }).into());
-            }
-            Ok(lock.publish()?)
-        }
-        published => Ok(published?),
     }
 }
 

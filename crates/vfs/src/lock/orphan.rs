@@ -9,13 +9,6 @@ use super::{
 use crate::{BatchId, File, Fs, Result, signature::Signature};
 use std::path::{Path, PathBuf};
 
-/// Settles what dead batches left.
-pub trait Heir: Send + Sync {
-    /// Settles the record of the batch whose lock was met, and gives up its locks. Whether that lock is worth another try.
-    /// `fs` has no heir.
-    fn settle(&self, fs: &Fs, met: Orphan) -> bool;
-}
-
 /// A lock of a batch whose process is gone. Nobody else takes it over as long as this is there.
 #[derive(Debug)]
 pub struct Orphan {
@@ -26,10 +19,7 @@ pub struct Orphan {
 impl Orphan {
     /// Takes over the lock at `path`, a lock file, if it is a batch's and its owner is gone.
     pub fn take(fs: &Fs, path: &Path) -> Result<Option<Self>> {
-        Suspect::open(fs, path)?.map_or(Ok(None), |suspect| Self::of(fs, suspect))
-    }
-
-    fn of(fs: &Fs, suspect: Suspect) -> Result<Option<Self>> {
+        let Some(suspect) = Suspect::open(fs, path)? else { return Ok(None) };
         let Signed::Batch(_, id) = suspect.signed else { return Ok(None) };
         let is_ours = suspect.is_dead(fs)? && suspect.is_in_place(fs)?;
         Ok(is_ours.then_some(Orphan { suspect, id }))
@@ -72,14 +62,6 @@ impl Orphan {
     }
 }
 
-/// Has the heir settle a batch whose lock was met.
-pub(super) fn hand_over(fs: &Fs, suspect: Suspect) -> Result<bool> {
-    let Some(heir) = fs.heir() else { return Ok(false) };
-    let alone = fs.without_heir();
-    let Some(orphan) = Orphan::of(&alone, suspect)? else { return Ok(false) };
-    Ok(heir.settle(&alone, orphan))
-}
-
 /// Makes the lock file of a batch. It is signed and locked before it has a name, or it is none: `None` where that cannot
 /// be.
 pub(super) fn create(
@@ -106,6 +88,7 @@ pub(super) fn create(
 #[cfg(test)]
 mod tests {
     use super::{super::Lock, *};
+    use crate::Heir;
     use std::sync::{Arc, Mutex};
 
     /// Removes what it is handed, and remembers it.
@@ -113,9 +96,10 @@ mod tests {
     struct Remover(Mutex<Vec<BatchId>>);
 
     impl Heir for Remover {
-        fn settle(&self, fs: &Fs, met: Orphan) -> bool {
+        fn settle(&self, lock: &Path) -> bool {
+            let Some(met) = Orphan::take(&Fs::real(), lock).unwrap() else { return false };
             self.0.lock().unwrap().push(met.id());
-            Orphan::remove(fs, met.path()).is_ok()
+            Orphan::remove(&Fs::real(), lock).is_ok()
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Signed and locked by `flock(2)`, which ends with the process. A signed file without it belongs to a dead one (decision 0044).
 
-use super::{orphan, reach};
+use super::reach;
 use crate::{
     BatchId, File, Fs, Result, Stat,
     signature::{LEN_MAX, Signature},
@@ -29,7 +29,7 @@ pub(super) fn sign(file: &mut File) {
 /// It holds `flock` on the file meanwhile, so that nobody removes the next owner's lock in its place.
 pub(super) fn remove_if_dead(fs: &Fs, path: &Path) -> bool {
     let settled = match Suspect::open(fs, path) {
-        Ok(Some(suspect)) if matches!(suspect.signed, Signed::Batch(..)) => orphan::hand_over(fs, suspect),
+        Ok(Some(suspect)) if matches!(suspect.signed, Signed::Batch(..)) => suspect.hand_over_if_dead(fs),
         Ok(Some(suspect)) => suspect.remove_if_dead(fs),
         Ok(None) | Err(_) => return false,
     };
@@ -83,6 +83,15 @@ impl Suspect {
     pub(super) fn is_in_place(&self, fs: &Fs) -> Result<bool> {
         let is_same = |now: Stat| (now.device, now.inode) == (self.stat.device, self.stat.inode);
         Ok(fs.find_link(self.file.path())?.is_some_and(is_same))
+    }
+
+    fn hand_over_if_dead(self, fs: &Fs) -> Result<bool> {
+        let Some(heir) = fs.heir() else { return Ok(false) };
+        let path = self.file.path().to_owned();
+        let is_dead = self.is_dead(fs)?;
+        // Else it would be ours, and the heir could not take it over.
+        drop(self);
+        Ok(is_dead && heir.settle(&path))
     }
 
     fn remove_if_dead(self, fs: &Fs) -> Result<bool> {

@@ -1,0 +1,32 @@
+//! A loose ref's new content comes into its place, and lasts there.
+
+use super::{folders, store::Store};
+use crate::{Rejection, Result, Why};
+use bstr::BStr;
+use refdb_vfs::Lock;
+use std::{
+    collections::BTreeSet,
+    io,
+    path::{Path, PathBuf},
+};
+
+/// Puts the new content in the ref's place, where an empty folder may have come up meanwhile.
+pub(super) fn loose(store: &Store, name: &BStr, lock: &mut Lock) -> Result<()> {
+    match lock.publish() {
+        Err(error) if matches!(error.source.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::DirectoryNotEmpty) => {
+            if !folders::remove_empty_tree(&store.options.fs, lock.target())? {
+                return Err(Rejection::of_claim(name, Why::Folder { path: lock.target().to_owned() }).into());
+            }
+            Ok(lock.publish()?)
+        }
+        published => Ok(published?),
+    }
+}
+
+/// Brings the folders of these refs to stable storage, and those that hold the folders which were made for them.
+pub(super) fn sync_folders(store: &Store, names: &mut dyn Iterator<Item = &BStr>, made: &[PathBuf]) -> Result<()> {
+    let mut folders: BTreeSet<PathBuf> =
+        names.filter_map(|name| Some(store.layout.ref_path(name)?.parent()?.to_owned())).collect();
+    folders.extend(made.iter().filter_map(|folder| folder.parent()).map(Path::to_owned));
+    folders.iter().try_for_each(|folder| Ok(store.options.fs.sync_dir(folder)?))
+}
