@@ -344,6 +344,27 @@ fn a_record_does_nothing_that_its_writer_could_not() {
 }
 
 #[test]
+fn a_record_writes_no_reflog_behind_a_link() {
+    let scene = Scene::new();
+    let (dir, ids) = (scene.repo.git_dir(), &scene.ids);
+    let outside = tempfile::tempdir().unwrap();
+    let file = outside.path().join("x");
+    std::fs::write(&file, "mine\n").unwrap();
+    let refs = ["refs/heads/direct", "refs/behind/folder"];
+    std::os::unix::fs::symlink(&file, dir.join("logs").join(refs[0])).unwrap();
+    std::os::unix::fs::symlink(outside.path(), dir.join("logs/refs/behind")).unwrap();
+    let mut intent = intent(&[(refs[1], None, ids[1]), (refs[0], None, ids[1]), (LOOSE, Some(ids[0]), ids[1])]);
+    for entry in &mut intent.refs {
+        entry.log = Some("a line".into());
+    }
+    left_behind(dir, &intent);
+    settle(dir);
+    assert_eq!(refs.map(|name| read(dir)[name].clone()), [ids[1].to_string(), ids[1].to_string()]);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine\n");
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
+}
+
+#[test]
 fn an_unsynced_record_from_before_the_last_boot_is_dropped() {
     let scene = Scene::new();
     let (dir, ids) = (scene.repo.git_dir(), &scene.ids);

@@ -183,6 +183,13 @@ fn set(store: &Store, entry: &IntentRef, sync: bool, made: &mut Vec<PathBuf>) ->
 fn add_log(store: &Store, entry: &IntentRef) -> Result<()> {
     let Some(log) = &entry.log else { return Ok(()) };
     let Some(path) = store.layout.log_path(entry.name.as_bstr()) else { return Ok(()) };
+    let logs = store.layout.base_path(entry.name.as_bstr()).join("logs");
+    let is_link =
+        |path: &Path| store.options.fs.find_link(path).is_ok_and(|stat| stat.is_some_and(|stat| stat.is_symlink()));
+    // Nor is a log that lies behind a link written here.
+    if path.ancestors().take_while(|path| path.starts_with(&logs)).any(is_link) {
+        return Ok(());
+    }
     let line = [log.as_bytes(), b"\n"].concat();
     let now = reflog_file::read(store, &path)?.unwrap_or_default();
     let rest = missing_part(&now, &line);
