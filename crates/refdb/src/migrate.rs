@@ -5,7 +5,8 @@
 // `steps` has the order of all, and the answer to a crash. `place` knows whose refs there are, and where they lie meanwhile.
 // `to_reftable` and `to_files` copy, `switch` does the steps, `retire` moves the old files away. `late` finds the changes that
 // others made meanwhile, `late_refs` those of refs and `late_logs` those of reflogs. `leftover` ends an earlier run. `levels`
-// finds refs below others, `strays` files where no ref should be.
+// finds refs below others, `strays` files where no ref should be. `in_two` lets a second thread help with very many files.
+mod in_two;
 mod late;
 mod late_logs;
 mod late_refs;

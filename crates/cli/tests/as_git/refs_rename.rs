@@ -166,3 +166,16 @@ fn a_ref_that_gets_a_name_below_its_own_leaves_the_others_loose() {
     assert!(output.status.success(), "{output:?}");
     assert!(repo.git_dir().join("refs/heads/other").is_file());
 }
+
+/// Compared with a git 2.56 by hand. `git branch -m` is what changes HEAD as well.
+#[test]
+fn head_keeps_the_old_name_of_its_branch_and_logs_that_it_is_gone() {
+    for format in RefFormat::ALL {
+        let repo = repo(format);
+        let before = logged(&repo, "HEAD");
+        let output = refdb(repo.dir(), &["refs", "rename", "--message=why", "refs/heads/main", "refs/heads/new"], b"");
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        assert_eq!(repo.git(["symbolic-ref", "HEAD"]).trim_end(), "refs/heads/main");
+        assert_eq!(logged(&repo, "HEAD"), [&before[..], &["why".to_owned()]].concat());
+    }
+}

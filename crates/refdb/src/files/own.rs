@@ -132,16 +132,42 @@ impl FilesBackend {
         stat.len_bytes / least + 1
     }
 
-    /// Hands over a reflog's entries, the newest first. Returns the number of lines that are none, which git passes over.
-    pub(crate) fn for_each_entry(&self, name: &BStr, entry: &mut dyn FnMut(&LogEntry) -> Result<()>) -> Result<u64> {
+    /// A reflog's bytes, as long as a stat said that it is. `None` if it is large, or not that any more.
+    pub(crate) fn small_log(&self, name: &BStr, stat: &Stat) -> Result<Option<Vec<u8>>> {
+        const LEN_MAX: u64 = 16 << 10;
+        let Some(path) = self.store.layout.log_path(name).filter(|_| stat.is_file() && stat.len_bytes <= LEN_MAX)
+        else {
+            return Ok(None);
+        };
+        let file = match self.store.options.fs.open(&path) {
+            Err(error) if error.is_not_found() => return Ok(None),
+            file => file?,
+        };
+        let mut bytes = vec![0; usize::try_from(stat.len_bytes).unwrap_or(0)];
+        let is_whole = file.read_at(&mut bytes, 0).is_ok_and(|len| len == bytes.len());
+        Ok(is_whole.then_some(bytes))
+    }
+
+    /// Hands over a reflog's entries, the newest first, of its bytes if they were read. Returns the number of lines that are
+    /// none, which git passes over.
+    pub(crate) fn for_each_entry(
+        &self,
+        name: &BStr,
+        bytes: Option<Vec<u8>>,
+        entry: &mut dyn FnMut(&LogEntry) -> Result<()>,
+    ) -> Result<u64> {
         let (mut failed, mut skipped) = (Ok(()), 0);
-        reflog::read_counting(&self.store, name, &mut skipped, &mut |read| match entry(read) {
+        let mut each = |read: &LogEntry| match entry(read) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
                 failed = Err(error);
                 ControlFlow::Break(())
             }
-        })?;
+        };
+        match bytes {
+            Some(bytes) => reflog::entries_in(&self.store, bytes, &mut skipped, &mut each)?,
+            None => reflog::read_counting(&self.store, name, &mut skipped, &mut each).map(drop)?,
+        }
         failed.map(|()| skipped)
     }
 

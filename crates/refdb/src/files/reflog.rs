@@ -104,7 +104,27 @@ pub(super) fn read_counting(
     if stat.is_dir() {
         return Ok(false);
     }
-    let mut lines = LinesFromEnd { file, start: stat.len_bytes, pending: Vec::new() };
+    let lines = LinesFromEnd { file: Some(file), start: stat.len_bytes, pending: Vec::new() };
+    entries(store, lines, skipped, entry)?;
+    Ok(true)
+}
+
+/// The same of a log's bytes.
+pub(super) fn entries_in(
+    store: &Store,
+    bytes: Vec<u8>,
+    skipped: &mut u64,
+    entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>,
+) -> Result<()> {
+    entries(store, LinesFromEnd { file: None, start: 0, pending: bytes }, skipped, entry)
+}
+
+fn entries(
+    store: &Store,
+    mut lines: LinesFromEnd,
+    skipped: &mut u64,
+    entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>,
+) -> Result<()> {
     while let Some(line) = lines.next()? {
         match parse(store.options.hash, &line) {
             None => *skipped += 1,
@@ -112,12 +132,13 @@ pub(super) fn read_counting(
             Some(_) => {}
         }
     }
-    Ok(true)
+    Ok(())
 }
 
 /// The lines of a file, the last one first. One that does not end with a newline is none: it is still being written.
 struct LinesFromEnd {
-    file: File,
+    /// `None` if all of it was read.
+    file: Option<File>,
     /// What lies before this has not been read.
     start: u64,
     /// The part that was read and not returned. It ends with the newline of the line to return next, or is rubbish at
@@ -145,7 +166,8 @@ impl LinesFromEnd {
             let from = self.start.saturating_sub(want);
             debug_assert!(from < self.start, "each block lies before the one that was read: {from}");
             let mut block = vec![0; usize::try_from(self.start - from).unwrap_or(BLOCK_LEN)];
-            self.file.read_exact_at(&mut block, from)?;
+            let Some(file) = &self.file else { unreachable!("what was not read lies in a file") };
+            file.read_exact_at(&mut block, from)?;
             block.extend_from_slice(&self.pending);
             self.pending = block;
             self.start = from;
@@ -337,7 +359,7 @@ mod tests {
         std::fs::write(&path, format!("{}\ntorn", lines.join("\n"))).unwrap();
         let file = refdb_vfs::Fs::real().open(&path).unwrap();
         let start = file.stat().unwrap().len_bytes;
-        let mut read = LinesFromEnd { file, start, pending: Vec::new() };
+        let mut read = LinesFromEnd { file: Some(file), start, pending: Vec::new() };
         for line in lines.iter().rev() {
             assert_eq!(read.next().unwrap().unwrap(), line.as_bytes());
         }

@@ -1,7 +1,10 @@
 //! What others did to the reflogs between their copy and the moment when the old files were moved away. Entries are compared,
 //! not counted: a reflog does not only grow, it may be expired or made anew as well.
 
-use super::to_reftable::{Base, CopiedLog, add_entry, is_too_long, marker};
+use super::{
+    in_two::in_two,
+    to_reftable::{Base, CopiedLog, add_entry, is_too_long, marker},
+};
 use crate::{Result, files::FilesBackend, reftable::shown};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{LogEntry, ObjectId, RefName};
@@ -61,14 +64,15 @@ fn compare_changed(
     compare: &mut Compare<'_>,
 ) -> Result<()> {
     debug_assert!(copied.is_sorted_by(|a, b| a.name < b.name), "reflogs are listed in order");
+    let looks_the_same =
+        in_two(copied, |log| Ok(log.looked.is_some() && old.log_stat(log.name.as_bstr())? == log.looked))?;
     let mut names = names.into_iter().peekable();
-    for log in copied {
+    for (log, looks_the_same) in copied.iter().zip(looks_the_same) {
         while let Some(made) = names.next_if(|made| *made < log.name) {
             compare(made, &[], true)?;
         }
         let is_there = names.next_if_eq(&log.name).is_some();
-        let is_same = is_there && log.looked.is_some() && old.log_stat(log.name.as_bstr())? == log.looked;
-        if !is_same {
+        if !(is_there && looks_the_same) {
             compare(log.name.clone(), &records(base, log.name.as_bstr())?, is_there)?;
         }
     }
@@ -116,7 +120,7 @@ impl Copies {
 /// All entries of a reflog that readers of tables would be shown, the newest first.
 fn entries(old: &FilesBackend, name: &BStr) -> Result<Vec<LogEntry>> {
     let mut entries = Vec::new();
-    old.for_each_entry(name, &mut |entry| {
+    old.for_each_entry(name, None, &mut |entry| {
         if !(entry.old.is_null() && entry.new.is_null()) {
             entries.push(entry.clone());
         }

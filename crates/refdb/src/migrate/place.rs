@@ -1,6 +1,6 @@
 //! Whose refs are moved, and where they lie before, meanwhile and after.
 
-use super::MigrateOptions;
+use super::{MigrateOptions, in_two::in_two};
 use crate::{
     Config, Environment, MigrateError, Reading, RefFormat, Repository, Result, Settings, Store, files::FilesOptions,
     store,
@@ -351,28 +351,43 @@ pub(super) fn holds(site: &Site<'_>, path: &Path, content: &[u8]) -> bool {
     site.fs.read_small(path, false, &mut text).is_ok() && text.trim_end() == content.trim_end()
 }
 
+/// The names of about so many files are in memory while they are removed.
+const FILES_MAX: usize = 8192;
+
 /// Removes a file, or a folder with all that is in it. A symbolic link is not followed.
 pub(super) fn remove_tree(fs: &Fs, path: &Path, kind: EntryKind) -> Result<()> {
+    if kind != EntryKind::Dir {
+        return remove_one(fs, path);
+    }
     // A loop, since refnames can have thousands of folders.
-    let mut waiting = vec![(path.to_owned(), kind, false)];
-    while let Some((path, kind, is_listed)) = waiting.pop() {
-        let removed = match (kind, is_listed) {
-            (EntryKind::Dir, false) => {
-                let entries = fs.read_dir(&path)?;
-                waiting.push((path.clone(), kind, true));
-                waiting
-                    .extend(entries.into_iter().map(|(name, kind)| (path.join(OsStr::from_bytes(&name)), kind, false)));
-                continue;
-            }
-            (EntryKind::Dir, true) => fs.remove_dir(&path),
-            _ => fs.remove_file(&path),
-        };
-        match removed {
+    let (mut waiting, mut folders, mut files) = (vec![path.to_owned()], Vec::new(), Vec::new());
+    while let Some(folder) = waiting.pop() {
+        for (name, kind) in fs.read_dir(&folder)? {
+            let list = if kind == EntryKind::Dir { &mut waiting } else { &mut files };
+            list.push(folder.join(OsStr::from_bytes(&name)));
+        }
+        folders.push(folder);
+        if files.len() >= FILES_MAX {
+            in_two(&files, |file| remove_one(fs, file))?;
+            files.clear();
+        }
+    }
+    in_two(&files, |file| remove_one(fs, file))?;
+    // Those below others come last.
+    for folder in folders.iter().rev() {
+        match fs.remove_dir(folder) {
             Err(error) if error.is_not_found() => {}
             removed => removed?,
         }
     }
     Ok(())
+}
+
+fn remove_one(fs: &Fs, path: &Path) -> Result<()> {
+    match fs.remove_file(path) {
+        Err(error) if error.is_not_found() => Ok(()),
+        removed => Ok(removed?),
+    }
 }
 
 /// Makes a folder that may be there, and those above it up to `base`, which is there.

@@ -1,6 +1,6 @@
 //! Copies one worktree's refs and reflogs from files into a stack.
 
-use super::{Migrated, Ticker, levels::Levels};
+use super::{Migrated, Ticker, in_two::in_two, levels::Levels};
 use crate::{
     Error, MigrateError, RefView, Result, TargetView, Unfit,
     backend::Peeled,
@@ -56,9 +56,9 @@ pub(super) fn copy(
 ) -> Result<Copied> {
     let names = if reflogs { files.own_log_names()? } else { Vec::new() };
     let (mut last_index, now) = (FIRST_INDEX, now_nanos());
+    let stats = in_two(&names, |name| files.log_stat(name.as_bstr()))?;
     let mut logs = Vec::with_capacity(names.len());
-    for name in names {
-        let stat = files.log_stat(name.as_bstr())?;
+    for (name, stat) in names.into_iter().zip(stats) {
         let entries_max = stat.map_or(0, |stat| files.log_entries_max(&stat));
         last_index = last_index.max(entries_max + GROWTH_MAX);
         logs.push(CopiedLog { name, looked: stat.filter(|stat| !stat.is_racy(now)) });
@@ -122,41 +122,55 @@ impl Copy<'_, '_, '_> {
 
     /// Returns how many lines were no entries, and how many entries were cut.
     fn logs(&mut self, logs: &[CopiedLog], last_index: u64) -> Result<(u64, u64)> {
+        /// Of these the small ones are in memory at once.
+        const READ_AHEAD: usize = 256;
         let (mut left_out, mut cut) = (0, 0);
-        for log in logs {
-            let name = log.name.as_bstr();
-            if RefName::new_safe(name.to_vec()).is_none() {
-                self.unfit.add(format_args!("the reflog of {name}: no ref can have that name"));
-                continue;
-            }
-            let (files, writer, ticker) = (self.files, &mut *self.writer, &mut *self.ticker);
-            let (unfit, mut is_unfit) = (&mut self.unfit, false);
-            let mut next_index = last_index;
-            debug_assert!(next_index > FIRST_INDEX, "where there are reflogs there is room for entries");
-            let skipped = files.for_each_entry(name, &mut |entry| {
-                ticker.pass()?;
-                if next_index < FIRST_INDEX {
-                    return Err(MigrateError::LogGrew(name.to_owned()).into());
-                }
-                match add_entry(writer, name, next_index, entry) {
-                    _ if is_unfit => {}
-                    Ok(is_cut) => cut += u64::from(is_cut),
-                    failed => {
-                        is_unfit = true;
-                        note_too_large(unfit, failed.map(drop), "the reflog of ")?;
-                    }
-                }
-                // In a table it says that the reflog exists, and no more.
-                left_out += u64::from(entry.old.is_null() && entry.new.is_null());
-                next_index -= 1;
-                Ok(())
+        for part in logs.chunks(READ_AHEAD) {
+            let files = self.files;
+            let contents = in_two(part, |log| {
+                log.looked.as_ref().map_or(Ok(None), |stat| files.small_log(log.name.as_bstr(), stat))
             })?;
-            left_out += skipped;
-            if next_index == last_index {
-                writer.add_log(&marker(name, FIRST_INDEX, files.null_id()))?;
+            for (log, content) in part.iter().zip(contents) {
+                let (log_left_out, log_cut) = self.log(log.name.as_bstr(), content, last_index)?;
+                left_out += log_left_out;
+                cut += log_cut;
             }
         }
         Ok((left_out, cut))
+    }
+
+    /// The same of one reflog, whose bytes may have been read.
+    fn log(&mut self, name: &BStr, content: Option<Vec<u8>>, last_index: u64) -> Result<(u64, u64)> {
+        let Copy { files, writer, unfit, ticker } = self;
+        if RefName::new_safe(name.to_vec()).is_none() {
+            unfit.add(format_args!("the reflog of {name}: no ref can have that name"));
+            return Ok((0, 0));
+        }
+        let (mut left_out, mut cut, mut is_unfit) = (0, 0, false);
+        let mut next_index = last_index;
+        debug_assert!(next_index > FIRST_INDEX, "where there are reflogs there is room for entries");
+        let skipped = files.for_each_entry(name, content, &mut |entry| {
+            ticker.pass()?;
+            if next_index < FIRST_INDEX {
+                return Err(MigrateError::LogGrew(name.to_owned()).into());
+            }
+            match add_entry(writer, name, next_index, entry) {
+                _ if is_unfit => {}
+                Ok(is_cut) => cut += u64::from(is_cut),
+                failed => {
+                    is_unfit = true;
+                    note_too_large(unfit, failed.map(drop), "the reflog of ")?;
+                }
+            }
+            // In a table it says that the reflog exists, and no more.
+            left_out += u64::from(entry.old.is_null() && entry.new.is_null());
+            next_index -= 1;
+            Ok(())
+        })?;
+        if next_index == last_index {
+            writer.add_log(&marker(name, FIRST_INDEX, files.null_id()))?;
+        }
+        Ok((left_out + skipped, cut))
     }
 }
 

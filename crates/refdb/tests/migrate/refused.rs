@@ -61,7 +61,11 @@ fn what_is_in_the_way_stays_and_is_named() {
 fn a_folder_of_refs_or_reflogs_that_leads_elsewhere_is_refused() {
     for path in ["refs/heads", "refs/heads/below", "logs/refs", "logs/HEAD"] {
         let repo = scene(RefFormat::Files, HashKind::Sha1);
-        let before = state(repo.git_dir());
+        let mut before = state(repo.git_dir());
+        if path == "logs/HEAD" {
+            // Where it is a symbolic link it is not listed.
+            before.1.remove("HEAD");
+        }
         let (moved, path) = (repo.scratch().join("moved"), repo.git_dir().join(path));
         if path.exists() {
             std::fs::rename(&path, &moved).unwrap();
