@@ -351,7 +351,7 @@ pub(super) fn holds(site: &Site<'_>, path: &Path, content: &[u8]) -> bool {
     site.fs.read_small(path, false, &mut text).is_ok() && text.trim_end() == content.trim_end()
 }
 
-/// The names of about so many files are in memory while they are removed.
+/// While as many files are removed, their names are in memory.
 const FILES_MAX: usize = 8192;
 
 /// Removes a file, or a folder with all that is in it. A symbolic link is not followed.
