@@ -227,6 +227,25 @@ fn packing_changes_no_value_wherever_it_is_stopped() {
 }
 
 #[test]
+fn a_change_of_packed_refs_right_after_packing_outlasts_a_loss_of_power() {
+    let scene = Scene::new();
+    let id = scene.repo.commits(3)[2];
+    let wishes = ["refs/heads/both", "refs/heads/loose"].map(|name| set(name, id));
+    let after = scene.after(&wishes);
+    let work = |fs: &Fs, dir: &Path| {
+        store(fs, dir, true).optimize(&pack_all())?;
+        transact_whole(&store(fs, dir, true), &wishes)
+    };
+    for disk in [Disk::Journaled, Disk::Unordered] {
+        lose_power_everywhere(scene.refs_only().path(), disk, work, |dir, crash| {
+            let now = read(dir);
+            // The older loose file would hide the new packed value.
+            assert!(now == after || !crash.claimed && now == scene.before, "{now:?}");
+        });
+    }
+}
+
+#[test]
 fn a_failing_disk_leaves_no_lock_behind() {
     let scene = Scene::new();
     let wishes = scene.bulk();

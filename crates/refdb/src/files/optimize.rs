@@ -17,7 +17,7 @@ use gix_glob::wildmatch;
 use refdb_repo::ObjectClass;
 use refdb_types::{FormatOptions, ObjectId, Scope, check_format};
 use refdb_vfs::{Lock, LockError, Patience};
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 /// See [`Backend::optimize`](crate::Backend::optimize).
 pub(super) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<Optimized> {
@@ -174,7 +174,7 @@ fn for_each_loose(store: &Arc<Store>, act: &mut dyn FnMut(&BStr, ObjectId) -> Re
 /// value. A ref that someone is writing stays loose. packed-refs is locked, so no lock is waited for.
 fn prune(store: &Arc<Store>, refs: &[Loose], seed: &Path) -> Result<()> {
     let options = &store.options;
-    let mut buffer = Vec::new();
+    let (mut buffer, mut emptied) = (Vec::new(), BTreeSet::new());
     for Loose { name, id, .. } in refs {
         let Some(path) = store.layout.ref_path(name.as_bstr()) else { continue };
         let lock = match Lock::acquire_linked(&options.fs, &path, seed, Patience::None) {
@@ -196,6 +196,18 @@ fn prune(store: &Arc<Store>, refs: &[Loose], seed: &Path) -> Result<()> {
             _ => {}
         }
         lock.release()?;
+        if options.sync
+            && let Some(folder) = path.parent().filter(|folder| !emptied.contains(*folder))
+        {
+            emptied.insert(folder.to_owned());
+        }
+    }
+    // A loose file that came back after a loss of power would hide what packed-refs gets next.
+    for folder in &emptied {
+        match options.fs.sync_dir(folder) {
+            Err(error) if error.is_not_found() => {}
+            synced => synced?,
+        }
     }
     debug_assert!(refs.iter().all(|loose| !loose.id.is_null()), "a null id is not packed");
     let names: Vec<&BStr> = refs.iter().map(|loose| loose.name.as_bstr()).collect();
