@@ -237,6 +237,23 @@ fn a_batch_is_whole_after_a_loss_of_power_once_it_is_settled() {
 }
 
 #[test]
+fn a_change_right_after_a_batch_is_not_taken_back_by_its_record() {
+    let scene = Scene::new();
+    let mut last = scene.after.clone();
+    last.remove(META);
+    let work = |fs: &Fs, dir: &Path| {
+        scene.work(true)(fs, dir)?;
+        transact(&store(fs, dir, true), &[delete(META)])
+    };
+    lose_power_everywhere(scene.refs_only().path(), Disk::Unordered, work, |dir, crash| {
+        settle(dir);
+        let now = read(dir);
+        // A record that came back would make the ref anew.
+        assert!(now == last || !crash.claimed && (now == scene.before || now == scene.after), "{now:?}");
+    });
+}
+
+#[test]
 fn settling_is_whole_wherever_it_is_stopped() {
     let scene = Scene::new();
     let wishes = scene.wishes();
