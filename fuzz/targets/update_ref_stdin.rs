@@ -2,9 +2,12 @@
 //! followed; the rest is the input.
 #![no_main]
 
-use refdb_cli::update_ref::{
-    records::Records,
-    request::{Resolve, field_count, read_verb},
+use refdb_cli::{
+    revision::Resolve,
+    update_ref::{
+        records::Records,
+        request::{field_count, read_verb},
+    },
 };
 
 /// Knows one name, so that both outcomes are tried.
