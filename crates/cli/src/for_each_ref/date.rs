@@ -6,7 +6,7 @@ use jiff::{
     civil::DateTime,
     fmt::strtime::{BrokenDownTime, Config},
 };
-use refdb::Zone;
+use refdb::{Ident, Zone};
 use std::io::IsTerminal;
 
 /// How a time is shown.
@@ -110,6 +110,12 @@ impl Time {
         let word = after[digits..].strip_prefix(b" ").filter(|_| digits > 0).map(|rest| rest.trim_ascii_start());
         let offset = word.and_then(|rest| rest.split(|byte| *byte == b' ').next()?.try_into().ok());
         Some(Time { seconds, offset_text: offset.unwrap_or(*b"+0000") })
+    }
+
+    /// The time of an entry of a reflog; `None` where it is later than any that can be shown.
+    pub fn logged(ident: &Ident) -> Option<Self> {
+        let offset_text = format!("{:+05}", ident.offset_decimal).as_bytes().try_into().unwrap_or(*b"+0000");
+        Some(Time { seconds: i64::try_from(ident.time_seconds).ok()?, offset_text })
     }
 
     /// Seconds since 1970.

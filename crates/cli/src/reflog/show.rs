@@ -1,7 +1,35 @@
-//! `refdb reflog show`: git's `log -g --abbrev-commit --pretty=oneline`.
+//! `refdb reflog show`: git's `log -g --abbrev-commit --pretty=oneline`, for what people and scripts ask of a reflog.
+//!
+//! All else goes to git before anything is written: a terminal, several refs, paths, conditions, patches, fields of
+//! commits.
 
-use crate::{Invocation, failure::Result, options::Command, real_git};
-use std::ffi::OsString;
+mod start;
+mod words;
+
+use crate::{
+    Invocation,
+    clock::Clock,
+    failure::{Failure, Result, fatal},
+    for_each_ref::date::{DateForm, Time},
+    names::ShortNames,
+    options::Command,
+    output::Output,
+    real_git,
+    revision::strict_names,
+    session::Session,
+    shortlist,
+};
+use bstr::{BStr, BString, ByteSlice};
+use refdb::{Snapshot, config::Config, objects::ObjectKind};
+use refdb_types::{LogEntry, ObjectId};
+use start::{Place, Start};
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    io::{IsTerminal, Write},
+    ops::ControlFlow,
+};
+use words::{Digits, Piece, Shape, Wish};
 
 /// The command line.
 pub(super) static COMMAND: Command = Command {
@@ -12,10 +40,239 @@ pub(super) static COMMAND: Command = Command {
     options: &[],
 };
 
-/// Runs the command, which git does.
+/// Runs the command.
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
-    let environment = invocation.globals.environment();
-    let words: Vec<OsString> =
-        ["reflog".into(), "show".into()].into_iter().chain(invocation.words.iter().cloned()).collect();
-    Err(real_git::exec(&environment, "reflog show", &words, "this log"))
+    match show(invocation)? {
+        Some(code) => Ok(code),
+        None => Err(leave(invocation)),
+    }
+}
+
+/// Becomes git.
+fn leave(invocation: &Invocation<'_>) -> Failure {
+    let own = invocation.globals.of_git.iter().cloned().chain(["reflog".into(), "show".into()]);
+    let words: Vec<OsString> = own.chain(invocation.words.iter().cloned()).collect();
+    real_git::exec(&invocation.globals.environment(), "reflog show", &words, "this log")
+}
+
+/// Shows the log; `None` where it is left to git. Nothing was written then.
+fn show(invocation: &Invocation<'_>) -> Result<Option<u8>> {
+    // There git has a pager, colours and decorations.
+    if std::io::stdout().is_terminal() || std::env::var_os("GIT_PAGER_IN_USE").is_some() {
+        return Ok(None);
+    }
+    let Some(wish) = Wish::of(invocation.words) else { return Ok(None) };
+    let session = Session::open(invocation.globals)?;
+    let config = session.store.config();
+    if !is_plain(config) || session.store.repository().is_partial_clone() {
+        return Ok(None);
+    }
+    let form = match (&wish.date, config.last("log.date")) {
+        (Some(form), _) => form.clone(),
+        (None, None) => DateForm::DEFAULT,
+        (None, Some(value)) => match value.raw.map(|form| DateForm::parse(form)) {
+            Some(Ok(form)) => form,
+            _ => return Ok(None),
+        },
+    };
+    let clock = Clock::of(session.store.environment());
+    let snapshot = session.store.snapshot()?;
+    let Some(start) = Start::find(&session, &*snapshot, &wish, &clock)? else { return Ok(None) };
+    let mut walk = Walk {
+        is_dated: match start.place {
+            Place::Top => wish.date.is_some(),
+            Place::Number(_) => false,
+            Place::Time(_) => true,
+        },
+        short: short_name(&session, &*snapshot, &start)?,
+        session: &session,
+        wish: &wish,
+        form,
+        clock: &clock,
+        skip: wish.skip,
+        left: wish.limit,
+        digits: HashMap::new(),
+        output: Output::default(),
+        is_first: true,
+    };
+    walk.entries(&*snapshot, start)
+}
+
+/// Whether nothing is configured that would make git show this otherwise, or stop.
+fn is_plain(config: &Config) -> bool {
+    let is_always =
+        |key: &str| config.all(key).any(|value| value.raw.is_some_and(|raw| raw.eq_ignore_ascii_case(b"always")));
+    let concerns = |key: &BStr| (key.starts_with(b"log.") && key != "log.date") || key.starts_with(b"i18n.");
+    shortlist::is_sound(config, &[])
+        && shortlist::are_colors_sound(config, "color.diff")
+        && !is_always("color.diff")
+        && !is_always("color.ui")
+        && !config.iter().any(|value| concerns(value.key))
+}
+
+/// What `%gd` calls the ref.
+fn short_name(session: &Session, snapshot: &dyn Snapshot, start: &Start) -> Result<BString> {
+    let shown = start.shown.as_bstr();
+    if !shown.starts_with(b"refs/") {
+        return Ok(shown.into());
+    }
+    Ok(ShortNames::new(snapshot, strict_names(&session.store)?).shorten(shown)?.into())
+}
+
+/// How many ids' lengths are remembered.
+const DIGITS_MAX: usize = 8192;
+
+struct Walk<'a> {
+    session: &'a Session,
+    wish: &'a Wish<'a>,
+    clock: &'a Clock<'a>,
+    /// Whether a selector has a time and not a number.
+    is_dated: bool,
+    form: DateForm,
+    short: BString,
+    skip: usize,
+    left: Option<usize>,
+    /// To how many digits an id is shortened.
+    digits: HashMap<ObjectId, usize>,
+    output: Output,
+    is_first: bool,
+}
+
+impl Walk<'_> {
+    /// Shows the entries, the newest first.
+    fn entries(&mut self, snapshot: &dyn Snapshot, mut start: Start) -> Result<Option<u8>> {
+        let (mut index, mut result) = (0, Ok(()));
+        let name = start.name.clone();
+        snapshot.log(&name, &mut |entry| {
+            let flow = self.entry(&mut start, index, entry);
+            index += 1;
+            flow.unwrap_or_else(|failure| {
+                result = Err(failure);
+                ControlFlow::Break(())
+            })
+        })?;
+        if !start.is_reached() {
+            debug_assert!(self.is_first && self.output.buffer().is_empty(), "nothing is shown before the start");
+            return result.map(|()| None);
+        }
+        // What came before a failure is shown.
+        self.output.flush()?;
+        result.map(|()| Some(0))
+    }
+
+    fn entry(&mut self, start: &mut Start, index: usize, entry: &LogEntry) -> Result<ControlFlow<()>> {
+        let is_commit = self.session.store.objects().kind(&entry.new)? == Some(ObjectKind::Commit);
+        if !start.is_reached() {
+            match start.reach(index, entry, is_commit) {
+                ControlFlow::Continue(false) => return Ok(ControlFlow::Continue(())),
+                ControlFlow::Continue(true) => {}
+                ControlFlow::Break(()) => return Ok(ControlFlow::Break(())),
+            }
+        }
+        if self.left == Some(0) {
+            return Ok(ControlFlow::Break(()));
+        }
+        if !is_commit {
+            return Ok(ControlFlow::Continue(()));
+        }
+        if self.skip > 0 {
+            self.skip -= 1;
+            return Ok(ControlFlow::Continue(()));
+        }
+        self.line(start, index, entry)?;
+        self.output.relieve()?;
+        if let Some(left) = &mut self.left {
+            *left -= 1;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn line(&mut self, start: &Start, index: usize, entry: &LogEntry) -> Result<()> {
+        // Git goes by C's strings.
+        let message = entry.message.find_byte(0).map_or(entry.message.as_bstr(), |end| entry.message[..end].as_bstr());
+        let wish = self.wish;
+        match &wish.shape {
+            Shape::Oneline => {
+                let digits = if wish.abbreviates { wish.digits } else { Digits::All };
+                self.id(&entry.new, digits)?;
+                self.output.buffer().push(b' ');
+                self.selector(start.shown.as_bstr(), index, entry)?;
+                self.output.buffer().extend_from_slice(b": ");
+                self.output.buffer().extend_from_slice(message);
+                // Such a string has lost its newline.
+                if message.len() == entry.message.len() {
+                    self.output.buffer().push(b'\n');
+                }
+            }
+            Shape::Format { pieces, separates } => {
+                let end = if wish.ends_with_nul { 0 } else { b'\n' };
+                if *separates && !self.is_first {
+                    self.output.buffer().push(end);
+                }
+                for piece in pieces {
+                    match piece {
+                        Piece::Text(text) => self.output.buffer().extend_from_slice(text),
+                        Piece::Id => self.id(&entry.new, Digits::All)?,
+                        Piece::ShortId => self.id(&entry.new, wish.digits)?,
+                        Piece::Selector => self.selector(start.shown.as_bstr(), index, entry)?,
+                        Piece::ShortSelector => {
+                            let short = std::mem::take(&mut self.short);
+                            self.selector(short.as_bstr(), index, entry)?;
+                            self.short = short;
+                        }
+                        Piece::Message => self.output.buffer().extend_from_slice(message),
+                        Piece::Name => self.output.buffer().extend_from_slice(&entry.committer.name),
+                        Piece::Email => self.output.buffer().extend_from_slice(&entry.committer.email),
+                    }
+                }
+                if !separates {
+                    self.output.buffer().push(end);
+                }
+            }
+        }
+        self.is_first = false;
+        Ok(())
+    }
+
+    fn id(&mut self, id: &ObjectId, digits: Digits) -> Result<()> {
+        let len = match digits {
+            Digits::All => id.kind().len_hex(),
+            Digits::Configured => self.short_len(id, None)?,
+            Digits::AtLeast(least) => self.short_len(id, Some(least))?,
+        };
+        let buffer = self.output.buffer();
+        let end = buffer.len() + len;
+        id.write_hex(buffer);
+        debug_assert!(end <= buffer.len(), "an id has no more than all its digits");
+        buffer.truncate(end);
+        Ok(())
+    }
+
+    fn short_len(&mut self, id: &ObjectId, least: Option<usize>) -> Result<usize> {
+        if let Some(len) = self.digits.get(id) {
+            return Ok(*len);
+        }
+        let len = self.session.abbreviate(id, least)?;
+        if self.digits.len() == DIGITS_MAX {
+            self.digits.clear();
+        }
+        self.digits.insert(*id, len);
+        Ok(len)
+    }
+
+    fn selector(&mut self, name: &BStr, index: usize, entry: &LogEntry) -> Result<()> {
+        let buffer = self.output.buffer();
+        buffer.extend_from_slice(name);
+        buffer.extend_from_slice(b"@{");
+        if self.is_dated {
+            let Some(time) = Time::logged(&entry.committer) else {
+                return fatal!["Timestamp too large for this system: ", entry.committer.time_seconds.to_string()];
+            };
+            buffer.extend_from_slice(time.show(&self.form, self.clock).as_bytes());
+        } else {
+            write!(buffer, "{index}").expect("memory takes all");
+        }
+        buffer.push(b'}');
+        Ok(())
+    }
 }

@@ -19,6 +19,7 @@ mod pictures;
 mod reflog;
 mod reflog_expire;
 mod reflog_names;
+mod reflog_show;
 mod refs;
 mod refs_change;
 mod refs_rename;

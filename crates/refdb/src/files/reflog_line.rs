@@ -53,7 +53,8 @@ impl<'a> Line<'a> {
             return None;
         }
         let rest = &line[2 * len_hex + 2..];
-        let end = rest.find_byte(b'>')? + 1;
+        // To git a NUL is the end of the line.
+        let end = rest.find_byteset(b">\0").filter(|end| rest[*end] == b'>')? + 1;
         let (time_seconds, rest) = seconds(rest[end..].strip_prefix(b" ")?)?;
         let (sign, digits) = match rest.strip_prefix(b" ")?.split_first()? {
             (b'+', digits) => (1, digits),
@@ -196,6 +197,7 @@ mod tests {
             ("A <a@b.c> 1700001010 0000\tm", None),
             ("<a@b.c> 1700001011 +0000\tm", Some("<a@b.c> 1700001011 +0000\tm")),
             ("A a@b.c 1700001012 +0000\tm", None),
+            ("A \0 <a@b.c> 1700001012 +0000\tm", None),
             ("A <a@b.c> 0 +0000\tm", None),
             ("A <a>b.c> 1700001013 +0000\tm", None),
             ("A <a@b.c> -5 +0000\tm", Some("A <a@b.c> 18446744073709551611 +0000\tm")),

@@ -25,9 +25,9 @@ const TIMES: &[&str] = &[
 /// A command line of reflog.
 pub(super) fn random(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {
     let (subcommand, mut line): (&str, Vec<BString>) = match rng.below(20) {
-        0..2 => ("list", if rng.one_in(12) { vec![words.name(rng)] } else { Vec::new() }),
+        0 => ("list", if rng.one_in(12) { vec![words.name(rng)] } else { Vec::new() }),
         2..4 => ("exists", some(rng, words, 1)),
-        4 => ("show", if rng.one_in(3) { Vec::new() } else { vec![words.name(rng)] }),
+        1 | 4 => ("show", show(rng, words)),
         5..9 => ("delete", delete(rng, words)),
         9..11 => ("drop", drop(rng, words)),
         11..16 => ("expire", expire(rng, words)),
@@ -52,6 +52,35 @@ fn name(rng: &mut Rng, words: &Vocabulary<'_>) -> BString {
         1 => (*rng.pick(&["HEAD", "@", "main"])).into(),
         _ => name,
     }
+}
+
+fn show(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {
+    const OPTIONS: &[&str] = &[
+        "-2",
+        "-n1",
+        "--skip=1",
+        "--date=unix",
+        "--date=iso",
+        "--no-abbrev",
+        "--abbrev=10",
+        "--no-abbrev-commit",
+        "--oneline",
+        "-z",
+        "--no-decorate",
+        "--format=%h %gd %gs",
+        "--format=%H %gD %gn %ge",
+        "--pretty=format:%gs",
+        "--all",
+        "--format=%s",
+        "--stat",
+    ];
+    let mut line: Vec<BString> = (0..rng.below(3)).map(|_| (*rng.pick(OPTIONS)).into()).collect();
+    if !rng.one_in(4) {
+        let which = *rng.pick(&["", "", "", "@{0}", "@{1}", "@{2}", "@{now}", "@{30.days.ago}", "@{u}", "~1"]);
+        line.push([&name(rng, words)[..], which.as_bytes()].concat().into());
+    }
+    line.extend(flags(rng, &["--"], 6));
+    line
 }
 
 fn delete(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {

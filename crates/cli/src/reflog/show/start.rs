@@ -1,0 +1,160 @@
+//! Where a reflog is shown from: the newest entry, one by its number, or that of a time.
+
+use super::words::Wish;
+use crate::{clock::Clock, failure::Result, session::Session};
+use bstr::{BStr, BString, ByteSlice};
+use refdb::{SHORT_NAME_RULES, Snapshot, Target, approximate, objects::ObjectKind};
+use refdb_types::{LogEntry, ObjectId, RefName};
+use std::{ops::ControlFlow, path::Path};
+
+/// The entry that comes first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// The newest.
+    Top,
+    /// The one with this number; the newest is 0.
+    Number(usize),
+    /// The newest one of this time, in seconds since 1970, or from before it.
+    Time(u64),
+}
+
+/// A ref's log, and where it is shown from.
+pub(super) struct Start {
+    pub(super) name: RefName,
+    /// What the ref is called in selectors.
+    pub(super) shown: BString,
+    pub(super) place: Place,
+    is_reached: bool,
+    /// What the entry above the next one has as its old value. Above the newest it is what the ref holds now.
+    after: ObjectId,
+}
+
+impl Start {
+    /// What the user means; `None` where only git knows, or finds a mistake.
+    pub(super) fn find(
+        session: &Session,
+        snapshot: &dyn Snapshot,
+        wish: &Wish<'_>,
+        clock: &Clock<'_>,
+    ) -> Result<Option<Self>> {
+        let given = wish.name.unwrap_or("HEAD".into());
+        // Git asks for `--` where a file has the name too.
+        let is_file = || given.to_path().is_ok_and(|path: &Path| path.symlink_metadata().is_ok());
+        if wish.name.is_some() && !wish.is_no_path && is_file() {
+            return Ok(None);
+        }
+        let (base, place) = match given.split_once_str("@{") {
+            None => (given, Place::Top),
+            Some((base, rest)) => match rest.strip_suffix(b"}").and_then(|inside| place(inside.as_bstr(), clock)) {
+                Some(place) => (base.as_bstr(), place),
+                None => return Ok(None),
+            },
+        };
+        let base = if base == "@" { "HEAD".into() } else { base };
+        let Some(name) = only(session, snapshot, base) else { return Ok(None) };
+        let Some(after) = value(snapshot, &name)? else { return Ok(None) };
+        let is_commit = session.store.objects().kind(&after)? == Some(ObjectKind::Commit);
+        if !is_commit || !snapshot.has_log(&name)? {
+            return Ok(None);
+        }
+        Ok(Some(Start { shown: base.into(), name, is_reached: place == Place::Top, place, after }))
+    }
+
+    /// Whether the first entry has come.
+    pub(super) fn is_reached(&self) -> bool {
+        self.is_reached
+    }
+
+    /// Whether the next entry is the first. It ends where git would say more of that entry than its line.
+    pub(super) fn reach(&mut self, index: usize, entry: &LogEntry, is_commit: bool) -> ControlFlow<(), bool> {
+        debug_assert!(!self.is_reached, "there is one first entry");
+        let is_first = match self.place {
+            Place::Top => true,
+            Place::Number(number) => index == number,
+            Place::Time(seconds) => entry.committer.time_seconds <= seconds,
+        };
+        let has_gap = entry.new != self.after;
+        self.after = entry.old;
+        if is_first && (has_gap || !is_commit) {
+            return ControlFlow::Break(());
+        }
+        self.is_reached = is_first;
+        ControlFlow::Continue(is_first)
+    }
+}
+
+/// From here on git takes a number for a time when it looks for the object. When it shows the log it does not.
+const NUMBERS_END: usize = 100_000_000;
+
+/// What stands between the braces.
+fn place(inside: &BStr, clock: &Clock<'_>) -> Option<Place> {
+    if inside.iter().all(u8::is_ascii_digit) {
+        let number: usize = inside.to_str().ok()?.parse().ok()?;
+        return (number < NUMBERS_END).then_some(Place::Number(number));
+    }
+    let is_branch = ["u", "upstream", "push"].iter().any(|word| inside.eq_ignore_ascii_case(word.as_bytes()));
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b" .:+-/,".contains(byte);
+    if is_branch || !inside.first()?.is_ascii_alphanumeric() || !inside.iter().all(is_plain) {
+        return None;
+    }
+    let date = approximate(inside, clock.now, &clock.zone);
+    date.is_date.then_some(Place::Time(date.seconds))
+}
+
+/// The one ref that a name means. `None` where there are several, a broken one, or where it is an object's id.
+fn only(session: &Session, snapshot: &dyn Snapshot, base: &BStr) -> Option<RefName> {
+    let mut found = None;
+    for (before, after) in SHORT_NAME_RULES {
+        let Ok(name) = RefName::new([before.as_bytes(), base, after.as_bytes()].concat()) else { continue };
+        match snapshot.get(&name) {
+            Ok(None) => {}
+            Ok(Some(_)) if found.is_none() => found = Some(name),
+            Ok(Some(_)) | Err(_) => return None,
+        }
+    }
+    let is_id = ObjectId::from_hex(session.store.objects().hash(), base).is_ok();
+    found.filter(|_| !is_id)
+}
+
+/// What a ref holds, or the one that HEAD leads to. Git says more of other symbolic refs.
+fn value(snapshot: &dyn Snapshot, name: &RefName) -> Result<Option<ObjectId>> {
+    let target = match snapshot.get(name)? {
+        Some(Target::Symbolic(next)) if name.as_bstr() == "HEAD" => snapshot.get(&next)?,
+        target => target,
+    };
+    Ok(match target {
+        Some(Target::Direct(id)) => Some(id),
+        Some(Target::Symbolic(_)) | None => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use refdb::{Environment, Zone};
+
+    #[test]
+    fn a_number_a_date_and_what_is_left_to_git_are_told_apart() {
+        let environment = Environment::empty("/nonexistent").with("TZ", "UTC0");
+        let clock = Clock { zone: Zone::of(&environment), now: 1_700_000_000 };
+        for (inside, expected) in [
+            ("0", Some(Place::Number(0))),
+            ("0000000001", Some(Place::Number(1))),
+            ("99999999", Some(Place::Number(99_999_999))),
+            ("100000000", None),
+            ("2001-02-03 04:05:06", Some(Place::Time(981_173_106))),
+            ("1.day.ago", Some(Place::Time(1_699_913_600))),
+            ("now", Some(Place::Time(1_700_000_000))),
+            ("", None),
+            ("-1", None),
+            ("+1", None),
+            ("u", None),
+            ("Upstream", None),
+            ("PUSH", None),
+            ("junk", None),
+            ("0}@{1", None),
+        ] {
+            assert_eq!(place(inside.into(), &clock), expected, "{inside}");
+        }
+    }
+}
