@@ -8,7 +8,7 @@
 //   `packed_cache`;
 // - `listing` (a folder), then `snapshot`, `probe` and `cursor` (all of it for readers);
 // - `reflog_line`, `reflog_file` and `reflog` (a line, a file, all of them);
-// - `locks`, `dead_locks` and `way` (who may write, and how);
+// - `way`, `scheme`, `names`, `locks` and `dead_locks` (who may write, and how);
 // - `packed_write`, `bulk`, `transaction`, `log_edit` (entries that go) and `optimize` (pack-refs);
 // - `publish`, `intent`, `intent_file`, `batch` and `settle` (a few refs as loose files, whole all the same);
 // - `own` and `fresh` (one worktree's refs, and a store written anew, for a migration).
@@ -27,6 +27,7 @@ mod listing;
 mod locks;
 mod log_edit;
 mod loose;
+mod names;
 mod nested;
 mod optimize;
 mod options;
@@ -45,6 +46,7 @@ mod publish;
 mod reflog;
 mod reflog_file;
 mod reflog_line;
+mod scheme;
 mod settle;
 mod snapshot;
 mod store;

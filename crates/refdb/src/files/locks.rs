@@ -3,16 +3,12 @@
 //! Only the first lock is waited for at length. A holder waits at most [`NEXT_PATIENCE`] for the next, then drops all,
 //! waits without a lock and starts over. So no two processes wait for each other.
 
-use super::{
-    FilesOptions, folders,
-    store::Store,
-    way::{self, Way},
-};
+use super::{folders, names::Names, scheme::Scheme, store::Store};
 use crate::{
     Error, Result, Why,
-    backend::{Claim, Claims, Intent},
+    backend::{Claim, Claims},
 };
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BStr, BString};
 use refdb_vfs::{BatchId, Fs, Left, Lock, LockError, Patience, Seed, Stat, interrupt};
 use std::{
     collections::BTreeMap,
@@ -63,85 +59,6 @@ pub(super) struct Locks {
     outlive_us: bool,
     /// Working memory for paths.
     buffer: Vec<u8>,
-}
-
-/// The claims' names in one piece of memory.
-#[derive(Default)]
-struct Names {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl Names {
-    fn push(&mut self, name: &BStr) {
-        debug_assert!(self.last() < Some(name), "locks are taken in order of name, each once: {name}");
-        self.bytes.extend_from_slice(name);
-        self.ends.push(self.bytes.len());
-    }
-
-    fn last(&self) -> Option<&BStr> {
-        self.ends.len().checked_sub(1).map(|last| self.get(last))
-    }
-
-    fn get(&self, at: usize) -> &BStr {
-        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
-        self.bytes[start..self.ends[at]].as_bstr()
-    }
-}
-
-/// What a transaction locks.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Scheme {
-    pub(super) way: Way,
-    /// Which batch of loose files it is.
-    pub(super) batch: Option<BatchId>,
-    /// Whether its locks are synced.
-    sync: bool,
-    /// Whether locks without content are links.
-    link: bool,
-    /// Whether packed-refs may have to be rewritten.
-    packed: bool,
-    /// Whether all changes are to appear with packed-refs.
-    pub(super) whole: bool,
-}
-
-impl Scheme {
-    pub(super) fn of(claims: &dyn Claims, packed_len_bytes: u64, options: &FilesOptions) -> Self {
-        let packable = claims.iter().filter(way::packable).count();
-        let deletes = claims.iter().filter(|claim| claim.intent == Intent::Delete).count();
-        let holds = claims.iter().filter(|claim| claim.intent == Intent::Hold).count();
-        // One ref's change is whole anyway.
-        let whole = claims.whole() && packable + deletes > 1;
-        // Each lock must tell whose it is, and leave room for the name of its ref's new content.
-        let sign = || claims.iter().all(|claim| Lock::is_signed(&options.fs, Path::new(OsStr::from_bytes(claim.name))));
-        if whole
-            && packable == claims.count()
-            && sign()
-            && way::batch(packable, packed_len_bytes, options.loose_batches_from)
-        {
-            let (way, batch) = (Way::Batch, Some(BatchId::random()));
-            return Scheme { way, batch, sync: options.sync, link: true, packed: false, whole };
-        }
-        let way = if whole { Way::Bulk } else { way::choose(packable, packed_len_bytes) };
-        let bulk = way == Way::Bulk;
-        let link = whole || way::worth_linking(deletes + holds + if bulk { packable } else { 0 });
-        Scheme { way, batch: None, sync: options.sync, link, packed: bulk || deletes > 0, whole }
-    }
-
-    /// The same transaction through packed-refs.
-    pub(super) fn packed(self) -> Self {
-        assert!(self.whole && self.way == Way::Batch, "what was to be a batch of loose files goes there: {self:?}");
-        Scheme { way: Way::Bulk, batch: None, packed: true, ..self }
-    }
-
-    fn links(&self, claim: &Claim<'_>) -> bool {
-        self.link
-            && match claim.intent {
-                Intent::Delete | Intent::Hold => true,
-                Intent::SetDirect => self.way != Way::Loose && way::packable(claim),
-                Intent::SetSymbolic => false,
-            }
-    }
 }
 
 /// So often all locks are dropped and taken anew because one of them is held. Each time someone held one for longer than
@@ -432,7 +349,7 @@ impl Locks {
 
     /// Whether we hold the lock of this ref.
     pub(super) fn holds(&self, name: &BStr) -> bool {
-        debug_assert_eq!(self.names.ends.len(), self.count(), "each claim has its name");
+        debug_assert_eq!(self.names.len(), self.count(), "each claim has its name");
         let (mut low, mut high) = (0, self.count());
         while low < high {
             let at = low + (high - low) / 2;

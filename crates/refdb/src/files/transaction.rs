@@ -3,11 +3,12 @@
 use super::{
     batch, bulk, dead_locks, folders,
     listing::Rivals,
-    locks::{self, Held, Locks, Scheme},
+    locks::{self, Held, Locks},
     loose, nested,
     packed_cache::PackedFile,
     packed_write::{self, NewPacked, PackedEdit},
     publish, reflog, reflog_file,
+    scheme::Scheme,
     snapshot::FilesSnapshot,
     store::Store,
     way::Way,
