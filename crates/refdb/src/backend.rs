@@ -3,7 +3,7 @@
 use crate::{BrokenRef, Error, LogJudge, PruneLogs, Result, Why};
 use bstr::{BStr, BString};
 use refdb_types::{Ident, LogEntry, ObjectId, RefName, Target};
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, path::PathBuf};
 
 /// A repository's refs in one on-disk format, as seen from one worktree.
 ///
@@ -305,6 +305,11 @@ pub trait Locked: Send + Sync {
     /// What stands in a ref's place, for the words of a message.
     fn standing(&self, _name: &BStr) -> Standing {
         Standing::NoFiles
+    }
+
+    /// The folders of the stacks that are locked with all their refs, none where refs are locked one by one.
+    fn stacks(&self) -> Vec<PathBuf> {
+        Vec::new()
     }
 
     /// Writes what `steps` say where no reader sees it yet. Called once.

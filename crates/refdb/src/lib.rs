@@ -15,6 +15,7 @@ pub mod iter;
 mod log_edit;
 mod migrate;
 mod object_name;
+mod own_locks;
 pub mod reftable;
 mod refusal;
 mod rejection;

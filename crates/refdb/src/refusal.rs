@@ -41,6 +41,12 @@ pub enum Misuse {
         /// The other.
         other: PathBuf,
     },
+    /// A prepared transaction of this thread has locked the stack of reftables. To wait for it would be in vain.
+    #[error("cannot lock references: a prepared transaction of this thread holds '{}'; commit it or give it up first", folder.display())]
+    OwnLock {
+        /// The stack's folder.
+        folder: PathBuf,
+    },
 }
 
 /// A bound was met. Nothing has happened; trying again, or with less, may help.

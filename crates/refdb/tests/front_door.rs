@@ -2,9 +2,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
-use refdb::{Error, HashKind, Misuse, Precondition, Reason, RepositoryError, Store, Target, Why, was};
+use refdb::{
+    Error, HashKind, Misuse, ObjectId, Precondition, Reason, RepositoryError, Store, Target, Transaction,
+    TransactionOptions, Why,
+    transaction::{Context, Hook, HookSource, HookState},
+    was,
+};
 use refdb_testkit::{RefFormat, Repo};
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
 
 const FORMATS: [RefFormat; 2] = [RefFormat::Files, RefFormat::Reftable];
 
@@ -226,26 +235,113 @@ fn an_id_of_another_hash_is_misuse() {
 }
 
 #[test]
-fn who_waits_for_itself_is_not_told_to_remove_the_lock() {
-    for format in FORMATS {
-        let repo = Repo::bare(format, HashKind::Sha1);
+fn a_thread_that_holds_one_file_may_change_another() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let store = Store::builder(repo.git_dir()).config("core.filesRefLockTimeout=50").open().unwrap();
+    let prepare = |name: &str| {
+        let mut tx = store.transaction();
+        tx.create(name, id).unwrap();
+        tx.prepare()
+    };
+    let first = prepare("refs/heads/a").unwrap();
+    prepare("refs/heads/b").unwrap().commit().unwrap();
+    let Err(Error::Rejected(rejection)) = prepare("refs/heads/a").map(drop) else { panic!("it is locked") };
+    assert!(matches!(rejection.why, Why::Locked { .. }), "{rejection}");
+    first.commit().unwrap();
+    assert_eq!(names(&store, "refs/heads/"), ["refs/heads/a", "refs/heads/b"]);
+}
+
+/// It waited for itself until `reftable.lockTimeout` had passed, and here for ever.
+#[test]
+fn a_thread_that_holds_a_stack_is_told_so_at_once() {
+    for hash in [HashKind::Sha1, HashKind::Sha256] {
+        let repo = Repo::bare(RefFormat::Reftable, hash);
         let id = repo.commit();
-        let settings = ["reftable.lockTimeout=50", "core.filesRefLockTimeout=50"];
-        let builder = settings.iter().fold(Store::builder(repo.git_dir()), |builder, setting| builder.config(setting));
-        let store = builder.open().unwrap();
+        let link = repo.git_dir().with_extension("link");
+        std::os::unix::fs::symlink(repo.git_dir(), &link).unwrap();
+        let open = |path: &Path, millis: i32| {
+            Store::builder(path).config(format!("reftable.lockTimeout={millis}")).open().unwrap()
+        };
+        // Another store of the same repository, by another path, would wait for the same lock.
+        let (store, other, hasty) = (open(repo.git_dir(), -1), open(&link, -1), open(repo.git_dir(), 50));
+        let prepare = |store: &Store, name: &str| {
+            let mut tx = store.transaction();
+            tx.create(name, id).unwrap();
+            tx.prepare().map(|prepared| prepared.commit().map(drop).unwrap())
+        };
         let mut first = store.transaction();
         first.create("refs/heads/a", id).unwrap();
         let first = first.prepare().unwrap();
-        let mut second = store.transaction();
-        second.create("refs/heads/b", id).unwrap();
-        match second.commit() {
-            // In files only the same ref is locked.
-            Ok(_) => assert_eq!(format, RefFormat::Files),
-            Err(error) => {
-                let said = error.to_string();
-                assert!(said.contains("held by this process itself") && !said.contains("remove the file"), "{said}");
-            }
+        for store in [&store, &other] {
+            let error = prepare(store, "refs/heads/b").unwrap_err();
+            assert!(matches!(error, Error::Misuse(Misuse::OwnLock { .. })), "{error}");
+            assert!(error.to_string().contains("/reftable'"), "{error}");
         }
-        first.commit().unwrap();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| prepare(&store, "refs/heads/b"));
+            let gives_up = scope.spawn(|| prepare(&hasty, "refs/heads/never"));
+            let said = gives_up.join().unwrap().unwrap_err().to_string();
+            assert!(said.contains("held by this process itself") && !said.contains("remove the file"), "{said}");
+            assert!(!waits.is_finished(), "another thread waits for the first");
+            first.commit().unwrap();
+            waits.join().unwrap().unwrap();
+        });
+        prepare(&other, "refs/heads/c").unwrap();
+        let mut given_up = store.transaction();
+        given_up.create("refs/heads/never", id).unwrap();
+        given_up.prepare().unwrap().abort().unwrap();
+        drop({
+            let mut dropped = store.transaction();
+            dropped.create("refs/heads/never", id).unwrap();
+            dropped.prepare().unwrap()
+        });
+        prepare(&store, "refs/heads/d").unwrap();
+        let all = ["refs/heads/a", "refs/heads/b", "refs/heads/c", "refs/heads/d"];
+        assert_eq!(names(&store, "refs/heads/"), all);
+    }
+}
+
+/// A hook within the program, which makes another transaction.
+struct Follows(PathBuf, ObjectId);
+
+impl HookSource for Follows {
+    fn find(&self) -> refdb::Result<Option<Box<dyn Hook>>> {
+        Ok(Some(Box::new(Follows(self.0.clone(), self.1))))
+    }
+}
+
+impl Hook for Follows {
+    fn run(&mut self, state: HookState, _lines: &[u8]) -> refdb::Result<bool> {
+        let store = Store::builder(&self.0).config("reftable.lockTimeout=-1").open()?;
+        let mut tx = store.transaction();
+        tx.create(format!("refs/heads/{}", state.as_str()), self.1)?;
+        match (state, tx.commit()) {
+            (HookState::Prepared, Err(Error::Misuse(Misuse::OwnLock { .. }))) => Ok(true),
+            (HookState::Preparing | HookState::Committed | HookState::Aborted, Ok(_)) => Ok(true),
+            (state, done) => panic!("{state:?}: {done:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_hook_may_change_a_stack_that_is_not_locked_any_more() {
+    for commits in [true, false] {
+        let repo = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
+        let id = repo.commit();
+        let store = Store::open(repo.git_dir()).unwrap();
+        let hooks = Follows(repo.git_dir().to_owned(), id);
+        let context = Context { hooks: &hooks, ..store.context() };
+        let mut tx = Transaction::new(context, TransactionOptions::default());
+        tx.create("refs/heads/first", id).unwrap();
+        let prepared = tx.prepare().unwrap();
+        let all: &[&str] = if commits {
+            prepared.commit().unwrap();
+            &["refs/heads/committed", "refs/heads/first", "refs/heads/preparing"]
+        } else {
+            prepared.abort().unwrap();
+            &["refs/heads/aborted", "refs/heads/preparing"]
+        };
+        assert_eq!(names(&store, "refs/heads/"), all);
     }
 }

@@ -6,6 +6,7 @@ use super::{
 use crate::{
     Error, Limit, Locked, Misuse, Result, Snapshot, TargetView, Why,
     backend::{Claims, Intent, LogLine, NewValue, Step, Steps},
+    own_locks::refuse_own,
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_vfs::{LockError, Patience};
@@ -15,6 +16,7 @@ use reftable::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -33,6 +35,7 @@ pub(super) struct ReftableLocked {
 impl ReftableLocked {
     pub(super) fn lock(stacks: &Arc<Stacks>, claims: &dyn Claims) -> Result<Self> {
         let places = places_of(stacks, claims);
+        refuse_own(&stacks.options.fs, places.iter().map(|place| stacks.folder(place)))?;
         let since = Instant::now();
         let mut pause = Duration::from_millis(1);
         loop {
@@ -93,6 +96,10 @@ impl Locked for ReftableLocked {
     /// A stack is locked as a whole or not at all.
     fn refused(&self) -> &[(usize, Why)] {
         &[]
+    }
+
+    fn stacks(&self) -> Vec<PathBuf> {
+        self.additions.keys().map(|place| self.stacks.folder(place)).collect()
     }
 
     fn stage(&mut self, steps: &dyn Steps) -> Result<()> {

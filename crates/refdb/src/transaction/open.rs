@@ -4,7 +4,9 @@ use super::{
     plan::Plan,
     prepare::{Preparation, is_branch},
 };
-use crate::{Change, Edit, Limit, Misuse, Precondition, Rejection, Result, Target, Why, backend::Locked};
+use crate::{
+    Change, Edit, Limit, Misuse, Precondition, Rejection, Result, Target, Why, backend::Locked, own_locks::OwnLocks,
+};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{ObjectId, is_pseudo, is_worktree_itself};
 
@@ -125,11 +127,12 @@ impl<'s> Transaction<'s> {
         let locked = Preparation { context: self.context, options: self.options, plan, rejected }.run()?;
         assert!(self.options.mode != Mode::Atomic || self.rejected.is_empty(), "an atomic transaction is made whole");
         debug_assert!(self.rejected.is_sorted_by(|a, b| a.0 < b.0), "each rejection is told once, in turn");
+        let own = OwnLocks::note(locked.stacks());
         if let Err(error) = ask(&mut hook, &|| self.plan.hook_lines(), HookState::Prepared) {
             drop(locked);
             return Err(error);
         }
-        Ok(Prepared { locked, plan: self.plan, hook, rejected: self.rejected })
+        Ok(Prepared { locked, own, plan: self.plan, hook, rejected: self.rejected })
     }
 
     fn hook(&self) -> Result<Option<Box<dyn Hook>>> {
@@ -148,8 +151,17 @@ impl<'s> Transaction<'s> {
 }
 
 /// A transaction whose refs are locked and whose checks have passed.
+///
+/// It ends on the thread that prepared it. In reftables a second transaction of that thread would wait for it in vain, and
+/// is refused at once ([`Misuse::OwnLock`]).
+///
+/// ```compile_fail,E0277
+/// fn goes_to_another_thread<T: Send>() {}
+/// goes_to_another_thread::<refdb::Prepared<'static>>();
+/// ```
 pub struct Prepared<'s> {
     locked: Box<dyn Locked + 's>,
+    own: OwnLocks,
     plan: Plan,
     hook: Option<Box<dyn Hook>>,
     rejected: Vec<(usize, Rejection)>,
@@ -164,6 +176,8 @@ impl Prepared<'_> {
     /// Makes the new values visible, gives up the locks and tells the hook.
     pub fn commit(mut self) -> Result<Committed> {
         self.locked.commit(&self.plan)?;
+        // Before the hook hears of it, which may begin another transaction here.
+        drop(self.own);
         tell(&mut self.hook, &|| self.plan.hook_lines(), HookState::Committed)?;
         Ok(Committed { rejected: self.rejected })
     }
@@ -171,6 +185,7 @@ impl Prepared<'_> {
     /// Gives up the locks, leaves all refs as they were and tells the hook.
     pub fn abort(mut self) -> Result<()> {
         drop(self.locked);
+        drop(self.own);
         tell(&mut self.hook, &|| self.plan.hook_lines(), HookState::Aborted)
     }
 }

@@ -1,0 +1,49 @@
+//! Which stacks the prepared transactions of this thread have locked. A thread that waits for itself waits for ever.
+
+use crate::{Misuse, Result};
+use refdb_vfs::{Fs, Stat};
+use std::{
+    cell::RefCell,
+    path::{Path, PathBuf},
+    rc::{Rc, Weak},
+};
+
+thread_local! {
+    static NOTED: RefCell<Vec<Weak<[PathBuf]>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The folders of stacks that are locked, known to this thread as long as this lives. It stays on this thread, and so does
+/// its owner. Another thread might else end a lock while this one is told to do so.
+pub(crate) struct OwnLocks(#[expect(dead_code, reason = "it is there to be dropped")] Option<Rc<[PathBuf]>>);
+
+impl OwnLocks {
+    pub(crate) fn note(folders: Vec<PathBuf>) -> Self {
+        if folders.is_empty() {
+            return OwnLocks(None);
+        }
+        let folders: Rc<[PathBuf]> = folders.into();
+        NOTED.with_borrow_mut(|noted| {
+            noted.retain(|folders| folders.strong_count() > 0);
+            noted.push(Rc::downgrade(&folders));
+        });
+        OwnLocks(Some(folders))
+    }
+}
+
+/// Refuses to lock stacks of which this thread has locked one. Another store of the same repository counts too.
+pub(crate) fn refuse_own(fs: &Fs, mut folders: impl Iterator<Item = PathBuf>) -> Result<()> {
+    let own: Vec<_> = NOTED.with_borrow(|noted| noted.iter().filter_map(Weak::upgrade).collect());
+    if own.is_empty() {
+        return Ok(());
+    }
+    let own: Vec<_> = own.iter().flat_map(|folders| folders.iter()).filter_map(|folder| identity(fs, folder)).collect();
+    match folders.find(|folder| identity(fs, folder).is_some_and(|folder| own.contains(&folder))) {
+        Some(folder) => Err(Misuse::OwnLock { folder }.into()),
+        None => Ok(()),
+    }
+}
+
+/// Device and inode, by which two paths are known to lead to one folder.
+fn identity(fs: &Fs, folder: &Path) -> Option<(u64, u64)> {
+    fs.stat(folder).ok().map(|Stat { device, inode, .. }| (device, inode))
+}
