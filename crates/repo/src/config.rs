@@ -100,6 +100,7 @@ impl Config {
     }
 
     fn value(&self, entry: &Entry) -> Value<'_> {
+        debug_assert!(entry.value_end.is_none_or(|end| entry.key_end <= end), "a value stands behind its key");
         Value {
             key: self.text[entry.key_start..entry.key_end].as_bstr(),
             raw: entry.value_end.map(|end| BStr::new(&self.text[entry.key_end..end])),
@@ -114,6 +115,8 @@ impl Config {
     }
 
     fn push(&mut self, key: &[u8], value: Option<&[u8]>, origin: usize, line: u32) {
+        debug_assert!(origin < self.origins.len(), "it is known where a variable was set");
+        debug_assert!(!key.is_empty(), "a variable has a name");
         let key_start = self.text.len();
         self.text.extend_from_slice(key);
         let key_end = self.text.len();
@@ -121,6 +124,8 @@ impl Config {
             self.text.extend_from_slice(value);
             self.text.len()
         });
+        let last = self.entries.last().map_or(0, |last| last.value_end.unwrap_or(last.key_end));
+        debug_assert_eq!(last, key_start, "variables stand one behind the other");
         self.entries.push(Entry { key_start, key_end, value_end, origin, line });
     }
 }

@@ -163,5 +163,8 @@ fn without_crud(text: &BStr) -> BString {
     let is_crud = |byte: u8| byte <= b' ' || b",:;<>\"\\'".contains(&byte);
     let start = text.iter().position(|byte| !is_crud(*byte)).unwrap_or(text.len());
     let end = text.iter().rposition(|byte| !is_crud(*byte)).map_or(start, |last| last + 1);
-    text[start..end].iter().copied().filter(|byte| !matches!(byte, b'\n' | b'<' | b'>')).collect::<Vec<_>>().into()
+    let kept = text[start..end].iter().copied().filter(|byte| !matches!(byte, b'\n' | b'<' | b'>'));
+    let kept: BString = kept.collect::<Vec<_>>().into();
+    assert!(kept.find_byteset(b"\n<>").is_none(), "a name ends no line of a reflog: {kept}");
+    kept
 }

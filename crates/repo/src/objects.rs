@@ -139,7 +139,9 @@ impl Objects {
                 (bits.div_ceil(2) as usize).max(USUAL)
             }
         };
-        if least >= full { Ok(full) } else { state.database()?.unique_len(id, least) }
+        let len = if least >= full { full } else { state.database()?.unique_len(id, least)? };
+        debug_assert!((DIGITS_MIN..=full).contains(&len), "an abbreviation is a part of the id: {len}");
+        Ok(len)
     }
 
     /// The object that an annotated tag leads to; the object itself if it is no tag. `None` if it, or one of the tags on
@@ -156,7 +158,11 @@ impl Objects {
     pub fn commit(&self, id: &ObjectId) -> Result<Option<Commit>, ObjectError> {
         let state = &mut *self.state_for(id)?;
         Ok(match state.read(id)? {
-            Some(Content::Commit) => Commit::parse(&state.buffer, state.hash),
+            Some(Content::Commit) => {
+                let commit = Commit::parse(&state.buffer, state.hash);
+                debug_assert!(commit.is_some(), "a commit that was found good is still good: {id}");
+                commit
+            }
             _ => None,
         })
     }
@@ -205,8 +211,11 @@ impl Lookups<'_> {
     /// Whether there is an object of this id. Its content is not looked at.
     #[inline]
     pub fn exists(&mut self, id: &ObjectId) -> Result<bool, ObjectError> {
-        // What was seen has the repository's hash.
-        if self.state.seen.exists(id) { Ok(true) } else { self.state.look_for(id) }
+        if self.state.seen.exists(id) {
+            debug_assert!(id.kind() == self.state.hash, "only objects of the repository were seen: {id}");
+            return Ok(true);
+        }
+        self.state.look_for(id)
     }
 }
 
@@ -290,6 +299,7 @@ impl State {
             Some(Content::Tag { target, kind }) => ObjectClass::Tag(self.peel(target, kind)?),
         };
         self.known.insert(id, class);
+        debug_assert_eq!(self.known.get(id), Some(class), "what was remembered is found");
         Ok(class)
     }
 

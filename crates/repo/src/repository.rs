@@ -134,7 +134,10 @@ impl Repository {
     pub fn refs_dir_of(&self, worktree_id: Option<&BStr>) -> PathBuf {
         match worktree_id {
             None => self.refs_dir().to_owned(),
-            Some(id) => self.refs_dir().join("worktrees").join(id.to_path_lossy()),
+            Some(id) => {
+                debug_assert!(!id.is_empty() && !id.contains(&b'/'), "a worktree's id names a folder: {id}");
+                self.refs_dir().join("worktrees").join(id.to_path_lossy())
+            }
         }
     }
 
@@ -158,6 +161,7 @@ impl Repository {
             prefix.extend_from_slice(component);
             prefix.push(b'/');
         }
+        debug_assert!(prefix.is_empty() || prefix.ends_with(b"/"), "a namespace is a folder of refs: {prefix}");
         let name = prefix.strip_suffix(b"/").unwrap_or(&prefix);
         if name.is_empty() || check_format(name, FormatOptions::default()).is_ok() {
             Ok(prefix)
@@ -218,6 +222,7 @@ impl Repository {
 
     /// The branch that HEAD names, without `refs/heads/`, where refs are files.
     pub fn branch_in_files(&self, fs: &Fs) -> Option<BString> {
+        debug_assert!(self.ref_format() == RefFormat::Files, "in a reftable the file HEAD names no branch");
         let text = fs.read(&self.worktree_refs_dir().join("HEAD")).ok()?;
         let target = text.strip_prefix(b"ref:")?.trim_ascii();
         target.strip_prefix(b"refs/heads/").map(BString::from)

@@ -65,6 +65,7 @@ fn next_parameter(rest: &mut &[u8]) -> Result<Option<Parameter>, ConfigError> {
     if rest.is_empty() {
         return Ok(None);
     }
+    let before = rest.len();
     let key = unquote(rest).ok_or_else(bogus)?;
     let at_end = |rest: &[u8]| rest.first().is_none_or(u8::is_ascii_whitespace);
     let parameter = if at_end(rest) {
@@ -82,6 +83,7 @@ fn next_parameter(rest: &mut &[u8]) -> Result<Option<Parameter>, ConfigError> {
         return Err(bogus());
     }
     *rest = rest.trim_ascii_start();
+    debug_assert!(rest.len() < before, "each parameter takes some of the text");
     Ok(Some(parameter))
 }
 

@@ -51,8 +51,11 @@ impl Edit {
 
     /// Removes a variable wherever it is set. A section that has nothing else goes with it.
     pub(crate) fn unset(&mut self, section: &str, name: &str) -> Result<(), BadLine> {
+        let mut left = usize::MAX;
         loop {
             let (sections, found) = self.scan(format!("{section}.{name}").as_bytes())?;
+            assert!(found.len() < left, "each round removes one, or this would go on for ever");
+            left = found.len();
             let Some(variable) = found.last().cloned() else { return Ok(()) };
             let around = sections.iter().find(|known| known.all.contains(&variable.start));
             match around.filter(|known| known.variables == 1 && !self.has_comment(known, &variable)) {
@@ -90,6 +93,7 @@ impl Edit {
         loop {
             let piece = parser.piece()?;
             let span = parser.span().start + skipped..parser.span().end + skipped;
+            debug_assert!(span.end <= self.text.len(), "a piece lies in the text: {span:?}");
             match piece {
                 Piece::End => break,
                 Piece::Section => {
@@ -114,6 +118,7 @@ impl Edit {
                 }
             }
         }
+        debug_assert!(sections.is_sorted_by(|a, b| a.all.end == b.all.start), "sections stand one behind the other");
         Ok((sections, found))
     }
 

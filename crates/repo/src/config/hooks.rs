@@ -64,6 +64,7 @@ impl Config {
                 "hook friendly-name '{name}' collides with a known event name; please choose a different friendly-name"
             )));
         }
+        debug_assert!(names.iter().all(|name| in_use.contains(name)), "a hook of this event is a hook of some event");
         let mut hooks = Vec::new();
         for name in names.into_iter().filter(|name| self.is_enabled(name)) {
             hooks.push(ConfiguredHook { name: name.into(), command: self.hook_command(name)?.into() });

@@ -64,6 +64,7 @@ pub(super) fn git_dir_matches(
         glob.splice(0..0, *b"**/");
     }
     let glob = with_all_below(glob);
+    debug_assert!(literal.is_empty() || literal.ends_with(b"/"), "a pattern begins behind a folder");
     let fits = |path: &Path| {
         let path = path.as_os_str().as_bytes();
         let head = path.get(..literal.len());
@@ -90,6 +91,7 @@ pub(super) fn with_all_below(mut pattern: BString) -> BString {
     if pattern.ends_with(b"/") {
         pattern.extend_from_slice(b"**");
     }
+    debug_assert!(!pattern.ends_with(b"/"), "no path ends with a slash: {pattern}");
     pattern
 }
 

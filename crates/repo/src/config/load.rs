@@ -64,10 +64,12 @@ impl<'a> Loader<'a> {
     /// Everything, in order.
     pub(crate) fn load(mut self) -> Result<Config, ConfigError> {
         self.read_all()?;
+        debug_assert!(self.depth == 0 && !self.urls_forbidden, "all included files have ended");
         Ok(self.config)
     }
 
     pub(super) fn read_all(&mut self) -> Result<(), ConfigError> {
+        debug_assert!(self.outer.files.is_sorted_by_key(|(level, ..)| *level), "a later file outranks an earlier one");
         for (level, path, text) in &self.outer.files {
             self.text(*level, text, path, path)?;
         }
@@ -149,6 +151,7 @@ impl<'a> Loader<'a> {
             Err(error) if error.is_not_found() => return Ok(()),
             read => read?,
         }
+        debug_assert!(self.depth <= DEPTH_MAX, "no file is included deeper than the limit");
         if self.depth == DEPTH_MAX {
             let from = from.file.map_or_else(|| "the command line".into(), |(_, shown)| shown.to_owned());
             return Err(ConfigError::IncludeDepth { file: shown, from, most: DEPTH_MAX });

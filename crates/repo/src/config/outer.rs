@@ -26,6 +26,10 @@ impl Outer {
     }
 
     fn add(&mut self, fs: &Fs, environment: &Environment, level: Level, path: PathBuf) -> Result<(), ConfigError> {
+        debug_assert!(
+            self.files.last().is_none_or(|(last, ..)| *last <= level),
+            "files come in the order of their rank"
+        );
         let mut text = Vec::new();
         match fs.read_small(&environment.resolve(&path), true, &mut text) {
             Ok(()) => self.files.push((level, path, text)),

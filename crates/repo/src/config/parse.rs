@@ -51,6 +51,7 @@ impl<'a> Parser<'a> {
                 Piece::Section => {}
                 Piece::Variable(has_value) => {
                     let value = has_value.then_some(&self.value[..]);
+                    debug_assert!(self.line > 1, "a variable ends with its line, or with the file");
                     // The newline has been read, so the count is one ahead.
                     return Ok(Some(Variable { key: &self.key, value, line: self.line - 1 }));
                 }
@@ -69,6 +70,10 @@ impl<'a> Parser<'a> {
                 b'[' => {
                     self.start = self.at - 1;
                     self.section()?;
+                    debug_assert!(
+                        self.key.ends_with(b".") && self.key.len() == self.section_len,
+                        "a section's key is whole"
+                    );
                     return Ok(Piece::Section);
                 }
                 byte if byte.is_ascii_alphabetic() => {
@@ -87,6 +92,7 @@ impl<'a> Parser<'a> {
 
     /// Where the piece returned last stands in the text. A variable's ends with its line.
     pub(super) fn span(&self) -> std::ops::Range<usize> {
+        debug_assert!(self.start < self.at, "a piece has a byte at least");
         self.start..self.at.min(self.text.len())
     }
 
@@ -168,6 +174,7 @@ impl<'a> Parser<'a> {
 
     /// `name = value` or `name`, its first byte read already. Whether there is a value.
     fn variable(&mut self, first: u8) -> Result<bool, BadLine> {
+        debug_assert!(self.section_len <= self.key.len(), "the key begins with its section's");
         self.key.truncate(self.section_len);
         let mut byte = first;
         while byte.is_ascii_alphanumeric() || byte == b'-' {
@@ -209,6 +216,7 @@ impl<'a> Parser<'a> {
             match byte {
                 b'\n' if quoted => return self.bad_line_end(),
                 b'\n' => {
+                    debug_assert!(kept <= self.value.len(), "only blanks at the end are dropped");
                     self.value.truncate(kept);
                     return Ok(());
                 }
@@ -279,6 +287,7 @@ pub(crate) fn canonical_key(key: &[u8]) -> Result<Vec<u8>, BadKey> {
             return Err(BadKey::Invalid);
         }
     }
+    debug_assert_eq!(canonical.len(), key.len(), "only the case of letters changes");
     Ok(canonical)
 }
 

@@ -128,6 +128,9 @@ impl Settings {
         if sync.0 {
             settings.fsync = sync.1;
         }
+        let Settings { files_ref_lock_timeout, packed_refs_timeout, loose_batches, .. } = &settings;
+        let of_files = files_ref_lock_timeout.is_some() || packed_refs_timeout.is_some() || *loose_batches;
+        debug_assert!(!is_reftable || !of_files, "settings of the other format are not looked at");
         Ok(settings)
     }
 
@@ -284,7 +287,10 @@ impl SharedRepository {
                 "problem with core.sharedRepository filemode value (0{mode:03o}).\n\
                  The owner of files must always have read and write permissions."
             ))),
-            Some(mode) => Ok(SharedRepository::Exactly(mode & 0o666)),
+            Some(mode) => {
+                assert!(mode & 0o600 == 0o600, "a repository's owner may use its files");
+                Ok(SharedRepository::Exactly(mode & 0o666))
+            }
         }
     }
 
@@ -307,7 +313,12 @@ impl SharedRepository {
                 wanted |= 0o2000;
             }
         }
-        (wanted & 0o7777 != mode & 0o7777).then_some(wanted & 0o7777)
+        let wanted = wanted & 0o7777;
+        debug_assert!(
+            wanted == mode & 0o7777 || self.adjust(mode & !0o7777 | wanted, is_dir).is_none(),
+            "what was adjusted is right: {self:?} {mode:o} {wanted:o}"
+        );
+        (wanted != mode & 0o7777).then_some(wanted)
     }
 }
 

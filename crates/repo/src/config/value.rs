@@ -32,7 +32,9 @@ impl<'a> Value<'a> {
 
     /// The value as an integer of C's `int`.
     pub fn int(&self) -> Result<i32, ConfigError> {
-        self.number(|text| parse_signed(text, i32::MAX.into())).map(|number| number as i32)
+        let number = self.number(|text| parse_signed(text, i32::MAX.into()))?;
+        debug_assert!(i32::try_from(number).is_ok(), "a number is within the limit that was asked for: {number}");
+        Ok(number as i32)
     }
 
     /// The value as a 64-bit integer.
@@ -98,6 +100,7 @@ pub(crate) enum NotANumber {
 /// A number as C's strtoimax reads it (octal and hexadecimal too), times its unit, within plus or minus `max`.
 pub(crate) fn parse_signed(text: &[u8], max: i64) -> Result<i64, NotANumber> {
     let (negative, magnitude) = parse_magnitude(text)?;
+    debug_assert!(max > 0, "the limit is a size");
     let limit = max.unsigned_abs();
     if magnitude > limit {
         return Err(NotANumber::OutOfRange);

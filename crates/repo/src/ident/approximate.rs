@@ -38,6 +38,7 @@ pub fn approximate(text: &[u8], now: u64, zone: &Zone<'_>) -> Approximate {
             byte if byte.is_ascii_alphabetic() => words.word(rest),
             _ => 1,
         };
+        debug_assert!(eaten <= rest.len(), "what was understood stood there");
         rest = &rest[eaten.max(1)..];
     }
     words.take_number();
@@ -207,6 +208,7 @@ impl Words<'_> {
 
     /// Goes back to the last day of this name, or one before it. Today counts as none.
     fn weekdays_ago(&mut self, day: i64, number: i64) {
+        debug_assert!((0..7).contains(&day) && (0..7).contains(&self.weekday), "a week has seven days");
         let since = self.weekday - day;
         let weeks = if since <= 0 { number } else { number - 1 };
         self.go_back((since + 7 * weeks.clamp(0, 1 << 20)) * DAY);
@@ -232,6 +234,10 @@ impl Words<'_> {
     }
 
     fn set_time(&mut self, hour: i64, minute: i64, second: i64) {
+        debug_assert!(
+            (0..24).contains(&hour) && (0..60).contains(&minute) && (0..60).contains(&second),
+            "a time of day"
+        );
         (self.fields.hour, self.fields.minute, self.fields.second) = (Some(hour), Some(minute), Some(second));
     }
 
@@ -241,6 +247,7 @@ impl Words<'_> {
         let time = self.now.rem_euclid(DAY);
         let fields = &self.fields;
         let month = fields.month.unwrap_or(this_month);
+        debug_assert!((1..=12).contains(&month), "a year has twelve months: {month}");
         // Git takes a year before 1900 for none.
         let year = fields.year.filter(|year| *year >= 1900).unwrap_or(if month > this_month {
             this_year - 1

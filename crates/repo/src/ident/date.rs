@@ -24,6 +24,7 @@ pub(super) fn parse(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<(u64, i32)
             b'-' | b'+' if fields.hour.is_some() && rest.get(1).is_some_and(u8::is_ascii_digit) => fields.offset(rest),
             _ => 1,
         };
+        debug_assert!(eaten <= rest.len(), "what was understood stood there");
         rest = &rest[eaten.max(1)..];
     }
     let wall = fields.seconds()?;
@@ -242,7 +243,8 @@ impl Fields {
         let (year, month, day) = civil_from_days(seconds.div_euclid(86_400));
         let of_day = seconds.rem_euclid(86_400);
         (self.year, self.month, self.day) = (Some(year), Some(month), Some(day));
-        self.set_time(of_day / 3600, of_day / 60 % 60, of_day % 60);
+        let is_time = self.set_time(of_day / 3600, of_day / 60 % 60, of_day % 60);
+        debug_assert!(is_time, "each second of a day has its time");
         self.is_utc = true;
     }
 
@@ -302,6 +304,7 @@ impl Fields {
         };
         if minutes < 60 && hours < 24 {
             let total = (hours * 60 + minutes) as i32;
+            debug_assert!(total < 24 * 60, "zones are less than a day from UTC");
             self.offset_minutes = Some(if text[0] == b'-' { -total } else { total });
         }
         eaten
@@ -311,7 +314,9 @@ impl Fields {
     fn seconds(&self) -> Option<i64> {
         let year = self.year.filter(|year| (1970..2100).contains(year))?;
         let days = days_from_civil(year, self.month?, self.day?);
-        Some(days * 86_400 + self.hour? * 3600 + self.minute? * 60 + self.second?)
+        let seconds = days * 86_400 + self.hour? * 3600 + self.minute? * 60 + self.second?;
+        debug_assert!(seconds >= 0, "no date of these years is before 1970: {seconds}");
+        Some(seconds)
     }
 }
 
@@ -323,6 +328,7 @@ fn fraction(text: &[u8]) -> usize {
 
 /// Days from 1970-01-01 to a day of the Gregorian calendar. Years begin in March here, so that the leap day is last.
 pub(super) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    debug_assert!((1..=12).contains(&month), "a year has twelve months: {month}");
     let year = if month <= 2 { year - 1 } else { year };
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
@@ -338,7 +344,9 @@ pub(super) fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = (5 * day_of_year + 2) / 153;
     let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
     let year = era * 400 + year_of_era + i64::from(month <= 2);
-    (year, month, day_of_year - (153 * shifted + 2) / 5 + 1)
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    debug_assert_eq!(days_from_civil(year, month, day), days - 719_468, "the day is that of the date");
+    (year, month, day)
 }
 
 #[cfg(test)]

@@ -68,5 +68,7 @@ fn timestamp(seconds: u64) -> Option<Timestamp> {
 }
 
 fn minutes(offset: Offset) -> i32 {
-    offset.seconds() / 60
+    let minutes = offset.seconds() / 60;
+    debug_assert!(minutes.abs() < 26 * 60, "hours and minutes of an offset have four digits: {minutes}");
+    minutes
 }

@@ -46,6 +46,7 @@ impl DecodeEntry for Bases {
 
     fn get(&mut self, pack: u32, offset: u64, out: &mut Vec<u8>) -> Option<(Kind, usize)> {
         let entry = self.entries.get(&(pack, offset))?;
+        debug_assert!(entry.end <= self.content.len(), "entries are forgotten with their content");
         out.clear();
         out.extend_from_slice(&self.content[entry.start..entry.end]);
         Some((entry.kind, entry.compressed_bytes))

@@ -44,6 +44,7 @@ impl Content {
     pub(super) fn parse_tag(data: &[u8], hash: HashKind) -> Option<Self> {
         let mut tokens = TagRefIter::from_bytes(data, gix_kind(hash));
         let target = from_gix(tokens.next()?.ok()?.id()?);
+        debug_assert!(target.kind() == hash, "a tag names an object of its own hash: {target}");
         let Token::TargetKind(kind) = tokens.next()?.ok()? else { return None };
         tokens.next()?.ok()?;
         Some(Content::Tag { target, kind: kind.into() })

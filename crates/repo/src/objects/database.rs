@@ -112,6 +112,7 @@ impl Database {
     /// The content must be verified. If it is wrong, [`Database::forget`] and a second try decide. The cache of packs
     /// goes by numbers that are given anew when packs come and go.
     pub(super) fn read(&mut self, id: &ObjectId, buffer: &mut Vec<u8>) -> Option<ObjectKind> {
+        debug_assert!(id.kind() == self.hash, "gitoxide is asked for ids of its own hash: {id}");
         let mut bases = std::mem::take(&mut self.bases);
         let kind = self.twice(|handle| {
             let found = handle.try_find_cached(to_gix(id), buffer, &mut bases);
@@ -123,6 +124,7 @@ impl Database {
 
     /// The same without the cache of packs: where nobody verifies the content, it must be right by itself.
     pub(super) fn read_anew(&mut self, id: &ObjectId, data: &mut Vec<u8>) -> Option<ObjectKind> {
+        debug_assert!(id.kind() == self.hash, "gitoxide is asked for ids of its own hash: {id}");
         self.twice(|handle| {
             let found = handle.try_find(to_gix(id), data);
             found.map(|found| found.map(|(data, _)| data.kind.into()))
@@ -135,10 +137,12 @@ impl Database {
     }
 
     pub(super) fn exists(&mut self, id: &ObjectId) -> bool {
+        debug_assert!(id.kind() == self.hash, "gitoxide is asked for ids of its own hash: {id}");
         self.handle.exists(to_gix(id)) || self.header(id).is_some()
     }
 
     pub(super) fn header(&mut self, id: &ObjectId) -> Option<Header> {
+        debug_assert!(id.kind() == self.hash, "gitoxide is asked for ids of its own hash: {id}");
         let header = self.twice(|handle| FindHeader::try_header(handle, to_gix(id)))?;
         Some(Header { kind: header.kind.into(), size_bytes: header.size })
     }
@@ -158,11 +162,14 @@ impl Database {
             }
             Ok::<_, ()>(Some(all))
         });
-        ids.ok_or_else(|| ObjectError::List(self.dir.clone()))
+        let ids = ids.ok_or_else(|| ObjectError::List(self.dir.clone()))?;
+        debug_assert!(ids.iter().all(|id| id.kind() == self.hash), "a database has ids of one hash");
+        Ok(ids)
     }
 
     /// The fewest digits, but at least `least`, that tell an id from all others.
     pub(super) fn unique_len(&mut self, id: &ObjectId, least: usize) -> Result<usize, ObjectError> {
+        debug_assert!(id.kind() == self.hash, "gitoxide is asked for ids of its own hash: {id}");
         let candidate = Candidate::new(to_gix(id).to_owned(), least);
         let candidate = candidate.map_err(|error| ObjectError::Shorten { id: *id, source: error.into() })?;
         let found = self.twice(|handle| handle.disambiguate_prefix(candidate).map(Some));
@@ -208,5 +215,6 @@ fn to_gix(id: &ObjectId) -> &gix_hash::oid {
 pub(super) fn from_gix(id: &gix_hash::oid) -> ObjectId {
     let bytes = id.as_bytes();
     let kind = if bytes.len() == HashKind::Sha1.len_bytes() { HashKind::Sha1 } else { HashKind::Sha256 };
+    assert_eq!(bytes.len(), kind.len_bytes(), "an id is whole");
     ObjectId::from_bytes(kind, bytes).unwrap_or(ObjectId::null(kind))
 }

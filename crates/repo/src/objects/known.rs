@@ -37,7 +37,8 @@ impl Known {
         Some(match self.row(number)[bytes.len()] {
             COMMIT => ObjectClass::Commit,
             OTHER => ObjectClass::Other,
-            _ => ObjectClass::Tag(self.peeled.get(&number).copied()),
+            TAG => ObjectClass::Tag(self.peeled.get(&number).copied()),
+            class => unreachable!("a row ends with a class, which is none: {class}"),
         })
     }
 

@@ -27,6 +27,7 @@ impl Seen {
     /// Remembers that the object exists, and its kind if that was seen as well.
     pub(super) fn put(&mut self, id: &ObjectId, kind: Option<ObjectKind>) {
         self.objects.put(*id, kind.or(self.kind(id)));
+        debug_assert!(self.exists(id), "what was just seen is found");
     }
 }
 

@@ -92,6 +92,7 @@ impl Finder<'_> {
             return Ok(found);
         }
         let start = self.environment.current_dir().map_err(RepositoryError::CurrentDir)?;
+        debug_assert!(start.is_absolute(), "a search upwards ends at the root: {start:?}");
         let ceiling = self.ceiling(&start);
         let device = if self.may_cross_file_systems()? { None } else { Some(self.fs.stat(&start)?.device) };
         for folder in start.ancestors().skip(1).take_while(|folder| ceiling.as_deref() != Some(*folder)) {
@@ -159,7 +160,8 @@ impl Finder<'_> {
         let folder = or_dot(folder);
         let outer = Outer::read(self.fs, self.environment)?;
         ownership::check_bare(self.fs, self.environment, &outer, &|| self.absolute(folder))?;
-        self.outer.replace(Some(outer));
+        let before = self.outer.replace(Some(outer));
+        debug_assert!(before.is_none(), "a search ends at the first repository that it comes across");
         Ok(Some(found))
     }
 
@@ -229,6 +231,7 @@ impl Finder<'_> {
                 nearest = Some(path);
             }
         }
+        debug_assert!(nearest.as_ref().is_none_or(|nearest| start.starts_with(nearest)), "it is above: {nearest:?}");
         nearest
     }
 

@@ -19,11 +19,16 @@ pub fn with_ref_format(
     shown: &Path,
 ) -> Result<Vec<u8>, RepositoryError> {
     let bad = |BadLine(line)| RepositoryError::from(ConfigError::BadLine { line, file: shown.to_owned() });
-    let is_v1_only = |name: &BString| name != "refstorage";
     let known = Format::parse(text, common_dir, shown)?;
+    let says_hash = known.hash != HashKind::Sha1;
+    let is_v1_only = |name: &BString| name != "refstorage" && (says_hash || name != "objectformat");
     let needs_v1 = to != RefFormat::Files || known.only_in_v1.iter().any(is_v1_only);
     let mut edit = Edit::new(text).map_err(bad)?;
     edit.set("core", "repositoryformatversion", if needs_v1 { "1" } else { "0" }).map_err(bad)?;
+    if !says_hash {
+        // Without a version, another hash may stand here that did not count so far. As git does.
+        edit.unset("extensions", "objectformat").map_err(bad)?;
+    }
     match to {
         RefFormat::Files => edit.unset("extensions", "refstorage"),
         RefFormat::Reftable => edit.set("extensions", "refstorage", to.name()),
@@ -36,6 +41,7 @@ pub fn with_ref_format(
         RefStorage { format: to, location: None },
         "a changed configuration says what was written"
     );
+    assert_eq!(read.hash, known.hash, "another format of refs leaves the objects as they are");
     // In version 0 nobody asked for the extensions that nobody knows.
     read.check()?;
     Ok(text)
@@ -222,6 +228,22 @@ mod tests {
             assert_eq!(change(files, RefFormat::Reftable), reftable);
             assert_eq!(change(reftable, RefFormat::Files), files);
         }
+    }
+
+    /// It was one with SHA-256 from then on, in which no object has its id.
+    #[test]
+    fn a_hash_that_did_not_count_does_not_begin_to() {
+        let to = |config: &str, format| {
+            let changed = with_ref_format(config.as_bytes(), format, Path::new(""), Path::new("config"));
+            String::from_utf8(changed.unwrap()).unwrap()
+        };
+        let config = "[extensions]\n\tobjectformat = sha256\n[core]\n\tbare = true\n";
+        assert_eq!(
+            to(config, RefFormat::Reftable),
+            "[core]\n\tbare = true\n\trepositoryformatversion = 1\n[extensions]\n\trefstorage = reftable\n"
+        );
+        let config = "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectformat = sha1\n";
+        assert_eq!(to(config, RefFormat::Files), "[core]\n\trepositoryformatversion = 0\n");
     }
 
     /// The repository could not be opened any more.

@@ -17,6 +17,7 @@ pub struct FormatWatch {
 impl FormatWatch {
     /// Fails if the refs have another format by now, or lie elsewhere.
     pub fn check(&self, fs: &Fs) -> Result<(), RepositoryError> {
+        debug_assert!(self.config.starts_with(&self.common_dir), "the file is the repository's: {:?}", self.config);
         let now = fs.find(&self.config)?;
         if now.is_none() || now == self.seen {
             return Ok(());

@@ -22,6 +22,7 @@ pub(super) fn check(
     outer: &dyn Fn() -> Result<Outer, ConfigError>,
     path: &dyn Fn() -> PathBuf,
 ) -> Result<(), RepositoryError> {
+    assert!(!parts.is_empty(), "nothing would be anybody's own");
     if is_ours(environment, parts) {
         return Ok(());
     }

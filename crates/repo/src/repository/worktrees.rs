@@ -28,5 +28,6 @@ pub(super) fn list(fs: &Fs, common_dir: &Path) -> Result<Vec<Worktree>, refdb_vf
         .filter(|worktree| fs.stat(&worktree.git_dir.join("gitdir")).is_ok())
         .collect();
     worktrees.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+    debug_assert!(worktrees.is_sorted_by(|a, b| a.id < b.id), "each worktree is listed once");
     Ok(worktrees)
 }
