@@ -109,12 +109,13 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     if head == Head::Odd {
         return leave();
     }
-    let Some(wish) = Wish::read(&session, COMMAND.name, &words)? else { return leave() };
+    let Some(mut wish) = Wish::read(&session, COMMAND.name, &words) else { return leave() };
     let Some(shows_colors) = wish.colors(&session, "color.branch") else { return leave() };
     let Some(colors) = Colors::of(session.store.config(), shows_colors) else { return leave() };
     if wish.columns.asked && wish.columns.are_wanted() && own.verbose > 0 {
         return leave();
     }
+    wish.find_objects(&session, &words)?;
     list(&session, &*snapshot, wish, &own, head, &colors, shows_colors)
 }
 

@@ -105,14 +105,13 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// Reads the options that both commands have; `None` where git finds a mistake. Objects are looked for in the
-    /// order in which they are named.
-    pub fn read(session: &Session, name: &str, words: &Words<'_>) -> Result<Option<Self>> {
+    /// Reads the options that both commands have; `None` where git finds a mistake. Nothing is said yet: git, to which
+    /// the command line may still be left, says it again.
+    pub fn read(session: &Session, name: &str, words: &Words<'_>) -> Option<Self> {
         let config = session.store.config();
-        let Some(columns) = Columns::configured(config, name) else { return Ok(None) };
+        let columns = Columns::configured(config, name)?;
         let key = format!("{name}.sort");
-        let sort = config.all(&key).map(|value| value.raw.map(ToOwned::to_owned)).collect::<Option<Vec<_>>>();
-        let Some(sort) = sort else { return Ok(None) };
+        let sort = config.all(&key).map(|value| value.raw.map(ToOwned::to_owned)).collect::<Option<Vec<_>>>()?;
         let mut wish = Wish {
             format: None,
             sort,
@@ -126,24 +125,35 @@ impl Wish {
         };
         for word in words {
             let Word::Option(opt, setting) = word else { continue };
-            let (setting, reach) = (*setting, &mut wish.reach);
             match opt.name {
                 "format" => wish.format = setting.value().map(ToOwned::to_owned),
-                "sort" => set_list(&mut wish.sort, setting),
+                "sort" => set_list(&mut wish.sort, *setting),
                 "ignore-case" => wish.ignore_case = setting.is_on(),
                 "omit-empty" => wish.omit_empty = setting.is_on(),
-                "color" => wish.color = color(setting)?,
-                "column" if wish.columns.set(setting).is_none() => return Ok(None),
+                "color" => wish.color = color(*setting).ok()?,
+                "column" => wish.columns.set(*setting)?,
+                _ => {}
+            }
+        }
+        Some(wish)
+    }
+
+    /// Looks for the objects, in the order in which they are named. Warns of ambiguous names.
+    pub fn find_objects(&mut self, session: &Session, words: &Words<'_>) -> Result<()> {
+        for word in words {
+            let Word::Option(opt, setting) = word else { continue };
+            let (setting, reach) = (*setting, &mut self.reach);
+            match opt.name {
                 "contains" => reach.contains.push(commit(session, setting)?),
                 "no-contains" => reach.no_contains.push(commit(session, setting)?),
                 "merged" => reach.merged.push(end_of_history(session, opt.name, setting)?),
                 "no-merged" => reach.no_merged.push(end_of_history(session, opt.name, setting)?),
-                "points-at" if setting == Setting::Off => wish.points_at.clear(),
-                "points-at" => wish.points_at.push(object(session, setting.value().unwrap_or("HEAD".into()))?),
+                "points-at" if setting == Setting::Off => self.points_at.clear(),
+                "points-at" => self.points_at.push(object(session, setting.value().unwrap_or("HEAD".into()))?),
                 _ => {}
             }
         }
-        Ok(Some(wish))
+        Ok(())
     }
 
     /// The conditions on refs.

@@ -57,15 +57,16 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     if !shortlist::is_sound(session.store.config(), &["tag.gpgsign", "tag.forcesignannotated"]) {
         return Err(shortlist::leave(invocation, &COMMAND));
     }
-    match Wish::read(&session, COMMAND.name, &words)? {
-        Some(wish) if !(wish.columns.asked && wish.columns.are_wanted() && lines.is_some()) => {
-            match wish.colors(&session, "color.ui") {
-                Some(colors) => list(&session, wish, lines, colors),
-                None => Err(shortlist::leave(invocation, &COMMAND)),
-            }
-        }
-        _ => Err(shortlist::leave(invocation, &COMMAND)),
+    let wish = Wish::read(&session, COMMAND.name, &words);
+    let Some((mut wish, colors)) = wish.and_then(|wish| wish.colors(&session, "color.ui").map(|colors| (wish, colors)))
+    else {
+        return Err(shortlist::leave(invocation, &COMMAND));
+    };
+    if wish.columns.asked && wish.columns.are_wanted() && lines.is_some() {
+        return Err(shortlist::leave(invocation, &COMMAND));
     }
+    wish.find_objects(&session, &words)?;
+    list(&session, wish, lines, colors)
 }
 
 /// Whether the command line asks for a list.

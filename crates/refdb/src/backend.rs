@@ -2,6 +2,7 @@
 
 use crate::{BrokenRef, Error, LogJudge, PruneLogs, Result, Why};
 use bstr::{BStr, BString};
+use refdb_repo::ObjectCheck;
 use refdb_types::{Ident, LogEntry, ObjectId, RefName, Target};
 use std::{ops::ControlFlow, path::PathBuf};
 
@@ -46,8 +47,14 @@ pub trait Backend: Send + Sync {
     fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized>;
 
     /// Takes entries out of the reflogs of these refs. The judge hears of a log that cannot be changed; an error ends it
-    /// all. For files each log is changed by itself, and for reftables all of a stack at once.
-    fn prune_logs(&self, names: &[RefName], how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()>;
+    /// all. For files each log is changed by itself, and for reftables all of a stack at once, with what tags lead to.
+    fn prune_logs(
+        &self,
+        names: &[RefName],
+        how: PruneLogs,
+        objects: &dyn ObjectCheck,
+        judge: &mut dyn LogJudge,
+    ) -> Result<()>;
 
     /// Removes the reflogs of these refs, and leaves the refs. `failed` hears of a log that stays.
     fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()>;

@@ -4,7 +4,8 @@ use crate::{
     common::{Twins, refdb},
     reflog::{at, do_all, everything, set_up, set_up_tree},
 };
-use refdb_testkit::{RefFormat, Repo, Rng};
+use bstr::ByteSlice;
+use refdb_testkit::{RefFormat, Repo, Rng, differential::State};
 use std::fs;
 
 /// Beside the usual ones: a detached HEAD's commit, a stash, tags of trees and commits, logs without refs.
@@ -276,6 +277,22 @@ fn no_entry_is_called_whole_where_a_ref_is_broken() {
         fs::write(repo.git_dir().join("refs/heads/a^b"), "ref: refs/heads/main\n").unwrap();
     });
     twins.same(&["reflog", "expire", "--stale-fix", "--all"], b"");
+}
+
+/// Who looks for the refs of an object believes the table.
+#[test]
+fn a_ref_that_takes_a_tag_from_its_reflog_has_what_the_tag_leads_to() {
+    let twins = Twins::new(RefFormat::Reftable, &|repo| {
+        let commits = repo.commits(2);
+        let tag = repo.tag_object(commits[0], "v1").to_string();
+        repo.create_refs([("refs/tags/v1", commits[1])]);
+        repo.git(["reflog", "write", "refs/tags/v1", &commits[1].to_string(), &tag, "to a tag"]);
+    });
+    twins.same(&["reflog", "expire", "--updateref", NEVER[0], NEVER[1], "--all"], b"");
+    let [git, ours] = [&twins.git, &twins.refdb]
+        .map(|repo| State::of(repo.git_dir()).get("refs/tags/v1".into()).map(ToOwned::to_owned));
+    assert!(git.as_ref().is_some_and(|value| value.contains_str(" peeled ")), "{git:?}");
+    assert_eq!(ours, git);
 }
 
 #[test]

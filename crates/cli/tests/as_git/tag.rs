@@ -131,6 +131,25 @@ fn settings_of_lists_are_heard() {
     }
 }
 
+/// Of a mistake git tells itself, with its warnings: refdb had told them before.
+#[test]
+fn an_ambiguous_name_is_warned_of_no_more_often_than_by_git() {
+    let repo = repo(RefFormat::Files, HashKind::Sha1);
+    repo.git(["update-ref", "refs/heads/v1", "refs/tags/v1.9"]);
+    for line in [
+        &["tag", "--points-at=v1"][..],
+        &["-c", "color.ui=bogus", "tag", "--points-at=v1"],
+        &["tag", "--points-at=v1", "--color=bogus"],
+        &["tag", "--points-at=v1", "--column=bogus"],
+        &["tag", "--points-at=v1", "--column", "-n"],
+        &["-c", "color.branch=bogus", "branch", "--contains=v1"],
+        &["branch", "--contains=v1", "--column", "-v"],
+        &["branch", "--contains=v1", "--color=bogus"],
+    ] {
+        same(repo.dir(), line, b"");
+    }
+}
+
 #[test]
 fn what_is_no_list_is_left_to_git_before_anything_is_done() {
     for format in RefFormat::ALL {

@@ -5,6 +5,7 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb::{
     Backend, Error, Limit, Locked, LogJudge, PruneLogs, RefName, Result, Snapshot, Step, TargetView, Why,
     backend::{Claims, LogLine, NewValue, OptimizeOptions, OptimizePlan, Optimized, Steps},
+    transaction::ObjectCheck,
 };
 use refdb_types::{Ident, ObjectId, Scope, is_pseudo};
 use std::{
@@ -109,7 +110,7 @@ impl Backend for Group<'_> {
         unreachable!("the transactions of a group change refs and optimize nothing")
     }
 
-    fn prune_logs(&self, _: &[RefName], _: PruneLogs, _: &mut dyn LogJudge) -> Result<()> {
+    fn prune_logs(&self, _: &[RefName], _: PruneLogs, _: &dyn ObjectCheck, _: &mut dyn LogJudge) -> Result<()> {
         unreachable!("the transactions of a group take no entries out of reflogs")
     }
 

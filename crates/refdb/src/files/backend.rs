@@ -16,6 +16,7 @@ use crate::{
     backend::{Claims, OptimizeOptions, OptimizePlan, Optimized},
 };
 use bstr::{BStr, BString, ByteSlice};
+use refdb_repo::ObjectCheck;
 use refdb_types::{RefName, plain_name};
 use refdb_vfs::Heir;
 use std::{
@@ -151,7 +152,13 @@ impl Backend for FilesBackend {
         optimize::optimize(&self.store, options)
     }
 
-    fn prune_logs(&self, names: &[RefName], how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
+    fn prune_logs(
+        &self,
+        names: &[RefName],
+        how: PruneLogs,
+        _: &dyn ObjectCheck,
+        judge: &mut dyn LogJudge,
+    ) -> Result<()> {
         log_edit::prune(&self.store, names, how, judge)
     }
 

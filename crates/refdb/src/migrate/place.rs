@@ -2,8 +2,8 @@
 
 use super::{MigrateOptions, in_two::in_two};
 use crate::{
-    Config, Environment, MigrateError, Reading, RefFormat, Repository, Result, Settings, Store, files::FilesOptions,
-    store,
+    Config, Environment, MigrateError, Misuse, Reading, RefFormat, Repository, Result, Settings, Store,
+    files::FilesOptions, store,
 };
 use bstr::{BString, ByteSlice};
 use refdb_vfs::{EntryKind, Fs, Lock, LockError, Patience};
@@ -56,8 +56,13 @@ impl<'s> Site<'s> {
     pub(super) fn of(store: &'s Store) -> Result<Self> {
         let (config, environment): (&Config, &Environment) = (store.config(), store.environment());
         let is_bare = store.repository().is_bare();
-        let load = |is_reftable| Settings::load(config, environment, is_bare, is_reftable);
-        Self::with(store, [load(false)?, load(true)?])
+        let settings =
+            [Settings::load(config, environment, is_bare, false)?, Settings::load(config, environment, is_bare, true)?];
+        // In the new format, too, all commands that write would refuse to.
+        if let Some(what) = settings.iter().find_map(|settings| settings.bad_for_writers.clone()) {
+            return Err(Misuse::Setting(what).into());
+        }
+        Self::with(store, settings)
     }
 
     /// For who only looks at what lies where: settings of the other format do not matter.

@@ -140,6 +140,10 @@ impl Copying<'_, '_> {
                 let put = self.files.put_log(name, lines);
                 self.note_unfit(put, name, "the reflog of ")
             }
+            Belongs::Unseen if is_pseudo(name) => {
+                self.unfit.add(format_args!("the reflog of {name}: among files that name has none"));
+                Ok(())
+            }
             Belongs::Unseen => Ok(()),
             Belongs::Here | Belongs::Nowhere => {
                 self.unfit.add(format_args!("the reflog of {name}: no ref can have that name among files"));

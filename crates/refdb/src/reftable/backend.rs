@@ -10,6 +10,7 @@ use crate::{
     backend::{Claims, OptimizeOptions, OptimizePlan, Optimized, Steps},
 };
 use bstr::BStr;
+use refdb_repo::ObjectCheck;
 use refdb_types::RefName;
 use refdb_vfs::LockError;
 use reftable::stack::{Scope, Stack, StackError};
@@ -81,8 +82,14 @@ impl Backend for ReftableBackend {
         Ok(Optimized::default())
     }
 
-    fn prune_logs(&self, names: &[RefName], how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
-        log_edit::prune(&self.stacks, names, how, judge)
+    fn prune_logs(
+        &self,
+        names: &[RefName],
+        how: PruneLogs,
+        objects: &dyn ObjectCheck,
+        judge: &mut dyn LogJudge,
+    ) -> Result<()> {
+        log_edit::prune(&self.stacks, names, how, objects, judge)
     }
 
     fn drop_logs(&self, names: &[RefName], _: &mut dyn FnMut(&RefName, Error)) -> Result<()> {

@@ -303,7 +303,7 @@ fn stored_message(message: &BStr, len_max: usize) -> BString {
     BString::from([&message.as_bytes()[..message.len().min(len_max)], b"\n"].concat())
 }
 
-fn ref_value(new: NewValue<'_>) -> RefValue<'_> {
+pub(super) fn ref_value(new: NewValue<'_>) -> RefValue<'_> {
     match new {
         NewValue::Deleted => RefValue::Deletion,
         NewValue::Direct(target, Some(peeled)) => RefValue::Peeled { target, peeled },

@@ -3,37 +3,44 @@
 //! The changes are planned without a lock. If the stacks have other tables when they are locked, they are planned anew.
 
 use super::{
-    locked::ReftableLocked,
+    locked::{ReftableLocked, ref_value},
     log_walk::{Entry, Log, LogWalk},
     stacks::{Place, Stacks},
     state::ReftableSnapshot,
 };
 use crate::{
     Error, Result, Snapshot, Target,
-    backend::{Claim, Intent},
+    backend::{Claim, Intent, NewValue},
     log_edit::{Chain, LogJudge, LoggedChange, PruneLogs},
 };
 use bstr::{BStr, ByteSlice};
+use refdb_repo::ObjectCheck;
 use refdb_types::{HashKind, ObjectId, RefName};
 use refdb_vfs::interrupt;
 use reftable::{
-    LogRecord, LogValue, Merged, RefRecord, RefValue,
+    LogRecord, LogValue, Merged, RefRecord,
     stack::{AdditionWriter, Compaction},
 };
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 /// See [`Backend::prune_logs`](crate::Backend::prune_logs).
-pub(super) fn prune(stacks: &Arc<Stacks>, names: &[RefName], how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
+pub(super) fn prune(
+    stacks: &Arc<Stacks>,
+    names: &[RefName],
+    how: PruneLogs,
+    objects: &dyn ObjectCheck,
+    judge: &mut dyn LogJudge,
+) -> Result<()> {
     let names = Names { stacks, names };
     if how.dry_run {
-        return Plan::of_pruning(&ReftableSnapshot::fresh(stacks)?, &names, how, judge).map(drop);
+        return Plan::of_pruning(&ReftableSnapshot::fresh(stacks)?, &names, how, objects, judge).map(drop);
     }
     // A report tells of the plan that is carried out, so there is only one.
     let ahead = if how.report {
         None
     } else {
         let snapshot = ReftableSnapshot::fresh(stacks)?;
-        let plan = Plan::of_pruning(&snapshot, &names, how, judge)?;
+        let plan = Plan::of_pruning(&snapshot, &names, how, objects, judge)?;
         if plan.is_empty() {
             return Ok(());
         }
@@ -42,7 +49,7 @@ pub(super) fn prune(stacks: &Arc<Stacks>, names: &[RefName], how: PruneLogs, jud
     let locked = names.lock()?;
     let plan = match ahead {
         Some((snapshot, plan)) if plan.still_fits(&snapshot, &locked.snapshot)? => plan,
-        _ => Plan::of_pruning(&locked.snapshot, &names, how, judge)?,
+        _ => Plan::of_pruning(&locked.snapshot, &names, how, objects, judge)?,
     };
     plan.carry_out(&names, locked)
 }
@@ -87,7 +94,8 @@ enum Fate {
 #[derive(Default)]
 struct Part {
     logs: Vec<(u32, u64, Fate)>,
-    refs: Vec<(u32, ObjectId)>,
+    /// With what a tag leads to.
+    refs: Vec<(u32, ObjectId, Option<ObjectId>)>,
 }
 
 /// All changes, by stack.
@@ -101,6 +109,7 @@ impl Plan {
         snapshot: &ReftableSnapshot,
         names: &Names<'_>,
         how: PruneLogs,
+        objects: &dyn ObjectCheck,
         judge: &mut dyn LogJudge,
     ) -> Result<Self> {
         let mut plan = Plan::default();
@@ -109,7 +118,9 @@ impl Plan {
             match prune_one(snapshot, name, log, how, judge) {
                 Ok(pruned) => {
                     part.logs.extend(pruned.logs.into_iter().map(|(index, fate)| (at, index, fate)));
-                    part.refs.extend(pruned.end.map(|end| (at, end)));
+                    // As git, which asks for nothing more of an object that is missing or harmed.
+                    let peeled = |end: &ObjectId| objects.peel_tag(end).unwrap_or_default();
+                    part.refs.extend(pruned.end.map(|end| (at, end, peeled(&end))));
                     Ok(())
                 }
                 Err(error @ Error::Interrupted(_)) => Err(error),
@@ -181,7 +192,7 @@ impl Plan {
             let merged = snapshot.merged(&place)?;
             let inner = |at: u32| names.route(at as usize).1;
             part.logs.sort_by_key(|(at, index, _)| (inner(*at), Reverse(*index)));
-            part.refs.sort_by_key(|(at, _)| inner(*at));
+            part.refs.sort_by_key(|(at, ..)| inner(*at));
             let addition = additions.get_mut(&place).expect("every stack that is written to is locked");
             let index = addition.next_update_index();
             debug_assert!(
@@ -272,8 +283,8 @@ struct Table<'w, 'a> {
 
 impl Table<'_, '_> {
     fn add<'n>(&mut self, part: &Part, inner: &dyn Fn(u32) -> &'n BStr) -> Result<()> {
-        for (at, id) in &part.refs {
-            let (name, value) = (inner(*at), RefValue::Direct(*id));
+        for (at, end, peeled) in &part.refs {
+            let (name, value) = (inner(*at), ref_value(NewValue::Direct(*end, *peeled)));
             self.writer.add_ref(&RefRecord { name, update_index: self.index, value })?;
         }
         for (at, index, fate) in &part.logs {

@@ -24,7 +24,10 @@ impl Store {
         // In a quarantine too, as git has it, but not under a setting that cannot be used.
         match &self.settings().bad_for_writers {
             Some(what) => Err(Misuse::Setting(what.clone()).into()),
-            None => self.context().backend.prune_logs(names, how, judge),
+            None => {
+                let context = self.context();
+                context.backend.prune_logs(names, how, &*context.objects, judge)
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::common::{assert_clean, format_of, migrate, scene, state};
 use refdb::{Error, HashKind, MigrateError, MigrateOptions, RefFormat, Store};
-use refdb_testkit::Repo;
+use refdb_testkit::{Git, Repo};
 use refdb_vfs::Fs;
 use std::os::unix::fs::symlink;
 
@@ -121,6 +121,34 @@ fn locks_of_others_are_waited_for_and_then_fail_it_cleanly() {
         assert_eq!(state(repo.git_dir()), before);
         assert_clean(repo.git_dir());
     }
+}
+
+/// In the new format all commands that write would refuse to.
+#[test]
+fn a_setting_that_cannot_be_used_in_the_new_format_is_named() {
+    for (format, to, setting) in [
+        (RefFormat::Reftable, RefFormat::Files, "core.packedRefsTimeout"),
+        (RefFormat::Reftable, RefFormat::Files, "core.filesRefLockTimeout"),
+        (RefFormat::Files, RefFormat::Reftable, "core.packedRefsTimeout"),
+        (RefFormat::Files, RefFormat::Reftable, "reftable.blockSize"),
+    ] {
+        let repo = scene(format, HashKind::Sha1);
+        repo.config(setting, "12x");
+        let said = refusal(&repo, to);
+        assert!(said.contains(&setting.to_lowercase()), "{said}");
+        assert_clean(repo.git_dir());
+    }
+}
+
+/// A file of that name is no ref and has no reflog. The entries went without a word.
+#[test]
+fn a_reflog_that_has_no_place_among_files_is_named() {
+    let repo = scene(RefFormat::Reftable, HashKind::Sha1);
+    let id = repo.commit().to_string();
+    repo.config("core.logAllRefUpdates", "always");
+    let tool = ["ref-store", "main", "update-ref", "made", "MERGE_HEAD", &id, &"0".repeat(40), "0"];
+    assert!(repo.try_run(Git::find().test_tool(), tool, "").status.success());
+    assert!(refusal(&repo, RefFormat::Files).contains("the reflog of MERGE_HEAD: "));
 }
 
 #[test]
