@@ -1,8 +1,8 @@
 //! Every difference from git that is meant, with its reason. The differential test accepts these and no others.
 
 use crate::logs::{
-    is_log, log_of_head, log_of_nothing, log_of_pseudo, log_of_rejected, log_of_the_end, log_of_the_missing,
-    log_of_verified, peeled_lies,
+    is_log, log_of_a_file, log_of_head, log_of_nothing, log_of_pseudo, log_of_rejected, log_of_symbolic,
+    log_of_the_end, log_of_the_missing, log_of_verified, peeled_lies,
 };
 use crate::{lists_and_logs::*, mistakes::*, unify::*, warnings::*};
 use refdb_testkit::differential::{Changed, Difference, Left, Said, Step};
@@ -320,7 +320,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_ALIKE,
     },
     Difference {
-        why: "from git 2.56 on reflog write refuses long names of shared refs (worktrees/ID/refs/heads/x); refdb does as git 2.55",
+        why: "reflog write refuses long names from git 2.56 on, and git 2.55 those of entries whose new value is null; refdb takes them",
         unify: bad_name_of_a_log,
         left: LEFT_BY_GIT,
     },
@@ -364,9 +364,19 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         unify: folder_in_the_way_of_a_value,
         left: LEFT_ALIKE,
     },
+    Difference {
+        why: "among reftables git lets a symbolic ref's entries expire as if it led nowhere; refdb follows it, as both do among files",
+        unify: SAID_ALIKE,
+        left: log_of_symbolic,
+    },
+    Difference {
+        why: "git judges reflogs of MERGE_HEAD and FETCH_HEAD by a table's value that it shows nowhere; refdb by the file",
+        unify: SAID_ALIKE,
+        left: log_of_a_file,
+    },
     Difference { why: "git cuts its messages at 4095 bytes", unify: long_messages, left: LEFT_ALIKE },
     Difference {
-        why: "where a file that is no ref is in the way of a folder, git says that it cannot make the lock; refdb names the file's ref",
+        why: "where a file that is no ref is in the way of a folder, git says that it cannot make the lock; refdb names the file's ref, or misses the ref below it",
         unify: file_in_the_way,
         left: LEFT_ALIKE,
     },

@@ -210,9 +210,12 @@ pub(crate) fn settings_read_twice(step: &Step, git: &mut Said, refdb: &mut Said)
     }
 }
 
+/// Where the new value is null git 2.55, too, takes no other names than a deletion does.
 pub(crate) fn bad_name_of_a_log(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_refused = git.err.contains_str("refusing to update reflog with bad name ");
-    if is(step, "reflog", "write") && is_refused && Git::find().version() >= (2, 56) {
+    let is_null = |word: &BString| word.len() >= 40 && word.iter().all(|digit| *digit == b'0');
+    let is_old = || step.words.get(3).is_some_and(is_null);
+    if is(step, "reflog", "write") && is_refused && (Git::find().version() >= (2, 56) || is_old()) {
         refdb.clone_from(git);
     }
 }

@@ -76,6 +76,34 @@ pub(crate) fn log_of_the_missing(step: &Step, changed: &Changed, _: Left<'_>) ->
     is_log(changed) && deletes && changed.git.is_none() && changed.other == changed.before
 }
 
+/// The value of a reflog's ref before, in the same worktree or shared.
+fn value_before<'a>(changed: &Changed, left: &Left<'a>) -> Option<&'a BStr> {
+    let lead = changed.name.find("log of ").map_or(&b""[..], |at| &changed.name[..at]);
+    let name = ref_of(&changed.name);
+    let own = BString::from([lead, &name[..]].concat());
+    left.before.get(own.as_bstr()).or_else(|| left.before.get(name))
+}
+
+fn expires(step: &Step, changed: &Changed) -> bool {
+    step.command == "reflog"
+        && step.words.first().is_some_and(|word| word == "expire")
+        && changed.name.contains_str("log of ")
+}
+
+/// Fewer entries in git's tables, of a symbolic ref.
+pub(crate) fn log_of_symbolic(step: &Step, changed: &Changed, left: Left<'_>) -> bool {
+    let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
+    let is_symbolic = || value_before(changed, &left).is_some_and(|value| value.starts_with(b"ref: "));
+    expires(step, changed) && is_symbolic() && are_more(&refdb, &git, |_| true)
+}
+
+/// Fewer entries in refdb's tables, of a name whose value is in a file.
+pub(crate) fn log_of_a_file(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
+    let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
+    let is_file = ["MERGE_HEAD", "FETCH_HEAD"].iter().any(|name| ref_of(&changed.name) == name);
+    expires(step, changed) && is_file && are_more(&git, &refdb, |_| true)
+}
+
 /// As many entries, of a ref that led to such a one. Some begin without a value in git's tables.
 pub(crate) fn log_of_pseudo(step: &Step, changed: &Changed, left: Left<'_>) -> bool {
     let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));

@@ -45,8 +45,10 @@ pub(crate) fn two_names(step: &Step, git: &mut Said, refdb: &mut Said) {
             || said.err.contains_str("multiple updates for ref '") && said.err.ends_with(b"' is the same ref\n")
     };
     let is_refused = git.code == refdb.code && git.code != 0 && git.out == refdb.out;
+    // Two of three requests may have the same name.
+    let is_one_name = || git.err.starts_with(b"fatal: multiple updates for ref '");
     let is_value = || VALUES_SAID.iter().any(|words| git.err.contains_str(words));
-    if is_refused && is_told(refdb) && (is_told(git) || step.input.len() > 1 && is_value()) {
+    if is_refused && is_told(refdb) && (is_told(git) || is_one_name() || step.input.len() > 1 && is_value()) {
         refdb.clone_from(git);
     }
 }
@@ -114,11 +116,14 @@ pub(crate) fn symref_target(_: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
+/// How git ends a batch that changes HEAD and its branch.
+const GIVES_UP: &str = "HEAD has been racily updated";
+
 pub(crate) fn twice_in_a_batch(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_batch = step.has("-0") || step.has("--batch-updates");
     let is_told = |said: &Said| said.err.contains_str("error: multiple updates for ");
     let is_same = refdb.code == 128 && refdb.err.ends_with(b"' is the same ref\n") && is_told(git);
-    let is_raced = git.code == 128 && git.err.contains_str("HEAD has been racily updated");
+    let is_raced = git.code == 128 && git.err.contains_str(GIVES_UP);
     let is_either = (is_told(git) || is_told(refdb)) && git.code == refdb.code;
     let others = |said: &Said| -> Vec<BString> {
         said.out.lines().filter(|line| !line.starts_with(b"rejected ")).map(BString::from).collect()
@@ -129,12 +134,16 @@ pub(crate) fn twice_in_a_batch(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// One of both has changed a ref that one of both has told of, or HEAD, or their reflogs.
+/// One of both has changed a ref that one of both has told of, or HEAD, or their reflogs. Where each rejects another
+/// request of one ref, each has carried out another. Where git gives up the whole
+/// batch it has changed nothing.
 pub(crate) fn twice_left(_: &Step, changed: &Changed, left: Left<'_>) -> bool {
     let name = ref_of(&changed.name);
     let is_told = || left.said.iter().any(|said| said.out.contains_str(name) || said.err.contains_str(name));
     let is_one_sided = changed.git == changed.before || changed.other == changed.before;
-    left.met && is_one_sided && (name == "HEAD" || is_told())
+    let gives_up = || left.said[0].err.contains_str(GIVES_UP) && changed.git == changed.before;
+    let took_others = left.said.iter().all(|said| said.err.contains_str("error: multiple updates for "));
+    left.met && (is_one_sided || took_others) && (name == "HEAD" || is_told() || gives_up())
 }
 
 /// What git says a second time of one request: that what the symbolic ref leads to does not fit either.
@@ -159,7 +168,12 @@ pub(crate) fn told_twice(step: &Step, git: &mut Said, refdb: &mut Said) {
 pub(crate) fn file_in_the_way(_: &Step, git: &mut Said, refdb: &mut Said) {
     let is_told =
         git.err.contains_str("unable to create lock file ") && git.err.ends_with(b"; non-directory in the way\n");
-    if is_told && refdb.err.contains_str("' exists; cannot create '") && git.code == refdb.code {
+    // An old value is looked for first.
+    let is_missed = || {
+        let name = git.err.split_once_str("cannot lock ref '").and_then(|(_, rest)| rest.split_once_str("'"));
+        name.is_some_and(|(name, _)| refdb.err.ends_with(&[b"unable to resolve reference '", name, b"'\n"].concat()))
+    };
+    if is_told && (refdb.err.contains_str("' exists; cannot create '") || is_missed()) && git.code == refdb.code {
         refdb.clone_from(git);
     }
 }

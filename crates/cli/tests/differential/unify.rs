@@ -93,9 +93,11 @@ pub(crate) fn lying_tags(step: &Step, git: &mut Said, refdb: &mut Said) {
         ];
         words.iter().any(|words| said.err.contains_str(words))
     };
+    // Of two mistakes refdb tells the one that needs no look at an object.
+    let is_twice = refdb.err.starts_with(b"fatal: multiple updates for ") && refdb.code == git.code;
     if git.err.lines().any(|line| is_bad(line) || is_told(line))
         && is_refused(git)
-        && (refdb.code == 0 || is_refused(refdb))
+        && (refdb.code == 0 || is_refused(refdb) || is_twice)
         && (step.command == "update-ref" || refdb.out.starts_with(&git.out))
         || refdb.err.lines().any(is_bad) && is_refused(refdb) && (is_refused(git) || git.err.lines().any(is_bad))
     {
