@@ -47,7 +47,7 @@ pub trait Backend: Send + Sync {
     fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized>;
 
     /// Takes entries out of the reflogs of these refs. The judge hears of a log that cannot be changed; an error ends it
-    /// all. For files each log is changed by itself, and for reftables all of a stack at once, with what tags lead to.
+    /// all. For files each log is changed by itself, for reftables all of a stack at once. A table has what a tag leads to.
     fn prune_logs(
         &self,
         names: &[RefName],
