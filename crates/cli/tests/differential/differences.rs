@@ -249,7 +249,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_BY_GIT,
     },
     Difference {
-        why: "among reftables git deletes a whole reflog where an entry is written or migrated whose new value is null; refdb adds it, as both do among files",
+        why: "among reftables git deletes a reflog's entries where one is written or migrated whose new value is null; refdb adds it, as both do among files",
         unify: SAID_ALIKE,
         left: log_ended_by_an_entry,
     },
@@ -373,6 +373,11 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         why: "git judges reflogs of MERGE_HEAD and FETCH_HEAD by a table's value that it shows nowhere; refdb by the file",
         unify: SAID_ALIKE,
         left: log_of_a_file,
+    },
+    Difference {
+        why: "where a reflog of no ref is below a ref, git cannot lock its name to let entries expire; refdb locks no ref there",
+        unify: log_below_a_ref,
+        left: LEFT_BY_GIT,
     },
     Difference { why: "git cuts its messages at 4095 bytes", unify: long_messages, left: LEFT_ALIKE },
     Difference {

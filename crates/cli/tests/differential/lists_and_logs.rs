@@ -1,6 +1,6 @@
 //! Differences of the commands about reflogs, lists and whole stores.
 
-use crate::logs::is_log;
+use crate::logs::{are_more, entries, is_log};
 use bstr::{BString, ByteSlice};
 use refdb_testkit::{
     Git,
@@ -19,8 +19,18 @@ pub(crate) fn log_ended_by_an_entry(step: &Step, changed: &Changed, _: Left<'_>)
     let has_end = |log: &BString| log.lines().any(|line| line.splitn_str(3, " ").nth(1).is_some_and(is_null));
     (is(step, "reflog", "write") || is(step, "refs", "migrate"))
         && is_log(changed)
-        && changed.git.is_none()
+        && are_more(&entries(changed.other.as_ref()), &entries(changed.git.as_ref()), |_| true)
         && changed.other.as_ref().is_some_and(has_end)
+}
+
+/// A reflog whose ref is gone, and whose name is below another ref's.
+pub(crate) fn log_below_a_ref(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_told =
+        |line: &[u8]| line.starts_with(b"error: cannot lock ref '") && line.contains_str("' exists; cannot create '");
+    let is_refused = !git.err.is_empty() && git.err.lines().all(is_told);
+    if is(step, "reflog", "expire") && is_refused && refdb.code == 0 {
+        refdb.clone_from(git);
+    }
 }
 
 pub(crate) fn forms_of_refs(step: &Step, git: &mut Said, refdb: &mut Said) {

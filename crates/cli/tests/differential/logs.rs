@@ -16,7 +16,7 @@ pub(crate) fn ref_of(name: &BString) -> &BStr {
 }
 
 /// The entries of a reflog, as fields: old and new value, all else.
-fn entries(log: Option<&BString>) -> Vec<Vec<BString>> {
+pub(crate) fn entries(log: Option<&BString>) -> Vec<Vec<BString>> {
     let fields = |line: &[u8]| line.splitn_str(3, " ").map(BString::from).collect();
     log.iter().flat_map(|log| log.lines()).map(fields).collect()
 }
@@ -26,7 +26,7 @@ fn is_zeros(id: &BString) -> bool {
 }
 
 /// Whether `more` are the entries of `less` and others that `fits` takes. In tables the newest is first.
-fn are_more(more: &[Vec<BString>], less: &[Vec<BString>], fits: impl Fn(&[BString]) -> bool) -> bool {
+pub(crate) fn are_more(more: &[Vec<BString>], less: &[Vec<BString>], fits: impl Fn(&[BString]) -> bool) -> bool {
     let mut less = less.iter().peekable();
     let all_fit = more.iter().all(|entry| less.next_if_eq(&entry).is_some() || fits(entry));
     all_fit && less.next().is_none()
