@@ -33,8 +33,14 @@ pub(crate) fn log_below_a_ref(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
+fn without_fsync(text: &[u8]) -> BString {
+    let is_other = |line: &&[u8]| !line.starts_with(b"warning: ignoring unknown core.fsync component ");
+    text.lines_with_terminator().filter(is_other).collect::<Vec<_>>().concat().into()
+}
+
 pub(crate) fn forms_of_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let before = |text: &BString| text.find("usage: git refs").map(|at| BString::from(&text[..at]));
+    // Refdb has read core.fsync before.
+    let before = |text: &BString| text.find("usage: git refs").map(|at| without_fsync(&text[..at]));
     if step.command == "refs" && Git::find().version() < (2, 56) {
         for (git, refdb) in [(&git.out, &mut refdb.out), (&git.err, &mut refdb.err)] {
             if before(git).is_some() && before(git) == before(refdb) {
@@ -45,9 +51,7 @@ pub(crate) fn forms_of_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
 }
 
 pub(crate) fn fsync_behind_words(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let is_other = |line: &&[u8]| !line.starts_with(b"warning: ignoring unknown core.fsync component ");
-    let others: Vec<&[u8]> = refdb.err.lines_with_terminator().filter(is_other).collect();
-    if ["reflog", "refs"].contains(&step.command) && others.concat() == git.err[..] {
+    if ["reflog", "refs"].contains(&step.command) && without_fsync(&refdb.err) == git.err {
         refdb.err.clone_from(&git.err);
     }
 }
@@ -92,7 +96,11 @@ pub(crate) fn order_of_verify(step: &Step, git: &mut Said, refdb: &mut Said) {
 
 /// Among reftables, names that are none.
 pub(crate) fn names_in_tables(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let is_name = |line: &[u8]| [": badRefName: ", ": badReferentName: "].iter().any(|words| line.contains_str(words));
+    // A name with a newline has lines of its own.
+    let is_begin = |line: &[u8]| line.strip_prefix(b"error: ").is_some_and(|name| !name.contains(&b':'));
+    let is_name = |line: &[u8]| {
+        [": badRefName: ", ": badReferentName: "].iter().any(|words| line.contains_str(words)) || is_begin(line)
+    };
     let is_told = |line: &[u8]| git.err.lines().any(|told| told == line);
     let are_names = refdb.err.lines().all(|line| is_told(line) || is_name(line));
     let are_more = git.err.lines().count() < refdb.err.lines().count();

@@ -34,7 +34,7 @@ const STEPS: usize = 30;
 /// How many plans are tried unless something else is asked for.
 const PLANS: u64 = 100;
 
-/// So many differences are enough: to cut each down takes as long as dozens of plans.
+/// How many differences end a run: to cut each down takes as long as dozens of plans.
 const DIFFERENCES_MAX: usize = 30;
 
 fn number(variable: &str) -> Option<u64> {
