@@ -11,14 +11,16 @@ mod walk;
 pub(crate) use source::FilesSource;
 
 use crate::{
-    Found, Result, Storage, Trust, TrustSettings,
+    Error, Found, Result, Storage, Trust, TrustSettings,
     answer::Answer,
     memory::{Memory, Part},
     names::{Known, Loose, Sieve},
     plan::{Plan, Range},
+    row::OwnRow,
     stats::{Counters, count},
+    under_way::{Before, UnderWay},
 };
-use bstr::{BStr, BString};
+use bstr::{BStr, BString, ByteSlice};
 use refdb::{
     Store, Target,
     files::{FilesBackend, Look, PackedFile},
@@ -91,6 +93,8 @@ pub(crate) struct FilesReader {
     /// The refs by object, of the packed-refs that they were asked of last.
     tips: Mutex<Option<Arc<Tips>>>,
     folders: Mutex<Folders>,
+    /// The small batches that are becoming loose files.
+    under_way: Arc<UnderWay>,
 }
 
 impl FilesReader {
@@ -101,6 +105,7 @@ impl FilesReader {
         trust: TrustSettings,
         memory: &Arc<Memory>,
         counters: &Arc<Counters>,
+        under_way: &Arc<UnderWay>,
     ) -> Self {
         FilesReader {
             fs: fs.clone(),
@@ -118,21 +123,52 @@ impl FilesReader {
             seen: Mutex::default(),
             tips: Mutex::new(None),
             folders: Mutex::new(Folders::new(&memory.pages)),
+            under_way: Arc::clone(under_way),
         }
     }
 
     /// One ref.
     pub(crate) fn get(&self, store: &Store, name: &BStr) -> Result<Answer<Option<Found>>> {
         let moment = self.moment();
-        match self.get_first(store, name, moment)? {
-            First::Found(answer) => Ok(answer),
-            First::NotLoose(known) => self.get_packed(&*self.packed()?, name, known.as_deref(), moment),
+        let answer = match self.get_first(store, name, moment) {
+            Ok(First::Found(answer)) => Ok(answer),
+            Ok(First::NotLoose(known)) => self.get_packed(&*self.packed()?, name, known.as_deref(), moment),
+            Err(error) => Err(error),
+        };
+        match self.under_way.before(name) {
+            None => answer,
+            Some(old) => Ok(Answer::Proved(found_before(old))),
         }
     }
 
-    /// The same for names that are sorted. Packed-refs is looked at once, after all loose paths.
+    /// The same for names that are sorted.
     pub(crate) fn get_many(&self, store: &Store, names: &[&BStr]) -> Result<Answer<Vec<Option<Found>>>> {
         debug_assert!(names.is_sorted(), "loose refs are looked at in order of name");
+        let (answers, back) = self.whole(|| self.get_each(store, names))?;
+        Ok(answers.map(|mut answers| {
+            for (name, old) in back {
+                let same = names.partition_point(|other| *other < name)..names.partition_point(|other| *other <= name);
+                same.for_each(|at| answers[at] = found_before(old));
+            }
+            answers
+        }))
+    }
+
+    /// Looks at several refs. What batches have changed meanwhile has to be set back in the result.
+    fn whole<T>(&self, look: impl Fn() -> Result<T>) -> Result<(T, Vec<Before>)> {
+        for _ in 0..LOOKS_MAX {
+            let question = self.under_way.question();
+            let seen = look()?;
+            if let Some(back) = question.set_back() {
+                debug_assert!(back.is_sorted_by(|a, b| a.0 < b.0), "a ref is set back once");
+                return Ok((seen, back));
+            }
+        }
+        Err(Error::Restless(self.backend.folder_path(BStr::new(""))))
+    }
+
+    /// The same, each name as it is when it is looked at. Packed-refs is looked at once, after all loose paths.
+    fn get_each(&self, store: &Store, names: &[&BStr]) -> Result<Answer<Vec<Option<Found>>>> {
         let moment = self.moment();
         let mut answers = Vec::with_capacity(names.len());
         let mut is_doubtful = false;
@@ -159,7 +195,12 @@ impl FilesReader {
 
     /// To be asked for before anything is looked at: a ref changed meanwhile shall not be believed to be known.
     fn moment(&self) -> Moment {
-        Moment { epoch: self.epoch.load(Ordering::Acquire), looked_nanos: self.clock() }
+        Moment { epoch: self.epoch(), looked_nanos: self.clock() }
+    }
+
+    /// Grows when beliefs become void. All views of a repository stop believing at once when a batch of one ends.
+    fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire) + self.under_way.steps()
     }
 
     /// What can be said without packed-refs.
@@ -294,8 +335,8 @@ impl FilesReader {
 
     /// Where a listing has its rows.
     pub(crate) fn list(&self, plan: &Plan) -> Result<Answer<FilesSource>> {
-        let loose = self.walk(plan)?;
-        let file = self.packed()?;
+        let ((loose, file), back) = self.whole(|| Ok((self.walk(plan)?, self.packed()?)))?;
+        let loose = set_back(loose, back, plan);
         // What a converted repository leaves behind looks like an empty one.
         let is_doubtful = !file.exists();
         Ok(Answer::new(FilesSource::new(&self.backend, &self.counters, file, loose), is_doubtful))
@@ -304,8 +345,8 @@ impl FilesReader {
     /// The names, in order, of the refs that hold the object or a tag that leads to it.
     pub(crate) fn pointing_at(&self, id: &ObjectId, objects: &dyn ObjectCheck) -> Result<Answer<Vec<BString>>> {
         let everything = Plan { ranges: vec![Range::everything()], root_refs: false };
-        let loose = self.walk(&everything)?;
-        let (file, tips) = self.tips(objects)?;
+        let ((loose, (file, tips)), back) = self.whole(|| Ok((self.walk(&everything)?, self.tips(objects)?)))?;
+        let loose = set_back(loose, back, &everything);
         debug_assert!(loose.is_sorted_by(|a, b| a.name < b.name), "loose refs are sought by halves");
         let mut names = tips.find(&file, objects, id)?;
         names.retain(|name| loose.binary_search_by(|row| row.name.cmp(name)).is_err());
@@ -356,6 +397,11 @@ impl FilesReader {
         self.changes.load(Ordering::Relaxed)
     }
 
+    /// The small batches that are becoming loose files.
+    pub(crate) fn under_way(&self) -> &UnderWay {
+        &self.under_way
+    }
+
     pub(crate) fn distrust(&self) {
         self.epoch.fetch_add(1, Ordering::Release);
     }
@@ -396,6 +442,27 @@ impl Known {
             None => self.kept.clone(),
         }
     }
+}
+
+/// A question that looks at several refs is asked anew if too much changed meanwhile, so often.
+const LOOKS_MAX: usize = 5;
+
+/// The answer for a ref that a batch is about to change.
+fn found_before(old: Option<ObjectId>) -> Option<Found> {
+    old.map(|id| Found::loose(Target::Direct(id)))
+}
+
+/// The loose refs as they were before batches that have changed them since.
+fn set_back(mut loose: Vec<OwnRow>, back: Vec<Before>, plan: &Plan) -> Vec<OwnRow> {
+    for (name, old) in back.into_iter().filter(|(name, _)| plan.has(name.as_bstr())) {
+        let row = OwnRow { target: old.map(Target::Direct), ..OwnRow::broken(name) };
+        match loose.binary_search_by(|other| other.name.cmp(&row.name)) {
+            Ok(at) => loose[at] = row,
+            Err(at) => loose.insert(at, row),
+        }
+    }
+    debug_assert!(loose.is_sorted_by(|a, b| a.name < b.name), "each ref stands in its place, once");
+    loose
 }
 
 fn look_up(file: &PackedFile, name: &BStr, has_read: &mut bool) -> Result<Option<Found>> {

@@ -74,6 +74,11 @@ impl Identity {
         })
     }
 
+    /// The folder's device and inode, which no other folder has while this is held.
+    pub(crate) fn inode(&self) -> (u64, u64) {
+        self.inode
+    }
+
     /// Looks at the folder and the configuration: two stats, where nothing has changed.
     pub(crate) fn check(&self, fs: &Fs) -> Result<Verdict> {
         match fs.stat(&self.folder) {

@@ -7,9 +7,10 @@
 //! is mapped, so a file that someone truncates is an error and not the end of the process.
 //!
 //! Read `trust` (what counts as a proof) and `identity` (whether it is still the same repository) first. Then read
-//! `found` (the found ref), `answer` (and its proof), `opened` and its readers `tables` (reftable) and `files`. `hot`,
-//! `plan`, `row`, `listing` and [`View`] follow; `open_views` says which views are closed when they are too many. Last
-//! come `batch` and `group` (writing), `broken`, `disorder`, `verify`, `stats` and [`Views`].
+//! `found` (the found ref), `answer` (and its proof), `opened` and its readers `tables` (reftable) and `files`. Behind
+//! `under_way` small batches are hidden that are half done. `hot`, `plan`, `row`, `listing` and [`View`] follow;
+//! `open_views` says which views are closed when they are too many. Last come `batch` and `group` (writing), `broken`,
+//! `disorder`, `verify`, `stats` and [`Views`].
 
 mod answer;
 mod batch;
@@ -33,6 +34,7 @@ mod settings;
 mod stats;
 mod tables;
 mod trust;
+mod under_way;
 mod verify;
 mod view;
 mod views;

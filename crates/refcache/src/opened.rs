@@ -9,6 +9,7 @@ use crate::{
     plan::Plan,
     stats::Counters,
     tables::TablesReader,
+    under_way::{Repositories, UnderWay},
 };
 use bstr::{BStr, BString};
 use refdb::{Environment, Repository, Store, files::Charge};
@@ -42,6 +43,7 @@ impl Opened {
         settings: &ViewSettings,
         fs: &Fs,
         memory: &Arc<Memory>,
+        repositories: &Repositories,
         counters: &Arc<Counters>,
     ) -> Result<Self> {
         let mut environment = Environment::empty(git_dir).with("GIT_DIR", git_dir);
@@ -51,8 +53,10 @@ impl Opened {
         let repository = Repository::discover(fs, &environment)?;
         // Before the store reads the configuration: what changes afterwards is noticed.
         let identity = Identity::of(fs, repository.common_dir())?;
+        let under_way = repositories.of(identity.inode(), fs);
         let reading = refdb::Reading::Shared(Arc::clone(&memory.blocks), Arc::clone(&memory.pages));
         let mut builder = Store::builder_of(repository, environment).fs(fs.clone()).reading(reading);
+        builder = builder.audience(Arc::<UnderWay>::clone(&under_way));
         if let Some(sync) = settings.sync {
             builder = builder.sync(sync);
         }
@@ -67,7 +71,7 @@ impl Opened {
         let reader = match (store.reftable(), store.files()) {
             (Some(backend), _) => Reader::Tables(TablesReader::new(fs, backend, trust, memory, counters)?),
             (_, Some(backend)) => {
-                let reader = FilesReader::new(fs, backend, store.hash(), trust, memory, counters);
+                let reader = FilesReader::new(fs, backend, store.hash(), trust, memory, counters, &under_way);
                 Reader::Files(Box::new(reader))
             }
             (None, None) => unreachable!("a store has one of the two backends"),
@@ -145,6 +149,14 @@ impl Opened {
             Reader::Files(reader) => reader.questionable(disk),
             // What else is in memory is blocks, through which a listing goes too.
             Reader::Tables(reader) => Ok(reader.questionable()),
+        }
+    }
+
+    /// The small batches that are becoming loose files.
+    pub(crate) fn under_way(&self) -> Option<&UnderWay> {
+        match &self.reader {
+            Reader::Files(reader) => Some(reader.under_way()),
+            Reader::Tables(_) => None,
         }
     }
 

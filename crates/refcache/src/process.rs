@@ -4,6 +4,7 @@ use crate::{
     Holdings, ViewsSettings,
     memory::{Memory, Part},
     open_views::{OpenViews, Slot},
+    under_way::Repositories,
 };
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -11,11 +12,16 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 pub(crate) struct Process {
     pub(crate) memory: Arc<Memory>,
     pub(crate) open_views: Arc<OpenViews>,
+    pub(crate) under_way: Repositories,
 }
 
 impl Process {
     pub(crate) fn new(settings: &ViewsSettings) -> Arc<Self> {
-        Arc::new(Process { memory: Memory::new(settings), open_views: OpenViews::new(settings) })
+        Arc::new(Process {
+            memory: Memory::new(settings),
+            open_views: OpenViews::new(settings),
+            under_way: Repositories::default(),
+        })
     }
 
     /// The memory that this number of views holds together.

@@ -23,7 +23,8 @@ pub struct Row<'a> {
 #[derive(Clone)]
 pub(crate) struct OwnRow {
     pub(crate) name: BString,
-    /// `None` if its file is no good. Such a row is not shown, and hides what packed-refs says of the ref.
+    /// `None` if its file is no good, or it was not there before a batch that is under way. Such a row is not shown, and
+    /// hides what packed-refs says of the ref.
     pub(crate) target: Option<refdb::Target>,
     pub(crate) peeled: Peeled,
     pub(crate) storage: Storage,

@@ -123,6 +123,7 @@ fn look_again(view: &View, disk: &Store, name: BString) -> Result<Option<Differe
     };
     let mut last = None;
     for _ in 0..LOOKS_MAX {
+        let steps = view.batch_steps(name.as_ref());
         // Whether it is broken, and if not, what it holds.
         let before = on_disk()?;
         let ours = match view.get(name.as_ref()) {
@@ -132,6 +133,10 @@ fn look_again(view: &View, disk: &Store, name: BString) -> Result<Option<Differe
         let after = on_disk()?;
         if ours == before || ours == after {
             return Ok(None);
+        }
+        // The disk shows a batch in part, and the view does not.
+        if steps.is_none() || view.batch_steps(name.as_ref()) != steps {
+            continue;
         }
         let is_quiet = before == after;
         last = Some(Difference { name: name.clone(), view: ours.flatten(), disk: after.flatten() });

@@ -303,6 +303,13 @@ impl View {
         self.slot.get().map_or(Ok(Vec::new()), |opened| opened.questionable(disk))
     }
 
+    /// Counts the small batches of this process that began or ended; `None` while one changes this ref.
+    pub(crate) fn batch_steps(&self, name: &BStr) -> Option<u64> {
+        let opened = self.slot.get();
+        let Some(under_way) = opened.as_ref().and_then(|opened| opened.under_way()) else { return Some(0) };
+        if under_way.before(name).is_some() { None } else { Some(under_way.steps()) }
+    }
+
     /// A store that shares nothing with this view.
     pub(crate) fn disk(&self) -> Result<Store> {
         let fs = self.process.open_views.fs().clone();
@@ -367,8 +374,9 @@ impl View {
         if let Some(present) = present.filter(|present| old.is_none_or(|old| !Arc::ptr_eq(present, old))) {
             return Ok(present);
         }
-        let (fs, memory) = (self.process.open_views.fs(), &self.process.memory);
-        let fresh = Arc::new(Opened::open(&self.git_dir, &self.settings, fs, memory, &self.counters)?);
+        let Process { memory, open_views, under_way } = &*self.process;
+        let fresh = Opened::open(&self.git_dir, &self.settings, open_views.fs(), memory, under_way, &self.counters)?;
+        let fresh = Arc::new(fresh);
         self.process.open_views.open(&self.slot, Arc::clone(&fresh));
         // That it was closed for others' sake is no news of the repository.
         count(&self.counters.reopens, u64::from(old.is_some()));

@@ -12,6 +12,7 @@
 // - `packed_write`, `bulk`, `transaction`, `log_edit` (entries that go) and `optimize` (pack-refs);
 // - `publish`, `intent`, `intent_file`, `batch` and `settle` (a few refs as loose files, whole all the same);
 // - `own` and `fresh` (one worktree's refs, and a store written anew, for a migration).
+mod audience;
 mod backend;
 mod batch;
 mod bulk;
@@ -53,6 +54,7 @@ mod store;
 mod transaction;
 mod way;
 
+pub use audience::Audience;
 pub use backend::{FilesBackend, Unsettled};
 pub use disorder::Disorder;
 pub(crate) use folders::{remove_empty_tree, share};

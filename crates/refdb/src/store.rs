@@ -88,7 +88,7 @@ pub enum Resolved {
 
 impl Store {
     fn assemble(repository: Repository, environment: Environment, builder: StoreBuilder) -> Result<Self> {
-        let StoreBuilder { fs, reading, syncing, objects, committer, .. } = builder;
+        let StoreBuilder { fs, reading, syncing, objects, committer, audience, .. } = builder;
         let own_objects = Arc::new(Objects::of(&repository, &environment));
         let objects = objects.unwrap_or_else(|| Arc::clone(&own_objects) as Arc<dyn ObjectCheck + Send>);
         let branch = || branch_of(&fs, &repository);
@@ -109,8 +109,8 @@ impl Store {
             }
             RefFormat::Files => {
                 let objects = Arc::clone(&objects);
-                let backend =
-                    FilesBackend::new(files_options(&fs, &repository, &settings, &reading, is_synced, objects));
+                let options = files_options(&fs, &repository, &settings, &reading, is_synced, objects);
+                let backend = FilesBackend::new(FilesOptions { audience, ..options });
                 files = Some(backend.clone());
                 Box::new(backend)
             }
@@ -336,6 +336,7 @@ pub(crate) fn files_options(
         ref_patience: settings.files_ref_lock_timeout,
         packed_patience: settings.packed_refs_timeout,
         loose_batches_from: settings.loose_batches.then_some(LOOSE_BATCHES_FROM),
+        audience: None,
         sync,
         format: repository.format_watch().cloned(),
         objects,

@@ -6,10 +6,7 @@ use refdb::{
     files::{Charge, PageBudget},
 };
 use refdb_vfs::{Stat, now_nanos};
-use std::{
-    collections::HashMap,
-    sync::{Arc, atomic::Ordering},
-};
+use std::{collections::HashMap, sync::Arc};
 
 /// The folders that were listed, by name. A folder's time stamp changes with each entry that comes, goes or is replaced.
 pub(crate) struct Folders {
@@ -102,7 +99,7 @@ impl FilesReader {
     }
 
     fn add(&self, name: &BString, rows: &mut Vec<OwnRow>) -> Result<()> {
-        let epoch = self.epoch.load(Ordering::Acquire);
+        let epoch = self.epoch();
         let looked_nanos = self.clock();
         let known = self.memory.names.get(self.owner, name.as_bstr());
         let known = known.as_ref().and_then(|known| known.loose.as_ref());

@@ -1,6 +1,7 @@
 //! A few refs in one atomic batch, as loose files: in the order of docs/crash-model.md, under all their locks.
 
 use super::{
+    Audience,
     intent::{Intent, IntentRef, REFS_MAX},
     intent_file as record,
     locks::Locks,
@@ -44,16 +45,51 @@ pub(super) fn publish(store: &Arc<Store>, locks: &mut Locks, id: BatchId, steps:
         }
         return Err(error);
     }
+    let showing = Showing::begin(store, id, &intent);
     let mut new_logs = Vec::new();
     let finished = show(store, locks, steps, &mut new_logs).and_then(|()| record::remove(store, id, intent.synced));
     if let Err(error) = finished {
-        settle_failed(store, id, &intent, error, &new_logs).inspect_err(|failed| {
-            let is_over = !matches!(failed, Error::Unsettled { .. });
-            locks.outlive_us(!is_over);
-        })?;
+        let settled = settle_failed(store, id, &intent, error, &new_logs);
+        if matches!(settled, Err(Error::Unsettled { .. })) {
+            return settled;
+        }
+        showing.over();
+        locks.outlive_us(false);
+        return settled;
     }
+    showing.over();
     locks.outlive_us(false);
     Ok(())
+}
+
+/// A batch that may show in part. Dropped before it is [over](Showing::over), it counts as unsettled.
+struct Showing<'s> {
+    audience: Option<(&'s dyn Audience, u64)>,
+    record: PathBuf,
+}
+
+impl<'s> Showing<'s> {
+    fn begin(store: &'s Store, id: BatchId, intent: &Intent) -> Self {
+        assert!(!intent.refs.is_empty(), "a batch has refs");
+        let refs = || intent.refs.iter().map(|entry| (entry.name.as_bstr().to_owned(), entry.old)).collect();
+        let audience = store.options.audience.as_deref();
+        Showing { audience: audience.map(|all| (all, all.begin(refs()))), record: record::path(store, id) }
+    }
+
+    /// All its refs have their new values, or all have their old ones. Or a person has to look at them.
+    fn over(mut self) {
+        if let Some((audience, batch)) = self.audience.take() {
+            audience.end(batch, None);
+        }
+    }
+}
+
+impl Drop for Showing<'_> {
+    fn drop(&mut self) {
+        if let Some((audience, batch)) = self.audience.take() {
+            audience.end(batch, Some(&self.record));
+        }
+    }
 }
 
 /// Brings a batch to an end whose write failed.

@@ -1,4 +1,4 @@
-use super::PageBudget;
+use super::{Audience, PageBudget};
 use bstr::BString;
 use refdb_repo::{FormatWatch, ObjectCheck};
 use refdb_types::HashKind;
@@ -29,6 +29,8 @@ pub struct FilesOptions {
     /// `refdb.smallBatches`: atomic batches of a few refs become loose files where packed-refs has this length for each of
     /// their refs. `None` for never.
     pub loose_batches_from: Option<u64>,
+    /// The readers of this process, who are not to see a small batch in part.
+    pub audience: Option<Arc<dyn Audience>>,
     /// Whether refs are synced to stable storage (`core.fsync`).
     pub sync: bool,
     /// Notices, under a lock, that the refs are files no more.
@@ -51,6 +53,7 @@ impl FilesOptions {
             ref_patience: None,
             packed_patience: None,
             loose_batches_from: None,
+            audience: None,
             sync: false,
             format: None,
             objects,

@@ -1,6 +1,6 @@
 //! How a store is opened: which repository, in which environment, and what the caller wants otherwise.
 
-use crate::{Committer, Reading, Result, Store};
+use crate::{Committer, Reading, Result, Store, files::Audience};
 use bstr::{BStr, BString};
 use refdb_repo::{Environment, ObjectCheck, Repository};
 use refdb_types::Ident;
@@ -30,6 +30,7 @@ pub struct StoreBuilder {
     pub(super) syncing: Syncing,
     pub(super) objects: Option<Arc<dyn ObjectCheck + Send>>,
     pub(super) committer: Option<Committer>,
+    pub(super) audience: Option<Arc<dyn Audience>>,
 }
 
 /// What decides whether a commit waits for stable storage.
@@ -59,6 +60,7 @@ impl StoreBuilder {
             syncing: Syncing::AsConfigured,
             objects: None,
             committer: None,
+            audience: None,
         }
     }
 
@@ -91,6 +93,12 @@ impl StoreBuilder {
     /// Names the committer in reflogs; asked once a transaction. If nothing is said, environment and configuration do.
     pub fn committer(mut self, committer: impl Fn() -> Result<Ident> + Send + Sync + 'static) -> Self {
         self.committer = Some(Box::new(committer));
+        self
+    }
+
+    /// The readers of this process. They are not to see a small batch in part while it becomes loose files.
+    pub fn audience(mut self, audience: Arc<dyn Audience>) -> Self {
+        self.audience = Some(audience);
         self
     }
 

@@ -1,0 +1,152 @@
+//! Small batches become loose files one ref after the other. No view of the process sees a part of one.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod common;
+
+use bstr::BStr;
+use common::{direct, listed, prefixed, set, unsynced};
+use refdb::Precondition;
+use refdb_refcache::{Batch, TrustSettings, View, ViewSettings, Views, ViewsSettings};
+use refdb_testkit::{RefFormat, Repo};
+use refdb_types::{HashKind, ObjectId};
+use std::{
+    collections::HashMap,
+    os::unix::fs::symlink,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    thread,
+    time::Duration,
+};
+
+const ROUNDS: usize = 80;
+const REFS: [&str; 3] = ["refs/changes/1/1/1", "refs/changes/1/1/meta", "refs/heads/z"];
+
+/// Packed-refs is so long that a batch of three is worth loose files.
+fn repo() -> (Repo, Vec<ObjectId>) {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let ids = repo.commits(ROUNDS + 1);
+    let lines: String = (0..32_000).map(|at| format!("{} refs/old/{at:06}\n", ids[0])).collect();
+    std::fs::write(
+        repo.git_dir().join("packed-refs"),
+        format!("# pack-refs with: peeled fully-peeled sorted \n{lines}"),
+    )
+    .unwrap();
+    (repo, ids)
+}
+
+fn settings(believe: Option<Duration>) -> ViewSettings {
+    let trust = TrustSettings { believe, ..TrustSettings::default() };
+    ViewSettings { config: vec!["refdb.smallBatches=loose".into()], ..unsynced(trust) }
+}
+
+fn change_all(view: &View, id: ObjectId) -> refdb_refcache::Result<()> {
+    let mut batch = Batch::atomic(REFS.map(|name| set(name, id, Precondition::Any)).into());
+    batch.options.whole = true;
+    view.commit(&batch).map(drop)
+}
+
+/// One that reads: the newest place it saw never comes after an older one.
+struct Reader<'a> {
+    view: &'a View,
+    places: &'a HashMap<ObjectId, usize>,
+    committed: &'a AtomicUsize,
+    newest: usize,
+}
+
+impl Reader<'_> {
+    fn place(&self, id: Option<ObjectId>) -> usize {
+        id.map_or(0, |id| self.places[&id])
+    }
+
+    fn sees(&mut self, place: usize, committed: usize, how: &str) {
+        assert!(place >= committed, "{how}: {place} after {committed} was committed");
+        assert!(place >= self.newest, "{how}: {place} after {} was seen", self.newest);
+        self.newest = place;
+    }
+
+    fn sees_whole(&mut self, places: &[usize], committed: usize, how: &str) {
+        assert_eq!(places.len(), REFS.len(), "{how}");
+        assert!(places.iter().all(|place| *place == places[0]), "{how}: a part of a batch: {places:?}");
+        self.sees(places[0], committed, how);
+    }
+
+    fn read(&mut self, turn: usize) {
+        let committed = self.committed.load(SeqCst);
+        match turn % 4 {
+            // In the order of the renames, and against it.
+            0 => REFS.iter().for_each(|name| self.sees(self.place(direct(self.view, name)), committed, "one by one")),
+            1 => {
+                for name in REFS.iter().rev() {
+                    self.sees(self.place(direct(self.view, name)), committed, "one by one, backwards");
+                }
+            }
+            2 => {
+                let found = self.view.get_many(&REFS.map(BStr::new)).unwrap();
+                let places: Vec<usize> =
+                    found.iter().map(|found| self.place(found.as_ref().and_then(|found| found.target.id()))).collect();
+                self.sees_whole(&places, committed, "together");
+            }
+            _ => {
+                let rows = listed(self.view, &prefixed(&["refs/changes/", "refs/heads/"]));
+                if !rows.is_empty() {
+                    let places: Vec<usize> = rows.iter().map(|(_, target)| self.place(target.id())).collect();
+                    self.sees_whole(&places, committed, "a list");
+                }
+            }
+        }
+    }
+}
+
+fn race(believe: Option<Duration>) {
+    let (repo, ids) = repo();
+    let places = ids.iter().copied().zip(0..).collect();
+    let views = Views::new(&ViewsSettings::default());
+    let view = views.open(repo.git_dir(), &settings(believe)).unwrap();
+    // Another way to the same repository.
+    let temp = tempfile::tempdir().unwrap();
+    symlink(repo.git_dir(), temp.path().join("link")).unwrap();
+    let other = views.open(&temp.path().join("link"), &settings(believe)).unwrap();
+    assert!(!Arc::ptr_eq(&view, &other));
+    let (committed, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let readers: Vec<_> = [&view, &other, &view]
+            .into_iter()
+            .enumerate()
+            .map(|(at, view)| {
+                let (places, committed, is_over) = (&places, &committed, &is_over);
+                scope.spawn(move || {
+                    let mut reader = Reader { view, places, committed, newest: 0 };
+                    for turn in at.. {
+                        if is_over.load(SeqCst) {
+                            break;
+                        }
+                        reader.read(turn);
+                    }
+                })
+            })
+            .collect();
+        for (round, id) in ids.iter().enumerate().skip(1) {
+            if readers.iter().any(|reader| reader.is_finished()) {
+                break;
+            }
+            change_all(&view, *id).unwrap();
+            committed.store(round, SeqCst);
+        }
+        is_over.store(true, SeqCst);
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+    });
+    assert!(REFS.iter().all(|name| repo.git_dir().join(name).is_file()), "they went as loose files");
+    assert_eq!(view.verify().unwrap().differences, []);
+}
+
+#[test]
+fn no_view_of_the_process_sees_a_part_of_a_batch() {
+    race(None);
+}
+
+#[test]
+fn nor_does_one_that_believes_for_a_while_what_it_has_seen() {
+    race(Some(Duration::from_secs(3600)));
+}
