@@ -17,6 +17,7 @@ use differences::DIFFERENCES;
 use refdb_testkit::{
     Git, RefFormat,
     differential::{Areas, Bench, Part, Place, Plan, Ran, Step, minimise},
+    rounds,
 };
 use refdb_types::HashKind;
 use std::{
@@ -31,8 +32,8 @@ use std::{
 /// How many steps a plan has.
 const STEPS: usize = 30;
 
-/// How many plans are tried unless something else is asked for.
-const PLANS: u64 = 100;
+/// How many plans are tried unless something else is asked for: in `make test`, and in `make test-long`.
+const PLANS: (usize, usize) = (60, 100);
 
 /// How many differences end a run: to cut each down takes as long as dozens of plans.
 const DIFFERENCES_MAX: usize = 30;
@@ -90,7 +91,7 @@ fn try_plans(areas: Areas) {
     let count = match (seconds, env::var_os("REFDB_DIFFERENTIAL_SEED")) {
         (Some(_), _) => u64::MAX,
         (None, Some(_)) => 1,
-        (None, None) => PLANS,
+        (None, None) => rounds(PLANS.0, PLANS.1) as u64,
     };
     let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let next = AtomicU64::new(0);
