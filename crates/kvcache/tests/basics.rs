@@ -28,7 +28,7 @@ fn seg_bytes(dir: &Path) -> u64 {
 }
 
 #[test]
-fn of_a_value_that_is_too_large_for_whoever_asks_only_the_length_is_given() {
+fn of_a_value_that_is_too_large_for_the_caller_only_the_length_is_given() {
     let dir = tempfile::tempdir().unwrap();
     let check = |cache: &Cache| {
         let before = cache.stats();

@@ -13,7 +13,7 @@ use refdb_types::ObjectId;
 const STEPS: usize = 70;
 
 #[test]
-fn a_view_says_what_git_says_whoever_writes() {
+fn a_view_says_what_git_says_also_where_others_write() {
     each(|repo| {
         let ids = repo.commits(5);
         let mut rng = Rng::new(17);
