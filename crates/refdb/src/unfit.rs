@@ -56,9 +56,9 @@ pub enum MigrateError {
     /// A worktree was added or removed meanwhile.
     #[error("a worktree was added or removed meanwhile; try again")]
     WorktreesChanged,
-    /// A reflog grew by many entries while the refs were copied.
-    #[error("the reflog of '{0}' grew too much meanwhile; try again")]
-    LogGrew(BString),
+    /// A reflog has more entries than a table can tell apart.
+    #[error("the reflog of '{0}' has too many entries: expire some")]
+    LogTooLong(BString),
     /// Refs that the other format cannot hold, or that cannot be read.
     #[error("{0}")]
     Unfit(Unfit),

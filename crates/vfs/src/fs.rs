@@ -90,6 +90,10 @@ impl Fs {
         self.signs_locks
     }
 
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
     /// Counts an open file and answers it as one of this file system.
     pub(crate) fn file(&self, inner: std::fs::File, path: &Path) -> File {
         File::new(&self.gate, inner, path)

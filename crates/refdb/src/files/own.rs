@@ -4,7 +4,7 @@ use super::{FilesBackend, cursor::FilesCursor, packed_cache::PackedProof, packed
 use crate::{BrokenRef, Cursor, Error, RefView, Result};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{LogEntry, ObjectId};
-use refdb_vfs::{Stat, now_nanos};
+use refdb_vfs::{Nearby, Stat, now_nanos};
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
 /// Where a linked worktree has refs of its own (git-worktree(1), "REFS").
@@ -73,6 +73,12 @@ impl FilesBackend {
         Ok(())
     }
 
+    /// Gives back the memory of the part of packed-refs that a walk has come through.
+    pub(crate) fn forget_packed_so_far(&self) -> Result<()> {
+        self.store.packed()?.packed.forget_read();
+        Ok(())
+    }
+
     /// Gives up the memory of packed-refs, for one who has read all of it.
     pub(crate) fn forget_packed(&self) {
         self.store.cache.forget();
@@ -119,33 +125,32 @@ impl FilesBackend {
     }
 
     /// What a stat tells of a reflog's file.
-    pub(crate) fn log_stat(&self, name: &BStr) -> Result<Option<Stat>> {
+    pub(crate) fn log_stat(&self, near: &mut Nearby<'_>, name: &BStr) -> Result<Option<Stat>> {
         debug_assert!(!name.is_empty(), "a reflog has a name");
         let path = self.store.layout.log_path(name);
-        path.map_or(Ok(None), |path| Ok(self.store.options.fs.find_link(&path)?))
+        path.map_or(Ok(None), |path| Ok(near.find_link(&path)?))
     }
 
-    /// The most entries that a file has room for.
-    pub(crate) fn log_entries_max(&self, stat: &Stat) -> u64 {
-        // Two ids, the blanks behind them, and no name.
-        let least = 2 * self.store.options.hash.len_hex() as u64 + 10;
-        stat.len_bytes / least + 1
+    /// To look at very many files.
+    pub(crate) fn nearby(&self) -> Nearby<'_> {
+        Nearby::new(&self.store.options.fs)
     }
 
-    /// A reflog's bytes, as long as a stat said that it is. `None` if it is large, or not that any more.
-    pub(crate) fn small_log(&self, name: &BStr, stat: &Stat) -> Result<Option<Vec<u8>>> {
+    /// What a reflog's file looks like, and its bytes if it is small. `None` if there is none.
+    pub(crate) fn look_at_log(&self, near: &mut Nearby<'_>, name: &BStr) -> Result<Option<(Stat, Option<Vec<u8>>)>> {
         const LEN_MAX: u64 = 16 << 10;
-        let Some(path) = self.store.layout.log_path(name).filter(|_| stat.is_file() && stat.len_bytes <= LEN_MAX)
-        else {
-            return Ok(None);
-        };
-        let file = match self.store.options.fs.open(&path) {
+        let Some(path) = self.store.layout.log_path(name) else { return Ok(None) };
+        let file = match near.open(&path) {
             Err(error) if error.is_not_found() => return Ok(None),
             file => file?,
         };
+        let stat = file.stat()?;
+        if !stat.is_file() || stat.len_bytes > LEN_MAX {
+            return Ok(Some((stat, None)));
+        }
         let mut bytes = vec![0; usize::try_from(stat.len_bytes).unwrap_or(0)];
         let is_whole = file.read_at(&mut bytes, 0).is_ok_and(|len| len == bytes.len());
-        Ok(is_whole.then_some(bytes))
+        Ok(Some((stat, is_whole.then_some(bytes))))
     }
 
     /// Hands over a reflog's entries, the newest first, of its bytes if they were read. Returns the number of lines that are

@@ -40,6 +40,13 @@ impl Bytes {
         }
     }
 
+    /// Gives back the memory of what lies in a file.
+    fn forget(&self) {
+        if let Bytes::Mapped(mapping, _) = self {
+            mapping.forget();
+        }
+    }
+
     /// A copy of a part.
     fn read(&self, range: Range<usize>) -> Result<Cow<'_, [u8]>> {
         match self {
@@ -234,6 +241,11 @@ impl Packed {
         let Bytes::Paged(pages) = &self.bytes else { return None };
         let bytes = Bytes::Paged(pages.emptied(keep_blocks));
         Some(Packed { path: self.path.clone(), bytes, disorder: Arc::clone(&self.disorder), ..*self })
+    }
+
+    /// Gives back the memory of what was read of a mapped file, for one who does not come back.
+    pub(super) fn forget_read(&self) {
+        self.bytes.forget();
     }
 
     /// How much of it is in private memory.

@@ -6,9 +6,17 @@ use std::{panic::resume_unwind, thread};
 /// Less is not worth a thread.
 const LEN_MIN: usize = 128;
 
-/// What `work` makes of each item, in order. The items are divided among this thread and another one.
-pub(super) fn in_two<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
-    let all = |items: &[T]| items.iter().map(&work).collect::<Result<Vec<R>>>();
+/// What `work` makes of each item, in order. The items are divided among this thread and another one, and each begins with
+/// a value that `begin` makes.
+pub(super) fn in_two<T: Sync, S, R: Send>(
+    items: &[T],
+    begin: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, &T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let all = |items: &[T]| {
+        let mut state = begin();
+        items.iter().map(|item| work(&mut state, item)).collect::<Result<Vec<R>>>()
+    };
     if items.len() < LEN_MIN {
         return all(items);
     }
@@ -35,10 +43,12 @@ mod tests {
     fn each_item_is_worked_on_in_order_and_a_failure_in_either_half_is_told() {
         for len in [0, 1, LEN_MIN - 1, LEN_MIN, 10 * LEN_MIN + 1] {
             let items: Vec<usize> = (0..len).collect();
-            assert_eq!(in_two(&items, |item| Ok(*item)).unwrap(), items);
+            assert_eq!(in_two(&items, || (), |(), item| Ok(*item)).unwrap(), items);
             for bad in [0, len / 2, len.saturating_sub(1)].into_iter().filter(|bad| *bad < len) {
-                let work = |item: &usize| if *item == bad { Err(Misuse::BadId("x".into()).into()) } else { Ok(()) };
-                assert!(in_two(&items, work).is_err(), "{bad} of {len}");
+                let work = |_: &mut (), item: &usize| {
+                    if *item == bad { Err(Misuse::BadId("x".into()).into()) } else { Ok(()) }
+                };
+                assert!(in_two(&items, || (), work).is_err(), "{bad} of {len}");
             }
         }
     }

@@ -64,8 +64,11 @@ fn compare_changed(
     compare: &mut Compare<'_>,
 ) -> Result<()> {
     debug_assert!(copied.is_sorted_by(|a, b| a.name < b.name), "reflogs are listed in order");
-    let looks_the_same =
-        in_two(copied, |log| Ok(log.looked.is_some() && old.log_stat(log.name.as_bstr())? == log.looked))?;
+    let looks_the_same = in_two(
+        copied,
+        || old.nearby(),
+        |near, log| Ok(log.looked.is_some() && old.log_stat(near, log.name.as_bstr())? == log.looked),
+    )?;
     let mut names = names.into_iter().peekable();
     for (log, looks_the_same) in copied.iter().zip(looks_the_same) {
         while let Some(made) = names.next_if(|made| *made < log.name) {

@@ -6,7 +6,7 @@ use crate::{
     files::FilesOptions, store,
 };
 use bstr::{BString, ByteSlice};
-use refdb_vfs::{EntryKind, Fs, Lock, LockError, Patience};
+use refdb_vfs::{EntryKind, Fs, Lock, LockError, Nearby, Patience};
 use reftable::stack::{Durability, Stack, StackOptions};
 use std::{
     collections::hash_map::RandomState,
@@ -362,7 +362,7 @@ const FILES_MAX: usize = 8192;
 /// Removes a file, or a folder with all that is in it. A symbolic link is not followed.
 pub(super) fn remove_tree(fs: &Fs, path: &Path, kind: EntryKind) -> Result<()> {
     if kind != EntryKind::Dir {
-        return remove_one(fs, path);
+        return removed(fs.remove_file(path));
     }
     // A loop, since refnames can have thousands of folders.
     let (mut waiting, mut folders, mut files) = (vec![path.to_owned()], Vec::new(), Vec::new());
@@ -373,11 +373,11 @@ pub(super) fn remove_tree(fs: &Fs, path: &Path, kind: EntryKind) -> Result<()> {
         }
         folders.push(folder);
         if files.len() >= FILES_MAX {
-            in_two(&files, |file| remove_one(fs, file))?;
+            remove_all(fs, &files)?;
             files.clear();
         }
     }
-    in_two(&files, |file| remove_one(fs, file))?;
+    remove_all(fs, &files)?;
     // Those below others come last.
     for folder in folders.iter().rev() {
         match fs.remove_dir(folder) {
@@ -388,8 +388,13 @@ pub(super) fn remove_tree(fs: &Fs, path: &Path, kind: EntryKind) -> Result<()> {
     Ok(())
 }
 
-fn remove_one(fs: &Fs, path: &Path) -> Result<()> {
-    match fs.remove_file(path) {
+fn remove_all(fs: &Fs, files: &[PathBuf]) -> Result<()> {
+    in_two(files, || Nearby::new(fs), |near, file| removed(near.remove_file(file))).map(drop)
+}
+
+/// A file that is gone already is as good as removed.
+fn removed(removed: refdb_vfs::Result<()>) -> Result<()> {
+    match removed {
         Err(error) if error.is_not_found() => Ok(()),
         removed => Ok(removed?),
     }

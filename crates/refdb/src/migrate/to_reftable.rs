@@ -14,11 +14,14 @@ use reftable::{
     stack::{AdditionWriter, Stack, StackError},
 };
 
-/// A reflog may grow by this many entries between the look at its length and its copy.
-const GROWTH_MAX: u64 = 1024;
+/// After as many refs the memory of those that were read is given back: some MiB of packed-refs.
+const FORGET_EVERY: u64 = 1 << 16;
 
-/// All refs have this update index. Entries of reflogs have greater ones, the newest the greatest.
+/// All refs have this update index. Entries of reflogs have greater ones.
 const FIRST_INDEX: u64 = 1;
+
+/// The newest entry of each reflog has this one. That there is room for all others of any file is known without a look.
+const LAST_INDEX: u64 = 1 << 32;
 
 /// The files that a copy was made from. What looks the same later has not changed, and need not be read again.
 pub(super) struct Copied {
@@ -55,15 +58,8 @@ pub(super) fn copy(
     ticker: &mut Ticker<'_>,
 ) -> Result<Copied> {
     let names = if reflogs { files.own_log_names()? } else { Vec::new() };
-    let (mut last_index, now) = (FIRST_INDEX, now_nanos());
-    let stats = in_two(&names, |name| files.log_stat(name.as_bstr()))?;
-    let mut logs = Vec::with_capacity(names.len());
-    for (name, stat) in names.into_iter().zip(stats) {
-        let entries_max = stat.map_or(0, |stat| files.log_entries_max(&stat));
-        last_index = last_index.max(entries_max + GROWTH_MAX);
-        logs.push(CopiedLog { name, looked: stat.filter(|stat| !stat.is_racy(now)) });
-    }
-    let mut refs = None;
+    let last_index = if names.is_empty() { FIRST_INDEX } else { LAST_INDEX };
+    let (mut refs, mut looks) = (None, Vec::new());
     let mut addition = stack.lock(Patience::None)?;
     assert!(addition.snapshot().tables().is_empty(), "a copy goes into a stack of its own");
     addition.add_table(FIRST_INDEX..=last_index, 0, |writer| {
@@ -71,7 +67,7 @@ pub(super) fn copy(
         refs = copy.refs()?;
         // The table's end takes memory of its own.
         files.forget_packed();
-        let (left_out, cut) = copy.logs(&logs, last_index)?;
+        let (left_out, cut) = copy.logs(&names, &mut looks)?;
         copy.unfit.check()?;
         migrated.lines_left_out += left_out;
         migrated.entries_cut += cut;
@@ -79,6 +75,8 @@ pub(super) fn copy(
     })?;
     let committed = addition.commit()?;
     debug_assert!(committed.compaction.is_none(), "one table is compact");
+    assert_eq!(names.len(), looks.len(), "each reflog was looked at once");
+    let logs = names.into_iter().zip(looks).map(|(name, looked)| CopiedLog { name, looked }).collect();
     Ok(Copied { refs, logs })
 }
 
@@ -97,8 +95,13 @@ impl Copy<'_, '_, '_> {
             unfit.add(format_args!("packed-refs: {name}: only refs below refs/ are packed; remove the line"));
         }
         let (mut names, mut levels) = (OrderedNames::default(), Levels::default());
+        let mut seen: u64 = 0;
         files.for_each_own_noting(&mut |found| {
             ticker.pass()?;
+            seen += 1;
+            if seen.is_multiple_of(FORGET_EVERY) {
+                files.forget_packed_so_far()?;
+            }
             let view = match found {
                 Ok(view) => view,
                 Err(broken) => {
@@ -121,38 +124,39 @@ impl Copy<'_, '_, '_> {
     }
 
     /// Returns how many lines were no entries, and how many entries were cut.
-    fn logs(&mut self, logs: &[CopiedLog], last_index: u64) -> Result<(u64, u64)> {
+    fn logs(&mut self, names: &[BString], looks: &mut Vec<Option<Stat>>) -> Result<(u64, u64)> {
         /// Of these the small ones are in memory at once.
         const READ_AHEAD: usize = 256;
         let (mut left_out, mut cut) = (0, 0);
-        for part in logs.chunks(READ_AHEAD) {
-            let files = self.files;
-            let contents = in_two(part, |log| {
-                log.looked.as_ref().map_or(Ok(None), |stat| files.small_log(log.name.as_bstr(), stat))
-            })?;
-            for (log, content) in part.iter().zip(contents) {
-                let (log_left_out, log_cut) = self.log(log.name.as_bstr(), content, last_index)?;
+        // A table that failed may be written again.
+        looks.clear();
+        for part in names.chunks(READ_AHEAD) {
+            let (files, now) = (self.files, now_nanos());
+            let found = in_two(part, || files.nearby(), |near, name| files.look_at_log(near, name.as_bstr()))?;
+            for (name, look) in part.iter().zip(found) {
+                let (stat, content) = look.unzip();
+                let (log_left_out, log_cut) = self.log(name.as_bstr(), content.flatten())?;
                 left_out += log_left_out;
                 cut += log_cut;
+                looks.push(stat.filter(|stat| !stat.is_racy(now)));
             }
         }
         Ok((left_out, cut))
     }
 
     /// The same of one reflog, whose bytes may have been read.
-    fn log(&mut self, name: &BStr, content: Option<Vec<u8>>, last_index: u64) -> Result<(u64, u64)> {
+    fn log(&mut self, name: &BStr, content: Option<Vec<u8>>) -> Result<(u64, u64)> {
         let Copy { files, writer, unfit, ticker } = self;
         if RefName::new_safe(name.to_vec()).is_none() {
             unfit.add(format_args!("the reflog of {name}: no ref can have that name"));
             return Ok((0, 0));
         }
         let (mut left_out, mut cut, mut is_unfit) = (0, 0, false);
-        let mut next_index = last_index;
-        debug_assert!(next_index > FIRST_INDEX, "where there are reflogs there is room for entries");
+        let mut next_index = LAST_INDEX;
         let skipped = files.for_each_entry(name, content, &mut |entry| {
             ticker.pass()?;
             if next_index < FIRST_INDEX {
-                return Err(MigrateError::LogGrew(name.to_owned()).into());
+                return Err(MigrateError::LogTooLong(name.to_owned()).into());
             }
             match add_entry(writer, name, next_index, entry) {
                 _ if is_unfit => {}
@@ -167,7 +171,7 @@ impl Copy<'_, '_, '_> {
             next_index -= 1;
             Ok(())
         })?;
-        if next_index == last_index {
+        if next_index == LAST_INDEX {
             writer.add_log(&marker(name, FIRST_INDEX, files.null_id()))?;
         }
         Ok((left_out + skipped, cut))

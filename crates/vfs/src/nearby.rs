@@ -1,0 +1,110 @@
+//! Very many files, folder by folder: a file is found from its folder, and not along the whole path.
+
+use crate::{Error, File, Fs, Op, Result, Stat};
+use rustix::{
+    fd::{AsFd, BorrowedFd, OwnedFd},
+    fs::{AtFlags, CWD, Mode, OFlags},
+};
+use std::path::{Path, PathBuf};
+
+/// Keeps the folder open of which the last files were. One that has a single file is not opened.
+///
+/// A folder that is moved meanwhile is followed: the caller looks again where that matters.
+pub struct Nearby<'f> {
+    fs: &'f Fs,
+    folder: PathBuf,
+    open: Option<OwnedFd>,
+}
+
+impl<'f> Nearby<'f> {
+    /// No folder yet.
+    pub fn new(fs: &'f Fs) -> Self {
+        Nearby { fs, folder: PathBuf::new(), open: None }
+    }
+
+    /// As [`Fs::find_link`].
+    pub fn find_link(&mut self, path: &Path) -> Result<Option<Stat>> {
+        let (folder, name) = self.place(path);
+        Stat::found(rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW), path)
+    }
+
+    /// As [`Fs::open`].
+    pub fn open(&mut self, path: &Path) -> Result<File> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let fs = self.fs;
+        let (folder, name) = self.place(path);
+        match fs.gate().opening(|| rustix::fs::openat(folder, name, flags, Mode::empty())) {
+            Ok(inner) => Ok(fs.file(inner.into(), path)),
+            Err(source) => Err(Error::new("open", path, source)),
+        }
+    }
+
+    /// As [`Fs::remove_file`].
+    pub fn remove_file(&mut self, path: &Path) -> Result<()> {
+        let fs = self.fs;
+        let (folder, name) = self.place(path);
+        fs.gate().change(Op::Remove(path), "remove", path, || {
+            rustix::fs::unlinkat(folder, name, AtFlags::empty()).map_err(Into::into)
+        })
+    }
+
+    /// Where a file is looked for, and by which name. What cannot be opened is looked for along the path.
+    fn place<'p>(&mut self, path: &'p Path) -> (BorrowedFd<'_>, &'p Path) {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return (CWD, path) };
+        if folder != self.folder {
+            folder.clone_into(&mut self.folder);
+            self.open = None;
+            return (CWD, path);
+        }
+        if self.open.is_none() {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            self.open = rustix::fs::open(folder, flags, Mode::empty()).ok();
+        }
+        match &self.open {
+            Some(open) => (open.as_fd(), Path::new(name)),
+            None => (CWD, path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_in_one_folder_after_the_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let fs = Fs::real();
+        for folder in ["a", "b"] {
+            std::fs::create_dir(dir.path().join(folder)).unwrap();
+            for file in ["1", "2", "3"] {
+                std::fs::write(dir.path().join(folder).join(file), [folder, file].concat()).unwrap();
+            }
+        }
+        let mut near = Nearby::new(&fs);
+        for name in ["a/1", "a/2", "a/3", "b/1", "a/2", "a/1"] {
+            let path = dir.path().join(name);
+            assert_eq!(near.find_link(&path).unwrap(), fs.find_link(&path).unwrap());
+            let file = near.open(&path).unwrap();
+            assert_eq!((file.path(), file.read_to_end().unwrap()), (&*path, name.replace('/', "").into_bytes()));
+        }
+        for name in ["a/1", "a/2", "a/3"] {
+            near.remove_file(&dir.path().join(name)).unwrap();
+            assert_eq!(near.find_link(&dir.path().join(name)).unwrap(), None);
+            assert!(near.open(&dir.path().join(name)).is_err_and(|error| error.is_not_found()));
+        }
+        assert_eq!(fs.read_dir(&dir.path().join("a")).unwrap(), []);
+        assert_eq!(fs.read_dir(&dir.path().join("b")).unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_holds_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let fs = Fs::real();
+        let mut near = Nearby::new(&fs);
+        for _ in 0..3 {
+            assert_eq!(near.find_link(&dir.path().join("none/x")).unwrap(), None);
+            assert!(near.remove_file(&dir.path().join("none/x")).is_err_and(|error| error.is_not_found()));
+        }
+    }
+}
