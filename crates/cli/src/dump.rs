@@ -5,7 +5,7 @@ mod table;
 
 use crate::{
     Invocation,
-    failure::{Failure, Result, fatal, message},
+    failure::{Failure, Result, fatal, message, say},
     options::Command,
     output::Output,
     session::Session,
@@ -31,7 +31,12 @@ pub static COMMAND: Command = Command {
 pub(crate) struct Dumper<'a> {
     pub(crate) fs: &'a Fs,
     pub(crate) output: &'a mut Output,
+    /// Whether all loose refs and their folders could be read.
+    is_whole: bool,
 }
+
+/// The exit code where some could not.
+const NOT_WHOLE: u8 = 1;
 
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
@@ -47,10 +52,11 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let mut output = Output::default();
     output.expect_much();
     let fs = Fs::real();
-    let mut dumper = Dumper { fs: &fs, output: &mut output };
+    let mut dumper = Dumper { fs: &fs, output: &mut output, is_whole: true };
     let result = paths.iter().try_for_each(|path| dumper.path(path));
+    let is_whole = dumper.is_whole;
     output.flush()?;
-    result.map(|()| 0)
+    result.map(|()| if is_whole { 0 } else { NOT_WHOLE })
 }
 
 impl Dumper<'_> {
@@ -119,8 +125,7 @@ impl Dumper<'_> {
     fn loose_below(&mut self, name: BString, folder: &Path) -> Result<()> {
         let mut entries = match self.fs.read_dir(folder) {
             Ok(entries) => entries,
-            Err(error) if error.is_not_found() => return Ok(()),
-            Err(error) => return Err(cannot(error)),
+            Err(error) => return self.pass_over(&error),
         };
         entries.sort_by(|(one, _), (two, _)| one.cmp(two));
         for (entry, kind) in entries {
@@ -136,13 +141,27 @@ impl Dumper<'_> {
     }
 
     fn loose(&mut self, name: &BStr, path: &Path) -> Result<()> {
-        let content = self.fs.read(path).map_err(cannot)?;
+        let content = match self.fs.read(path) {
+            Ok(content) => content,
+            Err(error) => return self.pass_over(&error),
+        };
         let content = content.strip_suffix(b"\n").unwrap_or(&content);
         let shown = match content.strip_prefix(b"ref: ") {
             Some(target) => message!["-> ", target],
             None => content.into(),
         };
         self.line(&[b"loose ", name, b" ", &shown])
+    }
+
+    /// Goes on behind a file or folder that cannot be read. One that is gone meanwhile is no fault.
+    fn pass_over(&mut self, error: &refdb_vfs::Error) -> Result<()> {
+        if error.is_not_found() {
+            return Ok(());
+        }
+        self.is_whole = false;
+        self.output.flush()?;
+        say("error: ", error.to_string().as_bytes());
+        Ok(())
     }
 
     /// One line of the picture.

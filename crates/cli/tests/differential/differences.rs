@@ -94,6 +94,11 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         unify: above_own_refs,
         left: LEFT_BY_REFDB,
     },
+    Difference {
+        why: "git shows zeros for %(deltabase) where a field needs the object's content too; refdb shows the base",
+        unify: delta_bases,
+        left: LEFT_ALIKE,
+    },
     Difference { why: "git ends text that it aligns at a zero byte", unify: aligned_zeros, left: LEFT_ALIKE },
     Difference {
         why: "among loose refs, git for-each-ref --start-after loses or repeats refs where its name is beyond refs/ or in no folder",
@@ -315,7 +320,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_ALIKE,
     },
     Difference {
-        why: "where a list turns out to be git's, refdb has warned of core.fsync, and git does so again",
+        why: "where a list turns out to be git's, or asks git for fields, refdb has warned of core.fsync, and git does so again",
         unify: settings_read_twice,
         left: LEFT_ALIKE,
     },

@@ -219,11 +219,11 @@ pub(crate) fn root_refs_behind_a_fault(step: &Step, git: &mut Said, refdb: &mut 
     }
 }
 
-/// Refdb reads the settings before it leaves a mistake to git, which reads them again.
+/// Refdb reads the settings before it leaves a mistake to git, or asks it for a field. Git reads them again.
 pub(crate) fn settings_read_twice(step: &Step, git: &mut Said, refdb: &mut Said) {
     let mut lines: Vec<&[u8]> = refdb.err.lines_with_terminator().collect();
     lines.dedup_by(|one, other| one == other && one.starts_with(b"warning: ignoring unknown core.fsync component "));
-    if ["branch", "tag"].contains(&step.command) && lines.concat() == git.err[..] {
+    if ["branch", "tag", "for-each-ref", "refs", "reflog"].contains(&step.command) && lines.concat() == git.err[..] {
         refdb.err.clone_from(&git.err);
     }
 }

@@ -6,8 +6,10 @@ use refdb_testkit::differential::{Changed, Left, Said, Step};
 
 /// The setting whose value is called bad, or none.
 fn bad_setting(said: &Said) -> Option<&[u8]> {
-    let line = said.err.lines().find(|line| line.starts_with(b"fatal: bad ") && line.contains_str("config value"))?;
-    line.rsplit_once_str(" for ").map(|(_, setting)| setting)
+    let of_value = |line: &'_ [u8]| line.starts_with(b"fatal: bad ") && line.contains_str("config value");
+    let value = said.err.lines().find(|line| of_value(line)).and_then(|line| line.rsplit_once_str(" for "));
+    let variable = || said.err.lines().find_map(|line| line.strip_prefix(b"fatal: bad config variable "));
+    value.map(|(_, setting)| setting).or_else(variable)
 }
 
 /// Git reports wrong use, and refdb a bad setting. Or each reports another one of two bad settings.

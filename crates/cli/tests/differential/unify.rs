@@ -240,6 +240,15 @@ pub(crate) fn aligned_zeros(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
+/// Zeros in place of an id.
+pub(crate) fn delta_bases(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let asks = step.words.iter().any(|word| word.contains_str("deltabase"));
+    let is_alike = |(git, refdb): (&u8, &u8)| git == refdb || *git == b'0' && refdb.is_ascii_hexdigit();
+    if asks && git.out.len() == refdb.out.len() && git.out.iter().zip(refdb.out.iter()).all(is_alike) {
+        refdb.out.clone_from(&git.out);
+    }
+}
+
 pub(crate) fn start_beyond(step: &Step, git: &mut Said, refdb: &mut Said) {
     let markers = step.words.iter().filter_map(|word| word.strip_prefix(b"--start-after="));
     // Where the name lies in a folder of its own below refs/ or beyond.

@@ -10,7 +10,7 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 /// Looks at the files below `refs/`, then at root refs.
 pub(super) fn verify(verifier: &mut Verifier<'_>, worktree: &Worktree) -> Result<()> {
     folder(verifier, worktree, "refs".into())?;
-    for (name, kind) in entries(verifier, &worktree.folder)? {
+    for (name, kind) in entries(verifier, &worktree.folder, worktree.prefix.clone()) {
         if kind != EntryKind::Dir && is_root_ref(name.as_bstr()) {
             one(verifier, worktree, name.as_bstr(), kind)?;
         }
@@ -25,7 +25,8 @@ fn folder(verifier: &mut Verifier<'_>, worktree: &Worktree, name: BString) -> Re
         debug_assert!(name == "refs" || name.starts_with(b"refs/"), "the walk stays below refs/: {name}");
         let path = worktree.folder.join(OsStr::from_bytes(&name));
         let mut below = Vec::new();
-        for (entry, kind) in entries(verifier, &path)? {
+        let place = BString::from([&worktree.prefix[..], &name].concat());
+        for (entry, kind) in entries(verifier, &path, place) {
             let name = BString::from([&name[..], b"/", &entry].concat());
             // Someone is writing. A name that begins with a dot is no lock of git's.
             let is_lock = entry.ends_with(b".lock") && !entry.starts_with(b".");
@@ -40,15 +41,19 @@ fn folder(verifier: &mut Verifier<'_>, worktree: &Worktree, name: BString) -> Re
     Ok(())
 }
 
-/// A folder's entries in order of name; none if there is no such folder.
-fn entries(verifier: &Verifier<'_>, path: &Path) -> Result<Vec<(Vec<u8>, EntryKind)>> {
+/// A folder's entries in order of name; none if there is no such folder. One that cannot be read is a fault, and the
+/// others are looked at.
+fn entries(verifier: &mut Verifier<'_>, path: &Path, place: BString) -> Vec<(Vec<u8>, EntryKind)> {
     match verifier.store.fs().read_dir(path) {
         Ok(mut entries) => {
             entries.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-            Ok(entries)
+            entries
         }
-        Err(error) if error.is_not_found() => Ok(Vec::new()),
-        Err(error) => Err(error.into()),
+        Err(error) if error.is_not_found() => Vec::new(),
+        Err(error) => {
+            verifier.fault(place.as_bstr(), Check::BadRefContent, error.to_string());
+            Vec::new()
+        }
     }
 }
 
