@@ -26,7 +26,7 @@ impl Store {
             Some(what) => Err(Misuse::Setting(what.clone()).into()),
             None => {
                 let context = self.context();
-                context.backend.prune_logs(names, how, &*context.objects, judge)
+                context.backend.prune_logs(names, how, context.objects, judge)
             }
         }
     }
