@@ -1,4 +1,4 @@
-//! Two sides in turn until one is sure. Runs go in pairs, A B or B A as a coin falls; a pair gives one log ratio.
+//! Runs of two sides until one is sure. They go in pairs, A B or B A as a coin falls; a pair gives one log ratio.
 //! The page docs/decisions/0080-the-lab-bets.md says why a coin, and why it makes the answer exact.
 
 use anyhow::Result;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     coin::Coin,
     measure::{Measure, Sample},
-    stats::{self, Bets, Interval},
+    stats::{self, Bets, Interval, Odds},
 };
 
 /// One of the two sides.
@@ -30,6 +30,13 @@ pub struct Rules {
     pub pairs_max: usize,
     /// The value that decides.
     pub judge: Measure,
+}
+
+impl Rules {
+    /// How often verdicts by these rules may be wrong.
+    pub fn odds(&self) -> Odds {
+        Odds::new(self.rate, self.pairs_max)
+    }
 }
 
 /// What a comparison ends with, seen from B.
@@ -69,10 +76,10 @@ pub struct Outcome {
 }
 
 /// Which side is dearer, as far as `differences` show.
-pub fn verdict(differences: &[f64], rate: f64) -> Verdict {
-    if stats::is_above(differences, 0.0, rate) {
+pub fn verdict(differences: &[f64], odds: &Odds) -> Verdict {
+    if stats::is_above(differences, 0.0, odds) {
         Verdict::Worse
-    } else if stats::is_below(differences, 0.0, rate) {
+    } else if stats::is_below(differences, 0.0, odds) {
         Verdict::Better
     } else {
         Verdict::CannotTell
@@ -80,15 +87,16 @@ pub fn verdict(differences: &[f64], rate: f64) -> Verdict {
 }
 
 /// Whether B is known to cost neither more nor less than A by the tolerance.
-pub fn is_equal(differences: &[f64], rules: &Rules) -> bool {
+fn is_equal(differences: &[f64], rules: &Rules, odds: &Odds) -> bool {
     let margin = rules.tolerance.ln_1p();
-    stats::is_below(differences, margin, rules.rate) && stats::is_above(differences, -margin, rules.rate)
+    stats::is_below(differences, margin, odds) && stats::is_above(differences, -margin, odds)
 }
 
 /// Says when more runs would change nothing, or are too many.
 #[derive(Debug)]
 pub struct Referee {
-    rules: Rules,
+    pairs_max: usize,
+    odds: Odds,
     seen: usize,
     worse: Bets,
     better: Bets,
@@ -101,7 +109,8 @@ impl Referee {
     pub fn new(rules: Rules) -> Referee {
         let margin = rules.tolerance.ln_1p();
         Referee {
-            rules,
+            pairs_max: rules.pairs_max,
+            odds: rules.odds(),
             seen: 0,
             worse: Bets::above(0.0),
             better: Bets::below(0.0),
@@ -118,57 +127,52 @@ impl Referee {
             }
         }
         self.seen = differences.len();
-        let won = |bets: &Bets| bets.are_won(self.rules.rate);
-        self.seen >= self.rules.pairs_max || won(&self.worse) || won(&self.better) || self.equal.iter().all(won)
+        let won = |bets: &Bets| bets.are_won(&self.odds);
+        self.seen >= self.pairs_max || won(&self.worse) || won(&self.better) || self.equal.iter().all(won)
     }
 }
 
 /// What the runs of `comparison` say.
 pub fn outcome(comparison: &Comparison, rules: &Rules) -> Outcome {
-    let differences = &comparison.differences;
+    let (differences, odds) = (&comparison.differences, rules.odds());
     Outcome {
-        verdict: verdict(differences, rules.rate),
+        verdict: verdict(differences, &odds),
         ratio: stats::centre(differences).exp(),
-        interval: stats::interval(differences, rules.rate).of_ratio(),
-        equal: is_equal(differences, rules),
+        interval: stats::interval(differences, &odds).of_ratio(),
+        equal: is_equal(differences, rules, &odds),
     }
 }
 
-/// One run of each side, in the order that the coin gives.
+/// The side that the coin lets begin.
+pub fn first(coin: &mut Coin) -> Which {
+    if coin.toss() { Which::B } else { Which::A }
+}
+
+/// One run of each side, one after the other, in the order that the coin gives.
 pub fn pair<T>(coin: &mut Coin, mut run: impl FnMut(Which) -> Result<T>) -> Result<[T; 2]> {
-    if coin.toss() {
-        let b = run(Which::B)?;
-        Ok([run(Which::A)?, b])
-    } else {
-        Ok([run(Which::A)?, run(Which::B)?])
+    match first(coin) {
+        Which::A => Ok([run(Which::A)?, run(Which::B)?]),
+        Which::B => {
+            let b = run(Which::B)?;
+            Ok([run(Which::A)?, b])
+        }
     }
 }
 
-/// Adds one pair of runs.
-pub fn add_pair(
-    comparison: &mut Comparison,
-    judge: Measure,
-    coin: &mut Coin,
-    run: impl FnMut(Which) -> Result<Sample>,
-) -> Result<()> {
-    let [a, b] = pair(coin, run)?;
-    comparison.differences.push(b.deciding(judge)?.ln() - a.deciding(judge)?.ln());
-    comparison.a.push(a);
-    comparison.b.push(b);
-    debug_assert_eq!(comparison.a.len(), comparison.differences.len(), "a pair has a run of each side");
-    Ok(())
-}
-
-/// Runs pairs until `settled` says that they suffice.
+/// Runs pairs until `settled` says that they suffice. `both` runs one of each side, and asks the coin who is first.
 pub fn compare(
     judge: Measure,
     coin: &mut Coin,
     mut settled: impl FnMut(&[f64]) -> bool,
-    mut run: impl FnMut(Which) -> Result<Sample>,
+    mut both: impl FnMut(&mut Coin) -> Result<[Sample; 2]>,
 ) -> Result<Comparison> {
     let mut comparison = Comparison::default();
     while !settled(&comparison.differences) {
-        add_pair(&mut comparison, judge, coin, &mut run)?;
+        let [a, b] = both(coin)?;
+        comparison.differences.push(b.deciding(judge)?.ln() - a.deciding(judge)?.ln());
+        comparison.a.push(a);
+        comparison.b.push(b);
+        debug_assert_eq!(comparison.a.len(), comparison.differences.len(), "a pair has a run of each side");
     }
     Ok(comparison)
 }

@@ -33,6 +33,8 @@ pub struct Finished<'a> {
     pub rules: Rules,
     /// What counted instructions.
     pub counter: Counter,
+    /// Whether both runs of a pair happened at the same time.
+    pub side_by_side: bool,
     /// All runs.
     pub comparison: Comparison,
     /// What they say.

@@ -218,6 +218,10 @@ pub struct Common {
     #[arg(long, value_name = "COUNT", default_value_t = 60)]
     pub runs_max: usize,
 
+    /// Runs both of a pair at the same time, which a loaded machine disturbs alike. Not for programs that need all processors
+    #[arg(long)]
+    pub side_by_side: bool,
+
     /// The order of the runs follows from this number; without it nobody can foresee it
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
@@ -250,6 +254,7 @@ impl Common {
             "--runs-max is {}, but {pairs_min} runs of each side are the fewest that can be sure at this rate",
             self.runs_max,
         );
+        ensure!(self.runs_max <= stats::LAST_MAX, "--runs-max is at most {}, not {}", stats::LAST_MAX, self.runs_max);
         Ok(Rules {
             rate,
             tolerance: self.tolerance,

@@ -81,17 +81,45 @@ pub fn run(command: Command, limits: Limits) -> Result<Usage> {
 }
 
 /// The same with standard output in `output`.
-pub fn run_into(mut command: Command, output: Stdio, limits: Limits) -> Result<Usage> {
+pub fn run_into(command: Command, output: Stdio, limits: Limits) -> Result<Usage> {
+    let done = start(command, output)?.finish(limits);
+    if done.is_err() {
+        end_strays()?;
+    }
+    done
+}
+
+/// A command that was started and is measured.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    start: Instant,
+}
+
+/// Starts `command`; its clock runs from now on.
+pub fn start(mut command: Command, output: Stdio) -> Result<Running> {
     command.stdout(output).stderr(Stdio::piped());
     let start = Instant::now();
-    let mut child = command.spawn().with_context(|| command.get_program().display().to_string())?;
-    let said = limit(&child, limits.cpu).and_then(|()| wait(&mut child, limits.wall))?;
-    // It has ended, so this does not wait.
-    let used = child.wait4()?;
-    let wall = start.elapsed();
-    let cut = was_cut(used.status);
-    ensure!(cut || used.status.success(), "{}", failure(&said, used.status));
-    Ok(Usage { wall, user: used.rusage.utime, system: used.rusage.stime, peak: used.rusage.maxrss, cut })
+    let child = command.spawn().with_context(|| command.get_program().display().to_string())?;
+    Ok(Running { child, start })
+}
+
+impl Running {
+    /// Waits for its end, at which it must have succeeded or used all the CPU time that it may. If that fails, programs that
+    /// it started may go on.
+    pub fn finish(mut self, limits: Limits) -> Result<Usage> {
+        let said = limit(&self.child, limits.cpu).and_then(|()| listen(&mut self.child, limits.wall, true));
+        if said.is_err() {
+            end(&mut self.child)?;
+        }
+        let said = said?;
+        // It has ended, so this does not wait.
+        let used = self.child.wait4()?;
+        let wall = self.start.elapsed();
+        let cut = was_cut(used.status);
+        ensure!(cut || used.status.success(), "{}", failure(&said, used.status));
+        Ok(Usage { wall, user: used.rusage.utime, system: used.rusage.stime, peak: used.rusage.maxrss, cut })
+    }
 }
 
 /// Waits until `child` ends, and does not reap it. What it wrote to its standard error is returned, if that is a pipe, up to

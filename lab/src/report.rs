@@ -24,6 +24,9 @@ pub fn run(finished: &Finished<'_>) -> String {
     }
     text += &verdict(finished.sides, &finished.outcome, &finished.rules, finished.comparison.differences.len());
     text += finished.counter.words();
+    if finished.side_by_side {
+        text += "both runs of a pair happened at the same time\n";
+    }
     text += &same_work(finished);
     text.push('\n');
     text

@@ -1,23 +1,23 @@
 //! `refdb-lab run`: two revisions, every combination of the parameters, one verdict each.
 
-use std::{io::Write, path::Path, time::Instant};
+use std::{io::Write, time::Instant};
 
 use anyhow::{Context, Result, anyhow};
 use refdb_vfs::interrupt;
 
 use crate::{
     coin::Coin,
-    compare::{Referee, Rules, Which, compare, outcome},
+    compare::{Referee, Rules, Which, compare, first, outcome, pair},
     counter::Counter,
     finished::{Finished, Side},
     measure::Sample,
-    options::RunOptions,
+    options::{Common, RunOptions},
     out as results,
     progress::progress,
     report,
     revision::Builds,
     scenario::{Scenario, Values},
-    stage::{Stage, traces},
+    stage::{Stage, together, traces},
 };
 
 /// Compares the two revisions that the options name, and writes a report of each combination to `out`.
@@ -33,7 +33,7 @@ pub fn run(options: &RunOptions, out: &mut impl Write) -> Result<()> {
     let combinations = scenario.combinations();
     let mut all = Vec::new();
     for values in &combinations {
-        let finished = one(&scenario, values, &sides, rules, &options.chosen.place(), counter, &mut coin)?;
+        let finished = one(&scenario, values, &sides, rules, options, counter, &mut coin)?;
         progress("");
         write!(out, "{}", report::run(&finished))?;
         out.flush()?;
@@ -53,32 +53,38 @@ fn one<'a>(
     values: &'a Values,
     sides: &'a [Side; 2],
     rules: Rules,
-    place: &Path,
+    options: &Common,
     counter: Counter,
     coin: &mut Coin,
 ) -> Result<Finished<'a>> {
     let stage = |side: &Side| {
         progress(&format!("setting up {}", side.name));
-        Stage::new(scenario, values, &side.build, place, counter).with_context(|| side.name.clone())
+        Stage::new(scenario, values, &side.build, &options.chosen.place(), counter).with_context(|| side.name.clone())
     };
     let stages = [stage(&sides[0])?, stage(&sides[1])?];
-    let pick = |which: Which| match which {
-        Which::A => 0,
-        Which::B => 1,
+    let named = |number: usize, sample: Result<Sample>| sample.with_context(|| sides[number].name.clone());
+    let sample = |which: Which| {
+        let number = usize::from(which == Which::B);
+        named(number, stages[number].sample())
     };
     // The first run of each side meets cold caches, so it is thrown away.
     for which in [Which::A, Which::B] {
-        stages[pick(which)].sample().with_context(|| sides[pick(which)].name.clone())?;
+        sample(which)?;
     }
     let (start, mut count) = (Instant::now(), 0);
-    let run = |which: Which| -> Result<Sample> {
-        let sample = stages[pick(which)].sample().with_context(|| sides[pick(which)].name.clone())?;
+    let both = |coin: &mut Coin| -> Result<[Sample; 2]> {
+        let samples = if options.side_by_side {
+            let [a, b] = together([&stages[0], &stages[1]], first(coin))?;
+            [named(0, a)?, named(1, b)?]
+        } else {
+            pair(coin, sample)?
+        };
         count += 1;
-        progress(&remaining(count, 2 * rules.pairs_max, start.elapsed().as_secs_f64()));
-        Ok(sample)
+        progress(&remaining(count, rules.pairs_max, start.elapsed().as_secs_f64()));
+        Ok(samples)
     };
     let mut referee = Referee::new(rules);
-    let comparison = compare(rules.judge, coin, |differences| referee.is_settled(differences), run)?;
+    let comparison = compare(rules.judge, coin, |differences| referee.is_settled(differences), both)?;
     let outcome = outcome(&comparison, &rules);
     progress("tracing the work of both");
     let work = match traces().then(|| stages[0].traced().and_then(|a| Ok([a, stages[1].traced()?]))) {
@@ -89,11 +95,21 @@ fn one<'a>(
         }
         None => Err("there is no strace here".to_owned()),
     };
-    Ok(Finished { work, counter, scenario, values, sides: [&sides[0], &sides[1]], rules, comparison, outcome })
+    Ok(Finished {
+        work,
+        counter,
+        side_by_side: options.side_by_side,
+        scenario,
+        values,
+        sides: [&sides[0], &sides[1]],
+        rules,
+        comparison,
+        outcome,
+    })
 }
 
 /// How far the runs are, with the time that the rest takes if all are needed.
 fn remaining(done: usize, most: usize, seconds: f64) -> String {
     let left = seconds / done as f64 * most.saturating_sub(done) as f64;
-    format!("run {done} of at most {most}, at most {left:.0} s left")
+    format!("pair {done} of at most {most}, at most {left:.0} s left")
 }

@@ -5,20 +5,22 @@ use std::{
     fs::{self, File},
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
+    thread,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use tempfile::TempDir;
 
 use crate::{
     calls,
+    compare::Which,
     counter::Counter,
     emulator,
     guard::end_strays,
     measure::Sample,
     perf,
-    process::{Limits, Usage, clean, run, tool},
+    process::{Limits, Running, Usage, clean, run, start, tool},
     profile::Profile,
     scenario::{Scenario, Values},
     stock,
@@ -72,16 +74,27 @@ impl Stage<'_> {
 
     /// One run, measured.
     pub fn sample(&self) -> Result<Sample> {
-        let log = self.folder.path().join("perf");
-        let words = if self.counter == Counter::Processor { perf::words(&log) } else { Vec::new() };
+        let emulated = self.emulated_first()?;
+        let words = self.counting();
         let before: Vec<&OsStr> = words.iter().map(OsString::as_os_str).collect();
-        // The emulator slows everything, so it has a run of its own.
-        let emulated = if self.counter == Counter::Emulator { Some(self.emulated(emulator::total)?) } else { None };
-        self.run(&before, 1, |usage| {
-            let counted =
-                if self.counter == Counter::Processor { perf::parse(&fs::read_to_string(&log)?) } else { None };
-            Ok(Sample::new(usage, counted.or(emulated), self.reported()?))
-        })
+        self.run(&before, 1, |usage| self.sampled(usage, emulated))
+    }
+
+    /// The instructions by the emulator, if it counts. It slows everything, so it has a run of its own.
+    fn emulated_first(&self) -> Result<Option<f64>> {
+        if self.counter == Counter::Emulator { self.emulated(emulator::total).map(Some) } else { Ok(None) }
+    }
+
+    /// The words that come before a measured command.
+    fn counting(&self) -> Vec<OsString> {
+        if self.counter == Counter::Processor { perf::words(&self.counted()) } else { Vec::new() }
+    }
+
+    /// The sample of a run that is over.
+    fn sampled(&self, usage: Usage, emulated: Option<f64>) -> Result<Sample> {
+        let by_processor = self.counter == Counter::Processor;
+        let counted = if by_processor { perf::parse(&fs::read_to_string(self.counted())?) } else { None };
+        Ok(Sample::new(usage, counted.or(emulated), self.reported()?))
     }
 
     /// One run of the command, started by the program and arguments in `before` if there are any. These make it at most
@@ -94,18 +107,33 @@ impl Stage<'_> {
     }
 
     fn run_once(&self, before: &[&OsStr], slower: u64) -> Result<Usage> {
+        self.make_ready()?;
+        let limits = self.limits(slower);
+        self.check(self.start(before)?.finish(limits), limits)
+    }
+
+    /// A fresh copy of the state, prepared.
+    fn make_ready(&self) -> Result<()> {
         let work = self.work();
         if work.exists() {
             fs::remove_dir_all(&work)?;
         }
         fs::remove_file(self.cost()).ok();
         tool(Command::new("cp").arg("-a").arg(self.state()).arg(&work))?;
-        self.script(&self.scenario.prepare, &work).context("'prepare' failed")?;
+        self.script(&self.scenario.prepare, &work).context("'prepare' failed")
+    }
+
+    /// Starts the measured command.
+    fn start(&self, before: &[&OsStr]) -> Result<Running> {
         let words = before.iter().copied().chain(["sh", "-ec", self.scenario.command.trim()].map(OsStr::new));
-        let limits = self.limits(slower);
-        let usage = run(self.command(words, &work)?, limits).context("'command' failed")?;
+        start(self.command(words, &self.work())?, Stdio::null()).context("'command' failed")
+    }
+
+    /// Whether a run that is over ended well, and left what it should.
+    fn check(&self, done: Result<Usage>, limits: Limits) -> Result<Usage> {
+        let usage = done.context("'command' failed")?;
         ensure!(!usage.cut, "'command' took more than the {} s of 'cpu-limit'", limits.cpu);
-        self.script(&self.scenario.check, &work).context("'check' does not hold")?;
+        self.script(&self.scenario.check, &self.work()).context("'check' does not hold")?;
         Ok(usage)
     }
 
@@ -161,6 +189,11 @@ impl Stage<'_> {
         self.folder.path().join("state")
     }
 
+    /// Where perf leaves its count.
+    fn counted(&self) -> PathBuf {
+        self.folder.path().join("perf")
+    }
+
     fn cost(&self) -> PathBuf {
         self.folder.path().join("cost")
     }
@@ -204,6 +237,43 @@ impl Stage<'_> {
             text.trim().parse().with_context(|| format!("the command reported '{}', no number", text.trim()))?;
         Ok(Some(number))
     }
+}
+
+/// One run of each side at the same time; the one that `first` names is started first. Each has its own result, so that a
+/// failure is put down to its side.
+pub fn together(sides: [&Stage<'_>; 2], first: Which) -> Result<[Result<Sample>; 2]> {
+    let samples = run_together(sides, first);
+    end_strays()?;
+    samples
+}
+
+fn run_together([a, b]: [&Stage<'_>; 2], first: Which) -> Result<[Result<Sample>; 2]> {
+    let mut emulated = [None; 2];
+    for (side, count) in [a, b].into_iter().zip(&mut emulated) {
+        *count = side.emulated_first()?;
+        side.make_ready()?;
+    }
+    let started = |side: &Stage<'_>| {
+        let words = side.counting();
+        side.start(&words.iter().map(OsString::as_os_str).collect::<Vec<_>>())
+    };
+    let (of_a, of_b) = if first == Which::A {
+        let of_a = started(a)?;
+        (of_a, started(b)?)
+    } else {
+        let of_b = started(b)?;
+        (started(a)?, of_b)
+    };
+    // Each side has a thread that waits, so that neither end is noticed late.
+    let (limits_a, limits_b) = (a.limits(1), b.limits(1));
+    let (of_a, of_b) = thread::scope(|scope| {
+        let waiting = scope.spawn(move || of_b.finish(limits_b));
+        let of_a = of_a.finish(limits_a);
+        (of_a, waiting.join())
+    });
+    let of_b = of_b.map_err(|_| anyhow!("the thread that waits for a run ended"))?;
+    let over = |side: &Stage<'_>, done, limits, emulated| side.sampled(side.check(done, limits)?, emulated);
+    Ok([over(a, of_a, limits_a, emulated[0]), over(b, of_b, limits_b, emulated[1])])
 }
 
 /// Whether strace is there and may trace.

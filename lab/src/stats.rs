@@ -1,13 +1,48 @@
 //! What paired differences say about their centre: pure functions, sound at whichever moment the caller stops looking.
+//! Bets decide before the last difference that it allows, and [`ranks`] at it too.
 //! The method and its sources are in docs/decisions/0080-the-lab-bets.md.
 
 use serde::Serialize;
+
+use crate::ranks;
 
 /// How steeply a bet rises with a difference: one over the size from which differences count in full.
 const STEEPNESS: [f64; 4] = [8.0, 64.0, 512.0, 4096.0];
 
 /// The part of the wealth that is staked at most. The larger one is sooner sure; the smaller one survives outliers.
 const STAKES: [f64; 2] = [0.6, 0.97];
+
+/// The part of false answers that the bets may give, and that of the ranks at the last difference. The
+/// rest is slack: a measured rate is to stay below with its upper bound.
+const EARLY: f64 = 0.1;
+const LATE: f64 = 0.8;
+
+/// How often answers may be false, and how many differences there are at most.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Odds {
+    /// The part of sequences with a false answer, in either direction.
+    rate: f64,
+    last: usize,
+    /// The sum of ranks that is sure at the last difference, if any is.
+    needed: Option<usize>,
+}
+
+impl Odds {
+    /// At most `rate` of sequences give a false answer, and each has `last` differences at most.
+    pub fn new(rate: f64, last: usize) -> Odds {
+        assert!(rate > 0.0 && rate < 1.0, "a rate of false alarms lies between 0 and 1");
+        assert!(last <= LAST_MAX, "the chances of more ranks take too long to count");
+        Odds { rate, last, needed: ranks::needed(last, LATE * rate / 2.0) }
+    }
+
+    /// The logarithm of the wealth at which a better is believed. Each of the two directions may fail half as often.
+    fn wanted(&self) -> f64 {
+        (2.0 / (EARLY * self.rate)).ln()
+    }
+}
+
+/// The most differences that they may be for.
+pub const LAST_MAX: usize = 10_000;
 
 /// Where the centre lies, but for the rate of false alarms.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -58,10 +93,10 @@ impl Bets {
         }
     }
 
-    /// Whether they won so much that they are to be believed. They are falsely believed in at most `rate / 2` of
+    /// Whether they won so much that they are to be believed. They are falsely believed in at most their part of
     /// sequences, however often one asks (Ville's inequality).
-    pub fn are_won(&self, rate: f64) -> bool {
-        mean_of(self.parts.as_flattened()) >= wanted(rate)
+    pub fn are_won(&self, odds: &Odds) -> bool {
+        mean_of(self.parts.as_flattened()) >= odds.wanted()
     }
 
     fn with(mut self, differences: &[f64]) -> Bets {
@@ -71,18 +106,27 @@ impl Bets {
 }
 
 /// Whether the centre of `differences` is known to lie above `level`.
-pub fn is_above(differences: &[f64], level: f64, rate: f64) -> bool {
-    Bets::above(level).with(differences).are_won(rate)
+pub fn is_above(differences: &[f64], level: f64, odds: &Odds) -> bool {
+    assert!(differences.len() <= odds.last, "no more differences than the odds are for");
+    let by_ranks = |needed: usize| ranks::sum_above(differences, level) >= needed;
+    Bets::above(level).with(differences).are_won(odds)
+        || (differences.len() == odds.last && odds.needed.is_some_and(by_ranks))
 }
 
 /// Whether the centre of `differences` is known to lie below `level`.
-pub fn is_below(differences: &[f64], level: f64, rate: f64) -> bool {
-    Bets::below(level).with(differences).are_won(rate)
+pub fn is_below(differences: &[f64], level: f64, odds: &Odds) -> bool {
+    is_above(&mirrored(differences, -1.0), -level, odds)
 }
 
-/// The interval that both answers together leave. It holds the centre at all times of all but `rate` sequences.
-pub fn interval(differences: &[f64], rate: f64) -> Interval {
-    Interval { low: last_below(differences, rate, 1.0), high: -last_below(differences, rate, -1.0) }
+/// The differences as they are, or with the other sign.
+pub fn mirrored(differences: &[f64], direction: f64) -> Vec<f64> {
+    differences.iter().map(|difference| difference * direction).collect()
+}
+
+/// The interval that both answers together leave. It holds the centre at all times of all sequences but for the odds.
+pub fn interval(differences: &[f64], odds: &Odds) -> Interval {
+    let below = |direction: f64| last_below(&mirrored(differences, direction), odds);
+    Interval { low: below(1.0), high: -below(-1.0) }
 }
 
 /// The median: the middle of the differences, which outliers do not move. Zero if there are none.
@@ -100,12 +144,6 @@ pub fn quantile(values: &[f64], part: f64) -> Option<f64> {
     Some(below + (above - below) * place.fract())
 }
 
-/// The logarithm of the wealth at which a better is believed. Each of the two directions may fail half as often.
-fn wanted(rate: f64) -> f64 {
-    assert!(rate > 0.0 && rate < 1.0, "a rate of false alarms lies between 0 and 1");
-    (2.0 / rate).ln()
-}
-
 /// The logarithm of the mean of numbers whose logarithms are given.
 fn mean_of(logarithms: &[f64]) -> f64 {
     let most = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -113,26 +151,23 @@ fn mean_of(logarithms: &[f64]) -> f64 {
     most + (sum / logarithms.len() as f64).ln()
 }
 
-/// The fewest differences that can be sure at this rate: all bets are won in full.
+/// The fewest differences that can be sure at this rate, if no more may come: none contradicts.
 pub fn fewest(rate: f64) -> usize {
-    let won = |count: u32| mean_of(&STAKES.map(|stake| f64::from(count) * stake.ln_1p()));
-    (1..).find(|count| won(*count) >= wanted(rate)).map_or(0, |count| count as usize)
+    (1..LAST_MAX).find(|count| Odds::new(rate, *count).needed.is_some()).unwrap_or(LAST_MAX)
 }
 
-/// The highest level that the centre is known to exceed, in the mirror for the other direction. Wealth falls as the
-/// level rises, so halving finds it.
-fn last_below(differences: &[f64], rate: f64, direction: f64) -> f64 {
-    let mirrored: Vec<f64> = differences.iter().map(|difference| difference * direction).collect();
-    let least = mirrored.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = mirrored.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+/// The highest level that the centre is known to exceed. Wealth and ranks fall as the level rises, so halving finds it.
+fn last_below(differences: &[f64], odds: &Odds) -> f64 {
+    let least = differences.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = differences.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     // The gentlest bet is won in full that far below the least of them.
     let (mut known, mut open) = (least - 4.0, most);
-    if mirrored.is_empty() || !is_above(&mirrored, known, rate) {
+    if differences.is_empty() || !is_above(differences, known, odds) {
         return f64::NEG_INFINITY;
     }
     for _ in 0..48 {
         let middle = f64::midpoint(known, open);
-        if is_above(&mirrored, middle, rate) { known = middle } else { open = middle }
+        if is_above(differences, middle, odds) { known = middle } else { open = middle }
     }
     known
 }
@@ -180,31 +215,38 @@ mod tests {
     fn the_fewest_differences_are_sure_and_one_fewer_is_not() {
         for rate in [0.5, 0.05, 0.01, 1e-9] {
             let fewest = fewest(rate);
-            assert!(is_above(&vec![1.0; fewest], 0.0, rate) && !is_above(&vec![1.0; fewest - 1], 0.0, rate), "{rate}");
+            let sure = |count: usize| is_above(&vec![1.0; count], 0.0, &Odds::new(rate, count));
+            assert!(sure(fewest) && !sure(fewest - 1), "{rate}");
         }
     }
 
     #[test]
     fn nothing_is_known_of_too_few_differences_and_no_interval_is_shorter_than_they_say() {
-        assert_eq!(interval(&[], 0.01), Interval { low: f64::NEG_INFINITY, high: f64::INFINITY });
-        assert_eq!(interval(&[0.1; 5], 0.01).low, f64::NEG_INFINITY);
-        let known = interval(&[0.1; 30], 0.01);
+        assert_eq!(interval(&[], &Odds::new(0.01, 60)), Interval { low: f64::NEG_INFINITY, high: f64::INFINITY });
+        assert_eq!(interval(&[0.1; 5], &Odds::new(0.01, 60)).low, f64::NEG_INFINITY);
+        let known = interval(&[0.1; 30], &Odds::new(0.01, 60));
         assert!(known.low < 0.1 && known.low > 0.09, "{known:?}");
         assert!(known.high > 0.1 && known.high < 0.11, "{known:?}");
     }
 
     #[test]
-    fn the_interval_and_the_two_answers_agree() {
+    fn the_interval_and_the_two_answers_agree_before_the_last_difference_and_at_it() {
         let differences = [0.02, 0.05, -0.01, 0.04, 0.03, 0.06, 0.02, 0.05, 0.04, 0.01, 0.03, 0.05, 0.04, 0.02];
-        let known = interval(&differences, 0.05);
-        assert!(is_above(&differences, known.low, 0.05) && !is_above(&differences, known.low + 1e-9, 0.05));
-        assert!(is_below(&differences, known.high, 0.05) && !is_below(&differences, known.high - 1e-9, 0.05));
+        let mut lengths = Vec::new();
+        for last in [60, differences.len()] {
+            let odds = Odds::new(0.05, last);
+            let known = interval(&differences, &odds);
+            assert!(is_above(&differences, known.low, &odds) && !is_above(&differences, known.low + 1e-9, &odds));
+            assert!(is_below(&differences, known.high, &odds) && !is_below(&differences, known.high - 1e-9, &odds));
+            lengths.push(known.high - known.low);
+        }
+        assert!(lengths[1] < lengths[0], "the last look sees more: {lengths:?}");
         assert_eq!(centre(&differences), 0.035);
     }
 
     #[test]
     fn equal_runs_are_equal_within_a_thousandth() {
-        let known = interval(&[0.0; 20], 0.01);
+        let known = interval(&[0.0; 20], &Odds::new(0.01, 60));
         assert!(known.low < 0.0 && known.low > -0.001 && known.high == -known.low, "{known:?}");
     }
 
@@ -220,7 +262,7 @@ mod tests {
     fn one_enormous_outlier_proves_nothing() {
         let mut differences = vec![0.0; 30];
         differences[3] = 50.0;
-        assert!(!is_above(&differences, 0.0, 0.5));
+        assert!([30, 60].iter().all(|last| !is_above(&differences, 0.0, &Odds::new(0.5, *last))));
     }
 
     #[test]

@@ -4,15 +4,18 @@
 
 use refdb_lab::{
     coin::Coin,
-    compare::{Comparison, Referee, Rules, Verdict, Which, compare, verdict},
+    compare::{Comparison, Referee, Rules, Verdict, Which, compare, pair, verdict},
     measure::{Measure, Sample},
     stats::upper_bound,
 };
+use refdb_testkit::rounds;
 
 /// Microseconds of each run, in the order of time.
 const QUIET: &str = include_str!("samples/quiet.txt");
 const BUSY: &str = include_str!("samples/busy.txt");
 const LOADED: &str = include_str!("samples/loaded.txt");
+/// Two runs at the same time in each line.
+const TOGETHER: &str = include_str!("samples/together.txt");
 /// Instructions in user space.
 const COUNTED: &str = include_str!("samples/counted.txt");
 
@@ -23,58 +26,90 @@ fn numbers(text: &str) -> Vec<f64> {
     text.lines().filter(|line| !line.starts_with('#')).map(|line| line.parse().unwrap()).collect()
 }
 
-/// One comparison of stretches of real runs. Those that the coin gives to B cost `ratio` times as much.
-fn one(samples: &[f64], ratio: f64, pairs_max: usize, seed: u64) -> Comparison {
+/// One comparison of stretches of real pairs. Of each the coin gives one run to B, which costs `ratio` times as much.
+fn one(pairs: &[[f64; 2]], ratio: f64, pairs_max: usize, seed: u64) -> Comparison {
     let mut coin = Coin::new(seed);
-    let mut slot = Coin::new(!seed).bits() as usize % samples.len();
-    let run = |which: Which| {
+    let mut slot = Coin::new(!seed).bits() as usize % pairs.len();
+    let both = |coin: &mut Coin| {
         slot += 1;
-        let wall = samples[slot % samples.len()] * if which == Which::A { 1.0 } else { ratio };
-        Ok(Sample { wall, user: 0.0, system: 0.0, peak: 0, instructions: None, reported: None })
+        let mut runs = pairs[slot % pairs.len()].into_iter();
+        pair(coin, |which| {
+            let wall = runs.next().unwrap() * if which == Which::A { 1.0 } else { ratio };
+            Ok(Sample { wall, user: 0.0, system: 0.0, peak: 0, instructions: None, reported: None })
+        })
     };
     let mut referee = Referee::new(Rules { pairs_max, ..RULES });
-    compare(RULES.judge, &mut coin, |known| referee.is_settled(known), run).unwrap()
+    compare(RULES.judge, &mut coin, |known| referee.is_settled(known), both).unwrap()
+}
+
+/// The pairs of a file of samples: each line has both runs, or they are two that follow each other.
+fn pairs(text: &str) -> Vec<[f64; 2]> {
+    let together = |line: &str| {
+        let (a, b) = line.split_once(' ')?;
+        Some([a.parse().unwrap(), b.parse().unwrap()])
+    };
+    let lines = || text.lines().filter(|line| !line.starts_with('#'));
+    match lines().map(together).collect() {
+        Some(pairs) => pairs,
+        None => {
+            let runs = numbers(text);
+            // From the first run on, and from the second on.
+            let each = runs.chunks_exact(2).chain(runs[1..].chunks_exact(2));
+            each.map(|both| [both[0], both[1]]).collect()
+        }
+    }
 }
 
 /// How many of `trials` comparisons do not end with `wanted`, and the bound of that rate.
 fn others(text: &str, ratio: f64, pairs_max: usize, trials: u32, wanted: Verdict) -> (u32, f64) {
-    let samples = numbers(text);
-    let differs =
-        |trial: u32| verdict(&one(&samples, ratio, pairs_max, trial.into()).differences, RULES.rate) != wanted;
+    let pairs = pairs(text);
+    let odds = Rules { pairs_max, ..RULES }.odds();
+    let differs = |trial: u32| verdict(&one(&pairs, ratio, pairs_max, trial.into()).differences, &odds) != wanted;
     let count = (0..trials).map(|trial| u32::from(differs(trial))).sum();
     (count, upper_bound(count, trials))
 }
 
+/// How many comparisons `make test` replays for a rate, where chance may add a little. `make test-long` replays enough to
+/// hold the upper bound against it.
+fn trials() -> u32 {
+    u32::try_from(rounds(10_000, 40_000)).unwrap()
+}
+
 #[test]
 fn equal_sides_are_seldom_told_apart_on_any_machine() {
-    for (name, samples) in [("quiet", QUIET), ("busy", BUSY), ("loaded", LOADED), ("counted", COUNTED)] {
-        let (alarms, bound) = others(samples, 1.0, 60, 10_000, Verdict::CannotTell);
-        println!("{name}: {alarms} false alarms in 10_000, at most {bound:.4}");
-        assert!(bound <= RULES.rate, "{name}: {alarms} false alarms in 10_000, perhaps {bound:.4} of all");
+    let machines = [("quiet", QUIET), ("busy", BUSY), ("loaded", LOADED), ("together", TOGETHER), ("counted", COUNTED)];
+    for (name, samples) in machines {
+        let trials = trials();
+        let (alarms, bound) = others(samples, 1.0, 60, trials, Verdict::CannotTell);
+        println!("{name}: {alarms} false alarms in {trials}, at most {bound:.4}");
+        assert!(
+            alarms <= 110 || bound <= RULES.rate,
+            "{name}: {alarms} false alarms in {trials}, perhaps {bound:.4} of all"
+        );
     }
 }
 
 #[test]
 fn ten_percent_by_wall_and_two_by_instructions_are_found() {
-    for (name, samples, ratio) in [("quiet", QUIET, 1.1), ("counted", COUNTED, 1.02)] {
-        let (missed, bound) = others(samples, ratio, 60, 1000, Verdict::Worse);
-        println!("{name}: {missed} of 1000 missed at {ratio}, at most {bound:.4}");
-        assert!(bound <= 0.01, "{name}: {missed} of 1000 missed, perhaps {bound:.4} of all");
+    let machines =
+        [("quiet", QUIET, 1.1), ("busy", BUSY, 1.1), ("together", TOGETHER, 1.1), ("counted", COUNTED, 1.02)];
+    for (name, samples, ratio) in machines {
+        let trials = trials() / 4;
+        let (missed, bound) = others(samples, ratio, 60, trials, Verdict::Worse);
+        println!("{name}: {missed} of {trials} missed at {ratio}, at most {bound:.4}");
+        assert!(missed <= 25 || bound <= 0.01, "{name}: {missed} of {trials} missed, perhaps {bound:.4} of all");
     }
 }
 
-/// Beside much other work sixty runs a side are too few for ten percent now and then. Then the lab cannot tell; it never
-/// says the contrary. More runs find it.
+/// Beside much other work sixty runs a side in turn are too few for ten percent now and then. Then the lab cannot tell; it
+/// never says the contrary. More runs find it, or runs at the same time.
 #[test]
-fn beside_much_other_work_ten_percent_take_more_runs() {
-    for (name, samples, pairs_max) in [("busy", BUSY, 120), ("loaded", LOADED, 180)] {
-        let (missed, bound) = others(samples, 1.1, 60, 1000, Verdict::Worse);
-        println!("{name}: {missed} of 1000 missed at 1.1 in 60 runs a side, at most {bound:.4}");
-        let samples_of = numbers(samples);
-        let better = |seed: &u64| verdict(&one(&samples_of, 1.1, 60, *seed).differences, RULES.rate) == Verdict::Better;
-        assert_eq!((0..1000).filter(better).count(), 0, "{name}: slower is never better");
-        let (missed, bound) = others(samples, 1.1, pairs_max, 1000, Verdict::Worse);
-        println!("{name}: {missed} of 1000 missed at 1.1 in {pairs_max} runs a side, at most {bound:.4}");
-        assert!(bound <= 0.01, "{name}: {missed} of 1000 missed, perhaps {bound:.4} of all");
-    }
+fn beside_much_other_work_ten_percent_take_more_runs_in_turn() {
+    let (missed, bound) = others(LOADED, 1.1, 60, 1000, Verdict::Worse);
+    println!("{missed} of 1000 missed at 1.1 in 60 runs a side, at most {bound:.4}");
+    let (not_better, _) = others(LOADED, 1.1, 60, 1000, Verdict::Better);
+    assert_eq!(not_better, 1000, "slower is never better");
+    let (missed, bound) = others(LOADED, 1.1, 120, 1000, Verdict::Worse);
+    println!("{missed} of 1000 missed at 1.1 in 120 runs a side, at most {bound:.4}");
+    assert!(bound <= 0.01, "{missed} of 1000 missed, perhaps {bound:.4} of all");
 }

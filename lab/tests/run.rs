@@ -48,6 +48,24 @@ fn ten_percent_more_is_worse_ten_percent_less_is_better_and_equal_costs_are_equa
     assert_eq!(planted.git(&["worktree", "list"]).lines().count(), 1, "no worktree stays");
 }
 
+/// Each command waits a second for the other one. By itself, as in turn, it waits in vain and reports 1.
+#[test]
+fn side_by_side_both_runs_of_a_pair_happen_at_once_and_failures_have_their_side() {
+    let meet = "me=$(cat \"$BUILD/cost\") other=$BUILD/../../here-$((3 - me)) tries=0\n: >\"$BUILD/../../here-$me\"\n\
+                while test $tries -lt 20 && ! test -e \"$other\"; do sleep 0.05; tries=$((tries + 1)); done\n\
+                if test -e \"$other\"; then echo $((me + 1)); else echo 1; fi >\"$COST\"";
+    let more = "judge = 'reported'\nprepare = 'rm -f \"$BUILD/../../here-$(cat \"$BUILD/cost\")\"'";
+    let planted = Synthetic::new(meet, more);
+    let [a, b] = ["1", "2"].map(|cost| planted.commit("cost", cost));
+    let said = planted.said("run", &format!("{a},{b}"), &["--side-by-side", "--false-alarms", "0.5"]);
+    assert!(said.contains(&format!("worse: {b} takes 1.500 times the reported cost")), "{said}");
+    assert!(said.contains("\nboth runs of a pair happened at the same time\n"), "{said}");
+    let planted = Synthetic::new("test \"$(cat \"$BUILD/cost\")\" = 1", "");
+    let [a, b] = ["1", "2"].map(|cost| planted.commit("cost", cost));
+    let said = planted.complaint("run", &format!("{a},{b}"), &["--side-by-side"]);
+    assert_eq!(said, format!("refdb-lab: {b}: 'command' failed: exit status: 1"));
+}
+
 #[test]
 fn each_combination_of_parameters_is_compared_by_itself() {
     let planted = Synthetic::new(

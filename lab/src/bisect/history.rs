@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     coin::Coin,
+    compare::{Which, first, pair},
     counter::Counter,
     emulator,
     measure::Sample,
@@ -21,7 +22,7 @@ use crate::{
     progress::progress,
     revision::Builds,
     scenario::{Scenario, Values, describe},
-    stage::{Stage, traces},
+    stage::{Stage, together, traces},
     work::differences,
 };
 
@@ -32,6 +33,7 @@ struct Repository<'a> {
     values: &'a Values,
     place: &'a Path,
     counter: Counter,
+    side_by_side: bool,
     stages: BTreeMap<String, Stage<'a>>,
 }
 
@@ -56,12 +58,19 @@ pub fn run(options: &Common, out: &mut impl Write) -> Result<()> {
         values,
         place: &options.chosen.place(),
         counter: Counter::find(rules.judge),
+        side_by_side: options.side_by_side,
         stages: BTreeMap::new(),
     };
     let found = search(&mut commits, &good, &bad, rules, &mut coin)?;
     progress("");
     write!(out, "{}", words::report(&found, &rules, |commit| builds.subject(commit))?)?;
     Ok(())
+}
+
+impl Repository<'_> {
+    fn stage(&self, commit: &str) -> Result<&Stage<'_>> {
+        self.stages.get(commit).context("a commit runs after it was made ready")
+    }
 }
 
 impl Commits for Repository<'_> {
@@ -101,8 +110,15 @@ impl Commits for Repository<'_> {
     }
 
     fn sample(&mut self, commit: &str) -> Result<Sample> {
-        let stage = self.stages.get(commit).context("a commit runs after it was made ready")?;
-        stage.sample().with_context(|| commit.to_owned())
+        self.stage(commit)?.sample().with_context(|| commit.to_owned())
+    }
+
+    fn both(&mut self, [a, b]: [&str; 2], coin: &mut Coin) -> Result<[Sample; 2]> {
+        if !self.side_by_side {
+            return pair(coin, |which| self.sample(if which == Which::A { a } else { b }));
+        }
+        let [of_a, of_b] = together([self.stage(a)?, self.stage(b)?], first(coin))?;
+        Ok([of_a.with_context(|| a.to_owned())?, of_b.with_context(|| b.to_owned())?])
     }
 
     fn work(&mut self, a: &str, b: &str) -> Result<Vec<String>> {

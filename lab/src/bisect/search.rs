@@ -5,9 +5,9 @@ use anyhow::{Result, ensure};
 use super::state::{Answer, End, Next, State, judge, rate_of};
 use crate::{
     coin::Coin,
-    compare::{Rules, Which, compare},
+    compare::{Rules, Which, compare, pair},
     measure::Sample,
-    stats::{self, Interval, interval, is_above, is_below},
+    stats::{self, Interval, Odds, interval, is_above, is_below, mirrored},
 };
 
 /// Where the commits of a search come from, and their costs.
@@ -23,6 +23,11 @@ pub trait Commits {
 
     /// Runs a commit that was made ready.
     fn sample(&mut self, commit: &str) -> Result<Sample>;
+
+    /// Runs two commits that were made ready, in the order that the coin gives or at the same time.
+    fn both(&mut self, commits: [&str; 2], coin: &mut Coin) -> Result<[Sample; 2]> {
+        pair(coin, |which| self.sample(commits[usize::from(which == Which::B)]))
+    }
 
     /// How the work and the instructions of two commits differ that are both ready, in sentences.
     fn work(&mut self, _a: &str, _b: &str) -> Result<Vec<String>> {
@@ -86,13 +91,13 @@ pub fn search<C: Commits>(commits: &mut C, good: &str, bad: &str, rules: Rules, 
     for (end, beside) in [(good, None), (bad, Some(good))] {
         search.commits.prepare(end, beside)?.map_err(|why| anyhow::anyhow!("{end} cannot be judged: {why}"))?;
     }
-    let rate = search.next_rate();
+    let odds = search.next_odds();
     let enough = |known: &[f64]| {
         let least = stats::centre(known).abs() / 2.0;
-        least > 0.0 && (is_above(known, least, rate) || is_below(known, -least, rate))
+        least > 0.0 && (is_above(known, least, &odds) || is_below(known, -least, &odds))
     };
     let whole = search.differences(good, bad, enough)?;
-    let known = interval(&whole, rate);
+    let known = interval(&whole, &odds);
     ensure!(
         known.low > 0.0 || known.high < 0.0,
         "good and bad cannot be told apart in {} runs of each: there is nothing to search for",
@@ -102,7 +107,7 @@ pub fn search<C: Commits>(commits: &mut C, good: &str, bad: &str, rules: Rules, 
     let direction = if known.low > 0.0 { 1.0 } else { -1.0 };
     let slowdown = stats::centre(&whole) * direction;
     let (end, judged) = search.narrow(good, bad, slowdown, direction)?;
-    let mut found = Found { whole: step(&whole, rate), end, step: None, work: Vec::new(), gradual: false, judged };
+    let mut found = Found { whole: step(&whole, &odds), end, step: None, work: Vec::new(), gradual: false, judged };
     match &found.end {
         End::First(first) => {
             let first = first.clone();
@@ -114,22 +119,21 @@ pub fn search<C: Commits>(commits: &mut C, good: &str, bad: &str, rules: Rules, 
     Ok(found)
 }
 
-fn step(differences: &[f64], rate: f64) -> Step {
-    Step { ratio: stats::centre(differences).exp(), interval: interval(differences, rate).of_ratio() }
+fn step(differences: &[f64], odds: &Odds) -> Step {
+    Step { ratio: stats::centre(differences).exp(), interval: interval(differences, odds).of_ratio() }
 }
 
 impl<C: Commits> Search<'_, C> {
-    fn next_rate(&mut self) -> f64 {
+    fn next_odds(&mut self) -> Odds {
         self.verdicts += 1;
-        rate_of(self.verdicts, self.rules.rate)
+        Odds::new(rate_of(self.verdicts, self.rules.rate), self.rules.pairs_max)
     }
 
     /// Log ratios of `b` over `a`, until there are enough or too many.
     fn differences(&mut self, a: &str, b: &str, enough: impl Fn(&[f64]) -> bool) -> Result<Vec<f64>> {
         let (most, commits) = (self.rules.pairs_max, &mut *self.commits);
-        let run = |which: Which| commits.sample(if which == Which::A { a } else { b });
         let settled = |known: &[f64]| known.len() >= most || enough(known);
-        Ok(compare(self.rules.judge, self.coin, settled, run)?.differences)
+        Ok(compare(self.rules.judge, self.coin, settled, |coin| commits.both([a, b], coin))?.differences)
     }
 
     fn narrow(&mut self, good: &str, bad: &str, slowdown: f64, direction: f64) -> Result<(End, Vec<Judged>)> {
@@ -152,8 +156,8 @@ impl<C: Commits> Search<'_, C> {
         if let Err(why) = self.commits.prepare(commit, Some(good))? {
             return Ok((Answer::Skipped(why), 0));
         }
-        let rate = self.next_rate();
-        let said = |known: &[f64]| judge(&mirrored(known, direction), slowdown, rate);
+        let odds = self.next_odds();
+        let said = |known: &[f64]| judge(&mirrored(known, direction), slowdown, &odds);
         let differences = self.differences(good, commit, |known| said(known).is_some())?;
         Ok((said(&differences).unwrap_or(Answer::Unsure), differences.len()))
     }
@@ -161,21 +165,20 @@ impl<C: Commits> Search<'_, C> {
     /// Compares the first bad commit with its parent: it should carry the slowdown, or half of it at least.
     fn look_at_step(&mut self, first: &str, slowdown: f64, direction: f64, found: &mut Found) -> Result<()> {
         let parent = self.commits.parent(first)?;
-        if self.commits.prepare(&parent, None)?.is_err() || self.commits.prepare(first, Some(&parent))?.is_err() {
-            return Ok(());
+        for (commit, name, beside) in [(parent.as_str(), "its parent", None), (first, "it", Some(parent.as_str()))] {
+            if let Err(why) = self.commits.prepare(commit, beside)? {
+                found.work.push(format!("{name} cannot be run now: {why}"));
+                return Ok(());
+            }
         }
-        let rate = self.next_rate();
+        let odds = self.next_odds();
         let half = slowdown / 2.0;
-        let more = |known: &[f64]| is_above(&mirrored(known, direction), half, rate);
-        let less = |known: &[f64]| is_below(&mirrored(known, direction), half, rate);
+        let more = |known: &[f64]| is_above(&mirrored(known, direction), half, &odds);
+        let less = |known: &[f64]| is_below(&mirrored(known, direction), half, &odds);
         let differences = self.differences(&parent, first, |known| more(known) || less(known))?;
-        found.step = Some(step(&differences, rate));
+        found.step = Some(step(&differences, &odds));
         found.gradual = less(&differences);
         found.work = self.commits.work(&parent, first)?;
         Ok(())
     }
-}
-
-fn mirrored(differences: &[f64], direction: f64) -> Vec<f64> {
-    differences.iter().map(|difference| difference * direction).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::stats::{is_above, is_below};
+use crate::stats::{Odds, is_above, is_below};
 
 /// What a commit turned out to be.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,10 +89,10 @@ impl State {
 
 /// What `differences` from the good commit say of a commit, when the bad one differs by `slowdown`. Both are logarithms.
 /// They say nothing yet when more runs are needed.
-pub fn judge(differences: &[f64], slowdown: f64, rate: f64) -> Option<Answer> {
+pub fn judge(differences: &[f64], slowdown: f64, odds: &Odds) -> Option<Answer> {
     assert!(slowdown > 0.0, "the bad commit costs more");
-    let above = |part: f64| is_above(differences, slowdown * part, rate);
-    let below = |part: f64| is_below(differences, slowdown * part, rate);
+    let above = |part: f64| is_above(differences, slowdown * part, odds);
+    let below = |part: f64| is_below(differences, slowdown * part, odds);
     if above(0.25) && below(0.75) {
         Some(Answer::Between)
     } else if below(0.5) {
@@ -148,10 +148,11 @@ mod tests {
 
     #[test]
     fn the_answer_waits_until_the_interval_leaves_only_one() {
-        assert_eq!(judge(&[0.0; 5], 0.1, 0.01), None);
-        assert_eq!(judge(&[0.0; 20], 0.1, 0.01), Some(Answer::Good));
-        assert_eq!(judge(&[0.1; 20], 0.1, 0.01), Some(Answer::Bad));
-        assert_eq!(judge(&[0.05; 20], 0.1, 0.01), Some(Answer::Between));
+        let odds = Odds::new(0.01, 60);
+        assert_eq!(judge(&[0.0; 5], 0.1, &odds), None);
+        assert_eq!(judge(&[0.0; 20], 0.1, &odds), Some(Answer::Good));
+        assert_eq!(judge(&[0.1; 20], 0.1, &odds), Some(Answer::Bad));
+        assert_eq!(judge(&[0.05; 20], 0.1, &odds), Some(Answer::Between));
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub fn report(found: &Found, rules: &Rules, subject: impl Fn(&str) -> Result<Str
         (End::First(first), step) => {
             let verb = if found.whole.ratio < 1.0 { "better" } else { "bad" };
             let step = step.as_ref().map_or_else(
-                || "its parent cannot be run, so the step was not measured by itself".to_owned(),
+                || "the step from its parent was not measured by itself".to_owned(),
                 |step| format!("it takes {} the {words} of its parent", times(step)),
             );
             format!("first {verb} commit: {}\n  {step} ({sure})\n", named(first)?)
