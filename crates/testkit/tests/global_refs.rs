@@ -1,0 +1,98 @@
+//! The protocol of docs/decisions/0090 between two Gerrits and etcd, before its code. Every order of events is tried: of two
+//! nodes, the network, a lease and a crash. Each fault that one would make first is planted, and found.
+
+#[path = "global_refs/etcd.rs"]
+mod etcd;
+#[path = "global_refs/explorer.rs"]
+mod explorer;
+#[path = "global_refs/node.rs"]
+mod node;
+
+use explorer::{Budget, Explored, World, explore};
+
+/// Where the protocol is broken on purpose.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Fault {
+    /// Nowhere.
+    None,
+    /// A put does not compare the revision of its holder's lock.
+    NoFencing,
+    /// A put does not compare the ref's value.
+    PutWithoutCompare,
+    /// No answer in time is taken for success.
+    LostAnswerIsSuccess,
+    /// After a timeout the mark is read, not closed.
+    PlainReadOfTheMark,
+    /// A transaction does not compare its mark.
+    MarkNotCompared,
+    /// A mark has no number: a later transaction leaves it as an earlier one found it.
+    MarkWithoutNumber,
+    /// A node that starts again leaves its marks as they are.
+    MarksNotClaimed,
+}
+
+/// With and without locks; where both have none, two puts after each other, so that each mark is used again.
+fn every_pair_of_nodes(fault: Fault) -> Result<Explored, String> {
+    let budget = Budget { lost: 1, twice: 1, timeouts: 2, crashes: 1, leases: 1 };
+    let mut all = Explored::default();
+    for (locks, puts) in [([true, true], [1, 1]), ([true, false], [1, 1]), ([false, false], [2, 1])] {
+        all += explore(World::new(locks, puts, budget), fault).map_err(|trace| trace.join("\n  "))?;
+    }
+    Ok(all)
+}
+
+#[test]
+fn no_order_of_events_loses_or_invents_an_update() {
+    let all = every_pair_of_nodes(Fault::None).unwrap_or_else(|trace| panic!("{trace}"));
+    println!("{all:?}");
+    // The exploration is no proof if it does not come to where it matters.
+    assert!(all.states > 100_000, "{all:?}");
+    assert!(all.successes > 0 && all.refusals > 0 && all.fenced > 0, "{all:?}");
+    assert!(all.told_by_the_mark > 0 && all.closed_in_time > 0 && all.late_requests > 0, "{all:?}");
+}
+
+/// The promises that a fault may break.
+fn finds(fault: Fault, broken: &[&str]) {
+    let trace = every_pair_of_nodes(fault).expect_err("the planted fault was not found");
+    println!("{fault:?}:\n  {trace}");
+    let last = trace.lines().last().unwrap_or_default();
+    assert!(broken.iter().any(|broken| last.contains(broken)), "found by another property: {trace}");
+}
+
+#[test]
+fn without_fencing_a_node_that_was_stopped_writes_under_the_lock_of_another() {
+    finds(Fault::NoFencing, &["another node has had the lock since"]);
+}
+
+#[test]
+fn without_a_compare_an_update_is_lost() {
+    finds(Fault::PutWithoutCompare, &["overwrites a value that it did not see"]);
+}
+
+#[test]
+fn a_lost_answer_taken_for_success_acknowledges_nothing() {
+    finds(Fault::LostAnswerIsSuccess, &["is acknowledged and has not applied"]);
+}
+
+#[test]
+fn a_request_that_is_delayed_past_a_plain_read_of_its_mark_applies_after_its_failure() {
+    finds(Fault::PlainReadOfTheMark, &["applies after its failure was reported"]);
+}
+
+#[test]
+fn a_transaction_without_its_mark_applies_after_its_failure() {
+    finds(Fault::MarkNotCompared, &["applies after its failure was reported", "applies, of a process"]);
+}
+
+#[test]
+fn a_mark_without_a_number_lets_an_older_transaction_apply() {
+    finds(
+        Fault::MarkWithoutNumber,
+        &["applies after its failure was reported", "has applied, and its failure is reported"],
+    );
+}
+
+#[test]
+fn marks_that_a_new_start_leaves_open_let_a_dead_process_write() {
+    finds(Fault::MarksNotClaimed, &["of a process that was followed by another"]);
+}

@@ -1,0 +1,134 @@
+//! etcd as the protocol sees it: one value, one lock, a mark for each node. Each request is evaluated at one moment.
+
+use crate::Fault;
+
+/// How a transaction ended, as its mark tells.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) enum Outcome {
+    Done,
+    Refused,
+    /// Its node closed the mark before it came: it never applies.
+    Void,
+}
+
+/// Names a transaction: of which start of which node, and its number there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct Id {
+    pub(crate) node: usize,
+    pub(crate) start: u8,
+    pub(crate) number: u8,
+}
+
+/// The last transaction that is closed. The next one finds it open.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Mark {
+    pub(crate) start: u8,
+    pub(crate) number: u8,
+    pub(crate) outcome: Outcome,
+}
+
+/// The change a transaction makes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) enum Change {
+    Lock,
+    /// `token` is the revision of the holder's lock; the value becomes the transaction's own id.
+    Put {
+        expected: Option<Id>,
+        token: Option<u8>,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) enum Request {
+    Transaction(Id, Change),
+    /// Close the mark of this transaction, if it is still open.
+    Close(Id),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Answer {
+    /// A lock that was taken has a token.
+    Outcome(Outcome, Option<u8>),
+    /// The mark belongs to a later transaction or start: nothing is said of this one.
+    NotTold,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Etcd {
+    pub(crate) value: Option<Id>,
+    /// The revision of the lock that is held.
+    pub(crate) lock: Option<u8>,
+    /// The revision of the last lock that was taken.
+    pub(crate) locks: u8,
+    pub(crate) marks: [Mark; 2],
+}
+
+impl Etcd {
+    pub(crate) fn new() -> Self {
+        let fresh = Mark { start: 0, number: 0, outcome: Outcome::Done };
+        Etcd { value: None, lock: None, locks: 0, marks: [fresh; 2] }
+    }
+
+    /// The outcome of a transaction as its mark tells it.
+    pub(crate) fn told(&self, id: Id) -> Answer {
+        let mark = &self.marks[id.node];
+        if (mark.start, mark.number) == (id.start, id.number) {
+            Answer::Outcome(mark.outcome, self.lock)
+        } else {
+            Answer::NotTold
+        }
+    }
+
+    fn is_open(&self, id: Id, fault: Fault) -> bool {
+        let mark = &self.marks[id.node];
+        assert!(id.number > 0);
+        let same_number = mark.number + 1 == id.number;
+        match fault {
+            Fault::MarkNotCompared => true,
+            Fault::MarkWithoutNumber => mark.start == id.start && mark.number < id.number + 2,
+            _ => mark.start == id.start && same_number,
+        }
+    }
+
+    /// Evaluates a request. Tells its answer, and the promise that it broke.
+    pub(crate) fn serve(&mut self, request: Request, fault: Fault) -> (Answer, Option<&'static str>) {
+        match request {
+            Request::Close(id) => {
+                if self.is_open(id, Fault::None) {
+                    self.close(id, Outcome::Void);
+                }
+                (self.told(id), None)
+            }
+            Request::Transaction(id, _) if !self.is_open(id, fault) => (self.told(id), None),
+            Request::Transaction(id, Change::Lock) => {
+                if self.lock.is_some() {
+                    return (self.close(id, Outcome::Refused), None);
+                }
+                self.locks += 1;
+                self.lock = Some(self.locks);
+                (self.close(id, Outcome::Done), None)
+            }
+            Request::Transaction(id, Change::Put { expected, token }) => {
+                let fenced = token.is_some() && token != self.lock && fault != Fault::NoFencing;
+                let stale = expected != self.value && fault != Fault::PutWithoutCompare;
+                if fenced || stale {
+                    return (self.close(id, Outcome::Refused), None);
+                }
+                let broken = if expected != self.value {
+                    Some("overwrites a value that it did not see")
+                } else if token.is_some_and(|token| token != self.locks) {
+                    Some("applies though another node has had the lock since")
+                } else {
+                    None
+                };
+                self.value = Some(id);
+                (self.close(id, Outcome::Done), broken)
+            }
+        }
+    }
+
+    fn close(&mut self, id: Id, outcome: Outcome) -> Answer {
+        self.marks[id.node] = Mark { start: id.start, number: id.number, outcome };
+        Answer::Outcome(outcome, self.lock)
+    }
+}

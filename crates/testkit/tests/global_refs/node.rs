@@ -1,0 +1,143 @@
+//! A node: takes the lock or not, reads the value, puts its own, and finds out what became of it.
+
+use crate::Fault;
+use crate::etcd::{Answer, Change, Etcd, Id, Outcome, Request};
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Stage {
+    /// About to do the next thing.
+    Ready,
+    /// Has read this, and will put its own next.
+    HasRead(Option<Id>),
+    /// Waits for an answer to this transaction.
+    Sent(Id, Change),
+    /// Waits for an answer to the closing of its mark.
+    Closing(Id, Change),
+    Crashed,
+    Ended,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Node {
+    pub(crate) index: usize,
+    start: u8,
+    number: u8,
+    locks: bool,
+    puts: u8,
+    token: Option<u8>,
+    pub(crate) stage: Stage,
+}
+
+/// What a node tells its caller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Report {
+    Success(Id),
+    Failure(Id),
+}
+
+impl Node {
+    pub(crate) fn new(index: usize, locks: bool, puts: u8) -> Self {
+        Node { index, start: 0, number: 0, locks, puts, token: None, stage: Stage::Ready }
+    }
+
+    /// Its next step, if that needs no answer: a request to send, or a read.
+    pub(crate) fn act(&mut self, etcd: &Etcd) -> Option<Request> {
+        match self.stage {
+            Stage::Ready if self.puts == 0 => {
+                self.stage = Stage::Ended;
+                None
+            }
+            Stage::Ready if self.locks && self.token.is_none() => Some(self.send(Change::Lock)),
+            Stage::Ready => {
+                self.stage = Stage::HasRead(etcd.value);
+                None
+            }
+            Stage::HasRead(expected) => Some(self.send(Change::Put { expected, token: self.token })),
+            _ => unreachable!("waits, or is no more"),
+        }
+    }
+
+    pub(crate) fn can_act(&self) -> bool {
+        matches!(self.stage, Stage::Ready | Stage::HasRead(_))
+    }
+
+    fn send(&mut self, change: Change) -> Request {
+        self.number += 1;
+        let id = Id { node: self.index, start: self.start, number: self.number };
+        self.stage = Stage::Sent(id, change);
+        Request::Transaction(id, change)
+    }
+
+    /// Whether an answer to this request is waited for.
+    pub(crate) fn waits_for(&self, request: Request) -> bool {
+        match self.stage {
+            Stage::Sent(id, change) => request == Request::Transaction(id, change),
+            Stage::Closing(id, _) => request == Request::Close(id),
+            _ => false,
+        }
+    }
+
+    /// No answer came in time.
+    pub(crate) fn time_out(&mut self, etcd: &Etcd, fault: Fault) -> (Option<Request>, Option<Report>) {
+        let (Stage::Sent(id, change) | Stage::Closing(id, change)) = self.stage else {
+            unreachable!("waits for nothing")
+        };
+        match (fault, change) {
+            (Fault::LostAnswerIsSuccess, Change::Put { .. }) => (None, self.ended(id, change, Outcome::Done, None)),
+            (Fault::PlainReadOfTheMark, Change::Put { .. }) => {
+                let outcome = if let Answer::Outcome(outcome, _) = etcd.told(id) { outcome } else { Outcome::Void };
+                (None, self.ended(id, change, outcome, None))
+            }
+            _ => {
+                self.stage = Stage::Closing(id, change);
+                (Some(Request::Close(id)), None)
+            }
+        }
+    }
+
+    pub(crate) fn hear(&mut self, answer: Answer) -> Option<Report> {
+        let (Stage::Sent(id, change) | Stage::Closing(id, change)) = self.stage else {
+            unreachable!("waits for nothing")
+        };
+        let Answer::Outcome(outcome, token) = answer else { unreachable!("only its own process uses a mark") };
+        self.ended(id, change, outcome, token)
+    }
+
+    fn ended(&mut self, id: Id, change: Change, outcome: Outcome, token: Option<u8>) -> Option<Report> {
+        self.stage = Stage::Ready;
+        match (change, outcome) {
+            (Change::Lock, Outcome::Done) => {
+                self.token = token;
+                // The lease may have run out before the answer came: then there is no lock to hold.
+                if token.is_none() {
+                    self.puts = 0;
+                }
+                None
+            }
+            (Change::Lock, _) => {
+                self.puts = 0;
+                None
+            }
+            (Change::Put { .. }, outcome) => {
+                self.puts -= 1;
+                Some(if outcome == Outcome::Done { Report::Success(id) } else { Report::Failure(id) })
+            }
+        }
+    }
+
+    /// Starts again after a crash: claims its mark, so that nothing of before can apply any more.
+    pub(crate) fn start_again(&mut self, etcd: &mut Etcd, fault: Fault) {
+        assert_eq!(self.stage, Stage::Crashed);
+        let mark = &mut etcd.marks[self.index];
+        self.start += 1;
+        if fault != Fault::MarksNotClaimed {
+            (mark.start, mark.number, mark.outcome) = (self.start, 0, Outcome::Void);
+        }
+        (self.number, self.token, self.locks, self.stage) = (0, None, false, Stage::Ended);
+    }
+
+    /// Whether a transaction is of a process that another one followed.
+    pub(crate) fn is_followed(&self, id: Id) -> bool {
+        id.start < self.start
+    }
+}
