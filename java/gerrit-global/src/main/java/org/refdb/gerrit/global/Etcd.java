@@ -1,0 +1,195 @@
+package org.refdb.gerrit.global;
+
+import io.etcd.jetcd.ByteSequence;
+import io.etcd.jetcd.Client;
+import io.etcd.jetcd.ClientBuilder;
+import io.etcd.jetcd.KeyValue;
+import io.etcd.jetcd.common.exception.ErrorCode;
+import io.etcd.jetcd.common.exception.EtcdException;
+import io.etcd.jetcd.common.exception.EtcdExceptionFactory;
+import io.etcd.jetcd.kv.GetResponse;
+import io.etcd.jetcd.kv.TxnResponse;
+import io.etcd.jetcd.op.Cmp;
+import io.etcd.jetcd.op.CmpTarget;
+import io.etcd.jetcd.op.Op;
+import io.etcd.jetcd.options.GetOption;
+import java.nio.file.Path;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import javax.net.ssl.SSLException;
+import org.refdb.gerrit.global.GlobalRefException.NoAnswer;
+import org.refdb.gerrit.global.GlobalRefException.Refused;
+
+/** The client, and which of its errors say that a request was not carried out. */
+final class Etcd implements AutoCloseable {
+  /** With any other error the request may have been carried out, or still be. */
+  private static final Set<ErrorCode> ANSWERS =
+      EnumSet.of(
+          ErrorCode.INVALID_ARGUMENT,
+          ErrorCode.NOT_FOUND,
+          ErrorCode.PERMISSION_DENIED,
+          ErrorCode.UNAUTHENTICATED,
+          ErrorCode.RESOURCE_EXHAUSTED,
+          ErrorCode.FAILED_PRECONDITION,
+          ErrorCode.OUT_OF_RANGE,
+          ErrorCode.UNIMPLEMENTED);
+
+  private final Settings settings;
+  private final Client client;
+
+  Etcd(Settings settings) {
+    this.settings = settings;
+    ClientBuilder builder =
+        Client.builder()
+            .endpoints(settings.endpoints().toArray(String[]::new))
+            .keepaliveTime(settings.requestTimeout().multipliedBy(2))
+            .keepaliveTimeout(settings.requestTimeout())
+            .connectTimeout(settings.requestTimeout())
+            .waitForReady(false)
+            // Whether to try again is decided here, after the mark was asked.
+            .retryMaxAttempts(2);
+    if (settings.user() != null) {
+      builder.user(Keys.bytes(settings.user())).password(Keys.bytes(settings.password()));
+    }
+    if (settings.usesTls()) {
+      try {
+        builder.sslContext(
+            tls -> {
+              if (settings.caFile() != null) {
+                tls.trustManager(settings.caFile().toFile());
+              }
+              if (settings.certFile() != null) {
+                tls.keyManager(settings.certFile().toFile(), settings.keyFile().toFile());
+              }
+            });
+      } catch (SSLException | IllegalArgumentException e) {
+        throw new IllegalArgumentException("refdb.global: cannot use " + certificates() + ": " + e.getMessage(), e);
+      }
+    }
+    client = builder.build();
+  }
+
+  private List<Path> certificates() {
+    return java.util.stream.Stream.of(settings.caFile(), settings.certFile(), settings.keyFile())
+        .filter(java.util.Objects::nonNull)
+        .toList();
+  }
+
+  Client client() {
+    return client;
+  }
+
+  Settings settings() {
+    return settings;
+  }
+
+  static Cmp is(ByteSequence key, String value) {
+    return new Cmp(key, Cmp.Op.EQUAL, CmpTarget.value(Keys.bytes(value)));
+  }
+
+  static Cmp isAbsent(ByteSequence key) {
+    return new Cmp(key, Cmp.Op.EQUAL, CmpTarget.createRevision(0));
+  }
+
+  static Cmp isCreatedAt(ByteSequence key, long revision) {
+    return new Cmp(key, Cmp.Op.EQUAL, CmpTarget.createRevision(revision));
+  }
+
+  static Cmp isChangedAt(ByteSequence key, long revision) {
+    return new Cmp(key, Cmp.Op.EQUAL, CmpTarget.modRevision(revision));
+  }
+
+  static Op get(ByteSequence key) {
+    return Op.get(key, GetOption.DEFAULT);
+  }
+
+  static Optional<KeyValue> first(GetResponse response) {
+    return response.getKvs().stream().findFirst();
+  }
+
+  static Optional<String> text(GetResponse response) {
+    return first(response).map(Etcd::text);
+  }
+
+  static String text(KeyValue entry) {
+    return entry.getValue().toString(java.nio.charset.StandardCharsets.UTF_8);
+  }
+
+  TxnResponse commit(List<Cmp> compares, List<Op> then, List<Op> otherwise, Deadline deadline) throws GlobalRefException {
+    return await(
+        client
+            .getKVClient()
+            .txn()
+            .If(compares.toArray(Cmp[]::new))
+            .Then(then.toArray(Op[]::new))
+            .Else(otherwise.toArray(Op[]::new))
+            .commit(),
+        deadline);
+  }
+
+  /** Reads, as often as needed. The answer is no older than the question. */
+  GetResponse read(ByteSequence key, GetOption option, Deadline deadline) throws GlobalRefException {
+    while (true) {
+      try {
+        return await(client.getKVClient().get(key, option), deadline);
+      } catch (NoAnswer e) {
+        if (!deadline.pause()) {
+          throw e;
+        }
+      }
+    }
+  }
+
+  /** Does what may be done twice, as often as needed. */
+  TxnResponse commitAgain(List<Cmp> compares, List<Op> then, List<Op> otherwise, Deadline deadline) throws GlobalRefException {
+    while (true) {
+      try {
+        return commit(compares, then, otherwise, deadline);
+      } catch (NoAnswer e) {
+        if (!deadline.pause()) {
+          throw e;
+        }
+      }
+    }
+  }
+
+  <T> T await(CompletableFuture<T> answer, Deadline deadline) throws GlobalRefException {
+    long millis = Math.max(1, Math.min(settings.requestTimeout().toMillis(), deadline.millisLeft()));
+    try {
+      return answer.get(millis, TimeUnit.MILLISECONDS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new NoAnswer("interrupted while etcd was asked", e);
+    } catch (TimeoutException | CancellationException e) {
+      throw new NoAnswer("etcd at " + String.join(", ", settings.endpoints()) + " did not answer in " + millis + " ms", e);
+    } catch (ExecutionException e) {
+      throw told(e);
+    }
+  }
+
+  private GlobalRefException told(ExecutionException failure) {
+    EtcdException error = EtcdExceptionFactory.toEtcdException(failure.getCause());
+    String where = "etcd at " + String.join(", ", settings.endpoints());
+    if (!ANSWERS.contains(error.getErrorCode())) {
+      return new NoAnswer(where + " cannot be asked: " + error.getMessage(), error);
+    }
+    String message = String.valueOf(error.getMessage());
+    String advice =
+        message.contains("space exceeded")
+            ? ". Its quota is full: compact and defragment it or raise --quota-backend-bytes, then `etcdctl alarm disarm`"
+            : message.contains("too many operations") ? ". Set its --max-txn-ops to at least 128" : "";
+    return new Refused(where + " refused: " + message + advice, error, error.getErrorCode() == ErrorCode.NOT_FOUND);
+  }
+
+  @Override
+  public void close() {
+    client.close();
+  }
+}

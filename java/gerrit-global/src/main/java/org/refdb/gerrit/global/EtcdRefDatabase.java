@@ -1,0 +1,125 @@
+package org.refdb.gerrit.global;
+
+import com.gerritforge.gerrit.globalrefdb.ExtendedGlobalRefDatabase;
+import com.gerritforge.gerrit.globalrefdb.GlobalRefDbLockException;
+import com.gerritforge.gerrit.globalrefdb.GlobalRefDbSystemError;
+import com.google.gerrit.entities.Project;
+import com.google.gerrit.entities.RefNames;
+import com.google.inject.Inject;
+import com.google.inject.Singleton;
+import java.util.Optional;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.Ref;
+import org.refdb.gerrit.global.GlobalRefs.Expected;
+import org.refdb.gerrit.global.GlobalRefs.Found;
+
+/** Gerrit's interface over {@link GlobalRefs}. */
+@Singleton
+public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
+  private final GlobalRefs refs;
+
+  @Inject
+  EtcdRefDatabase(GlobalRefs refs) {
+    this.refs = refs;
+  }
+
+  @Override
+  public boolean isUpToDate(Project.NameKey project, Ref ref) throws GlobalRefDbLockException {
+    try {
+      return agrees(refs.read(project.get(), ref.getName()), ref);
+    } catch (GlobalRefException e) {
+      throw new GlobalRefDbLockException(project.get(), ref.getName(), e);
+    }
+  }
+
+  @Override
+  public boolean isUpToDateUnchecked(Project.NameKey project, Ref ref) {
+    try {
+      return agrees(refs.read(project.get(), ref.getName()), ref);
+    } catch (GlobalRefException e) {
+      throw failed("read", project, ref.getName(), e);
+    }
+  }
+
+  private static boolean agrees(Found found, Ref ref) {
+    if (found.value().isEmpty()) {
+      return !found.imported() || Values.isNothing(ref);
+    }
+    return Values.isNothing(ref) ? Values.DELETED.contains(found.value().get()) : Values.text(ref).equals(found.value().get());
+  }
+
+  @Override
+  public boolean compareAndPut(Project.NameKey project, Ref currRef, ObjectId newRefValue) throws GlobalRefDbSystemError {
+    String ref = currRef.getName();
+    String value = newRefValue == null ? Values.DELETED.getFirst() : newRefValue.name();
+    // Two nodes that count up to the same number have not done the same.
+    boolean catchesUp = !ref.startsWith(RefNames.REFS_SEQUENCES);
+    return compareAndPut(project, ref, Values.expected(currRef), value, catchesUp);
+  }
+
+  @Override
+  public <T> boolean compareAndPut(Project.NameKey project, String refName, T currValue, T newValue)
+      throws GlobalRefDbSystemError {
+    return compareAndPut(project, refName, Values.expected(currValue), Values.text(newValue), false);
+  }
+
+  private boolean compareAndPut(Project.NameKey project, String ref, Expected expected, String value, boolean catchesUp) {
+    try {
+      return refs.compareAndPut(project.get(), ref, expected, value, catchesUp);
+    } catch (GlobalRefException e) {
+      throw failed("update", project, ref, e);
+    }
+  }
+
+  @Override
+  public <T> void put(Project.NameKey project, String refName, T newValue) throws GlobalRefDbSystemError {
+    compareAndPut(project, refName, new Expected.Anything(), Values.text(newValue), false);
+  }
+
+  @Override
+  public AutoCloseable lockRef(Project.NameKey project, String refName) throws GlobalRefDbLockException {
+    try {
+      return refs.lock(project.get(), refName);
+    } catch (GlobalRefException e) {
+      throw new GlobalRefDbLockException(project.get(), refName, e);
+    }
+  }
+
+  @Override
+  public boolean exists(Project.NameKey project, String refName) {
+    try {
+      return refs.read(project.get(), refName).value().isPresent();
+    } catch (GlobalRefException e) {
+      throw failed("read", project, refName, e);
+    }
+  }
+
+  @Override
+  public void remove(Project.NameKey project) throws GlobalRefDbSystemError {
+    try {
+      refs.remove(project.get());
+    } catch (GlobalRefException e) {
+      throw failed("remove", project, "all refs", e);
+    }
+  }
+
+  @Override
+  public <T> Optional<T> get(Project.NameKey project, String refName, Class<T> clazz) throws GlobalRefDbSystemError {
+    Optional<String> text;
+    try {
+      text = refs.read(project.get(), refName).value();
+    } catch (GlobalRefException e) {
+      throw failed("read", project, refName, e);
+    }
+    try {
+      return text.map(value -> Values.parse(value, clazz));
+    } catch (IllegalArgumentException e) {
+      throw failed("read", project, refName, e);
+    }
+  }
+
+  private static GlobalRefDbSystemError failed(String what, Project.NameKey project, String ref, Exception why) {
+    return new GlobalRefDbSystemError(
+        "cannot " + what + " " + ref + " of " + project.get() + " in the global ref database: " + why.getMessage(), why);
+  }
+}

@@ -1,0 +1,48 @@
+package org.refdb.gerrit.global;
+
+import com.gerritforge.gerrit.globalrefdb.GlobalRefDatabase;
+import com.google.gerrit.extensions.annotations.PluginData;
+import com.google.gerrit.extensions.events.LifecycleListener;
+import com.google.gerrit.extensions.registration.DynamicItem;
+import com.google.gerrit.lifecycle.LifecycleModule;
+import com.google.gerrit.server.config.GerritServerConfig;
+import com.google.gerrit.server.config.SitePaths;
+import com.google.inject.Inject;
+import com.google.inject.Provides;
+import com.google.inject.Scopes;
+import com.google.inject.Singleton;
+import java.io.IOException;
+import java.nio.file.Path;
+import org.eclipse.jgit.lib.Config;
+
+/** The plugin: binds the global ref database, which the high-availability and multi-site plugins ask for. */
+public final class GlobalModule extends LifecycleModule {
+  @Override
+  protected void configure() {
+    DynamicItem.bind(binder(), GlobalRefDatabase.class).to(EtcdRefDatabase.class).in(Scopes.SINGLETON);
+    listener().to(Closing.class);
+  }
+
+  @Provides
+  @Singleton
+  GlobalRefs globalRefs(@GerritServerConfig Config config, SitePaths site, @PluginData Path data) throws IOException {
+    return new GlobalRefs(Settings.of(config, site.site_path), NodeName.in(data));
+  }
+
+  private static final class Closing implements LifecycleListener {
+    private final GlobalRefs refs;
+
+    @Inject
+    Closing(GlobalRefs refs) {
+      this.refs = refs;
+    }
+
+    @Override
+    public void start() {}
+
+    @Override
+    public void stop() {
+      refs.close();
+    }
+  }
+}

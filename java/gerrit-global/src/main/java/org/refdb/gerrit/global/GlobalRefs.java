@@ -1,0 +1,233 @@
+package org.refdb.gerrit.global;
+
+import com.google.common.flogger.FluentLogger;
+import io.etcd.jetcd.ByteSequence;
+import io.etcd.jetcd.kv.GetResponse;
+import io.etcd.jetcd.kv.TxnResponse;
+import io.etcd.jetcd.op.Cmp;
+import io.etcd.jetcd.op.Op;
+import io.etcd.jetcd.options.PutOption;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+import org.refdb.gerrit.global.Locks.Held;
+import org.refdb.gerrit.global.Slot.Branch;
+import org.refdb.gerrit.global.Slot.Result;
+
+/** Where each ref of several nodes points: values of refs as text, of which etcd keeps the only valid one. */
+final class GlobalRefs implements AutoCloseable {
+  private static final FluentLogger log = FluentLogger.forEnclosingClass();
+
+  /** Between two tries to learn what became of a lost answer. */
+  private static final long RESOLVE_MILLIS = 500;
+
+  /** What etcd has: perhaps no value, and then whether that means that the ref does not exist. */
+  record Found(Optional<String> value, boolean imported) {}
+
+  /** What a value must be before it is changed. */
+  sealed interface Expected {
+    /** This one. */
+    record Is(String value) implements Expected {}
+
+    /** None, or that of a deleted ref. */
+    record Nothing() implements Expected {}
+
+    /** Any, or none. */
+    record Anything() implements Expected {}
+  }
+
+  private final Settings settings;
+  private final Etcd etcd;
+  private final Keys keys;
+  private final Slots slots;
+  private final Session session;
+  private final Projects projects;
+  private final Locks locks;
+  private final ScheduledExecutorService background =
+      Executors.newSingleThreadScheduledExecutor(Thread.ofPlatform().daemon().name("refdb-global").factory());
+
+  GlobalRefs(Settings settings, NodeName node) {
+    this.settings = settings;
+    etcd = new Etcd(settings);
+    keys = new Keys(settings.prefix());
+    slots = new Slots(etcd, keys, node);
+    session = new Session(etcd);
+    projects = new Projects(etcd, keys);
+    locks = new Locks(etcd, keys, node, session, slots, projects);
+    every(settings.lease().toMillis() / 4, session::renew);
+    every(RESOLVE_MILLIS, slots::resolve);
+    every(RESOLVE_MILLIS, locks::releaseRest);
+    background.execute(this::clearRemoved);
+  }
+
+  private void every(long millis, Runnable task) {
+    background.scheduleWithFixedDelay(
+        () -> {
+          try {
+            task.run();
+          } catch (RuntimeException e) {
+            log.atSevere().withCause(e).log("the global ref database's background thread goes on");
+          }
+        },
+        millis,
+        millis,
+        TimeUnit.MILLISECONDS);
+  }
+
+  private Deadline deadline() {
+    return Deadline.in(settings.timeout(), settings.requestTimeout());
+  }
+
+  Projects projects() {
+    return projects;
+  }
+
+  Etcd etcd() {
+    return etcd;
+  }
+
+  Keys keys() {
+    return keys;
+  }
+
+  Slots slots() {
+    return slots;
+  }
+
+  /** Reads a value. */
+  Found read(String project, String ref) throws GlobalRefException {
+    Deadline deadline = deadline();
+    Optional<Generation> generation = projects.find(project, deadline);
+    while (generation.isPresent()) {
+      ByteSequence key = keys.value(generation.get(), ref);
+      // Both at one moment: a project that was removed or renamed has no value of before.
+      TxnResponse both =
+          etcd.commitAgain(List.of(), List.of(Etcd.get(keys.project(project)), Etcd.get(key)), List.of(), deadline);
+      Optional<Generation> now = projects.remember(project, Etcd.text(both.getGetResponses().get(0)));
+      if (now.map(Generation::id).equals(generation.map(Generation::id))) {
+        return new Found(Etcd.text(both.getGetResponses().get(1)), now.get().imported());
+      }
+      generation = now;
+    }
+    return new Found(Optional.empty(), false);
+  }
+
+  /**
+   * Changes a value.
+   *
+   * @param catchesUp whether it is success, too, if the value is there already
+   * @return false if the value is another
+   */
+  boolean compareAndPut(String project, String ref, Expected expected, String value, boolean catchesUp)
+      throws GlobalRefException {
+    Deadline deadline = deadline();
+    while (true) {
+      Generation generation = projects.findOrBegin(project, deadline);
+      ByteSequence key = keys.value(generation, ref);
+      Optional<Held> lock = locks.held(new Locks.Name(project, ref));
+      List<Branch> branches = branches(project, generation, key, lock, expected, value);
+      List<Op> reads = new ArrayList<>(List.of(Etcd.get(keys.project(project)), Etcd.get(key)));
+      lock.ifPresent(held -> reads.add(Etcd.get(held.key())));
+      Result result = slots.run(branches, reads, deadline);
+      if (result.isDone()) {
+        return true;
+      }
+      if (!result.reads().isEmpty()) {
+        Optional<Boolean> answer = answer(project, ref, generation, lock, result.reads(), value, catchesUp);
+        if (answer.isPresent()) {
+          return answer.get();
+        }
+      }
+      // Only the mark has told of the refusal, or a project was imported meanwhile.
+      if (!deadline.pause()) {
+        throw new GlobalRefException("etcd refused the change, and did not say in time why. Nothing was changed", null);
+      }
+    }
+  }
+
+  private List<Branch> branches(
+      String project, Generation generation, ByteSequence key, Optional<Held> lock, Expected expected, String value) {
+    List<Cmp> common = new ArrayList<>(List.of(projects.is(project, generation)));
+    lock.ifPresent(held -> common.add(Etcd.isCreatedAt(held.key(), held.token())));
+    List<Op> put = List.of(Op.put(key, Keys.bytes(value), PutOption.DEFAULT));
+    List<Branch> branches = new ArrayList<>();
+    switch (expected) {
+      case Expected.Is is -> {
+        branches.add(branch(common, Etcd.is(key, is.value()), put));
+        if (!generation.imported()) {
+          branches.add(branch(common, Etcd.isAbsent(key), put));
+        }
+      }
+      case Expected.Nothing nothing -> {
+        branches.add(branch(common, Etcd.isAbsent(key), put));
+        Values.DELETED.forEach(deleted -> branches.add(branch(common, Etcd.is(key, deleted), put)));
+      }
+      case Expected.Anything anything -> {
+        return List.of(new Branch(common, put));
+      }
+    }
+    return branches;
+  }
+
+  private static Branch branch(List<Cmp> common, Cmp own, List<Op> then) {
+    List<Cmp> all = new ArrayList<>(common);
+    all.add(own);
+    return new Branch(all, then);
+  }
+
+  /** Why a change was refused; empty if it is to be tried again. */
+  private Optional<Boolean> answer(
+      String project, String ref, Generation generation, Optional<Held> lock, List<GetResponse> reads, String value, boolean catchesUp)
+      throws GlobalRefException {
+    Optional<Generation> now = projects.remember(project, Etcd.text(reads.get(0)));
+    if (!now.map(Generation::id).equals(Optional.of(generation.id()))) {
+      throw new GlobalRefException(
+          project + " was removed or renamed while " + ref + " was updated. Nothing was changed; try again", null);
+    }
+    if (lock.isPresent()) {
+      boolean holds = Etcd.first(reads.get(2)).filter(one -> one.getCreateRevision() == lock.get().token()).isPresent();
+      if (!holds) {
+        throw new GlobalRefException(
+            "the lock of " + ref + " in " + project + " is lost: this node's lease ran out. Nothing was changed; try again", null);
+      }
+    }
+    if (!now.get().equals(generation)) {
+      return Optional.empty();
+    }
+    return Optional.of(catchesUp && Etcd.text(reads.get(1)).equals(Optional.of(value)));
+  }
+
+  /** Waits for the lock of a ref. */
+  AutoCloseable lock(String project, String ref) throws GlobalRefException {
+    return locks.lock(new Locks.Name(project, ref));
+  }
+
+  /** Forgets a project. */
+  void remove(String project) throws GlobalRefException {
+    if (projects.remove(project, deadline())) {
+      background.execute(this::clearRemoved);
+    }
+  }
+
+  void rename(String from, String to) throws GlobalRefException {
+    projects.rename(from, to, deadline());
+  }
+
+  private void clearRemoved() {
+    try {
+      projects.clearRemoved(deadline());
+    } catch (GlobalRefException e) {
+      log.atWarning().withCause(e).log("values of removed projects stay in etcd until the next start");
+    }
+  }
+
+  @Override
+  public void close() {
+    background.shutdown();
+    session.close();
+    etcd.close();
+  }
+}

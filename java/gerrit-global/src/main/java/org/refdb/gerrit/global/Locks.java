@@ -1,0 +1,187 @@
+package org.refdb.gerrit.global;
+
+import com.google.common.flogger.FluentLogger;
+import io.etcd.jetcd.ByteSequence;
+import io.etcd.jetcd.KeyValue;
+import io.etcd.jetcd.op.Op;
+import io.etcd.jetcd.options.DeleteOption;
+import io.etcd.jetcd.options.GetOption;
+import io.etcd.jetcd.options.PutOption;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.refdb.gerrit.global.GlobalRefException.NoAnswer;
+import org.refdb.gerrit.global.GlobalRefException.Refused;
+import org.refdb.gerrit.global.Slot.Branch;
+import org.refdb.gerrit.global.Slot.Result;
+
+/** The locks that this process holds or wants. Among its own threads it decides itself, and asks etcd for one of them. */
+final class Locks {
+  private static final FluentLogger log = FluentLogger.forEnclosingClass();
+
+  /** Names a ref. */
+  record Name(String project, String ref) {}
+
+  /**
+   * A lock.
+   *
+   * @param token the revision that created the key: no other lock has it
+   */
+  record Held(ByteSequence key, long token) {}
+
+  private final Etcd etcd;
+  private final Keys keys;
+  private final NodeName node;
+  private final Session session;
+  private final Slots slots;
+  private final Projects projects;
+
+  /** Those that a thread of this process holds, or asks etcd for: then there is no value. */
+  private final Map<Name, Optional<Held>> table = new HashMap<>();
+
+  /** Those that are to be released once etcd answers. */
+  private final Set<Held> releasing = new HashSet<>();
+
+  Locks(Etcd etcd, Keys keys, NodeName node, Session session, Slots slots, Projects projects) {
+    this.etcd = etcd;
+    this.keys = keys;
+    this.node = node;
+    this.session = session;
+    this.slots = slots;
+    this.projects = projects;
+  }
+
+  /** The lock that a put has to compare. */
+  synchronized Optional<Held> held(Name name) {
+    return table.getOrDefault(name, Optional.empty());
+  }
+
+  /** Waits for the lock. Closing it releases it, once. */
+  AutoCloseable lock(Name name) throws GlobalRefException {
+    Deadline deadline = Deadline.in(etcd.settings().lockTimeout(), etcd.settings().requestTimeout());
+    reserve(name, deadline);
+    Held held = null;
+    try {
+      held = acquire(name, deadline);
+    } finally {
+      set(name, held);
+    }
+    Held got = held;
+    AtomicBoolean open = new AtomicBoolean(true);
+    return () -> {
+      if (open.getAndSet(false)) {
+        release(got);
+        set(name, null);
+      }
+    };
+  }
+
+  private synchronized void reserve(Name name, Deadline deadline) throws GlobalRefException {
+    while (table.containsKey(name)) {
+      long millis = deadline.millisLeft();
+      if (millis == 0) {
+        throw new GlobalRefException("another thread of this Gerrit holds it", null);
+      }
+      try {
+        wait(millis);
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+        throw new GlobalRefException("interrupted while it was waited for", e);
+      }
+    }
+    table.put(name, Optional.empty());
+  }
+
+  private synchronized void set(Name name, Held held) {
+    if (held == null) {
+      table.remove(name);
+      notifyAll();
+    } else {
+      table.put(name, Optional.of(held));
+    }
+  }
+
+  /** Asks until the lock is free. Each question has the time of any other: the deadline ends the waiting only. */
+  private Held acquire(Name name, Deadline waiting) throws GlobalRefException {
+    while (true) {
+      Deadline deadline = Deadline.in(etcd.settings().timeout(), etcd.settings().requestTimeout());
+      Generation generation = projects.findOrBegin(name.project(), deadline);
+      ByteSequence key = keys.lock(generation, name.ref());
+      String value = node.name() + ' ' + node.text() + ' ' + Generation.random().id();
+      long lease = session.lease(deadline);
+      Op put = Op.put(key, Keys.bytes(value), PutOption.builder().withLeaseId(lease).build());
+      Branch branch = new Branch(List.of(projects.is(name.project(), generation), Etcd.isAbsent(key)), List.of(put));
+      String holder = "";
+      try {
+        Result result = slots.run(List.of(branch), List.of(Etcd.get(keys.project(name.project())), Etcd.get(key)), deadline);
+        if (result.isDone()) {
+          Optional<Held> held = result.revision() != 0 ? Optional.of(new Held(key, result.revision())) : mine(key, value, deadline);
+          if (held.isPresent()) {
+            return held.get();
+          }
+        } else if (!result.reads().isEmpty()) {
+          projects.remember(name.project(), Etcd.text(result.reads().get(0)));
+          holder = Etcd.text(result.reads().get(1)).orElse("");
+        }
+      } catch (Refused e) {
+        if (!e.leaseIsGone()) {
+          throw e;
+        }
+        session.lost(lease);
+      }
+      if (!waiting.pause()) {
+        throw new GlobalRefException("it was held for " + etcd.settings().lockTimeout().toMillis() + " ms by " + holder, null);
+      }
+    }
+  }
+
+  /** Only the mark has told that the lock was taken. Its lease may have run out since. */
+  private Optional<Held> mine(ByteSequence key, String value, Deadline deadline) throws GlobalRefException {
+    Optional<KeyValue> now = Etcd.first(etcd.read(key, GetOption.DEFAULT, deadline));
+    return now.filter(entry -> Etcd.text(entry).equals(value)).map(entry -> new Held(key, entry.getCreateRevision()));
+  }
+
+  private void release(Held held) {
+    if (!tryRelease(held)) {
+      synchronized (this) {
+        releasing.add(held);
+      }
+    }
+  }
+
+  private boolean tryRelease(Held held) {
+    try {
+      etcd.commit(
+          List.of(Etcd.isCreatedAt(held.key(), held.token())),
+          List.of(Op.delete(held.key(), DeleteOption.DEFAULT)),
+          List.of(),
+          Deadline.in(etcd.settings().requestTimeout(), etcd.settings().requestTimeout()));
+      return true;
+    } catch (NoAnswer e) {
+      log.atFine().withCause(e).log("a lock is released later");
+      return false;
+    } catch (GlobalRefException e) {
+      log.atWarning().withCause(e).log("a lock is not released; it goes with this node's lease");
+      return true;
+    }
+  }
+
+  /** Releases once more what etcd did not answer. */
+  void releaseRest() {
+    List<Held> rest;
+    synchronized (this) {
+      rest = List.copyOf(releasing);
+    }
+    for (Held held : rest) {
+      if (tryRelease(held)) {
+        synchronized (this) {
+          releasing.remove(held);
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,61 @@
+package org.refdb.gerrit.global;
+
+import java.util.List;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.Ref;
+import org.refdb.gerrit.global.GlobalRefs.Expected;
+
+/** Values as text, and back. */
+final class Values {
+  private static final String SYMBOLIC = "ref: ";
+
+  /** The ids of a ref that was deleted, of both kinds of hashes. */
+  static final List<String> DELETED = List.of("0".repeat(40), "0".repeat(64));
+
+  private Values() {}
+
+  static String text(Object value) {
+    return switch (value) {
+      case ObjectId id -> id.name();
+      case String text -> text;
+      case Long number -> number.toString();
+      case Integer number -> number.toString();
+      case null -> throw new IllegalArgumentException("null is no value");
+      default -> throw new IllegalArgumentException(
+          "the global ref database has no values of " + value.getClass() + ": strings, numbers and object ids");
+    };
+  }
+
+  static <T> T parse(String text, Class<T> type) {
+    Object value;
+    if (type == String.class || type == Object.class) {
+      value = text;
+    } else if (type == Long.class) {
+      value = Long.valueOf(text);
+    } else if (type == Integer.class) {
+      value = Integer.valueOf(text);
+    } else if (type == ObjectId.class) {
+      value = ObjectId.fromString(text);
+    } else {
+      throw new IllegalArgumentException(
+          "the global ref database has no values of " + type + ": strings, numbers and object ids");
+    }
+    return type.cast(value);
+  }
+
+  static boolean isNothing(Ref ref) {
+    return !ref.isSymbolic() && (ref.getObjectId() == null || DELETED.contains(ref.getObjectId().name()));
+  }
+
+  static String text(Ref ref) {
+    return ref.isSymbolic() ? SYMBOLIC + ref.getTarget().getName() : ref.getObjectId().name();
+  }
+
+  static Expected expected(Ref ref) {
+    return isNothing(ref) ? new Expected.Nothing() : new Expected.Is(text(ref));
+  }
+
+  static Expected expected(Object value) {
+    return value == null ? new Expected.Nothing() : new Expected.Is(text(value));
+  }
+}

@@ -1,0 +1,218 @@
+package org.refdb.gerrit.global;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.refdb.gerrit.global.Nodes.id;
+
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+import org.refdb.gerrit.global.GlobalRefs.Expected;
+
+/** A link that delays, loses and breaks, and an etcd that stops: no answer is guessed. */
+@SuppressWarnings("try")
+final class LostAnswersTest {
+  private static final String PROJECT = "project";
+  private static final String REF = "refs/heads/main";
+
+  private static EtcdServer etcd;
+  private Proxy proxy;
+  private GlobalRefs node;
+  private GlobalRefs other;
+
+  @BeforeAll
+  static void start() throws Exception {
+    etcd = EtcdServer.start();
+  }
+
+  @AfterAll
+  static void stop() throws Exception {
+    etcd.close();
+  }
+
+  @BeforeEach
+  void open() throws Exception {
+    proxy = new Proxy(etcd.port());
+    String prefix = Nodes.prefix();
+    node = Nodes.openHasty(proxy.url(), prefix);
+    other = Nodes.open(etcd.url(), prefix);
+    assertTrue(put(node, 0, 1));
+  }
+
+  @AfterEach
+  void close() {
+    node.close();
+    other.close();
+    proxy.close();
+  }
+
+  private static boolean put(GlobalRefs on, int from, int to) throws GlobalRefException {
+    Expected expected = from == 0 ? new Expected.Nothing() : new Expected.Is(id(from).name());
+    return on.compareAndPut(PROJECT, REF, expected, id(to).name(), false);
+  }
+
+  private Optional<String> value() throws GlobalRefException {
+    return other.read(PROJECT, REF).value();
+  }
+
+  private static CompletableFuture<Boolean> later(GlobalRefs on, int from, int to) {
+    return CompletableFuture.supplyAsync(
+        () -> {
+          try {
+            return put(on, from, to);
+          } catch (GlobalRefException e) {
+            throw new IllegalStateException(e);
+          }
+        });
+  }
+
+  @Test
+  void theMarkTellsThatAnUpdateWhoseAnswerGotLostWasDone() throws Exception {
+    proxy.mode(Proxy.Mode.NO_ANSWERS);
+    CompletableFuture<Boolean> update = later(node, 1, 2);
+    awaitValue(2);
+    assertFalse(update.isDone());
+    // Another node goes on from there: the ref's own value tells nothing any more.
+    assertTrue(put(other, 2, 3));
+    proxy.hangUp();
+    proxy.mode(Proxy.Mode.OPEN);
+    assertTrue(update.get());
+    assertEquals(Optional.of(id(3).name()), value());
+    assertTrue(put(node, 3, 4));
+  }
+
+  private void awaitValue(int number) throws Exception {
+    for (int i = 0; i < 200 && !value().equals(Optional.of(id(number).name())); i++) {
+      Thread.sleep(10);
+    }
+    assertEquals(Optional.of(id(number).name()), value());
+  }
+
+  @Test
+  void aRequestThatIsDelayedPastItsFailureNeverApplies() throws Exception {
+    proxy.mode(Proxy.Mode.HELD);
+    CompletableFuture<Boolean> update = later(node, 1, 2);
+    while (proxy.heldBytes() == 0) {
+      Thread.sleep(5);
+    }
+    proxy.hangUp();
+    proxy.mode(Proxy.Mode.OPEN);
+    // Its mark is closed, and it is asked for anew.
+    assertTrue(update.get());
+    assertTrue(put(node, 2, 1), "back: an old copy would find its value again");
+    proxy.deliverHeld();
+    Thread.sleep(300);
+    assertEquals(Optional.of(id(1).name()), value());
+    assertTrue(put(node, 1, 5));
+  }
+
+  @Test
+  void withoutEtcdUpdatesAreRefusedWithAClearErrorAndItIsKnownLaterWhatBecameOfThem() throws Exception {
+    etcd.signal("STOP");
+    try {
+      CompletableFuture<?> read = refused(() -> node.read(PROJECT, REF));
+      CompletableFuture<?> lock = refused(() -> node.lock(PROJECT, REF));
+      GlobalRefException refused = assertThrows(GlobalRefException.class, () -> put(node, 1, 2));
+      assertTrue(refused.getMessage().contains("did not answer") || refused.getMessage().contains("cannot be asked"), refused.getMessage());
+      assertTrue(refused.getMessage().contains("not known"), refused.getMessage());
+      read.get();
+      lock.get();
+      assertTrue(node.slots().unresolvedCount() > 0);
+    } finally {
+      etcd.signal("CONT");
+    }
+    for (int i = 0; i < 100 && node.slots().unresolvedCount() > 0; i++) {
+      Thread.sleep(50);
+    }
+    assertEquals(0, node.slots().unresolvedCount());
+    Optional<String> now = value();
+    assertTrue(now.equals(Optional.of(id(1).name())) || now.equals(Optional.of(id(2).name())), now.toString());
+    Thread.sleep(300);
+    assertEquals(now, value(), "nothing comes after that");
+  }
+
+  private static CompletableFuture<?> refused(Executable action) {
+    return CompletableFuture.runAsync(() -> assertThrows(GlobalRefException.class, action));
+  }
+
+  @Test
+  void whatWasAcknowledgedOutlivesAKillOfEtcd() throws Exception {
+    assertTrue(put(node, 1, 2));
+    etcd.kill();
+    assertThrows(GlobalRefException.class, () -> put(node, 2, 3));
+    etcd.run();
+    Optional<String> now = value();
+    assertTrue(now.equals(Optional.of(id(2).name())) || now.equals(Optional.of(id(3).name())), now.toString());
+    other.compareAndPut(PROJECT, REF, new Expected.Is(now.get()), id(9).name(), false);
+    for (int i = 0; ; i++) {
+      try {
+        assertTrue(put(node, 9, 10));
+        return;
+      } catch (GlobalRefException e) {
+        assertTrue(i < 20, e.getMessage());
+      }
+    }
+  }
+
+  @Test
+  void aNodeWhoseLeaseRanOutChangesNothingUnderTheLockOfAnother() throws Exception {
+    AutoCloseable lock = node.lock(PROJECT, REF);
+    proxy.mode(Proxy.Mode.CUT);
+    try (AutoCloseable second = lockPatiently(other)) {
+      proxy.mode(Proxy.Mode.OPEN);
+      GlobalRefException fenced = assertThrows(GlobalRefException.class, () -> putPatiently(1, 2));
+      assertTrue(fenced.getMessage().contains("lock of refs/heads/main in project is lost"), fenced.getMessage());
+      assertEquals(Optional.of(id(1).name()), value());
+      assertTrue(put(other, 1, 3));
+    }
+    lock.close();
+    node.lock(PROJECT, REF).close();
+    assertTrue(put(node, 3, 4));
+  }
+
+  private boolean putPatiently(int from, int to) throws GlobalRefException {
+    for (int i = 0; ; i++) {
+      try {
+        return put(node, from, to);
+      } catch (GlobalRefException e) {
+        if (i == 10 || e.getMessage().contains("is lost")) {
+          throw e;
+        }
+      }
+    }
+  }
+
+  private static AutoCloseable lockPatiently(GlobalRefs on) throws GlobalRefException {
+    for (int i = 0; ; i++) {
+      try {
+        return on.lock(PROJECT, REF);
+      } catch (GlobalRefException e) {
+        if (i == 5) {
+          throw e;
+        }
+      }
+    }
+  }
+
+  @Test
+  void aSecondProcessOfTheSameNodeTakesItsPlaceAndTheFirstSaysSo() throws Exception {
+    NodeName name = NodeName.of("twice");
+    String prefix = Nodes.prefix();
+    try (GlobalRefs first = new GlobalRefs(Nodes.settings(etcd.url(), prefix), name)) {
+      assertTrue(put(first, 0, 1));
+      try (GlobalRefs second = new GlobalRefs(Nodes.settings(etcd.url(), prefix), NodeName.of("twice"))) {
+        assertTrue(put(second, 1, 2));
+        GlobalRefException replaced = assertThrows(GlobalRefException.class, () -> put(first, 2, 3));
+        assertTrue(replaced.getMessage().contains("taken the place of this node"), replaced.getMessage());
+        assertTrue(put(second, 2, 4));
+      }
+    }
+  }
+}

@@ -1,0 +1,59 @@
+package org.refdb.gerrit.global;
+
+import com.google.gerrit.entities.Project;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.ObjectIdRef;
+import org.eclipse.jgit.lib.Ref;
+
+/** Nodes as tests want them: with short times, and a name that no other has. */
+final class Nodes {
+  private static final AtomicInteger COUNT = new AtomicInteger();
+
+  private Nodes() {}
+
+  /** Patient, but for locks: nothing here has to take long. */
+  static Settings settings(String url, String prefix) {
+    return settings(url, prefix, 20_000, 40_000, 20);
+  }
+
+  private static Settings settings(String url, String prefix, long requestMillis, long millis, long lease) {
+    Duration request = Duration.ofMillis(requestMillis);
+    Duration whole = Duration.ofMillis(millis);
+    Duration lock = Duration.ofMillis(3000);
+    return new Settings(
+        List.of(url), null, null, null, null, null, prefix, request, whole, lock, Duration.ofSeconds(lease), 8);
+  }
+
+  static GlobalRefs open(String url, String prefix) {
+    return new GlobalRefs(settings(url, prefix), NodeName.of("node" + COUNT.incrementAndGet()));
+  }
+
+  /** One that soon takes an answer for lost. */
+  static GlobalRefs openHasty(String url, String prefix) {
+    return new GlobalRefs(settings(url, prefix, 700, 4000, 2), NodeName.of("node" + COUNT.incrementAndGet()));
+  }
+
+  static String prefix() {
+    return "test" + COUNT.incrementAndGet() + "/";
+  }
+
+  static Project.NameKey project(String name) {
+    return Project.nameKey(name);
+  }
+
+  static ObjectId id(int number) {
+    return ObjectId.fromString(String.format("%040x", number));
+  }
+
+  static Ref ref(String name, int number) {
+    return new ObjectIdRef.Unpeeled(Ref.Storage.NETWORK, name, id(number));
+  }
+
+  /** As Gerrit's wrapper says that a ref is not there. */
+  static Ref none(String name) {
+    return new ObjectIdRef.Unpeeled(Ref.Storage.NEW, name, ObjectId.zeroId());
+  }
+}

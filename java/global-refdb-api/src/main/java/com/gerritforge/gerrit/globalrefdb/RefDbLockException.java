@@ -1,0 +1,13 @@
+package com.gerritforge.gerrit.globalrefdb;
+
+import com.google.gerrit.git.LockFailureException;
+
+/** A ref could not be locked. */
+public class RefDbLockException extends LockFailureException {
+  private static final long serialVersionUID = 1L;
+
+  /** Says which, and why. */
+  public RefDbLockException(String project, String refName, Exception cause) {
+    super("Unable to lock ref " + refName + " on project " + project, cause);
+  }
+}
