@@ -23,6 +23,7 @@ import org.junit.jupiter.api.Test;
 /** What the jar for Gerrit and the plugin inside it hold, and what they say of it. */
 final class JarsTest {
   private static final String PLUGIN = "plugins/refdb.jar";
+  private static final String GLOBAL_PLUGIN = "plugins/refdb-global.jar";
   private static final String CHRONICLE_READER = "import/chronicle-reader.jar";
 
   private static Map<String, byte[]> contents(InputStream jar) throws IOException {
@@ -74,12 +75,27 @@ final class JarsTest {
       assertEquals(
           List.of(),
           jar.keySet().stream()
-              .filter(file -> file.endsWith(".jar") && !file.equals(PLUGIN) && !file.equals(CHRONICLE_READER))
+              .filter(file -> file.endsWith(".jar") && !List.of(PLUGIN, GLOBAL_PLUGIN, CHRONICLE_READER).contains(file))
               .toList());
     }
     // ChronicleMap's files name the classes that read their keys and values: ours have these names.
     Map<String, byte[]> reader = contents(new ByteArrayInputStream(jars().getFirst().get(CHRONICLE_READER)));
     assertEquals(List.of(), classesBut(reader, "org/refdb/", "com/googlesource/gerrit/modules/cache/chroniclemap/"));
+  }
+
+  @Test
+  void thePluginOfTheGlobalRefDatabaseHasNoClassUnderTheNameOfAnother() throws IOException {
+    Map<String, byte[]> plugin = contents(new ByteArrayInputStream(jars().getFirst().get(GLOBAL_PLUGIN)));
+    assertEquals(List.of(), classesBut(plugin, "org/refdb/gerrit/global/"));
+    assertTrue(plugin.containsKey("org/refdb/gerrit/global/shaded/io/etcd/jetcd/Client.class"));
+    String notices = text(plugin, "THIRD-PARTY-NOTICES.txt");
+    JsonArray parts = JsonParser.parseString(text(plugin, "refdb-global.cdx.json")).getAsJsonObject().getAsJsonArray("components");
+    assertTrue(parts.size() > 20, parts.size() + " parts");
+    for (JsonElement element : parts) {
+      JsonObject part = element.getAsJsonObject();
+      String name = part.get("name").getAsString() + " " + part.get("version").getAsString();
+      assertTrue(notices.contains("  " + name + ": "), name + " is not in THIRD-PARTY-NOTICES.txt of java/gerrit-global");
+    }
   }
 
   private static List<String> classesBut(Map<String, byte[]> jar, String... folders) {

@@ -75,7 +75,7 @@ record Settings(
     for (String endpoint : endpoints) {
       if (!endpoint.matches("https?://[^/]+:\\d+/?")) {
         throw new IllegalArgumentException(
-            "refdb.global.etcd has " + endpoint + ": write http://HOST:PORT or https://HOST:PORT, several with commas");
+            "refdb.global.etcd has " + endpoint + ": write SCHEME://HOST:PORT with http or https, several with commas");
       }
     }
     if (endpoints.stream().map(one -> one.startsWith("https")).distinct().count() > 1) {

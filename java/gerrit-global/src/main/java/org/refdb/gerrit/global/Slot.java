@@ -16,9 +16,7 @@ import org.refdb.gerrit.global.Mark.Outcome;
 
 /** Runs one transaction after the other, each with its mark. One thread has it at a time. */
 final class Slot {
-  /**
-   * What is done if all comparisons hold. The first branch of a transaction whose comparisons do is the one that is done.
-   */
+  /** Changes, and the comparisons that must hold for them. Of several branches the first one that can be is done. */
   record Branch(List<Cmp> compares, List<Op> then) {}
 
   /**

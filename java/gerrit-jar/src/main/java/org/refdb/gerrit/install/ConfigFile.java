@@ -97,7 +97,11 @@ final class ConfigFile {
 
   /** Removes a value of a setting. Returns whether something changed. */
   boolean remove(String section, String key, String value) {
-    return removeWhere(section, null, key, (line, seen) -> seen.equals(value));
+    return remove(section, null, key, value);
+  }
+
+  boolean remove(String section, String subsection, String key, String value) {
+    return removeWhere(section, subsection, key, (line, seen) -> seen.equals(value));
   }
 
   private boolean removeWhere(String section, String subsection, String key, BiPredicate<Integer, String> goes) {

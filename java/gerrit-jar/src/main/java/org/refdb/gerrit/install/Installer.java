@@ -29,9 +29,10 @@ final class Installer {
    *
    * @param war the site's gerrit.war, or null for the one in its bin folder
    * @param wanted which modules; the others of refdb's are taken out
+   * @param etcd addresses of etcd for the global ref database, or null to leave that as it is
    * @param setsGit whether the git configuration of Gerrit's user may be changed
    */
-  void install(Path folder, Path war, Set<GerritModule> wanted, boolean setsGit) throws InstallException, IOException {
+  void install(Path folder, Path war, Set<GerritModule> wanted, String etcd, boolean setsGit) throws InstallException, IOException {
     Site site = Site.at(folder);
     ConfigFile config = ConfigFile.read(site.config());
     GerritVersion gerrit = GerritVersion.of(war != null ? war : site.war());
@@ -40,6 +41,10 @@ final class Installer {
     JavaVersion java = JavaVersion.of(javaHomes.isEmpty() ? null : javaHomes.getLast());
     java.check();
     checkOthers(config, wanted);
+    GlobalRefsPlugin global = new GlobalRefsPlugin(site, config);
+    if (etcd != null) {
+      global.check(etcd);
+    }
     for (Path touched : List.of(site.config(), site.libJar(), site.pluginJar())) {
       OwnedFiles.tryReplacing(touched);
     }
@@ -51,7 +56,9 @@ final class Installer {
     out.println("Gerrit " + gerrit.text() + ", Java " + java.feature() + ", refdb " + NativeLibrary.version());
 
     site.putJars().forEach(out::println);
-    boolean changed = false;
+    // An upgrade replaces all plugins, so that their versions stay one.
+    global.put(etcd != null).forEach(out::println);
+    boolean changed = etcd != null && global.configure(etcd);
     for (GerritModule module : GerritModule.values()) {
       changed |=
           wanted.contains(module)
@@ -90,6 +97,7 @@ final class Installer {
       changed |= config.remove(SECTION, module.key(), module.className());
     }
     changed |= config.unset(RECEIVE, IN_MEMORY_KEY);
+    changed |= new GlobalRefsPlugin(site, config).unconfigure();
     if (changed) {
       config.write();
       out.println("removed refdb's modules from " + site.config());
@@ -99,6 +107,7 @@ final class Installer {
       print(asGerrit.run(GitSettings.class, List.of("unset")).text());
     }
     List<String> removed = site.removeJars();
+    removed.addAll(new GlobalRefsPlugin(site, config).remove());
     removed.forEach(out::println);
     tellOfSecrets(site, config);
     out.println(changed || !removed.isEmpty() ? "Now restart Gerrit." : "refdb is not installed in " + folder);

@@ -15,7 +15,8 @@ import org.refdb.engine.NativeLibrary;
 public final class Main {
   private static final String USAGE =
       """
-      usage: java -jar refdb-gerrit.jar install SITE [--only refs|caches] [--named] [--no-git-config] [--war FILE]
+      usage: java -jar refdb-gerrit.jar install SITE [--only refs|caches] [--named] [--global etcd=URL,...]
+                                              [--no-git-config] [--war FILE]
              java -jar refdb-gerrit.jar uninstall SITE
              java -jar refdb-gerrit.jar status SITE
              java -jar refdb-gerrit.jar import-caches SITE [--dry-run] [--war FILE] [--chronicle-map FOLDER]
@@ -25,6 +26,7 @@ public final class Main {
       install    puts the lib modules and the plugin into the site and names the modules in gerrit.config
         --only     just the ref database, or just the persistent caches, not both
         --named    another module (multi-site, global-refdb) wraps Gerrit's repositories: lend refdb's to it
+        --global   also installs the global ref database of several nodes, on etcd at these addresses
         --no-git-config  leave the git configuration of Gerrit's user alone, which is to keep git from packing refs
         --war      the site's gerrit.war, where it is not SITE/bin/gerrit.war
       uninstall  undoes that
@@ -53,6 +55,7 @@ public final class Main {
       Path war = null;
       Path chronicleMap = null;
       String only = "";
+      String etcd = null;
       boolean named = false;
       boolean setsGit = true;
       boolean dryRun = false;
@@ -63,6 +66,8 @@ public final class Main {
         boolean installs = command.equals("install");
         if (word.equals("--named") && installs) {
           named = true;
+        } else if (word.equals("--global") && installs && !words.isEmpty() && words.peek().startsWith(GlobalRefsPlugin.ETCD)) {
+          etcd = words.pop().substring(GlobalRefsPlugin.ETCD.length());
         } else if (word.equals("--no-git-config") && installs) {
           setsGit = false;
         } else if (word.equals("--war") && (installs || needsH2) && !words.isEmpty()) {
@@ -80,7 +85,7 @@ public final class Main {
         }
       }
       if (command.equals("install") && site != null) {
-        new Installer(out).install(site, war, modules(only, named), setsGit);
+        new Installer(out).install(site, war, modules(only, named), etcd, setsGit);
       } else if (command.equals("uninstall") && site != null) {
         new Installer(out).uninstall(site);
       } else if (verb != null && site != null) {
