@@ -311,7 +311,9 @@ fn a_log_that_changes_between_the_look_and_the_lock_is_judged_again() {
         // A log that was written just now is always judged again.
         std::thread::sleep(Duration::from_millis(60));
         let mut judge = Oldest { is_first: true, meddle: Some(meddle) };
-        backend(&repo).prune_logs(slice::from_ref(&name), PruneLogs::default(), &mut judge).unwrap();
+        backend(&repo)
+            .prune_logs(slice::from_ref(&name), PruneLogs::default(), &KnownTags::default(), &mut judge)
+            .unwrap();
         assert_eq!(fs::read_to_string(&log).ok(), left.map(lines));
     };
     prune(&|| (), Some(&[2, 3]));

@@ -80,7 +80,7 @@ pub(crate) fn log_of_the_missing(step: &Step, changed: &Changed, _: Left<'_>) ->
 fn value_before<'a>(changed: &Changed, left: &Left<'a>) -> Option<&'a BStr> {
     let lead = changed.name.find("log of ").map_or(&b""[..], |at| &changed.name[..at]);
     let name = ref_of(&changed.name);
-    let own = BString::from([lead, &name[..]].concat());
+    let own = BString::from([lead, name.as_bytes()].concat());
     left.before.get(own.as_bstr()).or_else(|| left.before.get(name))
 }
 

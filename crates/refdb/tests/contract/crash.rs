@@ -270,7 +270,12 @@ fn each_log_is_old_or_new_wherever_its_pruning_is_stopped() {
         let scene = Scene::new(format, false);
         let names = ["refs/heads/a", "refs/heads/b"].map(|name| RefName::new(name).unwrap());
         let work = |fs: &Fs, dir: &Path| {
-            scene.backend(fs, dir, true).prune_logs(&names, PruneLogs::default(), &mut Oldest(true))
+            scene.backend(fs, dir, true).prune_logs(
+                &names,
+                PruneLogs::default(),
+                &Objects::default(),
+                &mut Oldest(true),
+            )
         };
         let before = scene.state(scene.start.path());
         let look = |dir: &Path, _: &Crash| {
