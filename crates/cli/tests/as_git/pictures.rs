@@ -68,9 +68,9 @@ fn what_cannot_be_read_hides_nothing_else() {
     let refs = repo.git_dir().join("refs");
     symlink("loop", refs.join("heads/loop")).unwrap();
     fs::create_dir(refs.join("locked")).unwrap();
-    fs::set_permissions(refs.join("locked"), PermissionsExt::from_mode(0)).unwrap();
+    fs::set_permissions(refs.join("locked"), PermissionsExt::from_mode(0o000)).unwrap();
     fs::write(refs.join("heads/shut"), "").unwrap();
-    fs::set_permissions(refs.join("heads/shut"), PermissionsExt::from_mode(0)).unwrap();
+    fs::set_permissions(refs.join("heads/shut"), PermissionsExt::from_mode(0o000)).unwrap();
     let program = repo.scratch().join("refdb");
     fs::copy(env!("CARGO_BIN_EXE_refdb"), &program).unwrap();
     for open in [repo.scratch(), &program] {
