@@ -130,7 +130,7 @@ fn what_goes_wrong_is_said_with_the_side_and_the_step() {
         "refdb-lab: 'HEAD' is to be two revisions with one comma between them"
     );
     let few = planted.complaint("run", "HEAD~1,HEAD", &["--runs-max", "7"]);
-    assert_eq!(few, "refdb-lab: --runs-max is 7, but 9 runs of each side are the fewest that can be sure at this rate");
+    assert_eq!(few, "refdb-lab: --runs-max is 7, but 8 runs of each side are the fewest that can be sure at this rate");
     let unreported = planted.complaint("run", &format!("{good},HEAD~1"), &["--judge", "reported"]);
     assert!(
         unreported.ends_with("the command left no number in the file that $COST names")
