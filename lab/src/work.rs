@@ -105,10 +105,14 @@ fn programs(a: Side<'_>, b: Side<'_>) -> Vec<String> {
         let count = |work: &Work| work.programs.get(program).copied().unwrap_or_default();
         // Of the programs that only one side has, the first starter is the one to blame for the packing.
         let packed = |one: &Work, other: &Work| {
-            let blamed = |chain: &Vec<String>| chain.iter().find(|line| fresh(one, other, line)) == Some(program);
+            let place = |chain: &Vec<String>| chain.iter().position(|line| fresh(one, other, line));
+            let blamed = |chain: &&Vec<String>| place(chain).and_then(|place| chain.get(place)) == Some(program);
             let more = packed_refs(one).saturating_sub(packed_refs(other));
-            let is_blamed = more > 0 && one.packers.iter().any(blamed);
-            if is_blamed { format!(", which packed {} refs", grouped(more)) } else { String::new() }
+            let Some(chain) = one.packers.iter().find(blamed).filter(|_| more > 0) else { return String::new() };
+            // Both sides ran what started it. The measured command, the first of all, goes without saying.
+            let starter = place(chain).and_then(|place| place.checked_sub(1)).filter(|place| *place > 0);
+            let from = starter.map_or_else(String::new, |place| format!(" from `{}`", chain[place]));
+            format!("{from}, which packed {} refs", grouped(more))
         };
         match (count(a.1), count(b.1)) {
             (in_a, in_b) if in_a == in_b => {}
@@ -195,6 +199,21 @@ mod tests {
         assert_eq!(differences(("A", &a), ("B", &b)), said);
         let mirrored = differences(("A", &b), ("B", &a));
         assert_eq!(mirrored[0], "only A ran `git maintenance run --auto`, which packed 10,000 refs");
+    }
+
+    #[test]
+    fn what_started_the_packing_is_named_where_both_sides_ran_it() {
+        let stock =
+            |packed_refs| BTreeMap::from([("target.git".to_owned(), Stock { packed_refs, ..Stock::default() })]);
+        let lines = ["git fetch", "git maintenance run --auto", "git pack-refs --all"];
+        let a = Work { repositories: stock(0), ..running(&[(lines[0], 1), (lines[1], 1)]) };
+        let packers = BTreeSet::from([lines.map(str::to_owned).to_vec()]);
+        let b = Work { repositories: stock(300), packers, ..running(&lines.map(|line| (line, 1))) };
+        let said = differences(("A", &a), ("B", &b));
+        assert_eq!(
+            said[0],
+            "B also ran `git pack-refs --all` from `git maintenance run --auto`, which packed 300 refs"
+        );
     }
 
     #[test]

@@ -190,7 +190,8 @@ fn packing_by_maintenance_is_named_with_the_refs_it_packed() {
     let maintenance = "-C target.git -c gc.auto=1 -c gc.autoDetach=false maintenance run --task=gc";
     planted.commit("script", &format!("'{git}' {maintenance}\n"));
     let said = planted.said("run", "HEAD~1,HEAD", &["--false-alarms", "0.5", "--tolerance", "0.5"]);
-    assert!(said.contains(&format!("HEAD also ran `git {maintenance}`, which packed 1,200 refs\n")), "{said}");
+    let named = format!("HEAD also ran `git {maintenance}` from `sh -e $BUILD/script`, which packed 1,200 refs\n");
+    assert!(said.contains(&named), "{said}");
     assert!(said.contains("  HEAD also ran `git pack-refs --all --prune`\n"), "{said}");
     assert!(said.contains("  loose refs in 'target.git' afterwards: 1,200 in HEAD~1, 0 in HEAD\n"), "{said}");
     assert!(said.contains("  packs in 'target.git' afterwards: 0 in HEAD~1, 1 in HEAD\n"), "{said}");
