@@ -1,0 +1,107 @@
+package org.refdb.gerrit.global;
+
+import static org.refdb.gerrit.global.Nodes.id;
+
+import io.etcd.jetcd.ByteSequence;
+import io.etcd.jetcd.KV;
+import io.etcd.jetcd.op.Cmp;
+import io.etcd.jetcd.op.Op;
+import io.etcd.jetcd.options.PutOption;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Iterator;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.stream.IntStream;
+import org.refdb.gerrit.global.GlobalRefs.Expected;
+
+/** The figures of bench/results/global.md, by bench/bench-global: refdb's updates in turn with bare ones of the client. */
+final class Figures {
+  private static final int BATCH = 100;
+
+  private Figures() {}
+
+  /** Takes the number of updates of each kind, and of refs to import. */
+  public static void main(String[] arguments) throws Exception {
+    int updates = Integer.parseInt(arguments[0]);
+    int refs = Integer.parseInt(arguments[1]);
+    try (EtcdServer etcd = EtcdServer.start();
+        GlobalRefs node = Nodes.open(etcd.url(), "figures/")) {
+      updates(node, updates);
+      imports(etcd, node, refs);
+    }
+  }
+
+  private static void updates(GlobalRefs node, int count) throws Exception {
+    KV kv = node.etcd().client().getKVClient();
+    ByteSequence key = Keys.bytes("bare");
+    kv.put(key, Keys.bytes(id(0).name())).get();
+    node.compareAndPut("project", "refs/heads/main", new Expected.Nothing(), id(0).name(), false);
+    String before = id(0).name();
+    long[] bare = new long[count];
+    long[] ours = new long[count];
+    for (int i = 0; i < count; i++) {
+      String next = id(i + 1).name();
+      long start = System.nanoTime();
+      kv.txn().If(Etcd.is(key, before)).Then(Op.put(key, Keys.bytes(next), PutOption.DEFAULT)).commit().get();
+      bare[i] = System.nanoTime() - start;
+      start = System.nanoTime();
+      node.compareAndPut("project", "refs/heads/main", new Expected.Is(before), next, false);
+      ours[i] = System.nanoTime() - start;
+      before = next;
+    }
+    double bareMicros = median(bare);
+    double oursMicros = median(ours);
+    System.out.printf(
+        "compare-and-put, p50: refdb %.0f us, bare client %.0f us, %.2f times%n", oursMicros, bareMicros, oursMicros / bareMicros);
+  }
+
+  /** Of the second half: the first one warms up. */
+  private static double median(long[] nanos) {
+    long[] warm = Arrays.copyOfRange(nanos, nanos.length / 2, nanos.length);
+    Arrays.sort(warm);
+    return warm[warm.length / 2] / 1000.0;
+  }
+
+  private static void imports(EtcdServer etcd, GlobalRefs node, int count) throws Exception {
+    long before = disk(etcd);
+    long start = System.nanoTime();
+    Iterator<Import.Entry> refs =
+        IntStream.range(0, count).mapToObj(i -> new Import.Entry("refs/changes/%02d/%d/1".formatted(i % 100, i), id(i + 1).name())).iterator();
+    new Import(node).run("imported", refs, done -> {});
+    double ours = count / ((System.nanoTime() - start) / 1e9);
+    long after = disk(etcd);
+    start = System.nanoTime();
+    bare(node, count);
+    double bare = count / ((System.nanoTime() - start) / 1e9);
+    System.out.printf("import: refdb %.0f refs/s, bare puts %.0f refs/s, %.2f times%n", ours, bare, ours / bare);
+    System.out.printf("etcd's disk a ref, imported: %.0f bytes%n", (after - before) / (double) count);
+  }
+
+  /** The same keys and values in puts alone, as many to a request and as many requests under way. */
+  private static void bare(GlobalRefs node, int count) throws Exception {
+    KV kv = node.etcd().client().getKVClient();
+    List<CompletableFuture<?>> underWay = new ArrayList<>();
+    for (int first = 0; first < count; first += BATCH) {
+      Op[] puts =
+          IntStream.range(first, Math.min(count, first + BATCH))
+              .mapToObj(
+                  i -> Op.put(Keys.bytes("figures/v/bbbbbbbbbbbbbbbb/refs/changes/%02d/%d/1".formatted(i % 100, i)), Keys.bytes(id(i + 1).name()), PutOption.DEFAULT))
+              .toArray(Op[]::new);
+      if (underWay.size() == 8) {
+        underWay.removeFirst().get();
+      }
+      underWay.add(kv.txn().If(new Cmp[0]).Then(puts).commit());
+    }
+    for (CompletableFuture<?> each : underWay) {
+      each.get();
+    }
+  }
+
+  /** The size in use, without what etcd keeps for later. */
+  private static long disk(EtcdServer etcd) throws Exception {
+    Thread.sleep(500);
+    String json = etcd.ctl("endpoint", "status", "-w", "json");
+    return Long.parseLong(json.replaceAll("(?s).*\"dbSizeInUse\":(\\d+).*", "$1"));
+  }
+}
