@@ -274,6 +274,11 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_BY_GIT,
     },
     Difference {
+        why: "where the main worktree's HEAD is no good, git migrates nothing from a linked worktree for other reasons; refdb says so",
+        unify: broken_main_worktree,
+        left: LEFT_BY_GIT,
+    },
+    Difference {
         why: "the folder of a dry migration has a random name",
         unify: folder_of_a_migration,
         left: LEFT_ALIKE,

@@ -63,6 +63,14 @@ pub(crate) fn migrated_worktrees(step: &Step, git: &mut Said, refdb: &mut Said) 
     }
 }
 
+/// The main worktree's HEAD is no good, and git looks at the linked worktree only. Both refuse.
+pub(crate) fn broken_main_worktree(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_told = refdb.code == 128 && refdb.err.starts_with(b"fatal: not a git repository: '");
+    if is(step, "refs", "migrate") && matches!(step.place, Place::Tree(_)) && is_told && git.code != 0 {
+        refdb.clone_from(git);
+    }
+}
+
 pub(crate) fn folder_of_a_migration(step: &Step, git: &mut Said, refdb: &mut Said) {
     if is(step, "refs", "migrate") && git.code == 0 && refdb.code == 0 {
         for said in [git, refdb] {
@@ -221,8 +229,12 @@ pub(crate) fn root_refs_behind_a_fault(step: &Step, git: &mut Said, refdb: &mut 
 
 /// Refdb reads the settings before it leaves a mistake to git, or asks it for a field. Git reads them again.
 pub(crate) fn settings_read_twice(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let mut lines: Vec<&[u8]> = refdb.err.lines_with_terminator().collect();
-    lines.dedup_by(|one, other| one == other && one.starts_with(b"warning: ignoring unknown core.fsync component "));
+    let mut lines: Vec<&[u8]> = Vec::new();
+    for line in refdb.err.lines_with_terminator() {
+        if !line.starts_with(b"warning: ignoring unknown core.fsync component ") || !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
     if ["branch", "tag", "for-each-ref", "refs", "reflog"].contains(&step.command) && lines.concat() == git.err[..] {
         refdb.err.clone_from(&git.err);
     }

@@ -94,7 +94,8 @@ pub(crate) fn lying_tags(step: &Step, git: &mut Said, refdb: &mut Said) {
         words.iter().any(|words| said.err.contains_str(words))
     };
     // Of two mistakes refdb tells the one that needs no look at an object.
-    let is_twice = refdb.err.starts_with(b"fatal: multiple updates for ") && refdb.code == git.code;
+    let tells_twice = |line: &[u8]| line.starts_with(b"fatal: ") && line.contains_str("multiple updates for ");
+    let is_twice = refdb.err.lines().any(tells_twice) && refdb.code == git.code;
     if git.err.lines().any(|line| is_bad(line) || is_told(line))
         && is_refused(git)
         && (refdb.code == 0 || is_refused(refdb) || is_twice)
