@@ -106,15 +106,19 @@ impl Space {
         self.reserve_bytes(Who::Put) + largest_bytes.max(2 * self.segment_bytes as u64)
     }
 
-    /// How many bytes of entries in use may be copied when a segment with `live_bytes` is evicted. It is four fifths of
-    /// the evicted bytes, or half where copies are dear. `left`, the part not needed for some segments before, is
-    /// added.
-    pub(crate) fn keep_credit(&self, left: u64, live_bytes: u64, is_dear: bool) -> u64 {
+    /// How many bytes of entries in use may be copied when a segment is evicted. It is its share, and the part
+    /// of theirs that some segments before did not need.
+    pub(crate) fn keep_credit(&self, left: u64, share: u64) -> u64 {
         let most = SEGMENTS_OF_CREDIT * self.segment_bytes as u64;
-        debug_assert!(live_bytes <= u64::MAX / 2, "of a segment, or of one large entry: {live_bytes}");
-        let share = if is_dear { live_bytes / 2 } else { live_bytes / 5 * 4 };
+        debug_assert!(share <= u64::MAX / 2, "of a segment, or of one large entry: {share}");
         (left + share).min(most)
     }
+}
+
+/// The share of an evicted segment's entries that may be copied. It is four fifths of the evicted bytes, or half where
+/// copies are dear.
+pub(crate) fn keep_share(live_bytes: u64, is_dear: bool) -> u64 {
+    if is_dear { live_bytes / 2 } else { live_bytes / 5 * 4 }
 }
 
 /// What a file of this length takes.

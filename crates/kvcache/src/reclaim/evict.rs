@@ -9,7 +9,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     format::footer::Entries,
-    log::segment::Segment,
+    log::{segment::Segment, space::keep_share},
 };
 use std::{io::ErrorKind, sync::Arc};
 
@@ -91,8 +91,10 @@ impl Reclaim {
         }
         self.past.fit(self.store.view.counters.entries.get());
         self.past.goes_on(turn.rounds.evicted(total, state.used_bytes), pace);
-        let credit = self.store.space.keep_credit(turn.keep_credit, total, is_dear);
-        let keep = Keep::best(weighed, credit);
+        let share = keep_share(total, is_dear);
+        let credit = self.store.space.keep_credit(turn.keep_credit, share);
+        turn.bar.follow(&weighed, share as f32 / total.max(1) as f32);
+        let keep = Keep::best(weighed, turn.bar, credit);
         assert!(keep.bytes() <= credit, "each eviction frees a part of what it evicts");
         turn.keep_credit = credit - keep.bytes();
         Choice::new(keep, is_whole, pace)

@@ -28,7 +28,7 @@ impl Pace {
     /// How far a rate goes towards the counted number in a round. Each read counts a part, up to a bound.
     fn gain(self, reads: f32) -> f32 {
         match self {
-            Pace::Steady => (reads / 4.0).min(0.5),
+            Pace::Steady => (reads / 6.0).min(0.5),
             Pace::Shifting => (reads * 4.0).min(0.75),
         }
     }
@@ -88,6 +88,30 @@ impl Weighed {
     }
 }
 
+/// The worth from which records were kept of late. Segments differ: one has copies, another new records. A share of each
+/// would drop records that are worth more than those kept of the next.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Bar(f32);
+
+/// How fast the bar follows: by this for each segment, if all of it is kept that must not.
+const BAR_STEP: f32 = 0.1;
+
+impl Bar {
+    pub(crate) fn new() -> Self {
+        Bar(LEAST_READS)
+    }
+
+    /// A segment with these records, of which `share` may be kept, is weighed. The bar rises if more was worth it.
+    pub(crate) fn follow(&mut self, records: &[(Weighed, u64)], share: f32) {
+        debug_assert!((0.0..=1.0).contains(&share), "a part of the segment: {share}");
+        let (above, all) = records.iter().fold((0, 0), |(above, all), (weighed, len)| {
+            (above + if weighed.worth >= self.0 { *len } else { 0 }, all + len)
+        });
+        let over = above as f32 / all.max(1) as f32 - share;
+        self.0 = (self.0 * (BAR_STEP * over).exp()).max(LEAST_READS);
+    }
+}
+
 /// Which records of an evicted segment are copied.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Keep {
@@ -97,12 +121,12 @@ pub(crate) struct Keep {
 }
 
 impl Keep {
-    /// Keeps the records that are worth most, up to `budget` bytes, of these with their bytes.
-    pub(crate) fn best(mut records: Vec<(Weighed, u64)>, budget: u64) -> Self {
+    /// Keeps the records that are worth most, up to `budget` bytes, of these with their bytes, from the bar on.
+    pub(crate) fn best(mut records: Vec<(Weighed, u64)>, bar: Bar, budget: u64) -> Self {
         records.sort_by(|a, b| b.0.worth.total_cmp(&a.0.worth));
         let (mut least, mut bytes) = (f32::INFINITY, 0);
         for (weighed, len) in records {
-            if weighed.worth < LEAST_READS || bytes + len > budget {
+            if weighed.worth < bar.0 || bytes + len > budget {
                 break;
             }
             (least, bytes) = (weighed.worth, bytes + len);
@@ -142,13 +166,28 @@ mod tests {
             (weighed(0.4, 1), 40),
             (Weighed::new(Rate::new(), 0, true, Pace::Steady), 40),
         ];
-        let mut keep = Keep::best(records.clone(), 100);
+        let mut keep = Keep::best(records.clone(), Bar::new(), 100);
         assert_eq!(keep.bytes(), 80);
         assert!(!keep.take(&records[0].0, 40) && keep.take(&records[1].0, 40) && keep.take(&records[2].0, 40));
         assert!(!keep.take(&records[1].0, 1), "no more than the budget");
-        let mut keep = Keep::best(records.clone(), 1_000);
+        let mut keep = Keep::best(records.clone(), Bar::new(), 1_000);
         assert_eq!(keep.bytes(), 120, "what came once and was never read goes, whatever the budget");
         assert!(!keep.take(&records[3].0, 40));
+    }
+
+    #[test]
+    fn a_segment_of_little_worth_leaves_its_share_to_the_others() {
+        let (rich, poor) = (vec![(weighed(2.0, 3), 40); 10], vec![(weighed(0.1, 0), 40); 10]);
+        let mut bar = Bar::new();
+        for _ in 0..200 {
+            bar.follow(&rich, 0.5);
+            bar.follow(&poor, 0.5);
+        }
+        assert_eq!((Keep::best(rich, bar, 400).bytes(), Keep::best(poor.clone(), bar, 400).bytes()), (400, 0));
+        for _ in 0..200 {
+            bar.follow(&poor, 0.8);
+        }
+        assert_eq!(Keep::best(poor, bar, 320).bytes(), 320, "where nothing is worth more it is kept");
     }
 
     #[test]
@@ -156,7 +195,7 @@ mod tests {
         let idle = |reads: f32, rounds, pace| {
             (0..rounds).fold(Rate::of_reads(reads), |rate, _| rate.after(0, pace)).reads() / reads
         };
-        assert!(idle(4.0, 3, Pace::Steady) < 0.2, "one that was read often");
+        assert!(idle(4.0, 4, Pace::Steady) < 0.25, "one that was read often");
         assert!(idle(0.1, 10, Pace::Steady) > 0.7, "one that is read every ten rounds");
         assert!(idle(0.1, 10, Pace::Shifting) < 0.25, "while others become popular it is");
     }

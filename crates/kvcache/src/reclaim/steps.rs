@@ -4,6 +4,7 @@ use super::{
     calls::Calls,
     doomed::Doomed,
     ghost::Ghosts,
+    keep::Bar,
     pace::Forecast,
     past::{Past, Rounds},
     plan::{State, Step, expired, plan, tidiable},
@@ -39,6 +40,8 @@ pub(crate) struct Reclaim {
 pub(super) struct Turn {
     /// How many bytes of entries in use the next eviction may copy.
     pub(super) keep_credit: u64,
+    /// From which worth on it copies them.
+    pub(super) bar: Bar,
     pub(super) forecast: Forecast,
     pub(super) rounds: Rounds,
     /// How many segments were compacted to make room since there was enough.
@@ -61,6 +64,7 @@ impl Reclaim {
         let ghosts = Ghosts::new(store.space.limit_bytes);
         let turn = Turn {
             keep_credit: u64::MAX / 2,
+            bar: Bar::new(),
             forecast: Forecast::new(),
             rounds: Rounds::default(),
             in_a_row: 0,
