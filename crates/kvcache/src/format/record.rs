@@ -207,9 +207,15 @@ pub(crate) fn finish_record(record: &mut [u8], body_crc: u32, seq: u64, offset: 
 /// The header of the record that `bytes` starts with. The record must be whole and unharmed, and stand where it was
 /// written to.
 pub(crate) fn check_record(bytes: &[u8], seq: u64, offset: u64) -> Option<RecordHeader> {
+    check_record_to_copy(bytes, seq, offset).map(|(header, _)| header)
+}
+
+/// The same with [`body_crc`], which a copy at another place has, too.
+pub(crate) fn check_record_to_copy(bytes: &[u8], seq: u64, offset: u64) -> Option<(RecordHeader, u32)> {
     let header = RecordHeader::decode(bytes)?;
     let record = bytes.get(..header.record_len())?;
-    (u32_at(record, 4) == bound(body_crc(record), seq, offset)).then_some(header)
+    let crc = body_crc(record);
+    (u32_at(record, 4) == bound(crc, seq, offset)).then_some((header, crc))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::{
         footer::{Entries, Entry},
         place::Place,
         rate::Rate,
-        record::{Kind, body_crc, check_record},
+        record::{Kind, check_record_to_copy},
     },
     log::{
         append::{Made, NoRoom},
@@ -142,14 +142,16 @@ impl Reclaim {
         turn: &mut Turn,
     ) -> Result<Copied> {
         let Some(bytes) = segment.record(place, &mut turn.scratch) else { return Ok(Copied::Useless) };
-        let Some(header) = check_record(bytes, segment.seq, entry.offset as u64) else {
+        let checked = check_record_to_copy(bytes, segment.seq, entry.offset as u64);
+        // A footer that gives it another length is harmed, too.
+        let Some((header, crc)) = checked.filter(|(header, _)| header.record_len() == bytes.len()) else {
             self.store.view.counters.corrupt.add(1);
             return Ok(Copied::Useless);
         };
         if self.store.ages.is_expired(header.created_ms) {
             return Ok(Copied::Useless);
         }
-        let (record, crc) = (&mut turn.copy, body_crc(bytes));
+        let record = &mut turn.copy;
         record.clear();
         record.extend_from_slice(bytes);
         let mut made = Made { header: &header, record, crc, who: Who::Upkeep, rate };
