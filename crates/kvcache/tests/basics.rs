@@ -313,7 +313,7 @@ fn a_cache_opens_in_a_folder_that_is_named_from_here() {
     let dir = tempfile::tempdir().unwrap();
     // The other tests use whole paths.
     std::env::set_current_dir(dir.path()).unwrap();
-    let cache = Cache::open(Path::new("cache"), Options::new(MIB)).unwrap();
+    let cache = Cache::open("cache", Options::new(MIB)).unwrap();
     put_one(&cache);
     assert!(dir.path().join("cache/format").exists());
 }

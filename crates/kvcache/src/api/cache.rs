@@ -43,8 +43,8 @@ impl Cache {
 
     /// The last word, at most some seconds old, of the process that writes to the cache in a folder. None if it never
     /// gave one.
-    pub fn reported_stats(dir: &Path) -> Result<Option<Stats>> {
-        report::read(&Fs::real(), dir)
+    pub fn reported_stats(dir: impl AsRef<Path>) -> Result<Option<Stats>> {
+        report::read(&Fs::real(), dir.as_ref())
     }
 
     /// Changes the age at which entries become misses.

@@ -39,8 +39,8 @@ impl Cache {
     ///
     /// Files that are harmed, or encrypted with another key, are not served. The cache starts without them, and
     /// [`Cache::notices`] says so.
-    pub fn open(dir: &Path, options: Options) -> Result<Cache> {
-        Cache::open_on(Fs::real(), dir, options)
+    pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Cache> {
+        Cache::open_on(Fs::real(), dir.as_ref(), options)
     }
 
     /// The same on a file system whose operations a test sees.
@@ -94,15 +94,15 @@ impl Cache {
 
     /// Opens a cache for reading, also while another process writes to it: what the files say at this moment. Changes
     /// nothing. Later changes are not seen; a value whose segment is deleted meanwhile may be missed.
-    pub fn open_read_only(dir: &Path, key: Option<&Key>) -> Result<Cache> {
-        let fs = Fs::real();
+    pub fn open_read_only(dir: impl AsRef<Path>, key: Option<&Key>) -> Result<Cache> {
+        let (fs, dir) = (Fs::real(), dir.as_ref());
         let Opened { store, sealer, .. } = identity::read(&fs, dir, key)?;
         Cache::read_only(fs, dir, store, sealer)
     }
 
     /// Opens a cache to count and verify what it has, without its key: an encrypted one's entries stay closed.
-    pub fn open_to_inspect(dir: &Path) -> Result<Cache> {
-        let fs = Fs::real();
+    pub fn open_to_inspect(dir: impl AsRef<Path>) -> Result<Cache> {
+        let (fs, dir) = (Fs::real(), dir.as_ref());
         let store = identity::store_of(&fs, dir)?;
         Cache::read_only(fs, dir, store, Sealer::Plain { seed: store })
     }
@@ -151,8 +151,8 @@ impl Cache {
     }
 
     /// Whether the cache in a folder is encrypted, so that its keys are not for everyone's eyes.
-    pub fn is_encrypted(dir: &Path) -> Result<bool> {
-        identity::is_encrypted(&Fs::real(), dir)
+    pub fn is_encrypted(dir: impl AsRef<Path>) -> Result<bool> {
+        identity::is_encrypted(&Fs::real(), dir.as_ref())
     }
 }
 
