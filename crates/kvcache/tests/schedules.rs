@@ -1,22 +1,24 @@
 //! Gets, puts and invalidations under a scheduler that decides at each step which thread goes on. Whatever writes,
-//! compacts and evicts meanwhile, they return the results of one thread after the other.
+//! compacts and evicts meanwhile, they return the results of one thread after the other. So they do while the disk is full.
 
 #![allow(clippy::unwrap_used, reason = "whatever fails here fails the test")]
 
 use refdb_kvcache::{Cache, Clock, Durability, Options, Put, PutOptions, Ticket};
 use refdb_testkit::rounds;
-use refdb_vfs::Fs;
+use refdb_vfs::{Fs, Op, Verdict, Witness};
 use shuttle::{
     Config, Runner,
     scheduler::{PctScheduler, RandomScheduler, Scheduler},
     thread,
 };
 use std::{
+    io::ErrorKind,
     path::Path,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 // `shuttle` takes the place of locks, atomics and shared pointers (`src/sync.rs`). It tries many orders, each made from
@@ -25,6 +27,8 @@ use std::{
 const KEY: &[u8] = b"the key that is watched";
 /// Two values fill the smallest segment, so that few puts are enough for new segments and compaction.
 const VALUE_BYTES: usize = 7 << 10;
+/// Room for some segments beside the room kept free.
+const TIGHT_LIMIT_BYTES: u64 = 176 << 10;
 /// The files of what `overwritten` puts take more than half of it, so that there is something to compact.
 const LIMIT_BYTES: u64 = 512 << 10;
 
@@ -66,8 +70,20 @@ fn is_before(a: &Call, b: &Call) -> bool {
     a.end < b.begin || (was_loaded_before && b.invalidates())
 }
 
-/// Whether the calls can be put into an order in which each returned what a map would have returned.
-fn is_linearizable(calls: &[Call], done: u32, value: Option<u64>) -> bool {
+/// What a get that finds nothing says of the value that was there.
+#[derive(Clone, Copy)]
+enum Miss {
+    /// It was replaced or removed: nothing is evicted.
+    Changed,
+    /// It may have been evicted, and is gone.
+    Evicted,
+    /// It may have been evicted, and be back after a restart. Its file may still have been there.
+    MayComeBack,
+}
+
+/// Whether the calls can be put into an order in which each returned what a map would have returned. Its entries are evicted as
+/// `miss` says.
+fn is_linearizable(calls: &[Call], done: u32, value: Option<u64>, miss: Miss) -> bool {
     let is_left = |at: &usize| done & (1 << at) == 0;
     let left: Vec<usize> = (0..calls.len()).filter(is_left).collect();
     left.is_empty()
@@ -78,9 +94,14 @@ fn is_linearizable(calls: &[Call], done: u32, value: Option<u64>) -> bool {
                 Event::Remove | Event::Clear => None,
                 Event::Stale { .. } => value,
                 Event::Get(found) if found == value => value,
-                Event::Get(_) => return false,
+                Event::Get(None) => match miss {
+                    Miss::Changed => return false,
+                    Miss::Evicted => None,
+                    Miss::MayComeBack => value,
+                },
+                Event::Get(Some(_)) => return false,
             };
-            is_first && is_linearizable(calls, done | 1 << next, after)
+            is_first && is_linearizable(calls, done | 1 << next, after, miss)
         })
 }
 
@@ -99,6 +120,26 @@ struct Run {
     cache: Cache,
     clock: AtomicU64,
     calls: Mutex<Vec<Call>>,
+    disk: Arc<Disk>,
+}
+
+/// A disk that takes nothing more when it is told so.
+#[derive(Default)]
+struct Disk {
+    is_full: AtomicBool,
+    failures: AtomicU64,
+}
+
+impl Witness for Disk {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        match op {
+            Op::Write(..) | Op::Create(_) if self.is_full.load(Ordering::Relaxed) => {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                Verdict::Fail(ErrorKind::StorageFull.into())
+            }
+            _ => Verdict::Proceed,
+        }
+    }
 }
 
 impl Run {
@@ -114,10 +155,21 @@ impl Run {
     }
 
     fn put(&self, number: u64) {
-        self.record(|| {
-            assert_eq!(self.cache.put(KEY, &value_of(number)).unwrap(), Put::Stored);
-            Event::Put { number, ticket_end: None }
+        self.record(|| match self.cache.put(KEY, &value_of(number)).unwrap() {
+            Put::Stored => Event::Put { number, ticket_end: None },
+            // The key has no value then.
+            Put::Refused if self.is_tight() => Event::Remove,
+            refused => panic!("{refused:?}: there is room"),
         });
+    }
+
+    fn is_tight(&self) -> bool {
+        self.cache.stats().limit_bytes == TIGHT_LIMIT_BYTES
+    }
+
+    /// Another key's value, which takes room.
+    fn put_other(&self, number: u64) {
+        self.cache.put(&number.to_le_bytes(), &value_of(number)).unwrap();
     }
 
     fn take_ticket(&self) -> (u64, Ticket, u64) {
@@ -139,7 +191,9 @@ impl Run {
 
     fn remove(&self, durability: Durability) {
         self.record(|| {
-            self.cache.remove_with(KEY, durability).unwrap();
+            // Whatever the disk says of it, this process has no value any more.
+            let removed = self.cache.remove_with(KEY, durability);
+            assert!(removed.is_ok() || self.is_tight(), "{removed:?}");
             Event::Remove
         });
     }
@@ -169,8 +223,16 @@ fn get(cache: &Cache) -> Option<u64> {
 }
 
 fn open(dir: &Path) -> Cache {
-    let options = Options { clock: Clock::new(|| 1_700_000_000_000), ..Options::new(LIMIT_BYTES) };
-    Cache::open_idle(Fs::real(), dir, options).expect("it opens")
+    open_on(Fs::real(), dir, LIMIT_BYTES)
+}
+
+fn open_on(fs: Fs, dir: &Path, limit_bytes: u64) -> Cache {
+    let mut options = Options { clock: Clock::new(|| 1_700_000_000_000), ..Options::new(limit_bytes) };
+    if limit_bytes == TIGHT_LIMIT_BYTES {
+        // A put that finds no room is refused at once: how long another thread takes is the scheduler's choice.
+        options.patience = Duration::ZERO;
+    }
+    Cache::open_idle(fs, dir, options).expect("it opens")
 }
 
 /// What one thread does.
@@ -206,7 +268,7 @@ fn check(works: &'static [Work], before: fn(&Cache), schedules: usize) -> u64 {
         let cache = open(dir);
         before(&cache);
         let first = get(&cache);
-        let run = Arc::new(Run { cache, clock: AtomicU64::new(1), calls: Mutex::default() });
+        let run = Arc::new(Run { cache, clock: AtomicU64::new(1), calls: Mutex::default(), disk: Arc::default() });
         let threads: Vec<_> = works
             .iter()
             .enumerate()
@@ -221,7 +283,7 @@ fn check(works: &'static [Work], before: fn(&Cache), schedules: usize) -> u64 {
         worker.join().unwrap();
         run.get();
         let calls = run.calls.lock().unwrap();
-        assert!(is_linearizable(&calls, 0, first), "no order explains {calls:#?}");
+        assert!(is_linearizable(&calls, 0, first, Miss::Changed), "no order explains {calls:#?}");
         assert!(stale_puts_have_a_reason(&calls), "{calls:#?}");
         let last = get(&run.cache);
         counted.fetch_add(run.cache.stats().compacted, Ordering::Relaxed);
@@ -323,22 +385,116 @@ fn a_loaded_value_never_overtakes_an_invalidation() {
     check(&[loads, clears, loads], overwritten, 400);
 }
 
+/// Fills a cache to its limit with what nobody reads; the watched value is in its oldest segment.
+fn filled(cache: &Cache) {
+    cache.put(KEY, &value_of(1)).unwrap();
+    for number in 1_000.. {
+        let before = cache.stats().disk_bytes;
+        if cache.put(&number.to_string().into_bytes(), &value_of(number)).unwrap() == Put::Refused {
+            break;
+        }
+        cache.flush(Durability::Written).unwrap();
+        assert!(cache.stats().disk_bytes > before, "it grows to its limit");
+    }
+}
+
+/// What became of the entries in all schedules.
+#[derive(Default)]
+struct Fates {
+    evicted: AtomicU64,
+    kept: AtomicU64,
+    /// Writes that found the disk full.
+    failed: AtomicU64,
+}
+
+/// As [`check`], with a cache at its limit whose entries may be evicted at any moment. `works` may fill the disk.
+/// With `is_read` the watched value is in use, and so worth a copy.
+fn check_tight(works: &'static [Work], is_read: bool, schedules: usize) -> Arc<Fates> {
+    let fates = Arc::new(Fates::default());
+    let counted = fates.clone();
+    explore(schedules, move |dir| {
+        let disk = Arc::new(Disk::default());
+        let cache = open_on(Fs::witnessed(disk.clone()), dir, TIGHT_LIMIT_BYTES);
+        filled(&cache);
+        assert!(!is_read || get(&cache) == Some(1), "nothing was evicted so far");
+        let run = Arc::new(Run { cache, clock: AtomicU64::new(1), calls: Mutex::default(), disk: disk.clone() });
+        let spawn = |(thread, work): (usize, &'static Work)| {
+            let run = run.clone();
+            thread::spawn(move || work(&run, 100 * (thread as u64 + 1)))
+        };
+        let threads: Vec<_> = works.iter().enumerate().map(spawn).collect();
+        let worker = run.clone();
+        // On a full disk it says so.
+        let worker = thread::spawn(move || (0..2).for_each(|_| drop(worker.cache.work())));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        worker.join().unwrap();
+        disk.is_full.store(false, Ordering::Relaxed);
+        run.get();
+        let mut calls = run.calls.lock().unwrap().clone();
+        assert!(is_linearizable(&calls, 0, Some(1), Miss::Evicted), "no order explains {calls:#?}");
+        let stats = run.cache.stats();
+        assert!(stats.disk_bytes <= TIGHT_LIMIT_BYTES, "{stats:?}");
+        counted.evicted.fetch_add(stats.evicted, Ordering::Relaxed);
+        counted.kept.fetch_add(stats.kept, Ordering::Relaxed);
+        counted.failed.fetch_add(disk.failures.load(Ordering::Relaxed), Ordering::Relaxed);
+        run.cache.close().unwrap();
+        let found = get(&open_on(Fs::real(), dir, TIGHT_LIMIT_BYTES));
+        calls.push(Call { begin: run.tick(), end: run.tick(), event: Event::Get(found) });
+        assert!(is_linearizable(&calls, 0, Some(1), Miss::MayComeBack), "in the files: {calls:#?}");
+    });
+    fates
+}
+
+fn puts_others(run: &Run, number: u64) {
+    (number..number + 3).for_each(|number| run.put_other(number));
+}
+
+/// The disk is full for a while.
+fn fills_the_disk(run: &Run, number: u64) {
+    run.disk.is_full.store(true, Ordering::Relaxed);
+    run.put_other(number);
+    run.get();
+    thread::yield_now();
+    run.disk.is_full.store(false, Ordering::Relaxed);
+}
+
+#[test]
+fn they_are_so_at_the_limit_but_for_what_is_evicted() {
+    let dropped = check_tight(&[puts_and_removes, puts_others, reads], false, 200);
+    let kept = check_tight(&[removes_for_good, puts_others, clears], true, 400);
+    let [evicted, evicted_too, kept] =
+        [&dropped.evicted, &kept.evicted, &kept.kept].map(|count| count.load(Ordering::Relaxed));
+    // A clear leaves little to evict.
+    assert!(evicted >= 100 && evicted_too + kept >= 10, "{evicted}, {evicted_too} and {kept}: too little to do");
+}
+
+#[test]
+fn they_are_so_on_a_disk_that_is_full_for_a_while() {
+    let fates = check_tight(&[removes_for_good, fills_the_disk, puts_and_removes], true, 400);
+    let failed = fates.failed.load(Ordering::Relaxed);
+    assert!(failed >= 200, "{failed} writes failed: the disk is full too seldom");
+}
+
 /// The checker itself must see what must not be.
 #[test]
 fn a_history_that_no_map_has_is_refused() {
     let call = |begin, end, event| Call { begin, end, event };
     let put = Event::Put { number: 1, ticket_end: None };
     let good = [call(1, 4, put), call(2, 5, Event::Get(None)), call(3, 6, Event::Get(Some(1)))];
-    assert!(is_linearizable(&good, 0, None));
+    assert!(is_linearizable(&good, 0, None, Miss::Changed));
     let lost = [call(1, 2, put), call(3, 4, Event::Get(None))];
-    assert!(!is_linearizable(&lost, 0, None));
+    assert!(!is_linearizable(&lost, 0, None, Miss::Changed));
+    assert!(is_linearizable(&lost, 0, None, Miss::Evicted));
+    let again = [lost[0], lost[1], call(5, 6, Event::Get(Some(1)))];
+    assert!(!is_linearizable(&again, 0, None, Miss::Evicted) && is_linearizable(&again, 0, None, Miss::MayComeBack));
     let back = [call(1, 2, put), call(3, 4, Event::Remove), call(5, 6, Event::Get(Some(1)))];
-    assert!(!is_linearizable(&back, 0, None));
+    assert!(!is_linearizable(&back, 0, None, Miss::MayComeBack));
+    assert!(!is_linearizable(&back, 0, None, Miss::Changed));
     // The removal began after the ticket was had, so the loaded value must not outlive it.
     let loaded = Event::Put { number: 1, ticket_end: Some(1) };
     let overtaken = [call(2, 5, Event::Remove), call(3, 6, loaded), call(7, 8, Event::Get(Some(1)))];
-    assert!(!is_linearizable(&overtaken, 0, None));
+    assert!(!is_linearizable(&overtaken, 0, None, Miss::Changed));
     let in_time = [call(2, 5, Event::Remove), call(3, 6, loaded), call(7, 8, Event::Get(None))];
-    assert!(is_linearizable(&in_time, 0, None));
+    assert!(is_linearizable(&in_time, 0, None, Miss::Changed));
     assert!(!stale_puts_have_a_reason(&[call(3, 4, Event::Stale { ticket_begin: 1 })]));
 }

@@ -1,7 +1,7 @@
 //! Every kind of cache is filled to ten times its limit. Each put is stored or refused in time, and the files stay
 //! within the limit. The cache goes on afterwards, and left alone it stops writing.
 //!
-//! The first test is the small part. `scripts/test-long` runs all of it.
+//! The first test is the small part. `scripts/test-long` runs all of it; `REFDB_SWEEP_MIB=128` a part, the caches with this limit.
 
 mod common;
 
@@ -110,7 +110,9 @@ fn sweep(limits: &[u64], sizes: &[u64], parts: &[u64], mixes: &[Mix], most_puts:
         for entry_bytes in sizes.iter().copied().chain(parts.iter().map(|part| limit / part)) {
             for (durability, most_puts) in durabilities.into_iter().zip(most_puts) {
                 for &mix in mixes {
-                    run(Case { limit, entry_bytes, durability, mix, most_puts });
+                    let (case, start) = (Case { limit, entry_bytes, durability, mix, most_puts }, Instant::now());
+                    run(case);
+                    println!("{case:?}: {:?}", start.elapsed());
                 }
             }
         }
@@ -125,7 +127,11 @@ fn a_small_cache_goes_on_at_its_limit_whatever_is_asked_of_it() {
 #[test]
 #[ignore = "takes hours; scripts/test-long runs it"]
 fn every_cache_goes_on_at_its_limit_whatever_is_asked_of_it() {
-    let limits = [MIB, 4 * MIB, 16 * MIB, 128 * MIB, 1024 * MIB];
+    let only =
+        std::env::var("REFDB_SWEEP_MIB").ok().map(|mib| mib.parse::<u64>().expect("REFDB_SWEEP_MIB is a number"));
+    let mut limits = vec![MIB, 4 * MIB, 16 * MIB, 128 * MIB, 1024 * MIB];
+    limits.retain(|limit| only.is_none_or(|mib| *limit == mib * MIB));
+    assert!(!limits.is_empty(), "REFDB_SWEEP_MIB is 1, 4, 16, 128 or 1024");
     let mixes = [Mix::Fill, Mix::Renew, Mix::Remove, Mix::All];
     sweep(&limits, &[1, 100, 1_000, 10_000], &[64, 20, 8], &mixes, [3_000_000, 3_000_000, 30_000]);
 }
