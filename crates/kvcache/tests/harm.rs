@@ -369,7 +369,7 @@ fn a_folder_that_cannot_be_written_to_is_an_error_that_names_it() {
     let root = tempfile::tempdir().unwrap();
     // Root may write where the mode forbids it; nobody can make a folder below a file.
     std::fs::write(root.path().join("file"), "").unwrap();
-    let error = Cache::open(&root.path().join("file/cache"), Options::new(MIB)).unwrap_err();
+    let error = Cache::open(root.path().join("file/cache"), Options::new(MIB)).unwrap_err();
     assert!(error.to_string().contains("file"), "{error}");
     let dir = root.path().join("read-only");
     filled(&dir);
@@ -378,7 +378,7 @@ fn a_folder_that_cannot_be_written_to_is_an_error_that_names_it() {
     assert_eq!(good(&reader), ENTRIES, "reading needs no right to write");
     // As root nothing is refused: scripts/tests/test-as-user runs this as another user.
     if std::fs::write(dir.join("probe"), "").is_err() {
-        let error = Cache::open(&dir.join("another"), Options::new(MIB)).unwrap_err();
+        let error = Cache::open(dir.join("another"), Options::new(MIB)).unwrap_err();
         assert!(error.to_string().contains("read-only/another"), "{error}");
     }
     std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700)).unwrap();

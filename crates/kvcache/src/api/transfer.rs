@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn an_export_comes_back_with_ages_and_a_harmed_one_is_refused() {
         let temp = tempfile::tempdir().unwrap();
-        let open = |name: &str| Cache::open(&temp.path().join(name), Options::new(4 << 20)).unwrap();
+        let open = |name: &str| Cache::open(temp.path().join(name), Options::new(4 << 20)).unwrap();
         let from = open("from");
         for i in 0..3_000u32 {
             let options = PutOptions { created_ms: Some(u64::from(i)), ..Default::default() };
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn an_import_keeps_what_is_newer_and_does_not_count_as_use() {
         let temp = tempfile::tempdir().unwrap();
-        let open = |name: &str| Cache::open(&temp.path().join(name), Options::new(4 << 20)).unwrap();
+        let open = |name: &str| Cache::open(temp.path().join(name), Options::new(4 << 20)).unwrap();
         let (from, to) = (open("from"), open("to"));
         let put = |cache: &Cache, key: &[u8], value: &[u8], created| {
             cache.put_with(key, value, PutOptions { created_ms: Some(created), ..Default::default() }).unwrap();
@@ -234,9 +234,8 @@ mod tests {
     #[test]
     fn an_export_of_another_cache_or_version_is_refused() {
         let temp = tempfile::tempdir().unwrap();
-        let open = |name, version| {
-            Cache::open(&crate::version_dir(temp.path(), name, version), Options::new(4 << 20)).unwrap()
-        };
+        let open =
+            |name, version| Cache::open(crate::version_dir(temp.path(), name, version), Options::new(4 << 20)).unwrap();
         let from = open("accounts", 2);
         from.put(b"k", b"v").unwrap();
         let mut bytes = Vec::new();
@@ -245,7 +244,7 @@ mod tests {
             let error = open(name, version).import(&mut &bytes[..]).unwrap_err();
             assert!(error.to_string().contains("an export of 'accounts/v2'"), "{error}");
         }
-        let elsewhere = Cache::open(&temp.path().join("scratch"), Options::new(4 << 20)).unwrap();
+        let elsewhere = Cache::open(temp.path().join("scratch"), Options::new(4 << 20)).unwrap();
         assert_eq!(elsewhere.import(&mut &bytes[..]).unwrap().stored, 1);
     }
 }

@@ -101,10 +101,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let dir = |version| version_dir(root.path(), "c", version);
         for version in [1, 2, 4] {
-            let cache = Cache::open(&dir(version), Options::new(1 << 20)).unwrap();
+            let cache = Cache::open(dir(version), Options::new(1 << 20)).unwrap();
             cache.put(b"k", b"v").unwrap();
         }
-        let open = Cache::open(&dir(3), Options::new(1 << 20)).unwrap();
+        let open = Cache::open(dir(3), Options::new(1 << 20)).unwrap();
         std::fs::write(dir(2).join("notes"), "mine").unwrap();
         assert_eq!(clean_versions(root.path(), "c", 4).unwrap(), [dir(1)]);
         assert!(!dir(1).exists() && dir(2).join("notes").exists() && dir(3).exists() && dir(4).exists());
