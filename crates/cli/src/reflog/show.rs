@@ -77,6 +77,9 @@ fn show(invocation: &Invocation<'_>) -> Result<Option<u8>> {
     };
     let clock = Clock::of(session.store.environment());
     let snapshot = session.store.snapshot()?;
+    if wish.loads_notes && has_notes(&session, &*snapshot) {
+        return Ok(None);
+    }
     let Some(start) = Start::find(&session, &*snapshot, &wish, &clock)? else { return Ok(None) };
     let mut walk = Walk {
         is_dated: match start.place {
@@ -108,6 +111,15 @@ fn is_plain(config: &Config) -> bool {
         && !is_always("color.diff")
         && !is_always("color.ui")
         && !config.iter().any(|value| concerns(value.key))
+}
+
+/// Whether git would load notes. It has more to say then if they lead nowhere or are none.
+fn has_notes(session: &Session, snapshot: &dyn Snapshot) -> bool {
+    let is_in_environment = |name: &&str| session.store.environment().get(name).is_some();
+    let is_configured = |key: &&str| session.store.config().last(key).is_some();
+    ["GIT_NOTES_REF", "GIT_NOTES_DISPLAY_REF"].iter().any(is_in_environment)
+        || ["core.notesref", "notes.displayref"].iter().any(is_configured)
+        || !matches!(snapshot.get(BStr::new("refs/notes/commits")), Ok(None))
 }
 
 /// What `%gd` calls the ref.

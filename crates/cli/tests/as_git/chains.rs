@@ -98,3 +98,28 @@ fn where_a_symbolic_ref_is_followed_its_own_target_is_compared_as_git_does() {
         }
     }
 }
+
+/// Among files git deletes refs last, and a symbolic ref's reflog says what such a ref held.
+#[test]
+fn a_symbolic_ref_to_a_ref_that_goes_away_with_it_logs_the_value_from_before() {
+    for (format, packed) in [(RefFormat::Files, false), (RefFormat::Files, true), (RefFormat::Reftable, false)] {
+        for requests in [
+            ["symref-create refs/heads/new refs/tags/a0", "delete refs/tags/a0"],
+            ["delete refs/tags/a0", "symref-create refs/heads/new refs/tags/a0"],
+            ["delete refs/tags/a0", "symref-create refs/heads/new refs/tags/a3"],
+            ["option no-deref\ndelete refs/tags/a3", "symref-create refs/heads/new refs/tags/a3"],
+            ["delete refs/tags/a0", "option no-deref\nsymref-update HEAD refs/tags/a0"],
+            ["update refs/tags/a0 refs/heads/main", "symref-create refs/heads/new refs/tags/a0"],
+            ["symref-create refs/heads/new refs/tags/a0", "update refs/tags/a0 refs/heads/main"],
+        ] {
+            let twins = Twins::new(format, &|repo| {
+                set_up(repo);
+                if packed {
+                    repo.git(["pack-refs", "--all"]);
+                }
+            });
+            let input = requests.map(|request| format!("{request}\n")).concat();
+            twins.same(&["update-ref", "--stdin", "-m", "moved"], input.as_bytes());
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! `refdb reflog show`, beside git. What refdb shows by itself is shown where there is no git.
 
 use crate::{
-    common::{refdb_with, same},
+    common::{refdb_with, same, same_with},
     reflog::{at, set_up},
 };
 use refdb_testkit::{RefFormat, Repo};
@@ -164,6 +164,32 @@ fn settings_count_as_in_git() {
             "i18n.logOutputEncoding=latin1",
         ] {
             same(repo.dir(), &["-c", setting, "reflog"], b"");
+        }
+    }
+}
+
+/// Unless a form is asked for, git loads notes before it shows an entry. It tells faults of theirs.
+#[test]
+fn what_is_wrong_with_notes_is_said_as_in_git() {
+    let usual = [&["reflog"][..], &["reflog", "HEAD@{1}", "--no-abbrev-commit"], &["reflog", "HEAD@{99}"]];
+    let formed = [&["reflog", "--oneline"][..], &["reflog", "--pretty=oneline"], &["reflog", "--format=%h %gs"]];
+    for repo in repos() {
+        for (variable, value) in [("GIT_NOTES_REF", "refs/notes/none"), ("GIT_NOTES_DISPLAY_REF", "refs/notes/none")] {
+            usual.iter().chain(&formed).for_each(|words| same_with(repo.dir(), (variable, value), words));
+        }
+        for setting in ["core.notesRef=refs/notes/none", "notes.displayRef=refs/notes/none", "notes.displayRef="] {
+            usual.iter().chain(&formed).for_each(|words| same(repo.dir(), &[&["-c", setting], *words].concat(), b""));
+        }
+        let (blob, main) = (repo.blob("no notes").to_string(), repo.rev_parse("main").to_string());
+        for notes in [
+            &["symbolic-ref", "refs/notes/commits", "refs/notes/none"][..],
+            &["update-ref", "refs/notes/commits", &blob],
+            &["update-ref", "refs/notes/commits", &main],
+        ] {
+            repo.git(notes);
+            usual.iter().chain(&formed).for_each(|words| same(repo.dir(), words, b""));
+            formed.iter().for_each(|words| shows_alone(&repo, words));
+            repo.git(["update-ref", "--no-deref", "-d", "refs/notes/commits"]);
         }
     }
 }

@@ -198,7 +198,7 @@ impl<'s> Preparation<'_, 's> {
     }
 
     /// Finds the objects that symbolic refs will lead to, for their reflogs. Among files git looks when it comes to the edit:
-    /// those that were added before it have happened by then.
+    /// those that were added before it have happened by then. Refs are deleted after all others are set.
     fn resolve_new(&mut self, locked: &dyn Locked) -> Result<()> {
         let Plan { edits, resolved, .. } = &mut *self.plan;
         for (at, item) in edits.items.iter().enumerate() {
@@ -210,8 +210,7 @@ impl<'s> Preparation<'_, 's> {
             };
             let get = |name: &BStr| match happened(name).map(|item| item.action) {
                 Some(Action::Set(value)) => Ok(edits.view(value).to_target()),
-                Some(Action::Delete) => Ok(None),
-                Some(Action::Verify | Action::LogOnly(_)) | None => locked.snapshot().get(name),
+                Some(Action::Delete | Action::Verify | Action::LogOnly(_)) | None => locked.snapshot().get(name),
             };
             if let Leads::To(id) = follow(&get, edits.text(target))? {
                 resolved.new.insert(at as u32, id);

@@ -53,6 +53,8 @@ pub(super) struct Wish<'w> {
     /// Whether ids are shortened in [`Shape::Oneline`].
     pub(super) abbreviates: bool,
     pub(super) shape: Shape,
+    /// Whether git loads notes, of which it shows none here. It does unless a form was asked for.
+    pub(super) loads_notes: bool,
     pub(super) ends_with_nul: bool,
 }
 
@@ -68,6 +70,7 @@ impl<'w> Wish<'w> {
             digits: Digits::Configured,
             abbreviates: true,
             shape: Shape::Oneline,
+            loads_notes: true,
             ends_with_nul: false,
         };
         let mut rest = words.iter().map(|word| word.as_bytes());
@@ -93,7 +96,7 @@ impl<'w> Wish<'w> {
     /// Reads an option that is one word.
     fn option(&mut self, word: &[u8]) -> Option<()> {
         match word {
-            b"--oneline" => (self.shape, self.abbreviates) = (Shape::Oneline, true),
+            b"--oneline" => (self.shape, self.abbreviates, self.loads_notes) = (Shape::Oneline, true, false),
             b"--abbrev-commit" => self.abbreviates = true,
             b"--no-abbrev-commit" => self.abbreviates = false,
             b"--abbrev" => self.digits = Digits::Configured,
@@ -116,7 +119,7 @@ impl<'w> Wish<'w> {
                 b"--skip" => self.skip = number(value)?,
                 b"--abbrev" => self.digits = Digits::AtLeast(number(value)?),
                 b"--date" => self.date = Some(DateForm::parse(value).ok()?),
-                b"--pretty" | b"--format" => self.shape = shape(value)?,
+                b"--pretty" | b"--format" => (self.shape, self.loads_notes) = (shape(value)?, false),
                 _ => return None,
             }
             return Some(());
