@@ -37,6 +37,7 @@ const VALUES_SAID: &[&str] = &[
     "trying to write ref ",
     "trying to write non-commit object ",
     "verifying symref target: ",
+    ": expected symref with target ",
     " exists; cannot create '",
 ];
 
