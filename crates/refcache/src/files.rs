@@ -398,7 +398,7 @@ impl FilesReader {
     }
 
     /// The small batches that are becoming loose files.
-    pub(crate) fn under_way(&self) -> &UnderWay {
+    pub(crate) fn under_way(&self) -> &Arc<UnderWay> {
         &self.under_way
     }
 

@@ -9,8 +9,8 @@
 //! Read `trust` (what counts as a proof) and `identity` (whether it is still the same repository) first. Then read
 //! `found` (the found ref), `answer` (and its proof), `opened` and its readers `tables` (reftable) and `files`. Behind
 //! `under_way` small batches are hidden that are half done. `hot`, `plan`, `row`, `listing` and [`View`] follow;
-//! `open_views` says which views are closed when they are too many. Last come `batch` and `group` (writing), `broken`,
-//! `disorder`, `verify`, `stats` and [`Views`].
+//! `open_views` says which views are closed when they are too many. Last come `batch` and `group` (writing), `folds`
+//! (with `loose_count`, when), `broken`, `disorder`, `verify`, `stats` and [`Views`].
 
 mod answer;
 mod batch;
@@ -18,11 +18,13 @@ mod broken;
 mod disorder;
 mod error;
 mod files;
+mod folds;
 mod found;
 mod group;
 mod hot;
 mod identity;
 mod listing;
+mod loose_count;
 mod memory;
 mod names;
 mod open_views;

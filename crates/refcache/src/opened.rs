@@ -160,6 +160,14 @@ impl Opened {
         }
     }
 
+    /// Where it is known how many loose refs there may be, and the bound, if they are folded.
+    pub(crate) fn loose_refs(&self) -> Option<(&Arc<UnderWay>, usize)> {
+        match &self.reader {
+            Reader::Files(reader) => Some((reader.under_way(), self.store.files()?.loose_max()?)),
+            Reader::Tables(_) => None,
+        }
+    }
+
     /// Makes the next question look at the disk.
     pub(crate) fn distrust(&self) {
         match &self.reader {

@@ -1,7 +1,8 @@
-//! What a process has once for all of its views: their memory, and which of them are open.
+//! What a process has once for all of its views: their memory, which of them are open, and folds.
 
 use crate::{
     Holdings, ViewsSettings,
+    folds::Folds,
     memory::{Memory, Part},
     open_views::{OpenViews, Slot},
     under_way::Repositories,
@@ -13,6 +14,7 @@ pub(crate) struct Process {
     pub(crate) memory: Arc<Memory>,
     pub(crate) open_views: Arc<OpenViews>,
     pub(crate) under_way: Repositories,
+    pub(crate) folds: Arc<Folds>,
 }
 
 impl Process {
@@ -21,11 +23,13 @@ impl Process {
             memory: Memory::new(settings),
             open_views: OpenViews::new(settings),
             under_way: Repositories::default(),
+            folds: Arc::default(),
         })
     }
 
     /// The memory that this number of views holds together.
     pub(crate) fn holdings(&self, views: u64) -> Holdings {
+        let (folds, failed_folds) = self.folds.counts();
         Holdings {
             views,
             open_views: self.open_views.count() as u64,
@@ -34,6 +38,8 @@ impl Process {
             files_max: self.open_views.files_max() as u64,
             bytes: self.memory.held_bytes() as u64,
             bytes_max: self.memory.bytes_max as u64,
+            folds,
+            failed_folds,
         }
     }
 
@@ -72,5 +78,11 @@ impl Process {
             }
             self.open_views.close(slot);
         }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.folds.end();
     }
 }

@@ -58,6 +58,10 @@ pub struct Holdings {
     pub bytes: u64,
     /// How many may be.
     pub bytes_max: u64,
+    /// Times that loose refs were folded into packed-refs.
+    pub folds: u64,
+    /// Times that this failed. It is tried again.
+    pub failed_folds: u64,
 }
 
 macro_rules! counters {

@@ -3,6 +3,7 @@
 //! While a batch is under way its refs are answered with what they were before. A question about one ref looks here after
 //! it looked at the disk. A question about several takes down when it begins, and sets back whatever batches changed since.
 
+use crate::loose_count::LooseCount;
 use bstr::{BStr, BString};
 use refdb::files::Audience;
 use refdb_types::ObjectId;
@@ -27,6 +28,8 @@ pub(crate) struct UnderWay {
     /// Counts their beginnings and ends.
     steps: AtomicU64,
     state: Mutex<State>,
+    /// What they and others leave to be folded.
+    pub(crate) loose: LooseCount,
 }
 
 #[derive(Default)]
@@ -49,7 +52,13 @@ const OVER_MAX: usize = 1 << 16;
 
 impl UnderWay {
     pub(crate) fn new(fs: &Fs) -> Self {
-        UnderWay { fs: fs.clone(), batches: AtomicUsize::new(0), steps: AtomicU64::new(1), state: Mutex::default() }
+        UnderWay {
+            fs: fs.clone(),
+            batches: AtomicUsize::new(0),
+            steps: AtomicU64::new(1),
+            state: Mutex::default(),
+            loose: LooseCount::default(),
+        }
     }
 
     /// Grows whenever a batch begins or ends. What was known before is not believed without a look.

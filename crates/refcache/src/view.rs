@@ -237,6 +237,7 @@ impl View {
             Ok(outcome) => {
                 debug_assert!(outcome.rejected.len() <= batch.edits.len(), "an edit is rejected once");
                 debug_assert!(outcome.group > 0, "a batch is one of its group");
+                self.process.folds.wrote(&opened, batch.edits.len() - outcome.rejected.len());
                 count(&self.counters.commits, 1);
                 count(&self.counters.groups, u64::from(outcome.leads));
                 self.counters.largest_group.fetch_max(outcome.group as u64, Relaxed);
@@ -374,7 +375,7 @@ impl View {
         if let Some(present) = present.filter(|present| old.is_none_or(|old| !Arc::ptr_eq(present, old))) {
             return Ok(present);
         }
-        let Process { memory, open_views, under_way } = &*self.process;
+        let Process { memory, open_views, under_way, .. } = &*self.process;
         let fresh = Opened::open(&self.git_dir, &self.settings, open_views.fs(), memory, under_way, &self.counters)?;
         let fresh = Arc::new(fresh);
         self.process.open_views.open(&self.slot, Arc::clone(&fresh));

@@ -336,6 +336,7 @@ pub(crate) fn files_options(
         ref_patience: settings.files_ref_lock_timeout,
         packed_patience: settings.packed_refs_timeout,
         loose_batches_from: settings.loose_batches.then_some(LOOSE_BATCHES_FROM),
+        loose_max: settings.loose_batches.then_some(settings.loose_refs).flatten(),
         audience: None,
         sync,
         format: repository.format_watch().cloned(),

@@ -215,9 +215,10 @@ pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
     }
 }
 
-/// Seven numbers of 8 bytes, in the order of the fields.
+/// The first seven numbers of 8 bytes, in the order of the fields.
 pub(super) fn encode_holdings(holdings: &Holdings, answer: &mut Answer) {
-    let Holdings { views, open_views, closed, files, files_max, bytes, bytes_max } = *holdings;
+    let Holdings { views, open_views, closed, files, files_max, bytes, bytes_max, folds: _, failed_folds: _ } =
+        *holdings;
     for number in [views, open_views, closed, files, files_max, bytes, bytes_max] {
         answer.u64(number);
     }

@@ -1,6 +1,7 @@
 use super::{
     FilesOptions,
     disorder::Disorder,
+    fold::{self, FoldOptions, Folded},
     intent_file,
     listing::{self, Rivals, unreadable},
     locks, log_edit, optimize,
@@ -80,6 +81,16 @@ impl FilesBackend {
             }
         }
         Ok(())
+    }
+
+    /// Folds loose refs into packed-refs beside writers. `None` if another fold of this repository is under way.
+    pub fn fold(&self, options: &FoldOptions<'_>) -> Result<Option<Folded>> {
+        fold::fold(&self.store, options)
+    }
+
+    /// How many loose refs there may be before they are folded, if they are.
+    pub fn loose_max(&self) -> Option<usize> {
+        self.store.options.loose_max
     }
 
     /// Where it was noticed that packed-refs is not sorted although it says so. It is read as a whole since.

@@ -22,6 +22,14 @@ pub(super) fn clear(fs: &Fs, folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The same for the lock of one file, if it is there.
+pub(super) fn clear_of(fs: &Fs, target: &Path) -> Result<()> {
+    match fs.find_link(&Lock::path_of(target)) {
+        Ok(Some(_)) => clear_one(fs, target),
+        _ => Ok(()),
+    }
+}
+
 fn clear_one(fs: &Fs, target: &Path) -> Result<()> {
     // One that cannot be had belongs to somebody, or is none of ours.
     if let Ok(lock) = Lock::acquire(fs, target, 0o666, Patience::None) {

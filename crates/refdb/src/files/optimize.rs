@@ -17,7 +17,11 @@ use gix_glob::wildmatch;
 use refdb_repo::ObjectClass;
 use refdb_types::{FormatOptions, ObjectId, Scope, check_format};
 use refdb_vfs::{Lock, LockError, Patience};
-use std::{collections::BTreeSet, path::Path, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// See [`Backend::optimize`](crate::Backend::optimize).
 pub(super) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<Optimized> {
@@ -68,7 +72,7 @@ pub(super) fn plan(store: &Arc<Store>, options: &OptimizeOptions) -> Result<Opti
 }
 
 /// Here is time to look at all of it, so that an order that is none is not written again.
-fn examined_packed(store: &Arc<Store>) -> Result<Arc<PackedFile>> {
+pub(super) fn examined_packed(store: &Arc<Store>) -> Result<Arc<PackedFile>> {
     let old = store.packed()?;
     if old.packed.is_copyable() && !old.packed.is_sorted()? {
         return store.packed();
@@ -109,10 +113,10 @@ impl<'o> Choice<'o> {
 }
 
 /// A loose ref that is being packed.
-struct Loose {
-    name: BString,
-    id: ObjectId,
-    peeled: Option<ObjectId>,
+pub(super) struct Loose {
+    pub(super) name: BString,
+    pub(super) id: ObjectId,
+    pub(super) peeled: Option<ObjectId>,
 }
 
 fn count_loose(store: &Arc<Store>, choice: &Choice<'_>) -> Result<(usize, Optimized)> {
@@ -126,6 +130,23 @@ fn count_loose(store: &Arc<Store>, choice: &Choice<'_>) -> Result<(usize, Optimi
         Ok(())
     })?;
     Ok((count, optimized))
+}
+
+/// How many direct loose refs there are, and those that can be packed, if there are `from` at least.
+pub(super) fn all_loose(store: &Arc<Store>, from: usize) -> Result<(usize, Vec<Loose>)> {
+    let mut found = 0;
+    for_each_loose(store, &mut |_, _| {
+        found += 1;
+        Ok(())
+    })?;
+    if found < from {
+        return Ok((found, Vec::new()));
+    }
+    let (include, exclude) = (Vec::new(), Vec::new());
+    let all = OptimizeOptions { all: true, prune: true, auto: false, include, exclude };
+    let refs = loose_refs(store, &Choice::new(&all))?.0;
+    // Others may have been written since they were counted.
+    Ok((found.max(refs.len()), refs))
 }
 
 /// The chosen loose refs.
@@ -170,48 +191,69 @@ fn for_each_loose(store: &Arc<Store>, act: &mut dyn FnMut(&BStr, ObjectId) -> Re
     })
 }
 
-/// Removes the loose files whose values are packed now. Each is removed under its lock, and only if it still has that
-/// value. A ref that someone is writing stays loose. packed-refs is locked, so no lock is waited for.
+/// Removes the loose files whose values are packed now. packed-refs is locked, so no lock is waited for.
 fn prune(store: &Arc<Store>, refs: &[Loose], seed: &Path) -> Result<()> {
-    let options = &store.options;
-    let (mut buffer, mut emptied) = (Vec::new(), BTreeSet::new());
-    for Loose { name, id, .. } in refs {
-        let Some(path) = store.layout.ref_path(name.as_bstr()) else { continue };
-        let lock = match Lock::acquire_linked(&options.fs, &path, seed, Patience::None) {
-            Err(LockError::Io(error)) if !error.is_not_found() => {
-                Lock::acquire_unsigned(&options.fs, &path, 0o666, Patience::None)
-            }
-            locked => locked,
-        };
-        let lock = match lock {
-            Ok(lock) => lock,
-            Err(LockError::Held { .. }) => continue,
-            Err(LockError::Io(error)) if error.is_not_found() => continue,
-            Err(error) => return Err(error.into()),
-        };
-        match loose::read(&options.fs, options.hash, &path, &mut buffer)? {
-            At::Ref(LooseRef::Direct(now)) if now == *id => options.fs.remove_file(&path)?,
-            // A link to a ref that was pruned before it: git would not find the packed value behind it.
-            At::Missing if options.fs.read_link(&path).is_ok() => options.fs.remove_file(&path)?,
-            _ => {}
-        }
-        lock.release()?;
-        if options.sync
-            && let Some(folder) = path.parent().filter(|folder| !emptied.contains(*folder))
-        {
-            emptied.insert(folder.to_owned());
-        }
+    let mut emptied = BTreeSet::new();
+    for loose in refs {
+        prune_one(store, loose, seed, &mut emptied)?;
     }
-    // A loose file that came back after a loss of power would hide what packed-refs gets next.
-    for folder in &emptied {
-        match options.fs.sync_dir(folder) {
+    sync_emptied(store, &emptied)?;
+    debug_assert!(refs.iter().all(|loose| !loose.id.is_null()), "a null id is not packed");
+    let names: Vec<&BStr> = refs.iter().map(|loose| loose.name.as_bstr()).collect();
+    bulk::remove_emptied(store, &names);
+    Ok(())
+}
+
+/// Removes a loose file under its lock, a link to `seed`, if it still has the value. A ref that someone is writing stays
+/// loose. Whether it was removed; its folder is added to `emptied` if refs are synced.
+pub(super) fn prune_one(
+    store: &Store,
+    Loose { name, id, .. }: &Loose,
+    seed: &Path,
+    emptied: &mut BTreeSet<PathBuf>,
+) -> Result<bool> {
+    let options = &store.options;
+    let Some(path) = store.layout.ref_path(name.as_bstr()) else { return Ok(false) };
+    let lock = match Lock::acquire_linked(&options.fs, &path, seed, Patience::None) {
+        Err(LockError::Io(error)) if !error.is_not_found() => {
+            Lock::acquire_unsigned(&options.fs, &path, 0o666, Patience::None)
+        }
+        locked => locked,
+    };
+    let lock = match lock {
+        Ok(lock) => lock,
+        Err(LockError::Held { .. }) => return Ok(false),
+        Err(LockError::Io(error)) if error.is_not_found() => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    let is_removable = match loose::read(&options.fs, options.hash, &path, &mut Vec::new())? {
+        At::Ref(LooseRef::Direct(now)) => now == *id,
+        // A link to a ref that was pruned before it: git would not find the packed value behind it.
+        At::Missing => options.fs.read_link(&path).is_ok(),
+        _ => false,
+    };
+    if is_removable {
+        options.fs.remove_file(&path)?;
+    }
+    lock.release()?;
+    // Nothing changed where nothing was removed, but for the lock.
+    if options.sync
+        && let Some(folder) = path.parent().filter(|folder| !emptied.contains(*folder))
+    {
+        emptied.insert(folder.to_owned());
+    }
+    Ok(is_removable)
+}
+
+/// Makes removals durable: a loose file that came back after a loss of power would hide what packed-refs gets next.
+pub(super) fn sync_emptied(store: &Store, emptied: &BTreeSet<PathBuf>) -> Result<()> {
+    debug_assert!(store.options.sync || emptied.is_empty(), "folders are taken down where refs are synced");
+    for folder in emptied {
+        match store.options.fs.sync_dir(folder) {
             Err(error) if error.is_not_found() => {}
             synced => synced?,
         }
     }
-    debug_assert!(refs.iter().all(|loose| !loose.id.is_null()), "a null id is not packed");
-    let names: Vec<&BStr> = refs.iter().map(|loose| loose.name.as_bstr()).collect();
-    bulk::remove_emptied(store, &names);
     Ok(())
 }
 

@@ -29,6 +29,8 @@ pub struct FilesOptions {
     /// `refdb.smallBatches`: atomic batches of a few refs become loose files where packed-refs has this length for each of
     /// their refs. `None` for never.
     pub loose_batches_from: Option<u64>,
+    /// `refdb.looseRefs`: with this many loose refs a server folds them into packed-refs. `None` for never.
+    pub loose_max: Option<usize>,
     /// The readers of this process, who are not to see a small batch in part.
     pub audience: Option<Arc<dyn Audience>>,
     /// Whether refs are synced to stable storage (`core.fsync`).
@@ -53,6 +55,7 @@ impl FilesOptions {
             ref_patience: None,
             packed_patience: None,
             loose_batches_from: None,
+            loose_max: None,
             audience: None,
             sync: false,
             format: None,

@@ -5,7 +5,11 @@ use crate::{Error, Misuse, Result, backend::Peeled};
 use bstr::BStr;
 use refdb_types::ObjectId;
 use refdb_vfs::{File, Lock, interrupt};
-use std::{ops::Range, path::PathBuf, sync::Arc};
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// A change of packed-refs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,12 +48,13 @@ pub(super) struct NewPacked {
 }
 
 impl NewPacked {
-    /// Starts a new file; `packed-refs.lock` must be held.
-    fn create(store: &Arc<Store>) -> Result<(Self, File)> {
+    /// Starts a new file. The lock of `packed-refs` must be held, or for one made `aside` that of [`aside`].
+    fn create(store: &Arc<Store>, is_aside: bool) -> Result<(Self, File)> {
         let target = store.packed_target()?;
-        let path = target.with_file_name("packed-refs.refdb");
+        let path = if is_aside { aside(&target) } else { target.with_file_name("packed-refs.refdb") };
         let fs = &store.options.fs;
-        debug_assert!(fs.stat_link(&Lock::path_of(&target)).is_ok(), "packed-refs.lock is held while it is rewritten");
+        let locked = if is_aside { &path } else { &target };
+        debug_assert!(fs.stat_link(&Lock::path_of(locked)).is_ok(), "a lock is held while packed-refs is rewritten");
         let file = fs.create_afresh(&path, 0o666)?;
         let new = NewPacked { store: Arc::clone(store), path, target, pending: true };
         folders::share(fs, &new.path, store.options.sharing, false)?;
@@ -79,13 +84,36 @@ impl Drop for NewPacked {
     }
 }
 
+/// The file in which a new `packed-refs` is made without its lock. Its own lock is held meanwhile.
+pub(super) fn aside(packed: &Path) -> PathBuf {
+    packed.with_file_name("packed-refs.refdb-fold")
+}
+
 /// Writes `old` with the edits, which come in order of name, each name once. `packed-refs.lock` must be held.
 pub(super) fn rewrite<'e>(
     store: &Arc<Store>,
     old: &PackedFile,
     edits: &mut dyn Iterator<Item = PackedEdit<'e>>,
 ) -> Result<NewPacked> {
-    let (new, file) = NewPacked::create(store)?;
+    write(store, old, edits, false)
+}
+
+/// The same without that lock. Under it the caller has to see whether `old` is still the present one.
+pub(super) fn rewrite_aside<'e>(
+    store: &Arc<Store>,
+    old: &PackedFile,
+    edits: &mut dyn Iterator<Item = PackedEdit<'e>>,
+) -> Result<NewPacked> {
+    write(store, old, edits, true)
+}
+
+fn write<'e>(
+    store: &Arc<Store>,
+    old: &PackedFile,
+    edits: &mut dyn Iterator<Item = PackedEdit<'e>>,
+    is_aside: bool,
+) -> Result<NewPacked> {
+    let (new, file) = NewPacked::create(store, is_aside)?;
     let packed = &old.packed;
     let source = if packed.is_copyable() { old.file.as_ref().map(|(file, _)| &**file) } else { None };
     let mut writer = RangeWriter { file, source, packed, kept: 0..0, buffer: Vec::with_capacity(BUFFER_LEN + 4096) };
@@ -124,7 +152,7 @@ pub(super) fn rewrite<'e>(
 /// Writes `old` again as it is, to take back what [`rewrite`] changed. `None` if there was none.
 pub(super) fn restore(store: &Arc<Store>, old: &PackedFile) -> Result<Option<NewPacked>> {
     let Some((source, stat)) = &old.file else { return Ok(None) };
-    let (new, mut file) = NewPacked::create(store)?;
+    let (new, mut file) = NewPacked::create(store, false)?;
     file.copy_from(source, 0, stat.len_bytes)?;
     if store.options.sync {
         file.sync()?;

@@ -1,0 +1,143 @@
+//! Folds of loose refs into packed-refs, which one thread of the process makes. It lives while there is something to fold.
+
+use crate::{opened::Opened, under_way::UnderWay};
+use refdb::files::FoldOptions;
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst},
+    },
+    thread::{self, JoinHandle},
+};
+
+/// The folds of a process.
+#[derive(Default)]
+pub(crate) struct Folds {
+    work: Mutex<Work>,
+    /// The views are gone.
+    is_over: AtomicBool,
+    made: AtomicU64,
+    failed: AtomicU64,
+}
+
+#[derive(Default)]
+struct Work {
+    waiting: VecDeque<Job>,
+    /// The thread that was started last.
+    thread: Option<JoinHandle<()>>,
+    /// Whether it takes added jobs.
+    is_running: bool,
+}
+
+/// A repository whose loose refs are to be folded. No other is made for it until this one is dropped.
+struct Job {
+    opened: Weak<Opened>,
+    under_way: Arc<UnderWay>,
+    max: usize,
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        self.under_way.loose.release();
+    }
+}
+
+impl Folds {
+    /// Folds made, and folds that failed.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.made.load(Relaxed), self.failed.load(Relaxed))
+    }
+
+    /// Takes down that a batch wrote refs, and has them folded where that is asked for and due. Who writes too
+    /// fast for that waits a little.
+    pub(crate) fn wrote(self: &Arc<Self>, opened: &Arc<Opened>, refs: usize) {
+        let Some((under_way, max)) = opened.loose_refs() else { return };
+        if !under_way.loose.wrote(refs) {
+            return under_way.loose.wait_if_far_ahead(max);
+        }
+        let job = Job { opened: Arc::downgrade(opened), under_way: Arc::clone(under_way), max };
+        let mut work = self.work();
+        work.waiting.push_back(job);
+        if !work.is_running {
+            let folds = Arc::clone(self);
+            let thread = thread::Builder::new().name("refdb-fold".into()).spawn(move || folds.run());
+            work.is_running = thread.is_ok();
+            work.thread = thread.ok();
+        }
+        if !work.is_running {
+            // No thread can be had now. A later batch tries it again.
+            work.waiting.drain(..).for_each(|job| self.fail(&job));
+        }
+    }
+
+    /// Ends the fold that is under way at its next step, and waits for that.
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, SeqCst);
+        let thread = self.work().thread.take();
+        if let Some(thread) = thread {
+            // One that panicked has ended, too.
+            let _ = thread.join();
+        }
+    }
+
+    fn run(&self) {
+        let _running = Running(self);
+        while let Some(job) = self.next() {
+            self.fold(&job);
+        }
+    }
+
+    /// The next job. If there is none, the one who adds the next starts another thread.
+    fn next(&self) -> Option<Job> {
+        let mut work = self.work();
+        let next = if self.is_over.load(SeqCst) { None } else { work.waiting.pop_front() };
+        work.is_running = next.is_some();
+        next
+    }
+
+    fn fold(&self, job: &Job) {
+        let (loose, max) = (&job.under_way.loose, job.max);
+        let Some(opened) = job.opened.upgrade() else { return };
+        let Some(files) = opened.store.files() else { return };
+        let written = loose.written();
+        // A view that others closed is not kept open for this.
+        let goes_on = || !self.is_over.load(SeqCst) && Arc::strong_count(&opened) > 1;
+        match files.fold(&FoldOptions { from: max / 2, goes_on: &goes_on }) {
+            Ok(Some(folded)) if goes_on() => {
+                self.made.fetch_add(u64::from(folded.removed > 0), Relaxed);
+                loose.folded(written, folded.loose - folded.removed, max);
+            }
+            // It was told to end.
+            Ok(Some(_)) => {}
+            // Another process folds.
+            Ok(None) => loose.failed(),
+            Err(_) => self.fail(job),
+        }
+    }
+
+    fn fail(&self, job: &Job) {
+        self.failed.fetch_add(1, Relaxed);
+        job.under_way.loose.failed();
+    }
+
+    fn work(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread, as long as it runs, also where it panics.
+struct Running<'f>(&'f Folds);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let mut work = self.0.work();
+            work.is_running = false;
+            // Nobody would take them. The next writer starts another thread.
+            let left: Vec<Job> = work.waiting.drain(..).collect();
+            drop(work);
+            left.iter().for_each(|job| self.0.fail(job));
+        }
+    }
+}

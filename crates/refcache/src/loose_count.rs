@@ -1,0 +1,154 @@
+//! How many loose refs a repository may have got, and when they are to be folded.
+
+use std::{
+    sync::{
+        Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
+
+/// After a fold that failed the next is tried no sooner than this. Each further failure doubles it.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+const _: () = assert!(PAUSE_MIN.as_nanos() < PAUSE_MAX.as_nanos(), "pauses grow");
+
+/// Of one repository.
+#[derive(Default)]
+pub(crate) struct LooseCount {
+    /// Refs that were written. One that was written often counts as often.
+    written: AtomicUsize,
+    /// A fold is due once `written` is this. At first nobody knows how many loose refs there are, so the first fold looks.
+    due_at: AtomicUsize,
+    /// Whether a fold waits or is under way.
+    is_claimed: AtomicBool,
+    pause: Mutex<Option<Pause>>,
+    over: Condvar,
+}
+
+/// Who writes faster than a fold removes waits for it no longer than this.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy)]
+struct Pause {
+    until: Instant,
+    length: Duration,
+}
+
+impl LooseCount {
+    /// Takes down that refs were written. Whether it is this caller's turn to have them folded.
+    pub(crate) fn wrote(&self, refs: usize) -> bool {
+        let written = self.written.fetch_add(refs, SeqCst) + refs;
+        if written < self.due_at.load(SeqCst) || self.is_paused() {
+            return false;
+        }
+        !self.is_claimed.swap(true, SeqCst)
+    }
+
+    /// How many refs were written, to be asked before loose refs are looked for.
+    pub(crate) fn written(&self) -> usize {
+        self.written.load(SeqCst)
+    }
+
+    /// Gives the turn back.
+    pub(crate) fn release(&self) {
+        let before = self.is_claimed.swap(false, SeqCst);
+        assert!(before, "a turn is had until it is given back");
+        // Who is about to wait has looked already.
+        drop(self.pause());
+        self.over.notify_all();
+    }
+
+    /// Waits for the fold under way where so much was written meanwhile that twice the bound is near. One that failed
+    /// before is not waited for.
+    pub(crate) fn wait_if_far_ahead(&self, max: usize) {
+        let is_far_ahead = |pause: &mut Option<Pause>| {
+            let is_folded = pause.is_none() && self.is_claimed.load(SeqCst);
+            is_folded && self.written() >= self.due_at.load(SeqCst) + max / 2
+        };
+        drop(self.over.wait_timeout_while(self.pause(), WAIT_MAX, is_far_ahead));
+    }
+
+    fn is_paused(&self) -> bool {
+        self.pause().is_some_and(|pause| Instant::now() < pause.until)
+    }
+
+    /// A fold that began when `written` refs were left this number of loose ones. Those that cannot be packed stay each time:
+    /// they shall not have a fold made after each batch.
+    pub(crate) fn folded(&self, written: usize, left: usize, max: usize) {
+        debug_assert!(self.is_claimed.load(SeqCst), "one fold at a time");
+        *self.pause() = None;
+        self.due_at.store(written + max - left.min(max / 2), SeqCst);
+    }
+
+    pub(crate) fn failed(&self) {
+        let mut pause = self.pause();
+        let length = pause.map_or(PAUSE_MIN, |pause| (pause.length * 2).min(PAUSE_MAX));
+        *pause = Some(Pause { until: Instant::now() + length, length });
+    }
+
+    fn pause(&self) -> MutexGuard<'_, Option<Pause>> {
+        self.pause.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fold_is_due_at_first_and_after_as_many_refs_as_there_is_room_for() {
+        let count = LooseCount::default();
+        assert!(count.wrote(2) && !count.wrote(2), "one at a time");
+        // Of four loose refs one stays.
+        count.folded(4, 1, 10);
+        count.release();
+        assert!(!count.wrote(8));
+        assert!(count.wrote(1), "those nine and the one make ten");
+        // All of them stay.
+        count.folded(13, 100, 10);
+        count.release();
+        assert!(!count.wrote(4) && count.wrote(1));
+    }
+
+    #[test]
+    fn each_failure_makes_the_pause_before_the_next_fold_longer() {
+        let count = LooseCount::default();
+        let lengths: Vec<u128> = (0..12)
+            .map(|_| {
+                count.failed();
+                assert!(!count.wrote(1), "not at once");
+                count.pause().unwrap().length.as_millis()
+            })
+            .collect();
+        assert_eq!(lengths[..4], [100, 200, 400, 800]);
+        assert_eq!(lengths[10..], [60_000, 60_000]);
+        count.pause().as_mut().unwrap().until = Instant::now();
+        assert!(count.wrote(1));
+        count.folded(13, 0, 1);
+        assert!(count.pause().is_none());
+    }
+
+    #[test]
+    fn who_writes_faster_than_a_fold_removes_waits_for_it() {
+        let count = LooseCount::default();
+        assert!(count.wrote(4));
+        let took = |count: &LooseCount| {
+            let begun = Instant::now();
+            count.wait_if_far_ahead(10);
+            begun.elapsed()
+        };
+        assert!(took(&count) < WAIT_MAX, "not yet");
+        assert!(!count.wrote(1));
+        assert!(took(&count) >= WAIT_MAX, "no longer than this");
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| took(&count));
+            count.folded(5, 0, 10);
+            count.release();
+            assert!(waiting.join().unwrap() < WAIT_MAX, "it is over");
+        });
+        assert!(count.wrote(100));
+        count.failed();
+        assert!(took(&count) < WAIT_MAX, "it failed before");
+    }
+}

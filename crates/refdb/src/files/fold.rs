@@ -1,0 +1,215 @@
+//! Folds loose refs into packed-refs beside writers, who wait for it no longer than for one another.
+//!
+//! The new file is made before the lock of packed-refs is taken. Under it the old one must be the same still, and the loose
+//! files be there. They go in portions, with the lock free in between.
+
+use super::{
+    bulk, dead_locks,
+    locks::patience_for_packed,
+    loose::{self, At, LooseRef},
+    optimize::{self, Loose},
+    packed_cache::PackedFile,
+    packed_write::{self, NewPacked, PackedEdit},
+    store::Store,
+};
+use crate::Result;
+use bstr::{BStr, ByteSlice};
+use refdb_vfs::{Lock, LockError, Patience};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// What a fold is to do.
+pub struct FoldOptions<'a> {
+    /// With fewer loose refs nothing is done.
+    pub from: usize,
+    /// Asked between steps that take a while: if it says no, the fold ends there. What was done by then stays.
+    pub goes_on: &'a dyn Fn() -> bool,
+}
+
+/// What a fold did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Folded {
+    /// Loose refs that were found, symbolic and broken ones left out.
+    pub loose: usize,
+    /// Refs that packed-refs was given.
+    pub packed: usize,
+    /// Loose files that were removed.
+    pub removed: usize,
+    /// For how long the lock of packed-refs was held at most.
+    pub held_max: Duration,
+}
+
+/// So often a new packed-refs is made that a change of the present one makes worthless. After that it is made under the lock.
+const ASIDE_MAX: usize = 3;
+
+/// Git waits a second for the lock of packed-refs. Loose files are removed in portions that take about this long.
+const PORTION: Duration = Duration::from_millis(100);
+
+/// Loose files in the first portion, and in any.
+const PORTION_FIRST: usize = 64;
+const PORTION_MAX: usize = 4096;
+const _: () = assert!(PORTION_FIRST <= PORTION_MAX, "portions of one scale");
+
+/// Folds all loose refs that can be packed. `None` if another fold of this repository is under way.
+pub(super) fn fold(store: &Arc<Store>, options: &FoldOptions<'_>) -> Result<Option<Folded>> {
+    store.check_format()?;
+    let packed = store.packed_target()?;
+    let aside = packed_write::aside(&packed);
+    // One at a time in all processes: they would make the same file.
+    let one = match Lock::acquire(&store.options.fs, &aside, 0o666, Patience::None) {
+        Err(LockError::Held { .. }) => return Ok(None),
+        locked => locked?,
+    };
+    // A fold that was killed leaves locks: of packed-refs, and of refs that have no loose file any more.
+    dead_locks::clear_of(&store.options.fs, &packed)?;
+    dead_locks::clear(&store.options.fs, &store.layout.common_dir.join("refs"))?;
+    let (found, refs) = optimize::all_loose(store, options.from)?;
+    let mut folded = Folded { loose: found, ..Folded::default() };
+    let is_wanted = !refs.is_empty() && (options.goes_on)();
+    if is_wanted && put_into_packed(store, &refs, options, &mut folded)? {
+        remove_loose(store, &refs, options, &mut folded)?;
+    }
+    one.release()?;
+    debug_assert!(folded.removed <= folded.loose, "a loose file is removed once: {folded:?}");
+    Ok(Some(folded))
+}
+
+/// Gives packed-refs the values of these refs. `false` if the fold is to end.
+fn put_into_packed(store: &Arc<Store>, refs: &[Loose], options: &FoldOptions<'_>, folded: &mut Folded) -> Result<bool> {
+    let mut buffer = Vec::new();
+    for attempt in 0..=ASIDE_MAX {
+        if !(options.goes_on)() {
+            return Ok(false);
+        }
+        let is_aside = attempt < ASIDE_MAX;
+        let early = if is_aside { None } else { Some(lock_packed(store)?) };
+        let old = optimize::examined_packed(store)?;
+        // Git packs under the lock, but removes loose files after it. So packed-refs may have a value that is newer than ours,
+        // and soon be all that has it. Those that changed since they were read are left alone.
+        let mut same = Vec::new();
+        for loose in refs {
+            if holds(store, loose, &mut buffer)? {
+                same.push(loose);
+            }
+        }
+        let missing = missing_in(&old, &same)?;
+        let new = rewritten(store, &old, &missing, is_aside)?;
+        let lock = match early {
+            Some(lock) => lock,
+            None => lock_packed(store)?,
+        };
+        // Who deletes a ref has this lock, also where packed-refs need not change for it.
+        let is_same = store.packed()?.generation == old.generation;
+        if is_same && missing.iter().all(|loose| is_there(store, loose)) {
+            new.map_or(Ok(()), NewPacked::publish)?;
+            folded.packed = missing.len();
+            unlock(lock, folded)?;
+            return Ok(true);
+        }
+        unlock(lock, folded)?;
+    }
+    Ok(false)
+}
+
+fn rewritten(store: &Arc<Store>, old: &PackedFile, refs: &[&Loose], is_aside: bool) -> Result<Option<NewPacked>> {
+    if refs.is_empty() {
+        return Ok(None);
+    }
+    let mut edits = refs.iter().map(|loose| PackedEdit::Put(loose.name.as_bstr(), loose.id, loose.peeled));
+    let rewrite = if is_aside { packed_write::rewrite_aside } else { packed_write::rewrite };
+    rewrite(store, old, &mut edits).map(Some)
+}
+
+/// Those that packed-refs does not have with their value.
+fn missing_in<'l>(old: &PackedFile, refs: &[&'l Loose]) -> Result<Vec<&'l Loose>> {
+    let mut missing = Vec::new();
+    let mut position = old.packed.start();
+    for loose in refs {
+        let (next, is_packed) = is_packed(old, position, loose)?;
+        position = next;
+        if !is_packed {
+            missing.push(*loose);
+        }
+    }
+    Ok(missing)
+}
+
+/// Whether packed-refs has the ref with its value, and where it stands or would stand, at or behind a position.
+fn is_packed(old: &PackedFile, from: usize, loose: &Loose) -> Result<(usize, bool)> {
+    let packed = &old.packed;
+    let at = packed.seek(from, loose.name.as_bstr())?;
+    debug_assert!(from <= at, "names are sought in their order");
+    if at >= packed.end() {
+        return Ok((at, false));
+    }
+    let record = packed.record(at)?;
+    Ok((at, record.name == loose.name.as_bstr() && record.id == loose.id))
+}
+
+/// Whether the loose file has the value with which it was found.
+fn holds(store: &Store, Loose { name, id, .. }: &Loose, buffer: &mut Vec<u8>) -> Result<bool> {
+    let Some(path) = store.layout.ref_path(name.as_bstr()) else { return Ok(false) };
+    let now = loose::read(&store.options.fs, store.options.hash, &path, buffer)?;
+    Ok(matches!(now, At::Ref(LooseRef::Direct(now)) if now == *id))
+}
+
+/// Whether the ref has a loose file, be it with another value: that outranks packed-refs.
+fn is_there(store: &Store, loose: &Loose) -> bool {
+    let path = store.layout.ref_path(loose.name.as_bstr());
+    path.is_some_and(|path| matches!(store.options.fs.find_link(&path), Ok(Some(stat)) if !stat.is_dir()))
+}
+
+/// Removes the loose files whose values are packed. Each portion of removals is durable before the lock goes.
+fn remove_loose(store: &Arc<Store>, refs: &[Loose], options: &FoldOptions<'_>, folded: &mut Folded) -> Result<()> {
+    let (mut at, mut portion) = (0, PORTION_FIRST);
+    while at < refs.len() && (options.goes_on)() {
+        let lock = lock_packed(store)?;
+        let begun = Instant::now();
+        let old = store.packed()?;
+        let (first, end) = (at, (at + portion).min(refs.len()));
+        let (mut position, mut emptied) = (old.packed.start(), BTreeSet::new());
+        while at < end && begun.elapsed() < PORTION {
+            let (next, is_packed) = is_packed(&old, position, &refs[at])?;
+            position = next;
+            if is_packed && optimize::prune_one(store, &refs[at], lock.0.path(), &mut emptied)? {
+                folded.removed += 1;
+            }
+            at += 1;
+        }
+        optimize::sync_emptied(store, &emptied)?;
+        let took = unlock(lock, folded)?;
+        let names: Vec<&BStr> = refs[first..at].iter().map(|loose| loose.name.as_bstr()).collect();
+        bulk::remove_emptied(store, &names);
+        portion = match took {
+            took if took > PORTION => (portion / 2).max(1),
+            took if took < PORTION / 2 => (portion * 2).min(PORTION_MAX),
+            _ => portion,
+        };
+        if at < refs.len() {
+            // Others who wait for the lock look at it now and then.
+            std::thread::sleep(took.min(PORTION));
+        }
+    }
+    Ok(())
+}
+
+/// The lock of packed-refs, and since when it is held.
+type Held = (Lock, Instant);
+
+fn lock_packed(store: &Arc<Store>) -> Result<Held> {
+    let mut lock = Lock::acquire(&store.options.fs, &store.packed_target()?, 0o666, patience_for_packed(store))?;
+    lock.close();
+    let since = Instant::now();
+    store.check_format()?;
+    Ok((lock, since))
+}
+
+fn unlock((lock, since): Held, folded: &mut Folded) -> Result<Duration> {
+    lock.release()?;
+    let took = since.elapsed();
+    folded.held_max = folded.held_max.max(took);
+    Ok(took)
+}

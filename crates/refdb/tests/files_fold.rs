@@ -1,0 +1,272 @@
+//! Folds of loose refs into packed-refs: stopped at every operation, beside writers, and what they leave alone.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod files_common;
+
+use files_common::*;
+use refdb::{
+    Backend, HashKind, ObjectId, Objects, Result,
+    files::{FilesBackend, FilesOptions, FoldOptions, Folded},
+};
+use refdb_testkit::{
+    RefFormat, Repo,
+    crash::{Disk, kill_everywhere, lose_power_everywhere, refuse_everywhere},
+};
+use refdb_vfs::{Fs, Lock, Patience};
+use std::{
+    cell::Cell,
+    collections::BTreeMap,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+};
+
+type Refs = BTreeMap<String, String>;
+
+fn read(dir: &Path) -> Refs {
+    let store = FilesBackend::new(options(Fs::real(), dir, HashKind::Sha1));
+    let snapshot = store.snapshot().unwrap();
+    let lines = rest(&mut *snapshot.cursor(false).unwrap());
+    lines.iter().map(|line| line.split_once(' ').unwrap()).map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+fn store(fs: &Fs, dir: &Path, sync: bool) -> FilesBackend {
+    let patience = Some(Patience::For(std::time::Duration::from_secs(20)));
+    FilesBackend::new(FilesOptions {
+        sync,
+        loose_batches_from: Some(0),
+        ref_patience: patience,
+        packed_patience: patience,
+        ..options(fs.clone().signing_locks(), dir, HashKind::Sha1)
+    })
+}
+
+fn fold(store: &FilesBackend) -> Result<Option<Folded>> {
+    store.fold(&FoldOptions { from: 1, goes_on: &|| true })
+}
+
+const PAIR: [&str; 2] = ["refs/changes/1/1/1", "refs/changes/1/1/meta"];
+const BOTH: &str = "refs/heads/both";
+
+/// Refs that are packed, loose, or both.
+fn scene() -> (Repo, Vec<ObjectId>) {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let ids = repo.commits(4);
+    repo.create_refs([(BOTH, ids[0]), ("refs/heads/packed", ids[0])]);
+    repo.git(["pack-refs", "--all"]);
+    for name in [BOTH, PAIR[0], PAIR[1]] {
+        repo.git(["update-ref", name, &ids[1].to_string()]);
+    }
+    (repo, ids)
+}
+
+fn refs_only(repo: &Repo) -> tempfile::TempDir {
+    let temp = tempfile::tempdir().unwrap();
+    for file in ["packed-refs", BOTH, PAIR[0], PAIR[1]] {
+        std::fs::create_dir_all(temp.path().join(file).parent().unwrap()).unwrap();
+        std::fs::copy(repo.git_dir().join(file), temp.path().join(file)).unwrap();
+    }
+    temp
+}
+
+#[test]
+fn a_fold_packs_what_can_be_packed_and_leaves_the_rest() {
+    let (repo, ids) = scene();
+    let dir = repo.git_dir();
+    repo.git(["symbolic-ref", "refs/heads/sym", BOTH]);
+    std::fs::write(dir.join("refs/heads/no-object"), format!("{}\n", "1".repeat(40))).unwrap();
+    std::fs::write(dir.join("refs/heads/broken"), "rubbish\n").unwrap();
+    // Others take any id for one of a commit.
+    let objects = Arc::new(Objects::in_dir(dir.join("objects"), HashKind::Sha1));
+    let store = FilesBackend::new(FilesOptions { sync: true, objects, ..options(Fs::real(), dir, HashKind::Sha1) });
+    // Too few, or stopped at once.
+    let few = store.fold(&FoldOptions { from: 5, goes_on: &|| true }).unwrap().unwrap();
+    let none = store.fold(&FoldOptions { from: 1, goes_on: &|| false }).unwrap().unwrap();
+    assert_eq!((few, none), (Folded { loose: 4, ..Folded::default() }, Folded { loose: 4, ..Folded::default() }));
+    assert!(dir.join(BOTH).exists());
+    let folded = fold(&store).unwrap().unwrap();
+    assert_eq!((folded.loose, folded.packed, folded.removed), (4, 3, 3));
+    let is_loose = |name: &str| dir.join(name).is_file();
+    assert!(["refs/heads/sym", "refs/heads/no-object", "refs/heads/broken"].into_iter().all(is_loose));
+    assert!(![BOTH, PAIR[0], PAIR[1]].into_iter().any(is_loose) && !dir.join("refs/changes/1").exists());
+    assert!([BOTH, PAIR[0], PAIR[1]].iter().all(|name| repo.rev_parse(name) == ids[1]));
+    assert_eq!(leftovers(dir), Vec::<std::path::PathBuf>::new());
+    // Loose files whose values are packed already cost no new packed-refs.
+    std::fs::write(dir.join(BOTH), format!("{}\n", ids[1])).unwrap();
+    let folded = fold(&store).unwrap().unwrap();
+    assert_eq!((folded.packed, folded.removed), (0, 1));
+}
+
+#[test]
+fn a_fold_changes_no_value_wherever_it_is_stopped() {
+    let (repo, _) = scene();
+    let before = read(repo.git_dir());
+    let work = |sync| move |fs: &Fs, dir: &Path| -> Result<()> { fold(&store(fs, dir, sync)).map(drop) };
+    let is_same = |dir: &Path| assert_eq!(read(dir), before);
+    kill_everywhere(repo.git_dir(), work(false), |dir, _| {
+        is_same(dir);
+        // The next one needs nobody's help.
+        assert!(fold(&store(&Fs::real(), dir, false)).unwrap().is_some());
+        is_same(dir);
+        assert_eq!(leftovers(dir), Vec::<std::path::PathBuf>::new());
+        assert!(!dir.join(BOTH).exists());
+    });
+    refuse_everywhere(repo.git_dir(), work(true), |dir, _| is_same(dir));
+    for disk in [Disk::Journaled, Disk::Unordered] {
+        lose_power_everywhere(refs_only(&repo).path(), disk, work(true), |dir, _| is_same(dir));
+    }
+}
+
+#[test]
+fn a_fold_between_a_batch_and_a_bulk_change_takes_back_neither_after_a_loss_of_power() {
+    let (repo, ids) = scene();
+    let before = read(repo.git_dir());
+    let with = |refs: &Refs, id: ObjectId| {
+        let mut refs = refs.clone();
+        refs.extend(PAIR.map(|name| (name.to_owned(), id.to_string())));
+        refs
+    };
+    let (middle, after) = (with(&before, ids[2]), with(&before, ids[3]));
+    let (settled, claimed) = (Cell::new(0), Cell::new(0));
+    let work = |fs: &Fs, dir: &Path| -> Result<()> {
+        let store = store(fs, dir, true);
+        transact_whole(&store, &PAIR.map(|name| set(name, ids[2])))?;
+        fold(&store)?;
+        let bulk = FilesBackend::new(FilesOptions { sync: true, ..options(fs.clone(), dir, HashKind::Sha1) });
+        transact_whole(&bulk, &PAIR.map(|name| set(name, ids[3])))
+    };
+    for disk in [Disk::Journaled, Disk::Unordered] {
+        lose_power_everywhere(refs_only(&repo).path(), disk, work, |dir, crash| {
+            for (_, taken_over) in store(&Fs::real(), dir, true).settle().unwrap() {
+                taken_over.unwrap();
+                settled.set(settled.get() + 1);
+            }
+            let now = read(dir);
+            claimed.set(claimed.get() + u32::from(crash.claimed));
+            assert!(now == after || !crash.claimed && [&before, &middle].contains(&&now), "{now:?}");
+        });
+    }
+    assert!(settled.get() > 0 && claimed.get() > 0);
+}
+
+/// A fold reads the loose refs without a lock. A ref that is deleted meanwhile must not come back.
+#[test]
+fn a_ref_that_is_deleted_while_a_fold_makes_its_file_stays_deleted() {
+    let (repo, ids) = scene();
+    let dir = repo.git_dir();
+    let folding = store(&Fs::real(), dir, false);
+    for round in 0..6 {
+        repo.git(["update-ref", PAIR[0], &ids[1].to_string()]);
+        repo.git(["update-ref", BOTH, &ids[1 + round % 3].to_string()]);
+        let asked = Cell::new(0);
+        // The first question comes after the loose refs were read.
+        let delete = || {
+            if asked.replace(asked.get() + 1) == round % 2 {
+                repo.git(["update-ref", "-d", PAIR[0]]);
+            }
+            true
+        };
+        folding.fold(&FoldOptions { from: 1, goes_on: &delete }).unwrap();
+        assert!(asked.get() > 1);
+        assert!(!read(dir).contains_key(PAIR[0]), "round {round}");
+        assert_eq!(repo.rev_parse(BOTH), ids[1 + round % 3]);
+    }
+}
+
+/// Git removes loose files after it gave up the lock of packed-refs. A fold that read an older value before must not pack it
+/// over that of git. Soon nothing else has the newer one.
+#[test]
+fn a_value_that_git_packed_since_a_fold_read_an_older_one_stays_packed() {
+    let (repo, ids) = scene();
+    let store = store(&Fs::real(), repo.git_dir(), false);
+    for (at, old, new) in [(0, ids[1], ids[2]), (1, ids[0], ids[3])] {
+        repo.git(["update-ref", BOTH, &old.to_string()]);
+        let asked = Cell::new(0);
+        let pack = || {
+            if asked.replace(asked.get() + 1) == at {
+                repo.git(["update-ref", BOTH, &new.to_string()]);
+                repo.git(["pack-refs", "--all", "--no-prune"]);
+            }
+            true
+        };
+        store.fold(&FoldOptions { from: 1, goes_on: &pack }).unwrap();
+        assert!(asked.get() > at);
+        // What git does next: the loose file still has what it packed.
+        let loose = repo.git_dir().join(BOTH);
+        if loose.exists() {
+            assert_eq!(std::fs::read_to_string(&loose).unwrap().trim_end(), new.to_string());
+            std::fs::remove_file(loose).unwrap();
+        }
+        assert_eq!(repo.rev_parse(BOTH), new, "asked {at} times before");
+    }
+}
+
+#[test]
+fn one_fold_at_a_time_works_on_a_repository() {
+    let (repo, _) = scene();
+    let fs = Fs::real().signing_locks();
+    let lock = Lock::acquire(&fs, &repo.git_dir().join("packed-refs.refdb-fold"), 0o666, Patience::None).unwrap();
+    let store = store(&Fs::real(), repo.git_dir(), false);
+    assert_eq!(fold(&store).unwrap(), None);
+    lock.release().unwrap();
+    assert!(fold(&store).unwrap().is_some());
+}
+
+/// Pairs that batches write, refs that git creates and deletes, and folds, `git gc` and `git pack-refs` beside them.
+#[test]
+fn folds_lose_nothing_beside_batches_and_git() {
+    const ROUNDS: usize = 30;
+    let (repo, ids) = scene();
+    let dir = repo.git_dir();
+    let done = AtomicBool::new(false);
+    let folds = std::thread::scope(|scope| {
+        let folding = scope.spawn(|| {
+            let store = store(&Fs::real(), dir, false);
+            let mut folds = 0;
+            while !done.load(SeqCst) {
+                folds += fold(&store).unwrap().map_or(0, |folded| folded.removed);
+            }
+            folds
+        });
+        let packing = scope.spawn(|| {
+            while !done.load(SeqCst) {
+                // Git may give up at a lock that is held.
+                repo.try_git(["pack-refs", "--all"], "");
+                repo.try_git(["gc", "--quiet"], "");
+            }
+        });
+        let deleting = scope.spawn(|| {
+            for round in 0.. {
+                if done.load(SeqCst) {
+                    break;
+                }
+                let name = format!("refs/git/{round}");
+                if repo.try_git(["update-ref", &name, &ids[0].to_string()], "").status.success() {
+                    while !repo.try_git(["update-ref", "-d", &name], "").status.success() {}
+                }
+            }
+        });
+        let writing = scope.spawn(|| {
+            let store = store(&Fs::real(), dir, false);
+            for round in 0..ROUNDS {
+                transact_whole(&store, &PAIR.map(|name| set(name, ids[round % 4]))).unwrap();
+                let now = read(dir);
+                assert!(PAIR.iter().all(|name| now[*name] == ids[round % 4].to_string()), "{now:?}");
+            }
+        });
+        let written = writing.join();
+        done.store(true, SeqCst);
+        deleting.join().unwrap();
+        packing.join().unwrap();
+        written.unwrap();
+        folding.join().unwrap()
+    });
+    assert!(folds > 0);
+    let now = read(dir);
+    let last = ids[(ROUNDS - 1) % 4].to_string();
+    assert!(PAIR.iter().all(|name| now[*name] == last), "{now:?}");
+    assert!(!now.keys().any(|name| name.starts_with("refs/git/")), "{now:?}");
+    assert_eq!(leftovers(dir), Vec::<std::path::PathBuf>::new());
+}
