@@ -14,27 +14,10 @@ use refdb_testkit::{
 };
 use refdb_types::RefName;
 use refdb_vfs::{BatchId, Fs, Lock, Patience, boot_id};
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
-type Refs = BTreeMap<String, String>;
-
-fn read(dir: &Path) -> Refs {
-    let store = FilesBackend::new(options(Fs::real(), dir, HashKind::Sha1));
-    let snapshot = store.snapshot().unwrap();
-    let lines = rest(&mut *snapshot.cursor(false).unwrap());
-    lines.iter().map(|line| line.split_once(' ').unwrap()).map(|(name, value)| (name.into(), value.into())).collect()
-}
-
-/// A server's store that writes small batches as loose files.
 fn store(fs: &Fs, dir: &Path, sync: bool) -> FilesBackend {
-    let patience = Some(Patience::For(Duration::from_millis(200)));
-    FilesBackend::new(FilesOptions {
-        sync,
-        loose_batches_from: Some(0),
-        ref_patience: patience,
-        packed_patience: patience,
-        ..options(fs.clone().signing_locks(), dir, HashKind::Sha1)
-    })
+    batching(fs, dir, sync, Duration::from_millis(200))
 }
 
 const LOOSE: &str = "refs/heads/loose";

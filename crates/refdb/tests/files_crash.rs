@@ -11,17 +11,7 @@ use refdb_testkit::{
     crash::{Crash, Disk, kill_everywhere, lose_power_everywhere, refuse_everywhere},
 };
 use refdb_vfs::Fs;
-use std::{collections::BTreeMap, path::Path};
-
-type Refs = BTreeMap<String, String>;
-
-/// A bare repository's refs as we read them.
-fn read(dir: &Path) -> Refs {
-    let store = FilesBackend::new(options(Fs::real(), dir, HashKind::Sha1));
-    let snapshot = store.snapshot().unwrap();
-    let lines = rest(&mut *snapshot.cursor(false).unwrap());
-    lines.iter().map(|line| line.split_once(' ').unwrap()).map(|(name, value)| (name.into(), value.into())).collect()
-}
+use std::path::Path;
 
 fn store(fs: &Fs, dir: &Path, sync: bool) -> FilesBackend {
     let mut options = options(fs.clone(), dir, HashKind::Sha1);

@@ -5,7 +5,7 @@ mod files_common;
 
 use files_common::*;
 use refdb::{
-    Backend, HashKind, ObjectId, Objects, Result,
+    HashKind, ObjectId, Objects, Result,
     files::{FilesBackend, FilesOptions, FoldOptions, Folded},
 };
 use refdb_testkit::{
@@ -15,7 +15,6 @@ use refdb_testkit::{
 use refdb_vfs::{Fs, Lock, Patience};
 use std::{
     cell::Cell,
-    collections::BTreeMap,
     path::Path,
     sync::{
         Arc,
@@ -23,24 +22,8 @@ use std::{
     },
 };
 
-type Refs = BTreeMap<String, String>;
-
-fn read(dir: &Path) -> Refs {
-    let store = FilesBackend::new(options(Fs::real(), dir, HashKind::Sha1));
-    let snapshot = store.snapshot().unwrap();
-    let lines = rest(&mut *snapshot.cursor(false).unwrap());
-    lines.iter().map(|line| line.split_once(' ').unwrap()).map(|(name, value)| (name.into(), value.into())).collect()
-}
-
 fn store(fs: &Fs, dir: &Path, sync: bool) -> FilesBackend {
-    let patience = Some(Patience::For(std::time::Duration::from_secs(20)));
-    FilesBackend::new(FilesOptions {
-        sync,
-        loose_batches_from: Some(0),
-        ref_patience: patience,
-        packed_patience: patience,
-        ..options(fs.clone().signing_locks(), dir, HashKind::Sha1)
-    })
+    batching(fs, dir, sync, std::time::Duration::from_secs(20))
 }
 
 fn fold(store: &FilesBackend) -> Result<Option<Folded>> {

@@ -7,7 +7,7 @@ use super::{
     bulk, dead_locks,
     locks::patience_for_packed,
     loose::{self, At, LooseRef},
-    optimize::{self, Loose},
+    optimize::{self, Loose, Pruning},
     packed_cache::PackedFile,
     packed_write::{self, NewPacked, PackedEdit},
     store::Store,
@@ -16,7 +16,6 @@ use crate::Result;
 use bstr::{BStr, ByteSlice};
 use refdb_vfs::{Lock, LockError, Patience};
 use std::{
-    collections::BTreeSet,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -170,16 +169,16 @@ fn remove_loose(store: &Arc<Store>, refs: &[Loose], options: &FoldOptions<'_>, f
         let begun = Instant::now();
         let old = store.packed()?;
         let (first, end) = (at, (at + portion).min(refs.len()));
-        let (mut position, mut emptied) = (old.packed.start(), BTreeSet::new());
+        let (mut position, mut pruning) = (old.packed.start(), Pruning::new(store, lock.0.path()));
         while at < end && begun.elapsed() < PORTION {
             let (next, is_packed) = is_packed(&old, position, &refs[at])?;
             position = next;
-            if is_packed && optimize::prune_one(store, &refs[at], lock.0.path(), &mut emptied)? {
+            if is_packed && pruning.remove(&refs[at])? {
                 folded.removed += 1;
             }
             at += 1;
         }
-        optimize::sync_emptied(store, &emptied)?;
+        pruning.sync()?;
         let took = unlock(lock, folded)?;
         let names: Vec<&BStr> = refs[first..at].iter().map(|loose| loose.name.as_bstr()).collect();
         bulk::remove_emptied(store, &names);

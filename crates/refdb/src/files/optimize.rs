@@ -134,45 +134,48 @@ fn count_loose(store: &Arc<Store>, choice: &Choice<'_>) -> Result<(usize, Optimi
 
 /// How many direct loose refs there are, and those that can be packed, if there are `from` at least.
 pub(super) fn all_loose(store: &Arc<Store>, from: usize) -> Result<(usize, Vec<Loose>)> {
-    let mut found = 0;
-    for_each_loose(store, &mut |_, _| {
-        found += 1;
+    let mut found = Vec::new();
+    for_each_loose(store, &mut |name, id| {
+        found.push((name.to_owned(), id));
         Ok(())
     })?;
-    if found < from {
-        return Ok((found, Vec::new()));
+    let (count, mut refs) = (found.len(), Vec::new());
+    if count >= from {
+        for (name, id) in found {
+            refs.extend(packable(store, name, id)?);
+        }
     }
-    let (include, exclude) = (Vec::new(), Vec::new());
-    let all = OptimizeOptions { all: true, prune: true, auto: false, include, exclude };
-    let refs = loose_refs(store, &Choice::new(&all))?.0;
-    // Others may have been written since they were counted.
-    Ok((found.max(refs.len()), refs))
+    Ok((count, refs))
 }
 
 /// The chosen loose refs.
 fn loose_refs(store: &Arc<Store>, choice: &Choice<'_>) -> Result<(Vec<Loose>, Optimized)> {
     let (mut refs, mut optimized) = (Vec::new(), Optimized::default());
-    let objects = &store.options.objects;
     for_each_loose(store, &mut |name, id| {
         // As git does, all refs are held against the objects, be they packed or not.
-        let class = match choice.wants(name) {
-            true => objects.classify(&id)?,
-            false if objects.exists(&id)? => return Ok(()),
-            false => ObjectClass::Missing,
+        let loose = match choice.wants(name) {
+            true => packable(store, name.to_owned(), id)?,
+            false if store.options.objects.exists(&id)? => return Ok(()),
+            false => None,
         };
-        let peeled = match class {
-            ObjectClass::Missing => {
-                optimized.missing.push(name.to_owned());
-                return Ok(());
-            }
-            ObjectClass::Tag(to) => to,
-            ObjectClass::Commit | ObjectClass::Other => None,
-        };
-        refs.push(Loose { name: name.to_owned(), id, peeled });
+        match loose {
+            Some(loose) => refs.push(loose),
+            None => optimized.missing.push(name.to_owned()),
+        }
         Ok(())
     })?;
     debug_assert!(refs.is_sorted_by(|a: &Loose, b| a.name < b.name), "loose refs are found in order of name");
     Ok((refs, optimized))
+}
+
+/// A loose ref as it is packed; `None` if its object is missing.
+fn packable(store: &Store, name: BString, id: ObjectId) -> Result<Option<Loose>> {
+    let peeled = match store.options.objects.classify(&id)? {
+        ObjectClass::Missing => return Ok(None),
+        ObjectClass::Tag(to) => to,
+        ObjectClass::Commit | ObjectClass::Other => None,
+    };
+    Ok(Some(Loose { name, id, peeled }))
 }
 
 /// The loose refs that could be packed: neither symbolic nor broken ones, nor those of a worktree.
@@ -193,68 +196,79 @@ fn for_each_loose(store: &Arc<Store>, act: &mut dyn FnMut(&BStr, ObjectId) -> Re
 
 /// Removes the loose files whose values are packed now. packed-refs is locked, so no lock is waited for.
 fn prune(store: &Arc<Store>, refs: &[Loose], seed: &Path) -> Result<()> {
-    let mut emptied = BTreeSet::new();
+    let mut pruning = Pruning::new(store, seed);
     for loose in refs {
-        prune_one(store, loose, seed, &mut emptied)?;
+        pruning.remove(loose)?;
     }
-    sync_emptied(store, &emptied)?;
+    pruning.sync()?;
     debug_assert!(refs.iter().all(|loose| !loose.id.is_null()), "a null id is not packed");
     let names: Vec<&BStr> = refs.iter().map(|loose| loose.name.as_bstr()).collect();
     bulk::remove_emptied(store, &names);
     Ok(())
 }
 
-/// Removes a loose file under its lock, a link to `seed`, if it still has the value. A ref that someone is writing stays
-/// loose. Whether it was removed; its folder is added to `emptied` if refs are synced.
-pub(super) fn prune_one(
-    store: &Store,
-    Loose { name, id, .. }: &Loose,
-    seed: &Path,
-    emptied: &mut BTreeSet<PathBuf>,
-) -> Result<bool> {
-    let options = &store.options;
-    let Some(path) = store.layout.ref_path(name.as_bstr()) else { return Ok(false) };
-    let lock = match Lock::acquire_linked(&options.fs, &path, seed, Patience::None) {
-        Err(LockError::Io(error)) if !error.is_not_found() => {
-            Lock::acquire_unsigned(&options.fs, &path, 0o666, Patience::None)
-        }
-        locked => locked,
-    };
-    let lock = match lock {
-        Ok(lock) => lock,
-        Err(LockError::Held { .. }) => return Ok(false),
-        Err(LockError::Io(error)) if error.is_not_found() => return Ok(false),
-        Err(error) => return Err(error.into()),
-    };
-    let is_removable = match loose::read(&options.fs, options.hash, &path, &mut Vec::new())? {
-        At::Ref(LooseRef::Direct(now)) => now == *id,
-        // A link to a ref that was pruned before it: git would not find the packed value behind it.
-        At::Missing => options.fs.read_link(&path).is_ok(),
-        _ => false,
-    };
-    if is_removable {
-        options.fs.remove_file(&path)?;
-    }
-    lock.release()?;
-    // Nothing changed where nothing was removed, but for the lock.
-    if options.sync
-        && let Some(folder) = path.parent().filter(|folder| !emptied.contains(*folder))
-    {
-        emptied.insert(folder.to_owned());
-    }
-    Ok(is_removable)
+/// Removes loose files, each under its lock, a link to `seed`.
+pub(super) struct Pruning<'s> {
+    store: &'s Store,
+    seed: &'s Path,
+    buffer: Vec<u8>,
+    /// The folders of all that were locked, if refs are synced.
+    emptied: BTreeSet<PathBuf>,
 }
 
-/// Makes removals durable: a loose file that came back after a loss of power would hide what packed-refs gets next.
-pub(super) fn sync_emptied(store: &Store, emptied: &BTreeSet<PathBuf>) -> Result<()> {
-    debug_assert!(store.options.sync || emptied.is_empty(), "folders are taken down where refs are synced");
-    for folder in emptied {
-        match store.options.fs.sync_dir(folder) {
-            Err(error) if error.is_not_found() => {}
-            synced => synced?,
-        }
+impl<'s> Pruning<'s> {
+    pub(super) fn new(store: &'s Store, seed: &'s Path) -> Self {
+        Pruning { store, seed, buffer: Vec::new(), emptied: BTreeSet::new() }
     }
-    Ok(())
+
+    /// Removes a loose file if it still has the value. A ref that someone is writing stays loose. Whether it was removed.
+    pub(super) fn remove(&mut self, Loose { name, id, .. }: &Loose) -> Result<bool> {
+        let options = &self.store.options;
+        let Some(path) = self.store.layout.ref_path(name.as_bstr()) else { return Ok(false) };
+        let lock = match Lock::acquire_linked(&options.fs, &path, self.seed, Patience::None) {
+            Err(LockError::Io(error)) if !error.is_not_found() => {
+                Lock::acquire_unsigned(&options.fs, &path, 0o666, Patience::None)
+            }
+            locked => locked,
+        };
+        let lock = match lock {
+            Ok(lock) => lock,
+            Err(LockError::Held { .. }) => return Ok(false),
+            Err(LockError::Io(error)) if error.is_not_found() => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        let is_removable = match loose::read(&options.fs, options.hash, &path, &mut self.buffer)? {
+            At::Ref(LooseRef::Direct(now)) => now == *id,
+            // A link to a ref that was pruned before it: git would not find the packed value behind it.
+            At::Missing => options.fs.read_link(&path).is_ok(),
+            _ => false,
+        };
+        if is_removable {
+            options.fs.remove_file(&path)?;
+        }
+        lock.release()?;
+        if options.sync
+            && let Some(folder) = path.parent().filter(|folder| !self.emptied.contains(*folder))
+        {
+            self.emptied.insert(folder.to_owned());
+        }
+        Ok(is_removable)
+    }
+
+    /// Makes removals durable: a loose file that came back after a loss of power would hide what packed-refs gets next.
+    pub(super) fn sync(&self) -> Result<()> {
+        debug_assert!(
+            self.store.options.sync || self.emptied.is_empty(),
+            "folders are taken down where refs are synced"
+        );
+        for folder in &self.emptied {
+            match self.store.options.fs.sync_dir(folder) {
+                Err(error) if error.is_not_found() => {}
+                synced => synced?,
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -14,11 +14,32 @@ use refdb_testkit::{Repo, files_below};
 use refdb_types::Ident;
 use refdb_vfs::{Fs, Patience};
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
+
+pub(crate) type Refs = BTreeMap<String, String>;
+
+/// A repository's refs as we read them.
+pub(crate) fn read(dir: &Path) -> Refs {
+    let store = FilesBackend::new(options(Fs::real(), dir, HashKind::Sha1));
+    let snapshot = store.snapshot().unwrap();
+    let lines = rest(&mut *snapshot.cursor(false).unwrap());
+    lines.iter().map(|line| line.split_once(' ').unwrap()).map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// A server's store that writes small batches as loose files.
+pub(crate) fn batching(fs: &Fs, dir: &Path, sync: bool, patience: Duration) -> FilesBackend {
+    FilesBackend::new(FilesOptions {
+        sync,
+        loose_batches_from: Some(0),
+        ref_patience: Some(Patience::For(patience)),
+        packed_patience: Some(Patience::For(patience)),
+        ..options(fs.clone().signing_locks(), dir, HashKind::Sha1)
+    })
+}
 
 /// Knows the tags it was told of; everything else is a commit.
 #[derive(Default)]
