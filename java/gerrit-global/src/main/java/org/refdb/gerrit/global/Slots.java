@@ -78,23 +78,26 @@ final class Slots {
     }
   }
 
-  /** Asks once for each update whose answer was lost what became of it. */
+  /** Asks once for each update whose answer was lost what became of it. Those still unknown stay counted meanwhile. */
   void resolve() {
     List<Slot> all;
     synchronized (this) {
-      all = new ArrayList<>(unresolved);
-      unresolved.clear();
+      all = List.copyOf(unresolved);
     }
     for (Slot slot : all) {
       try {
         Result result = slot.close(Deadline.in(etcd.settings().requestTimeout(), etcd.settings().requestTimeout()));
         log.atInfo().log("an update that was reported as unknown is known now: %s", result.outcome());
+        resolved(slot);
       } catch (GlobalRefException e) {
         log.atFine().withCause(e).log("an update is still unknown");
-      } finally {
-        giveBack(slot);
       }
     }
+  }
+
+  private synchronized void resolved(Slot slot) {
+    unresolved.remove(slot);
+    giveBack(slot);
   }
 
   synchronized int unresolvedCount() {

@@ -124,11 +124,14 @@ final class LostAnswersTest {
       assertTrue(refused.getMessage().contains("not known"), refused.getMessage());
       read.get();
       lock.get();
-      assertTrue(node.slots().unresolvedCount() > 0);
+      for (int i = 0; i < 30; i++) {
+        assertTrue(node.slots().unresolvedCount() > 0, "counted also while etcd is asked once more");
+        Thread.sleep(50);
+      }
     } finally {
       etcd.signal("CONT");
     }
-    for (int i = 0; i < 100 && node.slots().unresolvedCount() > 0; i++) {
+    for (int i = 0; i < 600 && node.slots().unresolvedCount() > 0; i++) {
       Thread.sleep(50);
     }
     assertEquals(0, node.slots().unresolvedCount());
