@@ -106,7 +106,7 @@ impl<'s> Walk<'s> {
             cursor.seek(name)?;
             self.next = cursor.next()?.map(|view| {
                 let leads = match view.target {
-                    TargetView::Direct(id) if id.is_null() => Leads::Nowhere,
+                    // Also to the null id, which a broken file holds: git finds that ref.
                     TargetView::Direct(_) => Leads::ToObject,
                     TargetView::Symbolic(target) => Leads::ToRef(target.to_owned()),
                 };

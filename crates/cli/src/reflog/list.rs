@@ -7,6 +7,7 @@ use crate::{
     output::Output,
     session::Session,
 };
+use refdb::RefFormat;
 
 /// The command line.
 pub(super) static COMMAND: Command = Command {
@@ -23,8 +24,13 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     if let Some(argument) = COMMAND.arguments(invocation.words)?.first() {
         return Err(Failure::Error(message!["list does not accept arguments: '", argument, "'"], FAILED));
     }
+    let mut names = session.store.snapshot()?.log_names()?;
+    if session.store.repository().ref_format() == RefFormat::Files {
+        // As git's walk through the folders: `a/b` comes before `a-b`.
+        names.sort_by(|one, other| one.split(|byte| *byte == b'/').cmp(other.split(|byte| *byte == b'/')));
+    }
     let mut output = Output::default();
-    for name in session.store.snapshot()?.log_names()? {
+    for name in names {
         output.buffer().extend_from_slice(&name);
         output.buffer().push(b'\n');
         output.relieve()?;

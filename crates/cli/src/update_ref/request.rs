@@ -283,11 +283,11 @@ impl<'a> Arguments<'a> {
         context: &Context<'_>,
         resolve: &mut dyn Resolve,
     ) -> Result<Option<OldValue>> {
-        let word = match self.next_text()? {
+        let word = match self.next_after_space()? {
             Next::Value(word) if !word.is_empty() => word,
             Next::Value(_) | Next::Missing | Next::Eof => return Ok(None),
         };
-        let value = match self.next_text()? {
+        let value = match self.next_after_space()? {
             Next::Value(value) if !value.is_empty() => value,
             _ => return context.fail(name, ": expected old value"),
         };
@@ -321,9 +321,20 @@ impl<'a> Arguments<'a> {
 
     /// A symbolic ref's target; `None` if it is missing or empty.
     fn target(&mut self) -> Result<Option<RefName>> {
-        match self.next_text()? {
+        match self.next_after_space()? {
             Next::Value(text) if !text.is_empty() => checked(&text).map(Some),
             _ => Ok(None),
+        }
+    }
+
+    /// The next argument of a request about symbolic refs, where git takes no other white space before it.
+    fn next_after_space(&mut self) -> Result<Next<'a>> {
+        let next = self.next_text()?;
+        match (&next, &self.line[self.at..]) {
+            (Next::Missing, rest @ [_, ..]) => {
+                fatal!["expected SP but got: ", rest, if self.complete { "\n" } else { "" }]
+            }
+            _ => Ok(next),
         }
     }
 

@@ -96,6 +96,15 @@ fn the_null_id_is_no_value() {
 }
 
 #[test]
+fn a_ref_of_the_null_id_makes_the_names_of_others_ambiguous() {
+    let null =
+        twins(&|repo| fs::write(repo.git_dir().join("refs/tags/main"), format!("{}\n", "0".repeat(40))).unwrap());
+    null.same(&["symbolic-ref", "refs/heads/link", "refs/heads/main"], b"");
+    null.same(&["for-each-ref", "--format=%(refname:short) %(symref:short)", "refs/heads/"], b"");
+    null.same(&["branch"], b"");
+}
+
+#[test]
 fn rubbish_behind_heads_id_stops_no_change_of_other_refs() {
     let broken = twins(&|repo| {
         let id = repo.git(["rev-parse", "main"]);

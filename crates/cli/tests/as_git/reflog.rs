@@ -76,6 +76,26 @@ pub(crate) fn do_all(twins: &Twins, lines: &[&[&str]]) {
 }
 
 #[test]
+fn reflogs_are_listed_in_the_order_of_the_formats_walk() {
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &|repo| {
+            let commit = repo.commits(1)[0].to_string();
+            for name in [
+                "refs/heads/a-b",
+                "refs/heads/a/b",
+                "refs/heads/a.b",
+                "refs/heads/a0",
+                "refs/heads/b/c/d",
+                "refs/heads/b/c.d",
+            ] {
+                repo.git(["update-ref", name, &commit]);
+            }
+        });
+        twins.same(&["reflog", "list"], b"");
+    }
+}
+
+#[test]
 fn what_only_reads_is_answered_as_git_does() {
     for format in RefFormat::ALL {
         let repo = Repo::with_worktree(format, Default::default());

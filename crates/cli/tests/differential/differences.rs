@@ -75,6 +75,16 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_ALIKE,
     },
     Difference {
+        why: "where a file of a ref is in the way of a packed ref's folder, git lists that ref and does not find it by name; refdb finds it",
+        unify: packed_below_a_file,
+        left: LEFT_ALIKE,
+    },
+    Difference {
+        why: "where a linked worktree has no folder for tables, git names no cause; refdb names the lock that it cannot make",
+        unify: no_folder_for_tables,
+        left: LEFT_ALIKE,
+    },
+    Difference {
         why: "git leaves root refs out where it has to look at history; refdb shows them if they fit",
         unify: root_refs_with_history,
         left: LEFT_ALIKE,
@@ -271,6 +281,11 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference {
         why: "git refuses to migrate a repository with linked worktrees; refdb migrates them too",
         unify: migrated_worktrees,
+        left: LEFT_BY_GIT,
+    },
+    Difference {
+        why: "git migrates no repository with a reflog of MERGE_HEAD or FETCH_HEAD where all refs get reflogs; refdb does",
+        unify: migrated_log_of_a_file,
         left: LEFT_BY_GIT,
     },
     Difference {

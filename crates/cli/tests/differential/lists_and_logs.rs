@@ -25,10 +25,14 @@ pub(crate) fn log_ended_by_an_entry(step: &Step, changed: &Changed, _: Left<'_>)
 
 /// A reflog whose ref is gone, and whose name is below another ref's.
 pub(crate) fn log_below_a_ref(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let is_told =
-        |line: &[u8]| line.starts_with(b"error: cannot lock ref '") && line.contains_str("' exists; cannot create '");
-    let is_refused = !git.err.is_empty() && git.err.lines().all(is_told);
-    if is(step, "reflog", "expire") && is_refused && refdb.code == 0 {
+    let is_told = |line: &[u8]| {
+        let says = |words: &str| line.contains_str(words);
+        line.starts_with(b"error: cannot lock ref '")
+            && (says("' exists; cannot create '") || says(".lock': Not a directory"))
+    };
+    let are_told = |said: &Said| !said.err.is_empty() && said.err.lines().all(is_told);
+    let is_either = refdb.code == 0 || are_told(refdb) && git.code == refdb.code;
+    if is(step, "reflog", "expire") && are_told(git) && is_either {
         refdb.clone_from(git);
     }
 }
@@ -170,8 +174,15 @@ pub(crate) fn extension_of_old_version(step: &Step, git: &mut Said, refdb: &mut 
 }
 
 pub(crate) fn not_carried_over(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let is_refused = refdb.err.starts_with(b"error: some refs cannot be carried over; ");
+    let is_refused = without_fsync(&refdb.err).starts_with(b"error: some refs cannot be carried over; ");
     if is(step, "refs", "migrate") && is_refused {
+        refdb.clone_from(git);
+    }
+}
+
+pub(crate) fn migrated_log_of_a_file(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_refused = git.err.contains_str("error: refusing to update reflog for pseudoref '");
+    if is(step, "refs", "migrate") && is_refused && git.code == 255 && refdb.code == 0 {
         refdb.clone_from(git);
     }
 }
@@ -187,11 +198,12 @@ pub(crate) fn folder_in_the_way_of_a_value(step: &Step, git: &mut Said, refdb: &
 /// Git lists all refs for `branch --all` and where HEAD is detached.
 pub(crate) fn warnings_of_others(step: &Step, git: &mut Said, refdb: &mut Said) {
     let part = |said: &Said, ignores: bool| -> Vec<BString> {
-        let is_wanted = |line: &&[u8]| line.starts_with(b"warning: ignoring ") == ignores;
+        // A name with a newline makes two lines.
+        let is_wanted = |line: &&[u8]| line.len() > 1 && line.starts_with(b"warning: ignoring ") == ignores;
         said.err.lines().filter(is_wanted).map(BString::from).collect()
     };
     let (gits, ours) = (part(git, true), part(refdb, true));
-    let is_same = part(git, false).iter().filter(|line| line.len() > 1).eq(part(refdb, false).iter());
+    let is_same = part(git, false) == part(refdb, false);
     if step.command == "branch" && is_same && ours.iter().all(|line| gits.contains(line)) {
         refdb.err.clone_from(&git.err);
     }
@@ -200,7 +212,9 @@ pub(crate) fn warnings_of_others(step: &Step, git: &mut Said, refdb: &mut Said) 
 /// A reflog of a ref whose last part is `@`.
 pub(crate) fn log_of_an_at(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
     let is_all = ["drop", "expire"].iter().any(|member| is(step, "reflog", member)) && step.has("--all");
-    is_all && is_log(changed) && changed.name.ends_with(b"/@") && changed.git == changed.before
+    let is_kept = is_all && changed.git == changed.before;
+    let is_lost = is(step, "refs", "migrate") && changed.git.is_none();
+    is_log(changed) && changed.name.ends_with(b"/@") && (is_kept || is_lost)
 }
 
 pub(crate) fn list_without_an_at(step: &Step, git: &mut Said, refdb: &mut Said) {

@@ -1,6 +1,6 @@
 //! Of several mistakes git and refdb may tell the one or the other.
 
-use crate::logs::ref_of;
+use crate::logs::{are_more, entries, is_log, ref_of};
 use bstr::{BString, ByteSlice};
 use refdb_testkit::differential::{Changed, Left, Said, Step};
 
@@ -139,14 +139,19 @@ pub(crate) fn twice_in_a_batch(step: &Step, git: &mut Said, refdb: &mut Said) {
 
 /// One of both has changed a ref that one of both has told of, or HEAD, or their reflogs. Where each rejects another
 /// request of one ref, each has carried out another. Where git gives up the whole
-/// batch it has changed nothing.
+/// batch it has changed nothing. In tables the batch's other refs may lose their reflogs in git.
 pub(crate) fn twice_left(_: &Step, changed: &Changed, left: Left<'_>) -> bool {
     let name = ref_of(&changed.name);
     let is_told = || left.said.iter().any(|said| said.out.contains_str(name) || said.err.contains_str(name));
     let is_one_sided = changed.git == changed.before || changed.other == changed.before;
     let gives_up = || left.said[0].err.contains_str(GIVES_UP) && changed.git == changed.before;
     let took_others = left.said.iter().all(|said| said.err.contains_str("error: multiple updates for "));
-    left.met && (is_one_sided || took_others) && (name == "HEAD" || is_told() || gives_up())
+    let loses_log = || {
+        let (git, refdb) = (entries(changed.git.as_ref()), entries(changed.other.as_ref()));
+        is_log(changed) && are_more(&refdb, &git, |_| true)
+    };
+    let is_about = || name == "HEAD" || is_told() || gives_up();
+    left.met && ((is_one_sided || took_others) && is_about() || loses_log())
 }
 
 /// What git says a second time of one request: that what the symbolic ref leads to does not fit either.

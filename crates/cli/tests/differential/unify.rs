@@ -249,6 +249,16 @@ pub(crate) fn aligned_zeros(step: &Step, git: &mut Said, refdb: &mut Said) {
 pub(crate) fn delta_bases(step: &Step, git: &mut Said, refdb: &mut Said) {
     let asks = step.words.iter().any(|word| word.contains_str("deltabase"));
     let is_alike = |(git, refdb): (&u8, &u8)| git == refdb || *git == b'0' && refdb.is_ascii_hexdigit();
+    // Git warns anew where it looks at refs a second time for them.
+    let warnings = |said: &Said| {
+        let mut lines: Vec<BString> = said.err.lines().map(BString::from).collect();
+        lines.sort();
+        lines.dedup();
+        lines
+    };
+    if asks && warnings(git) == warnings(refdb) {
+        refdb.err.clone_from(&git.err);
+    }
     if asks && git.out.len() == refdb.out.len() && git.out.iter().zip(refdb.out.iter()).all(is_alike) {
         refdb.out.clone_from(&git.out);
     }
@@ -281,6 +291,21 @@ pub(crate) fn below_a_file(step: &Step, git: &mut Said, refdb: &mut Said) {
         && gits.is_some()
         && gits == warnings(refdb, "error: reference does not exist\n")
     {
+        refdb.clone_from(git);
+    }
+}
+
+/// The same where a packed ref lies below a file: git's look-up of one ref does not get to packed-refs.
+pub(crate) fn packed_below_a_file(step: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_hidden = git.err.starts_with(b"fatal: '") && git.err.ends_with(b"' - not a valid ref\n");
+    if step.command == "show-ref" && step.has("--verify") && is_hidden && git.code == 128 && refdb.code == 0 {
+        refdb.clone_from(git);
+    }
+}
+
+pub(crate) fn no_folder_for_tables(_: &Step, git: &mut Said, refdb: &mut Said) {
+    let is_told = git.err.contains_str("reftable: transaction prepare: general error");
+    if is_told && refdb.err.contains_str("/reftable/tables.list.lock': ") && git.code == refdb.code {
         refdb.clone_from(git);
     }
 }
