@@ -15,15 +15,20 @@ final class Monitoring {
   /** Where a metric has a name for each cache, that follows as a pattern. */
   private static final Pattern METRIC = Pattern.compile("\\b(plugins_refdb|refdb_caches)(_[a-z0-9]+)+");
 
+  /** The plugin that is in clusters only. */
+  private static final String GLOBAL = "plugins_refdb_global_";
+
   private Monitoring() {}
 
-  /** The names of refdb's metrics in those files. */
-  static Set<String> named() throws IOException {
+  /** The names of the metrics in those files, of the global ref database alone or of all else. */
+  static Set<String> named(boolean global) throws IOException {
     Set<String> names = new TreeSet<>();
     for (String file : List.of("grafana/refdb.json", "prometheus/refdb.rules.yml")) {
       Matcher found = METRIC.matcher(Files.readString(docs().resolve(file)));
       while (found.find()) {
-        names.add(found.group());
+        if (found.group().startsWith(GLOBAL) == global) {
+          names.add(found.group());
+        }
       }
     }
     return names;

@@ -4,6 +4,7 @@ import io.etcd.jetcd.ByteSequence;
 import io.etcd.jetcd.Client;
 import io.etcd.jetcd.ClientBuilder;
 import io.etcd.jetcd.KeyValue;
+import io.etcd.jetcd.Response;
 import io.etcd.jetcd.common.exception.ErrorCode;
 import io.etcd.jetcd.common.exception.EtcdException;
 import io.etcd.jetcd.common.exception.EtcdExceptionFactory;
@@ -23,6 +24,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicLong;
 import javax.net.ssl.SSLException;
 import org.refdb.gerrit.global.GlobalRefException.NoAnswer;
 import org.refdb.gerrit.global.GlobalRefException.Refused;
@@ -44,11 +46,19 @@ final class Etcd implements AutoCloseable {
   private final Settings settings;
   private final Client client;
 
+  /** The newest revision that an answer told of. */
+  private final AtomicLong revision = new AtomicLong();
+
   Etcd(Settings settings) {
     this.settings = settings;
+    client = clientOf(settings.endpoints());
+  }
+
+  /** A client that asks these members only. */
+  Client clientOf(List<String> endpoints) {
     ClientBuilder builder =
         Client.builder()
-            .endpoints(settings.endpoints().toArray(String[]::new))
+            .endpoints(endpoints.toArray(String[]::new))
             .keepaliveTime(settings.requestTimeout().multipliedBy(2))
             .keepaliveTimeout(settings.requestTimeout())
             .connectTimeout(settings.requestTimeout())
@@ -73,7 +83,7 @@ final class Etcd implements AutoCloseable {
         throw new IllegalArgumentException("refdb.global: cannot use " + certificates() + ": " + e.getMessage(), e);
       }
     }
-    client = builder.build();
+    return builder.build();
   }
 
   private List<Path> certificates() {
@@ -88,6 +98,10 @@ final class Etcd implements AutoCloseable {
 
   Settings settings() {
     return settings;
+  }
+
+  long revision() {
+    return revision.get();
   }
 
   static Cmp is(ByteSequence key, String value) {
@@ -163,7 +177,11 @@ final class Etcd implements AutoCloseable {
   <T> T await(CompletableFuture<T> answer, Deadline deadline) throws GlobalRefException {
     long millis = Math.max(1, Math.min(settings.requestTimeout().toMillis(), deadline.millisLeft()));
     try {
-      return answer.get(millis, TimeUnit.MILLISECONDS);
+      T told = answer.get(millis, TimeUnit.MILLISECONDS);
+      if (told instanceof Response response && response.getHeader() != null) {
+        revision.accumulateAndGet(response.getHeader().getRevision(), Math::max);
+      }
+      return told;
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new NoAnswer("interrupted while etcd was asked", e);

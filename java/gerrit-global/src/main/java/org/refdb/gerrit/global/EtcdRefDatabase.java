@@ -8,6 +8,7 @@ import com.google.gerrit.entities.RefNames;
 import com.google.inject.Inject;
 import com.google.inject.Singleton;
 import java.util.Optional;
+import org.eclipse.jgit.lib.Constants;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.Ref;
 import org.refdb.gerrit.global.GlobalRefs.Expected;
@@ -26,7 +27,7 @@ public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
   @Override
   public boolean isUpToDate(Project.NameKey project, Ref ref) throws GlobalRefDbLockException {
     try {
-      return agrees(refs.read(project.get(), ref.getName()), ref);
+      return isOfThisNode(ref) || agrees(refs.read(project.get(), ref.getName()), ref);
     } catch (GlobalRefException e) {
       throw new GlobalRefDbLockException(project.get(), ref.getName(), e);
     }
@@ -35,10 +36,15 @@ public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
   @Override
   public boolean isUpToDateUnchecked(Project.NameKey project, Ref ref) {
     try {
-      return agrees(refs.read(project.get(), ref.getName()), ref);
+      return isOfThisNode(ref) || agrees(refs.read(project.get(), ref.getName()), ref);
     } catch (GlobalRefException e) {
       throw failed("read", project, ref.getName(), e);
     }
+  }
+
+  /** The interface does not tell where a symbolic ref is to lead, so etcd cannot decide. HEAD is each node's own. */
+  private static boolean isOfThisNode(Ref ref) {
+    return ref.isSymbolic() || ref.getName().equals(Constants.HEAD);
   }
 
   private static boolean agrees(Found found, Ref ref) {
@@ -50,6 +56,13 @@ public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
 
   @Override
   public boolean compareAndPut(Project.NameKey project, Ref currRef, ObjectId newRefValue) throws GlobalRefDbSystemError {
+    if (currRef.isSymbolic() && newRefValue != null && !newRefValue.equals(ObjectId.zeroId())) {
+      // An update through it is one of the ref that it leads to.
+      return compareAndPut(project, currRef.getLeaf(), newRefValue);
+    }
+    if (isOfThisNode(currRef)) {
+      return true;
+    }
     String ref = currRef.getName();
     String value = newRefValue == null ? Values.DELETED.getFirst() : newRefValue.name();
     // Two nodes that count up to the same number have not done the same.

@@ -1,9 +1,13 @@
 package org.refdb.gerrit.global;
 
+import static com.google.gerrit.server.config.ConfigResource.CONFIG_KIND;
+import static com.google.gerrit.server.project.ProjectResource.PROJECT_KIND;
+
 import com.gerritforge.gerrit.globalrefdb.GlobalRefDatabase;
 import com.google.gerrit.extensions.annotations.PluginData;
 import com.google.gerrit.extensions.events.LifecycleListener;
 import com.google.gerrit.extensions.registration.DynamicItem;
+import com.google.gerrit.extensions.restapi.RestApiModule;
 import com.google.gerrit.lifecycle.LifecycleModule;
 import com.google.gerrit.server.config.GerritServerConfig;
 import com.google.gerrit.server.config.SitePaths;
@@ -20,7 +24,20 @@ public final class GlobalModule extends LifecycleModule {
   @Override
   protected void configure() {
     DynamicItem.bind(binder(), GlobalRefDatabase.class).to(EtcdRefDatabase.class).in(Scopes.SINGLETON);
+    // The last one stops first.
     listener().to(Closing.class);
+    listener().to(Heard.class);
+    listener().to(Metrics.class);
+    install(
+        new RestApiModule() {
+          @Override
+          protected void configure() {
+            get(CONFIG_KIND, "status").to(AdminViews.ShowStatus.class);
+            post(PROJECT_KIND, "import").to(AdminViews.ImportRefs.class);
+            post(PROJECT_KIND, "compare").to(AdminViews.CompareRefs.class);
+            post(PROJECT_KIND, "repair").to(AdminViews.RepairRefs.class);
+          }
+        });
   }
 
   @Provides

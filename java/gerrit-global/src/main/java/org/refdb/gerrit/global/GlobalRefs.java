@@ -40,31 +40,40 @@ final class GlobalRefs implements AutoCloseable {
   }
 
   private final Settings settings;
+  private final NodeName node;
+  private final Counts counts = new Counts();
   private final Etcd etcd;
   private final Keys keys;
   private final Slots slots;
   private final Session session;
   private final Projects projects;
   private final Locks locks;
-  private final ScheduledExecutorService background =
-      Executors.newSingleThreadScheduledExecutor(Thread.ofPlatform().daemon().name("refdb-global").factory());
+  private final ScheduledExecutorService background = thread("refdb-global");
+
+  /** The lease has a thread of its own: nothing that takes long may let it run out. */
+  private final ScheduledExecutorService renewing = thread("refdb-global-lease");
 
   GlobalRefs(Settings settings, NodeName node) {
     this.settings = settings;
+    this.node = node;
     etcd = new Etcd(settings);
     keys = new Keys(settings.prefix());
-    slots = new Slots(etcd, keys, node);
+    slots = new Slots(etcd, keys, node, counts.unknown::increment);
     session = new Session(etcd);
     projects = new Projects(etcd, keys);
     locks = new Locks(etcd, keys, node, session, slots, projects);
-    every(settings.lease().toMillis() / 4, session::renew);
-    every(RESOLVE_MILLIS, slots::resolve);
-    every(RESOLVE_MILLIS, locks::releaseRest);
+    every(renewing, settings.lease().toMillis() / 4, session::renew);
+    every(background, RESOLVE_MILLIS, slots::resolve);
+    every(background, RESOLVE_MILLIS, locks::releaseRest);
     background.execute(this::clearRemoved);
   }
 
-  private void every(long millis, Runnable task) {
-    background.scheduleWithFixedDelay(
+  private static ScheduledExecutorService thread(String name) {
+    return Executors.newSingleThreadScheduledExecutor(Thread.ofPlatform().daemon().name(name).factory());
+  }
+
+  private static void every(ScheduledExecutorService thread, long millis, Runnable task) {
+    thread.scheduleWithFixedDelay(
         () -> {
           try {
             task.run();
@@ -77,7 +86,8 @@ final class GlobalRefs implements AutoCloseable {
         TimeUnit.MILLISECONDS);
   }
 
-  private Deadline deadline() {
+  /** When an operation that begins now gives up. */
+  Deadline deadline() {
     return Deadline.in(settings.timeout(), settings.requestTimeout());
   }
 
@@ -95,6 +105,18 @@ final class GlobalRefs implements AutoCloseable {
 
   Slots slots() {
     return slots;
+  }
+
+  Counts counts() {
+    return counts;
+  }
+
+  Locks locks() {
+    return locks;
+  }
+
+  String nodeName() {
+    return node.name();
   }
 
   /** Reads a value. */
@@ -123,6 +145,20 @@ final class GlobalRefs implements AutoCloseable {
    */
   boolean compareAndPut(String project, String ref, Expected expected, String value, boolean catchesUp)
       throws GlobalRefException {
+    long start = System.nanoTime();
+    try {
+      boolean isDone = change(project, ref, expected, value, catchesUp);
+      (isDone ? counts.updates : counts.refused).increment();
+      return isDone;
+    } catch (GlobalRefException e) {
+      counts.failed.increment();
+      throw e;
+    } finally {
+      counts.updateTook.accept(System.nanoTime() - start);
+    }
+  }
+
+  private boolean change(String project, String ref, Expected expected, String value, boolean catchesUp) throws GlobalRefException {
     Deadline deadline = deadline();
     while (true) {
       Generation generation = projects.findOrBegin(project, deadline);
@@ -136,7 +172,8 @@ final class GlobalRefs implements AutoCloseable {
         return true;
       }
       if (!result.reads().isEmpty()) {
-        Optional<Boolean> answer = answer(project, ref, generation, lock, result.reads(), value, catchesUp);
+        boolean isPut = expected instanceof Expected.Anything && lock.isEmpty();
+        Optional<Boolean> answer = answer(project, ref, generation, lock, result.reads(), value, catchesUp, isPut);
         if (answer.isPresent()) {
           return answer.get();
         }
@@ -180,9 +217,14 @@ final class GlobalRefs implements AutoCloseable {
 
   /** Why a change was refused; empty if it is to be tried again. */
   private Optional<Boolean> answer(
-      String project, String ref, Generation generation, Optional<Held> lock, List<GetResponse> reads, String value, boolean catchesUp)
+      String project, String ref, Generation generation, Optional<Held> lock, List<GetResponse> reads, String value,
+      boolean catchesUp, boolean isPut)
       throws GlobalRefException {
     Optional<Generation> now = projects.remember(project, Etcd.text(reads.get(0)));
+    if (isPut && now.isPresent() && !now.get().equals(generation)) {
+      // It compares nothing, so it is for the project that has the name now.
+      return Optional.empty();
+    }
     if (!now.map(Generation::id).equals(Optional.of(generation.id()))) {
       throw new GlobalRefException(
           project + " was removed or renamed while " + ref + " was updated. Nothing was changed; try again", null);
@@ -202,7 +244,14 @@ final class GlobalRefs implements AutoCloseable {
 
   /** Waits for the lock of a ref. */
   AutoCloseable lock(String project, String ref) throws GlobalRefException {
-    return locks.lock(new Locks.Name(project, ref));
+    try {
+      AutoCloseable lock = locks.lock(new Locks.Name(project, ref));
+      counts.locks.increment();
+      return lock;
+    } catch (GlobalRefException e) {
+      counts.locksRefused.increment();
+      throw e;
+    }
   }
 
   /** Forgets a project. */
@@ -218,15 +267,19 @@ final class GlobalRefs implements AutoCloseable {
 
   private void clearRemoved() {
     try {
-      projects.clearRemoved(deadline());
+      projects.clearRemoved(this::deadline);
     } catch (GlobalRefException e) {
-      log.atWarning().withCause(e).log("values of removed projects stay in etcd until the next start");
+      log.atWarning().withCause(e).log("values of removed projects are not cleared yet; it is tried again in a minute");
+      background.schedule(this::clearRemoved, 1, TimeUnit.MINUTES);
+    } catch (RuntimeException e) {
+      log.atSevere().withCause(e).log("values of removed projects stay in etcd until the next start");
     }
   }
 
   @Override
   public void close() {
-    background.shutdown();
+    background.shutdownNow();
+    renewing.shutdownNow();
     session.close();
     etcd.close();
   }

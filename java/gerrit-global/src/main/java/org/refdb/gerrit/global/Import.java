@@ -3,15 +3,18 @@ package org.refdb.gerrit.global;
 import io.etcd.jetcd.ByteSequence;
 import io.etcd.jetcd.op.Cmp;
 import io.etcd.jetcd.op.Op;
+import io.etcd.jetcd.op.RangeIsAbsent;
 import io.etcd.jetcd.options.PutOption;
+import java.io.IOException;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Iterator;
+import java.util.Deque;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
-import java.util.function.LongConsumer;
 
 /**
  * Takes the refs of a project up, many at once. Values that etcd has already stay, so it may be stopped and begun again, and
@@ -24,37 +27,67 @@ final class Import {
   private static final int UNDER_WAY = 8;
 
   /** A ref and its value. */
-  record Entry(String ref, String value) {}
+  private record Entry(String ref, String value) {}
 
-  private final Projects projects;
-  private final Etcd etcd;
-  private final Keys keys;
+  /** Is told how far it is. */
+  interface Progress {
+    /**
+     * After some more refs.
+     *
+     * @param put refs that etcd got
+     * @param there refs that it had
+     */
+    void at(long put, long there);
+  }
+
+  private final GlobalRefs refs;
 
   Import(GlobalRefs refs) {
-    projects = refs.projects();
-    etcd = refs.etcd();
-    keys = refs.keys();
+    this.refs = refs;
+  }
+
+  boolean isDone(String project) throws GlobalRefException {
+    return refs.projects().look(project, refs.deadline()).filter(Generation::imported).isPresent();
   }
 
   /** Puts all refs that etcd has not. The project counts as imported when the last one is there. */
-  void run(String project, Iterator<Entry> refs, LongConsumer progress) throws GlobalRefException {
-    Generation generation = projects.findOrBegin(project, deadline());
-    long done = 0;
-    try (ExecutorService threads = Executors.newFixedThreadPool(UNDER_WAY)) {
-      List<Future<Integer>> underWay = new ArrayList<>();
-      while (refs.hasNext() || !underWay.isEmpty()) {
-        while (refs.hasNext() && underWay.size() < 2 * UNDER_WAY) {
-          List<Entry> some = new ArrayList<>(REFS_AT_ONCE);
-          while (refs.hasNext() && some.size() < REFS_AT_ONCE) {
-            some.add(refs.next());
-          }
-          underWay.add(threads.submit(() -> put(project, generation, some)));
+  void run(DiskRefs disk, Progress progress) throws IOException, GlobalRefException {
+    String project = disk.project();
+    Generation generation = refs.projects().findOrBegin(project, refs.deadline());
+    Pairs pairs = new Pairs(disk, new EtcdRefs(refs, generation));
+    long put = 0;
+    long there = 0;
+    ExecutorService threads = Executors.newFixedThreadPool(UNDER_WAY, Thread.ofPlatform().daemon().name("refdb-global-import").factory());
+    try {
+      Deque<Future<Integer>> underWay = new ArrayDeque<>();
+      List<Entry> some = new ArrayList<>(REFS_AT_ONCE);
+      for (Optional<Pairs.Pair> next = pairs.next(); next.isPresent(); next = pairs.next()) {
+        Pairs.Pair pair = next.get();
+        if (pair.etcd().isPresent()) {
+          there++;
+          continue;
         }
-        done += finished(underWay.removeFirst());
-        progress.accept(done);
+        some.add(new Entry(pair.ref(), pair.disk().get()));
+        if (some.size() == REFS_AT_ONCE) {
+          List<Entry> full = some;
+          underWay.add(threads.submit(() -> put(project, generation, full)));
+          some = new ArrayList<>(REFS_AT_ONCE);
+          if (underWay.size() == 2 * UNDER_WAY) {
+            put += finished(underWay.removeFirst());
+            progress.at(put, there);
+          }
+        }
       }
+      List<Entry> last = some;
+      underWay.add(threads.submit(() -> put(project, generation, last)));
+      for (Future<Integer> each : underWay) {
+        put += finished(each);
+      }
+      progress.at(put, there);
+    } finally {
+      threads.shutdownNow();
     }
-    projects.markImported(project, generation, deadline());
+    refs.projects().markImported(project, generation, refs.deadline());
   }
 
   private static int finished(Future<Integer> batch) throws GlobalRefException {
@@ -71,23 +104,25 @@ final class Import {
     }
   }
 
-  private Deadline deadline() {
-    return Deadline.in(etcd.settings().timeout(), etcd.settings().requestTimeout());
-  }
-
+  /** All at once where etcd has no value between the first and the last of them, else one by one. Returns how many it was about. */
   private int put(String project, Generation generation, List<Entry> entries) throws GlobalRefException {
-    Cmp same = projects.is(project, generation);
-    List<Cmp> allAbsent = new ArrayList<>(List.of(same));
-    List<Op> puts = new ArrayList<>();
-    List<Op> oneByOne = new ArrayList<>();
-    for (Entry entry : entries) {
-      ByteSequence key = keys.value(generation, entry.ref());
-      Op put = Op.put(key, Keys.bytes(entry.value()), PutOption.DEFAULT);
-      allAbsent.add(Etcd.isAbsent(key));
-      puts.add(put);
-      oneByOne.add(Op.txn(new Cmp[] {same, Etcd.isAbsent(key)}, new Op[] {put}, new Op[0]));
+    if (entries.isEmpty()) {
+      return 0;
     }
-    etcd.commitAgain(allAbsent, puts, oneByOne, deadline());
+    Cmp same = refs.projects().is(project, generation);
+    List<ByteSequence> keys = entries.stream().map(entry -> refs.keys().value(generation, entry.ref())).toList();
+    List<Op> puts = new ArrayList<>();
+    for (int i = 0; i < entries.size(); i++) {
+      puts.add(Op.put(keys.get(i), Keys.bytes(entries.get(i).value()), PutOption.DEFAULT));
+    }
+    Cmp allAbsent = new RangeIsAbsent(keys.getFirst(), Keys.after(keys.getLast()));
+    if (!refs.etcd().commitAgain(List.of(same, allAbsent), puts, List.of(), refs.deadline()).isSucceeded()) {
+      List<Op> oneByOne = new ArrayList<>();
+      for (int i = 0; i < puts.size(); i++) {
+        oneByOne.add(Op.txn(new Cmp[] {Etcd.isAbsent(keys.get(i))}, new Op[] {puts.get(i)}, new Op[0]));
+      }
+      refs.etcd().commitAgain(List.of(same), oneByOne, List.of(), refs.deadline());
+    }
     return entries.size();
   }
 }

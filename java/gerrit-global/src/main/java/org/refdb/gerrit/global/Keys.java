@@ -16,6 +16,18 @@ final class Keys {
     return of("p/" + project);
   }
 
+  ByteSequence allProjects() {
+    return of("p/");
+  }
+
+  ByteSequence allValues() {
+    return of("v/");
+  }
+
+  ByteSequence allLocks() {
+    return of("l/");
+  }
+
   ByteSequence value(Generation generation, String ref) {
     return of("v/" + generation.id() + '/' + ref);
   }
@@ -55,6 +67,11 @@ final class Keys {
   /** What follows the prefix of some keys in one of them. */
   static String rest(ByteSequence key, ByteSequence keys) {
     return key.substring(keys.size()).toString(UTF_8);
+  }
+
+  /** The first key that comes after another. */
+  static ByteSequence after(ByteSequence key) {
+    return key.concat(bytes("\0"));
   }
 
   private ByteSequence of(String key) {

@@ -60,6 +60,11 @@ final class Locks {
     return table.getOrDefault(name, Optional.empty());
   }
 
+  /** How many locks this process holds, or asks for. */
+  synchronized int count() {
+    return table.size();
+  }
+
   /** Waits for the lock. Closing it releases it, once. */
   AutoCloseable lock(Name name) throws GlobalRefException {
     Deadline deadline = Deadline.in(etcd.settings().lockTimeout(), etcd.settings().requestTimeout());

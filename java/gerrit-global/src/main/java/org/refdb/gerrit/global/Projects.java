@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Supplier;
 
 /** The generations of projects. This process remembers them; each put and each read proves that they are still right. */
 final class Projects {
@@ -113,28 +114,31 @@ final class Projects {
     }
   }
 
-  /** Deletes the values of removed generations, in steps that do not hold etcd up. */
-  void clearRemoved(Deadline deadline) throws GlobalRefException {
+  /** Deletes the values of removed generations, in steps that do not hold etcd up. Each has a deadline of its own. */
+  void clearRemoved(Supplier<Deadline> deadline) throws GlobalRefException {
     ByteSequence all = keys.allRemoved();
     GetOption prefix = GetOption.builder().isPrefix(true).withLimit(CLEARED_AT_ONCE).build();
-    for (KeyValue removed : etcd.read(all, prefix, deadline).getKvs()) {
-      Generation generation = Generation.parse(Keys.rest(removed.getKey(), all));
-      clear(keys.values(generation), deadline);
-      clear(keys.locks(generation), deadline);
-      etcd.commitAgain(List.of(), List.of(Op.delete(removed.getKey(), DeleteOption.DEFAULT)), List.of(), deadline);
+    List<KeyValue> some = etcd.read(all, prefix, deadline.get()).getKvs();
+    while (!some.isEmpty()) {
+      for (KeyValue removed : some) {
+        Generation generation = Generation.parse(Keys.rest(removed.getKey(), all));
+        clear(keys.values(generation), deadline);
+        clear(keys.locks(generation), deadline);
+        etcd.commitAgain(List.of(), List.of(Op.delete(removed.getKey(), DeleteOption.DEFAULT)), List.of(), deadline.get());
+      }
+      some = etcd.read(all, prefix, deadline.get()).getKvs();
     }
   }
 
-  private void clear(ByteSequence prefix, Deadline deadline) throws GlobalRefException {
+  private void clear(ByteSequence prefix, Supplier<Deadline> deadline) throws GlobalRefException {
     GetOption some = GetOption.builder().isPrefix(true).withKeysOnly(true).withLimit(CLEARED_AT_ONCE).build();
     while (true) {
-      List<KeyValue> found = etcd.read(prefix, some, deadline).getKvs();
+      List<KeyValue> found = etcd.read(prefix, some, deadline.get()).getKvs();
       if (found.isEmpty()) {
         return;
       }
-      ByteSequence afterLast = found.getLast().getKey().concat(Keys.bytes("\0"));
-      DeleteOption upToLast = DeleteOption.builder().withRange(afterLast).build();
-      etcd.commitAgain(List.of(), List.of(Op.delete(found.getFirst().getKey(), upToLast)), List.of(), deadline);
+      DeleteOption upToLast = DeleteOption.builder().withRange(Keys.after(found.getLast().getKey())).build();
+      etcd.commitAgain(List.of(), List.of(Op.delete(found.getFirst().getKey(), upToLast)), List.of(), deadline.get());
     }
   }
 }

@@ -24,6 +24,7 @@ final class Slots {
   private final Etcd etcd;
   private final Keys keys;
   private final NodeName node;
+  private final Runnable counted;
 
   /** The last one given back is taken first: so few marks are in use. */
   private final Deque<Slot> free = new ArrayDeque<>();
@@ -31,10 +32,12 @@ final class Slots {
   private final List<Slot> unresolved = new ArrayList<>();
   private boolean claimed;
 
-  Slots(Etcd etcd, Keys keys, NodeName node) {
+  /** Counts each transaction whose outcome is reported as unknown. */
+  Slots(Etcd etcd, Keys keys, NodeName node, Runnable counted) {
     this.etcd = etcd;
     this.keys = keys;
     this.node = node;
+    this.counted = counted;
   }
 
   /** Runs a transaction, and tells whether it was done. */
@@ -72,6 +75,7 @@ final class Slots {
   private synchronized void giveBack(Slot slot) {
     if (slot.isUnresolved()) {
       unresolved.add(slot);
+      counted.run();
     } else {
       free.push(slot);
       notify();
@@ -96,7 +100,9 @@ final class Slots {
   }
 
   private synchronized void resolved(Slot slot) {
-    unresolved.remove(slot);
+    if (slot.isUnresolved() || !unresolved.remove(slot)) {
+      throw new IllegalStateException("a slot is given back that is not closed, or was given back before");
+    }
     giveBack(slot);
   }
 

@@ -7,12 +7,15 @@ import org.refdb.gerrit.global.GlobalRefs.Expected;
 
 /** Values as text, and back. */
 final class Values {
-  private static final String SYMBOLIC = "ref: ";
-
   /** The ids of a ref that was deleted, of both kinds of hashes. */
   static final List<String> DELETED = List.of("0".repeat(40), "0".repeat(64));
 
   private Values() {}
+
+  /** Whether a value is that of a ref. */
+  static boolean isId(String value) {
+    return ObjectId.isId(value);
+  }
 
   static String text(Object value) {
     return switch (value) {
@@ -44,11 +47,11 @@ final class Values {
   }
 
   static boolean isNothing(Ref ref) {
-    return !ref.isSymbolic() && (ref.getObjectId() == null || DELETED.contains(ref.getObjectId().name()));
+    return ref.getObjectId() == null || DELETED.contains(ref.getObjectId().name());
   }
 
   static String text(Ref ref) {
-    return ref.isSymbolic() ? SYMBOLIC + ref.getTarget().getName() : ref.getObjectId().name();
+    return ref.getObjectId().name();
   }
 
   static Expected expected(Ref ref) {

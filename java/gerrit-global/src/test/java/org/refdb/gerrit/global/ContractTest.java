@@ -16,6 +16,7 @@ import java.util.concurrent.CompletableFuture;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.ObjectIdRef;
 import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.lib.SymbolicRef;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
@@ -220,6 +221,40 @@ final class ContractTest {
       Thread.sleep(20);
     }
     assertEquals("", values(), "removed values are cleared");
+  }
+
+  @Test
+  void aPutWithoutComparisonIsForTheProjectThatHasTheNameNow() throws Exception {
+    try (GlobalRefs otherRefs = Nodes.open(etcd.url(), prefix)) {
+      EtcdRefDatabase other = new EtcdRefDatabase(otherRefs);
+      database.put(project, "version", 1);
+      assertEquals(Optional.of(1), other.get(project, "version", Integer.class));
+      database.remove(project);
+      assertThrows(GlobalRefDbSystemError.class, () -> other.put(project, "version", 2), "it would bring a removed project back");
+      database.put(project, "version", 3);
+      assertEquals(Optional.of(3), other.get(project, "version", Integer.class));
+      database.remove(project);
+      database.put(project, "version", 4);
+      other.put(project, "version", 5);
+      assertEquals(Optional.of(5), database.get(project, "version", Integer.class));
+    }
+  }
+
+  @Test
+  void headIsEachNodesOwnAndNeverOutOfDate() throws Exception {
+    Ref main = ref("refs/heads/main", 1);
+    // As a project is made, and as its HEAD is set to another branch.
+    for (Ref head : java.util.List.of(none("HEAD"), new SymbolicRef("HEAD", main))) {
+      assertTrue(database.compareAndPut(project, head, null));
+      assertTrue(database.isUpToDate(project, head));
+      assertTrue(database.isUpToDateUnchecked(project, new SymbolicRef("HEAD", ref("refs/heads/other", 2))));
+    }
+    assertFalse(database.exists(project, "HEAD"));
+    assertFalse(database.exists(project, "refs/heads/main"));
+    // An update through it moves the branch.
+    assertTrue(database.compareAndPut(project, new SymbolicRef("HEAD", main), id(2)));
+    assertFalse(database.compareAndPut(project, new SymbolicRef("HEAD", main), id(3)), "outdated");
+    assertEquals(Optional.of(id(2)), database.get(project, "refs/heads/main", ObjectId.class));
   }
 
   private String values() throws Exception {

@@ -97,6 +97,11 @@ final class EtcdServer implements AutoCloseable {
     }
   }
 
+  /** How long processors have worked for it. */
+  Duration work() {
+    return process.info().totalCpuDuration().orElse(Duration.ZERO);
+  }
+
   void kill() {
     process.destroyForcibly().onExit().join();
   }

@@ -7,9 +7,9 @@ import io.etcd.jetcd.KV;
 import io.etcd.jetcd.op.Cmp;
 import io.etcd.jetcd.op.Op;
 import io.etcd.jetcd.options.PutOption;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.stream.IntStream;
@@ -18,6 +18,7 @@ import org.refdb.gerrit.global.GlobalRefs.Expected;
 /** The figures of bench/results/global.md, by bench/bench-global: refdb's updates in turn with bare ones of the client. */
 final class Figures {
   private static final int BATCH = 100;
+  private static final long NAMES = 10_000_000;
 
   private Figures() {}
 
@@ -63,30 +64,49 @@ final class Figures {
     return warm[warm.length / 2] / 1000.0;
   }
 
+  /** An import, then bare puts of the same, each once to warm up and once to be measured. */
   private static void imports(EtcdServer etcd, GlobalRefs node, int count) throws Exception {
+    try (GlobalRefs other = Nodes.open(etcd.url(), "warm/")) {
+      imported(other, count / 4);
+    }
+    bare(node, count / 4, "warm");
     long before = disk(etcd);
+    Duration begun = etcd.work();
     long start = System.nanoTime();
-    Iterator<Import.Entry> refs =
-        IntStream.range(0, count).mapToObj(i -> new Import.Entry("refs/changes/%02d/%d/1".formatted(i % 100, i), id(i + 1).name())).iterator();
-    new Import(node).run("imported", refs, done -> {});
+    imported(node, count);
     double ours = count / ((System.nanoTime() - start) / 1e9);
+    Duration afterOurs = etcd.work();
     long after = disk(etcd);
+    Duration afterRest = etcd.work();
     start = System.nanoTime();
-    bare(node, count);
+    bare(node, count, "bbbb");
     double bare = count / ((System.nanoTime() - start) / 1e9);
+    double work = (double) afterOurs.minus(begun).toMillis() / etcd.work().minus(afterRest).toMillis();
     System.out.printf("import: refdb %.0f refs/s, bare puts %.0f refs/s, %.2f times%n", ours, bare, ours / bare);
+    System.out.printf("import: etcd's processor time, %.2f times that of bare puts%n", work);
     System.out.printf("etcd's disk a ref, imported: %.0f bytes%n", (after - before) / (double) count);
   }
 
+  private static void imported(GlobalRefs node, int count) throws Exception {
+    try (DiskProject project = DiskProject.withPackedRefs(IntStream.range(0, count).mapToObj(i -> id(i + 1).name() + ' ' + name(i)));
+        DiskRefs disk = project.refs()) {
+      new Import(node).run(disk, (put, there) -> {});
+    }
+  }
+
+  private static String name(int number) {
+    return "refs/heads/%03d/%07d".formatted(number * 1000 / NAMES, number);
+  }
+
   /** The same keys and values in puts alone, as many to a request and as many requests under way. */
-  private static void bare(GlobalRefs node, int count) throws Exception {
+  private static void bare(GlobalRefs node, int count, String folder) throws Exception {
     KV kv = node.etcd().client().getKVClient();
     List<CompletableFuture<?>> underWay = new ArrayList<>();
     for (int first = 0; first < count; first += BATCH) {
       Op[] puts =
           IntStream.range(first, Math.min(count, first + BATCH))
               .mapToObj(
-                  i -> Op.put(Keys.bytes("figures/v/bbbbbbbbbbbbbbbb/refs/changes/%02d/%d/1".formatted(i % 100, i)), Keys.bytes(id(i + 1).name()), PutOption.DEFAULT))
+                  i -> Op.put(Keys.bytes("figures/v/%16s/%s".formatted(folder, name(i))), Keys.bytes(id(i + 1).name()), PutOption.DEFAULT))
               .toArray(Op[]::new);
       if (underWay.size() == 8) {
         underWay.removeFirst().get();

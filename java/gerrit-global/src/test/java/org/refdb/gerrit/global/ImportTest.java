@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.refdb.gerrit.global.Nodes.id;
 
-import java.util.Iterator;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.IntStream;
@@ -15,44 +14,46 @@ import org.refdb.gerrit.global.GlobalRefs.Expected;
 
 /** An import that is stopped goes on, and takes nothing back. */
 final class ImportTest {
-  private static final int REFS = 2_550;
+  private static final int REFS = 4_550;
 
-  private static Iterator<Import.Entry> refs(int until) {
-    return IntStream.range(0, until).mapToObj(i -> new Import.Entry("refs/heads/" + i, id(i + 1).name())).iterator();
+  private static String name(int number) {
+    return "refs/heads/%05d".formatted(number);
   }
 
   @Test
   void whatIsThereStaysAndTheRestIsTakenUp() throws Exception {
     try (EtcdServer etcd = EtcdServer.start();
+        DiskProject project = DiskProject.withPackedRefs(IntStream.range(0, REFS).mapToObj(i -> id(i + 1).name() + ' ' + name(i)));
+        DiskRefs disk = project.refs();
         GlobalRefs node = Nodes.open(etcd.url(), Nodes.prefix())) {
       Import work = new Import(node);
-      Iterator<Import.Entry> half = refs(REFS / 2);
-      Iterator<Import.Entry> stopped =
-          new Iterator<>() {
-            @Override
-            public boolean hasNext() {
-              return true;
-            }
-
-            @Override
-            public Import.Entry next() {
-              if (!half.hasNext()) {
-                throw new IllegalStateException("the process ends here");
-              }
-              return half.next();
-            }
-          };
-      assertThrows(IllegalStateException.class, () -> work.run("project", stopped, done -> {}));
-      assertFalse(node.read("project", "refs/heads/1").imported());
-      // An update between the two parts.
-      assertTrue(node.compareAndPut("project", "refs/heads/7", new Expected.Is(id(8).name()), id(99).name(), false));
-      AtomicLong last = new AtomicLong();
-      work.run("project", refs(REFS), last::set);
-      assertEquals(REFS, last.get());
-      assertTrue(node.read("project", "refs/heads/1").imported());
-      assertEquals(Optional.of(id(99).name()), node.read("project", "refs/heads/7").value());
-      assertEquals(Optional.of(id(REFS).name()), node.read("project", "refs/heads/" + (REFS - 1)).value());
-      assertFalse(node.compareAndPut("project", "refs/heads/new", new Expected.Is(id(1).name()), id(2).name(), false));
+      // An update before the first part, of the last ref, and one between both parts.
+      assertTrue(node.compareAndPut(DiskProject.NAME, name(REFS - 1), new Expected.Is(id(REFS).name()), id(98).name(), false));
+      assertThrows(
+          IllegalStateException.class,
+          () ->
+              work.run(
+                  disk,
+                  (put, there) -> {
+                    throw new IllegalStateException("the process ends here, after " + put);
+                  }));
+      assertFalse(work.isDone(DiskProject.NAME));
+      assertTrue(node.compareAndPut(DiskProject.NAME, name(7), new Expected.Is(id(8).name()), id(99).name(), false));
+      AtomicLong putInAll = new AtomicLong();
+      AtomicLong thereInAll = new AtomicLong();
+      work.run(
+          disk,
+          (put, there) -> {
+            putInAll.set(put);
+            thereInAll.set(there);
+          });
+      assertEquals(REFS, putInAll.get() + thereInAll.get());
+      assertTrue(thereInAll.get() > 100, "it began from nothing: " + putInAll);
+      assertTrue(work.isDone(DiskProject.NAME));
+      assertEquals(Optional.of(id(98).name()), node.read(DiskProject.NAME, name(REFS - 1)).value());
+      assertEquals(Optional.of(id(99).name()), node.read(DiskProject.NAME, name(7)).value());
+      assertEquals(Optional.of(id(REFS - 1).name()), node.read(DiskProject.NAME, name(REFS - 2)).value());
+      assertFalse(node.compareAndPut(DiskProject.NAME, "refs/heads/new", new Expected.Is(id(1).name()), id(2).name(), false));
     }
   }
 }

@@ -75,6 +75,9 @@ final class Proxy implements AutoCloseable {
         } else {
           Link link = new Link(client, new Socket(InetAddress.getLoopbackAddress(), target));
           links.add(link);
+          if (mode == Mode.CUT) {
+            shut(client); // cut since it was looked at
+          }
           thread("requests", link::requests);
           thread("answers", link::answers);
         }

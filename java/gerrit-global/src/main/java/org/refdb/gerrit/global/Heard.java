@@ -1,0 +1,63 @@
+package org.refdb.gerrit.global;
+
+import com.google.gerrit.entities.Project;
+import com.google.gerrit.extensions.events.LifecycleListener;
+import com.google.inject.Inject;
+import com.google.inject.Singleton;
+import org.refdb.gerrit.refs.RefdbAdmin;
+
+/** Watches while Gerrit runs, and tells refdb's views which projects others have changed. */
+@Singleton
+final class Heard implements LifecycleListener {
+  /** The lib module's views; null where JGit serves the refs. */
+  @Inject(optional = true)
+  private RefdbAdmin views;
+
+  private final GlobalRefs refs;
+  private final Site site;
+  private volatile Behind behind;
+  private volatile Watching watching;
+
+  @Inject
+  Heard(GlobalRefs refs, Site site) {
+    this.refs = refs;
+    this.site = site;
+  }
+
+  @Override
+  public void start() {
+    behind = new Behind(refs, site, this::tell);
+    watching = new Watching(refs.etcd(), refs.keys(), behind);
+  }
+
+  private void tell(String project) {
+    if (views != null) {
+      views.changedElsewhere(Project.nameKey(project));
+    }
+  }
+
+  @Override
+  public void stop() {
+    if (watching != null) {
+      watching.close();
+      behind.close();
+    }
+  }
+
+  long lag() {
+    return watching == null ? 0 : watching.lag();
+  }
+
+  long silentMillis() {
+    return watching == null ? 0 : watching.silentMillis();
+  }
+
+  long restarts() {
+    return watching == null ? 0 : watching.restarts();
+  }
+
+  /** How far behind this node's disk is. */
+  Behind.Report behind() {
+    return behind == null ? new Behind.Report(0, null, 0, false) : behind.report();
+  }
+}

@@ -1,0 +1,102 @@
+package org.refdb.gerrit.global;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Instant;
+import java.time.ZoneOffset;
+import java.util.List;
+import java.util.stream.Stream;
+import org.eclipse.jgit.internal.storage.file.FileRepository;
+import org.eclipse.jgit.lib.CommitBuilder;
+import org.eclipse.jgit.lib.Config;
+import org.eclipse.jgit.lib.Constants;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.ObjectInserter;
+import org.eclipse.jgit.lib.PersonIdent;
+import org.eclipse.jgit.lib.RefUpdate;
+import org.eclipse.jgit.lib.Repository;
+
+/** A project on a disk, in a folder of its own. */
+final class DiskProject implements AutoCloseable {
+  static final String NAME = "a/project";
+
+  private final Path folder;
+  private final Repository repository;
+
+  private DiskProject(Path folder, Repository repository) {
+    this.folder = folder;
+    this.repository = repository;
+  }
+
+  static DiskProject create() throws IOException {
+    Path folder = Files.createTempDirectory("refdb-project");
+    Repository repository = new FileRepository(folder.toFile());
+    repository.create(true);
+    return new DiskProject(folder, repository);
+  }
+
+  /** With these lines of a packed-refs file, sorted. Their objects are nowhere. */
+  static DiskProject withPackedRefs(Stream<String> lines) throws IOException {
+    DiskProject project = create();
+    List<String> header = List.of("# pack-refs with: peeled fully-peeled sorted ");
+    Files.write(project.folder.resolve("packed-refs"), (Iterable<String>) Stream.concat(header.stream(), lines)::iterator);
+    return project;
+  }
+
+  DiskRefs refs() {
+    return refs("");
+  }
+
+  /** As the other plugin's settings have it. */
+  DiskRefs refs(String settings) {
+    Config config = new Config();
+    try {
+      config.fromText(settings);
+    } catch (org.eclipse.jgit.errors.ConfigInvalidException e) {
+      throw new IllegalArgumentException(e);
+    }
+    repository.incrementOpen();
+    return new DiskRefs(NAME, repository, new StoredRefs(config));
+  }
+
+  /** A new commit, which no other is like. */
+  ObjectId commit(int number) throws IOException {
+    try (ObjectInserter inserter = repository.newObjectInserter()) {
+      CommitBuilder commit = new CommitBuilder();
+      commit.setTreeId(inserter.insert(Constants.OBJ_TREE, new byte[0]));
+      commit.setAuthor(new PersonIdent("A", "a@example.com", Instant.ofEpochSecond(1_700_000_000L + number), ZoneOffset.UTC));
+      commit.setCommitter(commit.getAuthor());
+      commit.setMessage("commit " + number + "\n");
+      ObjectId id = inserter.insert(commit);
+      inserter.flush();
+      return id;
+    }
+  }
+
+  /** As git does it, beside etcd. */
+  void set(String ref, ObjectId id) throws IOException {
+    RefUpdate update = repository.getRefDatabase().newUpdate(ref, true);
+    update.setForceUpdate(true);
+    RefUpdate.Result result;
+    if (id == null) {
+      result = update.delete();
+    } else {
+      update.setNewObjectId(id);
+      result = update.update();
+    }
+    if (!List.of(RefUpdate.Result.NEW, RefUpdate.Result.FORCED, RefUpdate.Result.FAST_FORWARD).contains(result)) {
+      throw new IOException(ref + ": " + result);
+    }
+  }
+
+  @Override
+  public void close() throws IOException {
+    repository.close();
+    try (Stream<Path> files = Files.walk(folder)) {
+      for (Path file : files.sorted(java.util.Comparator.reverseOrder()).toList()) {
+        Files.delete(file);
+      }
+    }
+  }
+}

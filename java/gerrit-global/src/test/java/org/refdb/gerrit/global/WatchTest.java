@@ -1,0 +1,145 @@
+package org.refdb.gerrit.global;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.refdb.gerrit.global.Nodes.id;
+
+import java.io.IOException;
+import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import org.eclipse.jgit.lib.ObjectId;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.refdb.gerrit.global.GlobalRefs.Expected;
+
+/** A node hears of the others' updates, also after its link was cut and etcd has compacted what it missed. */
+@SuppressWarnings("try")
+final class WatchTest {
+  private static final String MAIN = "refs/heads/main";
+
+  private final Queue<String> told = new ConcurrentLinkedQueue<>();
+  private EtcdServer etcd;
+  private Proxy proxy;
+  private GlobalRefs node;
+  private GlobalRefs other;
+  private DiskProject project;
+  private Behind behind;
+  private Watching watching;
+
+  @BeforeEach
+  void open() throws Exception {
+    etcd = EtcdServer.start();
+    proxy = new Proxy(etcd.port());
+    String prefix = Nodes.prefix();
+    node = Nodes.openHasty(proxy.url(), prefix);
+    other = Nodes.open(etcd.url(), prefix);
+    project = DiskProject.create();
+    // One that was there before the watch, and one that comes later.
+    put("old", id(1));
+    behind =
+        new Behind(
+            node,
+            new Behind.Disks() {
+              @Override
+              public List<String> all() {
+                return List.of(DiskProject.NAME);
+              }
+
+              @Override
+              public DiskRefs open(String name) throws IOException {
+                if (!name.equals(DiskProject.NAME)) {
+                  throw new IOException("there is no " + name);
+                }
+                return project.refs();
+              }
+            },
+            told::add);
+    watching = new Watching(node.etcd(), node.keys(), behind);
+    until(watching::hasStarted);
+  }
+
+  @AfterEach
+  void close() throws Exception {
+    watching.close();
+    behind.close();
+    node.close();
+    other.close();
+    proxy.close();
+    etcd.close();
+    project.close();
+  }
+
+  private void put(String name, ObjectId id) throws GlobalRefException {
+    assertTrue(other.compareAndPut(name, MAIN, new Expected.Anything(), id.name(), false));
+  }
+
+  /** However long it takes. */
+  private static void until(Callable<Boolean> isSo) throws Exception {
+    while (!isSo.call()) {
+      Thread.sleep(10);
+    }
+  }
+
+  @Test
+  void whatOthersChangeIsToldAndCountsAsBehindUntilTheDiskHasIt() throws Exception {
+    ObjectId next = project.commit(1);
+    put(DiskProject.NAME, next);
+    until(() -> behind.report().refs() == 1);
+    put("old", id(2));
+    until(() -> told.contains("old") && told.contains(DiskProject.NAME));
+    assertTrue(behind.report().oldest().startsWith(MAIN + " of " + DiskProject.NAME), behind.report().toString());
+    project.set(MAIN, next);
+    until(() -> behind.report().refs() == 1);
+    assertEquals(MAIN + " of old", behind.report().oldest());
+    // The release of a lock is told too: only then its holder's disk has the value.
+    told.clear();
+    other.lock(DiskProject.NAME, MAIN).close();
+    until(() -> told.contains(DiskProject.NAME));
+    until(() -> watching.lag() == 0);
+  }
+
+  @Test
+  void aLinkThatWasCutIsMadeUpForAndCompactedHistoryByAComparison() throws Exception {
+    ObjectId first = project.commit(1);
+    put(DiskProject.NAME, first);
+    until(() -> behind.report().refs() == 1);
+    project.set(MAIN, first);
+    until(() -> behind.report().refs() == 0);
+
+    proxy.mode(Proxy.Mode.CUT);
+    ObjectId second = project.commit(2);
+    put(DiskProject.NAME, second);
+    assertEquals(0, behind.report().refs());
+    proxy.mode(Proxy.Mode.OPEN);
+    until(() -> behind.report().refs() == 1);
+    assertEquals(0, watching.restarts());
+    project.set(MAIN, second);
+    until(() -> behind.report().refs() == 0);
+    assertNull(behind.report().oldest());
+
+    proxy.mode(Proxy.Mode.CUT);
+    told.clear();
+    put(DiskProject.NAME, project.commit(3));
+    put("new", id(1));
+    String json = etcd.ctl("get", "nothing", "-w", "json");
+    etcd.ctl("compact", json.replaceAll(".*\"revision\":(\\d+).*", "$1").strip());
+    proxy.mode(Proxy.Mode.OPEN);
+    until(() -> watching.restarts() == 1);
+    until(() -> behind.report().refs() == 1 && told.contains(DiskProject.NAME));
+    put("new", id(2));
+    until(() -> told.contains("new"));
+  }
+
+  @Test
+  void moreRefsThanAreRememberedAreSaidToBeMore() {
+    for (int i = 0; i <= 10 * Behind.MOST; i++) {
+      behind.moved("nowhere", "refs/heads/" + i, id(1).name());
+    }
+    assertEquals(Behind.MOST, behind.report().refs());
+    assertTrue(behind.report().more());
+  }
+}
