@@ -198,12 +198,23 @@ final class Etcd implements AutoCloseable {
     if (!ANSWERS.contains(error.getErrorCode())) {
       return new NoAnswer(where + " cannot be asked: " + error.getMessage(), error);
     }
-    String message = String.valueOf(error.getMessage());
-    String advice =
-        message.contains("space exceeded")
-            ? ". Its quota is full: compact and defragment it or raise --quota-backend-bytes, then `etcdctl alarm disarm`"
-            : message.contains("too many operations") ? ". Set its --max-txn-ops to at least 128" : "";
-    return new Refused(where + " refused: " + message + advice, error, error.getErrorCode() == ErrorCode.NOT_FOUND);
+    String message = error.getMessage() == null ? error.getErrorCode().name() : error.getMessage();
+    return new Refused(where + " refused: " + message + advice(error.getErrorCode(), message), error, error.getErrorCode() == ErrorCode.NOT_FOUND);
+  }
+
+  /** What an administrator can do about it. */
+  private String advice(ErrorCode code, String message) {
+    if (message.contains("space exceeded")) {
+      return ". Its quota is full: compact and defragment it or raise --quota-backend-bytes, then `etcdctl alarm disarm`";
+    }
+    if (message.contains("too many operations")) {
+      return ". Set its --max-txn-ops to at least 128";
+    }
+    return switch (code) {
+      case UNAUTHENTICATED -> ". It does not accept refdb.global.user with the password of secure.config";
+      case PERMISSION_DENIED -> ". The role of its user needs to read and write all keys that begin with " + settings.prefix();
+      default -> "";
+    };
   }
 
   @Override

@@ -1,6 +1,7 @@
 package org.refdb.gerrit.global;
 
 import java.io.IOException;
+import java.net.BindException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.URI;
@@ -12,6 +13,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.stream.Stream;
 
 /** A real etcd of one member on loopback, with its data in a folder of its own. */
@@ -19,25 +21,70 @@ final class EtcdServer implements AutoCloseable {
   private final Path folder;
   private final int port;
   private final int peerPort;
+  private final int healthPort;
+  private final Certificates certificates;
   private final List<String> options;
+  private final String name;
+
+  /** All members of its cluster, as etcd wants them told. */
+  private String members;
+
   private Process process;
 
-  private EtcdServer(Path folder, int port, int peerPort, List<String> options) {
-    this.folder = folder;
-    this.port = port;
-    this.peerPort = peerPort;
+  private EtcdServer(String name, Certificates certificates, List<String> options) throws IOException {
+    this.folder = Files.createTempDirectory("refdb-etcd");
+    this.name = name;
+    this.certificates = certificates;
+    port = freePort();
+    peerPort = freePort();
+    healthPort = freePort();
+    members = name + "=" + peer();
     this.options = options;
   }
 
   static EtcdServer start(String... options) throws IOException, InterruptedException {
-    EtcdServer server = new EtcdServer(Files.createTempDirectory("refdb-etcd"), freePort(), freePort(), List.of(options));
+    EtcdServer server = new EtcdServer("default", null, List.of(options));
     server.run();
     return server;
   }
 
+  /** Several of one cluster. */
+  static List<EtcdServer> startCluster(int count) throws IOException, InterruptedException {
+    List<EtcdServer> servers = new ArrayList<>();
+    for (int i = 0; i < count; i++) {
+      servers.add(new EtcdServer("member" + i, null, List.of()));
+    }
+    String members = String.join(",", servers.stream().map(server -> server.members).toList());
+    for (EtcdServer server : servers) {
+      server.members = members;
+      server.launch();
+    }
+    for (EtcdServer server : servers) {
+      server.awaitHealth();
+    }
+    return servers;
+  }
+
+  private String peer() {
+    return "http://localhost:" + peerPort;
+  }
+
+  /** One that asks its clients for a certificate, too. */
+  static EtcdServer startWithTls(Certificates certificates) throws IOException, InterruptedException {
+    EtcdServer server = new EtcdServer("default", certificates, certificates.ofServer());
+    server.run();
+    return server;
+  }
+
+  /** Below those of connections, or one could take it before etcd is there, or while it is killed. */
   static int freePort() throws IOException {
-    try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-      return socket.getLocalPort();
+    while (true) {
+      int port = ThreadLocalRandom.current().nextInt(12_000, 32_000);
+      try (ServerSocket socket = new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
+        return socket.getLocalPort();
+      } catch (BindException e) {
+        // Somebody has it: the next one.
+      }
     }
   }
 
@@ -46,7 +93,7 @@ final class EtcdServer implements AutoCloseable {
   }
 
   String url() {
-    return "http://localhost:" + port;
+    return (certificates == null ? "http" : "https") + "://localhost:" + port;
   }
 
   Path folder() {
@@ -55,35 +102,47 @@ final class EtcdServer implements AutoCloseable {
 
   /** Starts it on the data it has, and waits until it answers. */
   void run() throws IOException, InterruptedException {
-    String peer = "http://localhost:" + peerPort;
+    launch();
+    awaitHealth();
+  }
+
+  /** Starts it on the data it has. */
+  void launch() throws IOException {
     List<String> command =
         new ArrayList<>(
             List.of(
-                "etcd", "--data-dir", folder.resolve("data").toString(), "--listen-client-urls", url(),
-                "--advertise-client-urls", url(), "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-                "--initial-cluster", "default=" + peer, "--unsafe-no-fsync"));
+                "etcd", "--name", name, "--data-dir", folder.resolve("data").toString(), "--listen-client-urls", url(),
+                "--advertise-client-urls", url(), "--listen-peer-urls", peer(), "--initial-advertise-peer-urls", peer(),
+                "--initial-cluster", members, "--unsafe-no-fsync", "--listen-metrics-urls",
+                "http://localhost:" + healthPort));
     command.addAll(options);
-    Path said = folder.resolve("log");
     process =
         new ProcessBuilder(command)
             .redirectErrorStream(true)
-            .redirectOutput(ProcessBuilder.Redirect.appendTo(said.toFile()))
+            .redirectOutput(ProcessBuilder.Redirect.appendTo(log().toFile()))
             .start();
+  }
+
+  private Path log() {
+    return folder.resolve("log");
+  }
+
+  private void awaitHealth() throws IOException, InterruptedException {
     for (int i = 0; i < 600; i++) {
       if (!process.isAlive()) {
-        throw new IOException("etcd has ended: " + Files.readString(said));
+        throw new IOException("etcd has ended: " + Files.readString(log()));
       }
       if (isHealthy()) {
         return;
       }
       Thread.sleep(50);
     }
-    throw new IOException("etcd does not answer: " + Files.readString(said));
+    throw new IOException("etcd does not answer: " + Files.readString(log()));
   }
 
   private boolean isHealthy() throws InterruptedException {
     try (HttpClient client = HttpClient.newHttpClient()) {
-      HttpRequest request = HttpRequest.newBuilder(URI.create(url() + "/health")).timeout(Duration.ofSeconds(2)).build();
+      HttpRequest request = HttpRequest.newBuilder(URI.create("http://localhost:" + healthPort + "/health")).timeout(Duration.ofSeconds(2)).build();
       return client.send(request, HttpResponse.BodyHandlers.ofString()).body().contains("true");
     } catch (IOException e) {
       return false;
@@ -109,6 +168,9 @@ final class EtcdServer implements AutoCloseable {
   /** Runs etcdctl. */
   String ctl(String... words) throws IOException, InterruptedException {
     List<String> command = new ArrayList<>(List.of("etcdctl", "--endpoints", url()));
+    if (certificates != null) {
+      command.addAll(certificates.ofCtl());
+    }
     command.addAll(List.of(words));
     ProcessBuilder builder = new ProcessBuilder(command).redirectErrorStream(true);
     builder.environment().put("ETCDCTL_API", "3");

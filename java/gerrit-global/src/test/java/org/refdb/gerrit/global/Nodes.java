@@ -20,11 +20,15 @@ final class Nodes {
   }
 
   private static Settings settings(String url, String prefix, long requestMillis, long millis, long lease) {
+    return settings(List.of(url), prefix, requestMillis, millis, lease);
+  }
+
+  private static Settings settings(List<String> urls, String prefix, long requestMillis, long millis, long lease) {
     Duration request = Duration.ofMillis(requestMillis);
     Duration whole = Duration.ofMillis(millis);
     Duration lock = Duration.ofMillis(3000);
     return new Settings(
-        List.of(url), null, null, null, null, null, prefix, request, whole, lock, Duration.ofSeconds(lease), 8);
+        urls, null, null, null, null, null, prefix, request, whole, lock, Duration.ofSeconds(lease), 8);
   }
 
   static GlobalRefs open(String url, String prefix) {
@@ -34,6 +38,11 @@ final class Nodes {
   /** One that soon takes an answer for lost. */
   static GlobalRefs openHasty(String url, String prefix) {
     return new GlobalRefs(settings(url, prefix, 700, 4000, 2), NodeName.of("node" + COUNT.incrementAndGet()));
+  }
+
+  /** A hasty one that knows all members of a cluster. */
+  static GlobalRefs openHasty(List<String> urls, String prefix) {
+    return new GlobalRefs(settings(urls, prefix, 700, 4000, 2), NodeName.of("node" + COUNT.incrementAndGet()));
   }
 
   static String prefix() {
