@@ -34,6 +34,8 @@ final class ViewSettings {
     {"reftable", "indexObjects"},
     {"reftable", "geometricFactor"},
     {"reftable", "lockTimeout"},
+    {"refdb", "smallBatches"},
+    {"refdb", "looseRefs"},
   };
 
   private ViewSettings() {}
