@@ -215,11 +215,10 @@ pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
     }
 }
 
-/// The first seven numbers of 8 bytes, in the order of the fields.
+/// Numbers of 8 bytes, in the order of the fields.
 pub(super) fn encode_holdings(holdings: &Holdings, answer: &mut Answer) {
-    let Holdings { views, open_views, closed, files, files_max, bytes, bytes_max, folds: _, failed_folds: _ } =
-        *holdings;
-    for number in [views, open_views, closed, files, files_max, bytes, bytes_max] {
+    let Holdings { views, open_views, closed, files, files_max, bytes, bytes_max, folds, failed_folds } = *holdings;
+    for number in [views, open_views, closed, files, files_max, bytes, bytes_max, folds, failed_folds] {
         answer.u64(number);
     }
 }

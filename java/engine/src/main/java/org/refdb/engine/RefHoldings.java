@@ -10,11 +10,22 @@ package org.refdb.engine;
  * @param openFilesMax how many may be
  * @param bytes memory off the Java heap
  * @param bytesMax how much that may be
+ * @param folds times that loose refs were folded into packed-refs in the background
+ * @param failedFolds times that this failed; it is tried again
  */
 public record RefHoldings(
-    long views, long openViews, long closed, long openFiles, long openFilesMax, long bytes, long bytesMax) {
+    long views,
+    long openViews,
+    long closed,
+    long openFiles,
+    long openFilesMax,
+    long bytes,
+    long bytesMax,
+    long folds,
+    long failedFolds) {
 
   static RefHoldings unpack(Unpacker in) {
-    return new RefHoldings(in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64());
+    return new RefHoldings(
+        in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64());
   }
 }

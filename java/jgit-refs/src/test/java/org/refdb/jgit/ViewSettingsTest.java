@@ -1,12 +1,25 @@
 package org.refdb.jgit;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.time.Duration;
 import java.util.List;
+import org.eclipse.jgit.lib.BatchRefUpdate;
 import org.eclipse.jgit.lib.Config;
+import org.eclipse.jgit.lib.NullProgressMonitor;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.revwalk.RevWalk;
+import org.eclipse.jgit.transport.ReceiveCommand;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 class ViewSettingsTest {
+  @TempDir Path folder;
+
   /** The engine reads no file of the user or the site. */
   @Test
   void whatTheUserOrTheSiteSetsIsPassedOn() throws Exception {
@@ -14,6 +27,41 @@ class ViewSettingsTest {
     outer.fromText("[refdb]\n\tsmallBatches = loose\n\tlooseRefs = 100\n[core]\n\tfilesRefLockTimeout = 7\n[gc]\n\tpackRefs = false\n");
     List<String> all = List.of("core.filesRefLockTimeout=7", "refdb.smallBatches=loose", "refdb.looseRefs=100");
     assertEquals(all, ViewSettings.of(new Config(outer)).config());
+  }
+
+  @Test
+  void smallBatchesAreLooseFilesAndFoldedWhereTheSettingsSaySo() throws Exception {
+    Path gitDir = Lab.create(folder.resolve("r.git"), Lab.Format.FILES);
+    ObjectId commit = Lab.objects(gitDir, 1).commits().get(0);
+    // Packed-refs must have 512 KiB for each ref of a batch.
+    StringBuilder packed = new StringBuilder("# pack-refs with: peeled fully-peeled sorted \n");
+    for (int i = 0; i < 20_000; i++) {
+      packed.append(commit.name()).append(String.format(" refs/changes/%06d/1\n", i));
+    }
+    Lab.write(gitDir.resolve("packed-refs"), packed.toString());
+    Files.writeString(gitDir.resolve("config"), "[refdb]\n\tsmallBatches = loose\n\tlooseRefs = 8\n", StandardOpenOption.APPEND);
+    long folds = Lab.views().holdings().folds();
+    try (RefdbRepository repository = Lab.open(gitDir);
+        RevWalk walk = new RevWalk(repository)) {
+      for (int i = 0; i < 8; i++) {
+        BatchRefUpdate batch = repository.getRefDatabase().newBatchUpdate().setAtomic(true);
+        for (String half : List.of("a", "b")) {
+          batch.addCommand(new ReceiveCommand(ObjectId.zeroId(), commit, "refs/heads/" + i + half));
+        }
+        batch.execute(walk, NullProgressMonitor.INSTANCE);
+        if (i == 0) {
+          assertTrue(Files.exists(gitDir.resolve("refs/heads/0a")), "a small batch is loose");
+        }
+      }
+      long deadline = System.nanoTime() + Duration.ofMinutes(2).toNanos();
+      while (Lab.views().holdings().folds() == folds) {
+        assertTrue(System.nanoTime() < deadline, "nothing is folded: " + Lab.views().holdings());
+        Thread.sleep(10);
+      }
+      assertEquals(0, Lab.views().holdings().failedFolds());
+      assertEquals(commit, repository.exactRef("refs/heads/7b").getObjectId());
+      assertTrue(Files.readString(gitDir.resolve("packed-refs")).contains(" refs/heads/0a\n"), "the first batch is packed");
+    }
   }
 
   @Test

@@ -25,7 +25,9 @@ record Holding(String name, String description, boolean grows, ToLongFunction<Re
           new Holding("open_files", "Files that are open", false, RefHoldings::openFiles),
           new Holding("open_files_max", "How many may be, besides those of questions under way", false, RefHoldings::openFilesMax),
           new Holding("memory_bytes", "All memory held off the Java heap, in bytes", false, RefHoldings::bytes),
-          new Holding("memory_bytes_max", "How much that may be", false, RefHoldings::bytesMax));
+          new Holding("memory_bytes_max", "How much that may be", false, RefHoldings::bytesMax),
+          new Holding("folds", "Times that loose refs of small batches were folded into packed-refs", true, RefHoldings::folds),
+          new Holding("failed_folds", "Times that folding them failed; it is tried again", true, RefHoldings::failedFolds));
 
   /** How Gerrit is told of it. */
   Description describe() {

@@ -47,7 +47,7 @@ final class CountingEngine implements RefEngine {
 
   @Override
   public RefHoldings holdings() {
-    return new RefHoldings(0, 0, 0, 0, 0, 0, 0);
+    return new RefHoldings(0, 0, 0, 0, 0, 0, 0, 0, 0);
   }
 
   @Override
