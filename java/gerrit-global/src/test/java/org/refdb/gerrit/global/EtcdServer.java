@@ -13,11 +13,15 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
 
 /** A real etcd of one member on loopback, with its data in a folder of its own. */
 final class EtcdServer implements AutoCloseable {
+  private static final int FIRST_PORT = 12_000;
+  private static final int PORTS = 300;
+  private static final AtomicInteger GIVEN = new AtomicInteger();
+
   private final Path folder;
   private final int port;
   private final int peerPort;
@@ -76,10 +80,13 @@ final class EtcdServer implements AutoCloseable {
     return server;
   }
 
-  /** Below those of connections, or one could take it before etcd is there, or while it is killed. */
+  /**
+   * Below those of connections, or one could take it before etcd is there, or while it is killed. Each is given once, and processes
+   * that started after each other have ranges of their own.
+   */
   static int freePort() throws IOException {
     while (true) {
-      int port = ThreadLocalRandom.current().nextInt(12_000, 32_000);
+      int port = FIRST_PORT + (int) (ProcessHandle.current().pid() % 64) * PORTS + GIVEN.getAndIncrement() % PORTS;
       try (ServerSocket socket = new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
         return socket.getLocalPort();
       } catch (BindException e) {
