@@ -109,7 +109,7 @@ final class AdminCommands {
       stdout.flush();
     }
 
-    /** Says so once a second, and at the end of each project. */
+    /** Says so once a second. */
     private final class EachSecond implements Import.Progress {
       private final String name;
       private long said = System.nanoTime();

@@ -15,7 +15,6 @@ import com.google.inject.Inject;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.atomic.AtomicLong;
 
 /** The REST endpoints, with what the SSH commands do. */
 final class AdminViews {
@@ -90,15 +89,8 @@ final class AdminViews {
       if (work.isDone(disk.project())) {
         return new Imported(0, 0, true);
       }
-      AtomicLong putSoFar = new AtomicLong();
-      AtomicLong thereSoFar = new AtomicLong();
-      work.run(
-          disk,
-          (put, there) -> {
-            putSoFar.set(put);
-            thereSoFar.set(there);
-          });
-      return new Imported(putSoFar.get(), thereSoFar.get(), false);
+      Import.Summary summary = work.run(disk, (put, there) -> {});
+      return new Imported(summary.put(), summary.there(), false);
     }
   }
 

@@ -116,7 +116,7 @@ final class Compare {
   }
 
   private Difference difference(String ref, Optional<String> here, Optional<String> there) throws IOException {
-    Optional<String> id = there.filter(value -> !Values.DELETED.contains(value));
+    Optional<String> id = Values.live(there);
     if (id.isEmpty()) {
       return new Difference(ref, Kind.ONLY_ON_DISK, here, there, "");
     }
@@ -144,10 +144,10 @@ final class Compare {
   }
 
   static boolean agree(Optional<String> disk, Optional<String> etcd) {
-    return disk.equals(etcd.filter(value -> !Values.DELETED.contains(value)));
+    return disk.equals(Values.live(etcd));
   }
 
   private static String readable(String value) {
-    return Values.DELETED.contains(value) ? "deleted" : value;
+    return Values.isDeleted(value) ? "deleted" : value;
   }
 }

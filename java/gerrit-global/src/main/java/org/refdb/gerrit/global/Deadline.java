@@ -17,6 +17,16 @@ final class Deadline {
     this.longestPauseMillis = longestPauseMillis;
   }
 
+  /** Of an operation, which may ask etcd several times. */
+  static Deadline of(Settings settings) {
+    return in(settings.timeout(), settings.requestTimeout());
+  }
+
+  /** Of something that is tried again later. */
+  static Deadline ofOneRequest(Settings settings) {
+    return in(settings.requestTimeout(), settings.requestTimeout());
+  }
+
   static Deadline in(Duration time, Duration longestPause) {
     return new Deadline(System.nanoTime() + time.toNanos(), longestPause.toMillis());
   }

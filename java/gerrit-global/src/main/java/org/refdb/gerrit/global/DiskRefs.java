@@ -60,7 +60,11 @@ final class DiskRefs implements AutoCloseable {
       refs = new ArrayList<>(refs);
       refs.sort((one, other) -> BY_BYTES.compare(one.getName(), other.getName()));
     }
-    return refs.stream().filter(ref -> !ref.isSymbolic() && ref.getObjectId() != null && isStored(ref.getName())).iterator();
+    return refs.stream().filter(ref -> hasValue(ref) && isStored(ref.getName())).iterator();
+  }
+
+  private static boolean hasValue(Ref ref) {
+    return !ref.isSymbolic() && ref.getObjectId() != null;
   }
 
   private static boolean isSorted(List<Ref> refs) {
@@ -77,7 +81,7 @@ final class DiskRefs implements AutoCloseable {
   /** The value of a ref now. */
   Optional<String> value(String ref) throws IOException {
     Ref now = repository.getRefDatabase().exactRef(ref);
-    return Optional.ofNullable(now).filter(one -> !one.isSymbolic() && one.getObjectId() != null).map(one -> one.getObjectId().name());
+    return Optional.ofNullable(now).filter(DiskRefs::hasValue).map(one -> one.getObjectId().name());
   }
 
   boolean hasObject(String id) throws IOException {
@@ -96,7 +100,7 @@ final class DiskRefs implements AutoCloseable {
     update.setForceUpdate(true);
     update.setRefLogMessage("global repair: as etcd has it", false);
     RefUpdate.Result result;
-    if (Values.DELETED.contains(next)) {
+    if (Values.isDeleted(next)) {
       result = update.delete();
     } else {
       update.setNewObjectId(ObjectId.fromString(next));

@@ -51,7 +51,7 @@ public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
     if (found.value().isEmpty()) {
       return !found.imported() || Values.isNothing(ref);
     }
-    return Values.isNothing(ref) ? Values.DELETED.contains(found.value().get()) : Values.text(ref).equals(found.value().get());
+    return Values.isNothing(ref) ? Values.isDeleted(found.value().get()) : Values.text(ref).equals(found.value().get());
   }
 
   @Override

@@ -88,7 +88,7 @@ final class GlobalRefs implements AutoCloseable {
 
   /** When an operation that begins now gives up. */
   Deadline deadline() {
-    return Deadline.in(settings.timeout(), settings.requestTimeout());
+    return Deadline.of(settings);
   }
 
   Projects projects() {

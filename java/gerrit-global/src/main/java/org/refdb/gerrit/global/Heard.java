@@ -32,7 +32,7 @@ final class Heard implements LifecycleListener {
 
   private void tell(String project) {
     if (views != null) {
-      views.changedElsewhere(Project.nameKey(project));
+      views.refresh(Project.nameKey(project));
     }
   }
 

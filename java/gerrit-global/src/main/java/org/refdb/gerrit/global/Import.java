@@ -40,6 +40,9 @@ final class Import {
     void at(long put, long there);
   }
 
+  /** What an import did, as {@link Progress} says it. */
+  record Summary(long put, long there) {}
+
   private final GlobalRefs refs;
 
   Import(GlobalRefs refs) {
@@ -51,7 +54,7 @@ final class Import {
   }
 
   /** Puts all refs that etcd has not. The project counts as imported when the last one is there. */
-  void run(DiskRefs disk, Progress progress) throws IOException, GlobalRefException {
+  Summary run(DiskRefs disk, Progress progress) throws IOException, GlobalRefException {
     String project = disk.project();
     Generation generation = refs.projects().findOrBegin(project, refs.deadline());
     Pairs pairs = new Pairs(disk, new EtcdRefs(refs, generation));
@@ -88,6 +91,7 @@ final class Import {
       threads.shutdownNow();
     }
     refs.projects().markImported(project, generation, refs.deadline());
+    return new Summary(put, there);
   }
 
   private static int finished(Future<Integer> batch) throws GlobalRefException {

@@ -113,7 +113,7 @@ final class Locks {
   /** Asks until the lock is free. Each question has the time of any other: the deadline ends the waiting only. */
   private Held acquire(Name name, Deadline waiting) throws GlobalRefException {
     while (true) {
-      Deadline deadline = Deadline.in(etcd.settings().timeout(), etcd.settings().requestTimeout());
+      Deadline deadline = Deadline.of(etcd.settings());
       Generation generation = projects.findOrBegin(name.project(), deadline);
       ByteSequence key = keys.lock(generation, name.ref());
       String value = node.name() + ' ' + node.text() + ' ' + Generation.random().id();
@@ -164,7 +164,7 @@ final class Locks {
           List.of(Etcd.isCreatedAt(held.key(), held.token())),
           List.of(Op.delete(held.key(), DeleteOption.DEFAULT)),
           List.of(),
-          Deadline.in(etcd.settings().requestTimeout(), etcd.settings().requestTimeout()));
+          Deadline.ofOneRequest(etcd.settings()));
       return true;
     } catch (NoAnswer e) {
       log.atFine().withCause(e).log("a lock is released later");

@@ -76,13 +76,14 @@ final class Repair {
       throw new GlobalRefException("it is being updated", null);
     }
     if (to == To.ETCD) {
-      checkObject(one);
+      requireObject(one.etcd());
     }
     return one.text() + ": would be set to " + (to == To.ETCD ? "etcd's value here" : "this disk's value in etcd");
   }
 
-  private void checkObject(Difference one) throws GlobalRefException, IOException {
-    if (one.kind() != Kind.ONLY_ON_DISK && !disk.hasObject(one.etcd().get())) {
+  private void requireObject(Optional<String> there) throws GlobalRefException, IOException {
+    Optional<String> id = Values.live(there);
+    if (id.isPresent() && !disk.hasObject(id.get())) {
       throw new GlobalRefException("etcd's object is not here: fetch it from another node first", null);
     }
   }
@@ -104,10 +105,8 @@ final class Repair {
         }
         return text + ": etcd has this disk's value now";
       }
+      requireObject(there);
       String next = there.orElse(Values.DELETED.getFirst());
-      if (!Values.DELETED.contains(next) && !disk.hasObject(next)) {
-        throw new GlobalRefException("etcd's object is not here: fetch it from another node first", null);
-      }
       disk.set(ref, here, next);
       // The lease may have run out, and another node have moved it since.
       if (!refs.read(disk.project(), ref).value().orElse(Values.DELETED.getFirst()).equals(next)) {

@@ -46,7 +46,7 @@ final class Session {
       return;
     }
     try {
-      Deadline deadline = Deadline.in(etcd.settings().requestTimeout(), etcd.settings().requestTimeout());
+      Deadline deadline = Deadline.ofOneRequest(etcd.settings());
       if (etcd.await(etcd.client().getLeaseClient().keepAliveOnce(current), deadline).getTTL() <= 0) {
         throw new Refused("its time is over", null, true);
       }
@@ -68,7 +68,7 @@ final class Session {
       try {
         etcd.await(
             etcd.client().getLeaseClient().revoke(current),
-            Deadline.in(etcd.settings().requestTimeout(), etcd.settings().requestTimeout()));
+            Deadline.ofOneRequest(etcd.settings()));
       } catch (GlobalRefException e) {
         log.atFine().withCause(e).log("the lease runs out by itself");
       }

@@ -90,7 +90,7 @@ final class Slots {
     }
     for (Slot slot : all) {
       try {
-        Result result = slot.close(Deadline.in(etcd.settings().requestTimeout(), etcd.settings().requestTimeout()));
+        Result result = slot.close(Deadline.ofOneRequest(etcd.settings()));
         log.atInfo().log("an update that was reported as unknown is known now: %s", result.outcome());
         resolved(slot);
       } catch (GlobalRefException e) {

@@ -1,6 +1,7 @@
 package org.refdb.gerrit.global;
 
 import java.util.List;
+import java.util.Optional;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.Ref;
 import org.refdb.gerrit.global.GlobalRefs.Expected;
@@ -15,6 +16,15 @@ final class Values {
   /** Whether a value is that of a ref. */
   static boolean isId(String value) {
     return ObjectId.isId(value);
+  }
+
+  static boolean isDeleted(String value) {
+    return DELETED.contains(value);
+  }
+
+  /** The value of a ref that is there. */
+  static Optional<String> live(Optional<String> value) {
+    return value.filter(text -> !isDeleted(text));
   }
 
   static String text(Object value) {
@@ -47,7 +57,7 @@ final class Values {
   }
 
   static boolean isNothing(Ref ref) {
-    return ref.getObjectId() == null || DELETED.contains(ref.getObjectId().name());
+    return ref.getObjectId() == null || isDeleted(ref.getObjectId().name());
   }
 
   static String text(Ref ref) {

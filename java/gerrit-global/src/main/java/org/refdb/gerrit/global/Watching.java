@@ -5,14 +5,12 @@ import io.etcd.jetcd.ByteSequence;
 import io.etcd.jetcd.KeyValue;
 import io.etcd.jetcd.Watch;
 import io.etcd.jetcd.common.exception.CompactedException;
-import io.etcd.jetcd.kv.GetResponse;
-import io.etcd.jetcd.options.GetOption;
 import io.etcd.jetcd.options.OptionsUtil;
 import io.etcd.jetcd.options.WatchOption;
 import io.etcd.jetcd.watch.WatchEvent;
 import io.etcd.jetcd.watch.WatchResponse;
-import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
@@ -116,22 +114,12 @@ final class Watching implements AutoCloseable {
 
   /** Which project a generation is of. What changes meanwhile is heard of afterwards. */
   private void readProjects() throws GlobalRefException {
-    ByteSequence prefix = keys.allProjects();
-    ByteSequence from = prefix;
-    long first = 0;
-    List<KeyValue> page;
-    do {
-      GetOption some = GetOption.builder().withRange(OptionsUtil.prefixEndOf(prefix)).withLimit(PROJECTS_AT_ONCE).build();
-      GetResponse response = etcd.read(from, some, Deadline.in(etcd.settings().timeout(), etcd.settings().requestTimeout()));
-      first = first == 0 ? response.getHeader().getRevision() : first;
-      page = response.getKvs();
-      for (KeyValue project : page) {
-        know(project);
-        from = Keys.after(project.getKey());
-      }
-    } while (page.size() == PROJECTS_AT_ONCE);
-    valuesAt = first;
-    locksAt = first;
+    Pages all = new Pages(etcd, keys.allProjects(), PROJECTS_AT_ONCE);
+    for (Optional<KeyValue> project = all.next(); project.isPresent(); project = all.next()) {
+      know(project.get());
+    }
+    valuesAt = all.firstRevision();
+    locksAt = all.firstRevision();
     isStarted = true;
   }
 

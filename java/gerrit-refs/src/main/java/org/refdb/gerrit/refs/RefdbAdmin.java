@@ -172,13 +172,11 @@ public final class RefdbAdmin {
     }
   }
 
-  /** For plugins that hear of other nodes' updates. No ref of the project is trusted without a look at the disk then. */
-  public void changedElsewhere(Project.NameKey project) {
-    refresh(project);
-  }
-
-  /** Makes the engine look at the disk once more before it trusts what it holds of this project. */
-  void refresh(Project.NameKey project) {
+  /**
+   * Makes the engine look at the disk once more before it trusts what it holds of this project. Also for plugins that hear
+   * of other nodes' updates.
+   */
+  public void refresh(Project.NameKey project) {
     if (manager.hint(project)) {
       manager.state(project).refreshed.increment();
     }
