@@ -28,11 +28,7 @@ final class GerritCacheMigrationTest {
   @AfterEach
   void stop() throws IOException {
     server.close();
-    try (Stream<Path> files = Files.walk(scratch)) {
-      for (Path file : files.sorted((a, b) -> b.compareTo(a)).toList()) {
-        Files.delete(file);
-      }
-    }
+    Folders.delete(scratch);
   }
 
   private String done(String command, String... options) throws IOException {

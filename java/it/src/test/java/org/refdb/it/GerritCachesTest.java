@@ -59,11 +59,7 @@ final class GerritCachesTest {
   void stop() throws IOException {
     // Once a plugin was reloaded, Gerrit's end waits minutes for its turn to look for the old one's classes.
     server.kill();
-    try (Stream<Path> files = Files.walk(scratch)) {
-      for (Path file : files.sorted((a, b) -> b.compareTo(a)).toList()) {
-        Files.delete(file);
-      }
-    }
+    Folders.delete(scratch);
   }
 
   private Path caches() {
@@ -209,20 +205,12 @@ final class GerritCachesTest {
     rest.good(
         "POST", "/changes/", "{\"project\":\"reindexed\",\"branch\":\"master\",\"subject\":\"A change\"}");
     server.stop();
-    delete(caches());
+    Folders.delete(caches());
     server.offline("reindex");
     assertTrue(Files.isDirectory(caches().resolve("accounts")), "the reindex did not use the caches");
     assertEquals(List.of(), h2Files(), "the reindex used H2");
     server.start();
     JsonObject projects = rest.get("/config/server/caches/persisted_projects").getAsJsonObject();
     assertTrue(projects.getAsJsonObject("entries").get("disk").getAsLong() > 0, projects.toString());
-  }
-
-  private static void delete(Path folder) throws IOException {
-    try (Stream<Path> files = Files.walk(folder)) {
-      for (Path file : files.sorted((a, b) -> b.compareTo(a)).toList()) {
-        Files.delete(file);
-      }
-    }
   }
 }

@@ -63,11 +63,7 @@ final class GerritRefsTest {
       author.close();
     }
     server.close();
-    try (Stream<Path> files = Files.walk(scratch)) {
-      for (Path file : files.sorted((a, b) -> b.compareTo(a)).toList()) {
-        Files.delete(file);
-      }
-    }
+    Folders.delete(scratch);
   }
 
   @Test
@@ -177,7 +173,7 @@ final class GerritRefsTest {
       other.pushChange("in the old one");
     }
     rest.good("PUT", "/projects/gone/branches/old", "{\"revision\":\"master\"}");
-    delete(repository("gone"));
+    Folders.delete(repository("gone"));
     for (String cache : List.of("projects", "project_list", "persisted_projects")) {
       rest.good("POST", "/config/server/caches/" + cache + "/flush", "{}");
     }
@@ -446,7 +442,7 @@ final class GerritRefsTest {
   void withoutItsNativeLibraryGerritRunsOnWithJGit() throws Exception {
     Path data = server.site().resolve("data/refdb");
     if (Files.exists(data)) {
-      delete(data);
+      Folders.delete(data);
     }
     Files.writeString(data, "a file where the folder should be");
     server.start();
@@ -552,14 +548,6 @@ final class GerritRefsTest {
     command.addAll(List.of("-p", String.valueOf(server.sshPort()), "admin@localhost"));
     command.addAll(List.of(words));
     return Commands.attempt(scratch, command.toArray(String[]::new));
-  }
-
-  private static void delete(Path folder) throws IOException {
-    try (Stream<Path> files = Files.walk(folder)) {
-      for (Path file : files.sorted((a, b) -> b.compareTo(a)).toList()) {
-        Files.delete(file);
-      }
-    }
   }
 
   /** What the server warned of, which says more than an answer that there is no such command. */

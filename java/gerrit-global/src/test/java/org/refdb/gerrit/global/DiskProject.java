@@ -93,10 +93,6 @@ final class DiskProject implements AutoCloseable {
   @Override
   public void close() throws IOException {
     repository.close();
-    try (Stream<Path> files = Files.walk(folder)) {
-      for (Path file : files.sorted(java.util.Comparator.reverseOrder()).toList()) {
-        Files.delete(file);
-      }
-    }
+    Folders.delete(folder);
   }
 }

@@ -14,7 +14,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.stream.Stream;
 
 /** A real etcd of one member on loopback, with its data in a folder of its own. */
 final class EtcdServer implements AutoCloseable {
@@ -192,10 +191,6 @@ final class EtcdServer implements AutoCloseable {
   @Override
   public void close() throws IOException {
     kill();
-    try (Stream<Path> files = Files.walk(folder)) {
-      for (Path file : files.sorted(java.util.Comparator.reverseOrder()).toList()) {
-        Files.delete(file);
-      }
-    }
+    Folders.delete(folder);
   }
 }

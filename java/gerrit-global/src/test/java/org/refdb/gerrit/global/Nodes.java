@@ -16,11 +16,7 @@ final class Nodes {
 
   /** Patient, but for locks: nothing here has to take long. */
   static Settings settings(String url, String prefix) {
-    return settings(url, prefix, 20_000, 40_000, 20);
-  }
-
-  private static Settings settings(String url, String prefix, long requestMillis, long millis, long lease) {
-    return settings(List.of(url), prefix, requestMillis, millis, lease);
+    return settings(List.of(url), prefix, 20_000, 40_000, 20);
   }
 
   private static Settings settings(List<String> urls, String prefix, long requestMillis, long millis, long lease) {
@@ -37,7 +33,7 @@ final class Nodes {
 
   /** One that soon takes an answer for lost. */
   static GlobalRefs openHasty(String url, String prefix) {
-    return new GlobalRefs(settings(url, prefix, 700, 4000, 2), NodeName.of("node" + COUNT.incrementAndGet()));
+    return openHasty(List.of(url), prefix);
   }
 
   /** A hasty one that knows all members of a cluster. */
