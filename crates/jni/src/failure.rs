@@ -5,6 +5,7 @@ use jni::{
     jni_sig, jni_str,
     objects::{JObject, JString, JThrowable},
 };
+use refdb::Undecided;
 use std::{any::Any, path::PathBuf};
 
 /// Why an entry point gives no answer.
@@ -40,6 +41,7 @@ pub(crate) enum Kind {
     Corrupt,
     Rejected,
     Refused,
+    Undecided,
     Bug,
 }
 
@@ -52,6 +54,7 @@ impl Kind {
             Kind::Corrupt => "CORRUPT",
             Kind::Rejected => "REJECTED",
             Kind::Refused => "REFUSED",
+            Kind::Undecided => "UNDECIDED",
             Kind::Bug => "BUG",
         }
     }
@@ -96,6 +99,12 @@ impl From<&refdb::Error> for Failure {
             Error::Rejected(rejection) => {
                 ref_name = Some(rejection.resolved.clone().into());
                 Kind::Rejected
+            }
+            Error::Undecided(why) => {
+                if let Undecided::Open { name, path: file } = why {
+                    (ref_name, path) = (Some(name.clone().into()), Some(file.clone()));
+                }
+                Kind::Undecided
             }
             Error::BadTarget { name, .. } => {
                 ref_name = Some(name.clone());

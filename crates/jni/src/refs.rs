@@ -3,7 +3,9 @@
 //! `request` decodes what Java asks, `answer` encodes what it gets; both are little-endian and described there.
 
 mod answer;
+mod arbiter;
 mod chunk;
+mod global;
 mod request;
 
 use crate::{

@@ -1,10 +1,11 @@
 use crate::Result;
 use refdb::{
-    Edit, ObjectError, Rejection,
+    Committed, Edit, Misuse, ObjectError, Rejection, Store,
+    global::{Arbiter, GlobalRef, Mark, Verdict, commit_agreed},
     transaction::{Context, Mode, ObjectCheck, ObjectClass, Transaction, TransactionOptions},
 };
 use refdb_types::{Ident, ObjectId};
-use std::collections::BTreeMap;
+use std::{cell::Cell, collections::BTreeMap};
 
 /// Edits that are checked and made in one transaction.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +18,8 @@ pub struct Batch {
     pub known: BTreeMap<ObjectId, ObjectClass>,
     /// Who the reflog says it was; `None` for whom the view's settings name.
     pub committer: Option<Ident>,
+    /// Whether the global ref database has these values already, so that it need not be asked.
+    pub agreed: bool,
 }
 
 impl Batch {
@@ -65,8 +68,46 @@ impl ObjectCheck for Known<'_> {
     }
 }
 
+/// An arbiter of which it is noted that it was told of a transaction.
+pub(crate) struct Noting<'a> {
+    pub(crate) arbiter: &'a mut dyn Arbiter,
+    pub(crate) has_begun: &'a Cell<bool>,
+}
+
+impl Arbiter for Noting<'_> {
+    fn begin(&mut self, refs: &[GlobalRef]) -> refdb::Result<Option<Mark>> {
+        let before = self.has_begun.replace(true);
+        assert!(!before, "the global ref database is told of a batch once");
+        self.arbiter.begin(refs)
+    }
+
+    fn ask(&mut self) -> Verdict {
+        self.arbiter.ask()
+    }
+}
+
 /// Makes a batch in one transaction of its own.
 pub(crate) fn commit_in(context: Context<'_>, batch: &Batch) -> Result<Outcome> {
+    commit_by(context, batch, &mut |transaction| transaction.commit())
+}
+
+/// The same if the global ref database agrees.
+pub(crate) fn commit_agreed_in(store: &Store, batch: &Batch, arbiter: &mut dyn Arbiter) -> Result<Outcome> {
+    let intents = store.global_intents();
+    commit_by(beyond_global(store.context()), batch, &mut |transaction| {
+        commit_agreed(transaction.prepare()?, &intents, arbiter)
+    })
+}
+
+/// The context for those that ask the global ref database, or know what it says.
+pub(crate) fn beyond_global(context: Context<'_>) -> Context<'_> {
+    let forbidden = context.forbidden.filter(|why| !matches!(why, Misuse::Global { .. }));
+    Context { forbidden, ..context }
+}
+
+type Commit<'a> = dyn FnMut(Transaction<'_>) -> refdb::Result<Committed> + 'a;
+
+fn commit_by(context: Context<'_>, batch: &Batch, commit: &mut Commit<'_>) -> Result<Outcome> {
     let objects = Known { known: &batch.known, others: context.objects };
     let committer = || batch.committer.clone().map_or_else(context.committer, Ok);
     let context = Context { objects: &objects, committer: &committer, ..context };
@@ -74,7 +115,7 @@ pub(crate) fn commit_in(context: Context<'_>, batch: &Batch) -> Result<Outcome> 
     for edit in &batch.edits {
         transaction.add(edit.clone())?;
     }
-    let committed = transaction.commit()?;
+    let committed = commit(transaction)?;
     debug_assert!(committed.rejected.iter().all(|(at, _)| *at < batch.edits.len()), "a rejection is of an edit");
     Ok(Outcome { rejected: committed.rejected, group: 1, leads: true })
 }

@@ -1,7 +1,7 @@
 use crate::{
     Batch, Error, Found, ListOptions, Listing, Outcome, Resolved, Result, Stats, ViewSettings,
     answer::Answer,
-    batch::commit_in,
+    batch::{Noting, beyond_global, commit_agreed_in, commit_in},
     broken::broken_ref,
     group,
     memory::ClosedCharge,
@@ -16,9 +16,11 @@ use refdb::{
     BrokenRef, Environment, LogEntry, Reading, RefFormat, RefName, Repository, Snapshot, Store, Target,
     backend::{OptimizeOptions, Optimized},
     files::Disorder,
+    global::{Arbiter, GlobalIntent},
 };
 use refdb_types::{HashKind, ObjectId, SYMREF_DEPTH_MAX, is_safe};
 use std::{
+    cell::Cell,
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
@@ -219,14 +221,45 @@ impl View {
     /// Batches that several threads make at once are made durable together. The refs must be in reftables, and no
     /// reference-transaction hook may have to be asked.
     pub fn commit(&self, batch: &Batch) -> Result<Outcome> {
+        self.commit_by(batch, &|| true, &mut |opened| commit(opened, batch))
+    }
+
+    /// The same if the global ref database agrees, which is asked under the locks. Such batches are not grouped.
+    pub fn commit_agreed(&self, batch: &Batch, arbiter: &mut dyn Arbiter) -> Result<Outcome> {
+        let has_begun = Cell::new(false);
+        let mut arbiter = Noting { arbiter, has_begun: &has_begun };
+        // Once it was asked, to make the batch again is the caller's word.
+        self.commit_by(batch, &|| !has_begun.get(), &mut |opened| commit_agreed_in(&opened.store, batch, &mut arbiter))
+    }
+
+    /// What transactions wrote down before the global ref database was asked, and is still there.
+    pub fn global_intents(&self) -> Result<Vec<(String, GlobalIntent)>> {
+        Ok(self.same()?.store.global_intents().list()?)
+    }
+
+    /// Removes an intent that is settled.
+    pub fn remove_global_intent(&self, id: &str) -> Result<()> {
+        Ok(self.same()?.store.global_intents().remove(id)?)
+    }
+
+    fn commit_by(
+        &self,
+        batch: &Batch,
+        may_repeat: &dyn Fn() -> bool,
+        commit: &mut dyn FnMut(&Opened) -> Result<Outcome>,
+    ) -> Result<Outcome> {
         let mut opened = self.same()?;
-        let mut outcome = commit(&opened, batch);
+        let mut outcome = commit(&opened);
         // Converted or replaced between the look and the lock: nothing was made, there was nothing to lock.
-        let is_refusal =
-            |error: &Error| matches!(error.store(), Some(refdb::Error::Rejected(_) | refdb::Error::Hook(_)));
-        if outcome.as_ref().is_err_and(|error| !is_refusal(error)) && !opened.is_same()? {
+        let is_refusal = |error: &Error| {
+            matches!(
+                error.store(),
+                Some(refdb::Error::Rejected(_) | refdb::Error::Hook(_) | refdb::Error::Undecided(_))
+            )
+        };
+        if outcome.as_ref().is_err_and(|error| !is_refusal(error)) && may_repeat() && !opened.is_same()? {
             opened = self.reopen(Some(&opened))?;
-            outcome = commit(&opened, batch);
+            outcome = commit(&opened);
         }
         match &outcome {
             Ok(outcome) if outcome.rejected.len() < batch.edits.len() => self.tell(&opened, Opened::wrote),
@@ -386,6 +419,9 @@ impl View {
 }
 
 fn commit(opened: &Opened, batch: &Batch) -> Result<Outcome> {
+    if batch.agreed {
+        return commit_in(beyond_global(opened.store.context()), batch);
+    }
     if group::can_be_grouped(&opened.store, batch)? {
         opened.groups.commit(&opened.store, batch)
     } else {

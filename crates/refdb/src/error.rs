@@ -1,4 +1,4 @@
-use crate::{BrokenRef, Limit, MigrateError, Misuse, Rejection};
+use crate::{BrokenRef, Limit, MigrateError, Misuse, Rejection, Undecided};
 use bstr::{BString, ByteSlice};
 use refdb_vfs::LockError;
 use std::path::PathBuf;
@@ -85,6 +85,9 @@ pub enum Error {
         /// What went wrong.
         source: Box<Error>,
     },
+    /// The global ref database did not let it happen.
+    #[error(transparent)]
+    Undecided(#[from] Undecided),
     /// A signal asks the process to end. What was not committed is undone.
     #[error("{0}")]
     Interrupted(#[source] std::io::Error),

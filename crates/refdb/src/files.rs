@@ -62,6 +62,7 @@ pub use fold::{FoldOptions, Folded};
 pub(crate) use folders::{remove_empty_tree, share};
 pub(crate) use fresh::{FreshFiles, Lines};
 pub use intent::{Intent, IntentFault, IntentRef};
+pub(crate) use intent::{intent_lines, ref_line, summed};
 pub use loose::{At as AtLoosePath, LooseRef, parse as parse_loose, read as read_loose};
 pub use options::{FilesOptions, PackedAccess, Sharing};
 pub(crate) use own::Walked;

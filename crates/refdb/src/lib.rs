@@ -11,6 +11,7 @@ mod broken;
 mod edit;
 mod error;
 pub mod files;
+pub mod global;
 pub mod iter;
 mod log_edit;
 mod migrate;
@@ -36,7 +37,7 @@ pub use refdb_repo::{
     Settings, Worktree, Zone, approximate, committer, config, expiry, hooks, objects, with_ref_format,
 };
 pub use refdb_types::{HashKind, Ident, LogEntry, ObjectId, RefName, Scope, Target};
-pub use refusal::{Limit, Misuse};
+pub use refusal::{Limit, Misuse, Undecided};
 pub use rejection::{Reason, Rejection, Why};
 pub use store::{Committer, Reading, Ref, Refs, Resolved, Store, StoreBuilder, resolve};
 pub use transaction::{Committed, Mode, Prepared, Transaction, TransactionOptions, was};

@@ -27,6 +27,18 @@ pub enum Misuse {
     /// `GIT_QUARANTINE_PATH` is set: a pre-receive hook must not change refs, since the objects may still be thrown away.
     #[error("ref updates forbidden inside quarantine environment")]
     Quarantine,
+    /// A global ref database decides of these refs, and only its servers ask it.
+    #[error(
+        "refusing to update refs of '{}': they change through servers alone that ask the global ref database, since its \
+         configuration has refdb.global = {value} (docs/operating/cluster.md says how to end that)",
+        folder.display()
+    )]
+    Global {
+        /// The repository.
+        folder: PathBuf,
+        /// What `refdb.global` says.
+        value: BString,
+    },
     /// A setting that writing needs cannot be used.
     #[error("{0}")]
     Setting(String),
@@ -46,6 +58,25 @@ pub enum Misuse {
     OwnLock {
         /// The stack's folder.
         folder: PathBuf,
+    },
+}
+
+/// Why the global ref database did not let a transaction happen.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Undecided {
+    /// It did not agree.
+    #[error("the global ref database did not agree to the update")]
+    NotAgreed,
+    /// It gave no answer. The intent stays, and its refs are not written until it is settled.
+    #[error("the global ref database gave no answer, so whether the update happens is not known yet ('{}')", .0.display())]
+    Unknown(PathBuf),
+    /// An earlier transaction has an intent on one of the refs.
+    #[error("an earlier update of '{name}' is not decided yet: it waits for the global ref database ('{}')", path.display())]
+    Open {
+        /// The ref.
+        name: RefName,
+        /// The intent.
+        path: PathBuf,
     },
 }
 

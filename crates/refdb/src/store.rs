@@ -16,6 +16,7 @@ use crate::{
     backend::{OptimizeOptions, OptimizePlan, Optimized},
     config::{Config, Fsync, SharedRepository},
     files::{FilesBackend, FilesOptions, PackedAccess, PageBudget, Sharing},
+    global::{self, GlobalIntents},
     reftable::{ReftableBackend, ReftableOptions},
     transaction::{Context, ObjectCheck, Transaction, TransactionOptions},
 };
@@ -128,7 +129,11 @@ impl Store {
         });
         let quarantined = repository.is_quarantined(&environment);
         let quarantine = quarantined.then_some(Misuse::Quarantine);
-        let forbidden = quarantine.or_else(|| settings.bad_for_writers.clone().map(Misuse::Setting));
+        let global = || {
+            let value = config.last(global::KEY)?.raw.unwrap_or_default().into();
+            Some(Misuse::Global { folder: repository.common_dir().to_owned(), value })
+        };
+        let forbidden = quarantine.or_else(|| settings.bad_for_writers.clone().map(Misuse::Setting)).or_else(global);
         let context = StoreContext { objects, committer, hooks, forbidden };
         debug_assert!(reftable.is_some() != files.is_some(), "a repository's refs are in one format");
         Ok(Store {
@@ -238,6 +243,12 @@ impl Store {
         }
     }
 
+    /// What transactions wrote down before they asked the global ref database.
+    pub fn global_intents(&self) -> GlobalIntents {
+        let common_dir = self.repository.common_dir().to_owned();
+        GlobalIntents::new(self.fs.clone(), common_dir, sharing_of(&self.settings), self.hash())
+    }
+
     /// The repository's hooks.
     pub fn hooks(&self) -> &RepositoryHooks {
         &self.context.hooks
@@ -328,11 +339,7 @@ pub(crate) fn files_options(
             Reading::Cached(_) => PackedAccess::Paged(Arc::default()),
             Reading::Shared(_, pages) => PackedAccess::Paged(Arc::clone(pages)),
         },
-        sharing: match settings.shared_repository {
-            SharedRepository::Umask => Sharing::Umask,
-            SharedRepository::AtLeast(mode) => Sharing::AtLeast(mode),
-            SharedRepository::Exactly(mode) => Sharing::Exactly(mode),
-        },
+        sharing: sharing_of(settings),
         ref_patience: settings.files_ref_lock_timeout,
         packed_patience: settings.packed_refs_timeout,
         loose_batches_from: settings.loose_batches.then_some(LOOSE_BATCHES_FROM),
@@ -341,6 +348,14 @@ pub(crate) fn files_options(
         sync,
         format: repository.format_watch().cloned(),
         objects,
+    }
+}
+
+fn sharing_of(settings: &Settings) -> Sharing {
+    match settings.shared_repository {
+        SharedRepository::Umask => Sharing::Umask,
+        SharedRepository::AtLeast(mode) => Sharing::AtLeast(mode),
+        SharedRepository::Exactly(mode) => Sharing::Exactly(mode),
     }
 }
 

@@ -1,7 +1,9 @@
 //! What Java gets, encoded.
 
 use crate::{failure::Failure, wire::Answer};
-use refdb::{BrokenRef, LogEntry, Reason, RefFormat, Rejection, Target, TargetView, backend::Peeled};
+use refdb::{
+    BrokenRef, LogEntry, ObjectId, Reason, RefFormat, Rejection, Target, TargetView, backend::Peeled, global::GlobalRef,
+};
 use refdb_refcache::{Difference, Error, Found, Holdings, Outcome, Resolved, Stats, Storage, View};
 
 /// ```text
@@ -133,6 +135,20 @@ fn encode_rejection(at: usize, rejection: &Rejection, answer: &mut Answer) -> Re
     });
     answer.bytes(&rejection.resolved)?;
     answer.bytes(rejection.to_string().as_bytes())
+}
+
+/// ```text
+/// number of refs                                          4
+///   name, old id, new id; an id is empty if there is none byte strings
+/// ```
+pub(super) fn encode_global_refs(refs: &[GlobalRef], answer: &mut Answer) -> Result<(), Failure> {
+    answer.u32(u32::try_from(refs.len()).map_err(|_| Failure::TooLarge(refs.len()))?);
+    for entry in refs {
+        answer.bytes(&entry.name)?;
+        answer.bytes(entry.old.as_ref().map_or(&[][..], ObjectId::as_bytes))?;
+        answer.bytes(entry.new.as_ref().map_or(&[][..], ObjectId::as_bytes))?;
+    }
+    Ok(())
 }
 
 /// An entry of a reflog.

@@ -62,7 +62,8 @@ pub(super) fn id(bytes: &[u8]) -> Result<ObjectId, Failure> {
 
 /// ```text
 /// flags: 1 atomic, 2 parents may be replaced by children,
-///   4 broken refs may be replaced                                 1
+///   4 broken refs may be replaced,
+///   8 the global ref database has these values already            1
 /// committer: 0 none, 1 given                                      1
 ///   name, email; seconds since 1970; offset as git prints it      byte strings, 8, 4
 /// known objects: their number                                     4
@@ -102,7 +103,7 @@ pub(super) fn batch(request: &mut Request<'_>) -> Result<Batch, Failure> {
     if !request.is_empty() {
         return Err(Failure::Malformed("more follows a batch"));
     }
-    Ok(Batch { edits, options, known, committer })
+    Ok(Batch { edits, options, known, committer, agreed: flags & 8 != 0 })
 }
 
 fn ident(request: &mut Request<'_>) -> Result<Ident, Failure> {

@@ -80,8 +80,8 @@ impl Intent {
         if bytes.len() > LEN_MAX_BYTES {
             return fault(LEN_MAX_BYTES, "longer than any record");
         }
-        let body = checked(bytes)?;
-        let mut lines = Lines { bytes: body, at: 0 };
+        let body = summed(bytes)?;
+        let mut lines = intent_lines(body);
         let Some((_, first)) = lines.next() else { return fault(0, "nothing but a checksum") };
         let Some(mut intent) = head(first) else { return fault(0, "no first line of a record") };
         for (offset, line) in lines {
@@ -109,7 +109,7 @@ impl Intent {
 }
 
 /// The bytes before the checksum's line, if that is right and the last one.
-fn checked(bytes: &[u8]) -> Result<&[u8], IntentFault> {
+pub(crate) fn summed(bytes: &[u8]) -> Result<&[u8], IntentFault> {
     const LEN: usize = "sum 01234567\n".len();
     let torn = IntentFault { offset: bytes.len(), what: "its checksum is missing: the record is not whole" };
     let start = bytes.len().checked_sub(LEN).ok_or_else(|| torn.clone())?;
@@ -136,26 +136,38 @@ fn head(line: &[u8]) -> Option<Intent> {
     is_over.then_some(Intent { hash: HashKind::from_name(hash)?, synced, boot: boot.to_owned(), refs: Vec::new() })
 }
 
-/// `OLD SP NEW SP NAME`.
+/// A ref of a small batch.
 fn entry(hash: HashKind, text: &[u8]) -> Result<IntentRef, &'static str> {
+    match ref_line(hash, text)? {
+        (name, old, Some(new)) => Ok(IntentRef { name, old, new, log: None }),
+        (_, _, None) => Err("a ref that goes, which no record has"),
+    }
+}
+
+/// `OLD SP NEW SP NAME`. Zeros stand for no ref.
+pub(crate) fn ref_line(
+    hash: HashKind,
+    text: &[u8],
+) -> Result<(RefName, Option<ObjectId>, Option<ObjectId>), &'static str> {
     let len = hash.len_hex();
     let id = |at: usize| ObjectId::from_hex(hash, text.get(at..at + len)?).ok();
     let (Some(old), Some(new)) = (id(0), id(len + 1)) else { return Err("no two object ids") };
     if text[len] != b' ' || text.get(2 * len + 1) != Some(&b' ') {
         return Err("no two object ids");
     }
-    if new.is_null() {
-        return Err("a ref that goes, which no record has");
-    }
     // As for a push: a name that git accepts, below `refs/`, and of no worktree's own.
     let name = RefName::new(&text[2 * len + 2..]).map_err(|_| "a bad refname")?;
     if !name.starts_with(b"refs/") || Scope::of(&name) != Scope::Shared {
         return Err("a ref that no record may have");
     }
-    Ok(IntentRef { name, old: (!old.is_null()).then_some(old), new, log: None })
+    Ok((name, Some(old).filter(|id| !id.is_null()), Some(new).filter(|id| !id.is_null())))
 }
 
-/// The lines, each with its offset and without its newline.
+/// The lines of a record, each with its offset and without its newline.
+pub(crate) fn intent_lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    Lines { bytes, at: 0 }
+}
+
 struct Lines<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -197,7 +209,7 @@ mod tests {
     }
 
     /// The bytes with a right checksum.
-    fn summed(body: &[u8]) -> Vec<u8> {
+    fn with_sum(body: &[u8]) -> Vec<u8> {
         [body, format!("sum {:08x}\n", crc32fast::hash(body)).as_bytes()].concat()
     }
 
@@ -230,7 +242,7 @@ mod tests {
     fn no_record_names_what_a_push_could_not() {
         let (old, new) = (id(HashKind::Sha1, 1), id(HashKind::Sha1, 2));
         let null = ObjectId::null(HashKind::Sha1);
-        let with = |lines: &str| Intent::parse(&summed(format!("{MAGIC} sha1 synced boot\n{lines}").as_bytes()));
+        let with = |lines: &str| Intent::parse(&with_sum(format!("{MAGIC} sha1 synced boot\n{lines}").as_bytes()));
         assert!(with(&format!("ref {old} {new} refs/heads/a\n")).is_ok());
         for name in [
             "HEAD",
@@ -264,7 +276,7 @@ mod tests {
         for first in
             ["refdb batch 2 sha1 synced boot\n", "refdb batch 1 md5 synced boot\n", "refdb batch 1 sha1 synced\n"]
         {
-            assert!(Intent::parse(&summed(format!("{first}ref {old} {new} refs/heads/a\n").as_bytes())).is_err());
+            assert!(Intent::parse(&with_sum(format!("{first}ref {old} {new} refs/heads/a\n").as_bytes())).is_err());
         }
     }
 }

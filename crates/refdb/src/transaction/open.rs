@@ -5,7 +5,9 @@ use super::{
     prepare::{Preparation, is_branch},
 };
 use crate::{
-    Change, Edit, Limit, Misuse, Precondition, Rejection, Result, Target, Why, backend::Locked, own_locks::OwnLocks,
+    Change, Edit, Limit, Misuse, Precondition, Rejection, Result, Target, Why,
+    backend::{Locked, Steps},
+    own_locks::OwnLocks,
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{ObjectId, is_pseudo, is_worktree_itself};
@@ -171,6 +173,11 @@ impl Prepared<'_> {
     /// The edits that will not happen, by position, in that order. None in [`Mode::Atomic`].
     pub fn rejected(&self) -> &[(usize, Rejection)] {
         &self.rejected
+    }
+
+    /// What it will do, ref by ref.
+    pub fn steps(&self) -> &dyn Steps {
+        &self.plan
     }
 
     /// Makes the new values visible, gives up the locks and tells the hook.

@@ -21,6 +21,8 @@ public final class EngineException extends IOException {
     REJECTED,
     /** The engine will not do this: a setting, a name or a repository that it does not accept. */
     REFUSED,
+    /** The global ref database did not agree to an update, or an earlier one is not decided yet. */
+    UNDECIDED,
     /** A bug in refdb. */
     BUG
   }

@@ -59,6 +59,12 @@ public final class RefBatch {
     return this;
   }
 
+  /** Says that the global ref database has these values already, so that it need not be asked. */
+  public RefBatch agreed() {
+    flags |= 8;
+    return this;
+  }
+
   /**
    * Says whom the reflogs name.
    *

@@ -50,6 +50,12 @@ final class RefNatives {
 
   static native byte[] commit(long view, byte[] request) throws EngineException;
 
+  static native byte[] commitAgreed(long view, byte[] request, Arbiter arbiter) throws EngineException;
+
+  static native byte[] globalIntents(long view) throws EngineException;
+
+  static native void removeGlobalIntent(long view, byte[] id) throws EngineException;
+
   static native byte[] log(long view, byte[] name, int skip, int max) throws EngineException;
 
   static native void optimize(long view, byte[] request) throws EngineException;

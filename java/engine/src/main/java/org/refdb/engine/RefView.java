@@ -109,6 +109,26 @@ public final class RefView implements AutoCloseable {
   }
 
   /**
+   * Makes a batch of edits if an arbiter agrees, who is asked while the refs are locked.
+   *
+   * @throws EngineException of kind {@code UNDECIDED} if he does not. The path is an intent if an earlier batch of one of
+   *     these refs is not decided yet
+   */
+  public BatchResult commit(RefBatch batch, Arbiter arbiter) throws EngineException {
+    return BatchResult.unpack(handle.call(id -> RefNatives.commitAgreed(id, batch.pack(), arbiter)));
+  }
+
+  /** What batches wrote down before the global ref database was asked, and is still there. */
+  public List<GlobalIntent> globalIntents() throws EngineException {
+    return GlobalIntent.unpack(handle.call(id -> RefNatives.globalIntents(id)));
+  }
+
+  /** Removes an intent that is settled. */
+  public void removeGlobalIntent(String intent) throws EngineException {
+    handle.run(id -> RefNatives.removeGlobalIntent(id, intent.getBytes(StandardCharsets.UTF_8)));
+  }
+
+  /**
    * Reads a reflog.
    *
    * @param skip how many of the newest entries are passed over

@@ -169,6 +169,16 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
         database.view().pack(commands.stream().map(ReceiveCommand::getRefName).toList());
         result = database.commit(edits.batch());
       }
+    } catch (NotAgreedException e) {
+      if (!whole && commands.size() > 1 && e.mayHelpToDivide()) {
+        // One command's refusal is no other's.
+        int half = commands.size() / 2;
+        carryOut(walk, false, commands.subList(0, half));
+        carryOut(walk, false, commands.subList(half, commands.size()));
+      } else {
+        refuse(e, commands);
+      }
+      return;
     } catch (EngineException e) {
       if (e.kind() != EngineException.Kind.LOCKED) {
         throw e;
@@ -178,6 +188,12 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
       return;
     }
     report(result, commands);
+  }
+
+  private static void refuse(NotAgreedException why, List<ReceiveCommand> commands) {
+    boolean isLate = why.why() == NotAgreedException.Why.DIFFERS;
+    commands.get(0).setResult(isLate ? Result.LOCK_FAILURE : Result.REJECTED_OTHER_REASON, why.getMessage());
+    ReceiveCommand.abort(commands);
   }
 
   private boolean isBlockedByLooseRef(BatchResult result) throws IOException {

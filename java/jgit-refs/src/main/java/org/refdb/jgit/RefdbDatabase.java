@@ -72,10 +72,13 @@ public final class RefdbDatabase extends RefDatabase {
   private final AtomicLong notified = new AtomicLong();
   private volatile LastList lastList;
 
-  private RefdbDatabase(Repository repository, RefView view, Supplier<AskedRefs> request) {
+  private final BatchCommitter committer;
+
+  private RefdbDatabase(Repository repository, RefView view, Supplier<AskedRefs> request, BatchCommitter committer) {
     this.repository = repository;
     this.view = view;
     this.request = request;
+    this.committer = committer;
   }
 
   /**
@@ -96,8 +99,19 @@ public final class RefdbDatabase extends RefDatabase {
    */
   public static RefdbDatabase open(RefViews views, Repository repository, Supplier<AskedRefs> request)
       throws EngineException {
+    return open(views, repository, request, RefView::commit);
+  }
+
+  /**
+   * The same where others have a say in each update.
+   *
+   * @param committer makes each batch
+   */
+  public static RefdbDatabase open(
+      RefViews views, Repository repository, Supplier<AskedRefs> request, BatchCommitter committer) throws EngineException {
     Path folder = repository.getDirectory().toPath().toAbsolutePath();
-    return new RefdbDatabase(repository, views.open(folder, ViewSettings.of(repository.getConfig())), request);
+    RefView view = views.open(folder, ViewSettings.of(repository.getConfig()));
+    return new RefdbDatabase(repository, view, request, committer);
   }
 
   /** The engine's view of these refs: statistics, verification. */
@@ -426,7 +440,7 @@ public final class RefdbDatabase extends RefDatabase {
   }
 
   private BatchResult commitAndTell(RefBatch batch) throws IOException {
-    BatchResult result = view.commit(batch);
+    BatchResult result = committer.commit(view, batch);
     if (result.done() && result.rejections().size() < batch.size()) {
       notified.set(versionAfter(batch));
       repository.fireEvent(new RefsChangedEvent());

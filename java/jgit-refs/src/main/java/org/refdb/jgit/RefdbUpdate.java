@@ -164,6 +164,11 @@ final class RefdbUpdate extends RefUpdate {
     BatchResult result;
     try {
       result = database.commit(batch);
+    } catch (NotAgreedException e) {
+      if (e.why() == NotAgreedException.Why.DIFFERS) {
+        return Result.LOCK_FAILURE;
+      }
+      throw e;
     } catch (EngineException e) {
       if (e.kind() == EngineException.Kind.LOCKED) {
         return Result.LOCK_FAILURE;

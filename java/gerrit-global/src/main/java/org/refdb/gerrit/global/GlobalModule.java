@@ -3,17 +3,14 @@ package org.refdb.gerrit.global;
 import static com.google.gerrit.server.config.ConfigResource.CONFIG_KIND;
 import static com.google.gerrit.server.project.ProjectResource.PROJECT_KIND;
 
-import com.gerritforge.gerrit.globalrefdb.GlobalRefDatabase;
 import com.google.gerrit.extensions.annotations.PluginData;
 import com.google.gerrit.extensions.events.LifecycleListener;
-import com.google.gerrit.extensions.registration.DynamicItem;
 import com.google.gerrit.extensions.restapi.RestApiModule;
 import com.google.gerrit.lifecycle.LifecycleModule;
 import com.google.gerrit.server.config.GerritServerConfig;
 import com.google.gerrit.server.config.SitePaths;
 import com.google.inject.Inject;
 import com.google.inject.Provides;
-import com.google.inject.Scopes;
 import com.google.inject.Singleton;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -23,7 +20,9 @@ import org.eclipse.jgit.lib.Config;
 public final class GlobalModule extends LifecycleModule {
   @Override
   protected void configure() {
-    DynamicItem.bind(binder(), GlobalRefDatabase.class).to(EtcdRefDatabase.class).in(Scopes.SINGLETON);
+    if (hasInterface()) {
+      install(new InterfaceModule());
+    }
     // The last one stops first.
     listener().to(Closing.class);
     listener().to(Heard.class);
@@ -38,6 +37,16 @@ public final class GlobalModule extends LifecycleModule {
             post(PROJECT_KIND, "repair").to(AdminViews.RepairRefs.class);
           }
         });
+  }
+
+  /** Gerrit's module with the interface; native mode does without. */
+  private static boolean hasInterface() {
+    try {
+      Class.forName("com.gerritforge.gerrit.globalrefdb.GlobalRefDatabase", false, GlobalModule.class.getClassLoader());
+      return true;
+    } catch (ClassNotFoundException e) {
+      return false;
+    }
   }
 
   @Provides

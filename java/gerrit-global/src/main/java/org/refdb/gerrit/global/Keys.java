@@ -64,6 +64,16 @@ final class Keys {
     return of("d/");
   }
 
+  /** A key as intents keep it. */
+  String withoutPrefix(ByteSequence key) {
+    return key.substring(bytes(prefix).size()).toString(UTF_8);
+  }
+
+  /** The key that an intent keeps. */
+  ByteSequence withPrefix(String key) {
+    return of(key);
+  }
+
   /** What follows the prefix of some keys in one of them. */
   static String rest(ByteSequence key, ByteSequence keys) {
     return key.substring(keys.size()).toString(UTF_8);

@@ -21,6 +21,8 @@ import org.eclipse.jgit.lib.Config;
  * @param timeout after which an operation gives up: {@code timeout}
  * @param lockTimeout how long a lock is waited for: {@code lockTimeout}
  * @param lease how long a stopped node keeps its locks: {@code lease}
+ * @param underLocks how long native mode asks while refs are locked: {@code underLocks}
+ * @param txnOps what etcd takes in one transaction, its --max-txn-ops: {@code maxTxnOps}
  * @param slots how many updates a node has under way at once: {@code slots}
  */
 record Settings(
@@ -35,10 +37,15 @@ record Settings(
     Duration timeout,
     Duration lockTimeout,
     Duration lease,
+    Duration underLocks,
+    int txnOps,
     int slots) {
   static final String SECTION = "refdb";
   static final String SUBSECTION = "global";
   private static final int SLOTS_DEFAULT = 32;
+
+  /** etcd's own default. */
+  private static final int TXN_OPS_DEFAULT = 128;
 
   /** A transaction claims all marks of a node, and etcd allows 128 operations in one. */
   private static final int SLOTS_MAX = 100;
@@ -66,6 +73,8 @@ record Settings(
             time(config, "timeout", 10_000),
             time(config, "lockTimeout", 10_000),
             time(config, "lease", 15_000),
+            time(config, "underLocks", 3000),
+            config.getInt(SECTION, SUBSECTION, "maxTxnOps", TXN_OPS_DEFAULT),
             slots);
     settings.check();
     return settings;
@@ -90,6 +99,12 @@ record Settings(
     }
     if (lease.toSeconds() < 2) {
       throw new IllegalArgumentException("refdb.global.lease is " + lease + ": it must be at least 2s");
+    }
+    if (txnOps < TXN_OPS_DEFAULT) {
+      throw new IllegalArgumentException("refdb.global.maxTxnOps is " + txnOps + ": it must be at least " + TXN_OPS_DEFAULT);
+    }
+    if (underLocks.isZero()) {
+      throw new IllegalArgumentException("refdb.global.underLocks must not be 0");
     }
     if (requestTimeout.isZero() || timeout.compareTo(requestTimeout) < 0) {
       throw new IllegalArgumentException("refdb.global.timeout must be at least requestTimeout, which must not be 0");

@@ -65,7 +65,18 @@ final class Slot {
     }
   }
 
-  private Result once(List<Branch> branches, List<Op> reads, Deadline deadline) throws GlobalRefException {
+  /** The mark that the next transaction compares. */
+  Mark mark() {
+    return mark;
+  }
+
+  /** Where it is in etcd. */
+  ByteSequence key() {
+    return key;
+  }
+
+  /** Runs a transaction once, which may end void. Where the result is not known in time, the slot stays unresolved. */
+  Result once(List<Branch> branches, List<Op> reads, Deadline deadline) throws GlobalRefException {
     try {
       unresolved = true;
       return evaluated(send(branches, reads, deadline));
@@ -78,12 +89,19 @@ final class Slot {
 
   /**
    * The first branch is etcd's own transaction: of puts in a transaction inside it etcd's quota takes no notice. The others
-   * are transactions in each other. Whichever is done closes the mark.
+   * are transactions in each other. Whichever is done closes the mark. With one branch alone the reads stand outside of the
+   * inner transaction: etcd counts operations of both together.
    */
   private TxnResponse send(List<Branch> branches, List<Op> reads, Deadline deadline) throws GlobalRefException {
     Cmp open = Etcd.is(key, mark.text());
     List<Cmp> compares = new ArrayList<>(branches.getFirst().compares());
     compares.add(open);
+    if (branches.size() == 1) {
+      List<Op> refused = new ArrayList<>(List.of(Etcd.get(key)));
+      refused.addAll(reads);
+      refused.add(nested(List.of(open), List.of(closing(Outcome.REFUSED)), List.of()));
+      return etcd.commit(compares, with(branches.getFirst().then(), closing(Outcome.DONE)), refused, deadline);
+    }
     List<Op> otherwise = with(reads, closing(Outcome.REFUSED));
     for (Branch branch : branches.subList(1, branches.size()).reversed()) {
       otherwise = List.of(nested(branch.compares(), with(branch.then(), closing(Outcome.DONE)), otherwise));
@@ -125,7 +143,9 @@ final class Slot {
       }
     }
     closedAs(mark.next(Outcome.REFUSED));
-    return new Result(Outcome.REFUSED, revision, inner.getGetResponses());
+    List<GetResponse> outside = answer.getGetResponses();
+    return new Result(
+        Outcome.REFUSED, revision, outside.size() > 1 ? outside.subList(1, outside.size()) : inner.getGetResponses());
   }
 
   private Result done(long revision) {

@@ -50,7 +50,8 @@ final class Slots {
     }
   }
 
-  private synchronized Slot take(Deadline deadline) throws GlobalRefException {
+  /** Takes a slot, for a caller who writes down its mark before each transaction. It is to be given back. */
+  synchronized Slot take(Deadline deadline) throws GlobalRefException {
     if (!claimed) {
       claim(deadline);
     }
@@ -72,7 +73,8 @@ final class Slots {
     return free.pop();
   }
 
-  private synchronized void giveBack(Slot slot) {
+  /** Gives a slot back, whether or not it is known how its last transaction ended. */
+  synchronized void giveBack(Slot slot) {
     if (slot.isUnresolved()) {
       unresolved.add(slot);
       counted.run();

@@ -60,6 +60,10 @@ final class DiskProject implements AutoCloseable {
     return new DiskRefs(NAME, repository, new StoredRefs(config));
   }
 
+  Path folder() {
+    return folder;
+  }
+
   /** A new commit, which no other is like. */
   ObjectId commit(int number) throws IOException {
     try (ObjectInserter inserter = repository.newObjectInserter()) {

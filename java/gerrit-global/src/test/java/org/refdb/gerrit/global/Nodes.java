@@ -24,7 +24,7 @@ final class Nodes {
     Duration whole = Duration.ofMillis(millis);
     Duration lock = Duration.ofMillis(3000);
     return new Settings(
-        urls, null, null, null, null, null, prefix, request, whole, lock, Duration.ofSeconds(lease), 8);
+        urls, null, null, null, null, null, prefix, request, whole, lock, Duration.ofSeconds(lease), whole, 128, 8);
   }
 
   static GlobalRefs open(String url, String prefix) {
@@ -38,7 +38,16 @@ final class Nodes {
 
   /** A hasty one that knows all members of a cluster. */
   static GlobalRefs openHasty(List<String> urls, String prefix) {
-    return new GlobalRefs(settings(urls, prefix, 700, 4000, 2), NodeName.of("node" + COUNT.incrementAndGet()));
+    return new GlobalRefs(hasty(urls, prefix), NodeName.of("node" + COUNT.incrementAndGet()));
+  }
+
+  /** One that asks under locks for a moment only. */
+  static GlobalRefs openHastyNative(String url, String prefix) {
+    return new GlobalRefs(settings(List.of(url), prefix, 300, 900, 2), NodeName.of("node" + COUNT.incrementAndGet()));
+  }
+
+  static Settings hasty(List<String> urls, String prefix) {
+    return settings(urls, prefix, 700, 4000, 2);
   }
 
   static String prefix() {

@@ -34,11 +34,28 @@ final class GlobalRefsPlugin {
       throw new InstallException(
           "--global etcd=" + etcd + ": write SCHEME://HOST:PORT with http or https, several with commas between them");
     }
+    if (isNative()) {
+      return;
+    }
     Path module = site.lib().resolve("global-refdb.jar");
     if (!Files.exists(module)) {
       throw new InstallException(
           "there is no " + module + ": Gerrit's module global-refdb has the interface that refdb-global implements. Put it there"
               + " first; the plugins high-availability and multi-site need it too");
+    }
+  }
+
+  /** Whether refdb's own ref database asks etcd, so that the interface is not needed. */
+  private boolean isNative() {
+    return !config.values(SECTION, null, SUBSECTION).isEmpty();
+  }
+
+  /** Refuses to take out what asks etcd about each update. */
+  void requireNotNative() throws InstallException {
+    if (isNative()) {
+      throw new InstallException(
+          "refdb.global is set in " + site.config() + ", and without refdb JGit would update refs that etcd decides of. Stop all"
+              + " nodes, remove the setting, and run `git config --unset refdb.global` in each repository first");
     }
   }
 

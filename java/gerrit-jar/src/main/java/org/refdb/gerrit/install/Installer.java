@@ -45,6 +45,9 @@ final class Installer {
     if (etcd != null) {
       global.check(etcd);
     }
+    if (!wanted.contains(GerritModule.REFS)) {
+      global.requireNotNative();
+    }
     for (Path touched : List.of(site.config(), site.libJar(), site.pluginJar())) {
       OwnedFiles.tryReplacing(touched);
     }
@@ -92,6 +95,7 @@ final class Installer {
   void uninstall(Path folder) throws InstallException, IOException {
     Site site = Site.at(folder);
     ConfigFile config = ConfigFile.read(site.config());
+    new GlobalRefsPlugin(site, config).requireNotNative();
     boolean changed = false;
     for (GerritModule module : GerritModule.values()) {
       changed |= config.remove(SECTION, module.key(), module.className());

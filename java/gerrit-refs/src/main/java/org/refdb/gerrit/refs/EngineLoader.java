@@ -4,6 +4,7 @@ import com.google.common.flogger.FluentLogger;
 import com.google.gerrit.server.config.GerritServerConfig;
 import com.google.gerrit.server.config.SitePaths;
 import com.google.inject.Inject;
+import com.google.inject.ProvisionException;
 import com.google.inject.Singleton;
 import java.nio.file.Path;
 import java.util.Optional;
@@ -20,9 +21,13 @@ final class EngineLoader {
   private final Path folder;
   private String refusal;
   private final Settings settings;
+  private final SitePaths site;
+  private final Config config;
 
   @Inject
   EngineLoader(SitePaths site, @GerritServerConfig Config config) {
+    this.site = site;
+    this.config = config;
     this.settings = Settings.of(config);
     this.folder = SiteLibrary.folder(site.site_path, settings.nativeDirectory());
   }
@@ -38,13 +43,22 @@ final class EngineLoader {
 
   /** The engine, or nothing and one error in the log: Gerrit then works as without refdb. */
   Optional<RefEngine> load() {
+    boolean isGlobal = GlobalMode.isAskedFor(config);
+    if (isGlobal) {
+      GlobalMode.checkAlone(config, settings);
+    }
     try {
       SiteLibrary.load(folder);
-      RefEngine engine = new NativeEngine(settings);
+      RefEngine engine = new NativeEngine(settings, GlobalMode.load(config, site));
       logger.atInfo().log("refdb %s serves this site's refs", NativeLibrary.version());
       return Optional.of(engine);
     } catch (EngineLoadException e) {
       refusal = e.getMessage();
+      if (isGlobal) {
+        // JGit would write without a question to etcd.
+        throw new ProvisionException(
+            "refdb.global is etcd in gerrit.config, but refdb's native library cannot be used: " + e.getMessage(), e);
+      }
       logger.atSevere().withCause(e).log(
           "refdb's native library cannot be used, JGit's own ref database serves all refs: %s", e.getMessage());
       return Optional.empty();

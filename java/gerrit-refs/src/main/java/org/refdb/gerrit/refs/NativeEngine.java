@@ -24,7 +24,10 @@ final class NativeEngine implements RefEngine {
   private final RefViews views;
   private final Supplier<AskedRefs> request;
 
-  NativeEngine(Settings settings) throws EngineLoadException {
+  private final Optional<GlobalDecision> global;
+
+  NativeEngine(Settings settings, Optional<GlobalDecision> global) throws EngineLoadException {
+    this.global = global;
     this.views = RefViews.open(settings.memoryBytes(), settings.openFiles());
     this.request = settings.perRequest() ? RequestScope::refs : () -> null;
     long openFilesMax = views.holdings().openFilesMax();
@@ -38,7 +41,25 @@ final class NativeEngine implements RefEngine {
 
   @Override
   public RefDatabase open(FileRepository repository) throws IOException {
-    return RefdbDatabase.open(views, repository, request);
+    String project = repository instanceof RefdbRepository ours ? ProjectName.of(ours.state().name) : "";
+    if (global.isEmpty() || !global.get().has(project)) {
+      return RefdbDatabase.open(views, repository, request);
+    }
+    GlobalMode.mark(repository.getDirectory().toPath());
+    RefdbDatabase refs = RefdbDatabase.open(views, repository, request, global.get().committer(project));
+    try {
+      global.get().opened(project, refs.view());
+    } catch (IOException e) {
+      logger.atWarning().withCause(e).log(
+          "what an earlier process left undecided in project %s is not settled yet: updates of these refs are refused",
+          project);
+    }
+    return refs;
+  }
+
+  @Override
+  public Optional<GlobalDecision> global() {
+    return global;
   }
 
   @Override

@@ -20,6 +20,11 @@ interface RefEngine {
    */
   RefDatabase open(FileRepository repository) throws IOException;
 
+  /** Who decides about updates besides this node, if someone does. Then JGit's ref database may never serve. */
+  default Optional<GlobalDecision> global() {
+    return Optional.empty();
+  }
+
   /** Lets go of the memory of a repository. */
   void forget(Path gitDir);
 

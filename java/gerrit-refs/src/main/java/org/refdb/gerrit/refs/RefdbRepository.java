@@ -56,7 +56,7 @@ final class RefdbRepository extends FileRepository {
     if (current == null) {
       current = engine == null || closer == Thread.currentThread() ? super.getRefDatabase() : reopened();
     }
-    return state == null || !state.shadow || closer == Thread.currentThread() ? current : shadowOf(current);
+    return state == null || !state.shadow || engine.global().isPresent() || closer == Thread.currentThread() ? current : shadowOf(current);
   }
 
   /** The engine's database, whether JGit answers for it or not. */

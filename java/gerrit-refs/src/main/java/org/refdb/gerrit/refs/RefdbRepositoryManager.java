@@ -164,7 +164,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
    * JGit's database of reftables. It takes it for a directory of refs and fails later, and in other words.
    */
   private Repository openWithout(RefdbKey key, Refusal refusal) throws IOException {
-    if (key.isReftable()) {
+    if (key.isReftable() || engine.flatMap(RefEngine::global).isPresent()) {
       throw new IOException(
           "refdb cannot open the refs of project " + key.state().name + ", and tries again soon: " + refusal.why());
     }
@@ -216,6 +216,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
   @Override
   public void repositoryDeleted(Project.NameKey name) {
     forget(name);
+    engine.flatMap(RefEngine::global).ifPresent(global -> global.removed(ProjectName.of(name)));
     disk.repositoryDeleted(name);
   }
 

@@ -1,0 +1,112 @@
+//! A transaction that is committed only if the global ref database agrees.
+
+use super::{
+    intent::{GlobalRef, Mark},
+    intents::GlobalIntents,
+};
+use crate::{
+    RefName, Result, Scope, TargetView, Undecided,
+    backend::{NewValue, Steps},
+    transaction::{Committed, Prepared},
+};
+
+/// Decides whether a prepared transaction is committed. What it has to say beyond a verdict its owner knows.
+pub trait Arbiter {
+    /// Hears of the changes, under the locks. Says under which mark it will be asked: `None` if these refs are not its
+    /// affair. An error is a refusal.
+    fn begin(&mut self, refs: &[GlobalRef]) -> Result<Option<Mark>>;
+
+    /// Is asked, once the intent is on stable storage.
+    fn ask(&mut self) -> Verdict;
+}
+
+/// What the database says of a transaction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It has the new values.
+    Agreed,
+    /// It has other values, or was not there, and will never have these by this transaction.
+    Refused,
+    /// Nobody knows.
+    Unknown,
+    /// It has not changed anything, and is to be asked again under this mark.
+    Again(Mark),
+}
+
+/// Commits a transaction if the arbiter agrees, else leaves all refs as they were.
+pub fn commit_agreed(prepared: Prepared<'_>, intents: &GlobalIntents, arbiter: &mut dyn Arbiter) -> Result<Committed> {
+    let refs = refs_of(prepared.steps());
+    let names: Vec<&RefName> = refs.iter().map(|entry| &entry.name).collect();
+    if refs.is_empty() {
+        return prepared.commit();
+    }
+    // Its owner has given up the locks, which we hold: it does not know how it ended, or is gone.
+    if let Some((id, name)) = intents.find_of(None, &names)? {
+        prepared.abort()?;
+        return Err(Undecided::Open { name, path: intents.path(&id) }.into());
+    }
+    let mut mark = match arbiter.begin(&refs) {
+        Ok(None) => return prepared.commit(),
+        Ok(Some(mark)) => mark,
+        Err(error) => {
+            prepared.abort()?;
+            return Err(error);
+        }
+    };
+    loop {
+        if let Err(error) = intents.place(&mark, &refs) {
+            // It may be there. Nobody was asked, so to settle it drops it.
+            intents.remove(&mark.id).ok();
+            prepared.abort()?;
+            return Err(error);
+        }
+        match arbiter.ask() {
+            Verdict::Agreed => break,
+            Verdict::Refused => {
+                intents.remove(&mark.id).ok();
+                prepared.abort()?;
+                return Err(Undecided::NotAgreed.into());
+            }
+            Verdict::Unknown => {
+                let path = intents.path(&mark.id);
+                prepared.abort()?;
+                return Err(Undecided::Unknown(path).into());
+            }
+            Verdict::Again(next) => {
+                assert_eq!(next.id, mark.id, "a transaction that asks again keeps its intent");
+                mark = next;
+            }
+        }
+    }
+    // If the disk fails now the intent stays: the update is agreed, and will be finished.
+    let committed = prepared.commit()?;
+    // One that stays is settled by the next writer of its refs.
+    intents.remove(&mark.id).ok();
+    Ok(committed)
+}
+
+/// What the steps change of shared refs below `refs/`, as far as objects are concerned.
+fn refs_of(steps: &dyn Steps) -> Vec<GlobalRef> {
+    let mut refs = Vec::new();
+    for at in 0..steps.count() {
+        let step = steps.step(at);
+        let Some(new) = step.new else { continue };
+        let Ok(name) = RefName::new(step.name.to_vec()) else { continue };
+        if !name.starts_with(b"refs/") || Scope::of(&name) != Scope::Shared {
+            continue;
+        }
+        let old = match step.old {
+            Some(TargetView::Direct(id)) => Some(id).filter(|id| !id.is_null()),
+            Some(TargetView::Symbolic(_)) | None => None,
+        };
+        let new = match new {
+            NewValue::Direct(id, _) => Some(id).filter(|id| !id.is_null()),
+            NewValue::Symbolic(_) | NewValue::Deleted => None,
+        };
+        if old.is_some() || new.is_some() {
+            refs.push(GlobalRef { name, old, new });
+        }
+    }
+    debug_assert!(refs.is_sorted_by(|one, other| one.name < other.name), "steps are in order, each ref once");
+    refs
+}

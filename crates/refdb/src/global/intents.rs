@@ -1,0 +1,144 @@
+//! Where intents lie: one file each, in a folder of ours in the repository.
+
+use super::intent::{GlobalIntent, GlobalRef, LEN_MAX_BYTES, Mark};
+use crate::{Error, Result, files::Sharing};
+use refdb_types::{HashKind, RefName};
+use refdb_vfs::Fs;
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+/// The folder's name.
+const FOLDER: &str = "refdb-global";
+
+/// No id of an intent is longer.
+const ID_MAX_BYTES: usize = 128;
+
+/// The intents of one repository.
+#[derive(Debug)]
+pub struct GlobalIntents {
+    fs: Fs,
+    common_dir: PathBuf,
+    sharing: Sharing,
+    hash: HashKind,
+}
+
+impl GlobalIntents {
+    pub(crate) fn new(fs: Fs, common_dir: PathBuf, sharing: Sharing, hash: HashKind) -> Self {
+        GlobalIntents { fs, common_dir, sharing, hash }
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.common_dir.join(FOLDER)
+    }
+
+    /// An intent's file.
+    pub fn path(&self, id: &str) -> PathBuf {
+        debug_assert!(is_id(id), "an id leads to no other folder: {id}");
+        self.folder().join(id)
+    }
+
+    /// Writes an intent, or writes it anew. When it returns without an error the intent is on stable storage.
+    pub(super) fn place(&self, mark: &Mark, refs: &[GlobalRef]) -> Result<()> {
+        assert!(is_id(&mark.id), "an intent has an id that can be a file: {}", mark.id);
+        let (fs, folder, path) = (&self.fs, self.folder(), self.path(&mark.id));
+        if !self.is_there()? {
+            match fs.create_dir(&folder, 0o777) {
+                Err(error) if !error.is_exists() => return Err(error.into()),
+                _ => crate::files::share(fs, &folder, self.sharing, true)?,
+            }
+            fs.sync_dir(&self.common_dir)?;
+        }
+        let new = folder.join(format!("{}.new", mark.id));
+        let intent = GlobalIntent { hash: self.hash, mark: mark.text.clone(), refs: refs.to_vec() };
+        let mut file = fs.create_afresh(&new, 0o666)?;
+        file.write_all(&intent.encode())?;
+        file.sync()?;
+        drop(file);
+        crate::files::share(fs, &new, self.sharing, false)?;
+        fs.rename(&new, &path)?;
+        fs.sync_dir(&folder)?;
+        Ok(())
+    }
+
+    /// Removes an intent, if it is there. It may come back after a loss of power: to settle it again does nothing.
+    pub fn remove(&self, id: &str) -> Result<()> {
+        if !is_id(id) {
+            return Ok(());
+        }
+        for path in [self.folder().join(format!("{id}.new")), self.path(id)] {
+            match self.fs.remove_file(&path) {
+                Err(error) if !error.is_not_found() => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// All intents, by id.
+    pub fn list(&self) -> Result<Vec<(String, GlobalIntent)>> {
+        let mut found = Vec::new();
+        if !self.is_there()? {
+            return Ok(found);
+        }
+        for (name, _) in self.fs.read_dir(&self.folder())? {
+            let Some(id) = String::from_utf8(name).ok().filter(|name| is_id(name)) else { continue };
+            if let Some(intent) = self.read(&id)? {
+                found.push((id, intent));
+            }
+        }
+        found.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        Ok(found)
+    }
+
+    /// An intent other than `own` that has one of some refs, which are in order of name.
+    pub(super) fn find_of(&self, own: Option<&str>, names: &[&RefName]) -> Result<Option<(String, RefName)>> {
+        debug_assert!(names.is_sorted(), "refs of a transaction are in order");
+        let is_one = |name: &RefName| names.binary_search(&name).is_ok();
+        let others = self.list()?.into_iter().filter(|(id, _)| Some(id.as_str()) != own);
+        let mut refs =
+            others.flat_map(|(id, intent)| intent.refs.into_iter().map(move |entry| (id.clone(), entry.name)));
+        Ok(refs.find(|(_, name)| is_one(name)))
+    }
+
+    fn is_there(&self) -> Result<bool> {
+        let folder = self.folder();
+        match self.fs.find_link(&folder)? {
+            None => Ok(false),
+            Some(stat) if stat.is_dir() => Ok(true),
+            Some(_) => Err(fault(&folder, "it is no folder, so no intent can be in it; remove it".to_owned())),
+        }
+    }
+
+    /// `None` if it is gone meanwhile.
+    fn read(&self, id: &str) -> Result<Option<GlobalIntent>> {
+        let path = self.path(id);
+        let file = match self.fs.open_no_follow(&path) {
+            Ok(file) => file,
+            Err(error) if error.source.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let stat = file.stat()?;
+        if !stat.is_file() || stat.len_bytes > LEN_MAX_BYTES as u64 {
+            return Err(fault(&path, "it is no intent of a transaction; look at it and remove it".to_owned()));
+        }
+        let intent = GlobalIntent::parse(&file.read_len(stat.len_bytes)?).map_err(|broken| {
+            fault(&path, format!("{broken}; compare the repository with the global ref database, then remove it"))
+        })?;
+        if intent.hash != self.hash {
+            return Err(fault(&path, "its ids are of another kind than the repository's".to_owned()));
+        }
+        Ok(Some(intent))
+    }
+}
+
+/// Letters, digits, dashes and underscores.
+fn is_id(id: &str) -> bool {
+    (1..=ID_MAX_BYTES).contains(&id.len())
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+}
+
+fn fault(path: &Path, what: String) -> Error {
+    Error::Corrupt { path: path.to_owned(), line: 1, what }
+}

@@ -1,0 +1,235 @@
+//! Transactions that a global ref database decides, stopped at every operation. The disk ends as the database has it.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use refdb::{
+    Error, HashKind, Misuse, ObjectId, Store, TransactionOptions, Undecided,
+    global::{Arbiter, GlobalIntents, GlobalRef, Mark, Verdict, commit_agreed},
+    transaction::{Context, Transaction},
+    was,
+};
+use refdb_testkit::{
+    RefFormat, Repo,
+    crash::{Crash, Disk, kill_everywhere, lose_power_everywhere, refuse_everywhere},
+};
+use refdb_vfs::Fs;
+use std::{collections::BTreeMap, path::Path};
+
+const MOVED: &str = "refs/heads/moved";
+const GONE: &str = "refs/heads/gone";
+const MADE: &str = "refs/heads/made";
+
+/// A global ref database that is a file of the same disk: so a crash leaves a moment of both.
+struct FileArbiter<'a> {
+    fs: &'a Fs,
+    dir: &'a Path,
+    /// What it says; it agrees if nothing is left.
+    says: Vec<Verdict>,
+}
+
+impl FileArbiter<'_> {
+    fn agree(&self) -> refdb_vfs::Result<()> {
+        let new = self.dir.join("agreed.new");
+        let mut file = self.fs.create_afresh(&new, 0o666)?;
+        file.write_all(b"yes")?;
+        file.sync()?;
+        self.fs.rename(&new, &self.dir.join("agreed"))?;
+        self.fs.sync_dir(self.dir)
+    }
+}
+
+fn mark(number: u32) -> Mark {
+    Mark { id: "start-3-17".to_owned(), text: format!("node m/node/3 start {number} DONE").into() }
+}
+
+impl Arbiter for FileArbiter<'_> {
+    fn begin(&mut self, refs: &[GlobalRef]) -> refdb::Result<Option<Mark>> {
+        assert!(refs.is_sorted_by(|one, other| one.name < other.name));
+        Ok(Some(mark(17)))
+    }
+
+    fn ask(&mut self) -> Verdict {
+        let there = store(&Fs::real(), self.dir).global_intents().list();
+        assert!(there.is_ok_and(|there| there.len() == 1), "the intent is there when it is asked");
+        match self.says.pop() {
+            Some(verdict) => verdict,
+            None if self.agree().is_ok() => Verdict::Agreed,
+            None => Verdict::Unknown,
+        }
+    }
+}
+
+fn store(fs: &Fs, dir: &Path) -> Store {
+    Store::builder(dir).fs(fs.clone()).sync(true).open().unwrap()
+}
+
+/// The context of those that ask.
+fn beyond(store: &Store) -> Context<'_> {
+    Context { forbidden: None, ..store.context() }
+}
+
+struct Scene {
+    repo: Repo,
+    ids: Vec<ObjectId>,
+}
+
+type Refs = BTreeMap<&'static str, ObjectId>;
+
+impl Scene {
+    fn new(format: RefFormat) -> Self {
+        let repo = Repo::bare(format, HashKind::Sha1);
+        repo.config("refdb.global", "etcd");
+        let ids = repo.commits(3);
+        repo.create_refs([(MOVED, ids[0]), (GONE, ids[0])]);
+        repo.git(["pack-refs", "--all"]);
+        Scene { repo, ids }
+    }
+
+    fn before(&self) -> Refs {
+        Refs::from([(MOVED, self.ids[0]), (GONE, self.ids[0])])
+    }
+
+    fn after(&self) -> Refs {
+        Refs::from([(MOVED, self.ids[1]), (MADE, self.ids[2])])
+    }
+
+    fn transact(&self, context: Context<'_>, intents: &GlobalIntents, arbiter: &mut dyn Arbiter) -> refdb::Result<()> {
+        let options = TransactionOptions { whole: true, ..TransactionOptions::default() };
+        let mut transaction = Transaction::new(context, options);
+        transaction.update(MOVED, self.ids[1], was(self.ids[0]))?;
+        transaction.delete(GONE, was(self.ids[0]))?;
+        transaction.create(MADE, self.ids[2])?;
+        commit_agreed(transaction.prepare()?, intents, arbiter).map(drop)
+    }
+
+    fn work(&self) -> impl Fn(&Fs, &Path) -> refdb::Result<()> {
+        move |fs, dir| {
+            let store = Store::builder(dir).fs(fs.clone()).sync(true).open()?;
+            let mut arbiter = FileArbiter { fs, dir, says: Vec::new() };
+            self.transact(beyond(&store), &store.global_intents(), &mut arbiter)
+        }
+    }
+
+    fn read(dir: &Path) -> Refs {
+        let store = store(&Fs::real(), dir);
+        let value = |name| Some((name, store.find(name).unwrap()?.id().unwrap()));
+        [MOVED, GONE, MADE].into_iter().filter_map(value).collect()
+    }
+
+    /// Removes the locks of the dead, as servers remove theirs.
+    fn unlock(folder: &Path) {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
+            let path = entry.path();
+            if entry.file_type().unwrap().is_dir() {
+                Self::unlock(&path);
+            } else if path.extension().is_some_and(|extension| extension == "lock") {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+    }
+
+    /// Settles each intent as the database has its refs. So do servers.
+    fn settle(dir: &Path) {
+        let is_agreed = dir.join("agreed").exists();
+        let store = store(&Fs::real(), dir);
+        for (id, intent) in store.global_intents().list().unwrap() {
+            assert!(intent.mark.starts_with(b"node m/node/3 start"));
+            let now = Self::read(dir);
+            for entry in intent.refs.iter().filter(|_| is_agreed) {
+                let name = std::str::from_utf8(&entry.name).unwrap();
+                let mut transaction = Transaction::new(beyond(&store), TransactionOptions::default());
+                match (now.get(name).copied(), entry.new) {
+                    (now, new) if now == new => continue,
+                    (Some(now), Some(new)) => drop(transaction.update(name, new, was(now)).unwrap()),
+                    (None, Some(new)) => drop(transaction.create(name, new).unwrap()),
+                    (Some(now), None) => drop(transaction.delete(name, was(now)).unwrap()),
+                    (None, None) => unreachable!("they differ"),
+                }
+                transaction.commit().unwrap();
+            }
+            store.global_intents().remove(&id).unwrap();
+        }
+    }
+
+    fn check(&self, dir: &Path, crash: &Crash) {
+        let is_agreed = dir.join("agreed").exists();
+        assert!(is_agreed || !crash.claimed, "nothing is reported that was not agreed");
+        if !is_agreed {
+            assert_eq!(Self::read(dir), self.before(), "nothing shows before it is agreed");
+        }
+        Self::unlock(dir);
+        Self::settle(dir);
+        assert_eq!(Self::read(dir), if is_agreed { self.after() } else { self.before() });
+    }
+}
+
+const FORMATS: [RefFormat; 2] = [RefFormat::Files, RefFormat::Reftable];
+
+#[test]
+fn what_was_agreed_happens_wherever_it_is_killed() {
+    for format in FORMATS {
+        let scene = Scene::new(format);
+        kill_everywhere(scene.repo.git_dir(), scene.work(), |dir, crash| scene.check(dir, crash));
+    }
+}
+
+#[test]
+fn what_was_agreed_happens_whichever_operation_fails() {
+    for format in FORMATS {
+        let scene = Scene::new(format);
+        refuse_everywhere(scene.repo.git_dir(), scene.work(), |dir, crash| scene.check(dir, crash));
+    }
+}
+
+#[test]
+fn what_was_agreed_happens_wherever_the_power_goes() {
+    for format in FORMATS {
+        let scene = Scene::new(format);
+        for disk in [Disk::Journaled, Disk::Unordered] {
+            lose_power_everywhere(scene.repo.git_dir(), disk, scene.work(), |dir, crash| scene.check(dir, crash));
+        }
+    }
+}
+
+/// As a transaction ended, and whether its intent is there.
+fn ends(scene: &Scene, says: Vec<Verdict>) -> (refdb::Result<()>, usize) {
+    let (fs, dir) = (Fs::real(), scene.repo.git_dir());
+    let store = store(&fs, dir);
+    let mut arbiter = FileArbiter { fs: &fs, dir, says };
+    let ended = scene.transact(beyond(&store), &store.global_intents(), &mut arbiter);
+    (ended, store.global_intents().list().unwrap().len())
+}
+
+#[test]
+fn an_intent_stays_while_nobody_knows_and_bars_its_refs() {
+    for format in FORMATS {
+        let scene = Scene::new(format);
+        let dir = scene.repo.git_dir();
+        let (refused, left) = ends(&scene, vec![Verdict::Refused]);
+        assert!(matches!(refused, Err(Error::Undecided(Undecided::NotAgreed))) && left == 0, "{refused:?} {left}");
+        let (unknown, left) = ends(&scene, vec![Verdict::Unknown, Verdict::Again(mark(18))]);
+        assert!(matches!(unknown, Err(Error::Undecided(Undecided::Unknown(_)))) && left == 1, "{unknown:?} {left}");
+        let (_, intent) = store(&Fs::real(), dir).global_intents().list().unwrap().remove(0);
+        assert_eq!(intent.mark, mark(18).text, "that under which it was asked last");
+        assert_eq!(Scene::read(dir), scene.before());
+        let (barred, _) = ends(&scene, Vec::new());
+        assert!(matches!(barred, Err(Error::Undecided(Undecided::Open { .. }))), "{barred:?}");
+        assert_eq!(Scene::read(dir), scene.before());
+        Scene::settle(dir);
+        let (agreed, left) = ends(&scene, Vec::new());
+        assert!(agreed.is_ok() && left == 0, "{agreed:?} {left}");
+        assert_eq!(Scene::read(dir), scene.after());
+    }
+}
+
+#[test]
+fn who_does_not_ask_is_refused() {
+    for format in FORMATS {
+        let scene = Scene::new(format);
+        let store = store(&Fs::real(), scene.repo.git_dir());
+        let mut transaction = store.transaction();
+        transaction.create(MADE, scene.ids[2]).unwrap();
+        let refused = transaction.commit();
+        assert!(matches!(&refused, Err(Error::Misuse(Misuse::Global { .. }))), "{refused:?}");
+        assert_eq!(Scene::read(scene.repo.git_dir()), scene.before());
+    }
+}

@@ -1,0 +1,115 @@
+package org.refdb.gerrit.global;
+
+import com.google.common.flogger.FluentLogger;
+import java.io.IOException;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.EnumSet;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Predicate;
+import org.refdb.engine.BatchResult;
+import org.refdb.engine.GlobalIntent;
+import org.refdb.engine.GlobalRef;
+import org.refdb.engine.RefBatch;
+import org.refdb.engine.RefView;
+
+/**
+ * Settles intents. First the transaction's mark is closed, so that it never applies any more if it has not yet. Then a ref
+ * whose new value is etcd's gets it here too. Another one stays as it is.
+ */
+final class Intents {
+  private static final FluentLogger log = FluentLogger.forEnclosingClass();
+
+  /** The ref has another value than before the intent: it has the new one already, or was moved since. */
+  private static final Set<BatchResult.Reason> MOVED =
+      EnumSet.of(
+          BatchResult.Reason.INCORRECT_OLD_VALUE, BatchResult.Reason.CREATE_EXISTS, BatchResult.Reason.NONEXISTENT_REF);
+
+  private final GlobalRefs refs;
+
+  /** Those of batches that this process is at. */
+  private final Set<String> live = ConcurrentHashMap.newKeySet();
+
+  Intents(GlobalRefs refs) {
+    this.refs = refs;
+  }
+
+  void begin(String id) {
+    live.add(id);
+  }
+
+  void end(String id) {
+    live.remove(id);
+  }
+
+  /** Whether this process's site wrote it. */
+  boolean isOfThisNode(GlobalIntent intent) {
+    try {
+      return IntentMark.parse(intent.mark()).node().equals(refs.nodeName());
+    } catch (GlobalRefException e) {
+      return false;
+    }
+  }
+
+  /**
+   * Settles an intent.
+   *
+   * @return false if its batch is under way in this process
+   * @throws GlobalRefException if etcd does not say
+   * @throws IOException if the disk does not do
+   */
+  boolean settle(String project, RefView view, GlobalIntent intent, Predicate<String> isStored)
+      throws GlobalRefException, IOException {
+    if (live.contains(intent.id())) {
+      return false;
+    }
+    IntentMark.parse(intent.mark()).close(refs.etcd(), refs.keys(), refs.deadline());
+    List<GlobalRef> agreed = new ArrayList<>();
+    List<GlobalRef> others = new ArrayList<>();
+    for (GlobalRef ref : intent.refs()) {
+      if (!isStored.test(ref.name())) {
+        others.add(ref);
+      } else if (isNew(refs.read(project, ref.name()).value(), ref)) {
+        agreed.add(ref);
+      }
+    }
+    if (!agreed.isEmpty()) {
+      // It was done, so what etcd does not store belongs to it.
+      agreed.addAll(others);
+      finish(view, agreed);
+    }
+    view.removeGlobalIntent(intent.id());
+    log.atInfo().log(
+        "an update of %d refs of %s that was not finished is %s now", intent.refs().size(), project,
+        agreed.isEmpty() ? "dropped" : "finished");
+    return true;
+  }
+
+  private static boolean isNew(Optional<String> value, GlobalRef ref) {
+    return value.isPresent() && (ref.newId() == null ? Values.isDeleted(value.get()) : value.get().equals(ref.newId()));
+  }
+
+  private static void finish(RefView view, List<GlobalRef> agreed) throws IOException {
+    RefBatch batch = new RefBatch(false, false).agreed();
+    batch.committer("refdb", "refdb@localhost", Instant.now().getEpochSecond(), 0);
+    for (GlobalRef ref : agreed) {
+      RefBatch.Edit edit = batch.edit(ref.name());
+      edit = ref.newId() == null ? edit.delete() : edit.set(raw(ref.newId()));
+      edit = ref.oldId() == null ? edit.expectNothing() : edit.expectId(raw(ref.oldId()));
+      edit.end(false, "global: finished, since etcd had it", false);
+    }
+    for (BatchResult.Rejection rejection : view.commit(batch).rejections()) {
+      if (!MOVED.contains(rejection.reason())) {
+        throw new IOException("etcd has a value of " + rejection.name() + " that this disk cannot have: " + rejection.text());
+      }
+    }
+  }
+
+  private static byte[] raw(String id) {
+    return HexFormat.of().parseHex(id);
+  }
+}

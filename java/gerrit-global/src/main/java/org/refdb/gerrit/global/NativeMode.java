@@ -1,0 +1,194 @@
+package org.refdb.gerrit.global;
+
+import com.google.common.flogger.FluentLogger;
+import com.google.gerrit.server.config.SitePaths;
+import java.io.IOException;
+import java.nio.channels.FileChannel;
+import java.nio.channels.FileLock;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Predicate;
+import org.eclipse.jgit.lib.Config;
+import org.refdb.engine.BatchResult;
+import org.refdb.engine.ClosedHandleException;
+import org.refdb.engine.EngineException;
+import org.refdb.engine.GlobalIntent;
+import org.refdb.engine.RefBatch;
+import org.refdb.engine.RefView;
+import org.refdb.gerrit.refs.GlobalDecision;
+import org.refdb.jgit.BatchCommitter;
+import org.refdb.jgit.NotAgreedException;
+
+/** Native mode on etcd. The lib module makes it, from the plugin's jar, with a class loader of its own. */
+public final class NativeMode implements GlobalDecision, AutoCloseable {
+  private static final FluentLogger log = FluentLogger.forEnclosingClass();
+  private static final long SETTLE_MILLIS = 500;
+
+  /** How often a batch meets an intent that can be settled before that is an error. */
+  private static final int ATTEMPTS_MAX = 5;
+
+  /** An intent of this process that is to be settled, and where. */
+  private record Open(String project, RefView view) {}
+
+  private final GlobalRefs refs;
+  private final StoredRefs stored;
+  private final Intents intents;
+  private final Map<String, Open> open = new ConcurrentHashMap<>();
+  private final ScheduledExecutorService settling =
+      Executors.newSingleThreadScheduledExecutor(Thread.ofPlatform().daemon().name("refdb-native").factory());
+
+  /** Called by the lib module. */
+  public NativeMode(Config config, SitePaths site) throws IOException {
+    this(
+        new GlobalRefs(Settings.of(config, site.site_path), nodeIn(site.data_dir.resolve("refdb-native"))),
+        StoredRefs.of(site.etc_dir));
+  }
+
+  NativeMode(GlobalRefs refs, StoredRefs stored) {
+    this.refs = refs;
+    this.stored = stored;
+    intents = new Intents(refs);
+    settling.scheduleWithFixedDelay(this::settleOpen, SETTLE_MILLIS, SETTLE_MILLIS, TimeUnit.MILLISECONDS);
+  }
+
+  /** The site's name as a node. A program that runs beside the server has another, since its marks are not the server's. */
+  private static NodeName nodeIn(Path folder) throws IOException {
+    Files.createDirectories(folder);
+    // Held as long as the process lives.
+    FileChannel channel =
+        FileChannel.open(folder.resolve("lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+    FileLock lock = channel.tryLock();
+    if (lock == null) {
+      channel.close();
+      return NodeName.of("program-" + Generation.random().id());
+    }
+    return NodeName.in(folder);
+  }
+
+  @Override
+  public boolean has(String project) {
+    return stored.has(project);
+  }
+
+  @Override
+  public BatchCommitter committer(String project) {
+    return (view, batch) -> commit(project, view, batch);
+  }
+
+  private Predicate<String> storedOf(String project) {
+    return ref -> stored.has(project, ref);
+  }
+
+  private BatchResult commit(String project, RefView view, RefBatch batch) throws IOException {
+    for (int attempt = 1; ; attempt++) {
+      Question question = new Question(refs, project, storedOf(project), intents::begin);
+      try {
+        return view.commit(batch, question);
+      } catch (EngineException e) {
+        NotAgreedException why = question.failure();
+        if (why != null) {
+          log.atInfo().log("an update of %s was refused: %s", project, why.getMessage());
+          throw why;
+        }
+        if (e.kind() != EngineException.Kind.UNDECIDED) {
+          throw e;
+        }
+        // Another batch's intent, whose locks are gone.
+        if (attempt == ATTEMPTS_MAX || e.path().isEmpty()) {
+          throw new NotAgreedException(NotAgreedException.Why.NO_ANSWER, e.getMessage(), e);
+        }
+        settleMet(project, view, Path.of(e.path().get()).getFileName().toString(), e);
+      } finally {
+        end(project, view, question);
+      }
+    }
+  }
+
+  /** An intent that stays is settled in the background, as soon as etcd and the disk allow it. */
+  private void end(String project, RefView view, Question question) {
+    String id = question.intentId();
+    question.close();
+    if (id == null) {
+      return;
+    }
+    intents.end(id);
+    if (question.leavesIntent() && isThere(view, id)) {
+      open.put(id, new Open(project, view));
+    }
+  }
+
+  private static boolean isThere(RefView view, String id) {
+    try {
+      return view.globalIntents().stream().anyMatch(intent -> intent.id().equals(id));
+    } catch (EngineException e) {
+      return true;
+    }
+  }
+
+  private void settleMet(String project, RefView view, String id, EngineException met) throws IOException {
+    try {
+      for (GlobalIntent intent : view.globalIntents()) {
+        if (intent.id().equals(id)) {
+          intents.settle(project, view, intent, storedOf(project));
+        }
+      }
+    } catch (GlobalRefException e) {
+      throw new NotAgreedException(NotAgreedException.Why.NO_ANSWER, met.getMessage() + ": " + e.getMessage(), e);
+    }
+  }
+
+  /** Leaves it to the background: who reads does not wait for etcd. */
+  @Override
+  public void opened(String project, RefView view) throws IOException {
+    for (GlobalIntent intent : view.globalIntents()) {
+      if (intents.isOfThisNode(intent)) {
+        open.putIfAbsent(intent.id(), new Open(project, view));
+      }
+    }
+  }
+
+  private void settleOpen() {
+    open.forEach(
+        (id, one) -> {
+          try {
+            List<GlobalIntent> there =
+                one.view().globalIntents().stream().filter(intent -> intent.id().equals(id)).toList();
+            boolean isSettled = true;
+            for (GlobalIntent intent : there) {
+              isSettled = intents.settle(one.project(), one.view(), intent, storedOf(one.project()));
+            }
+            if (isSettled) {
+              open.remove(id);
+            }
+          } catch (ClosedHandleException e) {
+            // Who opens it next settles it.
+            open.remove(id);
+          } catch (IOException | GlobalRefException | RuntimeException e) {
+            log.atFine().withCause(e).log("an update of %s is not settled yet", one.project());
+          }
+        });
+  }
+
+  @Override
+  public void removed(String project) {
+    try {
+      refs.remove(project);
+    } catch (GlobalRefException e) {
+      log.atWarning().withCause(e).log(
+          "project %s was deleted here, and etcd still has its refs: one of the same name cannot have them", project);
+    }
+  }
+
+  @Override
+  public void close() {
+    settling.shutdownNow();
+    refs.close();
+  }
+}

@@ -1,0 +1,28 @@
+package org.refdb.gerrit.global;
+
+import java.nio.file.Path;
+import java.util.List;
+import org.eclipse.jgit.lib.ObjectId;
+
+/** A node in a process of its own, which tests kill: sets one ref, and says how that ended. */
+final class NativeChild {
+  private NativeChild() {}
+
+  /** The words: address of etcd, prefix, name of the node, folder, ref, id. */
+  public static void main(String[] words) throws Exception {
+    GlobalRefs refs = new GlobalRefs(Nodes.hasty(List.of(words[0]), words[1]), NodeName.of(words[2]));
+    try (NativeNode node = new NativeNode(Path.of(words[3]), refs)) {
+      System.out.println(node.set(words[4], ObjectId.fromString(words[5])));
+    }
+    System.exit(0);
+  }
+
+  static Process start(String... words) throws java.io.IOException {
+    List<String> command = new java.util.ArrayList<>();
+    command.add(Path.of(System.getProperty("java.home"), "bin/java").toString());
+    command.addAll(List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "--enable-native-access=ALL-UNNAMED"));
+    command.addAll(List.of("-cp", System.getProperty("java.class.path"), NativeChild.class.getName()));
+    command.addAll(List.of(words));
+    return new ProcessBuilder(command).redirectErrorStream(true).start();
+  }
+}

@@ -1,0 +1,172 @@
+package org.refdb.gerrit.global;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.RefUpdate.Result;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** A node in native mode is killed where it waits for etcd. Its next process settles what it left. */
+final class NativeKillTest {
+  private static final String PROJECT = NativeNode.PROJECT;
+  private static final String MAIN = "refs/heads/main";
+  private static final String NODE = "killed";
+
+  private static EtcdServer etcd;
+
+  private Proxy proxy;
+  private String prefix;
+  private DiskProject disk;
+  private GlobalRefs other;
+  private ObjectId first;
+  private ObjectId second;
+
+  @BeforeAll
+  static void start() throws Exception {
+    etcd = EtcdServer.start();
+  }
+
+  @AfterAll
+  static void stop() throws Exception {
+    etcd.close();
+  }
+
+  @BeforeEach
+  void prepare() throws Exception {
+    proxy = new Proxy(etcd.port());
+    prefix = Nodes.prefix();
+    disk = DiskProject.create();
+    first = disk.commit(1);
+    second = disk.commit(2);
+    other = Nodes.open(etcd.url(), prefix);
+  }
+
+  @AfterEach
+  void close() throws Exception {
+    other.close();
+    disk.close();
+    proxy.close();
+  }
+
+  private NativeNode open() throws Exception {
+    return new NativeNode(disk.folder(), new GlobalRefs(Nodes.settings(etcd.url(), prefix), NodeName.of(NODE)));
+  }
+
+  /** A node in another process, which sets the ref. Its link to etcd is the proxy. */
+  private Process child() throws Exception {
+    return NativeChild.start(proxy.url(), prefix, NODE, disk.folder().toString(), MAIN, second.name());
+  }
+
+  private Optional<String> there() throws GlobalRefException {
+    return other.read(PROJECT, MAIN).value();
+  }
+
+  private static void await(Callable<Boolean> what) throws Exception {
+    for (int i = 0; i < 6000 && !what.call(); i++) {
+      Thread.sleep(10);
+    }
+    assertTrue(what.call());
+  }
+
+  private void begin(boolean isReftable) throws Exception {
+    NativeNode.convert(disk.folder(), isReftable);
+    try (NativeNode node = open()) {
+      assertEquals(Result.NEW, node.set(MAIN, first));
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void beforeItsIntent(boolean isReftable) throws Exception {
+    begin(isReftable);
+    proxy.mode(Proxy.Mode.HELD);
+    Process child = child();
+    // It claims its marks first, under the locks.
+    await(() -> proxy.heldBytes() > 0);
+    child.destroyForcibly().waitFor();
+    assertEquals(List.of(), NativeNode.intentsIn(disk.folder()));
+    proxy.mode(Proxy.Mode.OPEN);
+    try (NativeNode node = open()) {
+      assertEquals(Optional.of(first), node.value(MAIN));
+      assertEquals(Result.FORCED, node.set(MAIN, second));
+      proxy.deliverHeld();
+      assertEquals(Result.FORCED, node.set(MAIN, first));
+      assertEquals(Optional.of(first.name()), there());
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void afterItsIntentAndBeforeEtcdHeardOfIt(boolean isReftable) throws Exception {
+    begin(isReftable);
+    // Slow enough to keep back the one request that follows the intent.
+    proxy.delay(100);
+    Process child = child();
+    await(() -> !NativeNode.intentsIn(disk.folder()).isEmpty());
+    proxy.mode(Proxy.Mode.HELD);
+    await(() -> proxy.heldBytes() > 0);
+    child.destroyForcibly().waitFor();
+    proxy.delay(0);
+    assertEquals(1, NativeNode.intentsIn(disk.folder()).size());
+    assertEquals(Optional.of(first.name()), there());
+    proxy.hangUp();
+    proxy.mode(Proxy.Mode.OPEN);
+    try (NativeNode node = open()) {
+      assertEquals(Optional.of(first), node.value(MAIN));
+      await(() -> node.intents() == 0);
+      // Its request arrives now.
+      proxy.deliverHeld();
+      assertEquals(Result.FORCED, node.set(MAIN, second));
+      assertEquals(Result.FORCED, node.set(MAIN, first));
+      assertEquals(Optional.of(first.name()), there());
+      assertEquals(Optional.of(first), node.value(MAIN));
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void afterEtcdAgreedAndBeforeTheDiskHasIt(boolean isReftable) throws Exception {
+    begin(isReftable);
+    proxy.delay(100);
+    Process child = child();
+    await(() -> !NativeNode.intentsIn(disk.folder()).isEmpty());
+    proxy.mode(Proxy.Mode.NO_ANSWERS);
+    await(() -> there().equals(Optional.of(second.name())));
+    child.destroyForcibly().waitFor();
+    proxy.delay(0);
+    assertEquals(1, NativeNode.intentsIn(disk.folder()).size());
+    proxy.hangUp();
+    proxy.mode(Proxy.Mode.OPEN);
+    try (NativeNode node = open()) {
+      await(() -> node.intents() == 0);
+      assertEquals(Optional.of(second), node.value(MAIN), "etcd has it, so the disk gets it");
+      assertEquals(Result.FORCED, node.set(MAIN, first));
+    }
+    assertEquals(Optional.of(first.name()), there());
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void notAtAll(boolean isReftable) throws Exception {
+    begin(isReftable);
+    Process child = child();
+    String said = new String(child.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+    assertEquals(0, child.waitFor(), said);
+    assertTrue(said.contains("FORCED"), said);
+    assertFalse(there().equals(Optional.of(first.name())));
+    try (NativeNode node = open()) {
+      assertEquals(Optional.of(second), node.value(MAIN));
+    }
+  }
+}

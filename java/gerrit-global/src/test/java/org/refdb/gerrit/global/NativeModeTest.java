@@ -1,0 +1,296 @@
+package org.refdb.gerrit.global;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.stream.IntStream;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.RefUpdate.Result;
+import org.eclipse.jgit.transport.ReceiveCommand;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.refdb.engine.EngineException;
+import org.refdb.engine.RefBatch;
+import org.refdb.gerrit.global.GlobalRefs.Expected;
+import org.refdb.jgit.NotAgreedException;
+
+/** Native mode on a real etcd: the engine asks between prepare and commit, and open intents are settled. */
+final class NativeModeTest {
+  private static final String PROJECT = NativeNode.PROJECT;
+  private static final String MAIN = "refs/heads/main";
+  private static final Set<Result> SUCCESS = EnumSet.of(Result.NEW, Result.FORCED, Result.NO_CHANGE);
+
+  private static EtcdServer etcd;
+
+  private Proxy proxy;
+  private String prefix;
+  private DiskProject disk;
+  private GlobalRefs other;
+  private NativeNode node;
+  private List<ObjectId> ids;
+
+  @BeforeAll
+  static void start() throws Exception {
+    etcd = EtcdServer.start();
+  }
+
+  @AfterAll
+  static void stop() throws Exception {
+    etcd.close();
+  }
+
+  @BeforeEach
+  void prepare() throws Exception {
+    proxy = new Proxy(etcd.port());
+    prefix = Nodes.prefix();
+    disk = DiskProject.create();
+    ids = new ArrayList<>();
+    for (int i = 0; i < 4; i++) {
+      ids.add(disk.commit(i));
+    }
+    other = Nodes.open(etcd.url(), prefix);
+  }
+
+  @AfterEach
+  void close() throws Exception {
+    if (node != null) {
+      node.close();
+    }
+    other.close();
+    disk.close();
+    proxy.close();
+  }
+
+  private void open(boolean isReftable) throws Exception {
+    NativeNode.convert(disk.folder(), isReftable);
+    node = new NativeNode(disk.folder(), Nodes.open(proxy.url(), prefix));
+  }
+
+  /** One that soon gives up, whose first value is there. */
+  private void openHasty(boolean isReftable) throws Exception {
+    NativeNode.convert(disk.folder(), isReftable);
+    node = new NativeNode(disk.folder(), Nodes.openHastyNative(proxy.url(), prefix));
+    surely(ids.get(0));
+  }
+
+  /** Sets the ref, however long etcd takes on a busy machine. */
+  private void surely(ObjectId id) throws Exception {
+    await(
+        () -> {
+          try {
+            return SUCCESS.contains(node.set(MAIN, id));
+          } catch (NotAgreedException e) {
+            return false;
+          }
+        });
+  }
+
+  private Optional<String> there(String ref) throws GlobalRefException {
+    return other.read(PROJECT, ref).value();
+  }
+
+  private boolean put(String ref, ObjectId from, ObjectId to) throws GlobalRefException {
+    return other.compareAndPut(PROJECT, ref, new Expected.Is(from.name()), to.name(), false);
+  }
+
+  private static void await(Callable<Boolean> what) throws Exception {
+    for (int i = 0; i < 3000 && !what.call(); i++) {
+      Thread.sleep(10);
+    }
+    assertTrue(what.call());
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void whatIsOnDiskIsInEtcd(boolean isReftable) throws Exception {
+    open(isReftable);
+    assertEquals(Result.NEW, node.set(MAIN, ids.get(0)));
+    assertEquals(Optional.of(ids.get(0).name()), there(MAIN));
+    assertEquals(Result.FORCED, node.set(MAIN, ids.get(1)));
+    assertEquals(Optional.of(ids.get(1).name()), there(MAIN));
+    assertEquals(Result.FORCED, node.set(MAIN, null));
+    assertEquals(Optional.of("0".repeat(40)), there(MAIN));
+    assertEquals(Result.NEW, node.set(MAIN, ids.get(2)), "what was deleted may be there again");
+    assertEquals(Optional.of(ids.get(2).name()), there(MAIN));
+    for (ReceiveCommand made : node.create(true, List.of("refs/heads/a", "refs/heads/b"), ids.get(3))) {
+      assertEquals(ReceiveCommand.Result.OK, made.getResult(), made.getMessage());
+      assertEquals(Optional.of(ids.get(3).name()), there(made.getRefName()));
+    }
+    // What the settings leave out is each node's own.
+    assertEquals(Result.NEW, node.set("refs/changes/01/1/1", ids.get(0)));
+    assertEquals(Optional.empty(), there("refs/changes/01/1/1"));
+    assertEquals(List.of(), NativeNode.intentsIn(disk.folder()));
+    // Who does not ask is refused.
+    RefBatch plain = new RefBatch(true, false);
+    plain.edit(MAIN).delete().expectAnything().end(false, null, false);
+    EngineException refused = assertThrows(EngineException.class, () -> node.refs.view().commit(plain));
+    assertTrue(refused.getMessage().contains("refdb.global = etcd"), refused.getMessage());
+    assertEquals(Optional.of(ids.get(2)), node.value(MAIN));
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void aValueThatAnotherNodeSetIsNotOverwritten(boolean isReftable) throws Exception {
+    open(isReftable);
+    node.set(MAIN, ids.get(0));
+    assertTrue(put(MAIN, ids.get(0), ids.get(1)));
+    assertEquals(Result.LOCK_FAILURE, node.set(MAIN, ids.get(2)));
+    assertEquals(Result.LOCK_FAILURE, node.set(MAIN, null));
+    assertEquals(Optional.of(ids.get(1).name()), there(MAIN));
+    assertEquals(Optional.of(ids.get(0)), node.value(MAIN));
+    // One of a batch is refused, the others happen; all or none where that is asked for.
+    assertTrue(other.compareAndPut(PROJECT, "refs/heads/b", new Expected.Nothing(), ids.get(1).name(), false));
+    List<String> three = List.of("refs/heads/a", "refs/heads/b", "refs/heads/c");
+    List<ReceiveCommand> whole = node.create(true, three, ids.get(0));
+    assertTrue(whole.get(0).getMessage().contains("etcd has " + ids.get(1).name()), whole.get(0).getMessage());
+    assertEquals(Optional.empty(), node.value("refs/heads/a"));
+    List<ReceiveCommand> each = node.create(false, three, ids.get(0));
+    assertEquals(
+        List.of(ReceiveCommand.Result.OK, ReceiveCommand.Result.LOCK_FAILURE, ReceiveCommand.Result.OK),
+        each.stream().map(ReceiveCommand::getResult).toList());
+    // To catch up needs nobody's leave.
+    assertEquals(Result.FORCED, node.set(MAIN, ids.get(1)));
+    assertEquals(Optional.of(ids.get(1)), node.value(MAIN));
+    assertEquals(List.of(), NativeNode.intentsIn(disk.folder()));
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void withoutEtcdUpdatesAreRefusedAndReadsGoOn(boolean isReftable) throws Exception {
+    openHasty(isReftable);
+    etcd.signal("STOP");
+    try {
+      IOException away = assertThrows(NotAgreedException.class, () -> node.set(MAIN, ids.get(1)));
+      assertTrue(away.getMessage().contains(proxy.url()), away.getMessage());
+      assertEquals(Optional.of(ids.get(0)), node.value(MAIN));
+      assertThrows(NotAgreedException.class, () -> node.set(MAIN, ids.get(2)), "it is not decided yet");
+      ReceiveCommand made = node.create(true, List.of("refs/heads/a"), ids.get(0)).get(0);
+      assertEquals(ReceiveCommand.Result.REJECTED_OTHER_REASON, made.getResult());
+      assertTrue(made.getMessage().contains(proxy.url()), made.getMessage());
+    } finally {
+      etcd.signal("CONT");
+    }
+    await(() -> node.intents() == 0);
+    ObjectId here = node.value(MAIN).orElseThrow();
+    assertEquals(Optional.of(here.name()), there(MAIN));
+    surely(ids.get(3));
+    assertEquals(Optional.of(ids.get(3).name()), there(MAIN));
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void anAgreedUpdateWhoseAnswerGotLostIsFinished(boolean isReftable) throws Exception {
+    openHasty(isReftable);
+    proxy.mode(Proxy.Mode.NO_ANSWERS);
+    NotAgreedException lost = assertThrows(NotAgreedException.class, () -> node.set(MAIN, ids.get(1)));
+    assertTrue(lost.getMessage().contains("not known"), lost.getMessage());
+    assertEquals(Optional.of(ids.get(1).name()), there(MAIN));
+    assertEquals(Optional.of(ids.get(0)), node.value(MAIN), "the old value, while nobody knows");
+    assertEquals(1, node.intents());
+    assertThrows(NotAgreedException.class, () -> node.set(MAIN, ids.get(2)));
+    assertThrows(NotAgreedException.class, () -> node.set(MAIN, null));
+    proxy.hangUp();
+    proxy.mode(Proxy.Mode.OPEN);
+    await(() -> node.intents() == 0);
+    assertEquals(Optional.of(ids.get(1)), node.value(MAIN));
+    surely(ids.get(2));
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void aRequestThatComesLateNeverApplies(boolean isReftable) throws Exception {
+    openHasty(isReftable);
+    proxy.mode(Proxy.Mode.HELD);
+    assertThrows(NotAgreedException.class, () -> node.set(MAIN, ids.get(1)));
+    proxy.hangUp();
+    proxy.mode(Proxy.Mode.OPEN);
+    await(() -> node.intents() == 0);
+    proxy.deliverHeld();
+    surely(ids.get(2));
+    assertEquals(Optional.of(ids.get(2).name()), there(MAIN));
+    assertEquals(Optional.of(ids.get(2)), node.value(MAIN));
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void anAgreedUpdateThatTheDiskDidNotTakeIsFinishedLater(boolean isReftable) throws Exception {
+    openHasty(isReftable);
+    // As a process leaves it that dies after etcd agreed: the intent is there, the disk has the old value.
+    proxy.mode(Proxy.Mode.NO_ANSWERS);
+    assertThrows(NotAgreedException.class, () -> node.set(MAIN, ids.get(1)));
+    Path intent = NativeNode.intentsIn(disk.folder()).getFirst();
+    byte[] kept = Files.readAllBytes(intent);
+    proxy.hangUp();
+    proxy.mode(Proxy.Mode.OPEN);
+    await(() -> node.intents() == 0);
+    // An intent that comes back after it was settled does no harm, whatever happened since.
+    Files.write(intent, kept);
+    // The one who meets it settles it.
+    surely(ids.get(2));
+    Files.write(intent, kept);
+    surely(ids.get(0));
+    Files.write(intent, kept);
+    surely(ids.get(3));
+    assertEquals(Optional.of(ids.get(3).name()), there(MAIN));
+    assertEquals(List.of(), NativeNode.intentsIn(disk.folder()));
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void aDamagedIntentStopsWritersUntilSomeoneLooks(boolean isReftable) throws Exception {
+    open(isReftable);
+    node.set(MAIN, ids.get(0));
+    Path folder = disk.folder().resolve("refdb-global");
+    Path broken = folder.resolve("broken-1");
+    for (String text : List.of("", "refdb global 1 sha1 x\n", "rubbish".repeat(100))) {
+      Files.writeString(broken, text);
+      EngineException met = assertThrows(EngineException.class, () -> node.set(MAIN, ids.get(1)));
+      assertTrue(met.getMessage().contains(broken.toString()), met.getMessage());
+      assertEquals(Optional.of(ids.get(0)), node.value(MAIN));
+      assertEquals(Optional.of(ids.get(0).name()), there(MAIN));
+    }
+    Files.delete(broken);
+    assertEquals(Result.FORCED, node.set(MAIN, ids.get(1)));
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void asManyRefsAsEtcdTakesAreOneRequest(boolean isReftable) throws Exception {
+    open(isReftable);
+    node.set(MAIN, ids.get(0));
+    long before = other.read(PROJECT, MAIN).value().isPresent() ? revision() : 0;
+    List<String> most = IntStream.range(0, 124).mapToObj(i -> "refs/heads/many/" + i).toList();
+    for (ReceiveCommand made : node.create(true, most, ids.get(1))) {
+      assertEquals(ReceiveCommand.Result.OK, made.getResult(), made.getMessage());
+    }
+    assertEquals(before + 1, revision(), "one change of etcd");
+    List<String> more = IntStream.range(0, 1250).mapToObj(i -> "refs/heads/more/" + i).toList();
+    ReceiveCommand refused = node.create(true, more, ids.get(1)).getFirst();
+    assertTrue(refused.getMessage().contains("max-txn-ops"), refused.getMessage());
+    assertEquals(Optional.empty(), node.value(more.getFirst()));
+    // One by one they may, ten times the bound.
+    for (ReceiveCommand made : node.create(false, more, ids.get(1))) {
+      assertEquals(ReceiveCommand.Result.OK, made.getResult(), made.getMessage());
+    }
+    assertEquals(Optional.of(ids.get(1).name()), there(more.getLast()));
+  }
+
+  private long revision() throws Exception {
+    other.read(PROJECT, MAIN);
+    return other.etcd().revision();
+  }
+}

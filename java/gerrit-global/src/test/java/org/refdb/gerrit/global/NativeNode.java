@@ -1,0 +1,110 @@
+package org.refdb.gerrit.global;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.Stream;
+import org.eclipse.jgit.internal.storage.file.FileRepository;
+import org.eclipse.jgit.lib.BatchRefUpdate;
+import org.eclipse.jgit.lib.Config;
+import org.eclipse.jgit.lib.ConfigConstants;
+import org.eclipse.jgit.lib.NullProgressMonitor;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.lib.RefUpdate;
+import org.eclipse.jgit.revwalk.RevWalk;
+import org.eclipse.jgit.transport.ReceiveCommand;
+import org.refdb.engine.EngineException;
+import org.refdb.engine.EngineLoadException;
+import org.refdb.engine.RefViews;
+import org.refdb.jgit.RefdbDatabase;
+
+/** A node in native mode, with one repository: the engine, and etcd asked by {@link NativeMode}. */
+final class NativeNode implements AutoCloseable {
+  static final String PROJECT = DiskProject.NAME;
+  private static final long MEMORY_BYTES = 16 << 20;
+
+  private final Path folder;
+  private final RefViews views;
+  private final NativeMode mode;
+  private final FileRepository repository;
+  final RefdbDatabase refs;
+
+  NativeNode(Path folder, GlobalRefs global) throws IOException, EngineLoadException {
+    this.folder = folder;
+    mode = new NativeMode(global, new StoredRefs(new Config()));
+    views = RefViews.open(MEMORY_BYTES, 0);
+    repository = new FileRepository(folder.toFile());
+    repository.getConfig().setString("refdb", null, "global", "etcd");
+    repository.getConfig().save();
+    refs = RefdbDatabase.open(views, repository, () -> null, mode.committer(PROJECT));
+    mode.opened(PROJECT, refs.view());
+  }
+
+  /** The repository's refs become reftables, if that is wanted. */
+  static void convert(Path folder, boolean isReftable) throws IOException {
+    if (isReftable) {
+      try (FileRepository repository = new FileRepository(folder.toFile())) {
+        repository.convertRefStorage(ConfigConstants.CONFIG_REF_STORAGE_REFTABLE, false, false);
+      }
+    }
+  }
+
+  /** Sets a ref, or deletes it where the id is null. */
+  RefUpdate.Result set(String ref, ObjectId id) throws IOException {
+    RefUpdate update = refs.newUpdate(ref, false);
+    update.setForceUpdate(true);
+    if (id == null) {
+      return update.delete();
+    }
+    update.setNewObjectId(id);
+    return update.update();
+  }
+
+  /** Creates refs, all at once. */
+  List<ReceiveCommand> create(boolean atomic, List<String> names, ObjectId id) throws IOException {
+    BatchRefUpdate batch = refs.newBatchUpdate();
+    batch.setAtomic(atomic);
+    List<ReceiveCommand> commands =
+        names.stream().map(name -> new ReceiveCommand(ObjectId.zeroId(), id, name)).toList();
+    batch.addCommand(commands);
+    try (RevWalk walk = new RevWalk(repository)) {
+      batch.execute(walk, NullProgressMonitor.INSTANCE);
+    }
+    return commands;
+  }
+
+  Optional<ObjectId> value(String ref) throws IOException {
+    Ref found = refs.exactRef(ref);
+    return Optional.ofNullable(found).map(Ref::getObjectId);
+  }
+
+  int intents() throws EngineException {
+    return refs.view().globalIntents().size();
+  }
+
+  /** Their files, which are there also while nobody has the repository open. */
+  static List<Path> intentsIn(Path folder) throws IOException {
+    Path intents = folder.resolve("refdb-global");
+    if (!Files.exists(intents)) {
+      return List.of();
+    }
+    try (Stream<Path> files = Files.list(intents)) {
+      return files.toList();
+    }
+  }
+
+  Path folder() {
+    return folder;
+  }
+
+  @Override
+  public void close() {
+    refs.close();
+    repository.close();
+    views.close();
+    mode.close();
+  }
+}
