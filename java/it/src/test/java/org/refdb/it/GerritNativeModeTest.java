@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInstance;
 import org.junit.jupiter.api.TestMethodOrder;
 
-/** Native mode in a real Gerrit with a real etcd, which is stopped, moves refs for another node, and sees Gerrit killed. */
+/** Native mode in a real Gerrit with a real etcd. That is stopped, moves refs for another node, and sees Gerrit killed. */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 final class GerritNativeModeTest {
@@ -48,7 +48,8 @@ final class GerritNativeModeTest {
             .redirectOutput(scratch.resolve("etcd.log").toFile())
             .start();
     server = GerritServer.create(scratch.resolve("site"));
-    config("[refdb]\n\tglobal = etcd\n");
+    // Gerrit tries what another node was quicker with again, for 20 seconds by default.
+    config("[refdb]\n\tglobal = etcd\n[retry]\n\ttimeout = 2 s\n");
     Commands.Output installed = server.installer("install", "--global", "etcd=" + url);
     assertEquals(0, installed.status(), installed.text());
     rest = new Rest(server.url(), "admin", "secret");
