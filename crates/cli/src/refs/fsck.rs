@@ -3,9 +3,18 @@
 use crate::failure::{Failure, Result, fatal};
 use bstr::{BStr, ByteSlice};
 use refdb::{
-    config::Config,
+    config::{Config, Value},
     verify::{Check, Level},
 };
+
+/// `largePathname`'s word has the most bytes of a path behind it, `warn:4096`. Git reads these before the word.
+fn without_length<'a>(id: &BStr, wanted: &'a BStr, value: &Value<'_>) -> Result<&'a BStr> {
+    let (true, Some((word, length))) = (id == "largepathname", wanted.split_once_str(":")) else { return Ok(wanted) };
+    if (Value { raw: Some(length.as_bstr()), ..*value }).long().is_err() {
+        return fatal!["unable to parse max tree entry len: ", length];
+    }
+    Ok(word.as_bstr())
+}
 
 /// The consequence of a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +53,7 @@ impl Levels {
                 continue;
             }
             let wanted = value.text().map_err(|error| Failure::Lines(error.report()))?;
-            levels.set(id.as_bstr(), wanted)?;
+            levels.set(id.as_bstr(), without_length(id.as_bstr(), wanted, &value)?)?;
         }
         Ok(levels)
     }

@@ -182,6 +182,15 @@ fn settings_and_strictness_change_what_a_fault_is() {
         "fsck.foo=error",
         "fsck.badTimezone=ignore",
         "fsck.nulInHeader=warn",
+        "fsck.largePathname=warn",
+        "fsck.largePathname=warn:10",
+        "fsck.largePathname=ignore:0x1k",
+        "fsck.largePathname=foo:10",
+        "fsck.largePathname=foo:x",
+        "fsck.largePathname=warn:",
+        "fsck.largePathname=warn:5:6",
+        "fsck.largePathname=error:9223372036854775808",
+        "fsck.badTree=warn:10",
     ] {
         for after in [&[][..], &["--strict"], &["--no-strict", "--verbose", "--no-verbose"]] {
             agree(setting, &repo, &["-c", setting], after);
