@@ -90,8 +90,9 @@ fn is_in_own_folder(name: &BStr) -> bool {
     name.starts_with(b"refs/worktree/") || name.starts_with(b"refs/bisect/") || name.starts_with(b"refs/rewritten/")
 }
 
-/// Whether `name` is spelt as a ref that lives at the root: upper-case letters, `-` and `_` only.
-fn is_root_syntax(name: &BStr) -> bool {
+/// Whether `name` is spelt as a ref that lives at the root: upper-case letters, `-` and `_` only. Git takes such names for
+/// refs of their own, but lists only [root refs](is_root_ref).
+pub fn is_root_syntax(name: &BStr) -> bool {
     !name.is_empty() && name.iter().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_'))
 }
 

@@ -216,6 +216,8 @@ fn names_of_tables_and_targets_in_reftables_are_judged_as_git_does() {
             assert!(of_tree.status.success(), "{of_tree:?}");
             agree(target, &repo, &[], &[]);
         }
+        repo.git(["update-ref", "TEMP_TAG", "refs/heads/main"]);
+        agree("a ref at the root that is not listed", &repo, &[], &["--strict"]);
         repo.git(["symbolic-ref", "HEAD", "refs/tags/x"]);
         agree("HEAD", &repo, &[], &[]);
         repo.git(["symbolic-ref", "HEAD", "refs/heads/main"]);
