@@ -171,6 +171,31 @@ fn name_conflicts_with_files_and_folders_are_refused_and_empty_folders_are_not()
     agree(&repo);
 }
 
+/// A rename met the folder before, when reflogs and the refs ahead had changed already.
+#[test]
+fn a_folder_in_place_of_a_packed_refs_file_fails_before_anything_changes() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let ids = repo.commits(2);
+    let (old, new) = (ids[0], ids[1]);
+    repo.create_refs([("refs/heads/a", old), ("refs/heads/full", old), ("refs/heads/free", old)]);
+    repo.git(["pack-refs", "--all"]);
+    for folder in ["full", "free"] {
+        fs::create_dir_all(repo.git_dir().join("refs/heads").join(folder).join("empty")).unwrap();
+    }
+    fs::write(repo.git_dir().join("refs/heads/full/x.lock"), "").unwrap();
+    let before = repo.git(["for-each-ref"]);
+    let store = backend(&repo);
+    let wishes = ["refs/heads/a", "refs/heads/full"].map(|name| Wish { log: Some("why".into()), ..set(name, new) });
+    let error = transact(&store, &wishes).unwrap_err().to_string();
+    assert!(error.contains("there is a non-empty directory") && error.contains("blocking reference"), "{error}");
+    assert_eq!(repo.git(["for-each-ref"]), before);
+    assert!(!repo.git_dir().join("logs/refs/heads/a").exists() && !repo.git_dir().join("logs/refs/heads/full").exists());
+    transact(&store, &[set("refs/heads/free", new)]).unwrap();
+    fs::remove_dir_all(repo.git_dir().join("refs/heads/full")).unwrap();
+    transact(&store, &wishes).unwrap();
+    agree(&repo);
+}
+
 #[test]
 fn a_transaction_that_is_dropped_at_any_stage_leaves_nothing() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);

@@ -120,7 +120,9 @@ impl FilesLocked {
     fn stage_loose(&mut self, claim: usize, step: &Step<'_>, value: TargetView<'_>) -> Result<()> {
         let options = &self.store.options;
         let Some(path) = self.store.layout.ref_path(step.name) else { return Ok(()) };
-        if step.old.is_none() && !self.has_room(&path)? {
+        // A packed value has no file: a folder may stand there. Found later, other refs and reflogs would have changed.
+        let may_be_blocked = step.old.is_none() || options.fs.find_link(&path)?.is_some_and(|stat| stat.is_dir());
+        if may_be_blocked && !self.has_room(&path)? {
             return Err(Rejection::of_claim(step.name, Why::Folder { path }).into());
         }
         let mut content = Vec::with_capacity(options.hash.len_hex() + 1);
