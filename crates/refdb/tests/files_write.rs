@@ -189,7 +189,9 @@ fn a_folder_in_place_of_a_packed_refs_file_fails_before_anything_changes() {
     let error = transact(&store, &wishes).unwrap_err().to_string();
     assert!(error.contains("there is a non-empty directory") && error.contains("blocking reference"), "{error}");
     assert_eq!(repo.git(["for-each-ref"]), before);
-    assert!(!repo.git_dir().join("logs/refs/heads/a").exists() && !repo.git_dir().join("logs/refs/heads/full").exists());
+    assert!(
+        !repo.git_dir().join("logs/refs/heads/a").exists() && !repo.git_dir().join("logs/refs/heads/full").exists()
+    );
     transact(&store, &[set("refs/heads/free", new)]).unwrap();
     fs::remove_dir_all(repo.git_dir().join("refs/heads/full")).unwrap();
     transact(&store, &wishes).unwrap();

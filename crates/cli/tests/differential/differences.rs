@@ -151,6 +151,17 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_ALIKE,
     },
     Difference {
+        why: "where git deletes refs that are not packed it may make a packed-refs without refs; refdb makes none",
+        unify: SAID_ALIKE,
+        left: |_, changed, _| {
+            let is_empty =
+                |packed: &[u8]| packed.split(|byte| *byte == b'\n').all(|line| line.is_empty() || line[0] == b'#');
+            changed.name == "packed-refs"
+                && changed.git.as_ref().is_some_and(|packed| is_empty(packed))
+                && changed.other.is_none()
+        },
+    },
+    Difference {
         why: "a symbolic ref that an edit follows to itself is edited twice for refdb; git cannot read it, or changes it",
         unify: loops,
         left: |step, changed, left| LEFT_BY_GIT(step, changed, left) || LEFT_BY_REFDB(step, changed, left),
