@@ -110,14 +110,11 @@ final class NativeKillTest {
   @ValueSource(booleans = {false, true})
   void afterItsIntentAndBeforeEtcdHeardOfIt(boolean isReftable) throws Exception {
     begin(isReftable);
-    // Slow enough to keep back the one request that follows the intent.
-    proxy.delay(100);
+    // The request that follows the intent is the first one that names the ref.
+    proxy.modeFrom(MAIN, Proxy.Mode.HELD);
     Process child = child();
-    await(() -> !NativeNode.intentsIn(disk.folder()).isEmpty());
-    proxy.mode(Proxy.Mode.HELD);
     await(() -> proxy.heldBytes() > 0);
     child.destroyForcibly().waitFor();
-    proxy.delay(0);
     assertEquals(1, NativeNode.intentsIn(disk.folder()).size());
     assertEquals(Optional.of(first.name()), there());
     proxy.hangUp();
@@ -138,13 +135,10 @@ final class NativeKillTest {
   @ValueSource(booleans = {false, true})
   void afterEtcdAgreedAndBeforeTheDiskHasIt(boolean isReftable) throws Exception {
     begin(isReftable);
-    proxy.delay(100);
+    proxy.modeFrom(MAIN, Proxy.Mode.NO_ANSWERS);
     Process child = child();
-    await(() -> !NativeNode.intentsIn(disk.folder()).isEmpty());
-    proxy.mode(Proxy.Mode.NO_ANSWERS);
     await(() -> there().equals(Optional.of(second.name())));
     child.destroyForcibly().waitFor();
-    proxy.delay(0);
     assertEquals(1, NativeNode.intentsIn(disk.folder()).size());
     proxy.hangUp();
     proxy.mode(Proxy.Mode.OPEN);

@@ -7,6 +7,7 @@ import java.io.InputStream;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 
@@ -28,6 +29,9 @@ final class Proxy implements AutoCloseable {
   private final List<Link> links = new CopyOnWriteArrayList<>();
   private volatile Mode mode = Mode.OPEN;
   private volatile long delayMillis;
+  private volatile Awaited awaited;
+
+  private record Awaited(String text, Mode mode) {}
 
   Proxy(int target) throws IOException {
     this.target = target;
@@ -43,6 +47,19 @@ final class Proxy implements AutoCloseable {
     mode = next;
     if (next == Mode.CUT) {
       hangUp();
+    }
+  }
+
+  /** Changes its mode as soon as a request has this text, before that arrives. */
+  void modeFrom(String text, Mode next) {
+    awaited = new Awaited(text, next);
+  }
+
+  private void look(byte[] bytes, int length) {
+    Awaited now = awaited;
+    if (now != null && new String(bytes, 0, length, StandardCharsets.ISO_8859_1).contains(now.text())) {
+      mode = now.mode();
+      awaited = null;
     }
   }
 
@@ -119,6 +136,7 @@ final class Proxy implements AutoCloseable {
         InputStream from = client.getInputStream();
         for (int length = from.read(bytes); length > 0; length = from.read(bytes)) {
           pause();
+          look(bytes, length);
           request(bytes, length);
         }
       } catch (IOException e) {
