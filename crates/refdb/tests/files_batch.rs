@@ -98,7 +98,7 @@ fn records(dir: &Path) -> Vec<String> {
 
 /// Settles all there is, and finds nothing in doubt.
 fn settle(dir: &Path) {
-    for (path, taken_over) in store(&Fs::real(), dir, false).settle().unwrap() {
+    for (path, taken_over) in settle_when_free(&store(&Fs::real(), dir, false)) {
         let taken_over = taken_over.unwrap();
         assert!(
             matches!(taken_over, TakenOver::Settled(Outcome::Complete | Outcome::Dropped)),
@@ -293,15 +293,15 @@ fn a_ref_with_neither_value_stays_and_is_named() {
     let scene = Scene::new();
     let (dir, ids) = (scene.repo.git_dir(), &scene.ids);
     let store = store(&Fs::real(), dir, false);
-    let settled = || store.settle().unwrap().pop().unwrap().1.unwrap();
+    let outcome = || settle_when_free(&store).pop().unwrap().1.unwrap();
     // Nothing shows: dropped. Something does: what has its old value follows, the rest is named.
     left_behind(dir, &intent(&[(LOOSE, Some(ids[1]), ids[2]), (PACKED, Some(ids[3]), ids[2])]));
-    assert_eq!(settled(), TakenOver::Settled(Outcome::Dropped));
+    assert_eq!(outcome(), TakenOver::Settled(Outcome::Dropped));
     assert_eq!(read(dir), scene.before);
     let taken = "refs/heads/loose/below";
     left_behind(dir, &intent(&[(META, None, ids[3]), (LOOSE, Some(ids[0]), ids[1]), (PACKED, Some(ids[3]), ids[2])]));
     let half = Outcome::Half(vec![PACKED.into()]);
-    assert_eq!(settled(), TakenOver::Settled(half));
+    assert_eq!(outcome(), TakenOver::Settled(half));
     assert_eq!((&read(dir)[META], &read(dir)[PACKED]), (&ids[3].to_string(), &ids[0].to_string()));
     let unsettled = store.unsettled().unwrap();
     assert_eq!((unsettled.open.len(), unsettled.left.len()), (0, 1));
@@ -310,7 +310,7 @@ fn a_ref_with_neither_value_stays_and_is_named() {
     left_behind(dir, &intent(&[("refs/heads/loose2", None, ids[1]), ("refs/heads/packed", Some(ids[3]), ids[0])]));
     transact(&store, &[create("refs/tags/x", ids[1])]).unwrap();
     assert_eq!(leftovers(dir).len(), 2);
-    settled();
+    outcome();
     assert_eq!(leftovers(dir).len(), 0);
 }
 
@@ -322,19 +322,19 @@ fn a_record_does_nothing_that_its_writer_could_not() {
     let outside = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(outside.path(), dir.join("refs/out")).unwrap();
     let id = left_behind(dir, &intent(&[(LOOSE, Some(ids[0]), ids[1]), ("refs/out/x", None, ids[2])]));
-    assert!(store.settle().unwrap().pop().unwrap().1.is_err(), "a link is on the way");
+    assert!(settle_when_free(&store).pop().unwrap().1.is_err(), "a link is on the way");
     assert!(!outside.path().join("x").exists());
     let record = dir.join(format!("refdb-batches/{id}"));
     // A torn one, one of another repository's kind, one that is a link, one that is a folder.
     let bytes = std::fs::read(&record).unwrap();
     std::fs::write(&record, &bytes[..bytes.len() - 3]).unwrap();
-    assert!(store.settle().unwrap().pop().unwrap().1.is_err());
+    assert!(settle_when_free(&store).pop().unwrap().1.is_err());
     std::fs::rename(&record, outside.path().join("record")).unwrap();
     std::os::unix::fs::symlink(outside.path().join("record"), &record).unwrap();
-    assert!(store.settle().unwrap().pop().unwrap().1.is_err());
+    assert!(settle_when_free(&store).pop().unwrap().1.is_err());
     std::fs::remove_file(&record).unwrap();
     std::fs::create_dir(&record).unwrap();
-    assert!(store.settle().unwrap().pop().unwrap().1.is_err());
+    assert!(settle_when_free(&store).pop().unwrap().1.is_err());
     std::fs::remove_file(dir.join("refs/out")).unwrap();
     assert_eq!(read(dir), scene.before);
     // Whose locks stay meanwhile.

@@ -122,7 +122,7 @@ fn a_fold_between_a_batch_and_a_bulk_change_takes_back_neither_after_a_loss_of_p
     };
     for disk in [Disk::Journaled, Disk::Unordered] {
         lose_power_everywhere(refs_only(&repo).path(), disk, work, |dir, crash| {
-            for (_, taken_over) in store(&Fs::real(), dir, true).settle().unwrap() {
+            for (_, taken_over) in settle_when_free(&store(&Fs::real(), dir, true)) {
                 taken_over.unwrap();
                 settled.set(settled.get() + 1);
             }

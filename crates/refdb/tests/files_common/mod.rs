@@ -7,7 +7,7 @@ use refdb::{
     Backend, Cursor, Error, HashKind, Misuse, ObjectError, ObjectId, Probe, RefName, Rejection, Result, Snapshot, Step,
     Target, TargetView, Why,
     backend::{Answers, Claim, Claims, Intent, LogLine, NewValue, OptimizeOptions, Peeled, Steps},
-    files::{FilesBackend, FilesOptions},
+    files::{FilesBackend, FilesOptions, TakenOver},
     transaction::{ObjectCheck, ObjectClass},
 };
 use refdb_testkit::{Repo, files_below};
@@ -17,7 +17,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 pub(crate) type Refs = BTreeMap<String, String>;
@@ -39,6 +39,22 @@ pub(crate) fn batching(fs: &Fs, dir: &Path, sync: bool, patience: Duration) -> F
         packed_patience: Some(Patience::For(patience)),
         ..options(fs.clone().signing_locks(), dir, HashKind::Sha1)
     })
+}
+
+/// What becomes of each record that is left. Until its `exec`, a program that another test starts holds the locks of
+/// those that play dead too. Then nothing can be settled for a moment.
+pub(crate) fn settle_when_free(store: &FilesBackend) -> Vec<(PathBuf, Result<TakenOver>)> {
+    let begun = Instant::now();
+    let mut outcomes = Vec::new();
+    loop {
+        outcomes.extend(store.settle().unwrap());
+        let is_busy = |(_, outcome): &(_, _)| matches!(outcome, Ok(TakenOver::Busy));
+        if !outcomes.iter().any(is_busy) || begun.elapsed() > Duration::from_secs(10) {
+            return outcomes;
+        }
+        outcomes.retain(|one| !is_busy(one));
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Knows the tags it was told of; everything else is a commit.
