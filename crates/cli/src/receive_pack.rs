@@ -10,7 +10,7 @@ use crate::{
     session::{Session, before_locks},
 };
 use bstr::ByteSlice;
-use refdb::{Environment, Repository};
+use refdb::{Environment, Misuse, Repository, Store};
 use refdb_receive::{Call, Facts, ServeError, Settings, hand_over, serve};
 use refdb_vfs::Fs;
 use std::{
@@ -57,6 +57,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let settings = Settings::of(session.store.config()).map_err(refdb::Error::from)?;
     let facts = Facts::of(&fs, session.store.repository(), &environment)?;
     if hand_over(&settings, &facts).is_some() {
+        check_git_may(&session.store)?;
         let options = invocation.words.split_last().map_or(&[][..], |(_, options)| options);
         let here = OsString::from(".");
         return Err(leave(&environment, options.iter().chain([&here])));
@@ -68,9 +69,20 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
         Ok(()) => Ok(0),
         Err(ServeError::Store(error)) => Err(error.into()),
         Err(_) if refdb_vfs::interrupt::received().is_some() => Err(Failure::Interrupted),
-        Err(ServeError::LeftToGit(words)) => replay::replay(&call, &words),
+        Err(ServeError::LeftToGit(words)) => {
+            check_git_may(&session.store)?;
+            replay::replay(&call, &words)
+        }
         Err(ServeError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::BrokenPipe),
         Err(error) => fatal![error.to_string()],
+    }
+}
+
+/// Git would write without a word to the global ref database.
+fn check_git_may(store: &Store) -> Result<()> {
+    match store.context().forbidden {
+        Some(why @ Misuse::Global { .. }) => Err(refdb::Error::from(why.clone()).into()),
+        _ => Ok(()),
     }
 }
 

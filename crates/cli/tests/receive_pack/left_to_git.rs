@@ -175,6 +175,24 @@ fn what_is_left_to_git_before_the_advertisement_works_as_with_git() {
     }
 }
 
+/// Git would write what the global ref database has not heard of.
+#[test]
+fn where_a_global_ref_database_decides_nothing_is_left_to_git() {
+    let client = Client::new(refdb_types::HashKind::Sha1);
+    for format in refdb_testkit::RefFormat::ALL {
+        for (what, make_rare) in LEFT_TO_GIT {
+            let server = Repo::bare(format, refdb_types::HashKind::Sha1);
+            make_rare(&server);
+            server.config("refdb.global", "etcd");
+            let before = server.refs();
+            let output = client.push(&server, true, &[format!("{}:refs/heads/main", client.commits[1])]);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success() && said.contains("refdb.global = etcd"), "{format:?}, {what}: {said}");
+            assert_eq!(server.refs(), before, "{format:?}, {what}");
+        }
+    }
+}
+
 #[test]
 fn variables_that_lead_elsewhere_leave_the_push_to_git() {
     let client = Client::new(refdb_types::HashKind::Sha1);

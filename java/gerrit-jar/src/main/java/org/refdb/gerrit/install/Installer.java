@@ -91,11 +91,12 @@ final class Installer {
     out.println("Now restart Gerrit. `java -jar refdb-gerrit.jar uninstall " + folder + "` undoes this.");
   }
 
-  /** Takes refdb out. The repositories need nothing: they are what they were. */
+  /** Takes refdb out. Repositories without an open batch are what they were. */
   void uninstall(Path folder) throws InstallException, IOException {
     Site site = Site.at(folder);
     ConfigFile config = ConfigFile.read(site.config());
     new GlobalRefsPlugin(site, config).requireNotNative();
+    OpenBatches.requireNone(site.repositories(config));
     boolean changed = false;
     for (GerritModule module : GerritModule.values()) {
       changed |= config.remove(SECTION, module.key(), module.className());

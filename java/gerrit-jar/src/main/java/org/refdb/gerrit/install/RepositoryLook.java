@@ -71,7 +71,7 @@ final class RepositoryLook {
         });
   }
 
-  private static boolean isRepository(Path folder) {
+  static boolean isRepository(Path folder) {
     return Files.isDirectory(folder.resolve("objects")) && Files.isRegularFile(folder.resolve("HEAD"));
   }
 

@@ -1,6 +1,8 @@
 package org.refdb.gerrit.install;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.ByteArrayOutputStream;
@@ -32,5 +34,26 @@ final class UninstallTest {
     String said = uninstall();
     assertTrue(said.contains("LEFT " + caches + ", refdb's persistent caches, with the cookies of sessions"), said);
     assertTrue(said.contains("`wipe-caches SITE` deletes them"), said);
+  }
+
+  @Test
+  void aBatchThatAKilledServerLeftIsSettledFirst() throws Exception {
+    Files.createDirectories(site.resolve("etc"));
+    Path config = site.resolve("etc/gerrit.config");
+    GerritModule module = GerritModule.REFS_IN_SERVER;
+    String before = "[gerrit]\n\tbasePath = git\n\t" + module.key() + " = " + module.className() + "\n";
+    Files.writeString(config, before);
+    Path repository = site.resolve("git/a/b.git");
+    Files.createDirectories(repository.resolve("objects"));
+    Files.writeString(repository.resolve("HEAD"), "ref: refs/heads/main\n");
+    Path records = Files.createDirectories(repository.resolve("refdb-batches"));
+    Path record = Files.writeString(records.resolve("0123456789abcdef"), "refdb batch 1");
+    String text = assertThrows(InstallException.class, this::uninstall).getMessage();
+    assertTrue(text.contains("refdb -C " + repository + " refs settle"), text);
+    assertEquals(before, Files.readString(config), "nothing has changed");
+
+    Files.move(record, records.resolve("0123456789abcdef.new"));
+    uninstall();
+    assertFalse(Files.readString(config).contains("org.refdb"), "one that was not finished means nothing");
   }
 }

@@ -1,0 +1,80 @@
+package org.refdb.gerrit.install;
+
+import java.io.IOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.FileVisitResult;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.SimpleFileVisitor;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Looks for records of small batches in a site's repositories. A server that runs has them for a moment, and one that was
+ * killed leaves them. JGit and git know nothing of them. The refs of such a batch would stay locked, half of them changed.
+ */
+final class OpenBatches {
+  private static final String RECORDS = "refdb-batches";
+  private static final int SAID_MAX = 10;
+
+  private OpenBatches() {}
+
+  /** Refuses to take out the only program that can settle them. */
+  static void requireNone(Path root) throws InstallException, IOException {
+    List<Path> repositories = repositoriesWithRecords(root);
+    if (repositories.isEmpty()) {
+      return;
+    }
+    StringBuilder text = new StringBuilder();
+    for (Path repository : repositories.subList(0, Math.min(SAID_MAX, repositories.size()))) {
+      text.append("\n  refdb -C ").append(repository).append(" refs settle");
+    }
+    throw new InstallException(
+        repositories.size() + " repositories have a batch of refs that is not settled, of which git and JGit know nothing."
+            + " Stop Gerrit, then settle each of them, beginning with:" + text);
+  }
+
+  private static List<Path> repositoriesWithRecords(Path root) throws IOException {
+    List<Path> found = new ArrayList<>();
+    if (!Files.isDirectory(root)) {
+      return found;
+    }
+    Files.walkFileTree(
+        root,
+        new SimpleFileVisitor<>() {
+          @Override
+          public FileVisitResult preVisitDirectory(Path folder, BasicFileAttributes attributes) throws IOException {
+            if (!RepositoryLook.isRepository(folder)) {
+              return FileVisitResult.CONTINUE;
+            }
+            if (hasRecord(folder.resolve(RECORDS))) {
+              found.add(folder);
+            }
+            return FileVisitResult.SKIP_SUBTREE;
+          }
+
+          /** Such as `lost+found`, or a project that is deleted meanwhile. */
+          @Override
+          public FileVisitResult visitFileFailed(Path file, IOException error) {
+            return FileVisitResult.CONTINUE;
+          }
+        });
+    return found;
+  }
+
+  /** One that was not finished, NAME.new, means nothing. */
+  private static boolean hasRecord(Path records) throws IOException {
+    if (!Files.isDirectory(records)) {
+      return false;
+    }
+    try (DirectoryStream<Path> all = Files.newDirectoryStream(records)) {
+      for (Path one : all) {
+        if (!one.toString().endsWith(".new")) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+}
