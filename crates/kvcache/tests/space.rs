@@ -215,6 +215,33 @@ fn a_logout_on_a_full_disk_survives_a_kill() {
     }
 }
 
+/// What was still in memory was lost then, while older values of the same keys stayed in the files.
+#[test]
+fn a_close_on_a_full_disk_brings_nothing_back() {
+    for (limit, keys) in [(MIB, 1u32), (MIB, 3), (MIB, 20), (MIB, 200), (8 * MIB, 20), (8 * MIB, 200)] {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = SmallDisk::with(100 * MIB as i64);
+        let cache = Cache::open_idle(Fs::witnessed(disk.clone()), dir.path(), patient(limit)).unwrap();
+        let put = |i: u32, byte| assert_eq!(cache.put(&i.to_le_bytes(), &[byte; 900]).unwrap(), Put::Stored);
+        (0..keys).for_each(|i| put(i, b'o'));
+        cache.flush(Durability::Written).unwrap();
+        disk.set_free(0);
+        for i in 0..keys {
+            match i % 2 {
+                0 => assert!(cache.remove(&i.to_le_bytes()).unwrap()),
+                _ => put(i, b'n'),
+            }
+        }
+        cache.close().unwrap();
+        drop(cache);
+        let cache = open(dir.path(), limit);
+        for i in 0..keys {
+            let found = cache.get(&i.to_le_bytes()).map(|found| found.value[0]);
+            assert!(found.is_none_or(|first| first == b'n' && i % 2 == 1), "{i} of {keys} is {found:?}");
+        }
+    }
+}
+
 #[test]
 fn a_lowered_limit_holds_from_the_start() {
     let dir = tempfile::tempdir().unwrap();

@@ -91,14 +91,7 @@ impl Cache {
         }
         // A process that lives for a moment only leaves this to nobody else.
         let _ = self.reclaim.merge_if_crowded();
-        let end = {
-            let mut log = self.store.log();
-            let _ = log.pay_at(&self.store.view, self.store.ages.now_ms());
-            // So that the next start reads a footer and not the records.
-            let _ = log.seal_active(&self.store.view);
-            log.end()
-        };
-        let written = self.store.write_through(end);
+        let written = self.write_last();
         let _ = self.reclaim.report();
         *self.lock_file.lock() = None;
         written

@@ -278,6 +278,30 @@ impl Cache {
         self.settle_removals(durability)
     }
 
+    /// Writes the write buffer when no thread will do it any more. Where there is no room, older entries make it, or all
+    /// of them do. Records that stayed in memory would leave older values of their keys in the files.
+    pub(crate) fn write_last(&self) -> Result<()> {
+        let store = &self.store;
+        let pays = || store.log().pay_at(&store.view, store.ages.now_ms()).is_ok();
+        while !pays() {
+            self.write_or_wipe()?;
+            if !pays() && !self.reclaim.free_one()? {
+                return self.reclaim.wipe();
+            }
+        }
+        // So that the next start reads a footer and not the records.
+        let _ = store.log().seal_active(&store.view);
+        self.write_or_wipe()
+    }
+
+    fn write_or_wipe(&self) -> Result<()> {
+        let end = self.store.log().end();
+        match self.settle_on_full_disk(end, Durability::Written) {
+            Err(error) if is_full(&error) => self.reclaim.wipe(),
+            written => written,
+        }
+    }
+
     /// Waits until everything before `end` is as durable as asked. On a full disk older entries make room for it. Where
     /// that is not enough and a removal waits, all of them do, since removed values must not come back.
     fn settle_on_full_disk(&self, end: End, durability: Durability) -> Result<()> {
