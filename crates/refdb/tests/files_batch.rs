@@ -1,6 +1,8 @@
 //! Atomic batches of a few refs as loose files: stopped at every operation, settled by the next, whole afterwards.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+#[path = "files_batch/copies.rs"]
+mod copies;
 mod files_common;
 
 use files_common::*;

@@ -15,7 +15,7 @@ use crate::{Error, Probe, Result, Snapshot, Target, TargetView, backend::Answers
 use bstr::{BStr, BString, ByteSlice};
 use refdb_vfs::{BatchId, Fs, Heir, Lock, LockError, Orphan, Patience, boot_id};
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -218,62 +218,75 @@ pub enum TakenOver {
 
 /// Settles a batch whose process is gone, and gives up its locks. `met` is one of them.
 pub(super) fn take_over(store: &Arc<Store>, id: BatchId, met: Option<Orphan>) -> Result<TakenOver> {
-    let fs = &store.options.fs;
     let Some(bytes) = record::read(store, id)? else {
         if let Some(met) = met {
-            // Its owner may have died right after it removed the record. That must last before the lock goes.
-            record::make_durable(store, true)?;
-            record::remove(store, id, false)?;
-            Orphan::remove(fs, met.path())?;
+            give_up_void(store, id, met.path())?;
         }
         return Ok(TakenOver::Nothing);
     };
     let intent = record::parse(store, id, &bytes)?;
     let mut orphans: Vec<Orphan> = met.into_iter().collect();
-    let mut paths: BTreeSet<PathBuf> = orphans.iter().map(|met| met.path().to_owned()).collect();
+    let mut locks: BTreeMap<PathBuf, BatchId> = orphans.iter().map(|met| (met.path().to_owned(), met.id())).collect();
     for entry in &intent.refs {
         let Some(path) = store.layout.ref_path(entry.name.as_bstr()) else { return Ok(TakenOver::Busy) };
-        if !take_one(store, id, intent.synced, &path, &mut orphans)? {
-            return Ok(TakenOver::Busy);
-        }
-        paths.insert(Lock::path_of(&path));
+        let Some(of) = take_one(store, id, intent.synced, &path, &mut orphans)? else { return Ok(TakenOver::Busy) };
+        locks.insert(Lock::path_of(&path), of);
     }
     // Its owner may have been at work until we had the locks.
     if record::read(store, id)?.as_ref() != Some(&bytes) {
         return Ok(TakenOver::Busy);
     }
     let outcome = settle(store, id, &intent)?;
-    for path in paths {
-        Orphan::remove(fs, &path)?;
+    for (path, of) in locks {
+        if of == id {
+            Orphan::remove(&store.options.fs, &path)?;
+        } else if record::read(store, of)?.is_none() {
+            give_up_void(store, of, &path)?;
+        }
     }
     Ok(TakenOver::Settled(outcome))
 }
 
-/// Takes over the lock of one ref, or makes it anew where somebody removed it. `false` if another one holds it.
-fn take_one(store: &Store, id: BatchId, sync: bool, target: &Path, orphans: &mut Vec<Orphan>) -> Result<bool> {
+/// Gives up a lock of a batch that has no record.
+fn give_up_void(store: &Store, id: BatchId, lock: &Path) -> Result<()> {
+    // Its owner may have died right after it removed the record. That must last before the lock goes.
+    record::make_durable(store, true)?;
+    record::remove(store, id, false)?;
+    Ok(Orphan::remove(&store.options.fs, lock)?)
+}
+
+/// Takes over the lock of one ref, or makes it anew where somebody removed it. Returns whose batch's it is, `None` if
+/// another one holds it. A copy that was made file by file may have the lock of a later dead batch. That does as well.
+fn take_one(
+    store: &Store,
+    id: BatchId,
+    sync: bool,
+    target: &Path,
+    orphans: &mut Vec<Orphan>,
+) -> Result<Option<BatchId>> {
     let fs = &store.options.fs;
     let path = Lock::path_of(target);
     for orphan in orphans.iter() {
         if orphan.is_also_at(fs, &path)? {
-            return Ok(true);
+            return Ok(Some(orphan.id()));
         }
     }
     if fs.find_link(&path)?.is_none() {
         let is_missing = |error: &refdb_vfs::Error| error.source.kind() == io::ErrorKind::NotFound;
-        let extend = || match orphans.first() {
+        let own = orphans.iter().find(|orphan| orphan.id() == id);
+        let extend = || match own {
             Some(orphan) => orphan.extend_to(fs, &path),
             None => make_lock(fs, target, id, sync),
         };
         let made = folders::with_parents(fs, &path, store.options.sharing, &mut Vec::new(), is_missing, extend)?;
-        if made && !orphans.is_empty() {
-            return Ok(true);
+        if made && own.is_some() {
+            return Ok(Some(id));
         }
     }
-    match Orphan::take(fs, &path)? {
-        Some(orphan) if orphan.id() == id => orphans.push(orphan),
-        _ => return Ok(false),
-    }
-    Ok(true)
+    let Some(orphan) = Orphan::take(fs, &path)? else { return Ok(None) };
+    let of = orphan.id();
+    orphans.push(orphan);
+    Ok(Some(of))
 }
 
 /// Makes a lock of the batch that nobody holds.

@@ -1,0 +1,220 @@
+//! A repository that is copied, backed up or restored while batches are written.
+
+use super::*;
+use refdb_vfs::{Op, Verdict, Witness};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    process::Command,
+    sync::{Arc, Mutex},
+};
+
+const NAMES: [&str; 4] = [LOOSE, PACKED, META, PATCH_SET];
+
+/// Copies a folder. Each file has an inode of its own then.
+fn copy(from: &Path) -> tempfile::TempDir {
+    let temp = tempfile::tempdir().unwrap();
+    let mut command = Command::new("cp");
+    let status = command.args(["-r", "--no-preserve=links"]).arg(from).arg(temp.path().join("copy")).status();
+    assert!(status.unwrap().success());
+    temp
+}
+
+/// All refs can be packed and written, and nobody's lock is left.
+fn is_usable(scene: &Scene, dir: &Path) {
+    let (store, before) = (store(&Fs::real(), dir, false), read(dir));
+    store.optimize(&pack_all()).unwrap();
+    assert_eq!(read(dir), before, "packing changes no value");
+    let again = NAMES.map(|name| set(name, scene.ids[0]));
+    again.iter().for_each(|wish| transact(&store, std::slice::from_ref(wish)).unwrap());
+    assert!(NAMES.iter().all(|name| read(dir)[*name] == scene.ids[0].to_string()));
+    assert_eq!(leftovers(dir), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_copy_made_while_a_record_is_there_is_settled_as_after_a_loss_of_power() {
+    let scene = Scene::new();
+    let with_record = std::cell::Cell::new(0);
+    kill_everywhere(scene.refs_only().path(), scene.work(true), |dir, crash| {
+        let temp = copy(dir);
+        let dir = &temp.path().join("copy");
+        with_record.set(with_record.get() + u32::from(records(dir).iter().any(|name| BatchId::parse(name).is_some())));
+        settle(dir);
+        assert!(scene.is_whole(dir, crash), "{:?}", read(dir));
+        assert!(read(dir) == scene.before || scene.has_logs(dir));
+        is_usable(&scene, dir);
+    });
+    assert!(with_record.get() > 10, "{}", with_record.get());
+}
+
+/// Of the copies that differ one in this number is looked at. All of them would take half a minute.
+const STEP: usize = 7;
+
+/// A folder's files at one moment, by their paths.
+type Files = BTreeMap<PathBuf, Vec<u8>>;
+
+/// Sees the folder before each of the changes that a process makes, while that lives.
+struct Moments {
+    dir: PathBuf,
+    seen: Mutex<Vec<Files>>,
+}
+
+impl Moments {
+    /// All moments of some work, and the one after it.
+    fn of(start: &Path, work: impl FnOnce(&Fs, &Path)) -> Vec<Files> {
+        let temp = copy(start);
+        let moments = Arc::new(Moments { dir: temp.path().join("copy"), seen: Mutex::default() });
+        work(&Fs::witnessed(Arc::clone(&moments) as Arc<dyn Witness>), &moments.dir);
+        moments.look();
+        std::mem::take(&mut *moments.seen.lock().unwrap())
+    }
+
+    fn look(&self) {
+        let names = refdb_testkit::files_below(&self.dir);
+        let files = names.into_iter().map(|name| (PathBuf::from(&name), std::fs::read(self.dir.join(name)).unwrap()));
+        self.seen.lock().unwrap().push(files.collect());
+    }
+}
+
+impl Witness for Moments {
+    fn before(&self, _: Op<'_>) -> Verdict {
+        self.look();
+        Verdict::Proceed
+    }
+}
+
+/// Copies by one who reads the files one after the other, in some order, while the batches go on. Each is given by the
+/// moment at which each file was read. Two moments are enough for each difference that there can be.
+struct InTurn {
+    names: Vec<PathBuf>,
+    /// Of each moment, which of the contents each name had.
+    moments: Vec<Vec<Option<usize>>>,
+    contents: Vec<Vec<u8>>,
+}
+
+impl InTurn {
+    fn new(moments: &[Files]) -> Self {
+        let names: BTreeSet<PathBuf> = moments.iter().flat_map(|files| files.keys().cloned()).collect();
+        let contents: BTreeSet<Vec<u8>> = moments.iter().flat_map(|files| files.values().cloned()).collect();
+        let (names, contents): (Vec<PathBuf>, Vec<Vec<u8>>) = (Vec::from_iter(names), Vec::from_iter(contents));
+        let content = |bytes: &Vec<u8>| contents.binary_search(bytes).unwrap();
+        let mut moments: Vec<Vec<Option<usize>>> =
+            moments.iter().map(|files| names.iter().map(|name| files.get(name).map(content)).collect()).collect();
+        moments.dedup();
+        InTurn { names, moments, contents }
+    }
+
+    /// By name from both ends, and records or locks before and after all else.
+    fn orders(&self) -> Vec<Vec<usize>> {
+        let is_lock = |at: &usize| self.names[*at].extension().is_some_and(|end| end == "lock");
+        let is_record = |at: &usize| self.names[*at].starts_with("refdb-batches");
+        let by_name = || 0..self.names.len();
+        let sorted = |key: &dyn Fn(&usize) -> bool| {
+            let mut order: Vec<usize> = by_name().collect();
+            order.sort_by_key(key);
+            order
+        };
+        let late = [by_name().collect(), sorted(&is_record), sorted(&is_lock)];
+        late.iter()
+            .cloned()
+            .chain(late.iter().map(|order: &Vec<usize>| order.iter().rev().copied().collect()))
+            .collect()
+    }
+
+    /// All copies that differ.
+    fn copies(&self) -> BTreeSet<Vec<Option<usize>>> {
+        let mut copies = BTreeSet::new();
+        for order in self.orders() {
+            for (at, early) in self.moments.iter().enumerate() {
+                for late in &self.moments[at..] {
+                    let mut copy = late.clone();
+                    for name in &order {
+                        copy[*name] = early[*name];
+                        copies.insert(copy.clone());
+                    }
+                }
+            }
+        }
+        copies
+    }
+
+    /// How many whole records a copy has.
+    fn records(&self, copy: &[Option<usize>]) -> usize {
+        let is_record = |name: &PathBuf| name.starts_with("refdb-batches") && name.extension().is_none();
+        self.names.iter().zip(copy).filter(|(name, content)| content.is_some() && is_record(name)).count()
+    }
+
+    /// The copy in a folder, which another machine has where `boot` is given.
+    fn lay_out(&self, copy: &[Option<usize>], boot: Option<&str>) -> tempfile::TempDir {
+        let temp = tempfile::tempdir().unwrap();
+        for (name, content) in self.names.iter().zip(copy) {
+            let Some(content) = content.map(|at| self.contents[at].clone()) else { continue };
+            let path = temp.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, boot.map_or(content.clone(), |boot| elsewhere(&content, boot))).unwrap();
+        }
+        temp
+    }
+}
+
+/// A file as a machine has it that is called otherwise.
+fn elsewhere(content: &[u8], boot: &str) -> Vec<u8> {
+    if let Ok(intent) = Intent::parse(content) {
+        return Intent { boot: boot.into(), ..intent }.encode();
+    }
+    match std::str::from_utf8(content) {
+        Ok(text) => text.replace(boot_id().unwrap(), boot).into_bytes(),
+        Err(_) => content.to_vec(),
+    }
+}
+
+#[test]
+fn a_copy_made_file_by_file_is_whole_if_it_has_the_record() {
+    let scene = Scene::new();
+    let moments = Moments::of(scene.refs_only().path(), |fs, dir| scene.work(true)(fs, dir).unwrap());
+    let in_turn = InTurn::new(&moments);
+    let mut with_record = 0;
+    for (at, copy) in in_turn.copies().iter().enumerate().step_by(STEP) {
+        let temp = in_turn.lay_out(copy, (at % 2 == 0).then_some("another"));
+        let (dir, now) = (temp.path(), read(temp.path()));
+        assert!(scene.is_mixed(&now), "{now:?}");
+        let is_to_be_whole = in_turn.records(copy) == 1;
+        settle(dir);
+        let now = read(dir);
+        assert!(!is_to_be_whole || now == scene.before || now == scene.after, "{now:?}");
+        with_record += u32::from(is_to_be_whole);
+        is_usable(&scene, dir);
+    }
+    assert!(with_record > 50, "{with_record}");
+}
+
+#[test]
+fn a_copy_made_file_by_file_over_several_batches_keeps_nobody_from_writing() {
+    let scene = Scene::new();
+    let moments = Moments::of(scene.refs_only().path(), |fs, dir| {
+        scene.work(true)(fs, dir).unwrap();
+        transact_whole(&store(fs, dir, true), &NAMES.map(|name| set(name, scene.ids[3]))).unwrap();
+    });
+    let in_turn = InTurn::new(&moments);
+    let mut last = scene.after.clone();
+    NAMES.iter().for_each(|name| drop(last.insert((*name).into(), scene.ids[3].to_string())));
+    let mut with_both = 0;
+    for (at, copy) in in_turn.copies().iter().enumerate() {
+        let has_both = in_turn.records(copy) == 2;
+        if !has_both && at % (5 * STEP) != 0 {
+            continue;
+        }
+        with_both += u32::from(has_both);
+        let temp = in_turn.lay_out(copy, None);
+        let dir = temp.path();
+        for (path, outcome) in settle_when_free(&store(&Fs::real(), dir, false)) {
+            assert!(matches!(outcome, Ok(TakenOver::Settled(_))), "{path:?} {outcome:?}");
+        }
+        let now = read(dir);
+        let known = |name: &String| [scene.before.get(name), scene.after.get(name), last.get(name)];
+        assert!(last.keys().all(|name| known(name).contains(&now.get(name))), "{now:?}");
+        assert!(records(dir).iter().all(|name| BatchId::parse(name).is_none()), "{:?}", records(dir));
+        is_usable(&scene, dir);
+    }
+    assert!(with_both > 3, "{with_both}");
+}
