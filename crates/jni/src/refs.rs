@@ -430,6 +430,20 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_takeDisorder<'l>(
     })
 }
 
+/// Why small batches go to packed-refs although they may be loose, in words, for a log. Empty if there is nothing to report.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_takeGitPacks<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    view: jlong,
+) -> JByteArray<'l> {
+    call(env, |env| {
+        let found = VIEW.get(view)?.take_git_packs();
+        let text = found.map_or_else(String::new, |found| found.to_string());
+        new_array(env, text.as_bytes())
+    })
+}
+
 /// Makes edits. That one of them cannot happen is an answer, no exception.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_commit<'l>(

@@ -10,14 +10,14 @@
 //! `found` (the found ref), `answer` (and its proof), `opened` and its readers `tables` (reftable) and `files`. Behind
 //! `under_way` small batches are hidden that are half done. `hot`, `plan`, `row`, `listing` and [`View`] follow;
 //! `open_views` says which views are closed when they are too many. Last come `batch` and `group` (writing), `folds`
-//! (with `loose_count`, when), `broken`, `disorder`, `verify`, `stats` and [`Views`].
+//! (with `loose_count`, when), `broken`, `finding`, `verify`, `stats` and [`Views`].
 
 mod answer;
 mod batch;
 mod broken;
-mod disorder;
 mod error;
 mod files;
+mod finding;
 mod folds;
 mod found;
 mod group;

@@ -67,6 +67,7 @@ impl Opened {
             builder = builder.committer(move || committer());
         }
         let store = builder.open()?;
+        counters.git_packs.note(store.settings().git_packs.clone());
         let trust = settings.trust;
         let reader = match (store.reftable(), store.files()) {
             (Some(backend), _) => Reader::Tables(TablesReader::new(fs, backend, trust, memory, counters)?),

@@ -7,7 +7,10 @@ use crate::{
     open_views::{OpenViews, Slot},
     under_way::Repositories,
 };
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 /// Shared by all views.
 pub(crate) struct Process {
@@ -15,6 +18,8 @@ pub(crate) struct Process {
     pub(crate) open_views: Arc<OpenViews>,
     pub(crate) under_way: Repositories,
     pub(crate) folds: Arc<Folds>,
+    /// Whether somebody was told that git may pack the refs of all repositories.
+    pub(crate) is_git_told: AtomicBool,
 }
 
 impl Process {
@@ -24,6 +29,7 @@ impl Process {
             open_views: OpenViews::new(settings),
             under_way: Repositories::default(),
             folds: Arc::default(),
+            is_git_told: AtomicBool::new(false),
         })
     }
 

@@ -1,4 +1,5 @@
-use crate::{broken::BrokenRefs, disorder::Disorders};
+use crate::{broken::BrokenRefs, finding::Finding};
+use refdb::{config::GitPacks, files::Disorder};
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Instant,
@@ -39,6 +40,13 @@ pub struct Stats {
     pub untold: u64,
     /// 1 where packed-refs says that it is sorted and was found not to be.
     pub unsorted: u64,
+    /// Which settings let git pack refs by itself, so that small batches go to packed-refs.
+    ///
+    /// - 0: none does, or `refdb.smallBatches` is not `auto`;
+    /// - 1: `gc.packRefs`;
+    /// - 2: `maintenance.pack-refs.enabled`;
+    /// - 3: both.
+    pub git_packs: u64,
 }
 
 /// What all views of a process hold.
@@ -71,14 +79,17 @@ macro_rules! counters {
         pub(crate) struct Counters {
             $(pub(crate) $name: AtomicU64,)*
             pub(crate) broken: BrokenRefs,
-            pub(crate) disorders: Disorders,
+            pub(crate) disorders: Finding<Disorder>,
+            pub(crate) git_packs: Finding<GitPacks>,
         }
 
         impl Counters {
             pub(crate) fn read(&self, view: u64, bytes: u64) -> Stats {
                 let (broken, untold) = (self.broken.count(), self.broken.untold());
                 let unsorted = self.disorders.count();
-                Stats { view, bytes, broken, untold, unsorted, $($name: self.$name.load(Relaxed),)* }
+                let git_packs = self.git_packs.found();
+                let git_packs = git_packs.map_or(0, |found| u64::from(found.gc) + 2 * u64::from(found.maintenance));
+                Stats { view, bytes, broken, untold, unsorted, git_packs, $($name: self.$name.load(Relaxed),)* }
             }
         }
     };

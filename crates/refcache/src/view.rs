@@ -15,6 +15,7 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb::{
     BrokenRef, Environment, LogEntry, Reading, RefFormat, RefName, Repository, Snapshot, Store, Target,
     backend::{OptimizeOptions, Optimized},
+    config::GitPacks,
     files::Disorder,
     global::{Arbiter, GlobalIntent},
 };
@@ -191,9 +192,16 @@ impl View {
         self.counters.disorders.take_untold()
     }
 
-    /// How much [`take_untold`](Self::take_untold) and [`take_disorder`](Self::take_disorder) would give.
+    /// Why small batches go to packed-refs although `refdb.smallBatches` is `auto`, for a log. Of settings that the repository
+    /// does not make itself it is said once in a process.
+    pub fn take_git_packs(&self) -> Option<GitPacks> {
+        let found = self.counters.git_packs.take_untold()?;
+        (found.is_own || !self.process.is_git_told.swap(true, Relaxed)).then_some(found)
+    }
+
+    /// How much the last three would give.
     pub fn untold(&self) -> u64 {
-        self.counters.broken.untold() + self.counters.disorders.untold()
+        self.counters.broken.untold() + self.counters.disorders.untold() + self.counters.git_packs.untold()
     }
 
     /// The names, in order, of the refs that hold the object or an annotated tag that leads to it.

@@ -221,3 +221,35 @@ fn a_fold_ends_with_the_views() {
     let view = views.open(repo.git_dir(), &settings(40, &[LOOSE])).unwrap();
     has_all(&repo, &view, &[written], &ids);
 }
+
+#[test]
+fn where_it_is_auto_small_batches_are_loose_unless_git_may_pack_by_itself() {
+    const AUTO: &str = "refdb.smallBatches=auto";
+    const NO: [&str; 2] = ["gc.packRefs=false", "maintenance.pack-refs.enabled=false"];
+    let (repo, ids) = repo();
+    let open = |views: &Views, other: &[&str]| views.open(repo.git_dir(), &settings(1_000, other)).unwrap();
+    let views = Views::new(&ViewsSettings::default());
+    let view = open(&views, &[AUTO, NO[0]]);
+    let told = |view: &View| view.take_git_packs().map(|found| found.to_string());
+    assert_eq!((view.stats().git_packs, view.untold()), (2, 1));
+    assert_eq!(told(&view).as_deref(), Some("maintenance.pack-refs.enabled is not set"));
+    assert_eq!((told(&view), view.untold()), (None, 0));
+    write(&view, 0, 0, ids[0]);
+    assert_eq!(loose(repo.git_dir()), 0);
+    // It is not said again of each repository.
+    drop(view);
+    assert_eq!(told(&open(&views, &[AUTO, NO[0]])), None);
+
+    let view = open(&views, &[AUTO, NO[0], NO[1]]);
+    write(&view, 0, 1, ids[0]);
+    assert_eq!((loose(repo.git_dir()), view.stats().git_packs), (2, 0));
+    // The next batch after a change of the repository's own file heeds it.
+    repo.config("gc.packRefs", "true");
+    write(&view, 0, 2, ids[0]);
+    assert_eq!((loose(repo.git_dir()), view.stats().git_packs), (2, 1));
+    let told = told(&view).unwrap();
+    assert!(told.starts_with("gc.packRefs is true in '") && told.ends_with("config'"), "{told}");
+    repo.config("gc.packRefs", "false");
+    write(&view, 0, 3, ids[0]);
+    assert_eq!((loose(repo.git_dir()), view.stats().git_packs), (4, 0));
+}

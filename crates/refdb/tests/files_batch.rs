@@ -417,7 +417,7 @@ fn the_setting_decides_once_packed_refs_is_large() {
             transaction.commit().map(drop)
         };
         let error = commit(&open("sometimes")).unwrap_err();
-        assert!(error.to_string().contains("'refdb.smallBatches': use packed or loose"), "{error}");
+        assert!(error.to_string().contains("'refdb.smallBatches': use packed, loose or auto"), "{error}");
         commit(&open(setting)).unwrap();
         assert!(names.iter().all(|name| repo.git_dir().join(name).is_file() == is_loose), "{setting} {large}");
         assert!(names.iter().all(|name| repo.git(["rev-parse", name]) == id.to_string()));

@@ -7,6 +7,7 @@
 mod command_line;
 mod edit;
 mod error;
+mod git_packs;
 mod hooks;
 mod include;
 mod load;
@@ -18,6 +19,7 @@ mod value;
 pub(crate) use edit::Edit;
 pub(crate) use error::reason;
 pub use error::{ConfigError, Place};
+pub use git_packs::GitPacks;
 pub use hooks::ConfiguredHook;
 pub(crate) use load::{Loader, Local};
 pub(crate) use outer::Outer;

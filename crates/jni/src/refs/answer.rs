@@ -209,6 +209,7 @@ pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
         // For a log, which asks for the refs themselves.
         untold: _,
         unsorted,
+        git_packs,
     } = *stats;
     for number in [
         view,
@@ -226,6 +227,7 @@ pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
         verifications,
         broken,
         unsorted,
+        git_packs,
     ] {
         answer.u64(number);
     }

@@ -1,6 +1,6 @@
 //! What the engine needs to know from the configuration, read in one pass.
 
-use super::{Config, ConfigError, Value};
+use super::{Config, ConfigError, GitPacks, Value};
 use crate::{environment::Environment, log_policy::LogPolicy};
 use bstr::ByteSlice;
 use refdb_vfs::Patience;
@@ -25,6 +25,8 @@ pub struct Settings {
     pub packed_refs_timeout: Option<Patience>,
     /// `refdb.smallBatches`: whether atomic batches of a few refs may be written as loose files, where refs are files.
     pub loose_batches: bool,
+    /// Where that is `auto`: what lets git pack refs by itself, so that they are not.
+    pub git_packs: Option<GitPacks>,
     /// `refdb.looseRefs`: with this many loose refs a server folds them into packed-refs; `None` for never.
     pub loose_refs: Option<usize>,
     /// `reftable.*`.
@@ -97,6 +99,7 @@ impl Settings {
             files_ref_lock_timeout: None,
             packed_refs_timeout: None,
             loose_batches: false,
+            git_packs: None,
             loose_refs: None,
             reftable: ReftableSettings {
                 block_size: None,
@@ -129,7 +132,7 @@ impl Settings {
         if !is_reftable {
             // Git reads them when it locks something: who only reads does not depend on them.
             settings.files_ref_lock_timeout = settings.timeout(config.last("core.filesreflocktimeout"));
-            settings.loose_batches = settings.small_batches(config.last("refdb.smallbatches"));
+            settings.loose_batches = settings.small_batches(config, is_bare);
             settings.loose_refs = settings.loose_refs(config.last("refdb.looserefs"));
             settings.packed_refs_timeout = settings.timeout(config.last("core.packedrefstimeout"));
         }
@@ -142,12 +145,17 @@ impl Settings {
         Ok(settings)
     }
 
-    fn small_batches(&mut self, value: Option<Value<'_>>) -> bool {
-        match value.map(|value| value.raw.unwrap_or_default().as_bytes()) {
+    fn small_batches(&mut self, config: &Config, is_bare: bool) -> bool {
+        match config.last("refdb.smallbatches").map(|value| value.raw.unwrap_or_default().as_bytes()) {
             None | Some(b"packed") => false,
             Some(b"loose") => true,
+            Some(b"auto") => {
+                self.git_packs = GitPacks::of(config, is_bare);
+                self.git_packs.is_none()
+            }
             Some(other) => {
-                let fault = format!("bad value '{}' for 'refdb.smallBatches': use packed or loose", other.as_bstr());
+                let other = other.as_bstr();
+                let fault = format!("bad value '{other}' for 'refdb.smallBatches': use packed, loose or auto");
                 self.bad_for_writers.get_or_insert(fault);
                 false
             }

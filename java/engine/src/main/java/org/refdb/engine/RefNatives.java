@@ -48,6 +48,8 @@ final class RefNatives {
 
   static native byte[] takeDisorder(long view) throws EngineException;
 
+  static native byte[] takeGitPacks(long view) throws EngineException;
+
   static native byte[] commit(long view, byte[] request) throws EngineException;
 
   static native byte[] commitAgreed(long view, byte[] request, Arbiter arbiter) throws EngineException;

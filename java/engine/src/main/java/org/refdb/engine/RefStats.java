@@ -18,6 +18,8 @@ package org.refdb.engine;
  * @param verifications how many verifications were made
  * @param broken refs whose files are no good, as far as they were met
  * @param unsorted 1 where packed-refs says that it is sorted and was found not to be
+ * @param gitPacks 0, or which settings let git pack refs by itself, so that small batches go to packed-refs though
+ *     {@code refdb.smallBatches} is {@code auto}: 1 for {@code gc.packRefs}, 2 for {@code maintenance.pack-refs.enabled}, 3 for both
  */
 public record RefStats(
     long view,
@@ -34,13 +36,19 @@ public record RefStats(
     long stale,
     long verifications,
     long broken,
-    long unsorted) {
+    long unsorted,
+    long gitPacks) {
+
+  /** The settings that {@link #gitPacks} is about. */
+  public String settingsOfGit() {
+    return gitPacks == 1 ? "gc.packRefs" : gitPacks == 2 ? "maintenance.pack-refs.enabled" : "gc.packRefs and maintenance.pack-refs.enabled";
+  }
 
   /** These figures once the view is gone: what it held, and knew to be broken, is so no more. */
   public RefStats dropped() {
     return new RefStats(
         view, hits, misses, loads, loadNanos, reopens, 0, commits, groups, largestGroup, rejections, stale,
-        verifications, 0, 0);
+        verifications, 0, 0, 0);
   }
 
   /** The figures of two views of a repository, one after the other. */
@@ -60,12 +68,13 @@ public record RefStats(
         stale + other.stale,
         verifications + other.verifications,
         broken + other.broken,
-        Math.max(unsorted, other.unsorted));
+        Math.max(unsorted, other.unsorted),
+        Math.max(gitPacks, other.gitPacks));
   }
 
   static RefStats unpack(Unpacker in) {
     return new RefStats(
         in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(), in.i64(),
-        in.i64(), in.i64(), in.i64());
+        in.i64(), in.i64(), in.i64(), in.i64());
   }
 }

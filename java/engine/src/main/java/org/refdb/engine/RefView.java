@@ -84,12 +84,19 @@ public final class RefView implements AutoCloseable {
 
   /** Where packed-refs was found not to be sorted although it says so, for a log: once for each such file. */
   public Optional<String> takeDisorder() throws EngineException {
-    try {
-      byte[] text = RefNatives.takeDisorder(handle.id());
-      return text.length == 0 ? Optional.empty() : Optional.of(new String(text, StandardCharsets.UTF_8));
-    } finally {
-      handle.keepAlive();
-    }
+    return text(handle.call(RefNatives::takeDisorder));
+  }
+
+  /**
+   * Why small batches go to packed-refs although {@code refdb.smallBatches} is {@code auto}, for a log. Of settings that
+   * the repository does not make itself it is said once in a process.
+   */
+  public Optional<String> takeGitPacks() throws EngineException {
+    return text(handle.call(RefNatives::takeGitPacks));
+  }
+
+  private static Optional<String> text(byte[] text) {
+    return text.length == 0 ? Optional.empty() : Optional.of(new String(text, StandardCharsets.UTF_8));
   }
 
   private List<BrokenRef> broken(boolean untold) throws EngineException {

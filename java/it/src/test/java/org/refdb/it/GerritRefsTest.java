@@ -53,6 +53,7 @@ final class GerritRefsTest {
     assertEquals(0, installed.status(), installed.text());
     assertTrue(installed.text().contains("Gerrit 3.13.5"), installed.text());
     assertTrue(installed.text().contains("enableInMemoryRefCache = false"), installed.text());
+    assertTrue(jgitConfig().contains("smallBatches = auto"), installed.text());
     server.start();
     rest = new Rest(server.url(), "admin", "secret");
   }
@@ -462,10 +463,15 @@ final class GerritRefsTest {
     assertEquals(0, said.status(), said.text());
     assertFalse(Files.readString(server.site().resolve("etc/gerrit.config")).contains("refdb"));
     assertFalse(Files.exists(server.site().resolve("lib/refdb-gerrit.jar")));
+    assertFalse(jgitConfig().contains("smallBatches"), said.text());
     server.start();
     assertNothingLost();
     pushed(author, "without refdb");
     assertEquals(404, rest.ask("GET", "/config/server/refdb~stat", null).status());
+  }
+
+  private String jgitConfig() throws IOException {
+    return Files.readString(server.site().resolve("etc/jgit.config"));
   }
 
   private Author.Change pushed(Author by, String text) throws Exception {

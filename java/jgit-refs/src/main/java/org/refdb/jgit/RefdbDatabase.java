@@ -111,7 +111,9 @@ public final class RefdbDatabase extends RefDatabase {
       RefViews views, Repository repository, Supplier<AskedRefs> request, BatchCommitter committer) throws EngineException {
     Path folder = repository.getDirectory().toPath().toAbsolutePath();
     RefView view = views.open(folder, ViewSettings.of(repository.getConfig()));
-    return new RefdbDatabase(repository, view, request, committer);
+    RefdbDatabase refs = new RefdbDatabase(repository, view, request, committer);
+    refs.tellOfGit();
+    return refs;
   }
 
   /** The engine's view of these refs: statistics, verification. */
@@ -280,6 +282,17 @@ public final class RefdbDatabase extends RefDatabase {
           broken.text());
     }
     view.takeDisorder().ifPresent(text -> logger.warn("{}; until then all of it is read and sorted in memory", text));
+    tellOfGit();
+  }
+
+  private void tellOfGit() throws EngineException {
+    view.takeGitPacks()
+        .ifPresent(
+            text ->
+                logger.warn(
+                    "small batches of refs go to packed-refs in {}, and in repositories alike, since git may pack refs by itself: {}",
+                    repository.getDirectory(),
+                    text));
   }
 
   @Override

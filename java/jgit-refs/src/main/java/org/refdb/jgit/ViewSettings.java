@@ -38,6 +38,9 @@ final class ViewSettings {
     {"refdb", "looseRefs"},
   };
 
+  /** Settings that say whether git packs refs by itself. */
+  private static final String[][] OF_GIT = {{"gc", null, "packRefs"}, {"maintenance", "pack-refs", "enabled"}};
+
   private ViewSettings() {}
 
   static RefViewSettings of(Config config) {
@@ -75,6 +78,14 @@ final class ViewSettings {
       String value = outer == null ? null : outer.getString(key[0], null, key[1]);
       if (value != null && !config.getNames(key[0], false).contains(key[1])) {
         settings.add(key[0] + "." + key[1] + "=" + value);
+      }
+    }
+    for (String[] key : OF_GIT) {
+      String value = outer == null ? null : outer.getString(key[0], key[1], key[2]);
+      if (value != null) {
+        String name = key[0] + (key[1] == null ? "" : "." + key[1]) + "." + key[2];
+        // JGit has the same for a setting without `=`, which is true. Taken for that, it lets git pack.
+        settings.add(value.isEmpty() ? name : name + "=" + value);
       }
     }
     return settings;

@@ -1,6 +1,7 @@
 package org.refdb.jgit;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Files;
@@ -16,6 +17,7 @@ import org.eclipse.jgit.revwalk.RevWalk;
 import org.eclipse.jgit.transport.ReceiveCommand;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.refdb.engine.RefView;
 
 class ViewSettingsTest {
   @TempDir Path folder;
@@ -25,20 +27,58 @@ class ViewSettingsTest {
   void whatTheUserOrTheSiteSetsIsPassedOn() throws Exception {
     Config outer = new Config();
     outer.fromText("[refdb]\n\tsmallBatches = loose\n\tlooseRefs = 100\n[core]\n\tfilesRefLockTimeout = 7\n[gc]\n\tpackRefs = false\n");
-    List<String> all = List.of("core.filesRefLockTimeout=7", "refdb.smallBatches=loose", "refdb.looseRefs=100");
+    List<String> all =
+        List.of("core.filesRefLockTimeout=7", "refdb.smallBatches=loose", "refdb.looseRefs=100", "gc.packRefs=false");
     assertEquals(all, ViewSettings.of(new Config(outer)).config());
+    outer.fromText("[gc]\n\tpackRefs\n[maintenance \"pack-refs\"]\n\tenabled = no\n");
+    assertEquals(List.of("gc.packRefs", "maintenance.pack-refs.enabled=no"), ViewSettings.of(new Config(outer)).config());
+  }
+
+  /** What the installer sets, in a repository whose own file outranks it. */
+  @Test
+  void smallBatchesAreLooseOnlyWhereGitPacksNothingByItself() throws Exception {
+    Path gitDir = Lab.create(folder.resolve("auto.git"), Lab.Format.FILES);
+    ObjectId commit = Lab.objects(gitDir, 1).commits().get(0);
+    Lab.write(gitDir.resolve("packed-refs"), longPackedRefs(commit));
+    String auto = "[refdb]\n\tsmallBatches = auto\n[gc]\n\tpackRefs = false\n[maintenance \"pack-refs\"]\n\tenabled = ";
+    Files.writeString(gitDir.resolve("config"), auto + "false\n", StandardOpenOption.APPEND);
+    try (RefdbRepository repository = Lab.open(gitDir)) {
+      assertTrue(isLoose(repository, commit, "first"));
+      Files.writeString(gitDir.resolve("config"), "[gc]\n\tpackRefs = true\n", StandardOpenOption.APPEND);
+      assertFalse(isLoose(repository, commit, "second"));
+      RefView view = ((RefdbDatabase) repository.getRefDatabase()).view();
+      assertEquals("gc.packRefs", view.stats().settingsOfGit());
+      assertEquals(1, view.stats().gitPacks());
+      String told = view.takeGitPacks().orElseThrow();
+      assertTrue(told.contains("gc.packRefs is true in"), told);
+    }
+  }
+
+  private static boolean isLoose(RefdbRepository repository, ObjectId commit, String name) throws Exception {
+    try (RevWalk walk = new RevWalk(repository)) {
+      BatchRefUpdate batch = repository.getRefDatabase().newBatchUpdate().setAtomic(true);
+      for (String half : List.of("a", "b")) {
+        batch.addCommand(new ReceiveCommand(ObjectId.zeroId(), commit, "refs/heads/" + name + half));
+      }
+      batch.execute(walk, NullProgressMonitor.INSTANCE);
+    }
+    return Files.exists(repository.getDirectory().toPath().resolve("refs/heads/" + name + "a"));
+  }
+
+  /** Packed-refs must have 512 KiB for each ref of a batch. */
+  private static String longPackedRefs(ObjectId commit) {
+    StringBuilder packed = new StringBuilder("# pack-refs with: peeled fully-peeled sorted \n");
+    for (int i = 0; i < 20_000; i++) {
+      packed.append(commit.name()).append(String.format(" refs/changes/%06d/1\n", i));
+    }
+    return packed.toString();
   }
 
   @Test
   void smallBatchesAreLooseFilesAndFoldedWhereTheSettingsSaySo() throws Exception {
     Path gitDir = Lab.create(folder.resolve("r.git"), Lab.Format.FILES);
     ObjectId commit = Lab.objects(gitDir, 1).commits().get(0);
-    // Packed-refs must have 512 KiB for each ref of a batch.
-    StringBuilder packed = new StringBuilder("# pack-refs with: peeled fully-peeled sorted \n");
-    for (int i = 0; i < 20_000; i++) {
-      packed.append(commit.name()).append(String.format(" refs/changes/%06d/1\n", i));
-    }
-    Lab.write(gitDir.resolve("packed-refs"), packed.toString());
+    Lab.write(gitDir.resolve("packed-refs"), longPackedRefs(commit));
     Files.writeString(gitDir.resolve("config"), "[refdb]\n\tsmallBatches = loose\n\tlooseRefs = 8\n", StandardOpenOption.APPEND);
     long folds = Lab.views().holdings().folds();
     try (RefdbRepository repository = Lab.open(gitDir);

@@ -48,7 +48,7 @@ final class Installer {
     if (!wanted.contains(GerritModule.REFS)) {
       global.requireNotNative();
     }
-    for (Path touched : List.of(site.config(), site.libJar(), site.pluginJar())) {
+    for (Path touched : List.of(site.config(), site.jgitConfig(), site.libJar(), site.pluginJar())) {
       OwnedFiles.tryReplacing(touched);
     }
     GerritUser user = GerritUser.of(site, config);
@@ -84,9 +84,8 @@ final class Installer {
     }
     tryAs(user, site, config, List.of(site.config(), site.libJar(), site.pluginJar()));
     tell(user, new AsGerrit(site, config, user).obstacle(), folder);
-    if (refs) {
-      setGit(new AsGerrit(site, config, user), user, setsGit);
-    }
+    boolean packsNothing = refs && setGit(new AsGerrit(site, config, user), user, setsGit);
+    setSmallBatches(site, refs, packsNothing && setsGit);
     adviseCluster(site);
     out.println("Now restart Gerrit. `java -jar refdb-gerrit.jar uninstall " + folder + "` undoes this.");
   }
@@ -108,6 +107,9 @@ final class Installer {
       out.println("removed refdb's modules from " + site.config());
     }
     AsGerrit asGerrit = new AsGerrit(site, config, GerritUser.of(site, config));
+    if (SmallBatches.turnOff(site)) {
+      out.println("wrote " + site.jgitConfig());
+    }
     if (changed && asGerrit.obstacle().isEmpty()) {
       print(asGerrit.run(GitSettings.class, List.of("unset")).text());
     }
@@ -141,8 +143,20 @@ final class Installer {
     }
   }
 
-  /** Keeps git's own clean-up from packing refs, which loses some. */
-  private void setGit(AsGerrit asGerrit, GerritUser user, boolean setsGit) throws InstallException, IOException {
+  /** Small batches may be loose where git packs nothing. A node of a cluster that reads meanwhile could see half of one. */
+  private void setSmallBatches(Site site, boolean refs, boolean packsNothing) throws IOException {
+    boolean isCluster = site.has("high-availability") || site.has("multi-site");
+    if (!refs) {
+      SmallBatches.turnOff(site);
+    } else if (packsNothing && !isCluster && SmallBatches.turnOn(site)) {
+      out.println("wrote " + site.jgitConfig() + ": small batches of refs become loose files (refdb.smallBatches)");
+    } else if (isCluster && SmallBatches.of(site).isEmpty()) {
+      out.println("note: small batches of refs go to packed-refs, as before, since other nodes could see half of one");
+    }
+  }
+
+  /** Keeps git's own clean-up from packing refs, which loses some. Returns whether it packs none now. */
+  private boolean setGit(AsGerrit asGerrit, GerritUser user, boolean setsGit) throws InstallException, IOException {
     boolean canBe = asGerrit.obstacle().isEmpty();
     AsGerrit.Said said = canBe ? asGerrit.run(GitSettings.class, List.of(setsGit ? "set" : "check")) : null;
     if (said != null) {
@@ -154,6 +168,7 @@ final class Installer {
               + user.name() + ", or with --system for all: git config --global gc.packRefs false; git config --global"
               + " maintenance.pack-refs.enabled false");
     }
+    return said != null && said.status() == 0;
   }
 
   private void print(String text) {

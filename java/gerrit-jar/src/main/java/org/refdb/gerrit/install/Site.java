@@ -34,6 +34,10 @@ final class Site {
     return folder.resolve("etc/gerrit.config");
   }
 
+  Path jgitConfig() {
+    return folder.resolve("etc/jgit.config");
+  }
+
   Path folder() {
     return folder;
   }

@@ -105,8 +105,12 @@ final class Status {
       return;
     }
     AsGerrit.Said said = asGerrit.run(GitSettings.class, List.of("check"));
+    Optional<String> batches = SmallBatches.of(site);
+    if (batches.isPresent()) {
+      say("batches", "refdb.smallBatches is " + batches.get() + " in " + site.jgitConfig());
+    }
     if (said.status() == 0) {
-      say("git", "its gc and maintenance pack no refs");
+      say("git", "its gc and maintenance pack no refs, where a repository's own config says nothing else");
     } else {
       said.text().lines().forEach(line -> say("WARNING", line));
       say("WARNING", "git gc and git maintenance beside writers can lose refs: run install again, or see the guide");

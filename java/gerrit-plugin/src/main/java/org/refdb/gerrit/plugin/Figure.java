@@ -50,6 +50,7 @@ record Figure(
           new Figure("broken", "Refs whose files are no good, which lists leave out", true, Kind.GAUGE, ifAsked(RefStats::broken)),
           new Figure(
               "unsorted", "Repositories whose packed-refs is out of order", true, Kind.GAUGE, ifAsked(RefStats::unsorted)),
+          overall("git_packs", "Projects whose small batches go to packed-refs, since git may pack refs there", Kind.GAUGE, stat -> ifAsked(RefStats::gitPacks).applyAsLong(stat) == 0 ? 0 : 1),
           maximum("stale_at_most_millis", "The longest that any of them can have been so", stat -> stat.staleness().staleAtMostMillis()),
           maximum("unverified_millis", "Time since a comparison that found nothing", stat -> stat.staleness().unverifiedMillis()),
           counter("verify_nanos", "Nanoseconds spent on such comparisons", stat -> stat.staleness().nanos()),

@@ -46,7 +46,7 @@ final class DocumentationTest {
     List<String> gauges = Figure.ALL.stream().filter(figure -> figure.describe("").isGauge()).map(Figure::name).toList();
     assertEquals(
         List.of(
-            "projects", "refused_projects", "bytes", "largest_commit_group", "broken", "unsorted", "stale_at_most_millis", "unverified_millis",
+            "projects", "refused_projects", "bytes", "largest_commit_group", "broken", "unsorted", "git_packs", "stale_at_most_millis", "unverified_millis",
             "shadow/projects"),
         gauges);
   }

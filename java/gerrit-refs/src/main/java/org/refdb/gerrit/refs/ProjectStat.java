@@ -69,6 +69,9 @@ public record ProjectStat(
         text.append("%n  packed-refs is out of order although it says that it is sorted (the log says where): run gc".formatted());
       }
     }
+    if (engine != null && engine.gitPacks() > 0) {
+      text.append("%n  small batches go to packed-refs, since %s lets git pack refs".formatted(engine.settingsOfGit()));
+    }
     text.append(
         "%n  verified by itself %.0f s ago; found %d stale refs, for at most %.1f s"
             .formatted(staleness.unverifiedMillis() / 1e3, staleness.found(), staleness.staleAtMostMillis() / 1e3));

@@ -1,0 +1,72 @@
+//! Something of a repository that a log is told of once: whether it is there, and who has been told.
+
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+/// What was found last, if anything was.
+#[derive(Debug)]
+pub(crate) struct Finding<T> {
+    /// 0 or 1 each: a frequent question costs no lock.
+    count: AtomicU64,
+    untold: AtomicU64,
+    known: Mutex<Option<Noted<T>>>,
+}
+
+#[derive(Debug)]
+struct Noted<T> {
+    found: T,
+    is_told: bool,
+}
+
+impl<T> Default for Finding<T> {
+    fn default() -> Self {
+        Finding { count: AtomicU64::new(0), untold: AtomicU64::new(0), known: Mutex::new(None) }
+    }
+}
+
+impl<T: Clone + PartialEq> Finding<T> {
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Relaxed)
+    }
+
+    pub(crate) fn untold(&self) -> u64 {
+        self.untold.load(Relaxed)
+    }
+
+    /// It is so at present; the same is told of once.
+    pub(crate) fn note(&self, found: Option<T>) {
+        let mut known = self.known();
+        *known = match (found, known.take()) {
+            (Some(found), Some(before)) if before.found == found => Some(before),
+            (Some(found), _) => Some(Noted { found, is_told: false }),
+            (None, _) => None,
+        };
+        self.recount(known.as_ref());
+    }
+
+    /// What was found, whether or not somebody was told of it.
+    pub(crate) fn found(&self) -> Option<T> {
+        self.known().as_ref().map(|noted| noted.found.clone())
+    }
+
+    /// The same, if nobody was told of it.
+    pub(crate) fn take_untold(&self) -> Option<T> {
+        let mut known = self.known();
+        let noted = known.as_mut().filter(|noted| !noted.is_told)?;
+        noted.is_told = true;
+        let found = noted.found.clone();
+        self.recount(known.as_ref());
+        Some(found)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Option<Noted<T>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn recount(&self, known: Option<&Noted<T>>) {
+        self.count.store(known.is_some().into(), Relaxed);
+        self.untold.store(known.is_some_and(|noted| !noted.is_told).into(), Relaxed);
+    }
+}

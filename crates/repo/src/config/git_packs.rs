@@ -1,0 +1,106 @@
+//! Whether git's own clean-up may pack a repository's refs beside writers.
+
+use super::{Config, Level, Value, parse_boolean};
+use bstr::ByteSlice;
+use std::fmt;
+
+/// Settings that let `git gc` or `git maintenance` pack refs by themselves. Beside writers both lose refs that are loose.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GitPacks {
+    /// `gc.packRefs` does.
+    pub gc: bool,
+    /// `maintenance.pack-refs.enabled` does.
+    pub maintenance: bool,
+    /// Whether the repository's own configuration says so. If not, that of all repositories is to be mended.
+    pub is_own: bool,
+    /// What they are, for people.
+    text: String,
+}
+
+/// The values of a setting that keep git from packing, and that let it.
+type LetsPack = fn(&Value<'_>, bool) -> bool;
+
+impl GitPacks {
+    /// The settings that do; `None` where git packs no refs by itself.
+    pub(super) fn of(config: &Config, is_bare: bool) -> Option<Self> {
+        let mut found = GitPacks { gc: false, maintenance: false, is_own: false, text: String::new() };
+        found.gc = found.lets_pack(
+            config,
+            "gc.packrefs",
+            "gc.packRefs",
+            |value, is_bare| match value.raw {
+                Some(word) if word.as_bytes() == b"notbare" => !is_bare,
+                raw => parse_boolean(raw) != Some(false),
+            },
+            is_bare,
+        );
+        let key = "maintenance.pack-refs.enabled";
+        found.maintenance =
+            found.lets_pack(config, key, key, |value, _| parse_boolean(value.raw) != Some(false), is_bare);
+        (found.gc || found.maintenance).then_some(found)
+    }
+
+    fn lets_pack(&mut self, config: &Config, key: &str, shown: &str, lets_pack: LetsPack, is_bare: bool) -> bool {
+        // A server is given what stands above the repository as one is given `-c`. The git of others does not see that.
+        let own = config.all(key).rev().find(|value| value.origin.level != Level::Command);
+        let said = match own.or_else(|| config.last(key)) {
+            None => format!("{shown} is not set"),
+            Some(value) if !lets_pack(&value, is_bare) => return false,
+            Some(value) => {
+                let raw = value.raw.map_or("set without a value".into(), |raw| raw.to_string());
+                let file = value.origin.file.as_ref().filter(|_| own.is_some());
+                file.map_or(format!("{shown} is {raw}"), |file| format!("{shown} is {raw} in '{}'", file.display()))
+            }
+        };
+        self.is_own |= own.is_some();
+        let and = if self.text.is_empty() { "" } else { ", and " };
+        self.text += &format!("{and}{said}");
+        true
+    }
+}
+
+impl fmt::Display for GitPacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{config::Outer, environment::Environment};
+    use refdb_vfs::Fs;
+
+    /// Of settings that a server was given, and a user's file.
+    fn found(given: &[&str], file: &str, is_bare: bool) -> Option<(bool, bool, bool, String)> {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("gitconfig");
+        std::fs::write(&path, file).unwrap();
+        let mut environment = Environment::empty("/nonexistent").with("GIT_CONFIG_GLOBAL", &path);
+        for setting in given {
+            environment = environment.with_config((*setting).into());
+        }
+        let outer = Outer::read(&Fs::real(), &environment).unwrap();
+        let config = outer.protected(&Fs::real(), &environment).map_err(|error| error.report()).unwrap();
+        let found = GitPacks::of(&config, is_bare)?;
+        let text = found.to_string().replace(&path.display().to_string(), "F");
+        Some((found.gc, found.maintenance, found.is_own, text))
+    }
+
+    #[test]
+    fn git_packs_unless_both_of_its_settings_say_no() {
+        const NO: [&str; 2] = ["gc.packRefs=false", "maintenance.pack-refs.enabled=no"];
+        let neither = "gc.packRefs is not set, and maintenance.pack-refs.enabled is not set";
+        assert_eq!(found(&[], "", true), Some((true, true, false, neither.into())));
+        assert_eq!(found(&NO, "", true), None);
+        assert_eq!(found(&["gc.packRefs=notbare", NO[1]], "", true), None);
+        let gc = |text: &str, is_own| Some((true, false, is_own, text.to_owned()));
+        assert_eq!(found(&["gc.packRefs=notbare", NO[1]], "", false), gc("gc.packRefs is notbare", false));
+        assert_eq!(found(&["gc.packRefs=maybe", NO[1]], "", true), gc("gc.packRefs is maybe", false));
+        // The file of a repository outranks what stands above it.
+        assert_eq!(found(&NO, "[gc]\npackRefs = true\n", true), gc("gc.packRefs is true in 'F'", true));
+        assert_eq!(found(&["gc.packRefs=true", NO[1]], "[gc]\npackRefs = 0\n", true), None);
+        let key = "maintenance.pack-refs.enabled is set without a value in 'F'";
+        assert_eq!(found(&NO, "[maintenance \"pack-refs\"]\nenabled\n", true), Some((false, true, true, key.into())));
+    }
+}
