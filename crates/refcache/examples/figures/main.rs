@@ -6,9 +6,12 @@
 //! figures commits DIR              how many commits a second several threads make, with syncs; DIR on a disk
 //! figures bulk DIR                 10,000 new refs in one atomic batch on 100,000, with syncs
 //! figures change DIR [REFS]        a new change of two refs on many, with syncs, beside copying the same bytes
+//! figures batches DIR [REFS] [S]   new changes of two refs by eight threads for S seconds, with syncs and folds
+//! figures bound DIR [REFS]         lists and look-ups with no loose ref and with as many as there may be
 //! figures projects DIR [PROJECTS]  the cost of each of many small repositories, and of coming back to one
 //! ```
 
+mod batches;
 mod floor;
 mod projects;
 mod reads;
@@ -17,12 +20,12 @@ mod writes;
 
 use std::path::PathBuf;
 
-const USAGE: &str = "usage: figures [floor|commits|bulk|change|projects] DIR [REFS]";
+const USAGE: &str = "usage: figures [floor|commits|bulk|change|batches|bound|projects] DIR [REFS]";
 
 fn main() {
     let mut args: Vec<String> = std::env::args().skip(1).collect();
     let what = match args.first().map(String::as_str) {
-        Some("floor" | "commits" | "bulk" | "change" | "projects") => args.remove(0),
+        Some("floor" | "commits" | "bulk" | "change" | "batches" | "bound" | "projects") => args.remove(0),
         _ => String::new(),
     };
     let dir = PathBuf::from(args.first().expect(USAGE));
@@ -33,6 +36,11 @@ fn main() {
         "commits" => writes::measure_commits(&dir),
         "bulk" => writes::measure_bulk(&dir),
         "projects" => projects::measure(&dir, count.unwrap_or(3_000)),
+        "batches" => {
+            let seconds = args.get(2).map_or(60, |seconds| seconds.parse().expect(USAGE));
+            batches::measure(&dir, refs, seconds);
+        }
+        "bound" => batches::measure_bound(&dir, refs),
         "change" => writes::measure_change(&dir, refs),
         _ => reads::measure(&dir, refs),
     }

@@ -1,6 +1,9 @@
 //! Batches, with syncs.
 
-use crate::repository::{id, make, names, open, settings};
+use crate::{
+    batches::loose,
+    repository::{id, make, names, open, settings},
+};
 use bstr::BString;
 use refdb::{
     Change, Edit, Precondition, RefName, Target,
@@ -84,9 +87,12 @@ pub(crate) fn measure_bulk(dir: &Path) {
 /// A new change of two refs on very many, again and again. Beside it, a copy of packed-refs that is synced and renamed.
 pub(crate) fn measure_change(dir: &Path, refs: usize) {
     println!("| a change on {refs} refs | ms |\n|-|-|");
-    for format in ["files", "reftable"] {
+    let packed = settings(Trust::Always, None);
+    let kinds =
+        [("files", "files", packed.clone()), ("files", "files, loose", loose(0)), ("reftable", "reftable", packed)];
+    for (format, shown, settings) in kinds {
         let repo = Temporary::make(dir, format, refs);
-        let view = open(&repo.0, &settings(Trust::Always, None));
+        let view = open(&repo.0, &settings);
         let copied = repo.0.join(if format == "files" { "packed-refs" } else { "reftable/tables.list" });
         let (mut ours, mut copies) = (Vec::new(), Vec::new());
         for change in 0..11 {
@@ -99,7 +105,7 @@ pub(crate) fn measure_change(dir: &Path, refs: usize) {
             copy_synced(&copied);
             copies.push(begun.elapsed());
         }
-        println!("| {format} | {} |", in_ms(ours));
+        println!("| {shown} | {} |", in_ms(ours));
         println!("| {format}: copying {} bytes | {} |", fs::metadata(&copied).expect("there").len(), in_ms(copies));
     }
 }
@@ -115,7 +121,7 @@ fn copy_synced(path: &Path) {
 }
 
 /// As Java asks for it.
-fn creations(names: Vec<BString>) -> Batch {
+pub(crate) fn creations(names: Vec<BString>) -> Batch {
     let mut batch = Batch::default();
     batch.options = TransactionOptions { skip_hook: true, whole: true, allow_replacing_parents: true, ..batch.options };
     for (at, name) in names.into_iter().enumerate() {
@@ -128,10 +134,10 @@ fn creations(names: Vec<BString>) -> Batch {
 }
 
 /// A repository that is removed in the end.
-struct Temporary(PathBuf);
+pub(crate) struct Temporary(pub(crate) PathBuf);
 
 impl Temporary {
-    fn make(dir: &Path, format: &str, refs: usize) -> Self {
+    pub(crate) fn make(dir: &Path, format: &str, refs: usize) -> Self {
         let repo = dir.join(format!("figures-{format}-{}.git", std::process::id()));
         make(&repo, format, &names(refs));
         Temporary(repo)
@@ -145,7 +151,7 @@ impl Drop for Temporary {
 }
 
 /// Median, least and most.
-fn in_ms(mut times: Vec<Duration>) -> String {
+pub(crate) fn in_ms(mut times: Vec<Duration>) -> String {
     times.sort_unstable();
     let ms = |at: usize| times[at].as_secs_f64() * 1e3;
     format!("{:.1} ({:.1} to {:.1})", ms(times.len() / 2), ms(0), ms(times.len() - 1))
