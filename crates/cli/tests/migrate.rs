@@ -62,19 +62,18 @@ fn what_git_and_refdb_were_told_is_there_after_the_refs_went_there_and_back() {
             })
             .collect();
         let end = Instant::now() + Duration::from_secs(4);
-        let mut migrations = 0;
+        let mut migrations = Vec::new();
         while Instant::now() < end {
-            for to in [RefFormat::Reftable, RefFormat::Files] {
-                let output = migrate(&repo, to);
-                assert!(output.status.success(), "{output:?}");
-                assert!(output.stderr.is_empty(), "{}", output.stderr.as_bstr());
-                migrations += 1;
-            }
+            migrations.extend([RefFormat::Reftable, RefFormat::Files].map(|to| migrate(&repo, to)));
         }
         stop.store(true, Ordering::Relaxed);
         let all: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
         (all, migrations)
     });
+    for output in &migrations {
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    }
+    let migrations = migrations.len();
     eprintln!("{migrations} migrations, {:?} refs written", acknowledged.iter().map(BTreeMap::len).collect::<Vec<_>>());
     assert!(migrations >= 2);
     let listed: BTreeMap<String, ObjectId> =

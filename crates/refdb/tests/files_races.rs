@@ -263,7 +263,7 @@ fn writers_of_ours_and_gits_beside_packers_lose_nothing() {
                     turn += 1;
                     let count = if turn % 4 == 0 { 40 } else { 1 + rng.below(3) };
                     let names: Vec<String> = (0..count)
-                        .map(|i| format!("refs/heads/w{writer}/{}/n{i}", rng.below(2) * 1000 + turn))
+                        .map(|i| format!("refs/heads/w{writer}/{}/n{i}", rng.below(2) * 1_000_000 + turn))
                         .collect();
                     let wishes: Vec<Wish> = names.iter().map(|name| create(name, ids[0])).collect();
                     transact(&store, &wishes).unwrap();
