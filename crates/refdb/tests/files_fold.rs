@@ -260,3 +260,32 @@ fn folds_lose_nothing_beside_batches_and_git() {
     assert!(!now.keys().any(|name| name.starts_with("refs/git/")), "{now:?}");
     assert_eq!(leftovers(dir), Vec::<std::path::PathBuf>::new());
 }
+
+/// Notes each change of the file in which a writer of a ref has the ref's new content.
+#[derive(Default)]
+struct OfContent(std::sync::Mutex<Vec<String>>);
+
+impl refdb_vfs::Witness for OfContent {
+    fn before(&self, op: refdb_vfs::Op<'_>) -> refdb_vfs::Verdict {
+        let op = format!("{op:?}");
+        if op.contains("refs/heads/a.lock.lock") {
+            self.0.lock().unwrap().push(op);
+        }
+        refdb_vfs::Verdict::Proceed
+    }
+}
+
+#[test]
+fn a_fold_does_nothing_to_the_content_that_a_writer_has_ready() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    repo.create_refs([("refs/heads/a", repo.commit()), ("refs/heads/b", repo.commit())]);
+    let target = repo.git_dir().join("refs/heads/a");
+    let mut lock = Lock::acquire(&Fs::real().signing_locks(), &target, 0o666, Patience::None).unwrap();
+    lock.content().unwrap().write_all(b"content").unwrap();
+    let seen = std::sync::Arc::new(OfContent::default());
+    let fs = Fs::witnessed(std::sync::Arc::<OfContent>::clone(&seen)).signing_locks();
+    let store = FilesBackend::new(options(fs, repo.git_dir(), HashKind::Sha1));
+    let folded = store.fold(&FoldOptions { from: 0, goes_on: &|| true }).unwrap().unwrap();
+    assert_eq!((folded.packed, folded.removed), (2, 1), "{folded:?}");
+    assert_eq!(*seen.0.lock().unwrap(), Vec::<String>::new());
+}

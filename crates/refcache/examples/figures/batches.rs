@@ -4,12 +4,20 @@ use crate::{
     repository::{id, open, settings},
     writes::{Temporary, creations, in_ms},
 };
+use refdb::{
+    ObjectError,
+    transaction::{ObjectCheck, ObjectClass},
+};
 use refdb_refcache::{ListOptions, Trust, View, ViewSettings, Views, ViewsSettings};
+use refdb_types::ObjectId;
 use std::{
     fs,
     os::unix::fs::MetadataExt,
     path::Path,
-    sync::atomic::{AtomicBool, Ordering::SeqCst},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -22,7 +30,16 @@ const BOUND: usize = 2048;
 /// The settings of a server that has small batches loose, with this bound.
 pub(crate) fn loose(bound: usize) -> ViewSettings {
     let config = vec!["refdb.smallBatches=loose".into(), format!("refdb.looseRefs={bound}").into()];
-    ViewSettings { config, ..settings(Trust::Always, None) }
+    ViewSettings { config, objects: Some(Arc::new(AllCommits)), ..settings(Trust::Always, None) }
+}
+
+/// Takes every id for a commit's. A ref without its object would not be packed.
+struct AllCommits;
+
+impl ObjectCheck for AllCommits {
+    fn classify(&self, _: &ObjectId) -> Result<ObjectClass, ObjectError> {
+        Ok(ObjectClass::Commit)
+    }
 }
 
 /// New changes of two refs that eight threads make in one project, folds included.

@@ -14,6 +14,9 @@ pub(super) fn clear(fs: &Fs, folder: &Path) -> Result<()> {
         for (name, kind) in entries {
             match (kind, name.strip_suffix(b".lock")) {
                 (EntryKind::Dir, _) => waiting.push(folder.join(OsStr::from_bytes(&name))),
+                // A ready content goes along with its lock. Tried as a lock, one that was just renamed would be made anew. Its
+                // removal could meet the content of the next writer.
+                (_, Some(target)) if target.ends_with(b".lock") => {}
                 (_, Some(target)) => clear_one(fs, &folder.join(OsStr::from_bytes(target)))?,
                 _ => {}
             }

@@ -78,8 +78,8 @@ pub enum SharedRepository {
     Exactly(u32),
 }
 
-/// Each loose ref costs a list a look at its file, some 2 us. Beside that a list of 1.5 million refs takes 150 ms. So these
-/// cost 3 % of it. Fewer would have packed-refs written anew more often.
+/// Each loose ref costs a list a look at its file. A list of 1.5 million refs takes 3 % longer with these, one read anew
+/// 14 %. Fewer would have packed-refs written anew more often.
 const LOOSE_REFS: usize = 2048;
 
 impl Settings {
