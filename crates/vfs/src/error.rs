@@ -63,6 +63,11 @@ impl Error {
         self.source.kind() == io::ErrorKind::PermissionDenied
     }
 
+    /// Whether the system, or this file system, cannot do that. Many say that an argument is wrong.
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self.source.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
+    }
+
     /// Whether something of that name exists already.
     pub fn is_exists(&self) -> bool {
         self.source.kind() == io::ErrorKind::AlreadyExists

@@ -1,6 +1,6 @@
 use crate::{Descriptors, Error, File, Heir, Op, Result, Stat, Witness, abort::Note, gate::Gate, signature::Signature};
 use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode, OFlags},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags},
     io::Errno,
 };
 use std::{
@@ -339,6 +339,13 @@ impl Fs {
     /// Renames `from` to `to`, replacing what was there.
     pub fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         self.gate.change(Op::Rename(from, to), "rename a file to", to, || std::fs::rename(from, to))
+    }
+
+    /// Lets two paths change places in one step, whatever is there. Many network file systems refuse it.
+    pub fn exchange(&self, one: &Path, other: &Path) -> Result<()> {
+        self.gate.change(Op::Exchange(one, other), "exchange a file with", other, || {
+            rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).map_err(Into::into)
+        })
     }
 
     /// Brings everything on a folder's file system to stable storage, other programs' files too. One call for thousands of

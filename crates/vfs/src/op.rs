@@ -24,6 +24,8 @@ pub enum Op<'a> {
     SyncDir(&'a Path),
     /// `to` is replaced by `from`.
     Rename(&'a Path, &'a Path),
+    /// The two change places.
+    Exchange(&'a Path, &'a Path),
     /// Everything on the file system that this folder lies on goes to stable storage.
     SyncAll(&'a Path),
     /// `to` becomes another name of the file `from`; fails if `to` exists.

@@ -112,6 +112,7 @@ pub(super) fn stacks(site: &Site<'_>, root: &Root) -> Result<()> {
 pub(super) fn files(site: &Site<'_>, root: &Root) -> Result<()> {
     assert!(site.format_on_disk()? == RefFormat::Reftable, "files that count stay where they are");
     for place in &site.places {
+        keep_swapped(site, root, place)?;
         prepare_blanks(site, root, place)?;
         refs(site, root, place)?;
         move_away(site, root, place, Path::new("logs"))?;
@@ -147,6 +148,9 @@ fn refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
         // Branches first, since only they are barred afterwards.
         entries.sort_unstable_by_key(|(name, _)| name != b"heads");
         for (name, _) in &entries {
+            if name == b"heads" {
+                swap_heads(site, root, place, &heads)?;
+            }
             move_away(site, root, place, &Path::new("refs").join(OsStr::from_bytes(name)))?;
             if name == b"heads" {
                 bar_heads(site, root, place, &heads)?;
@@ -157,6 +161,36 @@ fn refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
         }
     }
     bar_heads(site, root, place, &heads)
+}
+
+/// Lets the folder of branches and the file that bars it change places, so that no writer finds room between. Where the file
+/// system can't, the folder stays for [`move_away`].
+fn swap_heads(site: &Site<'_>, root: &Root, place: &Place, heads: &Path) -> Result<()> {
+    let blank = place.below(&root.blank()).join("heads");
+    let is_folder = site.fs.find_link(heads)?.is_some_and(|stat| stat.is_dir());
+    if !is_folder || !holds(site, &blank, BLANK_HEADS) || site.fs.find_link(&old_heads(root, place))?.is_some() {
+        return Ok(());
+    }
+    match site.fs.exchange(&blank, heads) {
+        Ok(()) => keep_swapped(site, root, place),
+        Err(error) if error.is_unsupported() || error.is_not_found() => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Brings a folder of branches that was swapped to the other old files. An earlier run may have ended in between.
+fn keep_swapped(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
+    let (blank, old) = (place.below(&root.blank()).join("heads"), old_heads(root, place));
+    if !site.fs.find_link(&blank)?.is_some_and(|stat| stat.is_dir()) {
+        return Ok(());
+    }
+    debug_assert!(old.starts_with(&root.path), "old files stay within the migration's folder");
+    make_folders(&site.fs, &root.path, &place.below(&root.old()).join("refs"))?;
+    Ok(site.fs.rename(&blank, &old)?)
+}
+
+fn old_heads(root: &Root, place: &Place) -> PathBuf {
+    place.below(&root.old()).join("refs/heads")
 }
 
 /// Puts a file in the place of the folder of branches, unless it is there. A writer may have been quicker with a folder:

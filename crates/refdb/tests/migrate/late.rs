@@ -34,7 +34,7 @@ pub(crate) fn is_commit(op: &Op<'_>) -> bool {
 }
 
 pub(crate) fn is_fence(op: &Op<'_>) -> bool {
-    matches!(op, Op::Rename(from, to) if from.ends_with("refs/heads") && to.ends_with("old/refs/heads"))
+    matches!(op, Op::Exchange(_, heads) if heads.ends_with("refs/heads"))
 }
 
 pub(crate) fn git(dir: &Path) -> Command {
@@ -92,6 +92,47 @@ fn what_git_writes_before_the_old_files_go_is_taken_over() {
         assert_clean(&dir);
         repo.verify();
     }
+}
+
+/// There was no `refs/heads` for a moment. Git made it anew and answered that the ref was written.
+#[test]
+fn no_writer_finds_room_for_a_branch_while_the_old_ones_are_moved_away() {
+    let repo = scene(RefFormat::Files, HashKind::Sha1);
+    let (id, dir) = (repo.commit().to_string(), repo.git_dir().to_owned());
+    let (at, refused) = (dir.clone(), Arc::new(AtomicBool::new(false)));
+    let seen = Arc::clone(&refused);
+    let act = move || {
+        let late =
+            git(&at).env("GIT_REFERENCE_BACKEND", "files").args(["update-ref", "refs/heads/new/late", &id]).output();
+        seen.store(!late.unwrap().status.success(), Ordering::SeqCst);
+    };
+    let when = |op: &Op<'_>| matches!(op, Op::Rename(_, to) if to.ends_with("old/refs/heads"));
+    let fs = Fs::witnessed(Arc::new(Interloper { when, act, is_done: AtomicBool::new(false) }));
+    let migrated = migrate(&fs, &dir, RefFormat::Reftable).unwrap();
+    assert!(refused.load(Ordering::SeqCst));
+    assert!(migrated.strays.is_empty() && migrated.taken_over.is_empty(), "{migrated:?}");
+    assert_clean(&dir);
+    repo.verify();
+}
+
+/// As on a network file system.
+#[test]
+fn refs_migrate_where_two_paths_cannot_change_places() {
+    struct Without;
+    impl Witness for Without {
+        fn before(&self, op: Op<'_>) -> Verdict {
+            match op {
+                Op::Exchange(..) => Verdict::Fail(std::io::ErrorKind::InvalidInput.into()),
+                _ => Verdict::Proceed,
+            }
+        }
+    }
+    let repo = scene(RefFormat::Files, HashKind::Sha1);
+    let before = state(repo.git_dir());
+    migrate(&Fs::witnessed(Arc::new(Without)), repo.git_dir(), RefFormat::Reftable).unwrap();
+    assert_eq!(state(repo.git_dir()), before);
+    assert_clean(repo.git_dir());
+    repo.verify();
 }
 
 #[test]

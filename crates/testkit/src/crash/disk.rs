@@ -129,6 +129,10 @@ impl Model {
                 let inode = self.find(from);
                 self.enter(&[(from, None), (to, Some(inode))]);
             }
+            Seen::Exchange(one, other) => {
+                let (gives, gets) = (self.find(one), self.find(other));
+                self.enter(&[(one, Some(gets)), (other, Some(gives))]);
+            }
             Seen::SyncAll => self.sync_all(),
             Seen::Link(from, to) => {
                 let inode = self.find(from);
@@ -163,6 +167,7 @@ impl Model {
             Seen::Create(path) | Seen::MakeDir(path) | Seen::Symlink(path, _) => folder_missing(path) || taken(path),
             Seen::Link(from, to) => !taken(from) || folder_missing(to) || taken(to),
             Seen::Rename(from, to) => !taken(from) || folder_missing(to) || holds(to),
+            Seen::Exchange(one, other) => !taken(one) || !taken(other),
             Seen::Remove(path) => !taken(path),
             Seen::RemoveDir(path) => !taken(path) || holds(path),
             Seen::Write(..)
