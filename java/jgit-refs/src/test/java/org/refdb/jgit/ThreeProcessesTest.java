@@ -4,19 +4,26 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.stream.Stream;
 import org.eclipse.jgit.api.Git;
 import org.eclipse.jgit.errors.LockFailedException;
+import org.eclipse.jgit.lib.BatchRefUpdate;
+import org.eclipse.jgit.lib.NullProgressMonitor;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.Repository;
+import org.eclipse.jgit.revwalk.RevWalk;
+import org.eclipse.jgit.transport.ReceiveCommand;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -33,6 +40,8 @@ class ThreeProcessesTest {
   private static final String SHARED = "refs/heads/shared";
   private static final int STEPS = 40;
   private static final int OWN = 25;
+  private static final int PAIRS = 60;
+  private static final List<String> HALVES = List.of("1", "meta");
 
   @TempDir Path folder;
 
@@ -44,6 +53,110 @@ class ThreeProcessesTest {
   @Test
   void nothingIsLostAmongTables() throws Exception {
     run(Lab.Format.REFTABLE);
+  }
+
+  /**
+   * refdb makes pairs of refs, which become loose files and are folded meanwhile. JGit and C git write beside them, and C git
+   * packs. A pair that was acknowledged is there for JGit, and in the end for all.
+   */
+  @Test
+  void smallBatchesThatAreLooseLoseNothing() throws Exception {
+    Path gitDir = Lab.create(folder.resolve("r.git"), Lab.Format.FILES);
+    List<ObjectId> chain = Lab.objects(gitDir, STEPS + 1).commits();
+    // Packed-refs must have 512 KiB for each ref of a batch.
+    StringBuilder packed = new StringBuilder("# pack-refs with: peeled fully-peeled sorted \n");
+    for (int i = 0; i < 20_000; i++) {
+      packed.append(chain.get(0).name()).append(String.format(" refs/old/%06d\n", i));
+    }
+    Lab.write(gitDir.resolve("packed-refs"), packed.toString());
+    Files.writeString(gitDir.resolve("config"), "[refdb]\n\tsmallBatches = loose\n\tlooseRefs = 40\n", StandardOpenOption.APPEND);
+    long folds = Lab.views().holdings().folds();
+    ExecutorService threads = Executors.newCachedThreadPool();
+    try (RefdbRepository repository = Lab.open(gitDir);
+        Repository plain = Lab.openPlain(gitDir)) {
+      RefdbDatabaseTest.set(repository, SHARED, chain.get(0));
+      List<Future<Integer>> movers =
+          List.of(
+              threads.submit(() -> moveAndMake(repository, chain, "one")),
+              threads.submit(new GitWriter(gitDir, chain)),
+              threads.submit(() -> otherJvm(gitDir, chain)));
+      List<Future<Integer>> makers =
+          List.of(threads.submit(() -> makePairs(repository, plain, chain, "a")), threads.submit(() -> makePairs(repository, plain, chain, "b")));
+      while (!Stream.concat(movers.stream(), makers.stream()).allMatch(Future::isDone)) {
+        CGit.run(gitDir, "pack-refs", "--all"); // it gives up where a lock is held for long
+        Thread.sleep(20);
+      }
+      int steps = 0;
+      for (Future<Integer> mover : movers) {
+        steps += mover.get();
+      }
+      int loose = 0;
+      for (Future<Integer> maker : makers) {
+        loose += maker.get();
+      }
+      assertTrue(loose > 0, "small batches are loose");
+      assertEquals(STEPS, steps, "steps that were made, and steps that somebody made");
+      for (Repository each : List.of(repository, plain)) {
+        assertOwnRefs(each, List.of("one", "git", "jgit"));
+        assertPairs(each, chain);
+      }
+      String byGit = CGit.read(gitDir, "for-each-ref", "--format=%(refname)", "refs/pairs/");
+      assertEquals(4 * PAIRS, byGit.lines().count());
+      assertTrue(Lab.views().holdings().folds() > folds, "loose refs are folded");
+      assertTrue(((RefdbDatabase) repository.getRefDatabase()).view().verify().differences().isEmpty());
+      try (Stream<Path> left = Files.walk(gitDir.resolve("refs"))) {
+        assertEquals(List.of(), left.filter(file -> file.toString().endsWith(".lock")).toList());
+      }
+    } finally {
+      threads.shutdownNow();
+    }
+  }
+
+  private static String pair(String owner, int i, String half) {
+    return "refs/pairs/" + i + "/" + owner + "/" + half;
+  }
+
+  /** Makes pairs, and says how many were loose files when they were acknowledged. */
+  private static int makePairs(Repository repository, Repository plain, List<ObjectId> chain, String owner) throws Exception {
+    int loose = 0;
+    for (int i = 0; i < PAIRS; i++) {
+      ObjectId id = chain.get(i % chain.size());
+      BatchRefUpdate batch = repository.getRefDatabase().newBatchUpdate().setAtomic(true);
+      for (String half : HALVES) {
+        batch.addCommand(new ReceiveCommand(ObjectId.zeroId(), id, pair(owner, i, half)));
+      }
+      try (RevWalk walk = new RevWalk(repository)) {
+        batch.execute(walk, NullProgressMonitor.INSTANCE);
+      }
+      for (ReceiveCommand command : batch.getCommands()) {
+        assertEquals(ReceiveCommand.Result.OK, command.getResult(), command + " " + command.getMessage());
+        assertEquals(id, seen(plain, command.getRefName()), command.getRefName() + " as JGit sees it");
+      }
+      loose += Files.exists(repository.getDirectory().toPath().resolve(pair(owner, i, HALVES.getFirst()))) ? 1 : 0;
+    }
+    return loose;
+  }
+
+  /** JGit reads packed-refs, then the loose file. If a ref is packed in between it sees neither, also beside git. */
+  private static ObjectId seen(Repository plain, String name) throws IOException {
+    for (int i = 0; i < 5; i++) {
+      Ref ref = plain.exactRef(name);
+      if (ref != null) {
+        return ref.getObjectId();
+      }
+    }
+    return null;
+  }
+
+  private static void assertPairs(Repository repository, List<ObjectId> chain) throws IOException {
+    for (String owner : List.of("a", "b")) {
+      for (int i = 0; i < PAIRS; i++) {
+        for (String half : HALVES) {
+          Ref ref = repository.exactRef(pair(owner, i, half));
+          assertTrue(ref != null && ref.getObjectId().equals(chain.get(i % chain.size())), pair(owner, i, half) + " is lost");
+        }
+      }
+    }
   }
 
   private void run(Lab.Format format) throws Exception {
