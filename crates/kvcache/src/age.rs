@@ -86,6 +86,12 @@ impl Ages {
         Some(self.max_ms.load(Ordering::Relaxed)).filter(|max| *max != u64::MAX)
     }
 
+    /// Whether a value is too old now, or was when the clock of an earlier run had shown `seen_ms`.
+    pub(crate) fn was_expired(&self, created_ms: u64, seen_ms: u64) -> bool {
+        let is_past = |max: u64| seen_ms.saturating_sub(created_ms) > max;
+        self.is_expired(created_ms) || self.max_ms().is_some_and(is_past)
+    }
+
     /// Whether a value is too old. One from the future comes from a clock that was wrong: how old it is nobody knows.
     pub(crate) fn is_expired(&self, created_ms: u64) -> bool {
         self.max_ms().is_some_and(|max| is_expired(created_ms, self.now_ms(), max))

@@ -3,6 +3,7 @@
 pub(crate) mod cache;
 mod compute;
 pub(crate) mod entries;
+mod expiry;
 pub(crate) mod get;
 pub(crate) mod open;
 pub(crate) mod options;

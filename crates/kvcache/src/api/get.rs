@@ -181,7 +181,7 @@ fn value_len(segment: &Segment, place: Place, scratch: &mut Scratch) -> Option<u
 }
 
 /// The header of a record, unchecked.
-fn record_header(segment: &Segment, place: Place, scratch: &mut Scratch) -> Option<RecordHeader> {
+pub(super) fn record_header(segment: &Segment, place: Place, scratch: &mut Scratch) -> Option<RecordHeader> {
     RecordHeader::decode(segment.record(place.with_len(RECORD_HEADER_BYTES), &mut scratch.record)?)
 }
 

@@ -89,7 +89,9 @@ impl Cache {
         let Options { max_age, patience, clock, .. } = options;
         let files = Files::new(fs, dir.to_owned(), maps, promised);
         let store = Store::new(Ages::new(max_age, clock), view, files, log);
-        Ok(Cache::on(store, sealer, patience, Some(lock_file), notices))
+        let cache = Cache::on(store, sealer, patience, Some(lock_file), notices);
+        cache.forget_expired()?;
+        Ok(cache)
     }
 
     /// Opens a cache for reading, also while another process writes to it: what the files say at this moment. Changes

@@ -1,17 +1,21 @@
-//! The `stats` file: what a cache has and did, for programs that look at it from outside.
+//! The `stats` file: what a cache has and did, for programs that look at it from outside. The next run reads its time there.
 
 use crate::{error::Result, stats::Stats};
 use refdb_vfs::Fs;
 use std::path::Path;
 
+/// The latest time that the cache had seen, in milliseconds since 1970.
+const SEEN_MS: &str = "seen_ms";
+
 /// Writes the numbers as `name value` lines; replaced as a whole.
-pub(crate) fn write(fs: &Fs, dir: &Path, stats: &Stats) -> Result<()> {
+pub(crate) fn write(fs: &Fs, dir: &Path, stats: &Stats, seen_ms: u64) -> Result<()> {
     let temp = dir.join("stats.tmp");
     match fs.remove_file(&temp) {
         Err(error) if !error.is_not_found() => return Err(error.into()),
         _ => {}
     }
-    let text: String = stats.named().iter().map(|(name, value)| format!("{name} {value}\n")).collect();
+    let numbers = stats.named().into_iter().chain([(SEEN_MS, seen_ms)]);
+    let text: String = numbers.map(|(name, value)| format!("{name} {value}\n")).collect();
     fs.create_new(&temp, 0o600)?.write_all(text.as_bytes())?;
     fs.rename(&temp, &dir.join("stats"))?;
     Ok(())
@@ -19,16 +23,25 @@ pub(crate) fn write(fs: &Fs, dir: &Path, stats: &Stats) -> Result<()> {
 
 /// What the file says: the numbers it knows, 0 for those it lacks. None if there is no file.
 pub(crate) fn read(fs: &Fs, dir: &Path) -> Result<Option<Stats>> {
-    let bytes = match fs.read(&dir.join("stats")) {
-        Err(error) if error.is_not_found() => return Ok(None),
-        bytes => bytes?,
-    };
-    let text = String::from_utf8_lossy(&bytes);
-    let numbers = text.lines().filter_map(|line| line.split_once(' ')).filter_map(|(name, value)| {
-        let value = value.parse().ok()?;
-        Some((name, value))
-    });
-    Ok(Some(Stats::from_named(numbers)))
+    Ok(text(fs, dir)?.map(|text| Stats::from_named(numbers(&text))))
+}
+
+/// The latest time that an earlier run told of; 0 if none did.
+pub(crate) fn seen_ms(fs: &Fs, dir: &Path) -> Result<u64> {
+    let text = text(fs, dir)?.unwrap_or_default();
+    Ok(numbers(&text).find(|(name, _)| *name == SEEN_MS).map_or(0, |(_, seen_ms)| seen_ms))
+}
+
+fn text(fs: &Fs, dir: &Path) -> Result<Option<String>> {
+    match fs.read(&dir.join("stats")) {
+        Err(error) if error.is_not_found() => Ok(None),
+        bytes => Ok(Some(String::from_utf8_lossy(&bytes?).into_owned())),
+    }
+}
+
+fn numbers(text: &str) -> impl Iterator<Item = (&str, u64)> {
+    let lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines.filter_map(|(name, value)| Some((name, value.parse().ok()?)))
 }
 
 #[cfg(test)]
@@ -39,12 +52,13 @@ mod tests {
     fn the_numbers_come_back_and_others_are_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let fs = Fs::real();
-        assert_eq!(read(&fs, dir.path()).unwrap(), None);
+        assert_eq!((read(&fs, dir.path()).unwrap(), seen_ms(&fs, dir.path()).unwrap()), (None, 0));
         let stats = Stats { hits: 7, limit_bytes: u64::MAX, ..Default::default() };
-        write(&fs, dir.path(), &stats).unwrap();
-        write(&fs, dir.path(), &stats).unwrap();
-        assert_eq!(read(&fs, dir.path()).unwrap(), Some(stats));
+        write(&fs, dir.path(), &stats, 5).unwrap();
+        write(&fs, dir.path(), &stats, 6).unwrap();
+        assert_eq!((read(&fs, dir.path()).unwrap(), seen_ms(&fs, dir.path()).unwrap()), (Some(stats), 6));
         std::fs::write(dir.path().join("stats"), "hits 3\nnonsense\nhits x\nunknown 4\n\u{fffd}").unwrap();
         assert_eq!(read(&fs, dir.path()).unwrap(), Some(Stats { hits: 3, ..Default::default() }));
+        assert_eq!(seen_ms(&fs, dir.path()).unwrap(), 0);
     }
 }

@@ -230,6 +230,6 @@ impl Reclaim {
     /// Tells programs outside what the cache has and did.
     pub(crate) fn report(&self) -> Result<()> {
         let files = &self.store.files;
-        report::write(&files.fs, &files.dir, &self.store.view.counters.read())
+        report::write(&files.fs, &files.dir, &self.store.view.counters.read(), self.store.ages.now_ms())
     }
 }

@@ -4,6 +4,7 @@
 use crate::{
     error::Result,
     reclaim::{evict::is_full, steps::Reclaim},
+    stats::Stats,
     sync::holds_log,
 };
 use std::{
@@ -21,11 +22,14 @@ const REPORT_EVERY: Duration = Duration::from_secs(4);
 const ASLEEP: Duration = Duration::from_secs(10);
 
 pub(crate) fn start(reclaim: &Arc<Reclaim>) -> std::io::Result<Vec<JoinHandle<()>>> {
-    let spawn = |name: &str, main: fn(&Reclaim)| {
+    let spawn = |name: &str, main: Box<dyn FnOnce(&Reclaim) + Send>| {
         let reclaim = reclaim.clone();
         thread::Builder::new().name(name.into()).spawn(move || main(&reclaim))
     };
-    let (worker, syncer) = (spawn("refdb-kvcache", run)?, spawn("refdb-kvsync", run_syncer)?);
+    // Not by the thread, which may start when something has changed already.
+    let reported = reclaim.store.view.counters.read();
+    let worker = spawn("refdb-kvcache", Box::new(|reclaim| run(reclaim, reported)))?;
+    let syncer = spawn("refdb-kvsync", Box::new(run_syncer))?;
     reclaim.calls.answered_by(worker.thread().clone(), syncer.thread().clone());
     Ok(vec![worker, syncer])
 }
@@ -41,9 +45,8 @@ fn run_syncer(reclaim: &Reclaim) {
     }
 }
 
-fn run(reclaim: &Reclaim) {
-    let mut idle_rounds = 0;
-    let (mut reported, mut reported_at) = (reclaim.store.view.counters.read(), Instant::now());
+fn run(reclaim: &Reclaim, mut reported: Stats) {
+    let (mut idle_rounds, mut reported_at) = (0, Instant::now());
     reclaim.ghosts.warm(&reclaim.store.view.index);
     while !reclaim.calls.is_closed() {
         if reported_at.elapsed() >= REPORT_EVERY {

@@ -1,0 +1,41 @@
+//! Entries that were too old in an earlier run stay so, whatever was done to the clock since.
+
+use crate::{
+    api::{cache::Cache, get::record_header},
+    error::Result,
+    log::{scratch::with_scratch, store::Store},
+    reclaim::report,
+};
+
+impl Cache {
+    /// Where the clock was set back since the last run, removes entries for good. It takes those that were too old by
+    /// then, and those that come from the future now. From then on the clock is believed again. One that was far ahead
+    /// by mistake costs no later entry.
+    pub(crate) fn forget_expired(&self) -> Result<()> {
+        let Store { view, ages, files, .. } = &*self.store;
+        let seen_ms = report::seen_ms(&files.fs, &files.dir)?;
+        if ages.max_ms().is_none() || seen_ms <= ages.now_ms() {
+            return Ok(());
+        }
+        let mut expired = Vec::new();
+        view.index.for_each(|hash, place| {
+            let slot = view.slots[usize::from(place.slot())].load();
+            let header = slot.as_ref().and_then(|segment| with_scratch(|lent| record_header(segment, place, lent)));
+            // One that cannot be read is of no use either.
+            if header.is_none_or(|header| ages.was_expired(header.created_ms, seen_ms)) {
+                expired.push((hash, place));
+            }
+        });
+        for (hash, place) in expired {
+            self.store.log().drop_entry(view, hash, place, true);
+        }
+        self.write_last()?;
+        if files.has_promised() {
+            let end = self.store.log().end();
+            self.store.sync_through(end)?;
+        }
+        // Behind the removals. A time that stays costs entries of this run at the next start, and brings none back.
+        let _ = self.reclaim.report();
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+//! Entries live for so long and no longer, whatever is done to the clock.
+
+mod common;
+
+use common::eventually;
+use refdb_kvcache::{Cache, Clock, Durability, Options, Put, PutOptions};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+const MIB: u64 = 1 << 20;
+const MONTH_MS: u64 = 30 * 86_400_000;
+const START_MS: u64 = 100_000_000;
+
+fn put_one(cache: &Cache) {
+    assert_eq!(cache.put(b"key", b"value").unwrap(), Put::Stored);
+}
+
+/// A cache whose entries live for a minute, and its clock.
+fn aging(dir: &Path) -> (Cache, Arc<AtomicU64>) {
+    aging_at(dir, START_MS)
+}
+
+/// The same at another time.
+fn aging_at(dir: &Path, now_ms: u64) -> (Cache, Arc<AtomicU64>) {
+    let now = Arc::new(AtomicU64::new(now_ms));
+    let clock = now.clone();
+    let mut options = Options::new(MIB);
+    options.max_age = Some(Duration::from_secs(60));
+    options.clock = Clock::new(move || clock.load(Ordering::Relaxed));
+    (Cache::open(dir, options).expect("it works"), now)
+}
+
+#[test]
+fn a_clock_that_is_set_back_brings_no_expired_entry_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cache, now) = aging(dir.path());
+    put_one(&cache);
+    now.fetch_add(61_000, Ordering::Relaxed);
+    assert_eq!(cache.get(b"key"), None);
+    now.fetch_sub(30_000, Ordering::Relaxed);
+    assert_eq!(cache.get(b"key"), None, "half a minute old, as the clock says now");
+    put_one(&cache);
+    assert!(cache.get(b"key").is_some(), "a new one is there");
+}
+
+#[test]
+fn entries_of_a_clock_that_was_ahead_are_gone_once_it_is_right() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cache, now) = aging(dir.path());
+    now.fetch_add(MONTH_MS, Ordering::Relaxed);
+    put_one(&cache);
+    drop(cache);
+    let (cache, now) = aging(dir.path());
+    assert_eq!(cache.get(b"key"), None, "it would live for a month");
+    put_one(&cache);
+    now.fetch_add(59_000, Ordering::Relaxed);
+    assert!(cache.get(b"key").is_some());
+    now.fetch_add(2_000, Ordering::Relaxed);
+    assert_eq!(cache.get(b"key"), None);
+}
+
+#[test]
+fn an_expired_key_is_not_contained() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cache, now) = aging(dir.path());
+    put_one(&cache);
+    assert!(cache.contains(b"key") && !cache.contains(b"another"));
+    now.fetch_add(61_000, Ordering::Relaxed);
+    assert!(!cache.contains(b"key"));
+}
+
+/// How a run ends.
+#[derive(Clone, Copy, Debug)]
+enum Ends {
+    Closed,
+    Killed,
+}
+
+/// Ends a run. Of a killed one the files say what it had some seconds before.
+fn end(cache: Cache, dir: &Path, how: Ends) {
+    match how {
+        Ends::Closed => cache.close().expect("it works"),
+        Ends::Killed => {
+            cache.flush(Durability::Written).expect("it works");
+            let now = || cache.stats();
+            let told = || Cache::reported_stats(dir).expect("it works").unwrap_or_default();
+            eventually(|| told() == now(), || format!("{:?} is not {:?}", told(), now()));
+            cache.abandon();
+        }
+    }
+}
+
+/// The latest time was known to the run alone. So after a restart an expired entry was there again.
+#[test]
+fn a_clock_that_is_set_back_before_a_restart_brings_no_expired_entry_back() {
+    for (how, durability) in [(Ends::Closed, Durability::Written), (Ends::Killed, Durability::Synced)] {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, now) = aging(dir.path());
+        let options = PutOptions { durability, ..PutOptions::default() };
+        cache.put_with(b"key", b"value", options).unwrap();
+        now.fetch_add(50_000, Ordering::Relaxed);
+        cache.put_with(b"younger", b"value", options).unwrap();
+        now.fetch_add(11_000, Ordering::Relaxed);
+        assert_eq!(cache.get(b"key"), None);
+        end(cache, dir.path(), how);
+        for run_ms in [31_000, 32_000, 29_000] {
+            let (cache, _) = aging_at(dir.path(), START_MS + run_ms);
+            assert_eq!((cache.get(b"key"), cache.contains(b"key")), (None, false), "{how:?}, {run_ms}");
+            assert!(cache.get(b"younger").is_some(), "{how:?}, {run_ms}");
+            end(cache, dir.path(), how);
+        }
+    }
+}
+
+/// Entries put after the clock is right live as long as they should. None of those from before comes back.
+#[test]
+fn a_clock_that_was_a_month_ahead_costs_nothing_that_is_put_later() {
+    for how in [Ends::Closed, Ends::Killed] {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, now) = aging(dir.path());
+        cache.put(b"before", b"value").unwrap();
+        now.fetch_add(MONTH_MS, Ordering::Relaxed);
+        cache.put(b"ahead", b"value").unwrap();
+        assert_eq!((cache.get(b"before"), cache.get(b"ahead").is_some()), (None, true));
+        end(cache, dir.path(), how);
+        let (cache, _) = aging_at(dir.path(), START_MS + 1_000);
+        put_one(&cache);
+        // Before this run could tell its time.
+        cache.flush(Durability::Written).unwrap();
+        cache.abandon();
+        for run_ms in [2_000, 3_000, 1_500, 60_000] {
+            let (cache, now) = aging_at(dir.path(), START_MS + run_ms);
+            assert!(cache.get(b"key").is_some(), "{how:?}, {run_ms}");
+            assert_eq!((cache.get(b"before"), cache.get(b"ahead")), (None, None), "{how:?}, {run_ms}");
+            if run_ms == 60_000 {
+                now.fetch_add(1_001, Ordering::Relaxed);
+                assert_eq!(cache.get(b"key"), None, "it lives for a minute");
+            }
+            end(cache, dir.path(), how);
+        }
+        let (cache, _) = aging_at(dir.path(), START_MS + MONTH_MS + 1_000);
+        assert_eq!(cache.get(b"ahead"), None, "it is a month old");
+    }
+}
+
+/// The marks of more entries than there is room for.
+#[test]
+fn a_full_cache_whose_entries_had_expired_opens_without_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cache, now) = aging(dir.path());
+    for i in 0..40_000u32 {
+        cache.put(&i.to_le_bytes(), b"v").unwrap();
+    }
+    now.fetch_add(61_000, Ordering::Relaxed);
+    cache.close().unwrap();
+    for _ in 0..2 {
+        let (cache, _) = aging(dir.path());
+        assert_eq!((0..40_000u32).filter(|i| cache.get(&i.to_le_bytes()).is_some()).count(), 0);
+        put_one(&cache);
+        assert!(cache.get(b"key").is_some() && cache.stats().disk_bytes <= MIB);
+    }
+}
