@@ -18,7 +18,7 @@ const MONTH_MS: u64 = 30 * 86_400_000;
 const START_MS: u64 = 100_000_000;
 
 fn put_one(cache: &Cache) {
-    assert_eq!(cache.put(b"key", b"value").unwrap(), Put::Stored);
+    assert_eq!(cache.put(b"key", b"value").expect("it works"), Put::Stored);
 }
 
 /// A cache whose entries live for a minute, and its clock.

@@ -242,6 +242,50 @@ fn a_close_on_a_full_disk_brings_nothing_back() {
     }
 }
 
+/// A disk that fails this number of writes.
+#[derive(Default)]
+struct BadDisk(AtomicU64);
+
+impl Witness for BadDisk {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        let is_write = matches!(op, Op::Write(..) | Op::Create(_));
+        let fails = |left: u64| left.checked_sub(1);
+        match is_write && self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fails).is_ok() {
+            true => Verdict::Fail(std::io::Error::from_raw_os_error(5)),
+            false => Verdict::Proceed,
+        }
+    }
+}
+
+/// The close gave an error and left the older values, which the next start served.
+#[test]
+fn a_close_on_a_disk_that_fails_brings_nothing_back() {
+    for (failures, keys) in [(u64::MAX, 1u32), (u64::MAX, 20), (u64::MAX, 200), (1, 20)] {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Arc::new(BadDisk::default());
+        let cache = Cache::open_idle(Fs::witnessed(disk.clone()), dir.path(), patient(MIB)).unwrap();
+        let put = |i: u32, byte| assert_eq!(cache.put(&i.to_le_bytes(), &[byte; 900]).unwrap(), Put::Stored);
+        (0..keys).for_each(|i| put(i, b'o'));
+        cache.flush(Durability::Written).unwrap();
+        disk.0.store(failures, Ordering::Relaxed);
+        for i in 0..keys {
+            match i % 2 {
+                0 => assert!(cache.remove(&i.to_le_bytes()).unwrap()),
+                _ => put(i, b'n'),
+            }
+        }
+        let is_closed = cache.close().is_ok();
+        assert_eq!(is_closed, failures == 1, "an error of a moment is none");
+        drop(cache);
+        let cache = open(dir.path(), MIB);
+        for i in 0..keys {
+            let found = cache.get(&i.to_le_bytes()).map(|found| found.value[0]);
+            let is_there = is_closed && i % 2 == 1;
+            assert_eq!(found, is_there.then_some(b'n'), "{i} of {keys}");
+        }
+    }
+}
+
 #[test]
 fn a_lowered_limit_holds_from_the_start() {
     let dir = tempfile::tempdir().unwrap();

@@ -13,6 +13,7 @@ impl Cache {
     /// by mistake costs no later entry.
     pub(crate) fn forget_expired(&self) -> Result<()> {
         let Store { view, ages, files, .. } = &*self.store;
+        assert!(!self.read_only, "a process that only reads removes nothing");
         let seen_ms = report::seen_ms(&files.fs, &files.dir)?;
         if ages.max_ms().is_none() || seen_ms <= ages.now_ms() {
             return Ok(());
@@ -30,6 +31,7 @@ impl Cache {
             self.store.log().drop_entry(view, hash, place, true);
         }
         self.write_last()?;
+        debug_assert!(!self.store.log().owes(), "all marks are in the files before the time is told");
         if files.has_promised() {
             let end = self.store.log().end();
             self.store.sync_through(end)?;

@@ -294,10 +294,14 @@ impl Cache {
         self.write_or_wipe()
     }
 
+    /// Where the disk takes nothing, everything goes. A disk that fails is asked twice, and told of.
     fn write_or_wipe(&self) -> Result<()> {
         let end = self.store.log().end();
-        match self.settle_on_full_disk(end, Durability::Written) {
+        debug_assert!(self.lock_file.lock().is_some(), "the files are ours as long as the lock is");
+        let write = || self.settle_on_full_disk(end, Durability::Written);
+        match write() {
             Err(error) if is_full(&error) => self.reclaim.wipe(),
+            Err(_) => write().or_else(|error| self.reclaim.wipe().and(Err(error))),
             written => written,
         }
     }
