@@ -101,7 +101,7 @@ impl From<&refdb::Error> for Failure {
                 Kind::Rejected
             }
             Error::Undecided(why) => {
-                if let Undecided::Open { name, path: file } = why {
+                if let Undecided::Open { name, path: file, .. } = why {
                     (ref_name, path) = (Some(name.clone().into()), Some(file.clone()));
                 }
                 Kind::Undecided

@@ -71,10 +71,12 @@ pub enum Undecided {
     #[error("the global ref database gave no answer, so whether the update happens is not known yet ('{}')", .0.display())]
     Unknown(PathBuf),
     /// An earlier transaction has an intent on one of the refs.
-    #[error("an earlier update of '{name}' is not decided yet: it waits for the global ref database ('{}')", path.display())]
+    #[error("an update of '{name}' by node {owner} is not decided yet: it waits for the global ref database ('{}')", path.display())]
     Open {
         /// The ref.
         name: RefName,
+        /// Who began the transaction, as the intent's mark names it.
+        owner: BString,
         /// The intent.
         path: PathBuf,
     },

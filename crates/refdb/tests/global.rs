@@ -212,7 +212,8 @@ fn an_intent_stays_while_nobody_knows_and_bars_its_refs() {
         assert_eq!(intent.mark, mark(18).text, "that under which it was asked last");
         assert_eq!(Scene::read(dir), scene.before());
         let (barred, _) = ends(&scene, Vec::new());
-        assert!(matches!(barred, Err(Error::Undecided(Undecided::Open { .. }))), "{barred:?}");
+        assert!(matches!(&barred, Err(Error::Undecided(Undecided::Open { .. }))), "{barred:?}");
+        assert!(barred.unwrap_err().to_string().contains("by node node is not decided"), "it names whose update it is");
         assert_eq!(Scene::read(dir), scene.before());
         Scene::settle(dir);
         let (agreed, left) = ends(&scene, Vec::new());

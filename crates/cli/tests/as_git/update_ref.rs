@@ -208,3 +208,27 @@ fn names_are_not_called_ambiguous_where_that_is_switched_off() {
         }
     }
 }
+
+/// The command does not ask the global ref database, so nothing changes. To read is allowed.
+#[test]
+fn where_a_global_ref_database_decides_no_command_writes() {
+    for format in RefFormat::ALL {
+        let repo = Repo::bare(format, refdb_types::HashKind::Sha1);
+        set_up(&repo);
+        repo.config("refdb.global", "etcd");
+        let before = repo.refs();
+        for words in [
+            &["update-ref", "refs/heads/main", "main~1"][..],
+            &["update-ref", "-d", "refs/heads/main"],
+            &["update-ref", "refs/heads/new", "main"],
+            &["symbolic-ref", "refs/heads/link", "refs/heads/main"],
+        ] {
+            let output = repo.command(env!("CARGO_BIN_EXE_refdb")).args(words).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success() && said.contains("refdb.global = etcd"), "{format:?}, {words:?}: {said}");
+        }
+        assert_eq!(repo.refs(), before, "{format:?}");
+        let shown = repo.command(env!("CARGO_BIN_EXE_refdb")).args(["show-ref", "refs/heads/main"]).output().unwrap();
+        assert!(shown.status.success(), "{format:?}");
+    }
+}

@@ -41,9 +41,9 @@ pub fn commit_agreed(prepared: Prepared<'_>, intents: &GlobalIntents, arbiter: &
         return prepared.commit();
     }
     // Its owner has given up the locks, which we hold: it does not know how it ended, or is gone.
-    if let Some((id, name)) = intents.find_of(None, &names)? {
+    if let Some(open) = intents.find_of(&names)? {
         prepared.abort()?;
-        return Err(Undecided::Open { name, path: intents.path(&id) }.into());
+        return Err(open.into());
     }
     let mut mark = match arbiter.begin(&refs) {
         Ok(None) => return prepared.commit(),

@@ -1,7 +1,7 @@
 //! The intent of a transaction that a global ref database decides: encode beside parse. docs/formats/intent.md has the format.
 
 use crate::files::{IntentFault, intent_lines, ref_line, summed};
-use bstr::{BString, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId, RefName};
 
 /// A longer record is not ours.
@@ -26,7 +26,7 @@ pub struct Mark {
 pub struct GlobalIntent {
     /// The kind of all ids.
     pub hash: HashKind,
-    /// By which the database knows the transaction: one line, which the engine does not read.
+    /// By which the database knows the transaction: one line. Its first word names the node, the rest the engine does not read.
     pub mark: BString,
     /// In order of name.
     pub refs: Vec<GlobalRef>,
@@ -44,6 +44,11 @@ pub struct GlobalRef {
 }
 
 impl GlobalIntent {
+    /// Whose transaction it is, for people.
+    pub fn owner(&self) -> &BStr {
+        self.mark.split(|byte| *byte == b' ').next().unwrap_or_default().as_bstr()
+    }
+
     /// The record as it stands in its file.
     pub fn encode(&self) -> Vec<u8> {
         assert!(is_mark(&self.mark), "a mark is a line: {}", self.mark);

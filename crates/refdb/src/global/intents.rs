@@ -1,7 +1,7 @@
 //! Where intents lie: one file each, in a folder of ours in the repository.
 
 use super::intent::{GlobalIntent, GlobalRef, LEN_MAX_BYTES, Mark};
-use crate::{Error, Result, files::Sharing};
+use crate::{Error, Result, Undecided, files::Sharing};
 use refdb_types::{HashKind, RefName};
 use refdb_vfs::Fs;
 use std::{
@@ -92,14 +92,14 @@ impl GlobalIntents {
         Ok(found)
     }
 
-    /// An intent other than `own` that has one of some refs, which are in order of name.
-    pub(super) fn find_of(&self, own: Option<&str>, names: &[&RefName]) -> Result<Option<(String, RefName)>> {
+    /// Why a transaction has to wait: an intent has one of its refs, which are in order of name.
+    pub(super) fn find_of(&self, names: &[&RefName]) -> Result<Option<Undecided>> {
         debug_assert!(names.is_sorted(), "refs of a transaction are in order");
-        let is_one = |name: &RefName| names.binary_search(&name).is_ok();
-        let others = self.list()?.into_iter().filter(|(id, _)| Some(id.as_str()) != own);
-        let mut refs =
-            others.flat_map(|(id, intent)| intent.refs.into_iter().map(move |entry| (id.clone(), entry.name)));
-        Ok(refs.find(|(_, name)| is_one(name)))
+        Ok(self.list()?.into_iter().find_map(|(id, intent)| {
+            let owner = intent.owner().to_owned();
+            let met = intent.refs.into_iter().find(|entry| names.binary_search(&&entry.name).is_ok())?;
+            Some(Undecided::Open { name: met.name, owner, path: self.path(&id) })
+        }))
     }
 
     fn is_there(&self) -> Result<bool> {

@@ -54,7 +54,7 @@ final class AdminCommands {
 
     @Override
     void work() throws UnloggedFailure {
-      Status status = Status.ask(refs, heard.behind());
+      Status status = Status.ask(refs, heard);
       status.text().forEach(stdout::println);
       if (!status.isGood()) {
         throw die("not all is well");

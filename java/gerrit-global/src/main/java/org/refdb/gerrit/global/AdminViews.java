@@ -58,7 +58,7 @@ final class AdminViews {
 
     @Override
     public Response<Status> apply(ConfigResource resource) {
-      Status status = Status.ask(refs, heard.behind());
+      Status status = Status.ask(refs, heard);
       return status.isGood() ? Response.ok(status) : Response.withStatusCode(500, status);
     }
   }

@@ -148,11 +148,16 @@ final class Etcd implements AutoCloseable {
         deadline);
   }
 
+  /** Reads once. */
+  GetResponse ask(ByteSequence key, GetOption option, Deadline deadline) throws GlobalRefException {
+    return await(client.getKVClient().get(key, option), deadline);
+  }
+
   /** Reads, as often as needed. The answer is no older than the question. */
   GetResponse read(ByteSequence key, GetOption option, Deadline deadline) throws GlobalRefException {
     while (true) {
       try {
-        return await(client.getKVClient().get(key, option), deadline);
+        return ask(key, option, deadline);
       } catch (NoAnswer e) {
         if (!deadline.pause()) {
           throw e;
@@ -208,7 +213,10 @@ final class Etcd implements AutoCloseable {
       return ". Its quota is full: compact and defragment it or raise --quota-backend-bytes, then `etcdctl alarm disarm`";
     }
     if (message.contains("too many operations")) {
-      return ". Set its --max-txn-ops to at least 128";
+      return ". Start each member with --max-txn-ops=" + settings.txnOps() + " or more: refdb.global.maxTxnOps counts on that";
+    }
+    if (message.contains("too large")) {
+      return ". Start each member with a larger --max-request-bytes, or lower refdb.global.maxTxnOps";
     }
     return switch (code) {
       case UNAUTHENTICATED -> ". It does not accept refdb.global.user with the password of secure.config";

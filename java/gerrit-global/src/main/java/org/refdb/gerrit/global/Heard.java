@@ -4,6 +4,8 @@ import com.google.gerrit.entities.Project;
 import com.google.gerrit.extensions.events.LifecycleListener;
 import com.google.inject.Inject;
 import com.google.inject.Singleton;
+import java.util.Optional;
+import org.refdb.gerrit.refs.GlobalDecision;
 import org.refdb.gerrit.refs.RefdbAdmin;
 
 /** Watches while Gerrit runs, and tells refdb's views which projects others have changed. */
@@ -54,6 +56,11 @@ final class Heard implements LifecycleListener {
 
   long restarts() {
     return watching == null ? 0 : watching.restarts();
+  }
+
+  /** The lib module's native mode, which asks etcd with a client of its own. */
+  Optional<GlobalDecision> nativeMode() {
+    return Optional.ofNullable(views).flatMap(RefdbAdmin::global);
   }
 
   /** How far behind this node's disk is. */

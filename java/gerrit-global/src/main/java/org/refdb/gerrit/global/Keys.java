@@ -52,6 +52,10 @@ final class Keys {
     return of("m/" + node + '/');
   }
 
+  ByteSequence allMarks() {
+    return of("m/");
+  }
+
   ByteSequence node(String node) {
     return of("n/" + node);
   }

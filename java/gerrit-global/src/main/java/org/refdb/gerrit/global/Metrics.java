@@ -9,8 +9,12 @@ import com.google.gerrit.metrics.Timer0;
 import com.google.inject.Inject;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongConsumer;
 import java.util.function.LongSupplier;
+import org.refdb.gerrit.refs.GlobalCounts;
+import org.refdb.gerrit.refs.GlobalDecision;
 
 /** The metrics {@code plugins/refdb-global/NAME}. */
 final class Metrics implements LifecycleListener {
@@ -29,11 +33,16 @@ final class Metrics implements LifecycleListener {
   @Override
   public void start() {
     Counts counts = refs.counts();
-    counter("updates", "Updates of refs that etcd has accepted", counts.updates::sum);
-    counter("refused", "Updates of refs that etcd has otherwise", counts.refused::sum);
-    counter("failed", "Updates that changed nothing since etcd was away, full or the lock was lost", counts.failed::sum);
-    counter("unknown", "Updates that were reported as unknown, since no answer came", counts.unknown::sum);
-    gauge("unresolved", "Those of them of which it is not known yet what became of them", () -> refs.slots().unresolvedCount());
+    counter("updates", "Updates of refs that etcd has accepted", () -> counts.updates.sum() + inNativeMode().updates());
+    counter("refused", "Updates of refs that etcd has otherwise", () -> counts.refused.sum() + inNativeMode().refused());
+    counter(
+        "failed", "Updates that changed nothing since etcd was away, full or the lock was lost",
+        () -> counts.failed.sum() + inNativeMode().failed());
+    counter(
+        "unknown", "Updates that were reported as unknown, since no answer came", () -> counts.unknown.sum() + inNativeMode().unknown());
+    gauge(
+        "unresolved", "Those of them of which it is not known yet what became of them",
+        () -> refs.slots().unresolvedCount() + inNativeMode().unresolved());
     counter("locks", "Locks of refs that were taken", counts.locks::sum);
     counter("locks_refused", "Locks of refs that were not got in time", counts.locksRefused::sum);
     gauge("locks_held", "Locks that this node holds or waits for", () -> refs.locks().count());
@@ -48,6 +57,15 @@ final class Metrics implements LifecycleListener {
     took.suppressLogging();
     handles.add(took);
     counts.updateTook = nanos -> took.record(nanos, TimeUnit.NANOSECONDS);
+    tellNative(counts.updateTook);
+  }
+
+  private GlobalCounts inNativeMode() {
+    return heard.nativeMode().map(GlobalDecision::counts).orElse(GlobalCounts.NONE);
+  }
+
+  private void tellNative(LongConsumer took) {
+    heard.nativeMode().ifPresent(one -> one.tellTimes(took));
   }
 
   private void counter(String name, String description, LongSupplier value) {
@@ -67,6 +85,8 @@ final class Metrics implements LifecycleListener {
 
   @Override
   public void stop() {
+    // The lib module outlives this plugin, and must not keep its classes.
+    tellNative(null);
     handles.forEach(RegistrationHandle::remove);
     handles.clear();
   }

@@ -14,6 +14,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongConsumer;
 import java.util.function.Predicate;
 import org.eclipse.jgit.lib.Config;
 import org.refdb.engine.BatchResult;
@@ -22,6 +23,7 @@ import org.refdb.engine.EngineException;
 import org.refdb.engine.GlobalIntent;
 import org.refdb.engine.RefBatch;
 import org.refdb.engine.RefView;
+import org.refdb.gerrit.refs.GlobalCounts;
 import org.refdb.gerrit.refs.GlobalDecision;
 import org.refdb.jgit.BatchCommitter;
 import org.refdb.jgit.NotAgreedException;
@@ -184,6 +186,18 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
       log.atWarning().withCause(e).log(
           "project %s was deleted here, and etcd still has its refs: one of the same name cannot have them", project);
     }
+  }
+
+  @Override
+  public GlobalCounts counts() {
+    Counts counts = refs.counts();
+    return new GlobalCounts(
+        counts.updates.sum(), counts.refused.sum(), counts.failed.sum(), counts.unknown.sum(), refs.slots().unresolvedCount());
+  }
+
+  @Override
+  public void tellTimes(LongConsumer nanos) {
+    refs.counts().updateTook = nanos == null ? untold -> {} : nanos;
   }
 
   @Override

@@ -5,6 +5,8 @@ import io.etcd.jetcd.maintenance.AlarmMember;
 import io.etcd.jetcd.maintenance.StatusResponse;
 import java.util.ArrayList;
 import java.util.List;
+import org.refdb.gerrit.refs.GlobalCounts;
+import org.refdb.gerrit.refs.GlobalDecision;
 
 /**
  * What etcd and this node say of themselves.
@@ -15,7 +17,7 @@ import java.util.List;
  * @param locks that this node holds or waits for
  * @param behind the refs of which its disk has not etcd's value yet
  */
-record Status(String node, List<Member> members, List<String> alarms, int unresolved, int locks, Behind.Report behind) {
+record Status(String node, List<Member> members, List<String> alarms, long unresolved, int locks, Behind.Report behind) {
   /**
    * One member of etcd.
    *
@@ -45,7 +47,11 @@ record Status(String node, List<Member> members, List<String> alarms, int unreso
   }
 
   /** Asks each member by itself, and in the end all for alarms. */
-  static Status ask(GlobalRefs refs, Behind.Report behind) {
+  static Status ask(GlobalRefs refs, Heard heard) {
+    return ask(refs, heard.behind(), heard.nativeMode().map(GlobalDecision::counts).orElse(GlobalCounts.NONE).unresolved());
+  }
+
+  static Status ask(GlobalRefs refs, Behind.Report behind, long unresolvedInNativeMode) {
     Etcd etcd = refs.etcd();
     List<Member> members = new ArrayList<>();
     for (String endpoint : etcd.settings().endpoints()) {
@@ -60,7 +66,8 @@ record Status(String node, List<Member> members, List<String> alarms, int unreso
     } catch (GlobalRefException e) {
       alarms = List.of("cannot be asked: " + e.getMessage());
     }
-    return new Status(refs.nodeName(), members, alarms, refs.slots().unresolvedCount(), refs.locks().count(), behind);
+    long unresolved = refs.slots().unresolvedCount() + unresolvedInNativeMode;
+    return new Status(refs.nodeName(), members, alarms, unresolved, refs.locks().count(), behind);
   }
 
   private static String text(AlarmMember alarm) {

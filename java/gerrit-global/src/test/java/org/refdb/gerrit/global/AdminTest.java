@@ -197,7 +197,7 @@ final class AdminTest {
 
   @Test
   void statusTellsOfMembersQuotaAndWhatIsNotReached() throws Exception {
-    Status status = Status.ask(node, new Behind.Report(2, MAIN, 5000, true));
+    Status status = Status.ask(node, new Behind.Report(2, MAIN, 5000, true), 0);
     Status.Member member = status.members().getFirst();
     assertTrue(status.isGood(), status.text().toString());
     assertTrue(member.leads(), member.text());
@@ -206,7 +206,7 @@ final class AdminTest {
     assertTrue(status.text().get(1).contains("2 refs and more are behind on this disk; " + MAIN + " for 5 s"), status.text().toString());
     Settings settings = Nodes.settings("http://localhost:" + EtcdServer.freePort(), "x/");
     try (GlobalRefs lonely = new GlobalRefs(settings, NodeName.of("lonely"))) {
-      Status bad = Status.ask(lonely, new Behind.Report(0, null, 0, false));
+      Status bad = Status.ask(lonely, new Behind.Report(0, null, 0, false), 0);
       assertFalse(bad.isGood());
       assertTrue(bad.text().get(2).contains("NOT REACHED"), bad.text().toString());
     }

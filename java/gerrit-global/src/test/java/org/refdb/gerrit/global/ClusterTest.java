@@ -86,7 +86,7 @@ final class ClusterTest {
   /** Which member leads, once all of them are there. */
   private static int leader(GlobalRefs node) throws InterruptedException {
     while (true) {
-      List<Status.Member> members = Status.ask(node, new Behind.Report(0, null, 0, false)).members();
+      List<Status.Member> members = Status.ask(node, new Behind.Report(0, null, 0, false), 0).members();
       for (int i = 0; i < members.size(); i++) {
         if (members.get(i).leads() && members.stream().allMatch(Status.Member::hasLeader)) {
           return i;

@@ -155,6 +155,17 @@ final class EtcdServer implements AutoCloseable {
     }
   }
 
+  /** How many requests it has been sent, of those that read or write keys. */
+  long requests() throws IOException, InterruptedException {
+    try (HttpClient client = HttpClient.newHttpClient()) {
+      HttpRequest request = HttpRequest.newBuilder(URI.create("http://localhost:" + healthPort + "/metrics")).build();
+      return client.send(request, HttpResponse.BodyHandlers.ofLines()).body()
+          .filter(line -> line.startsWith("grpc_server_started_total") && line.contains("\"etcdserverpb.KV\""))
+          .mapToLong(line -> (long) Double.parseDouble(line.substring(line.lastIndexOf(' ') + 1)))
+          .sum();
+    }
+  }
+
   void signal(String name) throws IOException, InterruptedException {
     int status = new ProcessBuilder("kill", "-" + name, Long.toString(process.pid())).inheritIO().start().waitFor();
     if (status != 0) {

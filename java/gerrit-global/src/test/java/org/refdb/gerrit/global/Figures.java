@@ -31,6 +31,7 @@ final class Figures {
       updates(node, updates);
       imports(etcd, node, refs);
     }
+    NativeFigures.print();
   }
 
   private static void updates(GlobalRefs node, int count) throws Exception {
@@ -58,7 +59,7 @@ final class Figures {
   }
 
   /** Of the second half: the first one warms up. */
-  private static double median(long[] nanos) {
+  static double median(long[] nanos) {
     long[] warm = Arrays.copyOfRange(nanos, nanos.length / 2, nanos.length);
     Arrays.sort(warm);
     return warm[warm.length / 2] / 1000.0;

@@ -21,6 +21,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.refdb.engine.EngineException;
@@ -157,6 +158,7 @@ final class NativeModeTest {
     List<String> three = List.of("refs/heads/a", "refs/heads/b", "refs/heads/c");
     List<ReceiveCommand> whole = node.create(true, three, ids.get(0));
     assertTrue(whole.get(0).getMessage().contains("etcd has " + ids.get(1).name()), whole.get(0).getMessage());
+    assertTrue(whole.get(0).getMessage().contains("node " + other.nodeName() + " ("), whole.get(0).getMessage());
     assertEquals(Optional.empty(), node.value("refs/heads/a"));
     List<ReceiveCommand> each = node.create(false, three, ids.get(0));
     assertEquals(
@@ -203,9 +205,11 @@ final class NativeModeTest {
     assertEquals(1, node.intents());
     assertThrows(NotAgreedException.class, () -> node.set(MAIN, ids.get(2)));
     assertThrows(NotAgreedException.class, () -> node.set(MAIN, null));
+    assertEquals(1, node.counts().unknown());
+    assertEquals(1, node.counts().unresolved());
     proxy.hangUp();
     proxy.mode(Proxy.Mode.OPEN);
-    await(() -> node.intents() == 0);
+    await(() -> node.intents() == 0 && node.counts().unresolved() == 0);
     assertEquals(Optional.of(ids.get(1)), node.value(MAIN));
     surely(ids.get(2));
   }
@@ -287,6 +291,44 @@ final class NativeModeTest {
       assertEquals(ReceiveCommand.Result.OK, made.getResult(), made.getMessage());
     }
     assertEquals(Optional.of(ids.get(1).name()), there(more.getLast()));
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void aThousandRefsAreOneRequestWhereEtcdIsStartedForThem(boolean isReftable) throws Exception {
+    NativeNode.convert(disk.folder(), isReftable);
+    try (EtcdServer large = EtcdServer.start("--max-txn-ops=1004")) {
+      GlobalRefs refs = new GlobalRefs(Nodes.largeBatches(large.url(), prefix, 1004), NodeName.of("large"));
+      node = new NativeNode(disk.folder(), refs);
+      node.set(MAIN, ids.get(0));
+      long before = large.requests();
+      for (ReceiveCommand made : node.create(true, IntStream.range(0, 1000).mapToObj(i -> "refs/heads/many/" + i).toList(), ids.get(1))) {
+        assertEquals(ReceiveCommand.Result.OK, made.getResult(), made.getMessage());
+      }
+      assertEquals(1, large.requests() - before);
+      assertEquals(Optional.of(ids.get(1).name()), refs.read(PROJECT, "refs/heads/many/999").value());
+      List<String> more = IntStream.range(0, 1000).mapToObj(i -> "refs/heads/more/" + i).toList();
+      try (GlobalRefs mover = Nodes.open(large.url(), prefix)) {
+        assertTrue(mover.compareAndPut(PROJECT, more.get(7), new Expected.Nothing(), ids.get(2).name(), false));
+        ReceiveCommand refused = node.create(true, more, ids.get(1)).getFirst();
+        assertTrue(refused.getMessage().contains("node " + mover.nodeName()), refused.getMessage());
+        assertEquals(Optional.empty(), refs.read(PROJECT, more.get(8)).value());
+        assertTrue(mover.compareAndPut(PROJECT, more.get(7), new Expected.Is(ids.get(2).name()), ids.get(1).name(), false));
+        before = large.requests();
+        assertEquals(ReceiveCommand.Result.OK, node.create(true, more, ids.get(1)).getFirst().getResult());
+        assertEquals(3, large.requests() - before, "refused, looked at, and accepted");
+      }
+    }
+  }
+
+  @Test
+  void anEtcdThatTakesFewerRefsThanTheSettingSaysWhatToChange() throws Exception {
+    GlobalRefs refs = new GlobalRefs(Nodes.largeBatches(etcd.url(), prefix, 1004), NodeName.of("large"));
+    node = new NativeNode(disk.folder(), refs);
+    ReceiveCommand refused =
+        node.create(true, IntStream.range(0, 1000).mapToObj(i -> "refs/heads/many/" + i).toList(), ids.get(1)).getFirst();
+    assertTrue(refused.getMessage().contains("--max-txn-ops=1004 or more"), refused.getMessage());
+    assertEquals(List.of(), NativeNode.intentsIn(disk.folder()));
   }
 
   private long revision() throws Exception {

@@ -19,6 +19,7 @@ import org.eclipse.jgit.transport.ReceiveCommand;
 import org.refdb.engine.EngineException;
 import org.refdb.engine.EngineLoadException;
 import org.refdb.engine.RefViews;
+import org.refdb.gerrit.refs.GlobalCounts;
 import org.refdb.jgit.RefdbDatabase;
 
 /** A node in native mode, with one repository: the engine, and etcd asked by {@link NativeMode}. */
@@ -79,6 +80,11 @@ final class NativeNode implements AutoCloseable {
   Optional<ObjectId> value(String ref) throws IOException {
     Ref found = refs.exactRef(ref);
     return Optional.ofNullable(found).map(Ref::getObjectId);
+  }
+
+  /** As Gerrit's metrics have them. */
+  GlobalCounts counts() {
+    return mode.counts();
   }
 
   int intents() throws EngineException {

@@ -63,6 +63,13 @@ final class NativeStormTest {
           assertEquals(there, here, "seed " + seed + ", " + name(ref));
           assertEquals(here, second.value(name(ref)).map(ObjectId::name));
         }
+        assertTrue(acknowledged.get() >= SECONDS, "seed " + seed + ": only " + acknowledged + " updates in " + SECONDS + " s");
+        for (NativeNode node : List.of(first, second)) {
+          for (int ref = 0; ref < REFS; ref++) {
+            node.set(name(ref), null);
+            assertTrue(done(node.set(name(ref), ids.getFirst())), "both nodes write all refs again");
+          }
+        }
         System.out.printf("seed %d: %d acknowledged, %d not decided at once%n", seed, acknowledged.get(), undecided.get());
       }
     }

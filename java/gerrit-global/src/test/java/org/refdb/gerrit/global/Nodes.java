@@ -19,12 +19,21 @@ final class Nodes {
     return settings(List.of(url), prefix, 20_000, 40_000, 20);
   }
 
+  /** With an etcd that takes this many operations at once. */
+  static Settings largeBatches(String url, String prefix, int txnOps) {
+    return settings(List.of(url), prefix, 20_000, 40_000, 20, txnOps);
+  }
+
   private static Settings settings(List<String> urls, String prefix, long requestMillis, long millis, long lease) {
+    return settings(urls, prefix, requestMillis, millis, lease, 128);
+  }
+
+  private static Settings settings(List<String> urls, String prefix, long requestMillis, long millis, long lease, int txnOps) {
     Duration request = Duration.ofMillis(requestMillis);
     Duration whole = Duration.ofMillis(millis);
     Duration lock = Duration.ofMillis(3000);
     return new Settings(
-        urls, null, null, null, null, null, prefix, request, whole, lock, Duration.ofSeconds(lease), whole, 128, 8);
+        urls, null, null, null, null, null, prefix, request, whole, lock, Duration.ofSeconds(lease), whole, txnOps, 8);
   }
 
   static GlobalRefs open(String url, String prefix) {

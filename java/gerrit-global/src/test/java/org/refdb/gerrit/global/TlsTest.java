@@ -50,7 +50,7 @@ final class TlsTest {
     try (EtcdServer etcd = EtcdServer.startWithTls(certificates)) {
       try (GlobalRefs node = node(etcd.url(), "ca.pem", "client", null, null, "open/")) {
         assertTrue(put(node, 1));
-        Status status = Status.ask(node, new Behind.Report(0, null, 0, false));
+        Status status = Status.ask(node, new Behind.Report(0, null, 0, false), 0);
         assertTrue(status.isGood(), status.text().toString());
         assertNotNull(status.members().getFirst().quota());
       }
@@ -86,7 +86,7 @@ final class TlsTest {
           }
         }
         assertEquals(Optional.of(id(4).name()), node.read("project", REF).value());
-        Status status = Status.ask(node, new Behind.Report(0, null, 0, false));
+        Status status = Status.ask(node, new Behind.Report(0, null, 0, false), 0);
         assertTrue(status.isGood(), status.text().toString());
       }
       try (GlobalRefs node = node(etcd.url(), "ca.pem", "client", "refdb", "wrong", "mine/")) {

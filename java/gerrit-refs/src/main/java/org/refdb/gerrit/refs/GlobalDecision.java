@@ -1,6 +1,7 @@
 package org.refdb.gerrit.refs;
 
 import java.io.IOException;
+import java.util.function.LongConsumer;
 import org.refdb.engine.RefView;
 import org.refdb.jgit.BatchCommitter;
 
@@ -20,4 +21,12 @@ public interface GlobalDecision {
 
   /** A project was deleted: one of the same name begins anew. */
   void removed(String project);
+
+  /** What was asked, for metrics. */
+  default GlobalCounts counts() {
+    return GlobalCounts.NONE;
+  }
+
+  /** From now on tells how many nanoseconds each question took; null ends that. */
+  default void tellTimes(LongConsumer nanos) {}
 }

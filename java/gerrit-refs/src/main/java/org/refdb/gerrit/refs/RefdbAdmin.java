@@ -73,6 +73,11 @@ public final class RefdbAdmin {
     return manager.holdings();
   }
 
+  /** The global ref database that native mode asks; nothing without native mode. */
+  public Optional<GlobalDecision> global() {
+    return manager.global();
+  }
+
   /** Figures of every project that was opened since the start, by name. */
   public List<ProjectStat> stats() {
     manager.readStats();

@@ -267,6 +267,10 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     return engine.map(RefEngine::holdings);
   }
 
+  Optional<GlobalDecision> global() {
+    return engine.flatMap(RefEngine::global);
+  }
+
   /** The next question about a project looks at the disk; false if nobody has its repository open. */
   boolean hint(Project.NameKey name) {
     RefdbKey key = keys.get(name);

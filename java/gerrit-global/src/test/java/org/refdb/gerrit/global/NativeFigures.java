@@ -1,0 +1,122 @@
+package org.refdb.gerrit.global;
+
+import static org.refdb.gerrit.global.Nodes.id;
+
+import io.etcd.jetcd.KV;
+import io.etcd.jetcd.op.Op;
+import io.etcd.jetcd.options.PutOption;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.IntStream;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.transport.ReceiveCommand;
+
+/** The figures of native mode: eight writers beside one on a slow link, and a large batch beside bare puts. */
+final class NativeFigures {
+  private static final int WRITERS = 8;
+  private static final long LATENCY_MILLIS = 5;
+  private static final long SECONDS = 5;
+  private static final int BATCH = 1000;
+  private static final int BATCHES = 40;
+
+  private NativeFigures() {}
+
+  static void print() throws Exception {
+    for (boolean isReftable : List.of(false, true)) {
+      try (EtcdServer etcd = EtcdServer.start("--max-txn-ops=1100");
+          DiskProject disk = DiskProject.create()) {
+        NativeNode.convert(disk.folder(), isReftable);
+        writers(etcd, disk, isReftable ? "reftables" : "files");
+        batches(etcd, disk, isReftable ? "reftables" : "files");
+      }
+    }
+  }
+
+  private static void writers(EtcdServer etcd, DiskProject disk, String format) throws Exception {
+    List<ObjectId> ids = new ArrayList<>();
+    for (int i = 0; i < 50; i++) {
+      ids.add(disk.commit(i));
+    }
+    try (Proxy link = new Proxy(etcd.port());
+        NativeNode node = new NativeNode(disk.folder(), Nodes.open(link.url(), "writers/"))) {
+      link.delay(LATENCY_MILLIS);
+      perSecond(node, ids, WRITERS);
+      double one = perSecond(node, ids, 1);
+      double eight = perSecond(node, ids, WRITERS);
+      System.out.printf(
+          "%s: %d writers on distinct refs, %d ms each way: %.0f updates/s, one writer %.0f, %.2f times%n", format, WRITERS,
+          LATENCY_MILLIS, eight, one, eight / one);
+    }
+  }
+
+  private static double perSecond(NativeNode node, List<ObjectId> ids, int writers) throws Exception {
+    AtomicInteger done = new AtomicInteger();
+    AtomicReference<Exception> failed = new AtomicReference<>();
+    long start = System.nanoTime();
+    List<Thread> threads = new ArrayList<>();
+    for (int writer = 0; writer < writers; writer++) {
+      String ref = "refs/heads/writer" + writer;
+      threads.add(
+          Thread.ofPlatform()
+              .start(
+                  () -> {
+                    try {
+                      for (int i = 0; System.nanoTime() - start < SECONDS * 1_000_000_000; i++) {
+                        node.set(ref, ids.get(i % ids.size()));
+                        done.incrementAndGet();
+                      }
+                    } catch (Exception e) {
+                      failed.set(e);
+                    }
+                  }));
+    }
+    for (Thread thread : threads) {
+      thread.join();
+    }
+    if (failed.get() != null) {
+      throw failed.get();
+    }
+    return done.get() / ((System.nanoTime() - start) / 1e9);
+  }
+
+  /** What etcd took of a batch: from the first request to the last answer, while its refs are locked. */
+  private static void batches(EtcdServer etcd, DiskProject disk, String format) throws Exception {
+    ObjectId id = disk.commit(0);
+    GlobalRefs refs = new GlobalRefs(Nodes.largeBatches(etcd.url(), "batches/", BATCH + 4), NodeName.of("batches"));
+    try (NativeNode node = new NativeNode(disk.folder(), refs)) {
+      KV kv = refs.etcd().client().getKVClient();
+      AtomicLong took = new AtomicLong();
+      refs.counts().updateTook = took::set;
+      long[] ours = new long[BATCHES];
+      long[] bare = new long[BATCHES];
+      long requests = 0;
+      for (int i = 0; i < BATCHES; i++) {
+        String folder = "refs/heads/batch%02d/".formatted(i);
+        List<String> names = IntStream.range(0, BATCH).mapToObj(at -> folder + at).toList();
+        Op[] puts =
+            names.stream()
+                .map(name -> Op.put(Keys.bytes("batched/v/0123456789abcdef/" + name), Keys.bytes(id(1).name()), PutOption.DEFAULT))
+                .toArray(Op[]::new);
+        long before = etcd.requests();
+        for (ReceiveCommand made : node.create(true, names, id)) {
+          if (made.getResult() != ReceiveCommand.Result.OK) {
+            throw new IllegalStateException(made.toString());
+          }
+        }
+        requests = etcd.requests() - before;
+        ours[i] = took.get();
+        long start = System.nanoTime();
+        kv.txn().Then(puts).commit().get();
+        bare[i] = System.nanoTime() - start;
+      }
+      double oursMillis = Figures.median(ours) / 1000;
+      double bareMillis = Figures.median(bare) / 1000;
+      System.out.printf(
+          "%s: a batch of %d refs, p50 in etcd: refdb %.1f ms, bare puts %.1f ms, %.2f times; %d requests%n", format, BATCH,
+          oursMillis, bareMillis, oursMillis / bareMillis, requests);
+    }
+  }
+}
