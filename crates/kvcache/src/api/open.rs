@@ -51,6 +51,8 @@ impl Cache {
             return Err(Error::Misuse(format!("a limit of {limit} bytes is not possible; give {least} to {most}")));
         }
         let cache = Cache::open_idle(fs, dir, options)?;
+        // A process that is killed soon leaves this to nobody else. What fails here the worker tries again.
+        let _ = cache.reclaim.merge_if_crowded();
         let workers = worker::start(&cache.reclaim).map_err(|source| start_error(dir, source))?;
         *cache.workers.lock() = workers;
         Ok(cache)
