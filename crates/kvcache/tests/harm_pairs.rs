@@ -1,0 +1,81 @@
+//! Two bits that are harmed at once: one in a footer, one in a record.
+
+use refdb_kvcache::{Cache, Options, Put};
+use refdb_vfs::Fs;
+use std::{ops::Range, path::Path};
+
+const KEYS: u32 = 12;
+const RECORD_HEADER_BYTES: usize = 32;
+const SEGMENT_HEADER_BYTES: usize = 64;
+
+/// Leaves one segment, where a third of the keys has a newer value and another third was removed.
+fn filled(dir: &Path) {
+    let cache = Cache::open_idle(Fs::real(), dir, Options::new(1 << 20)).expect("it opens");
+    let put = |i: u32, byte| assert_eq!(cache.put(&i.to_le_bytes(), &[byte; 500]).expect("it works"), Put::Stored);
+    (0..KEYS).for_each(|i| put(i, b'o'));
+    (0..KEYS).filter(|i| i % 3 == 0).for_each(|i| put(i, b'n'));
+    for i in (0..KEYS).filter(|i| i % 3 == 1) {
+        assert!(cache.remove(&i.to_le_bytes()).expect("it works"));
+    }
+    cache.close().expect("it closes");
+}
+
+/// Each key has its last value or none; returns how many have one.
+fn good(cache: &Cache, what: &str) -> usize {
+    let is_there = |i: &u32| {
+        let found = cache.get(&i.to_le_bytes()).map(|found| found.value);
+        let last = [Some(b'n'), None, Some(b'o')][(*i % 3) as usize].map(|byte| vec![byte; 500]);
+        assert!(found.is_none() || found == last, "{what}: {i} has another value than its last");
+        found.is_some()
+    };
+    (0..KEYS).filter(is_there).count()
+}
+
+/// Where the records of the segment are.
+fn records(bytes: &[u8]) -> Vec<Range<usize>> {
+    let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
+    let (mut at, mut records) = (SEGMENT_HEADER_BYTES, Vec::new());
+    while (1..=2).contains(&bytes[at + 2]) && records.len() < 20 {
+        let len = (RECORD_HEADER_BYTES + number(at + 24) + number(at + 28)).next_multiple_of(16);
+        records.push(at..at + len);
+        at += len;
+    }
+    records
+}
+
+/// Harm in a record's payload costs that record. Harm in its header hides whose it was. So the cache starts empty then,
+/// and says so: an older value of that key may stand in any segment.
+#[test]
+fn a_harmed_footer_beside_a_harmed_record_brings_nothing_back() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    let path = dir.path().join("0000000000000001.seg");
+    let before = std::fs::read(&path).unwrap();
+    let records = records(&before);
+    assert_eq!(records.len(), 20, "16 puts and 4 removals");
+    let footer_at = records.last().unwrap().end;
+    let (mut payloads, mut headers) = (0, 0);
+    for footer_bit in (footer_at * 8..before.len() * 8).step_by(719) {
+        for (at, record) in records.iter().enumerate() {
+            for bit in (record.start * 8..record.end * 8).step_by(if at < 16 { 97 } else { 31 }) {
+                let mut bytes = before.clone();
+                for bit in [footer_bit, bit] {
+                    bytes[bit / 8] ^= 1 << (bit % 8);
+                }
+                std::fs::write(&path, &bytes).unwrap();
+                let what = format!("bit {footer_bit} of the footer, bit {bit} of record {at}");
+                let cache = Cache::open_read_only(dir.path(), None).unwrap();
+                let found = good(&cache, &what);
+                // The checksum of a header covers its other fields.
+                if bit / 8 >= record.start + RECORD_HEADER_BYTES {
+                    payloads += 1;
+                    assert!(found >= 7, "{what}: {found} of 8");
+                } else {
+                    headers += 1;
+                    assert!(found >= 7 || (found == 0 && !cache.notices().is_empty()), "{what}: {found} of 8");
+                }
+            }
+        }
+    }
+    assert!(payloads > 500 && headers > 50, "{payloads}, {headers}");
+}
