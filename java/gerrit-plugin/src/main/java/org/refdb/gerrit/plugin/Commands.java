@@ -47,8 +47,11 @@ final class Commands {
   @CommandMetaData(name = "status", description = "Whether refdb is in use; fails where it is configured and not in use")
   static final class Status extends SshCommand {
     @Inject private Health health;
-    @Inject private RefdbAdmin admin;
     @Inject private Visible visible;
+
+    /** Null where only the caches are refdb's. */
+    @Inject(optional = true)
+    private RefdbAdmin admin;
 
     @Override
     protected void run() throws UnloggedFailure {
@@ -58,15 +61,21 @@ final class Commands {
         Health.HalfStatus status = health.of(half);
         stdout.println(half.word() + ": " + (status.inUse() ? "in use" : "NOT IN USE: " + status.text()));
       }
+      if (admin != null) {
+        tellWhereGitPacks();
+      }
+      if (!report.good()) {
+        throw die("refdb is configured and not in use");
+      }
+    }
+
+    private void tellWhereGitPacks() {
       List<ProjectStat> packing =
           visible.of(admin.stats()).stream().filter(stat -> stat.engine() != null && stat.engine().gitPacks() > 0).toList();
       if (!packing.isEmpty()) {
         stdout.println(
             "small batches go to packed-refs in " + packing.size() + " projects, since git may pack refs there by itself: "
                 + packing.getFirst().engine().settingsOfGit() + " in " + packing.getFirst().project());
-      }
-      if (!report.good()) {
-        throw die("refdb is configured and not in use");
       }
     }
   }
