@@ -136,6 +136,12 @@ final class GerritNativeModeTest {
     assertTrue(Files.readString(repository().resolve("config")).contains("global = etcd"));
     assertEquals(List.of(), intents());
     assertTrue(ssh.run("refdb-global", "import", PROJECT).contains("imported"));
+    assertTrue(metric("updates", "value") > 0, "native mode's updates are counted");
+    assertTrue(metric("update_latency", "count") > 0, "and their times");
+  }
+
+  private long metric(String name, String field) throws IOException {
+    return rest.get("/config/server/metrics/" + Rest.id("plugins/refdb-global/" + name)).getAsJsonObject().get(field).getAsLong();
   }
 
   private List<String> intents() throws IOException {
