@@ -21,7 +21,7 @@ use answer::{
 use bstr::{BStr, ByteSlice};
 use chunk::Chunk;
 use jni::{
-    EnvUnowned,
+    Env, EnvUnowned,
     objects::{JByteArray, JByteBuffer, JClass},
     sys::{jboolean, jint, jlong},
 };
@@ -423,11 +423,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_takeDisorder<'l>(
     _class: JClass<'l>,
     view: jlong,
 ) -> JByteArray<'l> {
-    call(env, |env| {
-        let disorder = VIEW.get(view)?.take_disorder();
-        let text = disorder.map_or_else(String::new, |disorder| disorder.to_string());
-        new_array(env, text.as_bytes())
-    })
+    call(env, |env| text_for_log(env, VIEW.get(view)?.take_disorder()))
 }
 
 /// Why small batches go to packed-refs although they may be loose, in words, for a log. Empty if there is nothing to report.
@@ -437,11 +433,12 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_takeGitPacks<'l>(
     _class: JClass<'l>,
     view: jlong,
 ) -> JByteArray<'l> {
-    call(env, |env| {
-        let found = VIEW.get(view)?.take_git_packs();
-        let text = found.map_or_else(String::new, |found| found.to_string());
-        new_array(env, text.as_bytes())
-    })
+    call(env, |env| text_for_log(env, VIEW.get(view)?.take_git_packs()))
+}
+
+/// What was found, in words; empty if nothing was.
+fn text_for_log<'l>(env: &mut Env<'l>, found: Option<impl ToString>) -> Result<JByteArray<'l>, Failure> {
+    new_array(env, found.map_or_else(String::new, |found| found.to_string()).as_bytes())
 }
 
 /// Makes edits. That one of them cannot happen is an answer, no exception.

@@ -278,8 +278,8 @@ impl Cache {
         self.settle_removals(durability)
     }
 
-    /// Writes the write buffer where no thread does it any more, or none does it yet. Where there is no room, older entries make it, or all
-    /// of them do. Records that stayed in memory would leave older values of their keys in the files.
+    /// Writes the write buffer where no thread does it any more, or none does it yet. Where there is no room, older entries
+    /// make it, or all of them do. Records that stayed in memory would leave older values of their keys in the files.
     pub(crate) fn write_last(&self) -> Result<()> {
         let store = &self.store;
         let pays = || store.log().pay_at(&store.view, store.ages.now_ms()).is_ok();

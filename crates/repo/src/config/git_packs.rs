@@ -17,35 +17,27 @@ pub struct GitPacks {
     text: String,
 }
 
-/// The values of a setting that keep git from packing, and that let it.
-type LetsPack = fn(&Value<'_>, bool) -> bool;
-
 impl GitPacks {
     /// The settings that do; `None` where git packs no refs by itself.
     pub(super) fn of(config: &Config, is_bare: bool) -> Option<Self> {
         let mut found = GitPacks { gc: false, maintenance: false, is_own: false, text: String::new() };
-        found.gc = found.lets_pack(
-            config,
-            "gc.packrefs",
-            "gc.packRefs",
-            |value, is_bare| match value.raw {
-                Some(word) if word.as_bytes() == b"notbare" => !is_bare,
-                raw => parse_boolean(raw) != Some(false),
-            },
-            is_bare,
-        );
-        let key = "maintenance.pack-refs.enabled";
-        found.maintenance =
-            found.lets_pack(config, key, key, |value, _| parse_boolean(value.raw) != Some(false), is_bare);
+        let is_on = |value: &Value<'_>| parse_boolean(value.raw) != Some(false);
+        found.gc = found.lets_pack(config, "gc.packRefs", |value| match value.raw {
+            Some(word) if word.as_bytes() == b"notbare" => !is_bare,
+            _ => is_on(value),
+        });
+        found.maintenance = found.lets_pack(config, "maintenance.pack-refs.enabled", is_on);
         (found.gc || found.maintenance).then_some(found)
     }
 
-    fn lets_pack(&mut self, config: &Config, key: &str, shown: &str, lets_pack: LetsPack, is_bare: bool) -> bool {
+    /// Notes the setting `shown` where its value lets git pack, as `lets_pack` says, or where it has none.
+    fn lets_pack(&mut self, config: &Config, shown: &str, lets_pack: impl Fn(&Value<'_>) -> bool) -> bool {
+        let key = &shown.to_ascii_lowercase();
         // A server is given what stands above the repository as one is given `-c`. The git of others does not see that.
         let own = config.all(key).rev().find(|value| value.origin.level != Level::Command);
         let said = match own.or_else(|| config.last(key)) {
             None => format!("{shown} is not set"),
-            Some(value) if !lets_pack(&value, is_bare) => return false,
+            Some(value) if !lets_pack(&value) => return false,
             Some(value) => {
                 let raw = value.raw.map_or("set without a value".into(), |raw| raw.to_string());
                 let file = value.origin.file.as_ref().filter(|_| own.is_some());
