@@ -3,10 +3,12 @@ package org.refdb.gerrit.global;
 import com.google.common.flogger.FluentLogger;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
@@ -58,6 +60,11 @@ final class Behind implements Watching.Listener, AutoCloseable {
 
   private boolean isMore;
 
+  /** While a project is compared: those heard of meanwhile, whose values are newer than what the comparison read. */
+  private final Set<Name> heardMeanwhile = new HashSet<>();
+
+  private boolean isComparing;
+
   Behind(GlobalRefs refs, Disks disks, Consumer<String> views) {
     this.refs = refs;
     this.disks = disks;
@@ -67,7 +74,12 @@ final class Behind implements Watching.Listener, AutoCloseable {
 
   @Override
   public void moved(String project, String ref, String value) {
-    want(project, ref, value);
+    synchronized (this) {
+      want(project, ref, value);
+      if (isComparing && heardMeanwhile.size() <= MOST) {
+        heardMeanwhile.add(new Name(project, ref));
+      }
+    }
     views.accept(project);
   }
 
@@ -143,12 +155,32 @@ final class Behind implements Watching.Listener, AutoCloseable {
     for (String project : disks.all()) {
       views.accept(project);
       List<Compare.Difference> found = new ArrayList<>();
+      compares(true);
       try (DiskRefs disk = disks.open(project)) {
         new Compare(refs, disk).run(MOST, found::add);
       } catch (IOException | GlobalRefException | RuntimeException e) {
         log.atFine().withCause(e).log("project %s cannot be compared", project);
       }
-      found.forEach(one -> one.etcd().ifPresent(value -> want(project, one.ref(), value)));
+      wantFound(project, found);
+      compares(false);
+    }
+  }
+
+  private synchronized void compares(boolean is) {
+    isComparing = is;
+    heardMeanwhile.clear();
+  }
+
+  private synchronized void wantFound(String project, List<Compare.Difference> found) {
+    assert isComparing : project;
+    if (heardMeanwhile.size() > MOST) { // not all are known
+      isMore = true;
+      return;
+    }
+    for (Compare.Difference one : found) {
+      if (!heardMeanwhile.contains(new Name(project, one.ref()))) {
+        one.etcd().ifPresent(value -> want(project, one.ref(), value));
+      }
     }
   }
 

@@ -40,7 +40,7 @@ final class Watching implements AutoCloseable {
     /** The lock of a ref is released: the disk of who held it has its value. */
     void released(String project, String ref);
 
-    /** Anything may have changed. */
+    /** Anything may have changed up to now; what changes from now on is told of. */
     void startedOver();
   }
 
@@ -94,7 +94,7 @@ final class Watching implements AutoCloseable {
     while (isOpen) {
       try {
         if (!isStarted) {
-          readProjects();
+          begin();
         }
         watch();
         pause = 100;
@@ -112,6 +112,18 @@ final class Watching implements AutoCloseable {
     }
   }
 
+  /**
+   * Fixes the revision from which on each change is heard of. Only then the listener looks at all that may have changed before. Of a
+   * change between a look and that revision it would never hear.
+   */
+  private void begin() throws GlobalRefException {
+    readProjects();
+    if (restarts.get() > 0) {
+      listener.startedOver();
+    }
+    isStarted = true;
+  }
+
   /** Which project a generation is of. What changes meanwhile is heard of afterwards. */
   private void readProjects() throws GlobalRefException {
     Pages all = new Pages(etcd, keys.allProjects(), PROJECTS_AT_ONCE);
@@ -120,7 +132,6 @@ final class Watching implements AutoCloseable {
     }
     valuesAt = all.firstRevision();
     locksAt = all.firstRevision();
-    isStarted = true;
   }
 
   private void know(KeyValue project) throws GlobalRefException {
@@ -183,7 +194,6 @@ final class Watching implements AutoCloseable {
     restarts.incrementAndGet();
     projects.clear();
     isStarted = false;
-    listener.startedOver();
   }
 
   private void take(WatchResponse response) {

@@ -6,6 +6,7 @@ import java.nio.file.Path;
 import java.time.Instant;
 import java.time.ZoneOffset;
 import java.util.List;
+import java.util.concurrent.Callable;
 import java.util.stream.Stream;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
 import org.eclipse.jgit.lib.CommitBuilder;
@@ -58,6 +59,23 @@ final class DiskProject implements AutoCloseable {
     }
     repository.incrementOpen();
     return new DiskRefs(NAME, repository, new StoredRefs(config));
+  }
+
+  /** Each time they are closed something is done. */
+  DiskRefs refs(Callable<Void> closed) throws IOException {
+    Repository own =
+        new FileRepository(folder.toFile()) {
+          @Override
+          public void close() {
+            super.close();
+            try {
+              closed.call();
+            } catch (Exception e) {
+              throw new IllegalStateException(e);
+            }
+          }
+        };
+    return new DiskRefs(NAME, own, new StoredRefs(new Config()));
   }
 
   Path folder() {

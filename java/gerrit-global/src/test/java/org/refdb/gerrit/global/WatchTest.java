@@ -10,6 +10,8 @@ import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
 import org.eclipse.jgit.lib.ObjectId;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -20,6 +22,10 @@ import org.refdb.gerrit.global.GlobalRefs.Expected;
 @SuppressWarnings("try")
 final class WatchTest {
   private static final String MAIN = "refs/heads/main";
+
+  private interface Opener {
+    DiskRefs open() throws IOException;
+  }
 
   private final Queue<String> told = new ConcurrentLinkedQueue<>();
   private EtcdServer etcd;
@@ -40,26 +46,26 @@ final class WatchTest {
     project = DiskProject.create();
     // One that was there before the watch, and one that comes later.
     put("old", id(1));
-    behind =
-        new Behind(
-            node,
-            new Behind.Disks() {
-              @Override
-              public List<String> all() {
-                return List.of(DiskProject.NAME);
-              }
-
-              @Override
-              public DiskRefs open(String name) throws IOException {
-                if (!name.equals(DiskProject.NAME)) {
-                  throw new IOException("there is no " + name);
-                }
-                return project.refs();
-              }
-            },
-            told::add);
+    behind = new Behind(node, disks(() -> project.refs()), told::add);
     watching = new Watching(node.etcd(), node.keys(), behind);
     until(watching::hasStarted);
+  }
+
+  private static Behind.Disks disks(Opener project) {
+    return new Behind.Disks() {
+      @Override
+      public List<String> all() {
+        return List.of(DiskProject.NAME);
+      }
+
+      @Override
+      public DiskRefs open(String name) throws IOException {
+        if (!name.equals(DiskProject.NAME)) {
+          throw new IOException("there is no " + name);
+        }
+        return project.open();
+      }
+    };
   }
 
   @AfterEach
@@ -121,17 +127,82 @@ final class WatchTest {
     until(() -> behind.report().refs() == 0);
     assertNull(behind.report().oldest());
 
-    proxy.mode(Proxy.Mode.CUT);
     told.clear();
+    loseHistory();
+    until(() -> watching.restarts() == 1);
+    until(() -> behind.report().refs() == 1 && told.contains(DiskProject.NAME));
+    put("new", id(2));
+    until(() -> told.contains("new"));
+  }
+
+  /** The listener has looked at everything, and then something changes. */
+  @Test
+  void whatChangesWhileTheWatchStartsOverIsHeardOf() throws Exception {
+    Queue<String> moved = new ConcurrentLinkedQueue<>();
+    Watching.Listener listener =
+        new Watching.Listener() {
+          @Override
+          public void moved(String project, String ref, String value) {
+            moved.add(value);
+          }
+
+          @Override
+          public void released(String project, String ref) {}
+
+          @Override
+          public void startedOver() {
+            try {
+              put("old", id(7));
+            } catch (GlobalRefException e) {
+              throw new IllegalStateException(e);
+            }
+          }
+        };
+    try (Watching own = new Watching(node.etcd(), node.keys(), listener)) {
+      until(own::hasStarted);
+      loseHistory();
+      until(() -> moved.contains(id(7).name()));
+      assertEquals(1, own.restarts());
+    }
+  }
+
+  /** A comparison has read a value, and before it ends a newer one is heard of. */
+  @Test
+  void aComparisonDoesNotBringAnOlderValueBack() throws Exception {
+    ObjectId first = project.commit(1);
+    ObjectId second = project.commit(2);
+    put(DiskProject.NAME, first);
+    Queue<String> looked = new ConcurrentLinkedQueue<>();
+    AtomicReference<Behind> comparing = new AtomicReference<>();
+    AtomicBoolean isOver = new AtomicBoolean();
+    Opener compared =
+        () -> project.refs(
+            () -> {
+              if (!isOver.getAndSet(true)) {
+                put(DiskProject.NAME, second);
+                comparing.get().moved(DiskProject.NAME, MAIN, second.name());
+                project.set(MAIN, second);
+              }
+              return null;
+            });
+    try (Behind own = new Behind(node, disks(compared), looked::add)) {
+      comparing.set(own);
+      own.startedOver();
+      own.startedOver(); // it begins where the first one has ended
+      until(() -> looked.size() == 3);
+      own.check();
+      assertEquals(0, own.report().refs(), own.report().toString());
+    }
+  }
+
+  /** Puts values that the watch can't hear of, and removes their history. */
+  private void loseHistory() throws Exception {
+    proxy.mode(Proxy.Mode.CUT);
     put(DiskProject.NAME, project.commit(3));
     put("new", id(1));
     String json = etcd.ctl("get", "nothing", "-w", "json");
     etcd.ctl("compact", json.replaceAll(".*\"revision\":(\\d+).*", "$1").strip());
     proxy.mode(Proxy.Mode.OPEN);
-    until(() -> watching.restarts() == 1);
-    until(() -> behind.report().refs() == 1 && told.contains(DiskProject.NAME));
-    put("new", id(2));
-    until(() -> told.contains("new"));
   }
 
   @Test
