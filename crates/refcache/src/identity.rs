@@ -67,7 +67,7 @@ impl Identity {
         Ok(Identity {
             folder: folder.to_owned(),
             _folder: Some(held),
-            inode: (stat.device, stat.inode),
+            inode: stat.file_id(),
             config,
             content,
             proof: Mutex::new(proof),
@@ -84,7 +84,7 @@ impl Identity {
         match fs.stat(&self.folder) {
             Err(error) if error.is_not_found() => return Ok(Verdict::Gone),
             Err(error) => return Err(error.into()),
-            Ok(stat) if (stat.device, stat.inode) != self.inode => return Ok(Verdict::Changed),
+            Ok(stat) if stat.file_id() != self.inode => return Ok(Verdict::Changed),
             Ok(_) => {}
         }
         let mut proof = self.proof.lock().unwrap_or_else(PoisonError::into_inner);

@@ -45,5 +45,5 @@ pub(crate) fn refuse_own(fs: &Fs, mut folders: impl Iterator<Item = PathBuf>) ->
 
 /// Device and inode, by which two paths are known to lead to one folder.
 fn identity(fs: &Fs, folder: &Path) -> Option<(u64, u64)> {
-    fs.stat(folder).ok().map(|Stat { device, inode, .. }| (device, inode))
+    fs.stat(folder).ok().as_ref().map(Stat::file_id)
 }

@@ -64,6 +64,11 @@ impl Stat {
         }
     }
 
+    /// Device and inode: which file it is, while a descriptor or a name of it is held.
+    pub fn file_id(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+
     /// Whether a file that looked like this at `now_nanos` may have changed since without looking different. File systems
     /// take their time from a clock that ticks every few milliseconds, and some keep whole seconds only.
     pub fn is_racy(&self, now_nanos: i128) -> bool {

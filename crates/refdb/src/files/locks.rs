@@ -366,7 +366,7 @@ impl Locks {
     /// two names.
     pub(super) fn twin(&self, path: &Path) -> Option<&BStr> {
         let fs = &self.store.options.fs;
-        let identity = |found: refdb_vfs::Result<Option<Stat>>| found.ok()?.map(|stat| (stat.device, stat.inode));
+        let identity = |found: refdb_vfs::Result<Option<Stat>>| found.ok()?.as_ref().map(Stat::file_id);
         let lock = |path: &Path| identity(fs.find_link(&Lock::path_of(path)));
         let folder = |path: &Path| identity(fs.find(path.parent()?));
         let (theirs, base) = (lock(path)?, path.file_name()?);

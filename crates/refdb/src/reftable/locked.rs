@@ -81,7 +81,7 @@ fn refuse_twins(stacks: &Stacks, places: &BTreeSet<Place>) -> Result<()> {
     let mut seen = BTreeMap::new();
     for folder in places.iter().map(|place| stacks.folder(place)) {
         let Ok(stat) = stacks.options.fs.stat(&folder) else { continue };
-        if let Some(twin) = seen.insert((stat.device, stat.inode), folder.clone()) {
+        if let Some(twin) = seen.insert(stat.file_id(), folder.clone()) {
             return Err(Misuse::OneFolder { one: twin, other: folder }.into());
         }
     }

@@ -141,13 +141,12 @@ impl ListFile {
 
     /// Whether the file behind `path` is still this one, by one stat.
     pub(super) fn is_current(&self, fs: &Fs, path: &Path) -> Result<bool, refdb_vfs::Error> {
-        let identity = |stat: &Stat| (stat.device, stat.inode);
-        let found = fs.find(path)?.as_ref().map(identity);
+        let found = fs.find(path)?.as_ref().map(Stat::file_id);
         let Some(file) = &self.file else { return Ok(found.is_none()) };
         let own = match self.identity.get() {
             Some(own) => *own,
             None => *self.identity.get_or_init({
-                let own = identity(&file.stat()?);
+                let own = file.stat()?.file_id();
                 move || own
             }),
         };

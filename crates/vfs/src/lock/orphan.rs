@@ -38,7 +38,7 @@ impl Orphan {
     /// Whether `path` is another name of this lock file.
     pub fn is_also_at(&self, fs: &Fs, path: &Path) -> Result<bool> {
         let stat = self.suspect.stat;
-        Ok(fs.find_link(path)?.is_some_and(|now| (now.device, now.inode) == (stat.device, stat.inode)))
+        Ok(fs.find_link(path)?.is_some_and(|now| now.file_id() == stat.file_id()))
     }
 
     /// Locks another file with this lock, without waiting. `false` if somebody holds that.

@@ -81,7 +81,7 @@ impl Suspect {
     /// Whether the name still leads to the file. If not, another one removed it while we looked, and the next may hold the
     /// lock.
     pub(super) fn is_in_place(&self, fs: &Fs) -> Result<bool> {
-        let is_same = |now: Stat| (now.device, now.inode) == (self.stat.device, self.stat.inode);
+        let is_same = |now: Stat| now.file_id() == self.stat.file_id();
         Ok(fs.find_link(self.file.path())?.is_some_and(is_same))
     }
 

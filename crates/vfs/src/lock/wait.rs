@@ -69,7 +69,7 @@ fn held(path: &Path, holder: Option<Stat>) -> LockError {
 fn is_open_here(file: Stat) -> bool {
     let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let mut files = open.filter_map(|entry| std::fs::metadata(entry.path()).ok());
-    files.any(|open| (open.dev(), open.ino()) == (file.device, file.inode))
+    files.any(|open| (open.dev(), open.ino()) == file.file_id())
 }
 
 /// When a lock is looked at closely. It is at the first attempt, and now and then, for its owner may die while we wait.
