@@ -268,7 +268,17 @@ final class GerritRefsTest {
       // Gerrit asks for the very ref before it takes a push to it.
       assertEquals(RemoteRefUpdate.Status.REJECTED_OTHER_REASON, other.pushMasterTo(broken.get(2)));
       assertNotEquals(0, sshAttempt("refdb", "delete-broken", "broken", "refs/heads/master").status());
-      for (String ref : broken) {
+      String byRest = "/projects/broken/refdb~delete-broken";
+      Rest.Answer whole = rest.ask("POST", byRest, "{\"ref\":\"refs/heads/master\"}");
+      assertEquals(409, whole.status(), whole.body());
+      assertTrue(whole.body().contains("refs/heads/master is not broken"), whole.body());
+      // A reason that is none of Gerrit's is told all the same.
+      Path loop = Files.createSymbolicLink(repository.resolve("refs/heads/loop"), Path.of("loop"));
+      String why = sshAttempt("refdb", "delete-broken", "broken", "refs/heads/loop").text();
+      assertTrue(why.contains("Too many levels of symbolic links"), why);
+      Files.delete(loop);
+      rest.good("POST", byRest, "{\"ref\":\"" + broken.get(0) + "\"}");
+      for (String ref : broken.subList(1, broken.size())) {
         ssh("refdb", "delete-broken", "broken", ref);
       }
       assertEquals(RemoteRefUpdate.Status.OK, other.pushMasterTo(broken.get(2)), "it is written again");
@@ -289,6 +299,7 @@ final class GerritRefsTest {
     for (String question : List.of("verify", "flush", "warm")) {
       assertEquals(403, nobody.ask("POST", "/projects/" + PROJECT + "/refdb~" + question, "{}").status(), question);
     }
+    assertEquals(403, nobody.ask("POST", "/projects/" + PROJECT + "/refdb~delete-broken", "{\"ref\":\"HEAD\"}").status());
     assertEquals(403, nobody.ask("PUT", "/projects/" + PROJECT + "/refdb~shadow", "{\"on\":true}").status());
     assertEquals(403, nobody.ask("GET", "/projects/" + PROJECT + "/refdb~stat", null).status());
   }

@@ -1,6 +1,7 @@
 package org.refdb.it;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -80,6 +81,7 @@ final class InstalledAsRootTest {
     assertEquals(200, rest.ask("GET", "/config/server/refdb~status", null).status());
     assertTrue(ssh.run("refdb", "status").contains("refs: in use"));
     assertEquals(1, metric(rest));
+    whatRootLeftBelowRefsIsNamedByGarbageCollection(rest);
     stopped();
     assertEquals(List.of("etc/gerrit.config"), ofOthers());
     Commands.Output exported = server.installer("export-caches");
@@ -117,6 +119,19 @@ final class InstalledAsRootTest {
     Commands.Output nobody = server.installer("install");
     assertEquals(1, nobody.status(), nobody.text());
     assertTrue(nobody.text().contains("there is no such user"), nobody.text());
+  }
+
+  /** Root's own git leaves what Gerrit's user may not read. */
+  private void whatRootLeftBelowRefsIsNamedByGarbageCollection(Rest rest) throws IOException {
+    rest.good("PUT", "/projects/demo", "{\"create_empty_commit\":true}");
+    Path folder = Files.createDirectory(server.site().resolve("git/demo.git/refs/heads/of-root"));
+    Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwx------"));
+    String said = rest.ask("POST", "/projects/demo/gc", "{\"show_progress\":false}").body();
+    assertFalse(said.contains("completed successfully"), said);
+    String log = server.log() + Files.readString(server.site().resolve("logs/gc_log"));
+    assertTrue(log.lines().anyMatch(line -> line.contains("nothing is deleted") && line.contains(folder.toString())), log);
+    assertTrue(Files.exists(server.site().resolve("git/demo.git/packed-refs")), "refs were packed all the same");
+    Files.delete(folder);
   }
 
   private void started() throws IOException {

@@ -2,6 +2,7 @@ package org.refdb.jgit;
 
 import java.io.File;
 import java.io.IOException;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.DirectoryNotEmptyException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
@@ -46,16 +47,16 @@ final class EmptyFolders {
           removeIfEmpty(below);
         }
       }
-    } catch (NoSuchFileException e) {
-      // Someone else removes folders too.
+    } catch (NoSuchFileException | AccessDeniedException e) {
+      // Someone else removes folders too. Whether one that may not be read holds refs nobody knows: it stays.
     }
   }
 
   private static void removeIfEmpty(Path folder) throws IOException {
     try {
       Files.delete(folder);
-    } catch (DirectoryNotEmptyException | NoSuchFileException e) {
-      // It holds refs, or is gone already.
+    } catch (DirectoryNotEmptyException | NoSuchFileException | AccessDeniedException e) {
+      // It holds refs, is gone already, or belongs to someone else.
     }
   }
 

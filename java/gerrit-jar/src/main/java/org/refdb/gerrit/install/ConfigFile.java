@@ -2,6 +2,9 @@ package org.refdb.gerrit.install;
 
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -9,6 +12,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.function.BiPredicate;
+import java.util.function.Predicate;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -17,7 +21,7 @@ import java.util.regex.Pattern;
  * spacing too.
  */
 final class ConfigFile {
-  private static final Pattern SECTION = Pattern.compile("^\\s*\\[\\s*([A-Za-z0-9.-]+)\\s*(\"[^\"]*\")?\\s*\\]");
+  private static final Pattern SECTION = Pattern.compile("^\\uFEFF?\\s*\\[\\s*([A-Za-z0-9.-]+)\\s*(\"[^\"]*\")?\\s*\\]");
   private static final Pattern SETTING = Pattern.compile("^\\s*([A-Za-z][A-Za-z0-9-]*)\\s*=\\s*(.*?)\\s*$");
 
   /** Ends a line that is not an administrator's own choice. */
@@ -26,18 +30,29 @@ final class ConfigFile {
   private final Path path;
   private final List<String> lines;
 
-  private ConfigFile(Path path, List<String> lines) {
+  /** Of the file, which is written back in it. */
+  private final Charset charset;
+
+  private ConfigFile(Path path, String text, Charset charset) {
     this.path = path;
-    this.lines = lines;
+    this.lines = new ArrayList<>(List.of(text.split("(?<=\n)")));
+    this.charset = charset;
   }
 
+  /** In UTF-8, or where it is not in that, as in old comments, in Latin-1: JGit decodes it so too. */
   static ConfigFile read(Path path) throws IOException {
-    return new ConfigFile(path, new ArrayList<>(List.of(Files.readString(path).split("(?<=\n)"))));
+    byte[] content = Files.readAllBytes(path);
+    try {
+      String text = StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(content)).toString();
+      return new ConfigFile(path, text, StandardCharsets.UTF_8);
+    } catch (CharacterCodingException e) {
+      return new ConfigFile(path, new String(content, StandardCharsets.ISO_8859_1), StandardCharsets.ISO_8859_1);
+    }
   }
 
   /** The file, or an empty one that writing makes. */
   static ConfigFile readOrNew(Path path) throws IOException {
-    return Files.exists(path) ? read(path) : new ConfigFile(path, new ArrayList<>());
+    return Files.exists(path) ? read(path) : new ConfigFile(path, "", StandardCharsets.UTF_8);
   }
 
   /** All values of a setting, in the file's order. */
@@ -49,6 +64,13 @@ final class ConfigFile {
   List<String> values(String section, String subsection, String key) {
     List<String> values = new ArrayList<>();
     each(section, subsection, key, (line, value) -> values.add(value));
+    return values;
+  }
+
+  /** All values of a setting in any subsection, in the file's order. */
+  List<String> valuesInSubsections(String section, String key) {
+    List<String> values = new ArrayList<>();
+    each(section, Objects::nonNull, key, (line, value) -> values.add(value));
     return values;
   }
 
@@ -134,7 +156,7 @@ final class ConfigFile {
 
   /** Writes it back, whole or not at all, with the owner, group and mode it has. */
   void write() throws IOException {
-    byte[] content = String.join("", lines).getBytes(StandardCharsets.UTF_8);
+    byte[] content = String.join("", lines).getBytes(charset);
     // A link stays a link: what it points to is replaced.
     OwnedFiles.replace(Files.exists(path) ? path.toRealPath() : path, new ByteArrayInputStream(content));
   }
@@ -144,13 +166,16 @@ final class ConfigFile {
   }
 
   private void each(String section, String subsection, String key, Visitor visitor) {
-    String quoted = quoted(subsection);
+    each(section, Predicate.isEqual(quoted(subsection)), key, visitor);
+  }
+
+  private void each(String section, Predicate<String> isMeant, String key, Visitor visitor) {
     boolean inside = false;
     for (int i = 0; i < lines.size(); i++) {
       String line = lines.get(i);
       Matcher header = SECTION.matcher(line);
       if (header.find()) {
-        inside = header.group(1).equalsIgnoreCase(section) && Objects.equals(header.group(2), quoted);
+        inside = header.group(1).equalsIgnoreCase(section) && isMeant.test(header.group(2));
         line = line.substring(header.end());
       }
       Matcher setting = SETTING.matcher(line);

@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
@@ -54,7 +55,7 @@ final class Installer {
     GerritUser user = GerritUser.of(site, config);
     tryAs(user, site, config, List.of(site.config()));
     if (wanted.contains(GerritModule.REFS) || wanted.contains(GerritModule.NAMED_REFS)) {
-      RepositoryLook.at(site.repositories(config), out);
+      look(user, site, config);
     }
     out.println("Gerrit " + gerrit.text() + ", Java " + java.feature() + ", refdb " + NativeLibrary.version());
 
@@ -199,11 +200,22 @@ final class Installer {
 
   /** The surest check of platform, C library, folder and permissions: do what Gerrit will do, as its user. */
   private void tryAs(GerritUser user, Site site, ConfigFile config, List<Path> files) throws InstallException, IOException {
-    boolean canBe = new AsGerrit(site, config, user).obstacle().isEmpty();
-    Optional<String> problem = new SiteTrial(site, config, canBe ? user : GerritUser.self()).run(files);
+    Optional<String> problem = new SiteTrial(site, config, tried(user, site, config)).run(files);
     if (problem.isPresent()) {
       throw new InstallException(problem.get());
     }
+  }
+
+  /** As Gerrit's user, who may not read all that root may. */
+  private void look(GerritUser user, Site site, ConfigFile config) throws InstallException, IOException {
+    List<String> arguments = new ArrayList<>(List.of(site.nativeFolder(config).toString()));
+    site.repositories(config).forEach(place -> arguments.add(place.toString()));
+    print(new AsGerrit(site, config, tried(user, site, config)).run(RepositoryLook.class, arguments).text());
+  }
+
+  /** Gerrit's user, or this process's where it cannot act as that one. */
+  private static GerritUser tried(GerritUser user, Site site, ConfigFile config) throws IOException {
+    return new AsGerrit(site, config, user).obstacle().isEmpty() ? user : GerritUser.self();
   }
 
   private void adviseCluster(Site site) throws IOException {

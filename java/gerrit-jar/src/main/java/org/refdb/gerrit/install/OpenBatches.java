@@ -2,11 +2,8 @@ package org.refdb.gerrit.install;
 
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
-import java.nio.file.FileVisitResult;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.SimpleFileVisitor;
-import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -21,8 +18,8 @@ final class OpenBatches {
   private OpenBatches() {}
 
   /** Refuses to take out the only program that can settle them. */
-  static void requireNone(Path root) throws InstallException, IOException {
-    List<Path> repositories = repositoriesWithRecords(root);
+  static void requireNone(List<Path> roots) throws InstallException, IOException {
+    List<Path> repositories = repositoriesWithRecords(roots);
     if (repositories.isEmpty()) {
       return;
     }
@@ -35,29 +32,13 @@ final class OpenBatches {
             + " Stop Gerrit, then settle each of them, beginning with:" + text);
   }
 
-  private static List<Path> repositoriesWithRecords(Path root) throws IOException {
+  private static List<Path> repositoriesWithRecords(List<Path> roots) throws IOException {
     List<Path> found = new ArrayList<>();
-    if (!Files.isDirectory(root)) {
-      return found;
-    }
-    Files.walkFileTree(
-        root,
-        new SimpleFileVisitor<>() {
-          @Override
-          public FileVisitResult preVisitDirectory(Path folder, BasicFileAttributes attributes) throws IOException {
-            if (!RepositoryLook.isRepository(folder)) {
-              return FileVisitResult.CONTINUE;
-            }
-            if (hasRecord(folder.resolve(RECORDS))) {
-              found.add(folder);
-            }
-            return FileVisitResult.SKIP_SUBTREE;
-          }
-
-          /** Such as `lost+found`, or a project that is deleted meanwhile. */
-          @Override
-          public FileVisitResult visitFileFailed(Path file, IOException error) {
-            return FileVisitResult.CONTINUE;
+    Repositories.visit(
+        roots,
+        folder -> {
+          if (hasRecord(folder.resolve(RECORDS))) {
+            found.add(folder);
           }
         });
     return found;

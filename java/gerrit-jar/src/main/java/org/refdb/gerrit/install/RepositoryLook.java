@@ -2,11 +2,7 @@ package org.refdb.gerrit.install;
 
 import java.io.IOException;
 import java.io.PrintStream;
-import java.nio.file.FileVisitResult;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.SimpleFileVisitor;
-import java.nio.file.attribute.BasicFileAttributes;
 import java.util.List;
 import org.refdb.engine.BrokenRef;
 import org.refdb.engine.EngineException;
@@ -14,68 +10,51 @@ import org.refdb.engine.EngineLoadException;
 import org.refdb.engine.RefView;
 import org.refdb.engine.RefViewSettings;
 import org.refdb.engine.RefViews;
+import org.refdb.engine.SiteLibrary;
 
 /**
  * Looks at a site's repositories before refdb serves them, and names the differences from JGit to come. Such are refs
- * whose files are no good, and repositories that refdb does not understand. It changes nothing.
+ * whose files are no good, and repositories that refdb does not understand. It changes nothing. Gerrit's user runs it,
+ * since root may read what that user may not.
  */
-final class RepositoryLook {
+public final class RepositoryLook implements Repositories.Visitor {
   private static final int SAID_MAX = 100;
   private static final long MEMORY_BYTES = 4 << 20;
   private static final int FILES_MAX = 64;
 
-  private final Path root;
+  private final RefViews views;
   private final PrintStream out;
   private int repositories;
   private int refs;
   private int refused;
+  private int unreadable;
 
-  private RepositoryLook(Path root, PrintStream out) {
-    this.root = root;
+  private RepositoryLook(RefViews views, PrintStream out) {
+    this.views = views;
     this.out = out;
   }
 
-  /** Looks at all repositories below a folder. */
-  static void at(Path root, PrintStream out) throws IOException {
-    RepositoryLook look = new RepositoryLook(root, out);
-    try (RefViews views = RefViews.open(MEMORY_BYTES, FILES_MAX)) {
-      look.walk(views);
+  /** {@code LIBRARY FOLDER...}: looks at all repositories below the folders, with the native library in the first. */
+  public static void main(String[] arguments) throws IOException {
+    List<Path> folders = List.of(arguments).stream().map(Path::of).toList();
+    try {
+      SiteLibrary.load(folders.getFirst());
+      at(folders.subList(1, folders.size()), System.out);
     } catch (EngineLoadException e) {
-      out.println("note: the repositories were not looked at: " + e.getMessage());
-      return;
+      System.out.println("note: the repositories were not looked at: " + e.getMessage());
     }
-    look.sum();
   }
 
-  private void walk(RefViews views) throws IOException {
-    if (!Files.isDirectory(root)) {
-      return;
+  static void at(List<Path> roots, PrintStream out) throws EngineLoadException, IOException {
+    try (RefViews views = RefViews.open(MEMORY_BYTES, FILES_MAX)) {
+      RepositoryLook look = new RepositoryLook(views, out);
+      Repositories.visit(roots, look);
+      look.sum(roots);
     }
-    Files.walkFileTree(
-        root,
-        new SimpleFileVisitor<>() {
-          @Override
-          public FileVisitResult preVisitDirectory(Path folder, BasicFileAttributes attributes) {
-            if (!isRepository(folder)) {
-              return FileVisitResult.CONTINUE;
-            }
-            look(views, folder);
-            return FileVisitResult.SKIP_SUBTREE;
-          }
-
-          @Override
-          public FileVisitResult visitFileFailed(Path file, IOException error) {
-            say(file, "cannot be looked at: " + error);
-            return FileVisitResult.CONTINUE;
-          }
-        });
   }
 
-  static boolean isRepository(Path folder) {
-    return Files.isDirectory(folder.resolve("objects")) && Files.isRegularFile(folder.resolve("HEAD"));
-  }
-
-  private void look(RefViews views, Path folder) {
+  @Override
+  public void repository(Path folder) {
     repositories++;
     try (RefView view = views.open(folder, RefViewSettings.defaults())) {
       List<BrokenRef> broken = view.broken();
@@ -91,15 +70,22 @@ final class RepositoryLook {
     }
   }
 
-  private void say(Path folder, String what) {
-    if (refs + refused <= SAID_MAX) {
-      out.println("note: " + root.relativize(folder) + ": " + what);
+  @Override
+  public void unreadable(Path file, IOException error) {
+    unreadable++;
+    say(file, "cannot be looked at: " + error);
+  }
+
+  private void say(Path file, String what) {
+    if (refs + refused + unreadable <= SAID_MAX) {
+      out.println("note: " + file + ": " + what);
     }
   }
 
-  private void sum() {
+  private void sum(List<Path> roots) {
+    String places = String.join(" and ", roots.stream().map(Path::toString).toList());
     out.println(
-        "looked at " + repositories + " repositories in " + root + ": " + refs + " broken refs, " + refused
+        "looked at " + repositories + " repositories in " + places + ": " + refs + " broken refs, " + refused
             + " repositories that refdb cannot serve");
     if (refs > 0) {
       out.println(

@@ -86,10 +86,13 @@ final class Site {
     return SiteLibrary.folder(folder, named.isEmpty() ? null : named.getLast());
   }
 
-  /** The folder of the repositories. */
-  Path repositories(ConfigFile config) {
+  /** The folders of the repositories: the usual one, and those that single projects have. */
+  List<Path> repositories(ConfigFile config) {
     List<String> paths = config.values("gerrit", "basePath");
-    return folder.resolve(paths.isEmpty() ? "git" : paths.getLast());
+    List<Path> places = new ArrayList<>();
+    places.add(folder.resolve(paths.isEmpty() ? "git" : paths.getLast()));
+    config.valuesInSubsections("repository", "basePath").forEach(path -> places.add(folder.resolve(path)));
+    return places.stream().distinct().toList();
   }
 
   /** Whether a plugin or lib module whose file name contains a word is there. */

@@ -5,6 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.nio.charset.Charset;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -69,6 +71,20 @@ final class ConfigFileTest {
     assertEquals(List.of("a.A", "b.B", "d.D"), file.values("gerrit", "installModule"));
     assertTrue(file.remove("gerrit", "installModule", "a.A"));
     assertEquals(List.of("b.B", "d.D"), file.values("gerrit", "installModule"), "the section's header stays");
+  }
+
+  /** Such as a comment of the days before UTF-8, which Gerrit starts with. */
+  @Test
+  void bytesThatAreNoUtf8AndAByteOrderMarkStay() throws IOException {
+    for (Charset charset : List.of(StandardCharsets.ISO_8859_1, StandardCharsets.UTF_8)) {
+      String before = (charset == StandardCharsets.UTF_8 ? "\uFEFF" : "") + "[container] user = m\u00fcller\n# f\u00fcr alle\n";
+      Files.write(path(), before.getBytes(charset));
+      ConfigFile file = ConfigFile.read(path());
+      assertEquals(List.of("m\u00fcller"), file.values("container", "user"));
+      file.add("gerrit", "installModule", "a.B");
+      file.write();
+      assertEquals(before + "[gerrit]\n\tinstallModule = a.B\n", Files.readString(path(), charset));
+    }
   }
 
   @Test

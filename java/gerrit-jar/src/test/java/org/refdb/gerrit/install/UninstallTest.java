@@ -52,7 +52,18 @@ final class UninstallTest {
     assertTrue(text.contains("refdb -C " + repository + " refs settle"), text);
     assertEquals(before, Files.readString(config), "nothing has changed");
 
-    Files.move(record, records.resolve("0123456789abcdef.new"));
+    // As where the repositories lie on another disk, all of them or one project's.
+    Path elsewhere = Files.move(site.resolve("git"), site.resolve("elsewhere"));
+    Files.createSymbolicLink(site.resolve("git"), elsewhere);
+    text = assertThrows(InstallException.class, this::uninstall).getMessage();
+    assertTrue(text.contains("refdb -C " + repository + " refs settle"), text);
+    Files.delete(site.resolve("git"));
+    Files.writeString(config, before + "[repository \"a/*\"]\n\tbasePath = " + elsewhere + "\n");
+    text = assertThrows(InstallException.class, this::uninstall).getMessage();
+    assertTrue(text.contains("refdb -C " + elsewhere.resolve("a/b.git") + " refs settle"), text);
+
+    record = elsewhere.resolve("a/b.git/refdb-batches").resolve(record.getFileName());
+    Files.move(record, record.resolveSibling("0123456789abcdef.new"));
     uninstall();
     assertFalse(Files.readString(config).contains("org.refdb"), "one that was not finished means nothing");
   }

@@ -36,7 +36,11 @@ final class Commands {
       if (!visible.has(project)) {
         throw die("there is no project " + name);
       }
-      run(project);
+      try {
+        run(project);
+      } catch (IOException e) {
+        throw die(Words.of(e));
+      }
     }
   }
 

@@ -33,7 +33,7 @@ record Figure(
   static final List<Figure> ALL =
       List.of(
           overall("projects", "Projects whose repository was opened", Kind.GAUGE, stat -> 1),
-          overall("refused_projects", "Projects that refdb could not serve and JGit does", Kind.GAUGE, stat -> stat.refusal() == null ? 0 : 1),
+          overall("refused_projects", "Projects that refdb cannot serve; JGit does, unless they have reftables", Kind.GAUGE, stat -> stat.refusal() == null ? 0 : 1),
           overall("plain_evicted", "Repository objects without refdb found in JGit's cache", Kind.COUNTER, ProjectStat::plainEvicted),
           engine("hits", "Look-ups answered from memory", RefStats::hits),
           engine("misses", "Look-ups that had to read", RefStats::misses),

@@ -42,6 +42,7 @@ public final class PluginModule extends LifecycleModule {
             post(PROJECT_KIND, "verify").to(Views.Verify.class);
             post(PROJECT_KIND, "flush").to(Views.Flush.class);
             post(PROJECT_KIND, "warm").to(Views.Warm.class);
+            post(PROJECT_KIND, "delete-broken").to(Views.DeleteBroken.class);
             put(PROJECT_KIND, "shadow").to(Views.Shadow.class);
           }
         });

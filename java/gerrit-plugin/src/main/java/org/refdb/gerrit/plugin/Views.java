@@ -4,6 +4,7 @@ import com.google.gerrit.common.data.GlobalCapability;
 import com.google.gerrit.extensions.annotations.CapabilityScope;
 import com.google.gerrit.extensions.annotations.RequiresAnyCapability;
 import com.google.gerrit.extensions.restapi.BadRequestException;
+import com.google.gerrit.extensions.restapi.ResourceConflictException;
 import com.google.gerrit.extensions.restapi.Response;
 import com.google.gerrit.extensions.restapi.RestModifyView;
 import com.google.gerrit.extensions.restapi.RestReadView;
@@ -28,6 +29,11 @@ final class Views {
 
   /** What {@code warm} read. */
   record Warmed(int refs) {}
+
+  /** The input of {@code delete-broken}. */
+  static final class BrokenInput {
+    String ref;
+  }
 
   /** The input of {@code shadow}. */
   static final class ShadowInput {
@@ -93,9 +99,13 @@ final class Views {
     }
 
     @Override
-    public Response<VerifiedInfo> apply(ProjectResource project, Nothing input) throws IOException {
-      Verified found = admin.verify(project.getNameKey());
-      return Response.ok(new VerifiedInfo(found.differences().isEmpty(), found.differences(), found.broken()));
+    public Response<VerifiedInfo> apply(ProjectResource project, Nothing input) throws ResourceConflictException {
+      try {
+        Verified found = admin.verify(project.getNameKey());
+        return Response.ok(new VerifiedInfo(found.differences().isEmpty(), found.differences(), found.broken()));
+      } catch (IOException e) {
+        throw new ResourceConflictException(Words.of(e), e);
+      }
     }
   }
 
@@ -129,8 +139,39 @@ final class Views {
     }
 
     @Override
-    public Response<Warmed> apply(ProjectResource project, Nothing input) throws IOException {
-      return Response.ok(new Warmed(admin.warm(project.getNameKey())));
+    public Response<Warmed> apply(ProjectResource project, Nothing input) throws ResourceConflictException {
+      try {
+        return Response.ok(new Warmed(admin.warm(project.getNameKey())));
+      } catch (IOException e) {
+        throw new ResourceConflictException(Words.of(e), e);
+      }
+    }
+  }
+
+  /** {@code POST /projects/NAME/refdb~delete-broken}. */
+  @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
+  static final class DeleteBroken implements RestModifyView<ProjectResource, BrokenInput> {
+    private final RefdbAdmin admin;
+
+    @Inject
+    DeleteBroken(RefdbAdmin admin) {
+      this.admin = admin;
+    }
+
+    @Override
+    public Response<String> apply(ProjectResource project, BrokenInput input)
+        throws BadRequestException, ResourceConflictException {
+      if (input == null || input.ref == null) {
+        throw new BadRequestException("say {\"ref\": \"refs/...\"}");
+      }
+      try {
+        if (!admin.deleteBroken(project.getNameKey(), input.ref)) {
+          throw new ResourceConflictException(input.ref + " is not broken");
+        }
+        return Response.ok("deleted " + input.ref);
+      } catch (IOException e) {
+        throw new ResourceConflictException(Words.of(e), e);
+      }
     }
   }
 

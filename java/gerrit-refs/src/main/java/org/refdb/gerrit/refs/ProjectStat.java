@@ -48,7 +48,7 @@ public record ProjectStat(
   public String text() {
     StringBuilder text = new StringBuilder(project);
     if (refusal != null) {
-      text.append(" served by JGit, because ").append(refusal);
+      text.append(" NOT SERVED by refdb (JGit serves it unless its refs are reftables), because ").append(refusal);
     } else {
       text.append(shadow ? " in shadow mode" : " served by refdb");
     }

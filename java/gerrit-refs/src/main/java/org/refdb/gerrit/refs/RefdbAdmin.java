@@ -26,6 +26,7 @@ import org.refdb.engine.RefHoldings;
 @Singleton
 public final class RefdbAdmin {
   private static final int DIFFERENCES_MAX = 100;
+  private static final String LOCK = ".lock";
 
   private final RefdbRepositoryManager manager;
 
@@ -128,6 +129,9 @@ public final class RefdbAdmin {
    * @return whether it was broken; nothing is done if not
    */
   public boolean deleteBroken(Project.NameKey project, String ref) throws IOException {
+    if (ref.endsWith(LOCK)) {
+      return false; // its writer holds it
+    }
     try (Repository repository = manager.openRepository(project)) {
       RefDatabase refs = served(project, repository).engineRefs();
       try {

@@ -96,6 +96,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     }
     File found = RepositoryCache.FileKey.resolve(disk.getBasePath(name).resolve(ProjectName.of(name)).toFile(), FS.DETECTED);
     if (found == null) {
+      forget(name);
       return disk.openRepository(name); // says that there is none
     }
     RefdbKey key = new RefdbKey(found, state(name), engine.get());

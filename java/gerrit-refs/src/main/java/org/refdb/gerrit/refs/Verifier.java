@@ -21,6 +21,8 @@ import org.eclipse.jgit.lib.Repository;
  * So it never takes more than about a hundredth of one processor, with any number of projects. They are compared less
  * often then.
  *
+ * <p>It also opens projects again that refdb could not open. Else one that nobody asks for would count as refused for ever.
+ *
  * <p>A stale ref is logged, counted, and read again. It should never happen. If it does, the trust settings promise
  * more than the file system keeps, or it is a bug.
  */
@@ -52,7 +54,7 @@ final class Verifier implements LifecycleListener {
 
   @Override
   public void start() {
-    if (manager.isEngineLoaded() && interval.isPositive()) {
+    if (manager.isEngineLoaded()) {
       thread = Thread.ofPlatform().daemon().name("refdb-verifier").priority(Thread.MIN_PRIORITY).start(this::run);
     }
   }
@@ -71,9 +73,10 @@ final class Verifier implements LifecycleListener {
   }
 
   private void run() {
-    Duration look = LOOK.compareTo(interval) < 0 ? LOOK : interval;
+    Duration look = interval.isPositive() && interval.compareTo(LOOK) < 0 ? interval : LOOK;
     try {
       while (true) {
+        retryRefused();
         Optional<ProjectState> next = next(System.nanoTime());
         Thread.sleep(next.isEmpty() ? look : verify(next.get()).multipliedBy(REST));
       }
@@ -82,8 +85,25 @@ final class Verifier implements LifecycleListener {
     }
   }
 
+  /** Opens each project that refdb could not open and whose pause is over. One that is gone is refused no longer. */
+  void retryRefused() {
+    for (ProjectState state : manager.states()) {
+      Refusal refusal = state.refusal();
+      if (refusal != null && refusal.isDue(System.nanoTime())) {
+        try {
+          manager.openRepository(state.name).close();
+        } catch (IOException | RuntimeException e) {
+          logger.atFine().withCause(e).log("refdb cannot open project %s yet", state.name);
+        }
+      }
+    }
+  }
+
   /** The project that waits longest of those that are due and were used since. */
   Optional<ProjectState> next(long now) {
+    if (!interval.isPositive()) {
+      return Optional.empty();
+    }
     return manager.states().stream()
         .filter(state -> state.refusal() == null && now - state.staleness.lookedAt() >= interval.toNanos())
         .sorted(Comparator.comparingLong(state -> state.staleness.lookedAt() - now))

@@ -6,8 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gerrit.server.ModuleImpl;
+import com.google.gerrit.server.config.SitePaths;
 import com.google.gerrit.server.git.GitRepositoryManager;
 import com.google.gerrit.server.git.GitRepositoryManagerModule;
+import com.google.gerrit.server.git.LocalDiskRepositoryManager;
 import com.google.inject.AbstractModule;
 import com.google.inject.Injector;
 import com.google.inject.Key;
@@ -15,11 +17,13 @@ import com.google.inject.ProvisionException;
 import com.google.inject.name.Names;
 import com.google.inject.util.Modules;
 import java.io.IOException;
+import java.lang.reflect.Proxy;
 import java.nio.file.Path;
 import java.util.List;
 import org.eclipse.jgit.lib.Config;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.refdb.engine.ServerNote;
 
 final class ModulesTest {
   @TempDir Path site;
@@ -62,6 +66,23 @@ final class ModulesTest {
         db.getInstance(Key.get(GitRepositoryManager.class, Names.named("LocalDiskRepositoryManager")));
     assertInstanceOf(RefdbRepositoryManager.class, named);
     assertEquals(named, db.getInstance(RefdbRepositoryManager.class), "one manager, one cache");
+  }
+
+  /** As after `install --named` on a site whose wrapper is not there, or not any more. */
+  @Test
+  void whatIsLentAndNobodyTakesIsNotInUse() throws IOException {
+    Injector base = Sites.injector(site, Sites.config(), Modules.EMPTY_MODULE);
+    RefdbRepositoryManager lent =
+        base.createChildInjector(base.getInstance(RefdbNamedDbModule.class)).getInstance(RefdbRepositoryManager.class);
+    GitRepositoryManager wrapper = (GitRepositoryManager) Proxy.newProxyInstance(
+        getClass().getClassLoader(), new Class<?>[] {GitRepositoryManager.class}, (self, method, arguments) -> null);
+    for (GitRepositoryManager bound : List.of(lent, wrapper, Sites.disk(site))) {
+      new StartNote(new SitePaths(site), lent, bound).start();
+      ServerNote note = ServerNote.running(site, ServerNote.Half.REFS).orElseThrow();
+      boolean isUsed = !(bound instanceof LocalDiskRepositoryManager);
+      assertEquals(isUsed, note.inUse(), note.text());
+      assertEquals(isUsed, note.text().isEmpty());
+    }
   }
 
   @Test

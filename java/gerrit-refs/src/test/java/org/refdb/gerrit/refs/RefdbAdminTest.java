@@ -4,7 +4,10 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import com.google.gerrit.entities.Project;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
+import org.eclipse.jgit.lib.RepositoryCache;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -20,5 +23,21 @@ final class RefdbAdminTest {
     }
     assertEquals(0, manager.states().size());
     assertEquals(0, admin.stats().size());
+  }
+
+  /** The holder of a lock would write beside the next one who takes it. */
+  @Test
+  void aLockIsNoBrokenRefAndStays() throws IOException {
+    RefdbRepositoryManager manager = Sites.manager(site, Sites.config());
+    Project.NameKey demo = Project.nameKey("demo");
+    manager.createRepository(demo).close();
+    RefdbAdmin admin = new RefdbAdmin(manager);
+    for (String name : List.of("refs/heads/main.lock", "refs/heads/main.bak")) {
+      Path file = Files.writeString(site.resolve("git/demo.git").resolve(name), "");
+      boolean isLock = name.endsWith(".lock");
+      assertEquals(!isLock, admin.deleteBroken(demo, name), name);
+      assertEquals(isLock, Files.exists(file), name);
+    }
+    RepositoryCache.clear();
   }
 }

@@ -16,6 +16,7 @@ import java.time.Duration;
 import java.util.Optional;
 import org.eclipse.jgit.errors.RepositoryNotFoundException;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
+import org.eclipse.jgit.lib.Config;
 import org.eclipse.jgit.lib.Constants;
 import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.lib.RepositoryCache;
@@ -102,6 +103,32 @@ final class RefusalTest {
     open(true);
   }
 
+  /** Monitors raise an alarm where a project stays refused for minutes. */
+  @Test
+  void aRefusedProjectThatNobodyAsksForIsTriedAgainAndOneThatIsGoneIsRefusedNoLonger() throws Exception {
+    Config config = Sites.config();
+    config.setString("refdb", null, "verifyInterval", "0");
+    manager = new RefdbRepositoryManager(Sites.disk(site), Optional.of(engine), Settings.of(config));
+    open(false);
+    Verifier verifier = new Verifier(manager, text -> {});
+    engine.refuses = false;
+    waitUntilDue();
+    verifier.start();
+    while (manager.state(DEMO).refusal() != null) {
+      Thread.sleep(20); // surefire ends a test that never does
+    }
+    verifier.stop();
+
+    RepositoryCache.clear();
+    manager.forget(DEMO);
+    engine.refuses = true;
+    open(false);
+    RefdbRepositoryManagerTest.remove(site.resolve("git/demo.git"));
+    waitUntilDue();
+    verifier.retryRefused();
+    assertNull(manager.state(DEMO).refusal());
+  }
+
   @Test
   void aProjectWithReftablesIsNotGivenToJGitWhichGerritCannotWorkWith() throws Exception {
     try (FileRepository plain = new FileRepository(site.resolve("git/demo.git").toFile())) {
@@ -111,6 +138,8 @@ final class RefusalTest {
       Exception refused = assertThrows(RepositoryNotFoundException.class, () -> open(false));
       String why = refused.getCause().getMessage();
       assertTrue(why.contains("not today") && why.contains("tries again"), why);
+      String told = ProjectStat.of(manager.state(DEMO)).text();
+      assertTrue(told.contains("demo NOT SERVED by refdb (JGit serves it unless its refs are reftables), because not today"), told);
     }
     engine.refuses = false;
     waitUntilDue();

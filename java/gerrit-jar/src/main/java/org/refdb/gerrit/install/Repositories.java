@@ -1,0 +1,65 @@
+package org.refdb.gerrit.install;
+
+import java.io.IOException;
+import java.nio.file.FileVisitOption;
+import java.nio.file.FileVisitResult;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.SimpleFileVisitor;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.util.EnumSet;
+import java.util.List;
+
+/** The repositories below some folders, found as Gerrit finds them: through symbolic links too. */
+final class Repositories {
+  private Repositories() {}
+
+  /** The caller's part. */
+  interface Visitor {
+    /** Called once for each repository. */
+    void repository(Path folder) throws IOException;
+
+    /** A file or folder that cannot be looked at, such as {@code lost+found}, or a project that is deleted meanwhile. */
+    default void unreadable(Path file, IOException error) {}
+  }
+
+  /** Visits all repositories below each folder that is there. */
+  static void visit(List<Path> roots, Visitor visitor) throws IOException {
+    for (Path root : roots) {
+      if (Files.isDirectory(root)) {
+        Files.walkFileTree(root, EnumSet.of(FileVisitOption.FOLLOW_LINKS), Integer.MAX_VALUE, walker(visitor));
+      }
+    }
+  }
+
+  private static SimpleFileVisitor<Path> walker(Visitor visitor) {
+    return new SimpleFileVisitor<>() {
+      @Override
+      public FileVisitResult preVisitDirectory(Path folder, BasicFileAttributes attributes) throws IOException {
+        if (!isRepository(folder)) {
+          return FileVisitResult.CONTINUE;
+        }
+        visitor.repository(folder);
+        return FileVisitResult.SKIP_SUBTREE;
+      }
+
+      @Override
+      public FileVisitResult visitFileFailed(Path file, IOException error) {
+        visitor.unreadable(file, error);
+        return FileVisitResult.CONTINUE;
+      }
+
+      @Override
+      public FileVisitResult postVisitDirectory(Path folder, IOException error) {
+        if (error != null) {
+          visitor.unreadable(folder, error);
+        }
+        return FileVisitResult.CONTINUE;
+      }
+    };
+  }
+
+  private static boolean isRepository(Path folder) {
+    return Files.isDirectory(folder.resolve("objects")) && Files.isRegularFile(folder.resolve("HEAD"));
+  }
+}
