@@ -18,7 +18,7 @@ final class GerritServer implements AutoCloseable {
   private static final String JAVA = Path.of(System.getProperty("java.home"), "bin/java").toString();
 
   /** Options of every Java of a site; scripts/gerrit/gerrit-site knows them too. */
-  private static final List<String> JVM =
+  static final List<String> JVM =
       Stream.of(System.getenv().getOrDefault("REFDB_GERRIT_JVM", "").split(" ")).filter(word -> !word.isEmpty()).toList();
 
   private final Path site;

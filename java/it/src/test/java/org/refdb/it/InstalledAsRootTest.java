@@ -45,6 +45,9 @@ final class InstalledAsRootTest {
     Files.copy(scratch.resolve("war"), war, StandardCopyOption.REPLACE_EXISTING);
     Commands.run(scratch, "git", "config", "-f", config().toString(), "container.user", USER);
     Commands.run(scratch, "git", "config", "-f", config().toString(), "container.startupTimeout", "280");
+    for (String option : GerritServer.JVM) { // Gerrit's own script does not know them
+      Commands.run(scratch, "git", "config", "-f", config().toString(), "--add", "container.javaOptions", option);
+    }
     Commands.run(scratch, "chown", "-R", USER + ":" + USER, server.site().toString());
     // As an administrator has it who does not let the server write its own configuration.
     Commands.run(scratch, "chown", "root", config().toString());
