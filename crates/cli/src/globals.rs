@@ -1,6 +1,9 @@
 //! What stands before the command: `git -C DIR --git-dir=DIR -c NAME=VALUE CMD`.
 
-use crate::failure::{Failure, Result, WRONG_USE, fatal, message};
+use crate::{
+    failure::{Failure, Result, WRONG_USE, fatal, message},
+    replaced,
+};
 use bstr::{BString, ByteSlice};
 use refdb::Environment;
 use std::{
@@ -22,6 +25,8 @@ pub struct Globals {
     pub bare: bool,
     /// `-c` and `--config-env`: `NAME=VALUE`, in order; without a value it means true.
     pub config: Vec<BString>,
+    /// `--no-replace-objects`: each object is shown as it is.
+    pub no_replacements: bool,
     /// Words that matter to git alone, for commands that are left to it.
     pub of_git: Vec<OsString>,
 }
@@ -79,6 +84,10 @@ impl Globals {
                 b"--bare" => globals.bare = true,
                 b"-h" | b"--help" => return Ok((globals, Rest::Help)),
                 b"-v" | b"--version" => return Ok((globals, Rest::Version)),
+                b"--no-replace-objects" if stuck.is_none() => {
+                    globals.no_replacements = true;
+                    globals.of_git.push(word.clone());
+                }
                 // These concern what ref commands do not do: paging, path specs, fetching objects that are missing,
                 // finding git's other programs.
                 b"-p"
@@ -93,7 +102,6 @@ impl Globals {
                 | b"--glob-pathspecs"
                 | b"--noglob-pathspecs"
                 | b"--icase-pathspecs"
-                | b"--no-replace-objects"
                     if stuck.is_none() =>
                 {
                     globals.of_git.push(word.clone());
@@ -124,6 +132,9 @@ impl Globals {
         }
         if self.bare && environment.get("GIT_DIR").is_none() {
             environment = environment.with("GIT_DIR", ".");
+        }
+        if self.no_replacements {
+            environment = environment.with(replaced::NOT_HEEDED, "1");
         }
         for setting in &self.config {
             environment = environment.with_config(setting.as_bstr());

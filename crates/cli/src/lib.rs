@@ -29,6 +29,7 @@ pub mod real_git;
 pub mod receive_pack;
 pub mod reflog;
 pub mod refs;
+pub mod replaced;
 pub mod revision;
 pub mod session;
 pub mod shortlist;

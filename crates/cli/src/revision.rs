@@ -1,7 +1,10 @@
 //! Names of objects, in all forms of gitrevisions(7) that the engine understands.
 
-use crate::failure::{Failure, Result, say};
-use bstr::BStr;
+use crate::{
+    failure::{Failure, Result, say},
+    replaced,
+};
+use bstr::{BStr, ByteSlice};
 use refdb::{NameError, Store, resolve_name};
 use refdb_types::ObjectId;
 
@@ -26,6 +29,10 @@ pub struct Revisions<'a> {
 impl Revisions<'_> {
     /// The object that `text` names; `None` if there is none, or if the form is not understood.
     pub fn resolve(&self, text: &BStr) -> Result<Option<ObjectId>> {
+        // Else no object is read.
+        if text.find_byteset(b"^~:").is_some() {
+            replaced::heed(self.store)?;
+        }
         let warn = &mut |warning: String| say("warning: ", warning.as_bytes());
         let first_only = !strict_names(self.store)?;
         match resolve_name(&|| self.store.snapshot(), self.store.objects(), text, first_only, warn) {

@@ -11,6 +11,7 @@ mod error;
 mod known;
 mod links;
 mod promisor;
+mod replaced;
 mod seen;
 
 pub use check::{ObjectCheck, ObjectClass};
@@ -25,8 +26,10 @@ use database::Database;
 use known::Known;
 use promisor::Promisor;
 use refdb_types::{HashKind, ObjectId};
+use replaced::Replaced;
 use seen::Seen;
 use std::{
+    collections::HashMap,
     path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -38,6 +41,7 @@ pub const DIGITS_MIN: usize = 4;
 #[derive(Debug)]
 pub struct Objects {
     state: Mutex<State>,
+    replaced: Replaced,
 }
 
 #[derive(Debug)]
@@ -66,7 +70,7 @@ impl Objects {
     pub fn in_dir(dir: PathBuf, hash: HashKind) -> Self {
         let (known, seen) = (Known::new(hash), Seen::default());
         let state = State { dir, hash, promisor: None, database: None, known, seen, buffer: Vec::new() };
-        Objects { state: Mutex::new(state) }
+        Objects { state: Mutex::new(state), replaced: Replaced::default() }
     }
 
     /// The folders of other repositories' objects that are used here, `objects/info/alternates`. `None` if only git knows
@@ -90,19 +94,28 @@ impl Objects {
         Lookups { state: self.state() }
     }
 
+    /// From now on the content of other objects is shown in place of these, as `git replace` has it. `find` is asked once for
+    /// each object that is replaced, and by which. What objects are is told by themselves, where they are verified.
+    pub fn heed_replacements<E>(&self, find: impl FnOnce() -> Result<HashMap<ObjectId, ObjectId>, E>) -> Result<(), E> {
+        self.replaced.heed(find)
+    }
+
     /// The object's kind. `None` if there is no such object.
     pub fn kind(&self, id: &ObjectId) -> Result<Option<ObjectKind>, ObjectError> {
+        let id = &self.replaced.of(id)?;
         self.state_for(id)?.kind(id)
     }
 
     /// The object's kind and size, from its header alone. `None` if there is no such object.
     pub fn header(&self, id: &ObjectId) -> Result<Option<Header>, ObjectError> {
+        let id = &self.replaced.of(id)?;
         self.state_for(id)?.header(id)
     }
 
     /// Replaces `data` by the object's content, whose hash is not verified. `None` if there is no such object, or none
     /// that can be unpacked.
     pub fn content(&self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>, ObjectError> {
+        let id = &self.replaced.of(id)?;
         Ok(self.state_for(id)?.database()?.read_anew(id, data))
     }
 
@@ -156,6 +169,7 @@ impl Objects {
 
     /// Where a commit leads. `None` if there is no such commit.
     pub fn commit(&self, id: &ObjectId) -> Result<Option<Commit>, ObjectError> {
+        let id = &self.replaced.of(id)?;
         let state = &mut *self.state_for(id)?;
         Ok(match state.read(id)? {
             Some(Content::Commit) => {
@@ -169,6 +183,7 @@ impl Objects {
 
     /// What an annotated tag names, which may be another tag. `None` if there is no such tag.
     pub fn tag_target(&self, id: &ObjectId) -> Result<Option<ObjectId>, ObjectError> {
+        let id = &self.replaced.of(id)?;
         Ok(match self.state_for(id)?.read(id)? {
             Some(Content::Tag { target, .. }) => Some(target),
             _ => None,
@@ -177,6 +192,7 @@ impl Objects {
 
     /// The entry of a tree. `None` if there is no such tree or no such entry.
     pub fn tree_entry(&self, tree: &ObjectId, name: &[u8]) -> Result<Option<ObjectId>, ObjectError> {
+        let tree = &self.replaced.of(tree)?;
         let state = &mut *self.state_for(tree)?;
         Ok(match state.read(tree)? {
             Some(Content::Tree) => content::tree_entry(&state.buffer, state.hash, name),

@@ -55,6 +55,8 @@ impl Base {
                 break *known;
             }
             path.push(id);
+            // Replacements may have a commit lead to itself, and then nowhere else.
+            self.met.insert(id, None);
             next = history.commit(&id)?.parents.first().copied();
         };
         self.met.extend(path.into_iter().map(|id| (id, found)));

@@ -60,12 +60,12 @@ impl Filter {
             if *row.peeled == Peeled::NotTag && !row.name.starts_with(b"refs/tags/") {
                 return Ok(false);
             }
-            match history.objects().kind(&id)? {
+            match history.objects()?.kind(&id)? {
                 Some(ObjectKind::Tag) => {}
                 None if id == *row.id => return fatal!["malformed object at '", row.name, "'"],
                 Some(_) | None => return Ok(false),
             }
-            history.objects().content(&id, &mut data)?;
+            history.objects()?.content(&id, &mut data)?;
             let target = data.lines().next().and_then(|line| line.strip_prefix(b"object "));
             match target.and_then(|hex| ObjectId::from_hex(id.kind(), hex).ok()) {
                 Some(target) => id = target,

@@ -2,10 +2,11 @@
 
 use crate::{
     failure::{Result, fatal, message, say},
+    replaced,
     session::Session,
 };
 use bstr::ByteSlice;
-use refdb::{ObjectError, Objects, objects::ObjectKind};
+use refdb::{Objects, Store, objects::ObjectKind};
 use refdb_types::ObjectId;
 use std::{
     cell::OnceCell,
@@ -16,7 +17,7 @@ use std::{
 
 /// A repository's commits.
 pub struct History<'a> {
-    objects: &'a Objects,
+    store: &'a Store,
     shallow_file: PathBuf,
     /// Where a shallow clone ends: commits whose parents are not here.
     shallow: OnceCell<HashSet<ObjectId>>,
@@ -34,11 +35,13 @@ impl<'a> History<'a> {
     /// The repository's commits.
     pub fn of(session: &'a Session) -> Self {
         let shallow_file = session.paths.common_dir.join("shallow");
-        History { objects: session.store.objects(), shallow_file, shallow: OnceCell::new() }
+        History { store: &session.store, shallow_file, shallow: OnceCell::new() }
     }
 
-    pub fn objects(&self) -> &'a Objects {
-        self.objects
+    /// The objects as they are shown: others may stand for them.
+    pub fn objects(&self) -> refdb::Result<&'a Objects> {
+        replaced::heed(self.store)?;
+        Ok(self.store.objects())
     }
 
     fn is_end(&self, id: &ObjectId) -> bool {
@@ -57,10 +60,18 @@ impl<'a> History<'a> {
         }
     }
 
+    /// A commit that others lead to. Where it is missing, standard error says so, and it has no parents.
+    pub fn ancestor(&self, id: &ObjectId) -> Result<Commit> {
+        Ok(self.find_commit(id)?.unwrap_or_else(|| {
+            say("error: ", &message!["Could not read ", id.to_string()]);
+            Commit { parents: Vec::new(), seconds: 0 }
+        }))
+    }
+
     /// A commit; `None` if there is none of that id.
-    pub fn find_commit(&self, id: &ObjectId) -> std::result::Result<Option<Commit>, ObjectError> {
+    pub fn find_commit(&self, id: &ObjectId) -> refdb::Result<Option<Commit>> {
         let mut data = Vec::new();
-        if self.objects.content(id, &mut data)? != Some(ObjectKind::Commit) {
+        if self.objects()?.content(id, &mut data)? != Some(ObjectKind::Commit) {
             return Ok(None);
         }
         let header = || data.lines().take_while(|line| !line.is_empty());
@@ -75,58 +86,52 @@ impl<'a> History<'a> {
     /// The commit that an object which somebody named is or leads to. It is said on standard error why it leads to none: a
     /// tag leads to what it claims.
     pub fn named_commit(&self, named: ObjectId) -> Result<Option<ObjectId>> {
-        let (mut id, mut data) = (named, Vec::new());
-        let Some(mut kind) = self.objects.kind(&id)? else { return Ok(None) };
+        let mut id = named;
+        let Some(mut kind) = self.objects()?.kind(&id)? else { return Ok(None) };
         while kind == ObjectKind::Tag {
-            self.objects.content(&id, &mut data)?;
-            let value = |name: &[u8]| data.lines().find_map(|line| line.strip_prefix(name));
-            let target = value(b"object ").and_then(|hex| ObjectId::from_hex(id.kind(), hex).ok());
-            let claimed = value(b"type ").and_then(ObjectKind::from_name);
-            let (Some(target), Some(claimed)) = (target, claimed) else { return Ok(None) };
-            (id, kind) = (target, claimed);
+            let Some(tagged) = self.tagged(&id)? else { return Ok(None) };
+            (id, kind) = tagged;
         }
         if kind != ObjectKind::Commit {
             say("error: ", &message!["object ", named.to_string(), " is a ", kind.name(), ", not a commit"]);
             return Ok(None);
         }
-        Ok((self.objects.kind(&id)? == Some(ObjectKind::Commit)).then_some(id))
+        Ok((self.objects()?.kind(&id)? == Some(ObjectKind::Commit)).then_some(id))
     }
 
-    /// The commit that an object is or that a tag leads to. None if the object is missing, as git has it.
-    pub fn peel_to_commit(&self, mut id: ObjectId) -> std::result::Result<Option<ObjectId>, ObjectError> {
-        let mut data = Vec::new();
-        loop {
-            match self.objects.kind(&id)? {
-                Some(ObjectKind::Commit) => return Ok(Some(id)),
-                Some(ObjectKind::Tag) => {}
-                Some(_) | None => return Ok(None),
-            }
-            self.objects.content(&id, &mut data)?;
-            let target = data.lines().find_map(|line| line.strip_prefix(b"object "));
-            match target.and_then(|hex| ObjectId::from_hex(id.kind(), hex).ok()) {
-                Some(target) => id = target,
-                None => return Ok(None),
-            }
+    /// The commit that an object is or that a tag leads to. None if the object is missing, as git has it. So it is where a tag
+    /// claims that its object is of another kind than it is.
+    pub fn peel_to_commit(&self, mut id: ObjectId) -> refdb::Result<Option<ObjectId>> {
+        let mut kind = self.objects()?.kind(&id)?;
+        while kind == Some(ObjectKind::Tag) {
+            let Some((target, claimed)) = self.tagged(&id)? else { return Ok(None) };
+            (id, kind) = (target, self.objects()?.kind(&target)?.filter(|actual| *actual == claimed));
         }
+        Ok((kind == Some(ObjectKind::Commit)).then_some(id))
     }
 
     /// The same for a ref that is listed. Standard error tells of a tag that lies about its object.
     pub fn listed_commit(&self, mut id: ObjectId) -> Result<Option<ObjectId>> {
-        let mut data = Vec::new();
-        while self.objects.kind(&id)? == Some(ObjectKind::Tag) {
-            self.objects.content(&id, &mut data)?;
-            let value = |name: &[u8]| data.lines().find_map(|line| line.strip_prefix(name));
-            let target = value(b"object ").and_then(|hex| ObjectId::from_hex(id.kind(), hex).ok());
-            let (Some(target), Some(claimed)) = (target, value(b"type ")) else { return Ok(None) };
-            if let Some(actual) = self.objects.kind(&target)?
-                && actual.name().as_bytes() != claimed
+        while self.objects()?.kind(&id)? == Some(ObjectKind::Tag) {
+            let Some((target, claimed)) = self.tagged(&id)? else { return Ok(None) };
+            if let Some(actual) = self.objects()?.kind(&target)?
+                && actual != claimed
             {
-                say_lie(&id, &target, actual, claimed);
+                say_lie(&id, &target, actual, claimed.name().as_bytes());
                 return Ok(None);
             }
             id = target;
         }
-        Ok((self.objects.kind(&id)? == Some(ObjectKind::Commit)).then_some(id))
+        Ok((self.objects()?.kind(&id)? == Some(ObjectKind::Commit)).then_some(id))
+    }
+
+    /// What a tag names, and which kind of object that is as it claims.
+    fn tagged(&self, tag: &ObjectId) -> refdb::Result<Option<(ObjectId, ObjectKind)>> {
+        let mut data = Vec::new();
+        self.objects()?.content(tag, &mut data)?;
+        let value = |name: &[u8]| data.lines().find_map(|line| line.strip_prefix(name));
+        let target = value(b"object ").and_then(|hex| ObjectId::from_hex(tag.kind(), hex).ok());
+        Ok(target.zip(value(b"type ").and_then(ObjectKind::from_name)))
     }
 
     /// How many commits can be reached from `one` but not from `two`, and the other way round.
@@ -188,7 +193,7 @@ impl BothWays<'_, '_> {
     /// Notes that a commit can be reached from `sides`. If that is news, its parents will hear of it.
     fn paint(&mut self, id: ObjectId, sides: u8) -> Result<()> {
         if !self.seen.contains_key(&id) {
-            let commit = self.history.commit(&id)?;
+            let commit = self.history.ancestor(&id)?;
             self.seen.insert(id, Found { commit, sides: 0, is_queued: false });
         }
         let Some(found) = self.seen.get_mut(&id) else { return Ok(()) };

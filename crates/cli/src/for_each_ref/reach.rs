@@ -1,7 +1,7 @@
 //! Which commits lead to which: `--contains`, `--merged` and their opposites.
 
 use super::history::History;
-use crate::failure::Result;
+use crate::failure::{Result, fatal, message, say};
 use refdb_types::ObjectId;
 use std::collections::{HashMap, HashSet};
 
@@ -60,13 +60,24 @@ fn ancestors(history: &History<'_>, tips: &[ObjectId]) -> Result<HashSet<ObjectI
     let mut seen: HashSet<ObjectId> = tips.iter().copied().collect();
     let mut left = tips.to_vec();
     while let Some(id) = left.pop() {
-        for parent in history.commit(&id)?.parents {
+        for parent in history.ancestor(&id)?.parents {
             if seen.insert(parent) {
                 left.push(parent);
             }
         }
     }
     Ok(seen)
+}
+
+/// The parents of a commit, the first one last: it is taken first. Who asks what leads where gets no answer if one is missing, as from git 2.56 on.
+fn parents(history: &History<'_>, id: &ObjectId) -> Result<Vec<ObjectId>> {
+    let Some(mut commit) = history.find_commit(id)? else {
+        say("error: ", &message!["Could not read ", id.to_string()]);
+        say("error: ", &message!["could not parse commit ", id.to_string()]);
+        return fatal!["failed to check reachability"];
+    };
+    commit.parents.reverse();
+    Ok(commit.parents)
 }
 
 /// Whether one of `targets` can be reached from `tip`. What was found out about commits on the way is kept.
@@ -78,6 +89,8 @@ fn reaches(
 ) -> Result<bool> {
     // Depth first with a stack of our own: histories are far deeper than any thread's stack.
     let mut path: Vec<(ObjectId, Vec<ObjectId>)> = Vec::new();
+    // Replacements may have a commit lead to itself.
+    let mut on_path = HashSet::new();
     let mut next = Some(tip);
     let mut answer = false;
     loop {
@@ -85,8 +98,9 @@ fn reaches(
             answer = match known.get(&id) {
                 Some(answer) => *answer,
                 None if targets.contains(&id) => true,
+                None if !on_path.insert(id) => return fatal!["commit ancestry contains a cycle"],
                 None => {
-                    path.push((id, history.commit(&id)?.parents));
+                    path.push((id, parents(history, &id)?));
                     false
                 }
             };
@@ -104,6 +118,7 @@ fn reaches(
                 Some(parent) => next = Some(parent),
                 None => {
                     if let Some((id, _)) = path.pop() {
+                        on_path.remove(&id);
                         known.insert(id, false);
                     }
                 }

@@ -133,15 +133,15 @@ fn without_git(path: &Path) -> PathBuf {
 
 impl World for RepositoryWorld<'_> {
     fn kind(&mut self, id: &ObjectId) -> Result<Option<ObjectKind>> {
-        Ok(self.session.store.objects().kind(id)?)
+        Ok(self.history.objects()?.kind(id)?)
     }
 
     fn header(&mut self, id: &ObjectId) -> Result<Option<(ObjectKind, u64)>> {
-        Ok(self.session.store.objects().header(id)?.map(|header| (header.kind, header.size_bytes)))
+        Ok(self.history.objects()?.header(id)?.map(|header| (header.kind, header.size_bytes)))
     }
 
     fn read(&mut self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>> {
-        Ok(self.session.store.objects().content(id, data)?)
+        Ok(self.history.objects()?.content(id, data)?)
     }
 
     fn abbreviate(&mut self, id: &ObjectId, least: Option<usize>) -> Result<usize> {

@@ -1,7 +1,7 @@
 //! What stands before the command, beside git's.
 
 use crate::common::{Folder, Twins, refdb, same, same_with};
-use refdb_testkit::{RefFormat, Repo};
+use refdb_testkit::{Git, RefFormat, Repo};
 use refdb_types::HashKind;
 
 #[test]
@@ -125,7 +125,13 @@ fn bad_settings_end_the_commands_that_git_reads_them_for_and_no_others() {
                 let id = repo.commit();
                 repo.create_refs([("refs/heads/main", id), ("refs/tags/v1", id)]);
             });
-            for command in commands {
+            // From git 2.56 on, only commands that write end at this one among reftables too.
+            let is_for_writers = setting.starts_with("core.shared") && format == RefFormat::Reftable;
+            let is_left_out = |command: &[&str]| {
+                let writes = ["drop", "optimize", "pack-refs", "update-ref"].iter().any(|word| command.contains(word));
+                is_for_writers && Git::find().version() >= (2, 56) && !writes
+            };
+            for command in commands.iter().filter(|command| !is_left_out(command)) {
                 twins.same(&[&["-c", setting], *command].concat(), b"");
             }
         }

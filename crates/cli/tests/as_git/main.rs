@@ -24,6 +24,7 @@ mod refs;
 mod refs_change;
 mod refs_rename;
 mod refs_verify;
+mod replaced;
 mod show_ref;
 mod symbolic_ref;
 mod tag;

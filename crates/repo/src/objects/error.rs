@@ -37,6 +37,9 @@ pub enum ObjectError {
     /// The ids that begin like this one cannot be found.
     #[error("cannot look for objects that begin like {0}")]
     Like(ObjectId),
+    /// Objects stand for it one after the other, more than git follows.
+    #[error("replace depth too high for object {0}")]
+    ReplacedTooOften(ObjectId),
     /// The ids that begin with these digits cannot be found.
     #[error("cannot look for objects that begin with {0}")]
     Prefix(String),

@@ -31,7 +31,10 @@ impl<'a> Complete<'a> {
             }
         })?;
         for (name, id) in &tips {
-            let kind = id.map_or(Ok(None), |id| history.objects().kind(&id))?;
+            let kind = match id {
+                Some(id) => history.objects()?.kind(id)?,
+                None => None,
+            };
             if kind.is_none() {
                 return fatal!["unable to parse object: ", name];
             }
@@ -46,7 +49,7 @@ impl<'a> Complete<'a> {
         let mut left: Vec<ObjectId> = self.below_refs.iter().copied().collect();
         let mut data = Vec::new();
         while let Some(id) = left.pop() {
-            let Some(kind) = self.reach.objects().content(&id, &mut data)? else { continue };
+            let Some(kind) = self.reach.objects()?.content(&id, &mut data)? else { continue };
             let found = &mut self.below_refs;
             let _ = links(kind, &data, id.kind(), &mut |link| {
                 if found.insert(link.id) && link.kind != ObjectKind::Blob {
@@ -101,7 +104,7 @@ impl<'a> Complete<'a> {
         if let Some(known) = self.known.get(&id) {
             return Ok(Answer::Known(*known));
         }
-        let objects = self.reach.objects();
+        let objects = self.reach.objects()?;
         if self.below_refs.contains(&id) {
             return Ok(Answer::Known(true));
         }

@@ -178,17 +178,21 @@ impl<'a> Reach<'a> {
     /// Counts the heights of a commit and all its ancestors, with a stack of our own: histories are deep.
     fn count_heights(&mut self, from: At) -> Result<()> {
         let mut path = vec![from];
+        // Those whose ancestors are being counted. Replacements may have a commit lead to itself: such a way is left out.
+        let mut begun = HashSet::new();
         while let Some(&at) = path.last() {
             let commit = self.read(at)?;
             if commit.height > 0 {
                 path.pop();
                 continue;
             }
+            begun.insert(at);
             let parents = commit.parents.clone();
             let mut highest = 0;
             let before = path.len();
             for &parent in &parents {
                 match self.read(parent)?.height {
+                    0 if begun.contains(&parent) => {}
                     0 => path.push(parent),
                     height => highest = highest.max(height),
                 }
@@ -216,7 +220,7 @@ impl<'a> Reach<'a> {
         Ok(found)
     }
 
-    pub(super) fn objects(&self) -> &'a Objects {
+    pub(super) fn objects(&self) -> Result<&'a Objects> {
         self.history.objects()
     }
 }

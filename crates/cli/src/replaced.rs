@@ -1,0 +1,45 @@
+//! Objects that are shown in place of others, as `git replace` has it. See git-replace(1).
+
+use crate::failure::say;
+use bstr::{BString, ByteSlice};
+use refdb::{Error, Result, Store, TargetView};
+use refdb_types::ObjectId;
+use std::{collections::HashMap, os::unix::ffi::OsStrExt};
+
+/// The variable that has replacements not heeded, whatever its value is.
+pub const NOT_HEEDED: &str = "GIT_NO_REPLACE_OBJECTS";
+
+/// Has objects be read as `git replace` says. The refs that say so are looked for once, and only where an object is read.
+pub fn heed(store: &Store) -> Result<()> {
+    store.objects().heed_replacements(|| find(store))
+}
+
+/// Each object that is replaced, and by which.
+fn find(store: &Store) -> Result<HashMap<ObjectId, ObjectId>> {
+    let mut found = HashMap::new();
+    // A bad value is none: refs do not depend on it.
+    let is_off = store.config().last("core.usereplacerefs").is_some_and(|value| value.boolean().is_ok_and(|on| !on));
+    if is_off || store.environment().get(NOT_HEEDED).is_some() {
+        return Ok(found);
+    }
+    let base = store.environment().get("GIT_REPLACE_REF_BASE");
+    let base: BString = base.map_or("refs/replace/".into(), |base| base.as_bytes().into());
+    let snapshot = store.snapshot()?;
+    let mut cursor = snapshot.cursor(false)?;
+    cursor.seek(base.as_bstr())?;
+    loop {
+        let view = match cursor.next() {
+            Ok(Some(view)) => view,
+            Ok(None) => return Ok(found),
+            // A broken ref replaces nothing.
+            Err(Error::BrokenRef(_)) => continue,
+            Err(error) => return Err(error),
+        };
+        let Some(name) = view.name.strip_prefix(&base[..]) else { return Ok(found) };
+        let TargetView::Direct(by) = view.target else { continue };
+        match ObjectId::from_hex(store.objects().hash(), name) {
+            Ok(replaced) => drop(found.insert(replaced, by)),
+            Err(_) => say("warning: ", &[b"bad replace ref name: ", name].concat()),
+        }
+    }
+}
