@@ -361,7 +361,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_BY_GIT,
     },
     Difference {
-        why: "git does not migrate the reflog of no ref whose name is a folder of refs; refdb does where files have room for it",
+        why: "git does not migrate the reflog of no ref whose name is a folder of refs, or below a ref; refdb does where files have room for it",
         unify: log_of_a_folder,
         left: LEFT_BY_GIT,
     },

@@ -37,7 +37,7 @@ pub(crate) fn log_below_a_ref(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-fn without_fsync(text: &[u8]) -> BString {
+pub(crate) fn without_fsync(text: &[u8]) -> BString {
     let is_other = |line: &&[u8]| !line.starts_with(b"warning: ignoring unknown core.fsync component ");
     text.lines_with_terminator().filter(is_other).collect::<Vec<_>>().concat().into()
 }
@@ -69,7 +69,7 @@ pub(crate) fn migrated_worktrees(step: &Step, git: &mut Said, refdb: &mut Said) 
 
 /// The main worktree's HEAD is no good, and git looks at the linked worktree only. Both refuse.
 pub(crate) fn broken_main_worktree(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let is_told = refdb.code == 128 && refdb.err.starts_with(b"fatal: not a git repository: '");
+    let is_told = refdb.code == 255 && refdb.err.starts_with(b"error: the main worktree's '");
     if is(step, "refs", "migrate") && matches!(step.place, Place::Tree(_)) && is_told && git.code != 0 {
         refdb.clone_from(git);
     }
@@ -266,7 +266,8 @@ pub(crate) fn bad_name_of_a_log(step: &Step, git: &mut Said, refdb: &mut Said) {
 
 /// Git makes no place for a reflog of no ref whose name is another ref's folder.
 pub(crate) fn log_of_a_folder(step: &Step, git: &mut Said, refdb: &mut Said) {
-    if is(step, "refs", "migrate") && git.err.ends_with(b" at the same time\n") && git.code == 255 {
+    let is_told = git.err.ends_with(b" at the same time\n") || git.err.contains_str("' exists; cannot create '");
+    if is(step, "refs", "migrate") && is_told && git.code == 255 {
         refdb.clone_from(git);
     }
 }

@@ -1,5 +1,6 @@
 //! What each difference looks like: makes both answers one if it is the difference between them.
 
+use crate::lists_and_logs::without_fsync;
 use bstr::{BString, ByteSlice};
 use refdb_testkit::{
     Git,
@@ -96,7 +97,9 @@ pub(crate) fn lying_tags(step: &Step, git: &mut Said, refdb: &mut Said) {
     };
     // Of two mistakes refdb tells the one that needs no look at an object.
     let tells_twice = |line: &[u8]| line.starts_with(b"fatal: ") && line.contains_str("multiple updates for ");
-    let is_twice = refdb.err.lines().any(tells_twice) && refdb.code == git.code;
+    // In a batch git rejects that request alone, and changes the ref by the other.
+    let is_batch = git.code == 0 && git.out.starts_with(b"rejected ");
+    let is_twice = refdb.err.lines().any(tells_twice) && (refdb.code == git.code || is_batch);
     // Where another request ends both, git has told of the lie before, and refdb took that object.
     let is_among = |part: &BString, all: &BString| part.lines().all(|line| all.lines().any(|other| other == line));
     let is_less = refdb.code == git.code && is_among(&refdb.err, &git.err) && is_among(&refdb.out, &git.out);
@@ -292,7 +295,7 @@ pub(crate) fn start_beyond(step: &Step, git: &mut Said, refdb: &mut Said) {
 }
 
 pub(crate) fn below_a_file(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let warnings = |said: &Said, text: &str| said.err.strip_suffix(text.as_bytes()).map(BString::from);
+    let warnings = |said: &Said, text: &str| said.err.strip_suffix(text.as_bytes()).map(without_fsync);
     let gits = warnings(git, "error: failed to look up reference: Not a directory\n");
     if (step.has("--exists") || step.does() == "show-ref")
         && gits.is_some()
@@ -431,7 +434,9 @@ pub(crate) fn folder_of_no_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
     let verifies = step.input.iter().any(|line| line.starts_with(b"verify "));
     let is_told =
         git.err.contains_str("there is a non-empty directory '") && git.err.contains_str("' blocking reference '");
-    if verifies && is_told && git.code == 128 && refdb.code == 0 {
+    // A batch says so on standard output as well, and goes on.
+    let is_rejected = git.code == 0 && git.out.starts_with(b"rejected ") && refdb.out.is_empty();
+    if verifies && is_told && (git.code == 128 || is_rejected) && refdb.code == 0 {
         refdb.clone_from(git);
     }
 }

@@ -156,7 +156,26 @@ pub(super) fn random(rng: &mut Rng, words: &mut Vocabulary<'_>, format: RefForma
         parts.push(Part::Folder(format!("{}/empty", words.name(rng)).into()));
     }
     keep_possible(&mut parts);
+    replacements(&mut rng.clone(), words, &mut parts);
     parts
+}
+
+/// Objects that stand for others. Each commit is older than the one that it replaces: git 2.55 does not end in a circle.
+fn replacements(rng: &mut Rng, words: &Vocabulary<'_>, parts: &mut Vec<Part>) {
+    let (commits, tags) = (&words.objects.commits, &words.objects.others[..2]);
+    if !rng.one_in(5) {
+        return;
+    }
+    let mut replace = |old: &BString, new: &BString| {
+        parts.push(Part::Ref(format!("refs/replace/{old}").into(), new.clone()));
+    };
+    for _ in 0..1 + rng.below(2) {
+        let at = 1 + rng.below(commits.len() - 1);
+        replace(&commits[at], &commits[rng.below(at)]);
+    }
+    if rng.one_in(3) {
+        replace(&tags[1], &tags[0]);
+    }
 }
 
 /// Reflogs whose entries are of all ages, and settings that lists and the expiry of reflogs read.

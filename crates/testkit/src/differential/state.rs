@@ -7,6 +7,9 @@ use std::{
     path::Path,
 };
 
+/// How files begin that have nothing to do with refs and lie beside `HEAD`.
+const OTHER_FILES: [&str; 6] = ["config", "description", "index", "gitdir", "commondir", "locked"];
+
 /// What a repository's refs and reflogs are: of files their bytes, of reftables what they say.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct State(BTreeMap<BString, BString>);
@@ -60,12 +63,9 @@ impl State {
         self.files(&dir.join("logs"), &format!("{lead}logs"));
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let is_ours = |byte: &u8| byte.is_ascii_uppercase() || *byte == b'_';
-            let name_bytes = name.as_bytes();
-            if name_bytes.iter().all(is_ours)
-                || name_bytes.starts_with(b"packed-refs")
-                || name_bytes.ends_with(b".lock")
-            {
+            // Also those that no ref may be called: git makes some of them, and finds them again.
+            let is_other = OTHER_FILES.iter().any(|other| name.as_bytes().starts_with(other.as_bytes()));
+            if !is_other && !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 self.file(&entry.path(), format!("{lead}{}", name.to_string_lossy()));
             }
         }
