@@ -159,6 +159,24 @@ fn a_killed_migration_is_ended_by_the_next_and_its_locks_go() {
     }
 }
 
+#[test]
+fn from_a_linked_worktree_the_main_ones_bad_head_is_named() {
+    for from in RefFormat::ALL {
+        let repo = Repo::with_worktree(from, HashKind::Sha1);
+        repo.create_refs([("refs/heads/main", repo.commit())]);
+        let tree = repo.scratch().join("tree");
+        repo.git(["worktree", "add", "-q", "-f", tree.to_str().unwrap(), "main"]);
+        let head = repo.git_dir().join("HEAD");
+        std::fs::write(&head, "no ref\n").unwrap();
+        let to = if from == RefFormat::Files { RefFormat::Reftable } else { RefFormat::Files };
+        let words = ["-C", tree.to_str().unwrap(), "refs", "migrate", &format!("--ref-format={}", to.name())];
+        let output = repo.try_run(REFDB, words, "");
+        let expected =
+            format!("error: the main worktree's '{}' is missing or no good; mend it first\n", head.display());
+        assert_eq!((output.status.code(), &*output.stderr.to_str_lossy()), (Some(255), &*expected));
+    }
+}
+
 /// Each worktree's stack is locked while its refs are brought over, which took two open files each.
 #[test]
 fn as_many_worktrees_as_there_are_need_no_more_open_files() {

@@ -18,6 +18,9 @@ pub enum MigrateError {
     /// `GIT_REFERENCE_BACKEND` outranks what the repository itself says.
     #[error("GIT_REFERENCE_BACKEND is set; unset it to migrate the refs that the repository has")]
     Environment,
+    /// From a linked worktree: the repository itself is none without its `HEAD`.
+    #[error("the main worktree's '{}' is missing or no good; mend it first", .0.display())]
+    MainHead(PathBuf),
     /// Another migration is at work.
     #[error("another migration is running: {0}")]
     Running(#[source] refdb_vfs::LockError),

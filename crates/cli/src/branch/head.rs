@@ -7,7 +7,7 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{Snapshot, Target};
-use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX};
+use refdb_types::{FormatOptions, ObjectId, RefName, SYMREF_DEPTH_MAX, check_format};
 use std::{fs, ops::ControlFlow, path::Path};
 
 /// Where HEAD leads.
@@ -24,6 +24,10 @@ impl Head {
     pub(super) fn of(snapshot: &dyn Snapshot) -> Self {
         let Ok(mut name) = RefName::new("HEAD") else { return Head::Odd };
         for _ in 0..SYMREF_DEPTH_MAX {
+            if check_format(name.as_bstr(), FormatOptions { allow_onelevel: true, ..FormatOptions::default() }).is_err()
+            {
+                return Head::Odd;
+            }
             let is_head = name.as_bstr() == "HEAD";
             match snapshot.get(name.as_bstr()) {
                 Ok(Some(Target::Symbolic(next))) => name = next,

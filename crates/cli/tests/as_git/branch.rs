@@ -310,3 +310,15 @@ fn what_is_no_list_is_left_to_git_before_anything_is_done() {
         }
     }
 }
+
+#[test]
+fn a_head_whose_branch_leads_to_a_bad_name_is_as_in_git() {
+    let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);
+    repo.create_refs([("refs/heads/other", repo.commit())]);
+    for target in ["refs/heads/bad..name", "refs/heads/a*b", "refs/heads/none"] {
+        std::fs::write(repo.git_dir().join("refs/heads/main"), format!("ref: {target}\n")).unwrap();
+        for words in [&["branch"][..], &["branch", "--show-current"], &["branch", "-a", "-v"], &["tag"]] {
+            same(repo.dir(), words, b"");
+        }
+    }
+}

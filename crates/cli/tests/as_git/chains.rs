@@ -123,3 +123,23 @@ fn a_symbolic_ref_to_a_ref_that_goes_away_with_it_logs_the_value_from_before() {
         }
     }
 }
+
+/// Who writes through such a symbolic ref makes the file. Git does not read it either.
+#[test]
+fn a_symbolic_ref_to_a_bad_name_has_no_value_to_compare_with() {
+    for target in ["refs/heads/bad..name", "refs/heads/a*b", "refs/heads/a b"] {
+        let twins = Twins::new(RefFormat::Files, &|repo| {
+            set_up(repo);
+            fs::write(repo.git_dir().join("refs/heads/odd"), format!("ref: {target}\n")).unwrap();
+        });
+        for words in [
+            &["refs/heads/odd", "main"][..],
+            &["--no-deref", "refs/heads/odd", "other", "main"],
+            &["--no-deref", "refs/heads/odd", "other", "other"],
+            &["--no-deref", "-d", "refs/heads/odd", "other"],
+            &["--no-deref", "refs/heads/odd", "other"],
+        ] {
+            twins.same(&[&["update-ref"], words].concat(), b"");
+        }
+    }
+}

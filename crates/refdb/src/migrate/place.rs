@@ -2,8 +2,8 @@
 
 use super::{MigrateOptions, in_two::in_two};
 use crate::{
-    Config, Environment, MigrateError, Misuse, Reading, RefFormat, Repository, Result, Settings, Store,
-    files::FilesOptions, store,
+    Config, Environment, MigrateError, Misuse, Reading, RefFormat, Repository, RepositoryError, Result, Settings,
+    Store, files::FilesOptions, store,
 };
 use bstr::{BString, ByteSlice};
 use refdb_vfs::{EntryKind, Fs, Lock, LockError, Nearby, Patience};
@@ -87,8 +87,18 @@ impl<'s> Site<'s> {
 
     /// The format that the configuration names now.
     pub(super) fn format_on_disk(&self) -> Result<RefFormat> {
-        let repository = Repository::at(&self.fs, self.store.environment(), &self.common)?;
-        Ok(repository.ref_format())
+        match Repository::at(&self.fs, self.store.environment(), &self.common) {
+            Ok(repository) => Ok(repository.ref_format()),
+            Err(RepositoryError::NotARepository(folder)) if self.is_from_a_worktree() => {
+                Err(MigrateError::MainHead(folder.join("HEAD")).into())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether the migration was called in a linked worktree, where nobody needs the main worktree's `HEAD`.
+    fn is_from_a_worktree(&self) -> bool {
+        self.store.repository().git_dir() != self.common
     }
 
     /// Fails if other worktrees are there than at the beginning.

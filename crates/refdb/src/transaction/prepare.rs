@@ -363,8 +363,10 @@ fn follow(get: &dyn Fn(&BStr) -> Result<Option<Target>>, name: &BStr) -> Result<
     let mut name = name.to_owned();
     for _ in 0..SYMREF_DEPTH_MAX {
         match get(name.as_bstr()) {
-            // The name came from a ref, where anything can stand.
-            Ok(None) if RefName::new(name.as_bytes()).is_err() => return Ok(Leads::Unreadable),
+            // The name came from a ref, where anything can stand. Who writes through it makes such a file.
+            Ok(None | Some(Target::Direct(_))) if RefName::new(name.as_bytes()).is_err() => {
+                return Ok(Leads::Unreadable);
+            }
             Ok(None) => return Ok(Leads::Nowhere),
             Ok(Some(Target::Direct(id))) => return Ok(Leads::To(id)),
             Ok(Some(Target::Symbolic(next))) => name = next.into(),
