@@ -68,6 +68,22 @@ final class JarsTest {
     }
   }
 
+  /** Who looks for a vulnerable part looks at the bill of what was downloaded, and at no jar within it. */
+  @Test
+  void theBillOfTheWholeNamesThePartsOfThePluginsInIt() throws IOException {
+    Map<String, byte[]> whole = jars().getFirst();
+    Map<String, byte[]> plugin = contents(new ByteArrayInputStream(whole.get(GLOBAL_PLUGIN)));
+    JsonArray parts = components(whole, "refdb-gerrit.cdx.json");
+    for (JsonElement part : components(plugin, "refdb-global.cdx.json")) {
+      assertTrue(parts.contains(part), part.toString());
+    }
+    assertTrue(text(whole, "THIRD-PARTY-NOTICES.txt").contains(text(plugin, "THIRD-PARTY-NOTICES.txt")));
+  }
+
+  private static JsonArray components(Map<String, byte[]> jar, String bill) {
+    return JsonParser.parseString(text(jar, bill)).getAsJsonObject().getAsJsonArray("components");
+  }
+
   @Test
   void whatIsNotNamedIsNotInTheJars() throws IOException {
     for (Map<String, byte[]> jar : jars()) {
@@ -89,7 +105,7 @@ final class JarsTest {
     assertEquals(List.of(), classesBut(plugin, "org/refdb/gerrit/global/"));
     assertTrue(plugin.containsKey("org/refdb/gerrit/global/shaded/io/etcd/jetcd/Client.class"));
     String notices = text(plugin, "THIRD-PARTY-NOTICES.txt");
-    JsonArray parts = JsonParser.parseString(text(plugin, "refdb-global.cdx.json")).getAsJsonObject().getAsJsonArray("components");
+    JsonArray parts = components(plugin, "refdb-global.cdx.json");
     assertTrue(parts.size() > 20, parts.size() + " parts");
     for (JsonElement element : parts) {
       JsonObject part = element.getAsJsonObject();

@@ -6,13 +6,30 @@ import static com.google.gerrit.server.project.ProjectResource.PROJECT_KIND;
 import com.google.gerrit.extensions.restapi.RestApiModule;
 import com.google.gerrit.lifecycle.LifecycleModule;
 import com.google.inject.Inject;
-import org.refdb.gerrit.refs.RefdbAdmin;
+import com.google.inject.Injector;
+import com.google.inject.Key;
 
-/** REST endpoints and metrics, and the check that plugin and lib module fit. */
+/**
+ * REST endpoints and metrics, and the check that plugin and lib module fit. No field or method has a type of the lib
+ * module. A server that runs while refdb is installed loads this plugin at once. An error of its class would end the
+ * thread that looks for plugins.
+ */
 public final class PluginModule extends LifecycleModule {
-  /** Null where refdb has the caches only. */
-  @Inject(optional = true)
-  private RefdbAdmin refs;
+  private static final String OF_THE_LIB_MODULE = "org.refdb.gerrit.refs.RefdbAdmin";
+
+  /** False where refdb has the caches only. */
+  private final boolean hasRefs;
+
+  @Inject
+  PluginModule(Injector injector) {
+    try {
+      Class<?> admin = Class.forName(OF_THE_LIB_MODULE, false, PluginModule.class.getClassLoader());
+      hasRefs = injector.getExistingBinding(Key.get(admin)) != null;
+    } catch (ClassNotFoundException e) {
+      throw new IllegalStateException(
+          "the refdb plugin needs lib/refdb-gerrit.jar, which this server did not load at its start: restart Gerrit", e);
+    }
+  }
 
   @Override
   protected void configure() {
@@ -26,7 +43,7 @@ public final class PluginModule extends LifecycleModule {
           }
         });
     install(new CacheViewsModule());
-    if (refs != null) {
+    if (hasRefs) {
       configureRefs();
     }
   }
