@@ -1,16 +1,25 @@
-//! Group commit: batches of several threads share one addition to the stack, and so one wait for the disk.
+//! Group commit: batches of several threads share one addition to the stack, and so one wait for the disk. Where a global ref
+//! database decides, their questions are under way at the same time.
 
+mod agreed;
 mod member;
+mod round;
 #[cfg(test)]
 mod tests;
 
-use crate::{Batch, Error, Outcome, Result, batch::commit_in};
-use member::{Deferral, Group, Union, is_in_main};
+use crate::{
+    Batch, Error, Outcome, Result,
+    batch::{beyond_global, commit_agreed_in, commit_in},
+};
+use agreed::ANSWER_MAX;
+use member::{Deferral, Group, OwnStep, Union, is_in_main};
 use refdb::{
     Change, Store, Target,
-    backend::{Claim, Intent, Steps},
-    transaction::NoHook,
+    backend::{Claim, Intent},
+    global::Arbiter,
+    transaction::{Context, NoHook},
 };
+use round::Question;
 use std::{
     collections::VecDeque,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -34,12 +43,23 @@ const MEMBERS_MAX: usize = 256;
 /// those before it. It has no name of theirs, and none that cannot stand beside them. Else it waits for the next group,
 /// where theirs are in the table. So each is checked against its predecessors, a refused one leaves nothing behind, and
 /// a group writes each name once.
-#[derive(Default)]
 pub(crate) struct Groups {
     queue: Mutex<Queue>,
+    /// A thread that waits has an answer, or may lead.
     done: Condvar,
     arrived: Condvar,
+    /// How long a leader waits for what the global ref database says to the others.
+    answer_max: Duration,
 }
+
+impl Default for Groups {
+    fn default() -> Self {
+        Groups { queue: Mutex::default(), done: Condvar::new(), arrived: Condvar::new(), answer_max: ANSWER_MAX }
+    }
+}
+
+/// Who speaks for the global ref database, if it decides of a batch.
+type Asker<'a> = Option<&'a mut dyn Arbiter>;
 
 #[derive(Default)]
 struct Queue {
@@ -53,7 +73,16 @@ struct Queue {
 /// A batch of a thread that waits for its outcome.
 struct Job {
     batch: Batch,
+    /// Whether the global ref database decides of it.
+    asks: bool,
     answer: Mutex<Option<Answer>>,
+}
+
+/// A batch that has passed all checks, and is to be made with others.
+struct Accepted {
+    job: Arc<Job>,
+    outcome: Outcome,
+    steps: Vec<OwnStep>,
 }
 
 /// What a leader says of a batch.
@@ -61,9 +90,19 @@ enum Answer {
     Made(Result<Outcome>),
     /// It leads out of the stack, which is known only under the lock: its own thread makes it.
     Alone,
+    /// Its own thread asks the global ref database. The leader waits meanwhile.
+    Ask(Question),
 }
 
 impl Job {
+    fn new(store: &Store, batch: &Batch, asks: bool) -> Result<Self> {
+        Ok(Job { batch: with_classes(store, batch)?, asks, answer: Mutex::default() })
+    }
+
+    fn context<'s>(&self, store: &'s Store) -> Context<'s> {
+        if self.asks { beyond_global(store.context()) } else { store.context() }
+    }
+
     fn finish(&self, outcome: Result<Outcome>) {
         self.answer(Answer::Made(outcome));
     }
@@ -90,23 +129,38 @@ pub(crate) fn can_be_grouped(store: &Store, batch: &Batch) -> Result<bool> {
 
 impl Groups {
     /// Makes a batch, together with those of other threads.
-    pub(crate) fn commit(&self, store: &Store, batch: &Batch) -> Result<Outcome> {
+    pub(crate) fn commit(&self, store: &Store, batch: &Batch, mut asker: Asker<'_>) -> Result<Outcome> {
         debug_assert!(store.reftable().is_some(), "only stacks are written in groups");
-        let job = Arc::new(Job { batch: with_classes(store, batch)?, answer: Mutex::new(None) });
+        let job = Arc::new(Job::new(store, batch, asker.is_some())?);
         let mut queue = self.queue();
         queue.waiting.push_back(Arc::clone(&job));
         self.arrived.notify_all();
-        self.outcome_of(&job, store, queue)
+        self.outcome_of(&job, store, &mut asker, queue)
     }
 
     /// Waits until a job is made, or makes it with all that wait.
-    fn outcome_of<'q>(&'q self, job: &Arc<Job>, store: &Store, mut queue: MutexGuard<'q, Queue>) -> Result<Outcome> {
+    fn outcome_of<'q>(
+        &'q self,
+        job: &Arc<Job>,
+        store: &Store,
+        asker: &mut Asker<'_>,
+        mut queue: MutexGuard<'q, Queue>,
+    ) -> Result<Outcome> {
         loop {
             match job.take() {
                 Some(Answer::Made(outcome)) => return outcome,
                 Some(Answer::Alone) => {
                     drop(queue);
-                    return commit_in(store.context(), &job.batch);
+                    return match asker {
+                        Some(arbiter) => commit_agreed_in(store, &job.batch, *arbiter),
+                        None => commit_in(store.context(), &job.batch),
+                    };
+                }
+                Some(Answer::Ask(question)) => {
+                    drop(queue);
+                    job.put(question, store, asker);
+                    queue = self.queue();
+                    continue;
                 }
                 None => {}
             }
@@ -122,7 +176,7 @@ impl Groups {
             drop(self.gather(queue));
             // If this panics the others must not wait for ever.
             let leader = Leader { groups: self };
-            self.lead(store);
+            self.lead(store, job, asker);
             drop(leader);
             queue = self.queue();
         }
@@ -143,7 +197,7 @@ impl Groups {
     }
 
     /// Makes one group of what waits.
-    fn lead(&self, store: &Store) {
+    fn lead(&self, store: &Store, own: &Arc<Job>, asker: &mut Asker<'_>) {
         debug_assert!(self.queue().has_leader, "one thread leads");
         let begun = Instant::now();
         let claims = vec![Claim { name: "HEAD".into(), intent: Intent::Hold }];
@@ -156,7 +210,7 @@ impl Groups {
         let mut accepted: Vec<(Arc<Job>, Outcome)> = Vec::new();
         let mut late = Vec::new();
         for job in self.take_waiting() {
-            let context = refdb::transaction::Context { backend: &group, hooks: &NoHook, ..store.context() };
+            let context = Context { backend: &group, hooks: &NoHook, ..job.context(store) };
             let outcome = commit_in(context, &job.batch);
             match (group.take_deferral(), outcome) {
                 (Some(Deferral::Next), _) => late.push(job),
@@ -166,9 +220,16 @@ impl Groups {
             }
         }
         self.queue().put_back(late);
-        let union = Union::new(group.into_members());
-        assert!(union.members() as usize <= accepted.len(), "no more batches are made than were accepted");
-        let made = if union.is_empty() { Ok(()) } else { make(locked, &union) };
+        let members = group.into_members();
+        assert_eq!(members.len(), accepted.len(), "each batch that was accepted is a member");
+        let members = accepted.into_iter().zip(members);
+        let mut accepted: Vec<Accepted> =
+            members.map(|((job, outcome), steps)| Accepted { job, outcome, steps }).collect();
+        let made = if accepted.iter().any(|member| member.job.asks) {
+            self.make_agreed(store, locked, &mut accepted, own, asker)
+        } else {
+            make(locked, &union_of(&accepted))
+        };
         {
             let mut queue = self.queue();
             (queue.last_members, queue.last_took) = (accepted.len(), begun.elapsed());
@@ -176,11 +237,11 @@ impl Groups {
         match made {
             Ok(()) => {
                 let group = accepted.len();
-                for (at, (job, outcome)) in accepted.into_iter().enumerate() {
+                for (at, Accepted { job, outcome, .. }) in accepted.into_iter().enumerate() {
                     job.finish(Ok(Outcome { group, leads: at == 0, ..outcome }));
                 }
             }
-            Err(error) => fail(accepted.into_iter().map(|(job, _)| job), error),
+            Err(error) => fail(accepted.into_iter().map(|member| member.job), error),
         }
     }
 
@@ -216,9 +277,16 @@ impl Drop for Leader<'_> {
     }
 }
 
-fn make(mut locked: Box<dyn refdb::Locked + '_>, union: &Union) -> refdb::Result<()> {
+fn make(mut locked: Box<dyn refdb::Locked + '_>, union: &Union<'_>) -> refdb::Result<()> {
+    if union.is_empty() {
+        return Ok(());
+    }
     locked.stage(union)?;
     locked.commit(union)
+}
+
+fn union_of(accepted: &[Accepted]) -> Union<'_> {
+    Union::new(accepted.iter().map(|member| member.steps.as_slice()))
 }
 
 fn fail(jobs: impl IntoIterator<Item = Arc<Job>>, error: refdb::Error) {

@@ -232,12 +232,13 @@ impl View {
         self.commit_by(batch, &|| true, &mut |opened| commit(opened, batch))
     }
 
-    /// The same if the global ref database agrees, which is asked under the locks. Such batches are not grouped.
+    /// The same if the global ref database agrees, which is asked under the locks. Batches that are made durable together
+    /// ask at the same time, each in its own thread.
     pub fn commit_agreed(&self, batch: &Batch, arbiter: &mut dyn Arbiter) -> Result<Outcome> {
         let has_begun = Cell::new(false);
         let mut arbiter = Noting { arbiter, has_begun: &has_begun };
         // Once it was asked, to make the batch again is the caller's word.
-        self.commit_by(batch, &|| !has_begun.get(), &mut |opened| commit_agreed_in(&opened.store, batch, &mut arbiter))
+        self.commit_by(batch, &|| !has_begun.get(), &mut |opened| commit_agreed(opened, batch, &mut arbiter))
     }
 
     /// What transactions wrote down before the global ref database was asked, and is still there.
@@ -431,9 +432,17 @@ fn commit(opened: &Opened, batch: &Batch) -> Result<Outcome> {
         return commit_in(beyond_global(opened.store.context()), batch);
     }
     if group::can_be_grouped(&opened.store, batch)? {
-        opened.groups.commit(&opened.store, batch)
+        opened.groups.commit(&opened.store, batch, None)
     } else {
         commit_in(opened.store.context(), batch)
+    }
+}
+
+fn commit_agreed(opened: &Opened, batch: &Batch, arbiter: &mut dyn Arbiter) -> Result<Outcome> {
+    if group::can_be_grouped(&opened.store, batch)? {
+        opened.groups.commit(&opened.store, batch, Some(arbiter))
+    } else {
+        commit_agreed_in(&opened.store, batch, arbiter)
     }
 }
 

@@ -322,6 +322,12 @@ pub trait Locked: Send + Sync {
     /// Writes what `steps` say where no reader sees it yet. Called once.
     fn stage(&mut self, steps: &dyn Steps) -> Result<()>;
 
+    /// The same anew: these steps, some of those before, take the place of what was staged. Only stacks are written for
+    /// several transactions, of which some may have to be left out.
+    fn restage(&mut self, _steps: &dyn Steps) -> Result<()> {
+        unreachable!("a transaction alone is staged once")
+    }
+
     /// Makes the staged steps, the same as before, visible and unlocks.
     fn commit(self: Box<Self>, steps: &dyn Steps) -> Result<()>;
 }

@@ -7,7 +7,7 @@ mod agree;
 mod intent;
 mod intents;
 
-pub use agree::{Arbiter, Verdict, commit_agreed};
+pub use agree::{Arbiter, Verdict, ask, commit_agreed, refs_of};
 pub use intent::{GlobalIntent, GlobalRef, Mark};
 pub use intents::GlobalIntents;
 

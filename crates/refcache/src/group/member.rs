@@ -57,6 +57,7 @@ impl<'g> Group<'g> {
         Limit::Group.into()
     }
 
+    /// What each transaction does that was made, in their order.
     pub(super) fn into_members(self) -> Vec<Vec<OwnStep>> {
         self.made.into_inner().unwrap_or_else(PoisonError::into_inner).members
     }
@@ -155,9 +156,7 @@ impl Locked for Member<'_> {
         let mut made = self.group.made();
         debug_assert!(!self.names.iter().any(|name| made.is_near(name.as_bstr())), "members of a group are apart");
         made.names.extend(self.names);
-        if !self.steps.is_empty() {
-            made.members.push(self.steps);
-        }
+        made.members.push(self.steps);
         Ok(())
     }
 }
@@ -235,18 +234,20 @@ impl OwnStep {
     }
 }
 
-/// The steps of all members, by name. No two have the same.
-pub(super) struct Union {
-    steps: Vec<(u32, OwnStep)>,
+/// The steps of several members, by name. No two have the same.
+pub(super) struct Union<'m> {
+    steps: Vec<(u32, &'m OwnStep)>,
     members: u32,
 }
 
-impl Union {
-    pub(super) fn new(members: Vec<Vec<OwnStep>>) -> Self {
-        let count = members.len() as u32;
-        let numbered =
-            members.into_iter().zip(0..).flat_map(|(steps, at)| steps.into_iter().map(move |step| (at, step)));
-        let mut steps: Vec<(u32, OwnStep)> = numbered.collect();
+impl<'m> Union<'m> {
+    pub(super) fn new(members: impl IntoIterator<Item = &'m [OwnStep]>) -> Self {
+        let mut count = 0;
+        let mut steps = Vec::new();
+        for member in members.into_iter().filter(|member| !member.is_empty()) {
+            steps.extend(member.iter().map(|step| (count, step)));
+            count += 1;
+        }
         steps.sort_unstable_by(|(_, a), (_, b)| a.name.cmp(&b.name));
         assert!(steps.is_sorted_by(|(_, a), (_, b)| a.name < b.name), "a group changes each ref once");
         debug_assert!(steps.iter().all(|(member, _)| *member < count), "each step is that of a member");
@@ -258,7 +259,7 @@ impl Union {
     }
 }
 
-impl Steps for Union {
+impl Steps for Union<'_> {
     fn count(&self) -> usize {
         self.steps.len()
     }

@@ -184,13 +184,14 @@ fn a_batch_whose_leader_panicked_is_an_error_and_the_next_is_made() {
     let (repo, id) = repo();
     let view = open(repo.git_dir());
     // The leader had taken it out of the queue.
-    let job = Arc::new(Job { batch: Batch::atomic(vec![create("refs/heads/a", id)]), answer: Default::default() });
+    let batch = Batch::atomic(vec![create("refs/heads/a", id)]);
+    let job = Arc::new(Job::new(&opened_of(&view).store, &batch, false).unwrap());
     let (told, outcome) = std::sync::mpsc::channel();
     thread::spawn({
         let view = Arc::clone(&view);
         move || {
             let groups = groups_of(&view);
-            told.send(groups.outcome_of(&job, &opened_of(&view).store, groups.queue())).unwrap();
+            told.send(groups.outcome_of(&job, &opened_of(&view).store, &mut None, groups.queue())).unwrap();
         }
     });
     let outcome = outcome.recv_timeout(Duration::from_secs(60)).expect("it waits for ever");

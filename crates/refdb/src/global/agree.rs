@@ -36,57 +36,55 @@ pub enum Verdict {
 /// Commits a transaction if the arbiter agrees, else leaves all refs as they were.
 pub fn commit_agreed(prepared: Prepared<'_>, intents: &GlobalIntents, arbiter: &mut dyn Arbiter) -> Result<Committed> {
     let refs = refs_of(prepared.steps());
-    let names: Vec<&RefName> = refs.iter().map(|entry| &entry.name).collect();
     if refs.is_empty() {
         return prepared.commit();
     }
-    // Its owner has given up the locks, which we hold: it does not know how it ended, or is gone.
-    if let Some(open) = intents.find_of(&names)? {
-        prepared.abort()?;
-        return Err(open.into());
-    }
-    let mut mark = match arbiter.begin(&refs) {
-        Ok(None) => return prepared.commit(),
-        Ok(Some(mark)) => mark,
+    let intent = match intents.bar(&refs).and_then(|()| ask(intents, &refs, arbiter)) {
+        Ok(intent) => intent,
         Err(error) => {
             prepared.abort()?;
             return Err(error);
         }
     };
+    // If the disk fails now the intent stays: the update is agreed, and will be finished.
+    let committed = prepared.commit()?;
+    if let Some(id) = intent {
+        // One that stays is settled by the next writer of its refs.
+        intents.remove(&id).ok();
+    }
+    Ok(committed)
+}
+
+/// Asks the arbiter about changes whose refs are locked and checked, and which no intent bars.
+///
+/// If it agrees they may be made. Then the intent of this id goes, and not before; `None` if they are not its affair. An error
+/// says that they must not be made now. Its intent is gone, or stays to be settled since nobody knows.
+pub fn ask(intents: &GlobalIntents, refs: &[GlobalRef], arbiter: &mut dyn Arbiter) -> Result<Option<String>> {
+    assert!(!refs.is_empty(), "who changes no ref asks nobody");
+    let Some(mut mark) = arbiter.begin(refs)? else { return Ok(None) };
     loop {
-        if let Err(error) = intents.place(&mark, &refs) {
+        if let Err(error) = intents.place(&mark, refs) {
             // It may be there. Nobody was asked, so to settle it drops it.
             intents.remove(&mark.id).ok();
-            prepared.abort()?;
             return Err(error);
         }
         match arbiter.ask() {
-            Verdict::Agreed => break,
+            Verdict::Agreed => return Ok(Some(mark.id)),
             Verdict::Refused => {
                 intents.remove(&mark.id).ok();
-                prepared.abort()?;
                 return Err(Undecided::NotAgreed.into());
             }
-            Verdict::Unknown => {
-                let path = intents.path(&mark.id);
-                prepared.abort()?;
-                return Err(Undecided::Unknown(path).into());
-            }
+            Verdict::Unknown => return Err(Undecided::Unknown(intents.path(&mark.id)).into()),
             Verdict::Again(next) => {
                 assert_eq!(next.id, mark.id, "a transaction that asks again keeps its intent");
                 mark = next;
             }
         }
     }
-    // If the disk fails now the intent stays: the update is agreed, and will be finished.
-    let committed = prepared.commit()?;
-    // One that stays is settled by the next writer of its refs.
-    intents.remove(&mark.id).ok();
-    Ok(committed)
 }
 
 /// What the steps change of shared refs below `refs/`, as far as objects are concerned.
-fn refs_of(steps: &dyn Steps) -> Vec<GlobalRef> {
+pub fn refs_of(steps: &dyn Steps) -> Vec<GlobalRef> {
     let mut refs = Vec::new();
     for at in 0..steps.count() {
         let step = steps.step(at);

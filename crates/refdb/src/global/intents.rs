@@ -2,6 +2,7 @@
 
 use super::intent::{GlobalIntent, GlobalRef, LEN_MAX_BYTES, Mark};
 use crate::{Error, Result, Undecided, files::Sharing};
+use bstr::ByteSlice;
 use refdb_types::{HashKind, RefName};
 use refdb_vfs::Fs;
 use std::{
@@ -92,14 +93,17 @@ impl GlobalIntents {
         Ok(found)
     }
 
-    /// Why a transaction has to wait: an intent has one of its refs, which are in order of name.
-    pub(super) fn find_of(&self, names: &[&RefName]) -> Result<Option<Undecided>> {
-        debug_assert!(names.is_sorted(), "refs of a transaction are in order");
-        Ok(self.list()?.into_iter().find_map(|(id, intent)| {
+    /// Refuses changes that an open intent bars: one of the same ref, or of one that cannot stand beside it. Its owner has
+    /// given up the locks, which the caller holds. So it does not know how it ended, or is gone.
+    pub fn bar(&self, refs: &[GlobalRef]) -> Result<()> {
+        debug_assert!(refs.is_sorted_by(|one, other| one.name < other.name), "refs of a transaction are in order");
+        for (id, intent) in self.list()? {
             let owner = intent.owner().to_owned();
-            let met = intent.refs.into_iter().find(|entry| names.binary_search(&&entry.name).is_ok())?;
-            Some(Undecided::Open { name: met.name, owner, path: self.path(&id) })
-        }))
+            if let Some(met) = intent.refs.into_iter().find(|entry| is_near(&entry.name, refs)) {
+                return Err(Undecided::Open { name: met.name, owner, path: self.path(&id) }.into());
+            }
+        }
+        Ok(())
     }
 
     fn is_there(&self) -> Result<bool> {
@@ -133,6 +137,16 @@ impl GlobalIntents {
     }
 }
 
+/// Whether a name is among these, or cannot stand beside one of them as a folder and a file. They are in order.
+fn is_near(name: &RefName, refs: &[GlobalRef]) -> bool {
+    let has = |name: &[u8]| refs.binary_search_by(|entry| entry.name.as_bstr().as_bytes().cmp(name)).is_ok();
+    let below = [name.as_bytes(), b"/"].concat();
+    let child = refs.partition_point(|entry| entry.name.as_bstr().as_bytes() < below.as_slice());
+    has(name)
+        || name.find_iter("/").any(|slash| has(&name[..slash]))
+        || refs.get(child).is_some_and(|entry| entry.name.starts_with(&below))
+}
+
 /// Letters, digits, dashes and underscores.
 fn is_id(id: &str) -> bool {
     (1..=ID_MAX_BYTES).contains(&id.len())
@@ -141,4 +155,24 @@ fn is_id(id: &str) -> bool {
 
 fn fault(path: &Path, what: String) -> Error {
     Error::Corrupt { path: path.to_owned(), line: 1, what }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_intent_bars_its_refs_and_what_cannot_stand_beside_them() {
+        let name = |name: &str| RefName::new(name).unwrap();
+        let refs = ["refs/heads/a", "refs/heads/b/c", "refs/heads/b0"];
+        let refs = refs.map(|at| GlobalRef { name: name(at), old: None, new: None });
+        for near in ["refs/heads/a", "refs/heads/a/b", "refs/heads/a/b/c", "refs/heads/b", "refs/heads/b/c/d"] {
+            assert!(is_near(&name(near), &refs), "{near}");
+        }
+        for apart in
+            ["refs/heads/a0", "refs/heads/a-b", "refs/heads/b/d", "refs/heads/b/c0", "refs/heads/c", "refs/tags/a"]
+        {
+            assert!(!is_near(&name(apart), &refs), "{apart}");
+        }
+    }
 }

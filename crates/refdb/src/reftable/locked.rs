@@ -177,6 +177,11 @@ impl Locked for ReftableLocked {
         Ok(())
     }
 
+    fn restage(&mut self, steps: &dyn Steps) -> Result<()> {
+        self.additions.values_mut().for_each(Addition::clear);
+        self.stage(steps)
+    }
+
     fn commit(self: Box<Self>, _: &dyn Steps) -> Result<()> {
         let patience = self.stacks.options.patience();
         let mut due: Vec<Compaction> = Vec::new();

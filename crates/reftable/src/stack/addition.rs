@@ -78,6 +78,13 @@ impl Addition {
         self.next_update_index
     }
 
+    /// Gives up the tables that were added. The stack stays locked.
+    pub fn clear(&mut self) {
+        self.tables.clear();
+        self.kept = self.base.tables().len();
+        self.next_update_index = self.base.next_update_index();
+    }
+
     /// Adds a table with the records that `build` writes, whose update indexes lie within `limits`. Without records
     /// there is no table.
     ///

@@ -102,8 +102,8 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
         if (e.kind() != EngineException.Kind.UNDECIDED) {
           throw e;
         }
-        // Another batch's intent, whose locks are gone.
-        if (attempt == ATTEMPTS_MAX || e.path().isEmpty()) {
+        // Another batch's intent, whose locks are gone. Its own one stays where its answer came too late for its group.
+        if (attempt == ATTEMPTS_MAX || e.path().isEmpty() || question.leavesIntent()) {
           throw new NotAgreedException(NotAgreedException.Why.NO_ANSWER, e.getMessage(), e);
         }
         settleMet(project, view, Path.of(e.path().get()).getFileName().toString(), e);
@@ -116,12 +116,12 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
   /** An intent that stays is settled in the background, as soon as etcd and the disk allow it. */
   private void end(String project, RefView view, Question question) {
     String id = question.intentId();
-    question.close();
-    if (id == null) {
-      return;
+    if (id != null) {
+      // Before its slot may be another batch's, which may have an intent of this name.
+      intents.end(id);
     }
-    intents.end(id);
-    if (question.leavesIntent() && isThere(view, id)) {
+    question.close();
+    if (id != null && question.leavesIntent() && isThere(view, id)) {
       open.put(id, new Open(project, view));
     }
   }

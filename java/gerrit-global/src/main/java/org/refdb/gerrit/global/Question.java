@@ -36,7 +36,9 @@ final class Question extends Arbiter implements AutoCloseable {
   private final String project;
   private final Predicate<String> isStored;
   private final Consumer<String> begun;
-  private final Deadline deadline;
+
+  /** Begins when the refs are locked. Before that others were waited for. */
+  private Deadline deadline;
 
   /** When the first request was on its way; 0 before. */
   private long asked;
@@ -67,7 +69,6 @@ final class Question extends Arbiter implements AutoCloseable {
     this.refs = refs;
     this.project = project;
     this.isStored = isStored;
-    this.deadline = Deadline.in(refs.etcd().settings().underLocks(), refs.etcd().settings().requestTimeout());
   }
 
   /** A ref that is not as this disk has it, and etcd's entry of it. */
@@ -100,6 +101,7 @@ final class Question extends Arbiter implements AutoCloseable {
 
   @Override
   protected Verdict begin(List<GlobalRef> changes) {
+    deadline = Deadline.in(refs.etcd().settings().underLocks(), refs.etcd().settings().requestTimeout());
     stored = changes.stream().filter(ref -> isStored.test(ref.name())).toList();
     if (stored.isEmpty()) {
       return new Verdict.Agreed();
@@ -162,6 +164,16 @@ final class Question extends Arbiter implements AutoCloseable {
     if (asked == 0) {
       asked = System.nanoTime();
     }
+    Verdict verdict = verdict();
+    // Others may need it before this batch is made, since its group waits for their answers. An intent has the name of its
+    // mark: who has the same mark next would meet it.
+    if (!(verdict instanceof Verdict.Ask) && !mark().intentId().equals(intentId)) {
+      giveBackSlot();
+    }
+    return verdict;
+  }
+
+  private Verdict verdict() {
     try {
       Verdict verdict = askOnce();
       isAgreed = verdict instanceof Verdict.Agreed;
@@ -173,6 +185,13 @@ final class Question extends Arbiter implements AutoCloseable {
       return slot.isUnresolved() ? unknown(wrapped) : away(wrapped);
     } finally {
       answered = System.nanoTime();
+    }
+  }
+
+  private void giveBackSlot() {
+    if (slot != null) {
+      refs.slots().giveBack(slot);
+      slot = null;
     }
   }
 
@@ -287,8 +306,6 @@ final class Question extends Arbiter implements AutoCloseable {
     if (asked != 0) {
       refs.counts().updateTook.accept(answered - asked);
     }
-    if (slot != null) {
-      refs.slots().giveBack(slot);
-    }
+    giveBackSlot();
   }
 }

@@ -47,6 +47,9 @@ record Settings(
   /** etcd's own default. */
   private static final int TXN_OPS_DEFAULT = 128;
 
+  /** The engine waits for a minute until an update counts as not decided. That is more than its requests take. */
+  private static final Duration UNDER_LOCKS_MAX = Duration.ofSeconds(30);
+
   /** A transaction claims all marks of a node, and etcd allows 128 operations in one. */
   private static final int SLOTS_MAX = 100;
 
@@ -103,8 +106,8 @@ record Settings(
     if (txnOps < TXN_OPS_DEFAULT) {
       throw new IllegalArgumentException("refdb.global.maxTxnOps is " + txnOps + ": it must be at least " + TXN_OPS_DEFAULT);
     }
-    if (underLocks.isZero()) {
-      throw new IllegalArgumentException("refdb.global.underLocks must not be 0");
+    if (underLocks.isZero() || underLocks.compareTo(UNDER_LOCKS_MAX) > 0) {
+      throw new IllegalArgumentException("refdb.global.underLocks must be more than 0, and at most " + UNDER_LOCKS_MAX.toSeconds() + "s");
     }
     if (requestTimeout.isZero() || timeout.compareTo(requestTimeout) < 0) {
       throw new IllegalArgumentException("refdb.global.timeout must be at least requestTimeout, which must not be 0");

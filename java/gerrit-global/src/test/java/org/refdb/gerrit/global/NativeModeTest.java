@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Optional;
@@ -168,6 +169,46 @@ final class NativeModeTest {
     assertEquals(Result.FORCED, node.set(MAIN, ids.get(1)));
     assertEquals(Optional.of(ids.get(1)), node.value(MAIN));
     assertEquals(List.of(), NativeNode.intentsIn(disk.folder()));
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void threadsAskAtTheSameTimeAndEachIsMadeByItsOwnAnswer(boolean isReftable) throws Exception {
+    open(isReftable);
+    node.set(MAIN, ids.get(0));
+    // More than a node has slots.
+    List<String> names = IntStream.range(0, 12).mapToObj(i -> "refs/heads/thread" + i).toList();
+    String moved = names.get(3);
+    assertTrue(other.compareAndPut(PROJECT, moved, new Expected.Nothing(), ids.get(3).name(), false));
+    proxy.delay(20);
+    List<Throwable> failed = Collections.synchronizedList(new ArrayList<>());
+    List<Thread> threads = new ArrayList<>();
+    for (String name : names) {
+      threads.add(
+          Thread.ofPlatform()
+              .start(
+                  () -> {
+                    try {
+                      for (ObjectId id : ids.subList(0, 3)) {
+                        assertEquals(!name.equals(moved), SUCCESS.contains(node.set(name, id)), name);
+                      }
+                    } catch (Throwable e) {
+                      failed.add(e);
+                    }
+                  }));
+    }
+    for (Thread thread : threads) {
+      thread.join();
+    }
+    assertEquals(List.of(), failed);
+    proxy.delay(0);
+    for (String name : names) {
+      Optional<ObjectId> last = Optional.of(ids.get(2)).filter(id -> !name.equals(moved));
+      assertEquals(last, node.value(name), name);
+      assertEquals(Optional.of(ids.get(name.equals(moved) ? 3 : 2).name()), there(name), name);
+    }
+    assertEquals(List.of(), NativeNode.intentsIn(disk.folder()));
+    assertTrue(!isReftable || node.refs.view().stats().largestGroup() > 1, "in reftables they are made together");
   }
 
   @ParameterizedTest
