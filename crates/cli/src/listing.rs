@@ -253,12 +253,17 @@ fn show(
 
 /// The ref that this one leads to, and its object, if it leads to one.
 pub fn follow(snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<(RefName, ObjectId)>> {
+    Ok(follow_to_null(snapshot, name)?.filter(|(_, id)| !id.is_null()))
+}
+
+/// The same, also where the null id stands in place of an object.
+pub fn follow_to_null(snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<(RefName, ObjectId)>> {
     follow_at_most(SYMREF_DEPTH_MAX, snapshot, name)
 }
 
 /// The same from what a symbolic ref says, which is one step less.
 pub fn follow_target(snapshot: &dyn Snapshot, target: &BStr) -> Result<Option<(RefName, ObjectId)>> {
-    follow_at_most(SYMREF_DEPTH_MAX - 1, snapshot, target)
+    Ok(follow_at_most(SYMREF_DEPTH_MAX - 1, snapshot, target)?.filter(|(_, id)| !id.is_null()))
 }
 
 fn follow_at_most(refs_max: usize, snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<(RefName, ObjectId)>> {
@@ -268,7 +273,7 @@ fn follow_at_most(refs_max: usize, snapshot: &dyn Snapshot, name: &BStr) -> Resu
     };
     for _ in 0..refs_max {
         match snapshot.get(name.as_bstr()) {
-            Ok(Some(Target::Direct(id))) => return Ok((!id.is_null()).then_some((name, id))),
+            Ok(Some(Target::Direct(id))) => return Ok(Some((name, id))),
             Ok(Some(Target::Symbolic(next))) => name = next,
             // What cannot be read leads nowhere.
             Ok(None) | Err(refdb::Error::BrokenRef(_)) => return Ok(None),

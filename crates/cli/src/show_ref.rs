@@ -181,7 +181,7 @@ fn list(session: &Session, options: &Options, output: &mut Output) -> Result<u8>
     let snapshot = session.store.snapshot()?;
     let mut found = false;
     if options.head
-        && let Some((_, id)) = listing::follow(&*snapshot, "HEAD".into())?
+        && let Some((_, id)) = listing::follow_to_null(&*snapshot, "HEAD".into())?
     {
         let row = Row { name: "HEAD".into(), id: &id, symref: None, peeled: &Peeled::Unknown };
         Shower { session, options, output }.show(&row)?;
@@ -305,14 +305,7 @@ fn verify(session: &Session, options: &Options, output: &mut Output) -> Result<u
     }
     let snapshot = session.store.snapshot()?;
     for name in &options.names {
-        let found = if is_safe(name) { listing::follow(&*snapshot, name.as_bstr())? } else { None };
-        if found.is_none()
-            && is_safe(name)
-            && RefName::new(&name[..]).is_ok()
-            && let Ok(Some(Target::Direct(null))) = snapshot.get(name.as_bstr())
-        {
-            return bad_ref(name.as_bstr(), &null);
-        }
+        let found = if is_safe(name) { listing::follow_to_null(&*snapshot, name.as_bstr())? } else { None };
         match found {
             Some((_, id)) => {
                 let row = Row { name: name.as_bstr(), id: &id, symref: None, peeled: &Peeled::Unknown };

@@ -23,9 +23,10 @@ fn locks(folder: &Path) -> usize {
 /// `refdb update-ref --stdin` with so much memory and no more.
 fn update_ref(repo: &Repo, kibibytes: u32, commands: &str) -> Child {
     let mut shell = repo.command(Path::new("sh"));
-    let script =
-        format!("ulimit -c 0; ulimit -v {kibibytes}; exec '{}' update-ref --stdin", env!("CARGO_BIN_EXE_refdb"));
-    let mut child = start(shell.args(["-c", &script]));
+    let script = format!("ulimit -c 0; ulimit -v {kibibytes}; exec \"$0\" update-ref --stdin");
+    // Another user may not be let into the folder where it was built.
+    let program = std::env::var_os("REFDB_TEST_PROGRAM").unwrap_or(env!("CARGO_BIN_EXE_refdb").into());
+    let mut child = start(shell.args(["-c", &script]).arg(program));
     // It may end before it has read all.
     let _ = child.stdin.take().unwrap().write_all(commands.as_bytes());
     child

@@ -95,6 +95,27 @@ fn the_null_id_is_no_value() {
     changes(&null);
 }
 
+/// A list of other refs, and of those that it is left out of, ended well.
+#[test]
+fn a_head_that_leads_to_the_null_id_is_named_as_bad() {
+    let null = format!("{}\n", "0".repeat(40));
+    for (file, content) in [("refs/heads/main", &*null), ("HEAD", &*null), ("refs/heads/main", "ref: refs/heads/x\n")] {
+        let twins = twins(&|repo| {
+            fs::write(repo.git_dir().join(BROKEN), &null).unwrap();
+            fs::write(repo.git_dir().join(file), content).unwrap();
+        });
+        for words in [
+            &["show-ref", "--head"][..],
+            &["show-ref", "--head", "zebra"],
+            &["show-ref", "--head", "--tags", "-q"],
+            &["show-ref", "--verify", "HEAD"],
+            &["show-ref", "--verify", "-q", "HEAD", "refs/heads/main"],
+        ] {
+            same(twins.git.dir(), words, b"");
+        }
+    }
+}
+
 #[test]
 fn a_ref_of_the_null_id_makes_the_names_of_others_ambiguous() {
     let null =

@@ -215,7 +215,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         },
     },
     Difference {
-        why: "git cannot verify that a ref does not exist whose folder holds a file that is no ref; refdb sees no ref there",
+        why: "git cannot verify that a ref does not exist, or delete it, whose folder holds a file that is no ref; refdb sees no ref there",
         unify: folder_of_no_refs,
         left: LEFT_BY_GIT,
     },
@@ -233,11 +233,6 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         why: "where a ref is deleted that is not there, git's files delete a reflog that was left of it; refdb leaves it",
         unify: folder_of_logs,
         left: log_of_the_missing,
-    },
-    Difference {
-        why: "where HEAD's branch holds the null id, git show-ref --head names HEAD as bad, and refdb the branch",
-        unify: null_branch,
-        left: LEFT_ALIKE,
     },
     Difference {
         why: "git jumps over refs that --exclude leaves out and does not see that one has a bad name; refdb warns of it",

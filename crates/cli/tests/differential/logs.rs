@@ -71,8 +71,11 @@ pub(crate) fn log_of_verified(step: &Step, changed: &Changed, _: Left<'_>) -> bo
 
 pub(crate) fn log_of_the_missing(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
     let is_null = |word: &BString| word.len() >= 40 && is_zeros(word);
-    let deletes =
-        step.has("-d") || step.words.iter().any(is_null) || step.input.iter().any(|line| line.starts_with(b"delete "));
+    let new_value = |line: &BString| line.trim_end().split(|byte| b" \0".contains(byte)).nth(2).map(BString::from);
+    let is_deletion = |line: &BString| {
+        line.starts_with(b"delete ") || line.starts_with(b"update ") && new_value(line).is_some_and(|new| is_null(&new))
+    };
+    let deletes = step.has("-d") || step.words.iter().any(is_null) || step.input.iter().any(is_deletion);
     is_log(changed) && deletes && changed.git.is_none() && changed.other == changed.before
 }
 

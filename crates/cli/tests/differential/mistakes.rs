@@ -181,7 +181,10 @@ pub(crate) fn file_in_the_way(_: &Step, git: &mut Said, refdb: &mut Said) {
         let name = git.err.split_once_str("cannot lock ref '").and_then(|(_, rest)| rest.split_once_str("'"));
         name.is_some_and(|(name, _)| refdb.err.ends_with(&[b"unable to resolve reference '", name, b"'\n"].concat()))
     };
-    if is_told && (refdb.err.contains_str("' exists; cannot create '") || is_missed()) && git.code == refdb.code {
+    // What git cannot lock ends a batch too.
+    let is_batch = refdb.code == 0 && refdb.out.starts_with(b"rejected ");
+    let is_as_bad = git.code == refdb.code || is_batch;
+    if is_told && (refdb.err.contains_str("' exists; cannot create '") || is_missed()) && is_as_bad {
         refdb.clone_from(git);
     }
 }

@@ -90,6 +90,7 @@ pub(crate) fn lying_tags(step: &Step, git: &mut Said, refdb: &mut Said) {
             "unable to parse object",
             "parse_object_buffer failed on ",
             "fatal: bad tag",
+            "fatal: malformed object at ",
             ": invalid <",
             ": not a valid SHA1",
         ];
@@ -358,20 +359,6 @@ pub(crate) fn no_branch_by_long_name(step: &Step, git: &mut Said, refdb: &mut Sa
     }
 }
 
-pub(crate) fn null_branch(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let id = |said: &Said| {
-        let (name, id) = said.err.strip_prefix(b"fatal: git show-ref: bad ref ")?.split_once_str(b" (")?;
-        let is_null = id.ends_with(b")\n") && id[..id.len() - 2].iter().all(|byte| *byte == b'0');
-        is_null.then(|| (name == b"HEAD", id.to_owned()))
-    };
-    if let (Some((true, one)), Some((false, two))) = (id(git), id(refdb))
-        && step.has("--head")
-        && one == two
-    {
-        refdb.clone_from(git);
-    }
-}
-
 pub(crate) fn other_kinds(_: &Step, git: &mut Said, refdb: &mut Said) {
     let is_told = |line: &[u8]| {
         line.starts_with(b"error: ")
@@ -431,7 +418,8 @@ pub(crate) fn branch_of_no_commit(step: &Step, git: &mut Said, refdb: &mut Said)
 }
 
 pub(crate) fn folder_of_no_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
-    let verifies = step.input.iter().any(|line| line.starts_with(b"verify "));
+    let looks = |line: &BString| line.starts_with(b"verify ") || line.starts_with(b"delete ");
+    let verifies = step.input.iter().any(looks);
     let is_told =
         git.err.contains_str("there is a non-empty directory '") && git.err.contains_str("' blocking reference '");
     // A batch says so on standard output as well, and goes on.
