@@ -5,6 +5,7 @@ mod common;
 use common::{eventually, open, patient};
 use refdb_kvcache::{Cache, Clock, Durability, Error, Get, Key, Options, Put, PutOptions};
 use std::{
+    fs::File,
     os::unix::fs::PermissionsExt,
     path::Path,
     sync::{
@@ -187,6 +188,31 @@ fn a_cleared_cache_is_empty_and_stays_so() {
     let cache = open(dir.path(), 8 * MIB);
     assert_eq!(cache.stats().entries, 1);
     assert_eq!(value_of(&cache, b"new").unwrap(), b"value");
+}
+
+/// A cleared cache is one segment that has a header only. So may the last one be where a process was killed.
+#[test]
+fn a_segment_without_records_takes_nothing_along_and_is_no_harm() {
+    const HEADER: u64 = 64;
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path(), 8 * MIB);
+    cache.put(b"old", b"value").unwrap();
+    cache.clear_with(Durability::Synced).unwrap();
+    drop(cache);
+    let cache = open(dir.path(), 8 * MIB);
+    assert!(cache.notices().is_empty(), "{:?}", cache.notices());
+    for i in 0..8_000u32 {
+        cache.put(&i.to_le_bytes(), &[1; 300]).unwrap();
+    }
+    drop(cache);
+    let mut segments: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    segments.retain(|path| path.extension().is_some_and(|end| end == "seg"));
+    segments.sort();
+    assert!(segments.len() > 2, "{segments:?}");
+    File::options().write(true).open(segments.last().unwrap()).unwrap().set_len(HEADER).unwrap();
+    let cache = open(dir.path(), 8 * MIB);
+    assert!(cache.notices().is_empty(), "{:?}", cache.notices());
+    assert!(cache.get(&0u32.to_le_bytes()).is_some());
 }
 
 #[test]

@@ -181,7 +181,8 @@ fn load(fs: &Fs, path: &Path, seq: u64, store: u64) -> Result<Loaded> {
         })));
     }
     let bytes = file.read_to_end()?;
-    let last = &bytes[bytes.len().saturating_sub(TRAILER_BYTES)..];
+    // Behind the header, which is as long as a trailer and has the number in the same place.
+    let last = &bytes[bytes.len().saturating_sub(TRAILER_BYTES).max(SEGMENT_HEADER_BYTES)..];
     let trailer = Trailer::decode(last, seq);
     let Scanned { entries, end, newest_ms, .. } = scan(&bytes, seq, false);
     let stepped = Some(scan(&bytes, seq, true)).filter(|stepped| stepped.harmed > 0);
