@@ -403,7 +403,7 @@ class KnownFaultsTest {
             },
             task -> new Thread(task).start());
     try {
-      return writing.get(2, TimeUnit.MINUTES);
+      return writing.get(30, TimeUnit.SECONDS);
     } catch (Exception e) {
       return e;
     }

@@ -3,11 +3,13 @@ package org.refdb.gerrit.install;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.URISyntaxException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
 import org.refdb.engine.SiteLibrary;
 
@@ -73,7 +75,20 @@ final class Site {
       return Optional.empty();
     }
     String text = Files.readString(pidFile()).strip();
-    return text.matches("\\d{1,18}") ? ProcessHandle.of(Long.parseLong(text)).map(ProcessHandle::pid) : Optional.empty();
+    return text.matches("\\d{1,18}")
+        ? ProcessHandle.of(Long.parseLong(text)).map(ProcessHandle::pid).filter(this::mayBeGerrit)
+        : Optional.empty();
+  }
+
+  /** Process numbers are used again, in containers at once. One whose command line cannot be read counts as Gerrit. */
+  private boolean mayBeGerrit(long pid) {
+    try {
+      String command = Files.readString(Path.of("/proc", String.valueOf(pid), "cmdline"), StandardCharsets.ISO_8859_1);
+      List<String> signs = List.of("gerrit", "daemon", folder.toString().toLowerCase(Locale.ROOT));
+      return command.isEmpty() || signs.stream().anyMatch(command.toLowerCase(Locale.ROOT)::contains);
+    } catch (IOException e) {
+      return true;
+    }
   }
 
   Path war() {

@@ -1,0 +1,35 @@
+package org.refdb.gerrit.install;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Optional;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+final class SiteTest {
+  @TempDir Path folder;
+
+  /** A server that was killed leaves its number, and in a container the next one that starts may have it. */
+  @Test
+  void anotherProcessThatHasTheNumberOfADeadServerIsNoServer() throws Exception {
+    Files.createDirectories(folder.resolve("etc"));
+    Files.createDirectories(folder.resolve("logs"));
+    Files.writeString(folder.resolve("etc/gerrit.config"), "");
+    Site site = Site.at(folder);
+    for (String argument : new String[] {"sleep", "GerritCodeReview", folder + "/war"}) {
+      Process process = new ProcessBuilder("sh", "-c", "sleep 600 & wait", argument).start();
+      try {
+        Files.writeString(site.pidFile(), process.pid() + "\n");
+        boolean isServer = !argument.equals("sleep");
+        assertEquals(isServer ? Optional.of(process.pid()) : Optional.empty(), site.runningServer(), argument);
+      } finally {
+        process.descendants().forEach(ProcessHandle::destroy);
+        process.destroy();
+        process.waitFor();
+      }
+    }
+    assertEquals(Optional.empty(), site.runningServer());
+  }
+}
