@@ -10,7 +10,7 @@ mod layout;
 mod search;
 mod writer;
 
-pub(crate) use deflate::{Deflater, Inflater, STORED_EXTRA};
+pub(crate) use deflate::{Deflater, Inflater, store};
 pub(crate) use find::{lower_bound, restart_before};
 pub(crate) use layout::{Layout, peek};
 pub(crate) use search::{first_key, restart_from, restart_offset};

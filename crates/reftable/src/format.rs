@@ -32,6 +32,16 @@ pub(crate) const RESTART_LEN: usize = 3;
 /// Bytes of the number of restart points, the last of a block.
 pub(crate) const RESTART_COUNT_LEN: usize = 2;
 
+/// How many bytes a piece of a zlib stream has at most that is stored, not deflated.
+pub(crate) const PIECE_MAX: usize = u16::MAX as usize;
+
+/// What a zlib stream of as many stored bytes has beside them: for each piece, and for the whole.
+pub(crate) fn stored_extra(len: usize) -> usize {
+    const PIECE: usize = 5;
+    const WHOLE: usize = 6;
+    WHOLE + len.div_ceil(PIECE_MAX).max(1) * PIECE
+}
+
 /// The three-byte number at `at`. The caller has checked that it is there.
 pub(crate) fn be24(bytes: &[u8], at: usize) -> u32 {
     u32::from(bytes[at]) << 16 | u32::from(bytes[at + 1]) << 8 | u32::from(bytes[at + 2])

@@ -75,7 +75,7 @@ pub(super) fn look(repository: &Repository, settings: &Settings) -> Result<Stack
         let mut logs = table.logs();
         while let Some(record) = logs.next().map_err(failed)? {
             counted.logs += 1;
-            let fit = options.write.log_fit(&record, table.has_refs());
+            let fit = options.write.log_fit(&record);
             if fit != LogFit::Whole {
                 let refname = || TooLarge { records: 0, incurable: 0, refname: record.name.to_string() };
                 let found = counted.too_large.get_or_insert_with(refname);

@@ -80,6 +80,44 @@ fn git_reads_every_reflog_whatever_its_blocks_and_messages_are() {
     }
 }
 
+/// Random Chinese characters, whose bytes deflate makes more than they are.
+fn far_noise(len: usize, seed: u64) -> String {
+    let mut rng = Rng::new(seed);
+    (0..len / 3).map(|_| char::from_u32(0x4e00 + rng.below(0x5000) as u32).unwrap()).collect()
+}
+
+#[test]
+fn git_reads_and_rewrites_every_reflog_that_a_migration_brought() {
+    for hash in [HashKind::Sha1, HashKind::Sha256] {
+        for (at, len) in (3720..4020).step_by(15).enumerate() {
+            let repo = Repo::with_worktree(RefFormat::Files, hash);
+            set_up(&repo);
+            for setting in ["gc.reflogExpire", "gc.reflogExpireUnreachable"] {
+                repo.git(["config", setting, "never"]);
+            }
+            let message = if at % 2 == 0 { noise(len, 1) } else { far_noise(len, 1) };
+            let [old, new] = ["other", "main"].map(|name| repo.rev_parse(name).to_string());
+            repo.git(["reflog", "write", "refs/heads/main", &old, &new, &message]);
+            let migrated = refdb(repo.dir(), &["refs", "migrate", "--ref-format=reftable"], b"");
+            assert!(migrated.status.success(), "{migrated:?}");
+            let shown = || repo.git(["log", "-g", "-1", "--format=%gs", "refs/heads/main"]);
+            let kept = shown();
+            assert!(message.as_bytes().starts_with(&kept.trim_end().as_bytes()[..2046]), "{len}: {kept}");
+            for words in [
+                &["reflog", "expire", "--all", "--expire=never"][..],
+                &["update-ref", "refs/heads/new", "main"],
+                &["pack-refs", "--all"],
+                &["gc", "--quiet"],
+            ] {
+                let output = repo.try_git(words, "");
+                assert!(output.status.success(), "{hash:?} {len}: {words:?} {output:?}");
+            }
+            assert_eq!(shown(), kept, "{len}");
+            repo.verify();
+        }
+    }
+}
+
 /// Has the only table of a repository say that its blocks are of this size.
 fn claim_block_size(repo: &Repo, block_size: u32) {
     const HEADER: usize = 24;

@@ -229,10 +229,10 @@ pub(super) fn add_entry(
     Ok(writer.add_log_cut(&record_of(name, update_index, entry, &line))? == LogFit::Cut)
 }
 
-/// Whether an entry may have been cut when it was copied. A table has the least room where it begins with reflogs.
+/// Whether an entry was cut when it was copied.
 pub(super) fn is_too_long(write: &WriteOptions, name: &BStr, entry: &LogEntry) -> bool {
     let line = line_of(entry);
-    write.log_fit(&record_of(name, FIRST_INDEX, entry, &line), false) != LogFit::Whole
+    write.log_fit(&record_of(name, FIRST_INDEX, entry, &line)) != LogFit::Whole
 }
 
 fn line_of(entry: &LogEntry) -> BString {

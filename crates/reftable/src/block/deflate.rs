@@ -1,4 +1,7 @@
-use crate::Fault;
+use crate::{
+    Fault,
+    format::{PIECE_MAX, stored_extra},
+};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
 /// Deflates log blocks with one state for all of them, set up when it is first needed.
@@ -11,12 +14,13 @@ pub(crate) struct Deflater {
     state: Option<Compress>,
 }
 
-/// What a stored stream has beside the bytes themselves.
-pub(crate) const STORED_EXTRA: usize = 11;
 /// Blocks up to this size are stored as long as there is no deflate state.
 const STORED_MAX: usize = 4096;
 const _: () = assert!(STORED_MAX <= u16::MAX as usize, "a stored piece tells its length in 16 bits");
-const _: () = assert!(STORED_MAX * (STORED_MAX + 1) / 2 * 255 < u32::MAX as usize - STORED_MAX, "no sum overflows");
+const MODULUS: u32 = 65_521;
+/// The most that a part adds to the second sum of the checksum, which is less than the modulus before.
+const SUM_MAX: usize = STORED_MAX * (STORED_MAX + 1) / 2 * 255 + STORED_MAX * MODULUS as usize;
+const _: () = assert!(SUM_MAX < u32::MAX as usize - MODULUS as usize, "no sum overflows");
 /// A fifth of the default level's work for 7 % more bytes, on reflogs.
 const LEVEL: Compression = Compression::fast();
 /// zlib's header for "deflate, small window": the two bytes are a multiple of 31.
@@ -24,7 +28,7 @@ const ZLIB_HEADER: [u8; 2] = [0x78, 0x01];
 
 impl Deflater {
     /// Appends `raw` to `out` as a zlib stream. `may_store` tells that no other block will follow, and that there is room
-    /// for [`STORED_EXTRA`].
+    /// for [`stored_extra`].
     pub(crate) fn deflate(&mut self, raw: &[u8], may_store: bool, out: &mut Vec<u8>) {
         if may_store && self.state.is_none() && raw.len() <= STORED_MAX {
             return store(raw, out);
@@ -47,23 +51,34 @@ impl Deflater {
     }
 }
 
-fn store(raw: &[u8], out: &mut Vec<u8>) {
-    debug_assert!(raw.len() <= STORED_MAX, "a stored part is small: {}", raw.len());
-    let len = raw.len() as u16;
+/// Appends `raw` as it is, as a zlib stream.
+pub(crate) fn store(raw: &[u8], out: &mut Vec<u8>) {
+    let (begin, mut left) = (out.len(), raw);
     out.extend_from_slice(&ZLIB_HEADER);
-    out.push(1); // the last block of the stream, stored
-    out.extend_from_slice(&len.to_le_bytes());
-    out.extend_from_slice(&(!len).to_le_bytes());
-    out.extend_from_slice(raw);
+    loop {
+        let (piece, rest) = left.split_at(left.len().min(PIECE_MAX));
+        let len = piece.len() as u16;
+        out.push(u8::from(rest.is_empty())); // stored, and whether it is the last piece of the stream
+        out.extend_from_slice(&len.to_le_bytes());
+        out.extend_from_slice(&(!len).to_le_bytes());
+        out.extend_from_slice(piece);
+        left = rest;
+        if left.is_empty() {
+            break;
+        }
+    }
     out.extend_from_slice(&adler32(raw).to_be_bytes());
+    debug_assert_eq!(out.len() - begin, raw.len() + stored_extra(raw.len()), "a stored stream is as long as was said");
 }
 
-/// The checksum of RFC 1950. The sums cannot overflow on as few bytes as are stored.
+/// The checksum of RFC 1950. The sums cannot overflow on as few bytes as a part has.
 fn adler32(bytes: &[u8]) -> u32 {
-    const MODULUS: u32 = 65_521;
-    let (low, high) =
-        bytes.iter().fold((1u32, 0u32), |(low, high), byte| (low + u32::from(*byte), high + low + u32::from(*byte)));
-    ((high % MODULUS) << 16) | (low % MODULUS)
+    let add = |(low, high): (u32, u32), byte: &u8| (low + u32::from(*byte), high + low + u32::from(*byte));
+    let (low, high) = bytes.chunks(STORED_MAX).fold((1, 0), |sums, part| {
+        let (low, high) = part.iter().fold(sums, add);
+        (low % MODULUS, high % MODULUS)
+    });
+    (high << 16) | low
 }
 
 /// Inflates log blocks with one state for all of them.
@@ -133,6 +148,19 @@ mod tests {
         round_trip(&text.repeat(10), true);
         round_trip(b"x", true);
         round_trip(&[0xff; STORED_MAX], true);
+    }
+
+    #[test]
+    fn what_is_stored_in_pieces_is_read_again() {
+        for len in [0, 1, STORED_MAX, STORED_MAX + 1, PIECE_MAX, PIECE_MAX + 1, 3 * PIECE_MAX] {
+            let raw: Vec<u8> = (0..len as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+            let mut packed = Vec::new();
+            store(&raw, &mut packed);
+            assert_eq!(packed.len(), len + stored_extra(len));
+            let mut out = Vec::new();
+            assert_eq!(Inflater::default().inflate(&packed, len, &mut out), Ok(Some(packed.len())));
+            assert_eq!(out, raw);
+        }
     }
 
     #[test]

@@ -131,4 +131,9 @@ impl BlockWriter {
         self.buffer[self.header_at + 1..self.header_at + BLOCK_HEADER_LEN].copy_from_slice(&len);
         &self.buffer
     }
+
+    /// The block again, once it is finished.
+    pub(crate) fn finished(&self) -> &[u8] {
+        &self.buffer
+    }
 }

@@ -4,7 +4,7 @@
 use super::{LogRecord, LogValue, RefRecord, RefValue, log_record::INDEX_LEN};
 use crate::{
     Error, Result, WriteOptions,
-    format::{BLOCK_HEADER_LEN, Header, RESTART_COUNT_LEN, RESTART_LEN, varint},
+    format::{BLOCK_HEADER_LEN, Header, RESTART_COUNT_LEN, RESTART_LEN, stored_extra, varint},
 };
 use bstr::{BStr, BString, ByteSlice};
 
@@ -29,16 +29,16 @@ impl WriteOptions {
         self.block_size as usize / 2
     }
 
-    /// Whether C git can write a log entry, into a table with refs or one without.
-    pub fn log_fit(&self, record: &LogRecord<'_>, has_refs: bool) -> LogFit {
-        if log_len(record) <= self.room(has_refs) {
+    /// Whether C git can write a log entry, and read it again.
+    pub fn log_fit(&self, record: &LogRecord<'_>) -> LogFit {
+        if log_len(record) <= self.log_room() {
             return LogFit::Whole;
         }
-        let fits = self.with_log_cut(record, has_refs, |cut| log_len(cut) <= self.room(has_refs));
+        let fits = self.with_log_cut(record, |cut| log_len(cut) <= self.log_room());
         if fits { LogFit::Cut } else { LogFit::Never }
     }
 
-    /// Refuses a log entry that C git cannot write.
+    /// Refuses a log entry that C git cannot write, into a table with refs or one without.
     pub fn check_log(&self, record: &LogRecord<'_>, has_refs: bool) -> Result<()> {
         self.check(record.name, log_len(record), has_refs)
     }
@@ -61,16 +61,17 @@ impl WriteOptions {
         (self.block_size as usize).saturating_sub(header + BLOCK_HEADER_LEN + RESTART_LEN + RESTART_COUNT_LEN)
     }
 
+    /// Bytes for a log entry wherever it may be written later. Git's `reflog expire` writes tables without refs. Of bytes
+    /// that deflate cannot shrink git reads no more than a block has. They have to fit as they are.
+    fn log_room(&self) -> usize {
+        self.room(false).saturating_sub(stored_extra(self.block_size as usize))
+    }
+
     /// Hands over a log entry as git can write it: as it is, or cut. First the message is cut, as git would have done,
     /// and more if need be. Then the name and the email are cut. An entry that no cut makes small enough stays as it
     /// is.
-    pub(crate) fn with_log_cut<T>(
-        &self,
-        record: &LogRecord<'_>,
-        has_refs: bool,
-        then: impl FnOnce(&LogRecord<'_>) -> T,
-    ) -> T {
-        let excess = |record: &LogRecord<'_>| log_len(record).saturating_sub(self.room(has_refs));
+    pub(crate) fn with_log_cut<T>(&self, record: &LogRecord<'_>, then: impl FnOnce(&LogRecord<'_>) -> T) -> T {
+        let excess = |record: &LogRecord<'_>| log_len(record).saturating_sub(self.log_room());
         let LogValue::Update { old, new, name, email, time_seconds, tz_offset, message } = record.value else {
             return then(record);
         };
@@ -176,14 +177,14 @@ mod tests {
         let options = WriteOptions::default();
         let long = BString::from(vec![b'x'; 9000]);
         for (name, message, expected) in
-            [(3, 9000, (3, 2049)), (3, 2049, (3, 2049)), (2500, 9000, (2500, 1495)), (9000, 9000, (3995, 1))]
+            [(3, 9000, (3, 2049)), (3, 2049, (3, 2049)), (2500, 9000, (2500, 1460)), (9000, 9000, (3960, 1))]
         {
             let record = entry("refs/heads/main".into(), long[..name].as_bstr(), long[..message].as_bstr());
-            options.with_log_cut(&record, true, |cut| {
+            options.with_log_cut(&record, |cut| {
                 let LogValue::Update { name, message, .. } = cut.value else { panic!("{cut:?}") };
                 assert_eq!((name.len(), message.len()), expected);
-                assert_eq!(options.log_fit(cut, true), LogFit::Whole);
-                let is_full = log_len(cut) == options.room(true);
+                assert_eq!(options.log_fit(cut), LogFit::Whole);
+                let is_full = log_len(cut) == options.log_room();
                 assert_eq!(is_full, name.len() > 3);
             });
         }
@@ -192,8 +193,8 @@ mod tests {
         let usual = entry("refs/heads/main".into(), "A U Thor".into(), "a message\n".into());
         let tiny = WriteOptions { block_size: 100, ..options };
         for (options, record) in [(options, hopeless), (tiny, usual)] {
-            assert_eq!(options.log_fit(&record, true), LogFit::Never);
-            options.with_log_cut(&record, true, |cut| assert_eq!(*cut, record));
+            assert_eq!(options.log_fit(&record), LogFit::Never);
+            options.with_log_cut(&record, |cut| assert_eq!(*cut, record));
         }
     }
 }

@@ -81,9 +81,9 @@ impl<'t> AdditionWriter<'t> {
     /// Adds a log entry, which is cut if C git could not write it otherwise. Returns whether it was, or is refused.
     pub fn add_log_cut(&mut self, record: &LogRecord<'_>) -> Result<LogFit, StackError> {
         self.copy_refs_before(None)?;
-        let (options, has_refs) = self.writer.log_room();
-        options.with_log_cut(record, has_refs, |cut| self.add_log(cut))?;
-        Ok(options.log_fit(record, has_refs))
+        let options = self.writer.options();
+        options.with_log_cut(record, |cut| self.add_log(cut))?;
+        Ok(options.log_fit(record))
     }
 
     /// Completes the table. `None` if no record was given.

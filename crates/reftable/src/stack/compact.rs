@@ -138,7 +138,7 @@ impl Stack {
         let mut checkpoint = Checkpoint::default();
         while let Some(record) = logs.next()? {
             checkpoint.pass()?;
-            let is_cut = self.options().write.log_fit(&record, listed.table.has_refs()) == LogFit::Cut;
+            let is_cut = self.options().write.log_fit(&record) == LogFit::Cut;
             if is_cut || logs.block_beyond_git().is_some() {
                 return Ok(Some(listed.name.clone()));
             }

@@ -1,8 +1,8 @@
 use super::{Sink, objects::ObjectCollector, output::Output};
 use crate::{
     Error, LogRecord, LogValue, RefRecord, RefValue, Result, WriteOptions,
-    block::{Added, BlockWriter, Deflater, Layout, STORED_EXTRA},
-    format::{BLOCK_HEADER_LEN, BlockKind, Footer, Header},
+    block::{Added, BlockWriter, Deflater, Layout, store},
+    format::{BLOCK_HEADER_LEN, BlockKind, Footer, Header, stored_extra},
     record::{IndexValue, ObjectValue, key::common_prefix, log_key},
 };
 use bstr::{BStr, ByteSlice};
@@ -178,13 +178,13 @@ impl<S: Sink> TableWriter<S> {
     /// Adds a log entry of an older table. It is cut if C git could not write it into a block of this size. Otherwise
     /// git could not compact the new table.
     pub fn copy_log(&mut self, record: &LogRecord<'_>) -> Result<()> {
-        let (options, has_refs) = (self.options, self.summary.refs > 0);
-        options.with_log_cut(record, has_refs, |record| self.add_log(record))
+        let options = self.options;
+        options.with_log_cut(record, |record| self.add_log(record))
     }
 
-    /// What decides how long a log entry may be: how the table is written, and whether it has refs.
-    pub(crate) fn log_room(&self) -> (WriteOptions, bool) {
-        (self.options, self.summary.refs > 0)
+    /// How the table is written, which decides how long a log entry may be.
+    pub(crate) fn options(&self) -> WriteOptions {
+        self.options
     }
 
     /// Refuses a log entry that C git could not write into a block of this size.
@@ -299,13 +299,16 @@ impl<S: Sink> TableWriter<S> {
             self.packed.clear();
             self.packed.extend_from_slice(&bytes[..BLOCK_HEADER_LEN]);
             let max = self.header.log_block_max(bytes.len());
-            let may_store = last && bytes.len() + STORED_EXTRA <= max;
+            let may_store = last && bytes.len() + stored_extra(bytes.len()) <= max;
             self.deflater.deflate(&bytes[BLOCK_HEADER_LEN..], may_store, &mut self.packed);
             if self.packed.len() > max {
                 let added = self.block.added();
                 if added.len() > 1 {
                     return self.flush_halves(&added, last);
                 }
+                // Deflate may make of a record far more than it is.
+                self.packed.truncate(BLOCK_HEADER_LEN);
+                store(&self.block.finished()[BLOCK_HEADER_LEN..], &mut self.packed);
             }
             self.output.put(|out| out.extend_from_slice(&self.packed))?;
         } else {
