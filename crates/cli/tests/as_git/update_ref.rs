@@ -1,6 +1,7 @@
 //! `refdb update-ref` with one ref, beside git's.
 
-use crate::common::Twins;
+use crate::common::{Twins, refdb};
+use bstr::ByteSlice;
 use refdb_testkit::{RefFormat, Repo};
 
 const ZERO: &str = "0000000000000000000000000000000000000000";
@@ -231,4 +232,22 @@ fn where_a_global_ref_database_decides_no_command_writes() {
         let shown = repo.command(env!("CARGO_BIN_EXE_refdb")).args(["show-ref", "refs/heads/main"]).output().unwrap();
         assert!(shown.status.success(), "{format:?}");
     }
+}
+
+/// HEAD's reflog told of a change that was not made.
+#[test]
+fn a_log_that_cannot_be_written_leaves_heads_log_alone() {
+    let twins = Twins::new(RefFormat::Files, &|repo| {
+        let ids = repo.commits(2);
+        repo.create_refs([("refs/heads/main", ids[0]), ("refs/heads/other", ids[1])]);
+        repo.git(["symbolic-ref", "HEAD", "refs/heads/a"]);
+        let [one, two] = [0, 1].map(|at: usize| ids[at].to_string());
+        repo.git(["reflog", "write", "refs/heads/a/c", &one, &two, "in the way"]);
+    });
+    let before = twins.refdb.reflog("HEAD");
+    twins.same(&["update-ref", "refs/heads/a", "main"], b"");
+    // Here git logs it.
+    let failed = refdb(twins.refdb.dir(), &["update-ref", "HEAD", "main"], b"");
+    assert!(failed.stderr.contains_str("there are still logs under"), "{failed:?}");
+    assert_eq!(twins.refdb.reflog("HEAD"), before);
 }

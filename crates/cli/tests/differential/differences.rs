@@ -257,7 +257,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference {
         why: "of a ref and one below it, one of which is found through a symbolic ref, git names the one or the other first",
         unify: one_and_the_other,
-        left: LEFT_ALIKE,
+        left: |step, changed, left| LEFT_BY_GIT(step, changed, left) || LEFT_BY_REFDB(step, changed, left),
     },
     Difference {
         why: "git's reftables make a ref above HEAD's branch whose absence the same transaction verifies through HEAD; refdb sees the conflict",
@@ -356,12 +356,17 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_BY_GIT,
     },
     Difference {
+        why: "git cuts messages of reflogs that it migrates at half a block, refdb where a block has no room for them",
+        unify: SAID_ALIKE,
+        left: longer_messages,
+    },
+    Difference {
         why: "git does not migrate the reflog of no ref whose name is a folder of refs, or below a ref; refdb does where files have room for it",
         unify: log_of_a_folder,
         left: LEFT_BY_GIT,
     },
     Difference {
-        why: "among files git adds no entry to the reflog of a symbolic ref that leads to itself; refdb does",
+        why: "among files git adds no entry to the reflog of a symbolic ref that leads to itself, or of a broken ref; refdb does",
         unify: log_of_a_loop,
         left: LEFT_BY_GIT,
     },

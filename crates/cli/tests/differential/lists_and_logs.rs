@@ -23,6 +23,20 @@ pub(crate) fn log_ended_by_an_entry(step: &Step, changed: &Changed, _: Left<'_>)
         && changed.other.as_ref().is_some_and(has_end)
 }
 
+/// Each entry that git has left, refdb has left as well, and maybe more of its message.
+pub(crate) fn longer_messages(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
+    const HALF_A_BLOCK: usize = 2048;
+    let (Some(git), Some(refdb)) = (&changed.git, &changed.other) else { return false };
+    let is_longer = |line: &[u8], ours: &[u8]| {
+        let kept = line.strip_suffix(b"\\n\"").unwrap_or(line);
+        ours == line || kept.len() > HALF_A_BLOCK && ours.starts_with(kept)
+    };
+    is(step, "refs", "migrate")
+        && is_log(changed)
+        && git.lines().all(|line| refdb.lines().any(|ours| is_longer(line, ours)))
+        && refdb.lines().any(|line| line.len() > HALF_A_BLOCK)
+}
+
 /// A reflog whose ref is gone, and whose name is below another ref's.
 pub(crate) fn log_below_a_ref(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_told = |line: &[u8]| {
@@ -272,9 +286,10 @@ pub(crate) fn log_of_a_folder(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// A symbolic ref that leads to itself has a reflog for refdb only.
+/// A symbolic ref that leads to itself, or a broken ref, gets entries in its reflog from refdb only.
 pub(crate) fn log_of_a_loop(step: &Step, git: &mut Said, refdb: &mut Said) {
-    if is(step, "reflog", "write") && git.err.ends_with(b": error reading reference\n") && refdb.code == 0 {
+    let is_told = git.err.ends_with(b": error reading reference\n") || git.err.ends_with(b": reference broken\n");
+    if is(step, "reflog", "write") && is_told && refdb.code == 0 {
         refdb.clone_from(git);
     }
 }

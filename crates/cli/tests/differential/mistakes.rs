@@ -105,7 +105,7 @@ pub(crate) fn printed_before(step: &Step, git: &mut Said, refdb: &mut Said) {
         }
     }
     if refdb.code == 0 && git.err.contains_str("fatal: unknown date format")
-        || refdb.err.starts_with(b"fatal: format: ") && fields.iter().any(|words| git.err.contains_str(words))
+        || refdb.err.contains_str("fatal: format: ") && fields.iter().any(|words| git.err.contains_str(words))
     {
         refdb.clone_from(git);
     }

@@ -251,7 +251,9 @@ impl FilesLocked {
     /// Adds the reflog lines of refs that remain; returns the logs that did not exist before.
     fn append_logs(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<Vec<PathBuf>> {
         let mut writer = reflog::Writer::new(&self.store, self.way == Way::Bulk);
-        for (_, step) in claimed {
+        // HEAD's log follows its branch's: what keeps a branch from changing shows first.
+        let of = |changes: bool| claimed.iter().filter(move |(_, step)| step.new.is_some() == changes);
+        for (_, step) in of(true).chain(of(false)) {
             if let (Some(line), false) = (&step.log, matches!(step.new, Some(NewValue::Deleted))) {
                 writer.append(step.name, line)?;
             }
