@@ -388,7 +388,8 @@ impl FilesReader {
         }
         debug_assert_eq!(fresh.generation(), file.generation, "an index is that of its file");
         let fresh = Arc::new(fresh);
-        *tips = Some(Arc::clone(&fresh));
+        // One for which there is no room would be given up at the next question, and all else with it.
+        *tips = (fresh.bytes() <= self.memory.bytes_max).then(|| Arc::clone(&fresh));
         self.counters.loaded(begun);
         Ok((file, fresh))
     }
@@ -426,6 +427,7 @@ impl FilesReader {
     pub(crate) fn shed(&self, part: Part) {
         match part {
             Part::Text => return self.backend.shed_text(),
+            Part::PagesOf(bytes) => return self.backend.shed_pages(bytes),
             Part::Pages => return self.backend.shed(),
             Part::All => self.backend.shed(),
         }

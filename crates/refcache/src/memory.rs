@@ -33,7 +33,9 @@ pub(crate) struct Memory {
 pub(crate) enum Part {
     /// Packed-refs as it was read for listings and transactions.
     Text,
-    /// The pages of packed-refs in which names are looked up.
+    /// These, and that number of bytes of the pages in which names are looked up.
+    PagesOf(usize),
+    /// All of those pages.
     Pages,
     /// Everything.
     All,

@@ -68,7 +68,8 @@ impl Process {
         }
         let closed_bytes = memory.closed_bytes.load(Relaxed);
         let enough = closed_bytes + bound.saturating_sub(closed_bytes + memory.blocks.held_bytes()) / 4 * 3;
-        for slot in &slots {
+        let others = || slots.iter().filter(|slot| !Arc::ptr_eq(slot, spared));
+        for slot in others() {
             for part in [Part::Pages, Part::All] {
                 if memory.pages.used_bytes() <= enough {
                     return;
@@ -78,7 +79,14 @@ impl Process {
                 }
             }
         }
-        for slot in slots.iter().filter(|slot| !Arc::ptr_eq(slot, spared)) {
+        if let Some(opened) = spared.get() {
+            // It may need more than there is room for. The pages that it asks for most are to stay.
+            opened.shed(Part::PagesOf(memory.pages.used_bytes().saturating_sub(enough)));
+            if memory.held_bytes() > bound {
+                opened.shed(Part::All);
+            }
+        }
+        for slot in others() {
             if memory.pages.used_bytes() <= enough {
                 return;
             }

@@ -96,6 +96,40 @@ fn beyond_the_bound_the_view_that_was_not_used_for_the_longest_time_gives_up_its
 }
 
 #[test]
+fn a_view_that_outgrows_the_bound_keeps_the_pages_that_are_asked_for_most() {
+    const BOUND: usize = 1 << 19;
+    // A fifth of all pages, which there is room for, and too many for the memory of single names.
+    const HOT: usize = REFS / 5;
+    let repo = filled();
+    let views = Views::new(&ViewsSettings { memory_bytes: BOUND, ..ViewsSettings::default() });
+    let view = open(&views, &repo);
+    let (mut asked, mut missed) = (0, 0);
+    for turn in 0..REFS {
+        let is_hot = turn % 4 != 0;
+        let at = turn * 7919 % if is_hot { HOT } else { REFS };
+        let before = view.stats().misses;
+        assert_eq!(direct(&view, &name(at)), Some(id(at)));
+        if is_hot && turn > REFS / 2 {
+            (asked, missed) = (asked + 1, missed + view.stats().misses - before);
+        }
+        assert!(views.held_bytes() <= BOUND + (32 << 10), "{} of {BOUND}", views.held_bytes());
+    }
+    assert!(missed * 50 < asked, "{missed} of {asked} had to be read for");
+}
+
+#[test]
+fn an_index_for_which_there_is_no_room_answers_once_and_goes() {
+    const BOUND: usize = 1 << 17;
+    let repo = filled();
+    let views = Views::new(&ViewsSettings { memory_bytes: BOUND, ..ViewsSettings::default() });
+    let view = open(&views, &repo);
+    for at in [1, 2] {
+        assert_eq!(view.pointing_at(&id(at)).unwrap(), [name(at).as_bytes().as_bstr()]);
+        assert!(views.held_bytes() <= BOUND, "{} of {BOUND}", views.held_bytes());
+    }
+}
+
+#[test]
 fn less_memory_than_the_refs_take_makes_look_ups_slower_and_no_answer_wrong() {
     const BOUND: usize = 1 << 19;
     let repo = filled();

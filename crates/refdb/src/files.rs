@@ -15,6 +15,8 @@
 mod audience;
 mod backend;
 mod batch;
+mod blocks;
+mod budget;
 mod bulk;
 mod cursor;
 mod dead_locks;
@@ -57,6 +59,7 @@ mod way;
 
 pub use audience::Audience;
 pub use backend::{FilesBackend, Unsettled};
+pub use budget::{Charge, PageBudget};
 pub use disorder::Disorder;
 pub use fold::{FoldOptions, Folded};
 pub(crate) use folders::{remove_empty_tree, share};
@@ -69,6 +72,5 @@ pub(crate) use own::Walked;
 pub use packed_cache::{Look, PackedFile};
 pub use packed_order::Misplaced;
 pub use packed_read::{Packed, PackedRecord};
-pub use pages::{Charge, PageBudget};
 pub use reflog_line::parse as parse_log_line;
 pub use settle::{Outcome, TakenOver};

@@ -8,10 +8,12 @@
 //! figures change DIR [REFS]        a new change of two refs on many, with syncs, beside copying the same bytes
 //! figures batches DIR [REFS] [S]   new changes of two refs by eight threads for S seconds, with syncs and folds
 //! figures bound DIR [REFS]         lists and look-ups with no loose ref and with as many as there may be
+//! figures beyond DIR [REFS]        more refs than there is memory for, 10 million unless said
 //! figures projects DIR [PROJECTS]  the cost of each of many small repositories, and of coming back to one
 //! ```
 
 mod batches;
+mod beyond;
 mod floor;
 mod projects;
 mod reads;
@@ -20,12 +22,12 @@ mod writes;
 
 use std::path::PathBuf;
 
-const USAGE: &str = "usage: figures [floor|commits|bulk|change|batches|bound|projects] DIR [REFS]";
+const USAGE: &str = "usage: figures [floor|commits|bulk|change|batches|bound|beyond|projects] DIR [REFS]";
 
 fn main() {
     let mut args: Vec<String> = std::env::args().skip(1).collect();
     let what = match args.first().map(String::as_str) {
-        Some("floor" | "commits" | "bulk" | "change" | "batches" | "bound" | "projects") => args.remove(0),
+        Some("floor" | "commits" | "bulk" | "change" | "batches" | "bound" | "beyond" | "projects") => args.remove(0),
         _ => String::new(),
     };
     let dir = PathBuf::from(args.first().expect(USAGE));
@@ -40,6 +42,7 @@ fn main() {
             let seconds = args.get(2).map_or(60, |seconds| seconds.parse().expect(USAGE));
             batches::measure(&dir, refs, seconds);
         }
+        "beyond" => beyond::measure(&dir, count.unwrap_or(10_000_000)),
         "bound" => batches::measure_bound(&dir, refs),
         "change" => writes::measure_change(&dir, refs),
         _ => reads::measure(&dir, refs),

@@ -6,6 +6,7 @@ use super::{
     listing::{self, Rivals, unreadable},
     locks, log_edit, optimize,
     packed_cache::{Look, PackedFile},
+    pages::Shed,
     reflog,
     settle::{self, TakenOver},
     snapshot::FilesSnapshot,
@@ -105,12 +106,17 @@ impl FilesBackend {
 
     /// Gives up the memory that holds parts of packed-refs.
     pub fn shed(&self) {
-        self.store.cache.shed(false);
+        self.store.cache.shed(Shed::All);
     }
 
     /// The same, but for the pages in which names are looked up ([`Packed::look_up`](super::Packed::look_up)).
     pub fn shed_text(&self) {
-        self.store.cache.shed(true);
+        self.store.cache.shed(Shed::Text);
+    }
+
+    /// The same, and that number of bytes of those pages. Pages in which nothing was looked up since the last time go first.
+    pub fn shed_pages(&self, bytes: usize) {
+        self.store.cache.shed(Shed::Blocks(bytes));
     }
 
     /// How much of packed-refs is in private memory.

@@ -1,6 +1,9 @@
 use super::{
-    Charge, FilesOptions, Packed, PackedAccess, disorder::Disorder, packed_far::FarReads, packed_read::Bytes,
-    pages::Pages,
+    Charge, FilesOptions, Packed, PackedAccess,
+    disorder::Disorder,
+    packed_far::FarReads,
+    packed_read::Bytes,
+    pages::{Pages, Shed},
 };
 use crate::Result;
 use refdb_vfs::{File, Fs, Mapping, Stat, now_nanos};
@@ -147,10 +150,10 @@ impl PackedCache {
     }
 
     /// Gives up the memory that holds parts of the file; what was read from them stays true.
-    pub(super) fn shed(&self, keep_blocks: bool) {
+    pub(super) fn shed(&self, shed: Shed) {
         let mut latest = self.latest();
         if let Some(known) = &latest.file
-            && let Some(packed) = known.packed.emptied(keep_blocks)
+            && let Some(packed) = known.packed.without(shed)
         {
             debug_assert_eq!(packed.end(), known.packed.end(), "positions stay what they were");
             let (file, generation, is_racy) = (known.file.clone(), known.generation, known.is_racy);

@@ -3,11 +3,7 @@
 //! A page that is asked for twice becomes a block as in reftables. So 1.5 million refs take 41 MB, where text takes 100
 //! MB.
 
-use super::{
-    Packed,
-    packed_read::Bytes,
-    pages::{Pages, Touch},
-};
+use super::{Packed, blocks::Touch, packed_read::Bytes, pages::Pages};
 use crate::{Result, backend::Peeled};
 use bstr::{BStr, ByteSlice};
 use refdb_types::{HashKind, ObjectId};

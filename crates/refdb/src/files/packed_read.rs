@@ -1,4 +1,8 @@
-use super::{disorder::Disorder, packed_far::FarReads, pages::Pages};
+use super::{
+    disorder::Disorder,
+    packed_far::FarReads,
+    pages::{Pages, Shed},
+};
 use crate::{Error, RefView, Result, TargetView, backend::Peeled};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId};
@@ -235,11 +239,10 @@ impl Packed {
         Packed { path, hash: self.hash, bytes: Bytes::Owned(bytes), body: 0, traits, reordered: true, disorder }
     }
 
-    /// The same file with nothing of it in memory. Where `keep_blocks` is set, the pages that names are looked up in
-    /// stay. `None` if the file is not read by parts.
-    pub(super) fn emptied(&self, keep_blocks: bool) -> Option<Self> {
+    /// The same file with less of it in memory. `None` if the file is not read by parts.
+    pub(super) fn without(&self, shed: Shed) -> Option<Self> {
         let Bytes::Paged(pages) = &self.bytes else { return None };
-        let bytes = Bytes::Paged(pages.emptied(keep_blocks));
+        let bytes = Bytes::Paged(pages.without(shed));
         Some(Packed { path: self.path.clone(), bytes, disorder: Arc::clone(&self.disorder), ..*self })
     }
 

@@ -1,3 +1,7 @@
+use super::{
+    blocks::{Blocks, Touch},
+    budget::{PageBudget, uncount},
+};
 use crate::Result;
 use bstr::ByteSlice;
 use refdb_types::common_prefix;
@@ -8,86 +12,9 @@ use std::{
     ops::Range,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
-
-/// The bytes of private memory that the pages of any number of files take together. Other uses of memory may be charged
-/// to it too. It only counts; its owner decides who has to give up what
-/// ([`FilesBackend::shed`](super::FilesBackend::shed)).
-#[derive(Debug, Default)]
-pub struct PageBudget {
-    used_bytes: Arc<AtomicUsize>,
-    text_bytes: AtomicUsize,
-}
-
-impl PageBudget {
-    /// Bytes in memory now.
-    pub fn used_bytes(&self) -> usize {
-        self.used_bytes.load(Relaxed)
-    }
-
-    /// How many of them are pages as they are in the file.
-    pub fn text_bytes(&self) -> usize {
-        self.text_bytes.load(Relaxed)
-    }
-
-    /// Where all are counted, for caches that share memory with them.
-    pub fn counter(&self) -> Arc<AtomicUsize> {
-        Arc::clone(&self.used_bytes)
-    }
-
-    /// Counts these bytes for as long as the charge lives.
-    pub fn charge(self: &Arc<Self>, bytes: usize) -> Charge {
-        let mut charge = Charge { budget: Arc::clone(self), bytes: 0 };
-        charge.add(bytes);
-        charge
-    }
-}
-
-/// Bytes that are counted in a [`PageBudget`].
-#[derive(Debug)]
-pub struct Charge {
-    budget: Arc<PageBudget>,
-    bytes: usize,
-}
-
-impl Charge {
-    /// How many they are.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Counts more.
-    pub fn add(&mut self, bytes: usize) {
-        self.bytes += bytes;
-        self.budget.used_bytes.fetch_add(bytes, Relaxed);
-    }
-
-    /// Counts this number from now on.
-    pub fn set(&mut self, bytes: usize) {
-        if bytes >= self.bytes { self.add(bytes - self.bytes) } else { self.sub(self.bytes - bytes) }
-    }
-
-    /// Counts less.
-    pub fn sub(&mut self, bytes: usize) {
-        let bytes = bytes.min(self.bytes);
-        self.bytes -= bytes;
-        uncount(&self.budget.used_bytes, bytes);
-    }
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        uncount(&self.budget.used_bytes, self.bytes);
-    }
-}
-
-/// Takes back what was counted.
-fn uncount(counter: &AtomicUsize, bytes: usize) {
-    let before = counter.fetch_sub(bytes, Relaxed);
-    debug_assert!(before >= bytes, "pages given up were counted: {bytes} of {before}");
-}
 
 /// Bytes of a file in one page, more or less: a page holds whole records, those that begin in it.
 pub(super) const PAGE_LEN: usize = 16 << 10;
@@ -133,30 +60,15 @@ impl Page {
     }
 }
 
-/// The pages that names were looked up in. `None` for one whose records are not all sound and in order, or that has none.
-struct Blocks {
-    blocks: Box<[OnceLock<Option<RefBlock>>]>,
-    /// The pages that a name was looked up in.
-    touched: Box<[AtomicBool]>,
-    loaded_bytes: AtomicUsize,
-    budget: Arc<PageBudget>,
-}
-
-/// How often a page was looked up in.
+/// How much of a file in memory is given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Touch {
-    /// Never before.
-    First,
-    /// It was; there is no block yet.
-    Again,
-    /// There is a block, or it is known that there can be none.
-    Block,
-}
-
-impl Drop for Blocks {
-    fn drop(&mut self) {
-        uncount(&self.budget.used_bytes, *self.loaded_bytes.get_mut());
-    }
+pub(super) enum Shed {
+    /// Parts as they are in the file.
+    Text,
+    /// These, and blocks of this number of bytes: first those in which nothing was looked up lately.
+    Blocks(usize),
+    /// Everything but the first names of pages.
+    All,
 }
 
 impl fmt::Debug for Pages {
@@ -170,28 +82,22 @@ impl Pages {
     pub(super) fn new(file: Arc<File>, len: usize, budget: &Arc<PageBudget>) -> Self {
         let count = len.div_ceil(PAGE_LEN);
         let pages = std::iter::repeat_with(OnceLock::new).take(count).collect();
-        let blocks = std::iter::repeat_with(OnceLock::new).take(count).collect();
-        let touched = std::iter::repeat_with(AtomicBool::default).take(count).collect();
-        let blocks = Blocks { blocks, touched, loaded_bytes: AtomicUsize::new(0), budget: Arc::clone(budget) };
-        let blocks = Arc::new(blocks);
+        let blocks = Arc::new(Blocks::new(count, budget));
         let fences = std::iter::repeat_with(OnceLock::new).take(count).collect();
         Pages { file, len, pages, blocks, fences, loaded_bytes: AtomicUsize::new(0), budget: Arc::clone(budget) }
     }
 
-    /// The same file with nothing of it in memory. Where `keep_blocks` is set, the pages that names are looked up in
-    /// stay.
-    pub(super) fn emptied(&self, keep_blocks: bool) -> Self {
-        let mut empty = Self::new(Arc::clone(&self.file), self.len, &self.budget);
-        debug_assert_eq!(self.fences.len(), empty.pages.len(), "the same file has the same pages");
-        empty.fences = Arc::clone(&self.fences);
-        if keep_blocks {
-            debug_assert!(
-                Arc::ptr_eq(&self.budget, &self.blocks.budget),
-                "blocks that stay are counted where they were"
-            );
-            empty.blocks = Arc::clone(&self.blocks);
+    /// The same file with less of it in memory. Positions stay what they were.
+    pub(super) fn without(&self, shed: Shed) -> Self {
+        let mut fresh = Self::new(Arc::clone(&self.file), self.len, &self.budget);
+        debug_assert_eq!(self.fences.len(), fresh.pages.len(), "the same file has the same pages");
+        fresh.fences = Arc::clone(&self.fences);
+        match shed {
+            Shed::Text => fresh.blocks = Arc::clone(&self.blocks),
+            Shed::Blocks(bytes) => fresh.blocks = Arc::new(self.blocks.without(bytes)),
+            Shed::All => {}
         }
-        empty
+        fresh
     }
 
     pub(super) fn len(&self) -> usize {
@@ -199,7 +105,7 @@ impl Pages {
     }
 
     pub(super) fn loaded_bytes(&self) -> usize {
-        self.loaded_bytes.load(Relaxed) + self.blocks.loaded_bytes.load(Relaxed)
+        self.loaded_bytes.load(Relaxed) + self.blocks.loaded_bytes()
     }
 
     /// How many pages there are.
@@ -214,36 +120,22 @@ impl Pages {
         at: usize,
         make: impl FnOnce(&[u8], usize) -> Option<RefBlock>,
     ) -> Result<Option<&RefBlock>> {
-        let Some(cell) = self.blocks.blocks.get(at) else { return Ok(None) };
-        if let Some(block) = cell.get() {
-            return Ok(block.as_ref());
-        }
-        let mut buffer = Vec::with_capacity(1 + PAGE_LEN + SLACK_LEN);
-        let from = at * PAGE_LEN;
-        let records = self.read_around(from, PAGE_LEN, &mut buffer)?;
-        let block = make(&buffer[records.clone()], from.saturating_sub(1) + records.start);
-        let bytes = block.as_ref().map_or(0, RefBlock::len_bytes) + size_of::<OnceLock<Option<RefBlock>>>();
-        // Another thread may have been quicker; its block is the same.
-        if cell.set(block).is_ok() {
-            self.blocks.loaded_bytes.fetch_add(bytes, Relaxed);
-            self.budget.used_bytes.fetch_add(bytes, Relaxed);
-        }
-        Ok(cell.get().and_then(Option::as_ref))
+        self.blocks.get(at, || {
+            let mut buffer = Vec::with_capacity(1 + PAGE_LEN + SLACK_LEN);
+            let from = at * PAGE_LEN;
+            let records = self.read_around(from, PAGE_LEN, &mut buffer)?;
+            Ok(make(&buffer[records.clone()], from.saturating_sub(1) + records.start))
+        })
     }
 
     /// The block of a page, if it is in memory.
     pub(super) fn block_in_memory(&self, at: usize) -> Option<&RefBlock> {
-        self.blocks.blocks.get(at)?.get()?.as_ref()
+        self.blocks.in_memory(at)
     }
 
-    /// What there is for a look-up in a page. The first look-up after an open is quicker without a block, since a block
-    /// takes in the whole page. Most pages are looked up in never or often.
+    /// See [`Blocks::touch`].
     pub(super) fn touch(&self, at: usize) -> Touch {
-        match (self.blocks.blocks.get(at), self.blocks.touched.get(at)) {
-            (Some(cell), _) if cell.get().is_some() => Touch::Block,
-            (_, Some(touched)) if !touched.swap(true, Relaxed) => Touch::First,
-            _ => Touch::Again,
-        }
+        self.blocks.touch(at)
     }
 
     /// The page that has the record which the byte at `position` belongs to, and where in the file it begins. The end

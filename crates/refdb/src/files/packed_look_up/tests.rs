@@ -1,5 +1,8 @@
 use super::*;
-use crate::files::{PageBudget, pages::PAGE_LEN};
+use crate::files::{
+    PageBudget,
+    pages::{PAGE_LEN, Shed},
+};
 use refdb_vfs::Fs;
 use std::{fmt::Write, path::Path, sync::Arc};
 
@@ -69,7 +72,7 @@ fn a_look_up_finds_what_the_text_says_and_has_each_page_in_memory_from_the_third
         for missing in ["", "a", "refs/changes/00/00000", "refs/changes/99", "refs/zzz", "zzz"] {
             assert_eq!(look_up(&file.packed, missing), None, "{missing}");
         }
-        let kept = file.packed.emptied(true).unwrap().loaded_bytes();
+        let kept = file.packed.without(Shed::Text).unwrap().loaded_bytes();
         assert!(kept < text.len() * 55 / 100, "{kept} of {}", text.len());
         let mut at = 0;
         file.packed.for_each_kept(&mut |found, object, peeled| {
@@ -146,7 +149,7 @@ fn a_page_that_changes_between_open_and_read_is_read_as_it_is_and_never_panics()
         }
     }
     std::fs::OpenOptions::new().write(true).open(&file.path).unwrap().set_len(1000).unwrap();
-    let fresh = file.packed.emptied(false).unwrap();
+    let fresh = file.packed.without(Shed::All).unwrap();
     assert!((0..6000).any(|at| fresh.look_up(name(at).as_str().into(), &mut false).is_err()));
 }
 
@@ -157,18 +160,52 @@ fn memory_is_given_up_and_counted_in_two_steps() {
         look_up(&file.packed, &name(at));
     }
     assert_eq!(file.budget.used_bytes(), file.packed.loaded_bytes());
-    let blocks = file.packed.emptied(true).unwrap().loaded_bytes();
+    let blocks = file.packed.without(Shed::Text).unwrap().loaded_bytes();
     let position = file.packed.lower_bound(name(4000).as_str().into()).unwrap();
     assert!(file.packed.record(position).is_ok() && file.budget.used_bytes() > blocks);
-    let without_text = file.packed.emptied(true).unwrap();
+    let without_text = file.packed.without(Shed::Text).unwrap();
     drop(file.packed);
     assert_eq!(file.budget.used_bytes(), blocks);
     let mut has_read = false;
     assert!(without_text.look_up(name(5000).as_str().into(), &mut has_read).unwrap().is_some() && !has_read);
-    let empty = without_text.emptied(false).unwrap();
+    let empty = without_text.without(Shed::All).unwrap();
     drop(without_text);
     assert_eq!(file.budget.used_bytes() + file.budget.text_bytes(), 0);
     assert!(empty.look_up(name(5000).as_str().into(), &mut has_read).unwrap().is_some() && has_read);
+}
+
+#[test]
+fn blocks_are_given_up_by_their_use_and_then_in_turn() {
+    let file = file(&text(SORTED, 0..6000));
+    let all = |packed: &Packed| {
+        let mut refs = 0;
+        packed.for_each_kept(&mut |_, _, _| {
+            refs += 1;
+            ControlFlow::Continue(())
+        });
+        refs
+    };
+    for _ in 0..2 {
+        (0..6000).for_each(|at| assert!(look_up(&file.packed, &name(at)).is_some()));
+    }
+    let whole = file.packed.without(Shed::Text).unwrap().loaded_bytes();
+    let half = file.packed.without(Shed::Blocks(whole / 2)).unwrap();
+    assert!(
+        half.loaded_bytes() <= whole / 2 && half.loaded_bytes() > whole * 2 / 5,
+        "{} of {whole}",
+        half.loaded_bytes()
+    );
+    assert_eq!(file.budget.used_bytes(), file.packed.loaded_bytes(), "what both have is counted once");
+    drop(file.packed);
+    assert_eq!(file.budget.used_bytes(), half.loaded_bytes());
+
+    // The names in the first half had their turn. A page that is asked for outlasts its neighbours.
+    let mut has_read = false;
+    assert!(half.look_up(name(5999).as_str().into(), &mut has_read).unwrap().is_some() && !has_read);
+    let one = half.without(Shed::Blocks(half.loaded_bytes() - 1000)).unwrap();
+    assert!(all(&one) > 0 && all(&one) < 300);
+    assert!(one.look_up(name(5999).as_str().into(), &mut has_read).unwrap().is_some() && !has_read);
+    assert_eq!(one.without(Shed::Blocks(usize::MAX)).unwrap().loaded_bytes(), 0);
 }
 
 #[test]

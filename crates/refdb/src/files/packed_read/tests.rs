@@ -200,7 +200,7 @@ fn a_file_read_page_by_page_has_the_same_records() {
         assert!(matches!(paged.bytes, Bytes::Paged(_)));
         for name in &names {
             // In every page there is a first look-up.
-            let fresh = paged.emptied(false).unwrap();
+            let fresh = paged.without(Shed::All).unwrap();
             let at = fresh.seek(fresh.start(), name.as_str().into()).unwrap();
             assert_eq!(at, whole.seek(whole.start(), name.as_str().into()).unwrap());
             assert_eq!(fresh.record(at).unwrap(), whole.record(at).unwrap());
