@@ -49,6 +49,7 @@ pub(super) fn create(invocation: &Invocation<'_>) -> Result<u8> {
     let [name, new] = &options.arguments[..] else {
         return Err(misuse("create requires reference name and an object ID"));
     };
+    options.check_reason()?;
     let new = object(&session, new, "object ID")?;
     if new.is_null() {
         return fatal!["cannot create reference with null new object ID"];
@@ -65,9 +66,11 @@ pub(super) fn delete(invocation: &Invocation<'_>) -> Result<u8> {
     let options = parse(&DELETE, invocation)?;
     let (name, old) = match &options.arguments[..] {
         [name] => (name, None),
-        [name, old] => (name, Some(object(&session, old, "old object ID")?)),
+        [name, old] => (name, Some(old)),
         _ => return Err(misuse("delete requires reference name and an optional old object ID")),
     };
+    options.check_reason()?;
+    let old = old.map(|old| object(&session, old, "old object ID")).transpose()?;
     if old.is_some_and(|old| old.is_null()) {
         return fatal!["cannot delete reference with null old object ID"];
     }
@@ -86,6 +89,7 @@ pub(super) fn update(invocation: &Invocation<'_>) -> Result<u8> {
         [name, new, old] => (name, new, Some(old)),
         _ => return Err(misuse("update requires reference name, new value and an optional old value")),
     };
+    options.check_reason()?;
     let new = object(&session, new, "new object ID")?;
     let expected = match old.map(|old| object(&session, old, "old object ID")).transpose()? {
         None => Precondition::Any,
@@ -125,10 +129,16 @@ fn parse(command: &'static Command, invocation: &Invocation<'_>) -> Result<Optio
             },
         }
     }
-    if options.reason.as_ref().is_some_and(|reason| reason.is_empty()) {
-        return fatal!["refusing to perform update with empty message"];
-    }
     Ok(options)
+}
+
+impl Options {
+    fn check_reason(&self) -> Result<()> {
+        match &self.reason {
+            Some(reason) if reason.is_empty() => fatal!["refusing to perform update with empty message"],
+            _ => Ok(()),
+        }
+    }
 }
 
 fn object(session: &Session, text: &BString, what: &str) -> Result<ObjectId> {

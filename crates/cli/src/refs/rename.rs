@@ -57,14 +57,15 @@ fn rename(session: &Session, old: &RefName, new: &RefName, reason: BString) -> R
         Some(Target::Symbolic(_)) if follow(&*snapshot, old.as_bstr())?.is_none() => {
             return fatal!["reference does not exist: '", old, "'"];
         }
-        Some(Target::Symbolic(_)) => {
-            return fatal!["'", old, "' is a symbolic ref, renaming it is not supported"];
-        }
-        Some(Target::Direct(id)) => id,
+        Some(Target::Symbolic(_)) => None,
+        Some(Target::Direct(id)) => Some(id),
     };
     if snapshot.get(new)?.is_some() {
         return fatal!["reference already exists: '", new, "'"];
     }
+    let Some(id) = id else {
+        return Err(Failure::Error(message!["refname ", old, " is a symbolic ref, renaming it is not supported"], 1));
+    };
     before_locks()?;
     let mut transaction = session.store.transaction();
     // One name may be a folder of the other: the old one goes as the new one comes.

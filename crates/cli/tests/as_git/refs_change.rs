@@ -62,6 +62,12 @@ fn wrong_use_changes_nothing_and_says_why() {
         let before = repo.git(["for-each-ref"]);
         for (words, why) in [
             (&["create", "refs/heads/new"][..], "usage: create requires reference name and an object ID"),
+            (&["create", "--message="], "usage: create requires reference name and an object ID"),
+            (&["delete", "--message="], "usage: delete requires reference name and an optional old object ID"),
+            (
+                &["update", "--message=", "x"],
+                "usage: update requires reference name, new value and an optional old value",
+            ),
             (&["create", "refs/heads/new", "main", "main"], "usage: create requires reference name and an object ID"),
             (&["create", "refs/heads/new", &null], "cannot create reference with null new object ID"),
             (&["create", "refs/heads/new", "nothing"], "invalid object ID: 'nothing'"),

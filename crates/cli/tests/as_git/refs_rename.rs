@@ -75,7 +75,11 @@ fn a_rename_that_cannot_be_changes_nothing_and_says_why() {
             (&["refs/heads/none", "refs/heads/new"][..], "reference does not exist"),
             (&["refs/heads/c", "refs/heads/b"], "reference already exists"),
             (&["refs/heads/c", "refs/heads/c"], "reference already exists"),
-            (&["refs/heads/link", "refs/heads/new"], "is a symbolic ref, renaming it is not supported"),
+            (
+                &["refs/heads/link", "refs/heads/new"],
+                "error: refname refs/heads/link is a symbolic ref, renaming it is not",
+            ),
+            (&["refs/heads/link", "refs/heads/b"], "fatal: reference already exists"),
             (&["--message=", "refs/heads/c", "refs/heads/new"], "empty message"),
             (&["refs/heads/a..b", "refs/heads/new"], "invalid ref format"),
             (&["refs/heads/c", "refs/heads/a..b"], "invalid ref format"),

@@ -275,7 +275,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: log_ended_by_an_entry,
     },
     Difference {
-        why: "git refs has the forms create, delete, update and rename from 2.56 on",
+        why: "git refs has the forms create, delete, update and rename from 2.56 on, and settle is refdb's own",
         unify: forms_of_refs,
         left: LEFT_ALIKE,
     },
@@ -359,6 +359,16 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         why: "git cuts messages of reflogs that it migrates at half a block, refdb where a block has no room for them",
         unify: SAID_ALIKE,
         left: longer_messages,
+    },
+    Difference {
+        why: "git logs a rename as a change of the new ref among files, and as its end and its beginning among reftables, and makes a loose ref; refdb logs a beginning, and packs it",
+        unify: SAID_ALIKE,
+        left: renamed,
+    },
+    Difference {
+        why: "git renames a ref over a broken one or a symbolic one that leads nowhere, and makes branches of objects that are no commits; refdb refuses to",
+        unify: refused_rename,
+        left: LEFT_BY_REFDB,
     },
     Difference {
         why: "git does not migrate the reflog of no ref whose name is a folder of refs, or below a ref; refdb does where files have room for it",

@@ -37,6 +37,34 @@ pub(crate) fn longer_messages(step: &Step, changed: &Changed, _: Left<'_>) -> bo
         && refdb.lines().any(|line| line.len() > HALF_A_BLOCK)
 }
 
+/// Git's reftables speak of copying.
+pub(crate) fn refused_rename(step: &Step, git: &mut Said, refdb: &mut Said) {
+    if !is(step, "refs", "rename") {
+        return;
+    }
+    git.err = git.err.replace(" symbolic ref, copying it ", " symbolic ref, renaming it ").into();
+    let words = ["trying to write non-commit object ", ": reference broken: ", "fatal: reference already exists: "];
+    if git.code == 0 && words.iter().any(|words| refdb.err.contains_str(words)) {
+        refdb.clone_from(git);
+    }
+}
+
+/// A renamed ref has the same value, wherever it is.
+pub(crate) fn renamed(step: &Step, changed: &Changed, left: Left<'_>) -> bool {
+    if !is(step, "refs", "rename") {
+        return false;
+    }
+    let is_packed = |name: &[u8], value: &[u8]| {
+        let line = [value.trim_end(), b" ", name].concat();
+        left.all.iter().any(|other| {
+            other.name == "packed-refs"
+                && other.other.as_ref().is_some_and(|packed| packed.lines().any(|it| it == line))
+        })
+    };
+    let is_loose_for_git = changed.git.as_ref().is_some_and(|value| is_packed(&changed.name, value));
+    is_log(changed) || changed.name == "packed-refs" || is_loose_for_git && changed.other.is_none()
+}
+
 /// A reflog whose ref is gone, and whose name is below another ref's.
 pub(crate) fn log_below_a_ref(step: &Step, git: &mut Said, refdb: &mut Said) {
     let is_told = |line: &[u8]| {
@@ -59,7 +87,7 @@ pub(crate) fn without_fsync(text: &[u8]) -> BString {
 pub(crate) fn forms_of_refs(step: &Step, git: &mut Said, refdb: &mut Said) {
     // Refdb has read core.fsync before.
     let before = |text: &BString| text.find("usage: git refs").map(|at| without_fsync(&text[..at]));
-    if step.command == "refs" && Git::find().version() < (2, 56) {
+    if step.command == "refs" {
         for (git, refdb) in [(&git.out, &mut refdb.out), (&git.err, &mut refdb.err)] {
             if before(git).is_some() && before(git) == before(refdb) {
                 refdb.clone_from(git);
