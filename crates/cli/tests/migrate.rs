@@ -177,32 +177,6 @@ fn from_a_linked_worktree_the_main_ones_bad_head_is_named() {
     }
 }
 
-/// Each worktree's stack is locked while its refs are brought over, which took two open files each.
-#[test]
-fn as_many_worktrees_as_there_are_need_no_more_open_files() {
-    const WORKTREES: usize = 120;
-    const LIMITED: &str = "ulimit -n 24; exec \"$0\" refs migrate --ref-format=\"$1\"";
-    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
-    let ids = repo.commits(1);
-    repo.create_refs([("refs/heads/main", ids[0])]);
-    for at in 0..WORKTREES {
-        let dir = repo.git_dir().join(format!("worktrees/w{at}"));
-        std::fs::create_dir_all(&dir).unwrap();
-        for (name, content) in [("HEAD", "ref: refs/heads/main"), ("commondir", "../.."), ("gitdir", "/nowhere/.git")] {
-            std::fs::write(dir.join(name), format!("{content}\n")).unwrap();
-        }
-    }
-    for to in [RefFormat::Reftable, RefFormat::Files] {
-        let output = repo.try_run("sh", ["-c", LIMITED, REFDB, to.name()], "");
-        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-        assert_eq!(repo.rev_parse("refs/heads/main"), ids[0]);
-        for at in [0, WORKTREES - 1] {
-            assert_eq!(repo.git(["symbolic-ref", &format!("worktrees/w{at}/HEAD")]), "refs/heads/main");
-        }
-        assert!(refdb_testkit::files_below(repo.git_dir()).iter().all(|path| !path.contains(".lock")));
-    }
-}
-
 #[test]
 fn who_may_not_write_changes_nothing() {
     if rustix::process::geteuid().as_raw() != 0 {

@@ -51,22 +51,6 @@ fn the_log_of_a_symbolic_ref_keeps_entries_that_the_ref_leads_to() {
     assert_eq!(repo.reflog("refs/heads/link").len(), 1);
 }
 
-#[test]
-fn few_files_may_be_open_while_many_logs_expire() {
-    const LIMITED: &str = "ulimit -n 24; exec \"$0\" reflog expire --expire=now --all";
-    for format in RefFormat::ALL {
-        let repo = Repo::with_worktree(format, Default::default());
-        set_up(&repo);
-        let id = repo.rev_parse("main");
-        let names: Vec<String> = (0..240).map(|number| format!("refs/heads/many/{number}")).collect();
-        let lines: String = names.iter().map(|name| format!("create {name} {id}\n")).collect();
-        repo.git_with_input(["update-ref", "--stdin", "-m", "made"], &lines);
-        let output = repo.command("sh").args(["-c", LIMITED, env!("CARGO_BIN_EXE_refdb")]).output().unwrap();
-        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-        assert!(names.iter().all(|name| repo.reflog(name).is_empty()));
-    }
-}
-
 const NEVER: [&str; 2] = ["--expire=never", "--expire-unreachable=never"];
 
 #[test]

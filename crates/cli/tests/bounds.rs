@@ -1,10 +1,11 @@
-//! Where memory ends the process does, and leaves no lock.
+//! Where memory ends the process does, and leaves no lock. Few files may be open.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 use std::{
+    ffi::OsString,
     io::{Read, Write},
     os::unix::process::ExitStatusExt,
     path::Path,
@@ -20,13 +21,16 @@ fn locks(folder: &Path) -> usize {
     entries.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|end| end == "lock")).count()
 }
 
+/// refdb, or a copy of it: another user may not be let into the folder where it was built.
+fn program() -> OsString {
+    std::env::var_os("REFDB_TEST_PROGRAM").unwrap_or(env!("CARGO_BIN_EXE_refdb").into())
+}
+
 /// `refdb update-ref --stdin` with so much memory and no more.
 fn update_ref(repo: &Repo, kibibytes: u32, commands: &str) -> Child {
     let mut shell = repo.command(Path::new("sh"));
     let script = format!("ulimit -c 0; ulimit -v {kibibytes}; exec \"$0\" update-ref --stdin");
-    // Another user may not be let into the folder where it was built.
-    let program = std::env::var_os("REFDB_TEST_PROGRAM").unwrap_or(env!("CARGO_BIN_EXE_refdb").into());
-    let mut child = start(shell.args(["-c", &script]).arg(program));
+    let mut child = start(shell.args(["-c", &script]).arg(program()));
     // It may end before it has read all.
     let _ = child.stdin.take().unwrap().write_all(commands.as_bytes());
     child
@@ -78,4 +82,48 @@ fn a_transaction_that_runs_out_of_memory_leaves_no_lock() {
     }
     assert!(locked_and_aborted > 0, "no run had locks when its memory ended");
     assert_eq!(repo.refs().len(), COUNT);
+}
+
+/// Each worktree's stack is locked while its refs are brought over, which took two open files each.
+#[test]
+fn as_many_worktrees_as_there_are_need_no_more_open_files() {
+    const WORKTREES: usize = 120;
+    const LIMITED: &str = "ulimit -n 24; exec \"$0\" refs migrate --ref-format=\"$1\"";
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let ids = repo.commits(1);
+    repo.create_refs([("refs/heads/main", ids[0])]);
+    for at in 0..WORKTREES {
+        let dir = repo.git_dir().join(format!("worktrees/w{at}"));
+        std::fs::create_dir_all(&dir).unwrap();
+        for (name, content) in [("HEAD", "ref: refs/heads/main"), ("commondir", "../.."), ("gitdir", "/nowhere/.git")] {
+            std::fs::write(dir.join(name), format!("{content}\n")).unwrap();
+        }
+    }
+    for to in [RefFormat::Reftable, RefFormat::Files] {
+        let output =
+            repo.command(Path::new("sh")).args(["-c", LIMITED]).arg(program()).arg(to.name()).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        assert_eq!(repo.rev_parse("refs/heads/main"), ids[0]);
+        for at in [0, WORKTREES - 1] {
+            assert_eq!(repo.git(["symbolic-ref", &format!("worktrees/w{at}/HEAD")]), "refs/heads/main");
+        }
+        assert!(refdb_testkit::files_below(repo.git_dir()).iter().all(|path| !path.contains(".lock")));
+    }
+}
+
+#[test]
+fn few_files_may_be_open_while_many_logs_expire() {
+    const LIMITED: &str = "ulimit -n 24; exec \"$0\" reflog expire --expire=now --all";
+    for format in RefFormat::ALL {
+        let repo = Repo::with_worktree(format, HashKind::Sha1);
+        let id = repo.commit();
+        let names: Vec<String> = (0..240).map(|number| format!("refs/heads/many/{number}")).collect();
+        let lines: String = names.iter().map(|name| format!("create {name} {id}\n")).collect();
+        repo.git_with_input(["update-ref", "--stdin", "-m", "made"], &lines);
+        let log = |name: &String| repo.git(["reflog", "show", name]);
+        assert!(names.iter().all(|name| log(name).contains("made")));
+        let output = repo.command(Path::new("sh")).args(["-c", LIMITED]).arg(program()).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        assert!(names.iter().all(|name| log(name).is_empty()));
+    }
 }
