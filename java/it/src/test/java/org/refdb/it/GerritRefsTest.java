@@ -47,7 +47,7 @@ final class GerritRefsTest {
 
   @BeforeAll
   void start() throws Exception {
-    scratch = Files.createTempDirectory("refdb-gerrit");
+    scratch = Files.createTempDirectory("gerrit-refs");
     server = GerritServer.create(scratch.resolve("site"));
     Commands.Output installed = server.installer("install");
     assertEquals(0, installed.status(), installed.text());
@@ -472,7 +472,8 @@ final class GerritRefsTest {
   void uninstallingLeavesEverythingToJGit() throws Exception {
     Commands.Output said = server.installer("uninstall");
     assertEquals(0, said.status(), said.text());
-    assertFalse(Files.readString(server.site().resolve("etc/gerrit.config")).contains("refdb"));
+    String config = Files.readString(server.site().resolve("etc/gerrit.config"));
+    assertFalse(config.contains("refdb"), config);
     assertFalse(Files.exists(server.site().resolve("lib/refdb-gerrit.jar")));
     assertFalse(jgitConfig().contains("smallBatches"), said.text());
     server.start();
