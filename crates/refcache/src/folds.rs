@@ -81,10 +81,16 @@ impl Folds {
         }
     }
 
-    fn run(&self) {
+    fn run(self: &Arc<Self>) {
         let _running = Running(self);
         while let Some(job) = self.next() {
             self.fold(&job);
+            let opened = job.opened.upgrade();
+            drop(job);
+            // Who wrote meanwhile could have no other job made, and may not come again.
+            if let Some(opened) = opened {
+                self.wrote(&opened, 0);
+            }
         }
     }
 

@@ -96,6 +96,28 @@ fn changes(view: &View) -> HashMap<String, Target> {
 }
 
 #[test]
+fn what_is_written_during_a_fold_is_folded_though_nobody_writes_after_it() {
+    let (repo, ids) = repo();
+    let views = Views::new(&ViewsSettings::default());
+    let view = views.open(repo.git_dir(), &settings(8, &[LOOSE])).unwrap();
+    write(&view, 0, 0, ids[0]);
+    wait_until("the first fold has looked", || !repo.git_dir().join("packed-refs.refdb-fold.lock").exists());
+    // Another one has the lock, for which the next fold waits.
+    let lock = repo.git_dir().join("packed-refs.lock");
+    fs::write(&lock, "").unwrap();
+    (1..4).for_each(|at| write(&view, 0, at, ids[0]));
+    thread::scope(|scope| {
+        for at in 4..8 {
+            let (view, ids) = (&view, &ids);
+            scope.spawn(move || write(view, 0, at, ids[0]));
+        }
+        wait_until("all are written", || loose(repo.git_dir()) == 16);
+        fs::remove_file(&lock).unwrap();
+    });
+    wait_until("all are folded", || loose(repo.git_dir()) == 0);
+}
+
+#[test]
 fn ten_times_the_bound_is_written_and_less_than_twice_the_bound_is_loose() {
     const BOUND: usize = 200;
     const WRITERS: usize = 4;
