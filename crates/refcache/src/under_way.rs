@@ -208,7 +208,12 @@ impl Repositories {
         if known.len() >= KEPT && known.len().is_power_of_two() {
             known.retain(|_, under_way| Arc::strong_count(under_way) > 1 || !under_way.is_idle());
         }
-        Arc::clone(known.entry(inode).or_insert_with(|| Arc::new(UnderWay::new(fs))))
+        let under_way = known.entry(inode).or_insert_with(|| Arc::new(UnderWay::new(fs)));
+        // While nobody has it open another repository may have got its place, whose loose refs nobody has counted.
+        if Arc::strong_count(under_way) == 1 && under_way.is_idle() {
+            *under_way = Arc::new(UnderWay::new(fs));
+        }
+        Arc::clone(under_way)
     }
 }
 
@@ -224,6 +229,21 @@ mod tests {
 
     fn refs(names: &[&str], old: Option<u8>) -> Vec<Before> {
         names.iter().map(|name| (BString::from(*name), old.map(id))).collect()
+    }
+
+    #[test]
+    fn a_repository_that_nobody_has_open_is_not_taken_for_the_next_in_its_place() {
+        let (all, fs) = (Repositories::default(), Fs::real());
+        let count = |under_way: &UnderWay| {
+            assert!(under_way.loose.wrote(2), "the first batch has a fold look");
+            under_way.loose.folded(2, 0, 1000);
+            under_way.loose.release();
+        };
+        let first = all.of((1, 2), &fs);
+        count(&first);
+        assert!(!all.of((1, 2), &fs).loose.wrote(2), "it is the same while it is open");
+        drop(first);
+        count(&all.of((1, 2), &fs));
     }
 
     #[test]

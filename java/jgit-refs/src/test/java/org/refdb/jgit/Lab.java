@@ -1,10 +1,13 @@
 package org.refdb.jgit;
 
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
 import java.io.File;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.time.Instant;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
@@ -44,6 +47,16 @@ final class Lab {
       views = RefViews.open(64 << 20, 0);
     }
     return views;
+  }
+
+  /** Waits until there are more folds than before and none is under way. One would be in the way of removing the folder. */
+  static void awaitFolds(Path gitDir, long before) throws Exception {
+    Path lock = gitDir.resolve("packed-refs.refdb-fold.lock");
+    long deadline = System.nanoTime() + Duration.ofMinutes(2).toNanos();
+    for (int quiet = 0; quiet < 30; Thread.sleep(10)) {
+      assertTrue(System.nanoTime() < deadline, "loose refs are not folded: " + views().holdings());
+      quiet = views().holdings().folds() == before || Files.exists(lock) ? 0 : quiet + 1;
+    }
   }
 
   enum Format {

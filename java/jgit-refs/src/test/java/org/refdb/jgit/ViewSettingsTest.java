@@ -7,7 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
-import java.time.Duration;
 import java.util.List;
 import org.eclipse.jgit.lib.BatchRefUpdate;
 import org.eclipse.jgit.lib.Config;
@@ -93,11 +92,7 @@ class ViewSettingsTest {
           assertTrue(Files.exists(gitDir.resolve("refs/heads/0a")), "a small batch is loose");
         }
       }
-      long deadline = System.nanoTime() + Duration.ofMinutes(2).toNanos();
-      while (Lab.views().holdings().folds() == folds) {
-        assertTrue(System.nanoTime() < deadline, "nothing is folded: " + Lab.views().holdings());
-        Thread.sleep(10);
-      }
+      Lab.awaitFolds(gitDir, folds);
       assertEquals(0, Lab.views().holdings().failedFolds());
       assertEquals(commit, repository.exactRef("refs/heads/7b").getObjectId());
       assertTrue(Files.readString(gitDir.resolve("packed-refs")).contains(" refs/heads/0a\n"), "the first batch is packed");
