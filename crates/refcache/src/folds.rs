@@ -53,10 +53,15 @@ impl Folds {
     /// fast for that waits a little.
     pub(crate) fn wrote(self: &Arc<Self>, opened: &Arc<Opened>, refs: usize) {
         let Some((under_way, max)) = opened.loose_refs() else { return };
-        if !under_way.loose.wrote(refs) {
-            return under_way.loose.wait_if_far_ahead(max);
+        if under_way.loose.wrote(refs) {
+            self.add(Job { opened: Arc::downgrade(opened), under_way: Arc::clone(under_way), max });
+        } else {
+            under_way.loose.wait_if_far_ahead(max);
         }
-        let job = Job { opened: Arc::downgrade(opened), under_way: Arc::clone(under_way), max };
+    }
+
+    /// Has a job done, by the thread that runs or by a new one.
+    fn add(self: &Arc<Self>, job: Job) {
         let mut work = self.work();
         work.waiting.push_back(job);
         if !work.is_running {
@@ -85,11 +90,11 @@ impl Folds {
         let _running = Running(self);
         while let Some(job) = self.next() {
             self.fold(&job);
-            let opened = job.opened.upgrade();
+            let (opened, under_way, max) = (Weak::clone(&job.opened), Arc::clone(&job.under_way), job.max);
             drop(job);
             // Who wrote meanwhile could have no other job made, and may not come again.
-            if let Some(opened) = opened {
-                self.wrote(&opened, 0);
+            if opened.strong_count() > 0 && under_way.loose.wrote(0) {
+                self.add(Job { opened, under_way, max });
             }
         }
     }

@@ -13,8 +13,8 @@ use std::sync::{
 /// One bound for all of it. Single names have a quarter at most. Single views hold pages of packed-refs, the index from
 /// objects to refs, and listings of folders. They and the blocks of reftables share the rest as needed, but the blocks
 /// need not go below a quarter. If it is too much, blocks are given up first, then text read for a listing or a
-/// transaction. Then views give up their content, those first that were not used for the longest time. In the end they
-/// are closed.
+/// transaction. Then other views give up their content, those first that were not used for the longest time. The view that
+/// is asked gives up pages that were not looked up in lately. In the end the others are closed.
 pub(crate) struct Memory {
     pub(crate) blocks: Arc<BlockCache>,
     pub(crate) names: Names,
