@@ -5,7 +5,10 @@ use crate::{
         footer::{ENTRY_BYTES, Entries, TRAILER_BYTES, encode_footer},
         record::{SegmentHeader, check_record},
     },
-    log::recover::{Scanned, footer_from, scan},
+    log::{
+        recover::footer_from,
+        scan::{Scanned, scan},
+    },
 };
 
 /// Reads `bytes` as a segment file, by its footer and by its records. Checks that the result is inside the file and

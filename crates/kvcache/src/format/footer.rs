@@ -40,7 +40,7 @@ impl Entry {
         bytes
     }
 
-    fn decode(bytes: &[u8; ENTRY_BYTES]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8; ENTRY_BYTES]) -> Option<Self> {
         let place = u64_at(bytes, 8);
         let (offset, len) = ((place >> 26) as usize % (1 << 22) * ALIGN, (place >> 2) as usize % (1 << 24) * ALIGN);
         let fits = (SEGMENT_HEADER_BYTES..=MAX_OFFSET_BYTES).contains(&offset) && len >= RECORD_HEADER_BYTES;

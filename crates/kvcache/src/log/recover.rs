@@ -4,11 +4,13 @@
 use crate::{
     error::{Error, Result},
     format::{
-        footer::{Entries, Entry, TRAILER_BYTES, Trailer, encode_footer, footer_len},
-        rate::Rate,
-        record::{Kind, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, check_record},
+        footer::{Entries, TRAILER_BYTES, Trailer, encode_footer, footer_len},
+        record::{Kind, SEGMENT_HEADER_BYTES, SegmentHeader},
     },
-    log::segment::seq_of,
+    log::{
+        scan::{Scanned, scan},
+        segment::seq_of,
+    },
     sync::threads_for,
 };
 use refdb_vfs::{File, Fs};
@@ -107,47 +109,6 @@ pub(crate) fn footer_from(
     let mut bytes = vec![0; trailer.footer_len() - TRAILER_BYTES];
     read_at(&mut bytes, file_bytes - footer_len)?;
     Ok(trailer.decode_entries(bytes).map(|entries| (trailer, entries)))
-}
-
-/// The records of a segment as they are found one behind the other.
-pub(crate) struct Scanned {
-    pub(crate) entries: Entries,
-    /// Where they end.
-    pub(crate) end: u64,
-    /// The youngest one's age.
-    pub(crate) newest_ms: u64,
-    /// How many are harmed.
-    harmed: usize,
-}
-
-/// Every whole record from the start of a segment's bytes. With `steps_over` a harmed record whose header is whole does
-/// not end it. Its key counts as removed, since the record's content is not known.
-pub(crate) fn scan(bytes: &[u8], seq: u64, steps_over: bool) -> Scanned {
-    let mut scanned = Scanned { entries: Entries::default(), end: 0, newest_ms: 0, harmed: 0 };
-    let mut at = SEGMENT_HEADER_BYTES;
-    while let Some(rest) = bytes.get(at..) {
-        let (header, kind) = match check_record(rest, seq, at as u64) {
-            Some(header) => (header, header.kind),
-            None => match RecordHeader::decode_alone(rest).filter(|_| steps_over) {
-                Some(header) if header.record_len() <= rest.len() => {
-                    scanned.harmed += 1;
-                    (header, if header.kind == Kind::Dropped { Kind::Dropped } else { Kind::Remove })
-                }
-                _ => break,
-            },
-        };
-        let len = header.record_len();
-        scanned.entries.push(&Entry { hash: header.hash, kind, offset: at, len, rate: Rate::default() });
-        scanned.newest_ms = header.created_ms.max(scanned.newest_ms);
-        at += len;
-    }
-    scanned.end = at as u64;
-    scanned
-}
-
-/// The entries of a segment that has no footer, as [`recover`] would find them.
-pub(crate) fn entries_without_footer(bytes: &[u8], seq: u64) -> Entries {
-    scan(bytes, seq, true).entries
 }
 
 fn load(fs: &Fs, path: &Path, seq: u64, store: u64) -> Result<Loaded> {

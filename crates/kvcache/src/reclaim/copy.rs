@@ -14,7 +14,8 @@ use crate::{
     },
     log::{
         append::{Made, NoRoom},
-        recover::{entries_without_footer, read_footer},
+        recover::read_footer,
+        scan::entries_without_footer,
         segment::Segment,
         space::Who,
     },
