@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.util.List;
 import java.util.Optional;
 import java.util.function.Consumer;
+import org.refdb.gerrit.global.Stages.Effective;
 
 /**
  * Compares the refs on this node's disk with those in etcd, both ways, and stops nobody. A ref that differs is looked at
@@ -139,8 +140,17 @@ final class Compare {
     if (!now.map(Generation::id).equals(Optional.of(generation.id()))) {
       throw new GlobalRefException("project " + disk.project() + " was removed or renamed meanwhile", null);
     }
-    Optional<KeyValue> value = Etcd.first(all.get(1));
-    return new Seen(now, value.map(Etcd::text), value.map(KeyValue::getModRevision).orElse(0L), Etcd.text(all.get(2)));
+    Optional<KeyValue> entry = Etcd.first(all.get(1));
+    Optional<String> holder = Etcd.text(all.get(2));
+    if (entry.isEmpty()) {
+      return new Seen(now, Optional.empty(), 0, holder);
+    }
+    Optional<Effective> effective = refs.stages().look(entry.get(), refs.deadline());
+    if (effective.isEmpty()) {
+      return see(ref, generation);
+    }
+    Optional<String> batch = effective.get().open().map(open -> "a batch of node " + open.node());
+    return new Seen(now, effective.get().value(), entry.get().getModRevision(), holder.or(() -> batch));
   }
 
   static boolean agree(Optional<String> disk, Optional<String> etcd) {

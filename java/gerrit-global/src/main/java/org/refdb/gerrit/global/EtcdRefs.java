@@ -11,17 +11,24 @@ final class EtcdRefs {
   /** A name and its value. */
   record Entry(String ref, String value) {}
 
+  private final GlobalRefs refs;
   private final ByteSequence prefix;
   private final Pages pages;
 
   EtcdRefs(GlobalRefs refs, Generation generation) {
+    this.refs = refs;
     prefix = refs.keys().values(generation);
     pages = new Pages(refs.etcd(), prefix, AT_ONCE);
   }
 
   /** The next one. */
   Optional<Entry> next() throws GlobalRefException {
-    Optional<KeyValue> next = pages.next();
-    return next.map(entry -> new Entry(Keys.rest(entry.getKey(), prefix), Etcd.text(entry)));
+    for (Optional<KeyValue> next = pages.next(); next.isPresent(); next = pages.next()) {
+      Optional<String> value = refs.stages().value(next.get(), refs.deadline());
+      if (value.isPresent()) {
+        return Optional.of(new Entry(Keys.rest(next.get().getKey(), prefix), value.get()));
+      }
+    }
+    return Optional.empty();
   }
 }

@@ -2,12 +2,14 @@ package org.refdb.gerrit.global;
 
 import com.google.common.flogger.FluentLogger;
 import io.etcd.jetcd.ByteSequence;
+import io.etcd.jetcd.KeyValue;
 import io.etcd.jetcd.kv.GetResponse;
-import io.etcd.jetcd.kv.TxnResponse;
 import io.etcd.jetcd.op.Cmp;
+import io.etcd.jetcd.op.CmpTarget;
 import io.etcd.jetcd.op.Op;
 import io.etcd.jetcd.options.PutOption;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.Executors;
@@ -16,6 +18,7 @@ import java.util.concurrent.TimeUnit;
 import org.refdb.gerrit.global.Locks.Held;
 import org.refdb.gerrit.global.Slot.Branch;
 import org.refdb.gerrit.global.Slot.Result;
+import org.refdb.gerrit.global.Stages.Effective;
 
 /** Where each ref of several nodes points: values of refs as text, of which etcd keeps the only valid one. */
 final class GlobalRefs implements AutoCloseable {
@@ -23,6 +26,9 @@ final class GlobalRefs implements AutoCloseable {
 
   /** Between two tries to learn what became of a lost answer. */
   private static final long RESOLVE_MILLIS = 500;
+
+  private static final int READ_AT_ONCE = 100;
+  private static final Optional<Effective> NOTHING = Optional.of(new Effective(Optional.empty(), Optional.empty()));
 
   /** What etcd has: perhaps no value, and then whether that means that the ref does not exist. */
   record Found(Optional<String> value, boolean imported) {}
@@ -48,6 +54,7 @@ final class GlobalRefs implements AutoCloseable {
   private final Session session;
   private final Projects projects;
   private final Locks locks;
+  private final Stages stages;
   private final ScheduledExecutorService background = thread("refdb-global");
 
   /** The lease has a thread of its own: nothing that takes long may let it run out. */
@@ -62,6 +69,7 @@ final class GlobalRefs implements AutoCloseable {
     session = new Session(etcd);
     projects = new Projects(etcd, keys);
     locks = new Locks(etcd, keys, node, session, slots, projects);
+    stages = new Stages(etcd, keys, node);
     every(renewing, settings.lease().toMillis() / 4, session::renew);
     every(background, RESOLVE_MILLIS, slots::resolve);
     every(background, RESOLVE_MILLIS, locks::releaseRest);
@@ -115,6 +123,10 @@ final class GlobalRefs implements AutoCloseable {
     return locks;
   }
 
+  Stages stages() {
+    return stages;
+  }
+
   String nodeName() {
     return node.name();
   }
@@ -124,17 +136,47 @@ final class GlobalRefs implements AutoCloseable {
     Deadline deadline = deadline();
     Optional<Generation> generation = projects.find(project, deadline);
     while (generation.isPresent()) {
-      ByteSequence key = keys.value(generation.get(), ref);
       // Both at one moment: a project that was removed or renamed has no value of before.
-      TxnResponse both =
-          etcd.commitAgain(List.of(), List.of(Etcd.get(keys.project(project)), Etcd.get(key)), List.of(), deadline);
-      Optional<Generation> now = projects.remember(project, Etcd.text(both.getGetResponses().get(0)));
+      List<GetResponse> both = readAt(project, generation.get(), List.of(ref), deadline);
+      Optional<Generation> now = projects.remember(project, Etcd.text(both.get(0)));
       if (now.map(Generation::id).equals(generation.map(Generation::id))) {
-        return new Found(Etcd.text(both.getGetResponses().get(1)), now.get().imported());
+        Optional<KeyValue> entry = Etcd.first(both.get(1));
+        Optional<Effective> effective = entry.isPresent() ? stages.look(entry.get(), deadline) : NOTHING;
+        if (effective.isPresent()) {
+          return new Found(effective.get().value(), now.get().imported());
+        }
       }
       generation = now;
     }
     return new Found(Optional.empty(), false);
+  }
+
+  private List<GetResponse> readAt(String project, Generation generation, List<String> names, Deadline deadline) throws GlobalRefException {
+    List<Op> reads = new ArrayList<>(List.of(Etcd.get(keys.project(project))));
+    names.forEach(name -> reads.add(Etcd.get(keys.value(generation, name))));
+    return etcd.commitAgain(List.of(), reads, List.of(), deadline).getGetResponses();
+  }
+
+  /** Reads many values, some at a time. */
+  List<Optional<String>> values(String project, List<String> names) throws GlobalRefException {
+    List<Optional<String>> values = new ArrayList<>();
+    while (values.size() < names.size()) {
+      List<String> some = names.subList(values.size(), Math.min(names.size(), values.size() + READ_AT_ONCE));
+      Optional<Generation> generation = projects.look(project, deadline());
+      if (generation.isEmpty()) {
+        return Collections.nCopies(names.size(), Optional.empty());
+      }
+      List<GetResponse> all = readAt(project, generation.get(), some, deadline());
+      if (!projects.remember(project, Etcd.text(all.getFirst())).map(Generation::id).equals(generation.map(Generation::id))) {
+        values.clear();
+        continue;
+      }
+      for (GetResponse one : all.subList(1, all.size())) {
+        Optional<KeyValue> entry = Etcd.first(one);
+        values.add(entry.isPresent() ? stages.value(entry.get(), deadline()) : Optional.empty());
+      }
+    }
+    return values;
   }
 
   /**
@@ -171,7 +213,10 @@ final class GlobalRefs implements AutoCloseable {
       if (result.isDone()) {
         return true;
       }
-      if (!result.reads().isEmpty()) {
+      Optional<KeyValue> entry = result.reads().isEmpty() ? Optional.empty() : Etcd.first(result.reads().get(1));
+      if (entry.isPresent() && Stage.is(entry.get())) {
+        stages.clear(entry.get(), deadline);
+      } else if (!result.reads().isEmpty()) {
         boolean isPut = expected instanceof Expected.Anything && lock.isEmpty();
         Optional<Boolean> answer = answer(project, ref, generation, lock, result.reads(), value, catchesUp, isPut);
         if (answer.isPresent()) {
@@ -203,7 +248,9 @@ final class GlobalRefs implements AutoCloseable {
         Values.DELETED.forEach(deleted -> branches.add(branch(common, Etcd.is(key, deleted), put)));
       }
       case Expected.Anything anything -> {
-        return List.of(new Branch(common, put));
+        // A batch that is under way here is decided first: its stage comes after all values.
+        branches.add(branch(common, new Cmp(key, Cmp.Op.LESS, CmpTarget.value(Stage.FIRST)), put));
+        branches.add(branch(common, Etcd.isAbsent(key), put));
       }
     }
     return branches;
@@ -280,6 +327,7 @@ final class GlobalRefs implements AutoCloseable {
   public void close() {
     background.shutdownNow();
     renewing.shutdownNow();
+    stages.close();
     session.close();
     etcd.close();
   }

@@ -1,6 +1,8 @@
 package org.refdb.gerrit.global;
 
 import io.etcd.jetcd.ByteSequence;
+import io.etcd.jetcd.KeyValue;
+import io.etcd.jetcd.kv.TxnResponse;
 import io.etcd.jetcd.op.Cmp;
 import io.etcd.jetcd.op.Op;
 import io.etcd.jetcd.op.RangeIsAbsent;
@@ -121,12 +123,28 @@ final class Import {
     }
     Cmp allAbsent = new RangeIsAbsent(keys.getFirst(), Keys.after(keys.getLast()));
     if (!refs.etcd().commitAgain(List.of(same, allAbsent), puts, List.of(), refs.deadline()).isSucceeded()) {
-      List<Op> oneByOne = new ArrayList<>();
-      for (int i = 0; i < puts.size(); i++) {
-        oneByOne.add(Op.txn(new Cmp[] {Etcd.isAbsent(keys.get(i))}, new Op[] {puts.get(i)}, new Op[0]));
-      }
-      refs.etcd().commitAgain(List.of(same), oneByOne, List.of(), refs.deadline());
+      putEach(same, keys, puts);
     }
     return entries.size();
+  }
+
+  /** A ref in a batch that is not decided may be there or not: it is waited for. */
+  private void putEach(Cmp same, List<ByteSequence> keys, List<Op> puts) throws GlobalRefException {
+    boolean isStaged = true;
+    while (isStaged) {
+      List<Op> oneByOne = new ArrayList<>();
+      for (int i = 0; i < puts.size(); i++) {
+        oneByOne.add(
+            Op.txn(new Cmp[] {Etcd.isAbsent(keys.get(i))}, new Op[] {puts.get(i)}, new Op[] {Etcd.get(keys.get(i))}));
+      }
+      isStaged = false;
+      for (TxnResponse each : refs.etcd().commitAgain(List.of(same), oneByOne, List.of(), refs.deadline()).getTxnResponses()) {
+        Optional<KeyValue> there = each.isSucceeded() ? Optional.empty() : Etcd.first(each.getGetResponses().getFirst());
+        if (there.isPresent() && Stage.is(there.get())) {
+          refs.stages().clear(there.get(), refs.deadline());
+          isStaged = true;
+        }
+      }
+    }
   }
 }

@@ -14,10 +14,13 @@ import org.refdb.gerrit.global.Mark.Outcome;
  * @param node whose it is
  * @param key its key, without the prefix of all keys
  * @param open its text, as the transaction compares it
+ * @param staged whether its batch is staged. An older refdb knows no such mark, and leaves the intent alone
  */
-record IntentMark(String node, String key, String open) {
-  static IntentMark of(String node, Keys keys, Slot slot) {
-    return new IntentMark(node, keys.withoutPrefix(slot.key()), slot.mark().text());
+record IntentMark(String node, String key, String open, boolean staged) {
+  private static final String STAGED = "staged ";
+
+  static IntentMark of(String node, Keys keys, Slot slot, boolean staged) {
+    return new IntentMark(node, keys.withoutPrefix(slot.key()), slot.mark().text(), staged);
   }
 
   static IntentMark parse(String text) throws GlobalRefException {
@@ -25,12 +28,14 @@ record IntentMark(String node, String key, String open) {
     if (words.length != 3) {
       throw new GlobalRefException("an intent has \"" + text + "\" for a mark, which refdb has not written", null);
     }
-    Mark.parse(words[2]);
-    return new IntentMark(words[0], words[1], words[2]);
+    boolean staged = words[2].startsWith(STAGED);
+    String open = staged ? words[2].substring(STAGED.length()) : words[2];
+    Mark.parse(open);
+    return new IntentMark(words[0], words[1], open, staged);
   }
 
   String text() {
-    return node + ' ' + key + ' ' + open;
+    return node + ' ' + key + ' ' + (staged ? STAGED : "") + open;
   }
 
   /** What the intent is called: no other transaction has this mark. */

@@ -67,19 +67,22 @@ final class Intents {
     if (live.contains(intent.id())) {
       return false;
     }
-    IntentMark.parse(intent.mark()).close(refs.etcd(), refs.keys(), refs.deadline());
+    IntentMark mark = IntentMark.parse(intent.mark());
+    mark.close(refs.etcd(), refs.keys(), refs.deadline());
+    if (mark.staged()) {
+      refs.stages().close(new Decider(mark.node(), intent.id()), refs.deadline());
+    }
     List<GlobalRef> agreed = new ArrayList<>();
-    List<GlobalRef> others = new ArrayList<>();
-    for (GlobalRef ref : intent.refs()) {
-      if (!isStored.test(ref.name())) {
-        others.add(ref);
-      } else if (isNew(refs.read(project, ref.name()).value(), ref)) {
-        agreed.add(ref);
+    List<GlobalRef> stored = intent.refs().stream().filter(ref -> isStored.test(ref.name())).toList();
+    List<Optional<String>> values = refs.values(project, stored.stream().map(GlobalRef::name).toList());
+    for (int i = 0; i < stored.size(); i++) {
+      if (isNew(values.get(i), stored.get(i))) {
+        agreed.add(stored.get(i));
       }
     }
     if (!agreed.isEmpty()) {
       // It was done, so what etcd does not store belongs to it.
-      agreed.addAll(others);
+      intent.refs().stream().filter(ref -> !isStored.test(ref.name())).forEach(agreed::add);
       finish(view, agreed);
     }
     view.removeGlobalIntent(intent.id());

@@ -68,6 +68,23 @@ final class Keys {
     return of("d/");
   }
 
+  ByteSequence decider(Decider decider) {
+    return of("b/" + decider.text());
+  }
+
+  ByteSequence allDeciders() {
+    return of("b/");
+  }
+
+  /** The names of the refs of one part of a staged batch. */
+  ByteSequence part(Decider decider, int part) {
+    return of("c/" + decider.text() + '/' + part);
+  }
+
+  ByteSequence parts(Decider decider) {
+    return of("c/" + decider.text() + '/');
+  }
+
   /** A key as intents keep it. */
   String withoutPrefix(ByteSequence key) {
     return key.substring(bytes(prefix).size()).toString(UTF_8);

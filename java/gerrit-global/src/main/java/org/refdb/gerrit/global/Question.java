@@ -1,6 +1,7 @@
 package org.refdb.gerrit.global;
 
-import com.google.gerrit.entities.RefNames;
+import static java.nio.charset.StandardCharsets.UTF_8;
+
 import io.etcd.jetcd.ByteSequence;
 import io.etcd.jetcd.KeyValue;
 import io.etcd.jetcd.kv.GetResponse;
@@ -16,6 +17,8 @@ import org.refdb.engine.Arbiter;
 import org.refdb.engine.GlobalRef;
 import org.refdb.gerrit.global.Slot.Branch;
 import org.refdb.gerrit.global.Slot.Result;
+import org.refdb.gerrit.global.StagedBatch.Met;
+import org.refdb.gerrit.global.Stages.Effective;
 import org.refdb.jgit.NotAgreedException;
 import org.refdb.jgit.NotAgreedException.Why;
 
@@ -29,6 +32,12 @@ final class Question extends Arbiter implements AutoCloseable {
 
   /** A larger batch does not ask for values along: they are a third of its request, and seldom wanted. */
   private static final int READS_ALONG_MAX = 124;
+
+  /** The engine reads no longer record. */
+  private static final long RECORD_BYTES_MAX = 16L << 20;
+
+  /** Both ids, and words. */
+  private static final long RECORD_BYTES_BESIDES_NAME = 140;
 
   private static final String NOTHING_CHANGED = "Nothing was changed";
 
@@ -53,6 +62,9 @@ final class Question extends Arbiter implements AutoCloseable {
 
   private List<Op> puts;
   private Slot slot;
+
+  /** Where etcd does not take the batch at once; null otherwise, and once it is decided. */
+  private StagedBatch staged;
   private String intentId;
   private NotAgreedException failure;
 
@@ -106,13 +118,9 @@ final class Question extends Arbiter implements AutoCloseable {
     if (stored.isEmpty()) {
       return new Verdict.Agreed();
     }
-    int most = refs.etcd().settings().txnOps() - OPS_BESIDES_REFS;
-    if (stored.size() > most) {
+    if (recordBytes(changes) > RECORD_BYTES_MAX) {
       return refused(
-          Why.TOO_MANY,
-          stored.size() + " refs of " + project + " would change at once, and etcd takes " + most
-              + " in one transaction. For more raise its --max-txn-ops and refdb.global.maxTxnOps",
-          null);
+          Why.TOO_MANY, changes.size() + " refs of " + project + " would change at once: more than the record of an update can hold", null);
     }
     try {
       generation = refs.projects().findOrBegin(project, deadline);
@@ -122,14 +130,26 @@ final class Question extends Arbiter implements AutoCloseable {
     } catch (RuntimeException e) {
       return away(new GlobalRefException("etcd cannot be asked: " + e, e));
     }
-    guess();
+    Settings settings = refs.etcd().settings();
+    boolean isStaged =
+        stored.size() > settings.txnOps() - OPS_BESIDES_REFS || StagedBatch.bytes(settings, stored) > settings.requestBytes();
     intentId = mark().intentId();
     begun.accept(intentId);
+    if (isStaged) {
+      staged = new StagedBatch(refs, project, generation, new Decider(refs.nodeName(), intentId), stored);
+    } else {
+      guess();
+    }
     return ask(mark());
   }
 
+  /** As long as the intent is, or a little longer. */
+  private static long recordBytes(List<GlobalRef> changes) {
+    return changes.stream().mapToLong(ref -> ref.name().getBytes(UTF_8).length + RECORD_BYTES_BESIDES_NAME).sum();
+  }
+
   private IntentMark mark() {
-    return IntentMark.of(refs.nodeName(), refs.keys(), slot);
+    return IntentMark.of(refs.nodeName(), refs.keys(), slot, staged != null);
   }
 
   private Verdict ask(IntentMark mark) {
@@ -152,11 +172,7 @@ final class Question extends Arbiter implements AutoCloseable {
   }
 
   private Op put(GlobalRef ref) {
-    return Op.put(key(ref), Keys.bytes(next(ref)), PutOption.DEFAULT);
-  }
-
-  private static String next(GlobalRef ref) {
-    return ref.newId() == null ? Values.DELETED.getFirst() : ref.newId();
+    return Op.put(key(ref), Keys.bytes(Allowed.next(ref)), PutOption.DEFAULT);
   }
 
   @Override
@@ -165,6 +181,13 @@ final class Question extends Arbiter implements AutoCloseable {
       asked = System.nanoTime();
     }
     Verdict verdict = verdict();
+    if (staged != null && verdict instanceof Verdict.Refused) {
+      staged.withdraw(slot);
+    }
+    if (staged != null && !(verdict instanceof Verdict.Ask)) {
+      staged.end();
+      staged = null;
+    }
     // Others may need it before this batch is made, since its group waits for their answers. An intent has the name of its
     // mark: who has the same mark next would meet it.
     if (!(verdict instanceof Verdict.Ask) && !mark().intentId().equals(intentId)) {
@@ -196,6 +219,9 @@ final class Question extends Arbiter implements AutoCloseable {
   }
 
   private Verdict askOnce() throws GlobalRefException {
+    if (staged != null) {
+      return askStaged();
+    }
     List<Cmp> all = new ArrayList<>(compares);
     all.add(refs.projects().is(project, generation));
     boolean isLarge = stored.size() > READS_ALONG_MAX;
@@ -220,6 +246,30 @@ final class Question extends Arbiter implements AutoCloseable {
       }
     }
     throw new IllegalStateException("no outcome: " + result);
+  }
+
+  private Verdict askStaged() throws GlobalRefException {
+    Optional<Met> met = staged.stage(slot, deadline);
+    if (met.isPresent()) {
+      return switch (met.get()) {
+        case Met.Other other -> differs(other.ref(), other.entry(), other.value());
+        case Met.End end -> refused(Why.DIFFERS, project + ": " + end.why(), null);
+      };
+    }
+    Result result = staged.decide(slot, deadline);
+    return switch (result.outcome()) {
+      case DONE -> {
+        refs.counts().updates.increment();
+        yield new Verdict.Agreed();
+      }
+      case VOID -> again("did not answer in time");
+      case REFUSED ->
+          refused(
+              Why.DIFFERS,
+              project + " was imported, removed or renamed while its refs were updated, or that took longer than"
+                  + " refdb.global.underLocks of another node. Try again",
+              null);
+    };
   }
 
   private List<Op> reads() {
@@ -249,12 +299,17 @@ final class Question extends Arbiter implements AutoCloseable {
     for (int i = 0; i < stored.size(); i++) {
       GlobalRef ref = stored.get(i);
       Optional<KeyValue> entry = Etcd.first(reads.get(i + 1));
-      Optional<String> value = entry.map(Etcd::text);
-      // Two nodes that count up to the same number have not done the same.
-      boolean catchesUp =
-          value.equals(Optional.of(next(ref))) && !ref.name().startsWith(RefNames.REFS_SEQUENCES);
-      if (!catchesUp && !isAsOnDisk(ref, value)) {
-        return differs(ref, entry);
+      Optional<String> value = Optional.empty();
+      if (entry.isPresent()) {
+        Optional<Effective> effective = refs.stages().look(entry.get(), deadline);
+        if (effective.isEmpty() || effective.get().open().isPresent()) {
+          return afterBatch(ref, effective.flatMap(Effective::open));
+        }
+        value = effective.get().value();
+      }
+      boolean catchesUp = Allowed.catchesUp(ref, value);
+      if (!catchesUp && !Allowed.isAsOnDisk(ref, value, generation.imported())) {
+        return differs(ref, entry, value);
       }
       compares.add(entry.isEmpty() ? Etcd.isAbsent(key(ref)) : Etcd.isChangedAt(key(ref), entry.get().getModRevision()));
       if (!catchesUp) {
@@ -264,16 +319,17 @@ final class Question extends Arbiter implements AutoCloseable {
     return again("has other values each time");
   }
 
-  private boolean isAsOnDisk(GlobalRef ref, Optional<String> value) {
-    if (value.isEmpty()) {
-      // In an imported project an absent ref does not exist, in others etcd has never seen it.
-      return ref.oldId() == null || !generation.imported();
+  /** A ref is in a batch that is not decided, or was a moment ago. The guess is good enough to ask again. */
+  private Verdict afterBatch(GlobalRef ref, Optional<Decider> open) throws GlobalRefException {
+    guess();
+    if (open.isPresent()) {
+      refs.stages().met(open.get(), deadline);
     }
-    return ref.oldId() == null ? Values.isDeleted(value.get()) : value.get().equals(ref.oldId());
+    return again("cannot change " + ref.name() + open.map(one -> ": " + Stages.isIn(one)).orElse(""));
   }
 
-  private Verdict differs(GlobalRef ref, Optional<KeyValue> entry) {
-    String there = Values.live(entry.map(Etcd::text)).orElse("no such ref");
+  private Verdict differs(GlobalRef ref, Optional<KeyValue> entry, Optional<String> value) {
+    String there = Values.live(value).orElse("no such ref");
     String here = ref.oldId() == null ? "none" : ref.oldId();
     refs.counts().refused.increment();
     moved = new Moved("etcd has " + there + " for " + ref.name() + " of " + project + ", and this node's disk has " + here, entry);
@@ -305,6 +361,9 @@ final class Question extends Arbiter implements AutoCloseable {
   public void close() {
     if (asked != 0) {
       refs.counts().updateTook.accept(answered - asked);
+    }
+    if (staged != null) {
+      staged.end();
     }
     giveBackSlot();
   }

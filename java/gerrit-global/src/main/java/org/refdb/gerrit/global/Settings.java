@@ -23,6 +23,7 @@ import org.eclipse.jgit.lib.Config;
  * @param lease how long a stopped node keeps its locks: {@code lease}
  * @param underLocks how long native mode asks while refs are locked: {@code underLocks}
  * @param txnOps what etcd takes in one transaction, its --max-txn-ops: {@code maxTxnOps}
+ * @param requestBytes what etcd takes in one request, its --max-request-bytes: {@code maxRequestBytes}
  * @param slots how many updates a node has under way at once: {@code slots}
  */
 record Settings(
@@ -39,6 +40,7 @@ record Settings(
     Duration lease,
     Duration underLocks,
     int txnOps,
+    long requestBytes,
     int slots) {
   static final String SECTION = "refdb";
   static final String SUBSECTION = "global";
@@ -46,6 +48,9 @@ record Settings(
 
   /** etcd's own default. */
   private static final int TXN_OPS_DEFAULT = 128;
+
+  /** So is this: 1.5 MiB. */
+  private static final long REQUEST_BYTES_DEFAULT = 3 << 19;
 
   /** The engine waits for a minute until an update counts as not decided. That is more than its requests take. */
   private static final Duration UNDER_LOCKS_MAX = Duration.ofSeconds(30);
@@ -78,6 +83,7 @@ record Settings(
             time(config, "lease", 15_000),
             time(config, "underLocks", 3000),
             config.getInt(SECTION, SUBSECTION, "maxTxnOps", TXN_OPS_DEFAULT),
+            config.getLong(SECTION, SUBSECTION, "maxRequestBytes", REQUEST_BYTES_DEFAULT),
             slots);
     settings.check();
     return settings;
@@ -105,6 +111,10 @@ record Settings(
     }
     if (txnOps < TXN_OPS_DEFAULT) {
       throw new IllegalArgumentException("refdb.global.maxTxnOps is " + txnOps + ": it must be at least " + TXN_OPS_DEFAULT);
+    }
+    if (requestBytes < REQUEST_BYTES_DEFAULT) {
+      throw new IllegalArgumentException(
+          "refdb.global.maxRequestBytes is " + requestBytes + ": it must be at least " + REQUEST_BYTES_DEFAULT);
     }
     if (underLocks.isZero() || underLocks.compareTo(UNDER_LOCKS_MAX) > 0) {
       throw new IllegalArgumentException("refdb.global.underLocks must be more than 0, and at most " + UNDER_LOCKS_MAX.toSeconds() + "s");

@@ -160,11 +160,23 @@ final class Slot {
 
   /** Closes the mark of a transaction that is not answered, so that it never applies, or learns how it ended. */
   Result close(Deadline deadline) throws GlobalRefException {
+    return close(List.of(), deadline);
+  }
+
+  /** Closes the mark, though there was no transaction that closes it, and makes these changes with that. */
+  void withdraw(List<Op> changes, Deadline deadline) throws GlobalRefException {
+    if (unresolved) {
+      throw new IllegalStateException("the last transaction of this slot may still apply");
+    }
+    unresolved = true;
+    close(changes, deadline);
+  }
+
+  private Result close(List<Op> changes, Deadline deadline) throws GlobalRefException {
     Mark closed = mark.next(Outcome.VOID);
-    Op put = Op.put(key, Keys.bytes(closed.text()), PutOption.DEFAULT);
+    List<Op> puts = with(changes, closing(Outcome.VOID));
     try {
-      TxnResponse answer =
-          etcd.commitAgain(List.of(Etcd.is(key, mark.text())), List.of(put), List.of(Etcd.get(key)), deadline);
+      TxnResponse answer = etcd.commitAgain(List.of(Etcd.is(key, mark.text())), puts, List.of(Etcd.get(key)), deadline);
       if (answer.isSucceeded()) {
         closedAs(closed);
         return new Result(Outcome.VOID, 0, List.of());

@@ -223,7 +223,8 @@ final class Watching implements AutoCloseable {
     }
     if (key.startsWith(keys.allProjects())) {
       know(now);
-    } else if (key.startsWith(keys.allValues())) {
+    } else if (key.startsWith(keys.allValues()) && !Stage.is(now)) {
+      // Of a staged ref it hears when the stage becomes a value.
       take(Keys.rest(key, keys.allValues()), Etcd.text(now));
     }
   }

@@ -2,19 +2,29 @@ package org.refdb.gerrit.global;
 
 import java.nio.file.Path;
 import java.util.List;
+import java.util.stream.IntStream;
 import org.eclipse.jgit.lib.ObjectId;
 
-/** A node in a process of its own, which tests kill: sets one ref, and says how that ended. */
+/** A node in a process of its own, which tests kill. It sets one ref, or creates many at once, and says how that ended. */
 final class NativeChild {
   private NativeChild() {}
 
-  /** The words: address of etcd, prefix, name of the node, folder, ref, id. */
+  /** The words: address of etcd, prefix, name of the node, folder, ref, id. With a number behind it this number of refs below that one. */
   public static void main(String[] words) throws Exception {
     GlobalRefs refs = new GlobalRefs(Nodes.hasty(List.of(words[0]), words[1]), NodeName.of(words[2]));
     try (NativeNode node = new NativeNode(Path.of(words[3]), refs)) {
-      System.out.println(node.set(words[4], ObjectId.fromString(words[5])));
+      ObjectId id = ObjectId.fromString(words[5]);
+      if (words.length == 6) {
+        System.out.println(node.set(words[4], id));
+      } else {
+        System.out.println(node.create(true, below(words[4], Integer.parseInt(words[6])), id).getFirst().getResult());
+      }
     }
     System.exit(0);
+  }
+
+  static List<String> below(String ref, int count) {
+    return IntStream.range(0, count).mapToObj(i -> ref + '/' + i).sorted().toList();
   }
 
   static Process start(String... words) throws java.io.IOException {

@@ -66,10 +66,18 @@ final class NativeNode implements AutoCloseable {
 
   /** Creates refs, all at once. */
   List<ReceiveCommand> create(boolean atomic, List<String> names, ObjectId id) throws IOException {
+    return change(atomic, names.stream().map(name -> new ReceiveCommand(ObjectId.zeroId(), id, name)).toList());
+  }
+
+  /** Sets refs from one value to another, all or none. */
+  List<ReceiveCommand> move(List<String> names, ObjectId from, ObjectId to) throws IOException {
+    return change(true, names.stream().map(name -> new ReceiveCommand(from, to, name)).toList());
+  }
+
+  List<ReceiveCommand> change(boolean atomic, List<ReceiveCommand> commands) throws IOException {
     BatchRefUpdate batch = refs.newBatchUpdate();
     batch.setAtomic(atomic);
-    List<ReceiveCommand> commands =
-        names.stream().map(name -> new ReceiveCommand(ObjectId.zeroId(), id, name)).toList();
+    batch.setAllowNonFastForwards(true);
     batch.addCommand(commands);
     try (RevWalk walk = new RevWalk(repository)) {
       batch.execute(walk, NullProgressMonitor.INSTANCE);

@@ -33,7 +33,7 @@ final class Nodes {
     Duration whole = Duration.ofMillis(millis);
     Duration lock = Duration.ofMillis(3000);
     return new Settings(
-        urls, null, null, null, null, null, prefix, request, whole, lock, Duration.ofSeconds(lease), whole, txnOps, 8);
+        urls, null, null, null, null, null, prefix, request, whole, lock, Duration.ofSeconds(lease), whole, txnOps, 3 << 19, 8);
   }
 
   static GlobalRefs open(String url, String prefix) {
@@ -53,6 +53,11 @@ final class Nodes {
   /** One that asks under locks for a moment only. */
   static GlobalRefs openHastyNative(String url, String prefix) {
     return new GlobalRefs(settings(List.of(url), prefix, 300, 900, 2), NodeName.of("node" + COUNT.incrementAndGet()));
+  }
+
+  /** A hasty one that changes two refs in one transaction. */
+  static GlobalRefs openSmallNative(String url, String prefix) {
+    return new GlobalRefs(settings(List.of(url), prefix, 300, 900, 2, 6), NodeName.of("node" + COUNT.incrementAndGet()));
   }
 
   static Settings hasty(List<String> urls, String prefix) {
