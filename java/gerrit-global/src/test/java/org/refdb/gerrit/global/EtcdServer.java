@@ -16,7 +16,7 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /** A real etcd of one member on loopback, with its data in a folder of its own. */
-final class EtcdServer implements AutoCloseable {
+public final class EtcdServer implements AutoCloseable {
   private static final int FIRST_PORT = 12_000;
   private static final int PORTS = 300;
   private static final AtomicInteger GIVEN = new AtomicInteger();
@@ -26,12 +26,12 @@ final class EtcdServer implements AutoCloseable {
   private final int peerPort;
   private final int healthPort;
   private final Certificates certificates;
-  private final List<String> options;
   private final String name;
 
   /** All members of its cluster, as etcd wants them told. */
   private String members;
 
+  private List<String> options;
   private Process process;
 
   private EtcdServer(String name, Certificates certificates, List<String> options) throws IOException {
@@ -52,10 +52,10 @@ final class EtcdServer implements AutoCloseable {
   }
 
   /** Several of one cluster. */
-  static List<EtcdServer> startCluster(int count) throws IOException, InterruptedException {
+  public static List<EtcdServer> startCluster(int count, String... options) throws IOException, InterruptedException {
     List<EtcdServer> servers = new ArrayList<>();
     for (int i = 0; i < count; i++) {
-      servers.add(new EtcdServer("member" + i, null, List.of()));
+      servers.add(new EtcdServer("member" + i, null, List.of(options)));
     }
     String members = String.join(",", servers.stream().map(server -> server.members).toList());
     for (EtcdServer server : servers) {
@@ -83,7 +83,7 @@ final class EtcdServer implements AutoCloseable {
    * Below those of connections, or one could take it before etcd is there, or while it is killed. Each is given once, and processes
    * that started after each other have ranges of their own.
    */
-  static int freePort() throws IOException {
+  public static int freePort() throws IOException {
     while (true) {
       int port = FIRST_PORT + (int) (ProcessHandle.current().pid() % 64) * PORTS + GIVEN.getAndIncrement() % PORTS;
       try (ServerSocket socket = new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
@@ -94,11 +94,11 @@ final class EtcdServer implements AutoCloseable {
     }
   }
 
-  int port() {
+  public int port() {
     return port;
   }
 
-  String url() {
+  public String url() {
     return (certificates == null ? "http" : "https") + "://localhost:" + port;
   }
 
@@ -107,13 +107,13 @@ final class EtcdServer implements AutoCloseable {
   }
 
   /** Starts it on the data it has, and waits until it answers. */
-  void run() throws IOException, InterruptedException {
+  public void run() throws IOException, InterruptedException {
     launch();
     awaitHealth();
   }
 
   /** Starts it on the data it has. */
-  void launch() throws IOException {
+  public void launch() throws IOException {
     List<String> command =
         new ArrayList<>(
             List.of(
@@ -131,6 +131,11 @@ final class EtcdServer implements AutoCloseable {
 
   private Path log() {
     return folder.resolve("log");
+  }
+
+  /** Other options, from its next start on. */
+  public void options(String... next) {
+    options = List.of(next);
   }
 
   private void awaitHealth() throws IOException, InterruptedException {
@@ -166,7 +171,7 @@ final class EtcdServer implements AutoCloseable {
     }
   }
 
-  void signal(String name) throws IOException, InterruptedException {
+  public void signal(String name) throws IOException, InterruptedException {
     int status = new ProcessBuilder("kill", "-" + name, Long.toString(process.pid())).inheritIO().start().waitFor();
     if (status != 0) {
       throw new IOException("kill -" + name + " ended with " + status);
@@ -178,12 +183,12 @@ final class EtcdServer implements AutoCloseable {
     return process.info().totalCpuDuration().orElse(Duration.ZERO);
   }
 
-  void kill() {
+  public void kill() {
     process.destroyForcibly().onExit().join();
   }
 
   /** Runs etcdctl. */
-  String ctl(String... words) throws IOException, InterruptedException {
+  public String ctl(String... words) throws IOException, InterruptedException {
     List<String> command = new ArrayList<>(List.of("etcdctl", "--endpoints", url()));
     if (certificates != null) {
       command.addAll(certificates.ofCtl());

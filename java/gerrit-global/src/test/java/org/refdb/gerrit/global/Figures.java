@@ -31,6 +31,7 @@ final class Figures {
       updates(node, updates);
       imports(etcd, node, refs);
     }
+    NativeFigures.printInterface();
     NativeFigures.print();
   }
 

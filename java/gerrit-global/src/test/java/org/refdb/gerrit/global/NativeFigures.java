@@ -13,6 +13,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.IntStream;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.transport.ReceiveCommand;
+import org.refdb.gerrit.global.GlobalRefs.Expected;
 
 /** The figures of native mode: eight writers beside one on a slow link, and a large batch beside bare puts. */
 final class NativeFigures {
@@ -21,6 +22,7 @@ final class NativeFigures {
   private static final long SECONDS = 5;
   private static final int BATCH = 1000;
   private static final int BATCHES = 40;
+  private static final AtomicInteger RUNS = new AtomicInteger();
 
   private NativeFigures() {}
 
@@ -43,29 +45,64 @@ final class NativeFigures {
     try (Proxy link = new Proxy(etcd.port());
         NativeNode node = new NativeNode(disk.folder(), Nodes.open(link.url(), "writers/"))) {
       link.delay(LATENCY_MILLIS);
-      perSecond(node, ids, WRITERS);
-      double one = perSecond(node, ids, 1);
-      double eight = perSecond(node, ids, WRITERS);
-      System.out.printf(
-          "%s: %d writers on distinct refs, %d ms each way: %.0f updates/s, one writer %.0f, %.2f times%n", format, WRITERS,
-          LATENCY_MILLIS, eight, one, eight / one);
+      printWriters(format, (ref, i) -> node.set(ref, ids.get(i % ids.size())));
     }
   }
 
-  private static double perSecond(NativeNode node, List<ObjectId> ids, int writers) throws Exception {
+  /** One update of a ref: the first one has the number 0. */
+  private interface Update {
+    void run(String ref, int number) throws Exception;
+  }
+
+  /** The interface alone, for the recipe of bench/curator beside it. */
+  static void printInterface() throws Exception {
+    try (EtcdServer etcd = EtcdServer.start();
+        Proxy link = new Proxy(etcd.port());
+        GlobalRefs refs = Nodes.open(link.url(), "interface/")) {
+      link.delay(LATENCY_MILLIS);
+      printWriters("compare-and-put", (ref, i) -> put(refs, ref, i));
+      printWriters("lock, compare-and-put, release", (ref, i) -> putLocked(refs, ref, i));
+    }
+  }
+
+  private static void put(GlobalRefs refs, String ref, int number) throws GlobalRefException {
+    Expected before = number == 0 ? new Expected.Nothing() : new Expected.Is(id(number).name());
+    if (!refs.compareAndPut("project", ref, before, id(number + 1).name(), false)) {
+      throw new IllegalStateException("somebody else has moved " + ref);
+    }
+  }
+
+  @SuppressWarnings("try") // the lock is held and not asked
+  private static void putLocked(GlobalRefs refs, String ref, int number) throws Exception {
+    try (AutoCloseable lock = refs.lock("project", ref)) {
+      put(refs, ref, number);
+    }
+  }
+
+  private static void printWriters(String what, Update update) throws Exception {
+    perSecond(update, WRITERS);
+    double one = perSecond(update, 1);
+    double eight = perSecond(update, WRITERS);
+    System.out.printf(
+        "%s: %d writers on distinct refs, %d ms each way: %.0f updates/s, one writer %.0f, %.2f times%n", what, WRITERS,
+        LATENCY_MILLIS, eight, one, eight / one);
+  }
+
+  private static double perSecond(Update update, int writers) throws Exception {
+    String folder = "refs/heads/run" + RUNS.incrementAndGet() + '/';
     AtomicInteger done = new AtomicInteger();
     AtomicReference<Exception> failed = new AtomicReference<>();
     long start = System.nanoTime();
     List<Thread> threads = new ArrayList<>();
     for (int writer = 0; writer < writers; writer++) {
-      String ref = "refs/heads/writer" + writer;
+      String ref = folder + writer;
       threads.add(
           Thread.ofPlatform()
               .start(
                   () -> {
                     try {
                       for (int i = 0; System.nanoTime() - start < SECONDS * 1_000_000_000; i++) {
-                        node.set(ref, ids.get(i % ids.size()));
+                        update.run(ref, i);
                         done.incrementAndGet();
                       }
                     } catch (Exception e) {

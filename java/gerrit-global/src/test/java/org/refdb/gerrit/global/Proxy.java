@@ -8,13 +8,17 @@ import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.List;
+import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.TimeUnit;
 
 /** A link to etcd that can be cut, and that loses answers or keeps requests back. */
-final class Proxy implements AutoCloseable {
+public final class Proxy implements AutoCloseable {
   /** The present state of the link. */
-  enum Mode {
+  public enum Mode {
     OPEN,
     /** Requests arrive, answers get lost. */
     NO_ANSWERS,
@@ -23,6 +27,8 @@ final class Proxy implements AutoCloseable {
     /** Nothing gets through, and connections break. */
     CUT
   }
+
+  private static final int PACKETS_MAX = 1024;
 
   private final ServerSocket server;
   private final int target;
@@ -33,17 +39,17 @@ final class Proxy implements AutoCloseable {
 
   private record Awaited(String text, Mode mode) {}
 
-  Proxy(int target) throws IOException {
+  public Proxy(int target) throws IOException {
     this.target = target;
     server = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
     thread("accept", this::accept);
   }
 
-  String url() {
+  public String url() {
     return "http://localhost:" + server.getLocalPort();
   }
 
-  void mode(Mode next) {
+  public void mode(Mode next) {
     mode = next;
     if (next == Mode.CUT) {
       hangUp();
@@ -55,25 +61,26 @@ final class Proxy implements AutoCloseable {
     awaited = new Awaited(text, next);
   }
 
-  private void look(byte[] bytes, int length) {
+  private void look(byte[] bytes) {
     Awaited now = awaited;
-    if (now != null && new String(bytes, 0, length, StandardCharsets.ISO_8859_1).contains(now.text())) {
+    if (now != null && new String(bytes, StandardCharsets.ISO_8859_1).contains(now.text())) {
       mode = now.mode();
       awaited = null;
     }
   }
 
-  void delay(long millis) {
+  /** How long each packet is on its way, in either direction. */
+  public void delay(long millis) {
     delayMillis = millis;
   }
 
   /** Ends the connections to the clients. Those to etcd stay, with the requests that are held. */
-  void hangUp() {
+  public void hangUp() {
     links.forEach(link -> shut(link.client));
   }
 
   /** Lets the requests that were held arrive. */
-  void deliverHeld() throws IOException {
+  public void deliverHeld() throws IOException {
     for (Link link : links) {
       link.deliver();
     }
@@ -109,16 +116,19 @@ final class Proxy implements AutoCloseable {
     private final Socket etcd;
     private final ByteArrayOutputStream held = new ByteArrayOutputStream();
 
-    Link(Socket client, Socket etcd) {
+    Link(Socket client, Socket etcd) throws IOException {
       this.client = client;
       this.etcd = etcd;
+      // Else a second small packet waits for the acknowledgement of the first, 40 ms.
+      client.setTcpNoDelay(true);
+      etcd.setTcpNoDelay(true);
     }
 
-    private synchronized void request(byte[] bytes, int length) throws IOException {
+    private synchronized void request(byte[] bytes) throws IOException {
       if (mode == Mode.HELD || held.size() > 0) {
-        held.write(bytes, 0, length);
+        held.write(bytes);
       } else {
-        etcd.getOutputStream().write(bytes, 0, length);
+        etcd.getOutputStream().write(bytes);
       }
     }
 
@@ -131,46 +141,69 @@ final class Proxy implements AutoCloseable {
     }
 
     void requests() {
-      byte[] bytes = new byte[1 << 16];
-      try {
-        InputStream from = client.getInputStream();
-        for (int length = from.read(bytes); length > 0; length = from.read(bytes)) {
-          pause();
-          look(bytes, length);
-          request(bytes, length);
-        }
-      } catch (IOException e) {
-        // Its other end is gone.
-      }
+      carry(
+          client,
+          bytes -> {
+            look(bytes);
+            request(bytes);
+          });
       if (held.size() == 0) {
         shut(etcd);
       }
     }
 
     void answers() {
-      byte[] bytes = new byte[1 << 16];
-      try {
-        InputStream from = etcd.getInputStream();
-        for (int length = from.read(bytes); length > 0; length = from.read(bytes)) {
-          pause();
-          if (mode == Mode.OPEN) {
-            client.getOutputStream().write(bytes, 0, length);
-          }
-        }
-      } catch (IOException e) {
-        // Its other end is gone.
-      }
+      carry(
+          etcd,
+          bytes -> {
+            if (mode == Mode.OPEN) {
+              client.getOutputStream().write(bytes);
+            }
+          });
       shut(client);
     }
   }
 
-  private void pause() {
-    if (delayMillis > 0) {
-      try {
-        Thread.sleep(delayMillis);
-      } catch (InterruptedException e) {
-        Thread.currentThread().interrupt();
+  /** What takes bytes at the end of the way. */
+  private interface Sink {
+    void take(byte[] bytes) throws IOException;
+  }
+
+  /** Bytes on their way, and when they arrive. None are the end. */
+  private record Packet(byte[] bytes, long due) {}
+
+  /** Carries what comes from a socket until its end. Each packet is on its way for the delay of now, beside those before it. */
+  private void carry(Socket from, Sink to) {
+    BlockingQueue<Packet> way = new ArrayBlockingQueue<>(PACKETS_MAX);
+    thread("read", () -> read(from, way));
+    try {
+      for (Packet packet = way.take(); packet.bytes().length > 0; packet = way.take()) {
+        TimeUnit.NANOSECONDS.sleep(packet.due() - System.nanoTime());
+        to.take(packet.bytes());
       }
+    } catch (IOException e) {
+      // Its other end is gone.
+      shut(from);
+      way.clear(); // the reader may wait for room
+    } catch (InterruptedException e) {
+      throw new IllegalStateException("nobody interrupts a link", e);
+    }
+  }
+
+  private void read(Socket from, BlockingQueue<Packet> way) {
+    byte[] bytes = new byte[1 << 16];
+    try {
+      try {
+        InputStream in = from.getInputStream();
+        for (int length = in.read(bytes); length > 0; length = in.read(bytes)) {
+          way.put(new Packet(Arrays.copyOf(bytes, length), System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(delayMillis)));
+        }
+      } catch (IOException e) {
+        // Its other end is gone.
+      }
+      way.put(new Packet(new byte[0], 0));
+    } catch (InterruptedException e) {
+      throw new IllegalStateException("nobody interrupts a link", e);
     }
   }
 
