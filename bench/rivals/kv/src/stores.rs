@@ -1,6 +1,6 @@
 //! One adapter a library, each opened as its documentation advises for a cache of this size.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use foyer::{BlockEngineConfig, DeviceBuilder, FsDeviceBuilder, HybridCache, HybridCacheBuilder, HybridCachePolicy};
 use moka::sync::Cache as Moka;
 use redb::{Database, ReadableDatabase, TableDefinition};
@@ -8,6 +8,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 /// What a library may use.
@@ -72,6 +73,8 @@ impl Store for Refdb {
     }
 }
 
+const MOST_TO_CLOSE: Duration = Duration::from_secs(60);
+
 /// A memory tier before a disk tier, asynchronous: each call here waits for its future.
 struct Foyer {
     cache: HybridCache<Vec<u8>, Vec<u8>>,
@@ -108,8 +111,12 @@ impl Store for Foyer {
         Ok(())
     }
 
+    /// A second close of a cache that was opened anew, and only read, was seen not to end.
     fn close(self: Box<Self>) -> Result<()> {
-        Ok(self.runtime.block_on(self.cache.close())?)
+        let Foyer { cache, runtime } = *self;
+        let closed = runtime.block_on(async { tokio::time::timeout(MOST_TO_CLOSE, cache.close()).await });
+        runtime.shutdown_background();
+        Ok(closed.with_context(|| format!("its close took more than {MOST_TO_CLOSE:?}"))??)
     }
 }
 
