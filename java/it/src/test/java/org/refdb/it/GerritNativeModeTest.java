@@ -198,6 +198,7 @@ final class GerritNativeModeTest {
     assertEquals(other, there("refs/heads/back"));
     assertTrue(server.log().contains("etcd has " + other + " for refs/heads/back of " + PROJECT), "the log names both");
     assertTrue(ssh.run("refdb-global", "repair", PROJECT, "--to", "disk").contains("1 refs repaired"));
+    assertTrue(ssh.run("refdb-global", "repair", PROJECT, "--intents").contains("0 updates settled, 0 under way, 0 not"));
     rest.good("DELETE", BRANCHES + "back", null);
     isSameInBoth();
   }

@@ -9,9 +9,11 @@ import com.google.inject.Inject;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import org.kohsuke.args4j.Argument;
 import org.kohsuke.args4j.Option;
+import org.refdb.gerrit.refs.GlobalSettled;
 
 /** The SSH commands. They need the capabilities that Gerrit's own commands of the kind need. */
 final class AdminCommands {
@@ -156,7 +158,7 @@ final class AdminCommands {
     }
   }
 
-  /** {@code refdb-global repair PROJECT [REF...] --to etcd|disk [--dry-run]}. */
+  /** {@code refdb-global repair PROJECT [REF...] (--to etcd|disk | --intents) [--dry-run]}. */
   @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
   @CommandMetaData(name = "repair", description = "Sets refs that differ to etcd's values, or etcd to this disk's")
   static final class RepairRefs extends OnSite {
@@ -169,21 +171,45 @@ final class AdminCommands {
     @Option(name = "--to", metaVar = "etcd|disk", usage = "whose values are right")
     private String to;
 
+    @Option(name = "--intents", usage = "settle undecided updates of native mode only")
+    private boolean isForIntents;
+
     @Option(name = "--dry-run", usage = "say what would be done, and do nothing")
     private boolean isDry;
 
     @Option(name = "--limit", metaVar = "N", usage = "repair at most this number of refs")
     private long most = MOST;
 
+    @Inject private Heard heard;
+
     @Override
     void work() throws UnloggedFailure, IOException, GlobalRefException {
-      Repair.To right = Repair.To.of(to).orElseThrow(() -> die("say --to etcd or --to disk: whose values are right"));
+      Optional<Repair.To> right = Repair.To.of(to);
+      if (right.isEmpty() && (to != null || !isForIntents) || right.isPresent() && isForIntents) {
+        throw die("say --to etcd or --to disk: whose values are right; or --intents");
+      }
       try (DiskRefs disk = open(project)) {
-        Repair.Summary summary = new Repair(refs, disk).run(names, most, right, isDry, stdout::println);
-        stdout.println(summary.repaired() + (isDry ? " refs would be repaired" : " refs repaired") + ", " + summary.failed() + " not");
-        if (summary.failed() > 0) {
-          throw die(summary.failed() + " refs could not be repaired");
+        // Before the refs, which an open update bars.
+        GlobalSettled intents = heard.settle(project, isDry, stdout::println);
+        if (isForIntents || !intents.equals(GlobalSettled.NONE)) {
+          stdout.println(
+              intents.settled() + (isDry ? " updates would be settled, " : " updates settled, ") + intents.underWay() + " under way, "
+                  + intents.failed() + " not");
         }
+        if (right.isPresent()) {
+          repair(disk, right.get());
+        }
+        if (intents.failed() > 0) {
+          throw die(intents.failed() + " updates could not be settled");
+        }
+      }
+    }
+
+    private void repair(DiskRefs disk, Repair.To right) throws UnloggedFailure, IOException, GlobalRefException {
+      Repair.Summary summary = new Repair(refs, disk).run(names, most, right, isDry, stdout::println);
+      stdout.println(summary.repaired() + (isDry ? " refs would be repaired" : " refs repaired") + ", " + summary.failed() + " not");
+      if (summary.failed() > 0) {
+        throw die(summary.failed() + " refs could not be repaired");
       }
     }
   }

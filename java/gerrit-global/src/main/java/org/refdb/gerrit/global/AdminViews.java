@@ -15,6 +15,8 @@ import com.google.inject.Inject;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
+import org.refdb.gerrit.refs.GlobalSettled;
 
 /** The REST endpoints, with what the SSH commands do. */
 final class AdminViews {
@@ -36,11 +38,17 @@ final class AdminViews {
   static final class RepairInput {
     String to;
     List<String> refs;
+    boolean intents;
     boolean dryRun;
   }
 
-  /** What {@code repair} did. */
-  record Repaired(long repaired, long failed, List<String> refs) {}
+  /**
+   * What {@code repair} did.
+   *
+   * @param refs a line for each ref
+   * @param intents a line for each update that was left undecided
+   */
+  record Repaired(long repaired, long failed, List<String> refs, long settled, long underWay, List<String> intents) {}
 
   /** {@code GET /config/server/refdb-global~status}: 200 if all is well, else 500. */
   @RequiresAnyCapability(
@@ -115,15 +123,25 @@ final class AdminViews {
   /** {@code POST /projects/NAME/refdb-global~repair}. */
   @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
   static final class RepairRefs extends OnProject<RepairInput, Repaired> {
+    @Inject private Heard heard;
+
     @Override
     Repaired work(DiskRefs disk, RepairInput input) throws RestApiException, IOException, GlobalRefException {
-      Repair.To to =
-          Repair.To.of(input == null ? null : input.to)
-              .orElseThrow(() -> new BadRequestException("say {\"to\": \"etcd\"} or {\"to\": \"disk\"}: whose values are right"));
+      Optional<Repair.To> to = Repair.To.of(input == null ? null : input.to);
+      if (to.isEmpty() && (input == null || input.to != null || !input.intents) || to.isPresent() && input.intents) {
+        throw new BadRequestException(
+            "say {\"to\": \"etcd\"} or {\"to\": \"disk\"}: whose values are right; or {\"intents\": true}");
+      }
+      List<String> intents = new ArrayList<>();
+      GlobalSettled settled = heard.settle(disk.project(), input.dryRun, intents::add);
+      if (to.isEmpty()) {
+        return new Repaired(0, settled.failed(), List.of(), settled.settled(), settled.underWay(), intents);
+      }
       List<String> lines = new ArrayList<>();
       List<String> names = input.refs == null ? List.of() : input.refs;
-      Repair.Summary summary = new Repair(refs, disk).run(names, AdminCommands.MOST, to, input.dryRun, lines::add);
-      return new Repaired(summary.repaired(), summary.failed(), lines);
+      Repair.Summary summary = new Repair(refs, disk).run(names, AdminCommands.MOST, to.get(), input.dryRun, lines::add);
+      return new Repaired(
+          summary.repaired(), summary.failed() + settled.failed(), lines, settled.settled(), settled.underWay(), intents);
     }
   }
 }

@@ -4,8 +4,11 @@ import com.google.gerrit.entities.Project;
 import com.google.gerrit.extensions.events.LifecycleListener;
 import com.google.inject.Inject;
 import com.google.inject.Singleton;
+import java.io.IOException;
 import java.util.Optional;
+import java.util.function.Consumer;
 import org.refdb.gerrit.refs.GlobalDecision;
+import org.refdb.gerrit.refs.GlobalSettled;
 import org.refdb.gerrit.refs.RefdbAdmin;
 
 /** Watches while Gerrit runs, and tells refdb's views which projects others have changed. */
@@ -61,6 +64,11 @@ final class Heard implements LifecycleListener {
   /** The lib module's native mode, which asks etcd with a client of its own. */
   Optional<GlobalDecision> nativeMode() {
     return Optional.ofNullable(views).flatMap(RefdbAdmin::global);
+  }
+
+  /** Settles what native mode left undecided in a project. */
+  GlobalSettled settle(String project, boolean isDry, Consumer<String> said) throws IOException {
+    return views == null ? GlobalSettled.NONE : views.settleGlobal(Project.nameKey(project), isDry, said);
   }
 
   /** How far behind this node's disk is. */

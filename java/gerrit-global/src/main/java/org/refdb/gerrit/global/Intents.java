@@ -7,11 +7,13 @@ import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Predicate;
 import org.refdb.engine.BatchResult;
+import org.refdb.engine.EngineException;
 import org.refdb.engine.GlobalIntent;
 import org.refdb.engine.GlobalRef;
 import org.refdb.engine.RefBatch;
@@ -28,6 +30,20 @@ final class Intents {
   private static final Set<BatchResult.Reason> MOVED =
       EnumSet.of(
           BatchResult.Reason.INCORRECT_OLD_VALUE, BatchResult.Reason.CREATE_EXISTS, BatchResult.Reason.NONEXISTENT_REF);
+
+  /** What became of an intent. */
+  enum Outcome {
+    /** Its batch is under way in this process. */
+    UNDER_WAY,
+    /** The disk has etcd's values. */
+    FINISHED,
+    /** All is as before. */
+    DROPPED;
+
+    String text() {
+      return name().toLowerCase(Locale.ROOT).replace('_', ' ');
+    }
+  }
 
   private final GlobalRefs refs;
 
@@ -56,31 +72,66 @@ final class Intents {
   }
 
   /**
+   * Why a process may be at it. Empty if none is: its refs were not locked while it was there. A batch has the locks as long as
+   * its intent may change.
+   */
+  Optional<String> underWay(RefView view, GlobalIntent intent) throws IOException {
+    if (isOfThisNode(intent)) {
+      return live.contains(intent.id()) ? Optional.of("this Gerrit is at it") : Optional.empty();
+    }
+    RefBatch look = new RefBatch(true, false).agreed();
+    look.edit(intent.refs().getFirst().name()).verify().expectAnything().end(false, null, false);
+    try {
+      // In files a lock that is held is a rejection, in reftables an error.
+      List<BatchResult.Rejection> rejections = view.commit(look).rejections();
+      if (!rejections.isEmpty()) {
+        return Optional.of(rejections.getFirst().text());
+      }
+    } catch (EngineException e) {
+      if (e.kind() == EngineException.Kind.LOCKED) {
+        return Optional.of(e.getMessage());
+      }
+      throw e;
+    }
+    return view.globalIntents().contains(intent) ? Optional.empty() : Optional.of("it has moved on meanwhile");
+  }
+
+  /** Whether etcd has new values of it, as far as it is known by now. */
+  boolean isAgreed(String project, GlobalIntent intent, Predicate<String> isStored) throws GlobalRefException {
+    return !agreed(project, intent, isStored).isEmpty();
+  }
+
+  private List<GlobalRef> agreed(String project, GlobalIntent intent, Predicate<String> isStored) throws GlobalRefException {
+    List<GlobalRef> stored = intent.refs().stream().filter(ref -> isStored.test(ref.name())).toList();
+    List<Optional<String>> values = refs.values(project, stored.stream().map(GlobalRef::name).toList());
+    List<GlobalRef> agreed = new ArrayList<>();
+    for (int i = 0; i < stored.size(); i++) {
+      if (isNew(values.get(i), stored.get(i))) {
+        agreed.add(stored.get(i));
+      }
+    }
+    return agreed;
+  }
+
+  /**
    * Settles an intent.
    *
-   * @return false if its batch is under way in this process
    * @throws GlobalRefException if etcd does not say
    * @throws IOException if the disk does not do
    */
-  boolean settle(String project, RefView view, GlobalIntent intent, Predicate<String> isStored)
+  Outcome settle(String project, RefView view, GlobalIntent intent, Predicate<String> isStored)
       throws GlobalRefException, IOException {
     if (live.contains(intent.id())) {
-      return false;
+      return Outcome.UNDER_WAY;
     }
     IntentMark mark = IntentMark.parse(intent.mark());
     mark.close(refs.etcd(), refs.keys(), refs.deadline());
     if (mark.staged()) {
       refs.stages().close(new Decider(mark.node(), intent.id()), refs.deadline());
     }
-    List<GlobalRef> agreed = new ArrayList<>();
-    List<GlobalRef> stored = intent.refs().stream().filter(ref -> isStored.test(ref.name())).toList();
-    List<Optional<String>> values = refs.values(project, stored.stream().map(GlobalRef::name).toList());
-    for (int i = 0; i < stored.size(); i++) {
-      if (isNew(values.get(i), stored.get(i))) {
-        agreed.add(stored.get(i));
-      }
-    }
-    if (!agreed.isEmpty()) {
+    List<GlobalRef> agreed = agreed(project, intent, isStored);
+    Outcome outcome = agreed.isEmpty() ? Outcome.DROPPED : Outcome.FINISHED;
+    if (outcome == Outcome.FINISHED) {
       // It was done, so what etcd does not store belongs to it.
       intent.refs().stream().filter(ref -> !isStored.test(ref.name())).forEach(agreed::add);
       finish(view, agreed);
@@ -88,8 +139,8 @@ final class Intents {
     view.removeGlobalIntent(intent.id());
     log.atInfo().log(
         "an update of %d refs of %s that was not finished is %s now", intent.refs().size(), project,
-        agreed.isEmpty() ? "dropped" : "finished");
-    return true;
+        outcome.text());
+    return outcome;
   }
 
   private static boolean isNew(Optional<String> value, GlobalRef ref) {

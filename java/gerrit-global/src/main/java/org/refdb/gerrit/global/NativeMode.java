@@ -10,10 +10,12 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import java.util.function.LongConsumer;
 import java.util.function.Predicate;
 import org.eclipse.jgit.lib.Config;
@@ -23,8 +25,10 @@ import org.refdb.engine.EngineException;
 import org.refdb.engine.GlobalIntent;
 import org.refdb.engine.RefBatch;
 import org.refdb.engine.RefView;
+import org.refdb.gerrit.global.Intents.Outcome;
 import org.refdb.gerrit.refs.GlobalCounts;
 import org.refdb.gerrit.refs.GlobalDecision;
+import org.refdb.gerrit.refs.GlobalSettled;
 import org.refdb.jgit.BatchCommitter;
 import org.refdb.jgit.NotAgreedException;
 
@@ -164,7 +168,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
                 one.view().globalIntents().stream().filter(intent -> intent.id().equals(id)).toList();
             boolean isSettled = true;
             for (GlobalIntent intent : there) {
-              isSettled = intents.settle(one.project(), one.view(), intent, storedOf(one.project()));
+              isSettled = intents.settle(one.project(), one.view(), intent, storedOf(one.project())) != Outcome.UNDER_WAY;
             }
             if (isSettled) {
               open.remove(id);
@@ -176,6 +180,36 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
             log.atFine().withCause(e).log("an update of %s is not settled yet", one.project());
           }
         });
+  }
+
+  @Override
+  public GlobalSettled settle(String project, RefView view, boolean isDry, Consumer<String> said) throws IOException {
+    int settled = 0;
+    int underWay = 0;
+    int failed = 0;
+    for (GlobalIntent intent : view.globalIntents()) {
+      String what =
+          "an update of " + intent.refs().size() + " refs, " + intent.refs().getFirst().name() + " the first, by node "
+              + intent.mark().split(" ")[0] + " (" + intent.id() + "): ";
+      try {
+        Optional<String> why = intents.underWay(view, intent);
+        if (why.isPresent()) {
+          said.accept(what + "is under way: " + why.get());
+          underWay++;
+        } else if (isDry) {
+          boolean isAgreed = intents.isAgreed(project, intent, storedOf(project));
+          said.accept(what + (isAgreed ? "would be finished, since etcd has it" : "would be dropped, since etcd has it not"));
+          settled++;
+        } else {
+          said.accept(what + intents.settle(project, view, intent, storedOf(project)).text());
+          settled++;
+        }
+      } catch (IOException | GlobalRefException e) {
+        said.accept(what + "NOT settled: " + e.getMessage());
+        failed++;
+      }
+    }
+    return new GlobalSettled(settled, underWay, failed);
   }
 
   @Override

@@ -169,15 +169,7 @@ final class NativeBatchTest {
       assertAllMade(node.create(true, NAMES, first));
       awaitCleared();
       proxy.modeFrom(decision(), Proxy.Mode.HELD);
-      CompletableFuture<List<ReceiveCommand>> batch =
-          CompletableFuture.supplyAsync(
-              () -> {
-                try {
-                  return node.move(NAMES, first, second);
-                } catch (Exception e) {
-                  throw new IllegalStateException(e);
-                }
-              });
+      CompletableFuture<List<ReceiveCommand>> batch = later(() -> node.move(NAMES, first, second));
       await(() -> proxy.heldBytes() > 0);
       assertEquals(NAMES.size(), below("v/").stream().filter(Stage::is).count());
       assertEquals(Optional.of(first.name()), there(NAMES.getFirst()), "the old value, while it is not decided");
@@ -195,6 +187,58 @@ final class NativeBatchTest {
         assertEquals(Optional.of(first), node.value(name), name);
       }
     }
+  }
+
+  @Test
+  @SuppressWarnings("try") // the other node works by itself
+  void whatComesLateOfAnotherNodeChangesNothing() throws Exception {
+    other.close();
+    other = Nodes.open(etcd.url(), prefix);
+    GlobalRefs patient = new GlobalRefs(Nodes.settings(proxy.url(), prefix), NodeName.of(NODE));
+    try (Proxy link = new Proxy(etcd.port());
+        NativeNode node = new NativeNode(disk.folder(), patient)) {
+      assertAllMade(node.create(true, NAMES, first));
+      awaitCleared();
+      proxy.modeFrom(decision(), Proxy.Mode.HELD);
+      CompletableFuture<List<ReceiveCommand>> batch = later(() -> node.move(NAMES, first, second));
+      await(() -> proxy.heldBytes() > 0);
+      link.modeFrom(decision().replace("DONE", "VOID"), Proxy.Mode.HELD);
+      try (GlobalRefs hasty = Nodes.openHastyNative(link.url(), prefix)) {
+        await(() -> link.heldBytes() > 0);
+        // It is decided, and its node does not get to clear it.
+        proxy.modeFrom(prefix + "c/", Proxy.Mode.HELD);
+        proxy.mode(Proxy.Mode.OPEN);
+        proxy.deliverHeld();
+        assertAllMade(batch.get());
+        link.modeFrom(second.name(), Proxy.Mode.HELD);
+        link.mode(Proxy.Mode.OPEN);
+        link.deliverHeld();
+        // The other node finds it decided, and clears it.
+        await(() -> link.heldBytes() > 0);
+        assertEquals(Optional.of(second.name()), there(NAMES.getLast()), "it is not taken back");
+        assertTrue(other.compareAndPut(PROJECT, NAMES.getFirst(), new Expected.Is(second.name()), Nodes.id(9).name(), false));
+        link.hangUp();
+        link.mode(Proxy.Mode.OPEN);
+        link.deliverHeld();
+        awaitCleared();
+        assertEquals(Optional.of(Nodes.id(9).name()), there(NAMES.getFirst()), "a later update is not overwritten");
+        assertEquals(Optional.of(second.name()), there(NAMES.getLast()));
+      }
+      proxy.hangUp();
+      proxy.mode(Proxy.Mode.OPEN);
+      proxy.deliverHeld();
+    }
+  }
+
+  private static CompletableFuture<List<ReceiveCommand>> later(Callable<List<ReceiveCommand>> update) {
+    return CompletableFuture.supplyAsync(
+        () -> {
+          try {
+            return update.call();
+          } catch (Exception e) {
+            throw new IllegalStateException(e);
+          }
+        });
   }
 
   @ParameterizedTest

@@ -20,6 +20,7 @@ import org.refdb.engine.EngineException;
 import org.refdb.engine.EngineLoadException;
 import org.refdb.engine.RefViews;
 import org.refdb.gerrit.refs.GlobalCounts;
+import org.refdb.gerrit.refs.GlobalSettled;
 import org.refdb.jgit.RefdbDatabase;
 
 /** A node in native mode, with one repository: the engine, and etcd asked by {@link NativeMode}. */
@@ -88,6 +89,11 @@ final class NativeNode implements AutoCloseable {
   Optional<ObjectId> value(String ref) throws IOException {
     Ref found = refs.exactRef(ref);
     return Optional.ofNullable(found).map(Ref::getObjectId);
+  }
+
+  /** As an administrator settles updates. */
+  GlobalSettled settle(boolean isDry, List<String> said) throws IOException {
+    return mode.settle(PROJECT, refs.view(), isDry, said::add);
   }
 
   /** As Gerrit's metrics have them. */

@@ -1,6 +1,7 @@
 package org.refdb.gerrit.refs;
 
 import java.io.IOException;
+import java.util.function.Consumer;
 import java.util.function.LongConsumer;
 import org.refdb.engine.RefView;
 import org.refdb.jgit.BatchCommitter;
@@ -18,6 +19,16 @@ public interface GlobalDecision {
 
   /** Settles what an earlier process of this node left undecided in a repository that is opened. */
   void opened(String project, RefView refs) throws IOException;
+
+  /**
+   * Settles what updates of any node left undecided in a project, as far as no process is at them.
+   *
+   * @param isDry whether to say only what would be done
+   * @param said is told a line for each
+   */
+  default GlobalSettled settle(String project, RefView refs, boolean isDry, Consumer<String> said) throws IOException {
+    return GlobalSettled.NONE;
+  }
 
   /** A project was deleted: one of the same name begins anew. */
   void removed(String project);

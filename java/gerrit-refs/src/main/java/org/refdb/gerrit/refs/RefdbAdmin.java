@@ -10,6 +10,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
 import org.eclipse.jgit.lib.ObjectId;
@@ -21,6 +22,7 @@ import org.refdb.engine.BrokenRef;
 import org.refdb.engine.EngineException;
 import org.refdb.engine.NativeLibrary;
 import org.refdb.engine.RefHoldings;
+import org.refdb.jgit.RefdbDatabase;
 
 /** What administrators ask of refdb. The plugin gives it to them over SSH, REST and as metrics. */
 @Singleton
@@ -77,6 +79,23 @@ public final class RefdbAdmin {
   /** The global ref database that native mode asks; nothing without native mode. */
   public Optional<GlobalDecision> global() {
     return manager.global();
+  }
+
+  /**
+   * Settles what updates left undecided in a project in native mode, as far as no process is at them.
+   *
+   * @param isDry whether to say only what would be done
+   * @param said is told a line for each
+   */
+  public GlobalSettled settleGlobal(Project.NameKey project, boolean isDry, Consumer<String> said) throws IOException {
+    Optional<GlobalDecision> global = manager.global();
+    if (global.isEmpty()) {
+      return GlobalSettled.NONE;
+    }
+    try (Repository repository = manager.openRepository(project)) {
+      RefdbDatabase refs = (RefdbDatabase) served(project, repository).engineRefs();
+      return global.get().settle(ProjectName.of(project), refs.view(), isDry, said);
+    }
   }
 
   /** Figures of every project that was opened since the start, by name. */
