@@ -1,8 +1,9 @@
 //! Folds of loose refs into packed-refs, which one thread of the process makes. It lives while there is something to fold.
 
 use crate::{opened::Opened, under_way::UnderWay};
-use refdb::files::FoldOptions;
+use refdb::files::{FoldOptions, Folded};
 use std::{
+    cell::Cell,
     collections::VecDeque,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -114,7 +115,12 @@ impl Folds {
         let written = loose.written();
         // A view that others closed is not kept open for this.
         let goes_on = || !self.is_over.load(SeqCst) && Arc::strong_count(&opened) > 1;
-        match files.fold(&FoldOptions { from: max / 2, goes_on: &goes_on }) {
+        let told = Cell::new(0);
+        let tell = |folded: &Folded| {
+            loose.removed(folded.removed - told.replace(folded.removed));
+            goes_on()
+        };
+        match files.fold(&FoldOptions { from: max / 2, goes_on: &tell }) {
             Ok(Some(folded)) if goes_on() => {
                 self.made.fetch_add(u64::from(folded.removed > 0), Relaxed);
                 loose.folded(written, folded.loose - folded.removed, max);

@@ -26,6 +26,9 @@ pub(crate) struct LooseCount {
     over: Condvar,
 }
 
+/// This part of the bound is left for what those write that are not waiting yet.
+const ROOM: usize = 8;
+
 /// Who writes faster than a fold removes waits for it no longer than this.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
@@ -59,12 +62,21 @@ impl LooseCount {
         self.over.notify_all();
     }
 
-    /// Waits for the fold under way where so much was written meanwhile that twice the bound is near. One that failed
-    /// before is not waited for.
+    /// The fold under way has removed loose files: as much more can be written.
+    pub(crate) fn removed(&self, refs: usize) {
+        debug_assert!(self.is_claimed.load(SeqCst), "the fold that removes is the one that is under way");
+        if refs > 0 {
+            self.due_at.fetch_add(refs, SeqCst);
+            drop(self.pause());
+            self.over.notify_all();
+        }
+    }
+
+    /// Waits for the fold under way where twice the bound is near. One that failed before is not waited for.
     pub(crate) fn wait_if_far_ahead(&self, max: usize) {
         let is_far_ahead = |pause: &mut Option<Pause>| {
             let is_folded = pause.is_none() && self.is_claimed.load(SeqCst);
-            is_folded && self.written() >= self.due_at.load(SeqCst) + max / 2
+            is_folded && self.written() >= self.due_at.load(SeqCst) + max - max / ROOM
         };
         drop(self.over.wait_timeout_while(self.pause(), WAIT_MAX, is_far_ahead));
     }
@@ -139,11 +151,17 @@ mod tests {
             begun.elapsed()
         };
         assert!(took(&count) < WAIT_MAX, "not yet");
-        assert!(!count.wrote(1));
+        assert!(!count.wrote(5));
         assert!(took(&count) >= WAIT_MAX, "no longer than this");
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| took(&count));
-            count.folded(5, 0, 10);
+            count.removed(3);
+            assert!(waiting.join().unwrap() < WAIT_MAX, "there is room again");
+        });
+        assert!(!count.wrote(3));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| took(&count));
+            count.folded(12, 0, 10);
             count.release();
             assert!(waiting.join().unwrap() < WAIT_MAX, "it is over");
         });

@@ -27,7 +27,7 @@ fn store(fs: &Fs, dir: &Path, sync: bool) -> FilesBackend {
 }
 
 fn fold(store: &FilesBackend) -> Result<Option<Folded>> {
-    store.fold(&FoldOptions { from: 1, goes_on: &|| true })
+    store.fold(&FoldOptions { from: 1, goes_on: &|_| true })
 }
 
 const PAIR: [&str; 2] = ["refs/changes/1/1/1", "refs/changes/1/1/meta"];
@@ -65,8 +65,8 @@ fn a_fold_packs_what_can_be_packed_and_leaves_the_rest() {
     let objects = Arc::new(Objects::in_dir(dir.join("objects"), HashKind::Sha1));
     let store = FilesBackend::new(FilesOptions { sync: true, objects, ..options(Fs::real(), dir, HashKind::Sha1) });
     // Too few, or stopped at once.
-    let few = store.fold(&FoldOptions { from: 5, goes_on: &|| true }).unwrap().unwrap();
-    let none = store.fold(&FoldOptions { from: 1, goes_on: &|| false }).unwrap().unwrap();
+    let few = store.fold(&FoldOptions { from: 5, goes_on: &|_| true }).unwrap().unwrap();
+    let none = store.fold(&FoldOptions { from: 1, goes_on: &|_| false }).unwrap().unwrap();
     assert_eq!((few, none), (Folded { loose: 4, ..Folded::default() }, Folded { loose: 4, ..Folded::default() }));
     assert!(dir.join(BOTH).exists());
     let folded = fold(&store).unwrap().unwrap();
@@ -145,7 +145,7 @@ fn a_ref_that_is_deleted_while_a_fold_makes_its_file_stays_deleted() {
         repo.git(["update-ref", BOTH, &ids[1 + round % 3].to_string()]);
         let asked = Cell::new(0);
         // The first question comes after the loose refs were read.
-        let delete = || {
+        let delete = |_: &Folded| {
             if asked.replace(asked.get() + 1) == round % 2 {
                 repo.git(["update-ref", "-d", PAIR[0]]);
             }
@@ -167,7 +167,7 @@ fn a_value_that_git_packed_since_a_fold_read_an_older_one_stays_packed() {
     for (at, old, new) in [(0, ids[1], ids[2]), (1, ids[0], ids[3])] {
         repo.git(["update-ref", BOTH, &old.to_string()]);
         let asked = Cell::new(0);
-        let pack = || {
+        let pack = |_: &Folded| {
             if asked.replace(asked.get() + 1) == at {
                 repo.git(["update-ref", BOTH, &new.to_string()]);
                 repo.git(["pack-refs", "--all", "--no-prune"]);
@@ -285,7 +285,7 @@ fn a_fold_does_nothing_to_the_content_that_a_writer_has_ready() {
     let seen = std::sync::Arc::new(OfContent::default());
     let fs = Fs::witnessed(std::sync::Arc::<OfContent>::clone(&seen)).signing_locks();
     let store = FilesBackend::new(options(fs, repo.git_dir(), HashKind::Sha1));
-    let folded = store.fold(&FoldOptions { from: 0, goes_on: &|| true }).unwrap().unwrap();
+    let folded = store.fold(&FoldOptions { from: 0, goes_on: &|_| true }).unwrap().unwrap();
     assert_eq!((folded.packed, folded.removed), (2, 1), "{folded:?}");
     assert_eq!(*seen.0.lock().unwrap(), Vec::<String>::new());
 }

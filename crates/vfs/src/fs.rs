@@ -53,6 +53,10 @@ impl Fs {
         Fs::default()
     }
 
+    pub(crate) fn is_witnessed(&self) -> bool {
+        self.gate.is_witnessed()
+    }
+
     /// The real file system, with every change shown to `witness` first.
     pub fn witnessed(witness: Arc<dyn Witness>) -> Self {
         Fs { gate: Gate::witnessed(witness), ..Fs::default() }

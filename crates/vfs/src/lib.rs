@@ -22,6 +22,7 @@ mod op;
 mod path;
 mod signature;
 mod stat;
+mod syncs;
 
 pub use descriptors::{Descriptors, descriptors_max};
 pub use error::{Error, Result};

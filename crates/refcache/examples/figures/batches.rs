@@ -25,7 +25,7 @@ use std::{
 const THREADS: usize = 8;
 
 /// As the engine's default for `refdb.looseRefs`.
-const BOUND: usize = 2048;
+pub(crate) const BOUND: usize = 2048;
 
 /// The settings of a server that has small batches loose, with this bound.
 pub(crate) fn loose(bound: usize) -> ViewSettings {
@@ -43,7 +43,7 @@ impl ObjectCheck for AllCommits {
 }
 
 /// New changes of two refs that eight threads make in one project, folds included.
-pub(crate) fn measure(dir: &Path, refs: usize, seconds: u64) {
+pub(crate) fn measure(dir: &Path, refs: usize, seconds: u64, bound: usize) {
     println!(
         "| {THREADS} threads, {refs} refs, {seconds} s | batches/s | p50, p99, longest ms | folds | loose refs | packed-refs.lock held ms |"
     );
@@ -51,7 +51,7 @@ pub(crate) fn measure(dir: &Path, refs: usize, seconds: u64) {
     for format in ["reftable", "files"] {
         let repo = Temporary::make(dir, format, refs);
         let views = Views::new(&ViewsSettings::default());
-        let view = views.open(&repo.0, &loose(BOUND)).expect("opened");
+        let view = views.open(&repo.0, &loose(bound)).expect("opened");
         let (begun, lasts) = (Instant::now(), Duration::from_secs(seconds));
         let is_over = AtomicBool::new(false);
         let (mut times, seen) = thread::scope(|scope| {

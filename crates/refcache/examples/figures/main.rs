@@ -6,7 +6,9 @@
 //! figures commits DIR              how many commits a second several threads make, with syncs; DIR on a disk
 //! figures bulk DIR                 10,000 new refs in one atomic batch on 100,000, with syncs
 //! figures change DIR [REFS]        a new change of two refs on many, with syncs, beside copying the same bytes
-//! figures batches DIR [REFS] [S]   new changes of two refs by eight threads for S seconds, with syncs and folds
+//! figures batches DIR [REFS] [S] [BOUND]
+//!                                  new changes of two refs by eight threads for S seconds, with syncs and folds; a BOUND of
+//!                                  0 for no folds
 //! figures bound DIR [REFS]         lists and look-ups with no loose ref and with as many as there may be
 //! figures beyond DIR [REFS]        more refs than there is memory for, 10 million unless said
 //! figures projects DIR [PROJECTS]  the cost of each of many small repositories, and of coming back to one
@@ -40,7 +42,8 @@ fn main() {
         "projects" => projects::measure(&dir, count.unwrap_or(3_000)),
         "batches" => {
             let seconds = args.get(2).map_or(60, |seconds| seconds.parse().expect(USAGE));
-            batches::measure(&dir, refs, seconds);
+            let bound = args.get(3).map_or(batches::BOUND, |bound| bound.parse().expect(USAGE));
+            batches::measure(&dir, refs, seconds, bound);
         }
         "beyond" => beyond::measure(&dir, count.unwrap_or(10_000_000)),
         "bound" => batches::measure_bound(&dir, refs),

@@ -4,7 +4,7 @@
 //! files be there. They go in portions, with the lock free in between.
 
 use super::{
-    bulk, dead_locks,
+    dead_locks,
     locks::patience_for_packed,
     loose::{self, At, LooseRef},
     optimize::{self, Loose, Pruning},
@@ -13,10 +13,12 @@ use super::{
     store::Store,
 };
 use crate::Result;
-use bstr::{BStr, ByteSlice};
+use bstr::ByteSlice;
 use refdb_vfs::{Lock, LockError, Patience};
 use std::{
-    sync::Arc,
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -24,8 +26,9 @@ use std::{
 pub struct FoldOptions<'a> {
     /// With fewer loose refs nothing is done.
     pub from: usize,
-    /// Asked between steps that take a while: if it says no, the fold ends there. What was done by then stays.
-    pub goes_on: &'a dyn Fn() -> bool,
+    /// Asked between steps that take a while, and told what was done so far. If it says no, the fold ends there. What was done
+    /// by then stays.
+    pub goes_on: &'a dyn Fn(&Folded) -> bool,
 }
 
 /// What a fold did.
@@ -45,10 +48,13 @@ pub struct Folded {
 const ASIDE_MAX: usize = 3;
 
 /// Git waits a second for the lock of packed-refs. Loose files are removed in portions that take about this long.
-const PORTION: Duration = Duration::from_millis(100);
+const PORTION: Duration = Duration::from_millis(150);
+
+/// Threads that remove loose files.
+const THREADS: usize = 4;
 
 /// Loose files in the first portion, and in any.
-const PORTION_FIRST: usize = 64;
+const PORTION_FIRST: usize = 256;
 const PORTION_MAX: usize = 4096;
 const _: () = assert!(PORTION_FIRST <= PORTION_MAX, "portions of one scale");
 
@@ -67,7 +73,7 @@ pub(super) fn fold(store: &Arc<Store>, options: &FoldOptions<'_>) -> Result<Opti
     dead_locks::clear(&store.options.fs, &store.layout.common_dir.join("refs"))?;
     let (found, refs) = optimize::all_loose(store, options.from)?;
     let mut folded = Folded { loose: found, ..Folded::default() };
-    let is_wanted = !refs.is_empty() && (options.goes_on)();
+    let is_wanted = !refs.is_empty() && (options.goes_on)(&folded);
     if is_wanted && put_into_packed(store, &refs, options, &mut folded)? {
         remove_loose(store, &refs, options, &mut folded)?;
     }
@@ -80,7 +86,7 @@ pub(super) fn fold(store: &Arc<Store>, options: &FoldOptions<'_>) -> Result<Opti
 fn put_into_packed(store: &Arc<Store>, refs: &[Loose], options: &FoldOptions<'_>, folded: &mut Folded) -> Result<bool> {
     let mut buffer = Vec::new();
     for attempt in 0..=ASIDE_MAX {
-        if !(options.goes_on)() {
+        if !(options.goes_on)(folded) {
             return Ok(false);
         }
         let is_aside = attempt < ASIDE_MAX;
@@ -163,36 +169,63 @@ fn is_there(store: &Store, loose: &Loose) -> bool {
 
 /// Removes the loose files whose values are packed. Each portion of removals is durable before the lock goes.
 fn remove_loose(store: &Arc<Store>, refs: &[Loose], options: &FoldOptions<'_>, folded: &mut Folded) -> Result<()> {
-    let (mut at, mut portion) = (0, PORTION_FIRST);
-    while at < refs.len() && (options.goes_on)() {
+    let folder = |loose: &Loose| loose.name.rfind_byte(b'/').map_or(0, |slash| slash + 1);
+    let is_same_folder = |a: &Loose, b: &Loose| a.name[..folder(a)] == b.name[..folder(b)];
+    let folders: Vec<&[Loose]> = refs.chunk_by(is_same_folder).collect();
+    let (mut rest, mut portion) = (&folders[..], PORTION_FIRST);
+    while !rest.is_empty() && (options.goes_on)(folded) {
         let lock = lock_packed(store)?;
-        let begun = Instant::now();
-        let old = store.packed()?;
-        let (first, end) = (at, (at + portion).min(refs.len()));
-        let (mut position, mut pruning) = (old.packed.start(), Pruning::new(store, lock.0.path()));
-        while at < end && begun.elapsed() < PORTION {
-            let (next, is_packed) = is_packed(&old, position, &refs[at])?;
-            position = next;
-            if is_packed && pruning.remove(&refs[at])? {
-                folded.removed += 1;
-            }
-            at += 1;
-        }
-        pruning.sync()?;
+        let (taken, removed) = remove_portion(store, lock.0.path(), rest, portion)?;
         let took = unlock(lock, folded)?;
-        let names: Vec<&BStr> = refs[first..at].iter().map(|loose| loose.name.as_bstr()).collect();
-        bulk::remove_emptied(store, &names);
+        folded.removed += removed;
+        rest = &rest[taken..];
         portion = match took {
             took if took > PORTION => (portion / 2).max(1),
             took if took < PORTION / 2 => (portion * 2).min(PORTION_MAX),
             _ => portion,
         };
-        if at < refs.len() {
+        if !rest.is_empty() {
             // Others who wait for the lock look at it now and then.
             std::thread::sleep(took.min(PORTION));
         }
     }
     Ok(())
+}
+
+/// Removes the loose files of some folders, until there were enough or it took long enough. Returns the number of folders, and of
+/// files. Several threads do it, each with one folder after the other, since they often wait for the file system.
+fn remove_portion(store: &Store, seed: &Path, folders: &[&[Loose]], portion: usize) -> Result<(usize, usize)> {
+    let (begun, old) = (Instant::now(), store.packed()?);
+    // The next folder, and how many refs were taken before it.
+    let next = Mutex::new((0, 0));
+    let take = || {
+        let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
+        let refs = folders.get(next.0).filter(|_| next.1 < portion && begun.elapsed() < PORTION)?;
+        *next = (next.0 + 1, next.1 + refs.len());
+        Some(*refs)
+    };
+    let work = || -> Result<(usize, BTreeSet<PathBuf>)> {
+        let (mut removed, mut position, mut pruning) = (0, old.packed.start(), Pruning::new(store, seed));
+        while let Some(refs) = take() {
+            for loose in refs {
+                let (next, is_packed) = is_packed(&old, position, loose)?;
+                position = next;
+                removed += usize::from(is_packed && pruning.remove(loose)?);
+            }
+            pruning.remove_folders();
+        }
+        Ok((removed, pruning.into_changed()))
+    };
+    let (mut removed, mut changed) = (0, BTreeSet::new());
+    for done in store.options.fs.side_by_side(THREADS.min(folders.len()), &work) {
+        let (files, mut folders) = done?;
+        removed += files;
+        changed.append(&mut folders);
+    }
+    optimize::make_durable(store, &changed)?;
+    let (taken, _) = *next.lock().unwrap_or_else(PoisonError::into_inner);
+    debug_assert!(taken > 0, "each portion gets on");
+    Ok((taken, removed))
 }
 
 /// The lock of packed-refs, and since when it is held.

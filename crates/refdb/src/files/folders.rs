@@ -110,14 +110,23 @@ pub(crate) fn remove_empty_tree(fs: &Fs, folder: &Path) -> Result<bool> {
 /// Removes the empty folders above `path`, up to but without the first two below `base`. Git keeps `refs/heads`
 /// likewise.
 pub(super) fn remove_empty_parents(fs: &Fs, base: &Path, path: &Path) {
-    debug_assert!(path.starts_with(base), "{} lies below {}", path.display(), base.display());
-    for parent in path.ancestors().skip(1) {
-        let is_deep = parent.strip_prefix(base).is_ok_and(|below| below.components().count() > 2);
-        // Not empty, or gone: nothing to do either way.
-        if !is_deep || fs.remove_dir(parent).is_err() {
-            return;
+    if let Some(folder) = path.parent() {
+        remove_emptied(fs, base, folder);
+    }
+}
+
+/// The same for a folder and those above it. Returns the lowest that stays.
+pub(super) fn remove_emptied<'p>(fs: &Fs, base: &Path, folder: &'p Path) -> &'p Path {
+    debug_assert!(folder.starts_with(base), "{} lies below {}", folder.display(), base.display());
+    for folder in folder.ancestors() {
+        let is_deep = folder.strip_prefix(base).is_ok_and(|below| below.components().count() > 2);
+        // Others remove emptied ones as well.
+        let is_gone = || fs.remove_dir(folder).map_or_else(|error| error.is_not_found(), |()| true);
+        if !is_deep || !is_gone() {
+            return folder;
         }
     }
+    folder
 }
 
 #[cfg(test)]
@@ -163,7 +172,14 @@ mod tests {
         let path = dir.path().join("refs/heads/a/b/c");
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         remove_empty_parents(&Fs::real(), dir.path(), &path);
-        assert!(dir.path().join("refs/heads").exists() && !dir.path().join("refs/heads/a").exists());
+        let heads = dir.path().join("refs/heads");
+        assert!(heads.exists() && !heads.join("a").exists());
+        std::fs::create_dir_all(heads.join("a/b")).unwrap();
+        std::fs::write(heads.join("a/x"), "").unwrap();
+        let lowest = |folder: &Path| remove_emptied(&Fs::real(), dir.path(), folder).to_owned();
+        assert_eq!(lowest(&heads.join("a/b/gone")), heads.join("a"));
+        assert_eq!(lowest(&heads), heads);
+        assert!(!heads.join("a/b").exists());
     }
 
     #[test]

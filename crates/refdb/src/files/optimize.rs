@@ -1,7 +1,7 @@
 //! pack-refs: moves loose refs into packed-refs.
 
 use super::{
-    bulk, cursor, dead_locks,
+    cursor, dead_locks, folders,
     locks::patience_for_packed,
     loose::{self, At, LooseRef},
     packed_cache::PackedFile,
@@ -200,11 +200,9 @@ fn prune(store: &Arc<Store>, refs: &[Loose], seed: &Path) -> Result<()> {
     for loose in refs {
         pruning.remove(loose)?;
     }
-    pruning.sync()?;
     debug_assert!(refs.iter().all(|loose| !loose.id.is_null()), "a null id is not packed");
-    let names: Vec<&BStr> = refs.iter().map(|loose| loose.name.as_bstr()).collect();
-    bulk::remove_emptied(store, &names);
-    Ok(())
+    pruning.remove_folders();
+    make_durable(store, &pruning.into_changed())
 }
 
 /// Removes loose files, each under its lock, a link to `seed`.
@@ -212,13 +210,15 @@ pub(super) struct Pruning<'s> {
     store: &'s Store,
     seed: &'s Path,
     buffer: Vec<u8>,
-    /// The folders of all that were locked, if refs are synced.
+    /// The folders of all that were locked and may be empty now.
     emptied: BTreeSet<PathBuf>,
+    /// Those that stayed.
+    changed: BTreeSet<PathBuf>,
 }
 
 impl<'s> Pruning<'s> {
     pub(super) fn new(store: &'s Store, seed: &'s Path) -> Self {
-        Pruning { store, seed, buffer: Vec::new(), emptied: BTreeSet::new() }
+        Pruning { store, seed, buffer: Vec::new(), emptied: BTreeSet::new(), changed: BTreeSet::new() }
     }
 
     /// Removes a loose file if it still has the value. A ref that someone is writing stays loose. Whether it was removed.
@@ -247,28 +247,30 @@ impl<'s> Pruning<'s> {
             options.fs.remove_file(&path)?;
         }
         lock.release()?;
-        if options.sync
-            && let Some(folder) = path.parent().filter(|folder| !self.emptied.contains(*folder))
-        {
+        if let Some(folder) = path.parent().filter(|folder| !self.emptied.contains(*folder)) {
             self.emptied.insert(folder.to_owned());
         }
         Ok(is_removable)
     }
 
-    /// Makes removals durable: a loose file that came back after a loss of power would hide what packed-refs gets next.
-    pub(super) fn sync(&self) -> Result<()> {
-        debug_assert!(
-            self.store.options.sync || self.emptied.is_empty(),
-            "folders are taken down where refs are synced"
-        );
-        for folder in &self.emptied {
-            match self.store.options.fs.sync_dir(folder) {
-                Err(error) if error.is_not_found() => {}
-                synced => synced?,
-            }
-        }
-        Ok(())
+    /// Removes the folders that are empty by now, and those above them. Of each the lowest that stays is taken down.
+    pub(super) fn remove_folders(&mut self) {
+        let (fs, base) = (&self.store.options.fs, &self.store.layout.common_dir);
+        let stay = std::mem::take(&mut self.emptied).into_iter();
+        self.changed.extend(stay.map(|folder| folders::remove_emptied(fs, base, &folder).to_owned()));
     }
+
+    /// The folders that have changed and stayed.
+    pub(super) fn into_changed(self) -> BTreeSet<PathBuf> {
+        debug_assert!(self.emptied.is_empty(), "empty folders are removed first");
+        self.changed
+    }
+}
+
+/// Makes removals durable: a loose file that came back after a loss of power would hide what packed-refs gets next. Of folders
+/// that went that of the topmost one is enough.
+pub(super) fn make_durable(store: &Store, changed: &BTreeSet<PathBuf>) -> Result<()> {
+    if store.options.sync { Ok(store.options.fs.sync_dirs(changed)?) } else { Ok(()) }
 }
 
 #[cfg(test)]

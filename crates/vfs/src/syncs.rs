@@ -1,0 +1,99 @@
+//! Work that waits for the disk is done side by side.
+
+use crate::{Fs, Result};
+use std::{
+    collections::BTreeSet,
+    panic::resume_unwind,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    thread,
+};
+
+/// Folders that are synced at the same time at most, and those that a thread is worth.
+const AT_ONCE_MAX: usize = 8;
+const EACH: usize = 4;
+
+const STACK_BYTES: usize = 256 << 10;
+
+impl Fs {
+    /// Has several threads do `work`, this one among them, and returns what each says. This one works alone where no more can
+    /// be had. So it does where there is a witness, which sees all changes in one order.
+    pub fn side_by_side<T: Send>(&self, threads: usize, work: &(dyn Fn() -> T + Sync)) -> Vec<T> {
+        let threads = if self.is_witnessed() { 1 } else { threads };
+        thread::scope(|scope| {
+            let spawn = |_| thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work).ok();
+            let others: Vec<_> = (1..threads).map_while(spawn).collect();
+            let own = work();
+            let ended = others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            std::iter::once(own).chain(ended).collect()
+        })
+    }
+
+    /// Brings the entries of these folders to stable storage. The disk has one flush for all that wait at the same time. For a
+    /// folder that is gone the next one above it is synced, so that it stays gone.
+    pub fn sync_dirs(&self, folders: &BTreeSet<PathBuf>) -> Result<()> {
+        let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some(folder) = folders.get(next.fetch_add(1, Relaxed)) {
+                self.sync_dir_or_parent(folder)?;
+            }
+            Ok(())
+        };
+        self.side_by_side(folders.len().div_ceil(EACH).min(AT_ONCE_MAX), &work).into_iter().collect()
+    }
+
+    fn sync_dir_or_parent(&self, folder: &Path) -> Result<()> {
+        for at in folder.ancestors() {
+            match self.sync_dir(at) {
+                Err(error) if error.is_not_found() => {}
+                synced => return synced,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Op, Verdict, Witness};
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Default)]
+    struct Synced(Mutex<Vec<PathBuf>>);
+
+    impl Witness for Synced {
+        fn before(&self, op: Op<'_>) -> Verdict {
+            if let Op::SyncDir(path) = op {
+                self.0.lock().unwrap().push(path.to_owned());
+            }
+            Verdict::Proceed
+        }
+    }
+
+    #[test]
+    fn each_folder_is_synced_and_for_one_that_is_gone_that_above_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let folders: BTreeSet<PathBuf> = (0..100).map(|at| dir.path().join(format!("{at}"))).collect();
+        folders.iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+        Fs::real().sync_dirs(&folders).unwrap();
+        let gone = dir.path().join("7/8/9");
+        let seen = Arc::new(Synced::default());
+        let fs = Fs::witnessed(seen.clone());
+        fs.sync_dirs(&[gone.clone(), dir.path().join("5")].into()).unwrap();
+        let expected = [dir.path().join("5"), gone.clone(), dir.path().join("7/8"), dir.path().join("7")];
+        assert_eq!(*seen.0.lock().unwrap(), expected);
+    }
+
+    #[test]
+    fn a_failure_of_one_is_a_failure_of_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut folders: BTreeSet<PathBuf> = (0..64).map(|at| dir.path().join(format!("{at}"))).collect();
+        folders.iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+        let circle = dir.path().join("circle");
+        std::os::unix::fs::symlink(&circle, &circle).unwrap();
+        folders.insert(circle);
+        assert!(Fs::real().sync_dirs(&folders).is_err());
+    }
+}
