@@ -7,6 +7,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
@@ -85,6 +86,14 @@ final class GerritServer implements AutoCloseable {
     script("start");
   }
 
+  /** With variables of the environment besides. */
+  void start(Map<String, String> environment) throws IOException {
+    List<String> command = new ArrayList<>(List.of("env"));
+    environment.forEach((name, value) -> command.add(name + "=" + value));
+    command.addAll(List.of(SCRIPTS.resolve("gerrit/gerrit-site").toString(), "start", site.toString()));
+    Commands.run(SCRIPTS, command.toArray(String[]::new));
+  }
+
   Commands.Output tryStart() throws IOException {
     return Commands.attempt(SCRIPTS, SCRIPTS.resolve("gerrit/gerrit-site").toString(), "start", site.toString());
   }
@@ -103,6 +112,11 @@ final class GerritServer implements AutoCloseable {
       throw new IOException("Gerrit survives SIGKILL", e);
     }
     Files.delete(pidFile());
+  }
+
+  /** Sends a signal such as STOP. */
+  void signal(String name) throws IOException {
+    Commands.run(site, "kill", "-" + name, Long.toString(process().pid()));
   }
 
   private ProcessHandle process() throws IOException {

@@ -1,0 +1,102 @@
+package org.refdb.it;
+
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * Git's fetch from one node's folder into another's. A ref that differs is fetched if the other node has it as etcd has. So an
+ * older value never rewinds a ref.
+ */
+final class Mirror {
+  static final List<String> PROJECTS = List.of("All-Projects", "All-Users", GlobalClients.PROJECT);
+  private static final String GIT = System.getProperty("refdb.git", "git");
+
+  private Mirror() {}
+
+  /** Fetches what differs. Whether nothing did. */
+  static boolean once(GlobalNode to, GlobalNode from) throws IOException {
+    boolean isSame = true;
+    for (String project : PROJECTS) {
+      JsonObject compared = to.compared(project);
+      isSame &= compared != null && compared.get("clean").getAsBoolean();
+      if (compared != null && !compared.getAsJsonArray("differences").isEmpty()) {
+        fetch(to, from, project, compared);
+      }
+    }
+    return isSame;
+  }
+
+  private static void fetch(GlobalNode to, GlobalNode from, String project, JsonObject compared) throws IOException {
+    Map<String, String> there = refs(from, project);
+    List<String> wanted = new ArrayList<>();
+    for (JsonElement element : compared.getAsJsonArray("differences")) {
+      JsonObject one = element.getAsJsonObject();
+      String ref = one.get("ref").getAsString();
+      switch (one.get("kind").getAsString()) {
+        case "ONLY_ON_DISK" -> git(to, project, "update-ref", "-d", ref, one.get("disk").getAsString());
+        case "ONLY_IN_ETCD", "OTHER" -> {
+          if (one.get("etcd").getAsString().equals(there.get(ref))) {
+            wanted.add("+" + ref + ":" + ref);
+          }
+        }
+        default -> {
+          // It moves: the next time.
+        }
+      }
+    }
+    if (!wanted.isEmpty()) {
+      fetch(to, from, project, wanted);
+    }
+  }
+
+  /** Patch sets, which etcd does not decide of: they never change. */
+  static void patchSets(GlobalNode to, GlobalNode from) throws IOException {
+    Commands.Output said =
+        fetch(to, from, GlobalClients.PROJECT, List.of("refs/changes/*:refs/changes/*", "^refs/changes/*/meta"));
+    if (said.status() != 0) {
+      throw new AssertionError(said.text());
+    }
+  }
+
+  private static Commands.Output fetch(GlobalNode to, GlobalNode from, String project, List<String> refs) throws IOException {
+    List<String> words =
+        new ArrayList<>(
+            List.of(
+                "-c", "gc.auto=0", "-c", "maintenance.auto=false", "fetch", "-q", "--no-tags", "--no-write-fetch-head",
+                from.repository(project).toString()));
+    words.addAll(refs);
+    return git(to, project, words.toArray(String[]::new));
+  }
+
+  /** What may fail: a ref may be locked, or have moved. */
+  private static Commands.Output git(GlobalNode node, String project, String... words) throws IOException {
+    List<String> command = new ArrayList<>(List.of(GIT, "--git-dir=" + node.repository(project)));
+    command.addAll(List.of(words));
+    return Commands.attempt(node.repository(project), command.toArray(String[]::new));
+  }
+
+  /** The refs as git sees them. */
+  static Map<String, String> refs(GlobalNode node, String project) throws IOException {
+    Map<String, String> refs = new HashMap<>();
+    for (String line : git(node, project, "for-each-ref", "--format=%(refname) %(objectname)").text().lines().toList()) {
+      String[] words = line.split(" ");
+      if (words.length == 2) {
+        refs.put(words[0], words[1]);
+      }
+    }
+    return refs;
+  }
+
+  /** What must not fail. */
+  static void check(GlobalNode node, String project) throws IOException {
+    Commands.Output said = git(node, project, "fsck", "--connectivity-only", "--no-dangling");
+    if (said.status() != 0) {
+      throw new AssertionError(node.name() + ": " + said.text());
+    }
+  }
+}

@@ -1,0 +1,156 @@
+package org.refdb.it;
+
+import java.io.IOException;
+import java.net.ConnectException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import org.eclipse.jgit.errors.TransportException;
+import org.eclipse.jgit.internal.storage.file.FileRepository;
+import org.eclipse.jgit.lib.CommitBuilder;
+import org.eclipse.jgit.lib.Constants;
+import org.eclipse.jgit.lib.FileMode;
+import org.eclipse.jgit.lib.NullProgressMonitor;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.ObjectInserter;
+import org.eclipse.jgit.lib.PersonIdent;
+import org.eclipse.jgit.lib.TreeFormatter;
+import org.eclipse.jgit.transport.PushResult;
+import org.eclipse.jgit.transport.RemoteRefUpdate;
+import org.eclipse.jgit.transport.Transport;
+import org.eclipse.jgit.transport.URIish;
+import org.eclipse.jgit.transport.UsernamePasswordCredentialsProvider;
+import org.refdb.it.History.Outcome;
+
+/** The clone of several clients, from which they push. Each says what the refs have had, so that a push compares and sets. */
+final class Pusher implements AutoCloseable {
+  private static final int TIMEOUT_SECONDS = 60;
+  private static final Pattern NUMBER = Pattern.compile("/\\+/(\\d+)");
+
+  /** From a value to another; an empty one is none. */
+  record Move(String ref, String from, String to) {}
+
+  private final FileRepository clone;
+  private final String project;
+
+  Pusher(Path folder, String project) throws IOException {
+    this.project = project;
+    clone = new FileRepository(folder.toFile());
+    clone.create(true);
+  }
+
+  /**
+   * A commit that no other is like.
+   *
+   * @param parent empty for none
+   */
+  String commit(String parent) throws IOException {
+    byte[] random = new byte[Constants.OBJECT_ID_LENGTH];
+    ThreadLocalRandom.current().nextBytes(random);
+    String id = "I" + ObjectId.fromRaw(random).name();
+    try (ObjectInserter inserter = clone.newObjectInserter()) {
+      TreeFormatter tree = new TreeFormatter();
+      tree.append("file-" + id, FileMode.REGULAR_FILE, inserter.insert(Constants.OBJ_BLOB, id.getBytes(StandardCharsets.UTF_8)));
+      CommitBuilder commit = new CommitBuilder();
+      commit.setTreeId(inserter.insert(tree));
+      if (!parent.isEmpty()) {
+        commit.setParentId(ObjectId.fromString(parent));
+      }
+      commit.setAuthor(new PersonIdent("Administrator", "admin@example.com"));
+      commit.setCommitter(commit.getAuthor());
+      commit.setMessage("one of many\n\nChange-Id: " + id + "\n");
+      ObjectId made = inserter.insert(commit);
+      inserter.flush();
+      return made.name();
+    }
+  }
+
+  /** What came of each move, and what the server said. */
+  record Pushed(List<Outcome> outcomes, String said) {}
+
+  /** All of them or none, if there are several. */
+  Pushed push(String url, List<Move> moves) throws IOException {
+    List<RemoteRefUpdate> updates = new ArrayList<>();
+    for (Move move : moves) {
+      ObjectId expected = move.from().isEmpty() ? ObjectId.zeroId() : ObjectId.fromString(move.from());
+      updates.add(new RemoteRefUpdate(clone, move.to().isEmpty() ? null : move.to(), move.ref(), true, null, expected));
+    }
+    try (Transport transport = transport(url)) {
+      transport.setPushAtomic(moves.size() > 1);
+      PushResult result = transport.push(NullProgressMonitor.INSTANCE, updates);
+      StringBuilder said = new StringBuilder(result.getMessages());
+      List<Outcome> outcomes = new ArrayList<>();
+      for (Move move : moves) {
+        RemoteRefUpdate update = result.getRemoteUpdate(move.ref());
+        said.append(update.getStatus()).append(' ').append(update.getMessage()).append('\n');
+        outcomes.add(outcome(update));
+      }
+      return new Pushed(outcomes, said.toString());
+    } catch (TransportException e) {
+      Outcome outcome = isRefused(e) ? Outcome.NOTHING : Outcome.UNKNOWN;
+      return new Pushed(moves.stream().map(move -> outcome).toList(), e.toString());
+    }
+  }
+
+  private Transport transport(String url) throws IOException {
+    try {
+      Transport transport = Transport.open(clone, new URIish(url + "/a/" + project));
+      transport.setCredentialsProvider(new UsernamePasswordCredentialsProvider("admin", "secret"));
+      transport.setTimeout(TIMEOUT_SECONDS);
+      return transport;
+    } catch (java.net.URISyntaxException e) {
+      throw new IOException(e);
+    }
+  }
+
+  private static Outcome outcome(RemoteRefUpdate update) {
+    return switch (update.getStatus()) {
+      case OK -> Outcome.DONE;
+      case REJECTED_REMOTE_CHANGED, REJECTED_NONFASTFORWARD, UP_TO_DATE, NON_EXISTING -> Outcome.NOTHING;
+      default -> isSureOfNothing(update.getMessage()) ? Outcome.NOTHING : Outcome.UNKNOWN;
+    };
+  }
+
+  /** Nobody listens there. */
+  private static boolean isRefused(Throwable e) {
+    for (Throwable one = e; one != null; one = one.getCause()) {
+      if (one instanceof ConnectException) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** As native mode words it. */
+  static boolean isSureOfNothing(String message) {
+    return message != null && (message.contains("Nothing was changed") || message.contains("has moved it"));
+  }
+
+  /**
+   * Pushes a commit for review; its change's number, or 0 if it was not taken. It is 0 too if Gerrit tells of several changes.
+   * Then the branch has moved, and commits below this one are changes as well.
+   */
+  int pushForReview(String url, String branch, String commit) throws IOException {
+    String target = branch.replace("refs/heads/", "refs/for/");
+    RemoteRefUpdate update = new RemoteRefUpdate(clone, commit, target, true, null, null);
+    try (Transport transport = transport(url)) {
+      PushResult result = transport.push(NullProgressMonitor.INSTANCE, List.of(update));
+      Set<Integer> numbers =
+          NUMBER.matcher(result.getMessages()).results().map(one -> Integer.valueOf(one.group(1))).collect(Collectors.toSet());
+      boolean isTaken = result.getRemoteUpdate(target).getStatus() == RemoteRefUpdate.Status.OK && numbers.size() == 1;
+      return isTaken ? numbers.iterator().next() : 0;
+    } catch (TransportException e) {
+      return 0;
+    }
+  }
+
+  @Override
+  public void close() {
+    clone.close();
+  }
+}
