@@ -1,6 +1,7 @@
 package org.refdb.gerrit.global;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -204,7 +205,10 @@ final class NativeBatchTest {
       await(() -> proxy.heldBytes() > 0);
       link.modeFrom(decision().replace("DONE", "VOID"), Proxy.Mode.HELD);
       try (GlobalRefs hasty = Nodes.openHastyNative(link.url(), prefix)) {
+        CompletableFuture<Boolean> put =
+            later(() -> other.compareAndPut(PROJECT, NAMES.get(9), new Expected.Anything(), "17", false));
         await(() -> link.heldBytes() > 0);
+        assertFalse(put.isDone(), "a put that compares nothing waits for the decision");
         // It is decided, and its node does not get to clear it.
         proxy.modeFrom(prefix + "c/", Proxy.Mode.HELD);
         proxy.mode(Proxy.Mode.OPEN);
@@ -216,6 +220,8 @@ final class NativeBatchTest {
         // The other node finds it decided, and clears it.
         await(() -> link.heldBytes() > 0);
         assertEquals(Optional.of(second.name()), there(NAMES.getLast()), "it is not taken back");
+        assertTrue(put.get());
+        assertEquals(Optional.of("17"), there(NAMES.get(9)));
         assertTrue(other.compareAndPut(PROJECT, NAMES.getFirst(), new Expected.Is(second.name()), Nodes.id(9).name(), false));
         link.hangUp();
         link.mode(Proxy.Mode.OPEN);
@@ -230,7 +236,7 @@ final class NativeBatchTest {
     }
   }
 
-  private static CompletableFuture<List<ReceiveCommand>> later(Callable<List<ReceiveCommand>> update) {
+  private static <T> CompletableFuture<T> later(Callable<T> update) {
     return CompletableFuture.supplyAsync(
         () -> {
           try {
@@ -346,6 +352,41 @@ final class NativeBatchTest {
     awaitCleared();
     assertEquals(Optional.of("17"), there(NAMES.get(1)));
     assertEquals(Optional.of(second.name()), there(NAMES.get(2)));
+  }
+
+  @Test
+  void anImportTakesUpTheRefsOfABatchThatIsGivenUp() throws Exception {
+    for (String name : NAMES) {
+      disk.set(name, first);
+    }
+    GlobalRefs patient = new GlobalRefs(Nodes.settings(proxy.url(), prefix), NodeName.of(NODE));
+    try (NativeNode node = new NativeNode(disk.folder(), patient);
+        DiskRefs refs = disk.refs()) {
+      node.set("refs/heads/main", first);
+      proxy.modeFrom(decision(), Proxy.Mode.HELD);
+      CompletableFuture<List<ReceiveCommand>> batch = later(() -> node.move(NAMES, first, second));
+      await(() -> proxy.heldBytes() > 0);
+      importPatiently(refs);
+      awaitCleared();
+      proxy.mode(Proxy.Mode.OPEN);
+      proxy.deliverHeld();
+      assertNotEquals(ReceiveCommand.Result.OK, batch.get().getFirst().getResult());
+      assertTrue(new Compare(other, refs).run(10, one -> {}).isClean());
+      assertEverywhere(node, Optional.of(first));
+    }
+  }
+
+  private void importPatiently(DiskRefs refs) throws Exception {
+    for (int i = 0; ; i++) {
+      try {
+        new Import(other).run(refs, (put, there) -> {});
+        return;
+      } catch (GlobalRefException e) {
+        if (i == 100) {
+          throw e;
+        }
+      }
+    }
   }
 
   private void begin(boolean isReftable) throws Exception {
