@@ -27,6 +27,8 @@ final class Cluster implements AutoCloseable {
 
   Cluster() throws IOException, InterruptedException {
     members = EtcdServer.startCluster(3, SMALL);
+    // They must not outlive a run that is stopped, or ends where it stands.
+    Runtime.getRuntime().addShutdownHook(new Thread(() -> members.forEach(EtcdServer::kill)));
   }
 
   List<EtcdServer> members() {
