@@ -43,6 +43,11 @@ final class FiguresTest {
     return admin.stats().stream().mapToLong(ProjectStat::uses).sum();
   }
 
+  private long held() {
+    RefHoldings holdings = admin.holdings().orElseThrow();
+    return holdings.views() + holdings.openViews() + holdings.openFiles();
+  }
+
   @Test
   void readingFiguresAllTheTimeKeepsNoRepositoryOpenAndLosesNone() throws Exception {
     RepositoryCacheConfig config = new RepositoryCacheConfig();
@@ -69,8 +74,11 @@ final class FiguresTest {
         Thread.sleep(20);
       }
       assertEquals(uses, uses(), "what was counted before stays");
-      RefHoldings holdings = admin.holdings().orElseThrow();
-      assertEquals(0, holdings.views() + holdings.openViews() + holdings.openFiles(), holdings.toString());
+      // JGit forgets a repository before it closes it.
+      while (held() > 0) {
+        assertTrue(System.nanoTime() < deadline, "still open: " + admin.holdings().orElseThrow());
+        Thread.sleep(20);
+      }
     }
   }
 
