@@ -2,7 +2,7 @@
 //!
 //! Read [`Git`] and [`Repo`] (the oracle: real git, in a clean environment) and [`JGit`] (the other implementation)
 //! first. Then read [`Rng`] and [`names`] (things to try), [`Model`] (the expected result) and [`crash`] (after a kill
-//! or power loss). Last come [`differential`] (command lines beside git's) and [`this_program`] (a process to kill).
+//! or power loss). Last come [`differential`] (command lines beside git's), [`orders`] (of events in a model) and [`this_program`] (a process to kill).
 
 mod again;
 pub mod crash;
@@ -13,6 +13,7 @@ mod git;
 mod jgit;
 mod model;
 pub mod names;
+pub mod orders;
 mod repo;
 mod rng;
 mod size;

@@ -2,7 +2,7 @@
 
 use crate::Fault;
 use crate::member::{Change, Mark, Member, Ref, Stage, Told};
-use std::collections::HashSet;
+use refdb_testkit::orders::{Explorable, every_order};
 use std::ops::AddAssign;
 
 /// How often each kind of trouble comes, at most.
@@ -70,7 +70,7 @@ impl AddAssign for Explored {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Event {
+pub(crate) enum Event {
     /// A thread takes the lock, and checks all that wait.
     Lead,
     Place(usize),
@@ -110,42 +110,6 @@ impl World {
         is(&self.members[at])
     }
 
-    fn events(&self, fault: Fault) -> Vec<Event> {
-        let mut events = Vec::new();
-        let any = |is: fn(&Member) -> bool| self.members.iter().any(is);
-        if !self.is_dead {
-            if !self.is_locked && !self.is_listed && any(|member| member.stage == Stage::Waiting) {
-                events.push(Event::Lead);
-            }
-            if self.is_locked {
-                let is_waiting = any(|member| member.is_waited_for);
-                let is_first = fault == Fault::IntentGoesBeforeTheList;
-                let has_agreed_intent = any(|member| member.stage == Stage::Agreed && member.has_intent);
-                let hangs = any(|member| member.is_waited_for && member.stage == Stage::Hangs);
-                let has_bound = fault != Fault::NoBound && (hangs || self.budget.leaders_bounds > 0);
-                match (is_waiting, is_first && has_agreed_intent) {
-                    (true, _) if has_bound => events.push(Event::GoOn),
-                    (true, _) => {}
-                    (false, true) => events.push(Event::IntentsGoFirst),
-                    (false, false) => events.push(Event::List),
-                }
-            }
-            if self.is_listed {
-                events.push(Event::IntentsGo);
-            }
-            if self.budget.crashes > 0 {
-                events.push(Event::Crash);
-            }
-        }
-        for at in 0..self.members.len() {
-            self.events_of(at, &mut events);
-        }
-        if self.budget.foreign > 0 {
-            events.extend([Ref::Folder, Ref::Child, Ref::Other].map(Event::Foreign));
-        }
-        events
-    }
-
     fn events_of(&self, at: usize, events: &mut Vec<Event>) {
         let member = &self.members[at];
         match member.stage {
@@ -172,88 +136,6 @@ impl World {
         if member.has_intent && !self.is_locked && !self.is_listed && member.stage == Stage::Ended {
             events.push(Event::Settle(at));
         }
-    }
-
-    /// Lets an event happen. An error is the promise that it breaks.
-    fn happen(&mut self, event: Event, fault: Fault, explored: &mut Explored) -> Result<(), String> {
-        match event {
-            Event::Lead => self.lead(fault, explored),
-            Event::Place(at) => {
-                self.members[at].has_intent = true;
-                self.members[at].stage = Stage::Placed;
-            }
-            Event::Ask(at) if self.has(at, |member| !member.is_waited_for) && fault != Fault::AsksAfterTheLeader => {
-                self.members[at].has_intent = false;
-                return self.fail(at);
-            }
-            Event::Ask(at) => {
-                self.members[at].is_sent = true;
-                self.members[at].stage = Stage::Asked;
-            }
-            Event::Serve(at, is_answered) => {
-                self.serve(at)?;
-                self.budget.lost -= u8::from(!is_answered);
-                if is_answered && self.has(at, |member| member.stage == Stage::Asked) {
-                    return self.hear(at, fault, explored);
-                }
-            }
-            Event::Close(at) => {
-                self.close(at);
-                return self.hear(at, fault, explored);
-            }
-            Event::GiveUp(at) => {
-                self.budget.unknown -= 1;
-                if fault == Fault::UndecidedIsAgreed && self.has(at, |member| member.is_waited_for) {
-                    self.members[at].stage = Stage::Agreed;
-                    self.members[at].is_waited_for = false;
-                } else {
-                    self.members[at].end(Told::Unknown);
-                }
-            }
-            Event::Hang(at) => {
-                self.budget.hangs -= 1;
-                self.members[at].stage = Stage::Hangs;
-            }
-            Event::GoOn => {
-                self.budget.leaders_bounds = self.budget.leaders_bounds.saturating_sub(1);
-                for member in self.members.iter_mut().filter(|member| member.is_waited_for) {
-                    member.is_waited_for = false;
-                    if fault == Fault::UndecidedIsAgreed {
-                        member.stage = Stage::Agreed;
-                    }
-                }
-            }
-            Event::IntentsGoFirst => {
-                let agreed = self.members.iter_mut().filter(|member| member.stage == Stage::Agreed);
-                agreed.for_each(|member| member.has_intent = false);
-            }
-            Event::List => return self.list(explored),
-            Event::IntentsGo => {
-                self.is_listed = false;
-                for at in 0..self.members.len() {
-                    if self.has(at, |member| member.stage == Stage::Agreed) {
-                        self.members[at].has_intent = false;
-                        self.succeed(at)?;
-                    }
-                }
-            }
-            Event::Foreign(name) => {
-                self.budget.foreign -= 1;
-                // What a member has put there no other node has the object of yet.
-                if self.etcd[name as usize] == There::Known(self.disk[name as usize]) {
-                    self.etcd[name as usize] = There::Foreign;
-                }
-            }
-            Event::Crash => {
-                self.budget.crashes -= 1;
-                (self.is_dead, self.is_locked, self.is_listed) = (true, false, false);
-                for member in &mut self.members {
-                    (member.stage, member.is_waited_for) = (Stage::Ended, false);
-                }
-            }
-            Event::Settle(at) => return self.settle(at, explored),
-        }
-        Ok(())
     }
 
     /// Checks all that wait against the disk. One that depends on another's change stays in the queue.
@@ -414,40 +296,138 @@ impl World {
     }
 }
 
-/// Goes through all that can happen. An error is the events that led to a broken promise, which comes last.
-pub(crate) fn explore(world: &World, fault: Fault) -> Result<Explored, Vec<String>> {
-    let mut explored = Explored::default();
-    let mut seen = HashSet::new();
-    visit(world, fault, &mut seen, &mut Vec::new(), &mut explored)?;
-    explored.states = seen.len();
-    Ok(explored)
+impl Explorable for World {
+    type Event = Event;
+    type Fault = Fault;
+    type Seen = Explored;
+
+    fn events(&self, fault: Fault) -> Vec<Event> {
+        let mut events = Vec::new();
+        let any = |is: fn(&Member) -> bool| self.members.iter().any(is);
+        if !self.is_dead {
+            if !self.is_locked && !self.is_listed && any(|member| member.stage == Stage::Waiting) {
+                events.push(Event::Lead);
+            }
+            if self.is_locked {
+                let is_waiting = any(|member| member.is_waited_for);
+                let is_first = fault == Fault::IntentGoesBeforeTheList;
+                let has_agreed_intent = any(|member| member.stage == Stage::Agreed && member.has_intent);
+                let hangs = any(|member| member.is_waited_for && member.stage == Stage::Hangs);
+                let has_bound = fault != Fault::NoBound && (hangs || self.budget.leaders_bounds > 0);
+                match (is_waiting, is_first && has_agreed_intent) {
+                    (true, _) if has_bound => events.push(Event::GoOn),
+                    (true, _) => {}
+                    (false, true) => events.push(Event::IntentsGoFirst),
+                    (false, false) => events.push(Event::List),
+                }
+            }
+            if self.is_listed {
+                events.push(Event::IntentsGo);
+            }
+            if self.budget.crashes > 0 {
+                events.push(Event::Crash);
+            }
+        }
+        for at in 0..self.members.len() {
+            self.events_of(at, &mut events);
+        }
+        if self.budget.foreign > 0 {
+            events.extend([Ref::Folder, Ref::Child, Ref::Other].map(Event::Foreign));
+        }
+        events
+    }
+
+    fn happen(&mut self, event: Event, fault: Fault, explored: &mut Explored) -> Result<(), String> {
+        match event {
+            Event::Lead => self.lead(fault, explored),
+            Event::Place(at) => {
+                self.members[at].has_intent = true;
+                self.members[at].stage = Stage::Placed;
+            }
+            Event::Ask(at) if self.has(at, |member| !member.is_waited_for) && fault != Fault::AsksAfterTheLeader => {
+                self.members[at].has_intent = false;
+                return self.fail(at);
+            }
+            Event::Ask(at) => {
+                self.members[at].is_sent = true;
+                self.members[at].stage = Stage::Asked;
+            }
+            Event::Serve(at, is_answered) => {
+                self.serve(at)?;
+                self.budget.lost -= u8::from(!is_answered);
+                if is_answered && self.has(at, |member| member.stage == Stage::Asked) {
+                    return self.hear(at, fault, explored);
+                }
+            }
+            Event::Close(at) => {
+                self.close(at);
+                return self.hear(at, fault, explored);
+            }
+            Event::GiveUp(at) => {
+                self.budget.unknown -= 1;
+                if fault == Fault::UndecidedIsAgreed && self.has(at, |member| member.is_waited_for) {
+                    self.members[at].stage = Stage::Agreed;
+                    self.members[at].is_waited_for = false;
+                } else {
+                    self.members[at].end(Told::Unknown);
+                }
+            }
+            Event::Hang(at) => {
+                self.budget.hangs -= 1;
+                self.members[at].stage = Stage::Hangs;
+            }
+            Event::GoOn => {
+                self.budget.leaders_bounds = self.budget.leaders_bounds.saturating_sub(1);
+                for member in self.members.iter_mut().filter(|member| member.is_waited_for) {
+                    member.is_waited_for = false;
+                    if fault == Fault::UndecidedIsAgreed {
+                        member.stage = Stage::Agreed;
+                    }
+                }
+            }
+            Event::IntentsGoFirst => {
+                let agreed = self.members.iter_mut().filter(|member| member.stage == Stage::Agreed);
+                agreed.for_each(|member| member.has_intent = false);
+            }
+            Event::List => return self.list(explored),
+            Event::IntentsGo => {
+                self.is_listed = false;
+                for at in 0..self.members.len() {
+                    if self.has(at, |member| member.stage == Stage::Agreed) {
+                        self.members[at].has_intent = false;
+                        self.succeed(at)?;
+                    }
+                }
+            }
+            Event::Foreign(name) => {
+                self.budget.foreign -= 1;
+                // What a member has put there no other node has the object of yet.
+                if self.etcd[name as usize] == There::Known(self.disk[name as usize]) {
+                    self.etcd[name as usize] = There::Foreign;
+                }
+            }
+            Event::Crash => {
+                self.budget.crashes -= 1;
+                (self.is_dead, self.is_locked, self.is_listed) = (true, false, false);
+                for member in &mut self.members {
+                    (member.stage, member.is_waited_for) = (Stage::Ended, false);
+                }
+            }
+            Event::Settle(at) => return self.settle(at, explored),
+        }
+        Ok(())
+    }
+
+    fn look(&self, events: &[Event]) -> Result<(), String> {
+        match events.iter().all(|event| matches!(event, Event::Foreign(_) | Event::Crash)) {
+            true => self.at_the_end(),
+            false => Ok(()),
+        }
+    }
 }
 
-fn visit(
-    world: &World,
-    fault: Fault,
-    seen: &mut HashSet<World>,
-    path: &mut Vec<Event>,
-    explored: &mut Explored,
-) -> Result<(), Vec<String>> {
-    if !seen.insert(world.clone()) {
-        return Ok(());
-    }
-    let broken = |path: &[Event], broken: String| {
-        let mut trace: Vec<String> = path.iter().map(|event| format!("{event:?}")).collect();
-        trace.push(broken);
-        trace
-    };
-    let events = world.events(fault);
-    if events.iter().all(|event| matches!(event, Event::Foreign(_) | Event::Crash)) {
-        world.at_the_end().map_err(|why| broken(path, why))?;
-    }
-    for event in events {
-        let mut next = world.clone();
-        path.push(event);
-        next.happen(event, fault, explored).map_err(|why| broken(path, why))?;
-        visit(&next, fault, seen, path, explored)?;
-        path.pop();
-    }
-    Ok(())
+/// Goes through all that can happen. An error is the events that led to a broken promise, which comes last.
+pub(crate) fn explore(world: &World, fault: Fault) -> Result<Explored, Vec<String>> {
+    let (states, seen) = every_order(world, fault)?;
+    Ok(Explored { states, ..seen })
 }

@@ -3,7 +3,7 @@
 use crate::Fault;
 use crate::etcd::{Answer, Etcd, Id, Outcome, Request};
 use crate::node::{Node, Report, Stage};
-use std::collections::HashSet;
+use refdb_testkit::orders::{Explorable, every_order};
 use std::ops::AddAssign;
 
 /// How often each kind of trouble comes, at most.
@@ -81,7 +81,7 @@ impl AddAssign for Explored {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Event {
+pub(crate) enum Event {
     Act(usize),
     /// A request is served; the answer arrives or not, and the request may come a second time.
     Serve {
@@ -108,63 +108,6 @@ impl World {
         {
             self.sent.insert(at, request);
         }
-    }
-
-    fn events(&self) -> Vec<Event> {
-        let mut events = Vec::new();
-        for node in &self.nodes {
-            match node.stage {
-                Stage::Sent(..) | Stage::Closing(..) if self.budget.timeouts > 0 => {
-                    events.push(Event::TimeOut(node.index))
-                }
-                Stage::Crashed => events.push(Event::StartAgain(node.index)),
-                _ if node.can_act() => events.push(Event::Act(node.index)),
-                _ => {}
-            }
-            if self.budget.crashes > 0 && !matches!(node.stage, Stage::Crashed | Stage::Ended) {
-                events.push(Event::Crash(node.index));
-            }
-        }
-        for &request in &self.sent {
-            events.push(Event::Serve { request, answered: true, again: false });
-            if self.budget.lost > 0 {
-                events.push(Event::Serve { request, answered: false, again: false });
-            }
-            if self.budget.twice > 0 {
-                events.push(Event::Serve { request, answered: true, again: true });
-            }
-        }
-        if self.budget.leases > 0 && self.etcd.lock.is_some() {
-            events.push(Event::LeaseRunsOut);
-        }
-        events
-    }
-
-    /// Lets an event happen. An error is the promise that it breaks.
-    fn happen(&mut self, event: Event, fault: Fault, explored: &mut Explored) -> Result<(), String> {
-        match event {
-            Event::Act(node) => {
-                let request = self.nodes[node].act(&self.etcd);
-                self.send(request);
-            }
-            Event::Serve { request, answered, again } => return self.serve(request, answered, again, fault, explored),
-            Event::TimeOut(node) => {
-                self.budget.timeouts -= 1;
-                let (request, report) = self.nodes[node].time_out(&self.etcd, fault);
-                self.send(request);
-                return self.report(report, explored);
-            }
-            Event::LeaseRunsOut => {
-                self.budget.leases -= 1;
-                self.etcd.lock = None;
-            }
-            Event::Crash(node) => {
-                self.budget.crashes -= 1;
-                self.nodes[node].stage = Stage::Crashed;
-            }
-            Event::StartAgain(node) => self.nodes[node].start_again(&mut self.etcd, fault),
-        }
-        Ok(())
     }
 
     fn serve(
@@ -248,36 +191,70 @@ impl World {
     }
 }
 
-/// Goes through all that can happen. An error is the events that led to a broken promise, which comes last.
-pub(crate) fn explore(world: World, fault: Fault) -> Result<Explored, Vec<String>> {
-    let mut explored = Explored::default();
-    let mut seen = HashSet::new();
-    let mut path = Vec::new();
-    visit(&world, fault, &mut seen, &mut path, &mut explored)?;
-    explored.states = seen.len();
-    Ok(explored)
+impl Explorable for World {
+    type Event = Event;
+    type Fault = Fault;
+    type Seen = Explored;
+
+    fn events(&self, _fault: Fault) -> Vec<Event> {
+        let mut events = Vec::new();
+        for node in &self.nodes {
+            match node.stage {
+                Stage::Sent(..) | Stage::Closing(..) if self.budget.timeouts > 0 => {
+                    events.push(Event::TimeOut(node.index))
+                }
+                Stage::Crashed => events.push(Event::StartAgain(node.index)),
+                _ if node.can_act() => events.push(Event::Act(node.index)),
+                _ => {}
+            }
+            if self.budget.crashes > 0 && !matches!(node.stage, Stage::Crashed | Stage::Ended) {
+                events.push(Event::Crash(node.index));
+            }
+        }
+        for &request in &self.sent {
+            events.push(Event::Serve { request, answered: true, again: false });
+            if self.budget.lost > 0 {
+                events.push(Event::Serve { request, answered: false, again: false });
+            }
+            if self.budget.twice > 0 {
+                events.push(Event::Serve { request, answered: true, again: true });
+            }
+        }
+        if self.budget.leases > 0 && self.etcd.lock.is_some() {
+            events.push(Event::LeaseRunsOut);
+        }
+        events
+    }
+
+    fn happen(&mut self, event: Event, fault: Fault, explored: &mut Explored) -> Result<(), String> {
+        match event {
+            Event::Act(node) => {
+                let request = self.nodes[node].act(&self.etcd);
+                self.send(request);
+            }
+            Event::Serve { request, answered, again } => return self.serve(request, answered, again, fault, explored),
+            Event::TimeOut(node) => {
+                self.budget.timeouts -= 1;
+                let (request, report) = self.nodes[node].time_out(&self.etcd, fault);
+                self.send(request);
+                return self.report(report, explored);
+            }
+            Event::LeaseRunsOut => {
+                self.budget.leases -= 1;
+                self.etcd.lock = None;
+            }
+            Event::Crash(node) => {
+                self.budget.crashes -= 1;
+                self.nodes[node].stage = Stage::Crashed;
+            }
+            Event::StartAgain(node) => self.nodes[node].start_again(&mut self.etcd, fault),
+        }
+        Ok(())
+    }
 }
 
-fn visit(
-    world: &World,
-    fault: Fault,
-    seen: &mut HashSet<World>,
-    path: &mut Vec<Event>,
-    explored: &mut Explored,
-) -> Result<(), Vec<String>> {
-    if !seen.insert(world.clone()) {
-        return Ok(());
-    }
-    for event in world.events() {
-        let mut next = world.clone();
-        path.push(event);
-        if let Err(broken) = next.happen(event, fault, explored) {
-            let mut trace: Vec<String> = path.iter().map(|event| format!("{event:?}")).collect();
-            trace.push(broken);
-            return Err(trace);
-        }
-        visit(&next, fault, seen, path, explored)?;
-        path.pop();
-    }
-    Ok(())
+/// Goes through all that can happen. An error is the events that led to a broken promise, which comes last.
+pub(crate) fn explore(world: World, fault: Fault) -> Result<Explored, Vec<String>> {
+    let (states, seen) = every_order(&world, fault)?;
+    Ok(Explored { states, ..seen })
 }

@@ -3,7 +3,7 @@
 use crate::Fault;
 use crate::etcd::{Answer, Cell, Decider, Etcd, Request, Value, value_of};
 use crate::node::{Kind, Node, Report, Stage};
-use std::collections::HashSet;
+use refdb_testkit::orders::{Explorable, every_order};
 use std::ops::AddAssign;
 
 /// How often each kind of trouble comes, at most.
@@ -60,7 +60,7 @@ impl AddAssign for Explored {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Event {
+pub(crate) enum Event {
     Act(usize),
     Put(usize),
     GiveUp(usize),
@@ -98,34 +98,6 @@ impl World {
         }
     }
 
-    fn events(&self, fault: Fault) -> Vec<Event> {
-        let mut events = Vec::new();
-        for node in &self.nodes {
-            match node.stage {
-                Stage::Waits(_) if self.budget.timeouts > 0 => events.push(Event::TimeOut(node.index)),
-                Stage::Crashed | Stage::Unknown => events.push(Event::Settle(node.index)),
-                Stage::Putting(..) => events.push(Event::Put(node.index)),
-                _ if node.can_act() => events.push(Event::Act(node.index)),
-                _ => {}
-            }
-            if matches!(node.stage, Stage::Looking(_)) {
-                events.push(Event::GiveUp(node.index));
-            }
-            let is_over = matches!(node.stage, Stage::Crashed | Stage::Ended | Stage::Ready);
-            if self.budget.crashes > 0 && node.kind == Kind::Batch && !is_over {
-                events.push(Event::Crash(node.index));
-            }
-        }
-        for &request in &self.sent {
-            events.push(Event::Serve { request, again: false });
-            if self.budget.twice > 0 {
-                events.push(Event::Serve { request, again: true });
-            }
-        }
-        self.clear_up(fault, &mut events);
-        events
-    }
-
     /// What anyone may do about a batch, by what he reads at this moment.
     fn clear_up(&self, fault: Fault, events: &mut Vec<Event>) {
         for batch in 0..2 {
@@ -159,53 +131,6 @@ impl World {
                 events.push(Event::ClearUp(Request::RemoveDecider { batch }));
             }
         }
-    }
-
-    /// Lets an event happen. An error is the promise that it breaks.
-    fn happen(&mut self, event: Event, fault: Fault, explored: &mut Explored) -> Result<(), String> {
-        match event {
-            Event::Act(at) => {
-                let told = self.nodes[at].act(&self.etcd, fault);
-                self.told(at, told)
-            }
-            Event::Put(node) => self.put(node, fault),
-            Event::GiveUp(at) => {
-                let told = self.nodes[at].give_up();
-                self.told(at, told)
-            }
-            Event::TimeOut(at) => {
-                self.budget.timeouts -= 1;
-                let told = self.nodes[at].time_out(&self.etcd, fault);
-                self.told(at, told)
-            }
-            Event::Crash(at) => {
-                self.budget.crashes -= 1;
-                self.nodes[at].stage = Stage::Crashed;
-                Ok(())
-            }
-            Event::Settle(at) => {
-                let report = self.nodes[at].settle(&mut self.etcd, fault);
-                match report {
-                    Report::Success => {
-                        explored.settled += 1;
-                        self.told(at, (None, Some(report)))
-                    }
-                    // It may have applied, and both refs have moved on.
-                    Report::Failure if self.applied[at] => Ok(()),
-                    Report::Failure => self.told(at, (None, Some(report))),
-                }
-            }
-            Event::ClearUp(request) => {
-                match request {
-                    Request::Void { .. } => self.budget.voids -= 1,
-                    _ => self.budget.clears -= 1,
-                }
-                self.send(Some(request));
-                Ok(())
-            }
-            Event::Serve { request, again } => self.serve(request, again, fault, explored),
-        }?;
-        self.check()
     }
 
     /// What readers see is what has applied.
@@ -313,36 +238,88 @@ impl World {
     }
 }
 
-/// Goes through all that can happen. An error is the events that led to a broken promise, which comes last.
-pub(crate) fn explore(world: World, fault: Fault) -> Result<Explored, Vec<String>> {
-    let mut explored = Explored::default();
-    let mut seen = HashSet::new();
-    let mut path = Vec::new();
-    visit(&world, fault, &mut seen, &mut path, &mut explored)?;
-    explored.states = seen.len();
-    Ok(explored)
+impl Explorable for World {
+    type Event = Event;
+    type Fault = Fault;
+    type Seen = Explored;
+
+    fn events(&self, fault: Fault) -> Vec<Event> {
+        let mut events = Vec::new();
+        for node in &self.nodes {
+            match node.stage {
+                Stage::Waits(_) if self.budget.timeouts > 0 => events.push(Event::TimeOut(node.index)),
+                Stage::Crashed | Stage::Unknown => events.push(Event::Settle(node.index)),
+                Stage::Putting(..) => events.push(Event::Put(node.index)),
+                _ if node.can_act() => events.push(Event::Act(node.index)),
+                _ => {}
+            }
+            if matches!(node.stage, Stage::Looking(_)) {
+                events.push(Event::GiveUp(node.index));
+            }
+            let is_over = matches!(node.stage, Stage::Crashed | Stage::Ended | Stage::Ready);
+            if self.budget.crashes > 0 && node.kind == Kind::Batch && !is_over {
+                events.push(Event::Crash(node.index));
+            }
+        }
+        for &request in &self.sent {
+            events.push(Event::Serve { request, again: false });
+            if self.budget.twice > 0 {
+                events.push(Event::Serve { request, again: true });
+            }
+        }
+        self.clear_up(fault, &mut events);
+        events
+    }
+
+    fn happen(&mut self, event: Event, fault: Fault, explored: &mut Explored) -> Result<(), String> {
+        match event {
+            Event::Act(at) => {
+                let told = self.nodes[at].act(&self.etcd, fault);
+                self.told(at, told)
+            }
+            Event::Put(node) => self.put(node, fault),
+            Event::GiveUp(at) => {
+                let told = self.nodes[at].give_up();
+                self.told(at, told)
+            }
+            Event::TimeOut(at) => {
+                self.budget.timeouts -= 1;
+                let told = self.nodes[at].time_out(&self.etcd, fault);
+                self.told(at, told)
+            }
+            Event::Crash(at) => {
+                self.budget.crashes -= 1;
+                self.nodes[at].stage = Stage::Crashed;
+                Ok(())
+            }
+            Event::Settle(at) => {
+                let report = self.nodes[at].settle(&mut self.etcd, fault);
+                match report {
+                    Report::Success => {
+                        explored.settled += 1;
+                        self.told(at, (None, Some(report)))
+                    }
+                    // It may have applied, and both refs have moved on.
+                    Report::Failure if self.applied[at] => Ok(()),
+                    Report::Failure => self.told(at, (None, Some(report))),
+                }
+            }
+            Event::ClearUp(request) => {
+                match request {
+                    Request::Void { .. } => self.budget.voids -= 1,
+                    _ => self.budget.clears -= 1,
+                }
+                self.send(Some(request));
+                Ok(())
+            }
+            Event::Serve { request, again } => self.serve(request, again, fault, explored),
+        }?;
+        self.check()
+    }
 }
 
-fn visit(
-    world: &World,
-    fault: Fault,
-    seen: &mut HashSet<World>,
-    path: &mut Vec<Event>,
-    explored: &mut Explored,
-) -> Result<(), Vec<String>> {
-    if !seen.insert(world.clone()) {
-        return Ok(());
-    }
-    for event in world.events(fault) {
-        let mut next = world.clone();
-        path.push(event);
-        if let Err(broken) = next.happen(event, fault, explored) {
-            let mut trace: Vec<String> = path.iter().map(|event| format!("{event:?}")).collect();
-            trace.push(broken);
-            return Err(trace);
-        }
-        visit(&next, fault, seen, path, explored)?;
-        path.pop();
-    }
-    Ok(())
+/// Goes through all that can happen. An error is the events that led to a broken promise, which comes last.
+pub(crate) fn explore(world: World, fault: Fault) -> Result<Explored, Vec<String>> {
+    let (states, seen) = every_order(&world, fault)?;
+    Ok(Explored { states, ..seen })
 }

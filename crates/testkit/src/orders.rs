@@ -1,0 +1,60 @@
+//! Every order of events in a small world, for models of a protocol.
+
+use std::{collections::HashSet, fmt::Debug, hash::Hash};
+
+/// A world that is small enough to go through all of its states.
+pub trait Explorable: Clone + Eq + Hash {
+    /// Something that may happen next.
+    type Event: Copy + Debug;
+    /// Where the protocol is broken on purpose.
+    type Fault: Copy;
+    /// What happened on the way. It shows that the exploration comes to where it matters.
+    type Seen: Default;
+
+    /// All that may happen next.
+    fn events(&self, fault: Self::Fault) -> Vec<Self::Event>;
+
+    /// Has it happen, or says which promise that breaks.
+    fn happen(&mut self, event: Self::Event, fault: Self::Fault, seen: &mut Self::Seen) -> Result<(), String>;
+
+    /// Says which promise a state breaks in which no more than these events can follow.
+    fn look(&self, _events: &[Self::Event]) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Goes through every order of events. Returns the number of states, and what happened on the way. If a promise is broken, it
+/// returns the events up to there, and the promise.
+pub fn every_order<W: Explorable>(world: &W, fault: W::Fault) -> Result<(usize, W::Seen), Vec<String>> {
+    let mut search = Search { fault, states: HashSet::new(), path: Vec::new(), seen: W::Seen::default() };
+    match search.visit(world) {
+        Ok(()) => Ok((search.states.len(), search.seen)),
+        Err(broken) => Err(search.path.iter().map(|event| format!("{event:?}")).chain([broken]).collect()),
+    }
+}
+
+struct Search<W: Explorable> {
+    fault: W::Fault,
+    states: HashSet<W>,
+    /// The events that led to the present state.
+    path: Vec<W::Event>,
+    seen: W::Seen,
+}
+
+impl<W: Explorable> Search<W> {
+    fn visit(&mut self, world: &W) -> Result<(), String> {
+        if !self.states.insert(world.clone()) {
+            return Ok(());
+        }
+        let events = world.events(self.fault);
+        world.look(&events)?;
+        for event in events {
+            let mut next = world.clone();
+            self.path.push(event);
+            next.happen(event, self.fault, &mut self.seen)?;
+            self.visit(&next)?;
+            self.path.pop();
+        }
+        Ok(())
+    }
+}
