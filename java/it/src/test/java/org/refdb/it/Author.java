@@ -63,6 +63,11 @@ final class Author implements AutoCloseable {
 
   /** A commit on top of what was fetched. */
   Change write(String text) throws IOException {
+    return write(clone, text, base);
+  }
+
+  /** A commit that no other is like, with a Change-Id of its own. Its parent may be null: then it has none. */
+  static Change write(FileRepository clone, String text, ObjectId parent) throws IOException {
     byte[] random = new byte[Constants.OBJECT_ID_LENGTH];
     ThreadLocalRandom.current().nextBytes(random);
     String id = "I" + ObjectId.fromRaw(random).name();
@@ -72,7 +77,9 @@ final class Author implements AutoCloseable {
           "file-" + id, FileMode.REGULAR_FILE, inserter.insert(Constants.OBJ_BLOB, text.getBytes(StandardCharsets.UTF_8)));
       CommitBuilder commit = new CommitBuilder();
       commit.setTreeId(inserter.insert(tree));
-      commit.setParentId(base);
+      if (parent != null) {
+        commit.setParentId(parent);
+      }
       commit.setAuthor(new PersonIdent("Administrator", "admin@example.com"));
       commit.setCommitter(commit.getAuthor());
       commit.setMessage(text + "\n\nChange-Id: " + id + "\n");

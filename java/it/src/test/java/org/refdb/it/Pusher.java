@@ -2,24 +2,16 @@ package org.refdb.it;
 
 import java.io.IOException;
 import java.net.ConnectException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
-import java.util.concurrent.ThreadLocalRandom;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.eclipse.jgit.errors.TransportException;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
-import org.eclipse.jgit.lib.CommitBuilder;
-import org.eclipse.jgit.lib.Constants;
-import org.eclipse.jgit.lib.FileMode;
 import org.eclipse.jgit.lib.NullProgressMonitor;
 import org.eclipse.jgit.lib.ObjectId;
-import org.eclipse.jgit.lib.ObjectInserter;
-import org.eclipse.jgit.lib.PersonIdent;
-import org.eclipse.jgit.lib.TreeFormatter;
 import org.eclipse.jgit.transport.PushResult;
 import org.eclipse.jgit.transport.RemoteRefUpdate;
 import org.eclipse.jgit.transport.Transport;
@@ -50,24 +42,7 @@ final class Pusher implements AutoCloseable {
    * @param parent empty for none
    */
   String commit(String parent) throws IOException {
-    byte[] random = new byte[Constants.OBJECT_ID_LENGTH];
-    ThreadLocalRandom.current().nextBytes(random);
-    String id = "I" + ObjectId.fromRaw(random).name();
-    try (ObjectInserter inserter = clone.newObjectInserter()) {
-      TreeFormatter tree = new TreeFormatter();
-      tree.append("file-" + id, FileMode.REGULAR_FILE, inserter.insert(Constants.OBJ_BLOB, id.getBytes(StandardCharsets.UTF_8)));
-      CommitBuilder commit = new CommitBuilder();
-      commit.setTreeId(inserter.insert(tree));
-      if (!parent.isEmpty()) {
-        commit.setParentId(ObjectId.fromString(parent));
-      }
-      commit.setAuthor(new PersonIdent("Administrator", "admin@example.com"));
-      commit.setCommitter(commit.getAuthor());
-      commit.setMessage("one of many\n\nChange-Id: " + id + "\n");
-      ObjectId made = inserter.insert(commit);
-      inserter.flush();
-      return made.name();
-    }
+    return Author.write(clone, "one of many", parent.isEmpty() ? null : ObjectId.fromString(parent)).commit().name();
   }
 
   /** What came of each move, and what the server said. */

@@ -75,13 +75,6 @@ final class NativeBatchTest {
     return other.read(PROJECT, ref).value();
   }
 
-  private static void await(Callable<Boolean> what) throws Exception {
-    for (int i = 0; i < 6000 && !what.call(); i++) {
-      Thread.sleep(10);
-    }
-    assertTrue(what.call());
-  }
-
   private static void assertAllMade(List<ReceiveCommand> commands) {
     commands.forEach(made -> assertEquals(ReceiveCommand.Result.OK, made.getResult(), made.getMessage()));
   }
@@ -92,7 +85,7 @@ final class NativeBatchTest {
   }
 
   private void awaitCleared() throws Exception {
-    await(() -> below("b/").isEmpty() && below("c/").isEmpty());
+    Nodes.await(() -> below("b/").isEmpty() && below("c/").isEmpty());
     assertTrue(below("v/").stream().noneMatch(Stage::is));
   }
 
@@ -171,7 +164,7 @@ final class NativeBatchTest {
       awaitCleared();
       proxy.modeFrom(decision(), Proxy.Mode.HELD);
       CompletableFuture<List<ReceiveCommand>> batch = later(() -> node.move(NAMES, first, second));
-      await(() -> proxy.heldBytes() > 0);
+      Nodes.await(() -> proxy.heldBytes() > 0);
       assertEquals(NAMES.size(), below("v/").stream().filter(Stage::is).count());
       assertEquals(Optional.of(first.name()), there(NAMES.getFirst()), "the old value, while it is not decided");
       // Who wants a ref waits as long as any node asks under locks, then closes the deciding key.
@@ -180,7 +173,7 @@ final class NativeBatchTest {
       proxy.mode(Proxy.Mode.OPEN);
       proxy.deliverHeld();
       assertNotEquals(ReceiveCommand.Result.OK, batch.get().getFirst().getResult());
-      await(() -> node.intents() == 0);
+      Nodes.await(() -> node.intents() == 0);
       awaitCleared();
       assertEquals(Optional.of(Nodes.id(9).name()), there(NAMES.getLast()));
       for (String name : NAMES.subList(0, NAMES.size() - 1)) {
@@ -202,12 +195,12 @@ final class NativeBatchTest {
       awaitCleared();
       proxy.modeFrom(decision(), Proxy.Mode.HELD);
       CompletableFuture<List<ReceiveCommand>> batch = later(() -> node.move(NAMES, first, second));
-      await(() -> proxy.heldBytes() > 0);
+      Nodes.await(() -> proxy.heldBytes() > 0);
       link.modeFrom(decision().replace("DONE", "VOID"), Proxy.Mode.HELD);
       try (GlobalRefs hasty = Nodes.openHastyNative(link.url(), prefix)) {
         CompletableFuture<Boolean> put =
             later(() -> other.compareAndPut(PROJECT, NAMES.get(9), new Expected.Anything(), "17", false));
-        await(() -> link.heldBytes() > 0);
+        Nodes.await(() -> link.heldBytes() > 0);
         assertFalse(put.isDone(), "a put that compares nothing waits for the decision");
         // It is decided, and its node does not get to clear it.
         proxy.modeFrom(prefix + "c/", Proxy.Mode.HELD);
@@ -218,7 +211,7 @@ final class NativeBatchTest {
         link.mode(Proxy.Mode.OPEN);
         link.deliverHeld();
         // The other node finds it decided, and clears it.
-        await(() -> link.heldBytes() > 0);
+        Nodes.await(() -> link.heldBytes() > 0);
         assertEquals(Optional.of(second.name()), there(NAMES.getLast()), "it is not taken back");
         assertTrue(put.get());
         assertEquals(Optional.of("17"), there(NAMES.get(9)));
@@ -258,7 +251,7 @@ final class NativeBatchTest {
       List<ReceiveCommand> made = node.create(true, NAMES, first);
       // On a busy machine it may have taken too long; then nothing is there.
       boolean isMade = made.getFirst().getResult() == ReceiveCommand.Result.OK;
-      await(() -> node.intents() == 0);
+      Nodes.await(() -> node.intents() == 0);
       Optional<ObjectId> now = node.value(NAMES.getFirst());
       assertTrue(!isMade || now.isPresent());
       assertEverywhere(node, now);
@@ -269,12 +262,24 @@ final class NativeBatchTest {
   private void openAgain() {
     try {
       Thread.sleep(300);
-      await(() -> below("v/").stream().anyMatch(Stage::is));
+      Nodes.await(() -> below("v/").stream().anyMatch(Stage::is));
       Thread.sleep(500);
       proxy.hangUp();
       proxy.mode(Proxy.Mode.OPEN);
     } catch (Exception e) {
       throw new IllegalStateException(e);
+    }
+  }
+
+  /** The node's next start gives its batch up, a late request changes nothing, and the batch can be made anew. */
+  private void assertGivenUp() throws Exception {
+    try (NativeNode node = reopen()) {
+      Nodes.await(() -> node.intents() == 0);
+      proxy.deliverHeld();
+      assertEverywhere(node, Optional.empty());
+      awaitCleared();
+      assertAllMade(node.create(true, NAMES, first));
+      assertEverywhere(node, Optional.of(first));
     }
   }
 
@@ -285,14 +290,7 @@ final class NativeBatchTest {
     proxy.modeFrom(NAMES.get(200), Proxy.Mode.HELD);
     killWhen(() -> proxy.heldBytes() > 0);
     assertTrue(below("v/").stream().anyMatch(Stage::is));
-    try (NativeNode node = reopen()) {
-      await(() -> node.intents() == 0);
-      proxy.deliverHeld();
-      assertEverywhere(node, Optional.empty());
-      awaitCleared();
-      assertAllMade(node.create(true, NAMES, first));
-      assertEverywhere(node, Optional.of(first));
-    }
+    assertGivenUp();
   }
 
   @ParameterizedTest
@@ -303,14 +301,7 @@ final class NativeBatchTest {
     killWhen(() -> proxy.heldBytes() > 0);
     assertEquals(NAMES.size(), below("v/").stream().filter(Stage::is).count());
     assertEquals(Optional.empty(), there(NAMES.getFirst()));
-    try (NativeNode node = reopen()) {
-      await(() -> node.intents() == 0);
-      proxy.deliverHeld();
-      assertEverywhere(node, Optional.empty());
-      awaitCleared();
-      assertAllMade(node.create(true, NAMES, first));
-      assertEverywhere(node, Optional.of(first));
-    }
+    assertGivenUp();
   }
 
   @ParameterizedTest
@@ -320,7 +311,7 @@ final class NativeBatchTest {
     proxy.modeFrom(decision(), Proxy.Mode.NO_ANSWERS);
     killWhen(() -> there(NAMES.getFirst()).isPresent());
     try (NativeNode node = reopen()) {
-      await(() -> node.intents() == 0);
+      Nodes.await(() -> node.intents() == 0);
       assertEverywhere(node, Optional.of(second));
       awaitCleared();
     }
@@ -365,7 +356,7 @@ final class NativeBatchTest {
       node.set("refs/heads/main", first);
       proxy.modeFrom(decision(), Proxy.Mode.HELD);
       CompletableFuture<List<ReceiveCommand>> batch = later(() -> node.move(NAMES, first, second));
-      await(() -> proxy.heldBytes() > 0);
+      Nodes.await(() -> proxy.heldBytes() > 0);
       importPatiently(refs);
       awaitCleared();
       proxy.mode(Proxy.Mode.OPEN);
@@ -398,7 +389,7 @@ final class NativeBatchTest {
   private void killWhen(Callable<Boolean> what) throws Exception {
     Process child =
         NativeChild.start(proxy.url(), prefix, NODE, disk.folder().toString(), MANY, second.name(), Integer.toString(NAMES.size()));
-    await(what);
+    Nodes.await(what);
     child.destroyForcibly().waitFor();
     assertEquals(1, NativeNode.intentsIn(disk.folder()).size());
     proxy.hangUp();

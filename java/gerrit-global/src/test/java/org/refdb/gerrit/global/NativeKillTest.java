@@ -7,7 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.Callable;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.RefUpdate.Result;
 import org.junit.jupiter.api.AfterAll;
@@ -72,13 +71,6 @@ final class NativeKillTest {
     return other.read(PROJECT, MAIN).value();
   }
 
-  private static void await(Callable<Boolean> what) throws Exception {
-    for (int i = 0; i < 6000 && !what.call(); i++) {
-      Thread.sleep(10);
-    }
-    assertTrue(what.call());
-  }
-
   private void begin(boolean isReftable) throws Exception {
     NativeNode.convert(disk.folder(), isReftable);
     try (NativeNode node = open()) {
@@ -93,7 +85,7 @@ final class NativeKillTest {
     proxy.mode(Proxy.Mode.HELD);
     Process child = child();
     // It claims its marks first, under the locks.
-    await(() -> proxy.heldBytes() > 0);
+    Nodes.await(() -> proxy.heldBytes() > 0);
     child.destroyForcibly().waitFor();
     assertEquals(List.of(), NativeNode.intentsIn(disk.folder()));
     proxy.mode(Proxy.Mode.OPEN);
@@ -113,7 +105,7 @@ final class NativeKillTest {
     // The request that follows the intent is the first one that names the ref.
     proxy.modeFrom(MAIN, Proxy.Mode.HELD);
     Process child = child();
-    await(() -> proxy.heldBytes() > 0);
+    Nodes.await(() -> proxy.heldBytes() > 0);
     child.destroyForcibly().waitFor();
     assertEquals(1, NativeNode.intentsIn(disk.folder()).size());
     assertEquals(Optional.of(first.name()), there());
@@ -121,7 +113,7 @@ final class NativeKillTest {
     proxy.mode(Proxy.Mode.OPEN);
     try (NativeNode node = open()) {
       assertEquals(Optional.of(first), node.value(MAIN));
-      await(() -> node.intents() == 0);
+      Nodes.await(() -> node.intents() == 0);
       // Its request arrives now. This process has not claimed its marks yet: the intent's own mark is closed.
       proxy.deliverHeld();
       for (int i = 0; i < 50; i++) {
@@ -141,13 +133,13 @@ final class NativeKillTest {
     begin(isReftable);
     proxy.modeFrom(MAIN, Proxy.Mode.NO_ANSWERS);
     Process child = child();
-    await(() -> there().equals(Optional.of(second.name())));
+    Nodes.await(() -> there().equals(Optional.of(second.name())));
     child.destroyForcibly().waitFor();
     assertEquals(1, NativeNode.intentsIn(disk.folder()).size());
     proxy.hangUp();
     proxy.mode(Proxy.Mode.OPEN);
     try (NativeNode node = open()) {
-      await(() -> node.intents() == 0);
+      Nodes.await(() -> node.intents() == 0);
       assertEquals(Optional.of(second), node.value(MAIN), "etcd has it, so the disk gets it");
       assertEquals(Result.FORCED, node.set(MAIN, first));
     }

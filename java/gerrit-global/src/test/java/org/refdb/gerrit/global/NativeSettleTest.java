@@ -60,13 +60,6 @@ final class NativeSettleTest {
     return new NativeNode(disk.folder(), Nodes.open(url, prefix));
   }
 
-  private static void await(Callable<Boolean> what) throws Exception {
-    for (int i = 0; i < 6000 && !what.call(); i++) {
-      Thread.sleep(10);
-    }
-    assertTrue(what.call());
-  }
-
   private void begin(boolean isReftable) throws Exception {
     NativeNode.convert(disk.folder(), isReftable);
     try (NativeNode node = open(etcd.url())) {
@@ -77,7 +70,7 @@ final class NativeSettleTest {
   /** Another process, with a name of its own, dies there. */
   private void kill(Callable<Boolean> when) throws Exception {
     Process child = NativeChild.start(proxy.url(), prefix, "dead", disk.folder().toString(), MAIN, second.name());
-    await(when);
+    Nodes.await(when);
     child.destroyForcibly().waitFor();
     proxy.hangUp();
     proxy.mode(Proxy.Mode.OPEN);
@@ -141,7 +134,7 @@ final class NativeSettleTest {
                   throw new IllegalStateException(e);
                 }
               });
-      await(() -> proxy.heldBytes() > 0);
+      Nodes.await(() -> proxy.heldBytes() > 0);
       assertEquals(new GlobalSettled(0, 1, 0), node.settle(false, said), "it has the locks");
       assertTrue(said.getLast().contains("is under way"), said.toString());
       assertEquals(new GlobalSettled(0, 1, 0), slow.settle(false, said), "it is this process's own");

@@ -56,7 +56,7 @@ final class NativeStormTest {
           proxy.hangUp();
           deliver(proxy);
         }
-        await(() -> first.intents() == 0);
+        Nodes.await(() -> first.intents() == 0);
         for (int ref = 0; ref < REFS; ref++) {
           Optional<String> here = first.value(name(ref)).map(ObjectId::name);
           Optional<String> there = Values.live(judge.read(NativeNode.PROJECT, name(ref)).value());
@@ -86,13 +86,6 @@ final class NativeStormTest {
 
   private static String name(int ref) {
     return "refs/heads/r" + ref;
-  }
-
-  private static void await(Callable<Boolean> what) throws Exception {
-    for (int i = 0; i < 6000 && !what.call(); i++) {
-      Thread.sleep(10);
-    }
-    assertTrue(what.call());
   }
 
   /** However long etcd takes on a busy machine. */

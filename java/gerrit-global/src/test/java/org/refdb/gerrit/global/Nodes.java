@@ -1,8 +1,11 @@
 package org.refdb.gerrit.global;
 
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
 import com.google.gerrit.entities.Project;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.Callable;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.ObjectIdRef;
@@ -62,6 +65,14 @@ final class Nodes {
 
   static Settings hasty(List<String> urls, String prefix) {
     return settings(urls, prefix, 700, 4000, 2);
+  }
+
+  /** Waits a minute until this is so. */
+  static void await(Callable<Boolean> what) throws Exception {
+    for (int i = 0; i < 6000 && !what.call(); i++) {
+      Thread.sleep(10);
+    }
+    assertTrue(what.call());
   }
 
   static String prefix() {
