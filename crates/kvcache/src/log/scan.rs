@@ -70,9 +70,9 @@ fn entry_in_footer(bytes: &[u8], at: usize) -> Option<Entry> {
     let is_of_it = |entry: &Entry| {
         let mut mended = *header;
         mended[8..16].copy_from_slice(&entry.hash.to_le_bytes());
-        entry.offset == at && (mended == *header || RecordHeader::decode_alone(&mended).is_some())
+        mended == *header || RecordHeader::decode_alone(&mended).is_some()
     };
-    let (chunks, _) =
-        bytes[at..bytes.len().checked_sub(TRAILER_BYTES).filter(|end| *end >= at)?].as_chunks::<ENTRY_BYTES>();
-    chunks.iter().rev().filter_map(Entry::decode).find(is_of_it)
+    let footer = bytes.get(at..bytes.len().checked_sub(TRAILER_BYTES)?)?.as_chunks::<ENTRY_BYTES>().0;
+    let mut of_place = footer.iter().rev().filter_map(Entry::decode).filter(|entry| entry.offset == at);
+    of_place.find(is_of_it)
 }
