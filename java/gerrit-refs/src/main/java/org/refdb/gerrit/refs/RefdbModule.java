@@ -5,6 +5,7 @@ import com.google.gerrit.extensions.annotations.Exports;
 import com.google.gerrit.extensions.registration.DynamicSet;
 import com.google.gerrit.lifecycle.LifecycleModule;
 import com.google.gerrit.server.git.ReceivePackInitializer;
+import com.google.gerrit.server.git.UploadPackInitializer;
 import com.google.inject.TypeLiteral;
 
 /**
@@ -18,6 +19,10 @@ public final class RefdbModule extends LifecycleModule {
     bind(Hints.class);
     bind(new TypeLiteral<Cache<?, ?>>() {}).annotatedWith(Exports.named(Hints.CACHE)).to(Hints.class);
     DynamicSet.bind(binder(), ReceivePackInitializer.class).to(PushRefs.class);
+    if (!GerritSets.declares(UploadPackInitializer.class)) {
+      DynamicSet.setOf(binder(), UploadPackInitializer.class);
+    }
+    DynamicSet.bind(binder(), UploadPackInitializer.class).to(WantedRefs.class);
     listener().to(StartNote.class);
     listener().to(Hints.class);
     listener().to(Verifier.class);

@@ -1,0 +1,151 @@
+package org.refdb.gerrit.refs;
+
+import com.google.common.flogger.FluentLogger;
+import com.google.gerrit.entities.Project;
+import com.google.gerrit.server.git.UploadPackInitializer;
+import com.google.inject.Inject;
+import com.google.inject.Singleton;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.stream.Stream;
+import org.eclipse.jgit.errors.MissingObjectException;
+import org.eclipse.jgit.lib.Constants;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.lib.RefDatabase;
+import org.eclipse.jgit.lib.Repository;
+import org.eclipse.jgit.revwalk.RevCommit;
+import org.eclipse.jgit.revwalk.RevWalk;
+import org.eclipse.jgit.transport.AdvertiseRefsHook;
+import org.eclipse.jgit.transport.ReceivePack;
+import org.eclipse.jgit.transport.RefFilter;
+import org.eclipse.jgit.transport.RequestNotYetReadException;
+import org.eclipse.jgit.transport.UploadPack;
+import org.eclipse.jgit.transport.UploadPack.ReachableCommitTipRequestValidator;
+import org.eclipse.jgit.transport.UploadPack.RequestPolicy;
+
+/**
+ * Checks what a clone or fetch wants by the index from objects to refs. JGit lists all refs for it, and makes a set of
+ * their ids.
+ *
+ * <p>JGit asks one hook for the refs that it told the client of. Where a fetch is under way it gets branches and tags. JGit
+ * asks a validator about other objects, which looks them up by their ids. A tip may have moved a moment ago. So it looks for
+ * the others in the history of branches and tags. JGit's own check, with all refs, is for the rest.
+ *
+ * <p>JGit asks the hook once a connection. Over SSH that is before the fetch, and in the old protocol too. So this is for
+ * HTTP and version 2 of the protocol.
+ */
+@Singleton
+final class WantedRefs implements UploadPackInitializer {
+  private static final FluentLogger logger = FluentLogger.forEnclosingClass();
+
+  private final RefdbRepositoryManager manager;
+
+  @Inject
+  WantedRefs(RefdbRepositoryManager manager) {
+    this.manager = manager;
+  }
+
+  @Override
+  public void init(Project.NameKey project, UploadPack upload) {
+    if (upload.getAdvertiseRefsHook() != AdvertiseRefsHook.DEFAULT) {
+      return; // somebody else's
+    }
+    upload.setAdvertiseRefsHook(
+        new AdvertiseRefsHook() {
+          @Override
+          public void advertiseRefs(UploadPack asking) {
+            advertise(project, asking);
+          }
+
+          @Override
+          public void advertiseRefs(ReceivePack push) {}
+        });
+  }
+
+  private void advertise(Project.NameKey project, UploadPack upload) {
+    if (!isFetch(upload) || !isPlain(upload)) {
+      return;
+    }
+    try (Repository repository = manager.openRepository(project)) {
+      if (!(repository instanceof RefdbRepository)) {
+        return;
+      }
+      RefMap near = new RefMap(upload.getRepository().getRefDatabase());
+      upload.setRequestValidator((asking, wants) -> check(project, asking, near, wants));
+      upload.setAdvertisedRefs(near);
+    } catch (IOException e) {
+      logger.atWarning().withCause(e).log("cannot list the branches of %s for a fetch; JGit lists all refs", project);
+    }
+  }
+
+  /** Whether JGit asks because of a fetch, which it has read. Before that it lists refs for the client. */
+  private static boolean isFetch(UploadPack upload) {
+    try {
+      upload.getDepth();
+      return true;
+    } catch (RequestNotYetReadException e) {
+      return false;
+    }
+  }
+
+  /** Whether nobody else has a say in which refs and objects the client may have, but for Gerrit's permissions. */
+  private static boolean isPlain(UploadPack upload) {
+    return upload.getRequestPolicy() == RequestPolicy.ADVERTISED
+        && upload.getRefFilter() == RefFilter.DEFAULT
+        && upload.getRepository().getConfig().getStringList("uploadpack", null, "hiderefs").length == 0;
+  }
+
+  private void check(Project.NameKey project, UploadPack upload, RefMap near, List<ObjectId> wants) throws IOException {
+    List<ObjectId> left = new ArrayList<>();
+    try (Repository repository = manager.openRepository(project)) {
+      for (ObjectId want : wants) {
+        if (!isTip(want, repository.getRefDatabase(), near.visible())) {
+          left.add(want);
+        }
+      }
+    }
+    if (!left.isEmpty() && !isInHistory(left, near, upload)) {
+      new ReachableCommitTipRequestValidator().checkWants(upload, left);
+    }
+  }
+
+  /** Whether a ref that the user may see has it. One is enough, and many may have it. */
+  private static boolean isTip(ObjectId want, RefDatabase all, RefDatabase visible) throws IOException {
+    for (Ref ref : all.getTipsWithSha1(want)) {
+      if (visible.exactRef(ref.getName()) != null) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** Whether all are commits in the history of branches and tags. */
+  private static boolean isInHistory(List<ObjectId> wants, RefMap near, UploadPack upload) throws IOException {
+    try (RevWalk walk = new RevWalk(upload.getRevWalk().getObjectReader())) {
+      walk.setRetainBody(false);
+      List<RevCommit> commits = new ArrayList<>();
+      for (ObjectId want : wants) {
+        if (!(walk.parseAny(want) instanceof RevCommit commit)) {
+          return false;
+        }
+        commits.add(commit);
+      }
+      Stream<RevCommit> tips = near.values().stream().map(ref -> commitOf(ref, walk)).filter(Objects::nonNull);
+      return walk.getObjectReader().createReachabilityChecker(walk).areAllReachable(commits, tips).isEmpty();
+    } catch (MissingObjectException e) {
+      return false; // JGit's check names it
+    }
+  }
+
+  private static RevCommit commitOf(Ref ref, RevWalk walk) {
+    ObjectId id = ref.getPeeledObjectId() != null ? ref.getPeeledObjectId() : ref.getObjectId();
+    try {
+      return id != null && walk.parseAny(id) instanceof RevCommit commit ? commit : null;
+    } catch (IOException e) {
+      return null; // a ref without its object leads to nothing
+    }
+  }
+}

@@ -1,0 +1,186 @@
+package org.refdb.gerrit.refs;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.gerrit.entities.Project;
+import com.google.gerrit.server.git.DelegateRefDatabase;
+import com.google.gerrit.server.git.DelegateRepository;
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.eclipse.jgit.errors.TransportException;
+import org.eclipse.jgit.lib.CommitBuilder;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.ObjectInserter;
+import org.eclipse.jgit.lib.PersonIdent;
+import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.lib.RefDatabase;
+import org.eclipse.jgit.lib.Repository;
+import org.eclipse.jgit.lib.RepositoryCache;
+import org.eclipse.jgit.lib.TreeFormatter;
+import org.eclipse.jgit.transport.PacketLineOut;
+import org.eclipse.jgit.transport.UploadPack;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+final class WantedRefsTest {
+  private static final Project.NameKey DEMO = Project.nameKey("demo");
+  private static final String SECRET = "refs/changes/02/2/1";
+
+  @TempDir Path site;
+
+  private RefdbRepositoryManager manager;
+  private Repository repository;
+
+  /** What a fetch listed. */
+  private final List<String> listed = new ArrayList<>();
+
+  /** The commit that each ref has had first. */
+  private final Map<String, ObjectId> first = new HashMap<>();
+
+  /** As Gerrit's repository of a fetch: no user sees {@link #SECRET}. */
+  private final class Visible extends DelegateRepository {
+    Visible(Repository delegate) {
+      super(delegate);
+    }
+
+    @Override
+    public RefDatabase getRefDatabase() {
+      return new DelegateRefDatabase(delegate()) {
+        @Override
+        public Ref exactRef(String name) throws IOException {
+          return name.equals(SECRET) ? null : super.exactRef(name);
+        }
+
+        @Override
+        public List<Ref> getRefs() throws IOException {
+          listed.add("all");
+          return visible(super.getRefs());
+        }
+
+        @Override
+        public List<Ref> getRefsByPrefix(String... prefixes) throws IOException {
+          listed.addAll(Arrays.asList(prefixes));
+          return visible(super.getRefsByPrefix(prefixes));
+        }
+
+        private List<Ref> visible(List<Ref> refs) {
+          return refs.stream().filter(ref -> !ref.getName().equals(SECRET)).toList();
+        }
+      };
+    }
+  }
+
+  @BeforeEach
+  void makeRefs() throws IOException {
+    manager = Sites.manager(site, Sites.config());
+    repository = manager.createRepository(DEMO);
+    for (String name : List.of("refs/heads/main", "refs/changes/01/1/1", SECRET)) {
+      first.put(name, commit(name));
+      set(name, first.get(name));
+    }
+  }
+
+  @AfterEach
+  void forget() {
+    repository.close();
+    RepositoryCache.clear();
+  }
+
+  private ObjectId commit(String message, ObjectId... parents) throws IOException {
+    try (ObjectInserter inserter = repository.newObjectInserter()) {
+      CommitBuilder commit = new CommitBuilder();
+      commit.setTreeId(inserter.insert(new TreeFormatter()));
+      commit.setAuthor(new PersonIdent("A", "a@example.com"));
+      commit.setCommitter(commit.getAuthor());
+      commit.setParentIds(parents);
+      commit.setMessage(message);
+      ObjectId id = inserter.insert(commit);
+      inserter.flush();
+      return id;
+    }
+  }
+
+  private void set(String name, ObjectId id) throws IOException {
+    var update = repository.updateRef(name);
+    update.setNewObjectId(id);
+    update.forceUpdate();
+    assertEquals(id, repository.exactRef(name).getObjectId());
+  }
+
+  /** A clone's second request over HTTP; its answer. */
+  private String fetch(ObjectId... wants) throws IOException {
+    listed.clear();
+    ByteArrayOutputStream request = new ByteArrayOutputStream();
+    PacketLineOut lines = new PacketLineOut(request);
+    lines.writeString("command=fetch\n");
+    lines.writeDelim();
+    for (ObjectId want : wants) {
+      lines.writeString("want " + want.name() + "\n");
+    }
+    lines.writeString("done\n");
+    lines.end();
+    UploadPack upload = new UploadPack(new Visible(repository));
+    upload.setExtraParameters(List.of("version=2"));
+    upload.setBiDirectionalPipe(false);
+    new WantedRefs(manager).init(DEMO, upload);
+    ByteArrayOutputStream answer = new ByteArrayOutputStream();
+    upload.uploadWithExceptionPropagation(new ByteArrayInputStream(request.toByteArray()), answer, null);
+    return answer.toString(StandardCharsets.ISO_8859_1);
+  }
+
+  private void refuses(ObjectId want) {
+    assertThrows(TransportException.class, () -> fetch(want));
+  }
+
+  @Test
+  void tipsAreFoundWithoutAListOfAllRefs() throws IOException {
+    assertTrue(fetch(first.get("refs/heads/main"), first.get("refs/changes/01/1/1")).contains("packfile"));
+    assertEquals(List.of("refs/heads/", "refs/tags/"), listed);
+  }
+
+  @Test
+  void whatWasABranchAMomentAgoIsFoundInItsHistory() throws IOException {
+    ObjectId before = first.get("refs/heads/main");
+    set("refs/heads/main", commit("next", before));
+    assertTrue(fetch(before).contains("packfile"));
+    assertFalse(listed.contains("all"));
+  }
+
+  @Test
+  void whatOnlyAnEarlierStateOfAChangeHadIsForJGitToFind() throws IOException {
+    ObjectId before = first.get("refs/changes/01/1/1");
+    set("refs/changes/01/1/1", commit("next", before));
+    assertTrue(fetch(before).contains("packfile"));
+    assertTrue(listed.contains("all"));
+  }
+
+  @Test
+  void whatNoVisibleRefHasIsRefused() throws IOException {
+    refuses(first.get(SECRET));
+    refuses(commit("nobody's"));
+    refuses(ObjectId.fromString("1234567890123456789012345678901234567890"));
+    // One that is refused takes the others along.
+    assertThrows(TransportException.class, () -> fetch(first.get("refs/heads/main"), first.get(SECRET)));
+  }
+
+  @Test
+  void hiddenRefsAndOtherPoliciesAreLeftToJGit() throws IOException {
+    repository.getConfig().setString("uploadpack", null, "hiderefs", "refs/changes/");
+    repository.getConfig().save();
+    refuses(first.get("refs/changes/01/1/1"));
+    assertEquals(List.of("all"), listed);
+  }
+}
