@@ -246,7 +246,7 @@ impl Bench<'_> {
         writeln!(out, "\nhot keys {before} -> {after}; {:?}", cache.stats())?;
         let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get() as u64);
         for threads in [cores, 4 * cores] {
-            self.mixed_row(out, &format!("full mix95 {threads} threads"), &cache, &dir, &zipf, 95, threads, None)?;
+            self.mixed_row(out, &format!("pressure mix95 {threads} threads"), &cache, &dir, &zipf, 95, threads, None)?;
         }
         drop(cache);
         std::fs::remove_dir_all(&dir).context("removing the folder")?;

@@ -78,8 +78,11 @@ final class DiskTier<K, V> {
     long start = System.nanoTime();
     Holder<V> found = null;
     try {
-      byte[] keyBytes = keys.encode(key);
-      found = stores.get().get(keyBytes, decoder);
+      Store store = stores.get();
+      found =
+          CacheAccess.Recorder.isOn()
+              ? new CacheAccess(name).lookUp(() -> keys.encode(key), store, decoder)
+              : store.get(keys.encode(key), decoder);
     } catch (RuntimeException e) {
       warn(e, "Cannot read an entry of cache %s; it is loaded anew");
     }
