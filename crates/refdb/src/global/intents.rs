@@ -13,6 +13,13 @@ use std::{
 /// The folder's name.
 const FOLDER: &str = "refdb-global";
 
+/// Behind the id of one that is being written.
+const NEW: &str = ".new";
+
+/// One that is being written for longer is of a process that was killed. If it is not, its owner meets an error before the database
+/// is asked.
+const NEW_MAX_NANOS: i128 = 600 * 1_000_000_000;
+
 /// No id of an intent is longer.
 const ID_MAX_BYTES: usize = 128;
 
@@ -51,7 +58,7 @@ impl GlobalIntents {
             }
             fs.sync_dir(&self.common_dir)?;
         }
-        let new = folder.join(format!("{}.new", mark.id));
+        let new = folder.join(format!("{}{NEW}", mark.id));
         let intent = GlobalIntent { hash: self.hash, mark: mark.text.clone(), refs: refs.to_vec() };
         let mut file = fs.create_afresh(&new, 0o666)?;
         file.write_all(&intent.encode())?;
@@ -68,7 +75,7 @@ impl GlobalIntents {
         if !is_id(id) {
             return Ok(());
         }
-        for path in [self.folder().join(format!("{id}.new")), self.path(id)] {
+        for path in [self.folder().join(format!("{id}{NEW}")), self.path(id)] {
             match self.fs.remove_file(&path) {
                 Err(error) if !error.is_not_found() => return Err(error.into()),
                 _ => {}
@@ -80,24 +87,50 @@ impl GlobalIntents {
     /// All intents, by id.
     pub fn list(&self) -> Result<Vec<(String, GlobalIntent)>> {
         let mut found = Vec::new();
-        if !self.is_there()? {
-            return Ok(found);
-        }
-        for (name, _) in self.fs.read_dir(&self.folder())? {
-            let Some(id) = String::from_utf8(name).ok().filter(|name| is_id(name)) else { continue };
+        for id in self.names()?.into_iter().filter(|name| is_id(name)) {
             if let Some(intent) = self.read(&id)? {
                 found.push((id, intent));
             }
         }
-        found.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         Ok(found)
+    }
+
+    /// The names of the folder's files, in order.
+    fn names(&self) -> Result<Vec<String>> {
+        if !self.is_there()? {
+            return Ok(Vec::new());
+        }
+        let files = self.fs.read_dir(&self.folder())?;
+        let mut names: Vec<_> = files.into_iter().filter_map(|(name, _)| String::from_utf8(name).ok()).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Removes what killed processes have left. Its age is counted up to the folder's last change, by the clock of the disk.
+    fn remove_left(&self, names: &[String]) -> Result<()> {
+        for name in names.iter().filter(|name| name.strip_suffix(NEW).is_some_and(is_id)) {
+            let path = self.folder().join(name);
+            let (Some(folder), Some(file)) = (self.fs.find_link(&self.folder())?, self.fs.find_link(&path)?) else {
+                continue;
+            };
+            if file.modified_nanos + NEW_MAX_NANOS < folder.modified_nanos {
+                match self.fs.remove_file(&path) {
+                    Err(error) if !error.is_not_found() => return Err(error.into()),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Refuses changes that an open intent bars: one of the same ref, or of one that cannot stand beside it. Its owner has
     /// given up the locks, which the caller holds. So it does not know how it ended, or is gone.
     pub fn bar(&self, refs: &[GlobalRef]) -> Result<()> {
         debug_assert!(refs.is_sorted_by(|one, other| one.name < other.name), "refs of a transaction are in order");
-        for (id, intent) in self.list()? {
+        let names = self.names()?;
+        self.remove_left(&names)?;
+        for id in names.into_iter().filter(|name| is_id(name)) {
+            let Some(intent) = self.read(&id)? else { continue };
             let owner = intent.owner().to_owned();
             if let Some(met) = intent.refs.into_iter().find(|entry| is_near(&entry.name, refs)) {
                 return Err(Undecided::Open { name: met.name, owner, path: self.path(&id) }.into());
@@ -160,6 +193,21 @@ fn fault(path: &Path, what: String) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_killed_process_was_writing_goes_after_a_while() {
+        let repository = tempfile::tempdir().unwrap();
+        let folder = repository.path().join(FOLDER);
+        let intents = GlobalIntents::new(Fs::real(), repository.path().to_owned(), Sharing::Umask, HashKind::Sha1);
+        std::fs::create_dir(&folder).unwrap();
+        let day = std::time::Duration::from_secs(86_400);
+        for (name, age) in [("a-1-1.new", day), ("a-1-2.new", std::time::Duration::ZERO), ("notes.txt", day)] {
+            let file = std::fs::File::create(folder.join(name)).unwrap();
+            file.set_modified(std::time::SystemTime::now() - age).unwrap();
+        }
+        intents.bar(&[]).unwrap();
+        assert_eq!(intents.names().unwrap(), ["a-1-2.new", "notes.txt"]);
+    }
 
     #[test]
     fn an_intent_bars_its_refs_and_what_cannot_stand_beside_them() {
