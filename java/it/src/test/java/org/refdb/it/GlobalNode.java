@@ -116,14 +116,14 @@ final class GlobalNode implements AutoCloseable {
     Files.write(clock, bytes, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
   }
 
-  /** Whether a transaction in a project is neither made nor dropped. */
-  boolean hasIntents(String project) throws IOException {
+  /** Transactions of a project that are neither made nor dropped. What a killed process was writing is none. */
+  List<Path> intents(String project) throws IOException {
     Path folder = repository(project).resolve("refdb-global");
     if (!Files.exists(folder)) {
-      return false;
+      return List.of();
     }
     try (Stream<Path> files = Files.list(folder)) {
-      return files.findAny().isPresent();
+      return files.filter(file -> !file.toString().endsWith(".new")).toList();
     }
   }
 

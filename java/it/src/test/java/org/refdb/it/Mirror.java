@@ -20,18 +20,23 @@ final class Mirror {
 
   /** Fetches what differs. Whether nothing did. */
   static boolean once(GlobalNode to, GlobalNode from) throws IOException {
+    return once(to, from, true);
+  }
+
+  /** The same, with counters or without. */
+  static boolean once(GlobalNode to, GlobalNode from, boolean isAll) throws IOException {
     boolean isSame = true;
     for (String project : PROJECTS) {
       JsonObject compared = to.compared(project);
       isSame &= compared != null && compared.get("clean").getAsBoolean();
       if (compared != null && !compared.getAsJsonArray("differences").isEmpty()) {
-        fetch(to, from, project, compared);
+        fetch(to, from, project, compared, isAll);
       }
     }
     return isSame;
   }
 
-  private static void fetch(GlobalNode to, GlobalNode from, String project, JsonObject compared) throws IOException {
+  private static void fetch(GlobalNode to, GlobalNode from, String project, JsonObject compared, boolean isAll) throws IOException {
     Map<String, String> there = refs(from, project);
     List<String> wanted = new ArrayList<>();
     for (JsonElement element : compared.getAsJsonArray("differences")) {
@@ -40,7 +45,9 @@ final class Mirror {
       switch (one.get("kind").getAsString()) {
         case "ONLY_ON_DISK" -> git(to, project, "update-ref", "-d", ref, one.get("disk").getAsString());
         case "ONLY_IN_ETCD", "OTHER" -> {
-          if (one.get("etcd").getAsString().equals(there.get(ref))) {
+          // Counters come up to date by themselves, when they are next counted up.
+          boolean isCounter = ref.startsWith("refs/sequences/");
+          if ((!isCounter || isAll) && one.get("etcd").getAsString().equals(there.get(ref))) {
             wanted.add("+" + ref + ":" + ref);
           }
         }

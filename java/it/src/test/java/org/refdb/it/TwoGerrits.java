@@ -139,7 +139,7 @@ final class TwoGerrits {
 
   private void awaitSettled() throws Exception {
     for (GlobalNode node : List.of(one, two)) {
-      await("the end of each intent", () -> !node.hasIntents(GlobalClients.PROJECT));
+      await("the end of each intent of " + node.repository(GlobalClients.PROJECT), () -> node.intents(GlobalClients.PROJECT).isEmpty());
     }
   }
 
@@ -201,8 +201,8 @@ final class TwoGerrits {
   private void mirror() {
     while (!hasOneFolder && !isOver) {
       try {
-        Mirror.once(one, two);
-        Mirror.once(two, one);
+        Mirror.once(one, two, false);
+        Mirror.once(two, one, false);
         Thread.sleep(100);
       } catch (IOException | InterruptedException e) {
         throw new IllegalStateException(e);

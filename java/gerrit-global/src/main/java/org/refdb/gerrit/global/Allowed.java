@@ -1,6 +1,5 @@
 package org.refdb.gerrit.global;
 
-import com.google.gerrit.entities.RefNames;
 import java.util.Optional;
 import org.refdb.engine.GlobalRef;
 
@@ -15,7 +14,7 @@ final class Allowed {
 
   /** Whether this is the new value. Two nodes that count up to the same number have not done the same. */
   static boolean catchesUp(GlobalRef ref, Optional<String> value) {
-    return value.equals(Optional.of(next(ref))) && !ref.name().startsWith(RefNames.REFS_SEQUENCES);
+    return value.equals(Optional.of(next(ref))) && !Sequences.is(ref.name());
   }
 
   static boolean isAsOnDisk(GlobalRef ref, Optional<String> value, boolean imported) {

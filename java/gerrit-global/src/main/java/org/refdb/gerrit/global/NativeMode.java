@@ -19,6 +19,7 @@ import java.util.function.Consumer;
 import java.util.function.LongConsumer;
 import java.util.function.Predicate;
 import org.eclipse.jgit.lib.Config;
+import org.eclipse.jgit.lib.Repository;
 import org.refdb.engine.BatchResult;
 import org.refdb.engine.ClosedHandleException;
 import org.refdb.engine.EngineException;
@@ -84,15 +85,25 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
   }
 
   @Override
-  public BatchCommitter committer(String project) {
-    return (view, batch) -> commit(project, view, batch);
+  public BatchCommitter committer(String project, Repository repository) {
+    return (view, batch) -> {
+      Question.Ahead[] ahead = new Question.Ahead[1];
+      try {
+        return commit(project, view, batch, one -> ahead[0] = one);
+      } catch (NotAgreedException e) {
+        if (ahead[0] != null) {
+          Sequences.catchUp(repository, view, ahead[0]);
+        }
+        throw e;
+      }
+    };
   }
 
   private Predicate<String> storedOf(String project) {
     return ref -> stored.has(project, ref);
   }
 
-  private BatchResult commit(String project, RefView view, RefBatch batch) throws IOException {
+  private BatchResult commit(String project, RefView view, RefBatch batch, Consumer<Question.Ahead> ahead) throws IOException {
     for (int attempt = 1; ; attempt++) {
       Question question = new Question(refs, project, storedOf(project), intents::begin);
       try {
@@ -101,6 +112,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
         NotAgreedException why = question.failure();
         if (why != null) {
           log.atInfo().log("an update of %s was refused: %s", project, why.getMessage());
+          question.ahead().ifPresent(ahead);
           throw why;
         }
         if (e.kind() != EngineException.Kind.UNDECIDED) {

@@ -70,6 +70,7 @@ final class Question extends Arbiter implements AutoCloseable {
 
   /** What etcd has, if another node has moved a ref. */
   private Moved moved;
+  private Ahead ahead;
   private boolean isAgreed;
   private boolean isUnknown;
 
@@ -82,6 +83,13 @@ final class Question extends Arbiter implements AutoCloseable {
     this.project = project;
     this.isStored = isStored;
   }
+
+  /**
+   * A ref that another node has moved.
+   *
+   * @param here what this disk has; null for none
+   */
+  record Ahead(String ref, String here, String there) {}
 
   /** A ref that is not as this disk has it, and etcd's entry of it. */
   private record Moved(String text, Optional<KeyValue> entry) {}
@@ -99,6 +107,11 @@ final class Question extends Arbiter implements AutoCloseable {
       moved = null;
     }
     return failure;
+  }
+
+  /** The ref for which it did not agree, if etcd has it, and otherwise. */
+  Optional<Ahead> ahead() {
+    return Optional.ofNullable(ahead);
   }
 
   /** The intent, once there may be one; null before. */
@@ -332,6 +345,7 @@ final class Question extends Arbiter implements AutoCloseable {
     String there = Values.live(value).orElse("no such ref");
     String here = ref.oldId() == null ? "none" : ref.oldId();
     refs.counts().refused.increment();
+    ahead = Values.live(value).map(live -> new Ahead(ref.name(), ref.oldId(), live)).orElse(null);
     moved = new Moved("etcd has " + there + " for " + ref.name() + " of " + project + ", and this node's disk has " + here, entry);
     return new Verdict.Refused();
   }

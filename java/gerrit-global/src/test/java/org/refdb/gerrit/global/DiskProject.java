@@ -45,6 +45,28 @@ final class DiskProject implements AutoCloseable {
     return project;
   }
 
+  interface Opener {
+    DiskRefs open() throws IOException;
+  }
+
+  /** It alone, opened in this way. */
+  static Behind.Disks disks(Opener project) {
+    return new Behind.Disks() {
+      @Override
+      public List<String> all() {
+        return List.of(NAME);
+      }
+
+      @Override
+      public DiskRefs open(String name) throws IOException {
+        if (!name.equals(NAME)) {
+          throw new IOException("there is no " + name);
+        }
+        return project.open();
+      }
+    };
+  }
+
   DiskRefs refs() {
     return refs("");
   }
@@ -94,6 +116,18 @@ final class DiskProject implements AutoCloseable {
       inserter.flush();
       return id;
     }
+  }
+
+  ObjectId blob(String text) throws IOException {
+    try (ObjectInserter inserter = repository.newObjectInserter()) {
+      ObjectId id = inserter.insert(Constants.OBJ_BLOB, text.getBytes(java.nio.charset.StandardCharsets.UTF_8));
+      inserter.flush();
+      return id;
+    }
+  }
+
+  byte[] read(ObjectId id) throws IOException {
+    return repository.open(id).getBytes();
   }
 
   /** As git does it, beside etcd. */

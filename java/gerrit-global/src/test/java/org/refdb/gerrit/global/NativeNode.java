@@ -41,7 +41,7 @@ final class NativeNode implements AutoCloseable {
     repository = new FileRepository(folder.toFile());
     repository.getConfig().setString("refdb", null, "global", "etcd");
     repository.getConfig().save();
-    refs = RefdbDatabase.open(views, repository, () -> null, mode.committer(PROJECT));
+    refs = RefdbDatabase.open(views, repository, () -> null, mode.committer(PROJECT, repository));
     mode.opened(PROJECT, refs.view());
   }
 

@@ -3,6 +3,7 @@ package org.refdb.gerrit.refs;
 import java.io.IOException;
 import java.util.function.Consumer;
 import java.util.function.LongConsumer;
+import org.eclipse.jgit.lib.Repository;
 import org.refdb.engine.RefView;
 import org.refdb.jgit.BatchCommitter;
 
@@ -15,7 +16,7 @@ public interface GlobalDecision {
   boolean has(String project);
 
   /** Makes the batches of a project that is stored there, each by the database's word. */
-  BatchCommitter committer(String project);
+  BatchCommitter committer(String project, Repository repository);
 
   /** Settles what an earlier process of this node left undecided in a repository that is opened. */
   void opened(String project, RefView refs) throws IOException;

@@ -15,6 +15,7 @@ import java.util.function.Predicate;
 import java.util.stream.Stream;
 import org.eclipse.jgit.errors.ConfigInvalidException;
 import org.eclipse.jgit.lib.Config;
+import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.storage.file.FileBasedConfig;
 import org.eclipse.jgit.util.FS;
 import org.refdb.engine.RefView;
@@ -130,7 +131,7 @@ final class GlobalMode {
     }
 
     @Override
-    public BatchCommitter committer(String project) {
+    public BatchCommitter committer(String project, Repository repository) {
       return (view, batch) -> {
         throw new NotAgreedException(
             NotAgreedException.Why.NO_ANSWER, "refdb.global is etcd, but what asks etcd cannot be loaded: " + why, null);

@@ -46,7 +46,7 @@ final class NativeEngine implements RefEngine {
       return RefdbDatabase.open(views, repository, request);
     }
     GlobalMode.mark(repository.getDirectory().toPath());
-    RefdbDatabase refs = RefdbDatabase.open(views, repository, request, global.get().committer(project));
+    RefdbDatabase refs = RefdbDatabase.open(views, repository, request, global.get().committer(project, repository));
     try {
       global.get().opened(project, refs.view());
     } catch (IOException e) {

@@ -70,12 +70,12 @@ final class GlobalModeTest {
     GlobalDecision missing = GlobalMode.load(config, new SitePaths(folder)).orElseThrow();
     assertTrue(missing.has("any"));
     String said =
-        assertThrows(NotAgreedException.class, () -> missing.committer("any").commit(null, null)).getMessage();
+        assertThrows(NotAgreedException.class, () -> missing.committer("any", null).commit(null, null)).getMessage();
     assertTrue(said.contains("refdb-global.jar"), said);
     Files.createDirectories(folder.resolve("plugins"));
     Files.writeString(folder.resolve("plugins/refdb-global.jar"), "no jar");
     GlobalDecision broken = GlobalMode.load(config, new SitePaths(folder)).orElseThrow();
-    assertThrows(NotAgreedException.class, () -> broken.committer("any").commit(null, null));
+    assertThrows(NotAgreedException.class, () -> broken.committer("any", null).commit(null, null));
   }
 
   @Test
