@@ -4,6 +4,7 @@ import static org.refdb.gerrit.global.Nodes.id;
 
 import io.etcd.jetcd.KV;
 import io.etcd.jetcd.op.Op;
+import io.etcd.jetcd.options.GetOption;
 import io.etcd.jetcd.options.PutOption;
 import java.util.ArrayList;
 import java.util.List;
@@ -22,6 +23,13 @@ final class NativeFigures {
   private static final long SECONDS = 5;
   private static final int BATCH = 1000;
   private static final int BATCHES = 40;
+
+  /** Operations of a request besides those of its refs. */
+  private static final int BESIDES = 4;
+
+  /** A larger batch is staged. */
+  private static final int ETCDS_DEFAULT = 128;
+
   private static final AtomicInteger RUNS = new AtomicInteger();
 
   private NativeFigures() {}
@@ -32,7 +40,8 @@ final class NativeFigures {
           DiskProject disk = DiskProject.create()) {
         NativeNode.convert(disk.folder(), isReftable);
         writers(etcd, disk, isReftable ? "reftables" : "files");
-        batches(etcd, disk, isReftable ? "reftables" : "files");
+        batches(etcd, disk, isReftable ? "reftables" : "files", BATCH + BESIDES);
+        batches(etcd, disk, isReftable ? "reftables" : "files", ETCDS_DEFAULT);
       }
     }
   }
@@ -120,9 +129,10 @@ final class NativeFigures {
   }
 
   /** What etcd took of a batch: from the first request to the last answer, while its refs are locked. */
-  private static void batches(EtcdServer etcd, DiskProject disk, String format) throws Exception {
+  private static void batches(EtcdServer etcd, DiskProject disk, String format, int txnOps) throws Exception {
     ObjectId id = disk.commit(0);
-    GlobalRefs refs = new GlobalRefs(Nodes.largeBatches(etcd.url(), "batches/", BATCH + 4), NodeName.of("batches"));
+    String run = "batches" + txnOps;
+    GlobalRefs refs = new GlobalRefs(Nodes.largeBatches(etcd.url(), run + '/', txnOps), NodeName.of(run));
     try (NativeNode node = new NativeNode(disk.folder(), refs)) {
       KV kv = refs.etcd().client().getKVClient();
       AtomicLong took = new AtomicLong();
@@ -131,12 +141,8 @@ final class NativeFigures {
       long[] bare = new long[BATCHES];
       long requests = 0;
       for (int i = 0; i < BATCHES; i++) {
-        String folder = "refs/heads/batch%02d/".formatted(i);
+        String folder = "refs/heads/%s/%02d/".formatted(run, i);
         List<String> names = IntStream.range(0, BATCH).mapToObj(at -> folder + at).toList();
-        Op[] puts =
-            names.stream()
-                .map(name -> Op.put(Keys.bytes("batched/v/0123456789abcdef/" + name), Keys.bytes(id(1).name()), PutOption.DEFAULT))
-                .toArray(Op[]::new);
         long before = etcd.requests();
         for (ReceiveCommand made : node.create(true, names, id)) {
           if (made.getResult() != ReceiveCommand.Result.OK) {
@@ -145,15 +151,30 @@ final class NativeFigures {
         }
         requests = etcd.requests() - before;
         ours[i] = took.get();
+        // A staged batch is cleared afterwards.
+        while (kv.get(Keys.bytes(run + "/b/"), GetOption.builder().isPrefix(true).build()).get().getCount() > 0) {
+          Thread.sleep(10);
+        }
         long start = System.nanoTime();
-        kv.txn().Then(puts).commit().get();
+        bare(kv, names, txnOps - BESIDES);
         bare[i] = System.nanoTime() - start;
       }
       double oursMillis = Figures.median(ours) / 1000;
       double bareMillis = Figures.median(bare) / 1000;
       System.out.printf(
-          "%s: a batch of %d refs, p50 in etcd: refdb %.1f ms, bare puts %.1f ms, %.2f times; %d requests%n", format, BATCH,
-          oursMillis, bareMillis, oursMillis / bareMillis, requests);
+          "%s: a batch of %d refs, %d a request, p50 in etcd: refdb %.1f ms, bare puts %.1f ms, %.2f times; %d requests%n", format,
+          BATCH, txnOps - BESIDES, oursMillis, bareMillis, oursMillis / bareMillis, requests);
+    }
+  }
+
+  /** As many keys, as many to a request, one request after the other. */
+  private static void bare(KV kv, List<String> names, int most) throws Exception {
+    for (int first = 0; first < names.size(); first += most) {
+      Op[] puts =
+          names.subList(first, Math.min(names.size(), first + most)).stream()
+              .map(name -> Op.put(Keys.bytes("batched/v/0123456789abcdef/" + name), Keys.bytes(id(1).name()), PutOption.DEFAULT))
+              .toArray(Op[]::new);
+      kv.txn().Then(puts).commit().get();
     }
   }
 }
