@@ -4,10 +4,10 @@ import com.gerritforge.gerrit.globalrefdb.ExtendedGlobalRefDatabase;
 import com.gerritforge.gerrit.globalrefdb.GlobalRefDbLockException;
 import com.gerritforge.gerrit.globalrefdb.GlobalRefDbSystemError;
 import com.google.gerrit.entities.Project;
-import com.google.gerrit.entities.RefNames;
 import com.google.inject.Inject;
 import com.google.inject.Singleton;
 import java.util.Optional;
+import java.util.function.LongConsumer;
 import org.eclipse.jgit.lib.Constants;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.Ref;
@@ -18,10 +18,12 @@ import org.refdb.gerrit.global.GlobalRefs.Found;
 @Singleton
 public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
   private final GlobalRefs refs;
+  private final TakenBack takenBack;
 
   @Inject
-  EtcdRefDatabase(GlobalRefs refs) {
+  EtcdRefDatabase(GlobalRefs refs, TakenBack takenBack) {
     this.refs = refs;
+    this.takenBack = takenBack;
   }
 
   @Override
@@ -66,19 +68,29 @@ public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
     String ref = currRef.getName();
     String value = newRefValue == null ? Values.DELETED.getFirst() : newRefValue.name();
     // Two nodes that count up to the same number have not done the same.
-    boolean catchesUp = !ref.startsWith(RefNames.REFS_SEQUENCES);
-    return compareAndPut(project, ref, Values.expected(currRef), value, catchesUp);
+    boolean catchesUp = !Sequences.is(ref);
+    TakenBack.Put put = new TakenBack.Put(project.get(), ref, Values.isNothing(currRef) ? Optional.empty() : Optional.of(Values.text(currRef)));
+    boolean isDone = false;
+    try {
+      isDone = compareAndPut(project, ref, Values.expected(currRef), value, catchesUp, revision -> takenBack.made(put, revision));
+      return isDone;
+    } finally {
+      if (!isDone) {
+        takenBack.failed();
+      }
+    }
   }
 
   @Override
   public <T> boolean compareAndPut(Project.NameKey project, String refName, T currValue, T newValue)
       throws GlobalRefDbSystemError {
-    return compareAndPut(project, refName, Values.expected(currValue), Values.text(newValue), false);
+    return compareAndPut(project, refName, Values.expected(currValue), Values.text(newValue), false, revision -> {});
   }
 
-  private boolean compareAndPut(Project.NameKey project, String ref, Expected expected, String value, boolean catchesUp) {
+  private boolean compareAndPut(
+      Project.NameKey project, String ref, Expected expected, String value, boolean catchesUp, LongConsumer put) {
     try {
-      return refs.compareAndPut(project.get(), ref, expected, value, catchesUp);
+      return refs.compareAndPut(project.get(), ref, expected, value, catchesUp, put);
     } catch (GlobalRefException e) {
       throw failed("update", project, ref, e);
     }
@@ -86,13 +98,17 @@ public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
 
   @Override
   public <T> void put(Project.NameKey project, String refName, T newValue) throws GlobalRefDbSystemError {
-    compareAndPut(project, refName, new Expected.Anything(), Values.text(newValue), false);
+    compareAndPut(project, refName, new Expected.Anything(), Values.text(newValue), false, revision -> {});
   }
 
   @Override
   public AutoCloseable lockRef(Project.NameKey project, String refName) throws GlobalRefDbLockException {
     try {
-      return refs.lock(project.get(), refName);
+      AutoCloseable lock = refs.lock(project.get(), refName);
+      return () -> {
+        takenBack.released(project.get(), refName);
+        lock.close();
+      };
     } catch (GlobalRefException e) {
       throw new GlobalRefDbLockException(project.get(), refName, e);
     }

@@ -20,11 +20,11 @@ import org.eclipse.jgit.lib.Config;
 public final class GlobalModule extends LifecycleModule {
   @Override
   protected void configure() {
+    // The last one stops first.
+    listener().to(Closing.class);
     if (hasInterface()) {
       install(new InterfaceModule());
     }
-    // The last one stops first.
-    listener().to(Closing.class);
     listener().to(Heard.class);
     listener().to(Metrics.class);
     install(

@@ -15,6 +15,7 @@ import java.util.Optional;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongConsumer;
 import org.refdb.gerrit.global.Locks.Held;
 import org.refdb.gerrit.global.Slot.Branch;
 import org.refdb.gerrit.global.Slot.Result;
@@ -40,6 +41,9 @@ final class GlobalRefs implements AutoCloseable {
 
     /** None, or that of a deleted ref. */
     record Nothing() implements Expected {}
+
+    /** The one that was put at this revision, with nothing put since. */
+    record PutAt(long revision) implements Expected {}
 
     /** Any, or none. */
     record Anything() implements Expected {}
@@ -187,9 +191,15 @@ final class GlobalRefs implements AutoCloseable {
    */
   boolean compareAndPut(String project, String ref, Expected expected, String value, boolean catchesUp)
       throws GlobalRefException {
+    return compareAndPut(project, ref, expected, value, catchesUp, revision -> {});
+  }
+
+  /** Changes a value. Once it is known to be put, {@code put} is told at which revision. That may be long after an error. */
+  boolean compareAndPut(String project, String ref, Expected expected, String value, boolean catchesUp, LongConsumer put)
+      throws GlobalRefException {
     long start = System.nanoTime();
     try {
-      boolean isDone = change(project, ref, expected, value, catchesUp);
+      boolean isDone = change(project, ref, expected, value, catchesUp, put);
       (isDone ? counts.updates : counts.refused).increment();
       return isDone;
     } catch (GlobalRefException e) {
@@ -200,7 +210,8 @@ final class GlobalRefs implements AutoCloseable {
     }
   }
 
-  private boolean change(String project, String ref, Expected expected, String value, boolean catchesUp) throws GlobalRefException {
+  private boolean change(String project, String ref, Expected expected, String value, boolean catchesUp, LongConsumer put)
+      throws GlobalRefException {
     Deadline deadline = deadline();
     while (true) {
       Generation generation = projects.findOrBegin(project, deadline);
@@ -209,8 +220,9 @@ final class GlobalRefs implements AutoCloseable {
       List<Branch> branches = branches(project, generation, key, lock, expected, value);
       List<Op> reads = new ArrayList<>(List.of(Etcd.get(keys.project(project)), Etcd.get(key)));
       lock.ifPresent(held -> reads.add(Etcd.get(held.key())));
-      Result result = slots.run(branches, reads, deadline);
+      Result result = slots.run(branches, reads, deadline, put);
       if (result.isDone()) {
+        put.accept(result.revision());
         return true;
       }
       Optional<KeyValue> entry = result.reads().isEmpty() ? Optional.empty() : Etcd.first(result.reads().get(1));
@@ -247,6 +259,7 @@ final class GlobalRefs implements AutoCloseable {
         branches.add(branch(common, Etcd.isAbsent(key), put));
         Values.DELETED.forEach(deleted -> branches.add(branch(common, Etcd.is(key, deleted), put)));
       }
+      case Expected.PutAt at -> branches.add(branch(common, Etcd.isChangedAt(key, at.revision()), put));
       case Expected.Anything anything -> {
         // A batch that is under way here is decided first: its stage comes after all values.
         branches.add(branch(common, new Cmp(key, Cmp.Op.LESS, CmpTarget.value(Stage.FIRST)), put));

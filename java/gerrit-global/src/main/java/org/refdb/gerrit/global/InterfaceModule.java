@@ -2,13 +2,14 @@ package org.refdb.gerrit.global;
 
 import com.gerritforge.gerrit.globalrefdb.GlobalRefDatabase;
 import com.google.gerrit.extensions.registration.DynamicItem;
-import com.google.inject.AbstractModule;
+import com.google.gerrit.lifecycle.LifecycleModule;
 import com.google.inject.Scopes;
 
 /** Binds the interface that the high-availability and multi-site plugins ask. */
-final class InterfaceModule extends AbstractModule {
+final class InterfaceModule extends LifecycleModule {
   @Override
   protected void configure() {
     DynamicItem.bind(binder(), GlobalRefDatabase.class).to(EtcdRefDatabase.class).in(Scopes.SINGLETON);
+    listener().to(TakenBack.class);
   }
 }

@@ -2,10 +2,8 @@ package org.refdb.gerrit.global;
 
 import com.google.common.flogger.FluentLogger;
 import io.etcd.jetcd.ByteSequence;
-import io.etcd.jetcd.KeyValue;
 import io.etcd.jetcd.op.Op;
 import io.etcd.jetcd.options.DeleteOption;
-import io.etcd.jetcd.options.GetOption;
 import io.etcd.jetcd.options.PutOption;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -122,13 +120,13 @@ final class Locks {
       Branch branch = new Branch(List.of(projects.is(name.project(), generation), Etcd.isAbsent(key)), List.of(put));
       String holder = "";
       try {
-        Result result = slots.run(List.of(branch), List.of(Etcd.get(keys.project(name.project())), Etcd.get(key)), deadline);
+        List<Op> reads = List.of(Etcd.get(keys.project(name.project())), Etcd.get(key));
+        // Else a lock of which nobody was told would stay for as long as this node lives.
+        Result result = slots.run(List.of(branch), reads, deadline, revision -> releaseLater(new Held(key, revision)));
         if (result.isDone()) {
-          Optional<Held> held = result.revision() != 0 ? Optional.of(new Held(key, result.revision())) : mine(key, value, deadline);
-          if (held.isPresent()) {
-            return held.get();
-          }
-        } else if (!result.reads().isEmpty()) {
+          return new Held(key, result.revision());
+        }
+        if (!result.reads().isEmpty()) {
           projects.remember(name.project(), Etcd.text(result.reads().get(0)));
           holder = Etcd.text(result.reads().get(1)).orElse("");
         }
@@ -144,18 +142,14 @@ final class Locks {
     }
   }
 
-  /** Only the mark has told that the lock was taken. Its lease may have run out since. */
-  private Optional<Held> mine(ByteSequence key, String value, Deadline deadline) throws GlobalRefException {
-    Optional<KeyValue> now = Etcd.first(etcd.read(key, GetOption.DEFAULT, deadline));
-    return now.filter(entry -> Etcd.text(entry).equals(value)).map(entry -> new Held(key, entry.getCreateRevision()));
-  }
-
   private void release(Held held) {
     if (!tryRelease(held)) {
-      synchronized (this) {
-        releasing.add(held);
-      }
+      releaseLater(held);
     }
+  }
+
+  private synchronized void releaseLater(Held held) {
+    releasing.add(held);
   }
 
   private boolean tryRelease(Held held) {

@@ -1,6 +1,7 @@
 package org.refdb.gerrit.global;
 
 import io.etcd.jetcd.ByteSequence;
+import io.etcd.jetcd.KeyValue;
 import io.etcd.jetcd.kv.GetResponse;
 import io.etcd.jetcd.kv.TxnResponse;
 import io.etcd.jetcd.op.Cmp;
@@ -22,7 +23,7 @@ final class Slot {
   /**
    * How a transaction ended.
    *
-   * @param revision of etcd, 0 where only the mark has told
+   * @param revision of etcd, at which the mark was closed
    * @param reads what was asked for in case of a refusal, empty where only the mark has told
    */
   record Result(Outcome outcome, long revision, List<GetResponse> reads) {
@@ -134,7 +135,7 @@ final class Slot {
     }
     TxnResponse inner = answer.getTxnResponses().getFirst();
     if (!inner.isSucceeded()) {
-      return told(Etcd.text(answer.getGetResponses().getFirst()));
+      return told(Etcd.first(answer.getGetResponses().getFirst()));
     }
     while (!inner.getTxnResponses().isEmpty()) {
       inner = inner.getTxnResponses().getFirst();
@@ -179,9 +180,9 @@ final class Slot {
       TxnResponse answer = etcd.commitAgain(List.of(Etcd.is(key, mark.text())), puts, List.of(Etcd.get(key)), deadline);
       if (answer.isSucceeded()) {
         closedAs(closed);
-        return new Result(Outcome.VOID, 0, List.of());
+        return new Result(Outcome.VOID, answer.getHeader().getRevision(), List.of());
       }
-      return told(Etcd.text(answer.getGetResponses().getFirst()));
+      return told(Etcd.first(answer.getGetResponses().getFirst()));
     } catch (NoAnswer e) {
       throw new NoAnswer(e.getMessage() + ". Whether the change was made is not known; refdb will find out", e);
     } catch (Refused e) {
@@ -194,22 +195,23 @@ final class Slot {
    * at the mark is enough.
    */
   private Result afterError(Refused error, Deadline deadline) throws GlobalRefException {
-    Optional<String> now = Etcd.text(etcd.read(key, GetOption.DEFAULT, deadline));
-    if (now.isPresent() && now.get().equals(mark.text())) {
+    Optional<KeyValue> now = Etcd.first(etcd.read(key, GetOption.DEFAULT, deadline));
+    if (now.map(Etcd::text).equals(Optional.of(mark.text()))) {
       unresolved = false;
       throw error;
     }
     return told(now);
   }
 
-  private Result told(Optional<String> text) throws GlobalRefException {
-    Mark now = text.isPresent() ? Mark.parse(text.get()) : null;
+  private Result told(Optional<KeyValue> entry) throws GlobalRefException {
+    String text = entry.map(Etcd::text).orElse("");
+    Mark now = entry.isPresent() ? Mark.parse(text) : null;
     if (now == null || !now.start().equals(mark.start()) || now.number() != mark.number() + 1) {
       throw new GlobalRefException(
-          "another process has taken the place of this node in etcd: its mark is \"" + text.orElse("") + "\", not after \""
+          "another process has taken the place of this node in etcd: its mark is \"" + text + "\", not after \""
               + mark.text() + "\". Give each Gerrit a site of its own, and restart this one", null);
     }
     closedAs(now);
-    return new Result(now.outcome(), 0, List.of());
+    return new Result(now.outcome(), entry.get().getModRevision(), List.of());
   }
 }

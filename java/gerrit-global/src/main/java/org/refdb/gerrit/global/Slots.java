@@ -11,8 +11,10 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.LongConsumer;
 import org.refdb.gerrit.global.Mark.Outcome;
 import org.refdb.gerrit.global.Slot.Branch;
 import org.refdb.gerrit.global.Slot.Result;
@@ -29,7 +31,9 @@ final class Slots {
   /** The last one given back is taken first: so few marks are in use. */
   private final Deque<Slot> free = new ArrayDeque<>();
 
-  private final List<Slot> unresolved = new ArrayList<>();
+  /** With whom to tell at which revision the transaction was done, if it was. */
+  private final Map<Slot, LongConsumer> unresolved = new LinkedHashMap<>();
+
   private boolean claimed;
 
   /** Counts each transaction whose outcome is reported as unknown. */
@@ -42,11 +46,16 @@ final class Slots {
 
   /** Runs a transaction, and tells whether it was done. */
   Result run(List<Branch> branches, List<Op> reads, Deadline deadline) throws GlobalRefException {
+    return run(branches, reads, deadline, revision -> {});
+  }
+
+  /** Runs a transaction. If its outcome is reported as unknown and it was done after all, {@code late} is told its revision. */
+  Result run(List<Branch> branches, List<Op> reads, Deadline deadline, LongConsumer late) throws GlobalRefException {
     Slot slot = take(deadline);
     try {
       return slot.run(branches, reads, deadline);
     } finally {
-      giveBack(slot);
+      giveBack(slot, late);
     }
   }
 
@@ -74,9 +83,13 @@ final class Slots {
   }
 
   /** Gives a slot back, whether or not it is known how its last transaction ended. */
-  synchronized void giveBack(Slot slot) {
+  void giveBack(Slot slot) {
+    giveBack(slot, revision -> {});
+  }
+
+  private synchronized void giveBack(Slot slot, LongConsumer late) {
     if (slot.isUnresolved()) {
-      unresolved.add(slot);
+      unresolved.put(slot, late);
       counted.run();
     } else {
       free.push(slot);
@@ -86,15 +99,19 @@ final class Slots {
 
   /** Asks once for each update whose answer was lost what became of it. Those still unknown stay counted meanwhile. */
   void resolve() {
-    List<Slot> all;
+    Map<Slot, LongConsumer> all;
     synchronized (this) {
-      all = List.copyOf(unresolved);
+      all = new LinkedHashMap<>(unresolved);
     }
-    for (Slot slot : all) {
+    for (Map.Entry<Slot, LongConsumer> one : all.entrySet()) {
+      Slot slot = one.getKey();
       try {
         Result result = slot.close(Deadline.ofOneRequest(etcd.settings()));
         log.atInfo().log("an update that was reported as unknown is known now: %s", result.outcome());
         resolved(slot);
+        if (result.isDone()) {
+          one.getValue().accept(result.revision());
+        }
       } catch (GlobalRefException e) {
         log.atFine().withCause(e).log("an update is still unknown");
       }
@@ -102,7 +119,7 @@ final class Slots {
   }
 
   private synchronized void resolved(Slot slot) {
-    if (slot.isUnresolved() || !unresolved.remove(slot)) {
+    if (slot.isUnresolved() || unresolved.remove(slot) == null) {
       throw new IllegalStateException("a slot is given back that is not closed, or was given back before");
     }
     giveBack(slot);

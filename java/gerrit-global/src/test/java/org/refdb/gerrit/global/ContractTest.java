@@ -51,7 +51,7 @@ final class ContractTest {
   void open() {
     prefix = Nodes.prefix();
     refs = Nodes.open(etcd.url(), prefix);
-    database = new EtcdRefDatabase(refs);
+    database = new EtcdRefDatabase(refs, TakenBackTest.untold(refs));
   }
 
   @AfterEach
@@ -150,7 +150,7 @@ final class ContractTest {
   void aLockKeepsOthersOutUntilItIsClosed() throws Exception {
     database.compareAndPut(project, ref(NAME, 1), id(2));
     try (GlobalRefs otherRefs = Nodes.open(etcd.url(), prefix)) {
-      EtcdRefDatabase other = new EtcdRefDatabase(otherRefs);
+      EtcdRefDatabase other = new EtcdRefDatabase(otherRefs, TakenBackTest.untold(otherRefs));
       CompletableFuture<Boolean> second;
       CompletableFuture<Boolean> sameProcess;
       try (AutoCloseable lock = database.lockRef(project, NAME)) {
@@ -199,7 +199,7 @@ final class ContractTest {
   @Test
   void aLatePutOfARemovedOrRenamedProjectFails() throws Exception {
     try (GlobalRefs otherRefs = Nodes.open(etcd.url(), prefix)) {
-      EtcdRefDatabase other = new EtcdRefDatabase(otherRefs);
+      EtcdRefDatabase other = new EtcdRefDatabase(otherRefs, TakenBackTest.untold(otherRefs));
       database.compareAndPut(project, none(NAME), id(1));
       assertTrue(other.exists(project, NAME));
       database.remove(project);
@@ -226,7 +226,7 @@ final class ContractTest {
   @Test
   void aPutWithoutComparisonIsForTheProjectThatHasTheNameNow() throws Exception {
     try (GlobalRefs otherRefs = Nodes.open(etcd.url(), prefix)) {
-      EtcdRefDatabase other = new EtcdRefDatabase(otherRefs);
+      EtcdRefDatabase other = new EtcdRefDatabase(otherRefs, TakenBackTest.untold(otherRefs));
       database.put(project, "version", 1);
       assertEquals(Optional.of(1), other.get(project, "version", Integer.class));
       database.remove(project);

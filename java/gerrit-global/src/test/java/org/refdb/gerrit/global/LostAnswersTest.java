@@ -180,6 +180,16 @@ final class LostAnswersTest {
     assertTrue(put(node, 3, 4));
   }
 
+  @Test
+  void aLockWhoseAnswerWasLostDoesNotStayWhileItsNodeLives() throws Exception {
+    proxy.mode(Proxy.Mode.NO_ANSWERS);
+    assertThrows(GlobalRefException.class, () -> node.lock(PROJECT, REF));
+    proxy.hangUp();
+    proxy.mode(Proxy.Mode.OPEN);
+    Nodes.await(() -> node.slots().unresolvedCount() == 0);
+    lockPatiently(other).close();
+  }
+
   private boolean putPatiently(int from, int to) throws GlobalRefException {
     for (int i = 0; ; i++) {
       try {

@@ -23,10 +23,6 @@ import org.refdb.gerrit.global.GlobalRefs.Expected;
 final class WatchTest {
   private static final String MAIN = "refs/heads/main";
 
-  private interface Opener {
-    DiskRefs open() throws IOException;
-  }
-
   private final Queue<String> told = new ConcurrentLinkedQueue<>();
   private EtcdServer etcd;
   private Proxy proxy;
@@ -46,26 +42,9 @@ final class WatchTest {
     project = DiskProject.create();
     // One that was there before the watch, and one that comes later.
     put("old", id(1));
-    behind = new Behind(node, disks(() -> project.refs()), told::add);
+    behind = new Behind(node, DiskProject.disks(() -> project.refs()), told::add);
     watching = new Watching(node.etcd(), node.keys(), behind);
     until(watching::hasStarted);
-  }
-
-  private static Behind.Disks disks(Opener project) {
-    return new Behind.Disks() {
-      @Override
-      public List<String> all() {
-        return List.of(DiskProject.NAME);
-      }
-
-      @Override
-      public DiskRefs open(String name) throws IOException {
-        if (!name.equals(DiskProject.NAME)) {
-          throw new IOException("there is no " + name);
-        }
-        return project.open();
-      }
-    };
   }
 
   @AfterEach
@@ -175,7 +154,7 @@ final class WatchTest {
     Queue<String> looked = new ConcurrentLinkedQueue<>();
     AtomicReference<Behind> comparing = new AtomicReference<>();
     AtomicBoolean isOver = new AtomicBoolean();
-    Opener compared =
+    DiskProject.Opener compared =
         () -> project.refs(
             () -> {
               if (!isOver.getAndSet(true)) {
@@ -185,7 +164,7 @@ final class WatchTest {
               }
               return null;
             });
-    try (Behind own = new Behind(node, disks(compared), looked::add)) {
+    try (Behind own = new Behind(node, DiskProject.disks(compared), looked::add)) {
       comparing.set(own);
       own.startedOver();
       own.startedOver(); // it begins where the first one has ended
