@@ -104,9 +104,25 @@ final class GlobalNode implements AutoCloseable {
     return isUp;
   }
 
-  void kill() throws IOException {
+  synchronized void kill() throws IOException {
     isUp = false;
     server.kill();
+  }
+
+  /** Stops it for a while, unless it is being killed or started. A kill waits for that. */
+  synchronized void pause(long millis) throws IOException, InterruptedException {
+    if (isUp) {
+      server.signal("STOP");
+      Thread.sleep(millis);
+      server.signal("CONT");
+    }
+  }
+
+  /** The same as {@link #jump}, unless it is being killed or started. */
+  synchronized void jumpIfUp(long seconds) throws IOException {
+    if (isUp) {
+      jump(seconds);
+    }
   }
 
   /** Its clock is off by so much from now on. */

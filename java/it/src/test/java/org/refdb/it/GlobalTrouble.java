@@ -103,12 +103,8 @@ final class GlobalTrouble {
         node.links().forEach(Proxy::hangUp);
       }
       case 5 -> late(node, millis);
-      case 6 -> paused(node, 3L * millis);
-      case 7 -> {
-        if (node.isUp()) {
-          node.jump(List.of(-3600L, 86_400L, 0L).get(random.nextInt(3)));
-        }
-      }
+      case 6 -> node.pause(3L * millis);
+      case 7 -> node.jumpIfUp(List.of(-3600L, 86_400L, 0L).get(random.nextInt(3)));
       default -> {
         int delay = random.nextInt(30);
         node.links().forEach(link -> link.delay(delay));
@@ -137,14 +133,6 @@ final class GlobalTrouble {
     node.all(Proxy.Mode.OPEN);
     Thread.sleep(random.nextInt(1500));
     deliver(node);
-  }
-
-  private static void paused(GlobalNode node, long millis) throws Exception {
-    if (node.isUp()) {
-      node.server().signal("STOP");
-      Thread.sleep(millis);
-      node.server().signal("CONT");
-    }
   }
 
   /** While etcd is full a node says so and changes nothing. With a larger quota both go on. */
