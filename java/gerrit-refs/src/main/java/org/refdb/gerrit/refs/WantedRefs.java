@@ -66,7 +66,8 @@ final class WantedRefs implements UploadPackInitializer {
   }
 
   private void advertise(Project.NameKey project, UploadPack upload) {
-    if (!isFetch(upload) || !isPlain(upload)) {
+    // Where more commands may follow, a list of refs would be short after a fetch that sent nothing.
+    if (upload.isBiDirectionalPipe() || !isFetch(upload) || !isPlain(upload)) {
       return;
     }
     try (Repository repository = manager.openRepository(project)) {

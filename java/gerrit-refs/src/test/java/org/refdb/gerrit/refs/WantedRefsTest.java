@@ -122,7 +122,6 @@ final class WantedRefsTest {
 
   /** A clone's second request over HTTP; its answer. */
   private String fetch(ObjectId... wants) throws IOException {
-    listed.clear();
     ByteArrayOutputStream request = new ByteArrayOutputStream();
     PacketLineOut lines = new PacketLineOut(request);
     lines.writeString("command=fetch\n");
@@ -132,9 +131,14 @@ final class WantedRefsTest {
     }
     lines.writeString("done\n");
     lines.end();
+    return answer(request, false);
+  }
+
+  private String answer(ByteArrayOutputStream request, boolean overSsh) throws IOException {
+    listed.clear();
     UploadPack upload = new UploadPack(new Visible(repository));
     upload.setExtraParameters(List.of("version=2"));
-    upload.setBiDirectionalPipe(false);
+    upload.setBiDirectionalPipe(overSsh);
     new WantedRefs(manager).init(DEMO, upload);
     ByteArrayOutputStream answer = new ByteArrayOutputStream();
     upload.uploadWithExceptionPropagation(new ByteArrayInputStream(request.toByteArray()), answer, null);
@@ -174,6 +178,22 @@ final class WantedRefsTest {
     refuses(ObjectId.fromString("1234567890123456789012345678901234567890"));
     // One that is refused takes the others along.
     assertThrows(TransportException.class, () -> fetch(first.get("refs/heads/main"), first.get(SECRET)));
+  }
+
+  @Test
+  void aListAfterARoundOfAFetchOverSshIsWhole() throws IOException {
+    ByteArrayOutputStream commands = new ByteArrayOutputStream();
+    PacketLineOut lines = new PacketLineOut(commands);
+    lines.writeString("command=fetch\n");
+    lines.writeDelim();
+    lines.writeString("want " + first.get("refs/heads/main").name() + "\n");
+    lines.writeString("have 1234567890123456789012345678901234567890\n");
+    lines.end();
+    lines.writeString("command=ls-refs\n");
+    lines.writeDelim();
+    lines.writeString("ref-prefix refs/changes/\n");
+    lines.end();
+    assertTrue(answer(commands, true).contains("refs/changes/01/1/1"));
   }
 
   @Test
