@@ -149,3 +149,35 @@ fn a_prefix_with_dots_lists_nothing_of_other_folders() {
         }
     });
 }
+
+/// As in Gerrit: a folder for each change. From some number on several threads look at them.
+#[test]
+fn loose_refs_in_many_folders_are_all_found_and_a_folder_that_cannot_be_read_is_told_of() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let ids = repo.commits(3);
+    let name =
+        |at: usize| format!("refs/changes/{:02}/{at}/{}", at / 2 % 50, if at.is_multiple_of(2) { "1" } else { "meta" });
+    repo.create_refs((0..1000).map(|at| (name(at), ids[at % 3])));
+    let git = || -> Vec<String> {
+        let text = repo.git(["for-each-ref", "--format=%(refname) %(objectname)"]);
+        text.lines().map(str::to_owned).collect()
+    };
+    let view = open(&repo);
+    let ours = || -> Vec<String> {
+        let refs = listed(&view, &ListOptions::default()).into_iter();
+        refs.map(|(name, target)| format!("{name} {}", target.id().unwrap())).collect()
+    };
+    assert_eq!((ours().len(), ours()), (1000, git()));
+    for at in [0, 500, 999] {
+        repo.git(["update-ref", &name(at), &ids[at % 3 + if at % 3 == 2 { 0 } else { 1 }].to_string()]);
+    }
+    repo.git(["update-ref", "-d", &name(77)]);
+    assert_eq!((ours().len(), ours()), (999, git()));
+    // Something that is none of the folders that there were, and a file in the place of one.
+    fs::remove_dir_all(repo.git_dir().join("refs/changes/07")).unwrap();
+    fs::write(repo.git_dir().join("refs/changes/07"), "no ref").unwrap();
+    let begun = ours();
+    assert_eq!(begun.len(), 979);
+    assert!(!begun.iter().any(|line| line.contains("/07/")));
+    assert!(view.pointing_at(&ids[0]).unwrap().len() > 300);
+}

@@ -6,7 +6,12 @@ use refdb::{
     files::{Charge, PageBudget},
 };
 use refdb_vfs::{Stat, now_nanos};
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    num::NonZero,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+};
 
 /// The folders that were listed, by name. A folder's time stamp changes with each entry that comes, goes or is replaced.
 pub(crate) struct Folders {
@@ -39,6 +44,58 @@ impl Folders {
     }
 }
 
+/// With this number of folders at hand threads are worth their start. Each folder costs some calls of the system.
+const SIDE_BY_SIDE_FROM: usize = 64;
+const THREADS_MAX: usize = 4;
+
+/// Folders that several threads look at.
+struct Queue {
+    left: Mutex<Left>,
+    changed: Condvar,
+}
+
+struct Left {
+    waiting: Vec<BString>,
+    /// Threads that look at a folder, and may add those in it.
+    busy: usize,
+}
+
+impl Queue {
+    /// The next folder, and that this thread looks at it; `None` at the end of all.
+    fn take(&self) -> Option<(BString, Busy<'_>)> {
+        let may_come = |left: &mut Left| left.waiting.is_empty() && left.busy > 0;
+        let left = self.changed.wait_while(self.left(), may_come);
+        let mut left = left.unwrap_or_else(PoisonError::into_inner);
+        let next = left.waiting.pop();
+        left.busy += usize::from(next.is_some());
+        next.map(|folder| (folder, Busy { queue: self, below: None }))
+    }
+
+    fn left(&self) -> MutexGuard<'_, Left> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A thread looks at a folder.
+struct Busy<'q> {
+    queue: &'q Queue,
+    /// What was found in it. After a failure, which finds nothing, no other folder is looked at.
+    below: Option<Vec<BString>>,
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        let mut left = self.queue.left();
+        debug_assert!(left.busy > 0, "who is done was busy");
+        left.busy -= 1;
+        match self.below.take() {
+            Some(mut below) => left.waiting.append(&mut below),
+            None => left.waiting.clear(),
+        }
+        self.queue.changed.notify_all();
+    }
+}
+
 impl FilesReader {
     /// The loose refs of a plan, sorted, each looked at now. A file that is no good is among them, to hide what packed-refs
     /// says.
@@ -52,7 +109,7 @@ impl FilesReader {
                 }
             }
         }
-        self.walk_folder(self.root_of(plan), plan, &mut rows)?;
+        self.walk_folders(self.root_of(plan), plan, &mut rows)?;
         rows.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         debug_assert!(rows.is_sorted_by(|a, b| a.name < b.name), "each loose ref is looked at once");
         let broken: Vec<BString> = rows.iter().filter(|row| row.is_broken()).map(|row| row.name.clone()).collect();
@@ -74,7 +131,39 @@ impl FilesReader {
         innermost.unwrap_or(BStr::new("refs/"))
     }
 
-    fn walk_folder(&self, folder: &BStr, plan: &Plan, rows: &mut Vec<OwnRow>) -> Result<()> {
+    /// The refs of a folder and those below it. Several threads look at many folders.
+    fn walk_folders(&self, root: &BStr, plan: &Plan, rows: &mut Vec<OwnRow>) -> Result<()> {
+        let mut waiting = vec![root.to_owned()];
+        while let Some(folder) = waiting.pop() {
+            self.walk_folder(folder.as_bstr(), plan, rows, &mut waiting)?;
+            if waiting.len() >= SIDE_BY_SIDE_FROM {
+                return self.walk_side_by_side(waiting, plan, rows);
+            }
+        }
+        Ok(())
+    }
+
+    fn walk_side_by_side(&self, waiting: Vec<BString>, plan: &Plan, rows: &mut Vec<OwnRow>) -> Result<()> {
+        let queue = Queue { left: Mutex::new(Left { waiting, busy: 0 }), changed: Condvar::new() };
+        let work = || {
+            let mut rows = Vec::new();
+            while let Some((folder, mut busy)) = queue.take() {
+                let mut below = Vec::new();
+                self.walk_folder(folder.as_bstr(), plan, &mut rows, &mut below)?;
+                busy.below = Some(below);
+            }
+            Ok(rows)
+        };
+        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
+        let walked: Vec<Result<Vec<OwnRow>>> = self.fs.side_by_side(threads, &work);
+        for found in walked {
+            rows.append(&mut found?);
+        }
+        Ok(())
+    }
+
+    /// The refs of one folder. The folders in it are added to `below`.
+    fn walk_folder(&self, folder: &BStr, plan: &Plan, rows: &mut Vec<OwnRow>, below: &mut Vec<BString>) -> Result<()> {
         debug_assert!(folder.ends_with(b"/"), "a folder's name ends with a slash: {folder}");
         if !plan.reaches_into(folder) {
             return Ok(());
@@ -90,7 +179,7 @@ impl FilesReader {
         for entry in entries?.iter() {
             let name = BString::from([folder.as_bytes(), entry].concat());
             if name.last() == Some(&b'/') {
-                self.walk_folder(name.as_bstr(), plan, rows)?;
+                below.push(name);
             } else if plan.has(name.as_bstr()) {
                 self.add(&name, rows)?;
             }
