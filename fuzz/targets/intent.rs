@@ -1,11 +1,15 @@
-//! The intent record of a small batch. Its checksum is made right, so that the rest of it is reached.
+//! The intent record of a small batch, and the slot that it lies in. Its checksum is made right, so that the rest of it is reached.
 #![no_main]
 
 use bstr::ByteSlice;
-use refdb::files::Intent;
+use refdb::files::{Intent, record_in_slot};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     check(bytes);
+    if let Some(record) = record_in_slot(bytes) {
+        assert!(record.ends_with(b"\n") && bytes.contains_str(record));
+        check(record);
+    }
     let end = bytes.rfind(b"sum ").unwrap_or(bytes.len());
     let sum = format!("sum {:08x}\n", crc32fast::hash(&bytes[..end]));
     check(&[&bytes[..end], sum.as_bytes()].concat());
@@ -17,5 +21,11 @@ fn check(bytes: &[u8]) {
         assert!(entry.name.is_valid() && entry.name.starts_with(b"refs/"));
         assert!(!entry.name.split_str("/").any(|part| matches!(part, b"" | b"." | b"..")));
     }
-    assert_eq!(Intent::parse(&intent.encode()), Ok(intent));
+    let record = intent.encode();
+    assert_eq!(Intent::parse(&record), Ok(intent));
+    let slot = |record: &[u8]| [&[b'x'; 512][..], record, &[0; 64]].concat();
+    assert_eq!(record_in_slot(&slot(&record)), Some(&record[..]));
+    for torn in [&record[..record.len() / 2], &record[..record.len() - 1]] {
+        assert_eq!(record_in_slot(&slot(torn)), None);
+    }
 }

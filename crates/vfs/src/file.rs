@@ -48,6 +48,12 @@ impl File {
         }
     }
 
+    /// How many names the open file has.
+    pub fn names(&self) -> Result<u64> {
+        let stat = rustix::fs::fstat(&self.inner).map_err(|source| Error::new("stat", &self.path, source))?;
+        Ok(stat.st_nlink as u64)
+    }
+
     /// Fills `buffer` from `offset`; fails if the file ends before.
     pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         self.inner.read_exact_at(buffer, offset).map_err(|source| Error::new("read", &self.path, source))
@@ -102,6 +108,19 @@ impl File {
         written.map_err(|source| Error::new("write", &self.path, source))
     }
 
+    /// Writes all of `bytes` over those at `offset`. Within a file nothing else has to change on the disk.
+    pub fn overwrite(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        let written = match self.gate.verdict(Op::Overwrite(&self.path, offset, bytes)) {
+            Verdict::Proceed => self.inner.write_all_at(bytes, offset),
+            Verdict::Fail(error) => Err(error),
+            Verdict::Tear(len, error) => {
+                let len = usize::try_from(len).unwrap_or(usize::MAX).min(bytes.len());
+                self.inner.write_all_at(&bytes[..len], offset).and(Err(error))
+            }
+        };
+        written.map_err(|source| Error::new("write", &self.path, source))
+    }
+
     /// Locks the file for this handle alone, until it is dropped or the process ends in any way. False if another
     /// handle, of this or another process, has it.
     pub fn try_lock(&self) -> Result<bool> {
@@ -128,6 +147,11 @@ impl File {
     /// Brings the file's content to stable storage.
     pub fn sync(&self) -> Result<()> {
         self.gate.change(Op::Sync(&self.path), "sync", &self.path, || self.inner.sync_all())
+    }
+
+    /// The same, but for time stamps and what else is not needed to read the content.
+    pub fn sync_data(&self) -> Result<()> {
+        self.gate.change(Op::Sync(&self.path), "sync", &self.path, || self.inner.sync_data())
     }
 
     /// Sets the open file's permission bits whatever the umask says.

@@ -115,9 +115,18 @@ impl Fs {
         self.open_with(path, OFlags::NONBLOCK | OFlags::NOFOLLOW)
     }
 
+    /// The same, for a file that is there and may be written over.
+    pub fn open_to_overwrite(&self, path: &Path) -> Result<File> {
+        self.open_as(std::fs::OpenOptions::new().read(true).write(true), path, OFlags::NONBLOCK | OFlags::NOFOLLOW)
+    }
+
     fn open_with(&self, path: &Path, flags: OFlags) -> Result<File> {
-        let flags = flags.bits() as i32;
-        match self.gate.opening(|| std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)) {
+        self.open_as(std::fs::OpenOptions::new().read(true), path, flags)
+    }
+
+    fn open_as(&self, options: &mut std::fs::OpenOptions, path: &Path, flags: OFlags) -> Result<File> {
+        options.custom_flags(flags.bits() as i32);
+        match self.gate.opening(|| options.open(path)) {
             Ok(inner) => Ok(self.file(inner, path)),
             Err(source) => Err(Error::new("open", path, source)),
         }

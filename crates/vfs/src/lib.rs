@@ -23,6 +23,7 @@ mod path;
 mod signature;
 mod stat;
 mod syncs;
+mod together;
 
 pub use descriptors::{Descriptors, descriptors_max};
 pub use error::{Error, Result};
@@ -36,5 +37,5 @@ pub use mapping::Mapping;
 pub use nearby::Nearby;
 pub use op::{Op, Verdict, Witness};
 pub use path::plain_path;
-pub use signature::{BatchId, boot_id};
+pub use signature::{BatchId, boot_id, slot_line};
 pub use stat::{Stat, now_nanos};

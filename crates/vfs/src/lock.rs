@@ -108,6 +108,11 @@ pub struct Seed {
 }
 
 impl Seed {
+    /// A file that signs locks and is none itself. Its owner has it locked for as long as they are held.
+    pub fn of_slot(path: PathBuf) -> Self {
+        Seed { path, _signature: None }
+    }
+
     /// The lock file.
     pub fn path(&self) -> &Path {
         &self.path
@@ -259,6 +264,11 @@ impl Lock {
     /// From now on an abort of the process leaves the lock.
     pub fn outlive_aborts(&mut self) {
         self.note.forget();
+    }
+
+    /// Takes the new content out, if it is open. It is there under its name as before.
+    pub fn take_content(&mut self) -> Option<File> {
+        self.content.take()
     }
 
     /// The file this lock is for.

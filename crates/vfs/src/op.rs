@@ -7,6 +7,8 @@ pub enum Op<'a> {
     Create(&'a Path),
     /// These bytes go to the end of the file.
     Write(&'a Path, &'a [u8]),
+    /// These bytes come into the place of those at the offset, which lies within the file or at its end.
+    Overwrite(&'a Path, u64, &'a [u8]),
     /// `len` bytes of `from`, starting at `offset`, go to the end of `to`.
     Copy {
         /// Where the bytes come from.

@@ -65,34 +65,59 @@ impl Signature {
     }
 }
 
+/// The line at the start of a slot that this process has. It signs the locks that are names of the slot. `None` where the system
+/// does not tell which process it is.
+pub fn slot_line(id: BatchId) -> Option<String> {
+    debug_assert!(id.is_slot, "only a slot is signed for the locks of more than one batch: {id}");
+    Some(Signature::own()?.encode_batch(id))
+}
+
 /// The running kernel's `boot_id`; `None` where the system does not tell.
 pub fn boot_id() -> Option<&'static str> {
     Signature::own().map(|own| own.boot.as_str())
 }
 
-/// What a batch is called: 16 hexadecimal digits, which never lead to another folder.
+/// What the record of a batch is called: 16 hexadecimal digits, which never lead to another folder. A slot, the file for one
+/// record after the other, has an ending besides. Who knows no slots takes a lock that names one for git's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct BatchId(u64);
+pub struct BatchId {
+    number: u64,
+    is_slot: bool,
+}
 
 impl BatchId {
     const DIGITS: usize = 16;
+    const SLOT: &str = ".slot";
 
     /// One that no other batch has.
     pub fn random() -> Self {
         // The keys of a map are the system's random numbers.
-        BatchId(RandomState::new().build_hasher().finish())
+        BatchId { number: RandomState::new().build_hasher().finish(), is_slot: false }
     }
 
-    /// Reads the digits; `None` for anything else.
+    /// A slot that is not there yet.
+    pub fn random_slot() -> Self {
+        BatchId { is_slot: true, ..Self::random() }
+    }
+
+    /// Whether the record lies in a slot.
+    pub fn is_slot(self) -> bool {
+        self.is_slot
+    }
+
+    /// Reads the digits, and a slot's ending; `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
-        let is_id = text.len() == Self::DIGITS && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        is_id.then(|| u64::from_str_radix(text, 16).ok()).flatten().map(BatchId)
+        let (digits, is_slot) = text.strip_suffix(Self::SLOT).map_or((text, false), |digits| (digits, true));
+        let is_id =
+            digits.len() == Self::DIGITS && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let number = is_id.then(|| u64::from_str_radix(digits, 16).ok()).flatten()?;
+        Some(BatchId { number, is_slot })
     }
 }
 
 impl fmt::Display for BatchId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
+        write!(f, "{:016x}{}", self.number, if self.is_slot { Self::SLOT } else { "" })
     }
 }
 
@@ -102,14 +127,24 @@ mod tests {
 
     #[test]
     fn the_lock_of_a_batch_names_its_record_and_is_foreign_to_who_knows_none() {
-        let own = Signature::own().unwrap();
-        let id = BatchId::random();
-        let line = own.encode_batch(id);
-        assert!(line.len() <= LEN_MAX);
-        assert_eq!(Signature::decode_batch(line.as_bytes()), Some((own.clone(), id)));
-        assert_eq!(Signature::decode(line.as_bytes()), None);
+        let own = Signature { pid: u32::MAX, ..Signature::own().unwrap().clone() };
+        for id in [BatchId::random(), BatchId::random_slot()] {
+            let line = own.encode_batch(id);
+            assert!(line.len() <= LEN_MAX);
+            assert_eq!(Signature::decode_batch(line.as_bytes()), Some((own.clone(), id)));
+            assert_eq!(Signature::decode(line.as_bytes()), None);
+        }
         assert_eq!(Signature::decode_batch(own.encode().as_bytes()), None);
-        for bad in ["", "../../../../../a", "0123456789ABCDEF", "0123456789abcde", "+123456789abcdef"] {
+        for bad in [
+            "",
+            "../../../../../a",
+            "0123456789ABCDEF",
+            "0123456789abcde",
+            "+123456789abcdef",
+            ".slot",
+            "0123456789abcdef.slot.slot",
+            "0123456789abcdef.left",
+        ] {
             assert_eq!(BatchId::parse(bad), None, "{bad}");
         }
     }

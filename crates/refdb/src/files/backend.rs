@@ -9,6 +9,7 @@ use super::{
     pages::Shed,
     reflog,
     settle::{self, TakenOver},
+    slot,
     snapshot::FilesSnapshot,
     store::Store,
     transaction::FilesLocked,
@@ -71,7 +72,9 @@ impl FilesBackend {
         let alone = Arc::new(self.store.without_heir());
         let (open, _) = intent_file::list(&alone)?;
         let settle = |id| (intent_file::path(&alone, id), settle::take_over(&alone, id, None));
-        Ok(open.into_iter().map(settle).collect())
+        let settled = open.into_iter().map(settle).collect();
+        slot::remove_free(&alone)?;
+        Ok(settled)
     }
 
     /// Settles all batches whose processes are gone. Fails if one is left.

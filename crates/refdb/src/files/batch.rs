@@ -7,13 +7,17 @@ use super::{
     locks::Locks,
     publish, reflog, reflog_line,
     settle::{self, Outcome},
+    slot::Slot,
     store::Store,
 };
 use crate::{Error, Result, Step, TargetView, backend::NewValue};
 use bstr::BString;
 use refdb_types::RefName;
-use refdb_vfs::{BatchId, boot_id};
-use std::{path::PathBuf, sync::Arc};
+use refdb_vfs::{BatchId, File, boot_id};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// Whether such a batch can have these steps. Each gives a ref an object, and knows what it had.
 pub(super) fn fits(steps: &[(usize, Step<'_>)]) -> bool {
@@ -28,28 +32,35 @@ pub(super) fn fits(steps: &[(usize, Step<'_>)]) -> bool {
 
 /// Makes the staged contents visible, all of them in the end or none. With an error the locks may stay, as those of a
 /// process that died. The next who meets one settles their record.
-pub(super) fn publish(store: &Arc<Store>, locks: &mut Locks, id: BatchId, steps: &[(usize, Step<'_>)]) -> Result<()> {
+pub(super) fn publish(
+    store: &Arc<Store>,
+    locks: &mut Locks,
+    slot: &mut Slot,
+    contents: Vec<File>,
+    steps: &[(usize, Step<'_>)],
+) -> Result<()> {
     assert!(fits(steps), "what does not fit goes to packed-refs");
     if steps.is_empty() {
         return Ok(());
     }
     let intent = intent(store, steps)?;
-    // Locks that a record rests on are durable before it.
+    // All that a record rests on is durable before it: the new contents, and the names of the locks.
     if intent.synced {
-        publish::sync_folders(store, &mut steps.iter().map(|(_, step)| step.name), locks.made())?;
+        let folders = publish::folders(store, &mut steps.iter().map(|(_, step)| step.name), locks.made());
+        store.options.fs.sync_together(contents, &folders)?;
     }
     locks.outlive_us(true);
-    if let Err(error) = record::place(store, id, &intent) {
-        if record::remove(store, id, intent.synced).is_ok() {
+    if let Err(error) = slot.place(&intent) {
+        if slot.wipe().is_ok() {
             locks.outlive_us(false);
         }
         return Err(error);
     }
-    let showing = Showing::begin(store, id, &intent);
+    let showing = Showing::begin(store, slot.path(), &intent);
     let mut new_logs = Vec::new();
-    let finished = show(store, locks, steps, &mut new_logs).and_then(|()| record::remove(store, id, intent.synced));
+    let finished = show(store, locks, steps, &mut new_logs).and_then(|()| slot.wipe());
     if let Err(error) = finished {
-        let settled = settle_failed(store, id, &intent, error, &new_logs);
+        let settled = settle_failed(store, slot.id(), &intent, error, &new_logs);
         if matches!(settled, Err(Error::Unsettled { .. })) {
             return settled;
         }
@@ -69,11 +80,11 @@ struct Showing<'s> {
 }
 
 impl<'s> Showing<'s> {
-    fn begin(store: &'s Store, id: BatchId, intent: &Intent) -> Self {
+    fn begin(store: &'s Store, record: &Path, intent: &Intent) -> Self {
         assert!(!intent.refs.is_empty(), "a batch has refs");
         let refs = || intent.refs.iter().map(|entry| (entry.name.as_bstr().to_owned(), entry.old)).collect();
         let audience = store.options.audience.as_deref();
-        Showing { audience: audience.map(|all| (all, all.begin(refs()))), record: record::path(store, id) }
+        Showing { audience: audience.map(|all| (all, all.begin(refs()))), record: record.to_owned() }
     }
 
     /// All its refs have their new values, or all have their old ones. Or a person has to look at them.

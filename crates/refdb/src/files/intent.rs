@@ -47,6 +47,9 @@ pub struct IntentFault {
 
 const MAGIC: &str = "refdb batch 1";
 
+/// Where the record begins in a slot. Disks write sectors of this size whole, so that a torn record leaves the line before it.
+pub(super) const RECORD_AT: usize = 512;
+
 impl Intent {
     /// The record as it stands in its file.
     pub fn encode(&self) -> Vec<u8> {
@@ -106,6 +109,24 @@ impl Intent {
         }
         Ok(intent)
     }
+}
+
+/// With the newline before it.
+const LAST_LINE_LEN: usize = "\nsum 01234567\n".len();
+
+/// The record in a slot's bytes; `None` if there is none, or a part of one. It was being written or wiped when its process or the
+/// power went. Nothing of its batch had begun, or all was done.
+pub fn record_in_slot(bytes: &[u8]) -> Option<&[u8]> {
+    let place = bytes.get(RECORD_AT..)?;
+    let len = place.iter().rposition(|byte| *byte != 0)? + 1;
+    Some(&place[..len]).filter(|record| !is_torn(record))
+}
+
+/// Whether zeros stand where a record is not written yet, or is wiped.
+fn is_torn(bytes: &[u8]) -> bool {
+    let last = bytes.len().checked_sub(LAST_LINE_LEN).map_or(&[][..], |start| &bytes[start..]);
+    let is_end = last.starts_with(b"\nsum ") && last.ends_with(b"\n");
+    !is_end || bytes.contains(&0) && Intent::parse(bytes).is_err()
 }
 
 /// The bytes before the checksum's line, if that is right and the last one.
@@ -278,5 +299,28 @@ mod tests {
         {
             assert!(Intent::parse(&with_sum(format!("{first}ref {old} {new} refs/heads/a\n").as_bytes())).is_err());
         }
+    }
+
+    fn slot(record: &[u8]) -> Vec<u8> {
+        [&[b'x'; RECORD_AT][..], record, &[0; 3000]].concat()
+    }
+
+    #[test]
+    fn a_slot_has_the_record_that_was_written_whole_and_no_other() {
+        let record = sample(HashKind::Sha1).encode();
+        assert_eq!(record_in_slot(&slot(&record)), Some(&record[..]));
+        for none in [&b""[..], &b"x"[..], &[b'x'; RECORD_AT], &[b'x'; RECORD_AT + 1], &slot(b"")] {
+            assert_eq!(record_in_slot(none), None);
+        }
+        for at in 0..record.len() {
+            // Torn while it was written, from either end, and while it was wiped.
+            assert_eq!(record_in_slot(&slot(&record[..at])), None, "the first {at} bytes");
+            let zeros = [&vec![0; at.max(1)], &record[at.max(1)..]].concat();
+            assert_eq!(record_in_slot(&slot(&zeros)), None, "zeros for the first {at} bytes");
+        }
+        // A byte that a disk changed is no reason to forget the batch.
+        let mut harmed = record.clone();
+        harmed[7] = b'y';
+        assert_eq!(record_in_slot(&slot(&harmed)), Some(&harmed[..]));
     }
 }

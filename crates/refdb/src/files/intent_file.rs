@@ -1,8 +1,8 @@
-//! Where the record of a small batch lies: one file, in a folder of ours beside `refs/`.
+//! Where the record of a small batch lies: in a slot, in a folder of ours beside `refs/`. Those of an older refdb lie in a file
+//! each.
 
 use super::{
-    folders,
-    intent::{Intent, LEN_MAX_BYTES},
+    intent::{Intent, LEN_MAX_BYTES, RECORD_AT, record_in_slot},
     store::Store,
 };
 use crate::{Error, Result};
@@ -10,11 +10,13 @@ use refdb_vfs::BatchId;
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::atomic::Ordering,
 };
 
 /// The folder's name.
 const FOLDER: &str = "refdb-batches";
+
+/// A longer file is none of ours. A slot has a line before its record.
+pub(super) const FILE_LEN_MAX_BYTES: u64 = (RECORD_AT + LEN_MAX_BYTES) as u64;
 
 /// What a settled record is called of which refs are left for a person to look at.
 const LEFT: &str = ".left";
@@ -24,7 +26,7 @@ pub(super) fn path(store: &Store, id: BatchId) -> PathBuf {
     folder(store).join(id.to_string())
 }
 
-fn folder(store: &Store) -> PathBuf {
+pub(super) fn folder(store: &Store) -> PathBuf {
     store.layout.common_dir.join(FOLDER)
 }
 
@@ -33,7 +35,7 @@ fn new_path(store: &Store, id: BatchId) -> PathBuf {
 }
 
 /// Whether the folder is there. One that is a link belongs to somebody else.
-fn is_there(store: &Store) -> Result<bool> {
+pub(super) fn is_there(store: &Store) -> Result<bool> {
     let folder = folder(store);
     match store.options.fs.find_link(&folder)? {
         None => Ok(false),
@@ -44,37 +46,6 @@ fn is_there(store: &Store) -> Result<bool> {
 
 pub(super) fn fault(path: &Path, what: String) -> Error {
     Error::Corrupt { path: path.to_owned(), line: 1, what }
-}
-
-/// Writes the record. When it returns without an error the record is there, after a loss of power too where it is synced.
-/// After an error it may be there or not.
-pub(super) fn place(store: &Store, id: BatchId, intent: &Intent) -> Result<()> {
-    let options = &store.options;
-    let fs = &options.fs;
-    let new = new_path(store, id);
-    if !is_there(store)? {
-        match fs.create_dir(&folder(store), 0o777) {
-            Err(error) if !error.is_exists() => return Err(error.into()),
-            _ => folders::share(fs, &folder(store), options.sharing, true)?,
-        }
-    }
-    // Another process may have made it that died before it was durable.
-    if intent.synced && !store.has_batches_folder.load(Ordering::Acquire) {
-        fs.sync_dir(&store.layout.common_dir)?;
-        store.has_batches_folder.store(true, Ordering::Release);
-    }
-    let mut file = fs.create_afresh(&new, 0o666)?;
-    file.write_all(&intent.encode())?;
-    if intent.synced {
-        file.sync()?;
-    }
-    drop(file);
-    folders::share(fs, &new, options.sharing, false)?;
-    fs.rename(&new, &path(store, id))?;
-    if intent.synced {
-        fs.sync_dir(&folder(store))?;
-    }
-    Ok(())
 }
 
 /// The record's bytes; `None` if there is none.
@@ -89,10 +60,11 @@ pub(super) fn read(store: &Store, id: BatchId) -> Result<Option<Vec<u8>>> {
         Err(error) => return Err(error.into()),
     };
     let stat = file.stat()?;
-    if !stat.is_file() || stat.len_bytes > LEN_MAX_BYTES as u64 {
+    if !stat.is_file() || stat.len_bytes > FILE_LEN_MAX_BYTES {
         return Err(fault(&path, "it is no record of a batch; look at it and remove it".to_owned()));
     }
-    Ok(Some(file.read_len(stat.len_bytes)?))
+    let bytes = file.read_len(stat.len_bytes)?;
+    Ok(if id.is_slot() { record_in_slot(&bytes).map(<[u8]>::to_owned) } else { Some(bytes) })
 }
 
 /// What a record's bytes say.
@@ -117,13 +89,28 @@ pub(super) fn remove(store: &Store, id: BatchId, sync: bool) -> Result<()> {
 
 /// Keeps the record of a batch that is over, since a ref of it needs a person's look.
 pub(super) fn leave(store: &Store, id: BatchId, sync: bool) -> Result<()> {
-    let left = folder(store).join(format!("{id}{LEFT}"));
+    // Another name each time: of a slot's records several may be left.
+    let left = folder(store).join(format!("{}{LEFT}", BatchId::random()));
     store.options.fs.rename(&path(store, id), &left)?;
     make_durable(store, sync)
 }
 
-/// Brings the folder's names to stable storage: a record that was removed does not come back.
-pub(super) fn make_durable(store: &Store, sync: bool) -> Result<()> {
+/// A record that was removed does not come back.
+pub(super) fn make_absence_durable(store: &Store, id: BatchId) -> Result<()> {
+    if !id.is_slot() {
+        // An older refdb may have left one that is not whole.
+        return remove(store, id, true);
+    }
+    // Another batch may have the slot by now, so it stays.
+    match store.options.fs.open_no_follow(&path(store, id)) {
+        Ok(slot) => Ok(slot.sync_data()?),
+        Err(error) if error.is_not_found() => make_durable(store, true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Brings the folder's names to stable storage.
+fn make_durable(store: &Store, sync: bool) -> Result<()> {
     if !sync {
         return Ok(());
     }
@@ -131,6 +118,16 @@ pub(super) fn make_durable(store: &Store, sync: bool) -> Result<()> {
         Err(error) if error.source.kind() == io::ErrorKind::NotFound => Ok(()),
         synced => Ok(synced?),
     }
+}
+
+/// The slots that are there, with a record or without.
+pub(super) fn slots(store: &Store) -> Result<Vec<BatchId>> {
+    if !is_there(store)? {
+        return Ok(Vec::new());
+    }
+    let names = store.options.fs.read_dir(&folder(store))?.into_iter();
+    let ids = names.filter_map(|(name, _)| BatchId::parse(&String::from_utf8(name).ok()?));
+    Ok(ids.filter(|id| id.is_slot()).collect())
 }
 
 /// The batches that have a record, in order, and those whose record was left for a person.
@@ -144,7 +141,9 @@ pub(super) fn list(store: &Store) -> Result<(Vec<BatchId>, Vec<PathBuf>)> {
         if name.strip_suffix(LEFT).and_then(BatchId::parse).is_some() {
             left.push(folder(store).join(&name));
         }
-        open.extend(BatchId::parse(&name));
+        // What cannot be read is named, too.
+        let is_record = |id: &BatchId| !id.is_slot() || !matches!(read(store, *id), Ok(None));
+        open.extend(BatchId::parse(&name).filter(is_record));
     }
     open.sort_unstable();
     left.sort_unstable();

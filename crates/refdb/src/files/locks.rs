@@ -9,7 +9,7 @@ use crate::{
     backend::{Claim, Claims},
 };
 use bstr::{BStr, BString};
-use refdb_vfs::{BatchId, Fs, Left, Lock, LockError, Patience, Seed, Stat, interrupt};
+use refdb_vfs::{Fs, Left, Lock, LockError, Patience, Seed, Stat, interrupt};
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
@@ -51,8 +51,8 @@ pub(super) struct Locks {
     made: Vec<PathBuf>,
     packed: Option<Lock>,
     any: bool,
-    /// The batch that they are for, and whether they are synced.
-    batch: Option<(BatchId, bool)>,
+    /// Whether they are a batch's, all of them names of its slot.
+    is_batch: bool,
     /// Whether a lock was not had because it could not be a batch's.
     cannot_sign: bool,
     /// Whether they stay when this is dropped, since there is a record.
@@ -78,12 +78,18 @@ enum Stop {
 /// Locks, and the claims that were refused.
 pub(super) type Locked = (Locks, Vec<(usize, Why)>);
 
-/// Locks every claim that can be locked; the others are refused. `None` if a lock cannot be had as the scheme's batch has it.
-pub(super) fn lock(store: &Arc<Store>, claims: &dyn Claims, scheme: Scheme) -> Result<Option<Locked>> {
+/// Locks every claim that can be locked; the others are refused. `None` if a lock cannot be had as a batch has it, whose `slot`
+/// this is.
+pub(super) fn lock(
+    store: &Arc<Store>,
+    claims: &dyn Claims,
+    scheme: Scheme,
+    slot: Option<&Path>,
+) -> Result<Option<Locked>> {
     let mut refused = BTreeMap::new();
     let mut starts_left = STARTS_MAX;
     loop {
-        let (claim, target, held) = match attempt(store, claims, scheme, &mut refused) {
+        let (claim, target, held) = match attempt(store, claims, (scheme, slot), &mut refused) {
             Ok(locks) => {
                 debug_assert!(refused.keys().all(|at| locks.held(*at) == Held::No), "a refused claim is not locked");
                 return Ok(Some((locks, refused.into_iter().collect())));
@@ -112,7 +118,7 @@ pub(super) fn lock(store: &Arc<Store>, claims: &dyn Claims, scheme: Scheme) -> R
 fn attempt(
     store: &Arc<Store>,
     claims: &dyn Claims,
-    scheme: Scheme,
+    (scheme, slot): (Scheme, Option<&Path>),
     refused: &mut BTreeMap<usize, Why>,
 ) -> std::result::Result<Locks, Stop> {
     let mut locks = Locks {
@@ -120,11 +126,11 @@ fn attempt(
         names: Names::default(),
         held: Vec::with_capacity(claims.count()),
         own: Vec::new(),
-        seeds: Vec::new(),
+        seeds: slot.map(|slot| Seed::of_slot(slot.to_owned())).into_iter().collect(),
         made: Vec::new(),
         packed: None,
         any: false,
-        batch: scheme.batch.map(|id| (id, scheme.sync)),
+        is_batch: slot.is_some(),
         cannot_sign: false,
         outlive_us: false,
         buffer: Vec::new(),
@@ -151,10 +157,13 @@ impl Locks {
     fn take(&mut self, at: usize, claim: &Claim<'_>, scheme: Scheme) -> std::result::Result<Option<Why>, Stop> {
         debug_assert!(self.packed.is_none(), "the lock of packed-refs is the last");
         debug_assert!(self.held[at] == Held::No, "a ref is locked once");
-        debug_assert!(self.any || self.seeds.is_empty(), "a lock that others are links to is held");
+        debug_assert!(
+            self.any || self.is_batch || self.seeds.is_empty(),
+            "a lock that others are links to is held, or a slot"
+        );
         let links = scheme.links(claim);
         if links && let Some(left) = self.link_at_once(claim.name) {
-            self.held[at] = Held::Linked(left);
+            (self.held[at], self.any) = (Held::Linked(left), true);
             return Ok(None);
         }
         let Some(path) = self.store.layout.ref_path(claim.name) else {
@@ -247,7 +256,10 @@ impl Locks {
         let Some(seed) = self.seeds.last().map(|seed| seed.path().to_owned()) else { return self.sow(path, patience) };
         match self.with_parents(path, |fs| Lock::acquire_linked(fs, path, &seed, patience)) {
             Ok(lock) => Ok(lock.leave()),
-            Err(LockError::Io(error)) if self.batch.is_some() && cannot_link(&error) => Err(self.no_batch(error)),
+            Err(LockError::Io(error)) if self.is_batch && cannot_link(&error) => {
+                self.cannot_sign = true;
+                Err(LockError::Io(error))
+            }
             // On ext4 a file can have 65,000 names.
             Err(LockError::Io(error)) if error.source.kind() == io::ErrorKind::TooManyLinks => self.sow(path, patience),
             // The seed's file system knows no links, or this folder lies on another one.
@@ -260,26 +272,11 @@ impl Locks {
 
     /// Makes a lock file that the next ones are links to.
     fn sow(&mut self, path: &Path, patience: Patience) -> std::result::Result<Left, LockError> {
-        let lock = match self.batch {
-            None => self.with_parents(path, |fs| Lock::acquire(fs, path, 0o666, patience))?,
-            Some((id, sync)) => {
-                let none = || refdb_vfs::Error::unsupported("sign", &Lock::path_of(path));
-                let acquire =
-                    |fs: &Fs| Lock::acquire_for_batch(fs, path, patience, id, sync)?.ok_or_else(|| none().into());
-                match self.with_parents(path, acquire) {
-                    Err(LockError::Io(error)) if cannot_link(&error) => return Err(self.no_batch(error)),
-                    lock => lock?,
-                }
-            }
-        };
+        assert!(!self.is_batch, "a batch's locks are names of its slot");
+        let lock = self.with_parents(path, |fs| Lock::acquire(fs, path, 0o666, patience))?;
         let (seed, left) = lock.into_seed();
         self.seeds.push(seed);
         Ok(left)
-    }
-
-    fn no_batch(&mut self, error: refdb_vfs::Error) -> LockError {
-        self.cannot_sign = true;
-        LockError::Io(error)
     }
 
     /// Whether the locks stay when this is dropped, and at an abort. The batch's record would be worth nothing without

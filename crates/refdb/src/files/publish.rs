@@ -25,8 +25,11 @@ pub(super) fn loose(store: &Store, name: &BStr, lock: &mut Lock) -> Result<()> {
 
 /// Brings the folders of these refs to stable storage, and those that hold the folders which were made for them.
 pub(super) fn sync_folders(store: &Store, names: &mut dyn Iterator<Item = &BStr>, made: &[PathBuf]) -> Result<()> {
-    let mut folders: BTreeSet<PathBuf> =
-        names.filter_map(|name| Some(store.layout.ref_path(name)?.parent()?.to_owned())).collect();
-    folders.extend(made.iter().filter_map(|folder| folder.parent()).map(Path::to_owned));
-    folders.iter().try_for_each(|folder| Ok(store.options.fs.sync_dir(folder)?))
+    Ok(store.options.fs.sync_together(Vec::new(), &folders(store, names, made))?)
+}
+
+/// The folders of these refs, and those that hold the folders which were made for them.
+pub(super) fn folders(store: &Store, names: &mut dyn Iterator<Item = &BStr>, made: &[PathBuf]) -> BTreeSet<PathBuf> {
+    let of_names = names.filter_map(|name| Some(store.layout.ref_path(name)?.parent()?.to_owned()));
+    of_names.chain(made.iter().filter_map(|folder| folder.parent()).map(Path::to_owned)).collect()
 }

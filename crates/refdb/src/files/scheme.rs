@@ -5,17 +5,13 @@ use super::{
     way::{self, Way},
 };
 use crate::backend::{Claim, Claims, Intent};
-use refdb_vfs::{BatchId, Lock};
+use refdb_vfs::Lock;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
 /// The choice for one transaction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scheme {
     pub(super) way: Way,
-    /// Which batch of loose files it is.
-    pub(super) batch: Option<BatchId>,
-    /// Whether its locks are synced.
-    pub(super) sync: bool,
     /// Whether locks without content are links.
     link: bool,
     /// Whether packed-refs may have to be rewritten.
@@ -38,19 +34,18 @@ impl Scheme {
             && sign()
             && way::batch(packable, packed_len_bytes, options.loose_batches_from)
         {
-            let (way, batch) = (Way::Batch, Some(BatchId::random()));
-            return Scheme { way, batch, sync: options.sync, link: true, packed: false, whole };
+            return Scheme { way: Way::Batch, link: true, packed: false, whole };
         }
         let way = if whole { Way::Bulk } else { way::choose(packable, packed_len_bytes) };
         let bulk = way == Way::Bulk;
         let link = whole || way::worth_linking(deletes + holds + if bulk { packable } else { 0 });
-        Scheme { way, batch: None, sync: options.sync, link, packed: bulk || deletes > 0, whole }
+        Scheme { way, link, packed: bulk || deletes > 0, whole }
     }
 
     /// The same transaction through packed-refs.
     pub(super) fn packed(self) -> Self {
         assert!(self.whole && self.way == Way::Batch, "what was to be a batch of loose files goes there: {self:?}");
-        Scheme { way: Way::Bulk, batch: None, packed: true, ..self }
+        Scheme { way: Way::Bulk, packed: true, ..self }
     }
 
     pub(super) fn links(&self, claim: &Claim<'_>) -> bool {

@@ -250,8 +250,7 @@ pub(super) fn take_over(store: &Arc<Store>, id: BatchId, met: Option<Orphan>) ->
 /// Gives up a lock of a batch that has no record.
 fn give_up_void(store: &Store, id: BatchId, lock: &Path) -> Result<()> {
     // Its owner may have died right after it removed the record. That must last before the lock goes.
-    record::make_durable(store, true)?;
-    record::remove(store, id, false)?;
+    record::make_absence_durable(store, id)?;
     Ok(Orphan::remove(&store.options.fs, lock)?)
 }
 

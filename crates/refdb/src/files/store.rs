@@ -2,6 +2,7 @@
 
 use super::{
     FilesOptions,
+    free_slots::FreeSlots,
     layout::Layout,
     packed_cache::{Look, PackedCache, PackedFile},
 };
@@ -10,7 +11,6 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     sync::Arc,
-    sync::atomic::AtomicBool,
 };
 
 /// As the system allows when it follows links (Linux: 40), or fewer.
@@ -21,8 +21,8 @@ pub(super) struct Store {
     pub(super) options: FilesOptions,
     pub(super) layout: Layout,
     pub(super) cache: PackedCache,
-    /// Whether the folder for records of batches is known to outlast a loss of power.
-    pub(super) has_batches_folder: AtomicBool,
+    /// For the records of small batches.
+    pub(super) slots: FreeSlots,
 }
 
 impl fmt::Debug for Store {
@@ -35,7 +35,7 @@ impl Store {
     pub(super) fn new(options: FilesOptions) -> Self {
         let layout = Layout { git_dir: options.git_dir.clone(), common_dir: options.common_dir.clone() };
         let cache = PackedCache::new(layout.packed_path());
-        Store { options, layout, cache, has_batches_folder: AtomicBool::new(false) }
+        Store { options, layout, cache, slots: FreeSlots::default() }
     }
 
     /// Another one of the same repository, on which dead batches are left alone.

@@ -9,6 +9,7 @@ use super::{
     packed_write::{self, NewPacked, PackedEdit},
     publish, reflog, reflog_file,
     scheme::Scheme,
+    slot::Slot,
     snapshot::FilesSnapshot,
     store::Store,
     way::Way,
@@ -19,7 +20,7 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::ObjectId;
-use refdb_vfs::BatchId;
+use refdb_vfs::File;
 use std::{
     collections::BTreeSet,
     fs,
@@ -34,9 +35,11 @@ pub(super) struct FilesLocked {
     // Before the locks: a new packed-refs is removed while they are still held.
     staged: Option<NewPacked>,
     locks: Locks,
+    /// Of a batch of loose files. Its locks rest on it.
+    slot: Option<Slot>,
+    /// The new contents of such a batch, which are not synced yet.
+    unsynced: Vec<File>,
     way: Way,
-    /// Which batch of loose files it is, if it is one.
-    batch: Option<BatchId>,
     whole: bool,
     refused: Vec<(usize, Why)>,
     snapshot: FilesSnapshot,
@@ -54,8 +57,16 @@ impl FilesLocked {
             nested::pack_outer(store, claims)?;
         }
         let mut scheme = Scheme::of(claims, store.packed_len_bytes()?, &store.options);
+        let mut slot = None;
         let (locks, refused, through_links) = loop {
-            let Some((locks, refused)) = locks::lock(store, claims, scheme)? else {
+            if scheme.way == Way::Batch && slot.is_none() {
+                slot = Slot::take(store)?;
+                if slot.is_none() {
+                    scheme = scheme.packed();
+                }
+            }
+            let path = slot.as_ref().filter(|_| scheme.way == Way::Batch).map(Slot::path);
+            let Some((locks, refused)) = locks::lock(store, claims, scheme, path)? else {
                 scheme = scheme.packed();
                 continue;
             };
@@ -74,8 +85,9 @@ impl FilesLocked {
             store: Arc::clone(store),
             staged: None,
             locks,
+            slot: slot.filter(|_| scheme.way == Way::Batch),
+            unsynced: Vec::new(),
             way: scheme.way,
-            batch: scheme.batch,
             whole: scheme.whole,
             refused,
             snapshot: FilesSnapshot::new(Arc::clone(store), Rivals::LockedOut),
@@ -135,10 +147,12 @@ impl FilesLocked {
         let Some(lock) = self.locks.guard(claim) else { return Ok(()) };
         let file = lock.content()?;
         file.write_all(&content)?;
-        if options.sync {
+        let is_synced_later = options.sync && self.way == Way::Batch;
+        if options.sync && !is_synced_later {
             file.sync()?;
         }
-        lock.close();
+        let file = lock.take_content();
+        self.unsynced.extend(file.filter(|_| is_synced_later));
         folders::share(&options.fs, &lock.content_path(), options.sharing, false)?;
         Ok(())
     }
@@ -365,7 +379,7 @@ impl Locked for FilesLocked {
         let claimed = self.claimed(steps);
         if self.way == Way::Batch && !batch::fits(&claimed) {
             self.locks.add_packed()?;
-            (self.way, self.batch) = (Way::Bulk, None);
+            self.way = Way::Bulk;
         }
         if !(self.whole && self.way == Way::Bulk) {
             nested::refuse(steps)?;
@@ -394,8 +408,11 @@ impl Locked for FilesLocked {
 
     fn commit(mut self: Box<Self>, steps: &dyn Steps) -> Result<()> {
         let claimed = self.claimed(steps);
-        if let Some(id) = self.batch {
-            batch::publish(&self.store, &mut self.locks, id, &claimed)?;
+        if self.way == Way::Batch
+            && let Some(slot) = &mut self.slot
+        {
+            let contents = std::mem::take(&mut self.unsynced);
+            batch::publish(&self.store, &mut self.locks, slot, contents, &claimed)?;
             self.locks.release();
             return Ok(());
         }

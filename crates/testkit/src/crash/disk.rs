@@ -39,7 +39,7 @@ pub(super) enum Rest {
     Nothing,
     /// The first half.
     Half,
-    /// Its length, but zeros for bytes.
+    /// Its length, but zeros for bytes. Of bytes that were written over others, the second half.
     Zeros,
 }
 
@@ -117,6 +117,7 @@ impl Model {
                 self.enter(&[(path, Some(inode))]);
             }
             Seen::Write(path, bytes) => self.extend(path, bytes),
+            Seen::Overwrite(path, offset, bytes) => self.overwrite(path, *offset as usize, bytes),
             Seen::Copy { from, offset, len, to } => {
                 let source = self.content(from);
                 let range = *offset as usize..(offset + len) as usize;
@@ -171,6 +172,7 @@ impl Model {
             Seen::Remove(path) => !taken(path),
             Seen::RemoveDir(path) => !taken(path) || holds(path),
             Seen::Write(..)
+            | Seen::Overwrite(..)
             | Seen::Copy { .. }
             | Seen::Sync(_)
             | Seen::SyncDir(_)
@@ -277,6 +279,15 @@ impl Model {
         Rc::make_mut(content).extend_from_slice(bytes);
     }
 
+    fn overwrite(&mut self, path: &Path, offset: usize, bytes: &[u8]) {
+        let inode = self.find(path);
+        let Node::File { content, .. } = &mut self.nodes[inode] else { panic!("{} is no file", path.display()) };
+        let content = Rc::make_mut(content);
+        let end = offset + bytes.len();
+        content.resize(content.len().max(end), 0);
+        content[offset..end].copy_from_slice(bytes);
+    }
+
     fn sync_file(&mut self, path: &Path) {
         let inode = self.find(path);
         let Node::File { content, synced } = &mut self.nodes[inode] else { panic!("{} is no file", path.display()) };
@@ -325,15 +336,33 @@ fn set(entries: &mut BTreeMap<OsString, Inode>, name: &OsStr, inode: Option<Inod
 }
 
 fn what_is_left(content: &Rc<Vec<u8>>, synced: &Rc<Vec<u8>>, rest: Rest) -> Rc<Vec<u8>> {
-    // Files only grow, so what was synced is the start of the content.
+    if rest == Rest::Whole {
+        return content.clone();
+    }
     let mut left = synced.to_vec();
+    if !content.starts_with(synced) {
+        return Rc::new(torn(content, left, rest));
+    }
     match rest {
-        Rest::Whole => return content.clone(),
-        Rest::Nothing => return synced.clone(),
+        Rest::Whole | Rest::Nothing => {}
         Rest::Half => left.extend_from_slice(&content[synced.len()..synced.len() + (content.len() - synced.len()) / 2]),
         Rest::Zeros => left.resize(content.len(), 0),
     }
     Rc::new(left)
+}
+
+/// The content where bytes were written over others: a half of those that differ came there.
+fn torn(content: &[u8], mut left: Vec<u8>, rest: Rest) -> Vec<u8> {
+    left.resize(content.len(), 0);
+    let differs: Vec<usize> = (0..content.len()).filter(|at| content[*at] != left[*at]).collect();
+    let (first, second) = differs.split_at(differs.len() / 2);
+    let new = match rest {
+        Rest::Half => first,
+        Rest::Zeros => second,
+        Rest::Whole | Rest::Nothing => &[],
+    };
+    new.iter().for_each(|at| left[*at] = content[*at]);
+    left
 }
 
 /// A folder's content after a power loss.

@@ -10,6 +10,7 @@ use std::{
 pub(super) enum Seen {
     Create(PathBuf),
     Write(PathBuf, Vec<u8>),
+    Overwrite(PathBuf, u64, Vec<u8>),
     Copy { from: PathBuf, offset: u64, len: u64, to: PathBuf },
     Sync(PathBuf),
     SyncDir(PathBuf),
@@ -33,6 +34,7 @@ impl Seen {
         match op {
             Op::Create(path) => Seen::Create(at(path)),
             Op::Write(path, bytes) => Seen::Write(at(path), bytes.to_vec()),
+            Op::Overwrite(path, offset, bytes) => Seen::Overwrite(at(path), offset, bytes.to_vec()),
             Op::Copy { from, offset, len, to } => Seen::Copy { from: at(from), offset, len, to: at(to) },
             Op::Sync(path) => Seen::Sync(at(path)),
             Op::SyncDir(path) => Seen::SyncDir(at(path)),
@@ -48,10 +50,10 @@ impl Seen {
         }
     }
 
-    /// How many bytes the operation adds to a file.
+    /// How many bytes the operation writes to a file.
     pub(super) fn len_bytes(&self) -> u64 {
         match self {
-            Seen::Write(_, bytes) => bytes.len() as u64,
+            Seen::Write(_, bytes) | Seen::Overwrite(_, _, bytes) => bytes.len() as u64,
             Seen::Copy { len, .. } => *len,
             _ => 0,
         }
@@ -63,6 +65,10 @@ impl fmt::Display for Seen {
         match self {
             Seen::Create(path) => write!(f, "create {}", path.display()),
             Seen::Write(path, bytes) => write!(f, "write {} bytes to {}", bytes.len(), path.display()),
+            Seen::Overwrite(path, offset, bytes) => {
+                let what = if bytes.iter().all(|byte| *byte == 0) { "zeros" } else { "bytes" };
+                write!(f, "write {} {what} over those at {offset} of {}", bytes.len(), path.display())
+            }
             Seen::Copy { from, len, to, .. } => {
                 write!(f, "copy {len} bytes of {} to {}", from.display(), to.display())
             }

@@ -44,6 +44,17 @@ pub(super) struct Suspect {
     pub(super) signed: Signed,
 }
 
+fn signed_as_a_whole(content: &[u8]) -> Option<Signed> {
+    let alone = Signature::decode(content).map(Signed::Alone);
+    alone.or_else(|| Signature::decode_batch(content).map(|(who, id)| Signed::Batch(who, id)))
+}
+
+/// The lock is another name of a slot, which begins with the line.
+fn signed_in_slot(start: &[u8]) -> Option<Signed> {
+    let line = start.split_inclusive(|byte| *byte == b'\n').next()?;
+    Signature::decode_batch(line).filter(|(_, id)| id.is_slot()).map(|(who, id)| Signed::Batch(who, id))
+}
+
 /// What a signature says.
 #[derive(Debug)]
 pub(super) enum Signed {
@@ -60,14 +71,13 @@ impl Suspect {
         let opened = OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(path);
         let Ok(file) = opened.map(|file| fs.file(file, path)) else { return Ok(None) };
         let stat = file.stat()?;
-        if !stat.is_file() || stat.len_bytes > LEN_MAX as u64 {
+        if !stat.is_file() {
             return Ok(None);
         }
         let mut content = [0; LEN_MAX];
-        let content = &mut content[..stat.len_bytes as usize];
+        let content = &mut content[..stat.len_bytes.min(LEN_MAX as u64) as usize];
         file.read_exact_at(content, 0)?;
-        let alone = Signature::decode(content).map(Signed::Alone);
-        let signed = alone.or_else(|| Signature::decode_batch(content).map(|(who, id)| Signed::Batch(who, id)));
+        let signed = if stat.len_bytes > LEN_MAX as u64 { signed_in_slot(content) } else { signed_as_a_whole(content) };
         Ok(signed.map(|signed| Suspect { file, stat, signed }))
     }
 

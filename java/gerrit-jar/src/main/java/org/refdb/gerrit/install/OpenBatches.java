@@ -15,6 +15,11 @@ final class OpenBatches {
   private static final String RECORDS = "refdb-batches";
   private static final int SAID_MAX = 10;
 
+  /** A slot has one record after the other, each of them from this byte on. Without one there are zeros. */
+  private static final String SLOT = ".slot";
+
+  private static final int RECORD_AT = 512;
+
   private OpenBatches() {}
 
   /** Refuses to take out the only program that can settle them. */
@@ -44,16 +49,27 @@ final class OpenBatches {
     return found;
   }
 
-  /** One that was not finished, NAME.new, means nothing. */
+  /** One that was not finished, NAME.new, means nothing. An older refdb leaves such. */
   private static boolean hasRecord(Path records) throws IOException {
     if (!Files.isDirectory(records)) {
       return false;
     }
     try (DirectoryStream<Path> all = Files.newDirectoryStream(records)) {
       for (Path one : all) {
-        if (!one.toString().endsWith(".new")) {
+        boolean means = !one.toString().endsWith(".new") && (!one.toString().endsWith(SLOT) || isUsed(one));
+        if (means) {
           return true;
         }
+      }
+    }
+    return false;
+  }
+
+  private static boolean isUsed(Path slot) throws IOException {
+    byte[] bytes = Files.readAllBytes(slot);
+    for (int at = RECORD_AT; at < bytes.length; at++) {
+      if (bytes[at] != 0) {
+        return true;
       }
     }
     return false;

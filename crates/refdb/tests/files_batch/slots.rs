@@ -1,0 +1,120 @@
+//! Slots, the files for one record after the other: whose they are, and when they are used again.
+
+use super::*;
+use std::path::PathBuf;
+
+/// The slots that are there, and how many names each has.
+fn slots(dir: &Path) -> Vec<(PathBuf, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let entries = std::fs::read_dir(dir.join("refdb-batches")).into_iter().flatten().flatten();
+    let slots = entries.filter(|entry| entry.path().extension().is_some_and(|end| end == "slot"));
+    slots.map(|slot| (slot.path(), slot.metadata().unwrap().nlink())).collect()
+}
+
+fn pair(scene: &Scene, of: usize, round: usize) -> [Wish; 2] {
+    ["1", "meta"].map(|last| set(format!("refs/changes/{of:02}/{last}"), scene.ids[round % 3]))
+}
+
+#[test]
+fn there_are_as_many_slots_as_batches_at_once_and_each_is_used_again() {
+    const THREADS: usize = 4;
+    let scene = Scene::new();
+    let dir = scene.repo.git_dir();
+    let first = store(&Fs::real(), dir, false);
+    (0..20).for_each(|round| transact_whole(&first, &pair(&scene, 0, round)).unwrap());
+    assert_eq!(slots(dir).len(), 1);
+    // Two stores, as of two processes, and threads that want the same refs.
+    let second = store(&Fs::real(), dir, false);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (store, scene) = (if thread < THREADS / 2 { &first } else { &second }, &scene);
+            scope.spawn(move || {
+                for round in 0..50 {
+                    // One that had to wait too long is no matter here.
+                    let _ = transact_whole(store, &pair(scene, round % 2, round));
+                }
+            });
+        }
+    });
+    let now = slots(dir);
+    assert!(now.len() <= 2 * THREADS && now.iter().all(|(_, names)| *names == 1), "{now:?}");
+    assert_eq!((leftovers(dir), records(dir)), (Vec::new(), Vec::new()));
+    // Those that a process has stay.
+    let held = std::fs::File::open(&now[0].0).unwrap();
+    held.lock().unwrap();
+    assert!(first.settle().unwrap().is_empty());
+    assert_eq!(slots(dir), [now[0].clone()]);
+    drop(held);
+    second.settle().unwrap();
+    assert_eq!(slots(dir), []);
+    transact_whole(&first, &pair(&scene, 0, 0)).unwrap();
+    assert_eq!(slots(dir).len(), 1, "the one that is gone is not missed");
+}
+
+#[test]
+fn a_slot_of_which_a_lock_came_back_is_not_used_until_that_is_settled() {
+    let scene = Scene::new();
+    let dir = scene.repo.git_dir();
+    transact_whole(&store(&Fs::real(), dir, true), &pair(&scene, 0, 0)).unwrap();
+    let slot = slots(dir).remove(0).0;
+    let stale = dir.join("refs/changes/00/1.lock");
+    std::fs::hard_link(&slot, &stale).unwrap();
+    let store = store(&Fs::real(), dir, true);
+    transact_whole(&store, &pair(&scene, 1, 1)).unwrap();
+    assert_eq!(slots(dir).len(), 2);
+    assert!(stale.exists());
+    // Nobody owns that lock: the next who wants the ref has it.
+    transact(&store, &[set("refs/changes/00/1", scene.ids[2])]).unwrap();
+    assert!(!stale.exists() && slot.exists());
+    assert_eq!(read(dir)["refs/changes/00/1"], scene.ids[2].to_string());
+}
+
+#[test]
+fn a_slot_holds_nothing_but_whole_records() {
+    let scene = Scene::new();
+    let (dir, ids) = (scene.repo.git_dir(), &scene.ids);
+    let new_store = || store(&Fs::real(), dir, true);
+    transact_whole(&new_store(), &pair(&scene, 0, 0)).unwrap();
+    let slot = slots(dir).remove(0).0;
+    let empty = std::fs::read(&slot).unwrap();
+    assert!(empty.len() == 4096 && empty[512..].iter().all(|byte| *byte == 0));
+    let record = intent(&[(LOOSE, Some(ids[0]), ids[1]), (PACKED, Some(ids[0]), ids[2])]).encode();
+    let with = |record: &[u8]| [&empty[..512], record, &empty[512 + record.len()..]].concat();
+    let harmed = [&record[..10], b"?", &record[11..]].concat();
+    for (content, is_record) in [(&record[..], true), (&record[..99], false), (&harmed, true)] {
+        slots(dir)
+            .into_iter()
+            .filter(|(other, _)| *other != slot)
+            .for_each(|(other, _)| std::fs::remove_file(other).unwrap());
+        std::fs::write(&slot, with(content)).unwrap();
+        assert_eq!(new_store().unsettled().unwrap().open.len(), usize::from(is_record));
+        transact_whole(&new_store(), &pair(&scene, 1, 1)).unwrap();
+        let is_used_again = std::fs::read(&slot).unwrap() == empty;
+        assert!(is_used_again != is_record, "what could be a batch's record is left to who settles it");
+    }
+    assert!(new_store().settle().unwrap().pop().unwrap().1.is_err(), "a harmed one is for a person to look at");
+    assert_eq!(read(dir)[PACKED], scene.before[PACKED]);
+    // Nor is anything written through a link, or into something else.
+    std::fs::remove_file(&slot).unwrap();
+    let outside = tempfile::NamedTempFile::new().unwrap();
+    std::os::unix::fs::symlink(outside.path(), &slot).unwrap();
+    new_store().settle().unwrap();
+    transact_whole(&new_store(), &pair(&scene, 2, 2)).unwrap();
+    assert_eq!(outside.as_file().metadata().unwrap().len(), 0);
+}
+
+#[test]
+fn a_record_longer_than_its_slot_makes_that_longer() {
+    let scene = Scene::new();
+    let dir = scene.repo.git_dir();
+    let wishes: Vec<Wish> = (0..30)
+        .map(|at| Wish { log: Some("x".repeat(300)), ..create(format!("refs/heads/many/{at:02}"), scene.ids[0]) })
+        .collect();
+    let store = store(&Fs::real(), dir, true);
+    transact_whole(&store, &wishes).unwrap();
+    transact_whole(&store, &pair(&scene, 0, 0)).unwrap();
+    let slot = std::fs::read(&slots(dir).remove(0).0).unwrap();
+    assert!(slot.len() > 9000 && slot[512..].iter().all(|byte| *byte == 0));
+    assert_eq!(slots(dir).len(), 1);
+    assert!((0..30).all(|at| dir.join(format!("refs/heads/many/{at:02}")).is_file()));
+}
