@@ -3,7 +3,7 @@
 mod common;
 
 use common::open;
-use refdb_kvcache::{Cache, Options};
+use refdb_kvcache::{Cache, Durability, Options, PutOptions};
 use std::{
     path::Path,
     process::{Command, Stdio},
@@ -22,6 +22,10 @@ fn filled(dir: &Path) {
     for i in 0..8_000u32 {
         let _ = cache.put(&i.to_le_bytes(), &[1; 400]).expect("it works");
     }
+}
+
+fn durably(durability: Durability) -> PutOptions {
+    PutOptions { durability, ..PutOptions::default() }
 }
 
 fn descriptors_in(dir: &Path) -> usize {
@@ -63,11 +67,52 @@ fn a_cache_opens_with_sixteen_descriptors_to_spare() {
     let _alone = NO_CHILD_STARTS.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
-    // The test's own process has some; the shell says how many more there may be.
-    let script = "ulimit -n 24; exec \"$0\" \"$@\" --exact child --ignored --test-threads 1";
+    run_with_descriptors(24, "child", dir.path());
+}
+
+/// Runs a test of this file in a process that may have this number of descriptors, its own included.
+fn run_with_descriptors(descriptors: u32, test: &str, dir: &Path) {
+    let script = format!("ulimit -n {descriptors}; exec \"$0\" \"$@\" --exact {test} --ignored --test-threads 1");
     let program = refdb_testkit::this_program();
     let mut command = Command::new("sh");
-    command.arg("-c").arg(script).arg(program.get_program()).args(program.get_args()).env(FOLDER, dir.path());
-    let output = command.stdin(Stdio::null()).output().unwrap();
+    command.arg("-c").arg(script).arg(program.get_program()).args(program.get_args()).env(FOLDER, dir);
+    let output = command.stdin(Stdio::null()).output().expect("the shell is there");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// The child of the test below: compacts while the process has no descriptor left.
+#[test]
+#[ignore = "only the test below runs it, as a process with few descriptors"]
+fn child_without_descriptors() {
+    let Ok(folder) = std::env::var(FOLDER) else { return };
+    let cache = open(Path::new(&folder), 4 * MIB);
+    // In the first segment, which is not worth a compaction.
+    cache.put(b"removed", b"old").unwrap();
+    for i in 0..60u32 {
+        cache.put(&i.to_le_bytes(), &[1; 400]).unwrap();
+    }
+    cache.compact().unwrap();
+    // In one that is.
+    assert!(cache.remove_with(b"removed", Durability::Written).unwrap());
+    for _ in 0..100 {
+        cache.put_with(b"again and again", &[2; 400], durably(Durability::Written)).unwrap();
+    }
+    drop(cache);
+    // With no file open that could be closed.
+    let cache = open(Path::new(&folder), 4 * MIB);
+    let all: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+    assert!(cache.compact().is_err(), "it can't make a file for the copies");
+    drop(all);
+    cache.compact().unwrap();
+}
+
+/// What a segment says was removed was forgotten where its file could not be opened while it was compacted.
+#[test]
+fn a_removed_value_stays_so_where_a_compaction_finds_no_descriptor() {
+    let _alone = NO_CHILD_STARTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir().unwrap();
+    run_with_descriptors(24, "child_without_descriptors", dir.path());
+    let cache = open(dir.path(), 4 * MIB);
+    assert!(cache.get(&1u32.to_le_bytes()).is_some(), "its segment is there");
+    assert_eq!(cache.get(b"removed"), None);
 }

@@ -234,3 +234,34 @@ fn a_flush_that_writes_the_copies_of_a_compaction_is_no_want_of_room() {
     assert_eq!((stats.entries, stats.compacted, stats.evicted), (300, 300, 0), "{stats:?}");
     assert!(stats.disk_bytes < 400 << 10, "{stats:?}");
 }
+
+/// A put that had begun was written after the close, when the files were another handle's. It was lost, or that handle
+/// could make no segment any more.
+#[test]
+fn what_is_acknowledged_beside_a_close_is_there_for_the_next_handle() {
+    const WRITERS: u64 = 4;
+    let dir = tempfile::tempdir().unwrap();
+    let written = PutOptions { durability: Durability::Written, ..PutOptions::default() };
+    for round in 0..60u64 {
+        let cache = &open(dir.path(), 8 << 20);
+        let value = move |i: u64| (round << 32 | i).to_le_bytes();
+        thread::scope(|scope| {
+            let writers: Vec<_> = (0..WRITERS)
+                .map(|writer| {
+                    let put =
+                        move |i: &u64| cache.put_with(&[writer, i % 50].map(|part| part as u8), &value(*i), written);
+                    scope.spawn(move || (0..).take_while(|i| matches!(put(i), Ok(Put::Stored))).last())
+                })
+                .collect();
+            thread::sleep(Duration::from_micros(round * 70));
+            cache.close().unwrap();
+            let next = open(dir.path(), 8 << 20);
+            assert_eq!(next.put_with(b"next", b"", written).unwrap(), Put::Stored, "round {round}");
+            for (writer, last) in writers.into_iter().enumerate() {
+                let Some(i) = last.join().unwrap() else { continue };
+                let found = next.get(&[writer as u8, (i % 50) as u8]).map(|found| found.value);
+                assert_eq!(found.as_deref(), Some(&value(i)[..]), "round {round}: {i} of writer {writer}");
+            }
+        });
+    }
+}

@@ -86,6 +86,10 @@ impl Cache {
             return Ok(());
         }
         debug_assert!(!holds_log(), "the threads need the log's lock to end");
+        // Who has the lock or the turn may end; who comes later is told. So nothing is written behind the last write,
+        // when the files may be another handle's.
+        drop(self.store.log());
+        self.reclaim.finish_compaction();
         for worker in self.workers.lock().drain(..) {
             let _ = worker.join();
         }

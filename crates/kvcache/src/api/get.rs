@@ -148,8 +148,9 @@ impl Cache {
     /// Forgets a record that failed its checks twice, and says so in the log. An older value must not take its place.
     fn discard(&self, hash: u64, place: Place) {
         self.store.view.counters.corrupt.add(1);
-        if !self.read_only {
-            self.store.log().drop_entry(&self.store.view, hash, place, true);
+        let mut log = self.store.log();
+        if self.check_writable().is_ok() {
+            log.drop_entry(&self.store.view, hash, place, true);
         }
     }
 

@@ -8,7 +8,6 @@ use crate::{
         footer::Entries,
         identity::{self, Opened},
         place::MAX_SEGMENTS,
-        record::Kind,
         seal::{Key, Sealer},
     },
     log::{
@@ -19,7 +18,7 @@ use crate::{
         recover::{Found, Recovered, recover, recover_to_read, seal},
         replay,
         segment::Segment,
-        space::{BLOCK_BYTES, SEGMENT_EXTRA_BYTES, Space, blocks, record_cost},
+        space::{BLOCK_BYTES, SEGMENT_EXTRA_BYTES, Space, blocks},
         store::Store,
         view::{Slots, View},
     },
@@ -249,7 +248,7 @@ fn replayed(
     let records: Vec<_> = segments.iter_mut().map(|found| std::mem::take(&mut found.entries)).collect();
     let (index, fill, live) = replay::replay(&records);
     let mut old = Vec::new();
-    let marks: Vec<u64> = records.iter().map(mark_bytes).collect();
+    let marks: Vec<u64> = records.iter().map(Entries::mark_bytes).collect();
     for (slot, ((found, live_bytes), mark_bytes)) in segments.into_iter().zip(live.bytes_of).zip(marks).enumerate() {
         let Found { path, header, file_bytes, newest_ms, .. } = found;
         let segment = Segment::sealed(path, header.seq, slot as u16, file_bytes, handles);
@@ -266,6 +265,7 @@ fn replayed(
             newest_ms,
             sealed: true,
             condemned: false,
+            stays: false,
         };
         old.push(Old { segment: Arc::new(segment), meta });
     }
@@ -273,9 +273,4 @@ fn replayed(
     view.counters.entries.set(live.entries);
     view.counters.live_bytes.set(live.bytes);
     Ok(Replayed { view, fill, old })
-}
-
-/// What the marks of a segment take.
-fn mark_bytes(entries: &Entries) -> u64 {
-    entries.iter().filter(|entry| entry.kind != Kind::Put).map(|entry| record_cost(entry.len)).sum()
 }

@@ -128,6 +128,8 @@ impl Cache {
         let (mut since, mut turns) = (None, 0);
         loop {
             let mut log = self.store.log();
+            // Under the lock: a close writes what was appended before, and nothing comes behind it.
+            self.check_writable()?;
             if options.ticket.is_some_and(|ticket| ticket.0 != tickets.of(header.hash)) {
                 view.counters.stale.add(1);
                 return Ok(Put::Stale);
@@ -196,11 +198,11 @@ impl Cache {
 
     /// Removes a key and returns when that is as durable as asked.
     pub fn remove_with(&self, key: &[u8], durability: Durability) -> Result<bool> {
-        self.check_writable()?;
         let (store, ghosts) = (&self.store, &self.reclaim.ghosts);
         let hash = self.sealer.hash(key);
         let was_there = {
             let mut log = store.log();
+            self.check_writable()?;
             store.tickets.invalidate(hash);
             log.remove(&store.view, hash, store.ages.now_ms())
         };
@@ -248,12 +250,12 @@ impl Cache {
 
     /// Forgets everything and returns when that is as durable as asked.
     pub fn clear_with(&self, durability: Durability) -> Result<()> {
-        self.check_writable()?;
         let (store, reclaim) = (&self.store, &self.reclaim);
         let start = Instant::now();
         let (end, memory) = loop {
             {
                 let mut log = store.log();
+                self.check_writable()?;
                 if let Some((void, memory)) = log.clear(&store.view) {
                     store.tickets.invalidate_all();
                     reclaim.ghosts.clear();

@@ -120,6 +120,12 @@ pub(crate) struct Entries {
 }
 
 impl Entries {
+    /// What its marks take of a segment's file, these entries included.
+    pub(crate) fn mark_bytes(&self) -> u64 {
+        let marks = self.iter().filter(|entry| entry.kind != Kind::Put);
+        marks.map(|entry| (entry.len + ENTRY_BYTES) as u64).sum()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() / ENTRY_BYTES
     }

@@ -64,6 +64,8 @@ pub(crate) struct Meta {
     pub(crate) sealed: bool,
     /// Whether nothing lives in it any more. It goes when the files have the copies, or the marks that it is void.
     pub(crate) condemned: bool,
+    /// Whether its marks cannot be read: it goes only as the oldest.
+    pub(crate) stays: bool,
 }
 
 impl Meta {
@@ -508,6 +510,7 @@ impl Meta {
             newest_ms: 0,
             sealed: false,
             condemned: false,
+            stays: false,
         }
     }
 }

@@ -5,7 +5,7 @@ use super::{
     steps::{Reclaim, Turn},
 };
 use crate::{
-    error::Result,
+    error::{Error, Result},
     format::{
         footer::{Entries, Entry},
         place::Place,
@@ -54,35 +54,28 @@ enum Copied {
 
 impl Reclaim {
     /// What the footer of a sealed segment says. A footer that cannot be read any more leads to no entry. So each entry
-    /// the index has there is looked for.
-    pub(super) fn entries_of(&self, segment: &Segment) -> Result<Entries> {
-        let read = || -> Result<Option<Entries>> {
-            let file = self.store.files.fs.open(segment.path())?;
-            let file_bytes = file.stat()?.len_bytes;
-            if let Some((_, entries)) = read_footer(&file, file_bytes, segment.seq)? {
-                return Ok(Some(entries));
-            }
-            // One that was found without a footer, on a disk that had no room for one.
-            let entries = entries_without_footer(&file.read_to_end()?, segment.seq);
-            Ok((!entries.is_empty()).then_some(entries))
-        };
-        if let Ok(Some(entries)) = read() {
-            return Ok(entries);
+    /// the index has there is looked for. The marks are read from the records, as far as that is possible.
+    pub(super) fn entries_of(&self, segment: &Segment) -> Entries {
+        let file = self.store.files.fs.open(segment.path());
+        if let Ok(file) = &file
+            && let Ok(Some((_, entries))) =
+                file.stat().map_err(Error::from).and_then(|stat| read_footer(file, stat.len_bytes, segment.seq))
+        {
+            return entries;
         }
         self.store.view.counters.corrupt.add(1);
+        let bytes = file.and_then(|file| file.read_to_end()).unwrap_or_default();
         let mut entries = Entries::default();
+        for mark in entries_without_footer(&bytes, segment.seq).iter().filter(|entry| entry.kind != Kind::Put) {
+            entries.push(&mark);
+        }
         self.store.view.index.for_each(|hash, place| {
             if place.slot() == segment.slot {
-                entries.push(&Entry {
-                    hash,
-                    kind: Kind::Put,
-                    offset: place.offset(),
-                    len: place.len(),
-                    rate: Rate::default(),
-                });
+                let (offset, len, rate) = (place.offset(), place.len(), Rate::default());
+                entries.push(&Entry { hash, kind: Kind::Put, offset, len, rate });
             }
         });
-        Ok(entries)
+        entries
     }
 
     pub(super) fn live_place(&self, segment: &Segment, entry: &Entry) -> Option<Place> {

@@ -21,7 +21,7 @@ impl Reclaim {
         let Some((slot, meta)) = oldest else { return Ok(false) };
         let Some(segment) = self.store.view.segment(slot, meta.seq) else { return Ok(false) };
         if meta.live_bytes > 0 {
-            let entries = self.entries_of(&segment)?;
+            let entries = self.entries_of(&segment);
             self.settle_entries(&segment, &entries, Fate::None, turn)?;
         }
         self.store.delete(&segment)?;
@@ -100,8 +100,12 @@ impl Reclaim {
         Choice::new(keep, is_whole, pace)
     }
 
-    /// Copies everything that lives in a segment and condemns it; false if there is no room for that now.
+    /// Copies everything that lives in a segment and condemns it; false if there is no room for that now. One whose marks
+    /// cannot be read stays until it is the oldest. Without them, what they removed would come back from older segments.
     pub(super) fn compact(&self, segment: &Segment, entries: &Entries, turn: &mut Turn) -> Result<bool> {
+        if self.store.log().stays_for_marks(segment.slot, entries.mark_bytes()) {
+            return Ok(true);
+        }
         let settled = self.settle_entries(segment, entries, Fate::All, turn)?;
         if settled.left_over || !self.copy_marks(segment, entries)? {
             return Ok(false);

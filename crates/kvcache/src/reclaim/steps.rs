@@ -11,7 +11,7 @@ use super::{
     report,
 };
 use crate::{
-    error::Result,
+    error::{Error, Result},
     format::footer::ENTRY_BYTES,
     log::scratch::{Lent, trim},
     log::{append::Log, space::copy_room, store::Store},
@@ -164,21 +164,33 @@ impl Reclaim {
     /// Compacts every segment that has dead space worth a copy.
     pub(crate) fn compact_all(&self) -> Result<()> {
         let (mut turn, store) = (self.turn(), &self.store);
+        if self.calls.is_closed() {
+            return Err(Error::Closed);
+        }
         let _ = store.log().seal_active(&store.view);
         store.write_all()?;
         let oldest = store.log().oldest_seq();
         let mut wasteful = store.log().sealed();
         wasteful.retain(|(_, meta)| tidiable(meta, oldest, 10) || meta.live_bytes == 0);
         for (slot, meta) in wasteful {
+            if self.calls.is_closed() {
+                break;
+            }
             let Some(segment) = store.view.segment(slot, meta.seq) else { continue };
             let kept = meta.kept_bytes(store.log().oldest_seq());
             if store.log().disk_bytes() + copy_room(kept) > store.space.room_bytes {
                 self.delete_condemned()?;
             }
-            let entries = self.entries_of(&segment)?;
+            let entries = self.entries_of(&segment);
             self.compact(&segment, &entries, &mut turn)?;
         }
         self.delete_condemned().map(drop)
+    }
+
+    /// Waits until no other thread frees segments. One that is told that the cache closes frees no more.
+    pub(crate) fn finish_compaction(&self) {
+        assert!(self.calls.is_closed(), "without that the next thread begins");
+        drop(self.turn());
     }
 
     fn perform(&self, step: Step, turn: &mut Turn) -> Result<bool> {
@@ -187,7 +199,7 @@ impl Reclaim {
             Step::Evict(slot) | Step::Vacate(slot) | Step::Compact(slot) => slot,
         };
         let Some(segment) = self.store.view.at(slot) else { return Ok(false) };
-        let entries = self.entries_of(&segment)?;
+        let entries = self.entries_of(&segment);
         match step {
             Step::Evict(_) => self.evict(&segment, &entries, turn),
             Step::Vacate(_) => self.vacate(&segment, &entries, turn),

@@ -44,10 +44,20 @@ impl Log {
         &mut self.buffer
     }
 
-    /// The sealed segments, by slot, without those that are condemned.
+    /// The sealed segments, by slot, without those that are condemned or stay.
     pub(crate) fn sealed(&self) -> Vec<(u16, Meta)> {
+        let oldest = self.oldest_seq();
         let numbered = self.meta.iter().enumerate().filter_map(|(slot, meta)| Some((slot as u16, (*meta)?)));
-        numbered.filter(|(_, meta)| meta.sealed && !meta.condemned).collect()
+        let may_go = |meta: &Meta| meta.sealed && !meta.condemned && (!meta.stays || meta.seq == oldest);
+        numbered.filter(|(_, meta)| may_go(meta)).collect()
+    }
+
+    /// Whether a segment must stay until it is the oldest, since it has marks beyond those that could be read.
+    pub(crate) fn stays_for_marks(&mut self, slot: u16, read_bytes: u64) -> bool {
+        let oldest = self.oldest_seq();
+        let Some(meta) = &mut self.meta[usize::from(slot)] else { return false };
+        meta.stays = meta.seq != oldest && read_bytes < meta.mark_bytes;
+        meta.stays
     }
 
     /// Marks a segment that goes as soon as the copies of what lived in it are on stable storage. A clear may have done so
