@@ -6,7 +6,7 @@ mod transfer;
 
 use crate::{
     Invocation,
-    failure::{Failure, Result, fatal, message},
+    failure::{Failure, Result, fatal, message, say},
     options::{Command, Opt, Parser, Value, Word},
 };
 use bstr::{BStr, ByteSlice};
@@ -104,6 +104,13 @@ fn read_key(file: &Path) -> Result<Key> {
         return fatal!["the key in '", shown, "' is not 64 hexadecimal digits"];
     }
     Ok(Key::new(key))
+}
+
+/// Says what the cache had lost when it was opened. Such entries count as harmed nowhere else: they are not there.
+fn say_lost(cache: &Cache) {
+    for notice in cache.notices() {
+        say("warning: ", notice.to_string().as_bytes());
+    }
 }
 
 impl From<refdb_kvcache::Error> for Failure {

@@ -80,6 +80,25 @@ fn a_harmed_entry_is_reported_with_exit_code_1() {
 }
 
 #[test]
+fn a_cache_that_harm_has_emptied_is_no_whole_one() {
+    let root = tempfile::tempdir().unwrap();
+    fill(root.path(), None).close().unwrap();
+    let files = std::fs::read_dir(root.path()).unwrap().map(|file| file.unwrap().path());
+    let mut segments: Vec<_> = files.filter(|path| path.extension().is_some_and(|ext| ext == "seg")).collect();
+    segments.sort();
+    let mut bytes = std::fs::read(&segments[1]).unwrap();
+    bytes[9] ^= 1;
+    std::fs::write(&segments[1], bytes).unwrap();
+    let folder = root.path().to_str().unwrap();
+    for (arguments, code) in [(vec!["verify", folder], 1), (vec!["top", folder], 0), (vec!["compact", folder], 0)] {
+        let found = refdb(&arguments, b"");
+        assert_eq!(found.status.code(), Some(code), "{found:?}");
+        let told = String::from_utf8_lossy(&found.stderr).into_owned();
+        assert!(told.starts_with("warning: ") && told.contains("header of a segment is harmed"), "{told}");
+    }
+}
+
+#[test]
 fn entries_move_from_one_cache_to_another() {
     let root = tempfile::tempdir().unwrap();
     let (from, to) = (root.path().join("from"), root.path().join("to"));

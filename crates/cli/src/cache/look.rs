@@ -1,4 +1,4 @@
-use super::{Settings, is_secret};
+use super::{Settings, is_secret, say_lost};
 use crate::{failure::Result, output::Output, progress::Progress};
 use bstr::ByteSlice;
 use refdb_kvcache::{Cache, Options, Verified};
@@ -6,20 +6,22 @@ use std::{cmp::Reverse, collections::BinaryHeap, path::Path};
 
 const SHOWN: u64 = 20;
 
-/// Checks every record. Exit code 1 if one is harmed.
+/// Checks every record. Exit code 1 if one is harmed, or was lost with others.
 pub(super) fn verify(folder: &Path) -> Result<u8> {
     let cache = Cache::open_to_inspect(folder)?;
+    say_lost(&cache);
     let progress = Progress::start("Verifying the cache");
     let Verified { good, bad } = cache.verify();
     progress.finish();
     say(&format!("{good} entries are whole, {bad} are harmed and would be misses\n"))?;
-    Ok(u8::from(bad > 0))
+    Ok(u8::from(bad > 0 || !cache.notices().is_empty()))
 }
 
 /// Shows the largest entries.
 pub(super) fn top(folder: &Path, settings: &Settings) -> Result<u8> {
     let secret = is_secret(folder)?;
     let cache = Cache::open_read_only(folder, settings.key.as_ref())?;
+    say_lost(&cache);
     let count = settings.count.unwrap_or(SHOWN);
     let mut largest: BinaryHeap<Reverse<(u64, u64, Vec<u8>)>> = BinaryHeap::new();
     let progress = Progress::start("Reading the cache");
@@ -51,6 +53,7 @@ pub(super) fn compact(folder: &Path, settings: &Settings) -> Result<u8> {
     // A wrong key would empty the cache.
     drop(Cache::open_read_only(folder, settings.key.as_ref())?);
     let cache = Cache::open(folder, options)?;
+    say_lost(&cache);
     let progress = Progress::start("Compacting the cache");
     let freed = cache.compact()?;
     cache.close()?;

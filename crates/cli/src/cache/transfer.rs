@@ -1,4 +1,4 @@
-use super::{COMMAND, Settings, is_secret};
+use super::{COMMAND, Settings, is_secret, say_lost};
 use crate::failure::{Failure, Result, fatal, message, system_text};
 use refdb_kvcache::{Cache, Options};
 use std::{
@@ -16,6 +16,7 @@ pub(super) fn export(folder: &Path, settings: &Settings) -> Result<u8> {
         ];
     }
     let cache = Cache::open_read_only(folder, settings.key.as_ref())?;
+    say_lost(&cache);
     let mut output = BufWriter::with_capacity(1 << 20, io::stdout().lock());
     match cache.export(&mut output) {
         Ok(entries) => {
@@ -39,6 +40,7 @@ pub(super) fn import(folder: &Path, settings: &Settings) -> Result<u8> {
     let mut options = Options::new(limit);
     options.key = settings.key.clone();
     let cache = Cache::open(folder, options)?;
+    say_lost(&cache);
     let imported = cache.import(&mut BufReader::with_capacity(1 << 20, io::stdin().lock()))?;
     cache.close()?;
     eprintln!(

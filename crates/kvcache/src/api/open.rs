@@ -182,10 +182,20 @@ pub(crate) fn make_private_dir(fs: &Fs, dir: &Path) -> Result<()> {
     }
 }
 
+/// Takes the lock of the cache in a folder.
 pub(crate) fn take_lock(fs: &Fs, dir: &Path) -> Result<File> {
     let path = dir.join("lock");
-    let file = fs.append(&path, 0o600)?;
-    if file.try_lock()? { Ok(file) } else { Err(Error::Locked { path }) }
+    loop {
+        let file = fs.append(&path, 0o600)?;
+        if !file.try_lock()? {
+            return Err(Error::Locked { path });
+        }
+        // The last owner may have deleted the cache, its lock included, since the file was opened. The next process makes another one.
+        let now = fs.find(&path)?;
+        if now.is_some_and(|now| file.stat().is_ok_and(|ours| ours.file_id() == now.file_id())) {
+            return Ok(file);
+        }
+    }
 }
 
 fn discard_useless(fs: &Fs, dir: &Path, recovered: &Recovered) -> Result<()> {

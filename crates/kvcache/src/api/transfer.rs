@@ -43,7 +43,8 @@ impl Cache {
         let mut entries = 0u64;
         self.for_each(|key, value, info| {
             entries += 1;
-            to.write_all(&header(info.created_ms, key.len() as u32, value.len() as u32))?;
+            // The largest number is the end's.
+            to.write_all(&header(info.created_ms.min(u64::MAX - 1), key.len() as u32, value.len() as u32))?;
             to.write_all(key)?;
             to.write_all(value)
         })?;

@@ -85,7 +85,8 @@ fn delete(fs: &Fs, dir: &Path) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cache, Options};
+    use crate::{Cache, Options, api::open::take_lock};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn every_name_is_one_folder_of_its_own() {
@@ -94,6 +95,27 @@ mod tests {
         assert_eq!(at("plugin.cache-1"), "/r/plugin.cache-1/v3");
         assert_eq!(at("../a/b"), "/r/%2E.%2Fa%2Fb/v3");
         assert_eq!(at(""), "/r/%/v3");
+    }
+
+    #[test]
+    fn one_at_a_time_has_the_lock_of_a_cache_that_is_deleted_again_and_again() {
+        let root = tempfile::tempdir().unwrap();
+        let (fs, dir, holders) = (Fs::real(), root.path(), AtomicUsize::new(0));
+        let contend = || {
+            for _ in 0..3_000 {
+                let Ok(lock) = take_lock(&fs, dir) else { continue };
+                assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
+                std::thread::yield_now();
+                holders.fetch_sub(1, Ordering::SeqCst);
+                fs.remove_file(&dir.join("lock")).unwrap();
+                drop(lock);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(contend);
+            }
+        });
     }
 
     #[test]
