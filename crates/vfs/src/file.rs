@@ -97,20 +97,16 @@ impl File {
     /// Writes all of `bytes` at `offset`, the end of the bytes written so far. After a failure the same bytes can be
     /// written to the same place again.
     pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        let written = match self.gate.verdict(Op::Write(&self.path, bytes)) {
-            Verdict::Proceed => self.inner.write_all_at(bytes, offset),
-            Verdict::Fail(error) => Err(error),
-            Verdict::Tear(len, error) => {
-                let len = usize::try_from(len).unwrap_or(usize::MAX).min(bytes.len());
-                self.inner.write_all_at(&bytes[..len], offset).and(Err(error))
-            }
-        };
-        written.map_err(|source| Error::new("write", &self.path, source))
+        self.write_at(Op::Write(&self.path, bytes), bytes, offset)
     }
 
     /// Writes all of `bytes` over those at `offset`. Within a file nothing else has to change on the disk.
     pub fn overwrite(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        let written = match self.gate.verdict(Op::Overwrite(&self.path, offset, bytes)) {
+        self.write_at(Op::Overwrite(&self.path, offset, bytes), bytes, offset)
+    }
+
+    fn write_at(&self, op: Op<'_>, bytes: &[u8], offset: u64) -> Result<()> {
+        let written = match self.gate.verdict(op) {
             Verdict::Proceed => self.inner.write_all_at(bytes, offset),
             Verdict::Fail(error) => Err(error),
             Verdict::Tear(len, error) => {
