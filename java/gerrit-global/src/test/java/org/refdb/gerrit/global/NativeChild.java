@@ -11,7 +11,7 @@ final class NativeChild {
 
   /** The words: address of etcd, prefix, name of the node, folder, ref, id. With a number behind it this number of refs below that one. */
   public static void main(String[] words) throws Exception {
-    GlobalRefs refs = new GlobalRefs(Nodes.hasty(List.of(words[0]), words[1]), NodeName.of(words[2]));
+    GlobalRefs refs = new GlobalRefs(Nodes.settings(words[0], words[1]), NodeName.of(words[2]));
     try (NativeNode node = new NativeNode(Path.of(words[3]), refs)) {
       ObjectId id = ObjectId.fromString(words[5]);
       if (words.length == 6) {
