@@ -140,6 +140,17 @@ public final class Proxy implements AutoCloseable {
       }
     }
 
+    /** An answer to a client that is gone ends the connection. One with requests that are to arrive yet stays. */
+    private void answer(byte[] bytes) throws IOException {
+      try {
+        client.getOutputStream().write(bytes);
+      } catch (IOException e) {
+        if (held.size() == 0) {
+          throw e;
+        }
+      }
+    }
+
     void requests() {
       carry(
           client,
@@ -157,7 +168,7 @@ public final class Proxy implements AutoCloseable {
           etcd,
           bytes -> {
             if (mode == Mode.OPEN) {
-              client.getOutputStream().write(bytes);
+              answer(bytes);
             }
           });
       shut(client);
