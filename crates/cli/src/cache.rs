@@ -11,7 +11,10 @@ use crate::{
 };
 use bstr::{BStr, ByteSlice};
 use refdb_kvcache::{Cache, Key};
-use std::path::{Path, PathBuf};
+use std::{
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
 
 /// The command line.
 pub static COMMAND: Command = Command {
@@ -123,7 +126,24 @@ impl From<refdb_kvcache::Error> for Failure {
 /// values are tokens.
 fn is_secret(folder: &Path) -> Result<bool> {
     const SECRET: [&str; 2] = ["web_sessions", "oauth_tokens"];
+    // As it is called, and where it lies: either may be a symbolic link of another name.
     let full = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    let named = full.components().any(|part| SECRET.iter().any(|name| part.as_os_str() == *name));
+    let mut parts = folder.components().chain(full.components());
+    let named = parts.any(|part| SECRET.iter().any(|name| part.as_os_str() == *name));
     Ok(named || Cache::is_encrypted(folder)?)
+}
+
+/// Refuses root another user's cache: that user's server could not read the files that root makes.
+fn refuse_another_users(folder: &Path) -> Result<()> {
+    let Ok(owner) = std::fs::metadata(folder).map(|found| found.uid()) else { return Ok(()) };
+    if refdb_vfs::effective_user() == 0 && owner != 0 {
+        return fatal![
+            "'",
+            folder.display().to_string(),
+            "' belongs to user ",
+            owner.to_string(),
+            ", who could not read what root writes there; run this as that user"
+        ];
+    }
+    Ok(())
 }

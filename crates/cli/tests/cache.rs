@@ -141,3 +141,58 @@ fn the_keys_of_secret_caches_are_not_shown() {
     }
     assert_eq!(Cache::open_to_inspect(&encrypted).unwrap().stats().entries, 1000, "nothing was lost");
 }
+
+#[test]
+fn the_keys_of_a_secret_cache_behind_a_symbolic_link_are_not_shown() {
+    let root = tempfile::tempdir().unwrap();
+    let elsewhere = root.path().join("large disk/sessions/v0");
+    fill(&elsewhere, None).close().unwrap();
+    std::os::unix::fs::symlink(elsewhere.parent().unwrap(), root.path().join("web_sessions")).unwrap();
+    let folder = root.path().join("web_sessions/v0");
+    let folder = folder.to_str().unwrap();
+    let top = text(&refdb(&["top", folder], b""));
+    assert!(top.contains("(secret)") && !top.contains("key 99"), "{top}");
+    let refused = refdb(&["export", folder], b"");
+    assert!(!refused.status.success() && refused.stdout.is_empty());
+}
+
+#[test]
+fn a_cache_that_cannot_be_read_hides_no_other() {
+    let root = tempfile::tempdir().unwrap();
+    let dirs = ["accounts", "diff", "web_sessions"].map(|name| version_dir(root.path(), name, 1));
+    for dir in &dirs {
+        fill(dir, None).close().unwrap();
+    }
+    // As a newer program would write it.
+    let format = dirs[1].join("format");
+    let mut bytes = std::fs::read(&format).unwrap();
+    bytes[8] = 99;
+    std::fs::write(&format, bytes).unwrap();
+    let found = refdb(&["stat", root.path().to_str().unwrap()], b"");
+    assert_eq!(found.status.code(), Some(1));
+    let (shown, told) = (String::from_utf8_lossy(&found.stdout), String::from_utf8_lossy(&found.stderr));
+    assert_eq!(shown.matches("1000 entries").count(), 2, "{shown}");
+    assert!(told.starts_with("warning: ") && told.contains("diff"), "{told}");
+    let alone = refdb(&["stat", dirs[1].to_str().unwrap()], b"");
+    assert_eq!((alone.status.code(), alone.stdout.len()), (Some(128), 0));
+}
+
+#[test]
+fn root_writes_nothing_into_another_users_cache() {
+    if refdb_vfs::effective_user() != 0 {
+        return;
+    }
+    let root = tempfile::tempdir().unwrap();
+    fill(root.path(), None).close().unwrap();
+    let export = refdb(&["export", root.path().to_str().unwrap()], b"").stdout;
+    let files = || std::fs::read_dir(root.path()).unwrap().map(|file| file.unwrap().path());
+    files().chain([root.path().to_owned()]).for_each(|path| std::os::unix::fs::chown(path, Some(1234), None).unwrap());
+    let folder = root.path().to_str().unwrap();
+    for (arguments, input) in [(vec!["compact", folder], vec![]), (vec!["import", "--limit=4194304", folder], export)] {
+        let refused = refdb(&arguments, &input);
+        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && told.contains("belongs to user 1234"), "{arguments:?}: {told}");
+    }
+    assert!(files().all(|path| std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(path).unwrap()) == 1234));
+    assert!(text(&refdb(&["verify", folder], b"")).starts_with("1000 entries are whole"), "to look is allowed");
+}

@@ -1,4 +1,4 @@
-use super::{Settings, is_secret, say_lost};
+use super::{Settings, is_secret, refuse_another_users, say_lost};
 use crate::{failure::Result, output::Output, progress::Progress};
 use bstr::ByteSlice;
 use refdb_kvcache::{Cache, Options, Verified};
@@ -48,6 +48,7 @@ pub(super) fn top(folder: &Path, settings: &Settings) -> Result<u8> {
 
 /// Frees dead space. Nobody else may have the cache open.
 pub(super) fn compact(folder: &Path, settings: &Settings) -> Result<u8> {
+    refuse_another_users(folder)?;
     let mut options = Options::new(limit(folder, settings)?);
     options.key = settings.key.clone();
     // A wrong key would empty the cache.

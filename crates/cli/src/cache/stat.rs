@@ -1,5 +1,5 @@
 use crate::{
-    failure::{Result, fatal},
+    failure::{Result, fatal, say, system_text},
     output::Output,
 };
 use refdb_kvcache::{Cache, Stats};
@@ -68,9 +68,24 @@ pub(super) fn run(folder: &Path, json: bool) -> Result<u8> {
     find(folder, DEPTH, &mut caches);
     caches.sort();
     if caches.is_empty() {
+        if let Err(error) = std::fs::read_dir(folder) {
+            return fatal!["cannot read '", folder.display().to_string(), "': ", system_text(&error)];
+        }
         return fatal!["there is no cache in '", folder.display().to_string(), "'"];
     }
-    let reports = caches.iter().map(|folder| report(folder)).collect::<Result<Vec<_>>>()?;
+    let mut unread = 0;
+    let mut reports = Vec::new();
+    for folder in &caches {
+        match report(folder) {
+            Ok(report) => reports.push(report),
+            // One of a newer program, or another user's, says nothing against the others.
+            Err(error) if caches.len() > 1 => {
+                say("warning: ", error.to_string().as_bytes());
+                unread = 1;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
     let mut output = Output::default();
     if json {
         match serde_json::to_vec_pretty(&reports) {
@@ -82,7 +97,7 @@ pub(super) fn run(folder: &Path, json: bool) -> Result<u8> {
         reports.iter().for_each(|report| output.buffer().extend_from_slice(report.text().as_bytes()));
     }
     output.flush()?;
-    Ok(0)
+    Ok(unread)
 }
 
 fn find(folder: &Path, depth: usize, caches: &mut Vec<PathBuf>) {
@@ -96,7 +111,7 @@ fn find(folder: &Path, depth: usize, caches: &mut Vec<PathBuf>) {
     }
 }
 
-fn report(folder: &Path) -> Result<Report> {
+fn report(folder: &Path) -> refdb_kvcache::Result<Report> {
     let cache = Cache::open_to_inspect(folder)?;
     let stats = cache.stats();
     Ok(Report {

@@ -1,4 +1,4 @@
-use super::{COMMAND, Settings, is_secret, say_lost};
+use super::{COMMAND, Settings, is_secret, refuse_another_users, say_lost};
 use crate::failure::{Failure, Result, fatal, message, system_text};
 use refdb_kvcache::{Cache, Options};
 use std::{
@@ -33,6 +33,7 @@ pub(super) fn import(folder: &Path, settings: &Settings) -> Result<u8> {
     let Some(limit) = settings.limit else {
         return Err(COMMAND.wrong_use(Some(message!["import needs --limit"])));
     };
+    refuse_another_users(folder)?;
     if folder.join("format").exists() {
         // A wrong key would empty the cache.
         drop(Cache::open_read_only(folder, settings.key.as_ref())?);
