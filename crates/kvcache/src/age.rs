@@ -53,13 +53,22 @@ pub(crate) struct Ages {
     /// The latest time the clock has shown, and when that was, in milliseconds since `start`.
     latest_ms: AtomicU64,
     latest_at_ms: AtomicU64,
+    /// A time that an earlier run had seen, and by which nothing was removed yet.
+    owed_ms: AtomicU64,
 }
 
 impl Ages {
     pub(crate) fn new(max_age: Option<Duration>, clock: Clock) -> Self {
         let start = Instant::now();
         let (latest_ms, latest_at_ms) = (AtomicU64::new(clock.now_ms()), AtomicU64::new(0));
-        Ages { max_ms: AtomicU64::new(age_ms(max_age)), clock, start, latest_ms, latest_at_ms }
+        Ages {
+            max_ms: AtomicU64::new(age_ms(max_age)),
+            clock,
+            start,
+            latest_ms,
+            latest_at_ms,
+            owed_ms: AtomicU64::new(0),
+        }
     }
 
     /// The time of the clock; from when it is set back on, the time it would have without that.
@@ -75,6 +84,16 @@ impl Ages {
             return now;
         }
         latest.saturating_add(running.saturating_sub(self.latest_at_ms.load(Ordering::Relaxed)))
+    }
+
+    /// The latest time that this run or one before it has seen, for the next one.
+    pub(crate) fn seen_ms(&self) -> u64 {
+        self.now_ms().max(self.owed_ms.load(Ordering::Relaxed))
+    }
+
+    /// Leaves to a later run what was too old by then.
+    pub(crate) fn owe(&self, seen_ms: u64) {
+        self.owed_ms.store(seen_ms, Ordering::Relaxed);
     }
 
     pub(crate) fn set_max(&self, max_age: Option<Duration>) {

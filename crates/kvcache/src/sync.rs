@@ -32,9 +32,29 @@ pub(crate) use {
 };
 
 pub(crate) use std::sync::atomic::Ordering;
+use std::thread;
 
 /// More threads than this would wait for memory.
 const MOST_THREADS: usize = 4;
+
+/// Does `work` on each share, the results in the order of the shares. The first thread is this one. Where no more
+/// threads start, those that there are do all of it.
+pub(crate) fn on_threads<S: Send, T: Send>(shares: Vec<S>, work: impl Fn(S) -> T + Sync) -> Vec<T> {
+    let helpers = shares.len().saturating_sub(1);
+    let left = std::sync::Mutex::new(shares.into_iter().enumerate());
+    let next = || left.lock().expect("no thread panics with it").next();
+    let work_on = || std::iter::from_fn(next).map(|(at, share)| (at, work(share))).collect::<Vec<_>>();
+    let mut done = thread::scope(|scope| {
+        let start = |_| thread::Builder::new().spawn_scoped(scope, work_on).ok();
+        let others: Vec<_> = (0..helpers).map_while(start).collect();
+        let mut done = work_on();
+        others.into_iter().for_each(|other| done.extend(other.join().expect("no share panics")));
+        done
+    });
+    done.sort_unstable_by_key(|(at, _)| *at);
+    debug_assert!(done.iter().enumerate().all(|(at, (share, _))| at == *share), "each share is done once");
+    done.into_iter().map(|(_, result)| result).collect()
+}
 
 /// How many threads to share work among that is worth this many.
 pub(crate) fn threads_for(worth: usize) -> usize {

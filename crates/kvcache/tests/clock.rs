@@ -118,6 +118,25 @@ fn a_clock_that_is_set_back_before_a_restart_brings_no_expired_entry_back() {
     }
 }
 
+/// `refdb cache compact` knows no age. It told the next run of its own time alone, and what had been too old was there again.
+#[test]
+fn a_run_without_an_age_limit_brings_no_expired_entry_back_for_the_next_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cache, now) = aging(dir.path());
+    put_one(&cache);
+    now.fetch_add(61_000, Ordering::Relaxed);
+    assert_eq!(cache.get(b"key"), None);
+    end(cache, dir.path(), Ends::Closed);
+    let tool = Options { clock: Clock::new(|| START_MS + 30_000), ..Options::new(MIB) };
+    let cache = Cache::open(dir.path(), tool).unwrap();
+    cache.compact().unwrap();
+    cache.put(b"by the tool", b"value").unwrap();
+    end(cache, dir.path(), Ends::Closed);
+    let (cache, _) = aging_at(dir.path(), START_MS + 31_000);
+    assert_eq!(cache.get(b"key"), None);
+    assert!(cache.get(b"by the tool").is_some());
+}
+
 /// Entries put after the clock is right live as long as they should. None of those from before comes back.
 #[test]
 fn a_clock_that_was_a_month_ahead_costs_nothing_that_is_put_later() {

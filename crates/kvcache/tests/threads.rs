@@ -6,12 +6,12 @@
 mod common;
 
 use common::{STANDSTILL, open, patient};
-use refdb_kvcache::{Cache, Durability, Put, PutOptions, Stats};
+use refdb_kvcache::{Cache, Durability, Key, Put, PutOptions, Stats};
 use refdb_testkit::Rng;
 use refdb_vfs::{Fs, Op, Verdict, Witness};
 use std::{
     sync::{
-        Arc, Mutex, OnceLock, Weak,
+        Arc, Barrier, Mutex, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
@@ -264,4 +264,41 @@ fn what_is_acknowledged_beside_a_close_is_there_for_the_next_handle() {
             }
         });
     }
+}
+
+/// The same of a put that is under way for long: it is encrypted before it takes its place. Where it took that behind the
+/// last write of the close, its segment had the number of the next handle's.
+#[test]
+fn a_put_that_is_being_encrypted_while_its_cache_closes_is_in_the_files_or_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || {
+        let mut options = patient(8 << 20);
+        options.key = Some(Key::new([7; 32]));
+        Cache::open(dir.path(), options).unwrap()
+    };
+    let written = PutOptions { durability: Durability::Written, ..PutOptions::default() };
+    let value = vec![1; 900 << 10];
+    let mut told = 0;
+    for round in 0..40u8 {
+        let cache = &open();
+        cache.put(b"small", &[round]).unwrap();
+        let begins = &Barrier::new(2);
+        let put = || {
+            begins.wait();
+            cache.put_with(&[round], &value, written)
+        };
+        thread::scope(|scope| {
+            let large = scope.spawn(put);
+            begins.wait();
+            thread::sleep(Duration::from_micros(u64::from(round) * 20));
+            cache.close().unwrap();
+            let next = open();
+            let large = large.join().unwrap();
+            told += u32::from(large.is_err());
+            assert_eq!(next.put_with(b"next", b"", written).unwrap(), Put::Stored, "round {round}");
+            assert_eq!(next.get(&[round]).is_some(), large.is_ok(), "round {round}: {large:?}");
+            assert_eq!(next.get(b"small").unwrap().value, [round]);
+        });
+    }
+    assert!(told > 0, "no put was under way when its cache closed");
 }

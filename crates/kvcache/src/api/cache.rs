@@ -95,7 +95,7 @@ impl Cache {
         }
         // A process that lives for a moment only leaves this to nobody else.
         let _ = self.reclaim.merge_if_crowded();
-        let written = self.write_last();
+        let written = self.reclaim.begin_anew_if_lost().and_then(|_| self.write_last());
         let _ = self.reclaim.report();
         *self.lock_file.lock() = None;
         written

@@ -15,7 +15,12 @@ impl Cache {
         let Store { view, ages, files, .. } = &*self.store;
         assert!(!self.read_only, "a process that only reads removes nothing");
         let seen_ms = report::seen_ms(&files.fs, &files.dir)?;
-        if ages.max_ms().is_none() || seen_ms <= ages.now_ms() {
+        if seen_ms <= ages.now_ms() {
+            return Ok(());
+        }
+        if ages.max_ms().is_none() {
+            // A tool does not know how old they may get, which the next process does.
+            ages.owe(seen_ms);
             return Ok(());
         }
         let mut expired = Vec::new();

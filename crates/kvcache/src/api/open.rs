@@ -52,8 +52,11 @@ impl Cache {
         let cache = Cache::open_idle(fs, dir, options)?;
         // A process that is killed soon leaves this to nobody else. What fails here the worker tries again.
         let _ = cache.reclaim.merge_if_crowded();
-        let workers = worker::start(&cache.reclaim).map_err(|source| start_error(dir, source))?;
+        let mut workers = Vec::new();
+        let started = worker::start(&cache.reclaim, &mut workers);
+        // The cache ends those that started when it is dropped.
         *cache.workers.lock() = workers;
+        started.map_err(|source| start_error(dir, source))?;
         Ok(cache)
     }
 

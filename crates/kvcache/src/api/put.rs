@@ -313,6 +313,8 @@ impl Cache {
     fn settle_on_full_disk(&self, end: End, durability: Durability) -> Result<()> {
         loop {
             match self.settle(end, durability) {
+                // What comes next is durable again.
+                Err(error) if self.reclaim.begin_anew_if_lost()? => return Err(error),
                 Err(error) if is_full(&error) => {
                     if self.reclaim.free_one()? {
                         continue;

@@ -74,6 +74,12 @@ impl Cache {
                 break;
             }
             seen += 1;
+            let len = u64::from(key_len) + u64::from(value_len);
+            if len > self.store.space.largest_entry() as u64 {
+                from.skip(len, &mut value)?;
+                imported.too_large += 1;
+                continue;
+            }
             from.bytes(key_len, &mut key)?;
             from.bytes(value_len, &mut value)?;
             self.import_entry(&key, &value, created_ms, &mut imported)?;
@@ -169,6 +175,18 @@ impl Counted<'_> {
         }
     }
 
+    /// Reads past `len` bytes, of which `part` holds a few at a time.
+    fn skip(&mut self, len: u64, part: &mut Vec<u8>) -> Result<()> {
+        const PART_BYTES: u32 = 64 << 10;
+        let mut left = len;
+        while left > 0 {
+            let next = u32::try_from(left).map_or(PART_BYTES, |left| left.min(PART_BYTES));
+            self.bytes(next, part)?;
+            left -= u64::from(next);
+        }
+        Ok(())
+    }
+
     fn count(&mut self, bytes: &[u8]) {
         self.crc = crc32c::crc32c_append(self.crc, bytes);
         self.offset += bytes.len() as u64;
@@ -207,6 +225,37 @@ mod tests {
         assert!(to.import(&mut &bytes[..]).is_err());
         bytes[8] = 9;
         assert!(matches!(to.import(&mut &bytes[..]), Err(Error::Corrupt { .. })));
+    }
+
+    /// Zeros without end, and the most that was asked for at once.
+    struct Zeros<'a>(&'a [u8], usize);
+
+    impl Read for Zeros<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            self.1 = self.1.max(into.len());
+            if self.0.is_empty() {
+                into.fill(0);
+                return Ok(into.len());
+            }
+            self.0.read(into)
+        }
+    }
+
+    /// Memory grew with what came until it was all there: an entry of 4 GiB ended a server.
+    #[test]
+    fn an_entry_that_is_too_large_is_read_past_in_small_parts() {
+        let temp = tempfile::tempdir().unwrap();
+        let cache = Cache::open(temp.path().join("to"), Options::new(1 << 20)).unwrap();
+        let mut bytes = Vec::new();
+        cache.export(&mut bytes).unwrap();
+        bytes.truncate(bytes.len() - HEADER_BYTES - 12);
+        bytes.extend_from_slice(&header(1, 3, 100 << 20));
+        let mut from = Zeros(&bytes, 0);
+        // Behind the entry are empty ones without end.
+        let mut short = (&mut from).take(bytes.len() as u64 + (101 << 20));
+        assert!(matches!(cache.import(&mut short), Err(Error::Corrupt { .. })));
+        assert!(from.1 <= 1 << 20, "{} bytes were asked for at once", from.1);
+        assert_eq!(cache.stats().live_bytes, 32, "the empty key's entry, and no other");
     }
 
     #[test]

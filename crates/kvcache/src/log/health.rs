@@ -11,6 +11,8 @@ pub(crate) struct Health {
     failing_since: Lock<Option<Instant>>,
     /// Whether the last attempt to bring something to stable storage failed.
     sync_fails: AtomicBool,
+    /// Whether a segment is lost.
+    lost: AtomicBool,
 }
 
 impl Health {
@@ -19,6 +21,7 @@ impl Health {
             last_error: Lock::new(Rank::Leaf, None),
             failing_since: Lock::new(Rank::Leaf, None),
             sync_fails: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
         }
     }
 
@@ -41,6 +44,21 @@ impl Health {
     /// Whether nothing reached stable storage when that was last tried.
     pub(crate) fn sync_fails(&self) -> bool {
         self.sync_fails.load(Ordering::Relaxed)
+    }
+
+    /// A segment is lost: see [`Segment::sync`](super::segment::Segment::sync).
+    pub(crate) fn lose(&self) {
+        self.lost.store(true, Ordering::Release);
+    }
+
+    /// Whether a segment is lost, so that nothing is durable any more before all of them are void.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    /// All segments of before are void.
+    pub(crate) fn begin_anew(&self) {
+        self.lost.store(false, Ordering::Release);
     }
 
     pub(crate) fn failed(&self, error: &refdb_vfs::Error) {

@@ -11,13 +11,12 @@ use crate::{
         scan::{Scanned, scan},
         segment::seq_of,
     },
-    sync::threads_for,
+    sync::{on_threads, threads_for},
 };
 use refdb_vfs::{File, Fs};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
-    thread,
 };
 
 /// How often a log is read that another process writes.
@@ -175,14 +174,8 @@ fn load_all(fs: &Fs, names: &[(u64, PathBuf)], store: u64) -> Vec<Result<Loaded>
     let load =
         |names: &[(u64, PathBuf)]| -> Vec<_> { names.iter().map(|(seq, path)| load(fs, path, *seq, store)).collect() };
     let threads = threads_for(names.len() / SEGMENTS_A_THREAD);
-    thread::scope(|scope| {
-        let mut parts = names.chunks(names.len().div_ceil(threads).max(1));
-        let first = parts.next().unwrap_or_default();
-        let others: Vec<_> = parts.map(|part| scope.spawn(move || load(part))).collect();
-        let mut found = load(first);
-        others.into_iter().for_each(|part| found.extend(part.join().expect("reading files does not panic")));
-        found
-    })
+    let parts = names.chunks(names.len().div_ceil(threads).max(1)).collect();
+    on_threads(parts, load).into_iter().flatten().collect()
 }
 
 /// Reads the log in `dir`; changes nothing.

@@ -9,9 +9,9 @@ use crate::{
         index::{Fill, Index, SHARDS, Shard},
         space::record_cost,
     },
-    sync::threads_for,
+    sync::{on_threads, threads_for},
 };
-use std::{ops::Range, thread};
+use std::ops::Range;
 
 /// Fewer records than this are not worth a thread.
 const RECORDS_A_THREAD: usize = 50_000;
@@ -51,18 +51,6 @@ fn replay_on(segments: &[Entries], threads: usize) -> (Index, Fill, Live) {
 /// `0..len` in equal parts.
 fn shares(len: usize, parts: usize) -> Vec<Range<usize>> {
     (0..parts).map(|part| len * part / parts..len * (part + 1) / parts).collect()
-}
-
-/// Runs `work` on each share, the first on this thread; the results are in the order of the shares.
-fn on_threads<T: Send>(shares: Vec<Range<usize>>, work: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
-    let work = &work;
-    thread::scope(|scope| {
-        let mut shares = shares.into_iter();
-        let first = shares.next();
-        let others: Vec<_> = shares.map(|share| scope.spawn(move || work(share))).collect();
-        let first = first.map(work);
-        first.into_iter().chain(others.into_iter().map(|other| other.join().expect("no part panics"))).collect()
-    })
 }
 
 /// The records of some segments by shard, within a shard in the order of the log.

@@ -2,12 +2,13 @@ use crate::{
     format::{place::Place, record::SEGMENT_HEADER_BYTES},
     log::scratch::Lent,
     log::{handles::Handles, image::Image},
-    sync::{AtomicU64, Ordering, SharedOption, holds_log},
+    sync::{AtomicU64, Mutex, MutexGuard, Ordering, SharedOption, holds_log},
 };
 use refdb_vfs::{File, Fs, Growing, prefetch};
 use std::{
+    io,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, PoisonError},
 };
 
 /// Written at once at most: a large page of the processor. File systems keep such a write in one page.
@@ -36,6 +37,8 @@ pub(crate) struct Segment {
     flushed: AtomicU64,
     /// How many of its bytes are on stable storage.
     synced: AtomicU64,
+    /// Whether bringing it there failed once. Held meanwhile, so that no thread takes another's failure for a success.
+    lost: Mutex<bool>,
 }
 
 /// The name of a segment's file.
@@ -43,11 +46,14 @@ pub(crate) fn file_name(seq: u64) -> String {
     format!("{seq:016x}.seg")
 }
 
+/// No segment has a larger number: none would be left for those behind it.
+const MOST_SEQ: u64 = u64::MAX >> 1;
+
 /// The number of the segment a file of this name holds.
 pub(crate) fn seq_of(name: &[u8]) -> Option<u64> {
     let digits = name.strip_suffix(b".seg").filter(|digits| digits.len() == 16)?;
     let digits = std::str::from_utf8(digits).ok()?;
-    u64::from_str_radix(digits, 16).ok().filter(|seq| file_name(*seq).as_bytes() == name)
+    u64::from_str_radix(digits, 16).ok().filter(|seq| *seq <= MOST_SEQ && file_name(*seq).as_bytes() == name)
 }
 
 impl Segment {
@@ -70,6 +76,7 @@ impl Segment {
             mapping: OnceLock::new(),
             flushed: AtomicU64::new(len_bytes),
             synced: AtomicU64::new(0),
+            lost: Mutex::new(false),
         }
     }
 
@@ -176,19 +183,35 @@ impl Segment {
         Ok(file)
     }
 
-    /// Brings what the file has to stable storage.
+    /// Brings what the file has to stable storage. Where that failed once it fails for good. The operating system may have
+    /// dropped what it had of the file. It says so once, and the next attempt would succeed.
     pub(crate) fn sync(&self, fs: &Fs) -> refdb_vfs::Result<bool> {
         debug_assert!(!holds_log(), "the log's lock is held for moments, not for a disk");
+        let mut lost = self.lost();
+        if *lost {
+            let source = io::Error::other("an earlier attempt failed");
+            return Err(refdb_vfs::Error { operation: "sync", path: self.path.clone(), source });
+        }
         let flushed = self.flushed();
         if self.synced.load(Ordering::Acquire) >= flushed {
             return Ok(false);
         }
-        match self.file.load_full() {
-            Some(file) => file.sync()?,
-            None => fs.open(&self.path)?.sync()?,
-        }
+        let file = match self.file.load_full() {
+            Some(file) => file,
+            None => Arc::new(fs.open(&self.path)?),
+        };
+        file.sync().inspect_err(|_| *lost = true)?;
         self.synced.fetch_max(flushed, Ordering::Release);
         Ok(true)
+    }
+
+    /// Whether nobody knows what of it will last.
+    pub(crate) fn is_lost(&self) -> bool {
+        *self.lost()
+    }
+
+    fn lost(&self) -> MutexGuard<'_, bool> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -106,7 +106,12 @@ impl Store {
                 Ok(synced) => any |= synced,
                 // Deleted meanwhile: nothing of it is needed.
                 Err(error) if error.is_not_found() => {}
-                Err(error) => return Err(self.disk_failed(error)),
+                Err(error) => {
+                    if segment.is_lost() {
+                        self.files.health.lose();
+                    }
+                    return Err(self.disk_failed(error));
+                }
             }
         }
         self.sync_names(any)?;

@@ -20,9 +20,14 @@ impl Calls {
         }
     }
 
-    pub(super) fn answered_by(&self, worker: Thread, syncer: Thread) {
-        let are_new = self.worker.set(worker).is_ok() && self.syncer.set(syncer).is_ok();
-        debug_assert!(are_new, "a cache starts its threads once");
+    pub(super) fn worker_is(&self, thread: Thread) {
+        let is_new = self.worker.set(thread).is_ok();
+        debug_assert!(is_new, "a cache starts its threads once");
+    }
+
+    pub(super) fn syncer_is(&self, thread: Thread) {
+        let is_new = self.syncer.set(thread).is_ok();
+        debug_assert!(is_new, "a cache starts its threads once");
     }
 
     /// Tells the worker that there is something to do, unless it is at work.

@@ -227,6 +227,7 @@ impl Reclaim {
         let memory = {
             let mut log = store.log();
             let Some((void, memory)) = log.clear(&store.view) else { return Err(store.files.health.error()) };
+            store.files.health.begin_anew();
             store.tickets.invalidate_all();
             self.doomed.add_void(void);
             memory
@@ -239,9 +240,15 @@ impl Reclaim {
         store.sync_names(false)
     }
 
+    /// Forgets everything where a segment is lost. Otherwise a removal in it could come undone, and so could those behind
+    /// it. False if none is.
+    pub(crate) fn begin_anew_if_lost(&self) -> Result<bool> {
+        if self.store.files.health.has_lost() { self.wipe().map(|()| true) } else { Ok(false) }
+    }
+
     /// Tells programs outside what the cache has and did.
     pub(crate) fn report(&self) -> Result<()> {
         let files = &self.store.files;
-        report::write(&files.fs, &files.dir, &self.store.view.counters.read(), self.store.ages.now_ms())
+        report::write(&files.fs, &files.dir, &self.store.view.counters.read(), self.store.ages.seen_ms())
     }
 }

@@ -3,13 +3,13 @@
 
 use crate::{
     error::Result,
-    reclaim::{evict::is_full, steps::Reclaim},
+    reclaim::{calls::Calls, evict::is_full, steps::Reclaim},
     stats::Stats,
     sync::holds_log,
 };
 use std::{
     sync::Arc,
-    thread::{self, JoinHandle},
+    thread::{self, JoinHandle, Thread},
     time::{Duration, Instant},
 };
 
@@ -21,17 +21,19 @@ const AFTER_AN_ERROR: Duration = Duration::from_millis(100);
 const REPORT_EVERY: Duration = Duration::from_secs(4);
 const ASLEEP: Duration = Duration::from_secs(10);
 
-pub(crate) fn start(reclaim: &Arc<Reclaim>) -> std::io::Result<Vec<JoinHandle<()>>> {
-    let spawn = |name: &str, main: Box<dyn FnOnce(&Reclaim) + Send>| {
-        let reclaim = reclaim.clone();
-        thread::Builder::new().name(name.into()).spawn(move || main(&reclaim))
+/// Starts both and adds them to `threads`; after an error that has those that the caller must end.
+pub(crate) fn start(reclaim: &Arc<Reclaim>, threads: &mut Vec<JoinHandle<()>>) -> std::io::Result<()> {
+    let mut spawn = |name: &str, answers: fn(&Calls, Thread), main: Box<dyn FnOnce(&Reclaim) + Send>| {
+        let of_thread = reclaim.clone();
+        let thread = thread::Builder::new().name(name.into()).spawn(move || main(&of_thread))?;
+        answers(&reclaim.calls, thread.thread().clone());
+        threads.push(thread);
+        Ok(())
     };
     // Not by the thread, which may start when something has changed already.
     let reported = reclaim.store.view.counters.read();
-    let worker = spawn("refdb-kvcache", Box::new(|reclaim| run(reclaim, reported)))?;
-    let syncer = spawn("refdb-kvsync", Box::new(run_syncer))?;
-    reclaim.calls.answered_by(worker.thread().clone(), syncer.thread().clone());
-    Ok(vec![worker, syncer])
+    spawn("refdb-kvcache", Calls::worker_is, Box::new(|reclaim| run(reclaim, reported)))?;
+    spawn("refdb-kvsync", Calls::syncer_is, Box::new(run_syncer))
 }
 
 fn run_syncer(reclaim: &Reclaim) {
@@ -40,7 +42,10 @@ fn run_syncer(reclaim: &Reclaim) {
             // There is room now for the worker to go on.
             Ok(true) => reclaim.calls.wake(),
             Ok(false) => thread::park_timeout(ASLEEP),
-            Err(_) => thread::park_timeout(AFTER_AN_ERROR),
+            Err(_) => {
+                let _ = reclaim.begin_anew_if_lost();
+                thread::park_timeout(AFTER_AN_ERROR);
+            }
         }
     }
 }
@@ -84,7 +89,9 @@ fn run(reclaim: &Reclaim, mut reported: Stats) {
             }
             // It was counted; what could not be written stays in memory and is tried again.
             Err(error) => {
-                if !(is_full(&error) && reclaim.free_one().is_ok_and(|freed| freed)) {
+                let helps = |done: Result<bool>| done.is_ok_and(|helped| helped);
+                let helped = helps(reclaim.begin_anew_if_lost()) || (is_full(&error) && helps(reclaim.free_one()));
+                if !helped {
                     thread::park_timeout(AFTER_AN_ERROR);
                 }
             }

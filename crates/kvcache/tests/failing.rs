@@ -1,0 +1,156 @@
+//! What a machine refuses: to bring bytes to stable storage, to start threads.
+
+mod common;
+
+use common::{eventually, open, patient};
+use refdb_kvcache::{Cache, Durability, Options, PutOptions};
+use refdb_vfs::{Fs, Op, Verdict, Witness};
+use std::{
+    collections::HashMap,
+    io,
+    ops::Range,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+const MIB: u64 = 1 << 20;
+const FOLDER: &str = "REFDB_FAILING_FOLDER";
+
+/// A disk as Linux shows it: bytes that could not be brought to stable storage are dropped. It is told once, and the next
+/// sync succeeds without them.
+#[derive(Default)]
+struct Forgetful {
+    fails: AtomicBool,
+    synced: Mutex<HashMap<PathBuf, u64>>,
+    dropped: Mutex<Vec<(PathBuf, Range<u64>)>>,
+}
+
+impl Witness for Forgetful {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        let Op::Sync(path) = op else { return Verdict::Proceed };
+        let len = std::fs::metadata(path).expect("a file that is synced is there").len();
+        let before = self.synced.lock().expect("nobody panics with it").insert(path.to_owned(), len).unwrap_or(0);
+        if path.extension().is_none_or(|end| end != "seg") || !self.fails.load(Ordering::Relaxed) {
+            return Verdict::Proceed;
+        }
+        self.dropped.lock().expect("nobody panics with it").push((path.to_owned(), before..len));
+        Verdict::Fail(io::Error::from_raw_os_error(5))
+    }
+}
+
+impl Forgetful {
+    /// What memory had of the files is gone.
+    fn lose_power(&self) {
+        for (path, range) in self.dropped.lock().expect("nobody panics with it").drain(..) {
+            if let Ok(file) = std::fs::OpenOptions::new().write(true).open(path) {
+                let zeros = vec![0; (range.end - range.start) as usize];
+                file.write_all_at(&zeros, range.start).expect("the file can be written to");
+            }
+        }
+    }
+}
+
+/// The removal was acknowledged. It stood behind another one that the disk had dropped, and came undone with it.
+#[test]
+fn what_is_synced_after_a_sync_that_failed_survives_a_loss_of_power() {
+    for sealed in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Arc::new(Forgetful::default());
+        let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), patient(4 * MIB)).unwrap();
+        let synced = PutOptions { durability: Durability::Synced, ..PutOptions::default() };
+        cache.put_with(b"one", b"session", synced).unwrap();
+        cache.put_with(b"other", b"session", synced).unwrap();
+        disk.fails.store(true, Ordering::Relaxed);
+        cache.remove_with(b"one", Durability::Synced).expect_err("it is not on stable storage");
+        if sealed {
+            for i in 0..40u32 {
+                cache.put(&i.to_le_bytes(), &[1; 4_000]).unwrap();
+            }
+        }
+        disk.fails.store(false, Ordering::Relaxed);
+        cache.remove_with(b"other", Durability::Synced).unwrap();
+        cache.put_with(b"next", b"session", synced).unwrap();
+        cache.abandon();
+        disk.lose_power();
+        let cache = open(dir.path(), 4 * MIB);
+        assert_eq!(cache.get(b"other"), None, "a removal that was synced");
+        assert_eq!(cache.get(b"next").map(|found| found.value).as_deref(), Some(&b"session"[..]));
+    }
+}
+
+#[test]
+fn a_disk_that_fails_each_sync_for_a_while_costs_entries_and_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Forgetful::default());
+    let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), patient(2 * MIB)).unwrap();
+    disk.fails.store(true, Ordering::Relaxed);
+    for i in 0..6_000u32 {
+        let key = (i % 300).to_le_bytes();
+        let _ = cache.put(&key, &[i as u8; 1_000]).unwrap();
+        if i % 100 == 0 {
+            cache.flush(Durability::Synced).expect_err("nothing is synced");
+        }
+    }
+    disk.fails.store(false, Ordering::Relaxed);
+    eventually(|| cache.flush(Durability::Synced).is_ok(), || format!("{:?}", cache.last_disk_error()));
+    cache.put_with(b"k", b"v", PutOptions { durability: Durability::Synced, ..PutOptions::default() }).unwrap();
+    cache.close().unwrap();
+    assert!(open(dir.path(), 2 * MIB).get(b"k").is_some());
+}
+
+/// The child of the test below.
+#[test]
+#[ignore = "only the test below runs it, as a process that can start no thread"]
+fn child_without_threads() {
+    let Ok(folder) = std::env::var(FOLDER) else { return };
+    assert!(std::thread::Builder::new().spawn(|| ()).is_err(), "no thread starts");
+    let folder = Path::new(&folder);
+    let reader = Cache::open_read_only(folder, None).unwrap();
+    assert_eq!(reader.verify().good, ENTRIES);
+    let error = Cache::open(folder, Options::new(32 * MIB)).unwrap_err().to_string();
+    assert!(error.contains("start a thread"), "{error}");
+}
+
+/// Enough that their index is worth a second thread.
+const ENTRIES: u64 = 120_000;
+
+/// The index is filled by several threads. Where they did not start that was a panic.
+#[test]
+fn a_cache_is_read_where_no_thread_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path(), 32 * MIB);
+    for i in 0..ENTRIES {
+        cache.put(&i.to_le_bytes(), b"v").unwrap();
+    }
+    cache.close().unwrap();
+    let program = refdb_testkit::this_program();
+    let mut command = Command::new(program.get_program());
+    command.args(program.get_args()).args(["--exact", "child_without_threads", "--ignored", "--test-threads", "1"]);
+    // No address space has room for such a stack.
+    command.env("RUST_MIN_STACK", (1u64 << 50).to_string()).env(FOLDER, dir.path());
+    let output = command.stdin(Stdio::null()).output().expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// The numbers went on behind that of the stray file, and the next one was 0. All was lost at each start.
+#[test]
+fn a_stray_file_of_the_largest_number_is_no_segment() {
+    let dir = tempfile::tempdir().unwrap();
+    let stray = dir.path().join("ffffffffffffffff.seg");
+    std::fs::write(&stray, [7; 100]).unwrap();
+    for round in 0..3u32 {
+        let cache = open(dir.path(), MIB);
+        assert!(cache.notices().is_empty(), "{:?}", cache.notices());
+        assert_eq!(cache.stats().entries, u64::from(round) * 40, "round {round}");
+        for i in 0..40u32 {
+            cache.put(&[round, i].map(|part| part as u8), &[1; 1_000]).unwrap();
+        }
+        cache.close().unwrap();
+    }
+    assert!(stray.exists());
+}
