@@ -41,6 +41,7 @@ final class GerritRefsTest {
   private GerritServer server;
   private Rest rest;
   private Author author;
+  private Ssh admin;
 
   /** Changes that Gerrit said it has: none may ever be missing. */
   private final List<Author.Change> acknowledged = new ArrayList<>();
@@ -56,6 +57,7 @@ final class GerritRefsTest {
     assertTrue(jgitConfig().contains("smallBatches = auto"), installed.text());
     server.start();
     rest = new Rest(server.url(), "admin", "secret");
+    admin = new Ssh(scratch, server, "admin", rest);
   }
 
   @AfterAll
@@ -242,9 +244,8 @@ final class GerritRefsTest {
       assertEquals(before.size() + 2, other.advertised().size(), "a push is taken, and refs are listed");
       assertEquals(List.of(), other.advertised().stream().filter(ref -> broken.stream().anyMatch(ref::startsWith)).toList());
       String url = "ssh://admin@localhost:" + server.sshPort() + "/broken";
-      String bySsh = "core.sshCommand=" + String.join(" ", sshCommand());
-      Commands.run(scratch, GIT, "-c", bySsh, "clone", "-q", "--mirror", url, scratch.resolve("broken-clone").toString());
-      assertTrue(Commands.run(scratch, GIT, "-c", bySsh, "ls-remote", url).contains("refs/heads/master"));
+      admin.git(GIT, "clone", "-q", "--mirror", url, scratch.resolve("broken-clone").toString());
+      assertTrue(admin.git(GIT, "ls-remote", url).contains("refs/heads/master"));
 
       String said = rest.ask("POST", "/projects/broken/gc", "{\"show_progress\":false}").body();
       assertFalse(said.contains("completed successfully"), said);
@@ -550,22 +551,8 @@ final class GerritRefsTest {
     return said.text();
   }
 
-  private List<String> sshCommand() throws IOException {
-    Path key = scratch.resolve("ssh-key");
-    if (!Files.exists(key)) {
-      Commands.run(scratch, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key.toString());
-      rest.good("POST", "/accounts/self/sshkeys", Files.readString(scratch.resolve("ssh-key.pub")));
-    }
-    return List.of(
-        "ssh", "-q", "-F", "/dev/null", "-i", key.toString(),
-        "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes");
-  }
-
   private Commands.Output sshAttempt(String... words) throws IOException {
-    List<String> command = new ArrayList<>(sshCommand());
-    command.addAll(List.of("-p", String.valueOf(server.sshPort()), "admin@localhost"));
-    command.addAll(List.of(words));
-    return Commands.attempt(scratch, command.toArray(String[]::new));
+    return admin.attempt(words);
   }
 
   /** What the server warned of, which says more than an answer that there is no such command. */

@@ -14,8 +14,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
 /**
- * Users at work on one Gerrit project: each pushes changes, looks at them, votes, submits, lists refs and clones. Each also
- * lists all accounts. When each of these began and ended is added to a file.
+ * Users at work on one Gerrit project: each makes all {@link Journeys} a round. When each of these began and ended is
+ * added to a file.
  *
  * <p>Arguments: address, project, users, rounds that are measured, rounds before that, the file. It is a closed loop:
  * every user waits for the answer before going on. With the property {@code refdb.server.pid} the server's threads are
@@ -23,8 +23,6 @@ import java.util.concurrent.ConcurrentLinkedQueue;
  */
 final class Load {
   private static final Duration STALL = Duration.ofSeconds(20);
-  private static final int ACCOUNTS = 500;
-  private static final String ALL_ACCOUNTS = "/accounts/?q=is:active&n=" + ACCOUNTS + "&o=DETAILS";
 
   private final String url;
   private final String project;
@@ -49,25 +47,13 @@ final class Load {
     if (server != null) {
       Thread.ofPlatform().daemon().start(() -> load.watch(server));
     }
-    load.makeAccounts();
+    Journeys.makeAccounts(arguments[0]);
     int users = Integer.parseInt(arguments[2]);
     load.run(users, Integer.parseInt(arguments[4]), "warm-up");
     load.times.clear();
     load.run(users, Integer.parseInt(arguments[3]), "user");
     Files.write(Path.of(arguments[5]), load.times, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
     Commands.run(scratch.getParent(), "rm", "-rf", scratch.toString());
-  }
-
-  /** So that there are as many as a journey looks at, in packed refs. */
-  private void makeAccounts() throws IOException {
-    Rest rest = new Rest(url, "admin", "secret");
-    int known = rest.get(ALL_ACCOUNTS).getAsJsonArray().size();
-    for (int i = known; i < ACCOUNTS; i++) {
-      rest.good("PUT", "/accounts/user" + i, "{\"name\":\"User " + i + "\",\"email\":\"user" + i + "@example.com\"}");
-    }
-    if (known < ACCOUNTS) {
-      rest.good("POST", "/projects/All-Users/gc", "{}");
-    }
   }
 
   private void run(int users, int rounds, String name) throws Exception {
@@ -97,45 +83,27 @@ final class Load {
   }
 
   private void work(String user, int rounds) throws Exception {
-    Rest rest = new Rest(url, "admin", "secret");
-    try (Author author = new Author(scratch.resolve(user), url, project)) {
+    try (Journeys journeys = new Journeys(url, project, scratch.resolve(user))) {
       for (int round = 0; round < rounds; round++) {
-        String text = user + " " + round;
-        Author.Change change = timed("push", () -> author.pushChange(text));
-        String path = "/changes/" + project + "~" + change.number();
-        timed(
-            "detail",
-            () -> rest.get(path + "/detail?o=CURRENT_REVISION&o=CURRENT_COMMIT&o=CURRENT_FILES&o=CURRENT_ACTIONS&o=SUBMITTABLE"));
-        timed("query", () -> rest.get("/changes/?q=status:open+project:" + project + "&n=25&o=LABELS"));
-        timed("review", () -> rest.good("POST", path + "/revisions/current/review", "{\"labels\":{\"Code-Review\":2}}"));
-        timed("submit", () -> rest.good("POST", path + "/submit", "{}"));
-        timed("accounts", () -> rest.get(ALL_ACCOUNTS));
-        timed("ls-remote", author::masterAdvertised);
-        Path clone = scratch.resolve(user + "-" + round);
-        timed(
-            "clone",
-            () -> {
-              new Author(clone, url, project).close();
-              return null;
-            });
-        Commands.run(scratch, "rm", "-rf", clone.toString());
+        for (String journey : Journeys.NAMES) {
+          timed(journey, () -> journeys.make(journey));
+        }
+        journeys.clean();
       }
     }
   }
 
-  private <T> T timed(String journey, Callable<T> work) throws Exception {
+  private void timed(String journey, Callable<Object> work) throws Exception {
     Instant begun = Instant.now();
     long start = System.nanoTime();
     underWay.put(Thread.currentThread(), start);
-    T result;
     try {
-      result = work.call();
+      work.call();
     } finally {
       underWay.remove(Thread.currentThread());
     }
     double millis = (System.nanoTime() - start) / 1e6;
     times.add(String.format("%s %s %s %.3f", journey, begun, Instant.now(), millis));
-    return result;
   }
 
   /** Shows where the server's threads are, and the user's, once a journey takes very long. */

@@ -5,6 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 
 /** Gerrit's commands over SSH, as one user whose key this makes. */
 final class Ssh {
@@ -41,11 +43,23 @@ final class Ssh {
     return Commands.run(scratch, "bash", "-o", "pipefail", "-c", line);
   }
 
+  /** Runs a git, which speaks the second protocol over SSH; returns what it said. */
+  String git(String git, String... words) throws IOException {
+    List<String> command = new ArrayList<>();
+    command.addAll(List.of(git, "-c", "core.sshCommand=" + String.join(" ", options()), "-c", "protocol.version=2"));
+    command.addAll(List.of(words));
+    return Commands.run(scratch, command.toArray(String[]::new));
+  }
+
   private String[] command(String... words) {
-    return new String[] {
-      "ssh", "-p", String.valueOf(server.sshPort()), "-i", key.toString(), "-o", "BatchMode=yes", "-o",
-      "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=" + scratch.resolve("known-hosts"), "-o", "LogLevel=ERROR",
-      "-F", "none", user + "@localhost", String.join(" ", words)
-    };
+    List<String> command = new ArrayList<>(options());
+    command.addAll(List.of("-p", String.valueOf(server.sshPort()), user + "@localhost", String.join(" ", words)));
+    return command.toArray(String[]::new);
+  }
+
+  private List<String> options() {
+    return List.of(
+        "ssh", "-i", key.toString(), "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o",
+        "UserKnownHostsFile=" + scratch.resolve("known-hosts"), "-o", "LogLevel=ERROR", "-F", "none");
   }
 }

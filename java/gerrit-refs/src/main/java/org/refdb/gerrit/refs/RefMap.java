@@ -10,16 +10,13 @@ import org.eclipse.jgit.lib.Constants;
 import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefDatabase;
 
-/** The refs that a user may see. A list has branches and tags; a look-up by name finds any. */
+/** The refs that a user may see. A list has branches and tags, read when first asked for; a look-up by name finds any. */
 final class RefMap extends AbstractMap<String, Ref> {
   private final RefDatabase visible;
-  private final Map<String, Ref> listed = new TreeMap<>();
+  private Map<String, Ref> listed;
 
-  RefMap(RefDatabase visible) throws IOException {
+  RefMap(RefDatabase visible) {
     this.visible = visible;
-    for (Ref ref : visible.getRefsByPrefix(Constants.R_HEADS, Constants.R_TAGS)) {
-      listed.put(ref.getName(), ref);
-    }
   }
 
   RefDatabase visible() {
@@ -28,7 +25,7 @@ final class RefMap extends AbstractMap<String, Ref> {
 
   @Override
   public Ref get(Object name) {
-    Ref known = listed.get((String) name);
+    Ref known = listed == null ? null : listed.get((String) name);
     try {
       return known != null ? known : visible.exactRef((String) name);
     } catch (IOException e) {
@@ -43,6 +40,21 @@ final class RefMap extends AbstractMap<String, Ref> {
 
   @Override
   public Set<Entry<String, Ref>> entrySet() {
+    if (listed == null) {
+      listed = list();
+    }
     return listed.entrySet();
+  }
+
+  private Map<String, Ref> list() {
+    Map<String, Ref> refs = new TreeMap<>();
+    try {
+      for (Ref ref : visible.getRefsByPrefix(Constants.R_HEADS, Constants.R_TAGS)) {
+        refs.put(ref.getName(), ref);
+      }
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+    return refs;
   }
 }

@@ -34,8 +34,8 @@ import org.eclipse.jgit.transport.UploadPack.RequestPolicy;
  * asks a validator about other objects, which looks them up by their ids. A tip may have moved a moment ago. So it looks for
  * the others in the history of branches and tags. JGit's own check, with all refs, is for the rest.
  *
- * <p>JGit asks the hook once a connection. Over SSH that is before the fetch, and in the old protocol too. So this is for
- * HTTP and version 2 of the protocol.
+ * <p>JGit asks the hook once a connection. Over SSH that is before the fetch, so {@link LateCheck} does it there. By the old
+ * protocol JGit sends a list of all refs first, and nothing is spared.
  */
 @Singleton
 final class WantedRefs implements UploadPackInitializer {
@@ -53,11 +53,21 @@ final class WantedRefs implements UploadPackInitializer {
     if (upload.getAdvertiseRefsHook() != AdvertiseRefsHook.DEFAULT) {
       return; // somebody else's
     }
+    LateCheck late = LateCheck.add(upload, (asking, wants) -> check(project, asking, near(asking), wants));
     upload.setAdvertiseRefsHook(
         new AdvertiseRefsHook() {
           @Override
           public void advertiseRefs(UploadPack asking) {
-            advertise(project, asking);
+            if (!isPlain(asking) || !isOurs(project)) {
+              return;
+            }
+            if (asking.isBiDirectionalPipe()) {
+              late.begin(asking);
+            } else if (isFetch(asking)) {
+              RefMap near = near(asking);
+              asking.setRequestValidator((up, wants) -> check(project, up, near, wants));
+              asking.setAdvertisedRefs(near);
+            }
           }
 
           @Override
@@ -65,20 +75,18 @@ final class WantedRefs implements UploadPackInitializer {
         });
   }
 
-  private void advertise(Project.NameKey project, UploadPack upload) {
-    // Where more commands may follow, a list of refs would be short after a fetch that sent nothing.
-    if (upload.isBiDirectionalPipe() || !isFetch(upload) || !isPlain(upload)) {
-      return;
-    }
+  /** The refs that the user may see. They are listed when something asks for the list. */
+  static RefMap near(UploadPack upload) {
+    return new RefMap(upload.getRepository().getRefDatabase());
+  }
+
+  /** Whether the project's refs have an index by object. */
+  private boolean isOurs(Project.NameKey project) {
     try (Repository repository = manager.openRepository(project)) {
-      if (!(repository instanceof RefdbRepository)) {
-        return;
-      }
-      RefMap near = new RefMap(upload.getRepository().getRefDatabase());
-      upload.setRequestValidator((asking, wants) -> check(project, asking, near, wants));
-      upload.setAdvertisedRefs(near);
+      return repository instanceof RefdbRepository;
     } catch (IOException e) {
-      logger.atWarning().withCause(e).log("cannot list the branches of %s for a fetch; JGit lists all refs", project);
+      logger.atWarning().withCause(e).log("cannot open %s for a fetch; JGit lists all refs", project);
+      return false;
     }
   }
 

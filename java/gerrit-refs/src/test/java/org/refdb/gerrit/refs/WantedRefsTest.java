@@ -29,6 +29,7 @@ import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.lib.RepositoryCache;
 import org.eclipse.jgit.lib.TreeFormatter;
 import org.eclipse.jgit.transport.PacketLineOut;
+import org.eclipse.jgit.transport.PreUploadHook;
 import org.eclipse.jgit.transport.UploadPack;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -123,7 +124,23 @@ final class WantedRefsTest {
   /** A clone's second request over HTTP; its answer. */
   private String fetch(ObjectId... wants) throws IOException {
     ByteArrayOutputStream request = new ByteArrayOutputStream();
-    PacketLineOut lines = new PacketLineOut(request);
+    writeFetch(new PacketLineOut(request), wants);
+    return answer(request, false);
+  }
+
+  /** A clone's requests over SSH; their answer. */
+  private String cloneOverSsh(ObjectId... wants) throws IOException {
+    ByteArrayOutputStream requests = new ByteArrayOutputStream();
+    PacketLineOut lines = new PacketLineOut(requests);
+    lines.writeString("command=ls-refs\n");
+    lines.writeDelim();
+    lines.writeString("ref-prefix refs/heads/m\n");
+    lines.end();
+    writeFetch(lines, wants);
+    return answer(requests, true);
+  }
+
+  private static void writeFetch(PacketLineOut lines, ObjectId... wants) throws IOException {
     lines.writeString("command=fetch\n");
     lines.writeDelim();
     for (ObjectId want : wants) {
@@ -131,7 +148,6 @@ final class WantedRefsTest {
     }
     lines.writeString("done\n");
     lines.end();
-    return answer(request, false);
   }
 
   private String answer(ByteArrayOutputStream request, boolean overSsh) throws IOException {
@@ -147,6 +163,7 @@ final class WantedRefsTest {
 
   private void refuses(ObjectId want) {
     assertThrows(TransportException.class, () -> fetch(want));
+    assertThrows(TransportException.class, () -> cloneOverSsh(want));
   }
 
   @Test
@@ -156,10 +173,18 @@ final class WantedRefsTest {
   }
 
   @Test
+  void tipsAreFoundWithoutAListOfAllRefsOverSsh() throws IOException {
+    assertTrue(cloneOverSsh(first.get("refs/heads/main"), first.get("refs/changes/01/1/1")).contains("packfile"));
+    assertEquals(List.of("refs/heads/m", "refs/heads/", "refs/tags/"), listed);
+  }
+
+  @Test
   void whatWasABranchAMomentAgoIsFoundInItsHistory() throws IOException {
     ObjectId before = first.get("refs/heads/main");
     set("refs/heads/main", commit("next", before));
     assertTrue(fetch(before).contains("packfile"));
+    assertFalse(listed.contains("all"));
+    assertTrue(cloneOverSsh(before).contains("packfile"));
     assertFalse(listed.contains("all"));
   }
 
@@ -197,10 +222,35 @@ final class WantedRefsTest {
   }
 
   @Test
+  void aSecondRoundOverSshListsNoMoreThanTheFirst() throws IOException {
+    ByteArrayOutputStream commands = new ByteArrayOutputStream();
+    PacketLineOut lines = new PacketLineOut(commands);
+    lines.writeString("command=fetch\n");
+    lines.writeDelim();
+    lines.writeString("want " + first.get("refs/changes/01/1/1").name() + "\n");
+    lines.writeString("have 1234567890123456789012345678901234567890\n");
+    lines.end();
+    writeFetch(lines, first.get("refs/changes/01/1/1"));
+    assertTrue(answer(commands, true).contains("packfile"));
+    assertFalse(listed.contains("all"));
+  }
+
+  @Test
+  void hooksThatTookTheChecksPlaceLeaveAllToJGit() throws IOException {
+    UploadPack upload = new UploadPack(new Visible(repository));
+    new WantedRefs(manager).init(DEMO, upload);
+    upload.setPreUploadHook(PreUploadHook.NULL);
+    upload.getAdvertiseRefsHook().advertiseRefs(upload);
+    assertEquals(UploadPack.RequestPolicy.ADVERTISED, upload.getRequestPolicy());
+  }
+
+  @Test
   void hiddenRefsAndOtherPoliciesAreLeftToJGit() throws IOException {
     repository.getConfig().setString("uploadpack", null, "hiderefs", "refs/changes/");
     repository.getConfig().save();
-    refuses(first.get("refs/changes/01/1/1"));
+    assertThrows(TransportException.class, () -> fetch(first.get("refs/changes/01/1/1")));
     assertEquals(List.of("all"), listed);
+    assertThrows(TransportException.class, () -> cloneOverSsh(first.get("refs/changes/01/1/1")));
+    assertEquals(List.of("refs/heads/m", "all"), listed);
   }
 }
