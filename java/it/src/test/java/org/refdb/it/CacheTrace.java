@@ -8,14 +8,17 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
 import jdk.jfr.consumer.RecordedEvent;
 import jdk.jfr.consumer.RecordingFile;
 
 /**
  * Reads recordings of a server's look-ups in the persistent caches.
  *
- * <p>Arguments: {@code TRACE (NAME RECORDING)...}. Prints a table of how long look-ups took. It writes the keys of the last
- * recording to {@code TRACE}, in turn. A key is a number in LEB128; they are numbered as they come first.
+ * <p>{@code times (NAME RECORDING)...} prints a table of how long look-ups took. {@code keys TRACE RECORDING} prints which
+ * caches were asked. It writes the keys of the look-ups to {@code TRACE}, in turn. A key is a number in LEB128; keys are
+ * numbered as they come first.
  */
 final class CacheTrace {
   private static final int LOW_BITS = 7;
@@ -24,14 +27,32 @@ final class CacheTrace {
   private CacheTrace() {}
 
   public static void main(String[] arguments) throws IOException {
+    if (arguments[0].equals("keys")) {
+      List<RecordedEvent> events = read(Path.of(arguments[2]));
+      printCaches(events);
+      Files.write(Path.of(arguments[1]), trace(events));
+      return;
+    }
     System.out.println("| | look-ups | found | key p50 | p99 | store p50 | p99 | key and store, mean | value p50 | p99 | value bytes p50 | p99 |");
     System.out.println("|-|-|-|-|-|-|-|-|-|-|-|-|");
-    List<RecordedEvent> events = List.of();
     for (int i = 1; i + 1 < arguments.length; i += 2) {
-      events = read(Path.of(arguments[i + 1]));
-      print(arguments[i], events);
+      print(arguments[i], read(Path.of(arguments[i + 1])));
     }
-    Files.write(Path.of(arguments[0]), trace(events));
+  }
+
+  private static void printCaches(List<RecordedEvent> events) {
+    Map<String, List<RecordedEvent>> byCache =
+        events.stream().collect(Collectors.groupingBy(event -> event.getString("cache"), TreeMap::new, Collectors.toList()));
+    System.out.println("| cache | look-ups | keys | value bytes p50 | p99 |");
+    System.out.println("|-|-|-|-|-|");
+    byCache.forEach(
+        (name, lookUps) -> {
+          List<RecordedEvent> found = lookUps.stream().filter(event -> event.getBoolean("found")).toList();
+          System.out.printf(
+              "| %s | %d | %d | %.0f | %.0f |%n",
+              name, lookUps.size(), lookUps.stream().mapToLong(event -> event.getLong("key")).distinct().count(),
+              quantile(found, "bytes", 0.5), quantile(found, "bytes", 0.99));
+        });
   }
 
   private static List<RecordedEvent> read(Path recording) throws IOException {

@@ -1,5 +1,6 @@
 package org.refdb.it;
 
+import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
 import java.io.IOException;
@@ -26,7 +27,7 @@ import java.util.Random;
  */
 final class DetailReader {
   /** What the web UI of Gerrit 3.13 asks for. */
-  private static final String OPTIONS =
+  static final String OPTIONS =
       String.join(
           "&o=", "ALL_COMMITS", "ALL_REVISIONS", "CHANGE_ACTIONS", "DETAILED_LABELS", "DOWNLOAD_COMMANDS", "MESSAGES",
           "PARENTS", "REVIEWER_UPDATES", "SKIP_DIFFSTAT", "SUBMITTABLE", "SUBMIT_REQUIREMENTS", "WEB_LINKS");
@@ -140,16 +141,20 @@ final class DetailReader {
   }
 
   void detail(int number) throws IOException {
-    HttpResponse<String> response =
-        ask("/changes/" + ChangeMaker.PROJECT + "~" + number + "/detail?o=" + OPTIONS);
+    JsonObject change = json("/changes/" + ChangeMaker.PROJECT + "~" + number + "/detail?o=" + OPTIONS).getAsJsonObject();
+    if (change.get("_number").getAsInt() != number || change.getAsJsonArray("messages").size() != 4) {
+      throw new IllegalStateException("change " + number + " is answered with " + change);
+    }
+  }
+
+  /** What must be granted. */
+  JsonElement json(String path) throws IOException {
+    HttpResponse<String> response = ask(path);
     String body = response.body();
     if (response.statusCode() != 200) {
-      throw new IOException("change " + number + ": " + response.statusCode() + " " + body);
+      throw new IOException(path + ": " + response.statusCode() + " " + body);
     }
-    JsonObject change = JsonParser.parseString(body.substring(body.indexOf('\n') + 1)).getAsJsonObject();
-    if (change.get("_number").getAsInt() != number || change.getAsJsonArray("messages").size() != 4) {
-      throw new IllegalStateException("change " + number + " is answered with " + body);
-    }
+    return JsonParser.parseString(body.substring(body.indexOf('\n') + 1));
   }
 
   private HttpResponse<String> ask(String path) throws IOException {
