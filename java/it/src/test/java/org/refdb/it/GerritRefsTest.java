@@ -3,6 +3,7 @@ package org.refdb.it;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonElement;
@@ -322,6 +323,28 @@ final class GerritRefsTest {
     assertTrue(ssh("refdb", "stat", "secret").contains("secret served by refdb"));
     assertTrue(sshAttempt("refdb", "stat", "no/such/project").text().contains("there is no project no/such/project"));
     assertFalse(ssh("refdb", "stat").contains("no/such/project"));
+  }
+
+  @Test
+  @Order(106)
+  void aFetchOverSshGivesWhatTheUserMaySee() throws Exception {
+    create("over-ssh");
+    Author.Change change;
+    try (Author other = new Author(scratch.resolve("over-ssh"), server.url(), "over-ssh")) {
+      change = other.pushChange("a private one, fetched by its id");
+    }
+    rest.good("POST", "/changes/over-ssh~" + change.number() + "/private", "{}");
+    rest.good("PUT", "/accounts/reader", "{\"http_password\":\"geheim\"}");
+    Ssh reader = new Ssh(scratch, server, "reader", new Rest(server.url(), "reader", "geheim"));
+    String address = "@localhost:" + server.sshPort() + "/over-ssh";
+    String clone = scratch.resolve("over-ssh-clone").toString();
+    reader.git(GIT, "clone", "-q", "ssh://reader" + address, clone);
+    String id = change.commit().name();
+    AssertionError refused =
+        assertThrows(AssertionError.class, () -> reader.git(GIT, "-C", clone, "fetch", "ssh://reader" + address, id));
+    assertTrue(refused.getMessage().contains("want " + id + " not valid"), refused.getMessage());
+    admin.git(GIT, "-C", clone, "fetch", "-q", "ssh://admin" + address, id);
+    assertEquals(id, Commands.run(scratch, GIT, "-C", clone, "rev-parse", "FETCH_HEAD").strip());
   }
 
   private static String access(String place, String permission, String action) {
