@@ -74,7 +74,7 @@ impl Ages {
     /// The time of the clock; from when it is set back on, the time it would have without that.
     pub(crate) fn now_ms(&self) -> u64 {
         let (now, latest) = (self.clock.now_ms(), self.latest_ms.load(Ordering::Acquire));
-        let running = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let running = self.running_ms();
         if now >= latest {
             if now > latest {
                 self.latest_at_ms.store(running, Ordering::Relaxed);
@@ -89,6 +89,21 @@ impl Ages {
     /// The latest time that this run or one before it has seen, for the next one.
     pub(crate) fn seen_ms(&self) -> u64 {
         self.now_ms().max(self.owed_ms.load(Ordering::Relaxed))
+    }
+
+    /// Whether the clock was set back so far that values from another clock would not be believed.
+    pub(crate) fn is_set_back(&self) -> bool {
+        self.max_ms().is_some() && self.clock.now_ms().saturating_add(SKEW_MS) < self.now_ms()
+    }
+
+    /// The time is that of the clock again, whatever it was before.
+    pub(crate) fn believe_clock(&self) {
+        self.latest_at_ms.store(self.running_ms(), Ordering::Relaxed);
+        self.latest_ms.store(self.clock.now_ms(), Ordering::Release);
+    }
+
+    fn running_ms(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Leaves to a later run what was too old by then.

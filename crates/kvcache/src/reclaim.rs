@@ -8,6 +8,7 @@ mod copy;
 mod deletion;
 mod doomed;
 pub(crate) mod evict;
+mod expiry;
 pub(crate) mod ghost;
 mod keep;
 mod pace;

@@ -168,6 +168,37 @@ fn a_clock_that_was_a_month_ahead_costs_nothing_that_is_put_later() {
     }
 }
 
+/// It was too old at once until the cache was closed. A clock that was ahead for a moment left a server without sessions.
+#[test]
+fn what_is_put_with_the_right_time_after_a_clock_was_ahead_is_there() {
+    for durability in [Durability::Buffered, Durability::Synced] {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, now) = aging(dir.path());
+        let put = |key: &[u8], created_ms| {
+            let created_ms = Some(created_ms);
+            let put = cache.put_with(key, b"value", PutOptions { created_ms, durability, ..PutOptions::default() });
+            assert_eq!(put.unwrap(), Put::Stored);
+        };
+        put(b"before", START_MS);
+        now.fetch_add(MONTH_MS, Ordering::Relaxed);
+        put(b"ahead", START_MS + MONTH_MS);
+        assert_eq!((cache.get(b"before"), cache.get(b"ahead").is_some()), (None, true));
+        now.fetch_sub(MONTH_MS - 1_000, Ordering::Relaxed);
+        let is_there = || {
+            put(b"right", START_MS + 1_000);
+            cache.get(b"right").is_some()
+        };
+        eventually(is_there, || format!("{:?}", cache.stats()));
+        assert_eq!((cache.get(b"before"), cache.get(b"ahead")), (None, None));
+        cache.close().unwrap();
+        drop(cache);
+        let (cache, now) = aging_at(dir.path(), START_MS + 2_000);
+        assert_eq!((cache.get(b"right").is_some(), cache.get(b"before"), cache.get(b"ahead")), (true, None, None));
+        now.fetch_add(MONTH_MS, Ordering::Relaxed);
+        assert_eq!((cache.get(b"right"), cache.get(b"ahead")), (None, None));
+    }
+}
+
 /// The marks of more entries than there is room for.
 #[test]
 fn a_full_cache_whose_entries_had_expired_opens_without_them() {

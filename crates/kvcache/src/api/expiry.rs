@@ -1,18 +1,13 @@
 //! Entries that were too old in an earlier run stay so, whatever was done to the clock since.
 
-use crate::{
-    api::{cache::Cache, get::record_header},
-    error::Result,
-    log::{scratch::with_scratch, store::Store},
-    reclaim::report,
-};
+use crate::{api::cache::Cache, error::Result, log::store::Store, reclaim::report};
 
 impl Cache {
     /// Where the clock was set back since the last run, removes entries for good. It takes those that were too old by
     /// then, and those that come from the future now. From then on the clock is believed again. One that was far ahead
     /// by mistake costs no later entry.
     pub(crate) fn forget_expired(&self) -> Result<()> {
-        let Store { view, ages, files, .. } = &*self.store;
+        let Store { ages, files, .. } = &*self.store;
         assert!(!self.read_only, "a process that only reads removes nothing");
         let seen_ms = report::seen_ms(&files.fs, &files.dir)?;
         if seen_ms <= ages.now_ms() {
@@ -23,18 +18,7 @@ impl Cache {
             ages.owe(seen_ms);
             return Ok(());
         }
-        let mut expired = Vec::new();
-        view.index.for_each(|hash, place| {
-            let slot = view.slots[usize::from(place.slot())].load();
-            let header = slot.as_ref().and_then(|segment| with_scratch(|lent| record_header(segment, place, lent)));
-            // One that cannot be read is of no use either.
-            if header.is_none_or(|header| ages.was_expired(header.created_ms, seen_ms)) {
-                expired.push((hash, place));
-            }
-        });
-        for (hash, place) in expired {
-            self.store.log().drop_entry(view, hash, place, true);
-        }
+        self.reclaim.drop_expired(seen_ms);
         self.write_last()?;
         debug_assert!(!self.store.log().owes(), "all marks are in the files before the time is told");
         if files.has_promised() {

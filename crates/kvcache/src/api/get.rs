@@ -4,7 +4,7 @@ use crate::{
     api::cache::Cache,
     format::{
         place::Place,
-        record::{RECORD_HEADER_BYTES, RecordHeader, check_record},
+        record::{RECORD_HEADER_BYTES, check_record},
     },
     log::scratch::{Scratch, with_scratch},
     log::{segment::Segment, store::Store},
@@ -160,7 +160,8 @@ impl Cache {
         let Some(place) = view.index.get(self.sealer.hash(key)) else { return false };
         ages.max_ms().is_none() || {
             let slot = view.slots[usize::from(place.slot())].load();
-            let head = |segment: &Arc<Segment>| with_scratch(|scratch| record_header(segment, place, scratch));
+            let head =
+                |segment: &Arc<Segment>| with_scratch(|scratch| segment.record_header(place, &mut scratch.record));
             // Where it was moved meanwhile it was young enough for that.
             slot.as_ref().and_then(head).is_none_or(|header| !ages.is_expired(header.created_ms))
         }
@@ -178,12 +179,7 @@ impl Cache {
 
 /// What the header of a record says of its value's length, unchecked.
 fn value_len(segment: &Segment, place: Place, scratch: &mut Scratch) -> Option<usize> {
-    record_header(segment, place, scratch).map(|header| header.value_len as usize)
-}
-
-/// The header of a record, unchecked.
-pub(super) fn record_header(segment: &Segment, place: Place, scratch: &mut Scratch) -> Option<RecordHeader> {
-    RecordHeader::decode(segment.record(place.with_len(RECORD_HEADER_BYTES), &mut scratch.record)?)
+    segment.record_header(place, &mut scratch.record).map(|header| header.value_len as usize)
 }
 
 enum Lookup<T> {

@@ -1,5 +1,8 @@
 use crate::{
-    format::{place::Place, record::SEGMENT_HEADER_BYTES},
+    format::{
+        place::Place,
+        record::{RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES},
+    },
     log::scratch::Lent,
     log::{handles::Handles, image::Image},
     sync::{AtomicU64, Mutex, MutexGuard, Ordering, SharedOption, holds_log},
@@ -109,6 +112,11 @@ impl Segment {
         let bytes = &mut lent.bytes[..place.len()];
         file.read_exact_at(bytes, start as u64).ok()?;
         Some(bytes)
+    }
+
+    /// The header of the record at `place`, unchecked.
+    pub(crate) fn record_header(&self, place: Place, lent: &mut Lent) -> Option<RecordHeader> {
+        RecordHeader::decode(self.record(place.with_len(RECORD_HEADER_BYTES), lent)?)
     }
 
     /// Maps a file that is whole, for readers.
