@@ -8,10 +8,12 @@ use refdb::{
     ObjectError,
     transaction::{ObjectCheck, ObjectClass},
 };
-use refdb_refcache::{ListOptions, Trust, View, ViewSettings, Views, ViewsSettings};
+use refdb_refcache::{ListOptions, Row, Trust, View, ViewSettings, Views, ViewsSettings};
 use refdb_types::ObjectId;
 use std::{
     fs,
+    hint::black_box,
+    ops::ControlFlow,
     os::unix::fs::MetadataExt,
     path::Path,
     sync::{
@@ -169,7 +171,11 @@ pub(crate) fn measure_bound(dir: &Path, refs: usize) {
 
 fn list(view: &View, options: &ListOptions) {
     let mut listing = view.list(options).expect("listed");
-    while listing.next().expect("read").is_some() {}
+    let count = &mut |row: &Row<'_>| {
+        black_box(row.target);
+        ControlFlow::Continue(())
+    };
+    listing.each(count).expect("read");
 }
 
 fn timed(times: usize, act: &mut dyn FnMut()) -> Vec<Duration> {

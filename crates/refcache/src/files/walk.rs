@@ -9,7 +9,10 @@ use refdb_vfs::{Stat, now_nanos};
 use std::{
     collections::HashMap,
     num::NonZero,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     thread,
 };
 
@@ -44,57 +47,12 @@ impl Folders {
     }
 }
 
-/// With this number of folders at hand threads are worth their start. Each folder costs some calls of the system.
+/// From this number of folders on threads are worth their start. Each folder costs some calls of the system.
 const SIDE_BY_SIDE_FROM: usize = 64;
 const THREADS_MAX: usize = 4;
-
-/// Folders that several threads look at.
-struct Queue {
-    left: Mutex<Left>,
-    changed: Condvar,
-}
-
-struct Left {
-    waiting: Vec<BString>,
-    /// Threads that look at a folder, and may add those in it.
-    busy: usize,
-}
-
-impl Queue {
-    /// The next folder, and that this thread looks at it; `None` at the end of all.
-    fn take(&self) -> Option<(BString, Busy<'_>)> {
-        let may_come = |left: &mut Left| left.waiting.is_empty() && left.busy > 0;
-        let left = self.changed.wait_while(self.left(), may_come);
-        let mut left = left.unwrap_or_else(PoisonError::into_inner);
-        let next = left.waiting.pop();
-        left.busy += usize::from(next.is_some());
-        next.map(|folder| (folder, Busy { queue: self, below: None }))
-    }
-
-    fn left(&self) -> MutexGuard<'_, Left> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A thread looks at a folder.
-struct Busy<'q> {
-    queue: &'q Queue,
-    /// What was found in it. After a failure, which finds nothing, no other folder is looked at.
-    below: Option<Vec<BString>>,
-}
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        let mut left = self.queue.left();
-        debug_assert!(left.busy > 0, "who is done was busy");
-        left.busy -= 1;
-        match self.below.take() {
-            Some(mut below) => left.waiting.append(&mut below),
-            None => left.waiting.clear(),
-        }
-        self.queue.changed.notify_all();
-    }
-}
+/// To ask the system takes longer than to look at a folder.
+static THREADS: LazyLock<usize> =
+    LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX));
 
 impl FilesReader {
     /// The loose refs of a plan, sorted, each looked at now. A file that is no good is among them, to hide what packed-refs
@@ -131,33 +89,26 @@ impl FilesReader {
         innermost.unwrap_or(BStr::new("refs/"))
     }
 
-    /// The refs of a folder and those below it. Several threads look at many folders.
+    /// The refs of a folder and those below it, one level after the other. Several threads look at many folders.
     fn walk_folders(&self, root: &BStr, plan: &Plan, rows: &mut Vec<OwnRow>) -> Result<()> {
-        let mut waiting = vec![root.to_owned()];
-        while let Some(folder) = waiting.pop() {
-            self.walk_folder(folder.as_bstr(), plan, rows, &mut waiting)?;
-            if waiting.len() >= SIDE_BY_SIDE_FROM {
-                return self.walk_side_by_side(waiting, plan, rows);
+        let mut level = vec![root.to_owned()];
+        while !level.is_empty() {
+            let threads = if level.len() < SIDE_BY_SIDE_FROM { 1 } else { *THREADS };
+            let next = AtomicUsize::new(0);
+            let walk = || {
+                let (mut rows, mut below) = (Vec::new(), Vec::new());
+                while let Some(folder) = level.get(next.fetch_add(1, Relaxed)) {
+                    self.walk_folder(folder.as_bstr(), plan, &mut rows, &mut below)?;
+                }
+                Ok((rows, below))
+            };
+            let walked: Vec<Result<(Vec<OwnRow>, Vec<BString>)>> = self.fs.side_by_side(threads, &walk);
+            level.clear();
+            for found in walked {
+                let (mut found, mut below) = found?;
+                rows.append(&mut found);
+                level.append(&mut below);
             }
-        }
-        Ok(())
-    }
-
-    fn walk_side_by_side(&self, waiting: Vec<BString>, plan: &Plan, rows: &mut Vec<OwnRow>) -> Result<()> {
-        let queue = Queue { left: Mutex::new(Left { waiting, busy: 0 }), changed: Condvar::new() };
-        let work = || {
-            let mut rows = Vec::new();
-            while let Some((folder, mut busy)) = queue.take() {
-                let mut below = Vec::new();
-                self.walk_folder(folder.as_bstr(), plan, &mut rows, &mut below)?;
-                busy.below = Some(below);
-            }
-            Ok(rows)
-        };
-        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
-        let walked: Vec<Result<Vec<OwnRow>>> = self.fs.side_by_side(threads, &work);
-        for found in walked {
-            rows.append(&mut found?);
         }
         Ok(())
     }
