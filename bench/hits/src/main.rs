@@ -83,6 +83,10 @@ fn main() -> anyhow::Result<()> {
     for trace in traces::all(room) {
         println!("{}", row(&trace, room, limit, &base)?);
     }
+    let (real, keys) = traces::gerrit()?;
+    let third = keys / 3;
+    println!("{}", row(&real, third, third * store::ENTRY_BYTES, &base)?);
+    println!("\n{}: {} look-ups of {keys} keys, room for {third} of them.", real.name, real.keys.len());
     let (last, first) = restart(room, limit, &base)?;
     println!("\nThe first cache-full after a restart: {first:.3}; the last one before it: {last:.3}.");
     Ok(())

@@ -1,5 +1,6 @@
 //! The keys that are asked for, and in which order. Every trace is made from a seed.
 
+use anyhow::ensure;
 use refdb_bench::kv::workload::Draws;
 
 /// Keys of a trace are numbers from 0. A trace has ten times as many as a cache has room for.
@@ -77,4 +78,60 @@ pub fn restart(room: u64) -> Trace {
     let zipf = Zipf::new(keys, 0.82);
     let len = (REQUESTS_A_KEY * keys) as usize;
     Trace { name: "restart", keys: (0..len).map(|_| zipf.rank(&mut draws)).collect(), warm: len - 4 * room as usize }
+}
+
+/// What a real Gerrit asked its persistent caches for, and how many keys that are. `bench/bench-gerrit-caches --only trace`
+/// records it.
+pub fn gerrit() -> anyhow::Result<(Trace, u64)> {
+    let keys = numbers(include_bytes!("../gerrit.trace"))?;
+    // They were given in the order in which the keys came first.
+    let distinct = keys.iter().max().map_or(0, |last| last + 1);
+    let warm = keys.len() / 3;
+    Ok((Trace { name: "a real Gerrit", keys, warm }, distinct))
+}
+
+/// Numbers in LEB128, one after the other.
+fn numbers(bytes: &[u8]) -> anyhow::Result<Vec<Key>> {
+    const BITS: u32 = 7;
+    const MORE: u8 = 1 << BITS;
+    let (mut numbers, mut number, mut shift) = (Vec::new(), 0, 0);
+    for byte in bytes {
+        ensure!(shift + BITS < Key::BITS, "number {} of the trace has too many bytes", numbers.len());
+        number |= Key::from(byte & !MORE) << shift;
+        shift += BITS;
+        if byte & MORE == 0 {
+            numbers.push(number);
+            (number, shift) = (0, 0);
+        }
+    }
+    ensure!(shift == 0, "the trace ends within a number");
+    Ok(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_one_byte_and_of_more_are_told_apart() {
+        assert_eq!(numbers(&[0, 127, 0x80, 1, 0xff, 0xff, 3, 5]).unwrap(), [0, 127, 128, 65_535, 5]);
+    }
+
+    #[test]
+    fn a_number_that_is_cut_or_too_long_is_refused() {
+        assert!(numbers(&[1, 0x80]).is_err());
+        assert!(numbers(&[0xff; 10]).is_err());
+    }
+
+    #[test]
+    fn the_trace_numbers_keys_as_they_come_first() {
+        let (trace, distinct) = gerrit().unwrap();
+        let mut next = 0;
+        for key in &trace.keys {
+            assert!(*key <= next, "key {key} comes before key {next}");
+            next = next.max(key + 1);
+        }
+        assert_eq!(next, distinct);
+        assert!(distinct > 0 && trace.keys.len() as u64 > distinct, "keys are asked for again");
+    }
 }
