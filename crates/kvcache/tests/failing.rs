@@ -154,3 +154,37 @@ fn a_stray_file_of_the_largest_number_is_no_segment() {
     }
     assert!(stray.exists());
 }
+
+/// Files of the folder, by name and content.
+fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let entries = std::fs::read_dir(dir).expect("the folder is there").map(|entry| entry.expect("listed").path());
+    let mut files: Vec<_> = entries.map(|path| (path.clone(), std::fs::read(path).expect("readable"))).collect();
+    files.sort();
+    files
+}
+
+/// Both wrote segments of the same numbers there, and the first one's end deleted those of the other.
+#[test]
+fn a_cache_whose_folder_another_process_made_anew_is_told_and_touches_nothing() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("cache");
+    let synced = PutOptions { durability: Durability::Synced, ..PutOptions::default() };
+    let deleted = Cache::open(&dir, Options::new(MIB)).unwrap();
+    for key in 0..40_000u32 {
+        deleted.put_with(&key.to_le_bytes(), &[7; 100], PutOptions::default()).unwrap();
+    }
+    deleted.put_with(b"k", b"v", synced).unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+    let other = Cache::open(&dir, Options::new(MIB)).unwrap();
+    for key in 0..2_000u32 {
+        other.put_with(&key.to_le_bytes(), &[8; 100], PutOptions::default()).unwrap();
+    }
+    other.close().unwrap();
+    let theirs = files(&dir);
+    let told = deleted.put_with(b"k", b"w", synced).unwrap_err();
+    assert!(told.to_string().contains("has made the cache's folder anew"), "{told}");
+    let _ = deleted.clear();
+    assert!(deleted.close().is_err(), "what was put is nowhere");
+    drop(deleted);
+    assert!(files(&dir) == theirs, "nothing of the other's was touched");
+}

@@ -12,7 +12,7 @@ use crate::{
     },
     log::{
         append::{Log, Meta, Old, Start},
-        files::Files,
+        files::{Files, LOCK},
         handles::Handles,
         index::Fill,
         recover::{Found, Recovered, recover, recover_to_read, seal},
@@ -91,7 +91,8 @@ impl Cache {
             Start { dir: dir.to_owned(), handles, store, space, fill, old, floor, next_seq, before_end, synced_seq };
         let log = Log::new(start, &view.slots);
         let Options { max_age, patience, clock, .. } = options;
-        let files = Files::new(fs, dir.to_owned(), maps, promised);
+        let lock_id = Some(lock_file.stat()?.file_id());
+        let files = Files::new(fs, dir.to_owned(), maps, promised, lock_id);
         let store = Store::new(Ages::new(max_age, clock), view, files, log);
         let cache = Cache::on(store, sealer, patience, Some(lock_file), notices);
         cache.forget_expired()?;
@@ -136,7 +137,7 @@ impl Cache {
             synced_seq: 0,
         };
         let log = Log::new(start, &view.slots);
-        let files = Files::new(fs, dir.to_owned(), false, true);
+        let files = Files::new(fs, dir.to_owned(), false, true, None);
         let store = Store::new(Ages::new(None, Clock::system()), view, files, log);
         Ok(Cache::on(store, sealer, Duration::ZERO, None, notices))
     }
@@ -187,7 +188,7 @@ pub(crate) fn make_private_dir(fs: &Fs, dir: &Path) -> Result<()> {
 
 /// Takes the lock of the cache in a folder.
 pub(crate) fn take_lock(fs: &Fs, dir: &Path) -> Result<File> {
-    let path = dir.join("lock");
+    let path = dir.join(LOCK);
     loop {
         let file = fs.append(&path, 0o600)?;
         if !file.try_lock()? {

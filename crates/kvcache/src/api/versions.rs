@@ -2,7 +2,7 @@
 
 use crate::{
     error::{Error, Result},
-    log::files::PROMISE,
+    log::files::{LOCK, PROMISE},
 };
 use refdb_vfs::{EntryKind, Fs};
 use std::path::{Path, PathBuf};
@@ -78,7 +78,7 @@ fn delete(fs: &Fs, dir: &Path) -> Result<bool> {
         }
     }
     // The lock goes last: a process that opens the folder now makes a new one.
-    fs.remove_file(&dir.join("lock"))?;
+    fs.remove_file(&dir.join(LOCK))?;
     Ok(fs.remove_dir(dir).is_ok())
 }
 

@@ -3,7 +3,13 @@ use crate::{
     sync::{AtomicBool, Held, Lock, Ordering, Rank},
 };
 use refdb_vfs::Fs;
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+/// The file whose lock the process has that writes.
+pub(crate) const LOCK: &str = "lock";
 
 /// The file that says that a write was promised to survive a power loss.
 pub(crate) const PROMISE: &str = "promised";
@@ -18,6 +24,8 @@ pub(crate) struct Files {
     /// Whether readers see the files mapped.
     pub(crate) maps: bool,
     pub(crate) health: Health,
+    /// Which file our lock is; `None` for who only reads.
+    lock_id: Option<(u64, u64)>,
     turn: Lock<Turn>,
     /// Whether a write was ever promised to survive a power loss, in this process or before.
     promised: AtomicBool,
@@ -26,12 +34,13 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    pub(crate) fn new(fs: Fs, dir: PathBuf, maps: bool, promised: bool) -> Self {
+    pub(crate) fn new(fs: Fs, dir: PathBuf, maps: bool, promised: bool, lock_id: Option<(u64, u64)>) -> Self {
         Files {
             fs,
             dir,
             maps,
             health: Health::new(),
+            lock_id,
             turn: Lock::new(Rank::Files, Turn(())),
             promised: AtomicBool::new(promised),
             unlinked: AtomicBool::new(false),
@@ -41,6 +50,19 @@ impl Files {
     /// Whether the folder says that a write was promised to survive a power loss.
     pub(crate) fn promised_in(fs: &Fs, dir: &Path) -> bool {
         !matches!(fs.stat(&dir.join(PROMISE)), Err(error) if error.is_not_found())
+    }
+
+    /// Fails if the folder was deleted and another process has made it anew. It has its own lock there, and the files are its.
+    pub(crate) fn check_ours(&self) -> refdb_vfs::Result<()> {
+        debug_assert!(self.lock_id.is_some(), "who only reads writes nothing");
+        let path = self.dir.join(LOCK);
+        match self.fs.find(&path) {
+            Ok(Some(now)) if Some(now.file_id()) != self.lock_id => {
+                let source = io::Error::other("another process has made the cache's folder anew; restart this one");
+                Err(refdb_vfs::Error { operation: "write beside", path, source })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Waits for the turn to write.

@@ -44,10 +44,10 @@ impl Store {
     pub(crate) fn write_step(&self, _turn: &mut Turn) -> Result<bool> {
         let Some(next) = self.log().next_to_write() else { return Ok(false) };
         let Files { fs, maps, .. } = &self.files;
-        let done = match next {
+        let done = self.files.check_ours().and_then(|()| match next {
             Next::Tail(segment, image, end) => segment.flush(fs, &image, end, *maps),
             Next::Full(full) => self.write_full(full),
-        };
+        });
         self.files.health.wrote(done.is_ok());
         done.map(|()| true).map_err(|error| self.disk_failed(error))
     }
@@ -161,6 +161,7 @@ impl Store {
         if self.view.segment(segment.slot, segment.seq).is_none() {
             return Ok(());
         }
+        self.files.check_ours()?;
         if self.files.has_promised() {
             // In the order of the log, also as stable storage sees it. If only the older of two came back, so would the
             // values that the younger one removed.

@@ -249,6 +249,7 @@ impl Reclaim {
     /// Tells programs outside what the cache has and did.
     pub(crate) fn report(&self) -> Result<()> {
         let files = &self.store.files;
+        files.check_ours()?;
         report::write(&files.fs, &files.dir, &self.store.view.counters.read(), self.store.ages.seen_ms())
     }
 }
