@@ -2,6 +2,7 @@ package org.refdb.it;
 
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
 
@@ -69,16 +70,8 @@ final class WebUsers {
 
   private int number(Random random) {
     double at = random.nextDouble() * sums[sums.length - 1];
-    int low = 0;
-    int high = sums.length - 1;
-    while (low < high) { // the first rank whose sum is more
-      int middle = (low + high) / 2;
-      if (sums[middle] > at) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
-    return sums.length - low;
+    int found = Arrays.binarySearch(sums, at);
+    int rank = found < 0 ? -found - 1 : found + 1; // the first whose sum is more
+    return sums.length - Math.min(rank, sums.length - 1);
   }
 }

@@ -140,6 +140,15 @@ final class WantedRefsTest {
     return answer(requests, true);
   }
 
+  /** A round of a fetch that does not end it: what the client has is not known here. */
+  private static void writeRound(PacketLineOut lines, ObjectId want) throws IOException {
+    lines.writeString("command=fetch\n");
+    lines.writeDelim();
+    lines.writeString("want " + want.name() + "\n");
+    lines.writeString("have 1234567890123456789012345678901234567890\n");
+    lines.end();
+  }
+
   private static void writeFetch(PacketLineOut lines, ObjectId... wants) throws IOException {
     lines.writeString("command=fetch\n");
     lines.writeDelim();
@@ -209,11 +218,7 @@ final class WantedRefsTest {
   void aListAfterARoundOfAFetchOverSshIsWhole() throws IOException {
     ByteArrayOutputStream commands = new ByteArrayOutputStream();
     PacketLineOut lines = new PacketLineOut(commands);
-    lines.writeString("command=fetch\n");
-    lines.writeDelim();
-    lines.writeString("want " + first.get("refs/heads/main").name() + "\n");
-    lines.writeString("have 1234567890123456789012345678901234567890\n");
-    lines.end();
+    writeRound(lines, first.get("refs/heads/main"));
     lines.writeString("command=ls-refs\n");
     lines.writeDelim();
     lines.writeString("ref-prefix refs/changes/\n");
@@ -225,11 +230,7 @@ final class WantedRefsTest {
   void aSecondRoundOverSshListsNoMoreThanTheFirst() throws IOException {
     ByteArrayOutputStream commands = new ByteArrayOutputStream();
     PacketLineOut lines = new PacketLineOut(commands);
-    lines.writeString("command=fetch\n");
-    lines.writeDelim();
-    lines.writeString("want " + first.get("refs/changes/01/1/1").name() + "\n");
-    lines.writeString("have 1234567890123456789012345678901234567890\n");
-    lines.end();
+    writeRound(lines, first.get("refs/changes/01/1/1"));
     writeFetch(lines, first.get("refs/changes/01/1/1"));
     assertTrue(answer(commands, true).contains("packfile"));
     assertFalse(listed.contains("all"));
