@@ -29,6 +29,7 @@ mod format;
 #[doc(hidden)]
 pub mod fuzzing;
 mod log;
+mod plain;
 mod reclaim;
 mod stats;
 mod sync;

@@ -127,6 +127,11 @@ impl File {
         }
     }
 
+    /// Gives the lock back. A copy of the descriptor, as a child process has one until it runs its program, does not keep it.
+    pub fn unlock(&self) -> Result<()> {
+        self.inner.unlock().map_err(|source| Error::new("unlock", &self.path, source))
+    }
+
     /// Copies `len` bytes of `source` from `offset` to the end of this file, inside the kernel where it can.
     pub fn copy_from(&mut self, source: &File, offset: u64, len: u64) -> Result<()> {
         let op = Op::Copy { from: &source.path, offset, len, to: &self.path };

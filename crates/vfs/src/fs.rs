@@ -335,10 +335,13 @@ impl Fs {
         Ok(())
     }
 
-    /// Opens a file for appending, creating it if need be. `mode` is subject to the process's umask.
+    /// Opens a file for appending, creating it if need be. `mode` is subject to the process's umask. A pipe in its place
+    /// does not hold the caller up: without a reader that is an error.
     pub fn append(&self, path: &Path, mode: u32) -> Result<File> {
         let open = |create| {
-            self.gate.opening(|| std::fs::OpenOptions::new().append(true).create(create).mode(mode).open(path))
+            let mut options = std::fs::OpenOptions::new();
+            options.append(true).create(create).mode(mode).custom_flags(OFlags::NONBLOCK.bits() as i32);
+            self.gate.opening(|| options.open(path))
         };
         let inner = match open(false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

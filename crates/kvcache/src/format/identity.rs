@@ -6,6 +6,7 @@ use crate::{
         record::FORMAT_VERSION,
         seal::{self, Key, Sealer, Secret, WRAPPED_BYTES},
     },
+    plain,
 };
 use refdb_vfs::Fs;
 use std::path::{Path, PathBuf};
@@ -74,6 +75,11 @@ pub(crate) struct Opened {
     pub(crate) started_anew: Option<Error>,
 }
 
+/// A byte more than it should have tells of a longer one.
+fn read_file(fs: &Fs, path: &Path) -> refdb_vfs::Result<Vec<u8>> {
+    plain::read(fs, path, BYTES as u64 + 1)
+}
+
 fn path_in(dir: &Path) -> PathBuf {
     dir.join("format")
 }
@@ -85,7 +91,7 @@ fn io(path: &Path, source: std::io::Error) -> Error {
 /// Reads the file; for a process that only reads, every mismatch is an error.
 pub(crate) fn read(fs: &Fs, dir: &Path, key: Option<&Key>) -> Result<Opened> {
     let path = path_in(dir);
-    let identity = Identity::decode(&fs.read(&path)?, &path)?;
+    let identity = Identity::decode(&read_file(fs, &path)?, &path)?;
     let sealer = match (&identity.wrapped, key) {
         (None, None) => Sealer::Plain { seed: identity.store },
         (Some(wrapped), Some(key)) => match seal::unwrap(wrapped, key) {
@@ -100,13 +106,13 @@ pub(crate) fn read(fs: &Fs, dir: &Path, key: Option<&Key>) -> Result<Opened> {
 /// Who the cache is, for programs that look at its files without reading its entries.
 pub(crate) fn store_of(fs: &Fs, dir: &Path) -> Result<u64> {
     let path = path_in(dir);
-    Ok(Identity::decode(&fs.read(&path)?, &path)?.store)
+    Ok(Identity::decode(&read_file(fs, &path)?, &path)?.store)
 }
 
 /// Whether the cache in a folder is encrypted.
 pub(crate) fn is_encrypted(fs: &Fs, dir: &Path) -> Result<bool> {
     let path = path_in(dir);
-    Ok(Identity::decode(&fs.read(&path)?, &path)?.wrapped.is_some())
+    Ok(Identity::decode(&read_file(fs, &path)?, &path)?.wrapped.is_some())
 }
 
 /// Reads the file for a writer. A cache that cannot be used is given a new identity, which makes all its segments
@@ -129,7 +135,7 @@ pub(crate) fn read_or_create(fs: &Fs, dir: &Path, key: Option<&Key>, old_keys: &
 
 fn unwrap_with_any(fs: &Fs, dir: &Path, keys: &[Key]) -> Result<Option<(u64, Secret)>> {
     let path = path_in(dir);
-    let Identity { store, wrapped } = Identity::decode(&fs.read(&path)?, &path)?;
+    let Identity { store, wrapped } = Identity::decode(&read_file(fs, &path)?, &path)?;
     let secret = wrapped.and_then(|wrapped| keys.iter().find_map(|key| seal::unwrap(&wrapped, key)));
     Ok(secret.map(|secret| (store, secret)))
 }

@@ -1,8 +1,8 @@
 use crate::{
     log::health::Health,
-    sync::{AtomicBool, Held, Lock, Ordering, Rank},
+    sync::{AtomicBool, Held, Lock, Ordering, Rank, holds_log},
 };
-use refdb_vfs::Fs;
+use refdb_vfs::{File, Fs};
 use std::{
     io,
     path::{Path, PathBuf},
@@ -13,6 +13,30 @@ pub(crate) const LOCK: &str = "lock";
 
 /// The file that says that a write was promised to survive a power loss.
 pub(crate) const PROMISE: &str = "promised";
+
+/// The lock of a folder's one writer, which is free when this is dropped.
+pub(crate) struct OwnLock(File);
+
+impl OwnLock {
+    /// Of a file that is locked.
+    pub(crate) fn of(locked: File) -> Self {
+        OwnLock(locked)
+    }
+
+    /// Which file it is.
+    pub(crate) fn id(&self) -> refdb_vfs::Result<(u64, u64)> {
+        Ok(self.0.stat()?.file_id())
+    }
+}
+
+impl Drop for OwnLock {
+    fn drop(&mut self) {
+        // A child that another thread starts has a copy of the descriptor for a moment. To close ours would leave the lock
+        // to it, and who opens the cache then would be refused.
+        let given_back = self.0.unlock();
+        debug_assert!(given_back.is_ok(), "a lock that was taken can be given back: {given_back:?}");
+    }
+}
 
 /// The right to write to segments' files and to delete them, which one thread at a time has.
 pub(crate) struct Turn(());
@@ -52,17 +76,18 @@ impl Files {
         !matches!(fs.stat(&dir.join(PROMISE)), Err(error) if error.is_not_found())
     }
 
-    /// Fails if the folder was deleted and another process has made it anew. It has its own lock there, and the files are its.
+    /// Fails if our lock file is not there. Where it is another's, the folder was deleted and made anew, and the files there are
+    /// that process's. Where there is none, the folder is gone, be it for a while. A file that is not found then may be back later.
     pub(crate) fn check_ours(&self) -> refdb_vfs::Result<()> {
         debug_assert!(self.lock_id.is_some(), "who only reads writes nothing");
+        debug_assert!(!holds_log(), "the log's lock is held for moments, not for a disk");
         let path = self.dir.join(LOCK);
-        match self.fs.find(&path) {
-            Ok(Some(now)) if Some(now.file_id()) != self.lock_id => {
-                let source = io::Error::other("another process has made the cache's folder anew; restart this one");
-                Err(refdb_vfs::Error { operation: "write beside", path, source })
-            }
-            _ => Ok(()),
-        }
+        let why = match self.fs.find(&path)? {
+            Some(now) if Some(now.file_id()) == self.lock_id => return Ok(()),
+            Some(_) => "another process has made the cache's folder anew; restart this one",
+            None => "somebody has deleted the cache's folder or moved it away; bring it back or restart this process",
+        };
+        Err(refdb_vfs::Error { operation: "write beside", path, source: io::Error::other(why) })
     }
 
     /// Waits for the turn to write.

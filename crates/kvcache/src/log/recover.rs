@@ -11,6 +11,7 @@ use crate::{
         scan::{Scanned, scan},
         segment::seq_of,
     },
+    plain,
     sync::{on_threads, threads_for},
 };
 use refdb_vfs::{File, Fs};
@@ -111,7 +112,7 @@ pub(crate) fn footer_from(
 }
 
 fn load(fs: &Fs, path: &Path, seq: u64, store: u64) -> Result<Loaded> {
-    let file = fs.open(path)?;
+    let file = plain::open(fs, path)?;
     let file_bytes = file.stat()?.len_bytes;
     let mut head = [0; SEGMENT_HEADER_BYTES];
     if file_bytes < head.len() as u64 {

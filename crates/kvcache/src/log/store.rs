@@ -91,9 +91,14 @@ impl Store {
     /// Brings everything before `end` to stable storage, older segments first. So a power loss takes the end of the
     /// log, never a part in its middle. Segments that were deleted stay so.
     pub(crate) fn sync_through(&self, end: End) -> Result<()> {
-        let done = self.write_through(end).and_then(|()| self.sync_written(end));
+        let done = self.write_through(end).and_then(|()| self.sync_written(end)).and_then(|()| self.check_ours());
         self.files.health.synced(done.is_ok());
         done
+    }
+
+    /// Fails if the folder is not ours or not there. So no byte is called durable in a file that has no name any more.
+    fn check_ours(&self) -> Result<()> {
+        self.files.check_ours().map_err(|error| self.disk_failed(error))
     }
 
     fn sync_written(&self, end: End) -> Result<()> {
@@ -169,6 +174,8 @@ impl Store {
         }
         debug_assert!(segment.seq < self.log().end().seq, "the segment that is being filled stays");
         segment.delete(&self.files.fs)?;
+        // A file that was not found is gone only if the folder is there.
+        self.files.check_ours()?;
         self.files.note_unlinked();
         self.log().release(&self.view, segment.slot);
         Ok(())

@@ -1,15 +1,18 @@
 //! The `stats` file: what a cache has and did, for programs that look at it from outside. The next run reads its time there.
 
-use crate::{error::Result, stats::Stats};
+use crate::{error::Result, plain, stats::Stats};
 use refdb_vfs::Fs;
 use std::path::Path;
 
 /// The latest time that the cache had seen, in milliseconds since 1970.
 const SEEN_MS: &str = "seen_ms";
+/// A longer file is not one that was written here; what its start says is believed.
+const MOST_BYTES: u64 = 64 << 10;
 
 /// Writes the numbers as `name value` lines; replaced as a whole.
 pub(crate) fn write(fs: &Fs, dir: &Path, stats: &Stats, seen_ms: u64) -> Result<()> {
-    let temp = dir.join("stats.tmp");
+    let (temp, place) = (dir.join("stats.tmp"), dir.join("stats"));
+    plain::check_place(fs, &place)?;
     match fs.remove_file(&temp) {
         Err(error) if !error.is_not_found() => return Err(error.into()),
         _ => {}
@@ -17,7 +20,7 @@ pub(crate) fn write(fs: &Fs, dir: &Path, stats: &Stats, seen_ms: u64) -> Result<
     let numbers = stats.named().into_iter().chain([(SEEN_MS, seen_ms)]);
     let text: String = numbers.map(|(name, value)| format!("{name} {value}\n")).collect();
     fs.create_new(&temp, 0o600)?.write_all(text.as_bytes())?;
-    fs.rename(&temp, &dir.join("stats"))?;
+    fs.rename(&temp, &place)?;
     Ok(())
 }
 
@@ -33,7 +36,7 @@ pub(crate) fn seen_ms(fs: &Fs, dir: &Path) -> Result<u64> {
 }
 
 fn text(fs: &Fs, dir: &Path) -> Result<Option<String>> {
-    match fs.read(&dir.join("stats")) {
+    match plain::read(fs, &dir.join("stats"), MOST_BYTES) {
         Err(error) if error.is_not_found() => Ok(None),
         bytes => Ok(Some(String::from_utf8_lossy(&bytes?).into_owned())),
     }
