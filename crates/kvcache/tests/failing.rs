@@ -13,8 +13,8 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        Arc, Mutex, OnceLock, Weak,
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
@@ -187,4 +187,43 @@ fn a_cache_whose_folder_another_process_made_anew_is_told_and_touches_nothing() 
     assert!(deleted.close().is_err(), "what was put is nowhere");
     drop(deleted);
     assert!(files(&dir) == theirs, "nothing of the other's was touched");
+}
+
+/// A disk that is full while others remove entries: one more at each write that it refuses.
+#[derive(Default)]
+struct Crowded {
+    is_full: AtomicBool,
+    removed: AtomicU32,
+    cache: OnceLock<Weak<Cache>>,
+}
+
+impl Witness for Crowded {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        if !matches!(op, Op::Write(..)) || !self.is_full.load(Ordering::Relaxed) {
+            return Verdict::Proceed;
+        }
+        if let Some(cache) = self.cache.get().and_then(Weak::upgrade) {
+            let other = self.removed.fetch_add(1, Ordering::Relaxed);
+            assert!(cache.remove(&other.to_le_bytes()).expect("it is removed in memory"), "{other} was there");
+        }
+        Verdict::Fail(io::ErrorKind::StorageFull.into())
+    }
+}
+
+/// Where another removal stood behind it by then, it got the error of the full disk. A kill brought the value back.
+#[test]
+fn a_durable_removal_on_a_full_disk_lasts_though_others_remove_meanwhile() {
+    for durability in [Durability::Written, Durability::Synced] {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Arc::new(Crowded::default());
+        let cache = Arc::new(Cache::open_idle(Fs::witnessed(disk.clone()), dir.path(), patient(MIB)).unwrap());
+        disk.cache.set(Arc::downgrade(&cache)).unwrap();
+        cache.put(b"session", b"cookie").unwrap();
+        (0..100u32).for_each(|other| assert!(cache.put(&other.to_le_bytes(), b"v").is_ok()));
+        cache.flush(Durability::Synced).unwrap();
+        disk.is_full.store(true, Ordering::Relaxed);
+        cache.remove_with(b"session", durability).expect("all goes, so that it does");
+        Arc::into_inner(cache).expect("no other has it").abandon();
+        assert_eq!(Cache::open_read_only(dir.path(), None).unwrap().get(b"session"), None);
+    }
 }

@@ -229,6 +229,30 @@ fn a_logout_on_a_full_disk_survives_a_kill() {
     }
 }
 
+/// One of them emptied the cache for all, and the others were told that the disk is full.
+#[test]
+fn logouts_at_the_same_time_on_a_full_disk_all_succeed() {
+    const THREADS: u32 = 4;
+    for _ in 0..40 {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = SmallDisk::with(100 * MIB as i64);
+        let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), Options::new(MIB)).unwrap();
+        for i in 0..THREADS {
+            put_durably(&cache, &i.to_le_bytes(), &[4; 600], Durability::Synced);
+        }
+        disk.set_free(0);
+        let (cache, start) = (&cache, &std::sync::Barrier::new(THREADS as usize));
+        std::thread::scope(|scope| {
+            for i in 0..THREADS {
+                scope.spawn(move || {
+                    start.wait();
+                    cache.remove_with(&i.to_le_bytes(), Durability::Written).expect("it lasts");
+                });
+            }
+        });
+    }
+}
+
 /// What was still in memory was lost then, while older values of the same keys stayed in the files.
 #[test]
 fn a_close_on_a_full_disk_brings_nothing_back() {

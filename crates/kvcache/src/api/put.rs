@@ -320,8 +320,8 @@ impl Cache {
                         continue;
                     }
                     let log = self.store.log();
-                    let removals_end = log.removals_end().filter(|removals_end| *removals_end <= end);
-                    let waits = removals_end.is_some_and(|end| !log.is_written(end));
+                    // Where the last removal is a later one, there may be another before `end`.
+                    let waits = log.removals_end().is_some_and(|last| !log.is_written(last.min(end)));
                     drop(log);
                     return if waits { self.reclaim.wipe() } else { Err(error) };
                 }
