@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 /// A put that finds the write buffer full yields this often before it naps. So it does not take the writer's processor.
 const YIELDS: u32 = 8;
 const NAP: Duration = Duration::from_micros(200);
+/// A write that failed on a full disk is tried again this often, where others made room meanwhile.
+const MOST_AGAIN: u32 = 8;
 /// A write that may not be refused gives up when the disk takes nothing for so long.
 const FIRM_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -311,6 +313,7 @@ impl Cache {
     /// Waits until everything before `end` is as durable as asked. On a full disk older entries make room for it. Where
     /// that is not enough and a removal waits, all of them do, since removed values must not come back.
     fn settle_on_full_disk(&self, end: End, durability: Durability) -> Result<()> {
+        let mut again = 0;
         loop {
             match self.settle(end, durability) {
                 // What comes next is durable again.
@@ -322,8 +325,14 @@ impl Cache {
                     let log = self.store.log();
                     // Where the last removal is a later one, there may be another before `end`.
                     let waits = log.removals_end().is_some_and(|last| !log.is_written(last.min(end)));
+                    // Another thread may have made room since, or have emptied the cache.
+                    let is_written = log.is_written(end);
                     drop(log);
-                    return if waits { self.reclaim.wipe() } else { Err(error) };
+                    match () {
+                        () if waits => return self.reclaim.wipe(),
+                        () if is_written && again < MOST_AGAIN => again += 1,
+                        () => return Err(error),
+                    }
                 }
                 settled => return settled,
             }
