@@ -3,7 +3,7 @@
 mod common;
 
 use common::{eventually, open, patient};
-use refdb_kvcache::{Cache, Durability, Options, PutOptions};
+use refdb_kvcache::{Cache, Durability, Options, Put, PutOptions};
 use refdb_vfs::{Fs, Op, Verdict, Witness};
 use std::{
     collections::HashMap,
@@ -16,6 +16,7 @@ use std::{
         Arc, Mutex, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 const MIB: u64 = 1 << 20;
@@ -187,6 +188,41 @@ fn a_cache_whose_folder_another_process_made_anew_is_told_and_touches_nothing() 
     assert!(deleted.close().is_err(), "what was put is nowhere");
     drop(deleted);
     assert!(files(&dir) == theirs, "nothing of the other's was touched");
+}
+
+/// A disk that takes nothing from some moment on.
+#[derive(Default)]
+struct Dead(AtomicBool);
+
+impl Witness for Dead {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        match op {
+            Op::Write(..) if self.0.load(Ordering::Relaxed) => Verdict::Fail(io::Error::from_raw_os_error(5)),
+            _ => Verdict::Proceed,
+        }
+    }
+}
+
+/// It waited for half a minute, though the disk had said that it takes nothing.
+#[test]
+fn a_durable_put_on_a_dead_disk_with_a_full_buffer_is_told_soon() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Dead::default());
+    let cache = Cache::open_on(Fs::witnessed(disk.clone()), dir.path(), Options::new(8 * MIB)).unwrap();
+    disk.0.store(true, Ordering::Relaxed);
+    let durable = PutOptions { durability: Durability::Written, ..PutOptions::default() };
+    let at_once = PutOptions { at_once: true, ..durable };
+    let fills = |i: u32| matches!(cache.put_with(&i.to_le_bytes(), &[1; 4_000], at_once), Ok(Put::Stored));
+    assert!(!(0..10_000).all(fills), "the buffer has an end");
+    let start = Instant::now();
+    let told = cache.put_with(b"k", &[1; 4_000], durable).unwrap_err().to_string();
+    assert!(told.contains("os error 5"), "{told}");
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    // One that waits for nothing tells its caller that waiting is of no use.
+    let told = cache.put_with(b"k", &[1; 4_000], at_once).unwrap_err().to_string();
+    assert!(told.contains("os error 5"), "{told}");
+    disk.0.store(false, Ordering::Relaxed);
+    eventually(|| cache.put_with(b"k", b"v", durable).is_ok(), || format!("{:?}", cache.last_disk_error()));
 }
 
 /// A disk that is full while others remove entries: one more at each write that it refuses.

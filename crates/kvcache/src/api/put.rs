@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 /// A put that finds the write buffer full yields this often before it naps. So it does not take the writer's processor.
 const YIELDS: u32 = 8;
 const NAP: Duration = Duration::from_micros(200);
+/// It does so sooner where each write has failed for so long. Room that the worker makes on a full disk comes earlier.
+const DEAD_AFTER: Duration = Duration::from_secs(2);
 /// A write that failed on a full disk is tried again this often, where others made room meanwhile.
 const MOST_AGAIN: u32 = 8;
 /// A write that may not be refused gives up when the disk takes nothing for so long.
@@ -60,7 +62,8 @@ pub struct PutOptions {
     /// When the put counts as done.
     pub durability: Durability,
     /// Takes its place among the changes at once, or is refused at once. It never waits for room, nor for the disk.
-    /// What it asks of durability [`Cache::flush`] waits for. For callers that hold a lock.
+    /// What it asks of durability [`Cache::flush`] waits for. For callers that hold a lock. A durable one is an error where
+    /// the disk takes nothing, so that to try again is of no use.
     pub at_once: bool,
 }
 impl Cache {
@@ -162,7 +165,8 @@ impl Cache {
                 Err(reason) => {
                     let waited = since.get_or_insert_with(Instant::now).elapsed();
                     // The write buffer has no room again before the disk takes something.
-                    let is_hopeless = !is_firm && reason == NoRoom::Buffer && files.health.writes_fail_for(patience);
+                    let longest = if is_firm { DEAD_AFTER } else { patience };
+                    let is_hopeless = reason == NoRoom::Buffer && files.health.writes_fail_for(longest);
                     if waited >= patience || is_hopeless {
                         log.remove(view, header.hash, header.created_ms);
                         log.stop_waiting();
@@ -170,7 +174,8 @@ impl Cache {
                         view.counters.refused.add(1);
                         drop(log);
                         self.reclaim.calls.wake();
-                        return if is_firm && !options.at_once { Err(files.health.error()) } else { Ok(Put::Refused) };
+                        let is_told = is_firm && (is_hopeless || !options.at_once);
+                        return if is_told { Err(files.health.error()) } else { Ok(Put::Refused) };
                     }
                 }
             }

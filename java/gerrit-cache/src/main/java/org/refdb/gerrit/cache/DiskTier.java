@@ -191,7 +191,7 @@ final class DiskTier<K, V> {
       }
       waits = placed == Store.Placed.NO_ROOM && System.nanoTime() < end && rest();
     }
-    if (durable && placed != null) { // a refused entry's older value is gone, which must be durable too
+    if (durable) { // where it was refused its older value is gone, which must be durable too
       settle();
     }
   }

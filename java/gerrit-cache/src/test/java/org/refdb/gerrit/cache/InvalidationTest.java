@@ -266,6 +266,24 @@ class InvalidationTest {
     assertEquals(0, file("web_sessions").size());
   }
 
+  /** The entry that it had replaced was gone in memory only, and back after a kill. */
+  @Test
+  void aDurablePutThatFindsNoRoomBeforeTheDiskFailsMakesItsRemovalDurable() {
+    Cache<String, String> sessions = gerrit.factory().build(TestDef.named("web_sessions"));
+    sessions.put("cookie", "old");
+    int synced = opener.syncs.get();
+    opener.refuses.set(1);
+    opener.beforePut = () -> {
+      if (opener.refuses.get() == 0) { // the second attempt
+        throw new java.io.UncheckedIOException(new java.io.IOException("the disk takes nothing"));
+      }
+    };
+    sessions.put("cookie", "new");
+    opener.beforePut = () -> {};
+    assertEquals(0, file("web_sessions").size());
+    assertEquals(synced + 1, opener.syncs.get());
+  }
+
   @Test
   void aPutThatFindsNoRoomIsMadeLaterUnlessTheKeyWasChangedMeanwhile() throws Exception {
     Cache<String, String> cache = gerrit.strings();
