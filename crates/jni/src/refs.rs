@@ -26,7 +26,7 @@ use jni::{
     sys::{jboolean, jint, jlong},
 };
 use refdb_refcache::{ListOptions, Listing, View, Views, ViewsSettings};
-use request::{batch, id, names, optimize_options, view_settings};
+use request::{batch, ids, names, optimize_options, view_settings};
 use std::{
     ops::ControlFlow,
     os::unix::ffi::OsStrExt,
@@ -356,23 +356,26 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_listClose<'l>(
     })
 }
 
-/// The refs that hold an object, or a tag that leads to it.
+/// The refs that hold each of some objects, or a tag that leads to it. The names stand in the order of the objects, with their
+/// number before those of each.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_pointingAt<'l>(
     env: EnvUnowned<'l>,
     _class: JClass<'l>,
     view: jlong,
-    object: JByteArray<'l>,
+    request: JByteArray<'l>,
 ) -> JByteArray<'l> {
     call(env, |env| {
-        let object = bytes_of(env, &object)?;
+        let request = bytes_of(env, &request)?;
+        let objects = ids(&mut Request::new(&request))?;
         let view = VIEW.get(view)?;
-        let object = id(&object)?;
-        let names = view.pointing_at(&object)?;
+        let found = view.pointing_at_each(&objects)?;
         let mut answer = Answer::default();
         answer.u64(view.version());
-        for name in names {
-            answer.bytes(&name)?;
+        for object in &objects {
+            let names = found.get(object).map_or(&[][..], Vec::as_slice);
+            answer.u32(u32::try_from(names.len()).map_err(|_| Failure::TooLarge(names.len()))?);
+            names.iter().try_for_each(|name| answer.bytes(name))?;
         }
         new_array(env, answer.as_slice())
     })

@@ -1,8 +1,9 @@
 //! Refs in loose files and packed-refs: a loose ref outranks packed-refs.
 
 // Read in this order: `loose` (one file), [`FilesReader`], `walk` (all loose refs of some folders), `source`
-// (listings). Then read `tips` (refs by object) and `questionable` (refs that a verification looks at).
+// (listings). Then read `pointing` and `tips` (refs by object), and `questionable` (refs that a verification looks at).
 mod loose;
+mod pointing;
 mod questionable;
 mod source;
 mod tips;
@@ -20,11 +21,10 @@ use crate::{
     stats::{Counters, count},
     under_way::{Before, UnderWay},
 };
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BStr, ByteSlice};
 use refdb::{
     Store, Target,
     files::{FilesBackend, Look, PackedFile},
-    transaction::{ObjectCheck, ObjectClass},
 };
 use refdb_types::{HashKind, ObjectId, Scope};
 use refdb_vfs::{Fs, Stat};
@@ -340,58 +340,6 @@ impl FilesReader {
         // What a converted repository leaves behind looks like an empty one.
         let is_doubtful = !file.exists();
         Ok(Answer::new(FilesSource::new(&self.backend, &self.counters, file, loose), is_doubtful))
-    }
-
-    /// The names, in order, of the refs that hold the object or a tag that leads to it.
-    pub(crate) fn pointing_at(&self, id: &ObjectId, objects: &dyn ObjectCheck) -> Result<Answer<Vec<BString>>> {
-        let everything = Plan { ranges: vec![Range::everything()], root_refs: false };
-        let ((loose, (file, tips)), back) = self.whole(|| Ok((self.walk(&everything)?, self.tips(objects)?)))?;
-        let loose = set_back(loose, back, &everything);
-        debug_assert!(loose.is_sorted_by(|a, b| a.name < b.name), "loose refs are sought by halves");
-        let mut names = tips.find(&file, objects, id)?;
-        names.retain(|name| loose.binary_search_by(|row| row.name.cmp(name)).is_err());
-        for row in loose {
-            // What a tag leads to is written nowhere as long as its ref is loose.
-            let leads_there = match &row.target {
-                Some(Target::Direct(held)) if held == id => true,
-                Some(Target::Direct(held)) if row.name.starts_with(b"refs/tags/") => {
-                    objects.classify(held)? == ObjectClass::Tag(Some(*id))
-                }
-                _ => false,
-            };
-            if leads_there {
-                names.push(row.name);
-            }
-        }
-        names.sort_unstable();
-        // What a converted repository leaves behind looks like an empty one.
-        Ok(Answer::new(names, !file.exists()))
-    }
-
-    /// The present packed-refs and its index.
-    fn tips(&self, objects: &dyn ObjectCheck) -> Result<(Arc<PackedFile>, Arc<Tips>)> {
-        let mut file = self.packed()?;
-        let mut tips = self.tips.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tips) = &*tips
-            && tips.generation() == file.generation
-        {
-            return Ok((file, Arc::clone(tips)));
-        }
-        let begun = Instant::now();
-        *tips = None;
-        let mut fresh = Tips::of(&file, objects, &self.memory.pages)?;
-        if file.packed.disorder().is_some() {
-            // It is not sorted although it says so: now it is read again, and sorted in memory.
-            let distrusted = std::mem::replace(&mut file, self.packed()?);
-            debug_assert!(file.generation > distrusted.generation, "a file that is not believed is opened again");
-            fresh = Tips::of(&file, objects, &self.memory.pages)?;
-        }
-        debug_assert_eq!(fresh.generation(), file.generation, "an index is that of its file");
-        let fresh = Arc::new(fresh);
-        // One for which there is no room would be given up at the next question, and all else with it.
-        *tips = (fresh.bytes() <= self.memory.bytes_max).then(|| Arc::clone(&fresh));
-        self.counters.loaded(begun);
-        Ok((file, fresh))
     }
 
     pub(crate) fn sequence(&self) -> u64 {

@@ -1,5 +1,7 @@
 use bstr::BString;
 use refdb::{RefName, Target, backend::Peeled};
+use refdb_types::ObjectId;
+use std::collections::BTreeMap;
 
 /// A ref as it was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,3 +49,6 @@ impl Found {
         Self::loose(target)
     }
 }
+
+/// For each object the names, in order, of the refs that hold it or a tag that leads to it.
+pub(crate) type Pointing = BTreeMap<ObjectId, Vec<BString>>;

@@ -2,6 +2,7 @@ use crate::{
     Error, Found, Result, ViewSettings,
     answer::Answer,
     files::FilesReader,
+    found::Pointing,
     group::Groups,
     identity::{Identity, Verdict},
     listing::{Listing, Source},
@@ -127,11 +128,11 @@ impl Opened {
         }
     }
 
-    /// The names, in order, of the refs that hold the object or a tag that leads to it.
-    pub(crate) fn pointing_at(&self, id: &ObjectId) -> Result<Answer<Vec<BString>>> {
+    /// For each object the names, in order, of the refs that hold it or a tag that leads to it.
+    pub(crate) fn pointing_at(&self, ids: &[ObjectId]) -> Result<Answer<Pointing>> {
         match &self.reader {
-            Reader::Files(reader) => reader.pointing_at(id, self.store.context().objects),
-            Reader::Tables(reader) => reader.pointing_at(id),
+            Reader::Files(reader) => reader.pointing_at(ids, self.store.context().objects),
+            Reader::Tables(reader) => reader.pointing_at(ids),
         }
     }
 

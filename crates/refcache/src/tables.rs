@@ -3,6 +3,7 @@
 use crate::{
     Found, Result, Row, Storage, Trust, TrustSettings,
     answer::Answer,
+    found::Pointing,
     memory::Memory,
     plan::Range,
     stats::{Counters, count},
@@ -188,13 +189,17 @@ impl TablesReader {
         Ok(self.fresh()?.map(source))
     }
 
-    /// The names, in order, of the refs that hold the object or a tag that leads to it.
-    pub(crate) fn pointing_at(&self, id: &ObjectId) -> Result<Answer<Vec<BString>>> {
-        let names = |snapshot: Snapshot| {
-            let pointing = snapshot.merged().refs_pointing_at(id)?;
-            Ok(pointing.into_iter().map(|pointing| pointing.name).collect())
+    /// For each object the names, in order, of the refs that hold it or a tag that leads to it.
+    pub(crate) fn pointing_at(&self, ids: &[ObjectId]) -> Result<Answer<Pointing>> {
+        let of_each = |snapshot: Snapshot| {
+            let merged = snapshot.merged();
+            let names = |id: &ObjectId| -> Result<_> {
+                let pointing = merged.refs_pointing_at(id)?;
+                Ok((*id, pointing.into_iter().map(|pointing| pointing.name).collect()))
+            };
+            ids.iter().map(names).collect()
         };
-        self.fresh()?.try_map(names)
+        self.fresh()?.try_map(of_each)
     }
 
     pub(crate) fn sequence(&self) -> u64 {

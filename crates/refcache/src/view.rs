@@ -22,6 +22,7 @@ use refdb::{
 use refdb_types::{HashKind, ObjectId, SYMREF_DEPTH_MAX, is_safe};
 use std::{
     cell::Cell,
+    collections::BTreeMap,
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
@@ -206,7 +207,14 @@ impl View {
 
     /// The names, in order, of the refs that hold the object or an annotated tag that leads to it.
     pub fn pointing_at(&self, id: &ObjectId) -> Result<Vec<BString>> {
-        self.ask(|opened| opened.pointing_at(id))
+        let mut found = self.pointing_at_each(std::slice::from_ref(id))?;
+        Ok(found.remove(id).unwrap_or_default())
+    }
+
+    /// The same for many objects, as they all were at one time. Where refs are files, the loose ones are looked at once for
+    /// all objects.
+    pub fn pointing_at_each(&self, ids: &[ObjectId]) -> Result<BTreeMap<ObjectId, Vec<BString>>> {
+        self.ask(|opened| opened.pointing_at(ids))
     }
 
     /// The reflog's entries, newest first, until `entry` breaks. `false` if there is no reflog.

@@ -112,6 +112,30 @@ fn tips_are_found_by_object_and_by_what_a_tag_leads_to() {
 }
 
 #[test]
+fn many_objects_are_asked_about_in_one_question() {
+    each(|repo| {
+        let ids = repo.commits(4);
+        let tag = repo.tag_object(ids[0], "v1");
+        repo.git(["update-ref", "refs/heads/packed", &ids[0].to_string()]);
+        repo.git(["update-ref", "refs/tags/v1", &tag.to_string()]);
+        repo.git(["update-ref", "refs/heads/moved", &ids[2].to_string()]);
+        repo.git(["pack-refs", "--all"]);
+        repo.git(["update-ref", "refs/heads/moved", &ids[1].to_string()]);
+        repo.git(["update-ref", "refs/tags/late", &tag.to_string()]);
+        let view = open(repo);
+        let asked = [ids[3], tag, ids[0], ids[1], ids[0], ids[2]];
+        let found = view.pointing_at_each(&asked).unwrap();
+        assert_eq!(found[&ids[0]], ["refs/heads/packed", "refs/tags/late", "refs/tags/v1"]);
+        assert_eq!(found[&tag], ["refs/tags/late", "refs/tags/v1"]);
+        assert_eq!(found[&ids[1]], ["refs/heads/moved"]);
+        assert!(found[&ids[2]].is_empty() && found[&ids[3]].is_empty(), "{found:?}");
+        for id in asked {
+            assert_eq!(view.pointing_at(&id).unwrap(), found[&id]);
+        }
+    });
+}
+
+#[test]
 fn a_conversion_by_another_process_is_noticed_and_never_read_as_an_empty_repository() {
     each(|repo| {
         let ids = repo.commits(2);

@@ -54,8 +54,17 @@ pub(super) fn names<'a>(request: &mut Request<'a>) -> Result<Vec<&'a BStr>, Fail
     Ok(names)
 }
 
+/// Object ids, to the end.
+pub(super) fn ids(request: &mut Request<'_>) -> Result<Vec<ObjectId>, Failure> {
+    let mut ids = Vec::new();
+    while !request.is_empty() {
+        ids.push(id(request.bytes()?)?);
+    }
+    Ok(ids)
+}
+
 /// The kind is told by the length.
-pub(super) fn id(bytes: &[u8]) -> Result<ObjectId, Failure> {
+fn id(bytes: &[u8]) -> Result<ObjectId, Failure> {
     let kind = [HashKind::Sha1, HashKind::Sha256].into_iter().find(|kind| kind.len_bytes() == bytes.len());
     kind.and_then(|kind| ObjectId::from_bytes(kind, bytes)).ok_or(Failure::Malformed("an object id"))
 }

@@ -40,7 +40,7 @@ final class RefNatives {
 
   static native void listClose(long listing);
 
-  static native byte[] pointingAt(long view, byte[] object) throws EngineException;
+  static native byte[] pointingAt(long view, byte[] request) throws EngineException;
 
   static native byte[] conflicting(long view, byte[] name) throws EngineException;
 

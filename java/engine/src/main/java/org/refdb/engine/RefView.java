@@ -60,9 +60,11 @@ public final class RefView implements AutoCloseable {
     return RefListing.begin(handle.call(id -> RefNatives.list(id, request.toByteArray())));
   }
 
-  /** The refs that hold an object or a tag that leads to it. */
-  public PointingRefs pointingAt(byte[] objectId) throws EngineException {
-    return PointingRefs.unpack(new Unpacker(handle.call(id -> RefNatives.pointingAt(id, objectId))));
+  /** The refs that hold each of some objects or a tag that leads to it. All loose refs are looked at, once. */
+  public PointingRefs pointingAt(Collection<byte[]> objectIds) throws EngineException {
+    Packer request = new Packer();
+    objectIds.forEach(request::bytes);
+    return PointingRefs.unpack(new Unpacker(handle.call(id -> RefNatives.pointingAt(id, request.toByteArray()))));
   }
 
   /** The names of the refs that make it impossible to create one of this name. */

@@ -60,6 +60,16 @@ public final class Unpacker {
     return new String(bytes, take(length), length, StandardCharsets.UTF_8);
   }
 
+  /** Byte strings of text, with their number before them. */
+  List<String> countedTexts() {
+    int count = i32();
+    List<String> texts = new ArrayList<>();
+    for (int i = 0; i < count; i++) {
+      texts.add(text());
+    }
+    return texts;
+  }
+
   /** All that is left, which is byte strings of text. */
   List<String> texts() {
     List<String> texts = new ArrayList<>();

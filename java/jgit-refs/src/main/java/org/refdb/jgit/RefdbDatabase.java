@@ -333,23 +333,52 @@ public final class RefdbDatabase extends RefDatabase {
   /** The refs, HEAD among them, that hold the object or a tag that leads to it. */
   @Override
   public Set<Ref> getTipsWithSha1(ObjectId id) throws IOException {
-    byte[] raw = new byte[RefDecoder.ID_BYTES];
-    id.copyRawTo(raw, 0);
-    PointingRefs pointing = view.pointingAt(raw);
+    return tipsOf(List.of(id)).get(0);
+  }
+
+  /**
+   * The same for many objects, in their order. In files a question looks at each loose ref, however many objects it is about.
+   *
+   * @param ids none comes twice
+   */
+  public List<Set<Ref>> tipsOf(List<? extends ObjectId> ids) throws IOException {
+    PointingRefs pointing = view.pointingAt(ids.stream().map(RefdbDatabase::raw).toList());
     seen(pointing.version());
     List<String> names = new ArrayList<>();
     names.add(Constants.HEAD);
-    names.addAll(pointing.names());
-    Set<Ref> tips = new HashSet<>();
+    pointing.names().forEach(names::addAll);
     Unpacker refs = view.lookupMany(names);
-    for (String name : names) {
-      Ref ref = RefDecoder.resolved(name, refs);
-      // Someone may have changed it since.
-      if (ref != null && ref.getObjectId() != null && (id.equals(ref.getObjectId()) || id.equals(peeled(ref)))) {
-        tips.add(ref);
+    Ref head = RefDecoder.resolved(Constants.HEAD, refs);
+    List<Set<Ref>> tips = new ArrayList<>();
+    for (int at = 0; at < ids.size(); at++) {
+      ObjectId id = ids.get(at);
+      List<String> found = pointing.names().get(at);
+      Set<Ref> tipsOfId = new HashSet<>();
+      // Where HEAD leads to a branch, its object need not be looked at for each id.
+      boolean mayBeHead = head != null && (!head.isSymbolic() || found.contains(head.getLeaf().getName()));
+      if (mayBeHead && leadsTo(head, id)) {
+        tipsOfId.add(head);
       }
+      for (String name : found) {
+        Ref ref = RefDecoder.resolved(name, refs);
+        if (leadsTo(ref, id)) {
+          tipsOfId.add(ref);
+        }
+      }
+      tips.add(tipsOfId);
     }
     return tips;
+  }
+
+  private static byte[] raw(ObjectId id) {
+    byte[] raw = new byte[RefDecoder.ID_BYTES];
+    id.copyRawTo(raw, 0);
+    return raw;
+  }
+
+  /** Whether a ref leads to the object. Someone may have changed it since it was found. */
+  private boolean leadsTo(Ref ref, ObjectId id) throws IOException {
+    return ref != null && ref.getObjectId() != null && (id.equals(ref.getObjectId()) || id.equals(peeled(ref)));
   }
 
   /** What a ref's tag leads to. Below refs/tags/ it proves nothing that packed-refs has no line of it: git 2.55 leaves some out. */

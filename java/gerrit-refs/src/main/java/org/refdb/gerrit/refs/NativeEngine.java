@@ -3,10 +3,14 @@ package org.refdb.gerrit.refs;
 import com.google.common.flogger.FluentLogger;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.function.Supplier;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefDatabase;
 import org.refdb.engine.EngineException;
 import org.refdb.engine.EngineLoadException;
@@ -85,6 +89,11 @@ final class NativeEngine implements RefEngine {
   @Override
   public boolean hint(Path gitDir) {
     return views.hint(gitDir);
+  }
+
+  @Override
+  public List<Set<Ref>> tips(RefDatabase refs, List<? extends ObjectId> ids) throws IOException {
+    return ((RefdbDatabase) refs).tipsOf(ids);
   }
 
   @Override

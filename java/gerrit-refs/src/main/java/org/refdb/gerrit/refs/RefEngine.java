@@ -2,9 +2,13 @@ package org.refdb.gerrit.refs;
 
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefDatabase;
 import org.refdb.engine.RefHoldings;
 import org.refdb.engine.RefStats;
@@ -39,6 +43,9 @@ interface RefEngine {
 
   /** The next question about a repository looks at the disk; false if it is not open. */
   boolean hint(Path gitDir);
+
+  /** The refs that hold each of some objects, or a tag that leads to it, in their order. No object comes twice. */
+  List<Set<Ref>> tips(RefDatabase refs, List<? extends ObjectId> ids) throws IOException;
 
   /** Compares memory with the disk. */
   Findings verify(RefDatabase refs) throws IOException;

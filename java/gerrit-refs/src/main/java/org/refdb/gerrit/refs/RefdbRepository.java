@@ -3,8 +3,12 @@ package org.refdb.gerrit.refs;
 import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
 import org.eclipse.jgit.lib.Constants;
+import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefDatabase;
 import org.eclipse.jgit.lib.RefUpdate;
@@ -63,6 +67,22 @@ final class RefdbRepository extends FileRepository {
   RefDatabase engineRefs() {
     RefDatabase current = refs;
     return current != null ? current : reopened();
+  }
+
+  /**
+   * The refs that hold each of some objects, or a tag that leads to it, in their order. It is one question, but in shadow mode.
+   *
+   * @param ids none comes twice
+   */
+  List<Set<Ref>> tips(List<? extends ObjectId> ids) throws IOException {
+    if (!(getRefDatabase() instanceof ShadowRefDatabase shadowed)) {
+      return engine.tips(engineRefs(), ids);
+    }
+    List<Set<Ref>> tips = new ArrayList<>();
+    for (ObjectId id : ids) {
+      tips.add(shadowed.getTipsWithSha1(id));
+    }
+    return tips;
   }
 
   /** Compares the engine's view with the disk. */

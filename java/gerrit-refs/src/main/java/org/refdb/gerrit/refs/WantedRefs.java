@@ -1,5 +1,6 @@
 package org.refdb.gerrit.refs;
 
+import com.google.common.collect.Lists;
 import com.google.common.flogger.FluentLogger;
 import com.google.gerrit.entities.Project;
 import com.google.gerrit.server.git.UploadPackInitializer;
@@ -9,6 +10,7 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.Set;
 import java.util.stream.Stream;
 import org.eclipse.jgit.errors.MissingObjectException;
 import org.eclipse.jgit.lib.Constants;
@@ -40,6 +42,15 @@ import org.eclipse.jgit.transport.UploadPack.RequestPolicy;
 @Singleton
 final class WantedRefs implements UploadPackInitializer {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
+
+  /** What clients want is looked up in portions, since the answers are in memory. */
+  private static final int WANTS_AT_ONCE = 4096;
+
+  /**
+   * Each hidden ref costs a question about permissions. A million refs may have one object, and the user may see none. Gerrit's
+   * filter of all refs is quicker then.
+   */
+  private static final int HIDDEN_MAX = 1000;
 
   private final RefdbRepositoryManager manager;
 
@@ -110,9 +121,13 @@ final class WantedRefs implements UploadPackInitializer {
   private void check(Project.NameKey project, UploadPack upload, RefMap near, List<ObjectId> wants) throws IOException {
     List<ObjectId> left = new ArrayList<>();
     try (Repository repository = manager.openRepository(project)) {
-      for (ObjectId want : wants) {
-        if (!isTip(want, repository.getRefDatabase(), near.visible())) {
-          left.add(want);
+      VisibleTips visible = new VisibleTips(near.visible());
+      for (List<ObjectId> some : Lists.partition(wants, WANTS_AT_ONCE)) {
+        List<Set<Ref>> tips = tips(repository, some);
+        for (int at = 0; at < some.size(); at++) {
+          if (!visible.hasOneOf(tips.get(at))) {
+            left.add(some.get(at));
+          }
         }
       }
     }
@@ -121,14 +136,40 @@ final class WantedRefs implements UploadPackInitializer {
     }
   }
 
-  /** Whether a ref that the user may see has it. One is enough, and many may have it. */
-  private static boolean isTip(ObjectId want, RefDatabase all, RefDatabase visible) throws IOException {
-    for (Ref ref : all.getTipsWithSha1(want)) {
-      if (visible.exactRef(ref.getName()) != null) {
-        return true;
-      }
+  /** The refs that hold each of some objects. A clone may want thousands, and each question looks at all loose refs. */
+  private static List<Set<Ref>> tips(Repository repository, List<ObjectId> wants) throws IOException {
+    if (repository instanceof RefdbRepository ours) {
+      return ours.tips(wants);
     }
-    return false;
+    List<Set<Ref>> tips = new ArrayList<>();
+    for (ObjectId want : wants) {
+      tips.add(repository.getRefDatabase().getTipsWithSha1(want));
+    }
+    return tips;
+  }
+
+  /** Which refs the user may see. After too many that are hidden it asks no more, and JGit's check is for the rest. */
+  private static final class VisibleTips {
+    private final RefDatabase visible;
+    private int hidden;
+
+    VisibleTips(RefDatabase visible) {
+      this.visible = visible;
+    }
+
+    /** Whether the user may see one. That is enough, and many may have an object. */
+    boolean hasOneOf(Set<Ref> tips) throws IOException {
+      for (Ref ref : tips) {
+        if (hidden == HIDDEN_MAX) {
+          return false;
+        }
+        if (visible.exactRef(ref.getName()) != null) {
+          return true;
+        }
+        hidden++;
+      }
+      return false;
+    }
   }
 
   /** Whether all are commits in the history of branches and tags. */

@@ -2,10 +2,14 @@ package org.refdb.gerrit.refs;
 
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefDatabase;
 import org.refdb.engine.RefHoldings;
 import org.refdb.engine.RefStats;
@@ -14,6 +18,7 @@ import org.refdb.engine.RefStats;
 final class CountingEngine implements RefEngine {
   int opened;
   int closed;
+  int askedForTips;
   boolean refuses;
 
   @Override
@@ -53,6 +58,16 @@ final class CountingEngine implements RefEngine {
   @Override
   public boolean hint(Path gitDir) {
     return false;
+  }
+
+  @Override
+  public List<Set<Ref>> tips(RefDatabase refs, List<? extends ObjectId> ids) throws IOException {
+    askedForTips++;
+    List<Set<Ref>> tips = new ArrayList<>();
+    for (ObjectId id : ids) {
+      tips.add(refs.getTipsWithSha1(id));
+    }
+    return tips;
   }
 
   @Override

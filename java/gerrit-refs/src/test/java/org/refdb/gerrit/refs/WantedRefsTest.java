@@ -18,8 +18,11 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import org.eclipse.jgit.errors.TransportException;
+import org.eclipse.jgit.lib.BatchRefUpdate;
 import org.eclipse.jgit.lib.CommitBuilder;
+import org.eclipse.jgit.lib.NullProgressMonitor;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.ObjectInserter;
 import org.eclipse.jgit.lib.PersonIdent;
@@ -28,8 +31,10 @@ import org.eclipse.jgit.lib.RefDatabase;
 import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.lib.RepositoryCache;
 import org.eclipse.jgit.lib.TreeFormatter;
+import org.eclipse.jgit.revwalk.RevWalk;
 import org.eclipse.jgit.transport.PacketLineOut;
 import org.eclipse.jgit.transport.PreUploadHook;
+import org.eclipse.jgit.transport.ReceiveCommand;
 import org.eclipse.jgit.transport.UploadPack;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -39,6 +44,7 @@ import org.junit.jupiter.api.io.TempDir;
 final class WantedRefsTest {
   private static final Project.NameKey DEMO = Project.nameKey("demo");
   private static final String SECRET = "refs/changes/02/2/1";
+  private static final String STARS = "refs/starred-changes/";
 
   @TempDir Path site;
 
@@ -51,7 +57,10 @@ final class WantedRefsTest {
   /** The commit that each ref has had first. */
   private final Map<String, ObjectId> first = new HashMap<>();
 
-  /** As Gerrit's repository of a fetch: no user sees {@link #SECRET}. */
+  /** Questions whether the user may see a ref. */
+  private int asked;
+
+  /** As Gerrit's repository of a fetch: no user sees {@link #SECRET} and stars. */
   private final class Visible extends DelegateRepository {
     Visible(Repository delegate) {
       super(delegate);
@@ -62,7 +71,8 @@ final class WantedRefsTest {
       return new DelegateRefDatabase(delegate()) {
         @Override
         public Ref exactRef(String name) throws IOException {
-          return name.equals(SECRET) ? null : super.exactRef(name);
+          asked++;
+          return isHidden(name) ? null : super.exactRef(name);
         }
 
         @Override
@@ -78,7 +88,11 @@ final class WantedRefsTest {
         }
 
         private List<Ref> visible(List<Ref> refs) {
-          return refs.stream().filter(ref -> !ref.getName().equals(SECRET)).toList();
+          return refs.stream().filter(ref -> !isHidden(ref.getName())).toList();
+        }
+
+        private boolean isHidden(String name) {
+          return name.equals(SECRET) || name.startsWith(STARS);
         }
       };
     }
@@ -212,6 +226,38 @@ final class WantedRefsTest {
     refuses(ObjectId.fromString("1234567890123456789012345678901234567890"));
     // One that is refused takes the others along.
     assertThrows(TransportException.class, () -> fetch(first.get("refs/heads/main"), first.get(SECRET)));
+  }
+
+  @Test
+  void whatManyHiddenRefsHoldIsNotAskedOfEach() throws IOException {
+    ObjectId star = commit("star");
+    BatchRefUpdate batch = repository.getRefDatabase().newBatchUpdate();
+    for (int user = 0; user < 3000; user++) {
+      batch.addCommand(new ReceiveCommand(ObjectId.zeroId(), star, STARS + "01/1/" + user));
+    }
+    try (RevWalk walk = new RevWalk(repository)) {
+      batch.execute(walk, NullProgressMonitor.INSTANCE);
+    }
+    asked = 0;
+    assertThrows(TransportException.class, () -> fetch(star));
+    assertTrue(asked < 1500, asked + " questions");
+    // Of what many hidden refs and a visible one have JGit finds that one.
+    set("refs/changes/03/3/1", star);
+    assertTrue(fetch(star).contains("packfile"));
+  }
+
+  @Test
+  void manyWantsAreLookedUpInOneQuestion() throws IOException {
+    CountingEngine counting = new CountingEngine();
+    manager = new RefdbRepositoryManager(Sites.disk(site), Optional.of(counting), Settings.of(Sites.config()));
+    RepositoryCache.clear();
+    List<ObjectId> wants = new ArrayList<>();
+    for (int change = 10; change < 30; change++) {
+      wants.add(commit("change " + change));
+      set("refs/changes/" + change + "/" + change + "/1", wants.get(wants.size() - 1));
+    }
+    assertTrue(fetch(wants.toArray(ObjectId[]::new)).contains("packfile"));
+    assertEquals(1, counting.askedForTips);
   }
 
   @Test

@@ -1,0 +1,78 @@
+use super::{FilesReader, set_back, tips::Tips};
+use crate::{
+    Result,
+    answer::Answer,
+    found::Pointing,
+    plan::{Plan, Range},
+    row::OwnRow,
+};
+use refdb::{
+    Target,
+    files::PackedFile,
+    transaction::{ObjectCheck, ObjectClass},
+};
+use refdb_types::ObjectId;
+use std::{
+    sync::{Arc, PoisonError},
+    time::Instant,
+};
+
+impl FilesReader {
+    /// The refs of each object. However many objects there are, all loose refs are looked at once.
+    pub(crate) fn pointing_at(&self, ids: &[ObjectId], objects: &dyn ObjectCheck) -> Result<Answer<Pointing>> {
+        let everything = Plan { ranges: vec![Range::everything()], root_refs: false };
+        let ((loose, (file, tips)), back) = self.whole(|| Ok((self.walk(&everything)?, self.tips(objects)?)))?;
+        let loose = set_back(loose, back, &everything);
+        debug_assert!(loose.is_sorted_by(|a, b| a.name < b.name), "loose refs are sought by halves");
+        let mut found: Pointing = ids.iter().map(|id| (*id, Vec::new())).collect();
+        for (id, names) in &mut found {
+            *names = tips.find(&file, objects, id)?;
+            names.retain(|name| loose.binary_search_by(|row| row.name.cmp(name)).is_err());
+        }
+        loose.into_iter().try_for_each(|row| add_loose(row, &mut found, objects))?;
+        found.values_mut().for_each(|names| names.sort_unstable());
+        // What a converted repository leaves behind looks like an empty one.
+        Ok(Answer::new(found, !file.exists()))
+    }
+
+    /// The present packed-refs and its index.
+    fn tips(&self, objects: &dyn ObjectCheck) -> Result<(Arc<PackedFile>, Arc<Tips>)> {
+        let mut file = self.packed()?;
+        let mut tips = self.tips.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tips) = &*tips
+            && tips.generation() == file.generation
+        {
+            return Ok((file, Arc::clone(tips)));
+        }
+        let begun = Instant::now();
+        *tips = None;
+        let mut fresh = Tips::of(&file, objects, &self.memory.pages)?;
+        if file.packed.disorder().is_some() {
+            // It is not sorted although it says so: now it is read again, and sorted in memory.
+            let distrusted = std::mem::replace(&mut file, self.packed()?);
+            debug_assert!(file.generation > distrusted.generation, "a file that is not believed is opened again");
+            fresh = Tips::of(&file, objects, &self.memory.pages)?;
+        }
+        debug_assert_eq!(fresh.generation(), file.generation, "an index is that of its file");
+        let fresh = Arc::new(fresh);
+        // One for which there is no room would be given up at the next question, and all else with it.
+        *tips = (fresh.bytes() <= self.memory.bytes_max).then(|| Arc::clone(&fresh));
+        self.counters.loaded(begun);
+        Ok((file, fresh))
+    }
+}
+
+/// Adds a loose ref to the objects that it leads to. What a tag leads to is written nowhere as long as its ref is loose.
+fn add_loose(row: OwnRow, found: &mut Pointing, objects: &dyn ObjectCheck) -> Result<()> {
+    let Some(Target::Direct(held)) = row.target else { return Ok(()) };
+    if row.name.starts_with(b"refs/tags/")
+        && let ObjectClass::Tag(Some(to)) = objects.classify(&held)?
+        && let Some(names) = found.get_mut(&to)
+    {
+        names.push(row.name.clone());
+    }
+    if let Some(names) = found.get_mut(&held) {
+        names.push(row.name);
+    }
+    Ok(())
+}
