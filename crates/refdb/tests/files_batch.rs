@@ -178,6 +178,18 @@ fn a_batch_is_whole_wherever_it_is_killed_once_it_is_settled() {
 }
 
 #[test]
+fn settling_leaves_no_lock_of_a_killed_batch_though_it_had_no_record() {
+    let scene = Scene::new();
+    kill_everywhere(scene.refs_only().path(), scene.work(true), |dir, _| {
+        settle(dir);
+        // A content without its lock is in nobody's way.
+        let is_lock = |path: &std::path::PathBuf| !path.to_string_lossy().ends_with(".lock.lock");
+        let locks: Vec<_> = leftovers(dir).into_iter().filter(is_lock).collect();
+        assert!(locks.is_empty(), "git would wait for them: {locks:?}");
+    });
+}
+
+#[test]
 fn who_wants_a_ref_of_a_dead_batch_settles_it_first() {
     let scene = Scene::new();
     let last = scene.ids[3].to_string();

@@ -1,5 +1,5 @@
 use super::{
-    FilesOptions,
+    FilesOptions, dead_locks,
     disorder::Disorder,
     fold::{self, FoldOptions, Folded},
     intent_file,
@@ -66,13 +66,18 @@ impl FilesBackend {
         Ok(Unsettled { open: open.into_iter().map(|id| intent_file::path(&self.store, id)).collect(), left })
     }
 
-    /// Settles the batches whose processes are gone. Returns what became of each record.
+    /// Settles the batches whose processes are gone, and removes the locks that dead processes left. Returns what became of each
+    /// record.
     pub fn settle(&self) -> Result<Vec<(PathBuf, Result<TakenOver>)>> {
         self.store.check_format()?;
         let alone = Arc::new(self.store.without_heir());
         let (open, _) = intent_file::list(&alone)?;
         let settle = |id| (intent_file::path(&alone, id), settle::take_over(&alone, id, None));
         let settled = open.into_iter().map(settle).collect();
+        // A batch that ended before its record was there has left its locks, and nothing else. Git and JGit would wait for them.
+        let (fs, layout) = (&self.store.options.fs, &self.store.layout);
+        dead_locks::clear_of(fs, &self.store.packed_target()?)?;
+        dead_locks::clear(fs, &layout.common_dir.join("refs"))?;
         slot::remove_free(&alone)?;
         Ok(settled)
     }

@@ -3,13 +3,15 @@ package org.refdb.gerrit.install;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Looks for records of small batches in a site's repositories. A server that runs has them for a moment, and one that was
- * killed leaves them. JGit and git know nothing of them. The refs of such a batch would stay locked, half of them changed.
+ * Looks for records and locks of small batches in a site's repositories. A server that runs has them for a moment, and one
+ * that was killed leaves them. JGit and git know nothing of them. The refs of such a batch would stay locked, half of them
+ * changed.
  */
 final class OpenBatches {
   private static final String RECORDS = "refdb-batches";
@@ -65,7 +67,11 @@ final class OpenBatches {
     return false;
   }
 
+  /** Whether it has a record, or locks, which are names of it. */
   private static boolean isUsed(Path slot) throws IOException {
+    if ((Integer) Files.getAttribute(slot, "unix:nlink", LinkOption.NOFOLLOW_LINKS) > 1) {
+      return true;
+    }
     byte[] bytes = Files.readAllBytes(slot);
     for (int at = RECORD_AT; at < bytes.length; at++) {
       if (bytes[at] != 0) {

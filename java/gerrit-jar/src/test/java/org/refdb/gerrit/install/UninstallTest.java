@@ -72,6 +72,10 @@ final class UninstallTest {
     text = assertThrows(InstallException.class, this::uninstall).getMessage();
     assertTrue(text.contains("refdb -C " + elsewhere.resolve("a/b.git") + " refs settle"), text);
     Files.delete(used);
+    Path lock = Files.createLink(Files.createDirectories(elsewhere.resolve("a/b.git/refs/heads")).resolve("main.lock"), free);
+    text = assertThrows(InstallException.class, this::uninstall).getMessage();
+    assertTrue(text.contains("refdb -C " + elsewhere.resolve("a/b.git") + " refs settle"), "JGit would wait for the lock: " + text);
+    Files.delete(lock);
     uninstall();
     assertFalse(Files.readString(config).contains("org.refdb"), "one that was not finished means nothing, nor a slot without one");
     assertTrue(Files.exists(free), "it harms nobody");
