@@ -204,7 +204,7 @@ fn remove_portion(store: &Store, seed: &Path, folders: &[&[Loose]], portion: usi
     let next = Mutex::new((0, 0));
     let take = || {
         let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
-        let refs = folders.get(next.0).filter(|_| next.1 < portion && begun.elapsed() < PORTION)?;
+        let refs = folders.get(next.0).filter(|_| has_room(portion, *next, begun.elapsed()))?;
         *next = (next.0 + 1, next.1 + refs.len());
         Some(*refs)
     };
@@ -232,6 +232,12 @@ fn remove_portion(store: &Store, seed: &Path, folders: &[&[Loose]], portion: usi
     Ok((taken, removed))
 }
 
+/// Whether a portion takes a folder more. `taken` counts those that it has, and their refs. The first one it takes however late it
+/// is. Where it takes long to open packed-refs the fold would not get on. It would hold the lock most of the time.
+fn has_room(portion: usize, taken: (usize, usize), took: Duration) -> bool {
+    taken.0 == 0 || taken.1 < portion && took < PORTION
+}
+
 /// The lock of packed-refs, and since when it is held.
 type Held = (Lock, Instant);
 
@@ -248,4 +254,17 @@ fn unlock((lock, since): Held, folded: &mut Folded) -> Result<Duration> {
     let took = since.elapsed();
     folded.held_max = folded.held_max.max(took);
     Ok(took)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_portion_gets_on_however_late_it_is() {
+        assert!(has_room(1, (0, 0), PORTION * 10), "the first folder");
+        assert!(has_room(8, (2, 7), PORTION / 2));
+        assert!(!has_room(8, (2, 8), PORTION / 2), "enough");
+        assert!(!has_room(8, (1, 1), PORTION), "long enough");
+    }
 }
