@@ -133,9 +133,12 @@ fn is_secret(folder: &Path) -> Result<bool> {
     Ok(named || Cache::is_encrypted(folder)?)
 }
 
-/// Refuses root another user's cache: that user's server could not read the files that root makes.
+/// Refuses root another user's cache, and a new one in that user's folder. The user's server could not read what root makes.
 fn refuse_another_users(folder: &Path) -> Result<()> {
-    let Ok(owner) = std::fs::metadata(folder).map(|found| found.uid()) else { return Ok(()) };
+    let full = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let Some(owner) = full.ancestors().find_map(|place| Some(std::fs::metadata(place).ok()?.uid())) else {
+        return Ok(());
+    };
     if refdb_vfs::effective_user() == 0 && owner != 0 {
         return fatal![
             "'",

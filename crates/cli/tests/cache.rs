@@ -177,6 +177,25 @@ fn a_cache_that_cannot_be_read_hides_no_other() {
     assert_eq!((alone.status.code(), alone.stdout.len()), (Some(128), 0));
 }
 
+/// What it left had no key, and the next import was refused since it had one.
+#[test]
+fn a_refused_import_leaves_no_cache_behind() {
+    let root = tempfile::tempdir().unwrap();
+    let (from, to) = (root.path().join("from"), root.path().join("to"));
+    fill(&from, None).close().unwrap();
+    let export = refdb(&["export", from.to_str().unwrap()], b"").stdout;
+    let key = root.path().join("key");
+    std::fs::write(&key, "ab".repeat(32)).unwrap();
+    let import = ["import", "--limit=4194304", to.to_str().unwrap()];
+    assert!(!refdb(&import, b"no export").status.success());
+    assert!(!to.exists());
+    let key = format!("--key-file={}", key.display());
+    text(&refdb(&[import[0], import[1], &key, import[2]], &export));
+    // That one is there, and stays.
+    assert!(!refdb(&[import[0], import[1], &key, import[2]], b"no export").status.success());
+    assert!(Cache::is_encrypted(&to).unwrap());
+}
+
 #[test]
 fn root_writes_nothing_into_another_users_cache() {
     if refdb_vfs::effective_user() != 0 {
@@ -188,8 +207,10 @@ fn root_writes_nothing_into_another_users_cache() {
     let files = || std::fs::read_dir(root.path()).unwrap().map(|file| file.unwrap().path());
     files().chain([root.path().to_owned()]).for_each(|path| std::os::unix::fs::chown(path, Some(1234), None).unwrap());
     let folder = root.path().to_str().unwrap();
-    for (arguments, input) in [(vec!["compact", folder], vec![]), (vec!["import", "--limit=4194304", folder], export)] {
-        let refused = refdb(&arguments, &input);
+    let new = format!("{folder}/new/v1");
+    let import = |folder| vec!["import", "--limit=4194304", folder];
+    for arguments in [vec!["compact", folder], import(folder), import(&new)] {
+        let refused = refdb(&arguments, &export);
         let told = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(!refused.status.success() && told.contains("belongs to user 1234"), "{arguments:?}: {told}");
     }

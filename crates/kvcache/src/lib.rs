@@ -42,7 +42,7 @@ pub use api::{
     options::{Durability, Options},
     put::{Put, PutOptions, Ticket},
     transfer::Imported,
-    versions::{clean_versions, version_dir},
+    versions::{clean_versions, delete_cache, version_dir},
 };
 pub use error::{Error, Result};
 pub use format::seal::Key;

@@ -1,6 +1,6 @@
 use super::{COMMAND, Settings, is_secret, refuse_another_users, say_lost};
 use crate::failure::{Failure, Result, fatal, message, system_text};
-use refdb_kvcache::{Cache, Options};
+use refdb_kvcache::{Cache, Options, delete_cache};
 use std::{
     io::{self, BufReader, BufWriter, ErrorKind},
     path::Path,
@@ -34,7 +34,8 @@ pub(super) fn import(folder: &Path, settings: &Settings) -> Result<u8> {
         return Err(COMMAND.wrong_use(Some(message!["import needs --limit"])));
     };
     refuse_another_users(folder)?;
-    if folder.join("format").exists() {
+    let is_new = !folder.join("format").exists();
+    if !is_new {
         // A wrong key would empty the cache.
         drop(Cache::open_read_only(folder, settings.key.as_ref())?);
     }
@@ -42,7 +43,12 @@ pub(super) fn import(folder: &Path, settings: &Settings) -> Result<u8> {
     options.key = settings.key.clone();
     let cache = Cache::open(folder, options)?;
     say_lost(&cache);
-    let imported = cache.import(&mut BufReader::with_capacity(1 << 20, io::stdin().lock()))?;
+    let imported = cache.import(&mut BufReader::with_capacity(1 << 20, io::stdin().lock()));
+    if is_new && imported.is_err() && cache.stats().entries == 0 {
+        // An empty cache would refuse the next import if that has another key.
+        let _ = cache.close().and_then(|()| delete_cache(folder));
+    }
+    let imported = imported?;
     cache.close()?;
     eprintln!(
         "{} entries imported, {} kept as they were, {} too large",

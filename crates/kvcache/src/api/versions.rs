@@ -67,7 +67,12 @@ fn version_of(folder: &[u8]) -> Option<u32> {
     digits.parse().ok().filter(|version: &u32| version.to_string() == digits)
 }
 
-/// Deletes a cache's files and its folder; false if something else is in it.
+/// Deletes the cache in a folder, which nobody may have open, and the folder. False if something else is in it, which is left
+/// alone.
+pub fn delete_cache(dir: impl AsRef<Path>) -> Result<bool> {
+    delete(&Fs::real(), dir.as_ref())
+}
+
 fn delete(fs: &Fs, dir: &Path) -> Result<bool> {
     let _lock = crate::api::open::take_lock(fs, dir)?;
     for (name, _) in fs.read_dir(dir)? {
