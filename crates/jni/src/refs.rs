@@ -45,22 +45,26 @@ struct OpenListing {
     listing: Listing,
     chunk: Chunk,
     chunk_len: usize,
+    room: usize,
     is_done: bool,
 }
 
 impl OpenListing {
-    /// Most lists are short, and the long ones are read in chunks of a size that a cache holds.
+    /// Most lists are of one change. The allocator has as much as this, with a chunk's numbers, for each thread at hand.
+    const FIRST_ROOM: usize = 880;
+    /// Other lists are short, too, and the long ones are read in chunks of a size that a cache holds.
     const FIRST_CHUNK_LEN: usize = 4 << 10;
     const CHUNK_LEN: usize = 256 << 10;
 
     fn new(listing: Listing) -> Self {
-        OpenListing { listing, chunk: Chunk::default(), chunk_len: Self::FIRST_CHUNK_LEN, is_done: false }
+        let (chunk_len, room) = (Self::FIRST_CHUNK_LEN, Self::FIRST_ROOM);
+        OpenListing { listing, chunk: Chunk::default(), chunk_len, room, is_done: false }
     }
 
     /// The next rows; nothing at the end.
     fn next(&mut self) -> Result<&[u8], Failure> {
-        let OpenListing { listing, chunk, chunk_len, is_done } = self;
-        chunk.clear(*chunk_len);
+        let OpenListing { listing, chunk, chunk_len, room, is_done } = self;
+        chunk.clear(*room);
         if !*is_done {
             *is_done = true;
             listing.each(&mut |row| {
@@ -69,7 +73,7 @@ impl OpenListing {
                 if *is_done { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;
         }
-        *chunk_len = Self::CHUNK_LEN;
+        (*chunk_len, *room) = (Self::CHUNK_LEN, Self::CHUNK_LEN);
         chunk.finish()
     }
 }
@@ -305,8 +309,9 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
         };
         let view = VIEW.get(view)?;
         let mut listing = OpenListing::new(view.list(&options)?);
-        let mut answer = Answer::of_one_ref();
-        answer.raw(listing.next()?);
+        let rows = listing.next()?;
+        let mut answer = Answer::with_room(rows.len() + 2 * size_of::<u64>());
+        answer.raw(rows);
         answer.u64(view.untold());
         let rest = if listing.is_done { 0 } else { LISTING.insert(Mutex::new(listing))? };
         answer.u64(rest as u64);

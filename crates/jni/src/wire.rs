@@ -64,7 +64,11 @@ pub(crate) struct Answer {
 impl Answer {
     /// With room for a usual ref's row, so that it need not grow.
     pub(crate) fn of_one_ref() -> Self {
-        Answer { bytes: Vec::with_capacity(128) }
+        Answer::with_room(128)
+    }
+
+    pub(crate) fn with_room(len: usize) -> Self {
+        Answer { bytes: Vec::with_capacity(len) }
     }
 
     pub(crate) fn u8(&mut self, value: u8) {

@@ -5,7 +5,7 @@ use crate::{
     found::Pointing,
     group::Groups,
     identity::{Identity, Verdict},
-    listing::{Listing, Source},
+    listing::Source,
     memory::{Memory, Part},
     plan::Plan,
     stats::Counters,
@@ -107,15 +107,14 @@ impl Opened {
         }
     }
 
-    pub(crate) fn list(&self, plan: Plan) -> Result<Answer<Listing>> {
+    /// Where a listing has its rows, and the number of their reader.
+    pub(crate) fn list(&self, plan: &Plan) -> Result<Answer<(Source, u64)>> {
         match &self.reader {
             Reader::Files(reader) => {
-                let source = reader.list(&plan)?.map(|source| Source::Files(Box::new(source)));
-                Ok(source.map(|source| Listing::new(plan, source, reader.owner())))
+                Ok(reader.list(plan)?.map(|source| (Source::Files(Box::new(source)), reader.owner())))
             }
             Reader::Tables(reader) => {
-                let source = reader.list()?.map(|source| Source::Tables(Box::new(source)));
-                Ok(source.map(|source| Listing::new(plan, source, reader.owner())))
+                Ok(reader.list()?.map(|source| (Source::Tables(Box::new(source)), reader.owner())))
             }
         }
     }

@@ -148,7 +148,8 @@ impl View {
     /// Lists refs.
     pub fn list(&self, options: &ListOptions) -> Result<Listing> {
         let plan = Plan::of(options);
-        self.ask(|opened| opened.list(plan.clone()))
+        let (source, owner) = self.ask(|opened| opened.list(&plan))?;
+        Ok(Listing::new(plan, source, owner))
     }
 
     /// Whether there is any ref below `refs/`.

@@ -4,10 +4,11 @@
 mod common;
 
 use common::{each, listed, open, open_at, prefixed, unsynced};
-use refdb_refcache::{ListOptions, TrustSettings, View, Views, ViewsSettings};
+use refdb::TargetView;
+use refdb_refcache::{ListOptions, Row, TrustSettings, View, Views, ViewsSettings};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
-use std::{fs, thread, time::Duration};
+use std::{collections::BTreeMap, fs, ops::ControlFlow, thread, time::Duration};
 
 /// A file that was changed less than so long ago proves nothing by its time stamp: it is read again.
 const TOO_RECENT: Duration = Duration::from_millis(100);
@@ -134,6 +135,41 @@ fn the_refs_of_a_folder_of_many_are_the_loose_ones_over_the_packed_ones() {
     repo.git(["pack-refs", "--all"]);
     assert_eq!(change(7), newer);
     assert_eq!(change(refs), []);
+}
+
+/// Packed refs are read in parts of 64 KiB. Each ref once hides the packed one, and once stands behind it, wherever a part ends.
+#[test]
+fn loose_refs_are_listed_in_their_places_wherever_a_part_of_packed_refs_ends() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let (ids, refs, step) = (repo.commits(2), 5000, 9);
+    let name = |at: usize| format!("refs/heads/{at:04}");
+    let packed: String = (0..refs).map(|at| format!("{} {}\n", ids[0], name(at))).collect();
+    let text = format!("# pack-refs with: peeled fully-peeled sorted \n{packed}");
+    fs::write(repo.git_dir().join("packed-refs"), text).unwrap();
+    let loose = |name: &str| fs::write(repo.git_dir().join(name), format!("{}\n", ids[1])).unwrap();
+    for (shift, hides) in (0..step).flat_map(|shift| [(shift, true), (shift, false)]) {
+        fs::remove_dir_all(repo.git_dir().join("refs/heads")).unwrap();
+        fs::create_dir(repo.git_dir().join("refs/heads")).unwrap();
+        let mut expected: BTreeMap<String, ObjectId> = (0..refs).map(|at| (name(at), ids[0])).collect();
+        for at in (shift..refs).step_by(step) {
+            let new = if hides { name(at) } else { format!("{}x", name(at)) };
+            loose(&new);
+            expected.insert(new, ids[1]);
+        }
+        let view = open(&repo);
+        let mut read = Vec::new();
+        let mut listing = view.list(&ListOptions::default()).unwrap();
+        let take = &mut |row: &Row<'_>| {
+            let TargetView::Direct(id) = row.target else { unreachable!("none is symbolic") };
+            read.push((row.name.to_string(), id));
+            ControlFlow::Continue(())
+        };
+        listing.each(take).unwrap();
+        assert!(read.iter().map(|(name, id)| (name, id)).eq(&expected), "all at once, shift {shift}");
+        let one_by_one = listed(&view, &ListOptions::default()).into_iter();
+        let one_by_one = one_by_one.map(|(name, target)| (name.to_string(), target.id().unwrap()));
+        assert!(one_by_one.eq(expected), "one by one, shift {shift}");
+    }
 }
 
 /// A prefix that would lead out of the repository is looked for as any other, which finds nothing.

@@ -35,9 +35,11 @@ impl Chunk {
     /// Begins anew, with room for `len` bytes and one more row at most.
     pub(super) fn clear(&mut self, len: usize) {
         const STARTS_SHARE: usize = 8;
+        const ROW_LEN: usize = 64;
         self.bytes.clear();
         self.bytes.reserve(len + len / STARTS_SHARE);
         self.starts.clear();
+        self.starts.reserve(len / ROW_LEN + 1);
         self.symbolic.clear();
     }
 

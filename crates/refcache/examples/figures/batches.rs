@@ -136,12 +136,12 @@ fn count(folder: &Path) -> usize {
 }
 
 /// Lists and look-ups with no loose ref, and with as many as there may be.
-pub(crate) fn measure_bound(dir: &Path, refs: usize) {
+pub(crate) fn measure_bound(dir: &Path, refs: usize, bound: usize) {
     println!(
         "| {refs} refs, ms | all refs, read anew | all refs | of one change | which have an id | one ref |\n|-|-|-|-|-|-|"
     );
     let repo = Temporary::make(dir, "files", refs);
-    for bound in [0, BOUND] {
+    for bound in [0, bound] {
         let view = open(&repo.0, &loose(0));
         for change in 0..bound / 2 {
             let names =

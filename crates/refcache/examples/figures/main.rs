@@ -9,7 +9,7 @@
 //! figures batches DIR [REFS] [S] [BOUND]
 //!                                  new changes of two refs by eight threads for S seconds, with syncs and folds; a BOUND of
 //!                                  0 for no folds
-//! figures bound DIR [REFS]         lists and look-ups with no loose ref and with as many as there may be
+//! figures bound DIR [REFS] [BOUND] lists and look-ups with no loose ref and with as many as there may be
 //! figures beyond DIR [REFS]        more refs than there is memory for, 10 million unless said
 //! figures projects DIR [PROJECTS]  the cost of each of many small repositories, and of coming back to one
 //! ```
@@ -46,7 +46,10 @@ fn main() {
             batches::measure(&dir, refs, seconds, bound);
         }
         "beyond" => beyond::measure(&dir, count.unwrap_or(10_000_000)),
-        "bound" => batches::measure_bound(&dir, refs),
+        "bound" => {
+            let bound = args.get(2).map_or(batches::BOUND, |bound| bound.parse().expect(USAGE));
+            batches::measure_bound(&dir, refs, bound);
+        }
         "change" => writes::measure_change(&dir, refs),
         _ => reads::measure(&dir, refs),
     }

@@ -18,8 +18,8 @@ pub(crate) struct FilesSource {
     /// The refs of the range, loose or packed, if they are few and in memory. Also says how many of them were passed.
     few: Option<Vec<OwnRow>>,
     few_at: usize,
-    /// Positions in packed-refs: of the next record, and of the first one not before the next loose ref. The last is of
-    /// the first record that is not in the range.
+    /// Positions in packed-refs. The first is of the next record. The second is of the first one not before the next loose
+    /// ref, or not in the part at hand. The last is of the first record that is not in the range.
     at: usize,
     stop: usize,
     packed_end: usize,
@@ -136,15 +136,32 @@ impl FilesSource {
         self.loose.partition_point(|row| row.name.as_bstr() < name)
     }
 
+    /// Looks where the next loose ref stands. In the part at hand that takes no read. If it stands behind that part it is looked
+    /// for again there.
     fn set_stop(&mut self) -> Result<()> {
         self.stop = match self.loose.get(self.loose_at) {
             Some(row) if self.loose_at < self.loose_end => {
-                self.file.packed.seek(self.at, row.name.as_bstr())?.min(self.packed_end)
+                let name = row.name.as_bstr();
+                let place = match &self.part {
+                    Some((part, base)) => base + part.seek(self.at - base, name)?,
+                    None => self.file.packed.seek(self.at, name)?,
+                };
+                place.min(self.packed_end)
             }
             _ => self.packed_end,
         };
         debug_assert!((self.at..=self.packed_end).contains(&self.stop), "a walk stops ahead, within the range");
         Ok(())
+    }
+
+    /// Whether a record of packed-refs comes before the next loose ref.
+    fn is_packed_next(&mut self) -> Result<bool> {
+        let is_part_passed = self.part.as_ref().is_some_and(|(part, base)| self.at == base + part.end());
+        if is_part_passed && self.at == self.stop && self.at < self.packed_end {
+            self.have(self.at)?;
+            self.set_stop()?;
+        }
+        Ok(self.at < self.stop)
     }
 
     /// Moves to the next ref of the range.
@@ -155,7 +172,7 @@ impl FilesSource {
             return Ok(!matches!(self.current, Current::None));
         }
         loop {
-            if self.at < self.stop {
+            if self.is_packed_next()? {
                 let at = self.at;
                 self.have(at)?;
                 let record = self.record_at_hand(at)?;
@@ -225,7 +242,7 @@ impl FilesSource {
             return Ok(false);
         }
         loop {
-            while self.at < self.stop {
+            while self.is_packed_next()? {
                 self.have(self.at)?;
                 let Some((part, base)) = &self.part else {
                     let record = self.file.packed.record(self.at)?;
