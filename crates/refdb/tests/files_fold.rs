@@ -197,6 +197,24 @@ fn one_fold_at_a_time_works_on_a_repository() {
     assert!(fold(&store).unwrap().is_some());
 }
 
+#[test]
+fn a_loss_of_power_does_not_end_folds_for_good() {
+    let (repo, _) = scene();
+    let work = |fs: &Fs, dir: &Path| -> Result<()> { fold(&store(fs, dir, true)).map(drop) };
+    let left = Cell::new(0);
+    lose_power_everywhere(refs_only(&repo).path(), Disk::Unordered, work, |dir, _| {
+        let lock = dir.join("packed-refs.refdb-fold.lock");
+        if let Ok(file) = std::fs::File::options().write(true).open(lock) {
+            left.set(left.get() + 1);
+            file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(600)).unwrap();
+        }
+        // Git's lock of packed-refs looks like one that lost its signature. A person removes that.
+        let _ = std::fs::remove_file(dir.join("packed-refs.lock"));
+        assert!(fold(&store(&Fs::real(), dir, true)).unwrap().is_some());
+    });
+    assert!(left.get() > 0, "the explorer leaves the lock");
+}
+
 /// Pairs that batches write, refs that git creates and deletes, and folds, `git gc` and `git pack-refs` beside them.
 /// No value comes back. Git removes a loose file that has the value it packed, even when another packer came after it.
 #[test]

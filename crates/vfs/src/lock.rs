@@ -246,6 +246,12 @@ impl Lock {
         })
     }
 
+    /// Removes the lock file of `target` if a loss of power took its signature, and nobody has it. It may only be asked about files
+    /// that servers alone lock, since git's locks look like that.
+    pub fn remove_if_lost(fs: &Fs, target: &Path) -> Result<bool, Error> {
+        signing::remove_if_lost(fs, &Self::path_of(target))
+    }
+
     /// Makes the lock one that others are links to.
     pub fn into_seed(mut self) -> (Seed, Left) {
         self.held = false;

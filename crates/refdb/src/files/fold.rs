@@ -67,6 +67,8 @@ pub(super) fn fold(store: &Arc<Store>, options: &FoldOptions<'_>) -> Result<Opti
     store.check_format()?;
     let packed = store.packed_target()?;
     let aside = packed_write::aside(&packed);
+    // A loss of power may leave a lock that nobody else would ever remove, and folds would end for good.
+    Lock::remove_if_lost(&store.options.fs, &aside)?;
     // One at a time in all processes: they would make the same file.
     let one = match Lock::acquire(&store.options.fs, &aside, 0o666, Patience::None) {
         Err(LockError::Held { .. }) => return Ok(None),

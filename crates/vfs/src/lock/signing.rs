@@ -6,11 +6,13 @@ use super::reach;
 use crate::{
     BatchId, File, Fs, Result, Stat,
     signature::{LEN_MAX, Signature},
+    stat::now_nanos,
 };
 use std::{
     fs::OpenOptions,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// Locks, then signs a new, empty lock file, for as long as the handle is open. A file system without `flock`, or a full
@@ -34,6 +36,38 @@ pub(super) fn remove_if_dead(fs: &Fs, path: &Path) -> bool {
         Ok(None) | Err(_) => return false,
     };
     settled.unwrap_or(false)
+}
+
+/// A lock file without a signature is no longer one that is about to be signed.
+const LOST_FROM: Duration = Duration::from_secs(60);
+
+/// Removes a lock file whose signature is lost. A loss of power may leave it empty, or nothing but zeros. Git's locks look like
+/// that, too, so this is for files that servers alone make. Where each of those has its lock by `flock`, an owner that lives has it.
+pub(super) fn remove_if_lost(fs: &Fs, path: &Path) -> Result<bool> {
+    let Some((file, stat)) = open(fs, path)? else { return Ok(false) };
+    let is_old = now_nanos().saturating_sub(stat.modified_nanos) >= LOST_FROM.as_nanos() as i128;
+    if !is_old || stat.len_bytes > LEN_MAX as u64 || Signature::own().is_none() || !fs.is_local(path)? {
+        return Ok(false);
+    }
+    let content = file.read_len(stat.len_bytes)?;
+    if content.iter().any(|byte| *byte != 0) || !file.try_lock()? {
+        return Ok(false);
+    }
+    let is_in_place = fs.find_link(path)?.is_some_and(|now| now.file_id() == stat.file_id());
+    if is_in_place {
+        fs.remove_file(path)?;
+    }
+    Ok(is_in_place)
+}
+
+/// A lock file, opened to be locked. `None` if there is none, or a folder, a link or a pipe is in its place.
+fn open(fs: &Fs, path: &Path) -> Result<Option<(File, Stat)>> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    // NFS locks a file only for who may write it.
+    let opened = OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(path);
+    let Ok(file) = opened.map(|file| fs.file(file, path)) else { return Ok(None) };
+    let stat = file.stat()?;
+    Ok(stat.is_file().then_some((file, stat)))
 }
 
 /// A signed lock file, open.
@@ -66,14 +100,7 @@ pub(super) enum Signed {
 
 impl Suspect {
     pub(super) fn open(fs: &Fs, path: &Path) -> Result<Option<Self>> {
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        // NFS locks a file only for who may write it.
-        let opened = OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(path);
-        let Ok(file) = opened.map(|file| fs.file(file, path)) else { return Ok(None) };
-        let stat = file.stat()?;
-        if !stat.is_file() {
-            return Ok(None);
-        }
+        let Some((file, stat)) = open(fs, path)? else { return Ok(None) };
         let mut content = [0; LEN_MAX];
         let content = &mut content[..stat.len_bytes.min(LEN_MAX as u64) as usize];
         file.read_exact_at(content, 0)?;
@@ -133,10 +160,7 @@ mod tests {
         super::{Lock, LockError, Patience},
         *,
     };
-    use std::{
-        sync::atomic::{AtomicU32, Ordering},
-        time::Duration,
-    };
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     const NONE: Patience = Patience::None;
 
@@ -237,6 +261,36 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         std::fs::create_dir(&path).unwrap();
         assert!(Lock::acquire(&signing(), &target, 0o666, NONE).is_err());
+    }
+
+    #[test]
+    fn a_lock_that_lost_its_signature_goes_once_it_is_old_and_nobody_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("fold");
+        let path = Lock::path_of(&target);
+        let long_ago = std::time::SystemTime::now() - Duration::from_secs(120);
+        let make = |content: &[u8], when| {
+            std::fs::write(&path, content).unwrap();
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            file.set_modified(when).unwrap();
+            file
+        };
+        for content in [&b""[..], &[0; 90]] {
+            drop(make(content, std::time::SystemTime::now()));
+            assert!(!Lock::remove_if_lost(&signing(), &target).unwrap(), "it may be signed in a moment");
+            let owner = make(content, long_ago);
+            owner.lock().unwrap();
+            assert!(!Lock::remove_if_lost(&signing(), &target).unwrap(), "its owner lives");
+            drop(owner);
+            assert!(Lock::remove_if_lost(&signing(), &target).unwrap());
+            assert!(!path.exists());
+        }
+        for content in [&b"0123456789abcdef0123456789abcdef01234567\n"[..], &[0; 4096]] {
+            drop(make(content, long_ago));
+            assert!(!Lock::remove_if_lost(&signing(), &target).unwrap(), "it never was one of a server");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(!Lock::remove_if_lost(&signing(), &target).unwrap());
     }
 
     #[test]
