@@ -444,6 +444,16 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_takeGitPacks<'l>(
     call(env, |env| text_for_log(env, VIEW.get(view)?.take_git_packs()))
 }
 
+/// Why loose refs cannot be folded, in words, for a log. Empty if there is nothing to report.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_takeFailingFold<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    view: jlong,
+) -> JByteArray<'l> {
+    call(env, |env| text_for_log(env, VIEW.get(view)?.take_failing_fold()))
+}
+
 /// What was found, in words; empty if nothing was.
 fn text_for_log<'l>(env: &mut Env<'l>, found: Option<impl ToString>) -> Result<JByteArray<'l>, Failure> {
     new_array(env, found.map_or_else(String::new, |found| found.to_string()).as_bytes())

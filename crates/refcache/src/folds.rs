@@ -5,6 +5,7 @@ use refdb::files::{FoldOptions, Folded};
 use std::{
     cell::Cell,
     collections::VecDeque,
+    fmt::Display,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst},
@@ -124,12 +125,23 @@ impl Folds {
             Ok(Some(folded)) if goes_on() => {
                 self.made.fetch_add(u64::from(folded.removed > 0), Relaxed);
                 loose.folded(written, folded.loose - folded.removed, max);
+                opened.counters.failing_fold.note(None);
             }
             // It was told to end.
             Ok(Some(_)) => {}
-            // Another process folds.
-            Ok(None) => loose.failed(),
-            Err(_) => self.fail(job),
+            // Another process folds. If that lasts, nobody may be at it any more.
+            Ok(None) => {
+                if loose.failed() {
+                    self.failed.fetch_add(1, Relaxed);
+                    note_failing(&opened, &HELD);
+                }
+            }
+            Err(error) => {
+                self.failed.fetch_add(1, Relaxed);
+                if loose.failed() {
+                    note_failing(&opened, &error);
+                }
+            }
         }
     }
 
@@ -140,6 +152,17 @@ impl Folds {
 
     fn work(&self) -> MutexGuard<'_, Work> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const HELD: &str = "another process has packed-refs.refdb-fold.lock; if none is at it any more, remove that file";
+
+/// The first error of folds that go on failing is told of. Later ones differ in how long a lock has been held, and no more.
+fn note_failing(opened: &Opened, why: &dyn Display) {
+    let failing = &opened.counters.failing_fold;
+    if failing.found().is_none() {
+        failing.note(Some(why.to_string()));
+        debug_assert_eq!(failing.count(), 1, "it is known until a fold is made again");
     }
 }
 

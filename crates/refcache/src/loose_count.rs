@@ -11,7 +11,12 @@ use std::{
 /// After a fold that failed the next is tried no sooner than this. Each further failure doubles it.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-const _: () = assert!(PAUSE_MIN.as_nanos() < PAUSE_MAX.as_nanos(), "pauses grow");
+/// The pause after the third failure in a row.
+const PAUSE_LONG: Duration = Duration::from_millis(400);
+const _: () = assert!(
+    PAUSE_MIN.as_nanos() < PAUSE_LONG.as_nanos() && PAUSE_LONG.as_nanos() < PAUSE_MAX.as_nanos(),
+    "pauses grow"
+);
 
 /// Of one repository.
 #[derive(Default)]
@@ -93,10 +98,12 @@ impl LooseCount {
         self.due_at.store(written + max - left.min(max / 2), SeqCst);
     }
 
-    pub(crate) fn failed(&self) {
+    /// Whether folds have failed several times in a row by now. Others may have the locks for a moment.
+    pub(crate) fn failed(&self) -> bool {
         let mut pause = self.pause();
         let length = pause.map_or(PAUSE_MIN, |pause| (pause.length * 2).min(PAUSE_MAX));
         *pause = Some(Pause { until: Instant::now() + length, length });
+        length >= PAUSE_LONG
     }
 
     fn pause(&self) -> MutexGuard<'_, Option<Pause>> {
@@ -127,8 +134,8 @@ mod tests {
     fn each_failure_makes_the_pause_before_the_next_fold_longer() {
         let count = LooseCount::default();
         let lengths: Vec<u128> = (0..12)
-            .map(|_| {
-                count.failed();
+            .map(|at| {
+                assert_eq!(count.failed(), at >= 2, "the third in a row is told of");
                 assert!(!count.wrote(1), "not at once");
                 count.pause().unwrap().length.as_millis()
             })

@@ -23,6 +23,7 @@ pub(crate) struct Opened {
     pub(crate) store: Store,
     pub(crate) reader: Reader,
     pub(crate) groups: Arc<Groups>,
+    pub(crate) counters: Arc<Counters>,
     identity: Identity,
     fs: Fs,
     charge: Charge,
@@ -79,7 +80,8 @@ impl Opened {
             (None, None) => unreachable!("a store has one of the two backends"),
         };
         let charge = memory.pages.charge(OPEN_BYTES);
-        Ok(Opened { store, reader, groups: Arc::default(), identity, fs: fs.clone(), charge })
+        let (groups, counters) = (Arc::default(), Arc::clone(counters));
+        Ok(Opened { store, reader, groups, counters, identity, fs: fs.clone(), charge })
     }
 
     /// Whether the folder still holds the repository that was opened.

@@ -81,6 +81,7 @@ macro_rules! counters {
             pub(crate) broken: BrokenRefs,
             pub(crate) disorders: Finding<Disorder>,
             pub(crate) git_packs: Finding<GitPacks>,
+            pub(crate) failing_fold: Finding<String>,
         }
 
         impl Counters {

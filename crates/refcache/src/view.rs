@@ -201,9 +201,16 @@ impl View {
         (found.is_own || !self.process.is_git_told.swap(true, Relaxed)).then_some(found)
     }
 
-    /// How much the last three would give.
+    /// Why loose refs cannot be folded into packed-refs, for a log: once, until a fold was made again.
+    pub fn take_failing_fold(&self) -> Option<String> {
+        self.counters.failing_fold.take_untold()
+    }
+
+    /// How much the last four would give.
     pub fn untold(&self) -> u64 {
-        self.counters.broken.untold() + self.counters.disorders.untold() + self.counters.git_packs.untold()
+        let counters = &self.counters;
+        let others = [counters.disorders.untold(), counters.git_packs.untold(), counters.failing_fold.untold()];
+        counters.broken.untold() + others.iter().sum::<u64>()
     }
 
     /// The names, in order, of the refs that hold the object or an annotated tag that leads to it.

@@ -189,6 +189,13 @@ fn a_fold_that_fails_stops_no_writer_and_is_tried_again() {
         views.holdings().failed_folds >= 2
     });
     assert_eq!(views.holdings().folds, 0);
+    wait_until("a log is told of it", || {
+        write_one();
+        view.untold() > 0
+    });
+    let told = view.take_failing_fold().unwrap();
+    assert!(told.contains("packed-refs.lock"), "{told}");
+    assert_eq!((view.untold(), view.take_failing_fold()), (0, None), "once");
     fs::remove_file(&lock).unwrap();
     wait_until("it is made once it can be", || {
         write_one();
@@ -196,6 +203,23 @@ fn a_fold_that_fails_stops_no_writer_and_is_tried_again() {
     });
     assert!(loose(repo.git_dir()) < written, "{} of {written} pairs", loose(repo.git_dir()));
     has_all(&repo, &view, &[written], &ids);
+}
+
+#[test]
+fn a_lock_of_folds_that_nobody_gives_up_is_told_of() {
+    let (repo, ids) = repo();
+    let views = Views::new(&ViewsSettings::default());
+    let view = views.open(repo.git_dir(), &settings(8, &[LOOSE])).unwrap();
+    fs::write(repo.git_dir().join("packed-refs.refdb-fold.lock"), "").unwrap();
+    let mut written = 0;
+    wait_until("a log is told of it", || {
+        write(&view, 0, written, ids[written % ids.len()]);
+        written += 1;
+        view.untold() > 0
+    });
+    let told = view.take_failing_fold().unwrap();
+    assert!(told.contains("packed-refs.refdb-fold.lock"), "{told}");
+    assert!(views.holdings().failed_folds > 0, "and an alarm is raised");
 }
 
 #[test]

@@ -29,6 +29,7 @@ impl FilesReader {
             *names = tips.find(&file, objects, id)?;
             names.retain(|name| loose.binary_search_by(|row| row.name.cmp(name)).is_err());
         }
+        debug_assert!(found.len() <= ids.len(), "each object is asked about once");
         loose.into_iter().try_for_each(|row| add_loose(row, &mut found, objects))?;
         found.values_mut().for_each(|names| names.sort_unstable());
         // What a converted repository leaves behind looks like an empty one.

@@ -50,6 +50,8 @@ final class RefNatives {
 
   static native byte[] takeGitPacks(long view) throws EngineException;
 
+  static native byte[] takeFailingFold(long view) throws EngineException;
+
   static native byte[] commit(long view, byte[] request) throws EngineException;
 
   static native byte[] commitAgreed(long view, byte[] request, Arbiter arbiter) throws EngineException;

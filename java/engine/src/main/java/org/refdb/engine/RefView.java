@@ -97,6 +97,11 @@ public final class RefView implements AutoCloseable {
     return text(handle.call(RefNatives::takeGitPacks));
   }
 
+  /** Why loose refs cannot be folded into packed-refs, for a log: once, until a fold was made again. */
+  public Optional<String> takeFailingFold() throws EngineException {
+    return text(handle.call(RefNatives::takeFailingFold));
+  }
+
   private static Optional<String> text(byte[] text) {
     return text.length == 0 ? Optional.empty() : Optional.of(new String(text, StandardCharsets.UTF_8));
   }

@@ -282,6 +282,13 @@ public final class RefdbDatabase extends RefDatabase {
           broken.text());
     }
     view.takeDisorder().ifPresent(text -> logger.warn("{}; until then all of it is read and sorted in memory", text));
+    view.takeFailingFold()
+        .ifPresent(
+            text ->
+                logger.warn(
+                    "the loose refs of {} cannot be packed, and become more until they can be, so that lists get slow: {}",
+                    repository.getDirectory(),
+                    text));
     tellOfGit();
   }
 

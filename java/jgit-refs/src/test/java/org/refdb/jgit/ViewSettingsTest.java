@@ -8,6 +8,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.List;
+import java.util.Optional;
 import org.eclipse.jgit.lib.BatchRefUpdate;
 import org.eclipse.jgit.lib.Config;
 import org.eclipse.jgit.lib.NullProgressMonitor;
@@ -50,6 +51,29 @@ class ViewSettingsTest {
       assertEquals(1, view.stats().gitPacks());
       String told = view.takeGitPacks().orElseThrow();
       assertTrue(told.contains("gc.packRefs is true in"), told);
+    }
+  }
+
+  @Test
+  void thatLooseRefsCannotBeFoldedIsToldWithTheReason() throws Exception {
+    Path gitDir = Lab.create(folder.resolve("stuck.git"), Lab.Format.FILES);
+    ObjectId commit = Lab.objects(gitDir, 1).commits().get(0);
+    Lab.write(gitDir.resolve("packed-refs"), longPackedRefs(commit));
+    Files.writeString(
+        gitDir.resolve("config"),
+        "[refdb]\n\tsmallBatches = loose\n\tlooseRefs = 2\n[core]\n\tpackedRefsTimeout = 0\n",
+        StandardOpenOption.APPEND);
+    Files.createFile(gitDir.resolve("packed-refs.lock"));
+    try (RefdbRepository repository = Lab.open(gitDir)) {
+      RefView view = ((RefdbDatabase) repository.getRefDatabase()).view();
+      Optional<String> told = Optional.empty();
+      for (int i = 0; told.isEmpty() && i < 1000; i++) {
+        assertTrue(isLoose(repository, commit, "stuck" + i));
+        Thread.sleep(20);
+        told = view.takeFailingFold();
+      }
+      assertTrue(told.orElseThrow().contains("packed-refs.lock"), told.get());
+      assertEquals(Optional.empty(), view.takeFailingFold(), "once");
     }
   }
 
