@@ -6,12 +6,19 @@ import java.io.EOFException;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.InterruptedIOException;
+import java.nio.channels.FileChannel;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
 import java.util.jar.JarFile;
 import java.util.zip.ZipEntry;
 import org.refdb.gerrit.cache.chronicle.EntryReader;
@@ -29,14 +36,28 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
   /** The JVM's flags that ChronicleMap needs, in the reader's jar. */
   private static final String FLAGS = "org/refdb/gerrit/chronicle/jvm.args";
 
+  /** A process that shows nothing for so long goes round in circles, as a harmed file may have it do. */
+  private static final Duration SILENCE_MAX = Duration.ofMinutes(5);
+
   private final Path reader;
   private final Path flags;
   private final String classPath;
+  private final String main;
+  private final Duration silenceMax;
 
-  private ChronicleProcess(Path reader, Path flags, String classPath) {
+  /**
+   * With any program, for tests.
+   *
+   * @param reader a temporary file, deleted at the end
+   * @param flags a temporary file of arguments of the JVM, deleted at the end
+   * @param main the program, in the class path
+   */
+  ChronicleProcess(Path reader, Path flags, String classPath, String main, Duration silenceMax) {
     this.reader = reader;
     this.flags = flags;
     this.classPath = classPath;
+    this.main = main;
+    this.silenceMax = silenceMax;
   }
 
   /**
@@ -62,7 +83,7 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
       copy(entry == null ? null : jar.getInputStream(entry), FLAGS, flags);
     }
     all.addFirst(reader.toString()); // its classes come before those of the module, which may be among the jars
-    return new ChronicleProcess(reader, flags, String.join(File.pathSeparator, all));
+    return new ChronicleProcess(reader, flags, String.join(File.pathSeparator, all), MAIN, SILENCE_MAX);
   }
 
   private static void copy(InputStream content, String name, Path target) throws IOException, InstallException {
@@ -77,30 +98,59 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
     List<String> command = new ArrayList<>();
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
     command.add("@" + flags);
-    command.addAll(List.of("-cp", classPath, MAIN, file.toAbsolutePath().toString()));
+    command.addAll(List.of("-cp", classPath, main, file.toAbsolutePath().toString()));
+    long size = Files.size(file);
     Path said = Files.createTempFile("refdb-chronicle-reader", ".log");
     try {
       Process process = new ProcessBuilder(command).redirectError(said.toFile()).start();
-      try (DataInputStream entries = new DataInputStream(new BufferedInputStream(process.getInputStream(), 1 << 16))) {
-        return read(entries, sink);
-      } catch (EOFException e) {
-        throw new IOException("cannot read " + file + ": " + reason(said), e);
+      try (Watch watch = new Watch(process, silenceMax);
+          DataInputStream entries = new DataInputStream(new BufferedInputStream(process.getInputStream(), 1 << 16))) {
+        try {
+          return read(entries, sink, size, watch);
+        } catch (EOFException e) {
+          String harm = watch.hasEnded() ? watch.reason() : e.getMessage();
+          throw new IOException("cannot read " + file + ": " + (harm == null ? reason(said) : harm), e);
+        }
       } finally {
-        process.destroyForcibly();
+        end(process);
+        cutTo(file, size);
       }
     } finally {
       Files.delete(said);
     }
   }
 
-  private static long read(DataInputStream entries, Sink sink) throws IOException {
+  private static void end(Process process) throws InterruptedIOException {
+    try {
+      process.destroyForcibly().waitFor();
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new InterruptedIOException();
+    }
+  }
+
+  /** ChronicleMap makes a file as long as its header says, before anything else of it is checked. */
+  private static void cutTo(Path file, long size) throws IOException {
+    if (Files.size(file) > size) {
+      try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE)) {
+        channel.truncate(size);
+      }
+    }
+  }
+
+  /** Entries that are together larger than their file come of a walk that shows one again and again. */
+  private static long read(DataInputStream entries, Sink sink, long size, Watch watch) throws IOException {
     long seen = 0;
+    long left = size;
     for (int length = entries.readInt(); length != END; length = entries.readInt()) {
-      byte[] key = array(entries, length);
-      byte[] value = array(entries, entries.readInt());
+      byte[] key = array(entries, length, left);
+      left -= key.length;
+      byte[] value = array(entries, entries.readInt(), left);
+      left -= value.length;
       if (!sink.take(key, value, entries.readLong())) {
         return seen;
       }
+      watch.hasShown();
       seen++;
     }
     if (entries.readLong() != seen) {
@@ -109,9 +159,12 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
     return seen;
   }
 
-  private static byte[] array(DataInputStream entries, int length) throws IOException {
+  private static byte[] array(DataInputStream entries, int length, long left) throws IOException {
     if (length < 0 || length > ARRAY_BYTES_MAX) {
       throw new EOFException();
+    }
+    if (length > left) {
+      throw new EOFException("it is harmed, since its entries are larger than it is");
     }
     byte[] bytes = entries.readNBytes(length);
     if (bytes.length < length) {
@@ -127,6 +180,52 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
         .filter(line -> line.contains("Exception") || line.contains("Error") || line.contains("Unrecognized option"))
         .findFirst()
         .orElse("the reading process ended; a JDK of Java 21 or newer is needed");
+  }
+
+  /** Ends a process that shows nothing. */
+  private static final class Watch implements AutoCloseable {
+    private final Process process;
+    private final Duration silenceMax;
+    private final ScheduledExecutorService clock = Executors.newSingleThreadScheduledExecutor(Watch::thread);
+    private volatile long shownAt = System.nanoTime();
+    private volatile boolean ended;
+
+    Watch(Process process, Duration silenceMax) {
+      this.process = process;
+      this.silenceMax = silenceMax;
+      long period = silenceMax.toNanos() / 10;
+      clock.scheduleWithFixedDelay(this::look, period, period, TimeUnit.NANOSECONDS);
+    }
+
+    private static Thread thread(Runnable look) {
+      Thread thread = new Thread(look, "refdb-chronicle-watch");
+      thread.setDaemon(true);
+      return thread;
+    }
+
+    private void look() {
+      if (System.nanoTime() - shownAt > silenceMax.toNanos()) {
+        ended = true;
+        process.toHandle().destroyForcibly(); // which leaves its output open, so that the reader meets the end
+      }
+    }
+
+    void hasShown() {
+      shownAt = System.nanoTime();
+    }
+
+    boolean hasEnded() {
+      return ended;
+    }
+
+    String reason() {
+      return "nothing came of it for " + silenceMax.toSeconds() + " seconds; it may be harmed";
+    }
+
+    @Override
+    public void close() {
+      clock.shutdownNow();
+    }
   }
 
   @Override
