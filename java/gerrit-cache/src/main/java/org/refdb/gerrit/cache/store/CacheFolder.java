@@ -4,7 +4,6 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -98,7 +97,7 @@ public final class CacheFolder {
   public void noteKeys(int version, boolean text) throws IOException {
     Path note = note(version);
     String content = text ? TEXT : BYTES;
-    if (!Files.exists(note) || !Files.readString(note).equals(content)) {
+    if (!content.equals(read(note))) {
       Path temporary = note.resolveSibling(note.getFileName() + ".new");
       Files.deleteIfExists(temporary);
       Files.createFile(temporary, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
@@ -109,12 +108,13 @@ public final class CacheFolder {
 
   /** Whether a version's keys are text; null if nobody noted it. */
   public Boolean hasTextKeys(int version) throws IOException {
-    try {
-      String content = Files.readString(note(version));
-      return content.equals(TEXT) ? Boolean.TRUE : content.equals(BYTES) ? Boolean.FALSE : null;
-    } catch (NoSuchFileException e) {
-      return null;
-    }
+    String content = read(note(version));
+    return TEXT.equals(content) ? Boolean.TRUE : BYTES.equals(content) ? Boolean.FALSE : null;
+  }
+
+  /** What a note says; null if there is none. A pipe in its place would wait for somebody who writes to it. */
+  private static String read(Path note) throws IOException {
+    return Files.isRegularFile(note) ? Files.readString(note) : null;
   }
 
   private Path note(int version) {

@@ -2,10 +2,12 @@ package org.refdb.gerrit.cache.store;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -14,6 +16,21 @@ import org.refdb.engine.NativeLibrary;
 
 class CacheFolderTest {
   @TempDir Path root;
+
+  /** The start of a server waited for somebody to write to the pipe. */
+  @Test
+  void aPipeInPlaceOfTheNoteIsReplaced() throws Exception {
+    CacheFolder folder = CacheFolder.of(root, "strings");
+    Path pipe = Files.createDirectories(folder.path()).resolve("v1.keys");
+    assertEquals(0, new ProcessBuilder("mkfifo", pipe.toString()).start().waitFor());
+    assertTimeoutPreemptively(
+        Duration.ofSeconds(40),
+        () -> {
+          assertNull(folder.hasTextKeys(1));
+          folder.noteKeys(1, true);
+        });
+    assertEquals(true, folder.hasTextKeys(1));
+  }
 
   @Test
   void theEngineHasTheSameFolders() throws Exception {
