@@ -198,6 +198,17 @@ fn one_fold_at_a_time_works_on_a_repository() {
 }
 
 #[test]
+fn a_repository_whose_lock_stays_keeps_the_folds_of_others_waiting_for_seconds() {
+    let (repo, _) = scene();
+    std::fs::write(repo.git_dir().join("packed-refs.lock"), "").unwrap();
+    let options = options(Fs::real().signing_locks(), repo.git_dir(), HashKind::Sha1);
+    let store = FilesBackend::new(FilesOptions { loose_batches_from: Some(0), ..options });
+    let begun = std::time::Instant::now();
+    assert!(fold(&store).unwrap_err().to_string().contains("packed-refs.lock"));
+    assert!(begun.elapsed() < std::time::Duration::from_secs(7), "{:?}", begun.elapsed());
+}
+
+#[test]
 fn a_loss_of_power_does_not_end_folds_for_good() {
     let (repo, _) = scene();
     let work = |fs: &Fs, dir: &Path| -> Result<()> { fold(&store(fs, dir, true)).map(drop) };

@@ -5,7 +5,6 @@
 
 use super::{
     dead_locks,
-    locks::patience_for_packed,
     loose::{self, At, LooseRef},
     optimize::{self, Loose, Pruning},
     packed_cache::PackedFile,
@@ -49,6 +48,10 @@ const ASIDE_MAX: usize = 3;
 
 /// Git waits a second for the lock of packed-refs. Loose files are removed in portions that take about this long.
 const PORTION: Duration = Duration::from_millis(150);
+
+/// So long a fold waits for one who holds the lock of packed-refs, unless the configuration says otherwise. A fold that fails is tried
+/// again, and one thread makes those of all repositories.
+const PATIENCE: Patience = Patience::For(Duration::from_secs(2));
 
 /// The lock is free in between for this part of the time that it was held. Git looks for it some 14 times in the second that it waits.
 /// With a third it would fail in one of a hundred folds. With a half it does in one of two thousand at most.
@@ -244,7 +247,8 @@ fn has_room(portion: usize, taken: (usize, usize), took: Duration) -> bool {
 type Held = (Lock, Instant);
 
 fn lock_packed(store: &Arc<Store>) -> Result<Held> {
-    let mut lock = Lock::acquire(&store.options.fs, &store.packed_target()?, 0o666, patience_for_packed(store))?;
+    let patience = store.options.packed_patience.unwrap_or(PATIENCE);
+    let mut lock = Lock::acquire(&store.options.fs, &store.packed_target()?, 0o666, patience)?;
     lock.close();
     let since = Instant::now();
     store.check_format()?;
