@@ -39,6 +39,11 @@ impl Error {
         }
     }
 
+    /// Whether the disk, or a quota, had no room for what was to be written.
+    pub(crate) fn is_want_of_room(&self) -> bool {
+        matches!(self.store(), Some(refdb::Error::Io(error)) if error.is_want_of_room())
+    }
+
     /// What the store says, if it is the store that says it.
     pub fn store(&self) -> Option<&refdb::Error> {
         match self {

@@ -36,6 +36,8 @@ struct Work {
 struct Job {
     opened: Weak<Opened>,
     under_way: Arc<UnderWay>,
+    /// With fewer loose refs nothing is folded.
+    from: usize,
     max: usize,
 }
 
@@ -56,9 +58,18 @@ impl Folds {
     pub(crate) fn wrote(self: &Arc<Self>, opened: &Arc<Opened>, refs: usize) {
         let Some((under_way, max)) = opened.loose_refs() else { return };
         if under_way.loose.wrote(refs) {
-            self.add(Job { opened: Arc::downgrade(opened), under_way: Arc::clone(under_way), max });
+            self.add(Job { opened: Arc::downgrade(opened), under_way: Arc::clone(under_way), from: max / 2, max });
         } else {
             under_way.loose.wait_if_far_ahead(max);
+        }
+    }
+
+    /// A batch found no room on the disk. Each loose ref takes a file, and often a folder. Without a batch that succeeds no fold would
+    /// ever be due.
+    pub(crate) fn make_room(self: &Arc<Self>, opened: &Arc<Opened>) {
+        let Some((under_way, max)) = opened.loose_refs() else { return };
+        if under_way.loose.claim() {
+            self.add(Job { opened: Arc::downgrade(opened), under_way: Arc::clone(under_way), from: 1, max });
         }
     }
 
@@ -96,7 +107,7 @@ impl Folds {
             drop(job);
             // Who wrote meanwhile could have no other job made, and may not come again.
             if opened.strong_count() > 0 && under_way.loose.wrote(0) {
-                self.add(Job { opened, under_way, max });
+                self.add(Job { opened, under_way, from: max / 2, max });
             }
         }
     }
@@ -121,7 +132,11 @@ impl Folds {
             loose.removed(folded.removed - told.replace(folded.removed));
             goes_on()
         };
-        match files.fold(&FoldOptions { from: max / 2, goes_on: &tell }) {
+        match files.fold(&FoldOptions { from: job.from, goes_on: &tell }) {
+            // It made no room. The next batch that finds none shall not have it tried again at once.
+            Ok(Some(Folded { removed: 0, .. })) if goes_on() && job.from < max / 2 => {
+                loose.failed();
+            }
             Ok(Some(folded)) if goes_on() => {
                 self.made.fetch_add(u64::from(folded.removed > 0), Relaxed);
                 loose.folded(written, folded.loose - folded.removed, max);

@@ -47,10 +47,12 @@ impl LooseCount {
     /// Takes down that refs were written. Whether it is this caller's turn to have them folded.
     pub(crate) fn wrote(&self, refs: usize) -> bool {
         let written = self.written.fetch_add(refs, SeqCst) + refs;
-        if written < self.due_at.load(SeqCst) || self.is_paused() {
-            return false;
-        }
-        !self.is_claimed.swap(true, SeqCst)
+        written >= self.due_at.load(SeqCst) && self.claim()
+    }
+
+    /// Whether it is this caller's turn to have refs folded, however few they are.
+    pub(crate) fn claim(&self) -> bool {
+        !self.is_paused() && !self.is_claimed.swap(true, SeqCst)
     }
 
     /// How many refs were written, to be asked before loose refs are looked for.

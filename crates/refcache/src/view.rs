@@ -302,6 +302,7 @@ impl View {
                 count(&self.counters.rejections, outcome.rejected.len() as u64);
             }
             Err(error) if is_refusal(error) => count(&self.counters.rejections, 1),
+            Err(error) if error.is_want_of_room() => self.process.folds.make_room(&opened),
             Err(_) => {}
         }
         outcome
