@@ -98,6 +98,8 @@ impl Slot {
                 Err(error) if !error.is_exists() => return Err(error.into()),
                 _ => folders::share(fs, &folder, options.sharing, true)?,
             }
+            // Somebody may have removed the one whose name was durable.
+            store.slots.has_folder.store(false, Release);
         }
         let path = record::path(store, id);
         let file = fs.create_new(&path, 0o666)?;

@@ -51,6 +51,35 @@ fn there_are_as_many_slots_as_batches_at_once_and_each_is_used_again() {
     assert_eq!(slots(dir).len(), 1, "the one that is gone is not missed");
 }
 
+/// Counts how often the folder of the repository was synced.
+#[derive(Default)]
+struct SyncsOf(PathBuf, std::sync::atomic::AtomicU32);
+
+impl refdb_vfs::Witness for SyncsOf {
+    fn before(&self, op: refdb_vfs::Op<'_>) -> refdb_vfs::Verdict {
+        if matches!(op, refdb_vfs::Op::SyncDir(folder) if folder == self.0) {
+            self.1.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        }
+        refdb_vfs::Verdict::Proceed
+    }
+}
+
+#[test]
+fn a_folder_of_records_that_somebody_removed_is_durable_again_before_it_is_needed() {
+    let scene = Scene::new();
+    let dir = scene.repo.git_dir();
+    let syncs = std::sync::Arc::new(SyncsOf(dir.to_owned(), Default::default()));
+    let store = store(&Fs::witnessed(std::sync::Arc::<SyncsOf>::clone(&syncs)), dir, true);
+    let mut seen = 0;
+    for round in 0..3 {
+        transact_whole(&store, &pair(&scene, 0, round)).unwrap();
+        let now = syncs.1.load(std::sync::atomic::Ordering::SeqCst);
+        assert!(now > seen, "{now} syncs after round {round}");
+        seen = now;
+        std::fs::remove_dir_all(dir.join("refdb-batches")).unwrap();
+    }
+}
+
 #[test]
 fn a_slot_of_which_a_lock_came_back_is_not_used_until_that_is_settled() {
     let scene = Scene::new();
