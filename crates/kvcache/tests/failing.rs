@@ -203,6 +203,48 @@ impl Witness for Dead {
     }
 }
 
+/// A disk that has no room for another file from some moment on.
+#[derive(Default)]
+struct Countless {
+    is_full: AtomicBool,
+    synced: AtomicU32,
+}
+
+impl Witness for Countless {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        match op {
+            Op::Create(_) if self.is_full.load(Ordering::Relaxed) => {
+                return Verdict::Fail(io::ErrorKind::StorageFull.into());
+            }
+            Op::SyncDir(_) => drop(self.synced.fetch_add(1, Ordering::Relaxed)),
+            _ => {}
+        }
+        Verdict::Proceed
+    }
+}
+
+/// It got the error of a put that stood behind it, in a segment whose file could not be made.
+#[test]
+fn a_durable_removal_needs_no_room_for_what_stands_behind_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Countless::default());
+    let cache = Cache::open_idle(Fs::witnessed(disk.clone()), dir.path(), patient(MIB)).unwrap();
+    cache.put(b"session", b"cookie").unwrap();
+    cache.put(b"other", b"v").unwrap();
+    cache.flush(Durability::Synced).unwrap();
+    disk.is_full.store(true, Ordering::Relaxed);
+    cache.remove(b"session").unwrap();
+    // It takes a segment of its own.
+    cache.put(b"large", &[7; 100_000]).unwrap();
+    cache.remove_with(b"absent", Durability::Written).expect("all removals are in the file that is there");
+    let before = disk.synced.load(Ordering::Relaxed);
+    assert!(cache.flush(Durability::Synced).is_err(), "the put is in none");
+    assert!(disk.synced.load(Ordering::Relaxed) > before, "that its segment is gone is on stable storage");
+    cache.abandon();
+    let cache = Cache::open_read_only(dir.path(), None).unwrap();
+    assert_eq!(cache.get(b"session"), None);
+}
+
 /// It waited for half a minute, though the disk had said that it takes nothing.
 #[test]
 fn a_durable_put_on_a_dead_disk_with_a_full_buffer_is_told_soon() {

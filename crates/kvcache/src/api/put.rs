@@ -219,12 +219,13 @@ impl Cache {
         if ghosts.wants(hash) {
             ghosts.on_remove(hash);
         }
-        self.settle_removals(durability)?;
+        self.settle_removals(durability, false)?;
         Ok(was_there)
     }
 
-    /// Waits until no removal is owed to the log, and all that is there is as durable as asked.
-    fn settle_removals(&self, durability: Durability) -> Result<()> {
+    /// Waits until no removal is owed to the log, and all of them are as durable as asked. So are all puts that are there,
+    /// if these are meant too.
+    fn settle_removals(&self, durability: Durability, puts_too: bool) -> Result<()> {
         let store = &self.store;
         if durability == Durability::Buffered {
             self.reclaim.calls.nudge();
@@ -235,7 +236,8 @@ impl Cache {
             {
                 let mut log = store.log();
                 if !log.owes() || log.pay_at(&store.view, store.ages.now_ms()).is_ok() {
-                    break log.end();
+                    // A put behind the last of them may find no room on the disk.
+                    break log.removals_end().filter(|_| !puts_too).unwrap_or_else(|| log.end());
                 }
             }
             if store.files.health.writes_fail_for(Duration::ZERO) && !self.reclaim.free_one()? {
@@ -284,7 +286,14 @@ impl Cache {
     /// Returns when everything before this call is as durable as asked.
     pub fn flush(&self, durability: Durability) -> Result<()> {
         self.check_writable()?;
-        self.settle_removals(durability)
+        match self.settle_removals(durability, true) {
+            Err(error) if is_full(&error) => {
+                // A removed value must not come back since a put finds no room.
+                self.settle_removals(durability, false)?;
+                Err(error)
+            }
+            settled => settled,
+        }
     }
 
     /// Writes the write buffer where no thread does it any more, or none does it yet. Where there is no room, older entries
