@@ -223,9 +223,9 @@ impl Witness for Countless {
     }
 }
 
-/// It got the error of a put that stood behind it, in a segment whose file could not be made.
+/// The deletion of its segment was not synced where the file of a put behind it could not be made.
 #[test]
-fn a_durable_removal_needs_no_room_for_what_stands_behind_it() {
+fn a_flush_that_finds_no_room_for_a_put_makes_removals_last() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(Countless::default());
     let cache = Cache::open_idle(Fs::witnessed(disk.clone()), dir.path(), patient(MIB)).unwrap();
@@ -236,13 +236,27 @@ fn a_durable_removal_needs_no_room_for_what_stands_behind_it() {
     cache.remove(b"session").unwrap();
     // It takes a segment of its own.
     cache.put(b"large", &[7; 100_000]).unwrap();
-    cache.remove_with(b"absent", Durability::Written).expect("all removals are in the file that is there");
     let before = disk.synced.load(Ordering::Relaxed);
     assert!(cache.flush(Durability::Synced).is_err(), "the put is in none");
     assert!(disk.synced.load(Ordering::Relaxed) > before, "that its segment is gone is on stable storage");
     cache.abandon();
     let cache = Cache::open_read_only(dir.path(), None).unwrap();
     assert_eq!(cache.get(b"session"), None);
+}
+
+/// A removal without a record of its own returned before what had been put was in the files.
+#[test]
+fn a_durable_removal_of_nothing_makes_all_before_it_durable() {
+    for durability in [Durability::Written, Durability::Synced] {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::open_idle(Fs::real(), dir.path(), patient(MIB)).unwrap();
+        cache.put(b"gone", b"v").unwrap();
+        cache.remove_with(b"gone", durability).unwrap();
+        cache.put(b"k", b"v").unwrap();
+        assert!(!cache.remove_with(b"absent", durability).unwrap());
+        cache.abandon();
+        assert!(Cache::open_read_only(dir.path(), None).unwrap().get(b"k").is_some(), "{durability:?}");
+    }
 }
 
 /// It waited for half a minute, though the disk had said that it takes nothing.

@@ -219,13 +219,12 @@ impl Cache {
         if ghosts.wants(hash) {
             ghosts.on_remove(hash);
         }
-        self.settle_removals(durability, false)?;
+        self.settle_removals(durability)?;
         Ok(was_there)
     }
 
-    /// Waits until no removal is owed to the log, and all of them are as durable as asked. So are all puts that are there,
-    /// if these are meant too.
-    fn settle_removals(&self, durability: Durability, puts_too: bool) -> Result<()> {
+    /// Waits until no removal is owed to the log, and all that is there is as durable as asked.
+    fn settle_removals(&self, durability: Durability) -> Result<()> {
         let store = &self.store;
         if durability == Durability::Buffered {
             self.reclaim.calls.nudge();
@@ -236,8 +235,7 @@ impl Cache {
             {
                 let mut log = store.log();
                 if !log.owes() || log.pay_at(&store.view, store.ages.now_ms()).is_ok() {
-                    // A put behind the last of them may find no room on the disk.
-                    break log.removals_end().filter(|_| !puts_too).unwrap_or_else(|| log.end());
+                    break log.end();
                 }
             }
             if store.files.health.writes_fail_for(Duration::ZERO) && !self.reclaim.free_one()? {
@@ -286,10 +284,11 @@ impl Cache {
     /// Returns when everything before this call is as durable as asked.
     pub fn flush(&self, durability: Durability) -> Result<()> {
         self.check_writable()?;
-        match self.settle_removals(durability, true) {
+        match self.settle_removals(durability) {
             Err(error) if is_full(&error) => {
                 // A removed value must not come back since a put finds no room.
-                self.settle_removals(durability, false)?;
+                let removals_end = self.store.log().removals_end();
+                removals_end.map_or(Ok(()), |end| self.settle_on_full_disk(end, durability))?;
                 Err(error)
             }
             settled => settled,
