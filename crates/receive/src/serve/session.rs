@@ -302,16 +302,26 @@ impl Session<'_, '_> {
     /// What the settings want done after a push.
     fn tidy_up(&mut self) -> Result<(), ServeError> {
         if self.settings.auto_gc && self.flag("maintenance.auto").unwrap_or(true) {
-            let mut git = self.git("maintenance");
             let detach = self.flag("maintenance.autodetach").or(self.flag("gc.autodetach")).unwrap_or(true);
-            git.words(["run", "--auto", "--quiet", if detach { "--detach" } else { "--no-detach" }]);
-            git.run(Input::Nothing, Output::ToUser, Alive::Always, &mut self.channel)?;
+            // Git before 2.47 does not know the word, and its gc detaches by itself. A newer one that detaches says nothing.
+            if !detach {
+                self.maintain(&["--no-detach"], Output::ToUser)?;
+            } else if !self.maintain(&["--detach"], Output::Nowhere)? {
+                self.maintain(&[], Output::ToUser)?;
+            }
         }
         if self.settings.update_server_info {
             let git = self.git("update-server-info");
             git.run(Input::Nothing, Output::ToUser, Alive::Always, &mut self.channel)?;
         }
         Ok(())
+    }
+
+    /// Whether git's maintenance ended well, or goes on by itself.
+    fn maintain(&mut self, words: &[&str], output: Output) -> Result<bool, ServeError> {
+        let mut git = self.git("maintenance");
+        git.words(["run", "--auto", "--quiet"].iter().chain(words));
+        Ok(git.run(Input::Nothing, output, Alive::Always, &mut self.channel)?.success())
     }
 
     fn flag(&self, key: &str) -> Option<bool> {
