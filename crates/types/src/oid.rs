@@ -1,8 +1,10 @@
 use std::fmt;
 
 /// The hash function that names a repository's objects (`extensions.objectFormat`).
+// As wide as a word, so that an id is words only. A copy of 33 bytes reads across what was just stored, and waits until that
+// is in the cache. Lists took twice as long.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
-#[repr(u8)]
+#[repr(u64)]
 pub enum HashKind {
     /// 20-byte ids, Git's default.
     #[default]
@@ -46,6 +48,8 @@ pub struct ObjectId {
     bytes: [u8; 32],
     kind: HashKind,
 }
+
+const _: () = assert!(size_of::<ObjectId>() == 5 * size_of::<u64>() && align_of::<ObjectId>() == align_of::<u64>());
 
 /// Why a text is not an object id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
