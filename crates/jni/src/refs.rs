@@ -45,7 +45,6 @@ struct OpenListing {
     listing: Listing,
     chunk: Chunk,
     chunk_len: usize,
-    room: usize,
     is_done: bool,
 }
 
@@ -57,14 +56,13 @@ impl OpenListing {
     const CHUNK_LEN: usize = 256 << 10;
 
     fn new(listing: Listing) -> Self {
-        let (chunk_len, room) = (Self::FIRST_CHUNK_LEN, Self::FIRST_ROOM);
-        OpenListing { listing, chunk: Chunk::default(), chunk_len, room, is_done: false }
+        OpenListing { listing, chunk: Chunk::default(), chunk_len: Self::FIRST_CHUNK_LEN, is_done: false }
     }
 
     /// The next rows; nothing at the end.
     fn next(&mut self) -> Result<&[u8], Failure> {
-        let OpenListing { listing, chunk, chunk_len, room, is_done } = self;
-        chunk.clear(*room);
+        let OpenListing { listing, chunk, chunk_len, is_done } = self;
+        chunk.clear(if *chunk_len == Self::FIRST_CHUNK_LEN { Self::FIRST_ROOM } else { *chunk_len });
         if !*is_done {
             *is_done = true;
             listing.each(&mut |row| {
@@ -73,7 +71,7 @@ impl OpenListing {
                 if *is_done { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;
         }
-        (*chunk_len, *room) = (Self::CHUNK_LEN, Self::CHUNK_LEN);
+        *chunk_len = Self::CHUNK_LEN;
         chunk.finish()
     }
 }

@@ -75,12 +75,14 @@ final class RefdbRepository extends FileRepository {
    * @param ids none comes twice
    */
   List<Set<Ref>> tips(List<? extends ObjectId> ids) throws IOException {
-    if (!(getRefDatabase() instanceof ShadowRefDatabase shadowed)) {
-      return engine.tips(engineRefs(), ids);
-    }
+    return getRefDatabase() instanceof ShadowRefDatabase shadowed ? tipsOneByOne(shadowed, ids) : engine.tips(engineRefs(), ids);
+  }
+
+  /** The same of a database that answers about one object only. */
+  static List<Set<Ref>> tipsOneByOne(RefDatabase refs, List<? extends ObjectId> ids) throws IOException {
     List<Set<Ref>> tips = new ArrayList<>();
     for (ObjectId id : ids) {
-      tips.add(shadowed.getTipsWithSha1(id));
+      tips.add(refs.getTipsWithSha1(id));
     }
     return tips;
   }

@@ -138,14 +138,9 @@ final class WantedRefs implements UploadPackInitializer {
 
   /** The refs that hold each of some objects. A clone may want thousands, and each question looks at all loose refs. */
   private static List<Set<Ref>> tips(Repository repository, List<ObjectId> wants) throws IOException {
-    if (repository instanceof RefdbRepository ours) {
-      return ours.tips(wants);
-    }
-    List<Set<Ref>> tips = new ArrayList<>();
-    for (ObjectId want : wants) {
-      tips.add(repository.getRefDatabase().getTipsWithSha1(want));
-    }
-    return tips;
+    return repository instanceof RefdbRepository ours
+        ? ours.tips(wants)
+        : RefdbRepository.tipsOneByOne(repository.getRefDatabase(), wants);
   }
 
   /** Which refs the user may see. After too many that are hidden it asks no more, and JGit's check is for the rest. */
