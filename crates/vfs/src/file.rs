@@ -3,6 +3,7 @@ use std::{
     io::{self, Read, Write},
     os::unix::fs::{FileExt, PermissionsExt},
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 /// An open file. Writes go to its end.
@@ -12,10 +13,17 @@ pub struct File {
     path: PathBuf,
     /// Counts it as long as it is open.
     gate: Gate,
+    is_locked: AtomicBool,
 }
 
 impl Drop for File {
     fn drop(&mut self) {
+        if *self.is_locked.get_mut() {
+            // A child that another thread starts has a copy of the descriptor until it runs its program. To close ours would
+            // leave the lock to that copy.
+            let given_back = self.inner.unlock();
+            debug_assert!(given_back.is_ok(), "a lock that was taken can be given back: {given_back:?}");
+        }
         self.gate.count_closed();
     }
 }
@@ -23,7 +31,7 @@ impl Drop for File {
 impl File {
     pub(crate) fn new(gate: &Gate, inner: std::fs::File, path: &Path) -> Self {
         gate.count_opened();
-        File { inner, path: path.to_owned(), gate: gate.clone() }
+        File { inner, path: path.to_owned(), gate: gate.clone(), is_locked: AtomicBool::new(false) }
     }
 
     /// The path it was opened at.
@@ -121,15 +129,13 @@ impl File {
     /// handle, of this or another process, has it.
     pub fn try_lock(&self) -> Result<bool> {
         match self.inner.try_lock() {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                self.is_locked.store(true, Relaxed);
+                Ok(true)
+            }
             Err(std::fs::TryLockError::WouldBlock) => Ok(false),
             Err(std::fs::TryLockError::Error(source)) => Err(Error::new("lock", &self.path, source)),
         }
-    }
-
-    /// Gives the lock back. A copy of the descriptor, as a child process has one until it runs its program, does not keep it.
-    pub fn unlock(&self) -> Result<()> {
-        self.inner.unlock().map_err(|source| Error::new("unlock", &self.path, source))
     }
 
     /// Copies `len` bytes of `source` from `offset` to the end of this file, inside the kernel where it can.
@@ -201,6 +207,21 @@ fn copy_through_buffer(from: &std::fs::File, mut offset: u64, to: &mut std::fs::
 mod tests {
     use super::*;
     use crate::Fs;
+
+    #[test]
+    fn a_lock_ends_with_its_handle_though_a_child_has_a_copy_of_the_descriptor() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fs, path) = (Fs::real(), dir.path().join("lock"));
+        let file = fs.create_new(&path, 0o666).unwrap();
+        assert!(file.try_lock().unwrap());
+        let copy = file.as_std().try_clone().unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").stdin(copy).spawn().unwrap();
+        drop(file);
+        let is_free = fs.open(&path).unwrap().try_lock();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(is_free.unwrap());
+    }
 
     #[test]
     fn a_range_is_copied_to_the_end_by_either_way() {

@@ -1,12 +1,12 @@
 use crate::{
     error::{Error, Result},
     format::seal::Sealer,
-    log::{files::OwnLock, space::record_cost, store::Store},
+    log::{space::record_cost, store::Store},
     reclaim::{report, steps::Reclaim},
     stats::Stats,
     sync::{Lock, holds_log},
 };
-use refdb_vfs::Fs;
+use refdb_vfs::{File, Fs};
 use std::{path::Path, sync::Arc, thread::JoinHandle, time::Duration};
 
 /// An open cache. All methods may be called from any number of threads. Dropping it closes it.
@@ -18,7 +18,7 @@ pub struct Cache {
     pub(crate) patience: Duration,
     pub(crate) workers: Lock<Vec<JoinHandle<()>>>,
     /// Held as long as the cache is open for writing.
-    pub(crate) lock_file: Lock<Option<OwnLock>>,
+    pub(crate) lock_file: Lock<Option<File>>,
     pub(crate) read_only: bool,
     pub(crate) notices: Vec<Error>,
 }

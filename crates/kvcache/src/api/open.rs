@@ -12,7 +12,7 @@ use crate::{
     },
     log::{
         append::{Log, Meta, Old, Start},
-        files::{Files, LOCK, OwnLock},
+        files::{Files, LOCK},
         handles::Handles,
         index::Fill,
         recover::{Found, Recovered, recover, recover_to_read, seal},
@@ -27,7 +27,7 @@ use crate::{
     stats::Counters,
     sync::{Lock, Rank, SharedOption},
 };
-use refdb_vfs::Fs;
+use refdb_vfs::{File, Fs};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -92,7 +92,7 @@ impl Cache {
             Start { dir: dir.to_owned(), handles, store, space, fill, old, floor, next_seq, before_end, synced_seq };
         let log = Log::new(start, &view.slots);
         let Options { max_age, patience, clock, .. } = options;
-        let lock_id = Some(lock_file.id()?);
+        let lock_id = Some(lock_file.stat()?.file_id());
         let files = Files::new(fs, dir.to_owned(), maps, promised, lock_id);
         let store = Store::new(Ages::new(max_age, clock), view, files, log);
         let cache = Cache::on(store, sealer, patience, Some(lock_file), notices);
@@ -144,7 +144,7 @@ impl Cache {
     }
 
     /// A cache without threads; one that has no lock is only read.
-    fn on(store: Store, sealer: Sealer, patience: Duration, lock_file: Option<OwnLock>, notices: Vec<Error>) -> Cache {
+    fn on(store: Store, sealer: Sealer, patience: Duration, lock_file: Option<File>, notices: Vec<Error>) -> Cache {
         let store = Arc::new(store);
         Cache {
             reclaim: Arc::new(Reclaim::new(store.clone())),
@@ -188,7 +188,7 @@ pub(crate) fn make_private_dir(fs: &Fs, dir: &Path) -> Result<()> {
 }
 
 /// Takes the lock of the cache in a folder.
-pub(crate) fn take_lock(fs: &Fs, dir: &Path) -> Result<OwnLock> {
+pub(crate) fn take_lock(fs: &Fs, dir: &Path) -> Result<File> {
     let path = dir.join(LOCK);
     loop {
         let file = fs.append(&path, 0o600)?;
@@ -196,11 +196,10 @@ pub(crate) fn take_lock(fs: &Fs, dir: &Path) -> Result<OwnLock> {
         if !file.try_lock()? {
             return Err(Error::Locked { path });
         }
-        let lock = OwnLock::of(file);
         // The last owner may have deleted the cache, its lock included, since the file was opened. The next process makes another one.
         let now = fs.find(&path)?;
-        if now.is_some_and(|now| lock.id().is_ok_and(|ours| ours == now.file_id())) {
-            return Ok(lock);
+        if now.is_some_and(|now| file.stat().is_ok_and(|ours| ours.file_id() == now.file_id())) {
+            return Ok(file);
         }
     }
 }

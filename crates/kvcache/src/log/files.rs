@@ -2,7 +2,7 @@ use crate::{
     log::health::Health,
     sync::{AtomicBool, Held, Lock, Ordering, Rank, holds_log},
 };
-use refdb_vfs::{File, Fs};
+use refdb_vfs::Fs;
 use std::{
     io,
     path::{Path, PathBuf},
@@ -13,30 +13,6 @@ pub(crate) const LOCK: &str = "lock";
 
 /// The file that says that a write was promised to survive a power loss.
 pub(crate) const PROMISE: &str = "promised";
-
-/// The lock of a folder's one writer, which is free when this is dropped.
-pub(crate) struct OwnLock(File);
-
-impl OwnLock {
-    /// Of a file that is locked.
-    pub(crate) fn of(locked: File) -> Self {
-        OwnLock(locked)
-    }
-
-    /// Which file it is.
-    pub(crate) fn id(&self) -> refdb_vfs::Result<(u64, u64)> {
-        Ok(self.0.stat()?.file_id())
-    }
-}
-
-impl Drop for OwnLock {
-    fn drop(&mut self) {
-        // A child that another thread starts has a copy of the descriptor for a moment. To close ours would leave the lock
-        // to it, and who opens the cache then would be refused.
-        let given_back = self.0.unlock();
-        debug_assert!(given_back.is_ok(), "a lock that was taken can be given back: {given_back:?}");
-    }
-}
 
 /// The right to write to segments' files and to delete them, which one thread at a time has.
 pub(crate) struct Turn(());

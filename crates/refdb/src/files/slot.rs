@@ -169,12 +169,7 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if let Some(file) = self.file.take() {
-            // A child that another thread starts has a copy of the descriptor for a moment. To close ours would leave the
-            // lock to it, and the next batch would make a slot besides.
-            let given_back = file.unlock();
-            debug_assert!(given_back.is_ok(), "a lock that was taken can be given back: {given_back:?}");
-        }
+        self.file = None;
         // One with a record is left to who settles it.
         if self.used == 0 {
             self.store.slots.free().push_front(self.id);
