@@ -43,7 +43,17 @@ pub struct Settings {
     pub proc_receive: ProcReceive,
     /// `transfer.hideRefs` and `receive.hideRefs`.
     pub hidden: Hidden,
+    /// `core.maxTreeDepth`: how deep trees may be nested.
+    pub tree_depth: i32,
+    /// `refdb.receiveReadLimit` in bytes: larger commits, trees and tags of a push are read by git alone.
+    pub read_max_bytes: u64,
 }
+
+/// Git's default for `core.maxTreeDepth`.
+const TREE_DEPTH: i32 = 2048;
+
+/// Commits and tags of more than some MiB are hardly ever honest. A tree of this size has a million entries.
+const READ_MAX_BYTES: u64 = 32 << 20;
 
 /// What to do about a push to the branch that is checked out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,6 +92,8 @@ impl Settings {
             signed_pushes: false,
             proc_receive: ProcReceive::default(),
             hidden: Hidden::default(),
+            tree_depth: TREE_DEPTH,
+            read_max_bytes: READ_MAX_BYTES,
         };
         let mut preferred = Preferred::default();
         for value in config.iter() {
@@ -116,6 +128,8 @@ impl Settings {
             b"receive.certnonceseed" => self.signed_pushes = true,
             b"receive.procreceiverefs" => self.proc_receive.add(value.text()?),
             b"receive.hiderefs" | b"transfer.hiderefs" => self.hidden.add(value.text()?),
+            b"core.maxtreedepth" => self.tree_depth = value.int()?,
+            b"refdb.receivereadlimit" => self.read_max_bytes = u64::try_from(value.long()?).unwrap_or(0),
             key => self.fsck_messages |= key.starts_with(b"receive.fsck."),
         }
         Ok(())

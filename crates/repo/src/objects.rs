@@ -10,6 +10,7 @@ mod database;
 mod error;
 mod known;
 mod links;
+mod pack_entries;
 mod promisor;
 mod replaced;
 mod seen;
@@ -19,6 +20,7 @@ pub use content::Commit;
 pub use database::{Header, ObjectKind};
 pub use error::ObjectError;
 pub use links::{Link, links};
+pub use pack_entries::{PackEntry, PackError, check_packs, pack_entries};
 
 use crate::{environment::Environment, repository::Repository};
 use content::Content;
@@ -36,6 +38,9 @@ use std::{
 
 /// Digits of the shortest abbreviation of an id.
 pub const DIGITS_MIN: usize = 4;
+
+/// The largest content that is read to verify an object that is no tag.
+const VERIFIED_MAX_BYTES: u64 = 32 << 20;
 
 /// A repository's objects. Nothing of the object database is opened before the first one is asked for.
 #[derive(Debug)]
@@ -307,6 +312,10 @@ impl State {
         if let Some(class) = self.known.get(id) {
             return Ok(class);
         }
+        if let Some(class) = self.class_of_large(id)? {
+            self.known.insert(id, class);
+            return Ok(class);
+        }
         let class = match self.read_or_fetch(id)? {
             // It may be there the next time: another process may be writing it.
             None => return Ok(ObjectClass::Missing),
@@ -317,6 +326,17 @@ impl State {
         self.known.insert(id, class);
         debug_assert_eq!(self.known.get(id), Some(class), "what was remembered is found");
         Ok(class)
+    }
+
+    /// What an object is whose content would fill the memory. Its header says so, and its content is not verified. `None`
+    /// for a smaller object, and for a tag, whose content says where it leads.
+    fn class_of_large(&mut self, id: &ObjectId) -> Result<Option<ObjectClass>, ObjectError> {
+        let header = self.header(id)?.filter(|header| header.size_bytes > VERIFIED_MAX_BYTES);
+        Ok(header.and_then(|header| match header.kind {
+            ObjectKind::Commit => Some(ObjectClass::Commit),
+            ObjectKind::Tree | ObjectKind::Blob => Some(ObjectClass::Other),
+            ObjectKind::Tag => None,
+        }))
     }
 
     /// Follows a tag. As in git the object at the end must exist and be of the kind that the tag says. Its content is

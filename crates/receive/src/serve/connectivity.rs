@@ -30,7 +30,7 @@ use std::{
     collections::{HashMap, HashSet},
     time::Duration,
 };
-use trees::Trees;
+use trees::{Bounds, Trees};
 
 /// For how long git may walk against a few tips before it is asked to walk against all.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -88,7 +88,7 @@ impl Session<'_, '_> {
         };
         let incoming = match &self.quarantine {
             Some(quarantine) if self.pack_objects > 0 => {
-                Incoming::of(quarantine.folder().to_owned(), self.store.hash())
+                Incoming::of(quarantine.folder().to_owned(), self.store.hash(), self.settings.read_max_bytes)
             }
             _ => Some(Incoming::nothing(self.store.hash())),
         };
@@ -103,10 +103,20 @@ impl Session<'_, '_> {
         }
         let mut old = Vec::new();
         for commit in &boundary {
+            if self.is_too_large(commit)? {
+                return open(&near);
+            }
             old.extend(self.objects.commit(commit).map_err(refdb::Error::from)?.map(|commit| commit.tree));
         }
-        let trees = Trees::new(&incoming, self.objects, old, reached.met);
+        let bounds = Bounds { depth: self.settings.tree_depth, read_bytes: self.settings.read_max_bytes };
+        let trees = Trees::new(&incoming, self.objects, old, reached.met, bounds);
         if trees.are_whole(&reached.roots, &reached.blobs) { Ok(Walked::Connected) } else { open(&near) }
+    }
+
+    /// Whether an object of the server's is too large to be read here.
+    fn is_too_large(&self, id: &ObjectId) -> Result<bool, ServeError> {
+        let header = self.objects.header(id).map_err(refdb::Error::from)?;
+        Ok(header.is_some_and(|header| header.size_bytes > self.settings.read_max_bytes))
     }
 
     /// The commits at the boundary: one for each edge that a ref holds now, and that is there.

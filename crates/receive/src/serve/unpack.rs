@@ -8,6 +8,7 @@ use super::{
 };
 use crate::wire::PackHeader;
 use bstr::{BString, ByteSlice};
+use refdb::objects::check_packs;
 use std::path::PathBuf;
 
 /// What came of a pack.
@@ -91,6 +92,13 @@ impl Session<'_, '_> {
         git.words(self.max_input());
         let ended = git.run(Input::Client(self.input), Output::Wanted, Alive::AfterNul, &mut self.channel)?;
         if !ended.success() {
+            return Ok(Unpacked::failed("index-pack abnormal exit"));
+        }
+        // Git's readers may go in circles from one of two entries of an object to the other.
+        if let Some(quarantine) = &self.quarantine
+            && let Err(error) = check_packs(quarantine.folder(), self.store.hash())
+        {
+            self.channel.error(error.to_string().as_bytes())?;
             return Ok(Unpacked::failed("index-pack abnormal exit"));
         }
         // `keep` or `pack`, a tab, the pack's name; then what followed the pack, if anything did.

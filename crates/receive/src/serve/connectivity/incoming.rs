@@ -2,51 +2,71 @@
 
 use refdb::{
     Objects,
-    objects::{Link, ObjectKind, links},
+    objects::{Link, ObjectKind, links, pack_entries},
 };
 use refdb_types::{HashKind, ObjectId};
-use std::{collections::HashSet, path::PathBuf};
+use std::{collections::HashMap, path::PathBuf};
 
 /// More than this are left to git, which walks many objects in less memory.
 const OBJECTS_MAX: usize = 50_000;
+
+/// Commits, trees and tags behind more deltas are left to git. Each is read from the start of its chain, so that the
+/// cost of a chain without a bound would grow with the square of its length.
+const DELTAS_MAX: u32 = 100;
 
 /// The objects of a quarantine. Git has just computed their ids from their content.
 #[derive(Debug)]
 pub(super) struct Incoming {
     objects: Objects,
-    ids: HashSet<ObjectId>,
+    kinds: HashMap<ObjectId, ObjectKind>,
 }
 
 impl Incoming {
-    /// The content of the folder. `None`: too much, or it cannot be listed.
-    pub(super) fn of(folder: PathBuf, hash: HashKind) -> Option<Self> {
-        let objects = Objects::in_dir(folder, hash);
+    /// The content of the folder. `None` if the walk is to be git's: there are too many objects, one that must be read
+    /// takes more than `read_max_bytes` of memory or is behind too many deltas, or one cannot be read.
+    pub(super) fn of(folder: PathBuf, hash: HashKind, read_max_bytes: u64) -> Option<Self> {
+        let objects = Objects::in_dir(folder.clone(), hash);
         let ids = objects.ids().ok().filter(|ids| ids.len() <= OBJECTS_MAX)?;
-        Some(Incoming { objects, ids: ids.into_iter().collect() })
+        let packed = pack_entries(&folder, hash).ok()?;
+        let mut kinds = HashMap::with_capacity(ids.len());
+        for id in ids {
+            let (kind, bytes, deltas) = match packed.get(&id) {
+                Some(entry) => (entry.kind, entry.largest_bytes, entry.deltas),
+                None => objects.header(&id).ok()?.map(|header| (header.kind, header.size_bytes, 0))?,
+            };
+            let is_too_much = bytes > read_max_bytes || deltas > DELTAS_MAX;
+            if kind != ObjectKind::Blob && is_too_much {
+                return None;
+            }
+            kinds.insert(id, kind);
+        }
+        Some(Incoming { objects, kinds })
     }
 
     /// A push without objects.
     pub(super) fn nothing(hash: HashKind) -> Self {
-        Incoming { objects: Objects::in_dir(PathBuf::new(), hash), ids: HashSet::new() }
+        Incoming { objects: Objects::in_dir(PathBuf::new(), hash), kinds: HashMap::new() }
     }
 
     pub(super) fn has(&self, id: &ObjectId) -> bool {
-        self.ids.contains(id)
+        self.kinds.contains_key(id)
     }
 
-    /// What an object is. `None` if it did not come, or is no good.
+    /// What an object is. `None` if it did not come.
     pub(super) fn kind(&self, id: &ObjectId) -> Option<ObjectKind> {
-        if self.has(id) { self.objects.kind(id).ok().flatten() } else { None }
+        self.kinds.get(id).copied()
     }
 
-    /// Shows all that an object names, and returns what it is. `None` if it did not come, or is no good.
+    /// Shows all that an object names, and returns what it is. `None` if it did not come, or is no good. A blob names
+    /// nothing and is not read.
     pub(super) fn links(&self, id: &ObjectId, found: &mut dyn FnMut(Link<'_>)) -> Option<ObjectKind> {
-        if !self.has(id) {
-            return None;
+        let kind = self.kind(id)?;
+        if kind == ObjectKind::Blob {
+            return Some(kind);
         }
         let mut data = Vec::new();
-        let kind = self.objects.content(id, &mut data).ok().flatten()?;
-        links(kind, &data, id.kind(), &mut |link| found(link))?;
-        Some(kind)
+        let read = self.objects.content(id, &mut data).ok().flatten()?;
+        links(read, &data, id.kind(), &mut |link| found(link))?;
+        (read == kind).then_some(kind)
     }
 }

@@ -36,6 +36,18 @@ pub(super) struct Trees<'a> {
     seen: HashMap<ObjectId, ObjectKind>,
     /// Entries neither among the pushed objects nor at their place in the boundary.
     open: HashMap<ObjectId, ObjectKind>,
+    /// The pushed trees that were met, each with the pushed trees that it names.
+    nested: HashMap<ObjectId, Vec<ObjectId>>,
+    bounds: Bounds,
+}
+
+/// What the walk does not go beyond; git is asked then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// How deep a tree may be below another, `core.maxTreeDepth`.
+    pub(super) depth: i32,
+    /// How large a tree of the boundary may be for its content to be read.
+    pub(super) read_bytes: u64,
 }
 
 impl<'a> Trees<'a> {
@@ -45,24 +57,29 @@ impl<'a> Trees<'a> {
         objects: &'a Objects,
         boundary: Vec<ObjectId>,
         met: HashMap<ObjectId, ObjectKind>,
+        bounds: Bounds,
     ) -> Self {
-        Trees { incoming, objects, boundary, old: HashMap::new(), seen: met, open: HashMap::new() }
+        let (old, open, nested) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Trees { incoming, objects, boundary, old, seen: met, open, nested, bounds }
     }
 
     /// Whether everything below these trees, and each of these blobs, came or is in a tree of the boundary.
     pub(super) fn are_whole(mut self, roots: &[ObjectId], blobs: &[ObjectId]) -> bool {
         self.open.extend(blobs.iter().map(|id| (*id, ObjectKind::Blob)));
         let beside: Vec<_> = self.boundary.iter().take(COMPARED_MAX).copied().collect();
-        roots.iter().all(|root| self.compare(*root, &beside).is_some()) && self.search()
+        let of_boundary: HashSet<_> = self.boundary.iter().copied().collect();
+        let is_good = roots.iter().all(|root| self.compare(*root, &beside, &of_boundary).is_some());
+        let is_within = |depth| i32::try_from(depth).is_ok_and(|depth| depth <= self.bounds.depth);
+        is_good && is_within(depth(&self.nested)) && self.search()
     }
 
     /// Compares a tree with those that stand at its place in the boundary. `None`: something is no good.
-    fn compare(&mut self, root: ObjectId, beside: &[ObjectId]) -> Option<()> {
+    fn compare(&mut self, root: ObjectId, beside: &[ObjectId], of_boundary: &HashSet<ObjectId>) -> Option<()> {
         if !self.meet(root, ObjectKind::Tree)? {
             return Some(());
         }
         if !self.incoming.has(&root) {
-            if !self.boundary.contains(&root) {
+            if !of_boundary.contains(&root) {
                 self.open.insert(root, ObjectKind::Tree);
             }
             return Some(());
@@ -76,6 +93,9 @@ impl<'a> Trees<'a> {
             if kind != ObjectKind::Tree {
                 return None;
             }
+            let is_nested =
+                |(id, kind, _): &&(ObjectId, ObjectKind, Vec<u8>)| *kind == ObjectKind::Tree && self.incoming.has(id);
+            self.nested.insert(tree, entries.iter().filter(is_nested).map(|(id, ..)| *id).collect());
             for (id, kind, name) in entries {
                 if !self.meet(id, kind)? {
                     continue;
@@ -114,6 +134,10 @@ impl<'a> Trees<'a> {
     }
 
     fn read_old(&self, id: &ObjectId) -> Option<Old> {
+        let header = self.objects.header(id).ok().flatten()?;
+        if header.kind != ObjectKind::Tree || header.size_bytes > self.bounds.read_bytes {
+            return None;
+        }
         let mut data = Vec::new();
         let kind = self.objects.verified_content(id, &mut data).ok().flatten()?;
         let mut old = Old::default();
@@ -147,5 +171,29 @@ impl<'a> Trees<'a> {
             to_do.extend(old.folders.values());
         }
         true
+    }
+}
+
+/// How far the deepest tree is below one that no other names, on the longest way to it.
+fn depth(nested: &HashMap<ObjectId, Vec<ObjectId>>) -> usize {
+    let mut above: HashMap<ObjectId, usize> = HashMap::new();
+    nested.values().flatten().for_each(|tree| *above.entry(*tree).or_default() += 1);
+    let mut level: Vec<_> = nested.keys().filter(|tree| !above.contains_key(*tree)).copied().collect();
+    let mut depth = 0;
+    // A tree is at the level after the last of those that name it.
+    loop {
+        let mut below = Vec::new();
+        for tree in level.iter().filter_map(|tree| nested.get(tree)).flatten() {
+            let left = above.entry(*tree).or_default();
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                below.push(*tree);
+            }
+        }
+        if below.is_empty() {
+            return depth;
+        }
+        depth += 1;
+        level = below;
     }
 }

@@ -1,0 +1,143 @@
+//! Objects that git accepts or refuses only just: deep trees, huge contents, packs that name an object twice.
+
+use crate::{
+    common::{REFDB, hook, quarantines},
+    crafted::{Kind, Pack, commit, id_of, request, tag, tree},
+    trouble::{feed, send},
+};
+use refdb_testkit::{Git, RefFormat, Repo, every};
+use refdb_types::{HashKind, ObjectId};
+use std::path::Path;
+
+fn server() -> Repo {
+    let server = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    server.config("receive.autogc", "false");
+    server
+}
+
+/// A commit whose deepest tree is this far below its own. `shortcut`: its own tree also names the tree in the middle, so
+/// that a short way leads there as well.
+fn nested(depth: usize, shortcut: bool) -> (Pack, ObjectId) {
+    let mut pack = Pack::default();
+    let blob = pack.whole(Kind::Blob, b"deep");
+    let mut below = pack.whole(Kind::Tree, &tree(&[("100644", "f", blob)]));
+    let mut middle = below;
+    for at in 1..depth {
+        below = pack.whole(Kind::Tree, &tree(&[("40000", "d", below)]));
+        if at == depth / 2 {
+            middle = below;
+        }
+    }
+    let mut entries = vec![("40000", "d", below)];
+    if shortcut {
+        entries.insert(0, ("40000", "a", middle));
+    }
+    let root = pack.whole(Kind::Tree, &tree(&entries));
+    let commit = pack.whole(Kind::Commit, &commit(root, &[], "deep"));
+    (pack, commit)
+}
+
+#[test]
+fn a_tree_deeper_than_git_walks_is_not_let_in() {
+    for (setting, limit) in [(None, 2048), (Some("100"), 100), (Some("4000"), 4000)] {
+        for depth in [limit - 1, limit, limit + 1] {
+            for shortcut in [false, true] {
+                let (pack, commit) = nested(depth, shortcut);
+                let bytes = request(&[("refs/heads/main", commit)], pack.finish());
+                let said = [Git::find().program(), Path::new(REFDB)].map(|program| {
+                    let server = server();
+                    if let Some(setting) = setting {
+                        server.config("core.maxTreeDepth", setting);
+                    }
+                    String::from_utf8_lossy(&feed(&server, program, &bytes).stdout).into_owned()
+                });
+                assert_eq!(said[1], said[0], "depth {depth}, limit {limit}, shortcut: {shortcut}");
+                // Git counts the way on which it meets a tree first.
+                let is_let_in = depth <= limit || shortcut;
+                assert_eq!(said[0].contains("ok refs/heads/main"), is_let_in, "depth {depth}, limit {limit}");
+            }
+        }
+    }
+}
+
+const LARGE_BYTES: usize = 48 << 20;
+
+/// A start and a rest: an object of this kind is the start followed by the rest as often as fills [`LARGE_BYTES`].
+fn large(kind: Kind, beside: ObjectId) -> (Vec<u8>, Vec<u8>) {
+    let letters = vec![b'x'; 0x8000];
+    match kind {
+        Kind::Commit => (commit(beside, &[], "large"), letters),
+        Kind::Tag => (tag(beside, Kind::Tree, "large"), letters),
+        Kind::Blob => (Vec::new(), letters),
+        Kind::Tree => (Vec::new(), tree(&[("100644", &"f".repeat(2000), id_of(Kind::Blob, b"small"))]).repeat(8)),
+    }
+}
+
+#[test]
+fn no_content_fills_the_memory_that_the_walk_does_not_need() {
+    const PEAK_MAX_KIB: u64 = 40 << 10;
+    for kind in [Kind::Blob, Kind::Tree, Kind::Commit] {
+        // In `make test` each kind is either whole or a delta.
+        for is_delta in [kind == Kind::Blob, kind != Kind::Blob].into_iter().take(3 - every(2)) {
+            let mut pack = Pack::default();
+            pack.whole(Kind::Blob, b"small");
+            let small = pack.whole(Kind::Tree, &tree(&[("100644", "f", id_of(Kind::Blob, b"small"))]));
+            let (start, rest) = large(kind, small);
+            let times = LARGE_BYTES / rest.len();
+            let large = if is_delta {
+                pack.repeating(kind, &start, &rest, times)
+            } else {
+                pack.whole(kind, &[start, rest.repeat(times)].concat())
+            };
+            let tag = pack.whole(Kind::Tag, &tag(large, kind, "t"));
+            let mode = if kind == Kind::Tree { "40000" } else { "100644" };
+            let mut refs = vec![("refs/heads/unlike", large), ("refs/tags/tag", tag)];
+            if kind == Kind::Commit {
+                refs[0].0 = "refs/heads/main";
+            } else {
+                refs[0].0 = "refs/tags/itself";
+                let root = pack.whole(Kind::Tree, &tree(&[(mode, "large", large)]));
+                refs.push(("refs/heads/main", pack.whole(Kind::Commit, &commit(root, &[], "c"))));
+            }
+            let pack = pack.finish();
+            for (name, id) in refs {
+                let server = server();
+                server.config("receive.unpackLimit", "1");
+                hook(&server, "post-receive", "grep VmHWM /proc/$PPID/status >peak");
+                let output = send(&server, &request(&[(name, id)], pack.clone()));
+                let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+                let what = format!("{kind:?}, delta: {is_delta}, {name}");
+                assert!(said.contains(&format!("ok {name}")), "{what}: {said}");
+                let peak = std::fs::read_to_string(server.git_dir().join("peak")).unwrap();
+                let kib: u64 = peak.split_whitespace().nth(1).unwrap().parse().unwrap();
+                assert!(kib < PEAK_MAX_KIB, "{what}: {peak}");
+            }
+        }
+    }
+}
+
+/// An object that is whole and a delta against another, which is a delta against the first.
+fn circle() -> (Vec<u8>, ObjectId) {
+    let mut pack = Pack::default();
+    let blob = pack.whole(Kind::Blob, b"f");
+    let first = tree(&[("100644", "a", blob)]);
+    let second = tree(&[("100644", "a", blob), ("100644", "b", blob)]);
+    pack.delta(Kind::Tree, &second, &first);
+    pack.delta(Kind::Tree, &first, &second);
+    pack.whole(Kind::Tree, &first);
+    let new = pack.whole(Kind::Commit, &commit(id_of(Kind::Tree, &second), &[], "circle"));
+    (pack.finish(), new)
+}
+
+#[test]
+fn a_pack_that_names_an_object_twice_is_refused_before_git_walks_in_circles() {
+    let (pack, new) = circle();
+    let server = server();
+    server.config("receive.unpackLimit", "1");
+    server.config("receive.fsckObjects", "false");
+    let output = send(&server, &request(&[("refs/heads/main", new)], pack));
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(said.contains("ng refs/heads/main unpacker error") && said.contains("twice"), "{said}");
+    assert_eq!(server.refs(), []);
+    assert!(quarantines(&server).is_empty());
+}
