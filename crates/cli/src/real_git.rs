@@ -2,7 +2,7 @@
 
 use crate::{
     Invocation,
-    failure::{Failure, message, system_text},
+    failure::{Failure, Result, message, system_text},
 };
 use refdb::Environment;
 use std::{
@@ -43,19 +43,26 @@ fn depth(environment: &Environment) -> u32 {
 /// Becomes git with these words, in which the command is called `name`. It returns only if that cannot be; `what` is
 /// left to git.
 pub fn exec(environment: &Environment, name: &str, words: &[OsString], what: &str) -> Failure {
-    let program = program(environment);
-    if depth(environment) >= DEPTH_MAX {
-        let program = program.as_bytes();
-        return Failure::Fatal(message![
-            "'",
-            program,
-            " ",
-            name,
-            "' leads back to refdb: set REFDB_GIT to the path of the real git"
-        ]);
+    match handed_over(environment, name) {
+        Ok(mut git) => not_run(&program(environment), name, what, &git.args(words).exec()),
+        Err(failure) => failure,
     }
-    let error = command(environment).args(words).exec();
-    not_run(&program, name, what, &error)
+}
+
+/// Git, to which the command `name` is handed over, without words. It fails where that leads back to refdb.
+pub fn handed_over(environment: &Environment, name: &str) -> Result<Command> {
+    if depth(environment) < DEPTH_MAX {
+        return Ok(command(environment));
+    }
+    let program = program(environment);
+    let program = program.as_bytes();
+    Err(Failure::Fatal(message![
+        "'",
+        program,
+        " ",
+        name,
+        "' leads back to refdb: set REFDB_GIT to the path of the real git"
+    ]))
 }
 
 /// Why a program was not run, to which `what` is left.

@@ -11,7 +11,7 @@ use crate::{
 };
 use bstr::ByteSlice;
 use refdb::{Environment, Misuse, Repository, Store};
-use refdb_receive::{Call, Facts, ServeError, Settings, hand_over, serve};
+use refdb_receive::{Call, Facts, ServeError, Settings, WorkLimits, hand_over, serve};
 use refdb_vfs::Fs;
 use std::{
     ffi::OsString,
@@ -19,10 +19,12 @@ use std::{
     os::{fd::AsFd, unix::ffi::OsStrExt},
     path::Path,
 };
+use supervise::Supervised;
 
 // The real git takes over before the client hears a word. `replay` is where only the client's first words show the need
 // (a shallow clone, a signed push).
 mod replay;
+mod supervise;
 
 /// The command line.
 pub static COMMAND: Command = Command {
@@ -60,7 +62,12 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
         check_git_may(&session.store)?;
         let options = invocation.words.split_last().map_or(&[][..], |(_, options)| options);
         let here = OsString::from(".");
-        return Err(leave(&environment, options.iter().chain([&here])));
+        let words = options.iter().chain([&here]);
+        if !settings.work_limits.any() {
+            return Err(leave(&environment, words));
+        }
+        before_locks()?;
+        return supervise(&environment, words, settings.work_limits);
     }
     before_locks()?;
     let (input, output) = (io::stdin(), io::stdout());
@@ -71,7 +78,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
         Err(_) if refdb_vfs::interrupt::received().is_some() => Err(Failure::Interrupted),
         Err(ServeError::LeftToGit(words)) => {
             check_git_may(&session.store)?;
-            replay::replay(&call, &words)
+            replay::replay(&call, &words, settings.work_limits)
         }
         Err(ServeError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::BrokenPipe),
         Err(error) => fatal![error.to_string()],
@@ -90,6 +97,20 @@ fn check_git_may(store: &Store) -> Result<()> {
 fn leave<'w>(environment: &Environment, words: impl IntoIterator<Item = &'w OsString>) -> Failure {
     let words: Vec<OsString> = [COMMAND.name.into()].into_iter().chain(words.into_iter().cloned()).collect();
     real_git::exec(environment, COMMAND.name, &words, "this push")
+}
+
+/// Leaves the push to git within these limits.
+fn supervise<'w>(
+    environment: &Environment,
+    words: impl IntoIterator<Item = &'w OsString>,
+    limits: WorkLimits,
+) -> Result<u8> {
+    let mut git = real_git::handed_over(environment, COMMAND.name)?;
+    let started = git.arg(COMMAND.name).args(words).spawn().and_then(|git| Supervised::new(git, limits));
+    match started {
+        Ok(git) => git.wait(),
+        Err(error) => Err(real_git::not_run(&real_git::program(environment), COMMAND.name, "this push", &error)),
+    }
 }
 
 /// What git's command line means; `None` if it is no good.

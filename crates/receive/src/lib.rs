@@ -16,6 +16,7 @@ mod hidden;
 mod proc_receive;
 mod serve;
 mod settings;
+mod watch;
 pub mod wire;
 
 pub use hand_over::{Facts, HandOver, hand_over};
@@ -23,3 +24,4 @@ pub use hidden::Hidden;
 pub use proc_receive::ProcReceive;
 pub use serve::{Call, ServeError, serve};
 pub use settings::{Deny, Settings};
+pub use watch::{Excess, Watch, WorkLimits, end};

@@ -1,6 +1,6 @@
 //! What git-config(1) says of receiving: `receive.*`, `transfer.*` and the few others that matter here.
 
-use crate::{Hidden, ProcReceive};
+use crate::{Hidden, ProcReceive, WorkLimits};
 use bstr::ByteSlice;
 use refdb::config::{Config, ConfigError, Value};
 
@@ -47,10 +47,15 @@ pub struct Settings {
     pub tree_depth: i32,
     /// `refdb.receiveReadLimit` in bytes: larger commits, trees and tags of a push are read by git alone.
     pub read_max_bytes: u64,
+    /// `refdb.receiveMemoryLimit` and `refdb.receiveTimeLimit`: what each of git's programs may take for a push.
+    pub work_limits: WorkLimits,
 }
 
 /// Git's default for `core.maxTreeDepth`.
 const TREE_DEPTH: i32 = 2048;
+
+/// Several times as much as index-pack and rev-list take for the largest repositories in public.
+const WORK_LIMITS: WorkLimits = WorkLimits { memory_bytes: 8 << 30, seconds: 4 * 60 * 60 };
 
 /// Commits and tags of more than some MiB are hardly ever honest. A tree of this size has a million entries.
 const READ_MAX_BYTES: u64 = 32 << 20;
@@ -94,6 +99,7 @@ impl Settings {
             hidden: Hidden::default(),
             tree_depth: TREE_DEPTH,
             read_max_bytes: READ_MAX_BYTES,
+            work_limits: WORK_LIMITS,
         };
         let mut preferred = Preferred::default();
         for value in config.iter() {
@@ -130,6 +136,8 @@ impl Settings {
             b"receive.hiderefs" | b"transfer.hiderefs" => self.hidden.add(value.text()?),
             b"core.maxtreedepth" => self.tree_depth = value.int()?,
             b"refdb.receivereadlimit" => self.read_max_bytes = u64::try_from(value.long()?).unwrap_or(0),
+            b"refdb.receivememorylimit" => self.work_limits.memory_bytes = u64::try_from(value.long()?).unwrap_or(0),
+            b"refdb.receivetimelimit" => self.work_limits.seconds = u64::try_from(value.long()?).unwrap_or(0),
             key => self.fsck_messages |= key.starts_with(b"receive.fsck."),
         }
         Ok(())

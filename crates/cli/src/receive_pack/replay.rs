@@ -1,7 +1,8 @@
 //! A push that turned out to be one for git after the refs were shown. We repeat the client's first words to git.
 
+use super::supervise::Supervised;
 use crate::failure::{Failure, Result, fatal, system_text};
-use refdb_receive::Call;
+use refdb_receive::{Call, Watch, WorkLimits};
 use refdb_vfs::interrupt;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -15,8 +16,8 @@ use std::{
 
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Runs git with `words` and all that the client sends after them.
-pub(super) fn replay(call: &Call, words: &[u8]) -> Result<u8> {
+/// Runs git with `words` and all that the client sends after them, within these limits.
+pub(super) fn replay(call: &Call, words: &[u8], limits: WorkLimits) -> Result<u8> {
     // In the folder that we are in, for a client that has seen our advertisement.
     let mut command = Command::new(&call.git);
     command.env("GIT_DIR", ".").args(["receive-pack", "--stateless-rpc"]);
@@ -25,32 +26,35 @@ pub(super) fn replay(call: &Call, words: &[u8]) -> Result<u8> {
         Ok(child) => child,
         Err(error) => return fatal!["cannot run git, to which this push is left: ", system_text(&error)],
     };
-    if let Some(git) = child.stdin.take()
-        && let Err(error) = feed(git, words)
+    let input = child.stdin.take();
+    let mut child = match Supervised::new(child, limits) {
+        Ok(child) => child,
+        Err(error) => return fatal!["cannot watch over git, to which this push is left: ", system_text(&error)],
+    };
+    if let Some(input) = input
+        && let Err(error) = feed(input, words, &mut child)
     {
-        let _ = child.kill();
+        child.abandon();
         return if interrupt::received().is_some() {
             Err(Failure::Interrupted)
         } else {
             fatal!["cannot pass on what the client sends: ", system_text(&error)]
         };
     }
-    match child.wait() {
-        Ok(status) => Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(128)),
-        Err(error) => fatal!["cannot wait for git: ", system_text(&error)],
-    }
+    child.wait()
 }
 
 /// Passes bytes on until the client has no more, or git wants no more. It ends while the client still waits.
-fn feed(git: ChildStdin, words: &[u8]) -> io::Result<()> {
+fn feed(git: ChildStdin, words: &[u8], child: &mut Supervised) -> io::Result<()> {
     if write(&git, words)? {
         return Ok(());
     }
     let client = io::stdin();
     let mut buffer = vec![0; PIECE_BYTES];
-    let pause = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+    let pause = Timespec { tv_sec: 0, tv_nsec: Watch::PAUSE.subsec_nanos().into() };
     loop {
         interrupt::check()?;
+        child.look();
         // A pipe without a reader is reported though nothing is asked of it.
         let mut fds = [PollFd::new(&client, PollFlags::IN), PollFd::new(&git, PollFlags::empty())];
         match poll(&mut fds, Some(&pause)) {

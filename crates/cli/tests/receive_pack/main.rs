@@ -18,3 +18,4 @@ mod raw;
 mod security;
 mod trouble;
 mod unusual_objects;
+mod work_limits;

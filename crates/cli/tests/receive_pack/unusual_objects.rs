@@ -117,14 +117,14 @@ fn no_content_fills_the_memory_that_the_walk_does_not_need() {
 }
 
 /// An object that is whole and a delta against another, which is a delta against the first.
-fn circle() -> (Vec<u8>, ObjectId) {
+pub(crate) fn circle() -> (Vec<u8>, ObjectId) {
     let mut pack = Pack::default();
     let blob = pack.whole(Kind::Blob, b"f");
     let first = tree(&[("100644", "a", blob)]);
     let second = tree(&[("100644", "a", blob), ("100644", "b", blob)]);
-    pack.delta(Kind::Tree, &second, &first);
-    pack.delta(Kind::Tree, &first, &second);
     pack.whole(Kind::Tree, &first);
+    pack.delta(Kind::Tree, &first, &second);
+    pack.delta(Kind::Tree, &second, &first);
     let new = pack.whole(Kind::Commit, &commit(id_of(Kind::Tree, &second), &[], "circle"));
     (pack.finish(), new)
 }

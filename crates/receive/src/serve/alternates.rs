@@ -1,16 +1,23 @@
 //! The objects that the refs of other repositories lead to, where their objects are used here. A client that has such
 //! an object need not send the objects it leads to. git-config(1), "core.alternateRefsCommand".
 
-use super::ServeError;
+use super::{ServeError, child::pid};
+use crate::watch::{self, Watch, WorkLimits};
 use bstr::{BStr, ByteSlice};
 use refdb::Store;
-use refdb_types::ObjectId;
+use refdb_types::{HashKind, ObjectId};
+use refdb_vfs::interrupt;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
 use std::{
     ffi::{OsStr, OsString},
-    io::{BufRead, BufReader},
+    io::{self, Read},
+    os::fd::BorrowedFd,
     os::unix::ffi::OsStrExt,
     path::Path,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 /// Variables that are about one repository, and must not reach a program that works in another.
@@ -34,7 +41,15 @@ const OF_ONE_REPOSITORY: [&str; 14] = [
 /// The objects of the refs of all alternates, in their order. One that cannot be asked has none, as for git.
 ///
 /// `None` if there are no alternates.
-pub(super) fn tips(store: &Store, git: &OsStr) -> Result<Option<Vec<ObjectId>>, ServeError> {
+///
+/// It is an error if the client leaves meanwhile. An alternate whose program meets a limit has the objects that it told
+/// until then.
+pub(super) fn tips(
+    store: &Store,
+    git: &OsStr,
+    limits: WorkLimits,
+    client: BorrowedFd<'_>,
+) -> Result<Option<Vec<ObjectId>>, ServeError> {
     let folders = store.objects().alternates().unwrap_or_default();
     if folders.is_empty() {
         return Ok(None);
@@ -48,14 +63,73 @@ pub(super) fn tips(store: &Store, git: &OsStr) -> Result<Option<Vec<ObjectId>>, 
         }
         let mut command = asking(store, git, repository);
         let Ok(mut child) = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn() else { continue };
-        let lines = child.stdout.take().map(BufReader::new);
-        for line in lines.into_iter().flat_map(BufRead::lines) {
-            let Ok(id) = ObjectId::from_hex(store.hash(), line?.as_bytes()) else { break };
-            tips.push(id);
+        let heard = hear(&mut child, store.hash(), limits, client, &mut tips);
+        if !matches!(heard, Ok(Heard::All)) {
+            // Nobody listens any more.
+            watch::end(pid(&child)?);
         }
         child.wait()?;
+        heard?;
     }
     Ok(Some(tips))
+}
+
+/// How much of a program's output was read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Heard {
+    All,
+    Part,
+}
+
+/// Reads ids, one a line, until the program ends, says something else or meets a limit.
+fn hear(
+    child: &mut Child,
+    hash: HashKind,
+    limits: WorkLimits,
+    client: BorrowedFd<'_>,
+    tips: &mut Vec<ObjectId>,
+) -> io::Result<Heard> {
+    let Some(mut lines) = child.stdout.take() else { return Ok(Heard::All) };
+    let pid = pid(child)?;
+    let mut watch = Watch::new(limits);
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 8 << 10];
+    let pause = Timespec { tv_sec: 0, tv_nsec: Watch::PAUSE.subsec_nanos().into() };
+    loop {
+        interrupt::check()?;
+        if watch.is_due()
+            && let Some(excess) = watch.excess(pid)
+        {
+            // The client cannot be told: what it hears first are the refs.
+            eprintln!("error: the program that lists the refs of an alternate {excess}");
+            return Ok(Heard::Part);
+        }
+        // A pipe without a reader and a closed connection are reported though nothing is asked of them.
+        let mut ends = [PollFd::new(&lines, PollFlags::IN), PollFd::new(&client, PollFlags::empty())];
+        match poll(&mut ends, Some(&pause)) {
+            Ok(0) | Err(Errno::INTR) => continue,
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if !ends[1].revents().is_empty() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        match lines.read(&mut buffer) {
+            Ok(0) => return Ok(Heard::All),
+            Ok(count) => bytes.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        let whole = bytes.rfind_byte(b'\n').map_or(0, |end| end + 1);
+        for line in bytes[..whole].lines() {
+            let Ok(id) = ObjectId::from_hex(hash, line) else { return Ok(Heard::Part) };
+            tips.push(id);
+        }
+        bytes.drain(..whole);
+        if bytes.len() > hash.len_hex() {
+            return Ok(Heard::Part);
+        }
+    }
 }
 
 /// The program that lists them: the one that is configured, else git.

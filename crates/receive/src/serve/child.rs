@@ -1,6 +1,7 @@
 //! Programs that are run for a push, and what they say on the way to the client.
 
 use super::channel::Channel;
+use crate::watch::{self, Excess, Watch, WorkLimits};
 use refdb::hooks::SHELL;
 use refdb_vfs::interrupt;
 use rustix::{
@@ -30,6 +31,8 @@ pub(super) struct Program {
     pub(super) variables: Vec<(OsString, Option<OsString>)>,
     /// A program that takes longer is killed, and counts as one that failed.
     pub(super) patience: Option<Duration>,
+    /// A program that takes more, with all that it starts, is killed, and the user is told.
+    pub(super) limits: Option<WorkLimits>,
 }
 
 /// What a program reads.
@@ -70,6 +73,7 @@ pub(super) enum Alive {
 pub(super) struct Ended {
     is_success: bool,
     is_started: bool,
+    is_excessive: bool,
     pub(super) output: Vec<u8>,
 }
 
@@ -77,6 +81,11 @@ impl Ended {
     /// Whether there was such a program. Git runs no further hooks of an event after one that is not.
     pub(super) fn started(&self) -> bool {
         self.is_started
+    }
+
+    /// Whether it was killed because it met a limit.
+    pub(super) fn is_excessive(&self) -> bool {
+        self.is_excessive
     }
 
     pub(super) fn success(&self) -> bool {
@@ -159,14 +168,19 @@ impl Program {
                 if output != Output::Nowhere {
                     self.tell_why_not_started(&error, channel)?;
                 }
-                return Ok(Ended { is_success: false, is_started: false, output: Vec::new() });
+                return Ok(Ended { is_success: false, is_started: false, is_excessive: false, output: Vec::new() });
             }
         };
         pipes.alive = alive == Alive::Always;
         let end = self.patience.map(|patience| Instant::now() + patience);
-        match pipes.attend(pid, end, channel) {
+        let mut excess = None;
+        match pipes.attend(pid, end, self.limits.map(Watch::new), channel) {
             Ok(Attended::ToItsEnd) => {}
-            Ok(Attended::TooLong) => kill_process(pid, Signal::KILL)?,
+            Ok(Attended::TooLong) => watch::end(pid),
+            Ok(Attended::Excessive(met)) => {
+                watch::end(pid);
+                excess = Some(met);
+            }
             Err(error) => {
                 // It is not waited for: it may ignore the signal.
                 let _ = kill_process(pid, Signal::TERM);
@@ -174,12 +188,25 @@ impl Program {
             }
         }
         let status = wait(pid)?;
-        if let Some(signal) = status.terminating_signal().filter(|signal| output != Output::Nowhere && is_told(*signal))
+        if let Some(excess) = excess {
+            self.tell_excess(excess, channel)?;
+        } else if let Some(signal) =
+            status.terminating_signal().filter(|signal| output != Output::Nowhere && is_told(*signal))
         {
             let text = [self.name.as_bytes(), format!(" died of signal {signal}").as_bytes()].concat();
             channel.error(&text)?;
         }
-        Ok(Ended { is_success: status.exit_status() == Some(0), is_started: true, output: pipes.taken })
+        let (is_success, is_excessive) = (status.exit_status() == Some(0), excess.is_some());
+        Ok(Ended { is_success, is_started: true, is_excessive, output: pipes.taken })
+    }
+
+    /// To the user, and to the log if that is another place.
+    fn tell_excess(&self, excess: Excess, channel: &mut Channel<'_>) -> io::Result<()> {
+        let text = format!("git {} {excess}", self.name.display());
+        if channel.has_side_band() {
+            eprintln!("error: {text}");
+        }
+        channel.error(text.as_bytes())
     }
 
     /// In git's words: it looks for a program in `PATH` itself, and leaves a path to the child.
@@ -241,7 +268,7 @@ fn is_told(signal: i32) -> bool {
     ![Signal::INT, Signal::QUIT, Signal::PIPE].map(Signal::as_raw).contains(&signal)
 }
 
-fn pid(child: &Child) -> io::Result<Pid> {
+pub(super) fn pid(child: &Child) -> io::Result<Pid> {
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     id.ok_or_else(|| io::Error::other("the system gave a process an impossible number"))
 }
@@ -257,6 +284,8 @@ enum Attended {
     ToItsEnd,
     /// It took longer than anyone has patience for.
     TooLong,
+    /// It took more than it may.
+    Excessive(Excess),
 }
 
 /// Our ends of a program's pipes.
@@ -278,7 +307,14 @@ impl Pipes<'_> {
     }
 
     /// Serves the pipes until the other ends are closed and the program has ended.
-    fn attend(&mut self, pid: Pid, end: Option<Instant>, channel: &mut Channel<'_>) -> io::Result<Attended> {
+    fn attend(
+        &mut self,
+        pid: Pid,
+        end: Option<Instant>,
+        mut watch: Option<Watch>,
+        channel: &mut Channel<'_>,
+    ) -> io::Result<Attended> {
+        let pause = if watch.is_some() { Watch::PAUSE } else { PAUSE };
         let ended = pidfd_open(pid, PidfdFlags::empty())?;
         let mut has_ended = false;
         let mut heard = Instant::now();
@@ -296,7 +332,13 @@ impl Pipes<'_> {
             if left.is_some_and(|left| left.is_zero()) {
                 return Ok(Attended::TooLong);
             }
-            let ready = self.wait(&ended, has_ended, left.map_or(PAUSE, |left| left.min(PAUSE)))?;
+            if let Some(watch) = watch.as_mut().filter(|_| !has_ended)
+                && watch.is_due()
+                && let Some(excess) = watch.excess(pid)
+            {
+                return Ok(Attended::Excessive(excess));
+            }
+            let ready = self.wait(&ended, has_ended, left.map_or(pause, |left| left.min(pause)))?;
             has_ended |= ready.ended;
             if has_ended {
                 self.feed = None;

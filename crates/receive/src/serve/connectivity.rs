@@ -43,6 +43,20 @@ enum Walked {
     Open(Vec<ObjectId>),
 }
 
+/// What git's own check says of some ids.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Answer {
+    Connected,
+    Disconnected,
+    /// It was ended at a limit.
+    Ended,
+}
+
+/// How often git is asked which ids are at fault. That is enough for one among a million, and for each of 33.
+const ASKED_MAX: usize = 64;
+
+const BEYOND_LIMIT: &str = "the check of its objects met a limit";
+
 impl Session<'_, '_> {
     /// Refuses the commands whose new ids lead to something that is missing.
     pub(super) fn check_connected(&mut self) -> Result<(), ServeError> {
@@ -60,22 +74,51 @@ impl Session<'_, '_> {
                 Walked::Open(_) => {}
             }
         }
-        if self.is_connected(&lines, Output::ToUser)? {
-            return Ok(());
-        }
-        // One of them is at fault, or more.
-        let mut disconnected = HashSet::new();
-        for id in distinct {
-            if !self.is_connected(format!("{id}\n").as_bytes(), Output::ToLog)? {
-                disconnected.insert(id);
-            }
-        }
+        let (at_fault, reason) = match self.is_connected(&lines, Output::ToUser)? {
+            Answer::Connected => return Ok(()),
+            Answer::Ended => (distinct, BEYOND_LIMIT),
+            Answer::Disconnected => self.find_disconnected(distinct)?,
+        };
         for at in 0..self.outcomes.len() {
-            if disconnected.contains(&self.request.commands.get(at).new) {
-                self.refuse(at, "missing necessary objects");
+            if at_fault.contains(&self.request.commands.get(at).new) {
+                self.refuse(at, reason);
             }
         }
         Ok(())
+    }
+
+    /// Finds the ids that are at fault where at least one of them is, and says why they are refused. Git is asked about
+    /// half of the ids, then about half of those at fault, and so on, but not again and again: where many ids are at
+    /// fault, those that share a half with them are refused too.
+    fn find_disconnected(&mut self, ids: HashSet<ObjectId>) -> Result<(HashSet<ObjectId>, &'static str), ServeError> {
+        let mut groups = vec![Vec::from_iter(ids.iter().copied())];
+        let mut at_fault = HashSet::new();
+        let mut asked = 0;
+        while let Some(mut group) = groups.pop() {
+            if group.len() == 1 || asked >= ASKED_MAX {
+                at_fault.extend(group);
+                continue;
+            }
+            let halves = [group.split_off(group.len() / 2), group];
+            let mut others_are_connected = false;
+            for half in halves {
+                // One half is at fault if the other is not.
+                let answer = if others_are_connected {
+                    Answer::Disconnected
+                } else {
+                    asked += 1;
+                    let mut lines = Vec::new();
+                    add_lines(&half, "", &mut lines);
+                    self.is_connected(&lines, Output::ToLog)?
+                };
+                match answer {
+                    Answer::Connected => others_are_connected = true,
+                    Answer::Disconnected => groups.push(half),
+                    Answer::Ended => return Ok((ids, BEYOND_LIMIT)),
+                }
+            }
+        }
+        Ok((at_fault, "missing necessary objects"))
     }
 
     /// Walks from the new ids to what refs hold.
@@ -151,15 +194,15 @@ impl Session<'_, '_> {
         }
         let mut lines = lines.to_vec();
         add_lines(tips, "^", &mut lines);
-        let mut git = self.git("rev-list");
+        let mut git = self.limited_git("rev-list");
         git.words(["--objects", "--stdin", "--quiet"]);
         git.patience = Some(PATIENCE);
         Ok(git.run(Input::Bytes(&lines), Output::Nowhere, Alive::Always, &mut self.channel)?.success())
     }
 
     /// Git's own check, of all that is new.
-    fn is_connected(&mut self, lines: &[u8], output: Output) -> Result<bool, ServeError> {
-        let mut git = self.git("rev-list");
+    fn is_connected(&mut self, lines: &[u8], output: Output) -> Result<Answer, ServeError> {
+        let mut git = self.limited_git("rev-list");
         git.words([
             "--objects",
             "--stdin",
@@ -173,7 +216,11 @@ impl Session<'_, '_> {
         if !ended.started() {
             self.channel.error(b"Could not run 'git rev-list'")?;
         }
-        Ok(ended.success())
+        Ok(match (ended.success(), ended.is_excessive()) {
+            (true, _) => Answer::Connected,
+            (false, true) => Answer::Ended,
+            (false, false) => Answer::Disconnected,
+        })
     }
 
     /// Whether history is replaced, grafted, cut off or promised by a remote.

@@ -130,7 +130,7 @@ pub fn serve(
     };
     if call.only_advertise || !call.stateless {
         let snapshot = store.snapshot()?;
-        let others = alternates::tips(store, &call.git)?;
+        let others = alternates::tips(store, &call.git, settings.work_limits, output)?;
         advertise(&*snapshot, &settings.hidden, &offer, call.version_1, others.as_deref(), &mut channel)?;
     }
     if call.only_advertise {
@@ -344,7 +344,12 @@ impl Session<'_, '_> {
             variables.extend(quarantine.variables());
         }
         let (path, arguments) = (self.call.git.clone(), vec![command.into()]);
-        Program { name: command.into(), path, arguments, directory, variables, patience: None }
+        Program { name: command.into(), path, arguments, directory, variables, patience: None, limits: None }
+    }
+
+    /// The same within the limits on what git may take for a push.
+    pub(super) fn limited_git(&self, command: &str) -> Program {
+        Program { limits: Some(self.settings.work_limits), ..self.git(command) }
     }
 
     pub(super) fn is_quiet(&self) -> bool {

@@ -64,7 +64,7 @@ impl Session<'_, '_> {
     }
 
     fn unpack_objects(&mut self, header: &PackHeader) -> Result<Unpacked, ServeError> {
-        let mut git = self.git("unpack-objects");
+        let mut git = self.limited_git("unpack-objects");
         git.words(self.is_quiet().then_some("-q"));
         git.words([format!("--pack_header={},{}", header.version, header.objects)]);
         git.words(self.settings.fsck.then_some("--strict"));
@@ -78,7 +78,7 @@ impl Session<'_, '_> {
     }
 
     fn index_pack(&mut self, header: &PackHeader) -> Result<Unpacked, ServeError> {
-        let mut git = self.git("index-pack");
+        let mut git = self.limited_git("index-pack");
         git.words(["--stdin"]);
         git.words([format!("--pack_header={},{}", header.version, header.objects)]);
         let host = refdb_vfs::host_name();

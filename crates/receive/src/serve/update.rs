@@ -221,7 +221,7 @@ impl Session<'_, '_> {
                 return Ok(false);
             }
         }
-        let mut git = self.git("merge-base");
+        let mut git = self.limited_git("merge-base");
         git.words(["--is-ancestor".into(), old.to_string(), new.to_string()]);
         if git.run(Input::Nothing, Output::ToUser, Alive::Always, &mut self.channel)?.success() {
             return Ok(true);

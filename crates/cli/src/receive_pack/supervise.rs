@@ -1,0 +1,75 @@
+//! A `git receive-pack` that does a whole push, within the limits on what git may take for one.
+
+use crate::failure::{Failure, Result, fatal, system_text};
+use refdb_receive::{Watch, WorkLimits};
+use refdb_vfs::interrupt;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open},
+};
+use std::{io, process::Child};
+
+/// Git, and a watch over what it starts.
+pub(super) struct Supervised {
+    git: Child,
+    pid: Pid,
+    watch: Watch,
+}
+
+impl Supervised {
+    pub(super) fn new(git: Child, limits: WorkLimits) -> io::Result<Self> {
+        let pid = i32::try_from(git.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| io::Error::other("the system gave a process an impossible number"))?;
+        Ok(Supervised { git, pid, watch: Watch::new(limits) })
+    }
+
+    /// Ends what meets a limit. The rest of git tells the client that the push failed, and the log is told why.
+    pub(super) fn look(&mut self) {
+        if self.watch.is_due()
+            && let Some((command, excess)) = self.watch.end_excess_below(self.pid)
+        {
+            eprintln!("error: git {command} {excess}");
+        }
+    }
+
+    /// Waits for git's end and returns its exit code. A signal that ends refdb ends git too.
+    pub(super) fn wait(mut self) -> Result<u8> {
+        let ended = match self.until_end() {
+            Ok(()) => self.git.wait(),
+            Err(error) => Err(error),
+        };
+        match ended {
+            _ if interrupt::received().is_some() => Err(Failure::Interrupted),
+            Ok(status) => Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(128)),
+            Err(error) => fatal!["cannot wait for git: ", system_text(&error)],
+        }
+    }
+
+    fn until_end(&mut self) -> io::Result<()> {
+        let git = pidfd_open(self.pid, PidfdFlags::empty())?;
+        let pause = Timespec { tv_sec: 0, tv_nsec: Watch::PAUSE.subsec_nanos().into() };
+        let mut told = None;
+        loop {
+            let received = interrupt::received();
+            if received != told {
+                told = received;
+                if let Some(signal) = received.and_then(Signal::from_named_raw) {
+                    kill_process(self.pid, signal)?;
+                }
+            }
+            self.look();
+            match poll(&mut [PollFd::new(&git, PollFlags::IN)], Some(&pause)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Ends git, which is not waited for.
+    pub(super) fn abandon(mut self) {
+        // It may have ended by itself.
+        let _ = self.git.kill();
+    }
+}

@@ -1,0 +1,184 @@
+//! Limits on memory and processor time of the programs that a push starts.
+
+use crate::{
+    common::{Client, REFDB, hook, quarantines},
+    crafted::{Pack, request, tree},
+    trouble,
+    unusual_objects::circle,
+};
+use refdb_testkit::{Git, RefFormat, Repo};
+use refdb_types::{HashKind, ObjectId};
+use std::{
+    io::{Read, Write},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+const HOG: &str = "exec tail /dev/zero";
+const SPINNER: &str = "while :; do :; done";
+
+/// A git that notes its process and does something else in place of one command.
+fn git_with(server: &Repo, command: &str, instead: &str) -> PathBuf {
+    let (file, notes) = (server.scratch().join("odd-git"), server.scratch().join("pids"));
+    let git = Git::find().program().display();
+    let script = format!(
+        "#!/bin/sh\ncase \" $* \" in *' {command} '*) echo $$ >>'{}'; {instead};; esac\nexec '{git}' \"$@\"\n",
+        notes.display()
+    );
+    std::fs::write(&file, script).unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
+    file
+}
+
+/// The programs that were noted, which must all have ended.
+fn assert_all_ended(server: &Repo, what: &str) {
+    let pids = std::fs::read_to_string(server.scratch().join("pids")).unwrap();
+    assert!(!pids.is_empty(), "{what}: the program did not run");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    for pid in pids.lines() {
+        while Path::new("/proc").join(pid).exists() {
+            assert!(Instant::now() < deadline, "{what}: process {pid} is left");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn server() -> Repo {
+    let server = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    server.config("receive.autogc", "false");
+    server.config("receive.fsckObjects", "false");
+    server.config("refdb.receiveMemoryLimit", "64m");
+    server.config("refdb.receiveTimeLimit", "1");
+    server
+}
+
+fn receive_pack(server: &Repo, git: &Path) -> Command {
+    let mut command = server.command(REFDB);
+    command.env("REFDB_GIT", git).args(["receive-pack", "--stateless-rpc"]).arg(server.dir());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn a_program_that_takes_memory_or_time_without_end_is_ended_and_the_push_refused() {
+    let client = Client::new(HashKind::Sha1);
+    for command in ["index-pack", "unpack-objects", "rev-list"] {
+        for (instead, limit) in [(HOG, "refdb.receiveMemoryLimit"), (SPINNER, "refdb.receiveTimeLimit")] {
+            for stays in [true, false] {
+                let what = format!("{command}, {limit}, stays: {stays}");
+                let server = server();
+                server.config("receive.unpackLimit", if command == "index-pack" { "1" } else { "100" });
+                let git = git_with(&server, command, instead);
+                let (bytes, _) = trouble::request(&client, "report-status side-band-64k");
+                if command == "rev-list" {
+                    // The walk in process leaves this to git.
+                    server.config("refdb.receiveReadLimit", "1");
+                }
+                let started = Instant::now();
+                let mut child = receive_pack(&server, &git).spawn().unwrap();
+                let mut stdin = child.stdin.take().unwrap();
+                let _ = stdin.write_all(&bytes);
+                let mut said = String::new();
+                if stays {
+                    let mut raw = Vec::new();
+                    child.stdout.take().unwrap().read_to_end(&mut raw).unwrap();
+                    said = String::from_utf8_lossy(&raw).into_owned();
+                } else {
+                    drop((stdin, child.stdout.take()));
+                }
+                let output = child.wait_with_output().unwrap();
+                let log = String::from_utf8_lossy(&output.stderr);
+                assert!(started.elapsed() < Duration::from_secs(15), "{what}: {:?}", started.elapsed());
+                if stays {
+                    assert!(said.contains(limit) && log.contains(limit), "{what}: {said} {log}");
+                    assert!(said.contains("ng refs/heads/main"), "{what}: {said}");
+                }
+                assert_all_ended(&server, &what);
+                assert_eq!(server.refs(), [], "{what}");
+                assert!(quarantines(&server).is_empty(), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_program_that_lists_an_alternate_is_ended_at_a_limit_and_when_the_client_leaves() {
+    for instead in [HOG, SPINNER, "exec cat /dev/zero"] {
+        let (pool, fork) = (server(), server());
+        std::fs::create_dir_all(fork.git_dir().join("objects/info")).unwrap();
+        std::fs::write(
+            fork.git_dir().join("objects/info/alternates"),
+            format!("{}/objects\n", pool.git_dir().display()),
+        )
+        .unwrap();
+        let git = git_with(&fork, "for-each-ref", instead);
+        let mut command = fork.command(REFDB);
+        command.env("REFDB_GIT", &git).args(["receive-pack", "--http-backend-info-refs"]).arg(fork.dir());
+        let started = Instant::now();
+        assert!(command.output().unwrap().status.success(), "{instead}");
+        assert_all_ended(&fork, instead);
+        fork.config("refdb.receiveTimeLimit", "0");
+        fork.config("refdb.receiveMemoryLimit", "0");
+        let git = git_with(&fork, "for-each-ref", "exec sleep 100");
+        let mut command = fork.command(REFDB);
+        command.env("REFDB_GIT", &git).arg("receive-pack").arg(fork.dir()).stderr(Stdio::null());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        drop((child.stdin.take(), child.stdout.take()));
+        child.wait().unwrap();
+        assert_all_ended(&fork, "the client left");
+        assert!(started.elapsed() < Duration::from_secs(15), "{instead}: {:?}", started.elapsed());
+    }
+}
+
+#[test]
+fn a_push_that_is_left_to_git_is_limited_but_its_hooks_are_not() {
+    let (pack, new) = circle();
+    let bytes = request(&[("refs/heads/main", new)], pack);
+    let server = server();
+    server.config("receive.unpackLimit", "1");
+    server.config("receive.certNonceSeed", "seed");
+    let started = Instant::now();
+    let output = trouble::send(&server, &bytes);
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(said.contains("ng refs/heads/main") && said.contains("git rev-list was ended"), "{said}");
+    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+    assert_eq!(server.refs(), []);
+    // A hook may take as long as it likes, itself and by what it starts.
+    hook(
+        &server,
+        "pre-receive",
+        "i=0; while [ $i -lt 3000000 ]; do i=$((i+1)); done; git rev-parse HEAD >/dev/null; :",
+    );
+    let client = Client::new(HashKind::Sha1);
+    let (bytes, _) = trouble::request(&client, "report-status");
+    let output = trouble::send(&server, &bytes);
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(said.contains("ok refs/heads/main"), "{said}");
+}
+
+#[test]
+fn one_bad_id_among_many_is_found_with_few_programs() {
+    let server = server();
+    let git = git_with(&server, "rev-list", ":");
+    let blob = server.blob("lost");
+    let lost = server
+        .git_with_input(["hash-object", "-w", "-t", "tree", "--stdin", "--literally"], tree(&[("100644", "f", blob)]));
+    let lost = ObjectId::from_hex(HashKind::Sha1, lost.trim().as_bytes()).unwrap();
+    let (folder, file) = (&blob.to_string()[..2], &blob.to_string()[2..]);
+    std::fs::remove_file(server.git_dir().join("objects").join(folder).join(file)).unwrap();
+    let blobs: Vec<ObjectId> = (0..300).map(|at| server.blob(&format!("{at}"))).collect();
+    let names: Vec<String> = (0..=blobs.len()).map(|at| format!("refs/tags/{at}")).collect();
+    let ids = blobs.iter().copied().chain([lost]);
+    let refs: Vec<_> = names.iter().map(|name| &name[..]).zip(ids).collect();
+    let empty = Pack::default().finish();
+    let mut child = receive_pack(&server, &git).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(&request(&refs, empty)).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(said.matches("ok refs/tags/").count(), 300, "{said}");
+    assert!(said.contains("ng refs/tags/300 missing necessary objects"), "{said}");
+    let started = std::fs::read_to_string(server.scratch().join("pids")).unwrap().lines().count();
+    assert!(started <= 25, "{started} programs");
+}

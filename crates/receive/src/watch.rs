@@ -1,0 +1,209 @@
+//! Limits on what git's programs take while they work for a push: memory and processor time, read from `/proc`.
+//!
+//! A limit on the address space would count the packs that git maps. What is counted here is the memory that nothing but
+//! the program holds, in memory or in swap.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    fmt, fs,
+    time::{Duration, Instant},
+};
+
+/// What a program and all that it starts may take together; 0 for no limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WorkLimits {
+    /// `refdb.receiveMemoryLimit` in bytes.
+    pub memory_bytes: u64,
+    /// `refdb.receiveTimeLimit` in seconds of processor time.
+    pub seconds: u64,
+}
+
+impl WorkLimits {
+    /// Whether anything is limited.
+    pub fn any(self) -> bool {
+        self.memory_bytes > 0 || self.seconds > 0
+    }
+}
+
+/// The limit that a program met.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Excess {
+    /// It took more memory than this many bytes.
+    Memory(u64),
+    /// It took more processor time than this many seconds.
+    Time(u64),
+}
+
+impl fmt::Display for Excess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Excess::Memory(bytes) => {
+                write!(f, "was ended because it took more than {bytes} bytes of memory (refdb.receiveMemoryLimit)")
+            }
+            Excess::Time(seconds) => {
+                write!(f, "was ended because it took more than {seconds} s of processor time (refdb.receiveTimeLimit)")
+            }
+        }
+    }
+}
+
+/// Looks at a program now and then.
+#[derive(Debug)]
+pub struct Watch {
+    limits: WorkLimits,
+    next: Instant,
+}
+
+impl Watch {
+    /// How long a program may grow unseen.
+    pub const PAUSE: Duration = Duration::from_millis(50);
+
+    /// A watch that keeps these limits.
+    pub fn new(limits: WorkLimits) -> Self {
+        Watch { limits, next: Instant::now() + Self::PAUSE }
+    }
+
+    /// Whether it is time to look again.
+    pub fn is_due(&mut self) -> bool {
+        let now = Instant::now();
+        let is_due = self.limits.any() && now >= self.next;
+        if is_due {
+            self.next = now + Self::PAUSE;
+        }
+        is_due
+    }
+
+    /// The limit that the program meets, together with all that it started. It must not have been waited for.
+    pub fn excess(&self, program: Pid) -> Option<Excess> {
+        self.excess_of(&with_descendants(program))
+    }
+
+    /// The limit that these processes meet together.
+    fn excess_of(&self, processes: &[Pid]) -> Option<Excess> {
+        let WorkLimits { memory_bytes, seconds } = self.limits;
+        let sum = |one: fn(Pid) -> Option<u64>| processes.iter().filter_map(|pid| one(*pid)).sum::<u64>();
+        if memory_bytes > 0 && sum(own_memory_bytes) > memory_bytes {
+            return Some(Excess::Memory(memory_bytes));
+        }
+        let ticks_per_second = rustix::param::clock_ticks_per_second();
+        if seconds > 0 && sum(processor_ticks) / ticks_per_second.max(1) >= seconds {
+            return Some(Excess::Time(seconds));
+        }
+        None
+    }
+
+    /// Ends each program that a `git receive-pack` runs for the push itself and that meets a limit, or the whole push
+    /// if receive-pack does. Hooks are passed over, with all that they start. Returns what was ended, and why.
+    pub fn end_excess_below(&self, receive_pack: Pid) -> Option<(String, Excess)> {
+        if let Some(excess) = self.excess_of(&[receive_pack]) {
+            end(receive_pack);
+            return Some(("receive-pack".to_owned(), excess));
+        }
+        for child in children(receive_pack) {
+            let Some(command) = git_command(child) else { continue };
+            if command == "receive-pack" {
+                // A wrapper runs git instead of becoming it.
+                if let Some(ended) = self.end_excess_below(child) {
+                    return Some(ended);
+                }
+            } else if WORKERS.contains(&&*command)
+                && let Some(excess) = self.excess(child)
+            {
+                end(child);
+                return Some((command, excess));
+            }
+        }
+        None
+    }
+}
+
+/// The commands that receive-pack runs for the push itself. Git's maintenance, which may rightly take long, is none.
+const WORKERS: [&str; 5] = ["index-pack", "unpack-objects", "rev-list", "merge-base", "for-each-ref"];
+
+/// Ends a program and all that it started at once.
+pub fn end(program: Pid) {
+    for process in with_descendants(program) {
+        // It may have ended by itself.
+        let _ = kill_process(process, Signal::KILL);
+    }
+}
+
+/// The git command that a process runs.
+fn git_command(process: Pid) -> Option<String> {
+    let line = fs::read(format!("/proc/{process}/cmdline")).ok()?;
+    let mut words = line.split(|byte| *byte == 0);
+    let program = words.next()?.rsplit(|byte| *byte == b'/').next()?;
+    (program == b"git").then(|| String::from_utf8_lossy(words.next().unwrap_or_default()).into_owned())
+}
+
+fn with_descendants(program: Pid) -> Vec<Pid> {
+    let mut all = vec![program];
+    let mut at = 0;
+    while let Some(process) = all.get(at).copied() {
+        all.extend(children(process));
+        at += 1;
+    }
+    all
+}
+
+/// The processes that a process started, by any of its threads. None where the kernel does not list them.
+fn children(process: Pid) -> Vec<Pid> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
+    let lists = threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect::<Vec<_>>())
+        .collect()
+}
+
+fn own_memory_bytes(process: Pid) -> Option<u64> {
+    own_memory(&fs::read_to_string(format!("/proc/{process}/status")).ok()?)
+}
+
+fn own_memory(status: &str) -> Option<u64> {
+    let kib = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()
+    };
+    let kib = kib("RssAnon:")? + kib("RssShmem:").unwrap_or(0) + kib("VmSwap:").unwrap_or(0);
+    Some(kib << 10)
+}
+
+fn processor_ticks(process: Pid) -> Option<u64> {
+    ticks(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
+}
+
+/// The ticks of user and system time. The name of the program, which may contain anything, is in parentheses.
+fn ticks(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(11).map(|field| field.parse::<u64>().ok());
+    Some(fields.next()?? + fields.next()??)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_counted_without_mapped_files_and_time_behind_any_name() {
+        let status = "Name:\tgit\nVmRSS:\t 9000 kB\nRssAnon:\t    2000 kB\nRssFile:\t 7000 kB\nRssShmem:\t 8 kB\nVmSwap:\t 16 kB\n";
+        assert_eq!(own_memory(status), Some(2024 << 10));
+        assert_eq!(own_memory("Name:\tkthread\n"), None);
+        assert_eq!(ticks("7 (a) b 1 (c) S 1 7 7 0 -1 4194304 100 0 0 0 30 12 0 0 20 0"), Some(42));
+        assert_eq!(ticks("7 (git"), None);
+    }
+
+    #[test]
+    fn a_program_is_counted_with_all_that_it_started() {
+        let script = "sleep 60 & exec sleep 60";
+        let mut child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        while with_descendants(pid).len() < 2 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let watch = |memory_bytes| Watch::new(WorkLimits { memory_bytes, seconds: 0 });
+        assert_eq!(watch(1 << 40).excess(pid), None);
+        assert_eq!(watch(1).excess(pid), Some(Excess::Memory(1)));
+        end(pid);
+        child.wait().unwrap();
+    }
+}
