@@ -16,6 +16,7 @@
 mod advertise;
 mod aliases;
 mod alternates;
+mod ancestry;
 mod channel;
 mod child;
 mod connectivity;

@@ -134,3 +134,30 @@ fn no_process_and_no_thread_is_started_for_a_ref_but_its_hook() {
         assert_eq!(starts(&server, 50), 50, "{format:?}, a hook in a file");
     }
 }
+
+#[test]
+fn no_program_is_started_to_see_that_a_ref_goes_forward() {
+    let client = Client::new(HashKind::Sha1);
+    let server = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
+    server.config("receive.denyNonFastForwards", "true");
+    let names: Vec<_> = (0..300).map(|at| format!("refs/heads/{at}")).collect();
+    let push = |from: usize, more: &str| {
+        let words: Vec<_> = names.iter().map(|name| format!("{more}{}:{name}", client.commits[from])).collect();
+        let git = server.scratch().join("no-merge-base");
+        let real = Git::find().program().display();
+        std::fs::write(&git, format!("#!/bin/sh\ntest \"$1\" != merge-base && exec '{real}' \"$@\"\n")).unwrap();
+        std::fs::set_permissions(&git, PermissionsExt::from_mode(0o755)).unwrap();
+        let mut push = client.repo.command(Git::find().program());
+        push.env("REFDB_GIT", &git).arg("push").arg("--porcelain");
+        push.arg(format!("--receive-pack={}", client.receive_pack.display())).arg(server.dir()).args(words);
+        let output = push.output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    push(1, "");
+    assert!(!push(4, "").contains('!'), "a ref that goes forward was refused");
+    assert_eq!(push(2, "+").matches("(non-fast-forward)").count(), 300);
+    assert_eq!(server.rev_parse("refs/heads/7"), client.commits[4]);
+    // Where history is replaced, git is asked.
+    server.git(["replace", &client.commits[1].to_string(), &client.commits[0].to_string()]);
+    assert_eq!(push(2, "+").matches("(non-fast-forward)").count(), 300);
+}

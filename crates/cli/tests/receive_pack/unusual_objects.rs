@@ -141,3 +141,32 @@ fn a_pack_that_names_an_object_twice_is_refused_before_git_walks_in_circles() {
     assert_eq!(server.refs(), []);
     assert!(quarantines(&server).is_empty());
 }
+
+/// The ticks of processor time that refdb itself took to receive a commit whose tree has these many files, each a delta
+/// against the one before.
+fn ticks_for_chain(length: usize) -> u64 {
+    let mut pack = Pack::default();
+    let content = |at: usize| format!("{}{at}", "a common start ".repeat(4)).into_bytes();
+    let mut entries = vec![("100644", format!("{:06}", 0), pack.whole(Kind::Blob, &content(0)))];
+    for at in 1..length {
+        entries.push(("100644", format!("{at:06}"), pack.delta(Kind::Blob, &content(at - 1), &content(at))));
+    }
+    let entries: Vec<_> = entries.iter().map(|(mode, name, id)| (*mode, &name[..], *id)).collect();
+    let root = pack.whole(Kind::Tree, &tree(&entries));
+    let new = pack.whole(Kind::Commit, &commit(root, &[], "chain"));
+    let server = server();
+    server.config("receive.unpackLimit", "1");
+    hook(&server, "post-receive", "cut -d' ' -f14,15 /proc/$PPID/stat >ticks");
+    let output = send(&server, &request(&[("refs/heads/main", new)], pack.finish()));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("ok refs/heads/main"), "{length}");
+    let ticks = std::fs::read_to_string(server.git_dir().join("ticks")).unwrap();
+    ticks.split_whitespace().map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn a_chain_of_deltas_costs_by_its_length_and_not_by_its_square() {
+    // A tick is a hundredth of a second: what is shorter is taken for five.
+    let few = ticks_for_chain(1_000).max(5);
+    let many = ticks_for_chain(10_000);
+    assert!(many <= 13 * few, "{few} ticks for 1,000 objects, {many} for 10,000");
+}

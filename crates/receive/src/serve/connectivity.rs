@@ -224,7 +224,7 @@ impl Session<'_, '_> {
     }
 
     /// Whether history is replaced, grafted, cut off or promised by a remote.
-    fn is_history_changed(&self) -> Result<bool, ServeError> {
+    pub(super) fn is_history_changed(&self) -> Result<bool, ServeError> {
         let repository = self.store.repository();
         for file in ["info/grafts", "shallow"] {
             if self.fs.find(&repository.common_dir().join(file))?.is_some() {

@@ -2,6 +2,7 @@
 
 use super::{
     ServeError,
+    ancestry::Ancestry,
     child::{Alive, Input, Output, Program},
     policy::{self, Judgement},
     session::Session,
@@ -14,16 +15,18 @@ use refdb::{
     transaction::Mode,
 };
 use refdb_types::{ObjectId, RefName};
-use std::{collections::HashMap, sync::Arc};
+use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
 /// What the commands are judged by besides the settings, found once a push.
-struct World {
+struct World<'o> {
     /// The ref that HEAD leads to.
     head: RefName,
     /// Whether HEAD's branch is checked out.
     is_checked_out: bool,
     update_hook: Vec<(Program, Option<Starter>)>,
     message: Arc<BString>,
+    /// History, unless only git knows how it was changed.
+    ancestry: Option<RefCell<Ancestry<'o>>>,
 }
 
 impl Session<'_, '_> {
@@ -41,6 +44,11 @@ impl Session<'_, '_> {
                 .is_some_and(|bare| matches!(bare.boolean(), Ok(false))),
             update_hook: self.update_programs()?,
             message: Arc::new("push".into()),
+            ancestry: if self.settings.deny_non_fast_forwards && !self.is_history_changed()? {
+                Some(RefCell::new(Ancestry::new(self.objects, self.settings.read_max_bytes)))
+            } else {
+                None
+            },
         };
         if self.request.capabilities.atomic {
             self.update_atomically(&world)
@@ -51,7 +59,7 @@ impl Session<'_, '_> {
         }
     }
 
-    fn update_atomically(&mut self, world: &World) -> Result<(), ServeError> {
+    fn update_atomically(&mut self, world: &World<'_>) -> Result<(), ServeError> {
         let mut transaction = self.store.transaction();
         for at in 0..self.outcomes.len() {
             if !self.outcomes[at].is_open() {
@@ -150,7 +158,7 @@ impl Session<'_, '_> {
     }
 
     /// The edit for a command, unless a rule or the update hook refuses it.
-    fn judge(&mut self, at: usize, world: &World) -> Result<Option<Edit>, ServeError> {
+    fn judge(&mut self, at: usize, world: &World<'_>) -> Result<Option<Edit>, ServeError> {
         let command = self.request.commands.get(at);
         let objects = self.objects;
         let is_head = command.name == world.head.as_bstr();
@@ -178,7 +186,7 @@ impl Session<'_, '_> {
         } else {
             Judgement::default()
         };
-        if self.pass(at, judgement)?.is_none() || !self.is_fast_forward_enough(at)? {
+        if self.pass(at, judgement)?.is_none() || !self.is_fast_forward_enough(at, world)? {
             return Ok(None);
         }
         if !self.update_hook(&world.update_hook, at)? {
@@ -207,7 +215,7 @@ impl Session<'_, '_> {
         })
     }
 
-    fn is_fast_forward_enough(&mut self, at: usize) -> Result<bool, ServeError> {
+    fn is_fast_forward_enough(&mut self, at: usize, world: &World<'_>) -> Result<bool, ServeError> {
         let command = self.request.commands.get(at);
         if !policy::must_be_fast_forward(command, self.settings) {
             return Ok(true);
@@ -221,16 +229,23 @@ impl Session<'_, '_> {
                 return Ok(false);
             }
         }
-        let mut git = self.limited_git("merge-base");
-        git.words(["--is-ancestor".into(), old.to_string(), new.to_string()]);
-        if git.run(Input::Nothing, Output::ToUser, Alive::Always, &mut self.channel)?.success() {
+        let known = world.ancestry.as_ref().and_then(|ancestry| ancestry.borrow_mut().leads_to(new, old));
+        let leads_to_old = match known {
+            Some(known) => known,
+            None => {
+                let mut git = self.limited_git("merge-base");
+                git.words(["--is-ancestor".into(), old.to_string(), new.to_string()]);
+                git.run(Input::Nothing, Output::ToUser, Alive::Always, &mut self.channel)?.success()
+            }
+        };
+        if leads_to_old {
             return Ok(true);
         }
         let judgement = policy::no_fast_forward(self.request.commands.get(at));
         Ok(self.pass(at, judgement)?.is_some())
     }
 
-    fn edit(&mut self, at: usize, world: &World) -> Result<Option<Edit>, ServeError> {
+    fn edit(&mut self, at: usize, world: &World<'_>) -> Result<Option<Edit>, ServeError> {
         let Command { old, new, name } = self.request.commands.get(at);
         let Some(name) = RefName::new_safe(name.to_vec()) else {
             self.refuse(at, "funny refname");
