@@ -93,6 +93,8 @@ pub enum Why {
         /// The user that it belongs to.
         uid: u32,
     },
+    /// The name is too long for the index of a reftable.
+    TooLarge,
     /// The transaction itself holds the lock, by another name of the same file.
     LockedBySelf {
         /// The lock file.
@@ -126,6 +128,8 @@ pub enum Reason {
     ExpectedSymref,
     /// It differs from another ref in case only, on a file system that does not tell them apart.
     CaseConflict,
+    /// The name is too long for the reftable format. Git has no such class, since it accepts the name.
+    TooLarge,
     /// Anything else: a lock, a bad name.
     Generic,
 }
@@ -141,6 +145,7 @@ impl Reason {
             Reason::InvalidNewValue => "invalid new value provided",
             Reason::ExpectedSymref => "expected symref but found regular ref",
             Reason::CaseConflict => "reference conflict due to case-insensitive filesystem",
+            Reason::TooLarge => "entry too large",
             Reason::Generic => "unknown failure",
         }
     }
@@ -166,6 +171,7 @@ impl Why {
             | Why::ReferentEdited { .. }
             | Why::BadTarget { .. } => Reason::NameConflict,
             Why::NoObject { .. } | Why::NotACommit { .. } => Reason::InvalidNewValue,
+            Why::TooLarge => Reason::TooLarge,
             Why::Unreadable | Why::Broken { .. } | Why::NoLock { .. } | Why::LogsBelow { .. } => Reason::Generic,
         }
     }
@@ -179,7 +185,8 @@ impl Why {
             | Why::BadTarget { .. }
             | Why::LogsBelow { .. }
             | Why::NoObject { .. }
-            | Why::NotACommit { .. } => false,
+            | Why::NotACommit { .. }
+            | Why::TooLarge => false,
             Why::Conflict { prevents_lock, .. } => *prevents_lock,
             Why::Missing
             | Why::Exists { .. }
@@ -245,6 +252,7 @@ impl fmt::Display for Rejection {
             Why::BadTarget { target } => write!(f, "refusing to update ref with bad name '{target}'"),
             Why::NoObject { id } => write!(f, "trying to write ref '{given}' with nonexistent object {id}"),
             Why::NotACommit { id } => write!(f, "trying to write non-commit object {id} to branch '{resolved}'"),
+            Why::TooLarge => f.write_str("reftable: transaction failure: entry too large"),
             Why::Unreadable => f.write_str("error reading reference"),
             Why::Broken { why } => write!(f, "unable to resolve reference '{resolved}': {}", why.words()),
             Why::Locked { path, age_seconds, uid } => write!(

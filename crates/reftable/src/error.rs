@@ -30,8 +30,12 @@ pub enum Error {
         /// The table's upper limit.
         max: u64,
     },
-    /// A record does not fit in a block. Use a larger block size (`reftable.blockSize`).
-    #[error("the record of '{name}' does not fit in a block of {block_size} bytes; raise reftable.blockSize")]
+    /// A record does not fit in a block, or two of its keys do not fit in a block of an index. Use a larger block size
+    /// (`reftable.blockSize`), or a shorter name.
+    #[error(
+        "the record of '{name}' does not fit in a block of {block_size} bytes, or its name is too long for the index; \
+         shorten the name or raise reftable.blockSize"
+    )]
     TooLarge {
         /// The ref's name.
         name: BString,
@@ -62,6 +66,13 @@ pub enum Error {
     /// The block size is 0 or above the format's limit.
     #[error("a block size of {0} bytes is outside 1..=16777215")]
     BlockSize(u32),
+}
+
+impl Error {
+    /// Whether a record, or its name, is too large for the blocks of a table.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self, Error::TooLarge { .. })
+    }
 }
 
 impl From<refdb_vfs::Error> for Error {

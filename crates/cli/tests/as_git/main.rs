@@ -13,6 +13,7 @@ mod for_each_ref_asked;
 mod for_each_ref_rare;
 mod global_options;
 mod log_size;
+mod long_names;
 mod names;
 mod pack_refs;
 mod pictures;

@@ -5,7 +5,7 @@ use crate::{
     raw::{Asked, KINDS, NONE, Wish},
     trouble::{feed, send},
 };
-use refdb_testkit::{Repo, files_below};
+use refdb_testkit::{RefFormat, Repo, files_below};
 use std::{os::unix::fs::PermissionsExt, path::Path, process::Output};
 
 /// receive-pack by a shell that first says this.
@@ -39,6 +39,27 @@ fn a_limit_on_the_size_of_files_refuses_a_push_and_leaves_no_lock() {
         }
         assert!(send(server, &asked.bytes(&wishes, false)).status.success());
         assert_eq!(refs(server), before + names.len());
+    }
+}
+
+#[test]
+fn one_push_of_long_names_may_not_hide_all_refs_of_a_reftable_repository_from_git() {
+    for (format, hash) in KINDS.into_iter().filter(|(format, _)| *format == RefFormat::Reftable) {
+        let asked = Asked::of(format, hash);
+        let server = &asked.servers.refdb;
+        let names: Vec<_> = (0..8).map(|at| format!("refs/heads/{at}{}", "n".repeat(2100 + at))).collect();
+        let mut wishes: Vec<Wish<'_>> = names.iter().map(|name| (NONE, Some(1), &name[..])).collect();
+        wishes.push((NONE, Some(1), "refs/heads/short"));
+        let before = refs(server);
+        let output = send(server, &asked.bytes(&wishes, true));
+        assert!(output.status.success() && refs(server) == before, "{output:?}");
+        let output = send(server, &asked.bytes(&wishes, false));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        for name in &names {
+            assert!(said.contains(&format!("ng {name} entry too large")), "{said}");
+        }
+        assert!(said.contains("ok refs/heads/short"), "{said}");
+        assert_eq!(refs(server), before + 1);
     }
 }
 

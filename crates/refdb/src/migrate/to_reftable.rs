@@ -151,6 +151,10 @@ impl Copy<'_, '_, '_> {
             unfit.add(format_args!("the reflog of {name}: no ref can have that name"));
             return Ok((0, 0));
         }
+        if let Err(too_long) = writer.check_name(name) {
+            note_too_large(unfit, Err(too_long.into()), "the reflog of ")?;
+            return Ok((0, 0));
+        }
         let (mut left_out, mut cut, mut is_unfit) = (0, 0, false);
         let mut next_index = LAST_INDEX;
         let skipped = files.for_each_entry(name, content, &mut |entry| {
@@ -182,7 +186,7 @@ impl Copy<'_, '_, '_> {
 fn note_too_large(unfit: &mut Unfit, added: Result<()>, of: &str) -> Result<()> {
     match added {
         Err(Error::Stack(StackError::Table(reftable::Error::TooLarge { name, block_size }))) => {
-            let room = "a block of a table has no room for its name and value";
+            let room = "a block of a table, or of its index, has no room for its name and value";
             unfit.add(format_args!("{of}{name}: {room} (reftable.blockSize, {block_size} bytes)"));
             Ok(())
         }

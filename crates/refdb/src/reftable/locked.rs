@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     Error, Limit, Locked, Misuse, Result, Snapshot, TargetView, Why,
-    backend::{Claims, Intent, LogLine, NewValue, Step, Steps},
+    backend::{Claim, Claims, Intent, LogLine, NewValue, Step, Steps},
     own_locks::refuse_own,
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -30,6 +30,8 @@ pub(super) struct ReftableLocked {
     pub(super) stacks: Arc<Stacks>,
     pub(super) snapshot: ReftableSnapshot,
     pub(super) additions: BTreeMap<Place, Addition>,
+    /// Claims that cannot be made, by position.
+    refused: Vec<(usize, Why)>,
 }
 
 impl ReftableLocked {
@@ -47,7 +49,8 @@ impl ReftableLocked {
                     assert!(additions.keys().eq(&places), "every stack that is written to is locked: {places:?}");
                     let merged = additions.iter().map(|(place, added)| (place.clone(), under(added))).collect();
                     let snapshot = ReftableSnapshot::with(stacks, merged)?;
-                    return Ok(ReftableLocked { stacks: Arc::clone(stacks), snapshot, additions });
+                    let refused = too_long(stacks, claims);
+                    return Ok(ReftableLocked { stacks: Arc::clone(stacks), snapshot, additions, refused });
                 }
                 Err(held) if is_over(stacks.options.patience(), since) => return Err(Error::StackLocked(held)),
                 Err(_) => {
@@ -76,6 +79,18 @@ fn places_of(stacks: &Stacks, claims: &dyn Claims) -> BTreeSet<Place> {
     places.into_iter().filter(|(place, writes)| *writes || !stacks.is_gone(place)).map(|(place, _)| place).collect()
 }
 
+/// The claims, by position, of refs that would be written under names too long for an index. Deletions are not among
+/// them.
+fn too_long(stacks: &Stacks, claims: &dyn Claims) -> Vec<(usize, Why)> {
+    let max = stacks.options.stack.write.name_max();
+    let is_too_long = |claim: &Claim<'_>| {
+        matches!(claim.intent, Intent::SetDirect | Intent::SetSymbolic)
+            && claim.name.len() > max
+            && stacks.route(claim.name).1.len() > max
+    };
+    claims.iter().enumerate().filter(|(_, claim)| is_too_long(claim)).map(|(at, _)| (at, Why::TooLarge)).collect()
+}
+
 /// Two worktrees' names may lead to one folder. Its lock is then our own, and would never be free.
 fn refuse_twins(stacks: &Stacks, places: &BTreeSet<Place>) -> Result<()> {
     let mut seen = BTreeMap::new();
@@ -93,9 +108,9 @@ impl Locked for ReftableLocked {
         &self.snapshot
     }
 
-    /// A stack is locked as a whole or not at all.
+    /// A stack is locked as a whole or not at all. Single names may be too long to be written.
     fn refused(&self) -> &[(usize, Why)] {
-        &[]
+        &self.refused
     }
 
     fn stacks(&self) -> Vec<PathBuf> {
@@ -274,6 +289,7 @@ impl Table<'_, '_> {
     }
 
     fn add_line(&mut self, name: &BStr, line: &LogLine<'_>) -> Result<()> {
+        self.writer.check_name(name)?;
         let message = stored_message(line.message, self.message_max);
         self.writer.add_log(&LogRecord {
             name,
@@ -296,6 +312,7 @@ pub(super) fn check_sizes(stacks: &Stacks, steps: &dyn Steps) -> Result<()> {
         if let Some(line) = &step.log {
             let message = stored_message(line.message, write.log_message_max());
             let value = log_value(line, message.as_bstr());
+            write.check_name(name)?;
             write.check_log(&LogRecord { name, update_index: 0, value }, has_refs)?;
         }
     }

@@ -187,7 +187,7 @@ impl Plan {
     }
 
     fn carry_out(self, names: &Names<'_>, locked: ReftableLocked) -> Result<()> {
-        let ReftableLocked { stacks, snapshot, mut additions } = locked;
+        let ReftableLocked { stacks, snapshot, mut additions, .. } = locked;
         for (place, mut part) in self.parts {
             let merged = snapshot.merged(&place)?;
             let inner = |at: u32| names.route(at as usize).1;

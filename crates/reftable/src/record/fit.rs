@@ -1,5 +1,6 @@
 //! How large a record may be. C git writes no block larger than `reftable.blockSize`, and so cannot rewrite a record
-//! that fits in none. Each later compaction of its own, and with it each write, then ends in "entry too large".
+//! that fits in none. Each later compaction of its own, and with it each write, then ends in "entry too large". Nor can it
+//! index names of which no two fit in one block.
 
 use super::{LogRecord, LogValue, RefRecord, RefValue, log_record::INDEX_LEN};
 use crate::{
@@ -11,6 +12,9 @@ use bstr::{BStr, BString, ByteSlice};
 /// Of a committer's name or email that has to be cut this many bytes stay. Where that is too much still, the block size is
 /// so small that no entry fits, and nothing is cut.
 const IDENT_LEN_MIN: usize = 128;
+
+/// A log's key has a NUL byte and an update index behind the name.
+const LOG_KEY_EXTRA_LEN: usize = 1 + INDEX_LEN;
 
 /// Whether C git can write a log entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,9 +47,48 @@ impl WriteOptions {
         self.check(record.name, log_len(record), has_refs)
     }
 
-    /// Refuses a ref that C git cannot write into a table of its own.
+    /// Refuses a ref that C git cannot write into a table of its own, or whose name is too long for an index. A deletion
+    /// may have any name, so that a ref with a long name can be deleted.
     pub fn check_ref(&self, record: &RefRecord<'_>) -> Result<()> {
+        if !record.is_deletion() {
+            self.check_name(record.name)?;
+        }
         self.check(record.name, ref_len(record), false)
+    }
+
+    /// Refuses a name that is longer than [`name_max`](Self::name_max).
+    pub fn check_name(&self, name: &BStr) -> Result<()> {
+        if name.len() <= self.name_max() {
+            return Ok(());
+        }
+        Err(Error::TooLarge { name: name.to_owned(), block_size: self.block_size })
+    }
+
+    /// The most bytes that the name of a new ref, or of a new reflog, may have.
+    ///
+    /// An index lists the last key of each block, and the next level lists the last key of each index block. The levels
+    /// get smaller only if an index block has room for two records. Where it does not, C git's writer adds levels until
+    /// the disk is full. C git's reader assumes that no block is larger than the block size, so a larger index block
+    /// hides the refs from it. The check is per name because a later compaction may bring any two names together.
+    ///
+    /// A name is also the first part of a log's key. Because a reflog can be switched on at any time, the bound leaves
+    /// room for the rest of that key even where no log is written. Where blocks are so small that an index has no room
+    /// for two whole object ids, no name is accepted, since C git could then fail to write its index of objects.
+    pub fn name_max(&self) -> usize {
+        let key_max = self.index_key_max();
+        if key_max < self.hash.len_bytes() { 0 } else { key_max.saturating_sub(LOG_KEY_EXTRA_LEN) }
+    }
+
+    /// The longest key of which two fit into one index block whatever their positions are and although they share
+    /// nothing: each has a length of the shared part, its own length, its bytes, a position and a restart point. The
+    /// file's header counts too, because a writer may put it into the first block of a section.
+    pub(crate) fn index_key_max(&self) -> usize {
+        let header = Header::new(self.hash, 0, 0, 0).len();
+        let room = (self.block_size as usize).saturating_sub(header + BLOCK_HEADER_LEN + RESTART_COUNT_LEN);
+        let record_max = (room / 2).saturating_sub(RESTART_LEN + varint::len(u64::MAX));
+        // The length of the key's length grows with the key, by one byte for each further 7 bits.
+        let longest = record_max.saturating_sub(key_len(record_max) - record_max);
+        if key_len(longest + 1) <= record_max { longest + 1 } else { longest }
     }
 
     fn check(&self, name: &BStr, len: usize, is_behind_others: bool) -> Result<()> {
@@ -107,7 +150,7 @@ fn log_len(record: &LogRecord<'_>) -> usize {
             old.kind().len_bytes() + new.kind().len_bytes() + strings + varint::len(time_seconds) + size_of::<i16>()
         }
     };
-    key_len(record.name.len() + 1 + INDEX_LEN) + value
+    key_len(record.name.len() + LOG_KEY_EXTRA_LEN) + value
 }
 
 fn ref_len(record: &RefRecord<'_>) -> usize {
@@ -136,7 +179,11 @@ fn string_len(text: &BStr) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{key, log_key};
+    use crate::{
+        block::BlockWriter,
+        format::BlockKind,
+        record::{key, log_key},
+    };
     use refdb_types::{HashKind, ObjectId};
 
     fn entry<'a>(refname: &'a BStr, name: &'a BStr, message: &'a BStr) -> LogRecord<'a> {
@@ -170,6 +217,45 @@ mod tests {
                 assert_eq!(ref_len(&record), bytes.len());
             }
         }
+    }
+
+    #[test]
+    fn two_index_records_of_the_longest_key_fill_one_block_at_most_and_of_a_longer_one_do_not_fit() {
+        for hash in [HashKind::Sha1, HashKind::Sha256] {
+            for block_size in (100..9000).chain([16_384, 33_060, 33_080, 33_100, 65_536, WriteOptions::BLOCK_SIZE_MAX])
+            {
+                let options = WriteOptions { hash, block_size, ..WriteOptions::default() };
+                let fits = |len: usize| {
+                    let mut block = BlockWriter::new(16);
+                    block.begin(BlockKind::Index, |out| Header::new(hash, 0, 0, 0).encode(out));
+                    [b'a', b'b'].into_iter().all(|byte| {
+                        let key = vec![byte; len];
+                        block.add(&key, 0, 0, block_size as usize, |out| varint::put(out, u64::MAX))
+                    })
+                };
+                let max = options.index_key_max();
+                assert!(fits(max), "{block_size} {max}");
+                assert!(!fits(max + 1), "{block_size} {max}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_longest_name_leaves_room_for_the_key_of_its_log() {
+        let of = |hash, block_size| WriteOptions { hash, block_size, ..WriteOptions::default() }.name_max();
+        assert_eq!(of(HashKind::Sha1, 4096), 2008);
+        assert_eq!(of(HashKind::Sha256, 4096), 2006);
+        assert_eq!(of(HashKind::Sha1, 256), 88);
+        assert_eq!(of(HashKind::Sha1, 80), 0);
+        let long = BString::from(vec![b'x'; 2009]);
+        let id = ObjectId::null(HashKind::Sha1);
+        let check = |len, value| {
+            let record = RefRecord { name: long[..len].as_bstr(), update_index: 7, value };
+            WriteOptions::default().check_ref(&record)
+        };
+        assert!(check(2008, RefValue::Direct(id)).is_ok());
+        assert!(matches!(check(2009, RefValue::Direct(id)), Err(Error::TooLarge { .. })));
+        assert!(check(2009, RefValue::Deletion).is_ok());
     }
 
     #[test]

@@ -90,7 +90,7 @@ impl Addition {
     ///
     /// `expected_bytes` is about what these records will come to, at least; 0 where that is not known. A table that
     /// would be merged with older ones at once takes in their records while it is written. If there is no room for that,
-    /// it is written without them: then `build` is called twice.
+    /// or if the records of all do not fit into blocks, it is written without them: then `build` is called twice.
     pub fn add_table<E: From<StackError>>(
         &mut self,
         limits: RangeInclusive<u64>,
@@ -102,11 +102,11 @@ impl Addition {
             return Err(StackError::UpdateIndex { min, max, next }.into());
         }
         let mut start = self.taken_in_from(expected_bytes);
-        let (mut table, mut written) = self.write_table(&limits, start, &mut build);
-        if start < self.kept && written.is_err() && table.lacks_room() {
+        let (mut table, mut written, is_too_much) = self.write_table(&limits, start, &mut build);
+        if start < self.kept && is_too_much {
             drop(table);
             start = self.kept;
-            (table, written) = self.write_table(&limits, start, &mut build);
+            (table, written, _) = self.write_table(&limits, start, &mut build);
         }
         debug_assert!(start <= self.kept, "a new table stands behind those that stay: {start}");
         let Some(summary) = written? else { return Ok(Summary::default()) };
@@ -120,18 +120,20 @@ impl Addition {
     }
 
     /// Writes what `build` does, and what the older tables from `start` on have. `None` if `build` gives no record. A table
-    /// that takes in older ones is in its file then, since there is another way still.
+    /// that takes in older ones is in its file then, since there is another way still. The flag tells that it failed
+    /// because of what it took in, or for want of room.
     fn write_table<E: From<StackError>>(
         &self,
         limits: &RangeInclusive<u64>,
         start: usize,
         build: &mut impl FnMut(&mut AdditionWriter<'_>) -> Result<(), E>,
-    ) -> (NewTable, Result<Option<Summary>, E>) {
+    ) -> (NewTable, Result<Option<Summary>, E>, bool) {
         let older = &self.base.tables()[start..self.kept];
         let (min, max) = (*limits.start(), *limits.end());
         debug_assert!(older.iter().all(|listed| listed.table.max_update_index() <= min), "a new table is the newest");
         let oldest = older.iter().map(|listed| listed.table.min_update_index()).min().unwrap_or(min);
         let mut table = NewTable::under_lock(&self.stack, oldest, max);
+        let mut is_unindexable = false;
         let mut write = || {
             let options = self.stack.options().write;
             let writer = TableWriter::new(options, oldest, max, &mut table).map_err(StackError::from)?;
@@ -139,14 +141,15 @@ impl Addition {
             let with_oldest = start == 0 && merged.is_some();
             let mut writer = AdditionWriter::new(writer, limits.clone(), merged.as_ref(), with_oldest);
             build(&mut writer)?;
-            let summary = writer.finish()?;
+            let summary = writer.finish().inspect_err(|error| is_unindexable = error.is_too_large())?;
             if !older.is_empty() && summary.is_some_and(has_records) {
                 table.write_out()?;
             }
             Ok(summary)
         };
         let written = write();
-        (table, written)
+        let is_too_much = written.is_err() && (is_unindexable || table.lacks_room());
+        (table, written, is_too_much)
     }
 
     /// Makes the addition visible, whole or not at all, and unlocks the stack.
@@ -235,8 +238,8 @@ impl Addition {
         locked.map_or(start, |locked| locked + 1)
     }
 
-    /// Replaces `tables[start..]`, and all new tables, by one that holds their records. If there is no room for that, they
-    /// stay: the next addition tries again.
+    /// Replaces `tables[start..]`, and all new tables, by one that holds their records. If there is no room for that, or
+    /// if their records do not fit into blocks, they stay: the next addition tries again.
     fn merge_from(&mut self, start: usize, tables: &mut Vec<Listed>) -> Result<(), StackError> {
         let inputs = &tables[start..];
         let (min, max) = limits(inputs);
@@ -251,7 +254,7 @@ impl Addition {
             }
             Ok(summary)
         });
-        if written.is_err() && merged.lacks_room() {
+        if written.as_ref().is_err_and(|error| error.is_too_large() || merged.lacks_room()) {
             return Ok(());
         }
         let summary = written?;

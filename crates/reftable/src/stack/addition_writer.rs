@@ -5,6 +5,7 @@ use crate::{
     record::{LogRecords, Records, RefRecords, log_key},
     table::Cursor,
 };
+use bstr::BStr;
 use std::{cmp::Ordering, ops::RangeInclusive};
 
 /// Takes the records of an addition's new table: refs in order, then log entries in order.
@@ -45,7 +46,7 @@ impl<'t> AdditionWriter<'t> {
         }
     }
 
-    /// Adds a ref. Names must ascend, and no log entry may have been added.
+    /// Adds a ref. Names must ascend, and no log entry may have been added. A ref that C git could not write is refused.
     #[inline]
     pub fn add_ref(&mut self, record: &RefRecord<'_>) -> Result<(), StackError> {
         if !self.limits.contains(&record.update_index) {
@@ -53,6 +54,7 @@ impl<'t> AdditionWriter<'t> {
             let RefRecord { name, update_index, .. } = *record;
             return Err(Error::Limits { name: name.to_owned(), update_index, min, max }.into());
         }
+        self.writer.options().check_ref(record)?;
         self.given += 1;
         self.copy_refs_before(Some(record.name))?;
         if !(self.with_oldest && record.is_deletion()) {
@@ -76,6 +78,11 @@ impl<'t> AdditionWriter<'t> {
             self.writer.add_log(record)?;
         }
         Ok(())
+    }
+
+    /// Refuses the name of a new ref or reflog if C git could not index it.
+    pub fn check_name(&self, name: &BStr) -> Result<(), StackError> {
+        Ok(self.writer.options().check_name(name)?)
     }
 
     /// Adds a log entry, which is cut if C git could not write it otherwise. Returns whether it was, or is refused.

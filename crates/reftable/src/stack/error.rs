@@ -48,3 +48,10 @@ pub enum StackError {
     #[error("the change was made, but is not sure to survive a crash: {0}")]
     NotDurable(#[source] refdb_vfs::Error),
 }
+
+impl StackError {
+    /// Whether a record, or its name, is too large for the blocks of a table.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self, StackError::Table(error) if error.is_too_large())
+    }
+}

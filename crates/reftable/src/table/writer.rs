@@ -28,6 +28,8 @@ pub struct TableWriter<S: Sink> {
     header: Header,
     output: Output<S>,
     block: BlockWriter,
+    /// The longest key that an index has room for.
+    index_key_max: usize,
     /// The key added last in this section, or in this level of its index.
     last_key: Vec<u8>,
     /// The last keys and the positions of the section's blocks.
@@ -73,6 +75,11 @@ impl BlockList {
     fn len(&self) -> usize {
         self.positions.len()
     }
+
+    /// Empty if there is none.
+    fn longest_key(&self) -> &[u8] {
+        self.iter().map(|(key, _)| key).max_by_key(|key| key.len()).unwrap_or_default()
+    }
 }
 
 /// Each block resets the deflate state at the price of thousands of bytes of log. So log blocks hold several blocks'
@@ -92,14 +99,18 @@ impl<S: Sink> TableWriter<S> {
         let header = Header::new(options.hash, alignment, min_update_index, max_update_index);
         let mut block = BlockWriter::new(options.restart_interval);
         block.begin(BlockKind::Ref, |out| header.encode(out));
+        // An index of objects needs an index of its blocks.
+        let index_key_max = options.index_key_max();
+        let indexes_objects = options.index_objects && index_key_max >= options.hash.len_bytes();
         Ok(TableWriter {
             options,
             header,
             output: Output::new(sink),
             block,
+            index_key_max,
             last_key: Vec::new(),
             index: BlockList::default(),
-            objects: options.index_objects.then(ObjectCollector::default),
+            objects: indexes_objects.then(ObjectCollector::default),
             deflater: Deflater::default(),
             packed: Vec::new(),
             log_key: Vec::new(),
@@ -243,6 +254,8 @@ impl<S: Sink> TableWriter<S> {
             return Err(Error::Order { name: name.to_owned() });
         }
         let limit = match self.block.kind() {
+            // An index has no room for the block's last key, so the block goes on until a shorter one.
+            BlockKind::Log if self.last_key.len() > self.index_key_max => WriteOptions::BLOCK_SIZE_MAX,
             BlockKind::Log => self.log_block_size(),
             _ => self.options.block_size,
         };
@@ -349,6 +362,9 @@ impl<S: Sink> TableWriter<S> {
             self.flush_block(true, true)?;
         }
         let positions = self.index.positions.clone();
+        // Without an index refs are found all the same, by every reader, and can then be deleted.
+        let is_indexable = self.index.longest_key().len() <= self.index_key_max;
+        let unindexed_max = if is_indexable { unindexed_max } else { usize::MAX };
         self.footer.ref_index = self.finish_section(unindexed_max, true)?;
         // Few blocks are as quickly read as an index of the objects in them.
         if let Some(objects) = self.objects.take().filter(|_| self.footer.ref_index > 0) {
@@ -420,7 +436,8 @@ impl<S: Sink> TableWriter<S> {
     /// index's root, or 0 if there is none.
     ///
     /// Each level lists the blocks of the level below, and levels are added until one block is enough. JGit reads only
-    /// the first block of the highest level.
+    /// the first block of the highest level. No block is larger than the block size, because C git would read past it.
+    /// A section whose names are too long for that is refused.
     fn finish_section(&mut self, unindexed_max: usize, padded: bool) -> Result<u64> {
         let mut level = std::mem::take(&mut self.index);
         self.last_key.clear();
@@ -429,39 +446,43 @@ impl<S: Sink> TableWriter<S> {
         }
         loop {
             self.write_index_level(&level, padded)?;
-            level = std::mem::take(&mut self.index);
+            let above = std::mem::take(&mut self.index);
             self.last_key.clear();
-            if let [root] = level.positions[..] {
+            if let [root] = above.positions[..] {
                 return Ok(root);
             }
+            if above.len() >= level.len() {
+                return Err(self.too_large(level.longest_key()));
+            }
+            level = above;
         }
     }
 
     fn write_index_level(&mut self, blocks: &BlockList, padded: bool) -> Result<()> {
         self.block.begin(BlockKind::Index, |_| {});
-        let mut in_block = 0;
+        let limit = self.options.block_size as usize;
         for (key, position) in blocks.iter() {
-            // Two names may be too long for one block; with one record a block the levels would never end.
-            let limit = if in_block < 2 { WriteOptions::BLOCK_SIZE_MAX } else { self.options.block_size };
             let shared = common_prefix(&self.last_key, key);
             let value = IndexValue { position };
-            if !self.block.add(key, shared, IndexValue::TYPE_BITS, limit as usize, |out| value.encode(out)) {
+            if !self.block.add(key, shared, IndexValue::TYPE_BITS, limit, |out| value.encode(out)) {
                 if !self.block.is_empty() {
                     self.flush_block(padded, false)?;
                     self.block.begin(BlockKind::Index, |_| {});
                 }
-                in_block = 0;
-                if !self.block.add(key, 0, IndexValue::TYPE_BITS, WriteOptions::BLOCK_SIZE_MAX as usize, |out| {
-                    value.encode(out);
-                }) {
-                    return Err(Error::TooLarge { name: key.into(), block_size: self.options.block_size });
+                if !self.block.add(key, 0, IndexValue::TYPE_BITS, limit, |out| value.encode(out)) {
+                    return Err(self.too_large(key));
                 }
             }
-            in_block += 1;
             self.last_key.clear();
             self.last_key.extend_from_slice(key);
         }
         self.flush_block(padded, true)
+    }
+
+    /// The error about a key that an index has no room for. A log's key ends with a NUL byte and an update index.
+    fn too_large(&self, key: &[u8]) -> Error {
+        let name = key.split_once_str("\0").map_or(key, |(name, _)| name);
+        Error::TooLarge { name: name.into(), block_size: self.options.block_size }
     }
 }
 

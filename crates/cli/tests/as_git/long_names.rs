@@ -1,0 +1,138 @@
+//! Refnames so long that an index of a reftable has no room for two of them.
+
+use crate::common::refdb;
+use bstr::ByteSlice;
+use refdb_testkit::{RefFormat, Repo};
+use refdb_types::HashKind;
+use std::process::Output;
+
+/// The longest name in blocks of 4,096 bytes, by hash.
+const KINDS: [(HashKind, usize); 2] = [(HashKind::Sha1, 2008), (HashKind::Sha256, 2006)];
+
+fn name(len: usize, first: u64) -> String {
+    let start = format!("refs/heads/{first}-");
+    format!("{start}{}", "n".repeat(len - start.len()))
+}
+
+fn repository(format: RefFormat, hash: HashKind) -> Repo {
+    let repo = Repo::with_worktree(format, hash);
+    let commits = repo.commits(2);
+    repo.create_refs([("refs/heads/main", commits[1]), ("refs/heads/other", commits[0])]);
+    repo
+}
+
+fn is_too_large(output: &Output) -> bool {
+    !output.status.success() && output.stderr.contains_str("entry too large")
+}
+
+/// Git under limits, because its writer can fill the disk when names are too long.
+fn limited_git(repo: &Repo, words: &[&str]) -> Output {
+    let script = "ulimit -f 20000; exec timeout 60 \"$@\"";
+    let git = refdb_testkit::Git::find().program().to_str().unwrap();
+    repo.command("sh").args(["-c", script, "sh", git]).args(words).output().unwrap()
+}
+
+#[test]
+fn a_name_that_git_could_not_index_is_refused_by_every_command_and_nothing_is_written() {
+    for (hash, max) in KINDS {
+        let repo = repository(RefFormat::Reftable, hash);
+        let (long, fits) = (name(max + 1, 0), name(max, 1));
+        let id = repo.rev_parse("main").to_string();
+        let before = repo.refs();
+        let create = format!("create {long} {id}\n");
+        for (words, input) in [
+            (&["update-ref", &long, "main"][..], ""),
+            (&["-c", "core.logAllRefUpdates=false", "update-ref", &long, "main"], ""),
+            (&["update-ref", "--stdin"], &create[..]),
+            (&["symbolic-ref", &long, "refs/heads/main"], ""),
+            (&["refs", "create", &long, &id], ""),
+            (&["refs", "rename", "refs/heads/other", &long], ""),
+            (&["reflog", "write", &long, &id, &id, "why"], ""),
+        ] {
+            let refused = refdb(repo.dir(), words, input.as_bytes());
+            assert!(is_too_large(&refused), "{hash:?} {}: {refused:?}", words[0]);
+            assert!(repo.refs() == before, "{words:?}");
+        }
+        let batch = format!("create {long} {id}\ncreate {fits} {id}\n");
+        let said = refdb(repo.dir(), &["update-ref", "--stdin", "--batch-updates"], batch.as_bytes());
+        assert!(said.stdout.contains_str("entry too large"), "{said:?}");
+        assert_eq!(repo.rev_parse(&fits), repo.rev_parse("main"));
+    }
+}
+
+#[test]
+fn a_branch_that_is_written_through_a_symbolic_ref_may_not_have_a_name_too_long_for_an_index() {
+    let repo = repository(RefFormat::Reftable, HashKind::Sha1);
+    let long = name(2009, 0);
+    repo.git(["symbolic-ref", "refs/heads/link", &long]);
+    assert!(is_too_large(&refdb(repo.dir(), &["update-ref", "refs/heads/link", "main"], b"")));
+    assert!(!repo.try_git(["rev-parse", "--verify", "-q", &long], "").status.success());
+}
+
+#[test]
+fn git_lists_and_rewrites_any_number_of_the_longest_names() {
+    for (hash, max) in KINDS {
+        for (count, logs) in [(8, true), (60, true), (60, false)] {
+            let repo = repository(RefFormat::Reftable, hash);
+            repo.git(["config", "core.logAllRefUpdates", if logs { "always" } else { "false" }]);
+            let id = repo.rev_parse("main").to_string();
+            let names: Vec<_> = (0..count).map(|at| name(max - at % 3, (at * 7919 % count) as u64 + 10)).collect();
+            let input: String = names.iter().map(|name| format!("create {name} {id}\n")).collect();
+            let written = refdb(repo.dir(), &["update-ref", "--stdin"], input.as_bytes());
+            assert!(written.status.success(), "{written:?}");
+            let all = repo.refs().len();
+            assert!(all >= count + 2, "git lists {all} refs");
+            for words in [
+                &["refs", "verify"][..],
+                &["update-ref", "refs/heads/gits", "main"],
+                &["pack-refs", "--all"],
+                &["gc", "--quiet"],
+            ] {
+                let output = limited_git(&repo, words);
+                assert!(output.status.success(), "{hash:?} {count} {logs}: {words:?} {output:?}");
+            }
+            assert_eq!(repo.refs().len(), all + 1);
+            assert!(refdb(repo.dir(), &["pack-refs"], b"").status.success());
+            assert_eq!(repo.refs().len(), all + 1);
+            repo.verify();
+        }
+    }
+}
+
+#[test]
+fn names_too_long_for_an_index_that_are_there_are_read_renamed_and_deleted() {
+    let repo = repository(RefFormat::Reftable, HashKind::Sha1);
+    let large = ["-c", "reftable.blockSize=65536"];
+    let id = repo.rev_parse("main").to_string();
+    let names: Vec<_> = (0..40).map(|at| name(2900, at + 10)).collect();
+    let input: String = names.iter().map(|name| format!("create {name} {id}\n")).collect();
+    repo.git_with_input([&large[..], &["update-ref", "--stdin"]].concat(), &input);
+    repo.git([&large[..], &["pack-refs", "--all"]].concat());
+    let shown = refdb(repo.dir(), &["for-each-ref", "--format=%(refname)"], b"");
+    assert_eq!(shown.stdout.lines().count(), 42);
+    let renamed = refdb(repo.dir(), &["refs", "rename", &names[0], "refs/heads/short"], b"");
+    assert!(renamed.status.success(), "{renamed:?}");
+    let input: String = names[1..].iter().map(|name| format!("delete {name}\n")).collect();
+    let deleted = refdb(repo.dir(), &["update-ref", "--stdin"], input.as_bytes());
+    assert!(deleted.status.success(), "{deleted:?}");
+    assert_eq!(repo.refs().iter().filter(|listed| listed.name.starts_with(b"refs/")).count(), 3);
+    let packed = refdb(repo.dir(), &["pack-refs"], b"");
+    assert!(packed.status.success(), "{packed:?}");
+    repo.git(["update-ref", "refs/heads/gits", "main"]);
+    assert!(limited_git(&repo, &["pack-refs", "--all"]).status.success());
+    repo.verify();
+}
+
+#[test]
+fn a_migration_names_the_refs_and_reflogs_whose_names_are_too_long_and_changes_nothing() {
+    let repo = repository(RefFormat::Files, HashKind::Sha1);
+    let long = format!("refs/heads/{}", vec!["n".repeat(200); 10].join("/"));
+    assert!(long.len() > 2008);
+    repo.git(["update-ref", "--create-reflog", &long, "main"]);
+    let before = repo.refs();
+    let refused = refdb(repo.dir(), &["refs", "migrate", "--ref-format=reftable"], b"");
+    assert!(!refused.status.success(), "{refused:?}");
+    assert!(refused.stderr.contains_str(&long) && refused.stderr.contains_str("reftable.blockSize"), "{refused:?}");
+    assert!(refused.stderr.contains_str(format!("the reflog of {long}")), "{refused:?}");
+    assert!(repo.refs() == before && !repo.git_dir().join("reftable").join("tables.list").exists());
+}
