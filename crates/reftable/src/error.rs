@@ -184,6 +184,16 @@ pub enum Fault {
     /// An update index is larger than 64 bits, or than the header allows.
     #[error("an update index is too large")]
     UpdateIndex,
+    /// A block is larger than the header's block size. C git reads no more than that of a block. Only `check` looks.
+    #[error(
+        "a block of {len} bytes is larger than the header's block size of {block_size}, so that git cannot read it"
+    )]
+    BlockTooLarge {
+        /// How many bytes the block has.
+        len: u32,
+        /// What the header says.
+        block_size: u32,
+    },
     /// Padding is zeros. Only `check` looks.
     #[error("there is something in the padding")]
     Padding,

@@ -119,7 +119,7 @@ fn git_reads_and_rewrites_every_reflog_that_a_migration_brought() {
 }
 
 /// Has the only table of a repository say that its blocks are of this size.
-fn claim_block_size(repo: &Repo, block_size: u32) {
+pub(crate) fn claim_block_size(repo: &Repo, block_size: u32) {
     const HEADER: usize = 24;
     let folder = repo.git_dir().join("reftable");
     let list = std::fs::read_to_string(folder.join("tables.list")).unwrap();

@@ -1,6 +1,6 @@
 //! Refnames so long that an index of a reftable has no room for two of them.
 
-use crate::common::refdb;
+use crate::{common::refdb, log_size::claim_block_size};
 use bstr::ByteSlice;
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
@@ -135,4 +135,50 @@ fn a_migration_names_the_refs_and_reflogs_whose_names_are_too_long_and_changes_n
     assert!(refused.stderr.contains_str(&long) && refused.stderr.contains_str("reftable.blockSize"), "{refused:?}");
     assert!(refused.stderr.contains_str(format!("the reflog of {long}")), "{refused:?}");
     assert!(repo.refs() == before && !repo.git_dir().join("reftable").join("tables.list").exists());
+}
+
+#[test]
+fn a_table_whose_blocks_are_larger_than_its_header_says_is_told_of_and_pack_refs_repairs_it() {
+    let repo = repository(RefFormat::Reftable, HashKind::Sha1);
+    let commits = [repo.rev_parse("main")];
+    repo.fill(400, &commits);
+    repo.git(["pack-refs", "--all"]);
+    let before = repo.refs();
+    for words in [&["refs", "verify"][..], &["refs", "verify", "--deep"]] {
+        let sound = refdb(repo.dir(), words, b"");
+        assert!(sound.status.success(), "{sound:?}");
+    }
+    claim_block_size(&repo, 2048);
+    let listed = repo.try_git(["for-each-ref"], "");
+    assert!(!listed.status.success() || listed.stdout.lines().count() < 400, "there is nothing to repair");
+    for words in [&["refs", "verify"][..], &["refs", "verify", "--deep"]] {
+        let verified = refdb(repo.dir(), words, b"");
+        assert!(!verified.status.success() && verified.stderr.contains_str("larger than the header"), "{verified:?}");
+    }
+    assert!(refdb(repo.dir(), &["pack-refs"], b"").status.success());
+    assert!(repo.refs() == before);
+    repo.verify();
+}
+
+#[test]
+fn a_larger_block_size_repairs_a_repository_with_names_too_long_for_an_index_for_git_too() {
+    let repo = repository(RefFormat::Reftable, HashKind::Sha1);
+    let large = ["-c", "reftable.blockSize=65536"];
+    let id = repo.rev_parse("main").to_string();
+    let names: Vec<_> = (0..40).map(|at| name(2900, at + 10)).collect();
+    let input: String = names.iter().map(|name| format!("create {name} {id}\n")).collect();
+    repo.git_with_input([&large[..], &["update-ref", "--stdin"]].concat(), &input);
+    let before = repo.refs();
+    assert!(refdb(repo.dir(), &["pack-refs"], b"").status.success());
+    assert!(repo.refs() == before, "git reads refs without an index");
+    repo.git(["config", "reftable.blockSize", "16384"]);
+    let added = refdb(repo.dir(), &["update-ref", "refs/heads/new", "main"], b"");
+    assert!(added.status.success(), "{added:?}");
+    assert!(refdb(repo.dir(), &["pack-refs"], b"").status.success());
+    for words in [&["update-ref", "refs/heads/gits", "main"][..], &["pack-refs", "--all"], &["gc", "--quiet"]] {
+        let output = limited_git(&repo, words);
+        assert!(output.status.success(), "{words:?} {output:?}");
+    }
+    assert_eq!(repo.refs().len(), before.len() + 2);
+    repo.verify();
 }

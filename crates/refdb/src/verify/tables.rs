@@ -28,6 +28,16 @@ pub(super) fn verify(verifier: &mut Verifier<'_>, worktree: &Worktree) -> Result
         if !is_table_name(name) {
             verifier.fault(name, Check::BadReftableTableName, "invalid reftable table name");
         }
+        match listed.table.block_beyond_git() {
+            Ok(Some(at)) if !verifier.deep => {
+                let text = format!(
+                    "git cannot read the block at byte {at}, which is larger than the header says; run `refdb pack-refs`"
+                );
+                verifier.fault(name, Check::BadReftable, text);
+            }
+            // The walk over the refs, or the deep check, tells of what cannot be read.
+            _ => {}
+        }
         if verifier.deep {
             blocks(verifier, name, &listed.name.path_in(&folder))?;
         }

@@ -46,6 +46,7 @@ pub(super) fn read(table: &Arc<Table>, report: &mut Report) -> Result<Found> {
         match scan.next() {
             Ok(None) => return Ok(found),
             Ok(Some(block)) => {
+                check_len(table, &block, report);
                 check_restarts(&block, report);
                 check_padding(table, &block, report)?;
                 read_records(table, &block, &mut found, report);
@@ -63,6 +64,13 @@ pub(super) fn read(table: &Arc<Table>, report: &mut Report) -> Result<Found> {
             }
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// No block but one of logs is larger than the header says. The file's header counts as a part of the first block.
+fn check_len(table: &Table, block: &Block, report: &mut Report) {
+    if let Some(len) = table.len_beyond_block_size(block) {
+        report.add(block.position, Fault::BlockTooLarge { len, block_size: table.footer.header.block_size });
     }
 }
 

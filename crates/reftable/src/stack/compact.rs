@@ -129,11 +129,14 @@ impl Stack {
         }
     }
 
-    /// The stack's only table, if C git needs its log entries cut, or cannot read one of its log blocks. Looked for
+    /// The stack's only table, if C git needs its log entries cut, or cannot read one of its blocks. Looked for
     /// before anything is locked.
     fn single_unwritable(&self) -> Result<Option<TableName>, StackError> {
         let snapshot = self.reload()?;
         let [listed] = snapshot.tables() else { return Ok(None) };
+        if listed.table.block_beyond_git()?.is_some() {
+            return Ok(Some(listed.name.clone()));
+        }
         let mut logs = listed.table.logs();
         let mut checkpoint = Checkpoint::default();
         while let Some(record) = logs.next()? {

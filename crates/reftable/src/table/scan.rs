@@ -53,6 +53,33 @@ impl BlockScan {
     }
 }
 
+impl Table {
+    /// Where the first block of refs, objects or an index begins that is larger than the header's block size. C git reads
+    /// no more than that of a block, and so does not find what is behind it.
+    pub fn block_beyond_git(self: &Arc<Self>) -> Result<Option<u64>> {
+        let logs = self.footer.logs;
+        let mut scan = BlockScan::new(self.clone());
+        loop {
+            if logs > 0 && scan.position() == logs {
+                match self.footer.log_index {
+                    0 => return Ok(None),
+                    index => scan.skip_to(index),
+                }
+            }
+            let Some(block) = scan.next()? else { return Ok(None) };
+            if self.len_beyond_block_size(&block).is_some() {
+                return Ok(Some(block.position));
+            }
+        }
+    }
+
+    /// The length of a block, other than one of logs, that is larger than the header says.
+    pub(crate) fn len_beyond_block_size(&self, block: &Block) -> Option<u32> {
+        let (len, max) = (block.bytes().len() as u32, self.footer.header.block_size);
+        (block.layout.kind != BlockKind::Log && max > 0 && len > max).then_some(len)
+    }
+}
+
 impl Block {
     /// Calls `each` with the offset, the key and the value of every record. An error has the offset of its record.
     pub(crate) fn each<R: Records>(
