@@ -5,7 +5,7 @@
 mod common;
 
 use common::*;
-use refdb_testkit::{JGit, RefFormat, Repo};
+use refdb_testkit::{JGit, RefFormat, Repo, rounds};
 use refdb_vfs::Fs;
 use reftable::{HashKind, LogValue, Merged, Source, Table, WriteOptions};
 
@@ -124,4 +124,35 @@ fn what_jgit_writes_is_read() {
     jgit.compact().unwrap();
     assert_eq!(stack(&repo).tables().len(), 1);
     compare(&mut jgit);
+}
+
+#[test]
+fn jgit_and_git_list_names_of_every_length_around_the_limit_of_an_index() {
+    let repo = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
+    let commit = repo.commit();
+    let sizes = [(4096, 200), (256, 60), (512, 60), (65_536, 12)];
+    for (block_size, count) in sizes.into_iter().take(rounds(1, 4)) {
+        let options = WriteOptions { block_size, ..WriteOptions::default() };
+        let max = options.name_max();
+        // Beyond the limit the section has no index.
+        for (len, shared) in [(max - 1, 0), (max, 0), (max, max / 2), (max + 20, 0), (max * 3 / 2, 0)] {
+            let refs: Vec<OwnRef> = (0..count)
+                .map(|at: usize| {
+                    let start = format!("refs/heads/{}{at:03}", "s".repeat(shared.min(max - 40)));
+                    let name = format!("{start}{}", "n".repeat(len - start.len()));
+                    OwnRef { name: name.into(), update_index: 1, value: OwnValue::Direct(commit) }
+                })
+                .collect();
+            replace(&repo, options, &refs, &[]);
+            let what = format!("{count} names of {len} bytes in blocks of {block_size}");
+            let mut jgit = JGit::open(&repo);
+            let listed = jgit.list("refs/heads/").unwrap();
+            assert!(listed.iter().map(|listed| &listed.name).eq(refs.iter().map(|record| &record.name)), "{what}");
+            for record in refs.iter().step_by(7) {
+                assert!(jgit.get(&record.name.to_string()).unwrap().is_some(), "{what}");
+            }
+            let by_git = repo.git(["for-each-ref", "--format=%(refname)"]);
+            assert!(by_git.lines().eq(refs.iter().map(|record| record.name.to_string())), "{what}");
+        }
+    }
 }
