@@ -176,3 +176,22 @@ fn the_example_counts_what_git_counts() {
         assert_eq!(summary::run(repo.git_dir()).unwrap(), expected);
     });
 }
+
+#[test]
+fn an_edit_replaced_a_hook_as_if_it_were_a_broken_ref() {
+    each(|repo, store| {
+        let id = object(repo.commit());
+        let kept = ["hooks/pre-receive", "info/attributes", "foo/bar"];
+        for name in kept {
+            let path = repo.git_dir().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "kept\n").unwrap();
+        }
+        for name in kept {
+            let outcome = store.edit_references([update(name, id)], None);
+            // In reftables `foo/bar` is a ref beside the file.
+            assert!(outcome.is_err() || (repo.format() == RefFormat::Reftable && name == "foo/bar"), "{name}");
+            assert_eq!(std::fs::read(repo.git_dir().join(name)).unwrap(), b"kept\n", "{name}");
+        }
+    });
+}

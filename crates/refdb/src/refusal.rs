@@ -16,6 +16,9 @@ pub enum Misuse {
     /// Git itself keeps this file: `FETCH_HEAD`, `MERGE_HEAD`.
     #[error("refusing to update pseudoref '{0}'")]
     Pseudoref(RefName),
+    /// A ref of this name would be a file that git uses for something else: `config`, `packed-refs`.
+    #[error("refusing to update ref with bad name '{0}': git keeps something else in the file of this name")]
+    FileOfGit(RefName),
     /// A transaction has two edits of one ref.
     #[error("multiple updates for ref '{one}' not allowed{}", if one == other { String::new() } else { format!(": '{other}' is the same ref") })]
     Twice {

@@ -19,6 +19,7 @@ mod ids;
 mod log_only;
 mod log_policy;
 mod message;
+mod names;
 mod open;
 mod options;
 mod plan;

@@ -345,3 +345,79 @@ fn a_hook_may_change_a_stack_that_is_not_locked_any_more() {
         assert_eq!(names(&store, "refs/heads/"), all);
     }
 }
+
+/// What lies in the repository's folder outside `refs/`: paths with their contents.
+fn other_files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let ours = ["config", "description", "hooks/update", "info/grafts", "packed-refs", "shallow", "foo/bar"];
+    let read = |name: &str| fs::read(folder.join(name)).ok().map(|content| (name.into(), content));
+    ours.iter().filter_map(|name| read(name)).collect()
+}
+
+#[test]
+fn a_file_of_git_was_made_or_replaced_by_a_ref_of_its_name() {
+    for format in FORMATS {
+        let repo = Repo::bare(format, HashKind::Sha1);
+        let id = repo.commit();
+        let folder = repo.git_dir();
+        fs::create_dir_all(folder.join("foo")).unwrap();
+        fs::create_dir_all(folder.join("hooks")).unwrap();
+        fs::write(folder.join("hooks/update"), "#!/bin/sh\n").unwrap();
+        fs::write(folder.join("foo/bar"), "of another program\n").unwrap();
+        // Looks like a loose ref.
+        fs::write(folder.join("shallow"), format!("{id}\n")).unwrap();
+        let before = other_files(folder);
+        let store = Store::open(folder).unwrap();
+        let tried = ["config", "packed-refs", "shallow", "info/grafts", "hooks/update", "COMMIT_EDITMSG", "logs/HEAD"];
+        for mends in [false, true] {
+            let begin = || {
+                let mut tx = store.transaction();
+                tx.options(TransactionOptions { mends, ..TransactionOptions::default() });
+                tx
+            };
+            for name in tried {
+                let made = begin().create(name, id).map(drop).unwrap_err();
+                assert!(matches!(made, Error::Misuse(Misuse::FileOfGit(_))), "{name}: {made}");
+                assert!(begin().update(name, id, Precondition::Any).is_err(), "{name}");
+                assert!(begin().delete(name, Precondition::Any).is_err(), "{name}");
+                let link = format!("refs/heads/to-{}", name.to_lowercase().replace('/', "-"));
+                repo.git(["symbolic-ref", link.as_str(), name]);
+                let mut through = begin();
+                through.update(&link, id, Precondition::Any).unwrap();
+                assert!(through.commit().is_err(), "{name}");
+            }
+            if format == RefFormat::Files {
+                let mut tx = begin();
+                tx.update("foo/bar", id, Precondition::Any).unwrap();
+                assert!(tx.commit().is_err(), "the file need not be a ref that is broken");
+            }
+        }
+        assert_eq!(other_files(folder), before, "{format:?}");
+        repo.git(["for-each-ref"]);
+    }
+}
+
+#[test]
+fn a_name_that_reads_do_not_answer_was_written() {
+    for format in FORMATS {
+        let repo = Repo::bare(format, HashKind::Sha1);
+        let id = repo.commit();
+        repo.git(["symbolic-ref", "refs/heads/link", "ref/heads/new"]);
+        let store = Store::open(repo.git_dir()).unwrap();
+        let begin = || {
+            let mut tx = store.transaction();
+            tx.options(TransactionOptions { safe_names: true, ..TransactionOptions::default() });
+            tx
+        };
+        assert!(matches!(begin().create("ref/heads/new", id), Err(Error::Misuse(Misuse::BadName(_)))));
+        let target = Target::Symbolic(refdb::RefName::new("ref/heads/new").unwrap());
+        assert!(matches!(begin().create("refs/heads/x", target), Err(Error::Misuse(Misuse::BadName(_)))));
+        let mut through = begin();
+        through.update("refs/heads/link", id, Precondition::Any).unwrap();
+        assert!(
+            matches!(through.commit().unwrap_err(), Error::Rejected(why) if matches!(why.why, Why::BadTarget { .. }))
+        );
+        let mut good = begin();
+        good.create("ORIG_HEAD", id).and_then(|tx| tx.create("refs/heads/new", id)).unwrap();
+        good.commit().unwrap();
+    }
+}

@@ -6,6 +6,7 @@
 //! [`LineStart`] (an id as text).
 
 mod bytes;
+mod gits_files;
 mod line_start;
 mod log;
 mod memo;
@@ -15,6 +16,7 @@ mod scope;
 mod target;
 
 pub use bytes::common_prefix;
+pub use gits_files::is_file_of_git;
 pub use line_start::LineStart;
 pub use log::{Ident, LogEntry};
 pub use memo::{Memo, Spread};

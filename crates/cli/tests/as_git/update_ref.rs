@@ -251,3 +251,23 @@ fn a_log_that_cannot_be_written_leaves_heads_log_alone() {
     assert!(failed.stderr.contains_str("there are still logs under"), "{failed:?}");
     assert_eq!(twins.refdb.reflog("HEAD"), before);
 }
+
+/// Git makes the file and then no longer reads its packed refs.
+#[test]
+fn update_ref_made_packed_refs_a_ref() {
+    for format in RefFormat::ALL {
+        let repo = Repo::bare(format, refdb_types::HashKind::Sha1);
+        set_up(&repo);
+        let before = repo.refs();
+        for name in ["packed-refs", "shallow", "info/grafts", "hooks/post-update", "worktrees/w/index"] {
+            for words in [&["update-ref", name, "main"][..], &["update-ref", "--no-deref", name, "main", ""]] {
+                let said = refdb(repo.dir(), words, b"");
+                assert!(said.stderr.contains_str("git keeps something else in the file of this name"), "{said:?}");
+            }
+            let line = format!("create {name} {}\n", repo.rev_parse("main"));
+            assert!(!refdb(repo.dir(), &["update-ref", "--stdin"], line.as_bytes()).status.success(), "{name}");
+            assert!(!repo.git_dir().join(name).exists(), "{name}");
+        }
+        assert_eq!(repo.refs(), before, "{format:?}");
+    }
+}

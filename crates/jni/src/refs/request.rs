@@ -95,6 +95,8 @@ pub(super) fn batch(request: &mut Request<'_>) -> Result<Batch, Failure> {
         allow_replacing_parents: flags & 2 != 0,
         whole: flags & 1 != 0,
         mends: flags & 4 != 0,
+        // The names that reads answer.
+        safe_names: true,
     };
     let committer = match request.u8()? {
         0 => None,

@@ -1,9 +1,12 @@
 //! Which refs an edit really concerns: where symbolic refs lead, and what HEAD's reflog shall say.
 
-use super::edits::{Action, Edits, Item};
+use super::{
+    TransactionOptions,
+    edits::{Action, Edits, Item},
+    names::may_be_followed_to,
+};
 use crate::{Backend, Result, Why, backend::TargetView};
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::is_worktree_itself;
 use std::collections::BTreeMap;
 
 /// The symbolic refs that are known to lead on from an edit, or to one. A value that was read without a lock is read
@@ -29,13 +32,17 @@ impl Links {
 }
 
 /// Adds what follows from the edits, of which there are `added`, and sorts everything.
-pub(super) fn expand(edits: &mut Edits, added: usize, links: &Links) -> Result<Vec<Unfollowable>> {
+pub(super) fn expand(
+    edits: &mut Edits,
+    added: usize,
+    links: &Links,
+    options: TransactionOptions,
+) -> Result<Vec<Unfollowable>> {
     let mut unfollowable = Vec::new();
     for name in links.followed.keys() {
         let Some(mut from) = edits.find(name.as_bstr()).filter(|at| (*at as usize) < added) else { continue };
         while let Some(target) = next(edits, from, links) {
-            // A target comes from the disk: `ref: ` alone has none.
-            if is_worktree_itself(target.as_bstr()) || target.is_empty() {
+            if !may_be_followed_to(target.as_bstr(), options) {
                 unfollowable.push((from, Why::BadTarget { target }));
                 break;
             }

@@ -4,6 +4,7 @@ use super::{
     Context, HookState,
     conflicts::in_the_way,
     hook::{ask, tell},
+    names::refuse_other_files,
     normalize_message,
 };
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
     backend::{Claim, Intent, LogLine, Standing},
 };
 use bstr::{BStr, ByteSlice};
-use refdb_types::{ObjectId, RefName, is_pseudo, is_worktree_itself};
+use refdb_types::{ObjectId, RefName};
 
 /// See [`Store::append_log`](crate::Store::append_log).
 pub(crate) fn append_log(
@@ -27,12 +28,7 @@ pub(crate) fn append_log(
     if let Some(id) = [old, new].into_iter().find(|id| id.kind() != context.hash) {
         return Err(Misuse::BadId(id.to_string()).into());
     }
-    if is_worktree_itself(name) {
-        return Err(Misuse::Worktree(name.clone()).into());
-    }
-    if is_pseudo(name) {
-        return Err(Misuse::Pseudoref(name.clone()).into());
-    }
+    refuse_other_files(name)?;
     let committer = (context.committer)()?;
     let message = normalize_message(message);
     let plain = context.backend.plain_name(name.as_bstr());

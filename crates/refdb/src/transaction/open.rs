@@ -1,6 +1,7 @@
 use super::{
     Context, Hook, HookState, Mode, ObjectClass, TransactionOptions,
     hook::{ask, tell},
+    names,
     plan::Plan,
     prepare::{Preparation, is_branch},
 };
@@ -10,7 +11,7 @@ use crate::{
     own_locks::OwnLocks,
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::{ObjectId, is_pseudo, is_worktree_itself};
+use refdb_types::ObjectId;
 
 /// A transaction to which edits are being added. Nothing is locked yet.
 pub struct Transaction<'s> {
@@ -33,7 +34,7 @@ impl<'s> Transaction<'s> {
     /// rejection in [`Mode::PerEdit`], and everything else an error in either mode.
     pub fn add(&mut self, edit: Edit) -> Result<()> {
         let position = u32::try_from(self.added).map_err(|_| Limit::Edits)?;
-        check_name(&edit)?;
+        names::check(&edit, self.options)?;
         self.check_ids(&edit)?;
         let plain = self.context.backend.plain_name(edit.name.as_bstr());
         if let Change::Set(Target::Direct(id)) = &edit.change
@@ -202,19 +203,4 @@ impl Prepared<'_> {
 pub struct Committed {
     /// The edits that did not happen, by position, in that order. None in [`Mode::Atomic`].
     pub rejected: Vec<(usize, Rejection)>,
-}
-
-/// Refuses names that no ref may have. A badly named ref that exists may still be deleted.
-fn check_name(edit: &Edit) -> Result<()> {
-    let name = &edit.name;
-    if is_worktree_itself(name) {
-        return Err(Misuse::Worktree(name.clone()).into());
-    }
-    if is_pseudo(name) {
-        return Err(Misuse::Pseudoref(name.clone()).into());
-    }
-    if matches!(edit.change, Change::Set(_)) && !name.is_valid() {
-        return Err(Misuse::BadName(name.clone().into()).into());
-    }
-    Ok(())
 }

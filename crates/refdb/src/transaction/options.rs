@@ -23,6 +23,10 @@ pub struct TransactionOptions {
     /// packed-refs is rewritten for two refs already.
     pub whole: bool,
     /// Let an edit replace or delete a ref whose file is broken. The edit expects nothing of the ref, or that there is
-    /// none. Git refuses; JGit takes such a ref for none.
+    /// none. Git refuses; JGit takes such a ref for none. A file outside `refs/` may belong to another program, so it
+    /// is replaced only if its name is spelt as a root ref's.
     pub mends: bool,
+    /// Write only refs whose names are [safe](refdb_types::is_safe), whether the edit names them or a symbolic ref leads
+    /// to them. Git accepts every well-formed name, such as `foo/bar`.
+    pub safe_names: bool,
 }

@@ -7,6 +7,7 @@ use super::{
     edits::{Action, Edits, Expected, Value},
     expand::{Links, confirm, expand},
     log_policy::logs,
+    names::is_sure_to_be_ref,
     plan::Plan,
     walk::walk,
 };
@@ -113,7 +114,7 @@ impl<'s> Preparation<'_, 's> {
 
     fn attempt(&mut self, added: usize, links: &mut Links) -> Result<Attempt<'s>> {
         debug_assert_eq!(self.plan.edits.items.len(), added, "each attempt begins with the edits that were added");
-        for (at, why) in expand(&mut self.plan.edits, added, links)? {
+        for (at, why) in expand(&mut self.plan.edits, added, links, self.options)? {
             self.reject(at, why)?;
         }
         let locked = self.context.backend.lock(&ClaimsOf { edits: &self.plan.edits, whole: self.options.whole })?;
@@ -132,9 +133,10 @@ impl<'s> Preparation<'_, 's> {
             !is_name(why) && !is_above()
         })?;
         for (at, broken) in &findings.broken {
+            let is_ref = is_sure_to_be_ref(self.plan.edits.name(*at));
             let item = &mut self.plan.edits.items[*at as usize];
             item.is_broken = true;
-            if self.options.mends && item.mends_what_is_broken() {
+            if self.options.mends && is_ref && item.mends_what_is_broken() {
                 continue;
             }
             let why = Why::Broken { why: broken.why.clone() };

@@ -1,0 +1,135 @@
+use crate::Scope;
+use bstr::{BStr, ByteSlice};
+
+/// The files in a repository's folder, besides refs, that gitrepository-layout(5) and the commands' manuals name.
+const FILES: [&str; 31] = [
+    "ADD_EDIT.patch",
+    "BISECT_ANCESTORS_OK",
+    "BISECT_FIRST_PARENT",
+    "BISECT_LOG",
+    "BISECT_NAMES",
+    "BISECT_RUN",
+    "BISECT_START",
+    "BISECT_TERMS",
+    "COMMIT_EDITMSG",
+    "EDIT_DESCRIPTION",
+    "MERGE_MODE",
+    "MERGE_MSG",
+    "MERGE_RR",
+    "NOTES_EDITMSG",
+    "SQUASH_MSG",
+    "TAG_EDITMSG",
+    "addp-hunk-edit.diff",
+    "cloneurl",
+    "commondir",
+    "config",
+    "config.worktree",
+    "description",
+    "gc.log",
+    "gc.pid",
+    "git-daemon-export-ok",
+    "gitdir",
+    "gitweb.owner",
+    "index",
+    "locked",
+    "packed-refs",
+    "shallow",
+];
+
+/// Files whose names end in letters of git's choice.
+const STARTS: [&str; 4] = ["fsmonitor--daemon", "next-index-", "ref_migration.", "sharedindex."];
+
+/// The folders beside `refs/` in which git and refdb keep what is no ref.
+const FOLDERS: [&str; 18] = [
+    "NOTES_MERGE_WORKTREE",
+    "branches",
+    "hooks",
+    "info",
+    "lfs",
+    "logs",
+    "modules",
+    "objects",
+    "rebase-apply",
+    "rebase-merge",
+    "refdb-batches",
+    "refdb-global",
+    "reftable",
+    "remotes",
+    "rr-cache",
+    "sequencer",
+    "subtree-cache",
+    "svn",
+];
+
+/// Whether a ref of this name would be stored as a file that git uses for something else: `packed-refs`,
+/// `hooks/update`, `worktrees/ID/index`.
+///
+/// Git's rules for names allow all of these. Reftables could hold such refs, but could not be migrated to files.
+pub fn is_file_of_git(name: &BStr) -> bool {
+    // Nearly all names are of this kind.
+    if name.starts_with(b"refs/") {
+        return false;
+    }
+    match Scope::of(name) {
+        Scope::Main(plain) | Scope::Other { name: plain, .. } => is_in_folder(plain),
+        Scope::Worktree => is_in_folder(name),
+        Scope::Shared => match name.strip_prefix(b"worktrees/").and_then(|rest| rest.split_once_str("/")) {
+            Some((_, plain)) => is_in_folder(plain.as_bstr()),
+            None => is_in_folder(name),
+        },
+    }
+}
+
+/// The same for a name relative to the folder of the repository or of a linked worktree.
+fn is_in_folder(name: &BStr) -> bool {
+    // A folder itself is in the way of a loose ref, and no harm to one in a table.
+    let top = name.split_once_str("/").map_or(&b""[..], |(top, _)| top);
+    let is_file = || FILES.iter().any(|file| name == *file) || STARTS.iter().any(|start| name.starts_with_str(start));
+    FOLDERS.iter().any(|folder| top == folder.as_bytes()) || is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_git_are_told_from_refs_at_the_root() {
+        for file in [
+            "config",
+            "packed-refs",
+            "shallow",
+            "info/grafts",
+            "hooks/pre-receive",
+            "objects/info/alternates",
+            "logs/HEAD",
+            "reftable/tables.list",
+            "rebase-merge/onto",
+            "refdb-batches/1",
+            "MERGE_MSG",
+            "main-worktree/MERGE_MSG",
+            "worktrees/w/MERGE_MSG",
+            "worktrees/w/index",
+            "worktrees/w/logs/HEAD",
+            "sharedindex.1",
+        ] {
+            assert!(is_file_of_git(file.into()), "{file}");
+        }
+        for name in [
+            "HEAD",
+            "ORIG_HEAD",
+            "MERGE_AUTOSTASH",
+            "NOTES_MERGE_REF",
+            "FOO",
+            "foo",
+            "configs",
+            "refs/heads/config",
+            "refs/config",
+            "main-worktree/HEAD",
+            "worktrees/w/HEAD",
+            "worktrees/w/refs/bisect/bad",
+            "a/config",
+        ] {
+            assert!(!is_file_of_git(name.into()), "{name}");
+        }
+    }
+}
