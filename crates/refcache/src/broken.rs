@@ -122,6 +122,20 @@ pub(crate) fn broken_ref<T>(found: &Result<T, Error>) -> Option<&BrokenRef> {
     }
 }
 
+/// What was found, and nothing if the ref is broken. The first such error is put into `broken`.
+pub(crate) fn unless_broken<T>(
+    found: Result<Option<T>, Error>,
+    broken: &mut Option<Error>,
+) -> Result<Option<T>, Error> {
+    match found {
+        Err(error) if error.broken_ref().is_some() => {
+            broken.get_or_insert(error);
+            Ok(None)
+        }
+        other => other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@ use crate::{
     Batch, Error, Found, ListOptions, Listing, Outcome, Resolved, Result, Stats, ViewSettings,
     answer::Answer,
     batch::{Noting, beyond_global, commit_agreed_in, commit_in},
-    broken::broken_ref,
+    broken::{broken_ref, unless_broken},
     group,
     memory::ClosedCharge,
     open_views::Slot,
@@ -107,14 +107,16 @@ impl View {
         Ok(found)
     }
 
-    /// The first of these names that is a ref, by position.
+    /// The first of these names that is a ref, by position. A broken ref is passed over, and is an error only if none of
+    /// the names is a ref.
     pub fn first_existing(&self, names: &[&BStr]) -> Result<Option<(usize, Found)>> {
+        let mut broken = None;
         for (at, name) in names.iter().enumerate() {
-            if let Some(found) = self.get(name)? {
+            if let Some(found) = unless_broken(self.get(name), &mut broken)? {
                 return Ok(Some((at, found)));
             }
         }
-        Ok(None)
+        broken.map_or(Ok(None), Err)
     }
 
     /// Follows symbolic refs from `name`. One that leads to a broken ref leads to nothing: who asked did not ask for that.
@@ -123,10 +125,20 @@ impl View {
         self.resolve_from(name, found)
     }
 
-    /// The same for many names, in their order.
+    /// The same for many names, in their order. A broken ref counts as missing, and is an error only if none of the names
+    /// is a ref.
     pub fn resolve_many(&self, names: &[&BStr]) -> Result<Vec<Resolved>> {
-        let found = self.get_many(names)?;
+        let found = self.get_many(names);
+        let found = if broken_ref(&found).is_some() { self.get_whole(names)? } else { found? };
         names.iter().zip(found).map(|(name, found)| self.resolve_from(name, found)).collect()
+    }
+
+    /// Looks at each ref by itself, so that broken ones keep no others from being found.
+    fn get_whole(&self, names: &[&BStr]) -> Result<Vec<Option<Found>>> {
+        let mut broken = None;
+        let found: Vec<_> =
+            names.iter().map(|name| unless_broken(self.get(name), &mut broken)).collect::<Result<_>>()?;
+        if found.iter().any(Option::is_some) { Ok(found) } else { broken.map_or(Ok(found), Err) }
     }
 
     /// Follows what `name` was found to be.

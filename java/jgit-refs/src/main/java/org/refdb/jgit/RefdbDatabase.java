@@ -52,8 +52,8 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Where JGit's two databases differ, this follows {@code RefDirectory}.
  *
- * <p>A ref whose file is no good is not listed, and logged once. Asking for it by name is an error, but an update can replace
- * or delete it. {@link #getAdditionalRefs} fails as long as there is one, since garbage collection asks for those to know
+ * <p>A ref whose file is no good is not listed, and logged once. Asking for it by name is an error, unless the
+ * question names other refs that are found. An update can replace or delete it. {@link #getAdditionalRefs} fails as long as there is one, since garbage collection asks for those to know
  * what to keep.
  */
 public final class RefdbDatabase extends RefDatabase {
@@ -167,6 +167,11 @@ public final class RefdbDatabase extends RefDatabase {
     return ref;
   }
 
+  /**
+   * {@inheritDoc}
+   *
+   * <p>A broken ref is left out. It is an error only if none of the names is a ref.
+   */
   @Override
   public Map<String, Ref> exactRef(String... names) throws IOException {
     Map<String, Ref> found = new HashMap<>();
@@ -181,13 +186,27 @@ public final class RefdbDatabase extends RefDatabase {
     return found;
   }
 
+  /**
+   * {@inheritDoc}
+   *
+   * <p>A broken ref is passed over. It is an error only if none of the names is a ref.
+   */
   @Override
   public Ref firstExactRef(String... names) throws IOException {
+    EngineException broken = null;
     for (String name : names) {
-      Ref ref = exactRef(name);
-      if (ref != null) {
-        return ref;
+      try {
+        Ref ref = exactRef(name);
+        if (ref != null) {
+          return ref;
+        }
+      } catch (EngineException e) {
+        throwUnlessBroken(e);
+        broken = broken == null ? e : broken;
       }
+    }
+    if (broken != null) {
+      throw broken;
     }
     return null;
   }

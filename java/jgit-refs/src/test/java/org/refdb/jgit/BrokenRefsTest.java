@@ -102,6 +102,27 @@ class BrokenRefsTest {
   }
 
   @Test
+  void aBrokenRefFailedQuestionsAboutOthers() throws Exception {
+    String badTag = "refs/tags/master";
+    Lab.write(gitDir.resolve(badTag), "no object id at all\n");
+    try (RefdbRepository repository = Lab.open(gitDir);
+        FileRepository plain = Lab.openPlain(gitDir)) {
+      for (Repository each : List.of(repository, plain)) {
+        RefDatabase refs = each.getRefDatabase();
+        assertEquals(commits.get(0), each.resolve("master"));
+        assertEquals(MASTER, each.findRef("master").getName());
+        assertEquals(MASTER, refs.firstExactRef(badTag, MASTER).getName());
+        assertEquals(Set.of(MASTER), refs.exactRef(badTag, MASTER).keySet());
+      }
+      RefDatabase refs = repository.getRefDatabase();
+      assertThrows(EngineException.class, () -> refs.firstExactRef("refs/heads/none", badTag));
+      assertThrows(EngineException.class, () -> refs.exactRef("refs/heads/none", badTag, README));
+      Lab.write(gitDir.resolve("HEAD"), "no object id at all\n");
+      assertEquals(1, refs.getTipsWithSha1(commits.get(0)).size());
+    }
+  }
+
+  @Test
   void aSymbolicRefToABrokenOneLeadsNowhere() throws Exception {
     Lab.write(gitDir.resolve("HEAD"), "ref: " + BACKUP + "\n");
     try (RefdbRepository repository = Lab.open(gitDir)) {
