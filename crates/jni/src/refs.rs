@@ -286,9 +286,9 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_lookupMany<'l>(
     })
 }
 
-/// Begins a list of refs. Its first rows come as `listNext` gives them. Then eight bytes say how much waits to be told
-/// of, and eight are the handle of the rest. That is 0 if there is no more, as with most lists: one call is enough for
-/// those.
+/// Begins a list of refs. Its first rows come as `listNext` gives them. Then eight bytes each are the version, the number
+/// of things that wait to be told, and the handle of the rest. The handle is 0 if there is no more, as with most lists, for
+/// which one call is enough.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
     env: EnvUnowned<'l>,
@@ -308,8 +308,9 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
         let view = VIEW.get(view)?;
         let mut listing = OpenListing::new(view.list(&options)?);
         let rows = listing.next()?;
-        let mut answer = Answer::with_room(rows.len() + 2 * size_of::<u64>());
+        let mut answer = Answer::with_room(rows.len() + 3 * size_of::<u64>());
         answer.raw(rows);
+        answer.u64(view.version());
         answer.u64(view.untold());
         let rest = if listing.is_done { 0 } else { LISTING.insert(Mutex::new(listing))? };
         answer.u64(rest as u64);

@@ -1,8 +1,9 @@
 //! Refs in loose files and packed-refs: a loose ref outranks packed-refs.
 
 // Read in this order: `loose` (one file), [`FilesReader`], `walk` (all loose refs of some folders), `source`
-// (listings). Then read `pointing` and `tips` (refs by object), and `questionable` (refs that a verification looks at).
+// (listings), `news` (what lists find changed). Then read `pointing` and `tips` (refs by object), and `questionable` (refs that a verification looks at).
 mod loose;
+mod news;
 mod pointing;
 mod questionable;
 mod source;
@@ -230,7 +231,11 @@ impl FilesReader {
         };
         count(if is_new { &self.counters.misses } else { &self.counters.hits }, 1);
         let found = Found::loose(loose.target.clone());
-        if is_new && known.is_some_and(|known| target_of(&known.answer()) != Some(&found.target)) {
+        let is_changed = match known {
+            Some(known) => target_of(&known.answer()) != Some(&found.target),
+            None => is_new && self.folders().were_listed_without(name),
+        };
+        if is_new && is_changed {
             count(&self.changes, 1);
         }
         if is_new || self.trust.believe.is_some() {

@@ -90,5 +90,6 @@ impl FilesReader {
     }
 }
 
-/// For a file that was read without asking for its attributes.
-const NO_STAT: Stat = Stat { device: 0, inode: 0, len_bytes: 0, modified_nanos: 0, changed_nanos: 0, uid: 0, mode: 0 };
+/// For a file that was read without asking for its attributes, or a folder that is not there.
+pub(super) const NO_STAT: Stat =
+    Stat { device: 0, inode: 0, len_bytes: 0, modified_nanos: 0, changed_nanos: 0, uid: 0, mode: 0 };

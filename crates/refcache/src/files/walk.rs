@@ -1,5 +1,5 @@
-use super::FilesReader;
-use crate::{Result, Storage, Trust, broken::broken_ref, names::Known, plan::Plan, row::OwnRow};
+use super::{FilesReader, loose::NO_STAT, target_of};
+use crate::{Result, Storage, Trust, broken::broken_ref, names::Known, plan::Plan, row::OwnRow, stats::count};
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
     backend::Peeled,
@@ -37,15 +37,42 @@ impl Folders {
         self.charge.bytes()
     }
 
-    fn put(&mut self, name: &BStr, folder: Folder) {
+    fn put(&mut self, name: &BStr, folder: Folder) -> Option<Folder> {
         const ENTRY_BYTES: usize = 48;
         // The entries that a folder had before stay counted. To be exact about less than is shed in the end is not
         // worth while.
         let entries: usize = folder.entries.iter().map(|entry| entry.len() + ENTRY_BYTES).sum();
         self.charge.add(entries + name.len() + size_of::<Folder>() + ENTRY_BYTES);
-        self.known.insert(name.to_owned(), folder);
+        self.known.insert(name.to_owned(), folder)
+    }
+
+    /// Takes down that there is no such folder, unless something is known of it. Returns what was.
+    pub(super) fn put_missing(&mut self, name: &BStr) -> Option<Arc<[BString]>> {
+        if let Some(known) = self.known.get_mut(name) {
+            known.is_racy = true;
+            return Some(std::mem::take(&mut known.entries));
+        }
+        if self.known.len() < MISSING_MAX {
+            self.put(name, Folder { stat: NO_STAT, is_racy: true, entries: Arc::default() });
+        }
+        None
+    }
+
+    /// Whether the innermost folder that is known on the way to a ref was listed without it.
+    pub(super) fn were_listed_without(&self, name: &BStr) -> bool {
+        for slash in name.rfind_iter("/") {
+            let (folder, rest) = name.split_at(slash + 1);
+            if let Some(known) = self.known.get(BStr::new(folder)) {
+                let child = rest.find_byte(b'/').map_or(rest, |end| &rest[..=end]);
+                return known.entries.binary_search_by(|entry| entry.as_slice().cmp(child)).is_err();
+            }
+        }
+        false
     }
 }
+
+/// Once this many folders are known, it is no longer remembered which ones there are not.
+const MISSING_MAX: usize = 4096;
 
 /// From this number of folders on threads are worth their start. Each folder costs some calls of the system.
 const SIDE_BY_SIDE_FROM: usize = 64;
@@ -141,9 +168,8 @@ impl FilesReader {
     fn add(&self, name: &BString, rows: &mut Vec<OwnRow>) -> Result<()> {
         let epoch = self.epoch();
         let looked_nanos = self.clock();
-        let known = self.memory.names.get(self.owner, name.as_bstr());
-        let known = known.as_ref().and_then(|known| known.loose.as_ref());
-        let found = self.loose(name.as_bstr(), known);
+        let before = self.memory.names.get(self.owner, name.as_bstr());
+        let found = self.loose(name.as_bstr(), before.as_ref().and_then(|known| known.loose.as_ref()));
         if broken_ref(&found).is_some() {
             rows.push(OwnRow::broken(name.clone()));
             return Ok(());
@@ -151,6 +177,9 @@ impl FilesReader {
         let Some((loose, is_new)) = found? else { return Ok(()) };
         let target = Some(loose.target.clone());
         if is_new {
+            if before.is_some_and(|before| target_of(&before.answer()) != target.as_ref()) {
+                count(&self.changes, 1);
+            }
             let known = Known { epoch, looked_nanos, loose: Some(loose), kept: None };
             self.remember(name.as_bstr(), known);
         }
@@ -162,7 +191,10 @@ impl FilesReader {
     fn entries(&self, name: &BStr) -> Result<Arc<[BString]>> {
         let stat = match self.fs.find(&self.backend.folder_path(name)) {
             Err(error) if !error.is_too_long() => return Err(error.into()),
-            Err(_) | Ok(None) => return Ok(Arc::default()),
+            Err(_) | Ok(None) => {
+                self.notice_gone(name);
+                return Ok(Arc::default());
+            }
             Ok(Some(stat)) => stat,
         };
         if self.trust.loose_refs == Trust::Always
@@ -175,7 +207,10 @@ impl FilesReader {
         let is_racy = stat.is_racy(now_nanos());
         let entries: Arc<[BString]> = self.backend.list_folder(name)?.into();
         let folder = Folder { stat, is_racy, entries: Arc::clone(&entries) };
-        self.folders().put(name, folder);
+        let before = self.folders().put(name, folder);
+        if let Some(before) = before.filter(|before| before.entries != entries) {
+            self.notice(name, &before.entries, &entries);
+        }
         Ok(entries)
     }
 }

@@ -9,21 +9,29 @@ public final class RefListing implements AutoCloseable {
   private final Handle handle;
 
   private final boolean hasUntold;
+  private final long version;
 
-  private RefListing(RefRows first, Handle handle, boolean hasUntold) {
+  private RefListing(RefRows first, Handle handle, boolean hasUntold, long version) {
     this.first = first;
     this.handle = handle;
     this.hasUntold = hasUntold;
+    this.version = version;
   }
 
-  /** Reads the first answer of the library: first rows, news of broken refs, the handle of the rest or 0. */
+  /** Reads the first answer of the library: first rows, version, news of broken refs, the handle of the rest or 0. */
   static RefListing begin(byte[] answer) {
-    int end = answer.length - 2 * Long.BYTES;
+    int end = answer.length - 3 * Long.BYTES;
     Unpacker numbers = new Unpacker(answer, end, answer.length);
+    long version = numbers.i64();
     boolean hasUntold = numbers.i64() != 0;
     long rest = numbers.i64();
     Handle handle = rest == 0 ? null : new Handle(rest, RefNatives::listClose);
-    return new RefListing(end == 0 ? null : new RefRows(answer, end), handle, hasUntold);
+    return new RefListing(end == 0 ? null : new RefRows(answer, end), handle, hasUntold, version);
+  }
+
+  /** The view's version when the list was made, with all changes counted that were found meanwhile. */
+  public long version() {
+    return version;
   }
 
   /** Whether there is something for the log that {@link RefView#takeUntold} or {@link RefView#takeDisorder} has. */

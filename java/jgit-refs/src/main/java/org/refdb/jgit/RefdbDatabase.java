@@ -68,6 +68,8 @@ public final class RefdbDatabase extends RefDatabase {
   private final Supplier<AskedRefs> request;
   /** How often refs were changed through this database. */
   private final AtomicLong changes = new AtomicLong();
+  /** The latest version that any question has found. */
+  private final AtomicLong found = new AtomicLong();
   /** The version that listeners have been told of; 0 for none. */
   private final AtomicLong notified = new AtomicLong();
   private volatile LastList lastList;
@@ -155,6 +157,11 @@ public final class RefdbDatabase extends RefDatabase {
 
   @Override
   public Ref exactRef(String name) throws IOException {
+    return telling(() -> ref(name));
+  }
+
+  /** A ref, without telling listeners of changes: for questions about several refs, which tell once at their end. */
+  private Ref ref(String name) throws IOException {
     AskedRefs asked = request.get();
     return asked == null ? provedRef(name) : asked.ref(this, changes.get(), name);
   }
@@ -163,8 +170,22 @@ public final class RefdbDatabase extends RefDatabase {
   Ref provedRef(String name) throws IOException {
     Unpacker answer = view.lookup(name);
     Ref ref = RefDecoder.resolved(name, answer);
-    seen(answer.i64());
+    saw(answer.i64());
     return ref;
+  }
+
+  /** A question to the refs. */
+  private interface Question<T> {
+    T ask() throws IOException;
+  }
+
+  /** Asks a question, then tells the listeners, once, of the changes that it has found. */
+  private <T> T telling(Question<T> question) throws IOException {
+    try {
+      return question.ask();
+    } finally {
+      tell();
+    }
   }
 
   /**
@@ -174,6 +195,10 @@ public final class RefdbDatabase extends RefDatabase {
    */
   @Override
   public Map<String, Ref> exactRef(String... names) throws IOException {
+    return telling(() -> refs(names));
+  }
+
+  private Map<String, Ref> refs(String... names) throws IOException {
     Map<String, Ref> found = new HashMap<>();
     Unpacker answer = view.lookupMany(Arrays.asList(names));
     for (String name : names) {
@@ -182,7 +207,7 @@ public final class RefdbDatabase extends RefDatabase {
         found.put(name, ref);
       }
     }
-    seen(answer.i64());
+    saw(answer.i64());
     return found;
   }
 
@@ -193,10 +218,14 @@ public final class RefdbDatabase extends RefDatabase {
    */
   @Override
   public Ref firstExactRef(String... names) throws IOException {
+    return telling(() -> firstOf(names));
+  }
+
+  private Ref firstOf(String... names) throws IOException {
     EngineException broken = null;
     for (String name : names) {
       try {
-        Ref ref = exactRef(name);
+        Ref ref = ref(name);
         if (ref != null) {
           return ref;
         }
@@ -229,17 +258,17 @@ public final class RefdbDatabase extends RefDatabase {
 
   @Override
   public List<Ref> getRefsByPrefix(String prefix) throws IOException {
-    return list(List.of(prefix), Set.of());
+    return telling(() -> list(List.of(prefix), Set.of()));
   }
 
   @Override
   public List<Ref> getRefsByPrefix(String... prefixes) throws IOException {
-    return prefixes.length == 0 ? List.of() : list(Arrays.asList(prefixes), Set.of());
+    return prefixes.length == 0 ? List.of() : telling(() -> list(Arrays.asList(prefixes), Set.of()));
   }
 
   @Override
   public List<Ref> getRefsByPrefixWithExclusions(String include, Set<String> excludes) throws IOException {
-    return list(List.of(include), excludes);
+    return telling(() -> list(List.of(include), excludes));
   }
 
   private List<Ref> list(Collection<String> prefixes, Collection<String> excluded) throws IOException {
@@ -248,6 +277,7 @@ public final class RefdbDatabase extends RefDatabase {
       head = existing(Constants.HEAD);
     }
     try (RefListing listing = view.list(prefixes, excluded)) {
+      saw(listing.version());
       if (listing.hasUntold()) {
         tellOfDamage();
       }
@@ -278,7 +308,7 @@ public final class RefdbDatabase extends RefDatabase {
   /** A ref, unless it is broken. */
   private Ref wholeRef(String name) throws IOException {
     try {
-      return exactRef(name);
+      return ref(name);
     } catch (EngineException e) {
       throwUnlessBroken(e);
       return null;
@@ -323,10 +353,12 @@ public final class RefdbDatabase extends RefDatabase {
 
   @Override
   public boolean hasRefs() throws IOException {
-    if (existing(Constants.HEAD) != null) {
-      return true;
-    }
+    return telling(() -> existing(Constants.HEAD) != null || hasShared());
+  }
+
+  private boolean hasShared() throws IOException {
     try (RefListing listing = view.list(List.of(), List.of())) {
+      saw(listing.version());
       return listing.next() != null;
     }
   }
@@ -346,14 +378,17 @@ public final class RefdbDatabase extends RefDatabase {
           "nothing is deleted as garbage, since what these refs hold is not known; write them again or delete them: "
               + broken.stream().map(BrokenRef::text).collect(Collectors.joining("; ")));
     }
-    List<Ref> found = new ArrayList<>();
-    for (String name : additionalRefsNames) {
-      Ref ref = exactRef(name);
-      if (ref != null) {
-        found.add(ref);
-      }
-    }
-    return found;
+    return telling(
+        () -> {
+          List<Ref> refs = new ArrayList<>();
+          for (String name : additionalRefsNames) {
+            Ref ref = ref(name);
+            if (ref != null) {
+              refs.add(ref);
+            }
+          }
+          return refs;
+        });
   }
 
   /** The refs, HEAD among them, that hold the object or a tag that leads to it. */
@@ -368,12 +403,17 @@ public final class RefdbDatabase extends RefDatabase {
    * @param ids none comes twice
    */
   public List<Set<Ref>> tipsOf(List<? extends ObjectId> ids) throws IOException {
+    return telling(() -> tips(ids));
+  }
+
+  private List<Set<Ref>> tips(List<? extends ObjectId> ids) throws IOException {
     PointingRefs pointing = view.pointingAt(ids.stream().map(RefdbDatabase::raw).toList());
-    seen(pointing.version());
+    saw(pointing.version());
     List<String> names = new ArrayList<>();
     names.add(Constants.HEAD);
     pointing.names().forEach(names::addAll);
     Unpacker refs = view.lookupMany(names);
+    saw(refs.lastI64());
     Ref head = RefDecoder.resolved(Constants.HEAD, refs);
     List<Set<Ref>> tips = new ArrayList<>();
     for (int at = 0; at < ids.size(); at++) {
@@ -427,18 +467,23 @@ public final class RefdbDatabase extends RefDatabase {
 
   @Override
   public boolean isNameConflicting(String name) throws IOException {
-    return !view.conflicting(name).isEmpty();
+    return !getConflictingNames(name).isEmpty();
   }
 
   @Override
   public Collection<String> getConflictingNames(String name) throws IOException {
-    return List.copyOf(view.conflicting(name));
+    return telling(
+        () -> {
+          Collection<String> names = List.copyOf(view.conflicting(name));
+          saw(view.version());
+          return names;
+        });
   }
 
   @Override
   public RefUpdate newUpdate(String name, boolean detach) throws IOException {
     beginToWrite();
-    Ref ref = wholeRef(name);
+    Ref ref = telling(() -> wholeRef(name));
     if (ref == null) {
       return new RefdbUpdate(this, new ObjectIdRef.Unpeeled(Ref.Storage.NEW, name, null));
     }
@@ -510,7 +555,9 @@ public final class RefdbDatabase extends RefDatabase {
   private BatchResult commitAndTell(RefBatch batch) throws IOException {
     BatchResult result = committer.commit(view, batch);
     if (result.done() && result.rejections().size() < batch.size()) {
-      notified.set(versionAfter(batch));
+      long version = versionAfter(batch);
+      saw(version);
+      notified.accumulateAndGet(version, Math::max);
       repository.fireEvent(new RefsChangedEvent());
     }
     return result;
@@ -528,10 +575,18 @@ public final class RefdbDatabase extends RefDatabase {
     }
   }
 
+  /** Takes down the version that a question has found. */
+  private void saw(long version) {
+    if (found.get() < version) {
+      found.accumulateAndGet(version, Math::max);
+    }
+  }
+
   /** Tells the listeners, once, that someone has changed refs; as JGit does, when a question finds it out. */
-  private void seen(long version) {
+  private void tell() {
+    long version = found.get();
     long last = notified.get();
-    if (last != version && notified.compareAndSet(last, version) && last != 0) {
+    if (last < version && notified.compareAndSet(last, version) && last != 0) {
       repository.fireEvent(new RefsNoticedEvent());
     }
   }

@@ -1,0 +1,63 @@
+use super::{FilesReader, target_of};
+use crate::{names::Known, stats::count};
+use bstr::{BStr, BString, ByteSlice};
+
+impl FilesReader {
+    /// Counts the refs as changed that another process has made in a folder, or removed, since it was listed last. Both
+    /// lists are sorted.
+    ///
+    /// A ref that this process has written was looked at since, so that it is no news.
+    pub(super) fn notice(&self, folder: &BStr, before: &[BString], now: &[BString]) {
+        // The folder of the repository has other files too.
+        if folder.is_empty() {
+            return;
+        }
+        debug_assert!(before.is_sorted() && now.is_sorted(), "the entries of '{folder}' are sorted");
+        let name_of = |entry: &BString| BString::from([folder.as_bytes(), entry].concat());
+        for entry in before.iter().filter(|entry| now.binary_search(entry).is_err()) {
+            self.notice_removed(name_of(entry).as_bstr());
+        }
+        for entry in now.iter().filter(|entry| before.binary_search(entry).is_err()) {
+            self.notice_added(name_of(entry).as_bstr());
+        }
+    }
+
+    /// The same for a folder that is not there.
+    pub(super) fn notice_gone(&self, folder: &BStr) {
+        let before = self.folders().put_missing(folder);
+        if let Some(before) = before {
+            self.notice(folder, &before, &[]);
+        }
+    }
+
+    fn notice_removed(&self, name: &BStr) {
+        if name.ends_with(b"/") {
+            return self.notice_gone(name);
+        }
+        let moment = self.moment();
+        let Some(known) = self.memory.names.get(self.owner, name).filter(|known| known.loose.is_some()) else { return };
+        // What packed-refs says of it decides whether it has changed. An error is told to those who ask for the ref.
+        if let Ok(file) = self.packed() {
+            let _counted = self.get_packed(&file, name, Some(&known), moment);
+        }
+    }
+
+    fn notice_added(&self, name: &BStr) {
+        if name.ends_with(b"/") {
+            // Whatever is found in it later has come since.
+            self.folders().put_missing(name);
+            return;
+        }
+        let moment = self.moment();
+        let before = self.memory.names.get(self.owner, name);
+        let Ok(Some((loose, is_new))) = self.loose(name, before.as_ref().and_then(|known| known.loose.as_ref())) else {
+            return;
+        };
+        if is_new {
+            if before.is_none_or(|before| target_of(&before.answer()) != Some(&loose.target)) {
+                count(&self.changes, 1);
+            }
+            self.remember(name, Known { loose: Some(loose), ..moment.known(None, None) });
+        }
+    }
+}

@@ -1,0 +1,159 @@
+package org.refdb.jgit;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.RefUpdate;
+import org.eclipse.jgit.lib.Repository;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/** RefsChangedEvent: the first query that finds another's change fires one, as with JGit, and the next fires none. */
+class EventsTest {
+  private static final String MAIN = "refs/heads/main";
+  private static final String NEW = "refs/heads/new/er";
+
+  /** JGit lists all refs to answer these. Here the answer, and so the news, is of as few as it takes. */
+  private static final Set<String> LOOKS_AT_FEW = Set.of("hasRefs", "conflicting");
+
+  @TempDir Path folder;
+  private Path gitDir;
+  private Lab.Objects objects;
+
+  private interface Act {
+    void on(Repository repository) throws Exception;
+  }
+
+  private static Map<String, Act> queries(String changed) {
+    Map<String, Act> queries = new LinkedHashMap<>();
+    queries.put("scanForRepoChanges", Repository::scanForRepoChanges);
+    queries.put("getRefs", repository -> repository.getRefDatabase().getRefs());
+    queries.put("getRefsByPrefix", repository -> repository.getRefDatabase().getRefsByPrefix("refs/"));
+    queries.put("getRefsByPrefix below", repository -> repository.getRefDatabase().getRefsByPrefix("refs/heads/"));
+    queries.put("exclusions", r -> r.getRefDatabase().getRefsByPrefixWithExclusions("refs/", Set.of("refs/tags/")));
+    queries.put("hasRefs", repository -> repository.getRefDatabase().hasRefs());
+    queries.put("conflicting", repository -> repository.getRefDatabase().getConflictingNames("refs/heads/main/x"));
+    queries.put("exactRef", repository -> repository.exactRef(changed));
+    queries.put("exactRef of many", repository -> repository.getRefDatabase().exactRef("refs/heads/none", changed));
+    queries.put("firstExactRef", repository -> repository.getRefDatabase().firstExactRef("refs/heads/none", changed));
+    queries.put("tips", repository -> repository.getRefDatabase().getTipsWithSha1(ObjectId.zeroId()));
+    return queries;
+  }
+
+  /** The changes that another process makes, each with the ref that it concerns. */
+  private Map<String, String[]> changes() {
+    String one = objects.commits().get(1).name();
+    Map<String, String[]> changes = new LinkedHashMap<>();
+    changes.put("created", new String[] {NEW, "update-ref", NEW, one});
+    changes.put("updated", new String[] {MAIN, "update-ref", MAIN, one});
+    changes.put("deleted", new String[] {"refs/heads/gone", "update-ref", "-d", "refs/heads/gone"});
+    changes.put("symbolic", new String[] {"refs/heads/link", "symbolic-ref", "refs/heads/link", "refs/heads/gone"});
+    changes.put("HEAD", new String[] {"HEAD", "symbolic-ref", "HEAD", "refs/heads/gone"});
+    changes.put("packed", new String[] {MAIN, "pack-refs", "--all"});
+    return changes;
+  }
+
+  private void prepare(Path at, Lab.Format format) throws Exception {
+    gitDir = Lab.create(at, format);
+    objects = Lab.objects(gitDir, 2);
+    String zero = objects.commits().get(0).name();
+    for (String name : new String[] {MAIN, "refs/heads/gone", "refs/tags/t"}) {
+      CGit.read(gitDir, "update-ref", name, zero);
+    }
+    CGit.read(gitDir, "symbolic-ref", "refs/heads/link", MAIN);
+    CGit.read(gitDir, "symbolic-ref", "HEAD", MAIN);
+  }
+
+  private static void copy(Path from, Path to) throws Exception {
+    try (Stream<Path> files = Files.walk(from)) {
+      for (Path file : (Iterable<Path>) files::iterator) {
+        Files.copy(file, to.resolve(from.relativize(file)));
+      }
+    }
+  }
+
+  private static AtomicInteger listen(Repository repository) {
+    AtomicInteger events = new AtomicInteger();
+    repository.getListenerList().addRefsChangedListener(event -> events.incrementAndGet());
+    return events;
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void aListThatFoundAnothersChangeFiredNoEvent(Lab.Format format) throws Exception {
+    StringBuilder wrong = new StringBuilder();
+    int number = 0;
+    Path template = folder.resolve("template.git");
+    prepare(template, format);
+    for (String change : changes().keySet()) {
+      for (String query : queries("").keySet()) {
+        gitDir = folder.resolve("r" + number++ + ".git");
+        copy(template, gitDir);
+        String[] words = changes().get(change);
+        int[] ours;
+        int[] theirs;
+        try (Repository repository = Lab.open(gitDir);
+            Repository plain = Lab.openPlain(gitDir)) {
+          Act act = queries(words[0]).get(query);
+          AtomicInteger ourEvents = warm(repository, act);
+          AtomicInteger theirEvents = warm(plain, act);
+          CGit.read(gitDir, Arrays.copyOfRange(words, 1, words.length));
+          ours = eventsOf(repository, act, words[0], ourEvents);
+          theirs = eventsOf(plain, act, words[0], theirEvents);
+        }
+        // git compacts tables by itself, so that packing them again changes nothing.
+        int expected = format == Lab.Format.REFTABLE && change.equals("packed") ? 0 : 1;
+        boolean isLate = ours[0] < Math.min(theirs[0], expected) && (format == Lab.Format.REFTABLE || !LOOKS_AT_FEW.contains(query));
+        if (ours[0] + ours[1] != expected || isLate) {
+          wrong.append(format + ", " + change + ", " + query + ": " + Arrays.toString(ours) + Arrays.toString(theirs) + "\n");
+        }
+      }
+    }
+    assertEquals("", wrong.toString());
+  }
+
+  private static AtomicInteger warm(Repository repository, Act act) throws Exception {
+    repository.getRefDatabase().getRefs();
+    act.on(repository);
+    return listen(repository);
+  }
+
+  /** How many events the first query fires, and how many all that follow it. */
+  private static int[] eventsOf(Repository repository, Act act, String changed, AtomicInteger events) throws Exception {
+    act.on(repository);
+    int first = events.get();
+    act.on(repository);
+    repository.getRefDatabase().getRefs();
+    repository.exactRef(changed);
+    return new int[] {first, events.get() - first};
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void ownChangesAreToldOnce(Lab.Format format) throws Exception {
+    prepare(folder.resolve("r.git"), format);
+    try (Repository repository = Lab.open(gitDir)) {
+      repository.getRefDatabase().getRefs();
+      AtomicInteger events = listen(repository);
+      ObjectId id = objects.commits().get(1);
+      assertEquals(RefUpdate.Result.NEW, RefdbDatabaseTest.set(repository, NEW, id));
+      repository.getRefDatabase().getRefs();
+      repository.exactRef(NEW);
+      assertEquals(1, events.get());
+      RefUpdate delete = repository.updateRef(NEW);
+      delete.setForceUpdate(true);
+      delete.delete();
+      repository.getRefDatabase().getRefs();
+      assertEquals(2, events.get());
+    }
+  }
+}
