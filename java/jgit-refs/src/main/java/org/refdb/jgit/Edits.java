@@ -21,22 +21,35 @@ final class Edits {
 
   /**
    * @param atomic whether one impossible edit means that none is made
-   * @param who the reflogs name; null for the repository's user. His time is not used, but now.
+   * @param who the reflogs name, with the time that they give
    */
-  Edits(Repository repository, boolean atomic, PersonIdent who) {
+  Edits(boolean atomic, PersonIdent who) {
     // JGit's callers may delete a ref and create one below it at once.
     batch = new RefBatch(atomic, true);
-    PersonIdent ident = who != null ? who : new PersonIdent(repository);
-    Instant now = Instant.now();
-    int offsetSeconds = ident.getZoneId().getRules().getOffset(now).getTotalSeconds();
-    batch.committer(ident.getName(), ident.getEmailAddress(), now.getEpochSecond(), offsetSeconds / 60);
+    Instant when = who.getWhenAsInstant();
+    int offsetSeconds = who.getZoneId().getRules().getOffset(when).getTotalSeconds();
+    batch.committer(who.getName(), who.getEmailAddress(), when.getEpochSecond(), offsetSeconds / 60);
   }
 
   /** The same for edits of refs that may be broken. As with JGit, they take such a ref for one that is not there. */
-  static Edits mending(Repository repository, boolean atomic, PersonIdent who) {
-    Edits edits = new Edits(repository, atomic, who);
+  static Edits mending(boolean atomic, PersonIdent who) {
+    Edits edits = new Edits(atomic, who);
     edits.batch.mending();
     return edits;
+  }
+
+  /**
+   * What the reflogs say of who made a change, and when. JGit keeps the time of a given ident in reftables, and in files
+   * where an atomic batch has several commands. Everywhere else it is now, in the zone of the system, by JGit's {@code
+   * SystemReader}.
+   *
+   * @param given null for the repository's user
+   */
+  static PersonIdent committer(RefdbDatabase database, PersonIdent given, boolean isWholeBatch) throws IOException {
+    if (given == null) {
+      return new PersonIdent(database.repository());
+    }
+    return isWholeBatch || database.view().isReftable() ? given : new PersonIdent(given);
   }
 
   RefBatch batch() {

@@ -157,7 +157,7 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
     if (commands.isEmpty()) {
       return;
     }
-    Edits edits = Edits.mending(database.repository(), whole, getRefLogIdent());
+    Edits edits = Edits.mending(whole, Edits.committer(database, getRefLogIdent(), whole));
     for (ReceiveCommand command : commands) {
       add(walk, edits, command);
     }

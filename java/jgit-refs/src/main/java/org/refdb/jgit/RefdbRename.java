@@ -62,7 +62,7 @@ final class RefdbRename extends RefRename {
   }
 
   private boolean linkHead(String from, String to) throws IOException {
-    Edits edits = new Edits(database.repository(), true, getRefLogIdent());
+    Edits edits = new Edits(true, Edits.committer(database, getRefLogIdent(), false));
     RefBatch batch = edits.edit(Constants.HEAD).link(to).expectLink(from).end(false, null, false);
     return database.commit(batch).rejections().isEmpty();
   }
@@ -71,7 +71,7 @@ final class RefdbRename extends RefRename {
     byte[] id = Edits.raw(from.getObjectId());
     String message = getRefLogMessage();
     boolean isLogged = message != null && !message.isEmpty();
-    Edits edits = new Edits(database.repository(), true, getRefLogIdent());
+    Edits edits = new Edits(true, Edits.committer(database, getRefLogIdent(), false));
     edits.describe(database.repository(), from.getObjectId());
     edits.edit(from.getName()).delete().expectId(id).end(false, null, false);
     RefBatch.Edit taker = edits.edit(destination.getName()).set(id).expectNothing().takeLog(from.getName());

@@ -2,6 +2,7 @@ package org.refdb.jgit;
 
 import java.io.IOException;
 import org.eclipse.jgit.lib.AnyObjectId;
+import org.eclipse.jgit.lib.Constants;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefUpdate;
@@ -108,6 +109,10 @@ final class RefdbUpdate extends RefUpdate {
     ObjectId id = getNewObjectId();
     Edits edits = edits();
     if (AnyObjectId.isEqual(ObjectId.zeroId(), id)) {
+      if (getName().equals(Constants.HEAD)) {
+        // Without HEAD, git takes the folder for no repository.
+        return Result.REJECTED_OTHER_REASON;
+      }
       return delete(edits, status);
     }
     edits.describe(walk, id);
@@ -139,8 +144,8 @@ final class RefdbUpdate extends RefUpdate {
     return commit(edit.end(false, getRefLogMessage(), isForceRefLog()), result);
   }
 
-  private Edits edits() {
-    return Edits.mending(getRepository(), true, getRefLogIdent());
+  private Edits edits() throws IOException {
+    return Edits.mending(true, Edits.committer(database, getRefLogIdent(), false));
   }
 
   /** What the engine shall find where it writes. */

@@ -97,6 +97,28 @@ class RefdbDatabaseTest {
     }
   }
 
+  @ParameterizedTest
+  @EnumSource
+  void anUpdateToTheZeroIdRemovedHead(Lab.Format format) throws Exception {
+    Path gitDir = Lab.create(folder.resolve("r.git"), format);
+    ObjectId commit = Lab.objects(gitDir, 1).commits().get(0);
+    try (RefdbRepository repository = Lab.open(gitDir)) {
+      set(repository, "refs/heads/master", commit);
+      for (boolean isDetached : new boolean[] {false, true}) {
+        if (isDetached) {
+          CGit.read(gitDir, "update-ref", "--no-deref", "HEAD", commit.name());
+        }
+        for (boolean detach : new boolean[] {false, true}) {
+          RefUpdate update = repository.updateRef("HEAD", detach);
+          update.setNewObjectId(ObjectId.zeroId());
+          assertEquals(RefUpdate.Result.REJECTED_OTHER_REASON, update.forceUpdate());
+          assertEquals(commit, repository.exactRef("HEAD").getObjectId());
+          assertEquals(commit.name(), CGit.read(gitDir, "rev-parse", "HEAD"));
+        }
+      }
+    }
+  }
+
   static RefUpdate.Result set(Repository repository, String name, ObjectId id) throws Exception {
     RefUpdate update = repository.updateRef(name);
     update.setNewObjectId(id);
