@@ -1,0 +1,210 @@
+package org.refdb.jgit;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.eclipse.jgit.api.PackRefsCommand;
+import org.eclipse.jgit.internal.storage.file.GC;
+import org.eclipse.jgit.internal.storage.file.FileRepository;
+import org.eclipse.jgit.lib.BatchRefUpdate;
+import org.eclipse.jgit.lib.NullProgressMonitor;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.lib.RefUpdate;
+import org.eclipse.jgit.lib.ReflogEntry;
+import org.eclipse.jgit.lib.ReflogReader;
+import org.eclipse.jgit.lib.Repository;
+import org.eclipse.jgit.revwalk.RevWalk;
+import org.eclipse.jgit.transport.ReceiveCommand;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/** Behaviour of JGit's ref databases, case by case: each does the same on refdb and on JGit's database of that format. */
+class JgitExpectationsTest {
+  private static final String MASTER = "refs/heads/master";
+  private static final String SIDE = "refs/heads/side";
+
+  /** Cases that differ on purpose, with the format. {@code SHORTCOMINGS.md} has the reasons. */
+  private static final Set<String> DIFFERENT = Set.of("REFTABLE a fast-forward", "REFTABLE a forced rewind");
+
+  /** Of so many cases one is tried; 1 for all of them, as the long tests do. */
+  private static final int ONE_OF = Integer.parseInt(System.getenv().getOrDefault("REFDB_TEST_ONE_OF", "6"));
+
+  @TempDir Path folder;
+
+  private interface Case {
+    String on(Repository repository, List<ObjectId> ids) throws Exception;
+  }
+
+  private static RefUpdate update(Repository repository, String name, ObjectId id) throws Exception {
+    RefUpdate update = repository.updateRef(name);
+    update.setNewObjectId(id);
+    update.setRefLogMessage("set " + name, true);
+    return update;
+  }
+
+  private static String delete(Repository repository, String name, boolean force) throws Exception {
+    RefUpdate update = repository.updateRef(name);
+    update.setForceUpdate(force);
+    return update.delete() + " " + refs(repository);
+  }
+
+  private static String refs(Repository repository) throws Exception {
+    List<String> refs = new ArrayList<>();
+    for (Ref ref : repository.getRefDatabase().getRefs()) {
+      refs.add(ref.getName() + (ref.isSymbolic() ? ">" + ref.getTarget().getName() : "") + "=" + ref.getObjectId().name());
+    }
+    return refs.toString();
+  }
+
+  private static String batch(Repository repository, boolean atomic, boolean force, ReceiveCommand... commands) throws Exception {
+    BatchRefUpdate batch = repository.getRefDatabase().newBatchUpdate();
+    batch.setAtomic(atomic);
+    batch.setAllowNonFastForwards(force);
+    batch.addCommand(commands);
+    try (RevWalk walk = new RevWalk(repository)) {
+      batch.execute(walk, NullProgressMonitor.INSTANCE);
+    }
+    List<ReceiveCommand.Result> results = batch.getCommands().stream().map(ReceiveCommand::getResult).toList();
+    return results + " " + refs(repository);
+  }
+
+  private static String log(Repository repository, String name) throws Exception {
+    ReflogReader reader = repository.getRefDatabase().getReflogReader(name);
+    if (reader == null) {
+      return "none";
+    }
+    StringBuilder text = new StringBuilder();
+    for (ReflogEntry entry : reader.getReverseEntries()) {
+      text.append(entry.getOldId().name() + " " + entry.getNewId().name() + " " + entry.getComment() + "\n");
+    }
+    ReflogEntry second = reader.getReverseEntry(1);
+    return text + " " + reader.getReverseEntries(1).size() + (second == null ? "" : second.getComment())
+        + (reader.getReverseEntry(9) == null);
+  }
+
+  private static Map<String, Case> cases() {
+    Map<String, Case> cases = new LinkedHashMap<>();
+    cases.put("an equal value is no change", (r, ids) -> update(r, MASTER, ids.get(1)).update().toString());
+    cases.put("a fast-forward", (r, ids) -> update(r, MASTER, ids.get(2)).update() + refs(r) + log(r, MASTER));
+    cases.put("a rewind is rejected", (r, ids) -> update(r, MASTER, ids.get(0)).update() + refs(r) + log(r, MASTER));
+    cases.put("a forced rewind", (r, ids) -> update(r, MASTER, ids.get(0)).forceUpdate() + refs(r) + log(r, MASTER));
+    cases.put("an update through HEAD", (r, ids) -> update(r, "HEAD", ids.get(2)).update() + refs(r));
+    cases.put(
+        "HEAD is detached",
+        (r, ids) -> {
+          RefUpdate head = r.updateRef("HEAD", true);
+          head.setNewObjectId(ids.get(0));
+          return head.forceUpdate() + refs(r);
+        });
+    cases.put(
+        "another value is expected",
+        (r, ids) -> {
+          RefUpdate update = update(r, MASTER, ids.get(2));
+          update.setExpectedOldObjectId(ids.get(0));
+          return update.update() + refs(r);
+        });
+    cases.put("the current branch is not deleted", (r, ids) -> delete(r, MASTER, true));
+    cases.put("a packed ref is deleted", (r, ids) -> delete(r, SIDE, true));
+    cases.put("a loose ref over a packed one is deleted", (r, ids) -> update(r, SIDE, ids.get(2)).update() + delete(r, SIDE, true));
+    cases.put("a rewound ref is not deleted without force", (r, ids) -> delete(r, "refs/heads/ahead", false));
+    cases.put("a ref that is not there is deleted", (r, ids) -> delete(r, "refs/heads/none", true));
+    cases.put("a ref below a ref", (r, ids) -> update(r, MASTER + "/below", ids.get(1)).update() + refs(r));
+    cases.put("a ref above a ref", (r, ids) -> update(r, "refs/heads/deep", ids.get(1)).update() + refs(r));
+    cases.put("a link to a ref that is not there", (r, ids) -> r.updateRef("HEAD").link("refs/heads/unborn") + refs(r));
+    cases.put("a link over a ref", (r, ids) -> r.updateRef(SIDE).link(MASTER) + refs(r));
+    cases.put("a rename takes the reflog along", (r, ids) -> r.renameRef(SIDE, "refs/heads/moved").rename() + refs(r));
+    cases.put("a rename onto a ref", (r, ids) -> r.renameRef(SIDE, MASTER).rename() + refs(r));
+    for (boolean atomic : new boolean[] {false, true}) {
+      for (boolean force : new boolean[] {false, true}) {
+        String kind = (atomic ? "an atomic" : "a") + (force ? " forced" : "") + " batch";
+        cases.put(
+            kind + " with a rewind",
+            (r, ids) ->
+                batch(
+                    r,
+                    atomic,
+                    force,
+                    new ReceiveCommand(ids.get(1), ids.get(0), MASTER),
+                    new ReceiveCommand(ObjectId.zeroId(), ids.get(0), "refs/heads/new")));
+        cases.put(
+            kind + " with an old value that is wrong",
+            (r, ids) ->
+                batch(
+                    r,
+                    atomic,
+                    force,
+                    new ReceiveCommand(ids.get(0), ids.get(2), MASTER),
+                    new ReceiveCommand(ids.get(0), ObjectId.zeroId(), SIDE)));
+      }
+    }
+    cases.put("a name is found in JGit's order", (r, ids) -> r.findRef("both").getName() + r.resolve("side").name());
+    cases.put(
+        "garbage collection packs refs and keeps what they need",
+        (r, ids) -> {
+          new GC((FileRepository) r).gc().get();
+          return refs(r) + ids.stream().map(id -> has(r, id)).toList();
+        });
+    return cases;
+  }
+
+  private static boolean has(Repository repository, ObjectId id) {
+    try {
+      return repository.getObjectDatabase().has(id);
+    } catch (Exception e) {
+      throw new AssertionError(e);
+    }
+  }
+
+  private static String outcome(Repository repository, List<ObjectId> ids, Case each) {
+    try {
+      return each.on(repository, ids);
+    } catch (Exception e) {
+      return e.getClass().getSimpleName();
+    }
+  }
+
+  private String made(Path gitDir, Lab.Format format, boolean isPlain, Case each) throws Exception {
+    Lab.create(gitDir, format);
+    List<ObjectId> ids = Lab.objects(gitDir, 3).commits();
+    CGit.read(gitDir, "config", "core.logAllRefUpdates", "true");
+    CGit.read(gitDir, "config", "core.bare", "false");
+    try (Repository plain = Lab.openPlain(gitDir)) {
+      update(plain, MASTER, ids.get(0)).update();
+      update(plain, MASTER, ids.get(1)).update();
+      for (String name : List.of(SIDE, "refs/heads/deep/er", "refs/heads/both", "refs/tags/both")) {
+        update(plain, name, ids.get(0)).update();
+      }
+      update(plain, "refs/heads/ahead", ids.get(2)).update();
+      plain.getRefDatabase().packRefs(NullProgressMonitor.INSTANCE, new PackRefsCommand(plain).setAll(true));
+    }
+    try (Repository repository = isPlain ? Lab.openPlain(gitDir) : Lab.open(gitDir)) {
+      return outcome(repository, ids, each);
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void eachCaseIsAsInJgit(Lab.Format format) throws Exception {
+    int number = 0;
+    StringBuilder wrong = new StringBuilder();
+    for (Map.Entry<String, Case> each : cases().entrySet()) {
+      if (number++ % ONE_OF != 1 % ONE_OF) {
+        continue;
+      }
+      Path at = folder.resolve("case" + number);
+      String theirs = made(at.resolve("plain/.git"), format, true, each.getValue());
+      String ours = made(at.resolve("refdb/.git"), format, false, each.getValue());
+      if (theirs.equals(ours) == DIFFERENT.contains(format + " " + each.getKey())) {
+        wrong.append(each.getKey() + ":\n JGit  " + theirs + "\n refdb " + ours + "\n");
+      }
+    }
+    assertEquals("", wrong.toString());
+  }
+}
