@@ -102,6 +102,15 @@ impl Session {
         }
     }
 
+    /// Prepares for a transaction: catches signals, because locks must not outlive the process, and prints git's advice if the
+    /// reference-transaction hook is not executable.
+    pub fn before_transaction(&self) -> Result<()> {
+        if let Some(advice) = self.store.hooks().ignored("reference-transaction") {
+            say("", advice.trim_end().as_bytes());
+        }
+        before_locks()
+    }
+
     /// Says if it was noticed that packed-refs is not sorted although it says so.
     pub fn warn_of_disorder(&self) {
         if let Some(disorder) = self.store.files().and_then(|files| files.disorder()) {

@@ -6,7 +6,7 @@ use crate::{
     names::ShortNames,
     options::{Command, Opt, Parser, Value, Word},
     output::Output,
-    session::{Session, before_locks},
+    session::Session,
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{Change, Edit, LogWish, LooseError, Precondition, RefName, Target};
@@ -154,7 +154,7 @@ fn write(session: &Session, options: &Options, name: &BStr, target: &BStr) -> Re
 }
 
 fn apply(session: &Session, name: &BStr, change: Change, log: LogWish) -> Result<u8> {
-    before_locks()?;
+    session.before_transaction()?;
     let edit = || {
         let safe = RefName::new_safe(name.to_vec()).filter(|name| refdb_types::is_safe(name));
         let name = safe.ok_or_else(|| refdb::Misuse::BadName(name.to_owned()));

@@ -21,6 +21,8 @@ pub struct RepositoryHooks {
     config: Arc<Config>,
     /// The folder of hook files.
     folder: PathBuf,
+    /// The same folder as it was given, which is how git names it in messages.
+    shown_folder: PathBuf,
     /// Where hooks run: at the top of the working tree, or in a bare repository.
     directory: PathBuf,
     git_dir: PathBuf,
@@ -38,6 +40,7 @@ impl RepositoryHooks {
         hooks_path: Option<PathBuf>,
     ) -> Self {
         let directory = repository.work_tree().unwrap_or(repository.git_dir()).to_owned();
+        let shown_folder = hooks_path.clone().unwrap_or_else(|| repository.common_dir().join("hooks"));
         let folder = match hooks_path {
             // A relative path is relative to where the hook runs.
             Some(path) => directory.join(path),
@@ -47,6 +50,7 @@ impl RepositoryHooks {
             fs,
             config,
             folder,
+            shown_folder,
             directory,
             git_dir: repository.git_dir().to_owned(),
             is_bare: repository.work_tree().is_none(),
@@ -81,6 +85,29 @@ impl RepositoryHooks {
             programs.push(HookProgram::File(absolute(&self.environment, &file)));
         }
         Ok(programs)
+    }
+
+    /// Git's advice about the hook file of an event that does not run because it is not executable. `None` if there is no such
+    /// file, or if `advice.ignoredHook` or `GIT_ADVICE` switches the advice off.
+    ///
+    /// Without the advice, a check that lost its permission in a copy would be off without anybody noticing.
+    pub fn ignored(&self, event: &str) -> Option<String> {
+        if !self.fs.is_execution_denied(&self.folder.join(event)) || !self.advises("advice.ignoredhook") {
+            return None;
+        }
+        let folder = self.shown_folder.as_os_str().as_bytes();
+        let folder = folder.strip_prefix(b"./").unwrap_or(folder).as_bstr();
+        Some(format!(
+            "hint: The '{folder}/{event}' hook was ignored because it's not set as executable.\n\
+             hint: You can disable this warning with `git config set advice.ignoredHook false`.\n"
+        ))
+    }
+
+    fn advises(&self, key: &str) -> bool {
+        let is_off =
+            |value: &OsString| matches!(value.to_ascii_lowercase().as_bytes(), b"0" | b"false" | b"no" | b"off" | b"");
+        let configured = self.config.last(key).is_none_or(|value| value.boolean().unwrap_or(true));
+        configured && !self.environment.get("GIT_ADVICE").as_ref().is_some_and(is_off)
     }
 
     /// What git sets for its hooks. `GIT_DIR` is set where it was given or where it cannot be found from the folder the

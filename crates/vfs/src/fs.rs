@@ -172,6 +172,11 @@ impl Fs {
         rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
     }
 
+    /// Whether a file is there that the process may not execute because of the file's mode.
+    pub fn is_execution_denied(&self, path: &Path) -> bool {
+        matches!(rustix::fs::access(path, rustix::fs::Access::EXEC_OK), Err(rustix::io::Errno::ACCESS))
+    }
+
     /// Fails where the process, as its effective user, may not make and remove files in a folder. The folder's mode or
     /// owner, or a read-only file system, forbids it.
     pub fn check_writable(&self, folder: &Path) -> Result<()> {

@@ -6,7 +6,7 @@ use crate::{
     failure::{Failure, Result, fatal, message, refused},
     listing::follow,
     options::{Command, Opt, Parser, Value, Word},
-    session::{Session, before_locks},
+    session::Session,
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{RefName, Target, TransactionOptions};
@@ -66,7 +66,7 @@ fn rename(session: &Session, old: &RefName, new: &RefName, reason: BString) -> R
     let Some(id) = id else {
         return Err(Failure::Error(message!["refname ", old, " is a symbolic ref, renaming it is not supported"], 1));
     };
-    before_locks()?;
+    session.before_transaction()?;
     let mut transaction = session.store.transaction();
     // One name may be a folder of the other: the old one goes as the new one comes.
     let options = TransactionOptions { whole: true, allow_replacing_parents: true, ..TransactionOptions::default() };

@@ -1,11 +1,14 @@
 //! Hooks that cannot run, or are configured badly: what git says of them, and what does not happen any more.
 
 use crate::{
-    common::{Client, Servers, assert_untouched, shown},
+    common::{Client, REFDB, Servers, assert_untouched, hook, shown},
     raw::{Asked, KINDS, NONE},
+    trouble::feed,
 };
-use refdb_testkit::{RefFormat, Repo};
+use bstr::ByteSlice;
+use refdb_testkit::{Git, RefFormat, Repo};
 use refdb_types::HashKind;
+use std::{os::unix::fs::PermissionsExt, path::Path};
 
 const EVENTS: [&str; 4] = ["pre-receive", "update", "post-receive", "post-update"];
 
@@ -66,5 +69,38 @@ fn a_hook_without_a_command_ends_a_push_before_its_objects_are_let_in() {
                 assert_untouched(&servers.refdb, event);
             }
         }
+    }
+}
+
+#[test]
+fn a_hook_that_is_not_executable_is_skipped_with_gits_hint() {
+    for (format, hash) in KINDS {
+        let asked = Asked::of(format, hash);
+        for server in asked.servers.all() {
+            for event in EVENTS.into_iter().chain(["reference-transaction"]) {
+                hook(server, event, "exit 1");
+                let file = server.git_dir().join("hooks").join(event);
+                std::fs::set_permissions(file, PermissionsExt::from_mode(0o644)).unwrap();
+            }
+        }
+        for (at, (key, value)) in
+            [("x.y", "z"), ("core.hooksPath", "hooks"), ("core.hooksPath", "./hooks/"), ("advice.ignoredHook", "false")]
+                .into_iter()
+                .enumerate()
+        {
+            asked.servers.all().iter().for_each(|server| server.config(key, value));
+            // git tells of the reference-transaction hook before those behind the push, refdb before the update hook.
+            let lines = |server: &Repo, program: &Path| {
+                let bytes = asked.bytes(&[(NONE, Some(1), &format!("refs/heads/{at}"))], false);
+                let output = feed(server, program, &bytes);
+                let mut lines: Vec<_> = output.stderr.lines().map(|line| line.to_str_lossy().into_owned()).collect();
+                lines.sort();
+                lines
+            };
+            let git = lines(&asked.servers.git, Git::find().program());
+            assert_eq!(lines(&asked.servers.refdb, REFDB.as_ref()), git, "{key}={value}");
+            assert_eq!(git.is_empty(), key == "advice.ignoredHook", "{git:?}");
+        }
+        asked.servers.assert_same("hooks that are not executable");
     }
 }

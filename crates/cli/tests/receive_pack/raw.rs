@@ -53,14 +53,17 @@ impl Asked {
         bytes
     }
 
+    /// What git's server and refdb's answer to a request of these bytes.
+    fn answers(&self, bytes: &[u8]) -> [String; 2] {
+        [(&self.servers.git, Git::find().program()), (&self.servers.refdb, REFDB.as_ref())]
+            .map(|(server, program)| shown(server, &feed(server, program, bytes)))
+    }
+
     /// Both servers answer the same. Returns the answer.
     pub(crate) fn same(&self, wishes: &[Wish<'_>], atomic: bool) -> String {
-        let bytes = self.bytes(wishes, atomic);
-        let said = [(&self.servers.git, Git::find().program()), (&self.servers.refdb, REFDB.as_ref())]
-            .map(|(server, program)| shown(server, &feed(server, program, &bytes)));
-        assert_eq!(said[1], said[0], "{wishes:?}, atomic: {atomic}");
-        let [_, said] = said;
-        said
+        let [git, refdb] = self.answers(&self.bytes(wishes, atomic));
+        assert_eq!(refdb, git, "{wishes:?}, atomic: {atomic}");
+        refdb
     }
 
     fn link(&self, name: &str, target: &str) {
@@ -81,6 +84,36 @@ pub(crate) const NONE: Option<usize> = None;
 /// The checksum of a pack without objects.
 const EMPTY_SHA1: &[u8] = b"\x02\x9d\x08\x82\x3b\xd8\xa8\xea\xb5\x10\xad\x6a\xc7\x5c\x82\x3c\xfd\x3e\xd3\x1e";
 const EMPTY_SHA256: &[u8] = b"\x7e\xd8\x90\xd8\xa4\x57\x60\xf3\xee\xcf\x73\x04\x5b\x1d\x10\x47\x08\x5a\xf4\x77\x6d\xc6\x83\xd7\x8e\xac\x82\x20\x3d\xf1\x99\x3f";
+
+#[test]
+fn of_a_capability_that_is_given_twice_the_first_counts_as_for_git() {
+    let asked = Asked::of(RefFormat::Files, HashKind::Sha1);
+    let id = asked.commits[1];
+    for (at, words) in [
+        "report-status object-format=sha1 object-format=sha256",
+        "report-status object-format=sha256 object-format=sha1",
+        "report-status object-format=sha1 object-format=sha1",
+        "report-status object-format=sha1 object-format",
+        "report-status object-format object-format=sha1",
+        "report-status object-format",
+        "report-status object-format=",
+        "report-status xobject-format=sha256",
+        "report-status=3",
+        "report-status report-status-v2=x",
+        "report-status quiet=1 atomic=no agent=a agent=b session-id=c session-id=d",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let line = format!("{} {id} refs/heads/{at}\0{words}", ObjectId::null(HashKind::Sha1));
+        let mut bytes = format!("{:04x}{line}0000PACK\0\0\0\x02\0\0\0\0", line.len() + 4).into_bytes();
+        bytes.extend_from_slice(EMPTY_SHA1);
+        // git shows the rest of the line as a part of the object format that it does not know.
+        let [git, refdb] = asked.answers(&bytes).map(|said| said.split('\'').next().unwrap_or_default().to_owned());
+        assert_eq!(refdb, git, "{words}");
+    }
+    asked.servers.assert_same("capabilities that are given twice");
+}
 
 #[test]
 fn a_push_to_a_symbolic_ref_that_leads_nowhere_is_refused_as_by_git() {

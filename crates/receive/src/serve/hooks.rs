@@ -7,6 +7,7 @@ use super::{
     starter::Starter,
 };
 use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ impl Session<'_, '_> {
     /// What runs for an event. Found once a push: nothing of it depends on a ref.
     pub(super) fn programs(&self, event: &str) -> Result<Vec<Program>, ServeError> {
         let programs = self.store.hooks().programs(event).map_err(refdb::Error::from)?;
+        self.advise_of_ignored(event);
         let surroundings = self.git("");
         let folder = std::path::absolute(&surroundings.directory)?.components().collect::<PathBuf>();
         let programs = programs.into_iter().map(|program| program.called_from(&folder));
@@ -23,6 +25,14 @@ impl Session<'_, '_> {
                 Program { name: program.name().to_owned(), path, arguments, ..surroundings.clone() }
             })
             .collect())
+    }
+
+    /// Prints git's advice if an event's hook file is not executable. As git's, it goes to the server's own standard error.
+    pub(super) fn advise_of_ignored(&self, event: &str) {
+        if let Some(advice) = self.store.hooks().ignored(event) {
+            // If standard error is closed, nobody can be told.
+            let _ = io::stderr().write_all(advice.as_bytes());
+        }
     }
 
     /// Runs the pre-receive or post-receive hook with the commands that `wanted` chooses. Whether it succeeded.

@@ -50,6 +50,7 @@ impl Session<'_, '_> {
                 None
             },
         };
+        self.advise_of_ignored("reference-transaction");
         if self.request.capabilities.atomic {
             self.update_atomically(&world)
         } else {

@@ -76,27 +76,34 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Adds the words behind a command. What was not offered is not taken. Returns the hash function that is meant: SHA-1
-    /// if none is named.
+    /// Adds the words behind a command, as far as they were offered. Returns the object format that the client means: SHA-1 if
+    /// it names none, and the first if it names several.
+    ///
+    /// As for git, a word counts with and without a value, and the first value of a word wins.
     pub(super) fn add<'w>(&mut self, words: &'w [u8], offer: &Offer) -> &'w [u8] {
-        let mut object_format = HashKind::Sha1.name().as_bytes();
+        let (mut object_format, mut agent, mut session_id) = (None, None, None);
         for word in words.split(|byte| byte.is_ascii_whitespace()) {
-            match word {
+            let (key, value) = word.split_once_str("=").unwrap_or((word, b""));
+            match key {
                 b"report-status" => self.report = self.report.max(ReportFormat::V1),
                 b"report-status-v2" => self.report = ReportFormat::V2,
                 b"side-band-64k" => self.side_band = true,
                 b"quiet" => self.quiet = true,
                 b"atomic" => self.atomic = offer.atomic,
                 b"push-options" => self.push_options = offer.push_options,
-                _ => match word.split_once_str("=") {
-                    Some((b"object-format", format)) => object_format = format,
-                    Some((b"agent", agent)) => self.agent = agent.into(),
-                    Some((b"session-id", id)) => self.session_id = id.into(),
-                    _ => {}
-                },
+                b"object-format" => _ = object_format.get_or_insert(value),
+                b"agent" => _ = agent.get_or_insert(value),
+                b"session-id" => _ = session_id.get_or_insert(value),
+                _ => {}
             }
         }
-        object_format
+        if let Some(agent) = agent {
+            self.agent = agent.into();
+        }
+        if let Some(id) = session_id {
+            self.session_id = id.into();
+        }
+        object_format.unwrap_or(HashKind::Sha1.name().as_bytes())
     }
 }
 
