@@ -28,6 +28,7 @@ mod session;
 mod starter;
 mod unpack;
 mod update;
+mod wording;
 
 pub use error::ServeError;
 pub use session::{Call, serve};

@@ -219,6 +219,21 @@ impl Rejection {
 }
 
 /// Git's sentences.
+impl Rejection {
+    /// The names that the text mentions, as they are. The text has U+FFFD for bytes that are not UTF-8.
+    pub fn names(&self) -> impl Iterator<Item = &BStr> {
+        let other = match &self.why {
+            Why::Conflict { with: other, .. }
+            | Why::TargetEdited { target: other }
+            | Why::ReferentEdited { referent: other }
+            | Why::BadTarget { target: other }
+            | Why::LockedBySelf { other, .. } => Some(other.as_ref()),
+            _ => None,
+        };
+        [self.given.as_bstr(), self.resolved.as_bstr()].into_iter().chain(other)
+    }
+}
+
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Rejection { given, resolved, why } = self;

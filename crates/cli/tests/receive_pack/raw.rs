@@ -4,6 +4,7 @@ use crate::{
     common::{REFDB, Servers, shown},
     trouble::feed,
 };
+use bstr::ByteSlice;
 use refdb_testkit::{Git, RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
 
@@ -84,6 +85,25 @@ pub(crate) const NONE: Option<usize> = None;
 /// The checksum of a pack without objects.
 const EMPTY_SHA1: &[u8] = b"\x02\x9d\x08\x82\x3b\xd8\xa8\xea\xb5\x10\xad\x6a\xc7\x5c\x82\x3c\xfd\x3e\xd3\x1e";
 const EMPTY_SHA256: &[u8] = b"\x7e\xd8\x90\xd8\xa4\x57\x60\xf3\xee\xcf\x73\x04\x5b\x1d\x10\x47\x08\x5a\xf4\x77\x6d\xc6\x83\xd7\x8e\xac\x82\x20\x3d\xf1\x99\x3f";
+
+#[test]
+fn a_message_about_a_name_that_is_not_utf_8_has_the_names_own_bytes() {
+    for (format, hash) in KINDS {
+        let asked = Asked::of(format, hash);
+        for name in [&b"refs/heads/\xff"[..], b"refs/heads/\xff/b\xfe"] {
+            let line = [format!("{} {} ", ObjectId::null(hash), asked.commits[1]).as_bytes(), name].concat();
+            let words = format!("\0report-status object-format={}", hash.name());
+            let mut bytes = format!("{:04x}", line.len() + words.len() + 4).into_bytes();
+            bytes.extend([&line, words.as_bytes(), b"0000PACK\0\0\0\x02\0\0\0\0"].concat());
+            bytes.extend_from_slice(if hash == HashKind::Sha1 { EMPTY_SHA1 } else { EMPTY_SHA256 });
+            let [git, refdb] = [(&asked.servers.git, Git::find().program()), (&asked.servers.refdb, REFDB.as_ref())]
+                .map(|(server, program)| feed(server, program, &bytes).stderr);
+            assert_eq!(refdb.as_bstr(), git.as_bstr(), "{format:?}");
+            assert_eq!(git.contains_str(b"refs/heads/\xff/b\xfe"), name.ends_with(b"\xfe"), "{}", git.as_bstr());
+        }
+        asked.servers.assert_same(&format!("{format:?}"));
+    }
+}
 
 #[test]
 fn of_a_capability_that_is_given_twice_the_first_counts_as_for_git() {

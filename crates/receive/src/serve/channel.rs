@@ -1,5 +1,6 @@
+use super::wording::Wording;
 use crate::wire::pkt::{self, Band};
-use bstr::ByteSlice;
+use bstr::BStr;
 use refdb_vfs::interrupt;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -23,6 +24,7 @@ pub(super) struct Channel<'c> {
     /// After how much silence the client is told that we are alive.
     keep_alive: Option<Duration>,
     client: Client,
+    wording: Wording,
 }
 
 /// Whether the client must hear us.
@@ -72,8 +74,8 @@ impl Way {
 const SEND_BYTES: usize = 128 << 10;
 
 impl<'c> Channel<'c> {
-    pub(super) fn new(output: BorrowedFd<'c>) -> Self {
-        Channel { output, way: Way::to(output), side_band: false, keep_alive: None, client: Client::Needed }
+    pub(super) fn new(output: BorrowedFd<'c>, wording: Wording) -> Self {
+        Channel { output, way: Way::to(output), side_band: false, keep_alive: None, client: Client::Needed, wording }
     }
 
     /// The client knows side bands.
@@ -164,20 +166,25 @@ impl<'c> Channel<'c> {
     }
 
     pub(super) fn error(&mut self, message: &[u8]) -> io::Result<()> {
-        self.line("error: ", message)
+        self.line("error: ", message, std::iter::empty())
+    }
+
+    /// Sends an error whose text mentions these names.
+    pub(super) fn error_about<'n>(&mut self, message: &[u8], names: impl Iterator<Item = &'n BStr>) -> io::Result<()> {
+        self.line("error: ", message, names)
     }
 
     /// What git says where a child of it ends before it has become another program.
     pub(super) fn fatal(&mut self, message: &[u8]) -> io::Result<()> {
-        self.line("fatal: ", message)
+        self.line("fatal: ", message, std::iter::empty())
     }
 
     pub(super) fn warning(&mut self, message: &[u8]) -> io::Result<()> {
-        self.line("warning: ", message)
+        self.line("warning: ", message, std::iter::empty())
     }
 
-    fn line(&mut self, prefix: &str, message: &[u8]) -> io::Result<()> {
-        let lines = [prefix.as_bytes(), message.trim_end().as_bytes(), b"\n"].concat();
+    fn line<'n>(&mut self, prefix: &str, message: &[u8], names: impl Iterator<Item = &'n BStr>) -> io::Result<()> {
+        let lines = [prefix.as_bytes(), &self.wording.shown(message, names), b"\n"].concat();
         self.text(&lines)
     }
 

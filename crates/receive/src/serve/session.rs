@@ -6,6 +6,7 @@ use super::{
     child::{Alive, Input, Output, Program},
     policy,
     quarantine::Quarantine,
+    wording::Wording,
 };
 use crate::{
     Settings,
@@ -119,7 +120,8 @@ pub fn serve(
     output: BorrowedFd<'_>,
 ) -> Result<(), ServeError> {
     let fs = store.fs().clone();
-    let mut channel = Channel::new(output);
+    let folder = std::path::absolute(store.repository().git_dir())?.components().collect::<PathBuf>();
+    let mut channel = Channel::new(output, Wording::of(&folder));
     let offer = Offer {
         hash: store.hash(),
         atomic: settings.atomic,

@@ -11,7 +11,7 @@ use super::{
 use crate::wire::Command;
 use bstr::{BString, ByteSlice};
 use refdb::{
-    Change, Edit, LogWish, Objects, Precondition, Resolved, Target, TransactionOptions, objects::ObjectKind,
+    Change, Edit, LogWish, Objects, Precondition, Rejection, Resolved, Target, TransactionOptions, objects::ObjectKind,
     transaction::Mode,
 };
 use refdb_types::{ObjectId, RefName};
@@ -119,7 +119,7 @@ impl Session<'_, '_> {
             Ok(committed) => {
                 let mut reasons = HashMap::new();
                 for (position, rejection) in committed.rejected {
-                    self.channel.error(rejection.to_string().as_bytes())?;
+                    self.say_rejection(&rejection)?;
                     let name = self.request.commands.get(commands[position]).name.to_owned();
                     reasons.insert(name, rejection.reason().as_str());
                 }
@@ -155,7 +155,14 @@ impl Session<'_, '_> {
         if refdb_vfs::interrupt::received().is_some() {
             return Err(error.into());
         }
-        Ok(self.channel.error(error.to_string().as_bytes())?)
+        match &error {
+            refdb::Error::Rejected(rejection) => self.say_rejection(rejection),
+            _ => Ok(self.channel.error(error.to_string().as_bytes())?),
+        }
+    }
+
+    fn say_rejection(&mut self, rejection: &Rejection) -> Result<(), ServeError> {
+        Ok(self.channel.error_about(rejection.to_string().as_bytes(), rejection.names())?)
     }
 
     /// The edit for a command, unless a rule or the update hook refuses it.

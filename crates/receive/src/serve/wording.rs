@@ -1,0 +1,58 @@
+//! How the engine's error messages are worded for a client, which must not learn where the server keeps its repositories.
+
+use bstr::{BStr, BString, ByteSlice};
+use std::{os::unix::ffi::OsStrExt, path::Path};
+
+/// Rewrites messages of the engine for the client of one repository.
+pub(super) struct Wording {
+    /// The absolute path of the repository. The empty path leaves messages as they are.
+    repository: BString,
+}
+
+impl Wording {
+    /// The wording for a repository at this absolute path.
+    pub(super) fn of(repository: &Path) -> Self {
+        Wording { repository: repository.as_os_str().as_bytes().trim_end_with(|slash| slash == '/').into() }
+    }
+
+    /// The message with paths below the repository relative to it, as git has them. Each of `names` gets back its bytes that are
+    /// not UTF-8, for which the engine's text has U+FFFD.
+    ///
+    /// Where a lock file is signed, the new content of a ref lies in a second file beside it. Messages name the lock instead,
+    /// since the client knows no other.
+    pub(super) fn shown<'n>(&self, message: &[u8], names: impl Iterator<Item = &'n BStr>) -> BString {
+        let mut shown = BString::from(message.trim_end());
+        if !self.repository.is_empty() {
+            for (end, short) in [("/", "./"), ("'", ".'")] {
+                shown = shown.replace([&self.repository[..], end.as_bytes()].concat(), short).into();
+            }
+        }
+        let mut names: Vec<_> = names.filter(|name| name.to_str().is_err()).collect();
+        // A name that begins another one must not replace the beginning of that one.
+        names.sort_by_key(|name| std::cmp::Reverse(name.len()));
+        for name in names {
+            shown = shown.replace(name.to_str_lossy().as_bytes(), name).into();
+        }
+        shown.replace(".lock.lock'", ".lock'").into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_shows_neither_where_the_repository_is_nor_other_bytes_than_the_clients() {
+        let wording = Wording::of(Path::new("/srv/git/x.git"));
+        let names = [&b"refs/heads/\xff"[..], b"refs/heads/\xffa", b"refs/heads/plain"].map(BStr::new);
+        for (message, shown) in [
+            (&b"cannot open '/srv/git/x.git/objects/pack': no\n"[..], &b"cannot open './objects/pack': no"[..]),
+            (b"cannot sync '/srv/git/x.git': no", b"cannot sync '.': no"),
+            (b"cannot open '/srv/git/x.git2/objects'", b"cannot open '/srv/git/x.git2/objects'"),
+            (b"cannot write './refs/heads/x.lock.lock': full", b"cannot write './refs/heads/x.lock': full"),
+            ("refs/heads/\u{fffd}a, 'refs/heads/\u{fffd}'".as_bytes(), b"refs/heads/\xffa, 'refs/heads/\xff'"),
+        ] {
+            assert_eq!(wording.shown(message, names.into_iter()), shown);
+        }
+    }
+}
