@@ -8,7 +8,7 @@ use crate::{
     progress::Progress,
     session::{Session, before_locks},
 };
-use bstr::{BString, ByteSlice};
+use bstr::BString;
 use refdb::{
     RefFormat,
     backend::{OptimizeOptions, OptimizePlan},
@@ -130,7 +130,7 @@ fn parse(command: &'static Command, invocation: &Invocation<'_>) -> Result<(Opti
             _ => opt.unread(),
         };
         match setting {
-            Setting::Value(pattern) => list.push(pattern.to_str_lossy().into_owned()),
+            Setting::Value(pattern) => list.push(pattern.into()),
             Setting::On | Setting::Off => list.clear(),
         }
     }

@@ -434,9 +434,9 @@ pub struct OptimizeOptions {
     /// Do it only where a heuristic says that it is worth while.
     pub auto: bool,
     /// Patterns of refs to pack; empty for the default (files only).
-    pub include: Vec<String>,
+    pub include: Vec<BString>,
     /// Patterns of refs not to pack (files only).
-    pub exclude: Vec<String>,
+    pub exclude: Vec<BString>,
 }
 
 /// What [`Backend::optimize`] would do.

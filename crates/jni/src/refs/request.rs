@@ -177,7 +177,7 @@ fn ref_name(name: &[u8]) -> Result<RefName, Failure> {
 /// ```
 pub(super) fn optimize_options(request: &mut Request<'_>) -> Result<OptimizeOptions, Failure> {
     let flags = request.u8()?;
-    let include = names(request)?.into_iter().map(ToString::to_string).collect();
+    let include = names(request)?.into_iter().map(ToOwned::to_owned).collect();
     Ok(OptimizeOptions {
         all: flags & 1 != 0,
         prune: flags & 2 != 0,

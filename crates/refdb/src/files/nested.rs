@@ -6,7 +6,7 @@ use crate::{
     Rejection, Result, Why,
     backend::{Claims, Intent, OptimizeOptions, Steps},
 };
-use bstr::{BStr, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 use refdb_types::is_below;
 use std::{
     collections::BTreeSet,
@@ -36,8 +36,8 @@ pub(super) fn pack_outer(store: &Arc<Store>, claims: &dyn Claims) -> Result<()> 
         let above = inner.name.find_iter(b"/").map(|end| inner.name[..end].as_bstr());
         outer.extend(above.filter(|name| deleted.binary_search(name).is_ok() && is_file(store, name)));
     }
-    // Patterns are text.
-    let include: Vec<String> = outer.into_iter().filter_map(|name| Some(name.to_str().ok()?.to_owned())).collect();
+    // A refname has no character that means something in a pattern.
+    let include: Vec<BString> = outer.into_iter().map(ToOwned::to_owned).collect();
     if include.is_empty() {
         return Ok(());
     }

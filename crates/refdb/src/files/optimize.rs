@@ -104,8 +104,8 @@ impl<'o> Choice<'o> {
     }
 
     fn wants(&self, name: &BStr) -> bool {
-        let matches = |patterns: &[String]| {
-            patterns.iter().any(|pattern| wildmatch(pattern.as_bytes().as_bstr(), name, wildmatch::Mode::empty()))
+        let matches = |patterns: &[BString]| {
+            patterns.iter().any(|pattern| wildmatch(pattern.as_bstr(), name, wildmatch::Mode::empty()))
         };
         let by_default = self.options.include.is_empty() && name.starts_with(b"refs/tags/");
         !matches(&self.options.exclude) && (self.options.all || by_default || matches(&self.options.include))

@@ -1,6 +1,7 @@
 use crate::common::{create, delete, everywhere, verify};
-use refdb::{Precondition, Reason, Transaction, TransactionOptions, transaction::Mode};
+use refdb::{Change, Edit, Precondition, Reason, Target, Transaction, TransactionOptions, transaction::Mode};
 use refdb_testkit::RefFormat;
+use refdb_types::RefName;
 
 #[test]
 fn a_ref_and_a_folder_cannot_have_one_name() {
@@ -145,5 +146,24 @@ fn jgits_callers_may_replace_folders_by_refs() {
         commit(edits).unwrap_or_else(|error| panic!("{:?}: {error}", subject.repo.format()));
         subject.repo.verify();
         assert_eq!(subject.git_lists(), expected);
+    });
+}
+
+#[test]
+fn a_loose_ref_whose_name_is_not_utf_8_may_be_replaced_by_one_below_it() {
+    everywhere(|subject| {
+        let ids = subject.commits(1);
+        let name = |bytes: &[u8]| RefName::new(bytes.to_vec()).unwrap();
+        subject.repo.create_refs([(b"refs/heads/\xff", ids[0])]);
+        let options =
+            TransactionOptions { whole: true, allow_replacing_parents: true, ..TransactionOptions::default() };
+        let mut transaction = Transaction::new(subject.context(), options);
+        let set = Change::Set(Target::Direct(ids[0]));
+        transaction.add(Edit::new(name(b"refs/heads/\xff"), Change::Delete, Precondition::Any)).unwrap();
+        transaction.add(Edit::new(name(b"refs/heads/\xff/b"), set, Precondition::MustNotExist)).unwrap();
+        transaction.commit().unwrap_or_else(|error| panic!("{:?}: {error}", subject.repo.format()));
+        subject.repo.verify();
+        let left: Vec<_> = subject.repo.refs().into_iter().map(|listed| listed.name).collect();
+        assert!(left.contains(&b"refs/heads/\xff/b".into()) && !left.contains(&b"refs/heads/\xff".into()), "{left:?}");
     });
 }
