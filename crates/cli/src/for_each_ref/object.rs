@@ -58,16 +58,16 @@ impl<'a> Parsed<'a> {
         }
     }
 
-    /// Appends the first paragraph as one line.
+    /// Appends the first paragraph as one line: the end of each line becomes a blank, whether it is LF or CRLF.
     pub fn subject(&self, out: &mut Vec<u8>) {
-        for line in self.message().subject.lines() {
-            if !line.is_empty() {
-                out.extend_from_slice(line);
+        for (at, line) in self.message().subject.split(|byte| *byte == b'\n').enumerate() {
+            if at > 0 {
+                if out.last() == Some(&b'\r') {
+                    out.pop();
+                }
                 out.push(b' ');
             }
-        }
-        if out.last() == Some(&b' ') {
-            out.pop();
+            out.extend_from_slice(line);
         }
     }
 
@@ -133,21 +133,26 @@ impl<'a> Parsed<'a> {
     }
 
     fn message(&self) -> Message<'a> {
-        let start = match self.data.find(b"\n\n") {
-            Some(blank) => &self.data[blank + 2..],
-            None => &self.data[self.data.len()..],
-        };
+        // As for git, a NUL ends the object, so that one among the headers leaves no message.
+        let data = &self.data[..self.data.find_byte(0).unwrap_or(self.data.len())];
+        let start = data.find(b"\n\n").map_or(&data[data.len()..], |blank| &data[blank + 2..]);
         let whole = start.trim_start_with(|byte| byte == '\n');
         let signature = &whole[signature_start(whole)..];
         let unsigned = &whole[..whole.len() - signature.len()];
-        let subject_len = unsigned.find(b"\n\n").map_or(unsigned.len(), |blank| blank + 1);
-        let subject = &unsigned[..subject_len];
-        let body = whole[subject_len..].trim_start_with(|byte| byte == '\n');
+        // A blank line of LF ends the subject wherever it is; one of CRLF does where there is none of LF.
+        let end = whole.find(b"\n\n").or_else(|| whole.find(b"\r\n\r\n"));
+        let subject_len = end.map_or(unsigned.len(), |end| end.min(unsigned.len()));
+        let subject = whole[..subject_len].trim_end_with(is_end_of_line);
+        let body = whole[subject_len..].trim_start_with(is_end_of_line);
         Message { subject, body, signature, whole }
     }
 }
 
-/// Where a signature begins: at the first line that starts with one of its marks.
+fn is_end_of_line(byte: char) -> bool {
+    matches!(byte, '\n' | '\r')
+}
+
+/// Where a signature begins: at the last line that starts with one of its marks.
 fn signature_start(text: &[u8]) -> usize {
     const MARKS: [&[u8]; 4] = [
         b"-----BEGIN PGP SIGNATURE-----",
@@ -155,14 +160,14 @@ fn signature_start(text: &[u8]) -> usize {
         b"-----BEGIN SIGNED MESSAGE-----",
         b"-----BEGIN SSH SIGNATURE-----",
     ];
-    let mut at = 0;
+    let (mut at, mut start) = (0, text.len());
     for line in text.lines_with_terminator() {
         if MARKS.iter().any(|mark| line.starts_with(mark)) {
-            return at;
+            start = at;
         }
         at += line.len();
     }
-    text.len()
+    start
 }
 
 #[cfg(test)]

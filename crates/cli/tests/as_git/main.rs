@@ -14,6 +14,7 @@ mod for_each_ref_rare;
 mod global_options;
 mod log_size;
 mod long_names;
+mod messages;
 mod names;
 mod pack_refs;
 mod pictures;
