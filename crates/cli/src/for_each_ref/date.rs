@@ -42,10 +42,12 @@ enum DateKind {
 }
 
 /// A time with its offset, as in somebody's line.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Time {
-    seconds: i64,
-    offset_text: [u8; 5],
+    /// Seconds since 1970.
+    seconds: u64,
+    /// Hours and minutes east of UTC as one decimal number: -330 for 3 hours and 30 minutes to the west.
+    offset: i32,
 }
 
 impl DateForm {
@@ -102,71 +104,77 @@ impl DateForm {
 }
 
 impl Time {
-    /// The time in the line of an author, committer or tagger. What stands there and is no number is taken for 0.
+    /// The time in the line of an author, committer or tagger. `None` where either number is too large to be read.
+    ///
+    /// Old tools wrote many kinds of lines, so the numbers are read as C's `strtoumax` and `strtol` read them, which is how git
+    /// does: blanks and a sign may precede the digits, the first other byte ends them, and no digits are 0.
     pub fn of(line: &[u8]) -> Option<Self> {
-        let after = line[line.find(b"> ")? + 2..].trim_start_with(|char| char == ' ');
-        let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let seconds = if digits == 0 { 0 } else { after[..digits].to_str().ok()?.parse().ok()? };
-        let word = after[digits..].strip_prefix(b" ").filter(|_| digits > 0).map(|rest| rest.trim_ascii_start());
-        let offset = word.and_then(|rest| rest.split(|byte| *byte == b' ').next()?.try_into().ok());
-        Some(Time { seconds, offset_text: offset.unwrap_or(*b"+0000") })
+        let (seconds, rest) = leading_number(&line[line.find(b"> ")? + 2..])?;
+        let (offset, _) = leading_number(rest)?;
+        // git has the largest number for one that is too large.
+        let seconds = u64::try_from(seconds).unwrap_or((seconds as i64) as u64);
+        // git keeps as much of the offset as an int has room for.
+        let offset = i64::try_from(offset).ok()? as i32;
+        (seconds != u64::MAX).then_some(Time { seconds, offset })
     }
 
-    /// The time of an entry of a reflog; `None` where it is later than any that can be shown.
-    pub fn logged(ident: &Ident) -> Option<Self> {
-        let offset_text = format!("{:+05}", ident.offset_decimal).as_bytes().try_into().unwrap_or(*b"+0000");
-        Some(Time { seconds: i64::try_from(ident.time_seconds).ok()?, offset_text })
+    /// The time of an entry of a reflog.
+    pub fn logged(ident: &Ident) -> Self {
+        Time { seconds: ident.time_seconds, offset: ident.offset_decimal.into() }
     }
 
     /// Seconds since 1970.
-    pub fn seconds(&self) -> i64 {
+    pub fn seconds(&self) -> u64 {
         self.seconds
     }
 
+    fn offset_text(&self) -> String {
+        format!("{:+05}", self.offset)
+    }
+
     fn offset_seconds(&self) -> i64 {
-        let digits: i64 = self.offset_text[1..].to_str().ok().and_then(|digits| digits.parse().ok()).unwrap_or(0);
-        let minutes = digits / 100 * 60 + digits % 100;
-        if self.offset_text[0] == b'-' { -minutes * 60 } else { minutes * 60 }
+        let (hours, minutes) = (self.offset / 100, self.offset % 100);
+        // As an int of C, which wraps around.
+        i64::from((hours * 60 + minutes).wrapping_mul(60))
     }
 
     /// The same time with the local offset.
     fn local(&self, zone: &Zone<'_>) -> Self {
-        let minutes = zone.offset_minutes(self.seconds.try_into().unwrap_or(0));
-        let (hours, rest) = (minutes.unsigned_abs() / 60, minutes.unsigned_abs() % 60);
-        let text = format!("{}{hours:02}{rest:02}", if minutes < 0 { '-' } else { '+' });
-        Time { seconds: self.seconds, offset_text: text.as_bytes().try_into().unwrap_or(*b"+0000") }
+        let minutes = zone.offset_minutes(self.seconds);
+        Time { seconds: self.seconds, offset: minutes / 60 * 100 + minutes % 60 }
     }
 
     /// The time in a form.
     pub fn show(&self, form: &DateForm, clock: &Clock<'_>) -> String {
         if form.is_local {
-            let zone_name = || clock.zone.abbreviation(self.seconds.try_into().unwrap_or(0));
+            let zone_name = || clock.zone.abbreviation(self.seconds);
             return match &form.kind {
                 // Local time goes without saying.
                 DateKind::Default => self.local(&clock.zone).default_text(),
                 DateKind::Format(format) => self.local(&clock.zone).strftime(format, &zone_name()),
                 DateKind::Human => self.local(&clock.zone).human(clock, true),
-                kind => self.local(&clock.zone).text(kind, seconds_now(clock)),
+                kind => self.local(&clock.zone).text(kind, clock.now),
             };
         }
         match &form.kind {
             DateKind::Human => self.human(clock, false),
-            kind => self.text(kind, seconds_now(clock)),
+            kind => self.text(kind, clock.now),
         }
     }
 
-    fn text(&self, kind: &DateKind, now: i64) -> String {
-        let offset = self.offset_text.to_str_lossy();
+    fn text(&self, kind: &DateKind, now: u64) -> String {
+        let offset = self.offset_text();
         let Calendar { year, month, day, hour, minute, second, weekday } = self.calendar();
         match kind {
             DateKind::Default => format!("{} {offset}", self.default_text()),
             DateKind::Short => format!("{year:04}-{month:02}-{day:02}"),
             DateKind::Iso => format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} {offset}"),
             DateKind::IsoStrict => {
-                let zone = if self.offset_seconds() == 0 {
-                    "Z".to_owned()
-                } else {
-                    format!("{}:{}", &offset[..3], &offset[3..])
+                let (hours, minutes) = (self.offset.unsigned_abs() / 100, self.offset.unsigned_abs() % 100);
+                let zone = match self.offset {
+                    0 => "Z".to_owned(),
+                    ..0 => format!("-{hours:02}:{minutes:02}"),
+                    _ => format!("+{hours:02}:{minutes:02}"),
                 };
                 format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{zone}")
             }
@@ -183,17 +191,17 @@ impl Time {
 
     /// The time as somebody would tell it now. The zone is told where a weekday is, unless it goes without saying.
     fn human(&self, clock: &Clock<'_>, is_local: bool) -> String {
-        let here = Time { seconds: seconds_now(clock), offset_text: *b"+0000" }.local(&clock.zone);
+        let here = Time { seconds: clock.now, offset: 0 }.local(&clock.zone);
         let (now, then) = (here.calendar(), self.calendar());
         let Calendar { year, day, hour, minute, weekday, .. } = then;
         let month = MONTHS[then.month as usize - 1];
         let days_ago = ((now.year, now.month) == (year, then.month)).then(|| now.day - day);
         match days_ago {
-            Some(0) => relative(self.seconds, seconds_now(clock)),
+            Some(0) => relative(self.seconds, clock.now),
             Some(1..5) if is_local || self.offset_seconds() == here.offset_seconds() => {
                 format!("{weekday} {hour:02}:{minute:02}")
             }
-            Some(1..5) => format!("{weekday} {hour:02}:{minute:02} {}", self.offset_text.to_str_lossy()),
+            Some(1..5) => format!("{weekday} {hour:02}:{minute:02} {}", self.offset_text()),
             _ if year == now.year => format!("{weekday} {month} {day} {hour:02}:{minute:02}"),
             _ => format!("{month} {day} {year}"),
         }
@@ -204,10 +212,14 @@ impl Time {
         format!("{weekday} {} {day} {hour:02}:{minute:02}:{second:02} {year}", MONTHS[month as usize - 1])
     }
 
-    /// The time by the clock on the wall. What cannot be a date is taken for the beginning of time, as git does.
+    /// The time by the clock on the wall. A time whose year C cannot hold is taken for the beginning of time.
+    ///
+    /// git does the same for some such times and ends the whole list at others, so that one object that a client pushes
+    /// hides all refs. Here it hides nothing.
     fn wall_seconds(&self) -> i64 {
-        let wall = self.seconds.checked_add(self.offset_seconds());
-        wall.filter(|wall| wall.unsigned_abs() < 1 << 46).unwrap_or(0)
+        const LAST: i64 = 67_768_036_191_676_799;
+        let wall = i64::try_from(self.seconds).ok().and_then(|seconds| seconds.checked_add(self.offset_seconds()));
+        wall.filter(|wall| *wall <= LAST).unwrap_or(0)
     }
 
     fn calendar(&self) -> Calendar {
@@ -215,6 +227,8 @@ impl Time {
         let (days, second) = (self.wall_seconds().div_euclid(86_400), self.wall_seconds().rem_euclid(86_400));
         let (year, month, day) = civil_from_days(days);
         let weekday = DAYS[(days + 4).rem_euclid(7) as usize];
+        // C counts years from 1900 in an int, and adds 1900 in one.
+        let year = i64::from(year as i32);
         Calendar { year, month, day, hour: second / 3600, minute: second / 60 % 60, second: second % 60, weekday }
     }
 
@@ -235,7 +249,7 @@ impl Time {
             }
             match next {
                 Some('s') => known.push_str(&self.seconds.to_string()),
-                Some('z') => known.push_str(&self.offset_text.to_str_lossy()),
+                Some('z') => known.push_str(&self.offset_text()),
                 Some('Z') => known.push_str(zone_name),
                 Some('c') => known.push_str("%a %b %e %H:%M:%S %Y"),
                 Some('x') => known.push_str("%m/%d/%y"),
@@ -265,8 +279,21 @@ impl Time {
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-fn seconds_now(clock: &Clock<'_>) -> i64 {
-    clock.now.try_into().unwrap_or(i64::MAX)
+/// Reads a number as C's `strtol` does, and returns the bytes behind it. Without digits it is 0, and nothing is read. `None` if
+/// it has more digits than any number of C.
+fn leading_number(text: &[u8]) -> Option<(i128, &[u8])> {
+    let unsigned = text.trim_start_with(|char| matches!(char, ' ' | '\t'..='\r'));
+    let (is_negative, digits) = match unsigned.first() {
+        Some(b'-') => (true, &unsigned[1..]),
+        Some(b'+') => (false, &unsigned[1..]),
+        _ => (false, unsigned),
+    };
+    let len = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if len == 0 {
+        return Some((0, text));
+    }
+    let number = i128::from(digits[..len].to_str().ok()?.parse::<u64>().ok()?);
+    Some((if is_negative { -number } else { number }, &digits[len..]))
 }
 
 /// A time by calendar and clock.
@@ -281,10 +308,12 @@ struct Calendar {
 }
 
 /// How long ago it was, in the unit that suits it, rounded.
-fn relative(seconds: i64, now: i64) -> String {
+fn relative(seconds: u64, now: u64) -> String {
     const YEAR: i64 = 365;
     let count = |number: i64, unit: &str| format!("{number} {unit}{}", if number == 1 { "" } else { "s" });
-    let Some(past) = now.checked_sub(seconds).filter(|past| *past >= 0) else { return "in the future".to_owned() };
+    let Some(past) = now.checked_sub(seconds).and_then(|past| i64::try_from(past).ok()) else {
+        return "in the future".to_owned();
+    };
     let minutes = (past + 30) / 60;
     let hours = (minutes + 30) / 60;
     let days = (hours + 12) / 24;
@@ -378,9 +407,9 @@ mod tests {
             (1824 * DAY, "5 years ago"),
             (2008 * DAY, "6 years ago"),
         ] {
-            assert_eq!(relative(0, past), expected, "{past}");
+            assert_eq!(relative(1, (1 + past) as u64), expected, "{past}");
         }
-        assert_eq!(relative(i64::MIN, 1), "in the future");
+        assert_eq!(relative(u64::MAX, 1), "in the future");
     }
 
     /// Each value was seen from git 2.55, which was told that it is 2023-11-14 22:13:20 UTC.

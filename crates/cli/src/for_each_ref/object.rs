@@ -44,7 +44,7 @@ impl<'a> Parsed<'a> {
     }
 
     /// The seconds since 1970 in somebody's line, by which dates are sorted.
-    pub fn seconds(&self, role: Role) -> i64 {
+    pub fn seconds(&self, role: Role) -> u64 {
         self.line(role).and_then(|line| Time::of(line)).map_or(0, |time| time.seconds())
     }
 

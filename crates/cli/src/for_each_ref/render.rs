@@ -383,7 +383,7 @@ impl<'a> Renderer<'a> {
     }
 
     /// The number by which a date sorts.
-    pub fn seconds(&mut self, atom: &Atom, row: &Row<'_>) -> Result<i64> {
+    pub fn seconds(&mut self, atom: &Atom, row: &Row<'_>) -> Result<u64> {
         let Field::Person(role, _) = atom.field else { return Ok(0) };
         let Some(id) = (if atom.peeled { self.peel(row)? } else { Some(*row.id) }) else { return Ok(0) };
         let kind = self.content(atom.peeled, id, row.name)?;

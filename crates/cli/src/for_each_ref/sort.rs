@@ -39,7 +39,7 @@ pub struct Entry {
 
 enum KeyValue {
     Text(BString),
-    Number(i64),
+    Number(u64),
 }
 
 impl Order {

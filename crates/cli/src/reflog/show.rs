@@ -277,9 +277,11 @@ impl Walk<'_> {
         buffer.extend_from_slice(name);
         buffer.extend_from_slice(b"@{");
         if self.is_dated {
-            let Some(time) = Time::logged(&entry.committer) else {
-                return fatal!["Timestamp too large for this system: ", entry.committer.time_seconds.to_string()];
-            };
+            let seconds = entry.committer.time_seconds;
+            if i64::try_from(seconds).is_err() {
+                return fatal!["Timestamp too large for this system: ", seconds.to_string()];
+            }
+            let time = Time::logged(&entry.committer);
             buffer.extend_from_slice(time.show(&self.form, self.clock).as_bytes());
         } else {
             write!(buffer, "{index}").expect("memory takes all");

@@ -7,6 +7,7 @@ mod broken_refs;
 mod chains;
 mod check_ref_format;
 mod common;
+mod dates;
 mod endings;
 mod for_each_ref;
 mod for_each_ref_asked;

@@ -74,7 +74,7 @@ fn every_message_falls_into_the_same_parts_as_for_git() {
                     message.extend_from_slice(part);
                 }
             }
-            let end: &[u8] = rng.pick(&ENDS);
+            let end = *rng.pick(&ENDS);
             let object = [headers.as_bytes(), end, &message].concat();
             let words = ["hash-object", "-t", kind, "-w", "--literally", "--stdin"];
             let id = repo.git_with_input(words, object);
