@@ -64,7 +64,7 @@ pub use backend::{FilesBackend, Unsettled};
 pub use budget::{Charge, PageBudget};
 pub use disorder::Disorder;
 pub use fold::{FoldOptions, Folded};
-pub(crate) use folders::{remove_empty_tree, share};
+pub(crate) use folders::share;
 pub(crate) use fresh::{FreshFiles, Lines};
 pub use intent::{Intent, IntentFault, IntentRef, record_in_slot};
 pub(crate) use intent::{intent_lines, ref_line, summed};

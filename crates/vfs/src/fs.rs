@@ -1,6 +1,6 @@
 use crate::{Descriptors, Error, File, Heir, Op, Result, Stat, Witness, abort::Note, gate::Gate, signature::Signature};
 use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags},
+    fs::{AtFlags, CWD, Mode, OFlags, RenameFlags},
     io::Errno,
 };
 use std::{
@@ -246,38 +246,7 @@ impl Fs {
 
     /// Shows a folder's entries to `entry`, unsorted, without `.` and `..`, until it breaks.
     pub fn read_dir_with(&self, path: &Path, entry: &mut dyn FnMut(&[u8], EntryKind) -> ControlFlow<()>) -> Result<()> {
-        let mut list = || -> io::Result<()> {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let folder = self.gate.opening(|| rustix::fs::open(path, flags, Mode::empty()))?;
-            let mut buffer = Vec::with_capacity(32 << 10);
-            let mut entries = rustix::fs::RawDir::new(&folder, buffer.spare_capacity_mut());
-            while let Some(found) = entries.next() {
-                let found = found?;
-                let name = found.file_name().to_bytes();
-                if matches!(name, b"." | b"..") {
-                    continue;
-                }
-                let kind = match found.file_type() {
-                    // Some file systems do not tell.
-                    FileType::Unknown => {
-                        let stat = rustix::fs::statat(&folder, found.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
-                        FileType::from_raw_mode(stat.st_mode)
-                    }
-                    kind => kind,
-                };
-                let kind = match kind {
-                    FileType::RegularFile => EntryKind::File,
-                    FileType::Directory => EntryKind::Dir,
-                    FileType::Symlink => EntryKind::Symlink,
-                    _ => EntryKind::Other,
-                };
-                if entry(name, kind).is_break() {
-                    break;
-                }
-            }
-            Ok(())
-        };
-        list().map_err(|source| Error::new("read the folder", path, source))
+        self.folder(path)?.read_with(entry)
     }
 
     /// Creates a new, empty file; fails if the name exists. `mode` is subject to the process's umask.

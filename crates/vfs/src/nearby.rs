@@ -1,6 +1,6 @@
 //! Very many files, folder by folder: a file is found from its folder, and not along the whole path.
 
-use crate::{Error, File, Fs, Op, Result, Stat};
+use crate::{Error, File, Fs, Result, Stat};
 use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
     fs::{AtFlags, CWD, Mode, OFlags},
@@ -37,15 +37,6 @@ impl<'f> Nearby<'f> {
             Ok(inner) => Ok(fs.file(inner.into(), path)),
             Err(source) => Err(Error::new("open", path, source)),
         }
-    }
-
-    /// As [`Fs::remove_file`].
-    pub fn remove_file(&mut self, path: &Path) -> Result<()> {
-        let fs = self.fs;
-        let (folder, name) = self.place(path);
-        fs.gate().change(Op::Remove(path), "remove", path, || {
-            rustix::fs::unlinkat(folder, name, AtFlags::empty()).map_err(Into::into)
-        })
     }
 
     /// Where a file is looked for, and by which name. What cannot be opened is looked for along the path.
@@ -89,7 +80,7 @@ mod tests {
             assert_eq!((file.path(), file.read_to_end().unwrap()), (&*path, name.replace('/', "").into_bytes()));
         }
         for name in ["a/1", "a/2", "a/3"] {
-            near.remove_file(&dir.path().join(name)).unwrap();
+            std::fs::remove_file(dir.path().join(name)).unwrap();
             assert_eq!(near.find_link(&dir.path().join(name)).unwrap(), None);
             assert!(near.open(&dir.path().join(name)).is_err_and(|error| error.is_not_found()));
         }
@@ -104,7 +95,7 @@ mod tests {
         let mut near = Nearby::new(&fs);
         for _ in 0..3 {
             assert_eq!(near.find_link(&dir.path().join("none/x")).unwrap(), None);
-            assert!(near.remove_file(&dir.path().join("none/x")).is_err_and(|error| error.is_not_found()));
+            assert!(near.open(&dir.path().join("none/x")).is_err_and(|error| error.is_not_found()));
         }
     }
 }

@@ -51,7 +51,7 @@ impl Stat {
         }
     }
 
-    fn of_raw(raw: &rustix::fs::Stat) -> Self {
+    pub(crate) fn of_raw(raw: &rustix::fs::Stat) -> Self {
         const SECOND_NANOS: i128 = 1_000_000_000;
         Stat {
             device: raw.st_dev,

@@ -2,13 +2,9 @@
 //! tries again.
 
 use super::Sharing;
-use crate::Result;
-use refdb_vfs::{EntryKind, Fs};
+use refdb_vfs::Fs;
 use std::{
-    ffi::OsStr,
     io,
-    ops::ControlFlow,
-    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -73,40 +69,6 @@ pub(super) fn file_in_the_way(fs: &Fs, base: &Path, path: &Path) -> Option<PathB
     blocker.map(Path::to_owned)
 }
 
-/// Removes a folder that holds nothing but empty folders. `Ok(false)` if something else is in it.
-pub(crate) fn remove_empty_tree(fs: &Fs, folder: &Path) -> Result<bool> {
-    // Folders to remove, each after those in it; whether it was listed. A loop for the same reason as above.
-    let mut waiting = vec![(folder.to_owned(), false)];
-    while let Some((folder, is_listed)) = waiting.pop() {
-        match fs.remove_dir(&folder) {
-            Ok(()) => continue,
-            Err(error) if error.source.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) if error.source.kind() == io::ErrorKind::DirectoryNotEmpty && !is_listed => {}
-            Err(_) => return Ok(false),
-        }
-        let mut children = Vec::new();
-        let mut empty = true;
-        let listed = fs.read_dir_with(&folder, &mut |name, kind| {
-            empty = kind == EntryKind::Dir;
-            if !empty {
-                return ControlFlow::Break(());
-            }
-            children.push((folder.join(OsStr::from_bytes(name)), false));
-            ControlFlow::Continue(())
-        });
-        match listed {
-            Err(error) if error.is_not_found() => continue,
-            listed => listed?,
-        }
-        if !empty {
-            return Ok(false);
-        }
-        waiting.push((folder, true));
-        waiting.append(&mut children);
-    }
-    Ok(true)
-}
-
 /// Removes the empty folders above `path`, up to but without the first two below `base`. Git keeps `refs/heads`
 /// likewise.
 pub(super) fn remove_empty_parents(fs: &Fs, base: &Path, path: &Path) {
@@ -134,21 +96,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_of_empty_folders_goes_and_one_with_a_file_stays() {
-        let dir = tempfile::tempdir().unwrap();
-        let top = dir.path().join("a");
-        std::fs::create_dir_all(top.join("b/c")).unwrap();
-        std::fs::create_dir_all(top.join("d")).unwrap();
-        assert!(remove_empty_tree(&Fs::real(), &top).unwrap());
-        assert!(!top.exists());
-        assert!(remove_empty_tree(&Fs::real(), &top).unwrap());
-        std::fs::create_dir_all(top.join("b/c")).unwrap();
-        std::fs::write(top.join("b/x"), "").unwrap();
-        assert!(!remove_empty_tree(&Fs::real(), &top).unwrap());
-        assert!(top.join("b/x").exists());
-    }
-
-    #[test]
     fn very_deep_folders_need_no_deep_stack() {
         let small_stack = std::thread::Builder::new().stack_size(128 << 10);
         let work = small_stack.spawn(|| {
@@ -160,7 +107,7 @@ mod tests {
             with_parents(&fs, &path, Sharing::Umask, &mut made, missing, || fs.create_new(&path, 0o666)).unwrap();
             assert_eq!(made.len(), 1500);
             fs.remove_file(&path).unwrap();
-            assert!(remove_empty_tree(&fs, &dir.path().join("a")).unwrap());
+            assert!(fs.remove_empty_tree(&dir.path().join("a")).unwrap());
             assert!(!dir.path().join("a").exists());
         });
         work.unwrap().join().unwrap();

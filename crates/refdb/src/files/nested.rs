@@ -122,7 +122,7 @@ fn move_log(store: &Store, from: &Path, to: &Path) -> Result<bool> {
     let is_missing = |error: &refdb_vfs::Error| error.source.kind() == std::io::ErrorKind::NotFound;
     let put = |path: &Path| -> Result<bool> {
         let act = || fs.rename(&aside, path);
-        let has_room = folders::remove_empty_tree(fs, path)?;
+        let has_room = fs.remove_empty_tree(path)?;
         if has_room {
             folders::with_parents(fs, path, options.sharing, &mut Vec::new(), is_missing, act)?;
         }

@@ -1,6 +1,6 @@
 //! A loose ref's new content comes into its place, and lasts there.
 
-use super::{folders, store::Store};
+use super::store::Store;
 use crate::{Rejection, Result, Why};
 use bstr::BStr;
 use refdb_vfs::Lock;
@@ -14,7 +14,7 @@ use std::{
 pub(super) fn loose(store: &Store, name: &BStr, lock: &mut Lock) -> Result<()> {
     match lock.publish() {
         Err(error) if matches!(error.source.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::DirectoryNotEmpty) => {
-            if !folders::remove_empty_tree(&store.options.fs, lock.target())? {
+            if !store.options.fs.remove_empty_tree(lock.target())? {
                 return Err(Rejection::of_claim(name, Why::Folder { path: lock.target().to_owned() }).into());
             }
             Ok(lock.publish()?)

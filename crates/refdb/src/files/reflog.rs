@@ -205,7 +205,7 @@ impl<'s> Writer<'s> {
         let mut file = match self.open(&path) {
             // Folders of logs that are gone may lie where the log belongs.
             Err(error) if error.is_folder() => {
-                if !folders::remove_empty_tree(&self.store.options.fs, &path)? {
+                if !self.store.options.fs.remove_empty_tree(&path)? {
                     let name = RefName::new_safe(name.to_vec()).expect("claims were names when they came in");
                     return Err(Rejection::of(name, Why::LogsBelow { path }).into());
                 }

@@ -56,7 +56,7 @@ pub(super) fn taken(store: &Store, source: &BStr) -> Result<Option<Vec<u8>>> {
 pub(super) fn put(store: &Store, name: &BStr, content: &[u8]) -> Result<Option<PathBuf>> {
     let options = &store.options;
     let Some(path) = store.layout.log_path(name) else { return Ok(None) };
-    folders::remove_empty_tree(&options.fs, &path)?;
+    options.fs.remove_empty_tree(&path)?;
     let is_missing =
         |error: &Error| matches!(error, Error::Io(error) | Error::Lock(LockError::Io(error)) if error.is_not_found());
     folders::with_parents(&options.fs, &path, options.sharing, &mut Vec::new(), is_missing, || {

@@ -158,7 +158,7 @@ impl Answers for Below {
 fn set(store: &Store, entry: &IntentRef, sync: bool, made: &mut Vec<PathBuf>) -> Result<bool> {
     let (options, fs) = (&store.options, &store.options.fs);
     let Some(path) = store.layout.ref_path(entry.name.as_bstr()) else { return Ok(false) };
-    if fs.find_link(&path)?.is_some_and(|stat| stat.is_dir()) && !folders::remove_empty_tree(fs, &path)? {
+    if fs.find_link(&path)?.is_some_and(|stat| stat.is_dir()) && !fs.remove_empty_tree(&path)? {
         return Ok(false);
     }
     add_log(store, entry)?;

@@ -160,11 +160,11 @@ impl FilesLocked {
     /// Whether a ref's file can be made. Empty folders are removed, and so are locks whose owners are gone.
     fn has_room(&self, path: &Path) -> Result<bool> {
         let fs = &self.store.options.fs;
-        if folders::remove_empty_tree(fs, path)? || !is_folder(&self.store, path) {
+        if fs.remove_empty_tree(path)? || !is_folder(&self.store, path) {
             return Ok(true);
         }
         dead_locks::clear(fs, path)?;
-        folders::remove_empty_tree(fs, path)
+        Ok(fs.remove_empty_tree(path)?)
     }
 
     /// Whether the step is a deletion that shall appear with packed-refs.

@@ -1,12 +1,12 @@
 //! Whose refs are moved, and where they lie before, meanwhile and after.
 
-use super::{MigrateOptions, in_two::in_two};
+use super::MigrateOptions;
 use crate::{
     Config, Environment, MigrateError, Misuse, Reading, RefFormat, Repository, RepositoryError, Result, Settings,
     Store, files::FilesOptions, store,
 };
 use bstr::{BString, ByteSlice};
-use refdb_vfs::{EntryKind, Fs, Lock, LockError, Nearby, Patience};
+use refdb_vfs::{EntryKind, Fs, Lock, LockError, Patience};
 use reftable::stack::{Durability, Stack, StackOptions};
 use std::{
     collections::hash_map::RandomState,
@@ -325,17 +325,16 @@ impl Root {
             name.as_bytes().starts_with(ROOT_START.as_bytes()),
             "only a migration's own folder is removed: {name:?}"
         );
+        // A link in its place is none of ours, and leads to what is to stay.
+        let folder = fs.folder_no_follow(&self.path)?;
         // Its note goes last: until then the next run knows what this is.
-        for (name, kind) in fs.read_dir(&self.path)? {
+        for (name, kind) in folder.entries()? {
             if !matches!(name.as_bytes(), b"plan" | b"done") {
-                remove_tree(fs, &self.path.join(OsStr::from_bytes(&name)), kind)?;
+                folder.remove_tree(OsStr::from_bytes(&name), kind)?;
             }
         }
-        for note in [self.plan(), self.done()] {
-            match fs.remove_file(&note) {
-                Err(error) if error.is_not_found() => {}
-                removed => removed?,
-            }
+        for note in ["plan", "done"] {
+            folder.remove_tree(OsStr::new(note), EntryKind::File)?;
         }
         Ok(fs.remove_dir(&self.path)?)
     }
@@ -364,50 +363,6 @@ fn plan_text(options: &MigrateOptions) -> String {
 pub(super) fn holds(site: &Site<'_>, path: &Path, content: &[u8]) -> bool {
     let mut text = Vec::new();
     site.fs.read_small(path, false, &mut text).is_ok() && text.trim_end() == content.trim_end()
-}
-
-/// While as many files are removed, their names are in memory.
-const FILES_MAX: usize = 8192;
-
-/// Removes a file, or a folder with all that is in it. A symbolic link is not followed.
-pub(super) fn remove_tree(fs: &Fs, path: &Path, kind: EntryKind) -> Result<()> {
-    if kind != EntryKind::Dir {
-        return removed(fs.remove_file(path));
-    }
-    // A loop, since refnames can have thousands of folders.
-    let (mut waiting, mut folders, mut files) = (vec![path.to_owned()], Vec::new(), Vec::new());
-    while let Some(folder) = waiting.pop() {
-        for (name, kind) in fs.read_dir(&folder)? {
-            let list = if kind == EntryKind::Dir { &mut waiting } else { &mut files };
-            list.push(folder.join(OsStr::from_bytes(&name)));
-        }
-        folders.push(folder);
-        if files.len() >= FILES_MAX {
-            remove_all(fs, &files)?;
-            files.clear();
-        }
-    }
-    remove_all(fs, &files)?;
-    // Those below others come last.
-    for folder in folders.iter().rev() {
-        match fs.remove_dir(folder) {
-            Err(error) if error.is_not_found() => {}
-            removed => removed?,
-        }
-    }
-    Ok(())
-}
-
-fn remove_all(fs: &Fs, files: &[PathBuf]) -> Result<()> {
-    in_two(files, || Nearby::new(fs), |near, file| removed(near.remove_file(file))).map(drop)
-}
-
-/// A file that is gone already is as good as removed.
-fn removed(removed: refdb_vfs::Result<()>) -> Result<()> {
-    match removed {
-        Err(error) if error.is_not_found() => Ok(()),
-        removed => Ok(removed?),
-    }
 }
 
 /// Makes a folder that may be there, and those above it up to `base`, which is there.

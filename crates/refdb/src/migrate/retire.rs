@@ -1,10 +1,7 @@
 //! Takes the files of one format away from where readers and writers of it look. Each part may have been taken before.
 
 use super::place::{BLANK_HEAD, BLANK_HEADS, Place, Root, Site, holds, make_folders};
-use crate::{
-    MigrateError, RefFormat, Result,
-    files::{remove_empty_tree, share},
-};
+use crate::{MigrateError, RefFormat, Result, files::share};
 use bstr::ByteSlice;
 use refdb_types::is_root_ref;
 use refdb_vfs::{EntryKind, Lock, Stat};
@@ -327,7 +324,7 @@ pub(super) fn take_blanks(site: &Site<'_>, root: &Root, place: &Place) -> Result
 pub(super) fn make_room(site: &Site<'_>, path: &Path) -> Result<bool> {
     match site.fs.find_link(path)? {
         None => Ok(true),
-        Some(stat) if stat.is_dir() => remove_empty_tree(&site.fs, path),
+        Some(stat) if stat.is_dir() => Ok(site.fs.remove_empty_tree(path)?),
         Some(_) => Ok(path.file_name().is_some_and(|name| name == "HEAD")),
     }
 }

@@ -50,12 +50,19 @@ pub(super) fn clear(site: &Site<'_>, dry_run: bool) -> Result<Vec<BString>> {
     let (logs, mut refs): (Vec<_>, Vec<_>) = found.iter().cloned().partition(|path| is_lone_log(site, path, &found));
     if refs.is_empty() {
         let removed = if dry_run { &[] } else { &logs[..] };
-        removed.iter().try_for_each(|log| site.fs.remove_file(&site.common.join(OsStr::from_bytes(log))))?;
+        removed.iter().try_for_each(|log| remove(site, log.as_bstr()))?;
         return Ok(logs);
     }
     let more = refs.len().saturating_sub(NAMED_MAX);
     refs.truncate(NAMED_MAX);
     Err(MigrateError::Strays { found: refs, more }.into())
+}
+
+/// Removes a file that was found, unless a folder on the way to it is a symbolic link by now.
+fn remove(site: &Site<'_>, path: &BStr) -> Result<()> {
+    let path = Path::new(OsStr::from_bytes(path));
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { unreachable!("a reflog is in a folder") };
+    Ok(site.fs.folder(&site.common)?.below(folder)?.remove_file(name)?)
 }
 
 /// Whether this is a reflog of a ref that is not there. A writer of files writes the log first: this one failed at the ref.

@@ -1,0 +1,175 @@
+//! How objects leave a quarantine for where objects are: in an order in which nothing is seen before what it needs, and
+//! never through a symbolic link that stands in the quarantine.
+
+use super::LOCK;
+use refdb::config::SharedRepository;
+use refdb_vfs::{EntryKind, Error, Folder, Fs, Result};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or_else(|| unreachable!("a file in a folder has a folder"))
+}
+
+/// How often a folder is made again that others remove.
+const PATIENCE: usize = 100;
+
+/// What an error says that a pack of the same name and other content causes.
+const REPLACE: &str = "replace by another file of its name";
+
+/// How objects leave a quarantine.
+pub(super) struct Release<'f> {
+    pub(super) fs: &'f Fs,
+    pub(super) sync: bool,
+    pub(super) sharing: SharedRepository,
+}
+
+impl Release<'_> {
+    /// The files to be moved, in their order: those left by the lock and by failed programs are not.
+    pub(super) fn entries(&self, from: &Folder) -> Result<Vec<(Vec<u8>, EntryKind)>> {
+        let mut entries = from.entries()?;
+        entries.retain(|(name, _)| name != LOCK.as_bytes() && !name.starts_with(b"tmp_"));
+        if let Some((name, _)) = entries.iter().find(|(_, kind)| !matches!(kind, EntryKind::File | EntryKind::Dir)) {
+            // Git makes none, so a hook did. Among the objects, a link would lead out of the repository.
+            return Err(Error {
+                operation: "move into the repository",
+                path: from.path().join(OsStr::from_bytes(name)),
+                source: std::io::Error::other("it is neither a file nor a folder; no hook may put it there"),
+            });
+        }
+        entries.sort_by(|(a, _), (b, _)| (rank(a), a).cmp(&(rank(b), b)));
+        Ok(entries)
+    }
+
+    /// Syncs all files, and finds what cannot be moved before the first is.
+    pub(super) fn sync_files(&self, folder: &Folder) -> Result<()> {
+        for (name, kind) in self.entries(folder)? {
+            let name = OsStr::from_bytes(&name);
+            match kind {
+                EntryKind::Dir => self.sync_files(&folder.folder(name)?)?,
+                _ => folder.open(name)?.sync()?,
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn folder(&self, from: &Folder, to: &Path) -> Result<()> {
+        let entries = self.entries(from)?;
+        for (name, kind) in &entries {
+            let name = OsStr::from_bytes(name);
+            let to = to.join(name);
+            match kind {
+                EntryKind::Dir => {
+                    self.make_folder(&to)?;
+                    self.folder(&from.folder(name)?, &to)?;
+                }
+                _ => self.file(from, name, &to)?,
+            }
+        }
+        // Names must not be durable before the folder is.
+        if self.sync && !entries.is_empty() { self.sync_folder(to) } else { Ok(()) }
+    }
+
+    pub(super) fn what_is_gone(&self, from: &Folder, to: &Path) -> Result<()> {
+        let mut is_changed = false;
+        for (name, _) in self.entries(from)? {
+            let name = OsStr::from_bytes(&name);
+            if self.fs.find(&to.join(name))?.is_none() {
+                self.file(from, name, &to.join(name))?;
+                is_changed = true;
+            }
+        }
+        if is_changed && self.sync { self.sync_folder(to) } else { Ok(()) }
+    }
+
+    fn sync_folder(&self, folder: &Path) -> Result<()> {
+        match self.fs.sync_dir(folder) {
+            // Others have packed what was in it, and synced the pack.
+            Err(error) if error.is_not_found() => Ok(()),
+            synced => synced,
+        }
+    }
+
+    fn make_folder(&self, path: &Path) -> Result<()> {
+        match self.fs.create_dir(path, 0o777) {
+            // A `git gc` may remove it while it is empty; [`Self::file`] makes it again then.
+            Ok(()) => match self.share(path) {
+                Err(error) if error.is_not_found() => Ok(()),
+                shared => shared,
+            },
+            Err(error) if error.is_exists() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn share(&self, folder: &Path) -> Result<()> {
+        match self.sharing.adjust(self.fs.stat(folder)?.mode, true) {
+            Some(mode) => self.fs.set_mode(folder, mode),
+            None => Ok(()),
+        }
+    }
+
+    fn file(&self, from: &Folder, name: &OsStr, to: &Path) -> Result<()> {
+        for _ in 0..PATIENCE {
+            let done = match from.hard_link(name, to) {
+                Err(error) if error.is_exists() => self.same(from, name, to),
+                linked => linked,
+            };
+            match done {
+                // `git gc` beside us removes folders that are empty, and packs that it has packed again.
+                Err(error) if error.is_not_found() => self.make_folder(folder_of(to))?,
+                // Some file systems have no hard links.
+                Err(error) if error.operation != REPLACE => return from.rename(name, to),
+                done => return done,
+            }
+        }
+        from.rename(name, to)
+    }
+
+    /// A file of the name is there already. A loose object's name is its hash. The program that wrote it has compared
+    /// it with the object that was there. The bytes of a file differ by how they were deflated. A pack's name is one,
+    /// too, of all its bytes.
+    fn same(&self, from: &Folder, name: &OsStr, to: &Path) -> Result<()> {
+        let is_pack = from.path().file_name().is_some_and(|folder| folder == "pack");
+        let is_keep = Path::new(name).extension().is_some_and(|extension| extension == "keep");
+        if is_pack && !is_keep && !self.equal(from, name, to)? {
+            return Err(Error {
+                operation: REPLACE,
+                path: to.to_owned(),
+                source: std::io::ErrorKind::AlreadyExists.into(),
+            });
+        }
+        Ok(())
+    }
+
+    fn equal(&self, from: &Folder, name: &OsStr, to: &Path) -> Result<bool> {
+        const PIECE_BYTES: usize = 64 << 10;
+        let (one, other) = (from.open(name)?, self.fs.open(to)?);
+        let size = one.stat()?.len_bytes;
+        if other.stat()?.len_bytes != size {
+            return Ok(false);
+        }
+        let (mut ours, mut theirs) = (vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]);
+        let mut at = 0;
+        while at < size {
+            let count = PIECE_BYTES.min(usize::try_from(size - at).unwrap_or(PIECE_BYTES));
+            one.read_exact_at(&mut ours[..count], at)?;
+            other.read_exact_at(&mut theirs[..count], at)?;
+            if ours[..count] != theirs[..count] {
+                return Ok(false);
+            }
+            at += count as u64;
+        }
+        Ok(true)
+    }
+}
+
+/// The order in which files become visible: what an index leads to comes before it.
+fn rank(name: &[u8]) -> u8 {
+    match name.rsplit(|byte| *byte == b'.').next() {
+        Some(b"keep") => 0,
+        Some(b"pack") => 1,
+        Some(b"rev") => 2,
+        Some(b"idx") => 4,
+        _ => 3,
+    }
+}

@@ -1,0 +1,252 @@
+//! Open folders: work on their entries stays in them, even if their paths lead elsewhere by now.
+
+use crate::{EntryKind, Error, File, Fs, Op, Result, Stat, gate::Gate};
+use rustix::{
+    fd::{AsFd, OwnedFd},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, SeekFrom},
+};
+use std::{
+    ffi::OsStr,
+    io,
+    ops::ControlFlow,
+    os::unix::ffi::OsStrExt,
+    path::{Component, Path, PathBuf},
+};
+
+const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// A folder that is held open.
+///
+/// Its methods take the name of an entry and reach that entry through the folder's descriptor. Another process that
+/// replaces the folder by a symbolic link therefore cannot lead them to other files. The path is only for messages and
+/// for witnesses. No method follows a symbolic link.
+pub struct Folder {
+    gate: Gate,
+    inner: OwnedFd,
+    path: PathBuf,
+}
+
+impl std::fmt::Debug for Folder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Folder({})", self.path.display())
+    }
+}
+
+impl Fs {
+    /// Opens a folder, through symbolic links if the path has any.
+    pub fn folder(&self, path: &Path) -> Result<Folder> {
+        Folder::open_at(self.gate(), CWD, path, FLAGS, path.to_owned())
+    }
+
+    /// Opens a folder that must not be a symbolic link itself. A link is reported as "not a folder", which
+    /// [`Error::is_not_found`] includes.
+    pub fn folder_no_follow(&self, path: &Path) -> Result<Folder> {
+        Folder::open_at(self.gate(), CWD, path, FLAGS | OFlags::NOFOLLOW, path.to_owned())
+    }
+}
+
+impl Folder {
+    fn open_at(gate: &Gate, at: impl AsFd + Copy, name: &Path, flags: OFlags, path: PathBuf) -> Result<Self> {
+        match gate.opening(|| rustix::fs::openat(at, name, flags, Mode::empty())) {
+            Ok(inner) => Ok(Folder { gate: gate.clone(), inner, path }),
+            Err(source) => Err(Error::new("read the folder", &path, source)),
+        }
+    }
+
+    /// The path by which the folder was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Which folder this is: device and inode.
+    pub fn id(&self) -> Result<(u64, u64)> {
+        match rustix::fs::fstat(&self.inner) {
+            Ok(stat) => Ok(Stat::of_raw(&stat).file_id()),
+            Err(source) => Err(Error::new("stat", &self.path, source)),
+        }
+    }
+
+    /// Opens a folder in this one, unless it is a symbolic link.
+    pub fn folder(&self, name: &OsStr) -> Result<Self> {
+        let flags = FLAGS | OFlags::NOFOLLOW;
+        Folder::open_at(&self.gate, self.inner.as_fd(), Path::new(name), flags, self.path.join(name))
+    }
+
+    /// Another descriptor of this folder.
+    pub(crate) fn again(&self) -> Result<Self> {
+        match self.gate.opening(|| self.inner.try_clone()) {
+            Ok(inner) => Ok(Folder { gate: self.gate.clone(), inner, path: self.path.clone() }),
+            Err(source) => Err(Error::new("read the folder", &self.path, source)),
+        }
+    }
+
+    /// Opens a folder some levels below this one; none on the way may be a symbolic link.
+    pub fn below(&self, relative: &Path) -> Result<Self> {
+        let mut folder = self.again()?;
+        for part in relative.components() {
+            folder = match part {
+                Component::Normal(name) => folder.folder(name)?,
+                Component::CurDir => continue,
+                _ => {
+                    let path = self.path.join(relative);
+                    return Err(Error::new("read the folder", &path, io::ErrorKind::InvalidInput));
+                }
+            };
+        }
+        Ok(folder)
+    }
+
+    /// Opens the folder that this one is in, which must be the one with that [`id`](Self::id).
+    pub(crate) fn above(&self, id: (u64, u64)) -> Result<Self> {
+        let path = self.path.parent().unwrap_or(&self.path).to_owned();
+        let above = Folder::open_at(&self.gate, self.inner.as_fd(), Path::new(".."), FLAGS, path)?;
+        if above.id()? != id {
+            let moved = io::Error::other("it was moved meanwhile");
+            return Err(Error::new("go on from the folder", &self.path, moved));
+        }
+        Ok(above)
+    }
+
+    /// The entries, unsorted, without `.` and `..`.
+    pub fn entries(&self) -> Result<Vec<(Vec<u8>, EntryKind)>> {
+        let mut entries = Vec::new();
+        rustix::fs::seek(&self.inner, SeekFrom::Start(0))
+            .map_err(|source| Error::new("read the folder", &self.path, source))?;
+        self.read_with(&mut |name, kind| {
+            entries.push((name.to_vec(), kind));
+            ControlFlow::Continue(())
+        })?;
+        Ok(entries)
+    }
+
+    /// Shows those entries that were not read yet to `entry`, until it breaks.
+    pub(crate) fn read_with(&self, entry: &mut dyn FnMut(&[u8], EntryKind) -> ControlFlow<()>) -> Result<()> {
+        let mut list = || -> io::Result<()> {
+            let mut buffer = Vec::with_capacity(32 << 10);
+            let mut entries = rustix::fs::RawDir::new(&self.inner, buffer.spare_capacity_mut());
+            while let Some(found) = entries.next() {
+                let found = found?;
+                let name = found.file_name().to_bytes();
+                if matches!(name, b"." | b"..") {
+                    continue;
+                }
+                let kind = match found.file_type() {
+                    // Some file systems do not tell.
+                    FileType::Unknown => {
+                        let stat = rustix::fs::statat(&self.inner, found.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
+                        FileType::from_raw_mode(stat.st_mode)
+                    }
+                    kind => kind,
+                };
+                let kind = match kind {
+                    FileType::RegularFile => EntryKind::File,
+                    FileType::Directory => EntryKind::Dir,
+                    FileType::Symlink => EntryKind::Symlink,
+                    _ => EntryKind::Other,
+                };
+                if entry(name, kind).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        list().map_err(|source| Error::new("read the folder", &self.path, source))
+    }
+
+    /// Opens a file for reading.
+    pub fn open(&self, name: &OsStr) -> Result<File> {
+        self.open_file(name, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW, 0)
+            .map_err(|source| Error::new("open", &self.path.join(name), source))
+    }
+
+    /// Creates a new, empty file; fails if the name exists. `mode` is subject to the process's umask.
+    pub fn create_new(&self, name: &OsStr, mode: u32) -> Result<File> {
+        let path = self.path.join(name);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        self.gate.change(Op::Create(&path), "create", &path, || self.open_file(name, flags, mode))
+    }
+
+    fn open_file(&self, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<File> {
+        let mode = Mode::from_raw_mode(mode);
+        let inner = self.gate.opening(|| rustix::fs::openat(&self.inner, name, flags | OFlags::CLOEXEC, mode))?;
+        Ok(File::new(&self.gate, inner.into(), &self.path.join(name)))
+    }
+
+    /// Makes a folder.
+    pub fn create_dir(&self, name: &OsStr, mode: u32) -> Result<()> {
+        let path = self.path.join(name);
+        self.gate.change(Op::MakeDir(&path), "create the folder", &path, || {
+            rustix::fs::mkdirat(&self.inner, name, Mode::from_raw_mode(mode)).map_err(Into::into)
+        })
+    }
+
+    /// Renames an entry to a path, replacing what was there.
+    pub fn rename(&self, name: &OsStr, to: &Path) -> Result<()> {
+        self.gate.change(Op::Rename(&self.path.join(name), to), "rename a file to", to, || {
+            rustix::fs::renameat(&self.inner, name, CWD, to).map_err(Into::into)
+        })
+    }
+
+    /// Renames an entry within the folder, replacing what was there.
+    pub fn rename_within(&self, name: &OsStr, to: &OsStr) -> Result<()> {
+        let path = self.path.join(to);
+        self.gate.change(Op::Rename(&self.path.join(name), &path), "rename a file to", &path, || {
+            rustix::fs::renameat(&self.inner, name, &self.inner, to).map_err(Into::into)
+        })
+    }
+
+    /// Makes `to` another name of a file; fails if `to` exists.
+    pub fn hard_link(&self, name: &OsStr, to: &Path) -> Result<()> {
+        self.gate.change(Op::Link(&self.path.join(name), to), "link", to, || {
+            rustix::fs::linkat(&self.inner, name, CWD, to, AtFlags::empty()).map_err(Into::into)
+        })
+    }
+
+    /// Removes a file's name.
+    pub fn remove_file(&self, name: &OsStr) -> Result<()> {
+        let path = self.path.join(name);
+        self.gate.change(Op::Remove(&path), "remove", &path, || {
+            rustix::fs::unlinkat(&self.inner, name, AtFlags::empty()).map_err(Into::into)
+        })
+    }
+
+    /// Removes an empty folder.
+    pub fn remove_dir(&self, name: &OsStr) -> Result<()> {
+        let path = self.path.join(name);
+        self.gate.change(Op::RemoveDir(&path), "remove the folder", &path, || {
+            rustix::fs::unlinkat(&self.inner, name, AtFlags::REMOVEDIR).map_err(Into::into)
+        })
+    }
+}
+
+/// A path's folder and the name in it.
+pub(crate) fn place(path: &Path) -> Option<(&Path, &OsStr)> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Some((folder, path.file_name()?))
+}
+
+/// An entry's name.
+pub(crate) fn name_of(bytes: &[u8]) -> &OsStr {
+    OsStr::from_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neither_a_link_nor_dots_lead_out_of_an_open_folder() {
+        let (dir, fs) = (tempfile::tempdir().unwrap(), Fs::real());
+        std::fs::create_dir_all(dir.path().join("a/b/c")).unwrap();
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        fs.symlink(&dir.path().join("a"), &dir.path().join("a/link")).unwrap();
+        fs.symlink(&dir.path().join("file"), &dir.path().join("a/to-file")).unwrap();
+        let folder = fs.folder(&dir.path().join("a")).unwrap();
+        assert_eq!(folder.below(Path::new("b/c")).unwrap().path(), dir.path().join("a/b/c"));
+        assert_eq!(folder.below(Path::new("")).unwrap().id().unwrap(), folder.id().unwrap());
+        for relative in ["link", "link/b", "b/../b", "..", "/", "to-file"] {
+            assert!(folder.below(Path::new(relative)).is_err(), "{relative}");
+        }
+        assert!(folder.open(OsStr::new("to-file")).unwrap_err().is_symlink());
+    }
+}

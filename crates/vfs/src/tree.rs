@@ -1,0 +1,179 @@
+//! Whole trees of folders, walked and removed without following a symbolic link.
+//!
+//! Each folder is opened from the one above it, and going up checks that it arrives where it came from. So a link that
+//! another process puts in the place of a folder in the middle of a removal leads nowhere. One folder is open at a time,
+//! since refnames can have thousands of folders.
+
+use crate::{
+    EntryKind, Error, Folder, Fs, Result,
+    folder::{name_of, place},
+};
+use std::{
+    ffi::{OsStr, OsString},
+    io,
+    path::Path,
+};
+
+impl Folder {
+    /// Walks this folder and all folders below it.
+    ///
+    /// `enter` is called for each folder and returns which of its folders are entered next. `leave` is called with a
+    /// folder's parent and name, once everything below the folder is done. A folder that is gone, or is a link by now, is
+    /// passed over, and `unreadable` decides what becomes of one that cannot be opened. The walk ends early, with
+    /// `Ok(false)`, if `enter` returns `None` or `leave` returns `false`.
+    pub fn walk<E: From<Error>>(
+        &self,
+        mut unreadable: impl FnMut(Error) -> std::result::Result<(), E>,
+        mut enter: impl FnMut(&Folder) -> std::result::Result<Option<Vec<OsString>>, E>,
+        mut leave: impl FnMut(&Folder, &OsStr) -> std::result::Result<bool, E>,
+    ) -> std::result::Result<bool, E> {
+        let mut at = self.again()?;
+        let Some(first) = enter(&at)? else { return Ok(false) };
+        // The folders to enter, level by level; the names on the way down, each with its parent's identity.
+        let (mut waiting, mut way) = (vec![first], Vec::new());
+        while let Some(level) = waiting.last_mut() {
+            if let Some(name) = level.pop() {
+                match at.folder(&name) {
+                    Err(error) if error.is_not_found() => {}
+                    Err(error) => unreadable(error)?,
+                    Ok(inner) => {
+                        let Some(next) = enter(&inner)? else { return Ok(false) };
+                        way.push((name, at.id()?));
+                        waiting.push(next);
+                        at = inner;
+                    }
+                }
+                continue;
+            }
+            waiting.pop();
+            let Some((name, above)) = way.pop() else { break };
+            at = match at.above(above) {
+                Ok(above) => above,
+                Err(error) => return unreadable(error).map(|()| true),
+            };
+            if !leave(&at, &name)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Removes a file, or a folder with all that is in it. What is gone already is as good as removed.
+    pub fn remove_tree(&self, name: &OsStr, kind: EntryKind) -> Result<()> {
+        if kind != EntryKind::Dir {
+            return removed(self.remove_file(name));
+        }
+        let enter = |folder: &Folder| {
+            let mut folders = Vec::new();
+            for (name, kind) in folder.entries()? {
+                match kind {
+                    EntryKind::Dir => folders.push(name_of(&name).to_owned()),
+                    _ => removed(folder.remove_file(name_of(&name)))?,
+                }
+            }
+            Ok(Some(folders))
+        };
+        match self.folder(name) {
+            Err(error) if error.is_not_found() => return Ok(()),
+            folder => folder?.walk(Err, enter, |parent, name| removed(parent.remove_dir(name)).map(|()| true))?,
+        };
+        removed(self.remove_dir(name))
+    }
+
+    /// Removes a folder that holds nothing but empty folders. `Ok(false)` if something else is in it.
+    fn remove_empty_tree(&self, name: &OsStr) -> Result<bool> {
+        let enter = |folder: &Folder| {
+            let mut folders = Vec::new();
+            for (name, kind) in folder.entries()? {
+                if kind != EntryKind::Dir {
+                    return Ok(None);
+                }
+                folders.push(name_of(&name).to_owned());
+            }
+            let mut full = Vec::new();
+            for name in folders {
+                match emptied(folder.remove_dir(&name)) {
+                    Emptied::Gone => {}
+                    Emptied::NotYet => full.push(name),
+                    Emptied::Never => return Ok(None),
+                }
+            }
+            Ok(Some(full))
+        };
+        let is_gone = |parent: &Folder, name: &OsStr| emptied(parent.remove_dir(name)) == Emptied::Gone;
+        match self.folder(name) {
+            Err(error) if error.is_not_found() => {}
+            folder => {
+                if !folder?.walk(Err, enter, |parent, name| Ok(is_gone(parent, name)))? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(is_gone(self, name))
+    }
+}
+
+impl Fs {
+    /// Removes a folder that holds nothing but empty folders, as git does where a ref shall be. `Ok(false)` if something
+    /// else is in it, or in its place.
+    pub fn remove_empty_tree(&self, path: &Path) -> Result<bool> {
+        // Nearly all are empty, which one call tells.
+        match emptied(self.remove_dir(path)) {
+            Emptied::Gone => return Ok(true),
+            Emptied::Never => return Ok(false),
+            Emptied::NotYet => {}
+        }
+        let Some((folder, name)) = place(path) else { return Ok(false) };
+        match self.folder(folder) {
+            Err(error) if error.is_not_found() => Ok(true),
+            folder => folder?.remove_empty_tree(name),
+        }
+    }
+}
+
+/// What an attempt to remove an empty folder shows.
+#[derive(PartialEq, Eq)]
+enum Emptied {
+    Gone,
+    /// Something is in it.
+    NotYet,
+    /// It cannot be removed, or is no folder.
+    Never,
+}
+
+fn emptied(removed: Result<()>) -> Emptied {
+    match removed.map_err(|error| error.source.kind()) {
+        Ok(()) | Err(io::ErrorKind::NotFound) => Emptied::Gone,
+        Err(io::ErrorKind::DirectoryNotEmpty) => Emptied::NotYet,
+        Err(_) => Emptied::Never,
+    }
+}
+
+fn removed(removed: Result<()>) -> Result<()> {
+    match removed {
+        Err(error) if error.is_not_found() => Ok(()),
+        removed => removed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_of_empty_folders_goes_and_one_with_a_file_stays() {
+        let (dir, fs) = (tempfile::tempdir().unwrap(), Fs::real());
+        let top = dir.path().join("a");
+        std::fs::create_dir_all(top.join("b/c")).unwrap();
+        std::fs::create_dir_all(top.join("d")).unwrap();
+        assert!(fs.remove_empty_tree(&top).unwrap());
+        assert!(!top.exists());
+        assert!(fs.remove_empty_tree(&top).unwrap());
+        std::fs::create_dir_all(top.join("b/c")).unwrap();
+        std::fs::write(top.join("b/x"), "").unwrap();
+        assert!(!fs.remove_empty_tree(&top).unwrap());
+        assert!(top.join("b/x").exists());
+        fs.symlink(&top, &dir.path().join("link")).unwrap();
+        assert!(!fs.remove_empty_tree(&dir.path().join("link")).unwrap());
+    }
+}
