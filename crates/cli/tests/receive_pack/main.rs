@@ -15,6 +15,7 @@ mod limits;
 mod lying;
 mod processes;
 mod raw;
+mod refusals;
 mod security;
 mod trouble;
 mod unusual_objects;

@@ -45,11 +45,7 @@ impl Asked {
         }
         bytes.extend_from_slice(b"0000");
         if wishes.iter().any(|(_, new, _)| new.is_some()) {
-            bytes.extend_from_slice(b"PACK\0\0\0\x02\0\0\0\0");
-            bytes.extend_from_slice(match self.hash {
-                HashKind::Sha1 => EMPTY_SHA1,
-                HashKind::Sha256 => EMPTY_SHA256,
-            });
+            bytes.extend_from_slice(&empty_pack(self.hash));
         }
         bytes
     }
@@ -81,6 +77,14 @@ pub(crate) const KINDS: [(RefFormat, HashKind); 2] =
     [(RefFormat::Files, HashKind::Sha256), (RefFormat::Reftable, HashKind::Sha1)];
 
 pub(crate) const NONE: Option<usize> = None;
+
+pub(crate) fn empty_pack(hash: HashKind) -> Vec<u8> {
+    let checksum = match hash {
+        HashKind::Sha1 => EMPTY_SHA1,
+        HashKind::Sha256 => EMPTY_SHA256,
+    };
+    [b"PACK\0\0\0\x02\0\0\0\0", checksum].concat()
+}
 
 /// The checksum of a pack without objects.
 const EMPTY_SHA1: &[u8] = b"\x02\x9d\x08\x82\x3b\xd8\xa8\xea\xb5\x10\xad\x6a\xc7\x5c\x82\x3c\xfd\x3e\xd3\x1e";

@@ -268,11 +268,11 @@ impl Session<'_, '_> {
                 self.refuse(at, policy::hidden(command));
             }
         }
-        if self.outcomes.iter().all(|outcome| outcome.refusal.is_some()) {
-            return Ok(());
-        }
+        // The hook hears of refused commands too, even if all are, since it may log or explain them.
         if !self.receive_hook("pre-receive", |_, _| true)? {
             self.refuse_all("pre-receive hook declined");
+        }
+        if self.outcomes.iter().all(|outcome| outcome.refusal.is_some()) {
             return Ok(());
         }
         // From here on programs work outside the quarantine.
