@@ -39,6 +39,8 @@ pub struct Repository {
     common_dir: PathBuf,
     work_tree: Option<PathBuf>,
     shown_git_dir: PathBuf,
+    /// Where git would stand: what `shown_git_dir` is relative to.
+    standing: PathBuf,
     worktree_id: Option<BString>,
     hash: HashKind,
     storage: RefStorage,
@@ -204,6 +206,7 @@ impl Repository {
         let shown_worktree = self.shown_git_dir.join("config.worktree");
         let local = crate::config::Local {
             git_dir: &self.git_dir,
+            spelled: (&self.standing, &self.shown_git_dir),
             file: (&self.config_text, &file, &shown),
             worktree_file: self.worktree_config_text.as_deref().map(|text| (text, &*worktree_file, &*shown_worktree)),
             branch,

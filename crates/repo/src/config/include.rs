@@ -1,12 +1,12 @@
 //! Where an include directive stands, which file it means, and whether its condition holds: git-config(1), "Includes".
 
-use super::{ConfigError, Level, Place, expand_path};
+use super::{ConfigError, Level, Local, Place, expand_path};
 use crate::environment::{Environment, os};
 use bstr::{BStr, BString, ByteSlice};
 use gix_glob::wildmatch::Mode;
 use std::{
     borrow::Cow,
-    os::unix::ffi::OsStrExt,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
 };
 
@@ -33,49 +33,86 @@ pub(super) fn git_dir_matches(
     pattern: &BStr,
     from: &From<'_>,
     mode: Mode,
-    git_dir: &Path,
+    local: &Local<'_>,
     environment: &Environment,
 ) -> Result<bool, ConfigError> {
-    let git_dir = environment.resolve(git_dir);
-    // What stands for the folder of the file is no pattern, whatever characters it has.
-    let mut literal = BString::default();
-    let mut glob: BString = match pattern.strip_prefix(b"./") {
-        Some(rest) => {
+    let pattern = Pattern::parse(pattern, from, environment)?;
+    let git_dir = environment.resolve(local.git_dir);
+    let Some(rest) = pattern.behind_literal(real(&git_dir).as_os_str().as_bytes(), mode).map(BString::from) else {
+        // Git tries no other spelling of a path that does not lie below the file.
+        return Ok(false);
+    };
+    let as_spelled = || {
+        let path = spelled(local, environment)?;
+        Some(matches(&pattern.glob, pattern.behind_literal(&path, mode)?, mode))
+    };
+    Ok(matches(&pattern.glob, &rest, mode) || as_spelled().unwrap_or(false))
+}
+
+/// What a condition asks of a path: it begins with `literal`, and `glob` matches the rest.
+struct Pattern {
+    literal: BString,
+    glob: BString,
+}
+
+impl Pattern {
+    fn parse(pattern: &BStr, from: &From<'_>, environment: &Environment) -> Result<Pattern, ConfigError> {
+        if let Some(rest) = pattern.strip_prefix(b"./") {
             let Some((path, _)) = from.file else {
                 return Err(from.error("relative config include conditionals must come from files".into()));
             };
             let path = environment.resolve(path);
             let file = real(&path);
-            let folder = file.parent().unwrap_or(Path::new("/"));
-            literal = folder.as_os_str().as_bytes().into();
-            literal.push(b'/');
-            rest.into()
+            let folder = file.parent().unwrap_or(Path::new("/")).as_os_str().as_bytes();
+            // What stands for the folder of the file is no pattern, whatever characters it has.
+            let slash: &[u8] = if folder.ends_with(b"/") { b"" } else { b"/" };
+            let glob = if rest.is_empty() { BString::from("**") } else { with_all_below(rest.into()) };
+            return Ok(Pattern { literal: [folder, slash].concat().into(), glob });
         }
-        None => {
-            let expanded = expand_path(pattern, environment)
-                .ok_or_else(|| from.error(format!("could not expand include path '{pattern}'")))?;
-            // A path drops a slash at the end, which means something here.
-            let slash =
-                if pattern.ends_with(b"/") && !expanded.as_os_str().as_bytes().ends_with(b"/") { "/" } else { "" };
-            [expanded.as_os_str().as_bytes(), slash.as_bytes()].concat().into()
-        }
-    };
-    if literal.is_empty() && !glob.starts_with(b"/") {
-        glob.splice(0..0, *b"**/");
-    }
-    let glob = with_all_below(glob);
-    debug_assert!(literal.is_empty() || literal.ends_with(b"/"), "a pattern begins behind a folder");
-    let fits = |path: &Path| {
-        let path = path.as_os_str().as_bytes();
-        let head = path.get(..literal.len());
-        let same = if mode.contains(Mode::IGNORE_CASE) {
-            head.is_some_and(|head| head.eq_ignore_ascii_case(&literal))
-        } else {
-            head == Some(&literal)
+        // Only the home is expanded: the rest may end in slashes, which mean something here and which a path drops.
+        let (start, rest) = match pattern.find_byte(b'/') {
+            Some(slash) if pattern.starts_with(b"~") => pattern.split_at(slash),
+            _ => (pattern.as_bytes(), &b""[..]),
         };
-        same && matches(&glob, &path[literal.len()..], mode)
-    };
-    Ok(fits(&real(&git_dir)) || std::path::absolute(&git_dir).is_ok_and(|path| fits(&path)))
+        let expanded = expand_path(start.as_bstr(), environment)
+            .ok_or_else(|| from.error(format!("could not expand include path '{pattern}'")))?;
+        let mut glob = BString::from([expanded.as_os_str().as_bytes(), rest].concat());
+        if !glob.starts_with(b"/") {
+            glob.splice(0..0, *b"**/");
+        }
+        Ok(Pattern { literal: BString::default(), glob: with_all_below(glob) })
+    }
+
+    /// What `glob` has to match, if the path begins with `literal`.
+    fn behind_literal<'p>(&self, path: &'p [u8], mode: Mode) -> Option<&'p [u8]> {
+        let (head, rest) = path.split_at_checked(self.literal.len())?;
+        let same = if mode.contains(Mode::IGNORE_CASE) {
+            head.eq_ignore_ascii_case(&self.literal)
+        } else {
+            head == self.literal
+        };
+        same.then_some(rest)
+    }
+}
+
+/// The absolute path of the repository's folder with links and dots as they were written. `.` stays in it, because a
+/// pattern that ends with a slash fits the folder itself only so.
+fn spelled(local: &Local<'_>, environment: &Environment) -> Option<Vec<u8>> {
+    let (standing, git_dir) = local.spelled;
+    if git_dir.is_absolute() {
+        return Some(git_dir.as_os_str().as_bytes().to_owned());
+    }
+    let standing = if standing.as_os_str().is_empty() { Path::new(".") } else { standing };
+    let id = |path: &Path| path.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
+    // A shell tells by which links it came to a folder.
+    let by_links = environment
+        .get("PWD")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute() && id(path).is_some() && id(path) == id(standing));
+    let folder = by_links.or_else(|| standing.canonicalize().ok())?;
+    let folder = folder.as_os_str().as_bytes();
+    let slash: &[u8] = if folder.ends_with(b"/") { b"" } else { b"/" };
+    Some([folder, slash, git_dir.as_os_str().as_bytes()].concat())
 }
 
 pub(super) fn is_remote_url(key: &[u8]) -> bool {

@@ -17,6 +17,8 @@ const DEPTH_MAX: u32 = 10;
 pub(crate) struct Local<'a> {
     /// For `includeIf.gitdir:`.
     pub(crate) git_dir: &'a Path,
+    /// The same as git would spell it, `.` for instance, behind the folder that this is relative to.
+    pub(crate) spelled: (&'a Path, &'a Path),
     /// The content of `config` in the common folder, and its path as it is opened and as git shows it.
     pub(crate) file: (&'a [u8], &'a Path, &'a Path),
     /// The same of `config.worktree`, if there is one that counts.
@@ -182,7 +184,7 @@ impl<'a> Loader<'a> {
     }
 
     fn git_dir_matches(&self, pattern: &BStr, from: &From<'_>, mode: Mode) -> Result<bool, ConfigError> {
-        self.local.map_or(Ok(false), |local| git_dir_matches(pattern, from, mode, local.git_dir, self.environment))
+        self.local.map_or(Ok(false), |local| git_dir_matches(pattern, from, mode, local, self.environment))
     }
 
     fn any_remote_url_matches(&mut self, pattern: &BStr) -> Result<bool, ConfigError> {

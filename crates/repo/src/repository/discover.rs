@@ -21,6 +21,8 @@ struct Found {
     common_dir: PathBuf,
     /// The folder as git, which goes to the top of the worktree, would show it.
     shown: PathBuf,
+    /// Where git would stand: what `shown` is relative to.
+    standing: PathBuf,
     how: How,
 }
 
@@ -73,13 +75,14 @@ struct Finder<'a> {
 impl Finder<'_> {
     fn named(&self, given: &Path) -> Result<Found, RepositoryError> {
         let path = self.environment.resolve(given);
+        let standing = self.environment.resolve(Path::new(""));
         if let Some(common_dir) = self.common_dir_if_repository(&path)? {
-            return Ok(Found { git_dir: path, common_dir, shown: given.to_owned(), how: How::Named });
+            return Ok(Found { git_dir: path, common_dir, shown: given.to_owned(), standing, how: How::Named });
         }
         if self.fs.stat(&path).is_ok_and(|stat| stat.is_file()) {
             let git_dir = real(gitfile::read(self.fs, &path, given)?);
             if let Some(common_dir) = self.common_dir_if_repository(&git_dir)? {
-                return Ok(Found { shown: git_dir.clone(), git_dir, common_dir, how: How::Named });
+                return Ok(Found { shown: git_dir.clone(), git_dir, common_dir, standing, how: How::Named });
             }
         }
         Err(RepositoryError::NotARepository(given.to_owned()))
@@ -99,7 +102,11 @@ impl Finder<'_> {
             if device.is_some_and(|device| self.fs.stat(folder).map_or(true, |stat| stat.device != device)) {
                 return Err(RepositoryError::Boundary { mount_point: folder.to_owned() });
             }
-            if let Some(found) = self.at(folder)? {
+            if let Some(mut found) = self.at(folder)? {
+                if matches!(found.how, How::Inside) {
+                    // Git goes to the top of a worktree, but stays below that of a bare repository.
+                    found.standing.clone_from(&start);
+                }
                 return Ok(found);
             }
         }
@@ -132,8 +139,9 @@ impl Finder<'_> {
         let Some(common_dir) = self.common_dir_if_repository(dot_git)? else { return Ok(None) };
         let work_tree = self.fs.stat_link(or_dot(folder))?;
         self.check_owner(&[work_tree, link], folder)?;
-        let how = How::DotGit(or_dot(folder).to_owned());
-        Ok(Some(Found { git_dir: dot_git.to_owned(), common_dir, shown: ".git".into(), how }))
+        let standing = or_dot(folder).to_owned();
+        let how = How::DotGit(standing.clone());
+        Ok(Some(Found { git_dir: dot_git.to_owned(), common_dir, shown: ".git".into(), standing, how }))
     }
 
     fn git_file(&self, folder: &Path, dot_git: &Path, link: Stat) -> Result<Found, RepositoryError> {
@@ -143,7 +151,9 @@ impl Finder<'_> {
         };
         let work_tree = self.fs.stat_link(or_dot(folder))?;
         self.check_owner(&[link, work_tree, self.fs.stat_link(&git_dir)?], folder)?;
-        Ok(Found { shown: git_dir.clone(), git_dir, common_dir, how: How::DotGit(or_dot(folder).to_owned()) })
+        let standing = or_dot(folder).to_owned();
+        let how = How::DotGit(standing.clone());
+        Ok(Found { shown: git_dir.clone(), git_dir, common_dir, standing, how })
     }
 
     /// The repository that the folder itself is.
@@ -151,7 +161,8 @@ impl Finder<'_> {
         let folder = or_dot(folder);
         let Some(common_dir) = self.common_dir_if_repository(folder)? else { return Ok(None) };
         self.check_owner(&[self.fs.stat_link(folder)?], folder)?;
-        Ok(Some(Found { git_dir: folder.to_owned(), common_dir, shown: ".".into(), how: How::Inside }))
+        let standing = folder.to_owned();
+        Ok(Some(Found { git_dir: standing.clone(), common_dir, shown: ".".into(), standing, how: How::Inside }))
     }
 
     /// The same where nobody has named it, which `safe.bareRepository` may forbid.
@@ -246,7 +257,7 @@ impl Finder<'_> {
 
     /// Reads the repository's `config` and checks that its format is understood.
     fn open(&self, found: Found) -> Result<Repository, RepositoryError> {
-        let Found { git_dir, common_dir, shown, how } = found;
+        let Found { git_dir, common_dir, shown, standing, how } = found;
         let is_linked = git_dir != common_dir;
         let shown_common = if is_linked { &common_dir } else { &shown };
         let config = common_dir.join("config");
@@ -279,14 +290,16 @@ impl Finder<'_> {
             storage: format.storage.clone(),
         });
         let work_tree = self.work_tree(&format, &how, &git_dir);
+        let is_below = matches!(how, How::Inside) && standing != git_dir;
         Ok(Repository {
             format_watch,
             is_bare: format.bare != Some(false) && work_tree.is_none(),
             worktree_id: if is_linked { worktree_id(&git_dir) } else { None },
+            shown_git_dir: if is_below { git_dir.clone() } else { shown },
             git_dir,
             common_dir,
             work_tree,
-            shown_git_dir: shown,
+            standing,
             hash: format.hash,
             storage,
             is_partial_clone: format.is_partial_clone,

@@ -1,0 +1,245 @@
+//! Conditional includes: which patterns hold, for each way to come to a repository, as real git has it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+
+use refdb_repo::{Environment, Repository};
+use refdb_testkit::Git;
+use refdb_vfs::Fs;
+use std::{collections::BTreeSet, fmt::Write as _, fs, os::unix::fs::symlink, path::PathBuf};
+use tempfile::TempDir;
+
+/// One way to open a repository: the folder to stand in, and the variables.
+type Way<'a> = (&'a str, Vec<(&'a str, String)>);
+
+struct Place {
+    temp: TempDir,
+    root: String,
+}
+
+impl Place {
+    fn new() -> Self {
+        let temp = TempDir::with_prefix("refdb-includes-").unwrap();
+        let root = temp.path().canonicalize().unwrap().display().to_string();
+        let place = Place { temp, root };
+        fs::create_dir(place.path("home")).unwrap();
+        place.git("", &[], &["init", "-q", "--bare", "srv/x.git"]);
+        place.git("", &[], &["init", "-q", "--bare", "home/x.git"]);
+        place.git("", &[], &["init", "-q", "srv/work"]);
+        place.git("srv/work", &[], &["commit", "-q", "--allow-empty", "-m", "first"]);
+        place.git("srv/work", &[], &["worktree", "add", "-q", "../linked"]);
+        fs::create_dir(place.path("srv/work/sub")).unwrap();
+        fs::create_dir(place.path("srv/by-file")).unwrap();
+        fs::write(place.path("srv/by-file/.git"), "gitdir: ../x.git\n").unwrap();
+        fs::create_dir(place.path("srv/by-link")).unwrap();
+        symlink("../x.git", place.path("srv/by-link/.git")).unwrap();
+        symlink("srv", place.path("link")).unwrap();
+        symlink("x.git", place.path("srv/y.git")).unwrap();
+        place
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.temp.path().join(below)
+    }
+
+    /// What git says on stdout, or where it fails.
+    fn try_git(&self, dir: &str, variables: &[(&str, String)], args: &[&str]) -> Result<String, String> {
+        let mut command = Git::find().command(&self.path(dir));
+        command.env("HOME", self.path("home")).env_remove("GIT_CONFIG_GLOBAL").args(args);
+        let output = command.envs(variables.iter().map(|(name, value)| (*name, value))).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+    }
+
+    fn git(&self, dir: &str, variables: &[(&str, String)], args: &[&str]) -> String {
+        self.try_git(dir, variables, args).unwrap_or_else(|error| panic!("{args:?}: {error}"))
+    }
+
+    fn ours(&self, dir: &str, variables: &[(&str, String)]) -> Result<String, String> {
+        let mut environment = Environment::empty(self.path(dir))
+            .with("HOME", self.path("home").as_os_str())
+            .with("GIT_CONFIG_NOSYSTEM", "1");
+        for (name, value) in variables {
+            environment = environment.with(*name, value);
+        }
+        let fs = Fs::real();
+        let repository = Repository::discover(&fs, &environment).map_err(|error| error.report())?;
+        let config = repository
+            .config(&fs, &environment, &|| repository.branch_in_files(&fs))
+            .map_err(|error| error.report())?;
+        Ok(config
+            .iter()
+            .map(|value| {
+                let file = value.origin.file.as_ref();
+                let origin = file.map_or("command line:".into(), |file| format!("file:{}", file.display()));
+                let raw = value.raw.map(|raw| format!("\n{raw}")).unwrap_or_default();
+                format!("{origin}\0{}{raw}\0", value.key)
+            })
+            .collect())
+    }
+
+    /// Compares the whole configuration, with where each line of it stands. Says what only one of both has.
+    fn difference(&self, dir: &str, variables: &[(&str, String)]) -> String {
+        let git = self.try_git(dir, variables, &["config", "list", "--show-origin", "-z"]);
+        // How the repository's own file is spelled is not compared here.
+        let plain = |text: String| text.replace("file:./", "file:").replace("//", "/");
+        let (git, ours) = (git.map(plain), self.ours(dir, variables).map(plain));
+        if git == ours {
+            return String::new();
+        }
+        let (Ok(git), Ok(ours)) = (&git, &ours) else {
+            return format!("in {dir} with {variables:?}: git {git:?}, ours {ours:?}\n");
+        };
+        let lines = |text: &str| text.split('\0').map(str::to_owned).collect::<BTreeSet<_>>();
+        let (git, ours) = (lines(git), lines(ours));
+        let only = |a: &BTreeSet<String>, b: &BTreeSet<String>| a.difference(b).cloned().collect::<Vec<_>>();
+        format!("in {dir} with {variables:?}: only git {:?}, only ours {:?}\n", only(&git, &ours), only(&ours, &git))
+    }
+
+    fn ways(&self) -> Vec<Way<'static>> {
+        let root = &self.root;
+        let named = |dir: &str| vec![("GIT_DIR", dir.to_owned())];
+        vec![
+            ("srv/x.git", vec![]),
+            ("srv/x.git/refs", vec![]),
+            ("home/x.git", vec![]),
+            ("srv/work", vec![]),
+            ("srv/work/sub", vec![]),
+            ("srv/work/.git", vec![]),
+            ("srv/linked", vec![]),
+            ("srv/by-file", vec![]),
+            ("srv/by-link", vec![]),
+            ("link/x.git", vec![]),
+            ("link/x.git", vec![("PWD", format!("{root}/link/x.git"))]),
+            ("srv/x.git", vec![("PWD", format!("{root}/srv/y.git"))]),
+            ("link/work", vec![("PWD", format!("{root}/link/work"))]),
+            ("link/work/sub", vec![("PWD", format!("{root}/link/work/sub"))]),
+            ("srv", vec![("PWD", root.clone()), ("GIT_DIR", "x.git".into())]),
+            ("srv", vec![("PWD", format!("{root}/link")), ("GIT_DIR", "x.git".into())]),
+            ("srv", named("y.git")),
+            ("srv", named("x.git/")),
+            ("srv", named("./x.git")),
+            ("srv/x.git", named(".")),
+            ("srv/x.git", named("./")),
+            ("srv/x.git/refs", named("..")),
+            ("", named(&format!("{root}/srv/x.git"))),
+            ("", named(&format!("{root}/link/y.git/"))),
+            ("", named(&format!("{root}/srv/../srv/x.git/."))),
+            ("", named("srv/by-file/.git")),
+            ("srv/work", named(".git")),
+        ]
+    }
+
+    fn patterns(&self) -> Vec<String> {
+        let root = &self.root;
+        let mut patterns: Vec<String> = [
+            "",
+            "/",
+            "*",
+            "**",
+            "**/",
+            "/**",
+            ".",
+            "..",
+            "./",
+            "../",
+            "./.",
+            "./*",
+            "./**",
+            "././",
+            "./x.git",
+            "./x.git/",
+            "./*/",
+            "./**/x.git/",
+            "./.git",
+            ".git",
+            ".git/",
+            "x.git",
+            "x.git/",
+            "X.git/",
+            "x.git/.",
+            "x.git/*",
+            "x.git/**",
+            "y.git/",
+            "git/",
+            "*.git",
+            "*.git/",
+            "?.git/",
+            "[xy].git/",
+            "srv/",
+            "srv/x.git/",
+            "srv/*/",
+            "link/",
+            "work/",
+            "work/.git/",
+            "work/**/linked",
+            "worktrees/",
+            "~",
+            "~/",
+            "~/x.git",
+            "~/x.git/",
+            "~/*/",
+            "~/**",
+            "~//",
+            "x.git//",
+            "x.git/./",
+            "~/./",
+        ]
+        .map(str::to_owned)
+        .into();
+        for tail in [
+            "",
+            "/",
+            "/*",
+            "/*/",
+            "/**",
+            "/srv/x.git",
+            "/srv/x.git/",
+            "/srv/x.git/.",
+            "/srv/*/",
+            "/srv/y.git/",
+            "/link/x.git",
+            "/link/x.git/",
+            "/link/x.git/.",
+            "/link/",
+            "/SRV/X.GIT/",
+            "/srv/./x.git/",
+            "/srv//x.git/",
+            "/srv/work/",
+            "/srv/work/.git",
+            "/srv/work/.git/",
+            "/srv/work/.git/worktrees/linked/",
+            "/link/work/.git",
+        ] {
+            patterns.push(format!("{root}{tail}"));
+        }
+        patterns
+    }
+
+    /// Gives the file an include for each pattern and each keyword; each includes a file of its own.
+    fn conditions(&self, file: &str, mark: &str) {
+        let mut text = String::new();
+        for (number, pattern) in self.patterns().iter().enumerate() {
+            for (keyword, short) in [("gitdir", "s"), ("gitdir/i", "i")] {
+                let target = self.path(&format!("{mark}{short}{number}"));
+                fs::write(&target, format!("[x]\n\tholds = {keyword}:{pattern}\n")).unwrap();
+                writeln!(text, "[includeIf \"{keyword}:{pattern}\"]\n\tpath = {}", target.display()).unwrap();
+            }
+        }
+        let before = fs::read_to_string(self.path(file)).unwrap_or_default();
+        fs::write(self.path(file), before + &text).unwrap();
+    }
+}
+
+#[test]
+fn a_pattern_of_a_folder_held_for_git_but_not_where_the_folder_is_the_repository() {
+    let place = Place::new();
+    place.conditions("home/.gitconfig", "g");
+    place.conditions("srv/x.git/config", "l");
+    place.conditions("srv/common", "c");
+    fs::write(place.path("srv/work/.git/config.worktree"), "").unwrap();
+    let path = place.path("link/common");
+    for dir in ["srv/work", "srv/x.git"] {
+        place.git(dir, &[], &["config", "include.path", path.to_str().unwrap()]);
+    }
+    let different: String = place.ways().iter().map(|(dir, variables)| place.difference(dir, variables)).collect();
+    assert_eq!(different, "");
+}
