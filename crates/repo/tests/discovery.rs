@@ -346,6 +346,92 @@ fn what_belongs_to_someone_else_is_refused_unless_declared_safe() {
 }
 
 #[test]
+fn a_relative_safe_directory_trusted_the_current_folder_and_the_root_with_a_star_trusted_nothing() {
+    let place = Place::new();
+    std::os::unix::fs::symlink("main", place.path("link")).unwrap();
+    let root = place.path("").display().to_string();
+    let root = root.trim_end_matches('/');
+    let mut values: Vec<String> = [
+        "",
+        ".",
+        "./",
+        "./.",
+        ".//",
+        "..",
+        "../",
+        "./*",
+        "*",
+        "**",
+        "*/",
+        "/*",
+        "//*",
+        "/",
+        "/.",
+        "/**",
+        "main",
+        "main/*",
+        "~",
+        "~/",
+        "~/*",
+        "/tmp*",
+        "%(prefix)/*",
+        "~nobody-of-this-name/x",
+        ":(optional).",
+        ":(optional)./",
+        ":(optional)*",
+        ":(optional)main",
+        ":(optional)/missing/*",
+    ]
+    .map(str::to_owned)
+    .into();
+    for below in [
+        "",
+        "/",
+        "/*",
+        "/*/",
+        "/**",
+        "/.",
+        "/./*",
+        "//*",
+        "/main",
+        "/main/",
+        "//main",
+        "/main/.",
+        "/./main",
+        "/main/*",
+        "/main/.git",
+        "/main/.git/*",
+        "/MAIN",
+        "/link",
+        "/link/*",
+        "/link/../main",
+        "/none/../main",
+        "/missing/../*",
+        "/m*",
+        "/bare.git",
+        "/bare.git/",
+        "/linked",
+        "/tables",
+    ] {
+        values.push(format!("{root}{below}"));
+    }
+    let foreign = ("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1");
+    let mut trusted = 0;
+    for value in &values {
+        let setting = format!("'safe.directory'='{value}'");
+        for dir in ["main", "main/sub", "bare.git", "linked"] {
+            trusted += usize::from(place.compare(dir, &[("GIT_CONFIG_PARAMETERS", &setting), foreign]).is_ok());
+        }
+        // Their owner needs no setting, and none of them stops him.
+        place.same("main", &[("GIT_CONFIG_PARAMETERS", &setting)]);
+    }
+    assert!((20..200).contains(&trusted), "{trusted} of {} times four", values.len());
+    for settings in ["'safe.directory'=", "'safe.directory'", "'safe.directory'='*' 'safe.directory'"] {
+        place.same_error("main", &[("GIT_CONFIG_PARAMETERS", settings), foreign]);
+    }
+}
+
+#[test]
 fn bare_repositories_can_be_forbidden() {
     let place = Place::new();
     let with = |value: &str| format!("'safe.bareRepository'='{value}'");

@@ -74,7 +74,7 @@ impl<'a> Value<'a> {
             None => (text, false),
         };
         let path = expand_path(text, environment).ok_or_else(|| ConfigError::NoHome(text.into()))?;
-        Ok((!optional || path.exists()).then_some(path))
+        Ok((!optional || environment.resolve(&path).exists()).then_some(path))
     }
 }
 

@@ -73,7 +73,7 @@ fn is_declared_safe(
             Some(_) => {
                 let Some(allowed) = value.path(environment)? else { continue };
                 safe |= covers(&allowed, &real, environment);
-                if !allowed.is_absolute() && allowed != Path::new(".") {
+                if !allowed.is_absolute() && !is_dot(&allowed) {
                     relative.push(allowed.display().to_string());
                 }
             }
@@ -82,8 +82,14 @@ fn is_declared_safe(
     Ok(safe)
 }
 
+/// Whether the path is written `.`, which means the current folder. Paths that compare equal to it, `./` for instance, are
+/// relative paths as any other.
+fn is_dot(path: &Path) -> bool {
+    path.as_os_str() == "."
+}
+
 fn covers(allowed: &Path, real: &Path, environment: &Environment) -> bool {
-    if allowed == Path::new(".") {
+    if is_dot(allowed) {
         return environment.current_dir().is_ok_and(|folder| folder == real);
     }
     if !allowed.is_absolute() {
@@ -91,6 +97,7 @@ fn covers(allowed: &Path, real: &Path, environment: &Environment) -> bool {
     }
     let canonical = |path: &Path| path.canonicalize();
     match allowed.as_os_str().as_bytes().strip_suffix(b"/*") {
+        Some(b"") => real != Path::new("/"),
         Some(above) => canonical(os(above)).is_ok_and(|above| real != above && real.starts_with(&above)),
         None => canonical(allowed).is_ok_and(|allowed| allowed == real),
     }
