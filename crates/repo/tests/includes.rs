@@ -85,6 +85,12 @@ impl Place {
         if git == ours {
             return String::new();
         }
+        if let (Err(git), Err(ours)) = (&git, &ours)
+            && [git, ours].iter().all(|said| said.contains("Is a directory"))
+        {
+            // Git says so in a warning and blames the line of the include; refdb names the folder alone.
+            return String::new();
+        }
         let (Ok(git), Ok(ours)) = (&git, &ours) else {
             return format!("in {dir} with {variables:?}: git {git:?}, ours {ours:?}\n");
         };
@@ -241,5 +247,143 @@ fn a_pattern_of_a_folder_held_for_git_but_not_where_the_folder_is_the_repository
         place.git(dir, &[], &["config", "include.path", path.to_str().unwrap()]);
     }
     let different: String = place.ways().iter().map(|(dir, variables)| place.difference(dir, variables)).collect();
+    assert_eq!(different, "");
+}
+
+/// The forms of paths, branches and URLs, depth and cycles, and what is missing.
+#[test]
+fn an_include_that_depends_on_urls_was_not_checked_for_urls_where_its_condition_did_not_hold() {
+    let place = Place::new();
+    let root = place.root.clone();
+    fs::write(place.path("srv/found"), "[x]\n\tfound\n").unwrap();
+    fs::write(place.path("home/found"), "[x]\n\thome\n").unwrap();
+    fs::create_dir_all(place.path("srv/folder")).unwrap();
+    fs::write(place.path("srv/work/.git/found"), "[x]\n\there\n").unwrap();
+    fs::write(place.path("srv/work/.git/loop"), "[include]\n\tpath = loop\n").unwrap();
+    fs::write(place.path("srv/work/.git/back"), "[include]\n\tpath = config\n").unwrap();
+    fs::write(place.path("srv/work/.git/url"), "[remote \"q\"]\n\turl = ssh://x/y\n").unwrap();
+    fs::write(place.path("srv/work/.git/deeper"), "[include]\n\tpath = url\n").unwrap();
+    fs::write(place.path("srv/work/.git/bad"), "[x\n").unwrap();
+    fs::write(place.path("srv/work/.git/pushes"), "[remote \"q\"]\n\tpushurl = ssh://x/y\n").unwrap();
+    for depth in 0..12 {
+        let text = format!("[x]\n\tdepth = {depth}\n[include]\n\tpath = d{}\n", depth + 1);
+        fs::write(place.path(&format!("srv/work/.git/d{depth}")), text).unwrap();
+    }
+    let file = place.path("srv/work/.git/config");
+    let before = fs::read_to_string(&file).unwrap();
+    let mut different = String::new();
+    let mut compare = |text: &str| {
+        fs::write(&file, format!("{before}{text}")).unwrap();
+        for (dir, variables) in
+            [("srv/work", vec![]), ("srv/linked", vec![]), ("srv", vec![("GIT_DIR", "../link/work/.git".to_owned())])]
+        {
+            let difference = place.difference(dir, &variables);
+            if !difference.is_empty() {
+                different += &format!("{text}: {difference}");
+            }
+        }
+    };
+    for path in [
+        "found",
+        "./found",
+        "../../found",
+        "..//../found",
+        "~/found",
+        "~//found",
+        "~",
+        "~nobody-of-this-name/x",
+        "",
+        "missing",
+        "missing/found",
+        "found/x",
+        "\"found\"",
+        "\"found \"",
+        "found # comment",
+        "../../folder",
+        "..",
+        ".",
+        "%(prefix)/found",
+        ":(optional)found",
+        ":(optional)missing",
+        "loop",
+        "back",
+        "bad",
+        "d2",
+        "d3",
+        "d1",
+        &format!("{root}/srv/found"),
+        &format!("{root}//srv/./found"),
+        &format!("{root}/link/found"),
+    ] {
+        compare(&format!("[include]\n\tpath = {path}\n"));
+    }
+    compare("[include]\n\tpath\n");
+    compare("[include \"sub\"]\n\tpath = found\n");
+    compare("[Include]\n\tPath = found\n");
+    compare("[includeIf]\n\tpath = found\n");
+    compare("[includeIf \"gitdir:**\"]\n\tpath\n");
+    compare("[includeIf \"gitdir:none\"]\n\tpath\n");
+    compare("[IncludeIf \"gitdir:**\"]\n\tPATH = found\n[includeIf \"GitDir:**\"]\n\tpath = found\n");
+    compare("[includeIf \"gitdir:~nobody-of-this-name/\"]\n\tpath = found\n");
+    place.git("srv/work", &[], &["checkout", "-q", "-b", "topic/one"]);
+    for branch in [
+        "",
+        "/",
+        "*",
+        "**",
+        "**/",
+        "**/one",
+        "*/one",
+        "topic",
+        "topic/",
+        "topic/*",
+        "topic/**",
+        "topic/on?",
+        "topic/one/",
+        "TOPIC/",
+        "t*/",
+        "refs/heads/topic/one",
+        "/topic/one",
+        "./topic/",
+        "[st]opic/one",
+        "linked",
+        "lin*",
+        "linked/",
+        "topic\\\\/one",
+    ] {
+        compare(&format!("[includeIf \"onbranch:{branch}\"]\n\tpath = found\n"));
+        compare(&format!("[includeIf \"onbranch/i:{branch}\"]\n\tpath = found\n"));
+    }
+    for url in [
+        "",
+        "**",
+        "*",
+        "/",
+        "https://**",
+        "https://*",
+        "https://*/**",
+        "https://example.com/*/*",
+        "https://example.com/",
+        "HTTPS://**",
+        "https://example.com/**/project",
+        "?ttps://**",
+        "ssh://**",
+        "**/project",
+        "https://example.com/group/project/",
+    ] {
+        for target in ["found", "url", "deeper", "pushes", "bad", "missing"] {
+            compare(&format!(
+                "[includeIf \"hasconfig:remote.*.url:{url}\"]\n\tpath = {target}\n[remote \"o\"]\n\turl = https://example.com/group/project\n"
+            ));
+        }
+        compare(&format!(
+            "[includeIf \"hasconfig:remote.o.url:{url}\"]\n\tpath = found\n[remote \"o\"]\n\turl = https://example.com/b\n"
+        ));
+    }
+    let later = "[include]\n\tpath = url\n[includeIf \"hasconfig:remote.*.url:ssh://**\"]\n\tpath = found\n";
+    compare(later);
+    compare("[remote]\n\turl = x\n[includeIf \"hasconfig:remote.*.url:**\"]\n\tpath = found\n");
+    compare("[remote \"\"]\n\turl = x\n[includeIf \"hasconfig:remote.*.url:**\"]\n\tpath = found\n");
+    compare("[includeIf \"hasconfig:remote.*.url:**\"]\n\tpath = loop\n[remote \"o\"]\n\turl = x\n");
     assert_eq!(different, "");
 }

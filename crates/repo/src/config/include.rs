@@ -36,7 +36,7 @@ pub(super) fn git_dir_matches(
     local: &Local<'_>,
     environment: &Environment,
 ) -> Result<bool, ConfigError> {
-    let pattern = Pattern::parse(pattern, from, environment)?;
+    let Some(pattern) = Pattern::parse(pattern, from, environment)? else { return Ok(false) };
     let git_dir = environment.resolve(local.git_dir);
     let Some(rest) = pattern.behind_literal(real(&git_dir).as_os_str().as_bytes(), mode).map(BString::from) else {
         // Git tries no other spelling of a path that does not lie below the file.
@@ -56,7 +56,8 @@ struct Pattern {
 }
 
 impl Pattern {
-    fn parse(pattern: &BStr, from: &From<'_>, environment: &Environment) -> Result<Pattern, ConfigError> {
+    /// `None` if it begins with the home of a user who is not known, so that it fits nothing.
+    fn parse(pattern: &BStr, from: &From<'_>, environment: &Environment) -> Result<Option<Pattern>, ConfigError> {
         if let Some(rest) = pattern.strip_prefix(b"./") {
             let Some((path, _)) = from.file else {
                 return Err(from.error("relative config include conditionals must come from files".into()));
@@ -67,20 +68,19 @@ impl Pattern {
             // What stands for the folder of the file is no pattern, whatever characters it has.
             let slash: &[u8] = if folder.ends_with(b"/") { b"" } else { b"/" };
             let glob = if rest.is_empty() { BString::from("**") } else { with_all_below(rest.into()) };
-            return Ok(Pattern { literal: [folder, slash].concat().into(), glob });
+            return Ok(Some(Pattern { literal: [folder, slash].concat().into(), glob }));
         }
         // Only the home is expanded: the rest may end in slashes, which mean something here and which a path drops.
         let (start, rest) = match pattern.find_byte(b'/') {
             Some(slash) if pattern.starts_with(b"~") => pattern.split_at(slash),
             _ => (pattern.as_bytes(), &b""[..]),
         };
-        let expanded = expand_path(start.as_bstr(), environment)
-            .ok_or_else(|| from.error(format!("could not expand include path '{pattern}'")))?;
+        let Some(expanded) = expand_path(start.as_bstr(), environment) else { return Ok(None) };
         let mut glob = BString::from([expanded.as_os_str().as_bytes(), rest].concat());
         if !glob.starts_with(b"/") {
             glob.splice(0..0, *b"**/");
         }
-        Ok(Pattern { literal: BString::default(), glob: with_all_below(glob) })
+        Ok(Some(Pattern { literal: BString::default(), glob: with_all_below(glob) }))
     }
 
     /// What `glob` has to match, if the path begins with `literal`.
@@ -116,7 +116,7 @@ fn spelled(local: &Local<'_>, environment: &Environment) -> Option<Vec<u8>> {
 }
 
 pub(super) fn is_remote_url(key: &[u8]) -> bool {
-    key.starts_with(b"remote.") && key.ends_with(b".url") && key.len() > b"remote..url".len()
+    key.starts_with(b"remote.") && key.ends_with(b".url") && key.len() >= b"remote..url".len()
 }
 
 pub(super) fn matches(pattern: &[u8], text: &[u8], mode: Mode) -> bool {

@@ -35,7 +35,8 @@ pub(crate) struct Loader<'a> {
     pub(super) local: Option<&'a Local<'a>>,
     pub(super) config: Config,
     pub(super) depth: u32,
-    /// Set while only remote URLs are looked for: `includeIf.hasconfig:` then counts as false.
+    /// Set while only remote URLs are looked for. Files that depend on URLs are then checked to configure none, even where
+    /// their condition will not hold.
     pub(super) only_urls: bool,
     /// Set inside a file that a condition on remote URLs included.
     pub(super) urls_forbidden: bool,
@@ -126,20 +127,20 @@ impl<'a> Loader<'a> {
             return Err(ConfigError::RemoteUrlInInclude);
         }
         if key == b"include.path" {
-            return self.include(key, value, from, self.urls_forbidden);
+            return self.include(value, from, self.urls_forbidden);
         }
         let Some(condition) = key.strip_prefix(b"includeif.").and_then(|rest| rest.strip_suffix(b".path")) else {
             return Ok(());
         };
         let asks_for_urls = condition.starts_with(b"hasconfig:remote.*.url:");
         if self.holds(condition.as_bstr(), from)? {
-            self.include(key, value, from, self.urls_forbidden || asks_for_urls)?;
+            self.include(value, from, self.urls_forbidden || asks_for_urls)?;
         }
         Ok(())
     }
 
-    fn include(&mut self, key: &[u8], value: Option<&[u8]>, from: &From<'_>, no_urls: bool) -> Result<(), ConfigError> {
-        let value = value.ok_or_else(|| from.error(format!("missing value for '{}'", key.as_bstr())))?.as_bstr();
+    fn include(&mut self, value: Option<&[u8]>, from: &From<'_>, no_urls: bool) -> Result<(), ConfigError> {
+        let value = value.ok_or_else(|| from.error("missing value for 'include.path'".into()))?.as_bstr();
         let target = expand_path(value, self.environment)
             .ok_or_else(|| from.error(format!("could not expand include path '{value}'")))?;
         let (path, shown) = match from.file {
@@ -189,7 +190,8 @@ impl<'a> Loader<'a> {
 
     fn any_remote_url_matches(&mut self, pattern: &BStr) -> Result<bool, ConfigError> {
         if self.only_urls {
-            return Ok(false);
+            // The file is read for one thing: that it configures no URL, on which conditions would depend in a circle.
+            return Ok(true);
         }
         if self.remote_urls.is_none() {
             let mut scan = Loader::new(self.fs, self.environment, self.outer, self.local);
