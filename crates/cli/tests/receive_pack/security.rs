@@ -88,6 +88,26 @@ fn a_certificate_that_nobody_asked_for_reaches_no_ref_outside() {
 }
 
 #[test]
+fn settings_included_for_the_folder_of_the_repository_had_no_effect_on_pushes() {
+    let client = Client::new(HashKind::Sha1);
+    let server = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let [global, strict] = ["gitconfig", "strict"].map(|name| client.repo.scratch().join(name));
+    std::fs::write(&strict, "[receive]\n\thideRefs = refs/heads/hidden\n").unwrap();
+    for receive_pack in [client.receive_pack.display().to_string(), "git-receive-pack".into()] {
+        for pattern in [format!("{}/", server.dir().canonicalize().unwrap().display()), "nothing/".into()] {
+            let include = format!("[includeIf \"gitdir:{pattern}\"]\n\tpath = {}\n", strict.display());
+            std::fs::write(&global, include).unwrap();
+            let mut push = client.repo.command(Git::find().program());
+            push.env("GIT_CONFIG_GLOBAL", &global).env("REFDB_GIT", Git::find().program()).args(["push", "--force"]);
+            push.arg(format!("--receive-pack={receive_pack}")).arg(server.dir());
+            let output = push.arg(format!("{}:refs/heads/hidden", client.commits[1])).output().unwrap();
+            assert_eq!(output.status.success(), pattern == "nothing/", "{receive_pack} {pattern}: {}", text(&output));
+        }
+        server.git(["update-ref", "-d", "refs/heads/hidden"]);
+    }
+}
+
+#[test]
 fn a_repository_of_another_user_is_not_trusted() {
     let client = Client::new(HashKind::Sha1);
     let server = Repo::bare(RefFormat::Files, HashKind::Sha1);
