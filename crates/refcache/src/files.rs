@@ -81,21 +81,44 @@ pub(crate) struct FilesReader {
     counters: Arc<Counters>,
     /// The number of this reader in the memory that it shares with others.
     owner: u64,
+    knowledge: Arc<Knowledge>,
+    /// The generation of the packed-refs that was looked at last.
+    seen_generation: AtomicU64,
+    /// The refs by object, of the packed-refs that they were asked of last.
+    tips: Mutex<Option<Arc<Tips>>>,
+    /// The small batches that are becoming loose files.
+    under_way: Arc<UnderWay>,
+}
+
+/// What was seen of a repository's files, by which changes are found. A reader that follows another one in the same folder
+/// goes on with its knowledge.
+struct Knowledge {
+    /// The number in the memory of single names.
+    number: u64,
     begun: Instant,
-    /// Counts what makes beliefs void: own writes, hints.
+    /// Counts what makes beliefs void: own writes, hints, another reader.
     epoch: AtomicU64,
     /// Counts what was found changed, single refs and packed-refs, and the batches that were made here.
     changes: AtomicU64,
     /// Which names are known one by one: most are not, and to find that out should cost little.
     may_know: Sieve,
-    /// The packed-refs that was looked at last: its generation, and its attributes.
-    seen_generation: AtomicU64,
-    seen: Mutex<Option<Option<Stat>>>,
-    /// The refs by object, of the packed-refs that they were asked of last.
-    tips: Mutex<Option<Arc<Tips>>>,
+    /// The attributes of the packed-refs that was looked at last.
+    packed: Mutex<Option<Option<Stat>>>,
     folders: Mutex<Folders>,
-    /// The small batches that are becoming loose files.
-    under_way: Arc<UnderWay>,
+}
+
+impl Knowledge {
+    fn none(memory: &Memory, number: u64) -> Self {
+        Knowledge {
+            number,
+            begun: Instant::now(),
+            epoch: AtomicU64::new(0),
+            changes: AtomicU64::new(1),
+            may_know: Sieve::default(),
+            packed: Mutex::default(),
+            folders: Mutex::new(Folders::new(&memory.pages)),
+        }
+    }
 }
 
 impl FilesReader {
@@ -108,6 +131,7 @@ impl FilesReader {
         counters: &Arc<Counters>,
         under_way: &Arc<UnderWay>,
     ) -> Self {
+        let owner = memory.owner();
         FilesReader {
             fs: fs.clone(),
             backend: backend.clone(),
@@ -115,17 +139,23 @@ impl FilesReader {
             trust,
             memory: Arc::clone(memory),
             counters: Arc::clone(counters),
-            owner: memory.owner(),
-            begun: Instant::now(),
-            epoch: AtomicU64::new(0),
-            changes: AtomicU64::new(1),
-            may_know: Sieve::default(),
+            owner,
+            knowledge: Arc::new(Knowledge::none(memory, owner)),
             seen_generation: AtomicU64::new(0),
-            seen: Mutex::default(),
             tips: Mutex::new(None),
-            folders: Mutex::new(Folders::new(&memory.pages)),
             under_way: Arc::clone(under_way),
         }
+    }
+
+    /// Goes on with the knowledge of the reader that this one replaces in the same folder. Returns `false` if the two do not read
+    /// the same kind of refs.
+    pub(crate) fn follow(&mut self, old: &FilesReader) -> bool {
+        let is_alike = self.hash == old.hash;
+        if is_alike {
+            self.knowledge = Arc::clone(&old.knowledge);
+            self.distrust();
+        }
+        is_alike
     }
 
     /// One ref.
@@ -201,7 +231,7 @@ impl FilesReader {
 
     /// Grows when beliefs become void. All views of a repository stop believing at once when a batch of one ends.
     fn epoch(&self) -> u64 {
-        self.epoch.load(Ordering::Acquire) + self.under_way.steps()
+        self.knowledge.epoch.load(Ordering::Acquire) + self.under_way.steps()
     }
 
     /// What can be said without packed-refs.
@@ -209,7 +239,8 @@ impl FilesReader {
         if matches!(Scope::of(name), Scope::Main(_) | Scope::Other { .. }) {
             return Ok(First::Found(Answer::IfSame(store.get(name)?.map(Found::of_other_place))));
         }
-        let known = if self.may_know.has(name) { self.memory.names.get(self.owner, name) } else { None };
+        let known =
+            if self.knowledge.may_know.has(name) { self.memory.names.get(self.knowledge.number, name) } else { None };
         if let Some(known) = &known
             && self.believes(known, moment)
         {
@@ -236,7 +267,7 @@ impl FilesReader {
             None => is_new && self.folders().were_listed_without(name),
         };
         if is_new && is_changed {
-            count(&self.changes, 1);
+            count(&self.knowledge.changes, 1);
         }
         if is_new || self.trust.believe.is_some() {
             self.remember(name, moment.known(Some(loose), None));
@@ -272,7 +303,7 @@ impl FilesReader {
         let is_doubtful = kept.is_none() && !file.exists();
         let is_changed = known.is_some_and(|known| target_of(&known.answer()) != target_of(&kept));
         if is_changed {
-            count(&self.changes, 1);
+            count(&self.knowledge.changes, 1);
         }
         // It is in the page that was looked up in: it need not be remembered for itself. Its absence is remembered, so
         // that a loose ref which another process makes later is known to be a change.
@@ -284,9 +315,9 @@ impl FilesReader {
     }
 
     fn remember(&self, name: &BStr, known: Known) {
-        self.memory.names.put(self.owner, name, known);
-        self.may_know.add(name);
-        debug_assert!(self.may_know.has(name), "a known name is asked for: {name}");
+        self.memory.names.put(self.knowledge.number, name, known);
+        self.knowledge.may_know.add(name);
+        debug_assert!(self.knowledge.may_know.has(name), "a known name is asked for: {name}");
     }
 
     fn believes(&self, known: &Known, Moment { epoch, looked_nanos }: Moment) -> bool {
@@ -296,7 +327,7 @@ impl FilesReader {
     }
 
     fn clock(&self) -> u64 {
-        if self.trust.believe.is_some() { self.begun.elapsed().as_nanos() as u64 } else { 0 }
+        if self.trust.believe.is_some() { self.knowledge.begun.elapsed().as_nanos() as u64 } else { 0 }
     }
 
     /// The present packed-refs, proved as it is trusted. To be called after loose refs were looked at.
@@ -317,13 +348,13 @@ impl FilesReader {
     #[cold]
     fn note(&self, file: &PackedFile) {
         self.counters.disorders.note(self.backend.disorder());
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.knowledge.packed.lock().unwrap_or_else(PoisonError::into_inner);
         let before = seen.replace(file.stat());
         self.seen_generation.store(file.generation, Ordering::Relaxed);
         // It may have been opened again for other reasons.
         if before.is_some_and(|before| before != file.stat()) {
             count(&self.counters.loads, 1);
-            count(&self.changes, 1);
+            count(&self.knowledge.changes, 1);
         }
     }
 
@@ -348,7 +379,7 @@ impl FilesReader {
     }
 
     pub(crate) fn sequence(&self) -> u64 {
-        self.changes.load(Ordering::Relaxed)
+        self.knowledge.changes.load(Ordering::Relaxed)
     }
 
     /// The small batches that are becoming loose files.
@@ -357,12 +388,12 @@ impl FilesReader {
     }
 
     pub(crate) fn distrust(&self) {
-        self.epoch.fetch_add(1, Ordering::Release);
+        self.knowledge.epoch.fetch_add(1, Ordering::Release);
     }
 
     /// Refs were changed here.
     pub(crate) fn wrote(&self) {
-        count(&self.changes, 1);
+        count(&self.knowledge.changes, 1);
         self.distrust();
     }
 
@@ -373,7 +404,7 @@ impl FilesReader {
     }
 
     fn folders(&self) -> MutexGuard<'_, Folders> {
-        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
+        self.knowledge.folders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives up a part of that memory.

@@ -52,9 +52,11 @@ impl Slot {
 
     /// Puts something in the place of what was open, which it returns.
     fn put(&self, fresh: Arc<Opened>) -> Option<Arc<Opened>> {
+        let is_next = fresh.is_next;
         self.change(|state| {
             let old = state.opened.replace(fresh);
-            state.before += u64::from(old.is_some());
+            // One that goes on with what the old one knew finds its changes by itself.
+            state.before += u64::from(old.is_some() && !is_next);
             old
         })
     }

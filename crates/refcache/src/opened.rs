@@ -27,6 +27,8 @@ pub(crate) struct Opened {
     identity: Identity,
     fs: Fs,
     charge: Charge,
+    /// Whether it goes on with what was known of the same folder before.
+    pub(crate) is_next: bool,
 }
 
 /// What a repository takes that is open, besides refs: its configuration, its paths, what reads it. Measured by
@@ -81,7 +83,20 @@ impl Opened {
         };
         let charge = memory.pages.charge(OPEN_BYTES);
         let (groups, counters) = (Arc::default(), Arc::clone(counters));
-        Ok(Opened { store, reader, groups, counters, identity, fs: fs.clone(), charge })
+        Ok(Opened { store, reader, groups, counters, identity, fs: fs.clone(), charge, is_next: false })
+    }
+
+    /// Goes on with what was known of the same folder, if its refs are still of the same kind. Then only the
+    /// configuration is another one, which is no change of refs.
+    pub(crate) fn follow(&mut self, old: &Opened) {
+        if self.identity.inode() != old.identity.inode() {
+            return;
+        }
+        self.is_next = match (&mut self.reader, &old.reader) {
+            (Reader::Files(reader), Reader::Files(old)) => reader.follow(old),
+            (Reader::Tables(reader), Reader::Tables(old)) => reader.follow(old),
+            _ => false,
+        };
     }
 
     /// Whether the folder still holds the repository that was opened.

@@ -37,6 +37,8 @@ pub(crate) struct TablesReader {
     belief: Mutex<Belief>,
     /// The sequence number of the state that was seen last.
     seen: AtomicU64,
+    /// What the readers before this one in the same folder have counted.
+    before: u64,
     /// What the tables of that state take.
     charge: Mutex<Charge>,
 }
@@ -61,6 +63,7 @@ impl TablesReader {
         Ok(TablesReader {
             fs: fs.clone(),
             seen: AtomicU64::new(snapshot.sequence()),
+            before: 0,
             charge: Mutex::new(memory.pages.charge(bytes_of(&snapshot))),
             stack,
             trust,
@@ -69,6 +72,15 @@ impl TablesReader {
             memory: Arc::clone(memory),
             belief: Mutex::default(),
         })
+    }
+
+    /// Goes on counting where the reader ends that this one replaces in the same folder. Other tables count as a change.
+    pub(crate) fn follow(&mut self, old: &TablesReader) -> bool {
+        let (now, before) = (self.stack.snapshot(), old.stack.snapshot());
+        let is_changed =
+            !now.tables().iter().map(|listed| &listed.name).eq(before.tables().iter().map(|listed| &listed.name));
+        self.before = (old.sequence_of(&before) + u64::from(is_changed)).saturating_sub(now.sequence());
+        true
     }
 
     /// The present state. If the list was replaced or is not there, the repository may be another one now.
@@ -203,7 +215,11 @@ impl TablesReader {
     }
 
     pub(crate) fn sequence(&self) -> u64 {
-        self.stack.snapshot().sequence()
+        self.sequence_of(&self.stack.snapshot())
+    }
+
+    fn sequence_of(&self, snapshot: &Snapshot) -> u64 {
+        self.before + snapshot.sequence()
     }
 
     pub(crate) fn distrust(&self) {

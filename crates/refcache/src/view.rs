@@ -347,7 +347,8 @@ impl View {
 
     /// Forgets all that is cached of this repository and opens it again.
     pub fn flush(&self) -> Result<()> {
-        self.reopen(self.slot.get().as_ref()).map(drop)
+        let old = self.slot.get();
+        self.replace(old.as_ref(), |_| {}).map(drop)
     }
 
     /// A number that grows whenever the view finds its refs changed. It also grows when the view may have missed a
@@ -439,15 +440,25 @@ impl View {
         Err(Error::Restless(self.git_dir.clone()))
     }
 
-    /// Opens the repository, unless another thread has done so since `old` was open.
+    /// Opens the repository, unless another thread has done so since `old` was open. What `old` knew of the same folder is kept.
     fn reopen(&self, old: Option<&Arc<Opened>>) -> Result<Arc<Opened>> {
+        self.replace(old, |fresh| {
+            if let Some(old) = old {
+                fresh.follow(old);
+            }
+        })
+    }
+
+    fn replace(&self, old: Option<&Arc<Opened>>, prepare: impl Fn(&mut Opened)) -> Result<Arc<Opened>> {
         let _one_at_a_time = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         let present = self.slot.get();
         if let Some(present) = present.filter(|present| old.is_none_or(|old| !Arc::ptr_eq(present, old))) {
             return Ok(present);
         }
         let Process { memory, open_views, under_way, .. } = &*self.process;
-        let fresh = Opened::open(&self.git_dir, &self.settings, open_views.fs(), memory, under_way, &self.counters)?;
+        let mut fresh =
+            Opened::open(&self.git_dir, &self.settings, open_views.fs(), memory, under_way, &self.counters)?;
+        prepare(&mut fresh);
         let fresh = Arc::new(fresh);
         self.process.open_views.open(&self.slot, Arc::clone(&fresh));
         // That it was closed for others' sake is no news of the repository.

@@ -3,6 +3,7 @@
 
 mod common;
 
+use bstr::BStr;
 use common::{each, listed, open, open_at, prefixed, unsynced};
 use refdb::TargetView;
 use refdb_refcache::{ListOptions, Row, TrustSettings, View, Views, ViewsSettings};
@@ -216,4 +217,64 @@ fn loose_refs_in_many_folders_are_all_found_and_a_folder_that_cannot_be_read_is_
     assert_eq!(begun.len(), 979);
     assert!(!begun.iter().any(|line| line.contains("/07/")));
     assert!(view.pointing_at(&ids[0]).unwrap().len() > 300);
+}
+
+/// Saves a setting that says nothing about refs.
+fn save_a_setting(repo: &Repo, value: &str) {
+    repo.git(["config", "test.value", value]);
+}
+
+#[test]
+fn a_saved_configuration_was_taken_for_a_change_of_refs() {
+    each(|repo| {
+        let ids = repo.commits(2);
+        repo.git(["update-ref", "refs/heads/a", &ids[0].to_string()]);
+        let view = open(repo);
+        let every = ListOptions::default();
+        listed(&view, &every);
+        let before = view.version();
+        for value in ["one", "two"] {
+            save_a_setting(repo, value);
+            // A question about reflogs looks at the settings, in both formats.
+            view.has_log(BStr::new("HEAD")).unwrap();
+            listed(&view, &every);
+            assert_eq!(view.version(), before, "{value}");
+        }
+        assert_eq!(view.stats().reopens, 2, "the settings were read again");
+    });
+}
+
+/// What was known before the configuration was saved tells of a change that came with it.
+#[test]
+fn a_change_of_refs_beside_a_saved_configuration_is_found() {
+    each(|repo| {
+        let ids = repo.commits(2);
+        let (one, two) = (ids[0].to_string(), ids[1].to_string());
+        repo.git(["update-ref", "refs/heads/a", &one]);
+        repo.git(["update-ref", "refs/heads/b", &one]);
+        repo.git(["pack-refs", "--all"]);
+        repo.git(["update-ref", "refs/heads/b", &two]);
+        let view = open(repo);
+        let every = ListOptions::default();
+        for (at, change) in [
+            vec!["update-ref", "refs/heads/a", &two],
+            vec!["update-ref", "refs/heads/b", &one],
+            vec!["update-ref", "refs/heads/c", &one],
+            vec!["update-ref", "-d", "refs/heads/a"],
+            vec!["symbolic-ref", "HEAD", "refs/heads/b"],
+        ]
+        .iter()
+        .enumerate()
+        {
+            listed(&view, &every);
+            common::direct(&view, "HEAD");
+            let before = view.version();
+            save_a_setting(repo, &at.to_string());
+            repo.git(change);
+            view.has_log(BStr::new("HEAD")).unwrap();
+            common::direct(&view, "HEAD");
+            listed(&view, &every);
+            assert!(view.version() > before, "{change:?}");
+        }
+    });
 }

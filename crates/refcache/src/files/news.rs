@@ -35,7 +35,10 @@ impl FilesReader {
             return self.notice_gone(name);
         }
         let moment = self.moment();
-        let Some(known) = self.memory.names.get(self.owner, name).filter(|known| known.loose.is_some()) else { return };
+        let Some(known) = self.memory.names.get(self.knowledge.number, name).filter(|known| known.loose.is_some())
+        else {
+            return;
+        };
         // What packed-refs says of it decides whether it has changed. An error is told to those who ask for the ref.
         if let Ok(file) = self.packed() {
             let _counted = self.get_packed(&file, name, Some(&known), moment);
@@ -49,13 +52,13 @@ impl FilesReader {
             return;
         }
         let moment = self.moment();
-        let before = self.memory.names.get(self.owner, name);
+        let before = self.memory.names.get(self.knowledge.number, name);
         let Ok(Some((loose, is_new))) = self.loose(name, before.as_ref().and_then(|known| known.loose.as_ref())) else {
             return;
         };
         if is_new {
             if before.is_none_or(|before| target_of(&before.answer()) != Some(&loose.target)) {
-                count(&self.changes, 1);
+                count(&self.knowledge.changes, 1);
             }
             self.remember(name, Known { loose: Some(loose), ..moment.known(None, None) });
         }

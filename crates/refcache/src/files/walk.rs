@@ -168,7 +168,7 @@ impl FilesReader {
     fn add(&self, name: &BString, rows: &mut Vec<OwnRow>) -> Result<()> {
         let epoch = self.epoch();
         let looked_nanos = self.clock();
-        let before = self.memory.names.get(self.owner, name.as_bstr());
+        let before = self.memory.names.get(self.knowledge.number, name.as_bstr());
         let found = self.loose(name.as_bstr(), before.as_ref().and_then(|known| known.loose.as_ref()));
         if broken_ref(&found).is_some() {
             rows.push(OwnRow::broken(name.clone()));
@@ -178,7 +178,7 @@ impl FilesReader {
         let target = Some(loose.target.clone());
         if is_new {
             if before.is_some_and(|before| target_of(&before.answer()) != target.as_ref()) {
-                count(&self.changes, 1);
+                count(&self.knowledge.changes, 1);
             }
             let known = Known { epoch, looked_nanos, loose: Some(loose), kept: None };
             self.remember(name.as_bstr(), known);

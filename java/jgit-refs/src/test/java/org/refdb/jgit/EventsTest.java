@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -13,6 +14,7 @@ import java.util.stream.Stream;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.Repository;
+import org.eclipse.jgit.lib.StoredConfig;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -155,5 +157,47 @@ class EventsTest {
       repository.getRefDatabase().getRefs();
       assertEquals(2, events.get());
     }
+  }
+
+  /** Saving the configuration, here or by another, is no change of refs. */
+  @ParameterizedTest
+  @EnumSource
+  void aSavedConfigurationWasToldAsAChangeOfRefs(Lab.Format format) throws Exception {
+    Map<String, Act> saves = new LinkedHashMap<>();
+    saves.put("here", repository -> save(repository, "here"));
+    saves.put("by another", repository -> saveByAnother("another"));
+    prepare(folder.resolve("r.git"), format);
+    StringBuilder wrong = new StringBuilder();
+    for (Map.Entry<String, Act> save : saves.entrySet()) {
+      try (Repository repository = Lab.open(gitDir);
+          Repository plain = Lab.openPlain(gitDir)) {
+        AtomicInteger ours = warm(repository, Repository::scanForRepoChanges);
+        AtomicInteger theirs = warm(plain, Repository::scanForRepoChanges);
+        for (Map.Entry<String, Act> query : queries(MAIN).entrySet()) {
+          for (Repository each : List.of(repository, plain)) {
+            save.getValue().on(each);
+            query.getValue().on(each);
+            each.getRefDatabase().getRefs();
+          }
+          int[] events = {ours.getAndSet(0), theirs.getAndSet(0)};
+          if (events[0] != 0 || events[1] != 0) {
+            wrong.append(format + ", " + save.getKey() + ", " + query.getKey() + ": " + Arrays.toString(events) + "\n");
+          }
+        }
+      }
+    }
+    assertEquals("", wrong.toString());
+  }
+
+  private void saveByAnother(String value) throws Exception {
+    try (Repository other = Lab.openPlain(gitDir)) {
+      save(other, value);
+    }
+  }
+
+  private static void save(Repository repository, String value) throws Exception {
+    StoredConfig config = repository.getConfig();
+    config.setString("test", null, "value", value + System.nanoTime());
+    config.save();
   }
 }
