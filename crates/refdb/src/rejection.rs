@@ -95,6 +95,8 @@ pub enum Why {
     },
     /// The name is too long for the index of a reftable.
     TooLarge,
+    /// The edit would delete HEAD, and the transaction [keeps it](crate::TransactionOptions::keeps_head).
+    HeadIsKept,
     /// The transaction itself holds the lock, by another name of the same file.
     LockedBySelf {
         /// The lock file.
@@ -170,7 +172,7 @@ impl Why {
             | Why::TargetEdited { .. }
             | Why::ReferentEdited { .. }
             | Why::BadTarget { .. } => Reason::NameConflict,
-            Why::NoObject { .. } | Why::NotACommit { .. } => Reason::InvalidNewValue,
+            Why::NoObject { .. } | Why::NotACommit { .. } | Why::HeadIsKept => Reason::InvalidNewValue,
             Why::TooLarge => Reason::TooLarge,
             Why::Unreadable | Why::Broken { .. } | Why::NoLock { .. } | Why::LogsBelow { .. } => Reason::Generic,
         }
@@ -186,7 +188,8 @@ impl Why {
             | Why::LogsBelow { .. }
             | Why::NoObject { .. }
             | Why::NotACommit { .. }
-            | Why::TooLarge => false,
+            | Why::TooLarge
+            | Why::HeadIsKept => false,
             Why::Conflict { prevents_lock, .. } => *prevents_lock,
             Why::Missing
             | Why::Exists { .. }
@@ -268,6 +271,9 @@ impl fmt::Display for Rejection {
             Why::NoObject { id } => write!(f, "trying to write ref '{given}' with nonexistent object {id}"),
             Why::NotACommit { id } => write!(f, "trying to write non-commit object {id} to branch '{resolved}'"),
             Why::TooLarge => f.write_str("reftable: transaction failure: entry too large"),
+            Why::HeadIsKept => f.write_str(
+                "HEAD is not deleted, because git would not recognise the repository; let HEAD lead to a branch instead",
+            ),
             Why::Unreadable => f.write_str("error reading reference"),
             Why::Broken { why } => write!(f, "unable to resolve reference '{resolved}': {}", why.words()),
             Why::Locked { path, age_seconds, uid } => write!(

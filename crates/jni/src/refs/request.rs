@@ -97,6 +97,7 @@ pub(super) fn batch(request: &mut Request<'_>) -> Result<Batch, Failure> {
         mends: flags & 4 != 0,
         // The names that reads answer.
         safe_names: true,
+        keeps_head: true,
     };
     let committer = match request.u8()? {
         0 => None,

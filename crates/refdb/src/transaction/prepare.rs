@@ -255,6 +255,11 @@ impl<'s> Preparation<'_, 's> {
                 (Action::LogOnly(_), _) => false,
                 _ => true,
             };
+            let is_heads_end = self.options.keeps_head && item.action == Action::Delete && edits.name(at) == "HEAD";
+            if is_heads_end && !item.rejected {
+                self.reject(at, Why::HeadIsKept)?;
+                continue;
+            }
             if item.rejected || !is_held {
                 continue;
             }
