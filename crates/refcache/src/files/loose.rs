@@ -5,6 +5,7 @@ use refdb::{
     BrokenRef, Target,
     files::{AtLoosePath, read_loose},
 };
+use refdb_types::is_root_ref;
 use refdb_vfs::{Stat, now_nanos};
 use std::{cell::Cell, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
@@ -82,6 +83,7 @@ impl FilesReader {
     fn read(&self, name: &BStr, path: &Path) -> Result<Option<Target>> {
         let read = match read_loose(&self.fs, self.hash, path, &mut Vec::new())? {
             AtLoosePath::Ref(content) => content.to_target(),
+            AtLoosePath::Broken(_) if !can_only_be_ref(name) => return Ok(None),
             AtLoosePath::Broken(why) => Err(why),
             AtLoosePath::Missing | AtLoosePath::Folder => return Ok(None),
         };
@@ -93,3 +95,9 @@ impl FilesReader {
 /// For a file that was read without asking for its attributes, or a folder that is not there.
 pub(super) const NO_STAT: Stat =
     Stat { device: 0, inode: 0, len_bytes: 0, modified_nanos: 0, changed_nanos: 0, uid: 0, mode: 0 };
+
+/// Whether a file of this name belongs to a ref whatever it holds. Beside the root refs git keeps files such as `MERGE_MSG`, which
+/// are refs only for JGit, and only if they hold one.
+fn can_only_be_ref(name: &BStr) -> bool {
+    name.starts_with(b"refs/") || is_root_ref(name)
+}

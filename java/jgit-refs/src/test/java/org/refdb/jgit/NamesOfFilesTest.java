@@ -15,6 +15,7 @@ import java.util.TreeMap;
 import org.eclipse.jgit.lib.BatchRefUpdate;
 import org.eclipse.jgit.lib.NullProgressMonitor;
 import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.RefDatabase;
 import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.revwalk.RevWalk;
@@ -157,6 +158,33 @@ class NamesOfFilesTest {
         assertEquals("refusing to update ref with bad name '" + name + "'", refused.getMessage());
         assertNull(repository.exactRef(name));
         assertFalse(Files.exists(gitDir.resolve(name)), name);
+      }
+    }
+  }
+
+  /** Git's own files whose names look like refs' names hold text. As for JGit, they are no refs, and no broken ones. */
+  @ParameterizedTest
+  @EnumSource
+  void aMessageFileOfGitWasABrokenRef(Lab.Format format) throws Exception {
+    try (RefdbRepository repository = open(format);
+        Repository plain = Lab.openPlain(gitDir)) {
+      Map<String, String> texts =
+          Map.of("MERGE_MSG", "Merge branch 'x' into a branch with a long name\n", "MERGE_MODE", "", "BISECT_LOG", "git bisect start\n", "NOTES", "\0\1");
+      for (Map.Entry<String, String> text : texts.entrySet()) {
+        Lab.write(gitDir.resolve(text.getKey()), text.getValue());
+        for (Repository each : List.of(plain, repository)) {
+          RefDatabase refs = each.getRefDatabase();
+          assertNull(refs.exactRef(text.getKey()), text.getKey());
+          assertNull(refs.findRef(text.getKey()), text.getKey());
+          assertEquals(Map.of(), refs.exactRef(new String[] {text.getKey()}), text.getKey());
+        }
+      }
+      assertEquals(List.of(), repository.getRefDatabase().getAdditionalRefs());
+      // A file of a root ref's name can only be a ref, so that its damage is an error, unlike in JGit.
+      Lab.write(gitDir.resolve("ORIG_HEAD"), "damage\n");
+      if (format == Lab.Format.FILES) {
+        assertThrows(IOException.class, () -> repository.exactRef("ORIG_HEAD"));
+        assertThrows(IOException.class, () -> repository.getRefDatabase().getAdditionalRefs());
       }
     }
   }
