@@ -75,7 +75,7 @@ class EventsTest {
     CGit.read(gitDir, "symbolic-ref", "HEAD", MAIN);
   }
 
-  private static void copy(Path from, Path to) throws Exception {
+  static void copy(Path from, Path to) throws Exception {
     try (Stream<Path> files = Files.walk(from)) {
       for (Path file : (Iterable<Path>) files::iterator) {
         Files.copy(file, to.resolve(from.relativize(file)));

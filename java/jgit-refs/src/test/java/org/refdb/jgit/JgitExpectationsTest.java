@@ -2,6 +2,7 @@ package org.refdb.jgit;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -19,6 +20,7 @@ import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.ReflogEntry;
 import org.eclipse.jgit.lib.ReflogReader;
 import org.eclipse.jgit.lib.Repository;
+import org.eclipse.jgit.lib.StoredConfig;
 import org.eclipse.jgit.revwalk.RevWalk;
 import org.eclipse.jgit.transport.ReceiveCommand;
 import org.junit.jupiter.api.io.TempDir;
@@ -31,18 +33,22 @@ class JgitExpectationsTest {
   private static final String SIDE = "refs/heads/side";
 
   /** Cases that differ on purpose, with the format. {@code SHORTCOMINGS.md} has the reasons. */
-  private static final Set<String> DIFFERENT = Set.of("REFTABLE a fast-forward", "REFTABLE a forced rewind");
+  private static final Set<String> DIFFERENT = Set.of(
+          "REFTABLE a fast-forward",
+          "REFTABLE a forced rewind",
+          "REFTABLE a linked worktree",
+          "REFTABLE a push by another");
 
   /** Of so many cases one is tried; 1 for all of them, as the long tests do. */
   private static final int ONE_OF = Integer.parseInt(System.getenv().getOrDefault("REFDB_TEST_ONE_OF", "6"));
 
   @TempDir Path folder;
 
-  private interface Case {
+  interface Case {
     String on(Repository repository, List<ObjectId> ids) throws Exception;
   }
 
-  private static RefUpdate update(Repository repository, String name, ObjectId id) throws Exception {
+  static RefUpdate update(Repository repository, String name, ObjectId id) throws Exception {
     RefUpdate update = repository.updateRef(name);
     update.setNewObjectId(id);
     update.setRefLogMessage("set " + name, true);
@@ -55,7 +61,7 @@ class JgitExpectationsTest {
     return update.delete() + " " + refs(repository);
   }
 
-  private static String refs(Repository repository) throws Exception {
+  static String refs(Repository repository) throws Exception {
     List<String> refs = new ArrayList<>();
     for (Ref ref : repository.getRefDatabase().getRefs()) {
       refs.add(ref.getName() + (ref.isSymbolic() ? ">" + ref.getTarget().getName() : "") + "=" + ref.getObjectId().name());
@@ -75,7 +81,7 @@ class JgitExpectationsTest {
     return results + " " + refs(repository);
   }
 
-  private static String log(Repository repository, String name) throws Exception {
+  static String log(Repository repository, String name) throws Exception {
     ReflogReader reader = repository.getRefDatabase().getReflogReader(name);
     if (reader == null) {
       return "none";
@@ -151,7 +157,24 @@ class JgitExpectationsTest {
           new GC((FileRepository) r).gc().get();
           return refs(r) + ids.stream().map(id -> has(r, id)).toList();
         });
+    cases.put("a linked worktree", JgitExpectationsTest::inWorktree);
+    cases.putAll(TransportCases.all());
     return cases;
+  }
+
+  /** What a linked worktree changes of its own HEAD and of a branch, and what the main one sees of it. */
+  private static String inWorktree(Repository main, List<ObjectId> ids) throws Exception {
+    Path gitDir = main.getDirectory().toPath();
+    CGit.read(gitDir, "worktree", "add", "-q", "--detach", gitDir.resolveSibling("tree").toString(), ids.get(1).name());
+    Path own = gitDir.resolve("worktrees/tree");
+    StringBuilder seen = new StringBuilder();
+    try (Repository tree = main instanceof RefdbRepository ? Lab.open(own) : Lab.openPlain(own)) {
+      seen.append(refs(tree));
+      seen.append(update(tree, "HEAD", ids.get(2)).update() + " " + update(tree, SIDE, ids.get(1)).update());
+      // Not its reflog of HEAD: refdb writes it where git reads it, and JGit does not.
+      seen.append(refs(tree));
+    }
+    return seen + refs(main) + log(main, SIDE);
   }
 
   private static boolean has(Repository repository, ObjectId id) {
@@ -170,11 +193,15 @@ class JgitExpectationsTest {
     }
   }
 
-  private String made(Path gitDir, Lab.Format format, boolean isPlain, Case each) throws Exception {
+  private void prepare(Path gitDir, Lab.Format format) throws Exception {
     Lab.create(gitDir, format);
     List<ObjectId> ids = Lab.objects(gitDir, 3).commits();
-    CGit.read(gitDir, "config", "core.logAllRefUpdates", "true");
-    CGit.read(gitDir, "config", "core.bare", "false");
+    try (Repository plain = Lab.openPlain(gitDir)) {
+      StoredConfig config = plain.getConfig();
+      config.setString("core", null, "logAllRefUpdates", "true");
+      config.setBoolean("core", null, "bare", false);
+      config.save();
+    }
     try (Repository plain = Lab.openPlain(gitDir)) {
       update(plain, MASTER, ids.get(0)).update();
       update(plain, MASTER, ids.get(1)).update();
@@ -184,6 +211,13 @@ class JgitExpectationsTest {
       update(plain, "refs/heads/ahead", ids.get(2)).update();
       plain.getRefDatabase().packRefs(NullProgressMonitor.INSTANCE, new PackRefsCommand(plain).setAll(true));
     }
+  }
+
+  /** The outcome of a case on a copy of the prepared repository. */
+  private static String outcome(Path prepared, Path gitDir, boolean isPlain, Case each) throws Exception {
+    Files.createDirectories(gitDir.getParent());
+    EventsTest.copy(prepared, gitDir);
+    List<ObjectId> ids = Lab.objects(gitDir, 3).commits();
     try (Repository repository = isPlain ? Lab.openPlain(gitDir) : Lab.open(gitDir)) {
       return outcome(repository, ids, each);
     }
@@ -194,13 +228,15 @@ class JgitExpectationsTest {
   void eachCaseIsAsInJgit(Lab.Format format) throws Exception {
     int number = 0;
     StringBuilder wrong = new StringBuilder();
+    Path prepared = folder.resolve("prepared/.git");
+    prepare(prepared, format);
     for (Map.Entry<String, Case> each : cases().entrySet()) {
       if (number++ % ONE_OF != 1 % ONE_OF) {
         continue;
       }
       Path at = folder.resolve("case" + number);
-      String theirs = made(at.resolve("plain/.git"), format, true, each.getValue());
-      String ours = made(at.resolve("refdb/.git"), format, false, each.getValue());
+      String theirs = outcome(prepared, at.resolve("plain/.git"), true, each.getValue());
+      String ours = outcome(prepared, at.resolve("refdb/.git"), false, each.getValue());
       if (theirs.equals(ours) == DIFFERENT.contains(format + " " + each.getKey())) {
         wrong.append(each.getKey() + ":\n JGit  " + theirs + "\n refdb " + ours + "\n");
       }
