@@ -7,7 +7,6 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -33,7 +32,6 @@ import org.eclipse.jgit.util.RefMap;
 import org.refdb.engine.BatchResult;
 import org.refdb.engine.BrokenRef;
 import org.refdb.engine.EngineException;
-import org.refdb.engine.PointingRefs;
 import org.refdb.engine.RefBatch;
 import org.refdb.engine.RefListing;
 import org.refdb.engine.RefView;
@@ -403,56 +401,7 @@ public final class RefdbDatabase extends RefDatabase {
    * @param ids none comes twice
    */
   public List<Set<Ref>> tipsOf(List<? extends ObjectId> ids) throws IOException {
-    return telling(() -> tips(ids));
-  }
-
-  private List<Set<Ref>> tips(List<? extends ObjectId> ids) throws IOException {
-    PointingRefs pointing = view.pointingAt(ids.stream().map(RefdbDatabase::raw).toList());
-    saw(pointing.version());
-    List<String> names = new ArrayList<>();
-    names.add(Constants.HEAD);
-    pointing.names().forEach(names::addAll);
-    Unpacker refs = view.lookupMany(names);
-    saw(refs.lastI64());
-    Ref head = RefDecoder.resolved(Constants.HEAD, refs);
-    List<Set<Ref>> tips = new ArrayList<>();
-    for (int at = 0; at < ids.size(); at++) {
-      ObjectId id = ids.get(at);
-      List<String> found = pointing.names().get(at);
-      Set<Ref> tipsOfId = new HashSet<>();
-      // Where HEAD leads to a branch, its object need not be looked at for each id.
-      boolean mayBeHead = head != null && (!head.isSymbolic() || found.contains(head.getLeaf().getName()));
-      if (mayBeHead && leadsTo(head, id)) {
-        tipsOfId.add(head);
-      }
-      for (String name : found) {
-        Ref ref = RefDecoder.resolved(name, refs);
-        if (leadsTo(ref, id)) {
-          tipsOfId.add(ref);
-        }
-      }
-      tips.add(tipsOfId);
-    }
-    return tips;
-  }
-
-  private static byte[] raw(ObjectId id) {
-    byte[] raw = new byte[RefDecoder.ID_BYTES];
-    id.copyRawTo(raw, 0);
-    return raw;
-  }
-
-  /** Whether a ref leads to the object. Someone may have changed it since it was found. */
-  private boolean leadsTo(Ref ref, ObjectId id) throws IOException {
-    return ref != null && ref.getObjectId() != null && (id.equals(ref.getObjectId()) || id.equals(peeled(ref)));
-  }
-
-  /** What a ref's tag leads to. Below refs/tags/ it proves nothing that packed-refs has no line of it: git 2.55 leaves some out. */
-  private ObjectId peeled(Ref ref) throws IOException {
-    Ref leaf = ref.getLeaf();
-    boolean isDoubtful = leaf.getPeeledObjectId() == null && leaf.getName().startsWith(Constants.R_TAGS);
-    Ref looked = isDoubtful ? new ObjectIdRef.Unpeeled(leaf.getStorage(), leaf.getName(), leaf.getObjectId()) : ref;
-    return peel(looked).getPeeledObjectId();
+    return telling(() -> new Tips(repository, view, this::saw).of(ids));
   }
 
   @Override

@@ -1,0 +1,71 @@
+package org.refdb.jgit;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.function.LongConsumer;
+import org.eclipse.jgit.lib.Constants;
+import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.ObjectIdRef;
+import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.lib.Repository;
+import org.refdb.engine.PointingRefs;
+import org.refdb.engine.RefView;
+import org.refdb.engine.Unpacker;
+
+/**
+ * Finds the refs, HEAD among them, that hold an object or a tag that leads to it.
+ *
+ * @param saw is told each version of the refs that an answer was made from
+ */
+record Tips(Repository repository, RefView view, LongConsumer saw) {
+  /**
+   * Returns the refs for each object, in the objects' order.
+   *
+   * @param ids none comes twice
+   */
+  List<Set<Ref>> of(List<? extends ObjectId> ids) throws IOException {
+    PointingRefs pointing = view.pointingAt(ids.stream().map(Edits::raw).toList());
+    saw.accept(pointing.version());
+    List<String> names = new ArrayList<>();
+    names.add(Constants.HEAD);
+    pointing.names().forEach(names::addAll);
+    Unpacker refs = view.lookupMany(names);
+    saw.accept(refs.lastI64());
+    Ref head = RefDecoder.resolved(Constants.HEAD, refs);
+    List<Set<Ref>> tips = new ArrayList<>();
+    for (int at = 0; at < ids.size(); at++) {
+      ObjectId id = ids.get(at);
+      List<String> found = pointing.names().get(at);
+      Set<Ref> tipsOfId = new HashSet<>();
+      // Where HEAD leads to a branch, its object need not be looked at for each id.
+      boolean mayBeHead = head != null && (!head.isSymbolic() || found.contains(head.getLeaf().getName()));
+      if (mayBeHead && leadsTo(head, id)) {
+        tipsOfId.add(head);
+      }
+      for (String name : found) {
+        Ref ref = RefDecoder.resolved(name, refs);
+        if (leadsTo(ref, id)) {
+          tipsOfId.add(ref);
+        }
+      }
+      tips.add(tipsOfId);
+    }
+    return tips;
+  }
+
+  /** Whether a ref leads to the object. Someone may have changed it since it was found. */
+  private boolean leadsTo(Ref ref, ObjectId id) throws IOException {
+    return ref != null && ref.getObjectId() != null && (id.equals(ref.getObjectId()) || id.equals(peeled(ref)));
+  }
+
+  /** What a ref's tag leads to. Below refs/tags/ it proves nothing that packed-refs has no line of it: git 2.55 leaves some out. */
+  private ObjectId peeled(Ref ref) throws IOException {
+    Ref leaf = ref.getLeaf();
+    boolean isDoubtful = leaf.getPeeledObjectId() == null && leaf.getName().startsWith(Constants.R_TAGS);
+    Ref looked = isDoubtful ? new ObjectIdRef.Unpeeled(leaf.getStorage(), leaf.getName(), leaf.getObjectId()) : ref;
+    return Peeler.peel(repository, looked).getPeeledObjectId();
+  }
+}
