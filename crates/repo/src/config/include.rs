@@ -1,6 +1,6 @@
 //! Where an include directive stands, which file it means, and whether its condition holds: git-config(1), "Includes".
 
-use super::{ConfigError, Level, Local, Place, expand_path};
+use super::{ConfigError, Level, Place, expand_path};
 use crate::environment::{Environment, os};
 use bstr::{BStr, BString, ByteSlice};
 use gix_glob::wildmatch::Mode;
@@ -9,6 +9,20 @@ use std::{
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
 };
+
+/// What reading the configuration of a repository needs to know of it.
+pub(crate) struct Local<'a> {
+    /// For `includeIf.gitdir:`.
+    pub(crate) git_dir: &'a Path,
+    /// The same as git would spell it, `.` for instance, behind the folder that this is relative to.
+    pub(crate) spelled: (&'a Path, &'a Path),
+    /// The content of `config` in the common folder, and its path as it is opened and as git shows it.
+    pub(crate) file: (&'a [u8], &'a Path, &'a Path),
+    /// The same of `config.worktree`, if there is one that counts.
+    pub(crate) worktree_file: Option<(&'a [u8], &'a Path, &'a Path)>,
+    /// The branch that is checked out, for `includeIf.onbranch:`.
+    pub(crate) branch: &'a dyn Fn() -> Option<BString>,
+}
 
 /// Where an include directive stands.
 pub(super) struct From<'a> {

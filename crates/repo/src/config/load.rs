@@ -2,7 +2,7 @@
 
 use super::{
     BadLine, Config, ConfigError, Level, Origin, Outer, Parser, command_line, expand_path,
-    include::{From, beside, git_dir_matches, is_remote_url, matches, with_all_below},
+    include::{From, Local, beside, git_dir_matches, is_remote_url, matches, with_all_below},
 };
 use crate::environment::Environment;
 use bstr::{BStr, BString, ByteSlice};
@@ -12,20 +12,6 @@ use std::path::Path;
 
 /// How deep files may include files. The limit is git's.
 const DEPTH_MAX: u32 = 10;
-
-/// What reading the configuration of a repository needs to know of it.
-pub(crate) struct Local<'a> {
-    /// For `includeIf.gitdir:`.
-    pub(crate) git_dir: &'a Path,
-    /// The same as git would spell it, `.` for instance, behind the folder that this is relative to.
-    pub(crate) spelled: (&'a Path, &'a Path),
-    /// The content of `config` in the common folder, and its path as it is opened and as git shows it.
-    pub(crate) file: (&'a [u8], &'a Path, &'a Path),
-    /// The same of `config.worktree`, if there is one that counts.
-    pub(crate) worktree_file: Option<(&'a [u8], &'a Path, &'a Path)>,
-    /// The branch that is checked out, for `includeIf.onbranch:`.
-    pub(crate) branch: &'a dyn Fn() -> Option<BString>,
-}
 
 /// Reads configuration files into a [`Config`].
 pub(crate) struct Loader<'a> {
