@@ -206,13 +206,16 @@ fn a_signal_at_any_moment_ends_a_push_whose_client_says_nothing_more() {
 }
 
 #[test]
-fn what_follows_a_pack_and_a_second_zero_byte_are_passed_over() {
+fn what_follows_a_small_pack_and_a_second_zero_byte_are_passed_over() {
     let client = Client::new(HashKind::Sha1);
     for limit in ["1", "100"] {
         let server = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
         server.config("receive.unpackLimit", limit);
         let (mut bytes, _) = request(&client, "report-status side-band-64k\0 atomic object-format=none");
-        bytes.extend_from_slice(b"something that nobody asked for");
+        // Behind a pack that index-pack reads it is refused.
+        if limit == "100" {
+            bytes.extend_from_slice(b"something that nobody asked for");
+        }
         let output = send(&server, &bytes);
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.contains("ok refs/heads/main\n") && said.contains("ok refs/heads/other\n"), "{limit}: {said}");

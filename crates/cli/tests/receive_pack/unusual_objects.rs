@@ -142,6 +142,32 @@ fn a_pack_that_names_an_object_twice_is_refused_before_git_walks_in_circles() {
     assert!(quarantines(&server).is_empty());
 }
 
+#[test]
+fn data_behind_a_pack_is_not_accepted_where_index_pack_reads_it() {
+    for capabilities in ["report-status", "report-status side-band-64k"] {
+        for behind in [0, 1, 3_000, 700_000] {
+            let (pack, new) = nested(2, false);
+            let bytes = [request(&[("refs/heads/main", new)], pack.finish()), vec![b'z'; behind]].concat();
+            let bytes = if capabilities == "report-status" { bytes } else { with_side_band(&bytes) };
+            let server = server();
+            server.config("receive.unpackLimit", "1");
+            let output = send(&server, &bytes);
+            let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            let what = format!("{behind} bytes behind the pack, {capabilities}: {said}");
+            assert_eq!(said.contains("ok refs/heads/main"), behind == 0, "{what}");
+            assert_eq!(server.refs().is_empty(), behind > 0, "{what}");
+            assert!(quarantines(&server).is_empty(), "{what}");
+        }
+    }
+}
+
+/// The same request of a client that knows the side band. Its first packet is the only command.
+fn with_side_band(bytes: &[u8]) -> Vec<u8> {
+    let line_len = usize::from_str_radix(str::from_utf8(&bytes[..4]).unwrap(), 16).unwrap();
+    let line = [&bytes[4..line_len], b" side-band-64k"].concat();
+    [format!("{:04x}", line.len() + 4).as_bytes(), &line, &bytes[line_len..]].concat()
+}
+
 /// The ticks of processor time that refdb itself took to receive a commit whose tree has these many files, each a delta
 /// against the one before.
 fn ticks_for_chain(length: usize) -> u64 {

@@ -101,10 +101,15 @@ impl Session<'_, '_> {
             self.channel.error(error.to_string().as_bytes())?;
             return Ok(Unpacked::failed("index-pack abnormal exit"));
         }
-        // `keep` or `pack`, a tab, the pack's name; then what followed the pack, if anything did.
+        // `keep` or `pack`, a tab, the pack's name and the end of the line. Index-pack then repeats what it read beyond the
+        // pack.
         let digits = self.store.hash().len_hex();
         let name = ended.output.strip_prefix(b"keep\t").and_then(|rest| rest.get(..digits));
         let name = name.map(|name| name.to_str_lossy().into_owned());
+        if ended.output.len() > b"keep\t\n".len() + digits {
+            self.channel.error(b"data follows the pack: the client must send nothing after its checksum")?;
+            return Ok(Unpacked::failed("index-pack abnormal exit"));
+        }
         let keep_file = name.map(|name| self.objects_dir.join("pack").join(format!("pack-{name}.keep")));
         Ok(Unpacked { failure: None, keep_file })
     }
