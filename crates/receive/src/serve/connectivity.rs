@@ -89,31 +89,34 @@ impl Session<'_, '_> {
 
     /// Finds the ids that are at fault where at least one of them is, and says why they are refused. Git is asked about
     /// half of the ids, then about half of those at fault, and so on, but not again and again: where many ids are at
-    /// fault, those that share a half with them are refused too.
+    /// fault, those that share a half with them are refused too. It is asked about each of the others alone, because it
+    /// writes into the server's log what is missing.
     fn find_disconnected(&mut self, ids: HashSet<ObjectId>) -> Result<(HashSet<ObjectId>, &'static str), ServeError> {
-        let mut groups = vec![Vec::from_iter(ids.iter().copied())];
+        // Each with whether git was asked about it.
+        let mut groups = vec![(Vec::from_iter(ids.iter().copied()), false)];
         let mut at_fault = HashSet::new();
         let mut asked = 0;
-        while let Some(mut group) = groups.pop() {
-            if group.len() == 1 || asked >= ASKED_MAX {
+        while let Some((mut group, was_asked)) = groups.pop() {
+            if asked >= ASKED_MAX || (group.len() == 1 && was_asked) {
                 at_fault.extend(group);
                 continue;
             }
-            let halves = [group.split_off(group.len() / 2), group];
+            let halves = if group.len() == 1 { vec![group] } else { vec![group.split_off(group.len() / 2), group] };
+            let is_alone = halves.len() == 1;
             let mut others_are_connected = false;
             for half in halves {
                 // One half is at fault if the other is not.
-                let answer = if others_are_connected {
-                    Answer::Disconnected
-                } else {
-                    asked += 1;
-                    let mut lines = Vec::new();
-                    add_lines(&half, "", &mut lines);
-                    self.is_connected(&lines, Output::ToLog)?
-                };
-                match answer {
-                    Answer::Connected => others_are_connected = true,
-                    Answer::Disconnected => groups.push(half),
+                if others_are_connected {
+                    groups.push((half, false));
+                    continue;
+                }
+                asked += 1;
+                let mut lines = Vec::new();
+                add_lines(&half, "", &mut lines);
+                match self.is_connected(&lines, Output::ToLog)? {
+                    // What was at fault among others stays so when it is asked about alone.
+                    Answer::Connected if !is_alone => others_are_connected = true,
+                    Answer::Connected | Answer::Disconnected => groups.push((half, true)),
                     Answer::Ended => return Ok((ids, BEYOND_LIMIT)),
                 }
             }

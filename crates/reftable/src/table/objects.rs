@@ -47,11 +47,12 @@ impl ObjectCollector {
     }
 
     /// Calls `each` with every abbreviated id and the positions of its blocks, in order. Returns the abbreviation's
-    /// length, the shortest that tells all ids apart. If it is longer than the format can tell, returns 0 without any
-    /// call.
+    /// length, the shortest that tells all ids apart. If it is longer than `id_len_max`, or than the format can tell,
+    /// returns 0 without any call.
     pub(crate) fn finish<E>(
         mut self,
         block_positions: &[u64],
+        id_len_max: usize,
         mut each: impl FnMut(&[u8], &[u64]) -> Result<(), E>,
     ) -> Result<u8, E> {
         let mut entries = std::mem::take(&mut self.entries);
@@ -65,7 +66,7 @@ impl ObjectCollector {
             .max()
             .unwrap_or(0);
         let abbreviated = (longest_shared + 1).max(ID_LEN_MIN);
-        if abbreviated > usize::from(OBJECT_ID_LEN_MAX) {
+        if abbreviated > id_len_max.min(usize::from(OBJECT_ID_LEN_MAX)) {
             return Ok(0);
         }
         let mut positions = Vec::new();
@@ -126,11 +127,22 @@ mod tests {
             collector.add(&id, block);
         }
         let mut found = Vec::new();
-        let len = collector.finish(&[10, 11, 12], |id, positions| {
+        let len = collector.finish(&[10, 11, 12], 20, |id, positions| {
             found.push((id[0], id[19], positions.to_vec()));
             Ok::<_, ()>(())
         });
         assert_eq!(len, Ok(20));
         assert_eq!(found, [(3, 3, vec![11]), (7, 1, vec![10, 11, 12]), (7, 2, vec![10, 11])]);
+    }
+
+    #[test]
+    fn ids_longer_than_an_index_has_room_for_are_left_out() {
+        let mut collector = ObjectCollector::default();
+        for last in [1, 2] {
+            let bytes = [[7; 19].as_slice(), &[last]].concat();
+            collector.add(&ObjectId::from_bytes(HashKind::Sha1, &bytes).unwrap(), 0);
+        }
+        let len = collector.finish(&[10], 19, |id, _| panic!("{id:?} is told"));
+        assert_eq!(len, Ok::<_, ()>(0));
     }
 }

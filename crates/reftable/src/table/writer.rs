@@ -99,9 +99,7 @@ impl<S: Sink> TableWriter<S> {
         let header = Header::new(options.hash, alignment, min_update_index, max_update_index);
         let mut block = BlockWriter::new(options.restart_interval);
         block.begin(BlockKind::Ref, |out| header.encode(out));
-        // An index of objects needs an index of its blocks.
         let index_key_max = options.index_key_max();
-        let indexes_objects = options.index_objects && index_key_max >= options.hash.len_bytes();
         Ok(TableWriter {
             options,
             header,
@@ -110,7 +108,7 @@ impl<S: Sink> TableWriter<S> {
             index_key_max,
             last_key: Vec::new(),
             index: BlockList::default(),
-            objects: indexes_objects.then(ObjectCollector::default),
+            objects: options.index_objects.then(ObjectCollector::default),
             deflater: Deflater::default(),
             packed: Vec::new(),
             log_key: Vec::new(),
@@ -381,7 +379,8 @@ impl<S: Sink> TableWriter<S> {
         debug_assert_eq!(self.index.len(), 0, "the blocks of refs are in their own index");
         self.block.begin(BlockKind::Object, |_| {});
         let block_size = self.options.block_size as usize;
-        let id_len = objects.finish(positions, |id, positions| {
+        // Ids too long for an index of their blocks are not indexed at all.
+        let id_len = objects.finish(positions, self.index_key_max, |id, positions| {
             let shared = common_prefix(&self.last_key, id);
             if !self.block.add(id, shared, ObjectValue::type_bits(positions), block_size, |out| {
                 ObjectValue::encode(positions, out);
