@@ -56,17 +56,21 @@ enum PushDefault {
 }
 
 impl Remotes {
-    /// Reads the configuration. Variables without a value are passed over.
+    /// Reads the configuration. Variables without a value are passed over, unless they are boolean, which makes them true.
     pub fn new(config: &Config) -> Self {
         let mut remotes = Remotes::default();
         for value in config.iter() {
-            let Some(text) = value.raw else { continue };
             let key = value.key.as_bytes();
             let (Some((section, _)), Some((before, variable))) = (key.split_once_str("."), key.rsplit_once_str("."))
             else {
                 continue;
             };
             let name = before.get(section.len() + 1..).unwrap_or_default();
+            if let (b"remote", b"mirror", false) = (section, variable, name.is_empty()) {
+                remotes.remotes.entry(name.into()).or_default().mirror = value.boolean().unwrap_or(false);
+                continue;
+            }
+            let Some(text) = value.raw else { continue };
             let text = || text.to_owned();
             match (section, variable) {
                 (b"remote", b"pushdefault") => remotes.push_remote = Some(text()),
@@ -85,7 +89,6 @@ impl Remotes {
                     match variable {
                         b"fetch" => remote.fetch.push(Refspec::parse(text().as_bstr())),
                         b"push" => remote.push.push(Refspec::parse(text().as_bstr())),
-                        b"mirror" => remote.mirror = value.boolean().unwrap_or(false),
                         _ => {}
                     }
                 }
@@ -116,12 +119,22 @@ impl Remotes {
         let branch = self.branches.get(short.as_bstr());
         let own = branch.and_then(|branch| branch.push_remote.as_ref());
         let configured = own.or(self.push_remote.as_ref()).or_else(|| branch?.remote.as_ref());
-        let remote = self.remotes.get(configured.map_or(BStr::new("origin"), |name| name.as_bstr()));
+        let remote = self.remotes.get(configured.map_or(self.default_remote(), |name| name.as_bstr()));
         let pushed = remote.and_then(|remote| map(&remote.push, name));
         Counterpart {
             tracking: self.push_tracking(name, remote, pushed.as_ref().map(|to| to.as_bstr()), expand),
             remote: configured.cloned().unwrap_or_default(),
             remote_ref: pushed.unwrap_or_default(),
+        }
+    }
+
+    /// The remote of a branch for which none is configured: the only one that there is, or else `origin`.
+    ///
+    /// git counts names of remotes that branches mention, too, but only those of branches that it has shown before.
+    fn default_remote(&self) -> &BStr {
+        match self.remotes.keys().collect::<Vec<_>>()[..] {
+            [only] => only.as_bstr(),
+            _ => BStr::new("origin"),
         }
     }
 
@@ -134,8 +147,8 @@ impl Remotes {
     ) -> Option<BString> {
         let tracking = |there: &BStr| map(&remote?.fetch, there);
         match (remote, self.push_default) {
-            (Some(remote), _) if remote.mirror => tracking(name),
             (Some(remote), _) if !remote.push.is_empty() => tracking(pushed?),
+            (Some(remote), _) if remote.mirror => tracking(name),
             (_, PushDefault::Nothing) => None,
             (_, PushDefault::Current) => tracking(name),
             (_, PushDefault::Upstream) => self.upstream(name, expand).tracking,

@@ -462,3 +462,26 @@ fn a_tag_whose_peeled_line_git_left_out_is_found_by_the_commit_it_leads_to() {
         same(repo.dir(), &words, b"");
     }
 }
+
+#[test]
+fn the_only_remote_is_where_a_branch_without_one_is_pushed_to() {
+    for settings in [
+        &["remote.up.fetch=+refs/heads/*:refs/remotes/up/*"][..],
+        &["remote.up.fetch=+refs/heads/*:refs/remotes/up/*", "push.default=current"],
+        &["remote.up.fetch=+refs/heads/*:refs/remotes/up/*", "remote.up.mirror"],
+        &["remote.up.fetch=+refs/heads/*:refs/remotes/up/*", "remote.up.mirror=false", "push.default=matching"],
+        &["remote.up.fetch=+refs/heads/*:refs/remotes/up/*", "remote.up.push=refs/heads/a:refs/heads/b"],
+        &["remote.up.fetch=+refs/heads/*:refs/remotes/up/*", "remote.up.push=HEAD", "remote.up.mirror=true"],
+        &["remote.up.fetch=+refs/heads/*:refs/remotes/up/*", "remote.down.url=x", "push.default=current"],
+        &["remote.up.fetch=+refs/heads/*:refs/remotes/up/*", "remote.pushDefault=none", "push.default=current"],
+    ] {
+        let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+        let id = repo.commit();
+        repo.create_refs([("refs/heads/a", id), ("refs/heads/b", id), ("refs/remotes/up/a", id)]);
+        let mut words: Vec<_> = settings.iter().flat_map(|setting| ["-c", setting]).collect();
+        let fields = "%(push) %(push:short) %(push:track) %(push:remotename) %(push:remoteref)";
+        let format = format!("--format=%(refname) {fields}");
+        words.extend(["for-each-ref", &format, "refs/heads"]);
+        same(repo.dir(), &words, b"");
+    }
+}
