@@ -308,3 +308,24 @@ fn files_that_programs_write_are_verified_if_they_are_called_like_root_refs() {
         fs::remove_file(repo.git_dir().join(name)).unwrap();
     }
 }
+
+#[test]
+fn a_worktree_whose_name_no_ref_can_have_is_told_of() {
+    let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let worktrees = repo.git_dir().join("worktrees");
+    for name in ["ok", ".1", "w.lock", "sp ace", "a..b"] {
+        let folder = worktrees.join(name);
+        fs::create_dir_all(folder.join("refs/bisect")).unwrap();
+        for (file, content) in [
+            ("HEAD", id.to_string()),
+            ("refs/bisect/bad", id.to_string()),
+            ("gitdir", format!("/nonexistent/{name}/.git")),
+            ("commondir", "../..".into()),
+        ] {
+            fs::write(folder.join(file), content + "\n").unwrap();
+        }
+    }
+    let lines = agree("worktrees with odd names", &repo, &[], &[]);
+    assert_eq!(lines.iter().filter(|line| line.contains("badRefName")).count(), 8, "{lines:?}");
+}

@@ -63,7 +63,8 @@ fn one(verifier: &mut Verifier<'_>, worktree: &Worktree, name: &BStr, kind: Entr
     let place = BString::from([&worktree.prefix[..], name].concat());
     let place = place.as_bstr();
     verifier.looking(Looking::Ref(place.to_owned()));
-    if !is_root_ref(name) && check_format(name, FormatOptions::default()).is_err() {
+    // The name of a linked worktree is a part of its refs' names.
+    if !is_root_ref(place) && check_format(place, FormatOptions::default()).is_err() {
         verifier.fault(place, Check::BadRefName, "invalid refname format");
     }
     let path = worktree.folder.join(OsStr::from_bytes(name));
