@@ -4,7 +4,7 @@ mod program;
 
 pub use program::{HookError, HookProgram, HookPrograms, SHELL};
 
-use crate::{Config, ConfigError, Environment, Repository};
+use crate::{Config, ConfigError, Environment, Repository, config::parse_boolean};
 use bstr::{BString, ByteSlice};
 use refdb_vfs::Fs;
 use std::{
@@ -21,7 +21,7 @@ pub struct RepositoryHooks {
     config: Arc<Config>,
     /// The folder of hook files.
     folder: PathBuf,
-    /// The same folder as it was given, which is how git names it in messages.
+    /// The folder of hook files as it was given, which is how git names it in messages.
     shown_folder: PathBuf,
     /// Where hooks run: at the top of the working tree, or in a bare repository.
     directory: PathBuf,
@@ -104,8 +104,7 @@ impl RepositoryHooks {
     }
 
     fn advises(&self, key: &str) -> bool {
-        let is_off =
-            |value: &OsString| matches!(value.to_ascii_lowercase().as_bytes(), b"0" | b"false" | b"no" | b"off" | b"");
+        let is_off = |value: &OsString| parse_boolean(Some(value.as_bytes().as_bstr())) == Some(false);
         let configured = self.config.last(key).is_none_or(|value| value.boolean().unwrap_or(true));
         configured && !self.environment.get("GIT_ADVICE").as_ref().is_some_and(is_off)
     }

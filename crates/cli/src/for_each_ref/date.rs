@@ -111,10 +111,9 @@ impl Time {
     pub fn of(line: &[u8]) -> Option<Self> {
         let (seconds, rest) = leading_number(&line[line.find(b"> ")? + 2..])?;
         let (offset, _) = leading_number(rest)?;
-        // git has the largest number for one that is too large.
-        let seconds = u64::try_from(seconds).unwrap_or((seconds as i64) as u64);
-        // git keeps as much of the offset as an int has room for.
-        let offset = i64::try_from(offset).ok()? as i32;
+        // As in C, a negative number of seconds becomes a large one, and an int keeps the last bits of the offset.
+        let (seconds, offset) = (seconds as u64, i64::try_from(offset).ok()? as i32);
+        // C has the largest number for one that is too large.
         (seconds != u64::MAX).then_some(Time { seconds, offset })
     }
 

@@ -99,15 +99,22 @@ fn git_lists_and_rewrites_any_number_of_the_longest_names() {
     }
 }
 
-#[test]
-fn names_too_long_for_an_index_that_are_there_are_read_renamed_and_deleted() {
+const LARGE: [&str; 2] = ["-c", "reftable.blockSize=65536"];
+
+/// A repository in which git has made refs whose names an index of blocks of 4,096 bytes has no room for, and the names.
+fn with_names_too_long() -> (Repo, Vec<String>) {
     let repo = repository(RefFormat::Reftable, HashKind::Sha1);
-    let large = ["-c", "reftable.blockSize=65536"];
     let id = repo.rev_parse("main").to_string();
     let names: Vec<_> = (0..40).map(|at| name(2900, at + 10)).collect();
     let input: String = names.iter().map(|name| format!("create {name} {id}\n")).collect();
-    repo.git_with_input([&large[..], &["update-ref", "--stdin"]].concat(), &input);
-    repo.git([&large[..], &["pack-refs", "--all"]].concat());
+    repo.git_with_input([&LARGE[..], &["update-ref", "--stdin"]].concat(), &input);
+    (repo, names)
+}
+
+#[test]
+fn names_too_long_for_an_index_that_are_there_are_read_renamed_and_deleted() {
+    let (repo, names) = with_names_too_long();
+    repo.git([&LARGE[..], &["pack-refs", "--all"]].concat());
     let shown = refdb(repo.dir(), &["for-each-ref", "--format=%(refname)"], b"");
     assert_eq!(shown.stdout.lines().count(), 42);
     let renamed = refdb(repo.dir(), &["refs", "rename", &names[0], "refs/heads/short"], b"");
@@ -162,12 +169,7 @@ fn a_table_whose_blocks_are_larger_than_its_header_says_is_told_of_and_pack_refs
 
 #[test]
 fn a_larger_block_size_repairs_a_repository_with_names_too_long_for_an_index_for_git_too() {
-    let repo = repository(RefFormat::Reftable, HashKind::Sha1);
-    let large = ["-c", "reftable.blockSize=65536"];
-    let id = repo.rev_parse("main").to_string();
-    let names: Vec<_> = (0..40).map(|at| name(2900, at + 10)).collect();
-    let input: String = names.iter().map(|name| format!("create {name} {id}\n")).collect();
-    repo.git_with_input([&large[..], &["update-ref", "--stdin"]].concat(), &input);
+    let (repo, _) = with_names_too_long();
     let before = repo.refs();
     assert!(refdb(repo.dir(), &["pack-refs"], b"").status.success());
     assert!(repo.refs() == before, "git reads refs without an index");
